@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# Flags of every target of ours. UCX and other libraries come in as SYSTEM includes.
+add_library(amb_flags INTERFACE)
+target_compile_definitions(amb_flags INTERFACE _GNU_SOURCE)
+target_include_directories(amb_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/client/include)
+target_compile_options(amb_flags INTERFACE
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wstrict-prototypes
+    -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef -Wvla -Wswitch-enum
+    -Wformat=2 -Wnull-dereference -Wimplicit-fallthrough -Werror
+    -fno-common -fstack-protector-strong)
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND AMB_SANITIZE)
+    # Sanitizers' own instrumentation makes gcc see null dereferences that are not there.
+    target_compile_options(amb_flags INTERFACE -Wno-null-dereference)
+endif()
+if(AMB_SANITIZE)
+    target_compile_options(amb_flags INTERFACE -fsanitize=${AMB_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(amb_flags INTERFACE -fsanitize=${AMB_SANITIZE})
+elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    target_compile_options(amb_flags INTERFACE $<$<NOT:$<BOOL:${AMB_FUZZ}>>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2>)
+endif()
+target_link_options(amb_flags INTERFACE -Wl,-z,relro,-z,now)

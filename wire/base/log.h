@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Log lines: one sink per process, levels, never on the data path above TRACE.
+ * libamb leaves the sink unset, so a library never writes to its host's stderr.
+ * Threads: amb_log from any; the setters at start-up only, before other threads run.
+ * Memory: formats into the caller's stack; the line is valid during the sink's call only.
+ */
+#pragma once
+
+#include <stdarg.h>
+
+enum amb_log_level {
+    AMB_LOG_ERROR,
+    AMB_LOG_WARN,
+    AMB_LOG_INFO,
+    AMB_LOG_DEBUG,
+    AMB_LOG_TRACE,
+};
+
+typedef void (*amb_log_fn)(enum amb_log_level level, const char *line, void *arg);
+
+/* sink NULL: lines are dropped before they are formatted. */
+void amb_log_set_sink(amb_log_fn sink, void *arg);
+void amb_log_set_level(enum amb_log_level level);
+enum amb_log_level amb_log_level(void);
+/* A sink that writes "2026-11-21T12:00:00.123Z WARN text" to stderr; survives a closed stderr. */
+void amb_log_to_stderr(enum amb_log_level level, const char *line, void *arg);
+
+void amb_log_write(enum amb_log_level level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#define amb_log(level, ...)                                                                        \
+    do {                                                                                           \
+        if ((level) <= amb_log_level()) {                                                          \
+            amb_log_write((level), __VA_ARGS__);                                                   \
+        }                                                                                          \
+    } while (0)
+#define amb_error(...) amb_log(AMB_LOG_ERROR, __VA_ARGS__)
+#define amb_warn(...) amb_log(AMB_LOG_WARN, __VA_ARGS__)
+#define amb_info(...) amb_log(AMB_LOG_INFO, __VA_ARGS__)
+#define amb_debug(...) amb_log(AMB_LOG_DEBUG, __VA_ARGS__)
+#define amb_trace(...) amb_log(AMB_LOG_TRACE, __VA_ARGS__)

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Data-plane frames: a fixed head, and for batches a body.
+ *
+ *   head (128 B, little endian)  |  data (data_len)  |  meta (meta_len)
+ *
+ *   data: the payloads in order, each padded to AMB_PAYLOAD_PAD (the last one too)
+ *   meta: count records of 16 B, then the property blobs in order, each padded to 8 B
+ *
+ * data comes first so that a payload starts where its allocation starts, and so that a sender may
+ * append payloads before it knows how many there will be. A body lies in one allocation and is
+ * checked there, in memory that its publisher can no longer write.
+ *
+ * Links move heads and bodies and know no more of them than their lengths. Frozen in wire
+ * version 1. Threads: any. Memory: never allocates; views point into the bytes they were made from.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AMB_FRAME_MAGIC UINT16_C(0x4d41) /* "AM" */
+#define AMB_FRAME_VERSION UINT8_C(1)
+#define AMB_FRAME_HEAD_SIZE 128u
+
+#define AMB_BATCH_MSGS_MAX 1024u /* messages in one batch */
+#define AMB_BATCH_BYTES 60000u   /* default limit of data + meta of a batch of several messages */
+#define AMB_PAYLOAD_PAD 16u      /* payloads of a batch start at multiples of this */
+#define AMB_PROPS_MAX 3072u      /* bytes of one message's property blob */
+#define AMB_META_MAX (AMB_BATCH_MSGS_MAX * 16u + 65536u)
+#define AMB_DATA_MAX (UINT64_C(4) << 30) /* a record's length has 32 bits */
+#define AMB_HANDLES_MAX 1024u            /* publishers, and subscriptions, of one session */
+
+enum amb_frame_type {
+    /* client to broker */
+    AMB_FRAME_BATCH = 1,     /* handle = publisher; seq = number of this batch, from 1; body */
+    AMB_FRAME_RELEASE_RANGE, /* handle = subscription; number, count: deliveries given back out of
+                                order */
+    AMB_FRAME_SEG_READY,     /* segment: mapped here, map descriptors welcome */
+    AMB_FRAME_SEG_GONE,      /* segment: unmapped here */
+    /* broker to client */
+    AMB_FRAME_TOPIC =
+        32, /* handle = subscription; topic; data = its name; before its first delivery */
+    AMB_FRAME_DELIVER, /* a batch by copy: handle, topic, count, first, seq, number, lost; body */
+    AMB_FRAME_MAP, /* a batch by map descriptor: the same, and segment, offset instead of a body */
+    AMB_FRAME_SETTLED,  /* handle = publisher; seq = batch number; number = first sequence in the
+                           log; status; count = matched */
+    AMB_FRAME_SEG_DROP, /* segment: unmap it when nothing of it is held any more */
+};
+
+enum amb_frame_flags {
+    AMB_FRAME_FLAG_NONE = 0,
+};
+
+/*
+ * One head, in host order. Fields that a type does not use are zero; a decoder ignores them.
+ * MAP uses data_len and meta_len for the body in the segment; it has none of its own on the link.
+ */
+struct amb_frame {
+    uint8_t type;
+    uint32_t flags;
+    uint32_t session, generation; /* who, and */
+    uint64_t secret; /* the proof of it; all three checked on shared ports only (ucx) */
+    uint32_t handle; /* publisher or subscription, < AMB_HANDLES_MAX */
+    uint32_t topic;
+    uint32_t count; /* messages, deliveries or subscribers */
+    uint32_t first; /* index in the batch of the first message delivered */
+    uint32_t meta_len;
+    int32_t status; /* enum amb_status, or enum amb_loss of `lost` */
+    uint64_t data_len;
+    uint64_t seq;
+    uint64_t number; /* of the delivery, per subscription, from 1 */
+    uint64_t lost;   /* messages lost just before this delivery */
+    int64_t time_ns; /* DELIVER, MAP: when the broker took it, ns since 1970 */
+    uint64_t segment, offset;
+};
+
+/* A record of a body's table, as it stands in memory and on the wire. */
+struct amb_record {
+    uint32_t len; /* of the payload, without padding */
+    uint16_t flags;
+    uint16_t props_len; /* of the property blob, without padding */
+    uint32_t key_hash;  /* 0: no key */
+    uint32_t ttl_ms;    /* 0: for ever */
+};
+
+static inline uint64_t amb_payload_padded(uint64_t len)
+{
+    return (len + (AMB_PAYLOAD_PAD - 1)) & ~(uint64_t)(AMB_PAYLOAD_PAD - 1);
+}
+
+static inline uint32_t amb_props_padded(uint32_t len)
+{
+    return (len + 7u) & ~7u;
+}
+
+/* Does a frame of this type carry data_len + meta_len bytes behind its head on the link? */
+static inline bool amb_frame_has_body(uint8_t type)
+{
+    return type == AMB_FRAME_BATCH || type == AMB_FRAME_DELIVER || type == AMB_FRAME_TOPIC;
+}
+
+void amb_frame_encode(const struct amb_frame *frame, uint8_t head[AMB_FRAME_HEAD_SIZE]);
+
+/*
+ * Checks magic, version, type, and every field's own range (handle, count, first <
+ * AMB_BATCH_MSGS_MAX, meta_len <= AMB_META_MAX, data_len <= AMB_DATA_MAX, BATCH/DELIVER/MAP: count
+ * >= 1 and meta_len holds count records). Allocates nothing. EPROTO, and *out untouched, on
+ * anything else.
+ */
+AMB_MUST_CHECK enum amb_status amb_frame_decode(const uint8_t head[AMB_FRAME_HEAD_SIZE],
+                                                struct amb_frame *out);
+
+/*
+ * Checks a whole body against its head: the records' padded lengths add up to data_len, their
+ * property blobs to meta_len, each blob is well formed. `body` is memory that no peer can write.
+ * EPROTO.
+ */
+AMB_MUST_CHECK enum amb_status amb_body_check(const struct amb_frame *frame, const uint8_t *body);
+
+/* One message of a body, as views. */
+struct amb_message_view {
+    const uint8_t *payload;
+    uint64_t len;
+    const uint8_t *props;
+    uint32_t props_len;
+    uint32_t key_hash, ttl_ms;
+    uint16_t flags;
+};
+
+/* Walks the messages of a checked body. */
+struct amb_body_iter {
+    const uint8_t *payload, *props;
+    const struct amb_record *record;
+    uint32_t left;
+};
+
+void amb_body_iter_init(struct amb_body_iter *iter, const uint8_t *body, uint64_t data_len,
+                        uint32_t count);
+/* False at the end. */
+bool amb_body_iter_next(struct amb_body_iter *iter, struct amb_message_view *out);

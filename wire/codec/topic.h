@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Topic names and patterns. A topic is one to AMB_TOPIC_TOKENS_MAX tokens separated by '.', valid
+ * UTF-8, at most AMB_TOPIC_MAX bytes, without white space, control characters or empty tokens.
+ * In a pattern a token may be "*" (exactly one token) or, as the last, ">" (one token or more).
+ * Topics that begin with '$' are the broker's ($SYS., $DLQ., _INBOX. is for replies): a wildcard
+ * in the first token never matches them.
+ * Threads: any. Memory: never allocates.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define AMB_TOPIC_MAX 255u
+#define AMB_TOPIC_TOKENS_MAX 32u
+
+/* ETOPIC; *reason (may be NULL) then says what is wrong, static text. */
+AMB_MUST_CHECK enum amb_status amb_topic_check(const char *topic, size_t len, const char **reason);
+AMB_MUST_CHECK enum amb_status amb_pattern_check(const char *pattern, size_t len,
+                                                 const char **reason);
+/* True for '$...': clients may subscribe to such topics, not publish to them. */
+bool amb_topic_is_reserved(const char *topic, size_t len);
+bool amb_pattern_is_literal(const char *pattern, size_t len);
+/* Both checked before. Linear in the lengths. */
+bool amb_pattern_matches(const char *pattern, size_t pattern_len, const char *topic,
+                         size_t topic_len);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The URLs that listeners and clients use:
+ *   unix:///path?mode=0666&group=NAME      (mode, group: listeners only)
+ *   tcp://host:port?link=ucx               (host: name, IPv4, [IPv6]; port 0: listeners only)
+ * Any URL may say ?link=ring|stream|ucx. tls:// is known and refused with ENOTSUP.
+ * Threads: any. Memory: the parsed URL holds copies.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum amb_url_scheme {
+    AMB_URL_UNIX,
+    AMB_URL_TCP,
+};
+
+enum amb_link_kind {
+    AMB_LINK_ANY, /* the broker chooses */
+    AMB_LINK_RING,
+    AMB_LINK_STREAM,
+    AMB_LINK_UCX,
+    AMB_LINK_SIM,
+};
+
+struct amb_url {
+    enum amb_url_scheme scheme;
+    enum amb_link_kind link;
+    char path[108]; /* UNIX: fits struct sockaddr_un */
+    char host[256]; /* TCP: without brackets */
+    uint16_t port;
+    int32_t mode; /* UNIX: octal permissions, -1 if not given */
+    char group[64];
+};
+
+/* EINVAL, ENOTSUP; error (at least 1 byte) then holds one sentence naming the offending part. */
+AMB_MUST_CHECK enum amb_status amb_url_parse(const char *text, struct amb_url *out, char *error,
+                                             size_t error_size);
+/* The canonical text, always NUL-terminated. */
+void amb_url_format(const struct amb_url *url, char *out, size_t size);
+const char *amb_link_kind_name(enum amb_link_kind kind);

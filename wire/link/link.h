@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A link: how data-plane frames travel between one client and its worker. Four makers give the
+ * same object: ring.h (shared memory), stream.h (TCP), ucx.h (UCX active messages), sim.h (tests).
+ *
+ * What all of them promise:
+ *  - Frames arrive whole, in the order of amb_link_send, each exactly once, or the link goes down.
+ *  - Flow values (absolute counters) never wait behind frames, are never refused, and may be
+ *    coalesced: the receiver sees the newest value of each (kind, handle) that changed.
+ *  - Nothing leaves for certain before amb_link_flush; a loop calls it once a turn.
+ *  - Peer input is checked: lengths, kinds, handles, indices. Violations take the link down with
+ *    EPROTO; they never crash, block or size an allocation.
+ *  - A body larger than what the transport moves at once is cut and put together by the link.
+ *
+ *      amb_link_send ──► (queue, ring, socket, AM) ──► on_frame: where to?  ──► bytes ──► on_body
+ *
+ * Threads: one at a time; whoever calls owns the link for that call (a worker, or the holder of the
+ * connection's lock). Callbacks run inside amb_link_poll and amb_link_flush only (ucx: inside
+ * amb_ucx_worker_progress), never inside amb_link_send or amb_link_flow, and may call send and
+ * flow. Memory: nothing is allocated per frame after warm-up.
+ */
+#pragma once
+
+#include "wire/base/list.h"
+#include "wire/base/status.h"
+#include "wire/codec/url.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct amb_frame;
+struct amb_link;
+struct amb_link_mem; /* registration of memory with a transport, see ucx.h; NULL: none */
+
+/* Absolute counters, one value per (kind, handle). handle < AMB_HANDLES_MAX. */
+enum amb_flow_kind {
+    /* client to broker */
+    AMB_FLOW_WANT = 0, /* publisher: I wait to have sent this many bytes in all */
+    AMB_FLOW_RELEASE,  /* subscription: deliveries 1..value are given back */
+    /* broker to client */
+    AMB_FLOW_ACCEPTED = 0, /* publisher: batches 1..value are whole in broker memory and routed */
+    AMB_FLOW_WINDOW,       /* publisher: bytes that may be sent in all */
+    AMB_FLOW_SUBSCRIBERS,  /* publisher: subscriptions that match now; may go down */
+    AMB_FLOW_KINDS = 3,    /* kinds of one direction */
+};
+
+/* One frame on its way out. The struct, meta and data stay the link's until it is settled. */
+struct amb_link_tx {
+    struct amb_list_node node;     /* the link's while queued */
+    const struct amb_frame *frame; /* read during amb_link_send only: encoded there */
+    const void *data;              /* frame->data_len bytes */
+    const void *meta;              /* frame->meta_len bytes */
+    struct amb_link_mem *mem;      /* what data lies in, or NULL */
+    uint8_t head[128];             /* the link's: the encoded head */
+    uint64_t sent;                 /* the link's: progress */
+    void *link_private;            /* the link's */
+};
+
+/* Upcalls. All are set. `arg` is the one given at creation. */
+struct amb_link_events {
+    /*
+     * A head has arrived and is well formed (amb_frame_decode). If the frame has a body, set *dst
+     * to room for data_len + meta_len bytes, *cookie to whatever on_body shall get, and *mem to
+     * dst's registration or leave it NULL; dst left NULL: the body is thrown away and on_body not
+     * called. An error status takes the link down.
+     */
+    enum amb_status (*on_frame)(void *arg, const struct amb_frame *frame, void **dst, void **cookie,
+                                struct amb_link_mem **mem);
+    /*
+     * The whole body is in dst (AMB_OK), or never will be (the link goes down, or this transfer
+     * failed): exactly once for each dst given. Order: that of on_frame on ring, stream, sim; on
+     * ucx large bodies may complete late. An error returned takes the link down.
+     */
+    enum amb_status (*on_body)(void *arg, void *cookie, enum amb_status status);
+    /* A peer's counter has a new value. An error returned takes the link down. */
+    enum amb_status (*on_flow)(void *arg, enum amb_flow_kind kind, uint32_t handle, uint64_t value);
+    /* A queued tx is settled: its memory is yours again. status: AMB_OK, ECANCELED, ELOST. */
+    void (*on_sent)(void *arg, struct amb_link_tx *tx, enum amb_status status);
+    /* Once: the link is of no more use. Never from inside close. */
+    void (*on_down)(void *arg, enum amb_status why, const char *text);
+    /* Once, last, if amb_link_close answered false: nothing of the link is in use any more. */
+    void (*on_closed)(void *arg);
+};
+
+struct amb_link_stats {
+    uint64_t frames_sent, frames_received, bytes_sent, bytes_received, wakes_sent;
+};
+
+struct amb_link_ops {
+    enum amb_link_kind kind;
+    /* See the functions below. */
+    enum amb_status (*send)(struct amb_link *link, struct amb_link_tx *tx);
+    void (*flow)(struct amb_link *link, enum amb_flow_kind kind, uint32_t handle, uint64_t value);
+    void (*flush)(struct amb_link *link);
+    unsigned (*poll)(struct amb_link *link, unsigned budget);
+    bool (*arm)(struct amb_link *link, bool want_flow);
+    void (*disarm)(struct amb_link *link);
+    int (*fd)(const struct amb_link *link);
+    bool (*close)(struct amb_link *link);
+    void (*describe)(const struct amb_link *link, char *out, size_t size);
+};
+
+struct amb_link {
+    const struct amb_link_ops *ops;
+    const struct amb_link_events *events;
+    void *arg;
+    struct amb_link_stats stats;
+    size_t queued; /* tx taken and not settled */
+    uint64_t queued_bytes;
+    bool is_down;
+};
+
+/*
+ * Takes tx, always. AMB_OK: settled already, on_sent will not be called. AMB_EAGAIN: queued,
+ * on_sent comes later. Anything else: the link is down, tx is yours and on_sent will not be called.
+ */
+static inline AMB_MUST_CHECK enum amb_status amb_link_send(struct amb_link *link,
+                                                           struct amb_link_tx *tx)
+{
+    return link->ops->send(link, tx);
+}
+
+/* Sets one of our counters. On a link that is down it does nothing. */
+static inline void amb_link_flow(struct amb_link *link, enum amb_flow_kind kind, uint32_t handle,
+                                 uint64_t value)
+{
+    link->ops->flow(link, kind, handle, value);
+}
+
+/* Pushes out what was sent, and wakes a sleeping peer: at most one system call on a ring. */
+static inline void amb_link_flush(struct amb_link *link)
+{
+    link->ops->flush(link);
+}
+
+/* Receives for about `budget` frames; returns how much was done, 0: nothing was there. */
+static inline unsigned amb_link_poll(struct amb_link *link, unsigned budget)
+{
+    return link->ops->poll(link, budget);
+}
+
+/*
+ * Before sleeping on amb_link_fd: asks the peer for a wake-up, at new frames, and at new flow
+ * values too if want_flow or if queued tx wait for room. False: there is work, do not sleep.
+ */
+static inline AMB_MUST_CHECK bool amb_link_arm(struct amb_link *link, bool want_flow)
+{
+    return link->ops->arm(link, want_flow);
+}
+
+/* After sleeping, or after deciding not to. */
+static inline void amb_link_disarm(struct amb_link *link)
+{
+    link->ops->disarm(link);
+}
+
+/* What to wait on for EPOLLIN, edge triggered; -1: the ucx worker's descriptor speaks for it. */
+static inline int amb_link_fd(const struct amb_link *link)
+{
+    return link->ops->fd(link);
+}
+
+/*
+ * Cuts the link: no frame or flow is received any more, bodies still open get on_body(ECANCELED)
+ * and queued tx on_sent(ECANCELED). True: all that happened during this call and the link is freed.
+ * False: some of it happens later (ucx), and then on_closed. NULL is allowed (true).
+ */
+static inline AMB_MUST_CHECK bool amb_link_close(struct amb_link *link)
+{
+    return link == NULL || link->ops->close(link);
+}
+
+/* "ring 1024 KiB", "tcp/lo rndv": for people. Always NUL-terminated. */
+static inline void amb_link_describe(const struct amb_link *link, char *out, size_t size)
+{
+    link->ops->describe(link, out, size);
+}

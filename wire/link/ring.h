@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ring link: two byte rings and two control pages in one sealed memfd that the broker makes
+ * for one session. See link.h for what it promises and docs/wire.md for the layout.
+ *
+ * The client can write every byte of the mapping at any time. So both sides copy before they look,
+ * believe an index only if it is monotonic and within the ring, and keep their own positions
+ * privately. The broker wakes a client through a pipe whose write end nobody else holds, and is
+ * woken by an eventfd that it never reads: a client cannot make it block.
+ */
+#pragma once
+
+#include "wire/link/link.h"
+
+#define AMB_RING_SIZE_DEFAULT (UINT64_C(1) << 20)
+#define AMB_RING_SIZE_MAX (UINT64_C(64) << 20)
+
+/* What travels to the client with Welcome, in this order. */
+struct amb_ring_fds {
+    int memory;      /* the memfd, sealed against growing, shrinking and further seals */
+    int broker_bell; /* eventfd, the client writes */
+    int client_bell; /* pipe, the client reads */
+};
+
+/*
+ * Broker's side. size: bytes of each ring, a power of two of at least 64 KiB. *fds belong to the
+ * caller, who sends them to the client and closes them. ENOMEM, ELIMIT (descriptors), EINVAL.
+ */
+AMB_MUST_CHECK enum amb_status amb_ring_create(uint64_t size, const struct amb_link_events *events,
+                                               void *arg, struct amb_ring_fds *fds,
+                                               struct amb_link **out);
+/* Client's side. Takes the three descriptors, also on failure. EPROTO: they are not what they
+ * should be. */
+AMB_MUST_CHECK enum amb_status amb_ring_attach(uint64_t size, const struct amb_ring_fds *fds,
+                                               const struct amb_link_events *events, void *arg,
+                                               struct amb_link **out);

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sim link: two ends in one process, one memory, no system calls, for tests of everything above
+ * links. Each end's amb_link_poll delivers what the other end has flushed.
+ */
+#pragma once
+
+#include "wire/link/link.h"
+
+/* Limits of both directions; 0: none. */
+struct amb_sim_options {
+    uint64_t bytes_max;   /* flushed and not yet polled; beyond it tx queue */
+    unsigned poll_frames; /* at most so many frames a poll */
+};
+
+/* ENOMEM. Either end may be closed first; the other one then goes down with ELOST. */
+AMB_MUST_CHECK enum amb_status amb_sim_create(const struct amb_sim_options *options,
+                                              const struct amb_link_events *events[2],
+                                              void *args[2], struct amb_link *out[2]);
+/* Makes the end go down at its next poll, as if the peer's machine had vanished. */
+void amb_sim_break(struct amb_link *end);

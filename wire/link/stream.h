@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stream link: frames on a connected socket of their own, which arrives here after the
+ * handshake. Sent with sendmsg straight from the sender's memory, received with readv straight into
+ * the receiver's; large bodies are cut in chunks so that flow values pass between them.
+ */
+#pragma once
+
+#include "wire/link/link.h"
+
+#define AMB_STREAM_CHUNK (UINT32_C(512) << 10)
+
+/* Takes fd (made non-blocking, TCP_NODELAY where it has that), also on failure. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_stream_create(int fd, const struct amb_link_events *events,
+                                                 void *arg, struct amb_link **out);
