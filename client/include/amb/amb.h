@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * <amb/amb.h>: libamb, the client library of Ambroker.
+ *
+ *     amb_connect ─► amb_pub_open ─► amb_pub_send ... ─► amb_pub_close ─► amb_close
+ *                 └► amb_subscribe ─► amb_next, amb_msg_data, amb_msg_release ... ─► amb_sub_close
+ *
+ * Rules that hold for every call:
+ *  - Threads: any thread may call on any handle, and two threads may share one. Once a close has
+ *    returned, nobody may use that handle.
+ *  - Waiting: timeouts are relative, in nanoseconds. AMB_NOWAIT answers AMB_EAGAIN where the call
+ *    would wait, an elapsed timeout AMB_ETIMEDOUT. A call without a timeout does not block, except
+ *    amb_connect, amb_pub_open and amb_subscribe, which options.connect_timeout_ns and
+ *    options.timeout_ns bound. A lost broker ends every wait with AMB_ELOST.
+ *  - Callbacks: the library calls you only inside amb_poll, and inside a close for what is still
+ *    outstanding. Callbacks may call anything but amb_close and amb_poll (AMB_ESTATE).
+ *  - Memory: structs given to a call are read during that call only. A pointer that a getter
+ * returns lives as long as the handle it was asked of. Every close and release takes NULL.
+ *  - Failure: handle outputs become NULL, other outputs stay untouched.
+ *  - After fork() every call in the child answers AMB_EFORKED; close and release only free.
+ *  - No global state: many connections, each with its own everything.
+ */
+#ifndef AMB_AMB_H
+#define AMB_AMB_H
+
+#include <amb/types.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define AMB_API __attribute__((visibility("default")))
+#define AMB_CHECK AMB_API __attribute__((warn_unused_result))
+
+/* Durations and times are int64_t nanoseconds. */
+#define AMB_US ((int64_t)1000)
+#define AMB_MS ((int64_t)1000000)
+#define AMB_SEC ((int64_t)1000000000)
+#define AMB_NOWAIT ((int64_t)0)
+#define AMB_FOREVER INT64_MAX
+#define AMB_NONE UINT32_MAX      /* in a uint32_t option: "not at all", where 0 is the default */
+#define AMB_UNLIMITED UINT64_MAX /* in a uint64_t option: "no limit" */
+
+struct amb_conn; /* a connection to a broker */
+struct amb_pub;  /* a publisher on one topic */
+struct amb_sub;  /* a subscription to the topics of one pattern */
+struct amb_msg;  /* a received message, shared by reference count */
+struct amb_allocator;
+struct amb_resource;
+struct amb_tensor;
+
+/* ---- errors ---- */
+
+/* What went wrong last, in a sentence. text is NUL-terminated and empty if status is AMB_OK. */
+struct amb_error {
+    enum amb_status status;
+    char text[252];
+};
+
+/* Static text, for any value. */
+AMB_API const char *amb_strerror(enum amb_status status);
+/* Who is hurt by it: this call, a message, the session, the process. */
+AMB_API enum amb_scope amb_status_scope(enum amb_status status);
+/* A snapshot by value. EAGAIN and ETIMEDOUT never write it. NULL: EINVAL. */
+AMB_API struct amb_error amb_last_error(const struct amb_conn *conn);
+/* "0.1.0": of the library loaded. */
+AMB_API const char *amb_version(void);
+
+/* ---- options ----
+ *
+ * `size` comes first and is the struct's size as the program was compiled; the macros set it. 0 in
+ * any field is its default. A field whose feature this release does not have answers AMB_ENOTSUP
+ * unless it is 0, with a sentence that names it: these are marked (later).
+ */
+
+enum amb_progress {
+    AMB_PROGRESS_THREAD, /* the library runs one thread for the connection */
+    AMB_PROGRESS_POLL,   /* no thread: amb_poll and blocking calls do everything; poll at least
+                            every heartbeat_ns, or the broker takes this client for dead */
+};
+
+enum amb_event_type {
+    AMB_EVENT_LOST = 1,    /* the broker is lost: every call on the connection says AMB_ELOST */
+    AMB_EVENT_RESTORED,    /* (later) */
+    AMB_EVENT_CLOSED,      /* the broker ended the session; status and text say why */
+    AMB_EVENT_GAP,         /* count messages of sub were lost, as loss says; seq follows them */
+    AMB_EVENT_SLOW,        /* (later) */
+    AMB_EVENT_RECOVERED,   /* (later) */
+    AMB_EVENT_SUBSCRIBERS, /* pub has count matching subscriptions now */
+    AMB_EVENT_DRAINING,    /* (later) */
+    AMB_EVENT_RESOURCE,    /* (later) */
+};
+
+struct amb_event {
+    uint32_t size;
+    enum amb_event_type type;
+    enum amb_status status; /* why */
+    enum amb_loss loss;     /* GAP */
+    struct amb_pub *pub;    /* of whom, or NULL */
+    struct amb_sub *sub;
+    uint64_t count; /* GAP: messages; SUBSCRIBERS: how many */
+    uint64_t seq;   /* GAP: the first sequence after it */
+    int64_t time_ns;
+    const char *text; /* one line for a log, never NULL, valid during the call */
+};
+typedef void (*amb_event_fn)(struct amb_conn *conn, const struct amb_event *event, void *arg);
+
+struct amb_options {
+    uint32_t size;
+    enum amb_progress progress;
+    const char *name;        /* how the broker shows this client; the program's name */
+    const char *credentials; /* path of a file whose first line is the token; $AMB_CREDENTIALS */
+    amb_event_fn on_event;
+    void *event_arg;
+    struct amb_error *error;              /* written when amb_connect fails */
+    int64_t connect_timeout_ns;           /* 10 s */
+    int64_t timeout_ns;                   /* 5 s: of a round trip to the broker */
+    int64_t heartbeat_ns;                 /* as the broker says; a smaller value is obeyed */
+    int64_t reconnect_min_ns;             /* (later) */
+    int64_t reconnect_max_ns;             /* (later) */
+    uint32_t reconnect_attempts;          /* (later), except AMB_NONE */
+    uint32_t retry_first;                 /* (later) */
+    uint64_t memory_max;                  /* 1 GiB: host memory for messages received by copy */
+    const struct amb_resource *resources; /* (later) */
+    uint32_t resource_count;              /* (later) */
+    uint32_t detached;                    /* (later) */
+    uint32_t ucx_am_id;                   /* (later) */
+    uint32_t reserved;
+    /* Interfaces on which this program lets UCX open a port ("lo", "ib0,mlx5_0:1"), needed for
+     * ?link=ucx: whoever can reach that port owns the process. $AMB_TRUSTED; none. */
+    const char *trusted_network;
+};
+
+/* One run of consecutive messages of a publisher, settled alike. */
+struct amb_settled {
+    uint32_t size;
+    enum amb_status status; /* AMB_OK: confirmed as asked */
+    uint64_t first, last;   /* of this publisher's sequence, from 1, both included */
+    uint64_t log_seq;       /* sequence of `first` in the topic; 0 if refused or not told */
+    uint32_t matched;       /* subscriptions that matched, of the last batch in the run */
+    uint32_t duplicates;    /* (later) */
+};
+typedef void (*amb_settled_fn)(struct amb_pub *pub, const struct amb_settled *settled, void *arg);
+
+struct amb_pub_options {
+    uint32_t size;
+    enum amb_confirm confirm; /* ACCEPTED; NONE too; DELIVERED, DURABLE (later) */
+    const char *name;         /* (later) */
+    uint64_t window_msgs;     /* 64 Ki messages not yet settled */
+    uint64_t window_bytes;    /* 64 MiB; the broker's window may be smaller */
+    int64_t linger_ns;        /* 50 us: how long a message may wait for company in its batch */
+    enum amb_mem lease_mem;   /* (later) */
+    int32_t device;           /* (later) */
+    amb_settled_fn on_settled;
+    void *arg;
+};
+
+typedef void (*amb_msg_fn)(struct amb_msg *msg, void *arg);
+
+struct amb_sub_options {
+    uint32_t size;
+    enum amb_mem mem;          /* HOST; others (later) */
+    int32_t device;            /* (later) */
+    uint32_t lazy;             /* (later) */
+    const char *group;         /* (later) */
+    const char *durable;       /* (later) */
+    enum amb_start start;      /* NEW; others (later) */
+    enum amb_ack ack;          /* NONE; others (later) */
+    uint64_t start_at;         /* (later) */
+    int64_t ack_wait_ns;       /* (later) */
+    const int64_t *backoff_ns; /* (later) */
+    uint32_t backoff_count;    /* (later) */
+    uint32_t max_deliver;      /* (later) */
+    uint64_t credit_msgs;      /* 64 Ki delivered and not released */
+    uint64_t credit_bytes;     /* 64 MiB */
+    enum amb_slow slow;        /* the topic's; DROP_OLDEST, BLOCK; others (later) */
+    uint32_t copy;             /* 1: always into memory of this process, never mapped in place */
+    int64_t slow_block_ns;     /* 100 ms: BLOCK holds publishers back for so long, then drops */
+    const struct amb_allocator *allocator; /* (later) */
+    const void *position;                  /* (later) */
+    size_t position_len;                   /* (later) */
+    /* Set: messages come here, inside amb_poll, and amb_next answers AMB_EINVAL. The message is
+     * borrowed for the call: amb_msg_ref to keep it. */
+    amb_msg_fn on_message;
+    void *arg;
+};
+
+struct amb_iov {
+    const void *data;
+    size_t len;
+};
+
+/* A property: name is NUL-terminated and does not begin with '$'; value is `len` bytes. */
+struct amb_prop {
+    const char *name;
+    const void *value;
+    size_t len;
+};
+
+/* A message on its way out. One of data, iov, forward; none of them is an empty payload. */
+struct amb_out {
+    uint32_t size;
+    enum amb_mem mem; /* HOST; others (later) */
+    const void *data;
+    size_t len;
+    const struct amb_iov *iov; /* instead of data: these pieces, one behind the other */
+    struct amb_msg *forward;   /* instead of data: the payload of this received message */
+    uint32_t iov_count;
+    uint32_t prop_count;
+    const struct amb_prop *props;
+    const struct amb_tensor *tensor; /* (later) */
+    const char *content_type;
+    const char *key;
+    void *stream;   /* (later) */
+    int64_t ttl_ns; /* 0: for ever. Rounded up to milliseconds */
+    void *reserved;
+};
+
+#ifndef __cplusplus
+#define AMB_WITH(type, ...) (&(struct type){.size = sizeof(struct type), __VA_ARGS__})
+#define AMB_OPTIONS(...) AMB_WITH(amb_options, __VA_ARGS__)
+#define AMB_PUB(...) AMB_WITH(amb_pub_options, __VA_ARGS__)
+#define AMB_SUB(...) AMB_WITH(amb_sub_options, __VA_ARGS__)
+#define AMB_OUT(...) AMB_WITH(amb_out, __VA_ARGS__)
+_Static_assert(sizeof(enum amb_mem) == 4, "-fshort-enums changes the ABI of libamb");
+#endif
+/* struct amb_pub_info info = AMB_INIT(amb_pub_info); */
+#define AMB_INIT(type)                                                                             \
+    {                                                                                              \
+        .size = sizeof(struct type)                                                                \
+    }
+/* { AMB_PROP("name", "text") } */
+#define AMB_PROP(n, v)                                                                             \
+    {                                                                                              \
+        .name = (n), .value = (v), .len = sizeof(v) - 1                                            \
+    }
+
+/* ---- connection ---- */
+
+/*
+ * Opens a session with a broker. Blocks up to options.connect_timeout_ns.
+ *   url      NULL: $AMB_URL, else unix:///run/ambroker/broker.sock. A comma list is tried in order.
+ *            unix:///path, tcp://host:port; ?link=ring|stream|ucx insists on a link.
+ *   options  NULL: all defaults
+ *   out      the connection, to be given back to amb_close
+ * EUNREACHABLE, EAUTH, EVERSION, EBUSY, EINVAL, ENOTSUP, ETIMEDOUT; options.error says more.
+ */
+AMB_CHECK enum amb_status amb_connect(const char *url, const struct amb_options *options,
+                                      struct amb_conn **out);
+
+/*
+ * Flushes what was published, settles the rest with ECLOSED (callbacks run on this thread), closes
+ * and frees publishers and subscriptions. The handle is gone whatever it answers. AMB_NOWAIT: does
+ * not wait for anything. Messages still held stay valid; memory and session end with the last one.
+ * The first failure of an earlier publish as amb_flush says it; ETIMEDOUT; ESTATE in a callback.
+ */
+AMB_API enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns);
+
+/*
+ * Takes no new messages, gives unfetched ones back, waits until the held ones are released and what
+ * was published is confirmed. ETIMEDOUT: amb_last_error says what is left.
+ */
+AMB_API enum amb_status amb_drain(struct amb_conn *conn, int64_t timeout_ns);
+
+/* Waits until every earlier publish is confirmed; answers the first failure since the last flush.
+ */
+AMB_API enum amb_status amb_flush(struct amb_conn *conn, int64_t timeout_ns);
+
+/* Async-signal-safe and for good: waiting and later amb_next and amb_poll answer AMB_ESTOPPED.
+ * Publishing still works. */
+AMB_API void amb_stop(struct amb_conn *conn);
+
+/* For poll and epoll: readable (level-triggered) when amb_poll has something to do, until it has
+ * done it. The library's own: do not read it, do not close it. -1 in a forked child. */
+AMB_API int amb_fd(const struct amb_conn *conn);
+
+/*
+ * Runs the callbacks that are due, at most 256, and in POLL mode moves data first. Waits up to
+ * timeout_ns if there is nothing to do. AMB_OK: did something, or nothing was due and the timeout
+ * is AMB_NOWAIT. ETIMEDOUT, ESTOPPED, ELOST (once everything due was called), ESTATE in a callback.
+ */
+AMB_API enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns);
+
+/*
+ * Asks the broker: "status", "topics", "subs", "clients", "workers", "memory", "transports".
+ * *out: a message whose payload is JSON. EFORBIDDEN, ENOTFOUND, ETIMEDOUT.
+ */
+AMB_CHECK enum amb_status amb_admin(struct amb_conn *conn, const char *query, int64_t timeout_ns,
+                                    struct amb_msg **out);
+
+/* ---- publish ---- */
+
+/*
+ * Publishes a copy of data[0..len) to a topic; the timeout is for room in the window. Publishers
+ * are opened as needed and kept for the last 1,024 topics used; a first use is a round trip.
+ * ETOPIC, EFORBIDDEN, ETOOLARGE, EAGAIN, ETIMEDOUT, ELOST.
+ */
+AMB_CHECK enum amb_status amb_publish(struct amb_conn *conn, const char *topic, const void *data,
+                                      size_t len, int64_t timeout_ns);
+
+/* A round trip to the broker: errors of topic and rights appear here. ETOPIC, EFORBIDDEN, ELIMIT.
+ */
+AMB_CHECK enum amb_status amb_pub_open(struct amb_conn *conn, const char *topic,
+                                       const struct amb_pub_options *options, struct amb_pub **out);
+
+/*
+ * The hot call: publishes a copy; the bytes are yours on return. Small messages leave together, at
+ * the latest linger_ns after the first of them. The n-th message of a publisher has sequence n.
+ * EAGAIN, ETIMEDOUT: no room, nothing was published. ETOOLARGE, ELOST.
+ */
+AMB_CHECK enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len,
+                                       int64_t timeout_ns);
+
+/*
+ * Publishes without copying where that helps: payload bytes (data, or forward's) are borrowed until
+ * *seq is settled (on_settled, amb_pub_flush); everything else is read during the call. seq may be
+ * NULL. Errors as amb_pub_send, and EINVAL, ENOTSUP for fields of `message`.
+ */
+AMB_CHECK enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
+                                       int64_t timeout_ns, uint64_t *seq);
+
+/*
+ * Sends what waits for company and waits until all messages up to seq (0: all so far) are settled.
+ * The first failure not yet reported is answered once, like fsync. AMB_NOWAIT only sends.
+ */
+AMB_CHECK enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout_ns);
+
+/* Waits until at least `count` subscriptions match. */
+AMB_CHECK enum amb_status amb_pub_wait_subscribers(struct amb_pub *pub, uint32_t count,
+                                                   int64_t timeout_ns);
+
+struct amb_pub_info {
+    uint32_t size;
+    enum amb_blocked blocked;         /* what a send would wait for now */
+    uint64_t posted, settled, failed; /* messages, since open; settled includes failed */
+    uint64_t accepted_seq;            /* highest sequence that the broker has */
+    uint64_t inflight_msgs, inflight_bytes;
+    uint32_t subscribers;
+    uint32_t reserved;
+};
+/* Set info->size (AMB_INIT). Asks nobody. */
+AMB_API enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *info);
+
+/* Flushes, then frees. AMB_NOWAIT cancels what has not left (settled with ECANCELED). Answers the
+ * first failure not yet reported. */
+AMB_API enum amb_status amb_pub_close(struct amb_pub *pub, int64_t timeout_ns);
+
+/* ---- subscribe ---- */
+
+/*
+ * Subscribes to topics: "a.b", "a.*" (one token), "a.>" (one or more). Active at the broker when it
+ * returns. ETOPIC, EFORBIDDEN, ELIMIT, ENOTSUP.
+ */
+AMB_CHECK enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
+                                        const struct amb_sub_options *options,
+                                        struct amb_sub **out);
+
+/*
+ * Takes the next message; you own one reference, to be given to amb_msg_release. Messages of one
+ * subscription come in order to whoever asks first. ESTOPPED; ECLOSED: the subscription is being
+ * closed; ELOST; EINVAL if on_message is set.
+ */
+AMB_CHECK enum amb_status amb_next(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg **out);
+
+/* Waits for one message, then takes what is there, up to max. out[0..*count) are yours. */
+AMB_CHECK enum amb_status amb_next_many(struct amb_sub *sub, int64_t timeout_ns,
+                                        struct amb_msg **out, size_t max, size_t *count);
+
+struct amb_sub_info {
+    uint32_t size;
+    uint32_t reserved;
+    uint64_t pending_msgs, pending_bytes; /* arrived and not yet taken */
+    uint64_t held_msgs, held_bytes;       /* taken and not yet released; bytes of whole batches */
+    uint64_t delivered;                   /* messages taken, since subscribe */
+    uint64_t lost;                        /* messages lost, as their successors told */
+    uint64_t last_seq;                    /* of the message taken last */
+};
+/* Set info->size (AMB_INIT). Asks nobody. */
+AMB_API enum amb_status amb_sub_stat(const struct amb_sub *sub, struct amb_sub_info *info);
+
+/* Wakes waiters with ECLOSED, ends the subscription at the broker, frees. Messages taken stay
+ * valid. No callback of it runs afterwards. */
+AMB_API enum amb_status amb_sub_close(struct amb_sub *sub, int64_t timeout_ns);
+
+/* ---- message ----
+ *
+ * Getters ask nobody and take any message you hold; any thread, also after amb_close.
+ */
+
+/* One more reference; returns msg. */
+AMB_API struct amb_msg *amb_msg_ref(struct amb_msg *msg);
+/* Gives a reference back. */
+AMB_API void amb_msg_release(struct amb_msg *msg);
+
+/* The payload, amb_msg_size bytes, read-only, aligned to 16 bytes. Never NULL for host memory. */
+AMB_API const void *amb_msg_data(const struct amb_msg *msg);
+AMB_API size_t amb_msg_size(const struct amb_msg *msg);
+AMB_API enum amb_mem amb_msg_mem(const struct amb_msg *msg);
+/* The device its memory is on; -1: host. */
+AMB_API int amb_msg_device(const struct amb_msg *msg);
+/* How it came: "mapped", "ring", "tcp", "ucx". */
+AMB_API const char *amb_msg_path(const struct amb_msg *msg);
+AMB_API const char *amb_msg_topic(const struct amb_msg *msg);
+/* NULL: none. */
+AMB_API const char *amb_msg_key(const struct amb_msg *msg);
+AMB_API const char *amb_msg_content_type(const struct amb_msg *msg);
+/* Its number in its topic. */
+AMB_API uint64_t amb_msg_seq(const struct amb_msg *msg);
+/* When the broker took it, ns since 1970. */
+AMB_API int64_t amb_msg_time(const struct amb_msg *msg);
+/* How often it has been delivered, this time included. */
+AMB_API uint32_t amb_msg_deliveries(const struct amb_msg *msg);
+/* Messages that this subscription lost just before this one; why may be NULL. */
+AMB_API uint64_t amb_msg_lost(const struct amb_msg *msg, enum amb_loss *why);
+AMB_API bool amb_msg_wants_reply(const struct amb_msg *msg);
+/* NULL for an answer of amb_admin. Valid until that subscription is closed. */
+AMB_API struct amb_sub *amb_msg_sub(const struct amb_msg *msg);
+
+/* The value of a property, NUL-terminated behind its *len bytes; NULL: it has none of that name. */
+AMB_API const void *amb_msg_prop(const struct amb_msg *msg, const char *name, size_t *len);
+/* Properties that the publisher set; key and content type are not among them. */
+AMB_API size_t amb_msg_prop_count(const struct amb_msg *msg);
+/* ENOTFOUND behind the last. */
+AMB_API enum amb_status amb_msg_prop_at(const struct amb_msg *msg, size_t index,
+                                        struct amb_prop *out);
+
+/* Answers a request. ESTATE unless amb_msg_wants_reply; nothing sends requests in this release. */
+AMB_API enum amb_status amb_reply(struct amb_msg *request, const void *data, size_t len,
+                                  int64_t timeout_ns);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
