@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The configuration of one broker: an immutable struct, made once at start from (lowest first)
+ * built-in defaults, the --dev profile, a libconfig file, the environment (AMBROKER_SECTION_KEY)
+ * and the command line (-o key=value, --listen). Every key is one row of the table in
+ * broker/config_schema.c; parser, --print-config, docs/config.md and etc/broker.conf come from it.
+ * Values are checked and resolved: "auto" workers, connections and message size are numbers here.
+ * Threads: any, after creation (nothing changes). Memory: one owner; all strings belong to it.
+ */
+#pragma once
+
+#include "wire/base/log.h"
+#include "wire/base/status.h"
+#include "wire/codec/url.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define AMB_CONFIG_FILE_MAX (UINT64_C(1) << 20) /* bytes of one file */
+#define AMB_CONFIG_ERROR_MAX 1024u              /* any error text fits */
+#define AMB_CONFIG_TIME_FOREVER INT64_MAX
+#define AMB_CONFIG_TIME_AUTO INT64_C(-1)
+
+/* OFF: denied; ON: an error at start where it cannot work; AUTO: used where it can work. */
+enum amb_switch {
+    AMB_SWITCH_AUTO,
+    AMB_SWITCH_ON,
+    AMB_SWITCH_OFF,
+};
+
+/* What a topic does with a message for which its log has no room. */
+enum amb_topic_full {
+    AMB_FULL_BLOCK,       /* publishers get no window */
+    AMB_FULL_DROP_OLDEST, /* the oldest entries go; subscribers count the loss */
+    AMB_FULL_REJECT,      /* the publisher is told AMB_EREJECTED */
+};
+
+struct amb_config_strings {
+    const char *const *items;
+    size_t count;
+};
+
+/* One setting of UCX, without its UCX_ prefix. */
+struct amb_config_pair {
+    const char *name, *value;
+};
+
+struct amb_config_pairs {
+    const struct amb_config_pair *items;
+    size_t count;
+};
+
+struct amb_config_urls {
+    const struct amb_url *items;
+    size_t count;
+};
+
+/* Settings of the topics that `match` covers. */
+struct amb_topic_rule {
+    const char *match; /* a pattern */
+    enum amb_topic_full full;
+    uint32_t max_messages; /* 0: bytes alone limit the log */
+    uint64_t max_bytes;
+    enum amb_slow slow;    /* of subscriptions that ask for AMB_SLOW_DEFAULT: BLOCK, DROP_OLDEST */
+    int64_t slow_block_ns; /* how long BLOCK holds publishers back, then it drops the oldest;
+                              AMB_CONFIG_TIME_FOREVER */
+};
+
+struct amb_topic_rules {
+    const struct amb_topic_rule *items;
+    size_t count;
+};
+
+struct amb_config_server {
+    const char *name;
+    uint32_t workers;         /* 1..64, resolved */
+    int64_t spin_ns;          /* AMB_CONFIG_TIME_AUTO, 0 = never, at most 10 ms */
+    uint64_t max_message;     /* data + meta of one message, resolved, <= memory.host.size / 4 */
+    uint32_t max_connections; /* resolved by the descriptor formula */
+    int64_t handshake_timeout_ns;
+    bool insecure; /* TCP listeners off loopback are allowed */
+};
+
+struct amb_config_transports {
+    struct amb_config_strings trusted; /* interfaces, each existed at start; empty: no ucx link */
+    enum amb_switch tcp; /* the ucx link over TCP. AUTO: where the URL insists; ON: preferred */
+    enum amb_switch nvlink, infiniband, cuda_copy;
+    struct amb_config_strings net_devices; /* empty: auto, all trusted ones */
+    uint32_t rails;                        /* 0: auto */
+    const char *port_range;                /* "" or "5000-5100" */
+    uint64_t ring_size;                    /* bytes of each direction, a power of two */
+    struct amb_config_pairs ucx;
+};
+
+struct amb_config_host_memory {
+    uint64_t size;       /* of all segments together */
+    uint64_t segment;    /* a power of two */
+    uint32_t spare;      /* segments kept ready */
+    bool grow_on_demand; /* segments are made when needed, not at start */
+};
+
+struct amb_config_limits {
+    uint32_t max_topics;
+    uint32_t max_subscriptions; /* of the whole broker */
+    uint32_t max_publishers;    /* of one session, <= AMB_HANDLES_MAX */
+    uint64_t max_mapped_per_session;
+    uint64_t window; /* bytes a publisher may have under way in one topic */
+    int64_t peer_timeout_ns;
+    int64_t heartbeat_ns; /* at most half of peer_timeout_ns */
+    int64_t drain_timeout_ns;
+};
+
+struct amb_config_private;
+
+struct amb_config {
+    struct amb_config_server server;
+    struct amb_config_urls listen; /* at least one */
+    struct amb_config_transports transports;
+    struct {
+        struct amb_config_host_memory host;
+    } memory;
+    struct amb_topic_rules topics;
+    struct amb_config_limits limits;
+    struct {
+        const char *token; /* "": none asked for. From token or token_file */
+        const char *token_file;
+    } auth;
+    struct {
+        enum amb_log_level level;
+    } log;
+    struct amb_config_private *private; /* origins and memory, for broker/config*.c alone */
+};
+
+/* What the defaults depend on. */
+struct amb_config_machine {
+    uint32_t cores;
+    uint64_t ram;         /* bytes */
+    uint64_t descriptors; /* RLIMIT_NOFILE now */
+    char host[256];
+};
+
+/* Where a configuration comes from. All zero: built-in defaults alone. */
+struct amb_config_source {
+    bool dev;         /* the --dev profile below the file */
+    const char *path; /* a file, or NULL */
+    const char *text; /* the file's content where there is no path (tests); @include is refused */
+    size_t text_len;
+    const char *const *environment; /* like environ, or NULL; only AMBROKER_... is looked at */
+    const char *const *options;     /* "key=value" */
+    size_t option_count;
+    const char *const *listen; /* URLs; replace those of the layers below */
+    size_t listen_count;
+    const struct amb_config_machine *machine; /* NULL: this one */
+};
+
+/*
+ * Reads, checks, resolves; opens nothing but configuration files. EINVAL: error (may be NULL, else
+ * AMB_CONFIG_ERROR_MAX bytes fit any text) holds "file:line: key: reason (got X, allowed Y)", with
+ * the variable's or the option's name in place of file:line where it came from there. ENOMEM.
+ */
+AMB_MUST_CHECK enum amb_status amb_config_create(const struct amb_config_source *source,
+                                                 char *error, size_t error_size,
+                                                 struct amb_config **out);
+/* NULL is allowed; sets *config to NULL. */
+void amb_config_destroy(struct amb_config **config);
+
+/* The first rule whose pattern covers the topic, else the built-in rule (">": block). Never NULL.
+ */
+const struct amb_topic_rule *amb_config_topic(const struct amb_config *config, const char *topic);
+
+/* libconfig text that gives the same configuration, each key with its origin. Hides the token. */
+void amb_config_print(const struct amb_config *config, FILE *out);
+/* "file:line", "environment NAME", "-o key", "default": for messages about a key of the schema. */
+void amb_config_where(const struct amb_config *config, const char *key, char *out, size_t size);
+
+/*
+ * What a reload would change. Keys whose value differs, separated by ", ", in two lists: those
+ * that need a restart, and the others. Both NUL-terminated, cut with "..." where too long.
+ */
+void amb_config_diff(const struct amb_config *before, const struct amb_config *after, char *restart,
+                     size_t restart_size, char *live, size_t live_size);
+
+/* Generated documents: the commented example file and the reference page. */
+void amb_config_print_example(FILE *out);
+void amb_config_print_reference(FILE *out);
+
+/* This machine's figures. */
+void amb_config_machine_read(struct amb_config_machine *out);
