@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An entry: one batch in broker memory, as one worker knows it.
+ *
+ *   worker P (publisher's)         worker T (topic's)            worker S (a subscriber's)
+ *   root entry ── handed over ──►  the same entry, in the log ── lent ──►  shadow entry
+ *   disposes of it ◄── home ──────  at 0 references  ◄── home ──────────── at 0 references
+ *
+ * References are plain integers of the worker that holds the entry at the time. At zero an entry
+ * goes home, by mail if home is another worker: a root gives its buffer back to home's pool, a
+ * shadow drops the one reference that it holds on its parent. So a buffer is freed by the worker
+ * that allocated it, whatever the way it took.
+ *
+ * Threads: the holder. Memory: entries come from their home's pool.
+ */
+#pragma once
+
+#include "broker/bufpool.h"
+#include "broker/mail.h"
+
+#include <stdint.h>
+
+struct amb_worker;
+
+/* Whose batch it was, by value: a session may be gone when the receipt comes. */
+struct amb_origin {
+    uint32_t session, generation;
+    uint32_t handle, opened; /* publisher handle, and which opening of it */
+    uint64_t batch;          /* its number */
+};
+
+struct amb_entry {
+    uint32_t refs;
+    uint32_t count; /* messages */
+    uint32_t meta_len;
+    uint32_t topic; /* id, for hand-overs */
+    uint64_t data_len;
+    const uint8_t *body; /* data, then meta */
+    struct amb_segment *segment;
+    uint64_t first_seq;  /* given by the log */
+    uint64_t log_offset; /* bytes appended to the log before it */
+    int64_t time_ns;     /* when it was whole, ns since 1970 */
+    struct amb_worker *home;
+    struct amb_entry *parent; /* of a shadow; NULL: a root */
+    struct amb_buf buf;       /* of a root */
+
+    /* slow path */
+    struct amb_list_node pending; /* root: in its publisher's order of arrival, until routed */
+    bool is_whole;
+    enum amb_status status; /* what the receipt says */
+    uint32_t matched;
+    struct amb_origin origin;
+    struct amb_mail mail;    /* hand-over, lending, going home: one at a time */
+    struct amb_mail receipt; /* to the publisher's worker: appended or refused */
+    struct amb_mail grant;   /* to the publisher's worker: its bytes may be used again */
+};
+
+static inline uint64_t amb_entry_bytes(const struct amb_entry *entry)
+{
+    return entry->data_len + entry->meta_len;
+}
+
+static inline void amb_entry_ref(struct amb_entry *entry)
+{
+    entry->refs++;
+}
+
+/* `holder` is the worker that calls. At zero the entry is gone for the caller. */
+void amb_entry_unref(struct amb_entry *entry, struct amb_worker *holder);
