@@ -17,7 +17,7 @@
  * Threads: one at a time; whoever calls owns the link for that call (a worker, or the holder of the
  * connection's lock). Callbacks run inside amb_link_poll and amb_link_flush only (ucx: inside
  * amb_ucx_worker_progress), never inside amb_link_send or amb_link_flow, and may call send and
- * flow. Memory: nothing is allocated per frame after warm-up.
+ * flow and nothing else. Memory: nothing is allocated per frame after warm-up.
  */
 #pragma once
 
@@ -53,6 +53,8 @@ struct amb_link_tx {
     const void *meta;              /* frame->meta_len bytes */
     struct amb_link_mem *mem;      /* what data lies in, or NULL */
     uint8_t head[128];             /* the link's: the encoded head */
+    uint64_t data_len;             /* the link's: of the body on the link, 0 if it has none */
+    uint32_t meta_len;             /* the link's: the same */
     uint64_t sent;                 /* the link's: progress */
     void *link_private;            /* the link's */
 };
@@ -106,8 +108,8 @@ struct amb_link {
     const struct amb_link_events *events;
     void *arg;
     struct amb_link_stats stats;
-    size_t queued; /* tx taken and not settled */
-    uint64_t queued_bytes;
+    size_t queued;         /* tx taken and not settled */
+    uint64_t queued_bytes; /* their heads and bodies */
     bool is_down;
 };
 
@@ -155,7 +157,11 @@ static inline void amb_link_disarm(struct amb_link *link)
     link->ops->disarm(link);
 }
 
-/* What to wait on for EPOLLIN, edge triggered; -1: the ucx worker's descriptor speaks for it. */
+/*
+ * What to wait on, edge triggered, for EPOLLIN | EPOLLOUT (a stream that could not send everything
+ * goes on when there is room; a ring only ever shows EPOLLIN): then amb_link_poll. -1: there is
+ * nothing to wait on (sim), or the ucx worker's descriptor speaks for it.
+ */
 static inline int amb_link_fd(const struct amb_link *link)
 {
     return link->ops->fd(link);
