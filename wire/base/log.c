@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/base/log.h"
+#include "wire/base/clock.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES 1024
+
+/* Atomic only so that a setter that comes late is no data race; sink and arg are one thing and
+ * are set before other threads run, as the header asks. */
+static _Atomic(amb_log_fn) current_sink;
+static _Atomic(void *) current_arg;
+static _Atomic int current_level = AMB_LOG_INFO;
+
+void amb_log_set_sink(amb_log_fn sink, void *arg)
+{
+    atomic_store_explicit(&current_arg, arg, memory_order_relaxed);
+    /* Release: pairs with the acquire in amb_log_write, so that a sink never sees an older arg. */
+    atomic_store_explicit(&current_sink, sink, memory_order_release);
+}
+
+void amb_log_set_level(enum amb_log_level level)
+{
+    atomic_store_explicit(&current_level, (int)level, memory_order_relaxed);
+}
+
+enum amb_log_level amb_log_level(void)
+{
+    return (enum amb_log_level)atomic_load_explicit(&current_level, memory_order_relaxed);
+}
+
+void amb_log_write(enum amb_log_level level, const char *format, ...)
+{
+    /* Acquire: pairs with the release in amb_log_set_sink. */
+    amb_log_fn sink = atomic_load_explicit(&current_sink, memory_order_acquire);
+    if (sink == NULL) {
+        return;
+    }
+    int saved_errno = errno;
+    char line[LINE_MAX_BYTES];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    if (len < 0) {
+        line[0] = '\0';
+    }
+    /* Names that a peer chose may be part of it: one call stays one line. */
+    for (char *c = line; *c != '\0'; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
+            *c = '?';
+        }
+    }
+    sink(level, line, atomic_load_explicit(&current_arg, memory_order_relaxed));
+    errno = saved_errno;
+}
+
+static const char *level_name(enum amb_log_level level)
+{
+    switch (level) {
+    case AMB_LOG_ERROR:
+        return "ERROR";
+    case AMB_LOG_WARN:
+        return "WARN";
+    case AMB_LOG_INFO:
+        return "INFO";
+    case AMB_LOG_DEBUG:
+        return "DEBUG";
+    case AMB_LOG_TRACE:
+        return "TRACE";
+    }
+    return "?";
+}
+
+/* One write, so that lines of several threads do not mix. SIGPIPE is held back for this thread and
+ * swallowed if it is ours: a reader of our stderr that has gone must not end us. */
+static void write_without_sigpipe(const char *bytes, size_t len)
+{
+    sigset_t pipe_set, old_set, pending;
+    (void)sigemptyset(&pipe_set);
+    (void)sigaddset(&pipe_set, SIGPIPE);
+    (void)sigemptyset(&pending);
+    (void)sigpending(&pending);
+    bool was_pending = sigismember(&pending, SIGPIPE) == 1;
+    (void)pthread_sigmask(SIG_BLOCK, &pipe_set, &old_set);
+    ssize_t written;
+    do {
+        written = write(STDERR_FILENO, bytes, len);
+    } while (written < 0 && errno == EINTR);
+    if (written < 0 && errno == EPIPE && !was_pending) {
+        struct timespec none = {0, 0};
+        while (sigtimedwait(&pipe_set, NULL, &none) < 0 && errno == EINTR) {
+        }
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &old_set, NULL);
+}
+
+void amb_log_to_stderr(enum amb_log_level level, const char *line, void *arg)
+{
+    (void)arg;
+    int saved_errno = errno;
+    int64_t now_ns = amb_clock_realtime_ns();
+    time_t seconds = (time_t)(now_ns / AMB_NS_PER_SEC);
+    struct tm tm;
+    if (gmtime_r(&seconds, &tm) == NULL) {
+        memset(&tm, 0, sizeof(tm));
+    }
+    char when[32];
+    if (strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm) == 0) {
+        when[0] = '\0';
+    }
+    char text[LINE_MAX_BYTES + 64];
+    int len = snprintf(text, sizeof(text), "%s.%03dZ %s %s\n", when,
+                       (int)(now_ns % AMB_NS_PER_SEC / AMB_NS_PER_MS), level_name(level), line);
+    if (len > 0) {
+        size_t size = (size_t)len;
+        if (size >= sizeof(text)) {
+            size = sizeof(text) - 1;
+            text[size - 1] = '\n';
+        }
+        write_without_sigpipe(text, size);
+    }
+    errno = saved_errno;
+}
