@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what is missing, builds, runs the tests. Ends with the sum over all presets and with
+# exit status 0 only if every test passed.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tools/test.sh [--preset P]... [--all] [--no-install] [--no-deps]
+  (nothing)      dev: everything; asan: unit and integration; tsan: unit; system UCX: unit, links
+  --preset P     only that preset of CMakePresets.json, all its tests; may be repeated
+  --all          all presets, all their tests, and the stress tests of dev
+  --no-install   install no packages
+  --no-deps      do not even look for what is missing
+TEXT
+}
+
+presets=()
+all=0
+deps=1
+deps_options=()
+while [ $# -gt 0 ]; do
+    case $1 in
+        --preset) presets+=("${2:?--preset needs a name}"); shift ;;
+        --preset=*) presets+=("${1#*=}") ;;
+        --all) all=1 ;;
+        --no-install) deps_options+=(--no-install) ;;
+        --no-deps) deps=0 ;;
+        -h | --help) usage; exit 0 ;;
+        *) usage >&2; exit 64 ;;
+    esac
+    shift
+done
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+jobs=${AMB_JOBS:-$(nproc)}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+total_passed=0
+total_failed=0
+total_skipped=0
+broken=()
+
+# count_results: adds the figures of ctest's output in $log to the totals.
+count_results() {
+    local line failed number skipped
+    line=$(grep -E '^[0-9]+% tests passed' "$log" | tail -n 1 || true)
+    if [ -z "$line" ]; then
+        return 0
+    fi
+    failed=$(sed -E 's/.*, ([0-9]+) tests? failed.*/\1/' <<<"$line")
+    number=$(sed -E 's/.*out of ([0-9]+).*/\1/' <<<"$line")
+    skipped=$(grep -cE '^[[:space:]]*[0-9]+ - .* \(Skipped\)' "$log" || true)
+    total_failed=$((total_failed + failed))
+    total_skipped=$((total_skipped + skipped))
+    total_passed=$((total_passed + number - failed - skipped))
+}
+
+# run_tests PRESET JOBS CTEST-OPTIONS...
+run_tests() {
+    local preset=$1 parallel=$2
+    shift 2
+    if ! ctest --preset "$preset" -j "$parallel" "$@" 2>&1 </dev/null | tee "$log"; then
+        broken+=("$preset")
+    fi
+    count_results
+}
+
+# build PRESET: configures and builds it; false if that fails.
+build() {
+    printf '\n== %s ==\n' "$1"
+    if cmake --preset "$1" -DAMB_TESTS=ON -DAMB_LINT=ON >"$log" 2>&1 </dev/null; then
+        if nice cmake --build --preset "$1" -j "$jobs" >"$log" 2>&1 </dev/null; then
+            return 0
+        fi
+    fi
+    tail -n 100 "$log"
+    printf 'test: %s does not build\n' "$1"
+    broken+=("$1 (build)")
+    return 1
+}
+
+# has_tests PRESET CTEST-OPTIONS...: whether they select any test.
+has_tests() {
+    local preset=$1
+    shift
+    ctest --preset "$preset" -N "$@" 2>/dev/null | grep -qE 'Total Tests: [1-9]'
+}
+
+readonly quick='lint|unit|fuzz'
+readonly excluded='stress|bench|gpu|ib'
+
+# slow_tests PRESET CTEST-OPTIONS...: one after the other, since they start processes and measure.
+slow_tests() {
+    if has_tests "$@"; then
+        local preset=$1
+        shift
+        run_tests "$preset" 1 "$@"
+    fi
+}
+
+# full PRESET: all tests but those that take long or need hardware, the quick ones side by side.
+full() {
+    build "$1" || return 0
+    run_tests "$1" "$jobs" -L "$quick"
+    slow_tests "$1" -LE "$quick|$excluded"
+}
+
+# part PRESET QUICK SLOW: the tests of those labels only.
+part() {
+    build "$1" || return 0
+    run_tests "$1" "$jobs" -L "$2"
+    if [ -n "$3" ]; then
+        slow_tests "$1" -L "$3"
+    fi
+}
+
+ucx=wheel
+if [ ${#presets[@]} = 0 ] || [[ " ${presets[*]} " == *" system "* ]]; then
+    ucx=system
+fi
+if [ "$all" = 1 ] || [[ " ${presets[*]} " =~ \ (fuzz|clang)\  ]]; then
+    deps_options+=(--for dev)
+fi
+if [ "$deps" = 1 ]; then
+    tools/deps.sh --ucx "$ucx" ${deps_options[@]+"${deps_options[@]}"}
+fi
+
+if [ "$all" = 1 ]; then
+    for preset in dev release clang system nocuda asan tsan fuzz; do
+        full "$preset"
+    done
+    slow_tests dev -L stress -LE 'gpu|ib' # Takes the preset's own exclusion away.
+elif [ ${#presets[@]} != 0 ]; then
+    for preset in "${presets[@]}"; do
+        full "$preset"
+    done
+else
+    full dev
+    part asan 'unit|fuzz' integration
+    part tsan unit ''
+    part system unit links
+fi
+
+printf '\n'
+if [ ${#broken[@]} != 0 ]; then
+    printf 'test: not passed: %s\n' "${broken[*]}"
+fi
+printf '%d passed, %d failed, %d skipped\n' "$total_passed" "$total_failed" "$total_skipped"
+[ ${#broken[@]} = 0 ] && [ "$total_failed" = 0 ] && [ "$total_passed" != 0 ]
