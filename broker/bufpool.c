@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/bufpool.h"
+
+#include "broker/sizeclass.h"
+#include "wire/base/assert.h"
+
+#include <stdlib.h>
+
+/*
+ * amb_buf.cls: 0..19 objects of 64 B to 4 KiB, 20 and 21 of two and three pages (sizes between them
+ * would not be page aligned), from RUN_CLASS up runs, DEDICATED.
+ */
+#define UNIT UINT64_C(64)
+#define SMALL_MAX (3 * AMB_PAGE_SIZE)
+#define PAGED_CLASS 20u
+#define RUN_CLASS 32u
+#define DEDICATED UINT32_MAX
+#define SLAB_BYTES (AMB_SLAB_PAGES * AMB_PAGE_SIZE)
+
+static uint32_t small_class_of(uint64_t len)
+{
+    if (len <= AMB_PAGE_SIZE) {
+        return amb_sizeclass_of(len == 0 ? 1 : (len + UNIT - 1) / UNIT);
+    }
+    return len <= 2 * AMB_PAGE_SIZE ? PAGED_CLASS : PAGED_CLASS + 1;
+}
+
+static uint32_t small_class_bytes(uint32_t cls)
+{
+    return (uint32_t)(cls < PAGED_CLASS ? amb_sizeclass_units(cls) * UNIT
+                                        : (cls - PAGED_CLASS + 2) * AMB_PAGE_SIZE);
+}
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static bool is_dedicated_len(const struct amb_bufpool *pool, uint64_t len)
+{
+    return len > pool->options.segment_bytes / 2;
+}
+
+/* ---- segments ---- */
+
+static bool budget_take(struct amb_membudget *budget, uint64_t bytes)
+{
+    uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
+    do {
+        if (used > budget->max || bytes > budget->max - used) {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&budget->used, &used, used + bytes,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+static void budget_give(struct amb_membudget *budget, uint64_t bytes)
+{
+    uint64_t before = atomic_fetch_sub_explicit(&budget->used, bytes, memory_order_relaxed);
+    amb_assert(before >= bytes);
+}
+
+/* Makes a segment whose bytes the budget has granted; gives them back on failure. */
+static enum amb_status segment_make(struct amb_bufpool *pool, uint64_t bytes,
+                                    struct amb_segment **out)
+{
+    struct amb_membudget *budget = pool->options.budget;
+    struct amb_segment *segment = NULL;
+    uint64_t id = atomic_fetch_add_explicit(&budget->next_id, 1, memory_order_relaxed) + 1;
+    enum amb_status status = amb_segment_create(id, bytes, &segment);
+    if (status == AMB_OK && pool->options.on_create != NULL) {
+        status = pool->options.on_create(pool->options.arg, segment);
+    }
+    if (status != AMB_OK) {
+        amb_segment_destroy(&segment);
+        budget_give(budget, bytes);
+        return status;
+    }
+    amb_list_push_back(&pool->segments, &segment->node);
+    pool->segment_bytes += bytes;
+    *out = segment;
+    return AMB_OK;
+}
+
+static void segment_unmake(struct amb_bufpool *pool, struct amb_segment *segment)
+{
+    uint64_t bytes = segment->size;
+    if (pool->options.on_destroy != NULL) {
+        pool->options.on_destroy(pool->options.arg, segment);
+    }
+    amb_segment_destroy(&segment);
+    pool->segment_bytes -= bytes;
+    budget_give(pool->options.budget, bytes);
+}
+
+static void extent_unmake(struct amb_bufpool *pool, struct amb_extent *extent)
+{
+    struct amb_segment *segment = extent->segment;
+    amb_pageheap_remove(&pool->heap, extent);
+    segment_unmake(pool, segment);
+}
+
+/* ---- dedicated segments ---- */
+
+static void cache_drop(struct amb_bufpool *pool, uint32_t i)
+{
+    struct amb_extent *extent = pool->cache[i];
+    for (pool->cached--; i < pool->cached; i++) {
+        pool->cache[i] = pool->cache[i + 1];
+    }
+    extent_unmake(pool, extent);
+}
+
+static bool budget_take_or_shrink(struct amb_bufpool *pool, uint64_t bytes)
+{
+    while (!budget_take(pool->options.budget, bytes)) {
+        if (pool->cached == 0) {
+            return false;
+        }
+        cache_drop(pool, 0);
+    }
+    return true;
+}
+
+static enum amb_status dedicated_make(struct amb_bufpool *pool, uint64_t bytes,
+                                      struct amb_extent **out)
+{
+    if (!budget_take_or_shrink(pool, bytes)) {
+        return AMB_ENOMEM;
+    }
+    struct amb_extent *extent = calloc(1, sizeof(*extent));
+    if (extent == NULL) {
+        budget_give(pool->options.budget, bytes);
+        return AMB_ENOMEM;
+    }
+    enum amb_status status = segment_make(pool, bytes, &extent->segment);
+    if (status != AMB_OK) {
+        free(extent);
+        return status;
+    }
+    extent->segment->pool_data = extent;
+    *out = extent;
+    return AMB_OK;
+}
+
+static enum amb_status dedicated_alloc(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
+{
+    if (len > pool->options.budget->max) {
+        return AMB_ENOMEM;
+    }
+    uint64_t bytes = round_up(len, AMB_SEGMENT_ALIGN);
+    struct amb_extent *extent = NULL;
+    /* The newest first: its pages are warm. One twice as large would waste too much. */
+    for (uint32_t i = pool->cached; i-- > 0 && extent == NULL;) {
+        uint64_t size = pool->cache[i]->segment->size;
+        if (size >= bytes && size / 2 <= bytes) {
+            extent = pool->cache[i];
+            for (pool->cached--; i < pool->cached; i++) {
+                pool->cache[i] = pool->cache[i + 1];
+            }
+            break;
+        }
+    }
+    if (extent == NULL) {
+        enum amb_status status = dedicated_make(pool, bytes, &extent);
+        if (status != AMB_OK) {
+            return status;
+        }
+    }
+    extent->is_out = true;
+    *out = (struct amb_buf){.data = extent->segment->base,
+                            .segment = extent->segment,
+                            .cap = extent->segment->size,
+                            .cls = DEDICATED};
+    return AMB_OK;
+}
+
+static void dedicated_free(struct amb_bufpool *pool, struct amb_extent *extent)
+{
+    amb_assert(extent->pages == 0 && extent->is_out);
+    extent->is_out = false;
+    uint32_t max = pool->options.dedicated_cache;
+    if (pool->cached == max) {
+        cache_drop(pool, 0);
+    }
+    pool->cache[pool->cached++] = extent;
+}
+
+/* ---- runs ---- */
+
+static void slabs_release_empty(struct amb_bufpool *pool);
+
+/* One more normal segment, or what is left of the budget, if that holds the run wanted. */
+static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need)
+{
+    struct amb_membudget *budget = pool->options.budget;
+    uint64_t bytes = pool->options.segment_bytes;
+    if (!budget_take_or_shrink(pool, bytes)) {
+        uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
+        bytes =
+            used < budget->max ? (budget->max - used) / AMB_SEGMENT_ALIGN * AMB_SEGMENT_ALIGN : 0;
+        if (bytes == 0 || bytes < need || bytes > pool->options.segment_bytes ||
+            !budget_take(budget, bytes)) {
+            return AMB_ENOMEM;
+        }
+    }
+    struct amb_segment *segment;
+    enum amb_status status = segment_make(pool, bytes, &segment);
+    if (status != AMB_OK) {
+        return status;
+    }
+    struct amb_extent *extent;
+    status = amb_pageheap_add(&pool->heap, segment, &extent);
+    if (status != AMB_OK) {
+        segment_unmake(pool, segment);
+        return status;
+    }
+    segment->pool_data = extent;
+    return AMB_OK;
+}
+
+static enum amb_status run_alloc(struct amb_bufpool *pool, uint32_t cls, struct amb_extent **extent,
+                                 uint32_t *first)
+{
+    if (amb_pageheap_alloc(&pool->heap, cls, extent, first)) {
+        return AMB_OK;
+    }
+    enum amb_status status = heap_grow(pool, amb_sizeclass_units(cls) * AMB_PAGE_SIZE);
+    if (status != AMB_OK) {
+        slabs_release_empty(pool);
+        return amb_pageheap_alloc(&pool->heap, cls, extent, first) ? AMB_OK : status;
+    }
+    bool found = amb_pageheap_alloc(&pool->heap, cls, extent, first);
+    amb_assert(found);
+    return AMB_OK;
+}
+
+/* ---- slabs ---- */
+
+static uint32_t slab_objects(uint32_t cls)
+{
+    return (uint32_t)SLAB_BYTES / small_class_bytes(cls);
+}
+
+static enum amb_status slab_make(struct amb_bufpool *pool, uint32_t cls, struct amb_slab **out)
+{
+    struct amb_extent *extent;
+    uint32_t first;
+    enum amb_status status = run_alloc(pool, amb_sizeclass_of(AMB_SLAB_PAGES), &extent, &first);
+    if (status != AMB_OK) {
+        return status;
+    }
+    struct amb_slab *slab = &extent->slabs[first / AMB_SLAB_PAGES];
+    amb_assert(!slab->is_live);
+    *slab =
+        (struct amb_slab){.extent = extent, .first = first, .cls = (uint16_t)cls, .is_live = true};
+    uint32_t objects = slab_objects(cls);
+    for (uint32_t i = 0; i < objects; i += 64) {
+        uint32_t n = objects - i;
+        slab->free_map[i / 64] = n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
+    }
+    amb_list_push_front(&pool->slabs[cls], &slab->node);
+    *out = slab;
+    return AMB_OK;
+}
+
+static void slab_release(struct amb_bufpool *pool, struct amb_slab *slab)
+{
+    amb_list_remove(&slab->node);
+    slab->is_live = false;
+    amb_pageheap_free(&pool->heap, slab->extent, slab->first);
+}
+
+static void slabs_release_empty(struct amb_bufpool *pool)
+{
+    for (uint32_t cls = 0; cls < AMB_SMALL_CLASSES; cls++) {
+        AMB_LIST_FOR_EACH_SAFE (node, &pool->slabs[cls]) {
+            struct amb_slab *slab = AMB_CONTAINER_OF(node, struct amb_slab, node);
+            if (slab->used == 0) {
+                slab_release(pool, slab);
+            }
+        }
+    }
+}
+
+/* The slab that has this page. */
+static struct amb_slab *slab_at(const struct amb_extent *extent, uint32_t page)
+{
+    uint32_t i = page / AMB_SLAB_PAGES;
+    struct amb_slab *slab = &extent->slabs[i];
+    if (i > 0 && (!slab->is_live || slab->first > page)) {
+        slab--;
+    }
+    amb_assert(slab->is_live && page - slab->first < AMB_SLAB_PAGES);
+    return slab;
+}
+
+static enum amb_status small_alloc(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
+{
+    uint32_t cls = small_class_of(len), bytes = small_class_bytes(cls);
+    struct amb_slab *slab;
+    if (amb_list_is_empty(&pool->slabs[cls])) {
+        enum amb_status status = slab_make(pool, cls, &slab);
+        if (status != AMB_OK) {
+            return status;
+        }
+    } else {
+        slab = AMB_CONTAINER_OF(pool->slabs[cls].next, struct amb_slab, node);
+    }
+    uint32_t word = 0;
+    while (word < AMB_SLAB_WORDS - 1 && slab->free_map[word] == 0) {
+        word++;
+    }
+    amb_assert(slab->free_map[word] != 0);
+    uint32_t i = word * 64 + (uint32_t)__builtin_ctzll(slab->free_map[word]);
+    slab->free_map[word] &= slab->free_map[word] - 1;
+    if (++slab->used == slab_objects(cls)) {
+        amb_list_remove(&slab->node);
+    }
+    struct amb_segment *segment = slab->extent->segment;
+    *out = (struct amb_buf){.data = segment->base + slab->first * AMB_PAGE_SIZE + (size_t)i * bytes,
+                            .segment = segment,
+                            .cap = bytes,
+                            .cls = cls};
+    return AMB_OK;
+}
+
+static void small_free(struct amb_bufpool *pool, struct amb_extent *extent,
+                       const struct amb_buf *buf)
+{
+    uint64_t at = (uint64_t)(buf->data - extent->segment->base);
+    struct amb_slab *slab = slab_at(extent, (uint32_t)(at / AMB_PAGE_SIZE));
+    uint32_t bytes = small_class_bytes(slab->cls);
+    uint64_t inside = at - slab->first * AMB_PAGE_SIZE;
+    uint32_t i = (uint32_t)inside / bytes;
+    uint64_t bit = UINT64_C(1) << (i % 64);
+    amb_assert(slab->cls == buf->cls && inside % bytes == 0);
+    amb_assert(slab->used > 0 && (slab->free_map[i / 64] & bit) == 0);
+    slab->free_map[i / 64] |= bit;
+    struct amb_list_node *list = &pool->slabs[slab->cls];
+    if (slab->used-- == slab_objects(slab->cls)) {
+        amb_list_push_front(list, &slab->node);
+    }
+    /* The class's only slab stays, or one object coming and going would cut it anew each time. */
+    if (slab->used == 0 && (list->next != &slab->node || list->prev != &slab->node)) {
+        slab_release(pool, slab);
+    }
+}
+
+/* ---- the pool ---- */
+
+enum amb_status amb_bufpool_init(struct amb_bufpool *pool,
+                                 const struct amb_bufpool_options *options)
+{
+    uint64_t bytes = options->segment_bytes;
+    if (options->budget == NULL || bytes == 0 || bytes % AMB_SEGMENT_ALIGN != 0 ||
+        bytes / AMB_PAGE_SIZE > AMB_EXTENT_PAGES_MAX ||
+        options->dedicated_cache > AMB_DEDICATED_CACHE_MAX) {
+        return AMB_EINVAL;
+    }
+    *pool = (struct amb_bufpool){.options = *options};
+    if (pool->options.dedicated_cache == 0) {
+        pool->options.dedicated_cache = 1;
+    }
+    amb_list_init(&pool->segments);
+    amb_pageheap_init(&pool->heap);
+    for (uint32_t i = 0; i < AMB_SMALL_CLASSES; i++) {
+        amb_list_init(&pool->slabs[i]);
+    }
+    return AMB_OK;
+}
+
+void amb_bufpool_fini(struct amb_bufpool *pool)
+{
+    if (pool->options.budget == NULL) {
+        return;
+    }
+    AMB_LIST_FOR_EACH_SAFE (node, &pool->segments) {
+        struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
+        extent_unmake(pool, segment->pool_data);
+    }
+    amb_assert(pool->segment_bytes == 0);
+    *pool = (struct amb_bufpool){0};
+}
+
+uint64_t amb_bufpool_charge(const struct amb_bufpool *pool, uint64_t len)
+{
+    if (is_dedicated_len(pool, len)) {
+        return round_up(len, AMB_SEGMENT_ALIGN);
+    }
+    if (len <= SMALL_MAX) {
+        return small_class_bytes(small_class_of(len));
+    }
+    uint64_t pages = round_up(len, AMB_PAGE_SIZE) / AMB_PAGE_SIZE;
+    return amb_sizeclass_units(amb_sizeclass_of(pages)) * AMB_PAGE_SIZE;
+}
+
+enum amb_status amb_bufpool_alloc(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
+{
+    enum amb_status status;
+    if (is_dedicated_len(pool, len)) {
+        status = dedicated_alloc(pool, len, out);
+    } else if (len <= SMALL_MAX) {
+        status = small_alloc(pool, len, out);
+    } else {
+        uint32_t cls = amb_sizeclass_of(round_up(len, AMB_PAGE_SIZE) / AMB_PAGE_SIZE);
+        struct amb_extent *extent;
+        uint32_t first;
+        status = run_alloc(pool, cls, &extent, &first);
+        if (status == AMB_OK) {
+            *out = (struct amb_buf){.data = extent->segment->base + first * AMB_PAGE_SIZE,
+                                    .segment = extent->segment,
+                                    .cap = amb_sizeclass_units(cls) * AMB_PAGE_SIZE,
+                                    .cls = RUN_CLASS + cls};
+        }
+    }
+    if (status == AMB_OK) {
+        pool->used += out->cap;
+    }
+    return status;
+}
+
+void amb_bufpool_free(struct amb_bufpool *pool, const struct amb_buf *buf)
+{
+    struct amb_extent *extent = buf->segment->pool_data;
+    amb_assert(pool->used >= buf->cap);
+    pool->used -= buf->cap;
+    if (buf->cls == DEDICATED) {
+        dedicated_free(pool, extent);
+    } else if (buf->cls < AMB_SMALL_CLASSES) {
+        small_free(pool, extent, buf);
+    } else {
+        uint64_t at = (uint64_t)(buf->data - extent->segment->base);
+        amb_assert(at % AMB_PAGE_SIZE == 0);
+        amb_pageheap_free(&pool->heap, extent, (uint32_t)(at / AMB_PAGE_SIZE));
+    }
+}
+
+enum amb_status amb_bufpool_prepare(struct amb_bufpool *pool)
+{
+    return amb_list_is_empty(&pool->segments) ? heap_grow(pool, AMB_SEGMENT_ALIGN) : AMB_OK;
+}
+
+void amb_bufpool_trim(struct amb_bufpool *pool)
+{
+    while (pool->cached > 0) {
+        cache_drop(pool, 0);
+    }
+    slabs_release_empty(pool);
+    amb_pageheap_merge(&pool->heap);
+    bool has_spare = false;
+    AMB_LIST_FOR_EACH_SAFE (node, &pool->segments) {
+        struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
+        struct amb_extent *extent = segment->pool_data;
+        if (extent->pages == 0 || extent->used_pages > 0) {
+            continue;
+        }
+        if (has_spare) {
+            extent_unmake(pool, extent);
+        }
+        has_spare = true;
+    }
+}
+
+/* ---- checks ---- */
+
+static uint64_t check_slabs(const struct amb_bufpool *pool, const struct amb_extent *extent)
+{
+    uint64_t slack = 0; /* bytes of slabs that are not charged */
+    for (uint32_t i = 0; i <= extent->pages / AMB_SLAB_PAGES; i++) {
+        const struct amb_slab *slab = &extent->slabs[i];
+        if (!slab->is_live) {
+            continue;
+        }
+        const struct amb_page *page = &extent->page[slab->first];
+        amb_assert(page->state == AMB_RUN_USED && page->pages == AMB_SLAB_PAGES);
+        uint32_t n = 0, objects = slab_objects(slab->cls);
+        for (uint32_t w = 0; w < AMB_SLAB_WORDS; w++) {
+            n += (uint32_t)__builtin_popcountll(slab->free_map[w]);
+        }
+        amb_assert(n + slab->used == objects);
+        bool is_listed = slab->node.next != &slab->node;
+        amb_assert(is_listed == (slab->used < objects));
+        slack += SLAB_BYTES - (uint64_t)slab->used * small_class_bytes(slab->cls);
+    }
+    (void)pool;
+    return slack;
+}
+
+void amb_bufpool_check(const struct amb_bufpool *pool)
+{
+    uint64_t bytes = 0, used = 0, quick = 0;
+    uint32_t cached = 0;
+    AMB_LIST_FOR_EACH (node, &pool->segments) {
+        const struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
+        const struct amb_extent *extent = segment->pool_data;
+        amb_assert(extent->segment == segment);
+        bytes += segment->size;
+        if (extent->pages == 0) {
+            used += extent->is_out ? segment->size : 0;
+            cached += extent->is_out ? 0 : 1;
+            continue;
+        }
+        amb_pageheap_check(&pool->heap, extent, &quick);
+        used += extent->used_pages * AMB_PAGE_SIZE - check_slabs(pool, extent);
+    }
+    amb_assert(bytes == pool->segment_bytes && used == pool->used);
+    amb_assert(cached == pool->cached && quick == pool->heap.quick_bytes);
+    amb_assert(atomic_load_explicit(&pool->options.budget->used, memory_order_relaxed) >= bytes);
+}

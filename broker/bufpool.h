@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker's allocator of payload memory, over segments of its own.
+ *
+ *      len < 12 KiB         an object of a 64 KiB slab       (classes of 64 B up to 12 KiB)
+ *      up to half a segment a run of pages                   (pageheap.h)
+ *      more                 a segment of its own, the last few of which are kept for the next one
+ *
+ * What was freed last is used next. All bookkeeping is beside the segments: readers map those, and
+ * nothing but payloads is in them.
+ *
+ * Threads: owner worker; struct amb_membudget: any, it is shared by the pools of all workers.
+ * Memory: segments, charged to the budget whole; alloc and free allocate nothing else unless a
+ * segment comes or goes.
+ */
+#pragma once
+
+#include "broker/pageheap.h"
+#include "broker/segment.h"
+
+#include <stdatomic.h>
+
+#define AMB_SMALL_CLASSES 22u
+#define AMB_DEDICATED_CACHE_MAX 8u
+
+struct amb_buf {
+    uint8_t *data; /* 64 B aligned, page aligned from 4 KiB up */
+    struct amb_segment *segment;
+    uint64_t cap; /* bytes charged, at least the length asked for */
+    uint32_t cls; /* the pool's */
+};
+
+/* Bytes of segments that all workers may have, and the ids of the next ones. Zero-initialised but
+ * for max. */
+struct amb_membudget {
+    _Atomic uint64_t used;
+    uint64_t max;
+    _Atomic uint64_t next_id; /* id of the segment made last */
+};
+
+struct amb_bufpool_options {
+    struct amb_membudget *budget;
+    uint64_t segment_bytes;   /* of a normal segment; a multiple of AMB_SEGMENT_ALIGN */
+    uint32_t dedicated_cache; /* free dedicated segments kept, 0: one */
+    /* May be NULL. create: register the segment, tell the world; an error makes the allocation
+     * fail with it. destroy: the opposite, just before it is unmapped. */
+    enum amb_status (*on_create)(void *arg, struct amb_segment *segment);
+    void (*on_destroy)(void *arg, struct amb_segment *segment);
+    void *arg;
+};
+
+struct amb_bufpool {
+    struct amb_bufpool_options options;
+    struct amb_list_node segments; /* all of them, by struct amb_segment.node; for reading */
+    uint64_t used;                 /* bytes charged out */
+    uint64_t segment_bytes;        /* of all segments */
+    struct amb_pageheap heap;
+    struct amb_list_node slabs[AMB_SMALL_CLASSES]; /* with room, per class */
+    struct amb_extent *cache[AMB_DEDICATED_CACHE_MAX];
+    uint32_t cached;
+};
+
+/* Makes no segment yet. EINVAL. */
+AMB_MUST_CHECK enum amb_status amb_bufpool_init(struct amb_bufpool *pool,
+                                                const struct amb_bufpool_options *options);
+/* Destroys all segments, whatever is still out. Harmless on a zeroed pool. */
+void amb_bufpool_fini(struct amb_bufpool *pool);
+/* len may be 0. ENOMEM: the budget or the host's memory is exhausted; ELIMIT: descriptors are. May
+ * create a segment, which takes milliseconds. */
+AMB_MUST_CHECK enum amb_status amb_bufpool_alloc(struct amb_bufpool *pool, uint64_t len,
+                                                 struct amb_buf *out);
+/* Bytes that alloc(len) would charge. */
+uint64_t amb_bufpool_charge(const struct amb_bufpool *pool, uint64_t len);
+void amb_bufpool_free(struct amb_bufpool *pool, const struct amb_buf *buf);
+static inline uint64_t amb_bufpool_used(const struct amb_bufpool *pool)
+{
+    return pool->used;
+}
+/* Makes the first segment ahead of need, if there is none. */
+AMB_MUST_CHECK enum amb_status amb_bufpool_prepare(struct amb_bufpool *pool);
+/* Gives back all cached dedicated segments and all wholly free normal ones but one. */
+void amb_bufpool_trim(struct amb_bufpool *pool);
+/* Asserts every invariant; for tests, slow. */
+void amb_bufpool_check(const struct amb_bufpool *pool);

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/segment.h"
+
+#include "wire/base/assert.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum amb_status status_of_errno(int error)
+{
+    /* tmpfs says ENOSPC, or ENODEV where it has no memory at all. */
+    return error == ENOSPC || error == ENODEV ? AMB_ENOMEM : amb_status_from_errno(error);
+}
+
+/* All pages now: a page missing later would be a SIGBUS. */
+static int allocate_all(int fd, uint64_t size)
+{
+    int rc;
+    do {
+        rc = fallocate(fd, 0, 0, (off_t)size);
+    } while (rc != 0 && errno == EINTR);
+    return rc;
+}
+
+static int reopen_read_only(int fd)
+{
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/*
+ * The order matters. The mode first: a memfd is born 0777, so that any user could re-open a
+ * read-only descriptor for writing. The mapping before the seals: FUTURE_WRITE spares only the
+ * mappings that exist.
+ */
+static enum amb_status build(struct amb_segment *segment, int fd)
+{
+    if (fchmod(fd, 0600) != 0 || allocate_all(fd, segment->size) != 0) {
+        return status_of_errno(errno);
+    }
+    void *base =
+        mmap(NULL, (size_t)segment->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (base == MAP_FAILED) {
+        return status_of_errno(errno);
+    }
+    segment->base = base;
+    segment->fd_ro = reopen_read_only(fd);
+    if (segment->fd_ro < 0) {
+        return status_of_errno(errno);
+    }
+    const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+    return fcntl(fd, F_ADD_SEALS, seals) == 0 ? AMB_OK : status_of_errno(errno);
+}
+
+enum amb_status amb_segment_create(uint64_t id, uint64_t size, struct amb_segment **out)
+{
+    if (size == 0 || size % (uint64_t)sysconf(_SC_PAGESIZE) != 0 || size > INT64_MAX) {
+        return AMB_EINVAL;
+    }
+    struct amb_segment *segment = calloc(1, sizeof(*segment));
+    if (segment == NULL) {
+        return AMB_ENOMEM;
+    }
+    segment->id = id;
+    segment->size = size;
+    segment->fd_ro = -1;
+    amb_list_init(&segment->node);
+
+    int fd = memfd_create("ambroker-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    enum amb_status status = fd < 0 ? status_of_errno(errno) : build(segment, fd);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (status != AMB_OK) {
+        amb_segment_destroy(&segment);
+        return status;
+    }
+    *out = segment;
+    return AMB_OK;
+}
+
+void amb_segment_destroy(struct amb_segment **segment)
+{
+    struct amb_segment *s = *segment;
+    *segment = NULL;
+    if (s == NULL) {
+        return;
+    }
+    amb_list_remove(&s->node);
+    if (s->base != NULL) {
+        int rc = munmap(s->base, (size_t)s->size);
+        amb_assert(rc == 0);
+    }
+    if (s->fd_ro >= 0) {
+        (void)close(s->fd_ro);
+    }
+    free(s);
+}
