@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The head's bytes, also described in docs/wire.md:
+ *
+ *     0 u16 magic       16 u64 secret     40 u32 meta_len    72 u64 lost
+ *     2 u8  version     24 u32 handle     44 i32 status      80 i64 time_ns
+ *     3 u8  type        28 u32 topic      48 u64 data_len    88 u64 segment
+ *     4 u32 flags       32 u32 count      56 u64 seq         96 u64 offset
+ *     8 u32 session     36 u32 first      64 u64 number     104 zeros up to 128
+ *    12 u32 generation
+ *
+ * Every field is at a multiple of its size. Sums of peer-chosen lengths are taken in 64 bits: at
+ * most 1024 records of 32-bit lengths, so they cannot overflow.
+ */
+#include "wire/codec/frame.h"
+#include "wire/base/assert.h"
+#include "wire/codec/props.h"
+#include "wire/codec/topic.h"
+
+#include <stdalign.h>
+#include <string.h>
+
+enum {
+    AT_MAGIC = 0,
+    AT_VERSION = 2,
+    AT_TYPE = 3,
+    AT_FLAGS = 4,
+    AT_SESSION = 8,
+    AT_GENERATION = 12,
+    AT_SECRET = 16,
+    AT_HANDLE = 24,
+    AT_TOPIC = 28,
+    AT_COUNT = 32,
+    AT_FIRST = 36,
+    AT_META_LEN = 40,
+    AT_STATUS = 44,
+    AT_DATA_LEN = 48,
+    AT_SEQ = 56,
+    AT_NUMBER = 64,
+    AT_LOST = 72,
+    AT_TIME = 80,
+    AT_SEGMENT = 88,
+    AT_OFFSET = 96,
+    AT_RESERVED = 104,
+};
+
+#define RECORD_SIZE 16u
+
+_Static_assert((AMB_PAYLOAD_PAD & (AMB_PAYLOAD_PAD - 1)) == 0, "padding is by masks");
+_Static_assert(sizeof(struct amb_record) == RECORD_SIZE, "records are read where they lie");
+_Static_assert(offsetof(struct amb_record, len) == 0, "wire layout");
+_Static_assert(offsetof(struct amb_record, flags) == 4, "wire layout");
+_Static_assert(offsetof(struct amb_record, props_len) == 6, "wire layout");
+_Static_assert(offsetof(struct amb_record, key_hash) == 8, "wire layout");
+_Static_assert(offsetof(struct amb_record, ttl_ms) == 12, "wire layout");
+_Static_assert(AMB_PAYLOAD_PAD % alignof(struct amb_record) == 0, "the table follows the data");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little endian in memory");
+
+static void put16(uint8_t *at, uint16_t x)
+{
+    at[0] = (uint8_t)(x & 0xff);
+    at[1] = (uint8_t)(x >> 8);
+}
+
+static void put32(uint8_t *at, uint32_t x)
+{
+    put16(at, (uint16_t)(x & 0xffff));
+    put16(at + 2, (uint16_t)(x >> 16));
+}
+
+static void put64(uint8_t *at, uint64_t x)
+{
+    put32(at, (uint32_t)(x & UINT32_MAX));
+    put32(at + 4, (uint32_t)(x >> 32));
+}
+
+static uint16_t get16(const uint8_t *at)
+{
+    return (uint16_t)(at[0] | (uint16_t)(at[1] << 8));
+}
+
+static uint32_t get32(const uint8_t *at)
+{
+    return get16(at) | (uint32_t)get16(at + 2) << 16;
+}
+
+static uint64_t get64(const uint8_t *at)
+{
+    return get32(at) | (uint64_t)get32(at + 4) << 32;
+}
+
+void amb_frame_encode(const struct amb_frame *frame, uint8_t head[AMB_FRAME_HEAD_SIZE])
+{
+    put16(head + AT_MAGIC, AMB_FRAME_MAGIC);
+    head[AT_VERSION] = AMB_FRAME_VERSION;
+    head[AT_TYPE] = frame->type;
+    put32(head + AT_FLAGS, frame->flags);
+    put32(head + AT_SESSION, frame->session);
+    put32(head + AT_GENERATION, frame->generation);
+    put64(head + AT_SECRET, frame->secret);
+    put32(head + AT_HANDLE, frame->handle);
+    put32(head + AT_TOPIC, frame->topic);
+    put32(head + AT_COUNT, frame->count);
+    put32(head + AT_FIRST, frame->first);
+    put32(head + AT_META_LEN, frame->meta_len);
+    put32(head + AT_STATUS, (uint32_t)frame->status);
+    put64(head + AT_DATA_LEN, frame->data_len);
+    put64(head + AT_SEQ, frame->seq);
+    put64(head + AT_NUMBER, frame->number);
+    put64(head + AT_LOST, frame->lost);
+    put64(head + AT_TIME, (uint64_t)frame->time_ns);
+    put64(head + AT_SEGMENT, frame->segment);
+    put64(head + AT_OFFSET, frame->offset);
+    memset(head + AT_RESERVED, 0, AMB_FRAME_HEAD_SIZE - AT_RESERVED);
+}
+
+/* Ranges that hold for every type. */
+static bool is_in_range(const struct amb_frame *frame)
+{
+    return frame->flags == AMB_FRAME_FLAG_NONE && frame->handle < AMB_HANDLES_MAX &&
+           frame->first < AMB_BATCH_MSGS_MAX && frame->meta_len <= AMB_META_MAX &&
+           frame->data_len <= AMB_DATA_MAX;
+}
+
+static bool is_batch_head(const struct amb_frame *frame)
+{
+    return frame->count >= 1 && frame->count <= AMB_BATCH_MSGS_MAX &&
+           frame->meta_len >= frame->count * RECORD_SIZE;
+}
+
+/* What each type asks of its own fields. False also for a type that is none. */
+static bool is_well_formed(const struct amb_frame *frame)
+{
+    switch (frame->type) {
+    case AMB_FRAME_BATCH:
+        return is_batch_head(frame);
+    case AMB_FRAME_DELIVER:
+    case AMB_FRAME_MAP:
+        return is_batch_head(frame) && frame->first < frame->count;
+    case AMB_FRAME_RELEASE_RANGE:
+        return frame->number >= 1 && frame->count >= 1 &&
+               frame->number <= UINT64_MAX - frame->count;
+    case AMB_FRAME_TOPIC:
+        return frame->data_len >= 1 && frame->data_len <= AMB_TOPIC_MAX && frame->meta_len == 0;
+    case AMB_FRAME_SEG_READY:
+    case AMB_FRAME_SEG_GONE:
+    case AMB_FRAME_SETTLED:
+    case AMB_FRAME_SEG_DROP:
+        return true;
+    default:
+        return false;
+    }
+}
+
+enum amb_status amb_frame_decode(const uint8_t head[AMB_FRAME_HEAD_SIZE], struct amb_frame *out)
+{
+    if (get16(head + AT_MAGIC) != AMB_FRAME_MAGIC || head[AT_VERSION] != AMB_FRAME_VERSION) {
+        return AMB_EPROTO;
+    }
+    for (unsigned i = AT_RESERVED; i < AMB_FRAME_HEAD_SIZE; i++) {
+        if (head[i] != 0) {
+            return AMB_EPROTO;
+        }
+    }
+    struct amb_frame frame = {
+        .type = head[AT_TYPE],
+        .flags = get32(head + AT_FLAGS),
+        .session = get32(head + AT_SESSION),
+        .generation = get32(head + AT_GENERATION),
+        .secret = get64(head + AT_SECRET),
+        .handle = get32(head + AT_HANDLE),
+        .topic = get32(head + AT_TOPIC),
+        .count = get32(head + AT_COUNT),
+        .first = get32(head + AT_FIRST),
+        .meta_len = get32(head + AT_META_LEN),
+        .status = (int32_t)get32(head + AT_STATUS),
+        .data_len = get64(head + AT_DATA_LEN),
+        .seq = get64(head + AT_SEQ),
+        .number = get64(head + AT_NUMBER),
+        .lost = get64(head + AT_LOST),
+        .time_ns = (int64_t)get64(head + AT_TIME),
+        .segment = get64(head + AT_SEGMENT),
+        .offset = get64(head + AT_OFFSET),
+    };
+    if (!is_in_range(&frame) || !is_well_formed(&frame)) {
+        return AMB_EPROTO;
+    }
+    *out = frame;
+    return AMB_OK;
+}
+
+/* The record at `index` of a table, by copy: the table is bytes until it is checked. */
+static struct amb_record record_at(const uint8_t *table, uint32_t index)
+{
+    struct amb_record record;
+    memcpy(&record, table + (size_t)index * RECORD_SIZE, sizeof(record));
+    return record;
+}
+
+enum amb_status amb_body_check(const struct amb_frame *frame, const uint8_t *body)
+{
+    if (!is_in_range(frame) || !is_batch_head(frame) || frame->data_len % AMB_PAYLOAD_PAD != 0) {
+        return AMB_EPROTO;
+    }
+    /* A map descriptor's offset is its peer's word. */
+    if ((uintptr_t)body % alignof(struct amb_record) != 0) {
+        return AMB_EPROTO;
+    }
+    const uint8_t *table = body + frame->data_len;
+    const uint8_t *blob = table + (size_t)frame->count * RECORD_SIZE;
+    uint64_t blobs_left = frame->meta_len - frame->count * RECORD_SIZE;
+    uint64_t data_left = frame->data_len;
+    for (uint32_t i = 0; i < frame->count; i++) {
+        struct amb_record record = record_at(table, i);
+        uint64_t data_padded = amb_payload_padded(record.len);
+        uint32_t props_padded = amb_props_padded(record.props_len);
+        if (data_padded > data_left || props_padded > blobs_left ||
+            record.props_len > AMB_PROPS_MAX || !amb_props_check(blob, record.props_len)) {
+            return AMB_EPROTO;
+        }
+        data_left -= data_padded;
+        blobs_left -= props_padded;
+        blob += props_padded;
+    }
+    return data_left == 0 && blobs_left == 0 ? AMB_OK : AMB_EPROTO;
+}
+
+void amb_body_iter_init(struct amb_body_iter *iter, const uint8_t *body, uint64_t data_len,
+                        uint32_t count)
+{
+    const void *table = body + data_len;
+    amb_debug_assert((uintptr_t)table % alignof(struct amb_record) == 0);
+    iter->payload = body;
+    iter->record = table;
+    iter->props = body + data_len + (size_t)count * RECORD_SIZE;
+    iter->left = count;
+}
+
+bool amb_body_iter_next(struct amb_body_iter *iter, struct amb_message_view *out)
+{
+    if (iter->left == 0) {
+        return false;
+    }
+    const struct amb_record *record = iter->record;
+    *out = (struct amb_message_view){
+        .payload = iter->payload,
+        .len = record->len,
+        .props = iter->props,
+        .props_len = record->props_len,
+        .key_hash = record->key_hash,
+        .ttl_ms = record->ttl_ms,
+        .flags = record->flags,
+    };
+    iter->payload += amb_payload_padded(record->len);
+    iter->props += amb_props_padded(record->props_len);
+    iter->record++;
+    iter->left--;
+    return true;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One pass over the characters serves topics and patterns; they differ only in what '*' and '>'
+ * may do. Both are refused inside a longer token, also in patterns, where other brokers take
+ * "foo*" for a literal: who writes it means something else. So is '/', which is the separator
+ * elsewhere.
+ */
+#include "wire/codec/topic.h"
+
+#include <stdint.h>
+#include <string.h>
+
+_Static_assert(AMB_TOPIC_MAX == 255 && AMB_TOPIC_TOKENS_MAX == 32, "the texts name these");
+
+/*
+ * Decodes the UTF-8 character at p (left >= 1 bytes). Its length, or 0 if it is not one: cut off,
+ * overlong, a surrogate, or past U+10FFFF.
+ */
+static size_t decode_utf8(const uint8_t *p, size_t left, uint32_t *out)
+{
+    static const uint32_t smallest[5] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t len;
+    uint32_t c;
+    if (p[0] < 0x80) {
+        *out = p[0];
+        return 1;
+    }
+    if ((p[0] & 0xe0) == 0xc0) {
+        len = 2;
+        c = p[0] & 0x1fu;
+    } else if ((p[0] & 0xf0) == 0xe0) {
+        len = 3;
+        c = p[0] & 0x0fu;
+    } else if ((p[0] & 0xf8) == 0xf0) {
+        len = 4;
+        c = p[0] & 0x07u;
+    } else {
+        return 0;
+    }
+    if (len > left) {
+        return 0;
+    }
+    for (size_t i = 1; i < len; i++) {
+        if ((p[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+        c = c << 6 | (p[i] & 0x3fu);
+    }
+    if (c < smallest[len] || (c >= 0xd800 && c <= 0xdfff) || c > 0x10ffff) {
+        return 0;
+    }
+    *out = c;
+    return len;
+}
+
+static bool is_control(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c <= 0x9f);
+}
+
+/* Unicode's White_Space property, without the control characters among it. */
+static bool is_space(uint32_t c)
+{
+    return c == 0x20 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
+           c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+/* NULL, or what is wrong with the characters of a token. */
+static const char *check_characters(const uint8_t *token, size_t len)
+{
+    for (size_t i = 0; i < len;) {
+        uint32_t c = 0;
+        size_t size = decode_utf8(token + i, len - i, &c);
+        if (size == 0) {
+            return "is not valid UTF-8";
+        }
+        if (is_control(c)) {
+            return "has a control character";
+        }
+        if (is_space(c)) {
+            return "has white space";
+        }
+        if (c == '/') {
+            return "has a '/': tokens are separated by '.'";
+        }
+        i += size;
+    }
+    return NULL;
+}
+
+static bool is_wildcard(const char *token, size_t len)
+{
+    return len == 1 && (token[0] == '*' || token[0] == '>');
+}
+
+/* Length of the token that begins at `at`, which may be 0. */
+static size_t token_len(const char *text, size_t len, size_t at)
+{
+    const char *dot = memchr(text + at, '.', len - at);
+    return dot != NULL ? (size_t)(dot - text) - at : len - at;
+}
+
+/* NULL, or what is wrong with one token. */
+static const char *check_token(const char *token, size_t len, bool is_last, bool is_pattern)
+{
+    if (len == 0) {
+        return "has an empty token";
+    }
+    if (is_wildcard(token, len)) {
+        if (!is_pattern) {
+            return "has a wildcard, which only a pattern may";
+        }
+        return token[0] == '>' && !is_last ? "has a '>' that is not its last token" : NULL;
+    }
+    if (memchr(token, '*', len) != NULL || memchr(token, '>', len) != NULL) {
+        return "has a '*' or '>' inside a token";
+    }
+    return check_characters((const uint8_t *)token, len);
+}
+
+/* NULL, or what is wrong. */
+static const char *check(const char *text, size_t len, bool is_pattern)
+{
+    if (len == 0) {
+        return "is empty";
+    }
+    if (len > AMB_TOPIC_MAX) {
+        return "is longer than 255 bytes";
+    }
+    size_t at = 0;
+    for (unsigned tokens = 1;; tokens++) {
+        if (tokens > AMB_TOPIC_TOKENS_MAX) {
+            return "has more than 32 tokens";
+        }
+        size_t size = token_len(text, len, at);
+        bool is_last = at + size == len;
+        const char *wrong = check_token(text + at, size, is_last, is_pattern);
+        if (wrong != NULL || is_last) {
+            return wrong;
+        }
+        at += size + 1;
+    }
+}
+
+static enum amb_status answer(const char *wrong, const char **reason)
+{
+    if (wrong == NULL) {
+        return AMB_OK;
+    }
+    if (reason != NULL) {
+        *reason = wrong;
+    }
+    return AMB_ETOPIC;
+}
+
+enum amb_status amb_topic_check(const char *topic, size_t len, const char **reason)
+{
+    return answer(check(topic, len, false), reason);
+}
+
+enum amb_status amb_pattern_check(const char *pattern, size_t len, const char **reason)
+{
+    return answer(check(pattern, len, true), reason);
+}
+
+bool amb_topic_is_reserved(const char *topic, size_t len)
+{
+    return len > 0 && topic[0] == '$';
+}
+
+/* A checked pattern has these characters as whole tokens only. */
+bool amb_pattern_is_literal(const char *pattern, size_t len)
+{
+    return memchr(pattern, '*', len) == NULL && memchr(pattern, '>', len) == NULL;
+}
+
+bool amb_pattern_matches(const char *pattern, size_t pattern_len, const char *topic,
+                         size_t topic_len)
+{
+    if (amb_topic_is_reserved(topic, topic_len) && pattern_len > 0 &&
+        (pattern[0] == '*' || pattern[0] == '>')) {
+        return false;
+    }
+    size_t p = 0, t = 0;
+    for (;;) {
+        size_t p_size = token_len(pattern, pattern_len, p);
+        size_t t_size = token_len(topic, topic_len, t);
+        if (p_size == 1 && pattern[p] == '>') {
+            return true; /* at least one token is left here */
+        }
+        bool any = p_size == 1 && pattern[p] == '*';
+        if (!any && (p_size != t_size || memcmp(pattern + p, topic + t, p_size) != 0)) {
+            return false;
+        }
+        p += p_size;
+        t += t_size;
+        if (p == pattern_len || t == topic_len) {
+            return p == pattern_len && t == topic_len;
+        }
+        p++;
+        t++;
+    }
+}
