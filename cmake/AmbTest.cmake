@@ -12,3 +12,19 @@ function(amb_unit_test folder module)
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 60)
 endfunction()
+
+# amb_process_test(NAME LABEL COMMAND...): a test that starts processes. One at a time, since these
+# count descriptors, measure time and share the machine. LABEL: integration (minutes in all, in
+# every run of tools/test.sh), links (those of integration that the second UCX has to pass too: it
+# has both labels), stress or bench (only when asked for).
+function(amb_process_test name label)
+    if(NOT AMB_TESTS)
+        return()
+    endif()
+    if(label STREQUAL "links")
+        set(label "integration;links")
+    endif()
+    add_test(NAME ${name} COMMAND ${ARGN})
+    set_tests_properties(${name} PROPERTIES LABELS "${label}" RUN_SERIAL TRUE TIMEOUT 300
+        SKIP_RETURN_CODE 77)
+endfunction()

@@ -7,7 +7,7 @@ set -euo pipefail
 usage() {
     cat <<'TEXT'
 usage: tools/test.sh [--preset P]... [--all] [--no-install] [--no-deps]
-  (nothing)      dev: everything; asan: unit and integration; tsan: unit; system UCX: unit, links
+  (nothing)      dev: all; asan: unit, fuzz, integration; tsan: unit; system: unit, links
   --preset P     only that preset of CMakePresets.json, all its tests; may be repeated
   --all          all presets, all their tests, and the stress tests of dev
   --no-install   install no packages
@@ -58,14 +58,21 @@ count_results() {
     total_passed=$((total_passed + number - failed - skipped))
 }
 
+# run_ctest NAME CTEST-OPTIONS...
+run_ctest() {
+    local name=$1
+    shift
+    if ! ctest "$@" 2>&1 </dev/null | tee "$log"; then
+        broken+=("$name")
+    fi
+    count_results
+}
+
 # run_tests PRESET JOBS CTEST-OPTIONS...
 run_tests() {
     local preset=$1 parallel=$2
     shift 2
-    if ! ctest --preset "$preset" -j "$parallel" "$@" 2>&1 </dev/null | tee "$log"; then
-        broken+=("$preset")
-    fi
-    count_results
+    run_ctest "$preset" --preset "$preset" -j "$parallel" "$@"
 }
 
 # build PRESET: configures and builds it; false if that fails.
@@ -82,39 +89,24 @@ build() {
     return 1
 }
 
-# has_tests PRESET CTEST-OPTIONS...: whether they select any test.
+# has_tests PRESET LABELS: whether there are any.
 has_tests() {
-    local preset=$1
-    shift
-    ctest --preset "$preset" -N "$@" 2>/dev/null | grep -qE 'Total Tests: [1-9]'
+    ctest --preset "$1" -N -L "$2" 2>/dev/null | grep -qE 'Total Tests: [1-9]'
 }
 
-readonly quick='lint|unit|fuzz'
-readonly excluded='stress|bench|gpu|ib'
-
-# slow_tests PRESET CTEST-OPTIONS...: one after the other, since they start processes and measure.
-slow_tests() {
-    if has_tests "$@"; then
-        local preset=$1
-        shift
-        run_tests "$preset" 1 "$@"
-    fi
-}
-
-# full PRESET: all tests but those that take long or need hardware, the quick ones side by side.
-full() {
-    build "$1" || return 0
-    run_tests "$1" "$jobs" -L "$quick"
-    slow_tests "$1" -LE "$quick|$excluded"
-}
-
-# part PRESET QUICK SLOW: the tests of those labels only.
+# part PRESET QUICK SLOW: the tests of those labels; the quick ones side by side, the slow ones
+# one after the other, since they start processes and measure.
 part() {
     build "$1" || return 0
     run_tests "$1" "$jobs" -L "$2"
-    if [ -n "$3" ]; then
-        slow_tests "$1" -L "$3"
+    if [ -n "$3" ] && has_tests "$1" "$3"; then
+        run_tests "$1" 1 -L "$3"
     fi
+}
+
+# full PRESET: all but what takes long or needs hardware.
+full() {
+    part "$1" '^(lint|unit|fuzz)$' '^integration$'
 }
 
 ucx=wheel
@@ -132,16 +124,18 @@ if [ "$all" = 1 ]; then
     for preset in dev release clang system nocuda asan tsan fuzz; do
         full "$preset"
     done
-    slow_tests dev -L stress -LE 'gpu|ib' # Takes the preset's own exclusion away.
+    if ctest --test-dir build/dev -N -L '^stress$' | grep -qE 'Total Tests: [1-9]'; then
+        run_ctest dev --test-dir build/dev --output-on-failure -j 1 -L '^stress$'
+    fi
 elif [ ${#presets[@]} != 0 ]; then
     for preset in "${presets[@]}"; do
         full "$preset"
     done
 else
     full dev
-    part asan 'unit|fuzz' integration
-    part tsan unit ''
-    part system unit links
+    part asan '^(unit|fuzz)$' '^integration$'
+    part tsan '^unit$' ''
+    part system '^unit$' '^links$'
 fi
 
 printf '\n'
