@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DESIGN. Two ends share one pair; each end has a queue of tx not flushed, and a list of copies
+ * that its peer has flushed and it has not polled. Bodies are copied twice, so that a tx is settled
+ * at flush like on a socket and nothing of the sender's is read later.
+ */
+#include "wire/link/sim.h"
+
+#include "wire/base/assert.h"
+#include "wire/codec/frame.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A frame between the ends. */
+struct sim_frame {
+    struct amb_list_node node;
+    uint64_t len; /* of the body */
+    uint8_t head[AMB_FRAME_HEAD_SIZE];
+    uint8_t body[];
+};
+
+struct sim_pair;
+
+struct sim_end {
+    struct amb_link link;
+    struct sim_pair *pair;
+    struct amb_list_node queue;    /* struct amb_link_tx, sent here and not flushed */
+    struct amb_list_node incoming; /* struct sim_frame, flushed by the peer */
+    uint64_t incoming_bytes;
+    /* Set here and not flushed; flushed by the peer and not polled; how many of each. */
+    uint64_t flow_set[AMB_FLOW_KINDS][AMB_HANDLES_MAX], flow_new[AMB_FLOW_KINDS][AMB_HANDLES_MAX];
+    bool flow_is_set[AMB_FLOW_KINDS][AMB_HANDLES_MAX], flow_is_new[AMB_FLOW_KINDS][AMB_HANDLES_MAX];
+    unsigned flows_set, flows_new;
+    enum amb_status fate; /* goes down with this at the next poll */
+    const char *fate_text;
+    bool is_closed, is_busy;
+};
+
+struct sim_pair {
+    struct sim_end end[2];
+    struct amb_sim_options options;
+};
+
+static struct sim_end *end_of(struct amb_link *link)
+{
+    return AMB_CONTAINER_OF(link, struct sim_end, link);
+}
+
+static struct sim_end *peer_of(struct sim_end *end)
+{
+    return end == &end->pair->end[0] ? &end->pair->end[1] : &end->pair->end[0];
+}
+
+static void doom(struct sim_end *end, enum amb_status why, const char *text)
+{
+    if (end->fate == AMB_OK) {
+        end->fate = why;
+        end->fate_text = text;
+    }
+}
+
+static void drop_incoming(struct sim_end *end)
+{
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&end->incoming)) != NULL) {
+        free(AMB_CONTAINER_OF(node, struct sim_frame, node));
+    }
+    end->incoming_bytes = 0;
+}
+
+static void settle(struct sim_end *end, struct amb_link_tx *tx, enum amb_status status)
+{
+    amb_list_remove(&tx->node);
+    end->link.queued--;
+    end->link.queued_bytes -= AMB_FRAME_HEAD_SIZE + tx->data_len + tx->meta_len;
+    end->link.events->on_sent(end->link.arg, tx, status);
+}
+
+static void settle_all(struct sim_end *end, enum amb_status status)
+{
+    while (!amb_list_is_empty(&end->queue)) {
+        settle(end, AMB_CONTAINER_OF(end->queue.next, struct amb_link_tx, node), status);
+    }
+}
+
+static void go_down(struct sim_end *end)
+{
+    end->link.is_down = true;
+    drop_incoming(end);
+    settle_all(end, AMB_ELOST);
+    end->link.events->on_down(end->link.arg, end->fate, end->fate_text);
+}
+
+static enum amb_status sim_send(struct amb_link *link, struct amb_link_tx *tx)
+{
+    struct sim_end *end = end_of(link);
+    if (link->is_down) {
+        return AMB_ELOST;
+    }
+    bool has_body = amb_frame_has_body(tx->frame->type);
+    tx->data_len = has_body ? tx->frame->data_len : 0;
+    tx->meta_len = has_body ? tx->frame->meta_len : 0;
+    amb_frame_encode(tx->frame, tx->head);
+    amb_list_push_back(&end->queue, &tx->node);
+    link->queued++;
+    link->queued_bytes += AMB_FRAME_HEAD_SIZE + tx->data_len + tx->meta_len;
+    return AMB_EAGAIN;
+}
+
+static void sim_flow(struct amb_link *link, enum amb_flow_kind kind, uint32_t handle,
+                     uint64_t value)
+{
+    struct sim_end *end = end_of(link);
+    amb_assert((unsigned)kind < AMB_FLOW_KINDS && handle < AMB_HANDLES_MAX);
+    end->flow_set[kind][handle] = value;
+    if (!end->flow_is_set[kind][handle]) {
+        end->flow_is_set[kind][handle] = true;
+        end->flows_set++;
+    }
+}
+
+static void flush_flows(struct sim_end *end)
+{
+    struct sim_end *peer = peer_of(end);
+    for (unsigned kind = 0; end->flows_set != 0 && kind < AMB_FLOW_KINDS; kind++) {
+        for (uint32_t handle = 0; handle < AMB_HANDLES_MAX; handle++) {
+            if (!end->flow_is_set[kind][handle]) {
+                continue;
+            }
+            end->flow_is_set[kind][handle] = false;
+            end->flows_set--;
+            peer->flow_new[kind][handle] = end->flow_set[kind][handle];
+            if (!peer->flow_is_new[kind][handle]) {
+                peer->flow_is_new[kind][handle] = true;
+                peer->flows_new++;
+            }
+        }
+    }
+}
+
+/* The oldest tx becomes a frame on its way. False: there is no room for it, or no memory. */
+static bool flush_one(struct sim_end *end, struct amb_link_tx *tx)
+{
+    struct sim_end *peer = peer_of(end);
+    uint64_t len = tx->data_len + tx->meta_len;
+    uint64_t bytes_max = end->pair->options.bytes_max;
+    /* One frame always passes, however large it is. */
+    if (bytes_max != 0 && peer->incoming_bytes != 0 && peer->incoming_bytes + len > bytes_max) {
+        return false;
+    }
+    struct sim_frame *frame = malloc(sizeof(*frame) + len);
+    if (frame == NULL) {
+        return false;
+    }
+    frame->len = len;
+    memcpy(frame->head, tx->head, sizeof(frame->head));
+    if (tx->data_len != 0) {
+        memcpy(frame->body, tx->data, tx->data_len);
+    }
+    if (tx->meta_len != 0) {
+        memcpy(frame->body + tx->data_len, tx->meta, tx->meta_len);
+    }
+    amb_list_push_back(&peer->incoming, &frame->node);
+    peer->incoming_bytes += AMB_FRAME_HEAD_SIZE + len;
+    end->link.stats.frames_sent++;
+    end->link.stats.bytes_sent += AMB_FRAME_HEAD_SIZE + len;
+    settle(end, tx, AMB_OK);
+    return true;
+}
+
+static void push_out(struct sim_end *end)
+{
+    if (end->link.is_down || peer_of(end)->is_closed) {
+        return;
+    }
+    flush_flows(end);
+    while (!amb_list_is_empty(&end->queue) &&
+           flush_one(end, AMB_CONTAINER_OF(end->queue.next, struct amb_link_tx, node))) {
+    }
+}
+
+static void sim_flush(struct amb_link *link)
+{
+    struct sim_end *end = end_of(link);
+    amb_assert(!end->is_busy);
+    end->is_busy = true;
+    push_out(end);
+    end->is_busy = false;
+}
+
+static unsigned poll_flows(struct sim_end *end)
+{
+    unsigned done = 0;
+    for (unsigned kind = 0; end->flows_new != 0 && kind < AMB_FLOW_KINDS; kind++) {
+        for (uint32_t handle = 0; handle < AMB_HANDLES_MAX && end->fate == AMB_OK; handle++) {
+            if (!end->flow_is_new[kind][handle]) {
+                continue;
+            }
+            end->flow_is_new[kind][handle] = false;
+            end->flows_new--;
+            done++;
+            enum amb_status status = end->link.events->on_flow(
+                end->link.arg, (enum amb_flow_kind)kind, handle, end->flow_new[kind][handle]);
+            if (status != AMB_OK) {
+                doom(end, status, "flow value refused");
+            }
+        }
+    }
+    return done;
+}
+
+static void deliver(struct sim_end *end, const struct sim_frame *frame)
+{
+    const struct amb_link_events *events = end->link.events;
+    struct amb_frame head;
+    if (amb_frame_decode(frame->head, &head) != AMB_OK) {
+        doom(end, AMB_EPROTO, "malformed head");
+        return;
+    }
+    void *dst = NULL, *cookie = NULL;
+    struct amb_link_mem *mem = NULL;
+    enum amb_status status = events->on_frame(end->link.arg, &head, &dst, &cookie, &mem);
+    if (status != AMB_OK) {
+        doom(end, status, "frame refused");
+        return;
+    }
+    end->link.stats.frames_received++;
+    end->link.stats.bytes_received += AMB_FRAME_HEAD_SIZE + frame->len;
+    if (frame->len == 0 || dst == NULL) {
+        return;
+    }
+    memcpy(dst, frame->body, frame->len);
+    status = events->on_body(end->link.arg, cookie, AMB_OK);
+    if (status != AMB_OK) {
+        doom(end, status, "body refused");
+    }
+}
+
+static unsigned poll_frames(struct sim_end *end, unsigned budget)
+{
+    unsigned done = 0;
+    unsigned most = end->pair->options.poll_frames;
+    if (most != 0 && most < budget) {
+        budget = most;
+    }
+    while (done < budget && end->fate == AMB_OK && !amb_list_is_empty(&end->incoming)) {
+        struct sim_frame *frame =
+            AMB_CONTAINER_OF(amb_list_pop_front(&end->incoming), struct sim_frame, node);
+        end->incoming_bytes -= AMB_FRAME_HEAD_SIZE + frame->len;
+        deliver(end, frame);
+        free(frame);
+        done++;
+    }
+    return done;
+}
+
+static unsigned sim_poll(struct amb_link *link, unsigned budget)
+{
+    struct sim_end *end = end_of(link);
+    amb_assert(!end->is_busy);
+    if (link->is_down) {
+        return 0;
+    }
+    end->is_busy = true;
+    unsigned done = 0;
+    if (end->fate == AMB_OK) {
+        done = poll_flows(end) + poll_frames(end, budget);
+        if (peer_of(end)->is_closed && amb_list_is_empty(&end->incoming)) {
+            doom(end, AMB_ELOST, "the peer closed the link");
+        }
+    }
+    if (end->fate != AMB_OK) {
+        go_down(end);
+        done++;
+    } else if (link->queued != 0) {
+        /* As a socket would when it has room again. */
+        size_t queued = link->queued;
+        push_out(end);
+        done += (unsigned)(queued - link->queued);
+    }
+    end->is_busy = false;
+    return done;
+}
+
+static bool sim_arm(struct amb_link *link, bool want_flow)
+{
+    struct sim_end *end = end_of(link);
+    (void)want_flow;
+    if (link->is_down) {
+        return true;
+    }
+    return end->fate == AMB_OK && end->flows_new == 0 && amb_list_is_empty(&end->incoming) &&
+           !peer_of(end)->is_closed;
+}
+
+static void sim_disarm(struct amb_link *link)
+{
+    (void)link;
+}
+
+static int sim_fd(const struct amb_link *link)
+{
+    (void)link;
+    return -1;
+}
+
+static bool sim_close(struct amb_link *link)
+{
+    struct sim_end *end = end_of(link);
+    amb_assert(!end->is_busy);
+    /* Busy for good: upcalls may send now, and must learn that it is of no use. */
+    end->is_busy = true;
+    link->is_down = true;
+    end->is_closed = true;
+    drop_incoming(end);
+    settle_all(end, AMB_ECANCELED);
+    if (peer_of(end)->is_closed) {
+        free(end->pair);
+    }
+    return true;
+}
+
+static void sim_describe(const struct amb_link *link, char *out, size_t size)
+{
+    (void)link;
+    (void)snprintf(out, size, "sim");
+}
+
+static const struct amb_link_ops sim_ops = {
+    .kind = AMB_LINK_SIM,
+    .send = sim_send,
+    .flow = sim_flow,
+    .flush = sim_flush,
+    .poll = sim_poll,
+    .arm = sim_arm,
+    .disarm = sim_disarm,
+    .fd = sim_fd,
+    .close = sim_close,
+    .describe = sim_describe,
+};
+
+enum amb_status amb_sim_create(const struct amb_sim_options *options,
+                               const struct amb_link_events *events[2], void *args[2],
+                               struct amb_link *out[2])
+{
+    struct sim_pair *pair = calloc(1, sizeof(*pair));
+    if (pair == NULL) {
+        return AMB_ENOMEM;
+    }
+    pair->options = *options;
+    for (unsigned i = 0; i < 2; i++) {
+        struct sim_end *end = &pair->end[i];
+        end->link.ops = &sim_ops;
+        end->link.events = events[i];
+        end->link.arg = args[i];
+        end->pair = pair;
+        amb_list_init(&end->queue);
+        amb_list_init(&end->incoming);
+        out[i] = &end->link;
+    }
+    return AMB_OK;
+}
+
+void amb_sim_break(struct amb_link *link)
+{
+    struct sim_end *end = end_of(link);
+    drop_incoming(end);
+    doom(end, AMB_ELOST, "broken by the test");
+}
