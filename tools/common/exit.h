@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Exit codes of the tools (those of sysexits.h, so that scripts can tell failures apart) and the
+ * one way they speak of errors: "broker-ctl: <what>: <why>" on standard error.
+ * Threads: any. Memory: none.
+ */
+#pragma once
+
+#include <amb/types.h>
+
+enum amb_exit {
+    AMB_EXIT_OK = 0,
+    AMB_EXIT_USAGE = 64,       /* wrong arguments */
+    AMB_EXIT_DATA = 65,        /* a topic, a file or a message that cannot be taken */
+    AMB_EXIT_UNAVAILABLE = 69, /* no broker, or it went away */
+    AMB_EXIT_SOFTWARE = 70,    /* the system refused something, or a fault of ours */
+    AMB_EXIT_TIMEOUT = 75,     /* the time given has passed */
+    AMB_EXIT_FORBIDDEN = 77,   /* not allowed */
+};
+
+enum amb_exit amb_exit_of(enum amb_status status);
+
+/* The name that begins each line of amb_tool_error; static text. Set first thing in main. */
+void amb_tool_name(const char *name);
+/* One line on standard error. Control characters of the text become '?'. */
+void amb_tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JSON for people: what a broker or a measurement says as JSON, printed as aligned text.
+ * It knows no field by name, only shapes:
+ *   an array of objects      a table, one column for each key met, in the order met
+ *   an object                "key  value" lines, inner objects as "key.inner"; arrays of objects
+ *                            in it follow as tables
+ * Keys that end in "bytes" or "_ns" hold sizes and durations and are scaled. Control characters
+ * in texts, which may come from any client, are printed as '?'.
+ * Threads: any. Memory: freed before return.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdio.h>
+
+void amb_table_print(json_t *value, FILE *out);

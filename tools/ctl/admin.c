@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/ctl/ctl.h"
+
+static enum amb_exit show(struct amb_ctl *ctl, const char *query)
+{
+    struct amb_msg *answer;
+    int64_t timeout_ns = ctl->timeout_ns >= 0 ? ctl->timeout_ns : 5 * AMB_SEC;
+    enum amb_status status = amb_admin(ctl->conn, query, timeout_ns, &answer);
+    if (status != AMB_OK) {
+        return amb_ctl_fail(ctl, query, status);
+    }
+    json_error_t error;
+    json_t *value = json_loadb(amb_msg_data(answer), amb_msg_size(answer), JSON_DECODE_ANY, &error);
+    amb_msg_release(answer);
+    if (value == NULL) {
+        amb_tool_error("%s: the broker's answer is not JSON: %s", query, error.text);
+        return AMB_EXIT_SOFTWARE;
+    }
+    amb_ctl_print(ctl, value);
+    return AMB_EXIT_OK;
+}
+
+enum amb_exit amb_ctl_admin(struct amb_ctl *ctl, int argc, char **argv)
+{
+    static const struct option options[] = {AMB_CTL_OPTIONS, {NULL, 0, NULL, 0}};
+    int option;
+    while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
+        if (!amb_ctl_option(ctl, option, optarg)) {
+            return AMB_EXIT_USAGE;
+        }
+    }
+    if (ctl->is_help_wanted) {
+        return AMB_EXIT_OK;
+    }
+    if (optind != argc) {
+        amb_tool_error("%s takes no argument '%.40s'", argv[0], argv[optind]);
+        return AMB_EXIT_USAGE;
+    }
+    enum amb_exit code = amb_ctl_connect(ctl);
+    if (code == AMB_EXIT_OK) {
+        code = show(ctl, argv[0]);
+    }
+    return amb_ctl_close(ctl, code);
+}

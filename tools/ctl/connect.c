@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/ctl/ctl.h"
+
+#include "tools/common/table.h"
+#include "tools/common/units.h"
+#include "wire/base/clock.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static volatile sig_atomic_t is_stopped;
+/* Read by the handler, which runs on the main thread: libamb blocks signals in its own. */
+static _Atomic(struct amb_conn *) stop_conn;
+
+static void on_signal(int number)
+{
+    (void)number;
+    is_stopped = 1;
+    struct amb_conn *conn = atomic_load(&stop_conn);
+    if (conn != NULL) {
+        amb_stop(conn);
+    }
+}
+
+bool amb_ctl_stopped(void)
+{
+    return is_stopped != 0;
+}
+
+enum amb_exit amb_ctl_bad(const char *option, const char *value, const char *wanted)
+{
+    amb_tool_error("%s '%.80s': %s", option, value, wanted);
+    return AMB_EXIT_USAGE;
+}
+
+bool amb_ctl_option(struct amb_ctl *ctl, int option, const char *value)
+{
+    switch (option) {
+    case 'u':
+        ctl->url = value;
+        return true;
+    case 'C':
+        ctl->credentials = value;
+        return true;
+    case 'N':
+        ctl->client_name = value;
+        return true;
+    case 'h':
+        ctl->is_help_wanted = true;
+        return true;
+    case 'o':
+        ctl->is_json = strcmp(value, "json") == 0;
+        if (!ctl->is_json && strcmp(value, "table") != 0) {
+            (void)amb_ctl_bad("-o", value, "table or json");
+            return false;
+        }
+        return true;
+    case 'T':
+        if (!amb_units_duration(value, &ctl->timeout_ns)) {
+            (void)amb_ctl_bad("--timeout", value, "a time, such as 10, 500ms or 2m");
+            return false;
+        }
+        return true;
+    default:
+        return false; /* getopt_long has said what is wrong */
+    }
+}
+
+static const char *shown_url(const struct amb_ctl *ctl)
+{
+    const char *url = ctl->url;
+    if (url == NULL) {
+        url = getenv("AMB_URL");
+    }
+    return url != NULL ? url : "unix:///run/ambroker/broker.sock";
+}
+
+enum amb_exit amb_ctl_connect(struct amb_ctl *ctl)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    /* The second signal ends the process at once. */
+    action.sa_flags = (int)SA_RESETHAND;
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    struct amb_error error = {.status = AMB_OK};
+    int64_t timeout_ns = 0;
+    if (ctl->timeout_ns > 0 && ctl->timeout_ns < 10 * AMB_SEC) {
+        timeout_ns = ctl->timeout_ns;
+    }
+    struct amb_options options = {
+        .size = sizeof(options),
+        .name = ctl->client_name != NULL ? ctl->client_name : "broker-ctl",
+        .credentials = ctl->credentials,
+        .connect_timeout_ns = timeout_ns,
+        .error = &error,
+    };
+    enum amb_status status = amb_connect(ctl->url, &options, &ctl->conn);
+    if (status != AMB_OK) {
+        amb_tool_error("connect %s: %s", shown_url(ctl),
+                       error.text[0] != '\0' ? error.text : amb_strerror(status));
+        /* A URL that is wrong is an argument; a broker that does not answer in time is none. */
+        return status == AMB_ETIMEDOUT ? AMB_EXIT_UNAVAILABLE : amb_exit_of(status);
+    }
+    atomic_store(&stop_conn, ctl->conn);
+    if (is_stopped) {
+        amb_stop(ctl->conn);
+    }
+    return AMB_EXIT_OK;
+}
+
+enum amb_exit amb_ctl_close(struct amb_ctl *ctl, enum amb_exit code)
+{
+    if (ctl->conn == NULL) {
+        return code;
+    }
+    atomic_store(&stop_conn, NULL);
+    enum amb_status status = amb_close(ctl->conn, code == AMB_EXIT_OK ? 5 * AMB_SEC : AMB_NOWAIT);
+    ctl->conn = NULL;
+    if (code == AMB_EXIT_OK && status != AMB_OK) {
+        amb_tool_error("close: %s", amb_strerror(status));
+        return amb_exit_of(status);
+    }
+    return code;
+}
+
+enum amb_exit amb_ctl_fail(const struct amb_ctl *ctl, const char *what, enum amb_status status)
+{
+    if (status == AMB_ESTOPPED) {
+        amb_tool_error("%s: stopped by a signal", what);
+        return AMB_EXIT_TIMEOUT;
+    }
+    struct amb_error error = amb_last_error(ctl->conn);
+    if (error.status == status && error.text[0] != '\0') {
+        amb_tool_error("%s: %s", what, error.text);
+    } else {
+        amb_tool_error("%s: %s", what, amb_strerror(status));
+    }
+    return amb_exit_of(status);
+}
+
+static int64_t remaining_ns(const struct amb_ctl *ctl)
+{
+    if (ctl->timeout_ns < 0) {
+        return INT64_MAX;
+    }
+    int64_t now_ns = amb_clock_monotonic_ns();
+    int64_t deadline_ns = amb_deadline_ns(ctl->start_ns, ctl->timeout_ns);
+    return deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+}
+
+int64_t amb_ctl_slice_ns(const struct amb_ctl *ctl)
+{
+    int64_t left_ns = remaining_ns(ctl);
+    return left_ns < AMB_CTL_SLICE_NS ? left_ns : AMB_CTL_SLICE_NS;
+}
+
+bool amb_ctl_again(const struct amb_ctl *ctl, enum amb_status status)
+{
+    return (status == AMB_ETIMEDOUT || status == AMB_EAGAIN) && is_stopped == 0 &&
+           remaining_ns(ctl) > 0;
+}
+
+void amb_ctl_print(const struct amb_ctl *ctl, json_t *value)
+{
+    if (ctl->is_json) {
+        (void)json_dumpf(value, stdout, JSON_COMPACT | JSON_ENCODE_ANY);
+        (void)fputc('\n', stdout);
+    } else {
+        amb_table_print(value, stdout);
+    }
+    json_decref(value);
+}

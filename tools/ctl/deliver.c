@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/ctl/deliver.h"
+
+#include "tools/common/name.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SHA256_HEX 65u
+#define FILE_NAME_MAX (AMB_NAME_MAX + 32u)
+
+enum amb_exit amb_deliver_init(struct amb_deliver *d, const struct amb_deliver_options *options)
+{
+    *d = (struct amb_deliver){.options = *options, .dir_fd = -1};
+    d->is_terminal = isatty(STDOUT_FILENO) == 1;
+    if (options->wants_sha256) {
+        d->digest = EVP_MD_CTX_new();
+        if (d->digest == NULL) {
+            amb_tool_error("--sha256: libcrypto does not start");
+            return AMB_EXIT_SOFTWARE;
+        }
+    }
+    if (options->out_dir != NULL) {
+        (void)mkdir(options->out_dir, 0777);
+        d->dir_fd = open(options->out_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (d->dir_fd < 0) {
+            amb_tool_error("--out-dir %s: %s", options->out_dir, strerror(errno));
+            return AMB_EXIT_SOFTWARE;
+        }
+    }
+    return AMB_EXIT_OK;
+}
+
+void amb_deliver_fini(struct amb_deliver *d)
+{
+    EVP_MD_CTX_free(d->digest);
+    d->digest = NULL;
+    if (d->dir_fd >= 0) {
+        (void)close(d->dir_fd);
+        d->dir_fd = -1;
+    }
+}
+
+/* The sender's name of it, or its topic. */
+static void message_name(const struct amb_msg *msg, char clean[AMB_NAME_MAX + 1])
+{
+    size_t len = 0;
+    const char *name = amb_msg_prop(msg, "name", &len);
+    if (name != NULL && amb_name_clean(name, len, clean) > 0) {
+        return;
+    }
+    const char *topic = amb_msg_topic(msg);
+    if (topic == NULL || amb_name_clean(topic, strlen(topic), clean) == 0) {
+        (void)amb_name_clean("message", 7, clean);
+    }
+}
+
+static bool write_all(int fd, const uint8_t *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, data, len);
+        if (n < 0 && errno != EINTR) {
+            return false;
+        }
+        if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+        }
+    }
+    return true;
+}
+
+/* file becomes the name taken. */
+static enum amb_exit save(const struct amb_deliver *d, const struct amb_msg *msg, const char *clean,
+                          char file[FILE_NAME_MAX])
+{
+    int fd = amb_name_create(d->dir_fd, amb_msg_seq(msg), clean, file, FILE_NAME_MAX);
+    if (fd < 0) {
+        amb_tool_error("%s/%s: %s", d->options.out_dir, file, strerror(errno));
+        return AMB_EXIT_SOFTWARE;
+    }
+    bool is_written = write_all(fd, amb_msg_data(msg), amb_msg_size(msg));
+    int error = errno;
+    /* Some file systems report a full disk only here. */
+    if (close(fd) != 0 && is_written) {
+        is_written = false;
+        error = errno;
+    }
+    if (!is_written) {
+        amb_tool_error("%s/%s: %s", d->options.out_dir, file, strerror(error));
+        (void)unlinkat(d->dir_fd, file, 0);
+        return AMB_EXIT_SOFTWARE;
+    }
+    return AMB_EXIT_OK;
+}
+
+static bool sha256(EVP_MD_CTX *digest, const struct amb_msg *msg, char hex[SHA256_HEX])
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char raw[EVP_MAX_MD_SIZE];
+    unsigned int len = 0;
+    if (EVP_DigestInit_ex(digest, EVP_sha256(), NULL) != 1 ||
+        EVP_DigestUpdate(digest, amb_msg_data(msg), amb_msg_size(msg)) != 1 ||
+        EVP_DigestFinal_ex(digest, raw, &len) != 1 || len * 2 + 1 != SHA256_HEX) {
+        return false;
+    }
+    for (unsigned int i = 0; i < len; i++) {
+        hex[2 * i] = digits[raw[i] >> 4];
+        hex[2 * i + 1] = digits[raw[i] & 15];
+    }
+    hex[2 * len] = '\0';
+    return true;
+}
+
+/* On a terminal, bytes that would drive it are shown as '.'. */
+static void print_payload(const struct amb_deliver *d, const struct amb_msg *msg)
+{
+    const unsigned char *data = amb_msg_data(msg);
+    size_t len = amb_msg_size(msg);
+    if (!d->is_terminal) {
+        (void)fwrite(data, 1, len, stdout);
+    } else {
+        for (size_t i = 0; i < len; i++) {
+            bool is_plain =
+                (data[i] >= 0x20 && data[i] < 0x7f) || data[i] == '\n' || data[i] == '\t';
+            (void)fputc(is_plain ? data[i] : '.', stdout);
+        }
+    }
+    (void)fputc('\n', stdout);
+}
+
+static void print_json(const struct amb_msg *msg, const char *clean, const char *file,
+                       const char *hex)
+{
+    uint64_t lost = amb_msg_lost(msg, NULL);
+    json_t *line =
+        json_pack("{s:s?, s:I, s:I, s:s, s:s?, s:I, s:o}", "topic", amb_msg_topic(msg), "seq",
+                  (json_int_t)amb_msg_seq(msg), "size", (json_int_t)amb_msg_size(msg), "name",
+                  clean, "path", amb_msg_path(msg), "time_ns", (json_int_t)amb_msg_time(msg),
+                  "lost", lost == UINT64_MAX ? json_null() : json_integer((json_int_t)lost));
+    if (file[0] != '\0') {
+        (void)json_object_set_new(line, "file", json_string(file));
+    }
+    if (hex[0] != '\0') {
+        (void)json_object_set_new(line, "sha256", json_string(hex));
+    }
+    (void)json_dumpf(line, stdout, JSON_COMPACT);
+    (void)fputc('\n', stdout);
+    json_decref(line);
+}
+
+static void count_path(struct amb_deliver *d, const char *path)
+{
+    path = path != NULL ? path : "unknown";
+    for (size_t i = 0; i < AMB_DELIVER_PATHS; i++) {
+        if (d->paths[i].name == NULL) {
+            d->paths[i].name = path;
+        }
+        if (strcmp(d->paths[i].name, path) == 0) {
+            d->paths[i].count++;
+            return;
+        }
+    }
+}
+
+static void count(struct amb_deliver *d, const struct amb_msg *msg, int64_t now_ns)
+{
+    size_t len = amb_msg_size(msg);
+    uint64_t lost = amb_msg_lost(msg, NULL);
+    if (d->msgs == 0) {
+        d->first_ns = now_ns;
+        d->first_bytes = len;
+    }
+    d->last_ns = now_ns;
+    d->msgs++;
+    d->bytes += len;
+    if (lost == UINT64_MAX) {
+        d->is_lost_unknown = true;
+    } else {
+        d->lost += lost;
+    }
+    count_path(d, amb_msg_path(msg));
+}
+
+enum amb_exit amb_deliver_message(struct amb_deliver *d, const struct amb_msg *msg, int64_t now_ns)
+{
+    const struct amb_deliver_options *options = &d->options;
+    count(d, msg, now_ns);
+    if (options->wants_payload) {
+        print_payload(d, msg);
+        return AMB_EXIT_OK;
+    }
+    if (options->out_dir == NULL && !options->wants_sha256 && !options->is_json) {
+        return AMB_EXIT_OK;
+    }
+    char clean[AMB_NAME_MAX + 1];
+    char file[FILE_NAME_MAX] = "";
+    char hex[SHA256_HEX] = "";
+    message_name(msg, clean);
+    if (options->out_dir != NULL) {
+        enum amb_exit code = save(d, msg, clean, file);
+        if (code != AMB_EXIT_OK) {
+            return code;
+        }
+    }
+    if (options->wants_sha256 && !sha256(d->digest, msg, hex)) {
+        amb_tool_error("--sha256: libcrypto failed");
+        return AMB_EXIT_SOFTWARE;
+    }
+    if (options->is_json) {
+        print_json(msg, clean, file, hex);
+    } else if (options->wants_sha256) {
+        if (file[0] == '\0') {
+            (void)snprintf(file, sizeof(file), "%" PRIu64 "-%s", amb_msg_seq(msg), clean);
+        }
+        (void)printf("%s  %s\n", hex, file);
+    }
+    return AMB_EXIT_OK;
+}
+
+json_t *amb_deliver_stats(const struct amb_deliver *d)
+{
+    double seconds = (double)(d->last_ns - d->first_ns) / (double)AMB_SEC;
+    bool has_rate = d->msgs > 1 && seconds > 0;
+    json_t *paths = json_object();
+    for (size_t i = 0; i < AMB_DELIVER_PATHS && d->paths[i].name != NULL; i++) {
+        (void)json_object_set_new(paths, d->paths[i].name,
+                                  json_integer((json_int_t)d->paths[i].count));
+    }
+    /* The first message started the clock, so it is not in the rate. */
+    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:o, s:o}", "messages", (json_int_t)d->msgs,
+                     "bytes", (json_int_t)d->bytes, "seconds", seconds, "messages_per_s",
+                     has_rate ? (double)(d->msgs - 1) / seconds : 0.0, "gb_per_s",
+                     has_rate ? (double)(d->bytes - d->first_bytes) / seconds / 1e9 : 0.0, "lost",
+                     d->is_lost_unknown ? json_null() : json_integer((json_int_t)d->lost), "path",
+                     paths);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker-ctl: looks into a broker, publishes and subscribes.
+ */
+#include "tools/ctl/ctl.h"
+
+#include "wire/base/clock.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct amb_ctl_command commands[] = {
+    {"status", amb_ctl_admin, "", "the broker: version, uptime, totals"},
+    {"topics", amb_ctl_admin, "", "topics: messages, bytes, subscriptions"},
+    {"subs", amb_ctl_admin, "", "subscriptions: pattern, delivered, waiting, lost"},
+    {"clients", amb_ctl_admin, "", "clients: name, user, link, worker"},
+    {"workers", amb_ctl_admin, "", "worker threads"},
+    {"memory", amb_ctl_admin, "", "segments: used, free, held"},
+    {"transports", amb_ctl_admin, "", "link and lanes that each client uses, and why"},
+    {"pub", amb_ctl_pub,
+     "TOPIC [--file F]... [--count N] [--size S] [--rate R]\n"
+     "             [--wait-subscribers N] [--prop NAME=VALUE]... [--stats]",
+     "publish files, generated messages, or standard input"},
+    {"sub", amb_ctl_sub,
+     "PATTERN [--count N] [--out-dir D] [--sha256] [--stats]\n"
+     "             [--slow POLICY] [--slow-block T]",
+     "receive messages: print, save, or count them"},
+};
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+static void print_help(void)
+{
+    (void)printf("usage: broker-ctl [OPTION]... COMMAND [ARGUMENT]...\n\ncommands:\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        (void)printf("  %-10s %s\n", commands[i].name, commands[i].help);
+        if (commands[i].arguments[0] != '\0') {
+            (void)printf("             %s\n", commands[i].arguments);
+        }
+    }
+    (void)printf(
+        "\noptions, before or after the command:\n"
+        "  --url URL            unix:///path or tcp://host:port, ?link=ring|stream|ucx insists\n"
+        "                       ($AMB_URL, else unix:///run/ambroker/broker.sock)\n"
+        "  -o, --output FORM    table or json\n"
+        "  --credentials FILE   the token for a TCP listener is its first line\n"
+        "  --client-name NAME   how the broker shows this client\n"
+        "  --timeout T          give up after T: 10 (seconds), 500ms, 2m\n"
+        "  --help, --version\n\n"
+        "exit codes: 0 done, 64 usage, 65 data, 69 no broker, 70 system, 75 timeout, "
+        "77 forbidden\n");
+}
+
+static int usage(void)
+{
+    (void)fprintf(stderr, "usage: broker-ctl [--url URL] [-o table|json] COMMAND ...\n"
+                          "       broker-ctl --help\n");
+    return AMB_EXIT_USAGE;
+}
+
+/* What was printed must have arrived: a full disk or a closed pipe is not success. */
+static int finish(int code)
+{
+    if (fflush(stdout) != 0 || ferror(stdout) != 0) {
+        amb_tool_error("standard output: cannot write");
+        return code == AMB_EXIT_OK ? AMB_EXIT_SOFTWARE : code;
+    }
+    return code;
+}
+
+static const struct amb_ctl_command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i].name, name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        AMB_CTL_OPTIONS, {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}};
+    struct amb_ctl ctl = {.timeout_ns = -1, .start_ns = amb_clock_monotonic_ns()};
+    amb_tool_name("broker-ctl");
+    (void)signal(SIGPIPE, SIG_IGN);
+    int option;
+    /* '+': stop at the command; what follows is its own. */
+    while ((option = getopt_long(argc, argv, "+o:hV", options, NULL)) != -1) {
+        if (option == 'V') {
+            (void)printf("broker-ctl %s\n", amb_version());
+            return finish(AMB_EXIT_OK);
+        }
+        if (!amb_ctl_option(&ctl, option, optarg)) {
+            return usage();
+        }
+    }
+    if (ctl.is_help_wanted) {
+        print_help();
+        return finish(AMB_EXIT_OK);
+    }
+    if (optind == argc) {
+        amb_tool_error("a command is missing");
+        return usage();
+    }
+    const struct amb_ctl_command *command = find_command(argv[optind]);
+    if (command == NULL) {
+        amb_tool_error("no command '%.40s'", argv[optind]);
+        return usage();
+    }
+    int first = optind;
+    optind = 0; /* glibc: start anew, also its hidden state */
+    enum amb_exit code = command->run(&ctl, argc - first, argv + first);
+    if (ctl.is_help_wanted) {
+        (void)printf("usage: broker-ctl [OPTION]... %s %s\n\n%s\n", command->name,
+                     command->arguments, command->help);
+    }
+    return finish((int)code);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker-ctl sub: takes messages until a count, a time or a signal ends it.
+ */
+#include "tools/ctl/ctl.h"
+
+#include "tools/common/units.h"
+#include "tools/ctl/deliver.h"
+#include "wire/base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MANY 256u
+
+enum {
+    OPT_OUT_DIR = 256,
+    OPT_SHA256,
+    OPT_STATS,
+    OPT_SLOW,
+    OPT_SLOW_BLOCK,
+    OPT_COPY,
+};
+
+struct sub {
+    struct amb_ctl *ctl;
+    const char *pattern;
+    struct amb_sub *sub;
+    uint64_t count; /* 0: no end */
+    bool wants_stats;
+    struct amb_sub_options options;
+    struct amb_deliver_options deliver_options;
+    struct amb_deliver deliver;
+};
+
+static enum amb_exit fail(const struct sub *s, enum amb_status status)
+{
+    char what[300];
+    (void)snprintf(what, sizeof(what), "subscribe %.255s", s->pattern);
+    return amb_ctl_fail(s->ctl, what, status);
+}
+
+/* Ended by time or signal: is that what was asked for? */
+static enum amb_exit ended(const struct sub *s)
+{
+    uint64_t msgs = s->deliver.msgs;
+    if (amb_ctl_stopped()) {
+        return s->count == 0 ? AMB_EXIT_OK : AMB_EXIT_TIMEOUT;
+    }
+    if (s->count == 0 && msgs > 0) {
+        return AMB_EXIT_OK;
+    }
+    amb_tool_error("subscribe %s: %llu%s messages after the time given", s->pattern,
+                   (unsigned long long)msgs, s->count > 0 ? " of those awaited" : "");
+    return AMB_EXIT_TIMEOUT;
+}
+
+static enum amb_exit receive(struct sub *s)
+{
+    struct amb_msg *msgs[MANY];
+    enum amb_exit code = AMB_EXIT_OK;
+    while (code == AMB_EXIT_OK && (s->count == 0 || s->deliver.msgs < s->count)) {
+        uint64_t left = s->count == 0 ? MANY : s->count - s->deliver.msgs;
+        size_t n = 0;
+        enum amb_status status = amb_next_many(s->sub, amb_ctl_slice_ns(s->ctl), msgs,
+                                               left < MANY ? (size_t)left : MANY, &n);
+        if (status != AMB_OK) {
+            /* Nothing for a slice of time: what was printed should be seen. */
+            (void)fflush(stdout);
+            if (amb_ctl_again(s->ctl, status)) {
+                continue;
+            }
+            bool is_end = status == AMB_ETIMEDOUT || status == AMB_EAGAIN || status == AMB_ESTOPPED;
+            return is_end ? ended(s) : fail(s, status);
+        }
+        int64_t now_ns = amb_clock_monotonic_ns();
+        for (size_t i = 0; i < n; i++) {
+            if (code == AMB_EXIT_OK) {
+                code = amb_deliver_message(&s->deliver, msgs[i], now_ns);
+            }
+            amb_msg_release(msgs[i]);
+        }
+        if (ferror(stdout) != 0) {
+            amb_tool_error("standard output: cannot write");
+            code = AMB_EXIT_SOFTWARE;
+        }
+    }
+    return code;
+}
+
+static enum amb_exit subscribe(struct sub *s)
+{
+    enum amb_exit code = amb_deliver_init(&s->deliver, &s->deliver_options);
+    if (code == AMB_EXIT_OK) {
+        code = amb_ctl_connect(s->ctl);
+    }
+    if (code == AMB_EXIT_OK) {
+        enum amb_status status = amb_subscribe(s->ctl->conn, s->pattern, &s->options, &s->sub);
+        code = status == AMB_OK ? receive(s) : fail(s, status);
+        if (s->wants_stats && s->sub != NULL) {
+            amb_ctl_print(s->ctl, amb_deliver_stats(&s->deliver));
+        }
+        (void)amb_sub_close(s->sub, AMB_SEC);
+    }
+    code = amb_ctl_close(s->ctl, code);
+    amb_deliver_fini(&s->deliver);
+    return code;
+}
+
+static enum amb_exit take_slow(struct sub *s, const char *value)
+{
+    static const struct {
+        const char *name;
+        enum amb_slow slow;
+    } policies[] = {
+        {"drop-oldest", AMB_SLOW_DROP_OLDEST},
+        {"drop-newest", AMB_SLOW_DROP_NEWEST},
+        {"latest", AMB_SLOW_LATEST},
+        {"block", AMB_SLOW_BLOCK},
+        {"spill", AMB_SLOW_SPILL},
+        {"disconnect", AMB_SLOW_DISCONNECT},
+    };
+    for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
+        if (strcmp(value, policies[i].name) == 0) {
+            s->options.slow = policies[i].slow;
+            return AMB_EXIT_OK;
+        }
+    }
+    return amb_ctl_bad("--slow", value, "block or drop-oldest");
+}
+
+static enum amb_exit take_option(struct sub *s, int option, const char *value)
+{
+    switch (option) {
+    case 'c':
+        return amb_units_count(value, UINT64_MAX / 2, &s->count) && s->count > 0
+                   ? AMB_EXIT_OK
+                   : amb_ctl_bad("--count", value, "a number of messages, above 0");
+    case OPT_OUT_DIR:
+        s->deliver_options.out_dir = value;
+        return AMB_EXIT_OK;
+    case OPT_SHA256:
+        s->deliver_options.wants_sha256 = true;
+        return AMB_EXIT_OK;
+    case OPT_STATS:
+        s->wants_stats = true;
+        return AMB_EXIT_OK;
+    case OPT_COPY:
+        s->options.copy = 1;
+        return AMB_EXIT_OK;
+    case OPT_SLOW:
+        return take_slow(s, value);
+    case OPT_SLOW_BLOCK:
+        return amb_units_duration(value, &s->options.slow_block_ns)
+                   ? AMB_EXIT_OK
+                   : amb_ctl_bad("--slow-block", value, "a time, as 10 or 500ms");
+    default:
+        return amb_ctl_option(s->ctl, option, value) ? AMB_EXIT_OK : AMB_EXIT_USAGE;
+    }
+}
+
+enum amb_exit amb_ctl_sub(struct amb_ctl *ctl, int argc, char **argv)
+{
+    static const struct option options[] = {
+        AMB_CTL_OPTIONS,
+        {"count", required_argument, NULL, 'c'},
+        {"out-dir", required_argument, NULL, OPT_OUT_DIR},
+        {"sha256", no_argument, NULL, OPT_SHA256},
+        {"stats", no_argument, NULL, OPT_STATS},
+        {"slow", required_argument, NULL, OPT_SLOW},
+        {"slow-block", required_argument, NULL, OPT_SLOW_BLOCK},
+        {"copy", no_argument, NULL, OPT_COPY},
+        {NULL, 0, NULL, 0},
+    };
+    struct sub s = {.ctl = ctl, .options = AMB_INIT(amb_sub_options)};
+    enum amb_exit code = AMB_EXIT_OK;
+    int option;
+    while (code == AMB_EXIT_OK &&
+           (option = getopt_long(argc, argv, "o:c:h", options, NULL)) != -1) {
+        code = take_option(&s, option, optarg);
+    }
+    if (code != AMB_EXIT_OK || ctl->is_help_wanted) {
+        return code;
+    }
+    if (optind + 1 != argc) {
+        amb_tool_error("sub takes one pattern");
+        return AMB_EXIT_USAGE;
+    }
+    s.pattern = argv[optind];
+    s.deliver_options.is_json = ctl->is_json && !s.wants_stats;
+    if (s.deliver_options.wants_sha256 && ctl->is_json) {
+        s.deliver_options.is_json = true;
+    }
+    s.deliver_options.wants_payload = !ctl->is_json && !s.wants_stats &&
+                                      !s.deliver_options.wants_sha256 &&
+                                      s.deliver_options.out_dir == NULL;
+    if (!s.deliver_options.wants_payload) {
+        /* Whoever reads the lines sees each as it is there. */
+        (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    }
+    return subscribe(&s);
+}
