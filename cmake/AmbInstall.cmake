@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# What `cmake --install` puts where: programs, libamb with its header, pkg-config and CMake files,
+# the example configuration, and the wheel's UCX, found by run paths relative to the programs.
+include(GNUInstallDirs)
+set(private ${CMAKE_INSTALL_LIBDIR}/ambroker)
+
+file(RELATIVE_PATH bin_to_private /${CMAKE_INSTALL_BINDIR} /${private})
+foreach(program IN ITEMS brokerd broker-ctl broker-bench)
+    if(TARGET ${program})
+        set_target_properties(${program} PROPERTIES
+            INSTALL_RPATH "$ORIGIN/${bin_to_private}/ucx/lib;$ORIGIN/${bin_to_private}/..")
+        install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    endif()
+endforeach()
+
+if(TARGET amb)
+    set_target_properties(amb PROPERTIES
+        VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+        INSTALL_RPATH "$ORIGIN/ambroker/ucx/lib")
+    install(TARGETS amb LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(DIRECTORY client/include/amb TYPE INCLUDE)
+    configure_file(cmake/amb.pc.in amb.pc @ONLY)
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/amb.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    include(CMakePackageConfigHelpers)
+    set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Ambroker)
+    configure_package_config_file(cmake/AmbrokerConfig.cmake.in AmbrokerConfig.cmake
+        INSTALL_DESTINATION ${package}
+        PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+    write_basic_package_version_file(AmbrokerConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/AmbrokerConfig.cmake
+        ${CMAKE_CURRENT_BINARY_DIR}/AmbrokerConfigVersion.cmake DESTINATION ${package})
+endif()
+
+if(AMB_UCX STREQUAL "wheel")
+    # The same folders as in build/deps: the CUDA modules find their runtime relative to them.
+    install(DIRECTORY ${AMB_UCX_ROOT}/lib DESTINATION ${private}/ucx
+        FILES_MATCHING PATTERN "*.so.0" PATTERN "libucs_signal*" EXCLUDE)
+    install(DIRECTORY ${AMB_UCX_ROOT}/../libucx_cu13.libs DESTINATION ${private}
+        FILES_MATCHING PATTERN "libcudart*")
+    install(DIRECTORY ${AMB_UCX_ROOT}/licenses DESTINATION ${CMAKE_INSTALL_DOCDIR}/ucx)
+endif()
+
+if(EXISTS ${CMAKE_SOURCE_DIR}/etc/broker.conf)
+    install(FILES etc/broker.conf DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+endif()
+install(FILES LICENSE README.md TYPE DOC)
