@@ -14,6 +14,7 @@
 
 /* An honest message needs little more than its own size. */
 #define UNPACK_BYTES_MAX (4u * AMB_CONTROL_MAX)
+#define BLOCK_BYTES 32u /* what the heap takes for a block besides its size */
 
 static const uint8_t magic[4] = {'A', 'M', 'B', AMB_CONTROL_VERSION};
 
@@ -25,7 +26,7 @@ struct budget {
 static void *budget_alloc(void *allocator_data, size_t size)
 {
     struct budget *budget = allocator_data;
-    if (size > budget->left) {
+    if (size > budget->left || budget->left - size < BLOCK_BYTES) {
         return NULL;
     }
     void *memory = malloc(size);
@@ -34,7 +35,7 @@ static void *budget_alloc(void *allocator_data, size_t size)
         return NULL;
     }
     /* What protobuf-c frees again while it unpacks is not given back: the sum is the limit. */
-    budget->left -= size;
+    budget->left -= size + BLOCK_BYTES;
     return memory;
 }
 
