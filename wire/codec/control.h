@@ -6,7 +6,8 @@
  *
  * The reader takes bytes as they come and gives whole messages; it allocates nothing before a
  * length is checked, and never more than one message of AMB_CONTROL_MAX bytes.
- * protobuf-c is used here and by those who fill in or read Amb__Control__* structs.
+ * protobuf-c is used here and by those who fill in or read Amb__Control__* structs. Start one by
+ * amb__control__*__init(), not by the __INIT macros: those cast a const away, which clang refuses.
  * Threads: owner only.
  */
 #pragma once

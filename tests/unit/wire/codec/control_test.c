@@ -19,7 +19,8 @@ static char topic_name[] = "camera.front";
 /* A PubOpen, packed; the caller frees it. */
 static uint8_t *pack_pub_open(uint64_t id, size_t *size_out)
 {
-    Amb__Control__PubOpen open = AMB__CONTROL__PUB_OPEN__INIT;
+    Amb__Control__PubOpen open;
+    amb__control__pub_open__init(&open);
     open.handle = 7;
     open.topic = topic_name;
     Amb__Control__Control control = AMB__CONTROL__CONTROL__INIT;

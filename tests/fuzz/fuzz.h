@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a fuzz target is: one function, called with bytes that a peer may have sent. It states what
+ * must hold with amb_assert and leaves reads outside to the sanitizers, so everything it hands to
+ * the code under test lies in an allocation of exactly its size.
+ * Threads: one. Memory: a target frees all it takes.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Returns 0. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+/* A copy in an allocation of exactly len bytes; free() it. */
+static inline uint8_t *fuzz_copy(const uint8_t *data, size_t len)
+{
+    uint8_t *copy = malloc(len > 0 ? len : 1);
+    if (copy == NULL) {
+        abort();
+    }
+    if (len > 0) {
+        memcpy(copy, data, len);
+    }
+    return copy;
+}
