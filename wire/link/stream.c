@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/link/stream.h"
+
+#include "wire/base/assert.h"
+#include "wire/link/stream_private.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct stream *stream_of(struct amb_link *link)
+{
+    return AMB_CONTAINER_OF(link, struct stream, link);
+}
+
+void amb_stream_settle(struct stream *stream, struct amb_link_tx *tx, enum amb_status status)
+{
+    amb_list_remove(&tx->node);
+    stream->link.queued--;
+    stream->link.queued_bytes -= AMB_FRAME_HEAD_SIZE + tx->data_len + tx->meta_len;
+    stream->link.events->on_sent(stream->link.arg, tx, status);
+}
+
+/* Bodies and tx that will never be complete. is_down is set: what upcalls send now is refused. */
+static void settle_rest(struct stream *stream, enum amb_status body, enum amb_status sent)
+{
+    amb_assert(stream->link.is_down);
+    if (stream->rx.dst != NULL) {
+        stream->rx.dst = NULL;
+        (void)stream->link.events->on_body(stream->link.arg, stream->rx.cookie, body);
+    }
+    while (!amb_list_is_empty(&stream->queue)) {
+        struct amb_list_node *node = stream->queue.next;
+        amb_stream_settle(stream, AMB_CONTAINER_OF(node, struct amb_link_tx, node), sent);
+    }
+}
+
+void amb_stream_fail(struct stream *stream, enum amb_status why, const char *text)
+{
+    if (stream->link.is_down) {
+        return;
+    }
+    stream->link.is_down = true;
+    /* The descriptor stays ours until close: who waits on it takes it out of its set then. */
+    (void)shutdown(stream->fd, SHUT_RDWR);
+    settle_rest(stream, AMB_ELOST, AMB_ELOST);
+    stream->link.events->on_down(stream->link.arg, why, text != NULL ? text : "connection failed");
+}
+
+static enum amb_status stream_send(struct amb_link *link, struct amb_link_tx *tx)
+{
+    struct stream *stream = stream_of(link);
+    if (link->is_down) {
+        return AMB_ELOST;
+    }
+    bool has_body = amb_frame_has_body(tx->frame->type);
+    tx->data_len = has_body ? tx->frame->data_len : 0;
+    tx->meta_len = has_body ? tx->frame->meta_len : 0;
+    tx->sent = 0;
+    amb_frame_encode(tx->frame, tx->head);
+    amb_list_push_back(&stream->queue, &tx->node);
+    link->queued++;
+    link->queued_bytes += AMB_FRAME_HEAD_SIZE + tx->data_len + tx->meta_len;
+    return AMB_EAGAIN;
+}
+
+static void stream_flow(struct amb_link *link, enum amb_flow_kind kind, uint32_t handle,
+                        uint64_t value)
+{
+    struct stream_flows *flows = &stream_of(link)->flows;
+    const uint32_t slots = sizeof(flows->dirty) / sizeof(flows->dirty[0]);
+    amb_assert((unsigned)kind < AMB_FLOW_KINDS && handle < AMB_HANDLES_MAX);
+    uint32_t index = (uint32_t)kind * AMB_HANDLES_MAX + handle;
+    flows->value[index] = value;
+    if (!flows->is_dirty[index]) {
+        flows->is_dirty[index] = true;
+        uint32_t tail = flows->head + flows->count++;
+        flows->dirty[tail < slots ? tail : tail - slots] = (uint16_t)index;
+    }
+}
+
+static void stream_flush(struct amb_link *link)
+{
+    struct stream *stream = stream_of(link);
+    amb_assert(!stream->is_busy);
+    /* While the socket is full, poll asks it; twice a turn would be one call for nothing. */
+    if (link->is_down || stream->is_mute || stream->is_blocked) {
+        return;
+    }
+    stream->is_busy = true;
+    (void)amb_stream_push(stream);
+    stream->is_busy = false;
+}
+
+static unsigned stream_poll(struct amb_link *link, unsigned budget)
+{
+    struct stream *stream = stream_of(link);
+    amb_assert(!stream->is_busy);
+    if (link->is_down) {
+        return 0;
+    }
+    stream->is_busy = true;
+    unsigned done = amb_stream_pull(stream, budget);
+    if (stream->is_pending && !link->is_down) {
+        done += amb_stream_push(stream);
+    }
+    stream->is_busy = false;
+    return done;
+}
+
+static bool stream_arm(struct amb_link *link, bool want_flow)
+{
+    struct stream *stream = stream_of(link);
+    (void)want_flow; /* all bytes wake */
+    if (link->is_down) {
+        return true;
+    }
+    bool can_send = stream->is_pending && !stream->is_blocked;
+    return stream->rx.is_drained && !stream->is_mute && !can_send;
+}
+
+static void stream_disarm(struct amb_link *link)
+{
+    (void)link;
+}
+
+static int stream_fd(const struct amb_link *link)
+{
+    static_assert(offsetof(struct stream, link) == 0, "a link is a stream's beginning");
+    return ((const struct stream *)(const void *)link)->fd;
+}
+
+static bool stream_close(struct amb_link *link)
+{
+    struct stream *stream = stream_of(link);
+    amb_assert(!stream->is_busy);
+    stream->is_busy = true;
+    link->is_down = true;
+    settle_rest(stream, AMB_ECANCELED, AMB_ECANCELED);
+    (void)close(stream->fd);
+    free(stream);
+    return true;
+}
+
+static void stream_describe(const struct amb_link *link, char *out, size_t size)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } peer = {.any.sa_family = AF_UNSPEC};
+    socklen_t len = sizeof(peer);
+    char host[INET6_ADDRSTRLEN] = "?";
+    (void)getpeername(stream_fd(link), &peer.any, &len);
+    if (peer.any.sa_family == AF_INET) {
+        (void)inet_ntop(AF_INET, &peer.v4.sin_addr, host, sizeof(host));
+        (void)snprintf(out, size, "stream tcp %s:%u", host, (unsigned)ntohs(peer.v4.sin_port));
+    } else if (peer.any.sa_family == AF_INET6) {
+        (void)inet_ntop(AF_INET6, &peer.v6.sin6_addr, host, sizeof(host));
+        (void)snprintf(out, size, "stream tcp [%s]:%u", host, (unsigned)ntohs(peer.v6.sin6_port));
+    } else {
+        (void)snprintf(out, size, "stream");
+    }
+}
+
+static const struct amb_link_ops stream_ops = {
+    .kind = AMB_LINK_STREAM,
+    .send = stream_send,
+    .flow = stream_flow,
+    .flush = stream_flush,
+    .poll = stream_poll,
+    .arm = stream_arm,
+    .disarm = stream_disarm,
+    .fd = stream_fd,
+    .close = stream_close,
+    .describe = stream_describe,
+};
+
+enum amb_status amb_stream_create(int fd, const struct amb_link_events *events, void *arg,
+                                  struct amb_link **out)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+        enum amb_status status = amb_status_from_errno(errno);
+        (void)close(fd);
+        return status;
+    }
+    /* calloc leaves the pages of tables and staging to be touched when they are used. */
+    struct stream *stream = calloc(1, sizeof(*stream));
+    if (stream == NULL) {
+        (void)close(fd);
+        return AMB_ENOMEM;
+    }
+    /* Batches are whole when they are sent: nothing is gained by waiting. No TCP: no matter. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    stream->link.ops = &stream_ops;
+    stream->link.events = events;
+    stream->link.arg = arg;
+    stream->fd = fd;
+    amb_list_init(&stream->queue);
+    *out = &stream->link;
+    return AMB_OK;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the stream link: the object, and what its three files say to each other.
+ *
+ *   stream.c     life, vtable, going down      stream_tx.c  queue and flow values to the socket
+ *                                              stream_rx.c  the socket to upcalls
+ *
+ * On the socket, all little endian (docs/wire.md, section Stream):
+ *
+ *   unit:  u32 kind | u32 len | u64 zero | len bytes
+ *   FRAME: head, first part of the body     CHUNK: next part     FLOW: n x {u32, u32, u64}
+ *
+ * A tx as it stands on the socket is a function of its lengths alone, so `tx->sent` is an offset in
+ * it and nothing else is remembered about a partial write.
+ */
+#pragma once
+
+#include "wire/codec/frame.h"
+#include "wire/link/stream.h"
+
+#define STREAM_UNIT_HEAD 16u
+#define STREAM_FRAME_HEAD (STREAM_UNIT_HEAD + AMB_FRAME_HEAD_SIZE)
+#define STREAM_FLOW_SIZE 16u
+#define STREAM_FLOWS_MAX 256u /* values in one unit */
+#define STREAM_FLOW_UNIT_MAX (STREAM_UNIT_HEAD + STREAM_FLOWS_MAX * STREAM_FLOW_SIZE)
+
+/* What one flush or poll sends at most, so that a link with much to send does not starve others. */
+#define STREAM_BURST (UINT64_C(4) << 20)
+
+#define STREAM_STAGING (UINT32_C(64) << 10)
+/* Read behind a body: little where frames are large, for what comes is the next body, and bytes
+ * that land in staging are copied once more. */
+#define STREAM_STAGING_SMALL 4096u
+#define STREAM_LARGE_BODY (UINT64_C(32) << 10)
+
+enum stream_unit_kind {
+    STREAM_UNIT_FRAME = 1,
+    STREAM_UNIT_CHUNK,
+    STREAM_UNIT_FLOW,
+};
+
+/* Counters of ours that the peer does not know yet: each at most once in `dirty`. */
+struct stream_flows {
+    uint64_t value[AMB_FLOW_KINDS * AMB_HANDLES_MAX];
+    bool is_dirty[AMB_FLOW_KINDS * AMB_HANDLES_MAX];
+    uint16_t dirty[AMB_FLOW_KINDS * AMB_HANDLES_MAX]; /* ring, oldest first */
+    uint32_t head, count;
+    uint8_t unit[STREAM_FLOW_UNIT_MAX]; /* on its way */
+    uint32_t unit_len, unit_sent;
+};
+
+struct stream_rx {
+    void *cookie;
+    uint8_t *dst;        /* where the next byte of the open body goes; NULL: nowhere */
+    uint64_t body_left;  /* of the open body, in all units to come */
+    uint64_t part_left;  /* of it, in this unit */
+    uint64_t last_body;  /* size of the latest body, to guess the next one's */
+    uint32_t start, end; /* unparsed bytes of staging */
+    uint32_t need;       /* bytes beyond those that the parser waits for */
+    bool is_drained;     /* the last read found nothing */
+    uint8_t staging[STREAM_STAGING];
+};
+
+struct stream {
+    struct amb_link link;
+    int fd;
+    bool is_busy;               /* in an upcall's reach: poll, flush and close are forbidden */
+    bool is_pending;            /* flush left something behind; poll goes on */
+    bool is_blocked;            /* the socket was full; an edge will tell */
+    bool is_mute;               /* sending failed: down once everything received is read */
+    struct amb_list_node queue; /* struct amb_link_tx, oldest first */
+    struct stream_flows flows;
+    struct stream_rx rx;
+};
+
+/* Sends until all is sent, the socket is full or a burst is through. Returns how many tx it
+ * settled, plus 1 if it sent anything. */
+unsigned amb_stream_push(struct stream *stream);
+/* Receives for about `budget` units; may take the link down. */
+unsigned amb_stream_pull(struct stream *stream, unsigned budget);
+/* Takes tx out and tells its owner. */
+void amb_stream_settle(struct stream *stream, struct amb_link_tx *tx, enum amb_status status);
+/* Settles everything, tells the owner, cuts the connection. Nothing if it is down already. */
+void amb_stream_fail(struct stream *stream, enum amb_status why, const char *text);

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DESIGN. Everything lands in staging first, except the bytes of an open body: those are read into
+ * their destination, and what follows them into staging by the same readv. Where another chunk of
+ * the same body must follow, only its head is read, so that large bodies are never copied.
+ * The peer may send anything: each length is checked before it is used.
+ */
+#include "wire/link/stream_private.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+static bool refuse(struct stream *stream, const char *text)
+{
+    amb_stream_fail(stream, AMB_EPROTO, text);
+    return false;
+}
+
+static bool check_answer(struct stream *stream, enum amb_status answer, const char *text)
+{
+    if (answer != AMB_OK) {
+        amb_stream_fail(stream, answer, text);
+        return false;
+    }
+    return true;
+}
+
+/* `len` bytes of the open body are where they belong. */
+static bool advance_body(struct stream *stream, uint64_t len)
+{
+    struct stream_rx *rx = &stream->rx;
+    rx->part_left -= len;
+    rx->body_left -= len;
+    if (rx->dst == NULL) {
+        return true;
+    }
+    rx->dst += len;
+    if (rx->body_left != 0) {
+        return true;
+    }
+    rx->dst = NULL;
+    enum amb_status answer = stream->link.events->on_body(stream->link.arg, rx->cookie, AMB_OK);
+    return check_answer(stream, answer, "body refused");
+}
+
+static bool parse_body(struct stream *stream)
+{
+    struct stream_rx *rx = &stream->rx;
+    uint32_t here = rx->end - rx->start;
+    if (here == 0) {
+        return false;
+    }
+    uint32_t len = here < rx->part_left ? here : (uint32_t)rx->part_left;
+    if (rx->dst != NULL) {
+        memcpy(rx->dst, rx->staging + rx->start, len);
+    }
+    rx->start += len;
+    return advance_body(stream, len);
+}
+
+static bool parse_frame(struct stream *stream, uint32_t len, uint32_t here)
+{
+    struct stream_rx *rx = &stream->rx;
+    if (rx->body_left != 0) {
+        return refuse(stream, "frame inside a body");
+    }
+    if (len < AMB_FRAME_HEAD_SIZE || len - AMB_FRAME_HEAD_SIZE > AMB_STREAM_CHUNK) {
+        return refuse(stream, "frame unit of an impossible length");
+    }
+    if (here < STREAM_FRAME_HEAD) {
+        rx->need = STREAM_FRAME_HEAD - here;
+        return false;
+    }
+    struct amb_frame frame;
+    if (amb_frame_decode(rx->staging + rx->start + STREAM_UNIT_HEAD, &frame) != AMB_OK) {
+        return refuse(stream, "malformed head");
+    }
+    uint64_t body = amb_frame_has_body(frame.type) ? frame.data_len + frame.meta_len : 0;
+    uint64_t part = len - AMB_FRAME_HEAD_SIZE;
+    if (part > body) {
+        return refuse(stream, "more bytes than the frame has");
+    }
+    rx->start += STREAM_FRAME_HEAD;
+    stream->link.stats.frames_received++;
+
+    void *dst = NULL, *cookie = NULL;
+    struct amb_link_mem *mem = NULL;
+    enum amb_status answer =
+        stream->link.events->on_frame(stream->link.arg, &frame, &dst, &cookie, &mem);
+    if (!check_answer(stream, answer, "frame refused")) {
+        return false;
+    }
+    rx->dst = body != 0 ? dst : NULL;
+    rx->cookie = cookie;
+    rx->body_left = rx->last_body = body;
+    rx->part_left = part;
+    return true;
+}
+
+static bool parse_flows(struct stream *stream, uint32_t len, uint32_t here)
+{
+    struct stream_rx *rx = &stream->rx;
+    if (len == 0 || len % STREAM_FLOW_SIZE != 0 || len > STREAM_FLOWS_MAX * STREAM_FLOW_SIZE) {
+        return refuse(stream, "flow unit of an impossible length");
+    }
+    if (here - STREAM_UNIT_HEAD < len) {
+        rx->need = len - (here - STREAM_UNIT_HEAD);
+        return false;
+    }
+    const uint8_t *in = rx->staging + rx->start + STREAM_UNIT_HEAD;
+    rx->start += STREAM_UNIT_HEAD + len;
+    for (const uint8_t *end = in + len; in < end; in += STREAM_FLOW_SIZE) {
+        uint32_t which[2];
+        uint64_t value;
+        memcpy(which, in, sizeof(which));
+        memcpy(&value, in + sizeof(which), sizeof(value));
+        uint32_t kind = le32toh(which[0]), handle = le32toh(which[1]);
+        if (kind >= AMB_FLOW_KINDS || handle >= AMB_HANDLES_MAX) {
+            return refuse(stream, "flow value of no counter");
+        }
+        enum amb_status answer = stream->link.events->on_flow(
+            stream->link.arg, (enum amb_flow_kind)kind, handle, le64toh(value));
+        if (!check_answer(stream, answer, "flow value refused")) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One unit's head, with all of a flow unit. False: not all there, or the link is down. */
+static bool parse_unit(struct stream *stream)
+{
+    struct stream_rx *rx = &stream->rx;
+    uint32_t here = rx->end - rx->start;
+    if (here < STREAM_UNIT_HEAD) {
+        rx->need = STREAM_UNIT_HEAD - here;
+        return false;
+    }
+    uint32_t words[4];
+    memcpy(words, rx->staging + rx->start, sizeof(words));
+    uint32_t kind = le32toh(words[0]), len = le32toh(words[1]);
+    if ((words[2] | words[3]) != 0) {
+        return refuse(stream, "unit head with unknown fields");
+    }
+    switch (kind) {
+    case STREAM_UNIT_FRAME:
+        return parse_frame(stream, len, here);
+    case STREAM_UNIT_FLOW:
+        return parse_flows(stream, len, here);
+    case STREAM_UNIT_CHUNK:
+        if (len == 0 || len > AMB_STREAM_CHUNK || len > rx->body_left) {
+            return refuse(stream, "chunk of an impossible length");
+        }
+        rx->start += STREAM_UNIT_HEAD;
+        rx->part_left = len;
+        return true;
+    default:
+        return refuse(stream, "unit of an unknown kind");
+    }
+}
+
+/* Whole units, and parts of bodies, out of staging. Returns how many units began. */
+static unsigned parse(struct stream *stream, unsigned budget)
+{
+    struct stream_rx *rx = &stream->rx;
+    unsigned units = 0;
+    while (units < budget && !stream->link.is_down) {
+        if (rx->part_left != 0) {
+            if (!parse_body(stream)) {
+                break;
+            }
+            continue;
+        }
+        if (!parse_unit(stream)) {
+            break;
+        }
+        units++;
+    }
+    return units;
+}
+
+/* How much to read into staging, behind what is read into a body. */
+static uint32_t staging_wanted(const struct stream_rx *rx)
+{
+    bool is_direct = rx->part_left != 0 && rx->dst != NULL;
+    if (is_direct && rx->body_left > rx->part_left) {
+        return STREAM_UNIT_HEAD;
+    }
+    if (rx->part_left == 0 && rx->body_left != 0) {
+        return rx->need;
+    }
+    /* Bytes to be thrown away come through staging; then all of it. */
+    bool is_discarding = rx->part_left != 0 && rx->dst == NULL;
+    if (rx->last_body > STREAM_LARGE_BODY && !is_discarding) {
+        return STREAM_STAGING_SMALL;
+    }
+    return STREAM_STAGING;
+}
+
+/* What a read that failed, or found the end, means. */
+static void read_failed(struct stream *stream, ssize_t got, int error)
+{
+    if (got == 0) {
+        amb_stream_fail(stream, AMB_ELOST, "the peer closed the connection");
+    } else if (error != EAGAIN && error != EWOULDBLOCK) {
+        amb_stream_fail(stream, AMB_ELOST, strerrordesc_np(error));
+    } else if (stream->is_mute) {
+        amb_stream_fail(stream, AMB_ELOST, "sending failed");
+    } else {
+        stream->rx.is_drained = true;
+    }
+}
+
+/* One readv. False: nothing came. *is_short: no more is there, or hardly. */
+static bool read_some(struct stream *stream, bool *is_short)
+{
+    struct stream_rx *rx = &stream->rx;
+    /* What is left is less than a unit, and most often nothing. */
+    memmove(rx->staging, rx->staging + rx->start, rx->end - rx->start);
+    rx->end -= rx->start;
+    rx->start = 0;
+
+    struct iovec iov[2];
+    struct msghdr message = {.msg_iov = iov};
+    uint64_t direct = rx->dst != NULL ? rx->part_left : 0;
+    uint32_t staged = staging_wanted(rx), room = STREAM_STAGING - rx->end;
+    staged = staged < room ? staged : room;
+    if (direct != 0) {
+        iov[message.msg_iovlen++] = (struct iovec){.iov_base = rx->dst, .iov_len = direct};
+    }
+    iov[message.msg_iovlen++] =
+        (struct iovec){.iov_base = rx->staging + rx->end, .iov_len = staged};
+
+    ssize_t got;
+    do {
+        got = recvmsg(stream->fd, &message, MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    if (got <= 0) {
+        read_failed(stream, got, errno);
+        return false;
+    }
+    uint64_t bytes = (uint64_t)got;
+    rx->is_drained = false;
+    *is_short = bytes < direct + staged;
+    stream->link.stats.bytes_received += bytes;
+    uint64_t into_body = bytes < direct ? bytes : direct;
+    rx->end += (uint32_t)(bytes - into_body);
+    if (into_body != 0) {
+        (void)advance_body(stream, into_body);
+    }
+    return true;
+}
+
+unsigned amb_stream_pull(struct stream *stream, unsigned budget)
+{
+    unsigned done = 0;
+    bool is_short = false;
+    while (done < budget) {
+        done += parse(stream, budget - done);
+        /* A short read has emptied the socket; whether for good, the next poll will see. */
+        if (done >= budget || is_short || stream->link.is_down || !read_some(stream, &is_short)) {
+            break;
+        }
+        done++;
+    }
+    return done + (stream->link.is_down ? 1 : 0);
+}
