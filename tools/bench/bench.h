@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker-bench inside.
+ *
+ *   main.c ─► pubsub.c (pub, sub: one process, any broker)
+ *         └─► throughput.c, latency.c ─► team.c (processes that share memory) ─► sender, payload
+ *         └─► matrix.c ─► throughput, latency      broker.c: a private brokerd for the time of a
+ * run
+ *
+ * Results are JSON objects throughout; a table is the same JSON printed for people.
+ * Threads: every process has one (libamb adds its own in those that connect; the parent never
+ * does).
+ */
+#pragma once
+
+#include "tools/common/exit.h"
+
+#include <amb/amb.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define AMB_BENCH_SUBS_MAX 64u
+#define AMB_BENCH_PUBS_MAX 16u
+#define AMB_BENCH_BROKER_OPTIONS_MAX 32u
+#define AMB_BENCH_WARM_NS (150 * AMB_MS)
+#define AMB_BENCH_TIMED_SIZE (UINT64_C(64) << 10) /* from here on every arrival is timed */
+
+struct amb_bench {
+    const char *url;     /* NULL: a private broker */
+    const char *link;    /* "ring", "stream", "ucx"; NULL: what the broker chooses */
+    const char *brokerd; /* NULL: the one beside this program, or in PATH */
+    const char *broker_options[AMB_BENCH_BROKER_OPTIONS_MAX]; /* for brokerd -o */
+    unsigned broker_option_count;
+    pid_t broker_pid; /* whose CPU time and memory are shown; 0: nobody's */
+    const char *credentials;
+    const char *topic;
+    uint64_t size, count; /* count 0: by time */
+    unsigned subs, pubs;
+    int64_t duration_ns;
+    uint64_t window; /* messages a publisher may be ahead of the slowest subscriber; 0: by size */
+    double rate;     /* pub: messages a second, 0: no limit */
+    bool is_open;    /* no window */
+    bool is_touch, is_post, is_json;
+    bool wants_copy; /* subscribers never map */
+    enum amb_slow slow;
+    const char *json_file; /* matrix: also there */
+};
+
+/* True once SIGINT or SIGTERM has come. */
+bool amb_bench_stopped(void);
+void amb_bench_sleep_ns(int64_t ns);
+/* The window in messages for one publisher. */
+uint64_t amb_bench_window(const struct amb_bench *bench);
+/* A connection to bench->url, or NULL and *error. */
+struct amb_conn *amb_bench_connect(const struct amb_bench *bench, const char *name,
+                                   struct amb_error *error);
+
+/* Each prints nothing and leaves a result; on failure it has said why. */
+enum amb_exit amb_bench_throughput(const struct amb_bench *bench, json_t **out);
+enum amb_exit amb_bench_latency(const struct amb_bench *bench, json_t **out);
+enum amb_exit amb_bench_pub(const struct amb_bench *bench, json_t **out);
+enum amb_exit amb_bench_sub(const struct amb_bench *bench, json_t **out);
+/* Starts private brokers itself; *out is an array. */
+enum amb_exit amb_bench_matrix(const struct amb_bench *bench, json_t **out);
+/* The matrix for people: one row for a size and link. */
+json_t *amb_bench_matrix_rows(const json_t *results);
+
+/* A brokerd for the time of a run: own folder, Unix socket and free loopback port. */
+struct amb_bench_broker {
+    pid_t pid;
+    int stdout_fd;
+    char dir[128];
+    char unix_url[256], tcp_url[256];
+    char url[320]; /* the one of these that bench->link needs */
+};
+/* Says what failed. */
+enum amb_exit amb_bench_broker_start(const struct amb_bench *bench, struct amb_bench_broker *out);
+/* For this link; NULL: the Unix socket and what the broker chooses. */
+void amb_bench_broker_select(struct amb_bench_broker *broker, const char *link);
+void amb_bench_broker_stop(struct amb_bench_broker *broker);

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/bench.h"
+
+#include "wire/base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define START_NS (20 * AMB_SEC)
+#define STOP_NS (5 * AMB_SEC)
+#define ARGV_MAX (2 * AMB_BENCH_BROKER_OPTIONS_MAX + 8)
+
+/* The brokerd that was built or installed together with this program, else the one in PATH. */
+static void find_brokerd(char *out, size_t size)
+{
+    static const char *const places[] = {"brokerd", "../broker/brokerd", "../sbin/brokerd"};
+    char self[512];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char *slash = NULL;
+    if (n > 0) {
+        self[n] = '\0';
+        slash = strrchr(self, '/');
+    }
+    for (size_t i = 0; slash != NULL && i < sizeof(places) / sizeof(places[0]); i++) {
+        slash[1] = '\0';
+        (void)snprintf(out, size, "%s%s", self, places[i]);
+        if (access(out, X_OK) == 0) {
+            return;
+        }
+    }
+    (void)snprintf(out, size, "brokerd");
+}
+
+static void child_main(const struct amb_bench *bench, const struct amb_bench_broker *broker,
+                       const char *path, int out_fd)
+{
+    char listen_unix[sizeof(broker->unix_url)];
+    const char *argv[ARGV_MAX];
+    char log_path[sizeof(broker->dir) + 16];
+    int argc = 0;
+    (void)snprintf(listen_unix, sizeof(listen_unix), "unix://%s/broker.sock", broker->dir);
+    (void)snprintf(log_path, sizeof(log_path), "%s/log", broker->dir);
+    argv[argc++] = path;
+    argv[argc++] = "--dev";
+    argv[argc++] = "--listen";
+    argv[argc++] = listen_unix;
+    argv[argc++] = "--listen";
+    argv[argc++] = "tcp://127.0.0.1:0";
+    for (unsigned i = 0; i < bench->broker_option_count; i++) {
+        argv[argc++] = "-o";
+        argv[argc++] = bench->broker_options[i];
+    }
+    argv[argc] = NULL;
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    int log_fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    (void)dup2(out_fd, STDOUT_FILENO);
+    (void)dup2(log_fd, STDERR_FILENO);
+    /* execvp takes texts it does not change through pointers to non-const. */
+    char *args[ARGV_MAX];
+    memcpy(args, argv, sizeof(args));
+    (void)execvp(path, args);
+    (void)dprintf(STDERR_FILENO, "%s: %s\n", path, strerror(errno));
+    _exit(127);
+}
+
+/* Reads up to the line feed of "ready URL URL"; false: the end, or too late. */
+static bool read_line(int fd, char *line, size_t size)
+{
+    int64_t deadline_ns = amb_clock_monotonic_ns() + START_NS;
+    size_t len = 0;
+    while (len + 1 < size && !amb_bench_stopped()) {
+        int64_t left_ns = deadline_ns - amb_clock_monotonic_ns();
+        struct pollfd pfd = {.fd = fd, .events = POLLIN};
+        if (left_ns <= 0) {
+            break;
+        }
+        if (poll(&pfd, 1, 100) <= 0) {
+            continue;
+        }
+        ssize_t n = read(fd, line + len, 1);
+        if (n <= 0) {
+            break;
+        }
+        if (line[len] == '\n') {
+            line[len] = '\0';
+            return true;
+        }
+        len++;
+    }
+    line[len] = '\0';
+    return false;
+}
+
+static void take_urls(struct amb_bench_broker *broker, char *line)
+{
+    char *rest = NULL;
+    for (char *word = strtok_r(line, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+        if (strncmp(word, "unix://", 7) == 0) {
+            (void)snprintf(broker->unix_url, sizeof(broker->unix_url), "%s", word);
+        } else if (strncmp(word, "tcp://", 6) == 0) {
+            (void)snprintf(broker->tcp_url, sizeof(broker->tcp_url), "%s", word);
+        }
+    }
+}
+
+static void say_log(const struct amb_bench_broker *broker)
+{
+    char path[sizeof(broker->dir) + 16];
+    char line[512];
+    (void)snprintf(path, sizeof(path), "%s/log", broker->dir);
+    FILE *log = fopen(path, "re");
+    while (log != NULL && fgets(line, sizeof(line), log) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        amb_tool_error("brokerd: %s", line);
+    }
+    if (log != NULL) {
+        (void)fclose(log);
+    }
+}
+
+enum amb_exit amb_bench_broker_start(const struct amb_bench *bench, struct amb_bench_broker *out)
+{
+    char found[600];
+    char line[1024];
+    int pipe_fds[2];
+    const char *tmp = getenv("TMPDIR");
+    *out = (struct amb_bench_broker){.stdout_fd = -1};
+    (void)snprintf(out->dir, sizeof(out->dir), "%s/broker-bench.XXXXXX",
+                   tmp != NULL && strlen(tmp) < 64 ? tmp : "/tmp");
+    if (mkdtemp(out->dir) == NULL || pipe2(pipe_fds, O_CLOEXEC) != 0) {
+        amb_tool_error("%s: %s", out->dir, strerror(errno));
+        return AMB_EXIT_SOFTWARE;
+    }
+    const char *path = bench->brokerd;
+    if (path == NULL) {
+        find_brokerd(found, sizeof(found));
+        path = found;
+    }
+    (void)fflush(NULL);
+    out->pid = fork();
+    if (out->pid == 0) {
+        child_main(bench, out, path, pipe_fds[1]);
+    }
+    (void)close(pipe_fds[1]);
+    out->stdout_fd = pipe_fds[0];
+    if (out->pid < 0 || !read_line(out->stdout_fd, line, sizeof(line)) ||
+        strncmp(line, "ready ", 6) != 0) {
+        amb_tool_error("%s did not start", path);
+        say_log(out);
+        amb_bench_broker_stop(out);
+        return AMB_EXIT_UNAVAILABLE;
+    }
+    take_urls(out, line);
+    amb_bench_broker_select(out, bench->link);
+    return AMB_EXIT_OK;
+}
+
+void amb_bench_broker_select(struct amb_bench_broker *broker, const char *link)
+{
+    bool is_unix = link == NULL || strcmp(link, "ring") == 0;
+    (void)snprintf(broker->url, sizeof(broker->url), "%s%s%s",
+                   is_unix ? broker->unix_url : broker->tcp_url, link != NULL ? "?link=" : "",
+                   link != NULL ? link : "");
+    if (link != NULL && strcmp(link, "ucx") == 0) {
+        /* The broker of --dev trusts loopback; so do its clients here. */
+        (void)setenv("AMB_TRUSTED", "lo", 0);
+    }
+}
+
+void amb_bench_broker_stop(struct amb_bench_broker *broker)
+{
+    if (broker->pid > 0) {
+        int64_t deadline_ns = amb_clock_monotonic_ns() + STOP_NS;
+        (void)kill(broker->pid, SIGTERM);
+        while (waitpid(broker->pid, NULL, WNOHANG) == 0) {
+            if (amb_clock_monotonic_ns() > deadline_ns) {
+                (void)kill(broker->pid, SIGKILL);
+            }
+            amb_bench_sleep_ns(2 * AMB_MS);
+        }
+        broker->pid = 0;
+    }
+    if (broker->stdout_fd >= 0) {
+        (void)close(broker->stdout_fd);
+        broker->stdout_fd = -1;
+    }
+    if (broker->dir[0] != '\0') {
+        static const char *const names[] = {"broker.sock", "broker.sock.lock", "log"};
+        int fd = open(broker->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        for (size_t i = 0; fd >= 0 && i < sizeof(names) / sizeof(names[0]); i++) {
+            (void)unlinkat(fd, names[i], 0);
+        }
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        (void)rmdir(broker->dir);
+        broker->dir[0] = '\0';
+    }
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker-bench latency: publisher ─► topic.ping ─► responder ─► topic.pong ─► publisher, one
+ * message at a time. A round trip passes the broker twice; what is told is half of it.
+ */
+#include "tools/bench/receiver.h"
+#include "tools/bench/sender.h"
+#include "tools/bench/team.h"
+
+#include "tools/bench/payload.h"
+#include "tools/common/percentile.h"
+#include "wire/base/clock.h"
+
+#include <stdio.h>
+
+#define SYNC_NS (20 * AMB_SEC)
+#define ANSWER_NS (5 * AMB_SEC)
+#define SAMPLES_MIN 5u
+#define TOPIC_MAX 256u
+
+/* One end: listens on one topic, speaks on the other. */
+struct end {
+    const struct amb_team *team;
+    struct amb_conn *conn;
+    struct amb_sender sender;
+    struct amb_receiver receiver;
+};
+
+static enum amb_status end_open(struct end *end, const char *name, const char *to, const char *from)
+{
+    const struct amb_bench *bench = end->team->bench;
+    char topic[TOPIC_MAX];
+    end->conn = amb_team_connect(end->team, name);
+    if (end->conn == NULL) {
+        return AMB_EUNREACHABLE;
+    }
+    (void)snprintf(topic, sizeof(topic), "%s.%s", bench->topic, from);
+    enum amb_status status =
+        amb_receiver_init(&end->receiver, bench, end->conn, topic, &end->team->shared->sub[0]);
+    if (status == AMB_OK) {
+        (void)snprintf(topic, sizeof(topic), "%s.%s", bench->topic, to);
+        status = amb_sender_init(&end->sender, bench, end->conn, topic, 0);
+    }
+    if (status == AMB_OK) {
+        status = amb_pub_wait_subscribers(end->sender.pub, 1, SYNC_NS);
+    }
+    return status;
+}
+
+static void end_close(struct end *end)
+{
+    amb_sender_fini(&end->sender, AMB_SEC);
+    amb_receiver_fini(&end->receiver, AMB_SEC);
+    (void)amb_close(end->conn, AMB_SEC);
+}
+
+static enum amb_status send_now(struct end *end)
+{
+    enum amb_status status = amb_sender_send(&end->sender, ANSWER_NS);
+    return status == AMB_OK ? amb_sender_push(&end->sender) : status;
+}
+
+/* Answers each message by one of its own: same size, same sequence. */
+static enum amb_status respond(struct end *end)
+{
+    while (amb_team_phase(end->team) != AMB_TEAM_EXIT) {
+        struct amb_msg *msg;
+        enum amb_status status = amb_next(end->receiver.sub, 50 * AMB_MS, &msg);
+        if (status == AMB_ETIMEDOUT) {
+            continue;
+        }
+        if (status != AMB_OK) {
+            return status;
+        }
+        uint64_t word = 0;
+        bool is_good =
+            amb_payload_check(amb_msg_data(msg), amb_msg_size(msg), (size_t)end->team->bench->size,
+                              end->team->bench->is_touch, &word);
+        amb_msg_release(msg);
+        if (!is_good) {
+            end->receiver.counts->corrupt++;
+        }
+        end->sender.sent = word & AMB_PAYLOAD_SEQ_MASK;
+        status = send_now(end);
+        if (status != AMB_OK) {
+            return status;
+        }
+    }
+    return AMB_OK;
+}
+
+static void responder_main(const struct amb_team *team, unsigned index)
+{
+    struct end end = {.team = team};
+    (void)index;
+    enum amb_status status = end_open(&end, "bench-responder", "pong", "ping");
+    if (status == AMB_OK) {
+        atomic_store(&team->shared->sub[0].is_ready, true);
+        status = respond(&end);
+    }
+    if (status != AMB_OK) {
+        amb_team_fail(team, end.conn, "responder", status);
+        return;
+    }
+    end_close(&end);
+}
+
+/* *is_answered: the answer to this very message came. */
+static enum amb_status round_trip(struct end *end, bool *is_answered)
+{
+    const struct amb_bench *bench = end->team->bench;
+    uint64_t wanted = amb_payload_word(0, end->sender.sent);
+    enum amb_status status = send_now(end);
+    *is_answered = false;
+    while (status == AMB_OK) {
+        struct amb_msg *msg;
+        uint64_t word = UINT64_MAX;
+        status = amb_next(end->receiver.sub, ANSWER_NS, &msg);
+        if (status == AMB_ETIMEDOUT) {
+            return AMB_OK;
+        }
+        if (status != AMB_OK) {
+            break;
+        }
+        if (!amb_payload_check(amb_msg_data(msg), amb_msg_size(msg), (size_t)bench->size,
+                               bench->is_touch, &word)) {
+            end->receiver.counts->corrupt++;
+        }
+        if (end->receiver.counts->path[0] == '\0') {
+            const char *path = amb_msg_path(msg);
+            (void)snprintf(end->receiver.counts->path, sizeof(end->receiver.counts->path), "%s",
+                           path != NULL ? path : "");
+        }
+        amb_msg_release(msg);
+        if (word == wanted) {
+            *is_answered = true;
+            return AMB_OK;
+        }
+    }
+    return status;
+}
+
+static bool is_running(const struct amb_team *team)
+{
+    return amb_team_phase(team) == AMB_TEAM_RUN;
+}
+
+static enum amb_status ping(struct end *end)
+{
+    struct amb_team_shared *shared = end->team->shared;
+    const struct amb_bench *bench = end->team->bench;
+    enum amb_status status = AMB_OK;
+    bool is_answered;
+    int64_t warm_ns = amb_clock_monotonic_ns() + AMB_BENCH_WARM_NS;
+    for (unsigned i = 0; status == AMB_OK && is_running(end->team) &&
+                         (i < SAMPLES_MIN || amb_clock_monotonic_ns() < warm_ns);
+         i++) {
+        status = round_trip(end, &is_answered);
+    }
+    atomic_store(&shared->is_warm, true);
+    int64_t start_ns = amb_clock_monotonic_ns();
+    int64_t t0_ns = start_ns;
+    uint64_t n = 0;
+    uint64_t max = bench->count > 0 && bench->count < AMB_TEAM_SAMPLES_MAX ? bench->count
+                                                                           : AMB_TEAM_SAMPLES_MAX;
+    while (status == AMB_OK && is_running(end->team) && n < max &&
+           (bench->count > 0 || n < SAMPLES_MIN || t0_ns - start_ns < bench->duration_ns)) {
+        status = round_trip(end, &is_answered);
+        int64_t t1_ns = amb_clock_monotonic_ns();
+        if (is_answered) {
+            int64_t rtt_ns = t1_ns - t0_ns;
+            shared->rtt_ns[n++] = rtt_ns < UINT32_MAX ? (uint32_t)rtt_ns : UINT32_MAX;
+        } else {
+            shared->unanswered++;
+        }
+        t0_ns = t1_ns;
+    }
+    shared->sample_count = n;
+    return status;
+}
+
+static void ping_main(const struct amb_team *team, unsigned index)
+{
+    struct end end = {.team = team};
+    struct amb_team_pub *counts = &team->shared->pub[0];
+    (void)index;
+    enum amb_status status = end_open(&end, "bench-ping", "ping", "pong");
+    if (status == AMB_OK) {
+        atomic_store(&counts->is_ready, true);
+        while (amb_team_phase(team) == AMB_TEAM_SYNC) {
+            amb_bench_sleep_ns(AMB_MS);
+        }
+        status = ping(&end);
+    }
+    if (status != AMB_OK) {
+        amb_team_fail(team, end.conn, "ping", status);
+        return;
+    }
+    atomic_store(&counts->is_stopped, true);
+    while (amb_team_phase(team) != AMB_TEAM_EXIT) {
+        amb_bench_sleep_ns(AMB_MS);
+    }
+    end_close(&end);
+}
+
+static double half_us(uint32_t rtt_ns)
+{
+    return (double)rtt_ns / 2e3;
+}
+
+static json_t *make_result(struct amb_team *team, const struct amb_team_mark *a,
+                           const struct amb_team_mark *b)
+{
+    struct amb_team_shared *shared = team->shared;
+    const struct amb_bench *bench = team->bench;
+    size_t n = (size_t)shared->sample_count;
+    amb_percentile_sort(shared->rtt_ns, n);
+    json_t *result = json_pack(
+        "{s:s, s:s, s:s, s:I, s:b, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:s}", "workload",
+        "latency", "link", bench->link != NULL ? bench->link : "auto", "path", shared->sub[0].path,
+        "size", (json_int_t)bench->size, "touch", bench->is_touch, "samples", (json_int_t)n,
+        "p50_us", half_us(amb_percentile(shared->rtt_ns, n, 0.5)), "p99_us",
+        half_us(amb_percentile(shared->rtt_ns, n, 0.99)), "p999_us",
+        half_us(amb_percentile(shared->rtt_ns, n, 0.999)), "min_us",
+        half_us(amb_percentile(shared->rtt_ns, n, 0)), "max_us",
+        half_us(amb_percentile(shared->rtt_ns, n, 1)), "unanswered", (json_int_t)shared->unanswered,
+        "corrupt", (json_int_t)shared->sub[0].corrupt, "status",
+        shared->sub[0].corrupt > 0 ? "wrong bytes"
+        : n > 0                    ? "ok"
+                                   : "nothing arrived");
+    /* Two messages a round trip pass the broker. */
+    amb_team_add_costs(team, a, b, 2.0 * (double)n, 2.0 * (double)n * (double)bench->size, result);
+    return result;
+}
+
+static enum amb_exit measure(struct amb_team *team, json_t **out)
+{
+    struct amb_team_mark a;
+    struct amb_team_mark b;
+    if (!amb_team_wait_ready(team, SYNC_NS)) {
+        return amb_team_report(team);
+    }
+    amb_team_set_phase(team, AMB_TEAM_RUN);
+    while (!atomic_load(&team->shared->is_warm) && !amb_team_failed(team)) {
+        amb_bench_sleep_ns(AMB_MS);
+    }
+    amb_team_mark(team, &a);
+    while (!atomic_load(&team->shared->pub[0].is_stopped) && !amb_team_failed(team)) {
+        amb_bench_sleep_ns(AMB_MS);
+    }
+    amb_team_mark(team, &b);
+    enum amb_exit code = amb_team_report(team);
+    if (code == AMB_EXIT_OK) {
+        *out = make_result(team, &a, &b);
+    }
+    return code;
+}
+
+enum amb_exit amb_bench_latency(const struct amb_bench *options, json_t **out)
+{
+    struct amb_bench bench = *options;
+    struct amb_team team;
+    bench.subs = 1;
+    bench.pubs = 1;
+    enum amb_exit code = amb_team_init(&team, &bench);
+    if (code != AMB_EXIT_OK) {
+        return code;
+    }
+    amb_team_start(&team, responder_main, 0, true);
+    amb_team_start(&team, ping_main, 0, false);
+    code = measure(&team, out);
+    amb_team_fini(&team);
+    return code;
+}

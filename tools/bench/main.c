@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker-bench: how fast, how late, at which cost.
+ */
+#include "tools/bench/bench.h"
+
+#include "tools/bench/payload.h"
+#include "tools/common/table.h"
+#include "tools/common/units.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define WINDOW_BYTES (UINT64_C(16) << 20)
+#define WINDOW_MAX UINT64_C(32768)
+
+struct command {
+    const char *name;
+    enum amb_exit (*run)(const struct amb_bench *bench, json_t **out);
+    bool starts_brokers;
+    const char *help;
+};
+
+static const struct command commands[] = {
+    {"throughput", amb_bench_throughput, false, "messages a second, publishers to subscribers"},
+    {"latency", amb_bench_latency, false, "one way through the broker: half of a round trip"},
+    {"matrix", amb_bench_matrix, true, "both, 64 B to 64 MiB, on each link"},
+    {"pub", amb_bench_pub, false, "only a publisher, as fast as the broker lets it"},
+    {"sub", amb_bench_sub, false, "only a subscriber, from its first message on"},
+};
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+static volatile sig_atomic_t is_stopped;
+
+static void on_signal(int number)
+{
+    (void)number;
+    is_stopped = 1;
+}
+
+bool amb_bench_stopped(void)
+{
+    return is_stopped != 0;
+}
+
+void amb_bench_sleep_ns(int64_t ns)
+{
+    struct timespec ts = {.tv_sec = (time_t)(ns / AMB_SEC), .tv_nsec = ns % AMB_SEC};
+    (void)nanosleep(&ts, NULL);
+}
+
+uint64_t amb_bench_window(const struct amb_bench *bench)
+{
+    if (bench->window > 0) {
+        return bench->window;
+    }
+    /* 16 MiB, but 3 to 32768 messages, shared by the publishers. */
+    uint64_t window = WINDOW_BYTES / bench->size;
+    window = window < 3 ? 3 : window > WINDOW_MAX ? WINDOW_MAX : window;
+    window /= bench->pubs;
+    return window < 2 ? 2 : window;
+}
+
+struct amb_conn *amb_bench_connect(const struct amb_bench *bench, const char *name,
+                                   struct amb_error *error)
+{
+    struct amb_conn *conn;
+    struct amb_options options = {
+        .size = sizeof(options),
+        .name = name,
+        .credentials = bench->credentials,
+        .error = error,
+    };
+    enum amb_status status = amb_connect(bench->url, &options, &conn);
+    if (status != AMB_OK) {
+        error->status = status;
+        if (error->text[0] == '\0') {
+            (void)snprintf(error->text, sizeof(error->text), "%s", amb_strerror(status));
+        }
+        return NULL;
+    }
+    return conn;
+}
+
+static void print_help(void)
+{
+    (void)printf("usage: broker-bench COMMAND [OPTION]...\n\ncommands:\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        (void)printf("  %-10s %s\n", commands[i].name, commands[i].help);
+    }
+    (void)printf(
+        "\nthe broker:\n"
+        "  --url URL            a running one; without it a private brokerd is started\n"
+        "  --brokerd PATH       which one to start; the one beside this program\n"
+        "  --broker-option K=V  goes to it as -o K=V; may be repeated\n"
+        "  --broker-pid PID     with --url: whose CPU time and memory to show\n"
+        "  --link LINK          ring, stream or ucx\n"
+        "  --credentials FILE   the token for a TCP listener is its first line\n"
+        "the measurement:\n"
+        "  --size S             bytes of a message, from 64 (1k)\n"
+        "  --seconds T          how long (2); --count N: how many messages instead\n"
+        "  --subs N, --pubs N   processes (1, 1)\n"
+        "  --window N           messages a publisher may be ahead (16 MiB, 3 to 32768)\n"
+        "  --open               no window: as fast as the broker lets it\n"
+        "  --touch              write and check every word of every message\n"
+        "  --post               lend messages to the library instead of having them copied\n"
+        "  --copy               subscribers get copies, never mapped memory\n"
+        "  --slow POLICY        block or drop-oldest for slow subscribers (block)\n"
+        "  --topic T            (bench)    --rate R: of pub, messages a second\n"
+        "output:\n"
+        "  -o table|json        --json FILE: of matrix, also there\n");
+}
+
+static int usage(void)
+{
+    (void)fprintf(stderr, "usage: broker-bench throughput|latency|matrix|pub|sub [OPTION]...\n"
+                          "       broker-bench --help\n");
+    return AMB_EXIT_USAGE;
+}
+
+enum {
+    OPT_BROKERD = 256,
+    OPT_BROKER_OPTION,
+    OPT_BROKER_PID,
+    OPT_LINK,
+    OPT_CREDENTIALS,
+    OPT_SIZE,
+    OPT_SECONDS,
+    OPT_COUNT,
+    OPT_SUBS,
+    OPT_PUBS,
+    OPT_WINDOW,
+    OPT_OPEN,
+    OPT_TOUCH,
+    OPT_POST,
+    OPT_COPY,
+    OPT_SLOW,
+    OPT_TOPIC,
+    OPT_RATE,
+    OPT_JSON,
+};
+
+static const struct option options[] = {
+    {"url", required_argument, NULL, 'u'},
+    {"output", required_argument, NULL, 'o'},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
+    {"brokerd", required_argument, NULL, OPT_BROKERD},
+    {"broker-option", required_argument, NULL, OPT_BROKER_OPTION},
+    {"broker-pid", required_argument, NULL, OPT_BROKER_PID},
+    {"link", required_argument, NULL, OPT_LINK},
+    {"credentials", required_argument, NULL, OPT_CREDENTIALS},
+    {"size", required_argument, NULL, OPT_SIZE},
+    {"seconds", required_argument, NULL, OPT_SECONDS},
+    {"count", required_argument, NULL, OPT_COUNT},
+    {"subs", required_argument, NULL, OPT_SUBS},
+    {"pubs", required_argument, NULL, OPT_PUBS},
+    {"window", required_argument, NULL, OPT_WINDOW},
+    {"open", no_argument, NULL, OPT_OPEN},
+    {"touch", no_argument, NULL, OPT_TOUCH},
+    {"post", no_argument, NULL, OPT_POST},
+    {"copy", no_argument, NULL, OPT_COPY},
+    {"slow", required_argument, NULL, OPT_SLOW},
+    {"topic", required_argument, NULL, OPT_TOPIC},
+    {"rate", required_argument, NULL, OPT_RATE},
+    {"json", required_argument, NULL, OPT_JSON},
+    {NULL, 0, NULL, 0},
+};
+
+static bool is_one_of(const char *value, const char *a, const char *b, const char *c)
+{
+    return strcmp(value, a) == 0 || strcmp(value, b) == 0 || strcmp(value, c) == 0;
+}
+
+static bool take_count(const char *value, uint64_t min, uint64_t max, uint64_t *out)
+{
+    return amb_units_count(value, max, out) && *out >= min;
+}
+
+/* Options of the measurement; false: the value is wrong. */
+static bool take_measure(struct amb_bench *bench, int option, const char *value)
+{
+    uint64_t number = 0;
+    switch (option) {
+    case OPT_SIZE:
+        return amb_units_size(value, &bench->size) && bench->size >= AMB_PAYLOAD_MIN &&
+               bench->size <= (UINT64_C(1) << 40);
+    case OPT_SECONDS:
+        return amb_units_duration(value, &bench->duration_ns) && bench->duration_ns > 0 &&
+               bench->duration_ns <= 3600 * AMB_SEC;
+    case OPT_COUNT:
+        return take_count(value, 1, AMB_PAYLOAD_SEQ_MASK, &bench->count);
+    case OPT_SUBS:
+        if (!take_count(value, 1, AMB_BENCH_SUBS_MAX, &number)) {
+            return false;
+        }
+        bench->subs = (unsigned)number;
+        return true;
+    case OPT_PUBS:
+        if (!take_count(value, 1, AMB_BENCH_PUBS_MAX, &number)) {
+            return false;
+        }
+        bench->pubs = (unsigned)number;
+        return true;
+    case OPT_WINDOW:
+        return take_count(value, 1, UINT32_MAX, &bench->window);
+    case OPT_SLOW:
+        bench->slow = strcmp(value, "block") == 0 ? AMB_SLOW_BLOCK : AMB_SLOW_DROP_OLDEST;
+        return is_one_of(value, "block", "drop-oldest", "drop-oldest");
+    case OPT_RATE:
+        return amb_units_rate(value, &bench->rate);
+    default:
+        return false;
+    }
+}
+
+/* Options of the broker and of the output; false: the value is wrong. */
+static bool take_rest(struct amb_bench *bench, int option, const char *value)
+{
+    uint64_t number = 0;
+    switch (option) {
+    case 'u':
+        bench->url = value;
+        return true;
+    case 'o':
+        bench->is_json = strcmp(value, "json") == 0;
+        return is_one_of(value, "json", "table", "table");
+    case OPT_BROKERD:
+        bench->brokerd = value;
+        return true;
+    case OPT_BROKER_OPTION:
+        if (bench->broker_option_count == AMB_BENCH_BROKER_OPTIONS_MAX) {
+            return false;
+        }
+        bench->broker_options[bench->broker_option_count++] = value;
+        return true;
+    case OPT_BROKER_PID:
+        if (!take_count(value, 1, INT32_MAX, &number)) {
+            return false;
+        }
+        bench->broker_pid = (pid_t)number;
+        return true;
+    case OPT_LINK:
+        bench->link = value;
+        return is_one_of(value, "ring", "stream", "ucx");
+    case OPT_CREDENTIALS:
+        bench->credentials = value;
+        return true;
+    case OPT_TOPIC:
+        bench->topic = value;
+        return true;
+    case OPT_JSON:
+        bench->json_file = value;
+        return true;
+    default:
+        return take_measure(bench, option, value);
+    }
+}
+
+static enum amb_exit parse(struct amb_bench *bench, int argc, char **argv)
+{
+    int index = 0;
+    int option;
+    while ((option = getopt_long(argc, argv, "o:hV", options, &index)) != -1) {
+        switch (option) {
+        case OPT_OPEN:
+            bench->is_open = true;
+            break;
+        case OPT_TOUCH:
+            bench->is_touch = true;
+            break;
+        case OPT_POST:
+            bench->is_post = true;
+            break;
+        case OPT_COPY:
+            bench->wants_copy = true;
+            break;
+        case 'h':
+            print_help();
+            exit(AMB_EXIT_OK);
+        case 'V':
+            (void)printf("broker-bench %s\n", amb_version());
+            exit(AMB_EXIT_OK);
+        case '?':
+            return AMB_EXIT_USAGE;
+        default:
+            if (!take_rest(bench, option, optarg)) {
+                amb_tool_error("--%s '%.80s': not a value it takes",
+                               option == 'o' ? "output" : options[index].name, optarg);
+                return AMB_EXIT_USAGE;
+            }
+        }
+    }
+    return AMB_EXIT_OK;
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i].name, name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+/* bench->url with ?link= where --link says more than the URL. */
+static void add_link(struct amb_bench *bench, char *url, size_t size)
+{
+    if (bench->link != NULL && strstr(bench->url, "link=") == NULL) {
+        (void)snprintf(url, size, "%s%clink=%s", bench->url,
+                       strchr(bench->url, '?') == NULL ? '?' : '&', bench->link);
+        bench->url = url;
+    }
+}
+
+static enum amb_exit run(const struct command *command, struct amb_bench *bench, json_t **out)
+{
+    char url[1024];
+    if (command->starts_brokers) {
+        return command->run(bench, out);
+    }
+    if (bench->url == NULL) {
+        bench->url = bench->brokerd == NULL ? getenv("AMB_URL") : NULL;
+    }
+    if (bench->url != NULL) {
+        add_link(bench, url, sizeof(url));
+        return command->run(bench, out);
+    }
+    if (command->run == amb_bench_pub || command->run == amb_bench_sub) {
+        amb_tool_error("%s needs --url", command->name);
+        return AMB_EXIT_USAGE;
+    }
+    struct amb_bench_broker broker;
+    enum amb_exit code = amb_bench_broker_start(bench, &broker);
+    if (code == AMB_EXIT_OK) {
+        bench->url = broker.url;
+        bench->broker_pid = broker.pid;
+        code = command->run(bench, out);
+        amb_bench_broker_stop(&broker);
+    }
+    return code;
+}
+
+static enum amb_exit print(const struct command *command, const struct amb_bench *bench,
+                           json_t *result)
+{
+    if (bench->json_file != NULL && json_dump_file(result, bench->json_file, JSON_INDENT(1)) != 0) {
+        amb_tool_error("%s: %s", bench->json_file, strerror(errno));
+        return AMB_EXIT_SOFTWARE;
+    }
+    if (bench->is_json) {
+        (void)json_dumpf(result, stdout, JSON_COMPACT);
+        (void)fputc('\n', stdout);
+    } else if (command->run == amb_bench_matrix) {
+        json_t *rows = amb_bench_matrix_rows(result);
+        amb_table_print(rows, stdout);
+        json_decref(rows);
+    } else {
+        amb_table_print(result, stdout);
+    }
+    return fflush(stdout) == 0 ? AMB_EXIT_OK : AMB_EXIT_SOFTWARE;
+}
+
+int main(int argc, char **argv)
+{
+    struct amb_bench bench = {
+        .size = 1024,
+        .subs = 1,
+        .pubs = 1,
+        .duration_ns = 2 * AMB_SEC,
+        .topic = "bench",
+        .slow = AMB_SLOW_BLOCK,
+    };
+    struct sigaction action = {.sa_handler = on_signal};
+    amb_tool_name("broker-bench");
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)prctl(PR_SET_TIMERSLACK, 1);
+    if (parse(&bench, argc, argv) != AMB_EXIT_OK) {
+        return usage();
+    }
+    const struct command *command = optind < argc ? find_command(argv[optind]) : NULL;
+    if (command == NULL || optind + 1 != argc) {
+        amb_tool_error(optind < argc ? "commands: one, and one of those below"
+                                     : "a command is missing");
+        return usage();
+    }
+    json_t *result = NULL;
+    enum amb_exit code = run(command, &bench, &result);
+    if (result != NULL) {
+        enum amb_exit printed = print(command, &bench, result);
+        code = code == AMB_EXIT_OK ? printed : code;
+        json_decref(result);
+    }
+    return (int)code;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/receiver.h"
+
+#include "tools/bench/payload.h"
+#include "wire/base/clock.h"
+
+#include <stdio.h>
+
+#define MANY 256u
+
+enum amb_status amb_receiver_init(struct amb_receiver *receiver, const struct amb_bench *bench,
+                                  struct amb_conn *conn, const char *topic,
+                                  struct amb_team_sub *counts)
+{
+    *receiver = (struct amb_receiver){.bench = bench, .counts = counts};
+    struct amb_sub_options options = AMB_INIT(amb_sub_options);
+    options.slow = bench->slow;
+    options.copy = bench->wants_copy ? 1 : 0;
+    /* A pause of the machine is no reason to lose messages of a measurement. */
+    options.slow_block_ns = bench->slow == AMB_SLOW_BLOCK ? 60 * AMB_SEC : 0;
+    return amb_subscribe(conn, topic, &options, &receiver->sub);
+}
+
+static void check(struct amb_receiver *receiver, const struct amb_msg *msg)
+{
+    struct amb_team_sub *counts = receiver->counts;
+    uint64_t word;
+    uint64_t lost = amb_msg_lost(msg, NULL);
+    counts->lost += lost == UINT64_MAX ? 1 : lost;
+    receiver->received++;
+    if (!amb_payload_check(amb_msg_data(msg), amb_msg_size(msg), (size_t)receiver->bench->size,
+                           receiver->bench->is_touch, &word)) {
+        counts->corrupt++;
+        return;
+    }
+    uint64_t publisher = word >> 48;
+    uint64_t seq = word & AMB_PAYLOAD_SEQ_MASK;
+    if (publisher >= AMB_BENCH_PUBS_MAX) {
+        counts->corrupt++;
+        return;
+    }
+    uint64_t next = receiver->next[publisher];
+    if (seq > next) {
+        counts->gaps += seq - next;
+    } else if (seq < next) {
+        counts->disorder++;
+    }
+    receiver->next[publisher] = seq + 1;
+}
+
+/* Publishers read these to stay within their window, the parent to count. */
+static void show(const struct amb_receiver *receiver, bool is_timed)
+{
+    struct amb_team_sub *counts = receiver->counts;
+    if (is_timed) {
+        atomic_store_explicit(&counts->last_ns, amb_clock_monotonic_ns(), memory_order_relaxed);
+    }
+    for (unsigned i = 0; i < receiver->bench->pubs; i++) {
+        atomic_store_explicit(&counts->next[i], receiver->next[i], memory_order_relaxed);
+    }
+    /* Pairs with the acquire loads of publishers and parent. */
+    atomic_store_explicit(&counts->received, receiver->received, memory_order_release);
+}
+
+enum amb_status amb_receiver_run(struct amb_receiver *receiver, int64_t timeout_ns)
+{
+    struct amb_msg *msgs[MANY];
+    size_t n = 0;
+    bool is_large = receiver->bench->size >= AMB_BENCH_TIMED_SIZE;
+    enum amb_status status =
+        amb_next_many(receiver->sub, timeout_ns, msgs, is_large ? 1 : MANY, &n);
+    if (status != AMB_OK) {
+        return status;
+    }
+    if (receiver->received == 0 && n > 0) {
+        const char *path = amb_msg_path(msgs[0]);
+        (void)snprintf(receiver->counts->path, sizeof(receiver->counts->path), "%s",
+                       path != NULL ? path : "");
+    }
+    for (size_t i = 0; i < n; i++) {
+        check(receiver, msgs[i]);
+        amb_msg_release(msgs[i]);
+    }
+    show(receiver, is_large);
+    return AMB_OK;
+}
+
+void amb_receiver_fini(struct amb_receiver *receiver, int64_t timeout_ns)
+{
+    (void)amb_sub_close(receiver->sub, timeout_ns);
+    receiver->sub = NULL;
+}

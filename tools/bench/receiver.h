@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One subscriber's side: takes messages, checks each, counts into memory that others read.
+ * Threads: one writes; any process reads the atomics of struct amb_team_sub.
+ */
+#pragma once
+
+#include "tools/bench/team.h"
+
+struct amb_receiver {
+    const struct amb_bench *bench;
+    struct amb_sub *sub;
+    struct amb_team_sub *counts;
+    uint64_t next[AMB_BENCH_PUBS_MAX]; /* own copies of what counts->next tells the others */
+    uint64_t received;
+};
+
+/* amb_receiver_fini is due in any case. */
+enum amb_status amb_receiver_init(struct amb_receiver *receiver, const struct amb_bench *bench,
+                                  struct amb_conn *conn, const char *topic,
+                                  struct amb_team_sub *counts);
+/* Takes and counts what is there; ETIMEDOUT: nothing came. */
+enum amb_status amb_receiver_run(struct amb_receiver *receiver, int64_t timeout_ns);
+void amb_receiver_fini(struct amb_receiver *receiver, int64_t timeout_ns);

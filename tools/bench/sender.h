@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One publisher's messages: written into a buffer, then copied (amb_pub_send) or lent
+ * (amb_pub_post, a ring of buffers each reused once it is settled).
+ * Threads: one. Memory: owns publisher and buffers.
+ */
+#pragma once
+
+#include "tools/bench/bench.h"
+
+#define AMB_SENDER_BUFFERS_MAX 64u
+
+struct amb_sender {
+    const struct amb_bench *bench;
+    struct amb_pub *pub;
+    unsigned index; /* of the publisher, as payloads say it */
+    uint64_t sent;
+    unsigned buffer_count, next;
+    uint8_t *buffers[AMB_SENDER_BUFFERS_MAX];
+    uint64_t seqs[AMB_SENDER_BUFFERS_MAX];
+};
+
+/* amb_sender_fini is due in any case. */
+enum amb_status amb_sender_init(struct amb_sender *sender, const struct amb_bench *bench,
+                                struct amb_conn *conn, const char *topic, unsigned index);
+/* ETIMEDOUT: no room within the time, nothing was sent. */
+enum amb_status amb_sender_send(struct amb_sender *sender, int64_t timeout_ns);
+/* Lets what waits for company go. */
+enum amb_status amb_sender_push(struct amb_sender *sender);
+void amb_sender_fini(struct amb_sender *sender, int64_t timeout_ns);
