@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The commented example file (etc/broker.conf) and the reference page (docs/config.md). */
+#include "broker/config_groups.h"
+
+#include <string.h>
+
+#define ALLOWED_MAX 320u
+
+static const char *last_part(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot == NULL ? path : dot + 1;
+}
+
+/* The default as it stands in a file. */
+static void print_default(const struct amb_config_key *key, FILE *out)
+{
+    const char *text = key->default_text;
+    if (key->not_yet) {
+        (void)fprintf(out, "%s", key->example_value);
+        return;
+    }
+    if (text == NULL) {
+        (void)fprintf(out, "\"camera.>\"");
+        return;
+    }
+    bool is_bare = key->type == AMB_CONFIG_BOOL || key->type == AMB_CONFIG_COUNT;
+    bool is_list = key->type == AMB_CONFIG_STRINGS || key->type == AMB_CONFIG_URLS;
+    if (amb_config_word_find(key->words, text) != NULL) {
+        (void)fprintf(out, "\"%s\"", text);
+    } else if (key->type == AMB_CONFIG_PAIRS) {
+        (void)fprintf(out, "{ }");
+    } else if (is_list || key->type == AMB_CONFIG_RULES) {
+        (void)fprintf(out, text[0] == '\0' ? "( )" : "( \"%s\" )", text);
+    } else {
+        (void)fprintf(out, is_bare ? "%s" : "\"%s\"", text);
+    }
+}
+
+static void example_group(const char *group, unsigned depth, const void *arg, FILE *out)
+{
+    (void)arg;
+    (void)fprintf(out, "\n%*s# %s\n", (int)(4 * depth), "", amb_config_group_help(group));
+    (void)fprintf(out, "%*s%s = {\n", (int)(4 * depth), "", last_part(group));
+}
+
+/* mark: "" or "# ", before the line that sets the key. */
+static void example_key(const struct amb_config_key *key, unsigned depth, const void *mark,
+                        FILE *out)
+{
+    char allowed[ALLOWED_MAX];
+    int indent = (int)(4 * depth);
+    const char *comment = key->not_yet || mark != NULL ? "# " : "";
+    if (depth == 0 && mark == NULL) {
+        (void)fputc('\n', out);
+    }
+    (void)fprintf(out, "%*s# %s%s\n", indent, "", key->not_yet ? "Not yet supported: " : "",
+                  key->help);
+    if (!key->not_yet) {
+        amb_config_allowed(key, allowed, sizeof(allowed));
+        (void)fprintf(out, "%*s# Allowed: %s. Applies: %s.\n", indent, "", allowed,
+                      amb_config_apply_name(key->apply));
+    }
+    if (key->type != AMB_CONFIG_RULES || key->not_yet) {
+        (void)fprintf(out, "%*s%s%s = ", indent, "", comment, last_part(key->path));
+        print_default(key, out);
+        (void)fprintf(out, ";\n");
+        return;
+    }
+    size_t count;
+    const struct amb_config_key *keys = amb_config_rule_keys(&count);
+    (void)fprintf(out, "%s = (\n# {\n", key->path);
+    for (size_t i = 0; i < count; i++) {
+        example_key(&keys[i], 1, "# ", out);
+    }
+    (void)fprintf(out, "# }\n);\n");
+}
+
+void amb_config_print_example(FILE *out)
+{
+    static const struct amb_config_visitor visitor = {example_group, example_key};
+    size_t count;
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    (void)fprintf(
+        out, "# SPDX-License-Identifier: Apache-2.0\n"
+             "# Configuration of brokerd: every key with its default. Made from the schema in\n"
+             "# broker/config_schema.c; the reference is docs/config.md.\n"
+             "# Check a file by: brokerd --config FILE --test-config\n"
+             "# Sizes are \"64K\", \"64M\", \"1G\" (powers of 1024), times \"50us\", \"500ms\", "
+             "\"5s\", \"2m\".\n"
+             "# Command line (-o server.workers=2) beats environment "
+             "(AMBROKER_SERVER_WORKERS=2) beats file.\n");
+    amb_config_visit(keys, count, &visitor, NULL, out);
+}
+
+/* A table cell: '|' and '<' would be read as Markdown. */
+static void print_cell(const char *text, FILE *out)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '|' || *text == '<' || *text == '*') {
+            (void)fputc('\\', out);
+        }
+        (void)fputc(*text, out);
+    }
+}
+
+static void reference_row(const struct amb_config_key *key, FILE *out)
+{
+    char allowed[ALLOWED_MAX];
+    (void)fprintf(out, "| `%s` | ", key->path);
+    if (key->not_yet) {
+        (void)fprintf(out, "- | not yet supported | - | ");
+    } else {
+        (void)fputc('`', out);
+        if (key->default_text == NULL) {
+            (void)fprintf(out, "(required)");
+        } else {
+            print_default(key, out);
+        }
+        amb_config_allowed(key, allowed, sizeof(allowed));
+        (void)fprintf(out, "` | ");
+        print_cell(allowed, out);
+        (void)fprintf(out, " | %s | ", amb_config_apply_name(key->apply));
+    }
+    print_cell(key->help, out);
+    (void)fprintf(out, " |\n");
+}
+
+static void reference_table(const struct amb_config_key *keys, size_t count, FILE *out)
+{
+    (void)fprintf(out, "| key | default | allowed | applies | what |\n|---|---|---|---|---|\n");
+    for (size_t i = 0; i < count; i++) {
+        reference_row(&keys[i], out);
+    }
+}
+
+void amb_config_print_reference(FILE *out)
+{
+    size_t count;
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    (void)fprintf(
+        out,
+        "# Configuration reference\n\n"
+        "Made from the schema in `broker/config_schema.c` (`broker-config-docs reference`); edit "
+        "that, not this page.\n\n"
+        "- The file is libconfig text; `brokerd --config FILE --test-config` checks one, "
+        "`--print-config` shows what holds and where it came from.\n"
+        "- Command line (`-o server.workers=2`, `--listen URL`) beats environment "
+        "(`AMBROKER_SERVER_WORKERS=2`) beats file beats default. Lists replace those below them; "
+        "in an option or a variable they are written `a,b` or as libconfig text.\n"
+        "- Sizes are `\"64K\"`, `\"64M\"`, `\"1G\"` (powers of 1024), times `\"50us\"`, "
+        "`\"500ms\"`, `\"5s\"`, `\"2m\"`.\n"
+        "- `@include \"name.conf\"` takes a file below the first file's folder.\n"
+        "- A wrong file is refused before any socket opens, with exit status 78 and "
+        "`file:line: key: reason (got X, allowed Y)`.\n"
+        "- *Applies*: what a changed value holds for: after a restart, for new sessions, or "
+        "live.\n\n"
+        "## Keys\n\n");
+    reference_table(keys, count, out);
+    (void)fprintf(out, "\n## Keys of one element of `topics`\n\n"
+                       "The first element whose `match` covers a topic holds for it; a topic that "
+                       "none covers gets the defaults.\n\n");
+    keys = amb_config_rule_keys(&count);
+    reference_table(keys, count, out);
+}

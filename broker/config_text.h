@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sizes ("64M", powers of 1024) and times ("500ms") as people write them in configurations and
+ * options. Exact or refused: no fractions, no signs, no blanks, no silent overflow.
+ * Threads: any. Memory: pure functions.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AMB_CONFIG_TEXT_MAX 32u /* any formatted size or time fits */
+
+/* Digits only. */
+bool amb_text_parse_count(const char *text, uint64_t *out);
+/* Digits and nothing, K, M, G or T. */
+bool amb_text_parse_size(const char *text, uint64_t *out);
+/* Digits and ns, us, ms, s, m, h or d; "0" needs no unit. At most INT64_MAX - 1 ns. */
+bool amb_text_parse_time(const char *text, int64_t *out_ns);
+
+/* The shortest exact form; what the parsers above take. */
+void amb_text_format_size(uint64_t bytes, char *out, size_t size);
+void amb_text_format_time(int64_t ns, char *out, size_t size);
+
+/*
+ * Writes at most `size` - 1 bytes of text to out for an error message: what does not print becomes
+ * '?', what is too long ends in "...". Returns out.
+ */
+const char *amb_text_show(const char *text, char *out, size_t size);
+
+/* Edit distance (insert, delete, replace, swap of neighbours), at most `limit` + 1. */
+unsigned amb_text_distance(const char *a, const char *b, unsigned limit);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What keys say together, and what the machine allows. */
+#include "tests/support/config_try.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void test_auto_becomes_numbers(void **state)
+{
+    (void)state;
+    struct amb_config *config = try_accept("");
+    assert_string_equal(config->server.name, "testhost");
+    assert_int_equal(config->server.workers, 3);
+    assert_int_equal(config->server.max_message, UINT64_C(256) << 20);
+    /* (1024 - 64 - 24 * 3 - 2 * 16) / 5 */
+    assert_int_equal(config->server.max_connections, 171);
+    amb_config_destroy(&config);
+    config = try_accept("memory = { host = { size = \"64G\"; segment = \"256M\"; }; };");
+    assert_int_equal(config->server.max_message, UINT64_C(1) << 30);
+    amb_config_destroy(&config);
+}
+
+static void test_one_core_still_has_a_worker(void **state)
+{
+    (void)state;
+    struct amb_config_machine machine = try_machine;
+    machine.cores = 1;
+    struct amb_config_source source = {.machine = &machine};
+    struct amb_config *config = try_accept_source(&source);
+    assert_int_equal(config->server.workers, 1);
+    amb_config_destroy(&config);
+}
+
+static void test_messages_fit_a_quarter_of_memory(void **state)
+{
+    (void)state;
+    try_refuse("server = { max_message = \"300M\"; };",
+               "configuration:1: server.max_message: more than a quarter of memory.host.size (got "
+               "300M, allowed at most 256M)");
+    try_refuse("memory = { host = { size = \"32M\"; }; };",
+               "default: memory.host.segment: larger than memory.host.size (got 64M, allowed at "
+               "most 32M)");
+}
+
+static void test_too_few_descriptors_name_the_limit(void **state)
+{
+    (void)state;
+    struct amb_config_machine machine = try_machine;
+    machine.descriptors = 20;
+    struct amb_config_source source = {.machine = &machine};
+    try_refuse_source(&source, "default: server.max_connections: the descriptor limit is too small "
+                               "for 3 workers, 16 segments and 8 connections (got ulimit -n 20, "
+                               "allowed at least 208)");
+    source = try_source("server = { max_connections = 172; };");
+    try_refuse_with(&source, "(got ulimit -n 1024, allowed at least 1028)");
+    struct amb_config *config = try_accept("server = { max_connections = 171; };");
+    amb_config_destroy(&config);
+}
+
+static void test_listeners_off_loopback_need_consent(void **state)
+{
+    (void)state;
+    try_refuse("listen = ( \"tcp://0.0.0.0:4733\" );",
+               "configuration:1: listen: tcp://0.0.0.0:4733 is reachable from other machines, "
+               "without encryption and guarded by auth.token only; say server.insecure = true to "
+               "accept that (got false, allowed true)");
+    struct amb_config_source source = try_source("listen = ( \"tcp://[::]:4733\" );");
+    try_refuse_with(&source, "is reachable from other machines");
+    source = try_source("listen = ( \"tcp://127.0.0.1.example.org:4733\" );");
+    try_refuse_with(&source, "is reachable from other machines");
+    struct amb_config *config =
+        try_accept("listen = ( \"tcp://127.1.2.3:1\", \"tcp://[::1]:1\", \"tcp://localhost:1\" );");
+    amb_config_destroy(&config);
+    config = try_accept("listen = ( \"tcp://0.0.0.0:4733\" ); server = { insecure = true; };");
+    assert_true(config->server.insecure);
+    amb_config_destroy(&config);
+}
+
+static void test_a_listener_is_there_once(void **state)
+{
+    (void)state;
+    try_refuse("listen = ( \"tcp://localhost:5\", \"tcp://localhost:5\" );",
+               "configuration:1: listen: tcp://localhost:5 is there twice");
+    struct amb_config_source source =
+        try_source("listen = ( \"unix:///a\", \"unix:///a?mode=0666\" );");
+    try_refuse_with(&source, "is there twice");
+    struct amb_config *config =
+        try_accept("listen = ( \"tcp://localhost:0\", \"tcp://localhost:0\" );");
+    amb_config_destroy(&config);
+}
+
+static void test_heartbeats_fit_into_the_timeout(void **state)
+{
+    (void)state;
+    try_refuse("limits = { peer_timeout = \"1s\"; heartbeat = \"600ms\"; };",
+               "configuration:1: limits.heartbeat: more than half of limits.peer_timeout (got "
+               "600ms, allowed at most 500ms)");
+}
+
+/* Writes a token file and puts it into *source. */
+static struct amb_config_source token_source(const char *path, const char *token, mode_t mode)
+{
+    static char text[256];
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(token, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, mode), 0);
+    (void)snprintf(text, sizeof(text), "auth = { token_file = \"%s\"; };", path);
+    return try_source(text);
+}
+
+static void test_a_token_comes_from_a_private_file(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/amb-token-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(close(fd), 0);
+    struct amb_config_source source = token_source(path, "s3cret\nrest\n", 0600);
+    struct amb_config *config = try_accept_source(&source);
+    assert_string_equal(config->auth.token, "s3cret");
+    amb_config_destroy(&config);
+    source = token_source(path, "s3cret\n", 0640);
+    try_refuse_with(&source, "can be read by others (got mode 0640, allowed 0600 or stricter)");
+    source = token_source(path, "\n", 0600);
+    try_refuse_with(&source, "its first line is no token (allowed 1 to 255 bytes)");
+    char huge[600];
+    memset(huge, 'x', sizeof(huge) - 1);
+    huge[sizeof(huge) - 1] = '\0';
+    source = token_source(path, huge, 0600);
+    try_refuse_with(&source, "its first line is no token");
+    source = token_source(path, "s3cret\n", 0600);
+    static const char *const options[] = {"auth.token=x"};
+    source.options = options;
+    source.option_count = 1;
+    try_refuse_with(&source, "auth.token_file: auth.token is set too (allowed one of them)");
+    assert_int_equal(unlink(path), 0);
+    source.option_count = 0;
+    try_refuse_with(&source, "cannot be read: No such file or directory");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_auto_becomes_numbers),
+        cmocka_unit_test(test_one_core_still_has_a_worker),
+        cmocka_unit_test(test_messages_fit_a_quarter_of_memory),
+        cmocka_unit_test(test_too_few_descriptors_name_the_limit),
+        cmocka_unit_test(test_listeners_off_loopback_need_consent),
+        cmocka_unit_test(test_a_listener_is_there_once),
+        cmocka_unit_test(test_heartbeats_fit_into_the_timeout),
+        cmocka_unit_test(test_a_token_comes_from_a_private_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of names, URLs and settings of UCX. */
+#include "tests/support/config_try.h"
+
+static void test_interfaces_are_listed(void **state)
+{
+    (void)state;
+    struct amb_config *config = try_accept("transports = { trusted = ( \"lo\", \"mlx5_0:1\" ); };");
+    assert_int_equal(config->transports.trusted.count, 2);
+    assert_string_equal(config->transports.trusted.items[1], "mlx5_0:1");
+    assert_int_equal(config->transports.net_devices.count, 0);
+    amb_config_destroy(&config);
+    config = try_accept("transports = { trusted = [ \"lo\" ]; net_devices = \"auto\"; };");
+    assert_int_equal(config->transports.trusted.count, 1);
+    amb_config_destroy(&config);
+}
+
+static void test_names_that_cannot_be_interfaces_are_refused(void **state)
+{
+    (void)state;
+    try_refuse("transports = { trusted = (\n\"lo\",\n\"a b\" ); };",
+               "configuration:3: transports.trusted: not the name of an interface (got \"a b\", "
+               "allowed a list of texts as ( \"a\", \"b\" ), 0 to 16 of them)");
+    struct amb_config_source source = try_source("transports = { trusted = ( \"lo\", \"lo\" ); };");
+    try_refuse_with(&source, "transports.trusted: given twice (got \"lo\"");
+    source = try_source("transports = { trusted = ( \"\" ); };");
+    try_refuse_with(&source, "not the name of an interface");
+    source = try_source("transports = { trusted = ( 5 ); };");
+    try_refuse_with(&source, "wrong type (got 5");
+    source = try_source("transports = { trusted = \"lo\"; };");
+    try_refuse_with(&source, "wrong type (got \"lo\"");
+    source = try_source("transports = { trusted = ( \"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\","
+                        "\"h\",\"i\",\"j\",\"k\",\"l\",\"m\",\"n\",\"o\",\"p\",\"q\" ); };");
+    try_refuse_with(&source, "wrong number of items (got 17, allowed 0 to 16)");
+}
+
+static void test_listeners_are_urls(void **state)
+{
+    (void)state;
+    struct amb_config *config = try_accept("listen = ( \"unix:///a/b.sock?mode=0666\", "
+                                           "\"tcp://127.0.0.1:0\", \"tcp://[::1]:4733\" );");
+    assert_int_equal(config->listen.count, 3);
+    assert_int_equal(config->listen.items[0].mode, 0666);
+    assert_int_equal(config->listen.items[1].port, 0);
+    assert_string_equal(config->listen.items[2].host, "::1");
+    amb_config_destroy(&config);
+}
+
+static void test_bad_listeners_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"tcp://127.0.0.1:65536",
+                                      "tcp://127.0.0.1:-1",
+                                      "tcp://127.0.0.1",
+                                      "tcp://:1",
+                                      "http://a:1",
+                                      "unix://relative",
+                                      "unix://",
+                                      "",
+                                      "tls://a:1"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char text[96], part[96];
+        (void)snprintf(text, sizeof(text), "listen = ( \"%s\" );", bad[i]);
+        (void)snprintf(part, sizeof(part), "(got \"%s\", allowed unix:///path", bad[i]);
+        struct amb_config_source source = try_source(text);
+        try_refuse_with(&source, part);
+    }
+    try_refuse("listen = ( );",
+               "configuration:1: listen: wrong number of items (got 0, allowed 1 to 64)");
+}
+
+static void test_ucx_settings_are_free_but_for_ours(void **state)
+{
+    (void)state;
+    struct amb_config *config =
+        try_accept("transports = { ucx = { RNDV_THRESH = \"192K\"; LOG_LEVEL = \"info\"; }; };");
+    assert_int_equal(config->transports.ucx.count, 2);
+    assert_string_equal(config->transports.ucx.items[0].name, "RNDV_THRESH");
+    assert_string_equal(config->transports.ucx.items[0].value, "192K");
+    amb_config_destroy(&config);
+    try_refuse("transports = { ucx = { TLS = \"all\"; }; };",
+               "configuration:1: transports.ucx.TLS: cannot be set here: the switches of "
+               "transports choose the lanes");
+    try_refuse("transports = { ucx = { UCX_RNDV_THRESH = \"1\"; }; };",
+               "configuration:1: transports.ucx.UCX_RNDV_THRESH: cannot be set here: names are "
+               "written without UCX_");
+    static const char *const ours[] = {"NET_DEVICES", "TCP_PORT_RANGE", "TCP_TX_SEG_SIZE",
+                                       "TCP_RX_SEG_SIZE", "lower"};
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+        char text[96];
+        (void)snprintf(text, sizeof(text), "transports = { ucx = { %s = \"1\"; }; };", ours[i]);
+        struct amb_config_source source = try_source(text);
+        try_refuse_with(&source, "cannot be set here: ");
+    }
+    struct amb_config_source source = try_source("transports = { ucx = { A = 5; }; };");
+    try_refuse_with(&source, "transports.ucx.A: wrong type");
+    source = try_source("transports = { ucx = 5; };");
+    try_refuse_with(&source, "transports.ucx: wrong type (got 5");
+}
+
+static void test_an_option_adds_one_ucx_setting(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"transports.ucx.B=2", "transports.ucx.A=3"};
+    struct amb_config_source source =
+        try_source("transports = { ucx = { A = \"1\"; Z = \"9\"; }; };");
+    source.options = options;
+    source.option_count = 2;
+    struct amb_config *config = try_accept_source(&source);
+    assert_int_equal(config->transports.ucx.count, 3);
+    assert_string_equal(config->transports.ucx.items[0].value, "3");
+    assert_string_equal(config->transports.ucx.items[1].value, "9");
+    assert_string_equal(config->transports.ucx.items[2].value, "2");
+    amb_config_destroy(&config);
+    static const char *const forced[] = {"transports.ucx.TLS=all"};
+    source.options = forced;
+    source.option_count = 1;
+    try_refuse_with(&source, "-o transports.ucx.TLS: transports.ucx.TLS: cannot be set here");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_interfaces_are_listed),
+        cmocka_unit_test(test_names_that_cannot_be_interfaces_are_refused),
+        cmocka_unit_test(test_listeners_are_urls),
+        cmocka_unit_test(test_bad_listeners_are_refused),
+        cmocka_unit_test(test_ucx_settings_are_free_but_for_ours),
+        cmocka_unit_test(test_an_option_adds_one_ucx_setting),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

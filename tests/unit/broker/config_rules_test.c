@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules for topics: defaults, order, and what cannot be said. */
+#include "tests/support/config_try.h"
+
+static void test_a_rule_has_defaults(void **state)
+{
+    (void)state;
+    struct amb_config *config = try_accept("topics = ( { match = \"camera.>\"; } );");
+    const struct amb_topic_rule *rule = amb_config_topic(config, "camera.left");
+    assert_ptr_equal(rule, &config->topics.items[0]);
+    assert_int_equal(rule->full, AMB_FULL_BLOCK);
+    assert_int_equal(rule->max_messages, 0);
+    assert_int_equal(rule->max_bytes, UINT64_C(64) << 20);
+    assert_int_equal(rule->slow, AMB_SLOW_BLOCK);
+    assert_int_equal(rule->slow_block_ns, AMB_CONFIG_TIME_FOREVER);
+    amb_config_destroy(&config);
+}
+
+static void test_the_first_match_wins(void **state)
+{
+    (void)state;
+    struct amb_config *config = try_accept(
+        "topics = ( { match = \"camera.left\"; full = \"reject\"; max_messages = 7; },\n"
+        "           { match = \"camera.*\"; full = \"drop-oldest\"; max_bytes = \"1M\";\n"
+        "             slow = \"drop-oldest\"; slow_block = \"100ms\"; },\n"
+        "           { match = \">\"; } );");
+    assert_int_equal(amb_config_topic(config, "camera.left")->full, AMB_FULL_REJECT);
+    assert_int_equal(amb_config_topic(config, "camera.left")->max_messages, 7);
+    const struct amb_topic_rule *right = amb_config_topic(config, "camera.right");
+    assert_int_equal(right->full, AMB_FULL_DROP_OLDEST);
+    assert_int_equal(right->max_bytes, 1 << 20);
+    assert_int_equal(right->slow, AMB_SLOW_DROP_OLDEST);
+    assert_int_equal(right->slow_block_ns, 100000000);
+    assert_string_equal(amb_config_topic(config, "lidar")->match, ">");
+    amb_config_destroy(&config);
+}
+
+static void test_without_a_rule_the_built_in_one_holds(void **state)
+{
+    (void)state;
+    struct amb_config *config = try_accept("topics = ( { match = \"a\"; full = \"reject\"; } );");
+    const struct amb_topic_rule *rule = amb_config_topic(config, "b");
+    assert_int_equal(rule->full, AMB_FULL_BLOCK);
+    assert_int_equal(rule->max_bytes, UINT64_C(64) << 20);
+    assert_int_equal(rule->slow_block_ns, AMB_CONFIG_TIME_FOREVER);
+    amb_config_destroy(&config);
+}
+
+static void test_bad_rules_are_refused(void **state)
+{
+    (void)state;
+    try_refuse("topics = ( { full = \"block\"; } );",
+               "configuration:1: topics[0]: match is missing (allowed a pattern as \"camera.>\")");
+    try_refuse(
+        "topics = ( { match = \"a\"; },\n{ match = \"a\"; } );",
+        "configuration:2: topics[1]: topics[0] has the same match (got \"a\", allowed once)");
+    try_refuse("topics = ( { match = \"a\"; ful = \"block\"; } );",
+               "configuration:1: topics[0].ful: unknown key (did you mean topics[0].full?)");
+    try_refuse("topics = ( { match = \"a\"; ttl = \"5s\"; } );",
+               "configuration:1: topics[0].ttl: not yet supported in this release");
+    try_refuse("topics = ( 5 );", "configuration:1: topics[0]: wrong type (allowed a group as { "
+                                  "match = \"a.>\"; })");
+    struct amb_config_source source = try_source("topics = 5;");
+    try_refuse_with(&source, "topics: wrong type (got 5");
+    source = try_source("topics = ( { match = \"a..b\"; } );");
+    try_refuse_with(&source, "configuration:1: topics[0].match: ");
+    source = try_source("topics = ( { match = \"\"; } );");
+    try_refuse_with(&source, "topics[0].match: too short");
+    source = try_source("topics = ( { match = \"a\"; max_bytes = \"1K\"; } );");
+    try_refuse_with(&source, "topics[0].max_bytes: out of range (got \"1K\"");
+}
+
+static void test_an_option_gives_rules_in_libconfigs_syntax(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"topics=( { match = \"x\"; full = \"reject\"; } )"};
+    struct amb_config_source source = try_source("topics = ( { match = \"a\"; } );");
+    source.options = options;
+    source.option_count = 1;
+    struct amb_config *config = try_accept_source(&source);
+    assert_int_equal(config->topics.count, 1);
+    assert_string_equal(config->topics.items[0].match, "x");
+    amb_config_destroy(&config);
+    static const char *const bad[] = {"topics=( { match = }"};
+    source.options = bad;
+    try_refuse_with(&source, "-o topics: syntax error (allowed libconfig syntax");
+    static const char *const two[] = {"topics=(); server = { workers = 1; }"};
+    source.options = two;
+    try_refuse_with(&source, "-o topics: topics: more than one value (allowed one)");
+    static const char *const scalar[] = {"topics=5"};
+    source.options = scalar;
+    try_refuse_with(&source, "-o topics: topics: wrong type (got 5");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_rule_has_defaults),
+        cmocka_unit_test(test_the_first_match_wins),
+        cmocka_unit_test(test_without_a_rule_the_built_in_one_holds),
+        cmocka_unit_test(test_bad_rules_are_refused),
+        cmocka_unit_test(test_an_option_gives_rules_in_libconfigs_syntax),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
