@@ -31,7 +31,7 @@ struct amb_segment {
     struct amb_list_node node; /* in the pool's list */
 };
 
-/* size: a multiple of the page size. ENOMEM, ELIMIT (descriptors), EINVAL. Takes about 0.3 ms a
+/* size: a multiple of the page size. ENOMEM, ELIMIT (descriptors), EINVAL. Takes about 1 ms a
  * MiB: the kernel zeroes every page. */
 AMB_MUST_CHECK enum amb_status amb_segment_create(uint64_t id, uint64_t size,
                                                   struct amb_segment **out);

@@ -12,6 +12,7 @@
 
 #include "wire/link/link.h"
 
+#define AMB_RING_SIZE_MIN (UINT64_C(64) << 10)
 #define AMB_RING_SIZE_DEFAULT (UINT64_C(1) << 20)
 #define AMB_RING_SIZE_MAX (UINT64_C(64) << 20)
 

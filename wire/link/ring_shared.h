@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the ring link: what lies in the shared memfd, and each side's private view of it.
+ *
+ *      memfd:  control A | control B | bytes A | bytes B
+ *              A: broker to client, B: client to broker
+ *
+ * A byte ring is mapped twice in a row, so that no unit ever wraps. It holds units, each padded to
+ * 64 B, in positions that only grow (modulo 2^64; place = position modulo size):
+ *
+ *      FRAME   unit head (16 B) | frame head (128 B) | the body, or its beginning
+ *      CHUNK   unit head (16 B) | more of the body of the last FRAME
+ *
+ * Positions: the producer alone writes tail, the consumer alone head; each keeps its own privately
+ * and checks the other's. A flow value is stored in its slot, then marked in a map of two levels,
+ * which the consumer empties: only what changed is looked at.
+ *
+ * Sleeping: the consumer says what it waits for (exchange of `sleeping`), looks once more, sleeps.
+ * The producer makes its change by a read-modify-write, then looks at `sleeping`, and if it finds a
+ * bit it waits for, takes the word (exchange 0) and rings the bell. Both are sequentially
+ * consistent, so one of the two sees the other; read-modify-writes rather than fences, because the
+ * thread sanitizer knows nothing of fences.
+ *
+ * Threads and Memory: those of link.h. Only this folder's ring*.c include this.
+ */
+#pragma once
+
+#include "wire/codec/frame.h"
+#include "wire/link/ring.h"
+
+#include <stdalign.h>
+#include <stdatomic.h>
+
+#define RING_PAD UINT64_C(64)
+#define RING_HEAD 16u /* struct ring_unit */
+#define RING_FLOW_WORDS (AMB_FLOW_KINDS * AMB_HANDLES_MAX / 64u)
+#define RING_FLOW_OUT_KINDS_CLIENT 2u /* WANT, RELEASE */
+
+_Static_assert(RING_FLOW_WORDS <= 64, "one word sums up the map");
+
+enum ring_unit_kind {
+    RING_UNIT_FRAME = 0x4652414d, /* "MARF" in memory: anything but zero */
+    RING_UNIT_CHUNK = 0x4b4e4843,
+};
+
+struct ring_unit {
+    uint32_t len; /* bytes behind this head, without padding */
+    uint32_t kind;
+    uint64_t reserved;
+};
+
+/* What a sleeper waits for. */
+enum ring_wait {
+    RING_WAIT_DATA = 1u, /* units on its way in */
+    RING_WAIT_FLOW = 2u, /* flow values on its way in */
+    RING_WAIT_ROOM = 4u, /* room on its way out */
+};
+
+/* One direction. Lines of 128 B: processors fetch 64 B lines in pairs. */
+struct ring_control {
+    alignas(128) _Atomic uint64_t tail; /* producer */
+    _Atomic uint64_t flow_words; /* words of flow_map that may have bits; changes with tail */
+    _Atomic uint32_t closed;     /* no tail comes after this one */
+    alignas(128) _Atomic uint64_t head; /* consumer */
+    alignas(128) _Atomic uint32_t sleeping;
+    alignas(128) _Atomic uint64_t flow_map[RING_FLOW_WORDS];
+    alignas(4096) _Atomic uint64_t flow[AMB_FLOW_KINDS * AMB_HANDLES_MAX];
+};
+
+_Static_assert(sizeof(struct ring_control) == 7 * 4096, "the layout is frozen in wire version 1");
+
+/* The way out: this side is the producer. */
+struct ring_out {
+    struct ring_control *control;
+    uint8_t *bytes;
+    uint64_t tail;                                  /* ours */
+    uint64_t published;                             /* the peer may know of it */
+    uint64_t flushed;                               /* the peer does know, even if it sleeps */
+    uint64_t head;                                  /* the peer's, when last looked at */
+    uint64_t flow_words, flow_map[RING_FLOW_WORDS]; /* stored, and not marked yet */
+    struct amb_list_node queue;                     /* tx that wait for room */
+};
+
+/* The way in. */
+struct ring_in {
+    struct ring_control *control;
+    uint8_t *bytes;
+    uint64_t head;
+    uint64_t published, flushed;
+    uint64_t tail;
+    uint64_t flow_words, flow_map[RING_FLOW_WORDS]; /* taken, and not passed on yet */
+    /* The open body. */
+    uint64_t body_left;
+    uint8_t *body_at; /* NULL: thrown away */
+    void *body_cookie;
+};
+
+struct ring {
+    struct amb_link link;
+    struct ring_out out;
+    struct ring_in in;
+    uint64_t size;
+    uint8_t *control_map;
+    const char *broken; /* found inside amb_link_send: to be reported */
+    bool is_broker, is_armed;
+    uint32_t bells_owed; /* the client: the peer took our word, so this many bytes will come */
+    int bell_in, bell_out;
+    int bell_keep; /* the broker: the pipe's read end, so that writing never raises SIGPIPE */
+};
+
+static inline struct ring *ring_of(struct amb_link *link)
+{
+    return AMB_CONTAINER_OF(link, struct ring, link);
+}
+
+static inline const struct ring *ring_of_const(const struct amb_link *link)
+{
+    return (const void *)((const char *)link - offsetof(struct ring, link));
+}
+
+static inline uint64_t ring_pad(uint64_t n)
+{
+    return (n + RING_PAD - 1) & ~(RING_PAD - 1);
+}
+
+static inline uint8_t *ring_at(uint8_t *bytes, uint64_t size, uint64_t position)
+{
+    return bytes + (position & (size - 1));
+}
+
+/* The largest unit, so that copying in and copying out of a large body overlap. */
+static inline uint64_t ring_unit_max(const struct ring *ring)
+{
+    return ring->size / 4;
+}
+
+/* Takes the link down: settles the open body and the queue, then on_down. Once. */
+void ring_down(struct ring *ring, enum amb_status why, const char *text);
+/* Settles the open body and the queue. */
+void ring_settle(struct ring *ring, enum amb_status body_status, enum amb_status tx_status);
+
+/* ring_send.c */
+enum amb_status ring_send(struct amb_link *link, struct amb_link_tx *tx);
+void ring_flow(struct amb_link *link, enum amb_flow_kind kind, uint32_t handle, uint64_t value);
+void ring_flush(struct amb_link *link);
+/* Writes queued tx as far as there is room and calls on_sent; returns how many were settled. */
+unsigned ring_pump(struct ring *ring);
+/* The first queued tx could go on. Looks at the peer's head. */
+bool ring_can_pump(struct ring *ring);
+/* Makes everything visible and wakes the peer if it waits for it. No callbacks. */
+void ring_push_out(struct ring *ring);
+/* Nothing more will come: tells the peer, after what it has been sent, and wakes it. */
+void ring_say_closed(struct ring *ring);
+
+/* ring_recv.c */
+unsigned ring_poll(struct amb_link *link, unsigned budget);
+/* Something is there to be polled. want_flow: also if it is but flow values. */
+bool ring_can_poll(struct ring *ring, bool want_flow);
