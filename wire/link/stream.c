@@ -2,7 +2,7 @@
 #include "wire/link/stream.h"
 
 #include "wire/base/assert.h"
-#include "wire/link/stream_private.h"
+#include "wire/link/stream_internal.h"
 
 #include <arpa/inet.h>
 #include <assert.h>

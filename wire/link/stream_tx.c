@@ -6,7 +6,8 @@
  * pieces costs the kernel more than the copy. After a partial write the gather is thrown away and
  * made again from the offsets.
  */
-#include "wire/link/stream_private.h"
+#include "wire/link/stream.h"
+#include "wire/link/stream_internal.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -16,7 +16,7 @@
 #pragma once
 
 #include "wire/codec/frame.h"
-#include "wire/link/stream.h"
+#include "wire/link/link.h"
 
 #define STREAM_UNIT_HEAD 16u
 #define STREAM_FRAME_HEAD (STREAM_UNIT_HEAD + AMB_FRAME_HEAD_SIZE)
