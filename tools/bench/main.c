@@ -351,12 +351,13 @@ static enum amb_exit run(const struct command *command, struct amb_bench *bench,
 static enum amb_exit print(const struct command *command, const struct amb_bench *bench,
                            json_t *result)
 {
-    if (bench->json_file != NULL && json_dump_file(result, bench->json_file, JSON_INDENT(1)) != 0) {
+    if (bench->json_file != NULL &&
+        json_dump_file(result, bench->json_file, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0) {
         amb_tool_error("%s: %s", bench->json_file, strerror(errno));
         return AMB_EXIT_SOFTWARE;
     }
     if (bench->is_json) {
-        (void)json_dumpf(result, stdout, JSON_COMPACT);
+        (void)json_dumpf(result, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
         (void)fputc('\n', stdout);
     } else if (command->run == amb_bench_matrix) {
         json_t *rows = amb_bench_matrix_rows(result);

@@ -166,7 +166,7 @@ bool amb_ctl_again(const struct amb_ctl *ctl, enum amb_status status)
 void amb_ctl_print(const struct amb_ctl *ctl, json_t *value)
 {
     if (ctl->is_json) {
-        (void)json_dumpf(value, stdout, JSON_COMPACT | JSON_ENCODE_ANY);
+        (void)json_dumpf(value, stdout, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
         (void)fputc('\n', stdout);
     } else {
         amb_table_print(value, stdout);

@@ -8,6 +8,7 @@
 #include "tools/ctl/deliver.h"
 #include "wire/base/clock.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,8 +51,12 @@ static enum amb_exit ended(const struct sub *s)
     if (s->count == 0 && msgs > 0) {
         return AMB_EXIT_OK;
     }
-    amb_tool_error("subscribe %s: %llu%s messages after the time given", s->pattern,
-                   (unsigned long long)msgs, s->count > 0 ? " of those awaited" : "");
+    if (s->count > 0) {
+        amb_tool_error("subscribe %s: %" PRIu64 " of %" PRIu64 " messages after the time given",
+                       s->pattern, msgs, s->count);
+    } else {
+        amb_tool_error("subscribe %s: no message within the time given", s->pattern);
+    }
     return AMB_EXIT_TIMEOUT;
 }
 

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# broker-ctl as scripts see it: exit codes, clear errors, files of hostile names, admin views.
+#   tests/integration/ctl_test.sh BUILD_FOLDER
+set -euo pipefail
+export LC_ALL=C
+build=$1
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/amb-ctl-test.XXXXXX")
+broker_pid=''
+trap '[ -z "$broker_pid" ] || kill "$broker_pid" 2>/dev/null; rm -rf "$tmp"' EXIT
+url="unix://$tmp/broker.sock"
+
+find_program() {
+    local place
+    for place in "$build" "$build/bin" "$build/tools" "$build/broker"; do
+        [ ! -x "$place/$1" ] || { printf '%s\n' "$place/$1" && return; }
+    done
+    printf 'no %s\n' "$1" >&2
+    exit 1
+}
+ctl() { timeout 30 "$ctl_path" --url "$url" "$@"; }
+fail() {
+    printf 'FAIL: %s\n' "$*" >&2
+    cat "$tmp/out" "$tmp/err" >&2 || true
+    exit 1
+}
+# expect CODE TEXT COMMAND...: the command ends with CODE and standard error holds TEXT.
+expect() {
+    local code=$1 text=$2 got=0
+    shift 2
+    "$@" >"$tmp/out" 2>"$tmp/err" </dev/null || got=$?
+    [ "$got" = "$code" ] || fail "$*: exit $got, not $code"
+    grep -q -e "$text" "$tmp/err" || fail "$*: nothing about '$text'"
+}
+wait_until() {
+    local tries=500
+    until "$@"; do
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || fail "waited in vain for: $*"
+        sleep 0.02
+    done
+}
+ctl_path=$(find_program broker-ctl)
+brokerd=$(find_program brokerd)
+
+# Without a broker.
+expect 64 'a command is missing' "$ctl_path"
+expect 64 'no command' "$ctl_path" frobnicate
+expect 64 'table or json' "$ctl_path" -o xml status
+expect 64 'pub takes one topic' "$ctl_path" pub
+expect 64 'number of messages' "$ctl_path" pub t --count many
+expect 64 'a time' "$ctl_path" sub t --timeout soon
+expect 69 "connect $url: " ctl status
+expect 64 'connect nonsense://x' "$ctl_path" --url nonsense://x status
+[ "$("$ctl_path" --version | wc -l)" = 1 ] || fail '--version'
+"$ctl_path" --help | grep -q wait-subscribers || fail '--help'
+
+"$brokerd" --dev --listen "$url" >"$tmp/ready" 2>"$tmp/log" </dev/null &
+broker_pid=$!
+wait_until grep -q '^ready ' "$tmp/ready"
+
+# Admin views, for people and for programs.
+for view in status topics subs clients workers memory transports; do
+    ctl "$view" >"$tmp/out" 2>"$tmp/err" || fail "$view"
+    ctl -o json "$view" | grep -q '^{.*}$' || fail "$view -o json"
+done
+
+# What cannot be published or subscribed.
+expect 65 'publish' ctl pub 'bad topic' --count 1
+expect 65 'publish' ctl pub 'wild.>' --count 1
+expect 65 'No such file' ctl pub t --file "$tmp/none"
+expect 75 '0 of 1 subscribers' ctl pub t --count 1 --wait-subscribers 1 --timeout 0.3
+expect 75 'no message' ctl sub t --timeout 0.3
+expect 70 'out-dir' ctl sub t --out-dir "$tmp/none/deeper"
+
+# From standard input to standard output.
+ctl sub pipe --count 1 --timeout 20 >"$tmp/got" &
+sub=$!
+printf 'over the pipe' | ctl pub pipe --wait-subscribers 1 --timeout 20
+wait "$sub"
+[ "$(cat "$tmp/got")" = 'over the pipe' ] || fail 'standard input'
+
+# Names that would leave the folder.
+ctl sub 'names.>' --count 5 --timeout 20 --out-dir "$tmp/dir" --stats >"$tmp/stats" &
+sub=$!
+for name in ../../up /etc/absolute .hidden $'a\nb'; do
+    ctl pub names.a --count 1 --prop "name=$name" --wait-subscribers 1 --timeout 20
+done
+# Another topic, same sequence and name: nothing is overwritten.
+ctl pub names.b --count 1 --prop name=up --wait-subscribers 1 --timeout 20
+wait "$sub"
+(cd "$tmp/dir" && find . -type f | sort) >"$tmp/list"
+grep -E -q '^messages +5$' "$tmp/stats" || fail '--stats'
+[ "$(wc -l <"$tmp/list")" = 5 ] || fail "files: $(cat "$tmp/list")"
+grep -q -- '-absolute$' "$tmp/list" && grep -q -- '-hidden$' "$tmp/list" &&
+    grep -q -- '-a_b$' "$tmp/list" && [ "$(grep -c -- '-up' "$tmp/list")" = 2 ] ||
+    fail "names: $(cat "$tmp/list")"
+[ "$(find "$tmp" -name up -o -name absolute | wc -l)" = 0 ] || fail 'a name left the folder'
+
+# A signal ends an endless subscriber in order.
+ctl_pid=''
+"$ctl_path" --url "$url" sub endless --stats >"$tmp/stats" &
+ctl_pid=$!
+ctl pub endless --count 10 --size 1k --wait-subscribers 1 --timeout 20
+kill -INT "$ctl_pid"
+wait "$ctl_pid" || fail "SIGINT: $?"
+grep -E -q '^messages +10$' "$tmp/stats" || fail 'SIGINT: no statistics'
+
+# A lost broker ends every call.
+"$ctl_path" --url "$url" sub lost >"$tmp/out" 2>"$tmp/err" &
+ctl_pid=$!
+ctl pub lost --count 1 --wait-subscribers 1 --timeout 20
+kill -KILL "$broker_pid"
+code=0
+wait "$ctl_pid" || code=$?
+[ "$code" = 69 ] || fail "a lost broker: exit $code, not 69"
+broker_pid=''
+echo passed
