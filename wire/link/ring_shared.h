@@ -26,7 +26,7 @@
 #pragma once
 
 #include "wire/codec/frame.h"
-#include "wire/link/ring.h"
+#include "wire/link/link.h"
 
 #include <stdalign.h>
 #include <stdatomic.h>
