@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-struct amb_worker;
+struct amb_shard;
 
 /* Whose batch it was, by value: a session may be gone when the receipt comes. */
 struct amb_origin {
@@ -40,7 +40,7 @@ struct amb_entry {
     uint64_t first_seq;  /* given by the log */
     uint64_t log_offset; /* bytes appended to the log before it */
     int64_t time_ns;     /* when it was whole, ns since 1970 */
-    struct amb_worker *home;
+    struct amb_shard *home;
     struct amb_entry *parent; /* of a shadow; NULL: a root */
     struct amb_buf buf;       /* of a root */
 
@@ -65,5 +65,5 @@ static inline void amb_entry_ref(struct amb_entry *entry)
     entry->refs++;
 }
 
-/* `holder` is the worker that calls. At zero the entry is gone for the caller. */
-void amb_entry_unref(struct amb_entry *entry, struct amb_worker *holder);
+/* `holder` is the caller's shard. At zero the entry is gone for the caller. */
+void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder);

@@ -29,8 +29,8 @@ void amb_mail_post(struct amb_inbox *to, struct amb_mail *mail, amb_mail_fn fn)
     amb_assert(fn != NULL);
     mail->fn = fn;
     (void)amb_mpsc_push(&to->posted, &mail->node);
-    /* Partner: amb_inbox_arm, which sets sleeping and then looks at the stack. Both are sequentially
-     * consistent read-modify-writes, so one of the two sees the other. */
+    /* Partner: amb_inbox_arm, which sets sleeping and then looks at the stack. Both are
+     * sequentially consistent read-modify-writes, so one of the two sees the other. */
     if (atomic_load(&to->sleeping) != 0 && atomic_exchange(&to->sleeping, 0) != 0) {
         uint64_t one = 1;
         /* Cannot fail but for a full counter, and then the bell is ringing anyway. */

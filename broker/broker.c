@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/broker.h"
+
+#include "broker/client.h"
+#include "broker/config.h"
+#include "broker/control.h"
+#include "broker/drain.h"
+#include "broker/session.h"
+#include "broker/transports.h"
+#include "broker/worker.h"
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+#include "wire/base/log.h"
+#include "wire/link/ucx.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BROKER_URLS_MAX 8192u
+
+struct amb_broker {
+    const struct amb_config *config;
+    struct amb_membudget budget;
+    struct amb_ucx_context *ucx;
+    struct amb_transports transports;
+    struct amb_worker *workers;
+    struct amb_shard *shards[AMB_SHARDS_MAX];
+    unsigned worker_count; /* initialised */
+    struct amb_control control;
+    bool has_control, is_running;
+    pthread_t thread;
+    char urls[BROKER_URLS_MAX];
+};
+
+/* Between workers and the control thread ------------------------------------------------------ */
+
+struct segment_offer {
+    struct amb_mail mail;
+    uint64_t client_id, segment, size;
+    int fd;
+};
+
+static struct amb_client *control_client(struct amb_control *control, uint64_t id)
+{
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->id == id && client->state == AMB_CLIENT_LIVE) {
+            return client;
+        }
+    }
+    return NULL;
+}
+
+static void segment_offered(struct amb_mail *mail, void *owner)
+{
+    struct segment_offer *offer = AMB_CONTAINER_OF(mail, struct segment_offer, mail);
+    struct amb_client *client = control_client(owner, offer->client_id);
+    if (client == NULL) {
+        (void)close(offer->fd);
+    } else {
+        Amb__Control__SegAdd add = AMB__CONTROL__SEG_ADD__INIT;
+        add.segment = offer->segment;
+        add.size = offer->size;
+        Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+        message.body_case = AMB__CONTROL__CONTROL__BODY_SEG_ADD;
+        message.seg_add = &add;
+        amb_client_send(client, &message, &offer->fd, 1);
+    }
+    free(offer);
+}
+
+static void offer_segment(struct amb_shard *shard, uint64_t client_id, uint64_t segment,
+                          uint64_t size, int fd)
+{
+    struct segment_offer *offer = malloc(sizeof(*offer));
+    if (offer == NULL) {
+        (void)close(fd); /* Deliveries stay copies. */
+        return;
+    }
+    offer->client_id = client_id;
+    offer->segment = segment;
+    offer->size = size;
+    offer->fd = fd;
+    amb_mail_post(shard->control, &offer->mail, segment_offered);
+}
+
+struct session_end {
+    struct amb_mail mail;
+    uint64_t client_id;
+    enum amb_status why;
+    char text[128];
+};
+
+static void session_end_arrived(struct amb_mail *mail, void *owner)
+{
+    struct session_end *end = AMB_CONTAINER_OF(mail, struct session_end, mail);
+    struct amb_client *client = control_client(owner, end->client_id);
+    if (client != NULL && end->why == AMB_ELOST) {
+        amb_client_end(client, end->text);
+    } else if (client != NULL) {
+        amb_client_send_error(client, 0, end->why, "%s", end->text);
+    }
+    free(end);
+}
+
+static void session_ended(struct amb_shard *shard, uint64_t client_id, enum amb_status why,
+                          const char *text)
+{
+    struct session_end *end = malloc(sizeof(*end));
+    if (end == NULL) {
+        amb_error("client %" PRIu64 ": no memory to report its end", client_id);
+        return;
+    }
+    end->client_id = client_id;
+    end->why = why;
+    (void)snprintf(end->text, sizeof(end->text), "%s", text == NULL ? "its link is down" : text);
+    amb_mail_post(shard->control, &end->mail, session_end_arrived);
+}
+
+/* Start --------------------------------------------------------------------------------------- */
+
+static enum amb_status broker_open_ucx(struct amb_broker *broker, char *error, size_t error_size)
+{
+    struct amb_transports *transports = &broker->transports;
+    enum amb_status status = amb_transports_init(transports, broker->config, "", error, error_size);
+    if (status != AMB_OK || !transports->has_ucx) {
+        return status;
+    }
+    return amb_ucx_context_create(&transports->options, error, error_size, &broker->ucx);
+}
+
+static enum amb_status broker_make_workers(struct amb_broker *broker)
+{
+    unsigned count = broker->config->server.workers;
+    amb_assert(count >= 1 && count <= AMB_SHARDS_MAX);
+    broker->workers = calloc(count, sizeof(*broker->workers));
+    if (broker->workers == NULL) {
+        return AMB_ENOMEM;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        enum amb_status status =
+            amb_worker_init(&broker->workers[i], i, broker->config, &broker->budget);
+        if (status != AMB_OK) {
+            return status;
+        }
+        struct amb_shard *shard = &broker->workers[i].shard;
+        broker->shards[i] = shard;
+        broker->worker_count++;
+        shard->peers = broker->shards;
+        shard->peer_count = count;
+        shard->control = &broker->control.inbox;
+        shard->ucx = broker->ucx;
+        shard->offer_segment = offer_segment;
+        shard->session_ended = session_ended;
+    }
+    return AMB_OK;
+}
+
+static void broker_write_urls(struct amb_broker *broker)
+{
+    size_t len = 0;
+    for (unsigned i = 0; i < broker->control.listener_count; i++) {
+        char url[512];
+        amb_url_format(&broker->control.listeners[i].url, url, sizeof(url));
+        int written = snprintf(broker->urls + len, sizeof(broker->urls) - len, "%s%s",
+                               i == 0 ? "" : " ", url);
+        len += written > 0 ? (size_t)written : 0;
+        amb_assert(len < sizeof(broker->urls));
+    }
+}
+
+static void *control_main(void *arg)
+{
+    (void)pthread_setname_np(pthread_self(), "amb-control");
+    amb_control_run(arg);
+    return NULL;
+}
+
+static enum amb_status broker_run(struct amb_broker *broker, char *error, size_t error_size)
+{
+    enum amb_status status = broker_open_ucx(broker, error, error_size);
+    if (status == AMB_OK) {
+        status = broker_make_workers(broker);
+    }
+    if (status == AMB_OK) {
+        broker->has_control = true;
+        status =
+            amb_control_init(&broker->control, broker->config, broker->shards, broker->worker_count,
+                             &broker->budget, broker->ucx, &broker->transports, error, error_size);
+    }
+    for (unsigned i = 0; i < broker->worker_count && status == AMB_OK; i++) {
+        status = amb_worker_start(&broker->workers[i]);
+    }
+    if (status != AMB_OK) {
+        return status;
+    }
+    broker_write_urls(broker);
+    if (pthread_create(&broker->thread, NULL, control_main, &broker->control) != 0) {
+        return AMB_ELIMIT;
+    }
+    broker->is_running = true;
+    return AMB_OK;
+}
+
+enum amb_status amb_broker_start(const struct amb_config *config, char *error, size_t error_size,
+                                 struct amb_broker **out)
+{
+    char unused[1];
+    if (error == NULL) {
+        error = unused;
+        error_size = sizeof(unused);
+    }
+    error[0] = '\0';
+    struct amb_broker *broker = calloc(1, sizeof(*broker));
+    if (broker == NULL) {
+        return AMB_ENOMEM;
+    }
+    broker->config = config;
+    broker->budget.max = config->memory.host.size;
+    enum amb_status status = broker_run(broker, error, error_size);
+    if (status != AMB_OK) {
+        if (error[0] == '\0') {
+            (void)snprintf(error, error_size, "%s", amb_status_text(status));
+        }
+        amb_broker_destroy(&broker);
+        return status;
+    }
+    *out = broker;
+    return AMB_OK;
+}
+
+const char *amb_broker_urls(const struct amb_broker *broker)
+{
+    return broker->urls;
+}
+
+/* End ----------------------------------------------------------------------------------------- */
+
+static void drain_arrived(struct amb_mail *mail, void *owner)
+{
+    free(mail);
+    amb_drain_begin(owner);
+}
+
+void amb_broker_drain(struct amb_broker *broker)
+{
+    struct amb_mail *mail = malloc(sizeof(*mail));
+    if (mail != NULL) {
+        amb_mail_post(&broker->control.inbox, mail, drain_arrived);
+    }
+}
+
+int amb_broker_wait(struct amb_broker *broker)
+{
+    if (broker->is_running) {
+        (void)pthread_join(broker->thread, NULL);
+        broker->is_running = false;
+    }
+    return 0;
+}
+
+void amb_broker_destroy(struct amb_broker **broker)
+{
+    struct amb_broker *b = *broker;
+    if (b == NULL) {
+        return;
+    }
+    *broker = NULL;
+    amb_assert(!b->is_running);
+    for (unsigned i = 0; i < b->worker_count; i++) {
+        amb_worker_stop(&b->workers[i]);
+    }
+    if (b->has_control) {
+        amb_control_fini(&b->control);
+    }
+    /* Entries may still be on their way home between stopped workers: the shards run their mail. */
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < b->worker_count; i++) {
+            (void)amb_inbox_run(&b->workers[i].shard.inbox);
+        }
+    }
+    for (unsigned i = 0; i < b->worker_count; i++) {
+        amb_worker_fini(&b->workers[i]);
+    }
+    free(b->workers);
+    if (b->ucx != NULL) {
+        amb_ucx_context_destroy(&b->ucx);
+    }
+    free(b);
+}

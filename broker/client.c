@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/client.h"
+
+#include "broker/config.h"
+#include "broker/control.h"
+#include "broker/requests.h"
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+#include "wire/base/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CLIENT_READS_A_ROUND 64 /* messages of one client before others have their turn */
+
+/* Bytes on their way out, with the descriptors that go with the first of them. */
+struct client_out {
+    struct amb_list_node node;
+    size_t len, sent;
+    unsigned fd_count;
+    int fds[AMB_CLIENT_FDS_MAX];
+    uint8_t bytes[];
+};
+
+static void client_on_events(struct amb_watch *watch, uint32_t events);
+static void client_on_pidfd(struct amb_watch *watch, uint32_t events);
+
+enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_unix,
+                                  struct amb_client **out)
+{
+    struct amb_client *client = calloc(1, sizeof(*client));
+    if (client == NULL) {
+        (void)close(fd);
+        return AMB_ENOMEM;
+    }
+    client->watch.fn = client_on_events;
+    client->pidfd_watch.fn = client_on_pidfd;
+    client->control = control;
+    client->state = AMB_CLIENT_HELLO;
+    client->id = ++control->next_client;
+    client->fd = fd;
+    client->pidfd = -1;
+    client->passed_fd = -1;
+    client->is_unix = is_unix;
+    client->connected_ns = control->now_ns;
+    client->seen_ns = control->now_ns;
+    client->deadline_ns =
+        amb_deadline_ns(control->now_ns, control->config->server.handshake_timeout_ns);
+    amb_control_reader_init(&client->reader);
+    amb_list_init(&client->out);
+    enum amb_status status = amb_control_watch(control, &client->watch, fd, EPOLLIN | EPOLLRDHUP);
+    if (status != AMB_OK) {
+        (void)close(fd);
+        free(client);
+        return status;
+    }
+    amb_list_push_back(&control->clients, &client->node);
+    control->client_count++;
+    control->half_open_count++;
+    *out = client;
+    return AMB_OK;
+}
+
+static void out_free(struct amb_client *client, struct client_out *out)
+{
+    for (unsigned i = 0; i < out->fd_count; i++) {
+        (void)close(out->fds[i]);
+    }
+    client->out_bytes -= out->len;
+    amb_list_remove(&out->node);
+    free(out);
+}
+
+static ssize_t out_write(const struct amb_client *client, const struct client_out *out)
+{
+    struct iovec iov = {
+        .iov_base = (void *)(uintptr_t)(out->bytes + out->sent),
+        .iov_len = out->len - out->sent,
+    };
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * AMB_CLIENT_FDS_MAX)];
+        struct cmsghdr align;
+    } control = {{0}};
+    if (out->fd_count > 0 && out->sent == 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * out->fd_count);
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int) * out->fd_count);
+        memcpy(CMSG_DATA(header), out->fds, sizeof(int) * out->fd_count);
+    }
+    return sendmsg(client->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* False: the connection is broken. */
+static bool client_flush(struct amb_client *client)
+{
+    while (!amb_list_is_empty(&client->out)) {
+        struct client_out *out = AMB_CONTAINER_OF(client->out.next, struct client_out, node);
+        ssize_t sent = out_write(client, out);
+        if (sent < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            if (errno == EAGAIN || errno == EWOULDBLOCK) {
+                amb_control_rewatch(client->control, &client->watch, client->fd,
+                                    EPOLLIN | EPOLLRDHUP | EPOLLOUT);
+                return true;
+            }
+            return false;
+        }
+        out->sent += (size_t)sent;
+        if (out->sent == out->len) {
+            out_free(client, out);
+        }
+    }
+    return true;
+}
+
+void amb_client_send(struct amb_client *client, const Amb__Control__Control *message,
+                     const int *fds, unsigned fd_count)
+{
+    amb_assert(fd_count <= AMB_CLIENT_FDS_MAX);
+    size_t len = amb_control_packed_size(message);
+    amb_assert(len > 0);
+    struct client_out *out = NULL;
+    if (client->fd >= 0 && client->out_bytes + len <= AMB_CLIENT_OUT_MAX) {
+        out = malloc(sizeof(*out) + len);
+    }
+    if (out == NULL) {
+        for (unsigned i = 0; i < fd_count; i++) {
+            (void)close(fds[i]);
+        }
+        amb_client_end(client, "it does not read its control connection");
+        return;
+    }
+    out->len = len;
+    out->sent = 0;
+    out->fd_count = fd_count;
+    if (fd_count > 0) {
+        memcpy(out->fds, fds, sizeof(int) * fd_count);
+    }
+    amb_control_pack(message, out->bytes);
+    client->out_bytes += len;
+    amb_list_push_back(&client->out, &out->node);
+    if (!client_flush(client)) {
+        amb_client_end(client, "its control connection is broken");
+    }
+}
+
+void amb_client_send_ok(struct amb_client *client, uint64_t id)
+{
+    Amb__Control__Ok ok = AMB__CONTROL__OK__INIT;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    message.id = id;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_OK;
+    message.ok = &ok;
+    amb_client_send(client, &message, NULL, 0);
+}
+
+void amb_client_send_error(struct amb_client *client, uint64_t id, enum amb_status status,
+                           const char *format, ...)
+{
+    char text[AMB_CONTROL_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    Amb__Control__Error error = AMB__CONTROL__ERROR__INIT;
+    error.status = (int32_t)status;
+    error.text = text;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    message.id = id;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_ERROR;
+    message.error = &error;
+    if (client->fd < 0) {
+        return;
+    }
+    amb_client_send(client, &message, NULL, 0);
+    if (id == 0) {
+        amb_client_end(client, text);
+    }
+}
+
+/* Orders of ended sessions ------------------------------------------------------------------- */
+
+static void session_released(void *control, struct amb_order *order)
+{
+    struct amb_client *client = order->context;
+    amb_control_session_give(control, &order->session);
+    client->is_quarantined = false;
+    client->has_session = false;
+    client->held_bytes = 0;
+    amb_order_free(order);
+    amb_client_release(client);
+}
+
+static void client_release_session(struct amb_client *client)
+{
+    struct amb_order *order = amb_order_create(amb_order_session_release, session_released, client);
+    if (order == NULL) {
+        amb_error("client %" PRIu64 ": no memory to end its quarantine", client->id);
+        return;
+    }
+    order->session = client->session;
+    amb_client_hold(client);
+    amb_order_post(client->control->shards[client->session.shard], order);
+}
+
+static void session_closed(void *owner, struct amb_order *order)
+{
+    struct amb_control *control = owner;
+    struct amb_client *client = order->context;
+    client->held_bytes = order->u.close.held_bytes;
+    if (client->held_bytes == 0) {
+        amb_control_session_give(control, &order->session);
+        client->has_session = false;
+    } else if (client->is_dead) {
+        client_release_session(client);
+    } else {
+        client->is_quarantined = true;
+        control->stats.quarantined++;
+        amb_info("client %" PRIu64 " (%s, pid %d): %" PRIu64
+                 " bytes stay until its process has ended",
+                 client->id, client->name, (int)client->pid, client->held_bytes);
+    }
+    amb_order_free(order);
+    amb_client_release(client);
+}
+
+void amb_client_close_session(struct amb_client *client)
+{
+    struct amb_order *order = amb_order_create(amb_order_session_close, session_closed, client);
+    if (order == NULL) {
+        amb_error("client %" PRIu64 ": no memory to close its session", client->id);
+        return;
+    }
+    order->session = client->session;
+    /* Without a mapping, or with the client's word that it has none left, nothing is held. */
+    order->u.close.keep_held =
+        client->link == AMB_LINK_RING && !client->said_bye && !client->is_dead;
+    amb_client_hold(client);
+    amb_order_post(client->control->shards[client->session.shard], order);
+}
+
+static void client_leave_directory(struct amb_client *client)
+{
+    struct amb_directory *directory = &client->control->directory;
+    for (unsigned i = 0; client->publishers != NULL && i < AMB_HANDLES_MAX; i++) {
+        if (client->publishers[i] != NULL) {
+            amb_directory_unpublish(client->publishers[i]);
+            free(client->publishers[i]);
+        }
+    }
+    for (unsigned i = 0; client->subs != NULL && i < AMB_HANDLES_MAX; i++) {
+        if (client->subs[i] != NULL) {
+            amb_directory_unsubscribe(directory, client->subs[i]);
+            free(client->subs[i]);
+        }
+    }
+    free(client->publishers);
+    free(client->subs);
+    client->publishers = NULL;
+    client->subs = NULL;
+}
+
+static void client_close_connection(struct amb_client *client)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &client->out) {
+        out_free(client, AMB_CONTAINER_OF(node, struct client_out, node));
+    }
+    if (client->fd >= 0) {
+        (void)close(client->fd);
+        client->fd = -1;
+    }
+    if (client->passed_fd >= 0) {
+        (void)close(client->passed_fd);
+        client->passed_fd = -1;
+    }
+}
+
+void amb_client_end(struct amb_client *client, const char *why)
+{
+    if (client->state == AMB_CLIENT_ENDING) {
+        return;
+    }
+    if (client->state == AMB_CLIENT_LIVE) {
+        amb_info("client %" PRIu64 " (%s): ended: %s", client->id, client->name, why);
+    } else {
+        client->control->half_open_count--;
+        amb_debug("connection %" PRIu64 ": ended: %s", client->id, why);
+    }
+    bool is_opening = client->state == AMB_CLIENT_OPENING;
+    client->state = AMB_CLIENT_ENDING;
+    client_close_connection(client);
+    client_leave_directory(client);
+    if (client->has_session && !is_opening) { /* opening: closed when the worker has answered */
+        amb_client_close_session(client);
+    }
+    if (client->orders == 0) {
+        amb_client_hold(client);
+        amb_client_release(client);
+    }
+}
+
+void amb_client_give_up(struct amb_client *client)
+{
+    client->is_dead = true; /* For the answer that is still to come. */
+    if (client->is_quarantined && client->orders == 0) {
+        client_release_session(client);
+    }
+}
+
+void amb_client_hold(struct amb_client *client)
+{
+    client->orders++;
+}
+
+void amb_client_release(struct amb_client *client)
+{
+    amb_assert(client->orders > 0);
+    client->orders--;
+    if (client->orders > 0 || client->state != AMB_CLIENT_ENDING || client->has_session) {
+        return;
+    }
+    amb_list_remove(&client->node);
+    amb_list_push_back(&client->control->dead, &client->node);
+}
+
+void amb_client_bury(struct amb_control *control)
+{
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&control->dead)) != NULL) {
+        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->pidfd >= 0) {
+            (void)close(client->pidfd);
+        }
+        amb_control_reader_fini(&client->reader);
+        control->client_count--;
+        free(client);
+    }
+}
+
+/* Input -------------------------------------------------------------------------------------- */
+
+/* Reads at most what the reader wants, so that a descriptor comes with its own message. Returns
+ * what recvmsg does. */
+static ssize_t client_receive(struct amb_client *client, uint8_t *bytes, size_t size)
+{
+    struct iovec iov = {.iov_base = bytes, .iov_len = size};
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct msghdr message = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = control.bytes,
+        .msg_controllen = sizeof(control.bytes),
+    };
+    ssize_t got = recvmsg(client->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0) {
+        return got;
+    }
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+        if (client->passed_fd >= 0) {
+            (void)close(client->passed_fd);
+        }
+        client->passed_fd = fd;
+    }
+    return got;
+}
+
+static void client_count_bad(struct amb_client *client, const char *reason)
+{
+    struct amb_control_stats *stats = &client->control->stats;
+    if (strcmp(reason, "bad_magic") == 0) {
+        stats->bad_magic++;
+    } else {
+        stats->bad_message++;
+    }
+}
+
+/* False: nothing more to read now, or the client has ended. */
+static bool client_read_one(struct amb_client *client)
+{
+    uint8_t bytes[4096];
+    size_t wanted = amb_control_wanted(&client->reader);
+    ssize_t got = client_receive(client, bytes, wanted < sizeof(bytes) ? wanted : sizeof(bytes));
+    if (got < 0) {
+        if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            return false;
+        }
+        if (errno == EINTR) {
+            return true;
+        }
+        amb_client_end(client, "its control connection is broken");
+        return false;
+    }
+    if (got == 0) {
+        amb_client_end(client, "it has closed its control connection");
+        return false;
+    }
+    size_t used;
+    Amb__Control__Control *message = NULL;
+    const char *reason = "";
+    enum amb_status status =
+        amb_control_read(&client->reader, bytes, (size_t)got, &used, &message, &reason);
+    if (status != AMB_OK) {
+        client_count_bad(client, reason);
+        if (strcmp(reason, "bad_magic") == 0) {
+            amb_client_end(client, "it does not speak our protocol");
+        } else {
+            amb_client_send_error(client, 0, AMB_EPROTO, "malformed control message: %s", reason);
+        }
+        return false;
+    }
+    amb_assert(used == (size_t)got); /* No more than wanted was read. */
+    if (message != NULL) {
+        client->seen_ns = client->control->now_ns;
+        amb_request_handle(client, message);
+        amb_control_free(message);
+    }
+    return client->state != AMB_CLIENT_ENDING;
+}
+
+static void client_on_events(struct amb_watch *watch, uint32_t events)
+{
+    struct amb_client *client = AMB_CONTAINER_OF(watch, struct amb_client, watch);
+    if (client->state == AMB_CLIENT_ENDING) {
+        return;
+    }
+    if ((events & EPOLLOUT) != 0) {
+        amb_control_rewatch(client->control, watch, client->fd, EPOLLIN | EPOLLRDHUP);
+        if (!client_flush(client)) {
+            amb_client_end(client, "its control connection is broken");
+            return;
+        }
+    }
+    if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
+        for (int i = 0; i < CLIENT_READS_A_ROUND && client_read_one(client); i++) {
+        }
+    }
+}
+
+static void client_on_pidfd(struct amb_watch *watch, uint32_t events)
+{
+    (void)events;
+    struct amb_client *client = AMB_CONTAINER_OF(watch, struct amb_client, pidfd_watch);
+    if (client->is_dead) {
+        return;
+    }
+    client->is_dead = true;
+    amb_control_rewatch(client->control, watch, client->pidfd, 0);
+    amb_client_end(client, "its process has ended");
+    if (client->is_quarantined) {
+        client_release_session(client);
+    }
+}
+
+void amb_client_tick(struct amb_client *client, int64_t now_ns)
+{
+    switch (client->state) {
+    case AMB_CLIENT_HELLO:
+    case AMB_CLIENT_AUTH:
+    case AMB_CLIENT_OPENING:
+        if (now_ns >= client->deadline_ns) {
+            client->control->stats.handshake_timeout++;
+            amb_client_end(client, "handshake timeout");
+        }
+        break;
+    case AMB_CLIENT_LIVE:
+        if (now_ns - client->seen_ns > client->control->config->limits.peer_timeout_ns) {
+            client->control->stats.expired++;
+            amb_client_send_error(client, 0, AMB_ELOST, "session expired: no heartbeat");
+        }
+        break;
+    case AMB_CLIENT_ENDING:
+        break;
+    }
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client as the control thread knows it: its control connection, who it says and the kernel says
+ * it is, and what it has opened.
+ *
+ *   HELLO ─► AUTH ─► OPENING ─► LIVE ─► ENDING ─► gone
+ *     └─ (Attach: the connection becomes the stream link of another client)
+ *
+ * ENDING: the connection is closed; the session's worker is giving up what it had. A client whose
+ * process may still read what was delivered to it in place stays, quarantined, until its pidfd says
+ * that the process is gone.
+ *
+ * Threads: the control thread. Memory: one allocation; a client is freed when it has ended and no
+ * order of it is under way.
+ */
+#pragma once
+
+#include "broker/directory.h"
+#include "broker/watch.h"
+#include "wire/codec/control.h"
+#include "wire/codec/frame.h"
+#include "wire/codec/url.h"
+
+#include <sys/types.h>
+
+#define AMB_CLIENT_NAME_MAX 63u
+#define AMB_CLIENT_OUT_MAX (UINT64_C(4) << 20) /* bytes queued for a client that does not read */
+#define AMB_CLIENT_FDS_MAX 3u
+#define AMB_NONCE_SIZE 32u
+
+struct amb_control;
+struct amb_listener;
+
+enum amb_client_state {
+    AMB_CLIENT_HELLO,
+    AMB_CLIENT_AUTH,
+    AMB_CLIENT_OPENING,
+    AMB_CLIENT_LIVE,
+    AMB_CLIENT_ENDING,
+};
+
+struct amb_client {
+    struct amb_watch watch;       /* the connection */
+    struct amb_watch pidfd_watch; /* the process */
+    struct amb_list_node node;
+    struct amb_control *control;
+    enum amb_client_state state;
+    uint64_t id;
+    int fd, pidfd;         /* -1: none */
+    bool is_unix, is_dead; /* is_dead: the process is known to be gone */
+    bool has_session, is_quarantined, said_bye;
+    bool is_closing; /* the connection ends when its queue is sent */
+    unsigned orders; /* under way */
+    uid_t uid;
+    gid_t gid;
+    pid_t pid;
+    char name[AMB_CLIENT_NAME_MAX + 1];
+    char version[32];
+    char address[64];
+    enum amb_link_kind link;
+    const char *link_reason;
+    uint8_t nonce[AMB_NONCE_SIZE];
+    uint64_t secret;
+    struct amb_session_id session;
+    int64_t deadline_ns, seen_ns, connected_ns;
+    uint64_t held_bytes;
+
+    struct amb_control_reader reader;
+    int passed_fd;            /* that came with the message being read */
+    struct amb_list_node out; /* struct client_out */
+    uint64_t out_bytes;
+
+    /* By handle; the tables are made with the first of a kind. */
+    struct amb_dir_publisher **publishers;
+    struct amb_dir_sub **subs;
+};
+
+/* Takes fd, also on failure. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_unix,
+                                                 struct amb_client **out);
+
+/* Queues a message and sends what can be sent. fds (may be NULL) go with it and are closed. A
+ * client that does not read is ended. */
+void amb_client_send(struct amb_client *client, const Amb__Control__Control *message,
+                     const int *fds, unsigned fd_count);
+void amb_client_send_ok(struct amb_client *client, uint64_t id);
+/* id 0: the session is over: the connection closes behind it. */
+void amb_client_send_error(struct amb_client *client, uint64_t id, enum amb_status status,
+                           const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* Ends it: closes the connection, has its session closed. why is for the log. Harmless twice. */
+void amb_client_end(struct amb_client *client, const char *why);
+/* Has the worker close the session of a client that has ended. */
+void amb_client_close_session(struct amb_client *client);
+/* The broker ends: a quarantine that waits for the client's process is over. */
+void amb_client_give_up(struct amb_client *client);
+/* An order for the client is under way, and has been answered. */
+void amb_client_hold(struct amb_client *client);
+void amb_client_release(struct amb_client *client);
+/* Frees clients that have ended; called between two rounds of events. */
+void amb_client_bury(struct amb_control *control);
+/* Deadlines: handshake, heartbeat. */
+void amb_client_tick(struct amb_client *client, int64_t now_ns);

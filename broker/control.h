@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control thread: the front door, clients' control connections, the directory, timers.
+ * It knows every client and never sees a message.
+ *
+ *   listeners ─► clients ─► requests ─► directory, orders to workers
+ *
+ * Threads: the control thread, but for the inbox, which anybody may post to.
+ */
+#pragma once
+
+#include "broker/directory.h"
+#include "broker/mail.h"
+#include "broker/watch.h"
+#include "wire/base/list.h"
+#include "wire/codec/url.h"
+
+#include <stdatomic.h>
+
+#define AMB_LISTENERS_MAX 16u
+#define AMB_HALF_OPEN_MAX 512u /* connections that have not said who they are */
+
+struct amb_client;
+struct amb_config;
+struct amb_membudget;
+struct amb_shard;
+struct amb_transports;
+struct amb_ucx_context;
+
+struct amb_listener {
+    struct amb_watch watch;
+    struct amb_control *control;
+    struct amb_url url; /* with the real port */
+    int fd;
+    bool is_paused;
+    uint64_t socket_inode; /* UNIX: of the socket file that is ours to remove */
+};
+
+/* Which indices of one shard's sessions are in use, and how often each was. */
+struct amb_session_indices {
+    uint32_t *generations; /* odd: in use */
+    uint32_t count;
+    uint32_t sessions; /* in use */
+};
+
+struct amb_control_stats {
+    uint64_t accepted, refused_limit, refused_auth, refused_version, handshake_timeout, bad_magic,
+        bad_message, expired, quarantined, attached;
+};
+
+struct amb_control {
+    struct amb_inbox inbox;
+    struct amb_watch inbox_watch;
+    const struct amb_config *config;
+    struct amb_membudget *budget;
+    struct amb_shard *const *shards;
+    unsigned shard_count;
+    struct amb_ucx_context *ucx;
+    const struct amb_transports *transports; /* why there is none, and when it is preferred */
+    uint32_t ucx_release, ucx_tx_seg, ucx_rx_seg;
+    struct amb_directory directory;
+    struct amb_listener listeners[AMB_LISTENERS_MAX];
+    unsigned listener_count;
+    int epoll_fd;
+    uint64_t epoch;
+    uint64_t next_client;
+    struct amb_list_node clients, dead; /* struct amb_client.node */
+    uint32_t client_count, half_open_count;
+    struct amb_session_indices *indices; /* one for each shard */
+    int64_t now_ns, started_ns, tick_ns;
+    int64_t resume_accept_ns; /* listeners are paused until then; 0: not paused */
+    /* drain */
+    bool is_draining, is_over;
+    unsigned drain_calls;
+    int64_t drain_started_ns, drain_deadline_ns;
+    unsigned backlog_orders;
+    uint64_t backlog, held, idle_backlogs;
+    struct amb_control_stats stats;
+};
+
+/* Opens the listeners. EUNREACHABLE: in use; error (may be NULL) then holds a sentence. */
+AMB_MUST_CHECK enum amb_status
+amb_control_init(struct amb_control *control, const struct amb_config *config,
+                 struct amb_shard *const *shards, unsigned shard_count,
+                 struct amb_membudget *budget, struct amb_ucx_context *ucx,
+                 const struct amb_transports *transports, char *error, size_t error_size);
+/* The thread's function: until drained. Afterwards no session is left. */
+void amb_control_run(struct amb_control *control);
+/* After the workers have ended. */
+void amb_control_fini(struct amb_control *control);
+
+/* Watches fd. ENOMEM, ELIMIT. */
+AMB_MUST_CHECK enum amb_status amb_control_watch(struct amb_control *control,
+                                                 struct amb_watch *watch, int fd, uint32_t events);
+/* Changes what is watched for; 0: nothing. */
+void amb_control_rewatch(struct amb_control *control, struct amb_watch *watch, int fd,
+                         uint32_t events);
+
+/* A session index on the shard with the fewest sessions. ELIMIT. */
+AMB_MUST_CHECK enum amb_status amb_control_session_take(struct amb_control *control,
+                                                        struct amb_session_id *out);
+void amb_control_session_give(struct amb_control *control, const struct amb_session_id *id);

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The directory: which topics there are, where they are at home, who subscribes to what. The
+ * control thread alone changes it, so no worker ever matches a pattern: a worker is told which
+ * cursor to put into which topic, before the first message that the cursor must see.
+ *
+ * Order of the orders: attach the cursor at the subscriber's worker, then have the topic's home
+ * lend to it. Mail keeps that order, so what is lent always finds its cursor.
+ *
+ * Threads: the control thread. Memory: one allocation an object; limits of struct amb_config.
+ */
+#pragma once
+
+#include "broker/orders.h"
+#include "wire/base/hash.h"
+#include "wire/base/list.h"
+#include "wire/base/status.h"
+#include "wire/codec/topic.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct amb_config;
+struct amb_shard;
+struct amb_topic;
+
+struct amb_directory {
+    const struct amb_config *config;
+    struct amb_shard *const *shards;
+    unsigned shard_count;
+    struct amb_map *by_name;
+    struct amb_list_node topics, subs;
+    uint32_t topic_count, sub_count;
+    uint32_t next_topic;
+    uint64_t next_sub;
+};
+
+struct amb_dir_topic {
+    struct amb_list_node node;
+    struct amb_list_node publishers; /* struct amb_dir_publisher.of_topic */
+    uint32_t id;
+    unsigned home;
+    uint32_t matched;
+    uint32_t publisher_count;
+    struct amb_topic **on_shard; /* one for each shard, NULL where there is none */
+    uint32_t name_len;
+    char name[];
+};
+
+/* A client's publisher, embedded in the client. */
+struct amb_dir_publisher {
+    struct amb_list_node of_topic;
+    struct amb_dir_topic *topic; /* NULL: not open */
+    struct amb_session_id session;
+    uint32_t handle;
+};
+
+struct amb_dir_sub {
+    struct amb_list_node node;
+    uint64_t id;
+    struct amb_session_id session;
+    uint64_t client_id;
+    uint32_t handle;
+    struct amb_subscription_options options;
+    uint32_t pattern_len;
+    char pattern[AMB_TOPIC_MAX + 1];
+};
+
+AMB_MUST_CHECK enum amb_status amb_directory_init(struct amb_directory *directory,
+                                                  const struct amb_config *config,
+                                                  struct amb_shard *const *shards,
+                                                  unsigned shard_count);
+/* After the workers have ended: topics go with it. */
+void amb_directory_fini(struct amb_directory *directory);
+
+/* The topic of that name, made with `home` if there is none. ELIMIT, ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_directory_topic(struct amb_directory *directory,
+                                                   const char *name, size_t len, unsigned home,
+                                                   struct amb_dir_topic **out);
+/* Enters and removes a publisher, for its topic's SUBSCRIBERS counts. */
+void amb_directory_publish(struct amb_dir_publisher *publisher, struct amb_dir_topic *topic);
+void amb_directory_unpublish(struct amb_dir_publisher *publisher);
+
+/*
+ * Enters a subscription whose session is told already (amb_order_subscription_open), and has it
+ * read every topic that matches. `done` is called, with context, for each order that must have
+ * been carried out before the subscription counts as active; *orders is how many. ELIMIT, ENOMEM.
+ */
+AMB_MUST_CHECK enum amb_status amb_directory_subscribe(struct amb_directory *directory,
+                                                       struct amb_dir_sub *sub,
+                                                       amb_order_done_fn done, void *context,
+                                                       unsigned *orders);
+/* Removes it; its session has given, or gives, up the cursors itself. */
+void amb_directory_unsubscribe(struct amb_directory *directory, struct amb_dir_sub *sub);

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/dispatch.h"
+
+#include "broker/ingest.h"
+#include "broker/outgoing.h"
+#include "broker/publisher.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "broker/subscription.h"
+#include "wire/base/assert.h"
+
+static enum amb_status dispatch_release_range(struct amb_session *session,
+                                              const struct amb_frame *frame)
+{
+    struct amb_subscription *sub = session->subscriptions[frame->handle];
+    if (sub == NULL) {
+        session->frames_ignored++; /* Unsubscribed while this was under way. */
+        return AMB_OK;
+    }
+    return amb_subscription_release_range(sub, frame->number, frame->count);
+}
+
+static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void **dst, void **cookie,
+                                struct amb_link_mem **mem)
+{
+    struct amb_session *session = arg;
+    switch (frame->type) {
+    case AMB_FRAME_BATCH:
+        return amb_ingest_head(session, frame, dst, cookie, mem);
+    case AMB_FRAME_RELEASE_RANGE:
+        return dispatch_release_range(session, frame);
+    case AMB_FRAME_SEG_READY:
+        amb_session_mapping(session, frame->segment, AMB_MAPPING_READY);
+        amb_session_unstall(session);
+        return AMB_OK;
+    case AMB_FRAME_SEG_GONE:
+        (void)amb_session_forget_segment(session, frame->segment);
+        return AMB_OK;
+    default:
+        return AMB_EPROTO; /* What only a broker sends. */
+    }
+}
+
+static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
+{
+    return amb_ingest_body(arg, cookie, status);
+}
+
+static enum amb_status on_flow(void *arg, enum amb_flow_kind kind, uint32_t handle, uint64_t value)
+{
+    struct amb_session *session = arg;
+    if (kind == AMB_FLOW_WANT) {
+        struct amb_publisher *publisher = session->publishers[handle];
+        return publisher == NULL ? AMB_OK : amb_publisher_want(publisher, value);
+    }
+    if (kind == AMB_FLOW_RELEASE) {
+        struct amb_subscription *sub = session->subscriptions[handle];
+        return sub == NULL ? AMB_OK : amb_subscription_release(sub, value);
+    }
+    return AMB_EPROTO;
+}
+
+static void on_sent(void *arg, struct amb_link_tx *tx, enum amb_status status)
+{
+    (void)status; /* A failed link goes down as a whole; the bytes are free in either case. */
+    amb_outgoing_settled(arg, tx);
+}
+
+static void on_down(void *arg, enum amb_status why, const char *text)
+{
+    struct amb_session *session = arg;
+    session->is_link_down = true;
+    session->shard->session_ended(session->shard, session->client_id, why, text);
+}
+
+static void session_closed(struct amb_session *session)
+{
+    session->link = NULL;
+    AMB_LIST_FOR_EACH_SAFE (node, &session->publisher_list) {
+        struct amb_publisher *publisher = AMB_CONTAINER_OF(node, struct amb_publisher, node);
+        amb_publisher_destroy(&publisher);
+    }
+    AMB_LIST_FOR_EACH_SAFE (node, &session->subscription_list) {
+        struct amb_subscription *sub = AMB_CONTAINER_OF(node, struct amb_subscription, node);
+        amb_subscription_destroy(&sub, session->keep_held);
+    }
+    session->state = AMB_SESSION_QUARANTINED;
+    session->closed(session, session->closed_arg);
+}
+
+static void on_closed(void *arg)
+{
+    session_closed(arg);
+}
+
+void amb_session_close(struct amb_session *session, bool keep_held,
+                       void (*closed)(struct amb_session *session, void *arg), void *arg)
+{
+    amb_assert(session->state == AMB_SESSION_OPEN);
+    session->state = AMB_SESSION_CLOSING;
+    session->is_link_down = true;
+    session->keep_held = keep_held;
+    session->closed = closed;
+    session->closed_arg = arg;
+    if (amb_link_close(session->link)) {
+        session_closed(session);
+    }
+}
+
+const struct amb_link_events amb_dispatch_events = {
+    .on_frame = on_frame,
+    .on_body = on_body,
+    .on_flow = on_flow,
+    .on_sent = on_sent,
+    .on_down = on_down,
+    .on_closed = on_closed,
+};

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stage 1 of 6 (link ─► dispatch ─► ingest): what a session's link brings, handed to the part of
+ * the broker whose business it is. The table of upcalls that every link of the broker is made with;
+ * their `arg` is the session.
+ * Threads: the shard's worker.
+ */
+#pragma once
+
+#include "wire/link/link.h"
+
+struct amb_session;
+
+extern const struct amb_link_events amb_dispatch_events;
+
+/*
+ * Cuts the session's link and gives up what it has: publishers, subscriptions, what is under way.
+ * keep_held: deliveries in place stay, quarantined. `closed` is called with arg once the link is
+ * gone, at once or later; the session is then without link, publishers and subscriptions.
+ */
+void amb_session_close(struct amb_session *session, _Bool keep_held,
+                       void (*closed)(struct amb_session *session, void *arg), void *arg);

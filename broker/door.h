@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The front door: listening sockets, and the acceptance of connections.
+ *
+ * Acceptance survives the end of descriptors: it pauses and goes on. Connections that have not said
+ * who they are are limited; where there are too many the oldest of them goes.
+ * Threads: the control thread; open and close at start and end.
+ */
+#pragma once
+
+#include "broker/control.h"
+
+/*
+ * Opens one listener. A stale socket file is removed; one that somebody answers on is
+ * EUNREACHABLE. error (may be NULL) then holds a sentence.
+ */
+AMB_MUST_CHECK enum amb_status amb_door_open(struct amb_control *control, const struct amb_url *url,
+                                             char *error, size_t error_size);
+/* Closes all listeners and removes their socket files. Harmless twice. */
+void amb_door_close(struct amb_control *control);
+/* Accepts again after a pause. */
+void amb_door_resume(struct amb_control *control);

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/drain.h"
+
+#include "broker/client.h"
+#include "broker/config.h"
+#include "broker/door.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "broker/subscription.h"
+#include "broker/topic.h"
+#include "wire/base/clock.h"
+#include "wire/base/log.h"
+#include "wire/link/link.h"
+
+/* Deliveries that their client does not give back hold the end up for so long only. */
+#define DRAIN_HELD_NS (2 * AMB_NS_PER_SEC)
+/* Twice in a row nothing is left: what moved between two workers meanwhile has arrived. */
+#define DRAIN_IDLE_ROUNDS 2u
+
+/* On the worker: refuses batches from now on, and says what is left. */
+static void drain_look(struct amb_shard *shard, struct amb_order *order)
+{
+    shard->is_draining = true;
+    uint64_t left = 0;
+    for (uint32_t i = 0; i < shard->topic_slots; i++) {
+        left += shard->topics[i] == NULL ? 0 : shard->topics[i]->log.msgs;
+    }
+    uint64_t held = 0;
+    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+        const struct amb_session *s = AMB_CONTAINER_OF(node, struct amb_session, live);
+        left += s->link == NULL || s->is_link_down ? 0 : s->link->queued;
+        AMB_LIST_FOR_EACH (sub_node, &s->subscription_list) {
+            held += AMB_CONTAINER_OF(sub_node, struct amb_subscription, node)->msgs_out;
+        }
+    }
+    order->u.drain.left = left;
+    order->u.drain.held = held;
+}
+
+static void drain_looked(void *owner, struct amb_order *order)
+{
+    struct amb_control *control = owner;
+    control->backlog += order->u.drain.left;
+    control->held += order->u.drain.held;
+    control->backlog_orders--;
+    amb_order_free(order);
+}
+
+static void drain_ask(struct amb_control *control)
+{
+    control->backlog = 0;
+    control->held = 0;
+    for (unsigned i = 0; i < control->shard_count; i++) {
+        struct amb_order *order = amb_order_create(drain_look, drain_looked, NULL);
+        if (order != NULL) {
+            control->backlog_orders++;
+            amb_order_post(control->shards[i], order);
+        }
+    }
+}
+
+static void drain_end_clients(struct amb_control *control)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &control->clients) {
+        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->state != AMB_CLIENT_ENDING) {
+            amb_client_send_error(client, 0, AMB_ECLOSED, "the broker is shutting down");
+        }
+    }
+}
+
+void amb_drain_begin(struct amb_control *control)
+{
+    control->drain_calls++;
+    if (control->is_draining) {
+        control->drain_deadline_ns = control->now_ns;
+        return;
+    }
+    control->is_draining = true;
+    control->drain_started_ns = control->now_ns;
+    control->drain_deadline_ns =
+        amb_deadline_ns(control->now_ns, control->config->limits.drain_timeout_ns);
+    amb_info("draining");
+    amb_door_close(control);
+    drain_ask(control);
+}
+
+static bool drain_is_done(struct amb_control *control)
+{
+    bool is_empty =
+        control->backlog == 0 &&
+        (control->held == 0 || control->now_ns - control->drain_started_ns > DRAIN_HELD_NS);
+    control->idle_backlogs = is_empty ? control->idle_backlogs + 1 : 0;
+    return control->idle_backlogs >= DRAIN_IDLE_ROUNDS;
+}
+
+void amb_drain_tick(struct amb_control *control)
+{
+    if (!control->is_draining || control->is_over) {
+        return;
+    }
+    bool is_late = control->now_ns >= control->drain_deadline_ns;
+    if (!is_late) {
+        if (control->backlog_orders > 0) {
+            return;
+        }
+        if (!drain_is_done(control)) {
+            drain_ask(control);
+            return;
+        }
+    } else {
+        amb_warn("drain: %llu messages are left after the timeout",
+                 (unsigned long long)control->backlog);
+    }
+    control->is_over = true;
+    drain_end_clients(control);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/entry.h"
+
+#include "broker/shard.h"
+#include "wire/base/assert.h"
+
+/* At home, at zero references. */
+static void entry_dispose(struct amb_entry *entry, struct amb_shard *home)
+{
+    struct amb_entry *parent = entry->parent;
+    if (parent == NULL && entry->buf.data != NULL) {
+        amb_bufpool_free(&home->bufpool, &entry->buf);
+    }
+    amb_pool_put(&home->entries, entry);
+    if (parent != NULL) {
+        amb_entry_unref(parent, home); /* A root: parents are never shadows. */
+    }
+}
+
+static void entry_came_home(struct amb_mail *mail, void *owner)
+{
+    entry_dispose(AMB_CONTAINER_OF(mail, struct amb_entry, mail), owner);
+}
+
+void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder)
+{
+    amb_assert(entry->refs > 0);
+    if (--entry->refs > 0) {
+        return;
+    }
+    if (entry->home == holder) {
+        entry_dispose(entry, holder);
+    } else {
+        amb_mail_post(&entry->home->inbox, &entry->mail, entry_came_home);
+    }
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/forward.h"
+
+#include "broker/config.h"
+#include "broker/entry.h"
+#include "broker/outgoing.h"
+#include "broker/route.h"
+#include "broker/segment.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "broker/subscription.h"
+#include "broker/topic.h"
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+
+/* Bodies up to this size are copied while the client maps their segment; larger ones wait for it.
+ */
+#define FORWARD_COPY_MAX (UINT64_C(64) << 10)
+
+enum forward_way {
+    FORWARD_COPY,
+    FORWARD_MAP,
+    FORWARD_WAIT,
+};
+
+/* The cursor cannot go on: it is walked again when its session gets credit or room. */
+static void cursor_stall(struct amb_cursor *cursor)
+{
+    struct amb_session *session = cursor->sub->session;
+    if (amb_list_is_empty(&cursor->stalled)) {
+        amb_list_push_back(&session->stalled, &cursor->stalled);
+    }
+    if (cursor->holds && cursor->behind_since_ns == 0) {
+        cursor->behind_since_ns = session->shard->now_ns;
+        if (cursor->block_limit_ns != INT64_MAX && amb_list_is_empty(&cursor->blocked)) {
+            amb_list_push_back(&session->shard->blocked, &cursor->blocked);
+        }
+    }
+}
+
+static void cursor_caught_up(struct amb_cursor *cursor)
+{
+    cursor->behind_since_ns = 0;
+    cursor->is_dropping = false;
+    amb_list_remove(&cursor->blocked);
+}
+
+static bool cursor_name_topic(struct amb_cursor *cursor)
+{
+    const struct amb_frame frame = {
+        .type = AMB_FRAME_TOPIC,
+        .handle = cursor->sub->handle,
+        .topic = cursor->topic->id,
+        .data_len = cursor->topic->name_len,
+    };
+    enum amb_status status =
+        amb_outgoing_send(cursor->sub->session, &frame, cursor->topic->name, NULL, NULL);
+    cursor->is_named = status == AMB_OK;
+    return cursor->is_named;
+}
+
+static enum forward_way cursor_way(const struct amb_cursor *cursor, const struct amb_entry *entry)
+{
+    struct amb_session *session = cursor->sub->session;
+    uint64_t bytes = amb_entry_bytes(entry);
+    if (!session->may_map || cursor->sub->options.copy ||
+        session->mapped_bytes + bytes > session->shard->config->limits.max_mapped_per_session) {
+        return FORWARD_COPY;
+    }
+    switch (amb_session_mapping_of(session, entry->segment)) {
+    case AMB_MAPPING_READY:
+        return FORWARD_MAP;
+    case AMB_MAPPING_ASKED:
+        return bytes > FORWARD_COPY_MAX ? FORWARD_WAIT : FORWARD_COPY;
+    case AMB_MAPPING_REFUSED:
+        break;
+    }
+    return FORWARD_COPY;
+}
+
+static void forward_count(struct amb_session *session, const struct amb_entry *entry, bool is_map)
+{
+    struct amb_shard_stats *stats = &session->shard->stats;
+    session->msgs_out += entry->count;
+    session->bytes_out += amb_entry_bytes(entry);
+    amb_stat_add(&stats->msgs_out, entry->count);
+    amb_stat_add(&stats->bytes_out, amb_entry_bytes(entry));
+    amb_stat_add(&stats->batches_out, 1);
+    amb_stat_add(is_map ? &stats->maps : &stats->copies, 1);
+}
+
+/* One delivery. False: not now. */
+static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry)
+{
+    struct amb_subscription *sub = cursor->sub;
+    struct amb_session *session = sub->session;
+    uint64_t bytes = amb_entry_bytes(entry);
+    if (!amb_session_has_room(session) || !amb_subscription_has_credit(sub, entry->count, bytes) ||
+        (!cursor->is_named && !cursor_name_topic(cursor))) {
+        return false;
+    }
+    enum forward_way way = cursor_way(cursor, entry);
+    if (way == FORWARD_WAIT ||
+        amb_subscription_deliver(sub, entry->count, bytes, way == FORWARD_MAP ? entry : NULL) !=
+            AMB_OK) {
+        return false;
+    }
+    bool has_gap = cursor->expected_seq != 0 && entry->first_seq > cursor->expected_seq;
+    struct amb_frame frame = {
+        .type = way == FORWARD_MAP ? AMB_FRAME_MAP : AMB_FRAME_DELIVER,
+        .handle = sub->handle,
+        .topic = cursor->topic->id,
+        .count = entry->count,
+        .meta_len = entry->meta_len,
+        .data_len = entry->data_len,
+        .seq = entry->first_seq,
+        .number = sub->delivered,
+        .lost = has_gap ? entry->first_seq - cursor->expected_seq : 0,
+        .status = has_gap ? (cursor->holds ? AMB_LOSS_TRIMMED : AMB_LOSS_SLOW) : AMB_LOSS_NONE,
+        .time_ns = entry->time_ns,
+    };
+    sub->lost += frame.lost;
+    enum amb_status status;
+    if (way == FORWARD_MAP) {
+        frame.segment = entry->segment->id;
+        frame.offset = (uint64_t)(entry->body - entry->segment->base);
+        status = amb_outgoing_send(session, &frame, NULL, NULL, NULL);
+    } else {
+        status =
+            amb_outgoing_send(session, &frame, entry->body, entry->body + entry->data_len, entry);
+    }
+    if (status == AMB_ENOMEM) {
+        /* A number was given and is missing: only the end of the session repairs that. */
+        session->shard->session_ended(session->shard, session->client_id, AMB_ENOMEM,
+                                      "no memory for a delivery");
+    }
+    forward_count(session, entry, way == FORWARD_MAP);
+    cursor->expected_seq = entry->first_seq + entry->count;
+    return true;
+}
+
+static void forward_cursor(struct amb_topic *topic, struct amb_cursor *cursor)
+{
+    if (cursor->position < topic->log.lo) {
+        cursor->position = topic->log.lo;
+    }
+    while (cursor->position < topic->log.hi) {
+        if (!cursor_deliver(cursor, amb_log_at(&topic->log, cursor->position))) {
+            cursor_stall(cursor);
+            return;
+        }
+        cursor->position++;
+    }
+    cursor_caught_up(cursor);
+}
+
+/* At the borrower: the shadow log's next entry. */
+static void entry_lent(struct amb_mail *mail, void *owner)
+{
+    struct amb_shard *shard = owner;
+    struct amb_entry *entry = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
+    struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
+    amb_assert(topic != NULL); /* Announced before it is lent to, and never forgotten. */
+    topic->lent += amb_entry_bytes(entry);
+    if (amb_topic_append(topic, entry, entry->first_seq) != AMB_OK) {
+        amb_topic_mark(topic);
+        amb_entry_unref(entry, shard); /* The next entry's sequence number shows the gap. */
+    }
+}
+
+static bool lend_entry(struct amb_topic *topic, unsigned borrower, struct amb_entry *entry)
+{
+    struct amb_shard *shard = topic->shard;
+    struct amb_entry *shadow = amb_pool_get(&shard->entries);
+    if (shadow == NULL) {
+        return false;
+    }
+    shadow->refs = 1;
+    shadow->count = entry->count;
+    shadow->meta_len = entry->meta_len;
+    shadow->data_len = entry->data_len;
+    shadow->topic = entry->topic;
+    shadow->body = entry->body;
+    shadow->segment = entry->segment;
+    shadow->first_seq = entry->first_seq;
+    shadow->time_ns = entry->time_ns;
+    shadow->home = shard;
+    shadow->parent = entry;
+    amb_entry_ref(entry);
+    amb_mail_post(&shard->peers[borrower]->inbox, &shadow->mail, entry_lent);
+    return true;
+}
+
+static void forward_lend(struct amb_topic *topic, unsigned borrower)
+{
+    struct amb_lend *lend = &topic->lends[borrower];
+    if (lend->subs == 0) {
+        return;
+    }
+    if (lend->position < topic->log.lo) {
+        lend->position = topic->log.lo;
+    }
+    /* Partner: the store in forward_report. */
+    uint64_t consumed = atomic_load_explicit(&lend->shadow->consumed, memory_order_acquire);
+    while (lend->position < topic->log.hi && lend->lent - consumed <= AMB_TOPIC_DEPTH) {
+        struct amb_entry *entry = amb_log_at(&topic->log, lend->position);
+        if (!lend_entry(topic, borrower, entry)) {
+            return;
+        }
+        lend->lent += amb_entry_bytes(entry);
+        lend->position++;
+    }
+}
+
+static void shadow_kicked(struct amb_mail *mail, void *owner)
+{
+    struct amb_topic *shadow = AMB_CONTAINER_OF(mail, struct amb_topic, kick);
+    uint32_t id = shadow->id;
+    /* From here on the shadow's worker may post it again. */
+    atomic_store_explicit(&shadow->is_kicked, 0, memory_order_seq_cst);
+    struct amb_topic *topic = amb_shard_topic(owner, id);
+    amb_assert(topic != NULL);
+    amb_topic_mark(topic);
+}
+
+/* At the borrower: tells home how much of what it lent holds nobody back any more. */
+static void forward_report(struct amb_topic *shadow)
+{
+    uint64_t held = amb_log_bytes_from(&shadow->log, amb_topic_held_from(shadow));
+    uint64_t consumed = shadow->lent - held;
+    if (consumed == atomic_load_explicit(&shadow->consumed, memory_order_relaxed)) {
+        return;
+    }
+    atomic_store_explicit(&shadow->consumed, consumed, memory_order_seq_cst);
+    if (atomic_exchange(&shadow->is_kicked, 1) == 0) {
+        amb_mail_post(&shadow->shard->peers[shadow->home]->inbox, &shadow->kick, shadow_kicked);
+    }
+}
+
+static void forward_topic(struct amb_topic *topic)
+{
+    AMB_LIST_FOR_EACH (node, &topic->cursors) {
+        forward_cursor(topic, AMB_CONTAINER_OF(node, struct amb_cursor, of_topic));
+    }
+    if (amb_topic_is_home(topic)) {
+        for (unsigned i = 0; i < topic->lend_count; i++) {
+            forward_lend(topic, i);
+        }
+        amb_route_grants(topic);
+        amb_topic_trim(topic);
+    } else {
+        amb_topic_trim(topic);
+        forward_report(topic);
+    }
+}
+
+unsigned amb_forward_run(struct amb_shard *shard)
+{
+    unsigned done = 0;
+    struct amb_list_node marked;
+    amb_list_init(&marked);
+    /* Topics marked during the walk are the next walk's. */
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&shard->dirty_topics)) != NULL) {
+        amb_list_push_back(&marked, node);
+    }
+    while ((node = amb_list_pop_front(&marked)) != NULL) {
+        forward_topic(AMB_CONTAINER_OF(node, struct amb_topic, dirty));
+        done++;
+    }
+    return done;
+}
+
+int64_t amb_forward_expire(struct amb_shard *shard)
+{
+    int64_t next_ns = INT64_MAX;
+    AMB_LIST_FOR_EACH_SAFE (node, &shard->blocked) {
+        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, blocked);
+        int64_t deadline_ns = amb_deadline_ns(cursor->behind_since_ns, cursor->block_limit_ns);
+        if (deadline_ns <= shard->now_ns) {
+            cursor->is_dropping = true;
+            amb_list_remove(&cursor->blocked);
+            amb_topic_mark(cursor->topic);
+        } else if (deadline_ns < next_ns) {
+            next_ns = deadline_ns;
+        }
+    }
+    return next_ns;
+}

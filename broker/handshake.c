@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/handshake.h"
+
+#include "broker/config.h"
+#include "broker/control.h"
+#include "broker/shard.h"
+#include "broker/transports.h"
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+#include "wire/base/hash.h"
+#include "wire/base/log.h"
+#include "wire/link/ucx.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define HANDSHAKE_ADDRESS_MAX 4096u /* bytes of a UCX worker address */
+
+/* Peer ----------------------------------------------------------------------------------------- */
+
+static uint64_t namespace_inode(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+static void peer_fill(const struct amb_control *control, Amb__Control__Peer *peer)
+{
+    peer->ucx_release = control->ucx_release;
+    peer->ucx_tx_seg = control->ucx_tx_seg;
+    peer->ucx_rx_seg = control->ucx_rx_seg;
+    peer->pid_ns = namespace_inode("/proc/self/ns/pid");
+    peer->net_ns = namespace_inode("/proc/self/ns/net");
+    peer->trusted = (char **)(uintptr_t)control->config->transports.trusted.items;
+    peer->n_trusted = control->config->transports.trusted.count;
+}
+
+/* Which link ----------------------------------------------------------------------------------- */
+
+/* Why the ucx link cannot serve this client; NULL: it can. */
+static const char *ucx_obstacle(const struct amb_control *control, const Amb__Control__Peer *peer)
+{
+    if (control->ucx == NULL) {
+        return control->transports->why_not;
+    }
+    if (peer == NULL || peer->n_trusted == 0) {
+        return "link ucx: the client declares no trusted interface "
+               "(options.trusted_network or AMB_TRUSTED)";
+    }
+    const char *why = NULL;
+    if (!amb_ucx_compatible(control->ucx_release, control->ucx_tx_seg, control->ucx_rx_seg,
+                            peer->ucx_release, peer->ucx_tx_seg, peer->ucx_rx_seg, &why)) {
+        return why;
+    }
+    return NULL;
+}
+
+/* False: refused, and the client told. */
+static bool link_choose(struct amb_client *client, const char *wish, const Amb__Control__Peer *peer)
+{
+    const struct amb_control *control = client->control;
+    if (strcmp(wish, "ucx") == 0) {
+        const char *obstacle = ucx_obstacle(control, peer);
+        if (obstacle != NULL) {
+            amb_client_send_error(client, 0, AMB_ENOTSUP, "%s", obstacle);
+            return false;
+        }
+        client->link = AMB_LINK_UCX;
+        return true;
+    }
+    if (strcmp(wish, "ring") == 0 || (wish[0] == '\0' && client->is_unix)) {
+        if (!client->is_unix) {
+            amb_client_send_error(client, 0, AMB_EINVAL,
+                                  "link ring: works over a unix:// URL only");
+            return false;
+        }
+        client->link = AMB_LINK_RING;
+        return true;
+    }
+    if (wish[0] != '\0' && strcmp(wish, "stream") != 0) {
+        amb_client_send_error(client, 0, AMB_EINVAL, "unknown link: ring, stream, ucx are known");
+        return false;
+    }
+    client->link = AMB_LINK_STREAM;
+    if (wish[0] == '\0' && control->transports->prefer_ucx) {
+        client->link_reason = ucx_obstacle(control, peer);
+        client->link = client->link_reason == NULL ? AMB_LINK_UCX : AMB_LINK_STREAM;
+    }
+    return true;
+}
+
+/* Hello ---------------------------------------------------------------------------------------- */
+
+/* Names are shown to people and written to logs: printable ASCII only. */
+static void copy_printable(char *out, size_t size, const char *in)
+{
+    size_t len = 0;
+    for (; in[len] != '\0' && len + 1 < size; len++) {
+        out[len] = in[len] >= ' ' && in[len] <= '~' ? in[len] : '?';
+    }
+    out[len] = '\0';
+}
+
+static const char *client_mechanism(const struct amb_client *client)
+{
+    if (client->is_unix) {
+        return "peer";
+    }
+    return client->control->config->auth.token[0] != '\0' ? "token" : "none";
+}
+
+static void challenge_send(struct amb_client *client)
+{
+    struct amb_control *control = client->control;
+    amb_random_bytes(client->nonce, sizeof(client->nonce));
+    Amb__Control__Peer peer = AMB__CONTROL__PEER__INIT;
+    peer_fill(control, &peer);
+    Amb__Control__Challenge challenge = AMB__CONTROL__CHALLENGE__INIT;
+    challenge.version = AMB_CONTROL_VERSION;
+    challenge.nonce.data = client->nonce;
+    challenge.nonce.len = sizeof(client->nonce);
+    challenge.epoch = control->epoch;
+    challenge.server_version = (char *)(uintptr_t)AMB_BROKER_VERSION;
+    challenge.mechanism = (char *)(uintptr_t)client_mechanism(client);
+    challenge.link = (char *)(uintptr_t)amb_link_kind_name(client->link);
+    challenge.peer = &peer;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_CHALLENGE;
+    message.challenge = &challenge;
+    client->state = AMB_CLIENT_AUTH;
+    amb_client_send(client, &message, NULL, 0);
+}
+
+void amb_handshake_hello(struct amb_client *client, const Amb__Control__Hello *hello)
+{
+    if (hello->version_min > AMB_CONTROL_VERSION || hello->version_max < AMB_CONTROL_VERSION) {
+        client->control->stats.refused_version++;
+        amb_client_send_error(client, 0, AMB_EVERSION,
+                              "protocol version: this broker speaks %u to %u", AMB_CONTROL_VERSION,
+                              AMB_CONTROL_VERSION);
+        return;
+    }
+    if (client->control->is_draining) {
+        amb_client_send_error(client, 0, AMB_EBUSY, "the broker is shutting down");
+        return;
+    }
+    copy_printable(client->name, sizeof(client->name), hello->name);
+    copy_printable(client->version, sizeof(client->version), hello->client_version);
+    if (link_choose(client, hello->link, hello->peer)) {
+        challenge_send(client);
+    }
+}
+
+/* Auth ----------------------------------------------------------------------------------------- */
+
+static bool token_proves(const struct amb_client *client, const ProtobufCBinaryData *proof)
+{
+    const char *token = client->control->config->auth.token;
+    uint8_t expected[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    if (HMAC(EVP_sha256(), token, (int)strlen(token), client->nonce, sizeof(client->nonce),
+             expected, &len) == NULL) {
+        return false;
+    }
+    return proof->len == len && CRYPTO_memcmp(proof->data, expected, len) == 0;
+}
+
+/* The process that a pidfd stands for, as this PID namespace numbers it; -1: not one, or unknown.
+ */
+static pid_t pidfd_pid(int fd)
+{
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+    FILE *info = fopen(path, "re");
+    if (info == NULL) {
+        return -1;
+    }
+    char line[128];
+    int pid = -1;
+    while (fgets(line, sizeof(line), info) != NULL) {
+        if (strncmp(line, "Pid:", 4) == 0) {
+            pid = atoi(line + 4);
+        }
+    }
+    (void)fclose(info);
+    return pid;
+}
+
+/* The client's own pidfd where it sent one, else one of the process that connected. */
+static void client_take_pidfd(struct amb_client *client)
+{
+    if (!client->is_unix) {
+        return;
+    }
+    pid_t pid = client->passed_fd >= 0 ? pidfd_pid(client->passed_fd) : -1;
+    /* 0: from a PID namespace that we do not see into; there the kernel says pid 0 as well. */
+    if (pid >= 0 && (pid == client->pid || pid == 0 || client->pid == 0)) {
+        client->pidfd = client->passed_fd;
+        client->passed_fd = -1;
+    } else if (client->pid > 0) {
+        client->pidfd = (int)syscall(SYS_pidfd_open, client->pid, 0);
+    }
+    if (client->pidfd >= 0 && amb_control_watch(client->control, &client->pidfd_watch,
+                                                client->pidfd, EPOLLIN) != AMB_OK) {
+        (void)close(client->pidfd);
+        client->pidfd = -1;
+    }
+}
+
+static void welcome_fill(const struct amb_client *client, Amb__Control__Welcome *welcome)
+{
+    const struct amb_config *config = client->control->config;
+    welcome->session = client->session.index;
+    welcome->generation = client->session.generation;
+    welcome->secret = client->secret;
+    welcome->link = (char *)(uintptr_t)amb_link_kind_name(client->link);
+    welcome->worker = client->session.shard;
+    welcome->ring_size = config->transports.ring_size;
+    welcome->max_message = config->server.max_message;
+    welcome->batch_bytes = AMB_BATCH_BYTES;
+    welcome->batch_msgs = AMB_BATCH_MSGS_MAX;
+    welcome->heartbeat_ns = config->limits.heartbeat_ns;
+    welcome->peer_timeout_ns = config->limits.peer_timeout_ns;
+    welcome->client_id = client->id;
+    welcome->server_name = (char *)(uintptr_t)config->server.name;
+    if (client->link_reason != NULL) {
+        welcome->link_reason = (char *)(uintptr_t)client->link_reason;
+    }
+    welcome->may_map = client->link == AMB_LINK_RING;
+}
+
+static void fds_close(const struct amb_ring_fds *fds)
+{
+    const int all[] = {fds->memory, fds->broker_bell, fds->client_bell};
+    for (unsigned i = 0; i < 3; i++) {
+        if (all[i] >= 0) {
+            (void)close(all[i]);
+        }
+    }
+}
+
+/* The worker has made the session. */
+static void session_opened(void *owner, struct amb_order *order)
+{
+    struct amb_control *control = owner;
+    struct amb_client *client = order->context;
+    struct amb_ring_fds fds = order->u.open.fds;
+    if (order->status != AMB_OK) {
+        fds_close(&fds);
+        amb_control_session_give(control, &order->session);
+        client->has_session = false;
+        amb_client_send_error(client, 0, order->status, "the session could not be made: %s",
+                              amb_status_text(order->status));
+    } else if (client->state == AMB_CLIENT_ENDING) {
+        fds_close(&fds);
+        amb_client_close_session(client);
+    } else {
+        client->state = AMB_CLIENT_LIVE;
+        control->half_open_count--;
+        Amb__Control__Welcome welcome = AMB__CONTROL__WELCOME__INIT;
+        welcome_fill(client, &welcome);
+        size_t address_len = 0;
+        if (client->link == AMB_LINK_UCX) {
+            welcome.ucx_address.data = (uint8_t *)(uintptr_t)amb_ucx_worker_address(
+                control->shards[client->session.shard]->ucx_worker, &address_len);
+            welcome.ucx_address.len = address_len;
+        }
+        Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+        message.body_case = AMB__CONTROL__CONTROL__BODY_WELCOME;
+        message.welcome = &welcome;
+        const int passed[] = {fds.memory, fds.broker_bell, fds.client_bell};
+        amb_info("client %" PRIu64 " (%s): %s from %s, worker %u", client->id, client->name,
+                 amb_link_kind_name(client->link), client->address, client->session.shard);
+        amb_client_send(client, &message, client->link == AMB_LINK_RING ? passed : NULL,
+                        client->link == AMB_LINK_RING ? 3 : 0);
+    }
+    amb_order_free(order);
+    amb_client_release(client);
+}
+
+static void session_order(struct amb_client *client, const Amb__Control__Auth *auth)
+{
+    struct amb_control *control = client->control;
+    enum amb_status status = amb_control_session_take(control, &client->session);
+    struct amb_order *order =
+        status == AMB_OK ? amb_order_create(amb_order_session_open, session_opened, client) : NULL;
+    if (order == NULL) {
+        if (status == AMB_OK) {
+            amb_control_session_give(control, &client->session);
+        }
+        amb_client_send_error(client, 0, AMB_EBUSY, "no room for another session");
+        return;
+    }
+    amb_random_bytes(&client->secret, sizeof(client->secret));
+    client->has_session = true;
+    client->state = AMB_CLIENT_OPENING;
+    order->session = client->session;
+    order->u.open.secret = client->secret;
+    order->u.open.client_id = client->id;
+    order->u.open.link = client->link;
+    order->u.open.may_map = client->link == AMB_LINK_RING;
+    order->u.open.ring_size = control->config->transports.ring_size;
+    order->u.open.address_len = auth->ucx_address.len;
+    if (auth->ucx_address.len > 0) {
+        memcpy(order->u.open.address, auth->ucx_address.data, auth->ucx_address.len);
+    }
+    amb_client_hold(client);
+    amb_order_post(control->shards[client->session.shard], order);
+}
+
+void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *auth)
+{
+    if (strcmp(client_mechanism(client), "token") == 0 && !token_proves(client, &auth->proof)) {
+        client->control->stats.refused_auth++;
+        amb_client_send_error(client, 0, AMB_EAUTH, "not authenticated");
+        return;
+    }
+    bool needs_address = client->link == AMB_LINK_UCX;
+    if (auth->ucx_address.len > HANDSHAKE_ADDRESS_MAX ||
+        needs_address != (auth->ucx_address.len > 0)) {
+        amb_client_send_error(client, 0, AMB_EPROTO, "the UCX worker address is %s",
+                              needs_address ? "missing or too long" : "not asked for");
+        return;
+    }
+    client_take_pidfd(client);
+    session_order(client, auth);
+}
+
+/* Attach --------------------------------------------------------------------------------------- */
+
+static struct amb_client *attach_find(struct amb_control *control,
+                                      const Amb__Control__Attach *attach)
+{
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->state == AMB_CLIENT_LIVE && client->link == AMB_LINK_STREAM &&
+            client->session.index == attach->session &&
+            client->session.generation == attach->generation &&
+            CRYPTO_memcmp(&client->secret, &attach->secret, sizeof(attach->secret)) == 0) {
+            return client;
+        }
+    }
+    return NULL;
+}
+
+static void attach_answered(void *owner, struct amb_order *order)
+{
+    (void)owner;
+    struct amb_client *client = order->context;
+    if (order->status != AMB_OK && client->state == AMB_CLIENT_LIVE) {
+        amb_client_send_error(client, 0, order->status, "the stream could not be attached");
+    }
+    amb_order_free(order);
+    amb_client_release(client);
+}
+
+void amb_handshake_attach(struct amb_client *client, uint64_t id,
+                          const Amb__Control__Attach *attach)
+{
+    struct amb_control *control = client->control;
+    struct amb_client *target = attach_find(control, attach);
+    if (target == NULL) {
+        control->stats.refused_auth++;
+        amb_client_send_error(client, 0, AMB_EAUTH, "not authenticated");
+        return;
+    }
+    struct amb_order *order = amb_order_create(amb_order_session_attach, attach_answered, target);
+    if (order == NULL) {
+        amb_client_send_error(client, 0, AMB_ENOMEM, "no memory");
+        return;
+    }
+    /* The answer is the last that we write to this connection. */
+    amb_client_send_ok(client, id);
+    if (client->state == AMB_CLIENT_ENDING || !amb_list_is_empty(&client->out)) {
+        amb_order_free(order);
+        amb_client_end(client, "its answer to Attach does not go out");
+        return;
+    }
+    control->stats.attached++;
+    amb_control_rewatch(control, &client->watch, client->fd, 0);
+    order->session = target->session;
+    order->u.attach.fd = client->fd;
+    client->fd = -1;
+    amb_client_hold(target);
+    amb_order_post(control->shards[target->session.shard], order);
+    amb_client_end(client, "attached");
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a connection to a session: Hello, Challenge, Auth, Welcome; and Attach, by which a second
+ * connection becomes the stream link of a session that has none yet.
+ * Threads: the control thread.
+ */
+#pragma once
+
+#include "broker/client.h"
+
+void amb_handshake_hello(struct amb_client *client, const Amb__Control__Hello *hello);
+void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *auth);
+void amb_handshake_attach(struct amb_client *client, uint64_t id,
+                          const Amb__Control__Attach *attach);

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/ingest.h"
+
+#include "broker/entry.h"
+#include "broker/publisher.h"
+#include "broker/route.h"
+#include "broker/segment.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "broker/topic.h"
+#include "wire/base/assert.h"
+#include "wire/base/log.h"
+
+#include <inttypes.h>
+
+/* Sends on whatever is whole at the head of the publisher's line. */
+static void ingest_drain(struct amb_publisher *publisher)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    while (!amb_list_is_empty(&publisher->pending)) {
+        struct amb_entry *entry =
+            AMB_CONTAINER_OF(publisher->pending.next, struct amb_entry, pending);
+        if (!entry->is_whole) {
+            return;
+        }
+        amb_list_remove(&entry->pending);
+        entry->time_ns = shard->real_ns;
+        amb_route(shard, entry, publisher->home);
+    }
+}
+
+/* A place for the body. Where memory is short, logs give up what only slow subscribers want. */
+static enum amb_status ingest_buffer(struct amb_publisher *publisher, uint64_t len,
+                                     struct amb_buf *out)
+{
+    enum amb_status status = amb_publisher_buffer(publisher, len, out);
+    if (status == AMB_OK) {
+        return status;
+    }
+    struct amb_shard *shard = publisher->session->shard;
+    for (uint32_t i = 0; i < shard->topic_slots && status != AMB_OK; i++) {
+        if (shard->topics[i] != NULL && amb_topic_shed(shard->topics[i])) {
+            status = amb_bufpool_alloc(&shard->bufpool, len, out);
+        }
+    }
+    return status;
+}
+
+static struct amb_entry *ingest_entry(struct amb_publisher *publisher,
+                                      const struct amb_frame *frame)
+{
+    struct amb_session *session = publisher->session;
+    struct amb_entry *entry = amb_pool_get(&session->shard->entries);
+    if (entry == NULL) {
+        return NULL;
+    }
+    entry->refs = 1;
+    entry->home = session->shard;
+    entry->count = frame->count;
+    entry->meta_len = frame->meta_len;
+    entry->data_len = frame->data_len;
+    entry->topic = publisher->topic;
+    entry->origin = (struct amb_origin){
+        .session = session->index,
+        .generation = session->generation,
+        .handle = publisher->handle,
+        .opened = publisher->opened,
+        .batch = frame->seq,
+    };
+    amb_list_push_back(&publisher->pending, &entry->pending);
+    return entry;
+}
+
+enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_frame *frame,
+                                void **dst, void **cookie, struct amb_link_mem **mem)
+{
+    struct amb_publisher *publisher = session->publishers[frame->handle];
+    if (publisher == NULL) {
+        session->frames_ignored++; /* Closed while this was under way: its body is thrown away. */
+        return AMB_OK;
+    }
+    enum amb_status status = amb_publisher_admit(publisher, frame);
+    if (status != AMB_OK) {
+        return status;
+    }
+    struct amb_entry *entry = ingest_entry(publisher, frame);
+    if (entry == NULL) {
+        return AMB_ENOMEM;
+    }
+    status = session->shard->is_draining
+                 ? AMB_ECLOSED
+                 : ingest_buffer(publisher, amb_entry_bytes(entry), &entry->buf);
+    if (status != AMB_OK) {
+        /* Refused, and said so, in its turn. */
+        amb_debug("client %" PRIu64 ": a batch of %" PRIu64 " bytes is refused: %s",
+                  session->client_id, amb_entry_bytes(entry), amb_status_text(status));
+        entry->status = status;
+        entry->is_whole = true;
+        ingest_drain(publisher);
+        return AMB_OK;
+    }
+    entry->body = entry->buf.data;
+    entry->segment = entry->buf.segment;
+    *dst = entry->buf.data;
+    *mem = entry->segment->mem;
+    *cookie = entry;
+    return AMB_OK;
+}
+
+static struct amb_publisher *ingest_publisher(struct amb_session *session,
+                                              const struct amb_entry *entry)
+{
+    struct amb_publisher *publisher = session->publishers[entry->origin.handle];
+    return publisher != NULL && publisher->opened == entry->origin.opened ? publisher : NULL;
+}
+
+enum amb_status amb_ingest_body(struct amb_session *session, void *cookie, enum amb_status status)
+{
+    struct amb_entry *entry = cookie;
+    struct amb_publisher *publisher = ingest_publisher(session, entry);
+    if (publisher == NULL) {
+        amb_entry_unref(entry, session->shard);
+        return AMB_OK;
+    }
+    if (status == AMB_OK) {
+        const struct amb_frame frame = {
+            .type = AMB_FRAME_BATCH,
+            .count = entry->count,
+            .meta_len = entry->meta_len,
+            .data_len = entry->data_len,
+        };
+        status = amb_body_check(&frame, entry->body);
+    }
+    if (status != AMB_OK) {
+        /* It never existed. The link goes down, and the client learns from that. */
+        amb_list_remove(&entry->pending);
+        amb_entry_unref(entry, session->shard);
+        return status == AMB_EPROTO ? AMB_EPROTO : AMB_OK;
+    }
+    entry->is_whole = true;
+    session->msgs_in += entry->count;
+    session->bytes_in += amb_entry_bytes(entry);
+    amb_stat_add(&session->shard->stats.msgs_in, entry->count);
+    amb_stat_add(&session->shard->stats.bytes_in, amb_entry_bytes(entry));
+    amb_stat_add(&session->shard->stats.batches_in, 1);
+    ingest_drain(publisher);
+    return AMB_OK;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stage 2 of 6 (link, codec ─► ingest ─► route): a batch's head gets a place in broker memory, and
+ * its body, once whole and checked there, goes on in the order of the heads.
+ *
+ * Threads: the shard's worker, inside its link's callbacks. Memory: entries and buffers come from
+ * the shard's pools; nothing is allocated from the heap.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+struct amb_frame;
+struct amb_link_mem;
+struct amb_session;
+
+/* on_frame of a BATCH: as struct amb_link_events says. The cookie is for amb_ingest_body. */
+AMB_MUST_CHECK enum amb_status amb_ingest_head(struct amb_session *session,
+                                               const struct amb_frame *frame, void **dst,
+                                               void **cookie, struct amb_link_mem **mem);
+/* on_body of a BATCH. EPROTO: the body is malformed. */
+AMB_MUST_CHECK enum amb_status amb_ingest_body(struct amb_session *session, void *cookie,
+                                               enum amb_status status);

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/orders.h"
+
+#include "broker/config.h"
+#include "broker/dispatch.h"
+#include "broker/publisher.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "broker/topic.h"
+#include "wire/base/assert.h"
+#include "wire/link/stream.h"
+#include "wire/link/ucx.h"
+
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+struct amb_order *amb_order_create(amb_order_fn run, amb_order_done_fn done, void *context)
+{
+    struct amb_order *order = calloc(1, sizeof(*order));
+    if (order != NULL) {
+        order->run = run;
+        order->done = done;
+        order->context = context;
+    }
+    return order;
+}
+
+void amb_order_free(struct amb_order *order)
+{
+    free(order);
+}
+
+/* On the control thread. */
+static void order_answered(struct amb_mail *mail, void *owner)
+{
+    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
+    order->done(owner, order);
+}
+
+static void order_answer(struct amb_order *order)
+{
+    if (order->done == NULL) {
+        amb_order_free(order);
+        return;
+    }
+    amb_mail_post(order->shard->control, &order->mail, order_answered);
+}
+
+/* On the worker. */
+static void order_arrived(struct amb_mail *mail, void *owner)
+{
+    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
+    bool answers_itself = order->run == amb_order_session_close; /* may be gone after run */
+    order->run(owner, order);
+    if (!answers_itself) {
+        order_answer(order);
+    }
+}
+
+void amb_order_post(struct amb_shard *shard, struct amb_order *order)
+{
+    order->shard = shard;
+    amb_mail_post(&shard->inbox, &order->mail, order_arrived);
+}
+
+/* The order's session, if it is still open; else the answer is ECLOSED. */
+static struct amb_session *order_session(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session =
+        amb_session_find(shard, order->session.index, order->session.generation);
+    if (session == NULL || session->state != AMB_SESSION_OPEN) {
+        order->status = AMB_ECLOSED;
+        return NULL;
+    }
+    return session;
+}
+
+/* Has the worker's epoll report what happens on the session's link. */
+static enum amb_status session_watch(struct amb_session *session)
+{
+    int fd = amb_link_fd(session->link);
+    if (fd < 0 || session->shard->epoll_fd < 0) {
+        return AMB_OK;
+    }
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.fd = fd};
+    return epoll_ctl(session->shard->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? AMB_OK
+                                                                               : AMB_ENOMEM;
+}
+
+static enum amb_status session_make_link(struct amb_session *session, struct amb_order *order)
+{
+    struct amb_shard *shard = session->shard;
+    enum amb_status status = AMB_OK;
+    switch (order->u.open.link) {
+    case AMB_LINK_RING:
+        status = amb_ring_create(order->u.open.ring_size, &amb_dispatch_events, session,
+                                 &order->u.open.fds, &session->link);
+        break;
+    case AMB_LINK_UCX:
+        status = shard->ucx_worker == NULL
+                     ? AMB_ENOTSUP
+                     : amb_ucx_link_create(shard->ucx_worker, order->u.open.address,
+                                           order->u.open.address_len, session->index,
+                                           session->generation, session->secret,
+                                           &amb_dispatch_events, session, &session->link);
+        break;
+    case AMB_LINK_STREAM: /* comes with its own connection: attach */
+        return AMB_OK;
+    case AMB_LINK_ANY:
+    case AMB_LINK_SIM:
+        return AMB_ENOTSUP;
+    }
+    return status == AMB_OK ? session_watch(session) : status;
+}
+
+static void session_dropped(struct amb_session *session, void *arg)
+{
+    (void)arg;
+    amb_session_destroy(&session);
+}
+
+void amb_order_session_open(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session;
+    order->u.open.fds = (struct amb_ring_fds){-1, -1, -1};
+    order->status = amb_session_create(shard, order->session.index, order->session.generation,
+                                       order->u.open.secret, order->u.open.client_id, &session);
+    if (order->status != AMB_OK) {
+        return;
+    }
+    session->may_map = order->u.open.may_map;
+    order->status = session_make_link(session, order);
+    if (order->status != AMB_OK) {
+        amb_session_close(session, false, session_dropped, NULL);
+    }
+}
+
+void amb_order_session_attach(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = order_session(shard, order);
+    if (session == NULL || session->link != NULL) {
+        (void)close(order->u.attach.fd);
+        order->status = AMB_ESTATE;
+        return;
+    }
+    order->status =
+        amb_stream_create(order->u.attach.fd, &amb_dispatch_events, session, &session->link);
+    if (order->status == AMB_OK) {
+        order->status = session_watch(session);
+        amb_session_unstall(session);
+    }
+}
+
+/* The session is without link. It goes, unless its client's process may still read what it holds.
+ */
+static void session_ended(struct amb_session *session, void *arg)
+{
+    struct amb_order *order = arg;
+    order->u.close.held_bytes = amb_list_is_empty(&session->held) ? 0 : session->mapped_bytes;
+    if (order->u.close.held_bytes == 0) {
+        amb_session_destroy(&session);
+    }
+    order_answer(order);
+}
+
+void amb_order_session_close(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = order_session(shard, order);
+    if (session == NULL) {
+        order_answer(order);
+        return;
+    }
+    amb_session_close(session, order->u.close.keep_held, session_ended, order);
+}
+
+void amb_order_session_release(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session =
+        amb_session_find(shard, order->session.index, order->session.generation);
+    if (session == NULL || session->state != AMB_SESSION_QUARANTINED) {
+        order->status = AMB_ENOTFOUND;
+        return;
+    }
+    amb_session_release_held(session);
+    amb_session_destroy(&session);
+}
+
+void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_topic *topic = order->u.topic.topic;
+    struct amb_topic **slot = amb_shard_topic_slot(shard, topic->id);
+    if (slot == NULL) {
+        order->status = AMB_ENOMEM;
+        return;
+    }
+    amb_assert(*slot == NULL);
+    *slot = topic;
+}
+
+void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_topic *topic = amb_shard_topic(shard, order->u.matched.topic);
+    if (topic != NULL) {
+        topic->matched = order->u.matched.matched;
+    }
+}
+
+void amb_order_lend(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_topic *topic = amb_shard_topic(shard, order->u.lend.topic);
+    if (topic == NULL) {
+        order->status = AMB_ENOTFOUND;
+        return;
+    }
+    struct amb_lend *lend = &topic->lends[order->u.lend.borrower];
+    if (lend->subs == 0) {
+        lend->position = topic->log.hi; /* Reading begins now. */
+        lend->shadow = order->u.lend.shadow;
+    }
+    lend->subs = (uint32_t)((int32_t)lend->subs + order->u.lend.subs);
+    lend->holding = (uint32_t)((int32_t)lend->holding + order->u.lend.holding);
+    amb_topic_mark(topic);
+}
+
+void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = order_session(shard, order);
+    if (session == NULL) {
+        return;
+    }
+    if (session->publishers[order->u.publisher.handle] != NULL) {
+        order->status = AMB_ESTATE;
+        return;
+    }
+    struct amb_publisher *publisher;
+    order->status =
+        amb_publisher_create(session, order->u.publisher.handle, order->u.publisher.topic,
+                             order->u.publisher.home, order->u.publisher.wants_settled, &publisher);
+    if (order->status == AMB_OK) {
+        order->u.publisher.window = publisher->window;
+    }
+}
+
+void amb_order_publisher_close(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = order_session(shard, order);
+    if (session != NULL) {
+        amb_publisher_destroy(&session->publishers[order->u.publisher.handle]);
+    }
+}
+
+void amb_order_publisher_subscribers(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = order_session(shard, order);
+    if (session != NULL && session->link != NULL &&
+        session->publishers[order->u.subscribers.handle] != NULL) {
+        amb_link_flow(session->link, AMB_FLOW_SUBSCRIBERS, order->u.subscribers.handle,
+                      order->u.subscribers.count);
+    }
+}
+
+void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = order_session(shard, order);
+    if (session == NULL) {
+        return;
+    }
+    if (session->subscriptions[order->u.subscription.handle] != NULL) {
+        order->status = AMB_ESTATE;
+        return;
+    }
+    struct amb_subscription *sub;
+    order->status =
+        amb_subscription_create(session, order->u.subscription.handle, order->u.subscription.id,
+                                &order->u.subscription.options, &sub);
+}
+
+void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = order_session(shard, order);
+    if (session != NULL && session->subscriptions[order->u.subscription.handle] != NULL) {
+        amb_subscription_end(session->subscriptions[order->u.subscription.handle]);
+    }
+}
+
+void amb_order_cursor_attach(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = order_session(shard, order);
+    struct amb_topic *topic = amb_shard_topic(shard, order->u.cursor.topic);
+    if (session == NULL) {
+        return;
+    }
+    struct amb_subscription *sub = session->subscriptions[order->u.cursor.handle];
+    if (sub == NULL || topic == NULL) {
+        order->status = AMB_ENOTFOUND;
+        return;
+    }
+    order->status = amb_subscription_attach(sub, topic);
+}
+
+void amb_order_segment_refused(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = order_session(shard, order);
+    if (session != NULL) {
+        amb_session_mapping(session, order->u.segment.segment, AMB_MAPPING_REFUSED);
+        amb_session_unstall(session);
+    }
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Orders: what the control thread has a worker do, each with an answer. An order is one allocation
+ * of the control thread: filled in, posted, run by the worker, posted back, read and freed.
+ *
+ * Threads: amb_order_post on the control thread; run functions on the worker; `done` on the control
+ * thread again, with the inbox's owner.
+ */
+#pragma once
+
+#include "broker/mail.h"
+#include "broker/subscription.h"
+#include "wire/base/status.h"
+#include "wire/codec/url.h"
+#include "wire/link/ring.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct amb_order;
+struct amb_shard;
+struct amb_topic;
+struct json_t;
+
+typedef void (*amb_order_fn)(struct amb_shard *shard, struct amb_order *order);
+typedef void (*amb_order_done_fn)(void *control, struct amb_order *order);
+
+/* A session by value. */
+struct amb_session_id {
+    unsigned shard;
+    uint32_t index, generation;
+};
+
+struct amb_order {
+    struct amb_mail mail;
+    struct amb_shard *shard;
+    amb_order_fn run;
+    amb_order_done_fn done;
+    void *context;          /* the control thread's */
+    enum amb_status status; /* of the answer */
+    struct amb_session_id session;
+    union {
+        struct {
+            uint64_t secret, client_id;
+            enum amb_link_kind link;
+            bool may_map;
+            uint64_t ring_size;
+            uint8_t address[4096]; /* the client's UCX worker */
+            size_t address_len;
+            struct amb_ring_fds fds; /* out */
+        } open;
+        struct {
+            int fd;
+        } attach;
+        struct {
+            bool keep_held;
+            uint64_t held_bytes; /* out: > 0: quarantined, the session still exists */
+        } close;
+        struct {
+            struct amb_topic *topic;
+        } topic;
+        struct {
+            uint32_t handle, topic;
+            unsigned home;
+            bool wants_settled;
+            uint64_t window; /* out */
+        } publisher;
+        struct {
+            uint32_t handle;
+            uint64_t id;
+            struct amb_subscription_options options;
+        } subscription;
+        struct {
+            uint32_t handle, topic;
+        } cursor;
+        struct {
+            uint32_t topic;
+            unsigned borrower;
+            int32_t subs, holding; /* changes */
+            struct amb_topic *shadow;
+        } lend;
+        struct {
+            uint32_t topic, matched;
+        } matched;
+        struct {
+            uint32_t handle;
+            uint32_t count;
+        } subscribers;
+        struct {
+            uint64_t segment;
+        } segment;
+        struct {
+            uint64_t left, held; /* out: messages not sent yet, not given back yet */
+        } drain;
+        struct {
+            struct json_t *json; /* out: an object */
+        } snapshot;
+    } u;
+};
+
+/* Zeroed, or NULL without memory. */
+struct amb_order *amb_order_create(amb_order_fn run, amb_order_done_fn done, void *context);
+/* The order is the worker's until done is called, which frees it with amb_order_free. done NULL:
+ * it is freed without an answer. */
+void amb_order_post(struct amb_shard *shard, struct amb_order *order);
+void amb_order_free(struct amb_order *order);
+
+/* What can be ordered. */
+void amb_order_session_open(struct amb_shard *shard, struct amb_order *order);
+void amb_order_session_attach(struct amb_shard *shard, struct amb_order *order);
+void amb_order_session_close(struct amb_shard *shard, struct amb_order *order);
+void amb_order_session_release(struct amb_shard *shard, struct amb_order *order);
+void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order);
+void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order);
+void amb_order_lend(struct amb_shard *shard, struct amb_order *order);
+void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order);
+void amb_order_publisher_close(struct amb_shard *shard, struct amb_order *order);
+void amb_order_publisher_subscribers(struct amb_shard *shard, struct amb_order *order);
+void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *order);
+void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *order);
+void amb_order_cursor_attach(struct amb_shard *shard, struct amb_order *order);
+void amb_order_segment_refused(struct amb_shard *shard, struct amb_order *order);

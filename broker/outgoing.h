@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A frame on its way to a client: what the link needs until it is settled, and the reference that
+ * keeps its bytes. From the shard's pool; back in it when settled.
+ * Threads: the shard's worker.
+ */
+#pragma once
+
+#include "wire/link/link.h"
+
+#define AMB_OUTGOING_SIZE 512u /* bytes of the shard's pool objects */
+
+struct amb_entry;
+struct amb_frame;
+struct amb_session;
+
+struct amb_outgoing {
+    struct amb_link_tx tx;
+    struct amb_entry *entry; /* one reference, or NULL */
+};
+_Static_assert(sizeof(struct amb_outgoing) <= AMB_OUTGOING_SIZE, "AMB_OUTGOING_SIZE");
+
+/*
+ * Sends frame; `entry` (may be NULL) is what its body lies in and gets a reference until the link
+ * is done with it. data, meta: of a frame with a body, else NULL. ENOMEM, or the link is down.
+ */
+AMB_MUST_CHECK enum amb_status amb_outgoing_send(struct amb_session *session,
+                                                 const struct amb_frame *frame, const void *data,
+                                                 const void *meta, struct amb_entry *entry);
+/* The link's on_sent. */
+void amb_outgoing_settled(struct amb_session *session, struct amb_link_tx *tx);

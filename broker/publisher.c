@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/publisher.h"
+
+#include "broker/config.h"
+#include "broker/entry.h"
+#include "broker/outgoing.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "wire/base/assert.h"
+#include "wire/base/log.h"
+#include "wire/link/link.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handle, uint32_t topic,
+                                     unsigned home, bool wants_settled, struct amb_publisher **out)
+{
+    amb_assert(handle < AMB_HANDLES_MAX && session->publishers[handle] == NULL);
+    struct amb_publisher *publisher = calloc(1, sizeof(*publisher));
+    if (publisher == NULL) {
+        return AMB_ENOMEM;
+    }
+    publisher->session = session;
+    publisher->handle = handle;
+    publisher->opened = ++session->openings;
+    publisher->topic = topic;
+    publisher->home = home;
+    publisher->wants_settled = wants_settled;
+    publisher->window_size = AMB_WINDOW_FIRST;
+    publisher->window = AMB_WINDOW_FIRST;
+    amb_list_init(&publisher->pending);
+    amb_list_init(&publisher->starving);
+    amb_list_push_back(&session->publisher_list, &publisher->node);
+    session->publishers[handle] = publisher;
+    *out = publisher;
+    return AMB_OK;
+}
+
+static void publisher_unprepare(struct amb_publisher *publisher)
+{
+    if (publisher->prepared.data != NULL) {
+        amb_bufpool_free(&publisher->session->shard->bufpool, &publisher->prepared);
+        publisher->prepared = (struct amb_buf){0};
+    }
+}
+
+void amb_publisher_destroy(struct amb_publisher **publisher)
+{
+    struct amb_publisher *p = *publisher;
+    if (p == NULL) {
+        return;
+    }
+    *publisher = NULL;
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&p->pending)) != NULL) {
+        struct amb_entry *entry = AMB_CONTAINER_OF(node, struct amb_entry, pending);
+        if (entry->is_whole) { /* waited behind one that is not */
+            amb_entry_unref(entry, p->session->shard);
+        }
+    }
+    publisher_unprepare(p);
+    amb_list_remove(&p->starving);
+    amb_list_remove(&p->node);
+    p->session->publishers[p->handle] = NULL;
+    free(p);
+}
+
+enum amb_status amb_publisher_admit(struct amb_publisher *publisher, const struct amb_frame *frame)
+{
+    uint64_t len = frame->data_len + frame->meta_len;
+    uint64_t client = publisher->session->client_id;
+    if (frame->seq != publisher->batches + 1) {
+        amb_warn("client %" PRIu64 ": publisher %u sent batch %" PRIu64 ", %" PRIu64 " was due",
+                 client, publisher->handle, frame->seq, publisher->batches + 1);
+        return AMB_EPROTO;
+    }
+    if (len > publisher->window - publisher->received) {
+        amb_warn("client %" PRIu64 ": publisher %u sent past its window", client,
+                 publisher->handle);
+        return AMB_EPROTO;
+    }
+    if (frame->data_len > publisher->session->shard->config->server.max_message + AMB_PAYLOAD_PAD) {
+        amb_warn("client %" PRIu64 ": publisher %u sent a message that is too large", client,
+                 publisher->handle);
+        return AMB_EPROTO;
+    }
+    publisher->batches++;
+    publisher->received += len;
+    return AMB_OK;
+}
+
+enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
+                                     struct amb_buf *out)
+{
+    if (publisher->prepared.data != NULL && publisher->prepared.cap >= len &&
+        len > AMB_WINDOW_FIRST) {
+        *out = publisher->prepared;
+        publisher->prepared = (struct amb_buf){0};
+        return AMB_OK;
+    }
+    return amb_bufpool_alloc(&publisher->session->shard->bufpool, len, out);
+}
+
+static void publisher_open_window(struct amb_publisher *publisher, uint64_t window)
+{
+    if (window <= publisher->window) {
+        return;
+    }
+    publisher->window = window;
+    if (publisher->session->link != NULL) {
+        amb_link_flow(publisher->session->link, AMB_FLOW_WINDOW, publisher->handle, window);
+    }
+}
+
+/*
+ * The message that it waits to send is larger than any standing window: one buffer, when nothing
+ * else of this publisher is under way. False if memory is missing.
+ */
+static bool publisher_prepare(struct amb_publisher *publisher)
+{
+    if (publisher->received != publisher->granted) {
+        return true; /* Comes again with the next grant. */
+    }
+    uint64_t len = publisher->want - publisher->received;
+    if (publisher->prepared.data != NULL && publisher->prepared.cap < len) {
+        publisher_unprepare(publisher);
+    }
+    if (publisher->prepared.data == NULL &&
+        amb_bufpool_alloc(&publisher->session->shard->bufpool, len, &publisher->prepared) !=
+            AMB_OK) {
+        return false;
+    }
+    publisher_open_window(publisher, publisher->want);
+    return true;
+}
+
+/* Gives what the client waits for. False if memory is what is missing. */
+static bool publisher_serve(struct amb_publisher *publisher)
+{
+    uint64_t largest = publisher->session->shard->config->limits.window;
+    if (publisher->want > publisher->window && publisher->window_size < largest) {
+        publisher->window_size = largest; /* It uses what it has: worth the whole window. */
+    }
+    publisher_open_window(publisher, publisher->granted + publisher->window_size);
+    if (publisher->want <= publisher->window) {
+        return true;
+    }
+    if (publisher->want - publisher->received <= publisher->window_size) {
+        return true; /* Comes with the next grants. */
+    }
+    return publisher_prepare(publisher);
+}
+
+static void publisher_serve_or_starve(struct amb_publisher *publisher)
+{
+    if (publisher_serve(publisher)) {
+        amb_list_remove(&publisher->starving);
+    } else if (amb_list_is_empty(&publisher->starving)) {
+        amb_list_push_back(&publisher->session->shard->starving, &publisher->starving);
+    }
+}
+
+void amb_publisher_retry(struct amb_publisher *publisher)
+{
+    publisher_serve_or_starve(publisher);
+}
+
+enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t want)
+{
+    uint64_t max = publisher->session->shard->config->server.max_message + AMB_META_MAX;
+    /* What it has sent and we have not seen yet lies within the window. */
+    if (want < publisher->want || want > publisher->window + max) {
+        return AMB_EPROTO;
+    }
+    publisher->want = want;
+    publisher_serve_or_starve(publisher);
+    return AMB_OK;
+}
+
+void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_entry *entry)
+{
+    struct amb_session *session = publisher->session;
+    if (session->link == NULL || session->is_link_down) {
+        return;
+    }
+    if (entry->status != AMB_OK || publisher->wants_settled) {
+        struct amb_frame frame = {
+            .type = AMB_FRAME_SETTLED,
+            .handle = publisher->handle,
+            .seq = entry->origin.batch,
+            .number = entry->status == AMB_OK ? entry->first_seq : 0,
+            .count = entry->matched,
+            .status = (int32_t)entry->status,
+        };
+        if (amb_outgoing_send(session, &frame, NULL, NULL, NULL) != AMB_OK) {
+            return; /* The link is down and says so itself. */
+        }
+    }
+    amb_link_flow(session->link, AMB_FLOW_ACCEPTED, publisher->handle, entry->origin.batch);
+}
+
+void amb_publisher_grant(struct amb_publisher *publisher, uint64_t bytes)
+{
+    publisher->granted += bytes;
+    amb_assert(publisher->granted <= publisher->received);
+    publisher_serve_or_starve(publisher);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A publisher's side of a session: which batches have come, in which order they go on, and how many
+ * bytes it may send.
+ *
+ *   received ─► whole ─► routed ─► receipt (ACCEPTED) ─► grant (WINDOW moves)
+ *
+ * A slot is reserved at a batch's head and batches leave in that order, because over UCX a large
+ * body completes after small ones behind it. What was granted is always taken; so a large message
+ * gets its buffer when its window is granted, not when it comes.
+ *
+ * Threads: the shard's worker. Memory: one allocation, made by an order.
+ */
+#pragma once
+
+#include "broker/bufpool.h"
+#include "wire/base/list.h"
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_WINDOW_FIRST (UINT64_C(64) << 10) /* bytes granted at declaration */
+
+struct amb_entry;
+struct amb_frame;
+struct amb_session;
+
+struct amb_publisher {
+    struct amb_session *session;
+    uint32_t handle, opened;
+    uint32_t topic;
+    unsigned home;                 /* index of the topic's worker */
+    bool wants_settled;            /* a SETTLED frame for each batch */
+    uint64_t batches;              /* heads that came */
+    uint64_t received, granted;    /* bytes that came; bytes whose place is free again */
+    uint64_t window;               /* bytes that may have come: what the client was told */
+    uint64_t window_size;          /* of it beyond `granted` */
+    uint64_t want;                 /* bytes the client waits to have sent */
+    struct amb_buf prepared;       /* for the large message it wants to send */
+    struct amb_list_node pending;  /* struct amb_entry.pending, in order of arrival */
+    struct amb_list_node starving; /* in the shard's list: wants memory */
+    struct amb_list_node node;
+};
+
+AMB_MUST_CHECK enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handle,
+                                                    uint32_t topic, unsigned home,
+                                                    bool wants_settled, struct amb_publisher **out);
+/* Entries that are not whole yet are left to their on_body, which finds nobody to give them to. */
+void amb_publisher_destroy(struct amb_publisher **publisher);
+
+/* Books a batch's head. EPROTO if it may not come: order, window, size. */
+AMB_MUST_CHECK enum amb_status amb_publisher_admit(struct amb_publisher *publisher,
+                                                   const struct amb_frame *frame);
+/* Its buffer: the prepared one, or a new one. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
+                                                    struct amb_buf *out);
+/* WANT. EPROTO for nonsense. */
+AMB_MUST_CHECK enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t want);
+/* The entry is appended, or refused (entry->status): tells the client. */
+void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_entry *entry);
+/* So many bytes may be used again. */
+void amb_publisher_grant(struct amb_publisher *publisher, uint64_t bytes);
+/* Memory has come back: tries again what it could not grant. */
+void amb_publisher_retry(struct amb_publisher *publisher);

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/requests.h"
+
+#include "broker/config.h"
+#include "broker/control.h"
+#include "broker/handshake.h"
+#include "broker/shard.h"
+#include "broker/status.h"
+#include "wire/base/log.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A request whose answer waits for orders. */
+struct request {
+    struct amb_client *client;
+    uint64_t id;
+    uint32_t handle;
+    unsigned waiting; /* orders, and one for the function that posts them */
+    enum amb_status status;
+    struct amb_dir_publisher *publisher;
+    uint64_t window;
+};
+
+static struct request *request_create(struct amb_client *client, uint64_t id, uint32_t handle)
+{
+    struct request *request = calloc(1, sizeof(*request));
+    if (request == NULL) {
+        amb_client_send_error(client, id, AMB_ENOMEM, "no memory");
+        return NULL;
+    }
+    request->client = client;
+    request->id = id;
+    request->handle = handle;
+    request->waiting = 1;
+    amb_client_hold(client);
+    return request;
+}
+
+static void request_free(struct request *request)
+{
+    struct amb_client *client = request->client;
+    free(request);
+    amb_client_release(client);
+}
+
+/* Makes the table of handles of one kind with the first of it. */
+static bool handles_ready(void ***table)
+{
+    if (*table == NULL) {
+        *table = calloc(AMB_HANDLES_MAX, sizeof(void *));
+    }
+    return *table != NULL;
+}
+
+/* Publishers ----------------------------------------------------------------------------------- */
+
+static void publisher_forget(struct amb_client *client, uint32_t handle)
+{
+    if (client->publishers != NULL && client->publishers[handle] != NULL) {
+        amb_directory_unpublish(client->publishers[handle]);
+        free(client->publishers[handle]);
+        client->publishers[handle] = NULL;
+    }
+}
+
+static void publisher_opened(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct request *request = order->context;
+    struct amb_client *client = request->client;
+    if (client->state == AMB_CLIENT_LIVE) {
+        struct amb_dir_publisher *publisher = client->publishers[request->handle];
+        if (order->status != AMB_OK) {
+            publisher_forget(client, request->handle);
+            amb_client_send_error(client, request->id, order->status, "publisher: %s",
+                                  amb_status_text(order->status));
+        } else if (publisher != NULL) {
+            Amb__Control__PubOpened opened = AMB__CONTROL__PUB_OPENED__INIT;
+            opened.topic = publisher->topic->id;
+            opened.window = order->u.publisher.window;
+            opened.subscribers = publisher->topic->matched;
+            Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+            message.id = request->id;
+            message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPENED;
+            message.pub_opened = &opened;
+            amb_client_send(client, &message, NULL, 0);
+        }
+    }
+    amb_order_free(order);
+    request_free(request);
+}
+
+/* False: refused, and the client told. */
+static bool publisher_check(struct amb_client *client, uint64_t id,
+                            const Amb__Control__PubOpen *open)
+{
+    const char *reason = "";
+    size_t len = strlen(open->topic);
+    if (open->handle >= AMB_HANDLES_MAX ||
+        (client->publishers != NULL && client->publishers[open->handle] != NULL)) {
+        amb_client_send_error(client, id, AMB_EINVAL,
+                              "publisher: the handle is in use or too large");
+        return false;
+    }
+    if (amb_topic_check(open->topic, len, &reason) != AMB_OK) {
+        amb_client_send_error(client, id, AMB_ETOPIC, "topic: %s", reason);
+        return false;
+    }
+    if (amb_topic_is_reserved(open->topic, len)) {
+        amb_client_send_error(client, id, AMB_EFORBIDDEN,
+                              "topic: names that begin with '$' are the broker's");
+        return false;
+    }
+    if (open->confirm == AMB_CONFIRM_DELIVERED || open->confirm == AMB_CONFIRM_DURABLE) {
+        amb_client_send_error(client, id, AMB_ENOTSUP,
+                              "confirm: delivered and durable are not yet supported");
+        return false;
+    }
+    return true;
+}
+
+static void request_pub_open(struct amb_client *client, uint64_t id,
+                             const Amb__Control__PubOpen *open)
+{
+    if (!publisher_check(client, id, open)) {
+        return;
+    }
+    struct amb_control *control = client->control;
+    struct amb_dir_topic *topic;
+    enum amb_status status = amb_directory_topic(
+        &control->directory, open->topic, strlen(open->topic), client->session.shard, &topic);
+    if (status != AMB_OK) {
+        amb_client_send_error(client, id, status, "topic: %s (limits.max_topics is %u)",
+                              amb_status_text(status), control->config->limits.max_topics);
+        return;
+    }
+    struct amb_dir_publisher *publisher = calloc(1, sizeof(*publisher));
+    struct amb_order *order = amb_order_create(amb_order_publisher_open, publisher_opened, NULL);
+    struct request *request = NULL;
+    if (publisher != NULL && order != NULL && handles_ready((void ***)&client->publishers)) {
+        request = request_create(client, id, open->handle);
+    }
+    if (request == NULL) {
+        free(publisher);
+        amb_order_free(order);
+        return;
+    }
+    amb_list_init(&publisher->of_topic);
+    publisher->session = client->session;
+    publisher->handle = open->handle;
+    client->publishers[open->handle] = publisher;
+    amb_directory_publish(publisher, topic);
+    order->context = request;
+    order->session = client->session;
+    order->u.publisher.handle = open->handle;
+    order->u.publisher.topic = topic->id;
+    order->u.publisher.home = topic->home;
+    order->u.publisher.wants_settled = open->settled != 0;
+    amb_order_post(control->shards[client->session.shard], order);
+}
+
+/* The answer to an order after which a handle is free. */
+static void handle_closed(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct request *request = order->context;
+    if (request->client->state == AMB_CLIENT_LIVE) {
+        amb_client_send_ok(request->client, request->id);
+    }
+    amb_order_free(order);
+    request_free(request);
+}
+
+static void request_pub_close(struct amb_client *client, uint64_t id,
+                              const Amb__Control__PubClose *close)
+{
+    if (close->handle >= AMB_HANDLES_MAX || client->publishers == NULL ||
+        client->publishers[close->handle] == NULL) {
+        amb_client_send_error(client, id, AMB_ENOTFOUND, "publisher: no such handle is open");
+        return;
+    }
+    struct amb_order *order = amb_order_create(amb_order_publisher_close, handle_closed, NULL);
+    struct request *request = order == NULL ? NULL : request_create(client, id, close->handle);
+    if (request == NULL) {
+        amb_order_free(order);
+        return;
+    }
+    publisher_forget(client, close->handle);
+    order->context = request;
+    order->session = client->session;
+    order->u.publisher.handle = close->handle;
+    amb_order_post(client->control->shards[client->session.shard], order);
+}
+
+/* Subscriptions -------------------------------------------------------------------------------- */
+
+static void subscribe_step(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct request *request = order->context;
+    if (order->status != AMB_OK && request->status == AMB_OK) {
+        request->status = order->status;
+    }
+    amb_order_free(order);
+    if (--request->waiting > 0) {
+        return;
+    }
+    struct amb_client *client = request->client;
+    if (client->state == AMB_CLIENT_LIVE) {
+        if (request->status == AMB_OK) {
+            amb_client_send_ok(client, request->id);
+        } else {
+            struct amb_dir_sub *sub = client->subs[request->handle];
+            if (sub != NULL) {
+                client->subs[request->handle] = NULL;
+                amb_directory_unsubscribe(&client->control->directory, sub);
+                free(sub);
+            }
+            amb_client_send_error(client, request->id, request->status, "subscription: %s",
+                                  amb_status_text(request->status));
+        }
+    }
+    request_free(request);
+}
+
+static bool subscribe_check(struct amb_client *client, uint64_t id,
+                            const Amb__Control__Subscribe *subscribe)
+{
+    const char *reason = "";
+    if (subscribe->handle >= AMB_HANDLES_MAX ||
+        (client->subs != NULL && client->subs[subscribe->handle] != NULL)) {
+        amb_client_send_error(client, id, AMB_EINVAL,
+                              "subscription: the handle is in use or too large");
+        return false;
+    }
+    if (amb_pattern_check(subscribe->pattern, strlen(subscribe->pattern), &reason) != AMB_OK) {
+        amb_client_send_error(client, id, AMB_ETOPIC, "pattern: %s", reason);
+        return false;
+    }
+    if (subscribe->slow != AMB_SLOW_DEFAULT && subscribe->slow != AMB_SLOW_BLOCK &&
+        subscribe->slow != AMB_SLOW_DROP_OLDEST) {
+        amb_client_send_error(client, id, AMB_ENOTSUP,
+                              "slow: only block and drop-oldest are supported yet");
+        return false;
+    }
+    return true;
+}
+
+static struct amb_dir_sub *subscribe_sub(struct amb_client *client,
+                                         const Amb__Control__Subscribe *subscribe)
+{
+    struct amb_dir_sub *sub = calloc(1, sizeof(*sub));
+    if (sub == NULL) {
+        return NULL;
+    }
+    sub->session = client->session;
+    sub->client_id = client->id;
+    sub->handle = subscribe->handle;
+    sub->options = (struct amb_subscription_options){
+        .credit_msgs = subscribe->credit_msgs,
+        .credit_bytes = subscribe->credit_bytes,
+        .slow = (enum amb_slow)subscribe->slow,
+        .slow_block_ns = subscribe->slow_block_ns > 0 ? subscribe->slow_block_ns : INT64_MAX,
+        .copy = subscribe->copy != 0,
+    };
+    sub->pattern_len = (uint32_t)strlen(subscribe->pattern);
+    memcpy(sub->pattern, subscribe->pattern, sub->pattern_len);
+    return sub;
+}
+
+static void request_subscribe(struct amb_client *client, uint64_t id,
+                              const Amb__Control__Subscribe *subscribe)
+{
+    if (!subscribe_check(client, id, subscribe)) {
+        return;
+    }
+    struct amb_control *control = client->control;
+    struct amb_dir_sub *sub = subscribe_sub(client, subscribe);
+    struct amb_order *order = amb_order_create(amb_order_subscription_open, subscribe_step, NULL);
+    struct request *request = NULL;
+    if (sub != NULL && order != NULL && handles_ready((void ***)&client->subs)) {
+        request = request_create(client, id, subscribe->handle);
+    }
+    if (request == NULL) {
+        free(sub);
+        amb_order_free(order);
+        return;
+    }
+    client->subs[subscribe->handle] = sub;
+    /* The session first, then the cursors: orders to one worker arrive in this order. */
+    order->context = request;
+    order->session = client->session;
+    order->u.subscription.handle = subscribe->handle;
+    order->u.subscription.options = sub->options;
+    order->u.subscription.id = control->directory.next_sub + 1;
+    amb_order_post(control->shards[client->session.shard], order);
+    unsigned orders = 0;
+    enum amb_status status =
+        amb_directory_subscribe(&control->directory, sub, subscribe_step, request, &orders);
+    request->waiting += orders;
+    if (status != AMB_OK) {
+        /* The session forgets it again; the client hears of the limit. */
+        client->subs[subscribe->handle] = NULL;
+        free(sub);
+        request->status = status;
+        struct amb_order *undo = amb_order_create(amb_order_subscription_close, NULL, NULL);
+        if (undo != NULL) {
+            undo->session = client->session;
+            undo->u.subscription.handle = subscribe->handle;
+            amb_order_post(control->shards[client->session.shard], undo);
+        }
+    }
+}
+
+static void request_unsubscribe(struct amb_client *client, uint64_t id,
+                                const Amb__Control__Unsubscribe *unsubscribe)
+{
+    uint32_t handle = unsubscribe->handle;
+    if (handle >= AMB_HANDLES_MAX || client->subs == NULL || client->subs[handle] == NULL) {
+        amb_client_send_error(client, id, AMB_ENOTFOUND, "subscription: no such handle is open");
+        return;
+    }
+    struct amb_order *order = amb_order_create(amb_order_subscription_close, handle_closed, NULL);
+    struct request *request = order == NULL ? NULL : request_create(client, id, handle);
+    if (request == NULL) {
+        amb_order_free(order);
+        return;
+    }
+    struct amb_dir_sub *sub = client->subs[handle];
+    client->subs[handle] = NULL;
+    order->context = request;
+    order->session = client->session;
+    order->u.subscription.handle = handle;
+    amb_order_post(client->control->shards[client->session.shard], order);
+    amb_directory_unsubscribe(&client->control->directory, sub);
+    free(sub);
+}
+
+/* The rest ------------------------------------------------------------------------------------- */
+
+static void request_seg_refused(struct amb_client *client, const Amb__Control__SegRefused *refused)
+{
+    struct amb_order *order = amb_order_create(amb_order_segment_refused, NULL, NULL);
+    if (order != NULL) {
+        order->session = client->session;
+        order->u.segment.segment = refused->segment;
+        amb_order_post(client->control->shards[client->session.shard], order);
+    }
+}
+
+static void request_ping(struct amb_client *client, const Amb__Control__Ping *ping)
+{
+    Amb__Control__Pong pong = AMB__CONTROL__PONG__INIT;
+    pong.time_ns = ping->time_ns;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_PONG;
+    message.pong = &pong;
+    amb_client_send(client, &message, NULL, 0);
+}
+
+static void request_live(struct amb_client *client, const Amb__Control__Control *message)
+{
+    switch ((unsigned)message->body_case) {
+    case AMB__CONTROL__CONTROL__BODY_PUB_OPEN:
+        request_pub_open(client, message->id, message->pub_open);
+        return;
+    case AMB__CONTROL__CONTROL__BODY_PUB_CLOSE:
+        request_pub_close(client, message->id, message->pub_close);
+        return;
+    case AMB__CONTROL__CONTROL__BODY_SUBSCRIBE:
+        request_subscribe(client, message->id, message->subscribe);
+        return;
+    case AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE:
+        request_unsubscribe(client, message->id, message->unsubscribe);
+        return;
+    case AMB__CONTROL__CONTROL__BODY_SEG_REFUSED:
+        request_seg_refused(client, message->seg_refused);
+        return;
+    case AMB__CONTROL__CONTROL__BODY_PING:
+        request_ping(client, message->ping);
+        return;
+    case AMB__CONTROL__CONTROL__BODY_BYE:
+        client->said_bye = true;
+        amb_client_end(client, "bye");
+        return;
+    case AMB__CONTROL__CONTROL__BODY_ADMIN:
+        amb_status_request(client, message->id, message->admin->query);
+        return;
+    default:
+        amb_client_send_error(client, 0, AMB_EPROTO, "a message that only a broker sends");
+        return;
+    }
+}
+
+void amb_request_handle(struct amb_client *client, const Amb__Control__Control *message)
+{
+    if (client->state == AMB_CLIENT_LIVE) {
+        request_live(client, message);
+    } else if (client->state == AMB_CLIENT_HELLO &&
+               message->body_case == AMB__CONTROL__CONTROL__BODY_HELLO) {
+        amb_handshake_hello(client, message->hello);
+    } else if (client->state == AMB_CLIENT_HELLO &&
+               message->body_case == AMB__CONTROL__CONTROL__BODY_ATTACH) {
+        amb_handshake_attach(client, message->id, message->attach);
+    } else if (client->state == AMB_CLIENT_AUTH &&
+               message->body_case == AMB__CONTROL__CONTROL__BODY_AUTH) {
+        amb_handshake_auth(client, message->auth);
+    } else {
+        amb_client_send_error(client, 0, AMB_EAUTH, "authentication comes first");
+    }
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What clients ask of the control thread, message by message. A request that is wrong is answered
+ * with an Error and the session goes on; a message that may not come in this state ends it.
+ * Threads: the control thread.
+ */
+#pragma once
+
+#include "broker/client.h"
+
+/* The message stays the caller's. The client may have ended afterwards. */
+void amb_request_handle(struct amb_client *client, const Amb__Control__Control *message);

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/route.h"
+
+#include "broker/entry.h"
+#include "broker/publisher.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "broker/topic.h"
+#include "wire/base/assert.h"
+
+/* The publisher that sent the entry; NULL if it, or its session, is gone. */
+static struct amb_publisher *route_publisher(struct amb_shard *shard,
+                                             const struct amb_origin *origin)
+{
+    struct amb_session *session = amb_session_find(shard, origin->session, origin->generation);
+    if (session == NULL) {
+        return NULL;
+    }
+    struct amb_publisher *publisher = session->publishers[origin->handle];
+    return publisher != NULL && publisher->opened == origin->opened ? publisher : NULL;
+}
+
+static void route_receipt(struct amb_shard *shard, const struct amb_entry *entry)
+{
+    struct amb_publisher *publisher = route_publisher(shard, &entry->origin);
+    if (entry->status != AMB_OK) {
+        amb_stat_add(&shard->stats.msgs_rejected, entry->count);
+    }
+    if (publisher != NULL) {
+        amb_publisher_receipt(publisher, entry);
+    }
+}
+
+static void route_grant(struct amb_shard *shard, const struct amb_entry *entry)
+{
+    struct amb_publisher *publisher = route_publisher(shard, &entry->origin);
+    if (publisher != NULL) {
+        amb_publisher_grant(publisher, amb_entry_bytes(entry));
+    }
+}
+
+static void receipt_arrived(struct amb_mail *mail, void *owner)
+{
+    route_receipt(owner, AMB_CONTAINER_OF(mail, struct amb_entry, receipt));
+}
+
+static void grant_arrived(struct amb_mail *mail, void *owner)
+{
+    route_grant(owner, AMB_CONTAINER_OF(mail, struct amb_entry, grant));
+}
+
+/* Roots only: home is the publisher's worker. The entry goes home after this mail, so it is still
+ * there when the mail is read. */
+static void route_send_receipt(struct amb_shard *shard, struct amb_entry *entry)
+{
+    if (entry->home == shard) {
+        route_receipt(shard, entry);
+    } else {
+        amb_mail_post(&entry->home->inbox, &entry->receipt, receipt_arrived);
+    }
+}
+
+static void route_send_grant(struct amb_shard *shard, struct amb_entry *entry)
+{
+    if (entry->home == shard) {
+        route_grant(shard, entry);
+    } else {
+        amb_mail_post(&entry->home->inbox, &entry->grant, grant_arrived);
+    }
+}
+
+void amb_route_grants(struct amb_topic *topic)
+{
+    struct amb_entry *entry;
+    while (amb_topic_next_grant(topic, &entry)) {
+        route_send_grant(topic->shard, entry);
+    }
+}
+
+static void route_append(struct amb_shard *shard, struct amb_entry *entry)
+{
+    struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
+    if (entry->status == AMB_OK) {
+        entry->status = topic == NULL ? AMB_ENOTFOUND : amb_topic_append(topic, entry, 0);
+        entry->matched = topic == NULL ? 0 : topic->matched;
+    }
+    route_send_receipt(shard, entry);
+    if (entry->status == AMB_OK) {
+        amb_route_grants(topic);
+    } else {
+        route_send_grant(shard, entry);
+        amb_entry_unref(entry, shard);
+    }
+}
+
+static void entry_handed_over(struct amb_mail *mail, void *owner)
+{
+    route_append(owner, AMB_CONTAINER_OF(mail, struct amb_entry, mail));
+}
+
+void amb_route(struct amb_shard *shard, struct amb_entry *entry, unsigned home)
+{
+    amb_assert(home < shard->peer_count && entry->parent == NULL);
+    if (home == shard->index) {
+        route_append(shard, entry);
+    } else {
+        amb_mail_post(&shard->peers[home]->inbox, &entry->mail, entry_handed_over);
+    }
+}

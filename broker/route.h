@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stage 3 of 6 (ingest ─► route ─► topic): a whole entry goes to its topic's home, and what becomes
+ * of it goes back to its publisher.
+ *
+ *   publisher's worker                    topic's home
+ *   amb_route ──────── hand-over ───────► append
+ *   receipt (ACCEPTED, SETTLED) ◄──────── at once
+ *   grant (WINDOW) ◄───────────────────── at once, or when the holding readers have caught up
+ *
+ * Where both are one worker these are plain calls.
+ * Threads: the shard's worker. Memory: the mail is embedded in the entry.
+ */
+#pragma once
+
+struct amb_entry;
+struct amb_shard;
+struct amb_topic;
+
+/* Takes over the caller's reference. home: index of the topic's worker. An entry whose status is
+ * not AMB_OK already is not appended; its publisher is told. */
+void amb_route(struct amb_shard *shard, struct amb_entry *entry, unsigned home);
+/* Gives back the windows that may be given back now. At home only. */
+void amb_route_grants(struct amb_topic *topic);

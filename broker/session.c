@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/session.h"
+
+#include "broker/segment.h"
+#include "broker/shard.h"
+#include "broker/topic.h"
+#include "wire/base/assert.h"
+#include "wire/link/link.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+
+enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint32_t generation,
+                                   uint64_t secret, uint64_t client_id, struct amb_session **out)
+{
+    struct amb_session **slot = amb_shard_session_slot(shard, index);
+    if (slot == NULL) {
+        return AMB_ENOMEM;
+    }
+    amb_assert(*slot == NULL);
+    struct amb_session *session = calloc(1, sizeof(*session));
+    if (session == NULL) {
+        return AMB_ENOMEM;
+    }
+    session->shard = shard;
+    session->index = index;
+    session->generation = generation;
+    session->secret = secret;
+    session->client_id = client_id;
+    session->state = AMB_SESSION_OPEN;
+    amb_list_init(&session->stalled);
+    amb_list_init(&session->publisher_list);
+    amb_list_init(&session->subscription_list);
+    amb_list_init(&session->held);
+    amb_list_push_back(&shard->live_sessions, &session->live);
+    *slot = session;
+    *out = session;
+    return AMB_OK;
+}
+
+void amb_session_destroy(struct amb_session **session)
+{
+    struct amb_session *s = *session;
+    if (s == NULL) {
+        return;
+    }
+    *session = NULL;
+    amb_assert(s->link == NULL);
+    amb_assert(amb_list_is_empty(&s->publisher_list));
+    amb_assert(amb_list_is_empty(&s->subscription_list));
+    amb_assert(amb_list_is_empty(&s->held));
+    amb_list_remove(&s->live);
+    s->shard->sessions[s->index] = NULL;
+    free(s);
+}
+
+struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, uint32_t generation)
+{
+    if (index >= shard->session_slots || shard->sessions[index] == NULL ||
+        shard->sessions[index]->generation != generation) {
+        return NULL;
+    }
+    return shard->sessions[index];
+}
+
+bool amb_session_has_room(const struct amb_session *session)
+{
+    return session->link != NULL && !session->is_link_down &&
+           session->link->queued < AMB_SESSION_QUEUED_MAX &&
+           session->link->queued_bytes < AMB_SESSION_QUEUED_BYTES_MAX;
+}
+
+void amb_session_unstall(struct amb_session *session)
+{
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&session->stalled)) != NULL) {
+        amb_topic_mark(AMB_CONTAINER_OF(node, struct amb_cursor, stalled)->topic);
+    }
+}
+
+static struct amb_mapping *session_mapping_find(struct amb_session *session, uint64_t segment)
+{
+    for (uint32_t i = 0; i < session->mapping_count; i++) {
+        if (session->mappings[i].segment == segment) {
+            return &session->mappings[i];
+        }
+    }
+    return NULL;
+}
+
+enum amb_mapping_state amb_session_mapping_of(struct amb_session *session,
+                                              struct amb_segment *segment)
+{
+    struct amb_mapping *mapping = session_mapping_find(session, segment->id);
+    if (mapping != NULL) {
+        return mapping->state;
+    }
+    if (session->mapping_count == AMB_SESSION_SEGMENTS_MAX) {
+        return AMB_MAPPING_REFUSED;
+    }
+    /* Once a segment and session: the only system call between a publish and a delivery. */
+    int fd = fcntl(segment->fd_ro, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+        return AMB_MAPPING_REFUSED; /* Asked again at the next delivery. */
+    }
+    session->mappings[session->mapping_count++] =
+        (struct amb_mapping){.segment = segment->id, .state = AMB_MAPPING_ASKED};
+    session->shard->offer_segment(session->shard, session->client_id, segment->id, segment->size,
+                                  fd);
+    return AMB_MAPPING_ASKED;
+}
+
+void amb_session_mapping(struct amb_session *session, uint64_t segment,
+                         enum amb_mapping_state state)
+{
+    struct amb_mapping *mapping = session_mapping_find(session, segment);
+    if (mapping != NULL) { /* else it was dropped meanwhile, or the client makes it up */
+        mapping->state = state;
+    }
+}
+
+bool amb_session_forget_segment(struct amb_session *session, uint64_t segment)
+{
+    struct amb_mapping *mapping = session_mapping_find(session, segment);
+    if (mapping == NULL) {
+        return false;
+    }
+    *mapping = session->mappings[--session->mapping_count];
+    return true;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session: one client's life on its worker. It has a link, up to AMB_HANDLES_MAX publishers and
+ * as many subscriptions, and knows which segments its client has mapped.
+ *
+ *   OPEN ──(link down, order to close)──► CLOSING ──(link gone)──► [QUARANTINED] ──► gone
+ *
+ * Quarantined: the client's process may still read what was delivered to it in place. Those
+ * references stay until the control thread has seen the process end.
+ *
+ * Threads: the shard's worker. Memory: one allocation; made and freed by orders of the control
+ * thread (orders.h).
+ */
+#pragma once
+
+#include "wire/base/list.h"
+#include "wire/base/status.h"
+#include "wire/codec/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_SESSION_SEGMENTS_MAX 256u /* mapped by one client; beyond it deliveries are copied */
+#define AMB_SESSION_QUEUED_MAX 64u    /* frames that wait in a link */
+#define AMB_SESSION_QUEUED_BYTES_MAX (UINT64_C(4) << 20)
+
+struct amb_link;
+struct amb_publisher;
+struct amb_segment;
+struct amb_shard;
+struct amb_subscription;
+
+enum amb_session_state {
+    AMB_SESSION_OPEN,
+    AMB_SESSION_CLOSING,
+    AMB_SESSION_QUARANTINED,
+};
+
+enum amb_mapping_state {
+    AMB_MAPPING_ASKED,   /* the descriptor is on its way */
+    AMB_MAPPING_READY,   /* SEG_READY has come */
+    AMB_MAPPING_REFUSED, /* the client cannot map it: copies */
+};
+
+struct amb_mapping {
+    uint64_t segment;
+    enum amb_mapping_state state;
+};
+
+struct amb_session {
+    struct amb_shard *shard;
+    uint32_t index, generation;
+    uint64_t secret;
+    uint64_t client_id; /* the control thread's name for it */
+    enum amb_session_state state;
+    struct amb_link *link; /* NULL before it is attached and after it is gone */
+    bool is_link_down;
+    bool may_map;
+    struct amb_publisher *publishers[AMB_HANDLES_MAX];
+    struct amb_subscription *subscriptions[AMB_HANDLES_MAX];
+    uint32_t openings; /* counts publishers ever opened: names one of a reused handle */
+    struct amb_list_node live;
+    struct amb_list_node stalled;        /* struct amb_cursor.stalled */
+    struct amb_list_node publisher_list; /* struct amb_publisher.node */
+    struct amb_list_node subscription_list;
+    struct amb_mapping mappings[AMB_SESSION_SEGMENTS_MAX];
+    uint32_t mapping_count;
+    uint64_t mapped_bytes;     /* delivered in place and not given back */
+    struct amb_list_node held; /* struct amb_held of subscription.h, when quarantined */
+    bool keep_held;            /* when closing: what is held in place stays */
+    void (*closed)(struct amb_session *session, void *arg);
+    void *closed_arg;
+    /* counters */
+    uint64_t msgs_in, bytes_in, msgs_out, bytes_out, frames_ignored;
+};
+
+/* Registers it with the shard. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index,
+                                                  uint32_t generation, uint64_t secret,
+                                                  uint64_t client_id, struct amb_session **out);
+/* Without link, publishers, subscriptions and quarantine. */
+void amb_session_destroy(struct amb_session **session);
+/* By value: NULL if that session is gone. */
+struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, uint32_t generation);
+
+/* May another frame be handed to the link now? */
+bool amb_session_has_room(const struct amb_session *session);
+/* Credit or room has come: whoever waits for it is walked again. */
+void amb_session_unstall(struct amb_session *session);
+
+/*
+ * May a delivery name this segment? The first question asks the control thread to hand it over.
+ * REFUSED also where it cannot be asked for.
+ */
+enum amb_mapping_state amb_session_mapping_of(struct amb_session *session,
+                                              struct amb_segment *segment);
+/* SEG_READY, or the control thread's word that the client refused. */
+void amb_session_mapping(struct amb_session *session, uint64_t segment,
+                         enum amb_mapping_state state);
+/* True if it was there. */
+bool amb_session_forget_segment(struct amb_session *session, uint64_t segment);

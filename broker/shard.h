@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A shard: everything one worker thread owns. Its sessions, its topics (those it is home to, and
+ * shadows of others that its subscriptions read), its buffers. The stages of the data path take a
+ * shard and touch no other; what they want of another shard goes by mail.
+ *
+ *   control ──orders──► shard ◄──mail──► shard
+ *                         ├── sessions ── publishers, subscriptions
+ *                         ├── topics ── log, cursors, lends
+ *                         └── bufpool ── segments
+ *
+ * Threads: the worker, except where a field says otherwise. Time is a field, set once a turn, so
+ * the same code runs under a simulated clock.
+ */
+#pragma once
+
+#include "broker/bufpool.h"
+#include "broker/mail.h"
+#include "wire/base/list.h"
+#include "wire/base/pool.h"
+#include "wire/base/status.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_SHARDS_MAX 64u
+#define AMB_SESSIONS_MAX 65536u /* of one shard */
+
+struct amb_config;
+struct amb_session;
+struct amb_topic;
+struct amb_ucx_context;
+struct amb_ucx_worker;
+
+/* Written by the worker, read by anybody, relaxed. */
+struct amb_shard_stats {
+    _Atomic uint64_t turns, sleeps;
+    _Atomic uint64_t msgs_in, bytes_in, batches_in;
+    _Atomic uint64_t msgs_out, bytes_out, batches_out;
+    _Atomic uint64_t msgs_dropped;   /* for a subscription, by its policy or a full topic */
+    _Atomic uint64_t msgs_rejected;  /* told to their publisher */
+    _Atomic uint64_t frames_ignored; /* named nothing that is open */
+    _Atomic uint64_t copies;         /* batches that went out by copy */
+    _Atomic uint64_t maps;           /* ... by map descriptor */
+    _Atomic uint64_t quarantined_bytes;
+};
+
+static inline void amb_stat_add(_Atomic uint64_t *counter, uint64_t n)
+{
+    /* One writer, so a plain addition; atomic for the readers only. */
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+static inline uint64_t amb_stat_get(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+struct amb_shard {
+    unsigned index;
+    struct amb_inbox inbox;         /* any thread may post */
+    struct amb_inbox *control;      /* of the control thread: answers and requests */
+    struct amb_shard *const *peers; /* all shards, this one too */
+    unsigned peer_count;
+    const struct amb_config *config;
+    struct amb_bufpool bufpool;
+    struct amb_pool entries, txs;
+    struct amb_ucx_context *ucx; /* NULL: no ucx links */
+    struct amb_ucx_worker *ucx_worker;
+    int64_t now_ns, real_ns; /* of this turn */
+    bool is_draining;        /* no new batches */
+
+    struct amb_topic **topics; /* by id; NULL where this shard has none */
+    uint32_t topic_slots;
+    struct amb_session **sessions; /* by index */
+    uint32_t session_slots;
+    struct amb_list_node live_sessions; /* struct amb_session.live */
+    struct amb_list_node dirty_topics;  /* struct amb_topic.dirty: to be walked this turn */
+    struct amb_list_node starving;      /* struct amb_publisher.starving: wait for memory */
+    struct amb_list_node blocked;       /* struct amb_cursor.blocked: hold publishers back */
+    int epoll_fd;                       /* -1 under the simulator */
+    /* Upcalls, given at start: */
+    /* Hand a segment to a client; fd is a duplicate and the callee's. */
+    void (*offer_segment)(struct amb_shard *shard, uint64_t client_id, uint64_t segment,
+                          uint64_t size, int fd);
+    /* A session's link is gone for good, or its client broke a rule (EPROTO). */
+    void (*session_ended)(struct amb_shard *shard, uint64_t client_id, enum amb_status why,
+                          const char *text);
+    struct amb_shard_stats stats;
+};
+
+/* Everything but threads and UCX. budget: shared by all shards. ENOMEM, ELIMIT. */
+AMB_MUST_CHECK enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
+                                              const struct amb_config *config,
+                                              struct amb_membudget *budget);
+/* Sessions and topics are gone before. */
+void amb_shard_fini(struct amb_shard *shard);
+
+/* The topic with that id as this shard knows it, or NULL. */
+static inline struct amb_topic *amb_shard_topic(const struct amb_shard *shard, uint32_t id)
+{
+    return id < shard->topic_slots ? shard->topics[id] : NULL;
+}
+
+/* The slot for an id, growing the table; NULL without memory. */
+struct amb_topic **amb_shard_topic_slot(struct amb_shard *shard, uint32_t id);
+struct amb_session **amb_shard_session_slot(struct amb_shard *shard, uint32_t index);

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/status.h"
+
+#include "broker/bufpool.h"
+#include "broker/client.h"
+#include "broker/config.h"
+#include "broker/control.h"
+#include "broker/segment.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "broker/subscription.h"
+#include "broker/topic.h"
+#include "wire/link/link.h"
+#include "wire/link/ucx.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STATUS_PIECE 60000u /* bytes of JSON in one frame */
+
+static const char *const status_queries[] = {
+    "status", "topics", "subs", "clients", "workers", "memory", "transports",
+};
+
+/* One question under way. */
+struct status_query {
+    struct amb_client *client;
+    uint64_t id;
+    const char *name;
+    unsigned waiting;
+    json_t **shards; /* what each worker answered */
+};
+
+/* On the worker ------------------------------------------------------------------------------- */
+
+static json_int_t num(uint64_t value)
+{
+    return (json_int_t)value;
+}
+
+static json_t *shard_topics(const struct amb_shard *shard)
+{
+    json_t *rows = json_array();
+    for (uint32_t i = 0; i < shard->topic_slots; i++) {
+        const struct amb_topic *t = shard->topics[i];
+        if (t == NULL || !amb_topic_is_home(t)) {
+            continue;
+        }
+        (void)json_array_append_new(
+            rows,
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "topic", t->name,
+                      "worker", num(t->home), "subscriptions", num(t->matched), "messages",
+                      num(t->msgs_in), "bytes", num(t->bytes_in), "log_messages", num(t->log.msgs),
+                      "log_bytes", num(t->log.bytes), "last_seq", num(t->log.next_seq - 1),
+                      "rejected", num(t->msgs_rejected), "dropped", num(t->msgs_dropped)));
+    }
+    return rows;
+}
+
+static uint64_t sub_pending(const struct amb_subscription *sub)
+{
+    uint64_t pending = 0;
+    AMB_LIST_FOR_EACH (node, &sub->cursors) {
+        const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
+        pending += amb_log_bytes_from(&cursor->topic->log, cursor->position);
+    }
+    return pending;
+}
+
+static json_t *shard_subs(const struct amb_shard *shard)
+{
+    json_t *rows = json_array();
+    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+        const struct amb_session *s = AMB_CONTAINER_OF(node, struct amb_session, live);
+        AMB_LIST_FOR_EACH (sub_node, &s->subscription_list) {
+            const struct amb_subscription *sub =
+                AMB_CONTAINER_OF(sub_node, struct amb_subscription, node);
+            (void)json_array_append_new(
+                rows,
+                json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id", num(sub->id),
+                          "delivered", num(sub->msgs), "bytes", num(sub->bytes), "lost",
+                          num(sub->lost), "outstanding", num(sub->msgs_out), "outstanding_bytes",
+                          num(sub->bytes_out), "credit_bytes", num(sub->options.credit_bytes),
+                          "pending_bytes", num(sub_pending(sub))));
+        }
+    }
+    return rows;
+}
+
+static json_t *shard_sessions(const struct amb_shard *shard)
+{
+    json_t *rows = json_array();
+    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+        const struct amb_session *s = AMB_CONTAINER_OF(node, struct amb_session, live);
+        char lanes[160] = "none";
+        if (s->link != NULL) {
+            amb_link_describe(s->link, lanes, sizeof(lanes));
+        }
+        (void)json_array_append_new(
+            rows, json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
+                            num(s->client_id), "lanes", lanes, "messages_in", num(s->msgs_in),
+                            "bytes_in", num(s->bytes_in), "messages_out", num(s->msgs_out),
+                            "bytes_out", num(s->bytes_out), "mapped_bytes", num(s->mapped_bytes),
+                            "queued_frames", num(s->link == NULL ? 0 : s->link->queued),
+                            "ignored_frames", num(s->frames_ignored)));
+    }
+    return rows;
+}
+
+static json_t *shard_worker(const struct amb_shard *shard)
+{
+    const struct amb_shard_stats *st = &shard->stats;
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "worker",
+        num(shard->index), "turns", num(amb_stat_get(&st->turns)), "sleeps",
+        num(amb_stat_get(&st->sleeps)), "messages_in", num(amb_stat_get(&st->msgs_in)), "bytes_in",
+        num(amb_stat_get(&st->bytes_in)), "batches_in", num(amb_stat_get(&st->batches_in)),
+        "messages_out", num(amb_stat_get(&st->msgs_out)), "bytes_out",
+        num(amb_stat_get(&st->bytes_out)), "maps", num(amb_stat_get(&st->maps)), "copies",
+        num(amb_stat_get(&st->copies)), "dropped", num(amb_stat_get(&st->msgs_dropped)), "rejected",
+        num(amb_stat_get(&st->msgs_rejected)), "foreign_frames",
+        num(shard->ucx_worker == NULL ? 0 : amb_ucx_worker_foreign(shard->ucx_worker)));
+}
+
+static json_t *shard_memory(const struct amb_shard *shard)
+{
+    uint64_t segments = 0, bytes = 0;
+    AMB_LIST_FOR_EACH (node, &shard->bufpool.segments) {
+        segments++;
+        bytes += AMB_CONTAINER_OF(node, struct amb_segment, node)->size;
+    }
+    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I}", "worker", num(shard->index), "kind", "host",
+                     "segments", num(segments), "segment_bytes", num(bytes), "used_bytes",
+                     num(amb_bufpool_used(&shard->bufpool)), "quarantined_bytes",
+                     num(amb_stat_get(&shard->stats.quarantined_bytes)));
+}
+
+static void status_collect(struct amb_shard *shard, struct amb_order *order)
+{
+    order->u.snapshot.json =
+        json_pack("{s:o, s:o, s:o, s:o, s:o}", "topics", shard_topics(shard), "subs",
+                  shard_subs(shard), "sessions", shard_sessions(shard), "worker",
+                  shard_worker(shard), "memory", shard_memory(shard));
+}
+
+/* On the control thread ----------------------------------------------------------------------- */
+
+static const json_t *find_by_id(const struct status_query *query, unsigned shard, const char *list,
+                                uint64_t id)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(query->shards[shard], list), i, row)
+    {
+        if (json_integer_value(json_object_get(row, "id")) == num(id)) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+/* All shards' rows of a list, as they are. */
+static json_t *gather(const struct status_query *query, unsigned shard_count, const char *list,
+                      bool is_list)
+{
+    json_t *rows = json_array();
+    for (unsigned i = 0; i < shard_count; i++) {
+        json_t *part = json_object_get(query->shards[i], list);
+        if (is_list) {
+            (void)json_array_extend(rows, part);
+        } else if (part != NULL) {
+            (void)json_array_append(rows, part);
+        }
+    }
+    return rows;
+}
+
+static json_t *gather_subs(const struct status_query *query, struct amb_control *control)
+{
+    json_t *rows = json_array();
+    AMB_LIST_FOR_EACH (node, &control->directory.subs) {
+        const struct amb_dir_sub *sub = AMB_CONTAINER_OF(node, struct amb_dir_sub, node);
+        json_t *row = json_pack("{s:s, s:I, s:I}", "pattern", sub->pattern, "client",
+                                num(sub->client_id), "worker", num(sub->session.shard));
+        (void)json_object_update(
+            row, (json_t *)(uintptr_t)find_by_id(query, sub->session.shard, "subs", sub->id));
+        (void)json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+static const char *client_state_name(const struct amb_client *client)
+{
+    switch (client->state) {
+    case AMB_CLIENT_HELLO:
+    case AMB_CLIENT_AUTH:
+    case AMB_CLIENT_OPENING:
+        return "connecting";
+    case AMB_CLIENT_LIVE:
+        return "live";
+    case AMB_CLIENT_ENDING:
+        return client->is_quarantined ? "quarantined" : "ending";
+    }
+    return "unknown";
+}
+
+static json_t *gather_clients(const struct status_query *query, struct amb_control *control,
+                              bool transports)
+{
+    json_t *rows = json_array();
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        const struct amb_client *c = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (!c->has_session) {
+            continue;
+        }
+        const json_t *session = find_by_id(query, c->session.shard, "sessions", c->id);
+        json_t *row = json_pack(
+            "{s:I, s:s, s:s, s:s, s:s}", "id", num(c->id), "name", c->name, "state",
+            client_state_name(c), "link", amb_link_kind_name(c->link), "lanes",
+            session == NULL ? "none" : json_string_value(json_object_get(session, "lanes")));
+        if (transports) {
+            (void)json_object_set_new(row, "why_not_better",
+                                      json_string(c->link_reason == NULL ? "" : c->link_reason));
+        } else {
+            (void)json_object_set_new(row, "address", json_string(c->address));
+            (void)json_object_set_new(row, "pid", json_integer(c->pid));
+            (void)json_object_set_new(row, "uid", json_integer((json_int_t)c->uid));
+            (void)json_object_set_new(row, "worker", json_integer(c->session.shard));
+            (void)json_object_set_new(row, "quarantined_bytes", json_integer(num(c->held_bytes)));
+            (void)json_object_update_missing(row, (json_t *)(uintptr_t)session);
+        }
+        (void)json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+static json_t *gather_status(const struct amb_control *control)
+{
+    uint64_t in = 0, out = 0, dropped = 0, rejected = 0;
+    for (unsigned i = 0; i < control->shard_count; i++) {
+        const struct amb_shard_stats *st = &control->shards[i]->stats;
+        in += amb_stat_get(&st->msgs_in);
+        out += amb_stat_get(&st->msgs_out);
+        dropped += amb_stat_get(&st->msgs_dropped);
+        rejected += amb_stat_get(&st->msgs_rejected);
+    }
+    char ucx[96];
+    (void)snprintf(ucx, sizeof(ucx), "%u.%u.%u%s", control->ucx_release >> 16,
+                   control->ucx_release >> 8 & 255u, control->ucx_release & 255u,
+                   control->ucx == NULL ? " (off)" : "");
+    char epoch[32];
+    (void)snprintf(epoch, sizeof(epoch), "%016llx", (unsigned long long)control->epoch);
+    const struct amb_control_stats *st = &control->stats;
+    json_t *status = json_pack(
+        "{s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name", control->config->server.name,
+        "version", AMB_BROKER_VERSION, "pid", num((uint64_t)getpid()), "epoch", epoch, "ucx", ucx,
+        "uptime_s", num((uint64_t)(control->now_ns - control->started_ns) / 1000000000u), "workers",
+        num(control->shard_count), "clients", num(control->client_count), "clients_limit",
+        num(control->config->server.max_connections), "topics",
+        num(control->directory.topic_count));
+    json_t *more = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "topics_limit",
+        num(control->config->limits.max_topics), "subscriptions", num(control->directory.sub_count),
+        "subscriptions_limit", num(control->config->limits.max_subscriptions), "memory_bytes",
+        num(atomic_load_explicit(&control->budget->used, memory_order_relaxed)),
+        "memory_limit_bytes", num(control->budget->max), "messages_in", num(in), "messages_out",
+        num(out), "dropped", num(dropped), "rejected", num(rejected), "expired", num(st->expired));
+    json_t *doors =
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "accepted", num(st->accepted),
+                  "refused_limit", num(st->refused_limit), "refused_auth", num(st->refused_auth),
+                  "refused_version", num(st->refused_version), "handshake_timeouts",
+                  num(st->handshake_timeout), "bad_magic", num(st->bad_magic), "bad_messages",
+                  num(st->bad_message), "quarantined", num(st->quarantined));
+    (void)json_object_update(status, more);
+    (void)json_object_update(status, doors);
+    json_decref(more);
+    json_decref(doors);
+    return status;
+}
+
+static json_t *query_answer(const struct status_query *query, struct amb_control *control)
+{
+    unsigned shards = control->shard_count;
+    const char *name = query->name;
+    if (strcmp(name, "status") == 0) {
+        return gather_status(control);
+    }
+    json_t *rows;
+    if (strcmp(name, "topics") == 0) {
+        rows = gather(query, shards, "topics", true);
+    } else if (strcmp(name, "subs") == 0) {
+        rows = gather_subs(query, control);
+    } else if (strcmp(name, "workers") == 0) {
+        rows = gather(query, shards, "worker", false);
+    } else if (strcmp(name, "memory") == 0) {
+        rows = gather(query, shards, "memory", false);
+    } else {
+        rows = gather_clients(query, control, strcmp(name, "transports") == 0);
+    }
+    return json_pack("{s:o}", name, rows);
+}
+
+static void query_send(const struct status_query *query, const char *text)
+{
+    size_t left = strlen(text);
+    do {
+        size_t piece = left < STATUS_PIECE ? left : STATUS_PIECE;
+        Amb__Control__AdminReply reply = AMB__CONTROL__ADMIN_REPLY__INIT;
+        reply.json.data = (uint8_t *)(uintptr_t)text;
+        reply.json.len = piece;
+        reply.last = piece == left;
+        Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+        message.id = query->id;
+        message.body_case = AMB__CONTROL__CONTROL__BODY_ADMIN_REPLY;
+        message.admin_reply = &reply;
+        amb_client_send(query->client, &message, NULL, 0);
+        text += piece;
+        left -= piece;
+    } while (left > 0 && query->client->state == AMB_CLIENT_LIVE);
+}
+
+static void query_finish(struct status_query *query, struct amb_control *control)
+{
+    struct amb_client *client = query->client;
+    if (client->state == AMB_CLIENT_LIVE) {
+        json_t *answer = query_answer(query, control);
+        char *text = answer == NULL ? NULL : json_dumps(answer, JSON_COMPACT);
+        if (text == NULL) {
+            amb_client_send_error(client, query->id, AMB_ENOMEM, "no memory for the answer");
+        } else {
+            query_send(query, text);
+        }
+        free(text);
+        json_decref(answer);
+    }
+    for (unsigned i = 0; i < control->shard_count; i++) {
+        json_decref(query->shards[i]);
+    }
+    free(query->shards);
+    free(query);
+    amb_client_release(client);
+}
+
+static void status_collected(void *owner, struct amb_order *order)
+{
+    struct status_query *query = order->context;
+    query->shards[order->shard->index] = order->u.snapshot.json;
+    amb_order_free(order);
+    if (--query->waiting == 0) {
+        query_finish(query, owner);
+    }
+}
+
+/* Admin questions are for the broker's own user and root, on a Unix socket. */
+static bool client_may_ask(const struct amb_client *client)
+{
+    return client->is_unix && (client->uid == 0 || client->uid == geteuid());
+}
+
+void amb_status_request(struct amb_client *client, uint64_t id, const char *query)
+{
+    const char *name = NULL;
+    for (size_t i = 0; i < sizeof(status_queries) / sizeof(status_queries[0]); i++) {
+        if (strcmp(query, status_queries[i]) == 0) {
+            name = status_queries[i];
+        }
+    }
+    if (!client_may_ask(client)) {
+        amb_client_send_error(client, id, AMB_EFORBIDDEN,
+                              "admin: only the broker's own user or root, on a unix:// URL");
+        return;
+    }
+    if (name == NULL) {
+        amb_client_send_error(client, id, AMB_EINVAL, "admin: no such query");
+        return;
+    }
+    struct amb_control *control = client->control;
+    struct status_query *state = calloc(1, sizeof(*state));
+    json_t **shards = calloc(control->shard_count, sizeof(json_t *));
+    if (state == NULL || shards == NULL) {
+        free(state);
+        free(shards);
+        amb_client_send_error(client, id, AMB_ENOMEM, "no memory");
+        return;
+    }
+    *state = (struct status_query){.client = client, .id = id, .name = name, .shards = shards};
+    amb_client_hold(client);
+    for (unsigned i = 0; i < control->shard_count; i++) {
+        struct amb_order *order = amb_order_create(status_collect, status_collected, state);
+        if (order != NULL) {
+            state->waiting++;
+            amb_order_post(control->shards[i], order);
+        }
+    }
+    if (state->waiting == 0) {
+        query_finish(state, control);
+    }
+}

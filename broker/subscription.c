@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/subscription.h"
+
+#include "broker/config.h"
+#include "broker/entry.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "broker/topic.h"
+#include "wire/base/assert.h"
+#include "wire/base/log.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define DELIVERIES_FIRST UINT64_C(32)
+
+enum amb_status amb_subscription_create(struct amb_session *session, uint32_t handle, uint64_t id,
+                                        const struct amb_subscription_options *options,
+                                        struct amb_subscription **out)
+{
+    amb_assert(handle < AMB_HANDLES_MAX && session->subscriptions[handle] == NULL);
+    struct amb_subscription *sub = calloc(1, sizeof(*sub));
+    if (sub == NULL) {
+        return AMB_ENOMEM;
+    }
+    sub->session = session;
+    sub->handle = handle;
+    sub->id = id;
+    sub->options = *options;
+    if (sub->options.credit_msgs == 0) {
+        sub->options.credit_msgs = AMB_CREDIT_MSGS_DEFAULT;
+    } else if (sub->options.credit_msgs > AMB_CREDIT_MSGS_MAX) {
+        sub->options.credit_msgs = AMB_CREDIT_MSGS_MAX;
+    }
+    if (sub->options.credit_bytes == 0) {
+        sub->options.credit_bytes = AMB_CREDIT_BYTES_DEFAULT;
+    }
+    amb_list_init(&sub->cursors);
+    amb_list_push_back(&session->subscription_list, &sub->node);
+    session->subscriptions[handle] = sub;
+    *out = sub;
+    return AMB_OK;
+}
+
+/* An in-place delivery is no longer held by the client. */
+static void delivery_unref(struct amb_subscription *sub, struct amb_delivery *delivery)
+{
+    if (delivery->entry != NULL) {
+        sub->session->mapped_bytes -= amb_entry_bytes(delivery->entry);
+        amb_entry_unref(delivery->entry, sub->session->shard);
+        delivery->entry = NULL;
+    }
+}
+
+static void delivery_quarantine(struct amb_subscription *sub, struct amb_delivery *delivery)
+{
+    struct amb_session *session = sub->session;
+    if (delivery->entry == NULL) {
+        return;
+    }
+    struct amb_held *held = malloc(sizeof(*held));
+    if (held == NULL) {
+        /* Never reuse what a process may still read: the reference stays until the broker ends. */
+        amb_error("client %" PRIu64 ": no memory to note a quarantined delivery",
+                  session->client_id);
+        return;
+    }
+    held->entry = delivery->entry;
+    delivery->entry = NULL;
+    amb_list_push_back(&session->held, &held->node);
+    amb_stat_add(&session->shard->stats.quarantined_bytes, amb_entry_bytes(held->entry));
+}
+
+static void subscription_detach(struct amb_subscription *sub)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &sub->cursors) {
+        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
+        amb_cursor_detach(cursor);
+        free(cursor);
+    }
+}
+
+static void subscription_end_if_empty(struct amb_subscription *sub)
+{
+    if (sub->has_ended && sub->released == sub->delivered) {
+        amb_subscription_destroy(&sub, false);
+    }
+}
+
+void amb_subscription_end(struct amb_subscription *subscription)
+{
+    subscription->has_ended = true;
+    subscription_detach(subscription);
+    subscription_end_if_empty(subscription);
+}
+
+void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_held)
+{
+    struct amb_subscription *sub = *subscription;
+    if (sub == NULL) {
+        return;
+    }
+    *subscription = NULL;
+    subscription_detach(sub);
+    for (uint64_t number = sub->released + 1; number <= sub->delivered; number++) {
+        struct amb_delivery *delivery = &sub->deliveries[number & sub->mask];
+        if (keep_held) {
+            delivery_quarantine(sub, delivery);
+        } else {
+            delivery_unref(sub, delivery);
+        }
+    }
+    amb_list_remove(&sub->node);
+    sub->session->subscriptions[sub->handle] = NULL;
+    free(sub->deliveries);
+    free(sub);
+}
+
+void amb_session_release_held(struct amb_session *session)
+{
+    uint64_t bytes = 0;
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&session->held)) != NULL) {
+        struct amb_held *held = AMB_CONTAINER_OF(node, struct amb_held, node);
+        bytes += amb_entry_bytes(held->entry);
+        amb_entry_unref(held->entry, session->shard);
+        free(held);
+    }
+    session->mapped_bytes = 0;
+    /* Modulo 2^64 this is a subtraction. */
+    amb_stat_add(&session->shard->stats.quarantined_bytes, UINT64_C(0) - bytes);
+}
+
+enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
+                                        struct amb_topic *topic)
+{
+    struct amb_cursor *cursor = calloc(1, sizeof(*cursor));
+    if (cursor == NULL) {
+        return AMB_ENOMEM;
+    }
+    enum amb_slow slow = subscription->options.slow;
+    int64_t block_limit_ns = subscription->options.slow_block_ns;
+    if (slow == AMB_SLOW_DEFAULT) {
+        slow = topic->rule->slow;
+        block_limit_ns = topic->rule->slow_block_ns;
+    }
+    amb_cursor_attach(cursor, topic, subscription, slow == AMB_SLOW_BLOCK, block_limit_ns);
+    amb_list_push_back(&subscription->cursors, &cursor->of_sub);
+    return AMB_OK;
+}
+
+bool amb_subscription_has_credit(const struct amb_subscription *subscription, uint32_t msgs,
+                                 uint64_t bytes)
+{
+    if (subscription->msgs_out == 0) {
+        return true;
+    }
+    return subscription->msgs_out + msgs <= subscription->options.credit_msgs &&
+           subscription->bytes_out + bytes <= subscription->options.credit_bytes;
+}
+
+static enum amb_status deliveries_grow(struct amb_subscription *sub)
+{
+    uint64_t slots = sub->deliveries == NULL ? DELIVERIES_FIRST : (sub->mask + 1) * 2;
+    if (slots > AMB_CREDIT_MSGS_MAX * 2) {
+        return AMB_ELIMIT;
+    }
+    struct amb_delivery *grown = calloc(slots, sizeof(*grown));
+    if (grown == NULL) {
+        return AMB_ENOMEM;
+    }
+    for (uint64_t number = sub->released + 1; number <= sub->delivered; number++) {
+        grown[number & (slots - 1)] = sub->deliveries[number & sub->mask];
+    }
+    free(sub->deliveries);
+    sub->deliveries = grown;
+    sub->mask = slots - 1;
+    return AMB_OK;
+}
+
+enum amb_status amb_subscription_deliver(struct amb_subscription *subscription, uint32_t msgs,
+                                         uint64_t bytes, struct amb_entry *entry)
+{
+    if (subscription->deliveries == NULL ||
+        subscription->delivered - subscription->released > subscription->mask) {
+        enum amb_status status = deliveries_grow(subscription);
+        if (status != AMB_OK) {
+            return status;
+        }
+    }
+    uint64_t number = ++subscription->delivered;
+    subscription->deliveries[number & subscription->mask] =
+        (struct amb_delivery){.entry = entry, .bytes = bytes, .msgs = msgs};
+    if (entry != NULL) {
+        amb_entry_ref(entry);
+        subscription->session->mapped_bytes += amb_entry_bytes(entry);
+    }
+    subscription->msgs_out += msgs;
+    subscription->bytes_out += bytes;
+    subscription->msgs += msgs;
+    subscription->bytes += bytes;
+    return AMB_OK;
+}
+
+static void delivery_release(struct amb_subscription *sub, uint64_t number)
+{
+    struct amb_delivery *delivery = &sub->deliveries[number & sub->mask];
+    if (delivery->is_released) {
+        return;
+    }
+    delivery->is_released = true;
+    sub->msgs_out -= delivery->msgs;
+    sub->bytes_out -= delivery->bytes;
+    delivery_unref(sub, delivery);
+}
+
+enum amb_status amb_subscription_release(struct amb_subscription *subscription, uint64_t number)
+{
+    if (number > subscription->delivered) {
+        return AMB_EPROTO;
+    }
+    while (subscription->released < number) {
+        delivery_release(subscription, ++subscription->released);
+    }
+    amb_session_unstall(subscription->session);
+    subscription_end_if_empty(subscription);
+    return AMB_OK;
+}
+
+enum amb_status amb_subscription_release_range(struct amb_subscription *subscription,
+                                               uint64_t number, uint32_t count)
+{
+    if (number == 0 || count == 0 || number > subscription->delivered ||
+        count > subscription->delivered - number + 1) {
+        return AMB_EPROTO;
+    }
+    for (uint64_t i = number; i < number + count; i++) {
+        if (i > subscription->released) {
+            delivery_release(subscription, i);
+        }
+    }
+    while (
+        subscription->released < subscription->delivered &&
+        subscription->deliveries[(subscription->released + 1) & subscription->mask].is_released) {
+        subscription->released++;
+    }
+    amb_session_unstall(subscription->session);
+    subscription_end_if_empty(subscription);
+    return AMB_OK;
+}

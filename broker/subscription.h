@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A subscription of a session: its credit, its deliveries until they are given back, and its
+ * cursors in the topics that match.
+ *
+ * Deliveries have numbers 1, 2, 3, ... A client gives them back by number only; what a number
+ * stands for is in this table, so a client can name nothing that it was not given.
+ *
+ * Threads: the shard's worker. Memory: the table of deliveries doubles as needed, up to the
+ * subscription's credit in messages.
+ */
+#pragma once
+
+#include "wire/base/list.h"
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_CREDIT_MSGS_DEFAULT (UINT64_C(64) << 10)
+#define AMB_CREDIT_MSGS_MAX (UINT64_C(1) << 20)
+#define AMB_CREDIT_BYTES_DEFAULT (UINT64_C(64) << 20)
+
+struct amb_entry;
+struct amb_session;
+struct amb_topic;
+
+struct amb_delivery {
+    struct amb_entry *entry; /* delivered in place: one reference; else NULL */
+    uint64_t bytes;
+    uint32_t msgs;
+    bool is_released;
+};
+
+struct amb_subscription_options {
+    uint64_t credit_msgs, credit_bytes; /* 0: the default */
+    enum amb_slow slow;                 /* BLOCK or DROP_OLDEST; DEFAULT: the topic's */
+    int64_t slow_block_ns;              /* BLOCK: how long; INT64_MAX: for ever */
+    bool copy;                          /* never in place */
+};
+
+struct amb_subscription {
+    struct amb_session *session;
+    uint32_t handle;
+    uint64_t id; /* the control thread's name for it */
+    struct amb_subscription_options options;
+    struct amb_list_node node;
+    struct amb_list_node cursors; /* struct amb_cursor.of_sub */
+    bool has_ended;               /* unsubscribed, but not everything is back */
+    struct amb_delivery *deliveries;
+    uint64_t mask;                /* slots - 1 */
+    uint64_t delivered, released; /* numbers given out; all up to `released` are back */
+    uint64_t msgs_out, bytes_out; /* outstanding */
+    /* counters */
+    uint64_t msgs, bytes, lost;
+};
+
+AMB_MUST_CHECK enum amb_status
+amb_subscription_create(struct amb_session *session, uint32_t handle, uint64_t id,
+                        const struct amb_subscription_options *options,
+                        struct amb_subscription **out);
+/* Detaches its cursors. What is held in place goes to the session's quarantine if keep_held, else
+ * it is given back. */
+void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_held);
+
+/* Unsubscribed: no more deliveries. It goes when everything delivered has been given back, at once
+ * or in amb_subscription_release, and keeps its handle until then. */
+void amb_subscription_end(struct amb_subscription *subscription);
+
+/* Starts reading a topic at its end. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
+                                                       struct amb_topic *topic);
+
+/* One delivery always passes when nothing is outstanding. */
+bool amb_subscription_has_credit(const struct amb_subscription *subscription, uint32_t msgs,
+                                 uint64_t bytes);
+/* Notes a delivery; its number is then subscription->delivered. entry: in place, gets a reference;
+ * NULL: by copy. ENOMEM, ELIMIT. */
+AMB_MUST_CHECK enum amb_status amb_subscription_deliver(struct amb_subscription *subscription,
+                                                        uint32_t msgs, uint64_t bytes,
+                                                        struct amb_entry *entry);
+/* Gives back 1..number. EPROTO: more than was delivered. */
+AMB_MUST_CHECK enum amb_status amb_subscription_release(struct amb_subscription *subscription,
+                                                        uint64_t number);
+/* Gives back number..number+count-1; those that are back already are ignored. EPROTO. */
+AMB_MUST_CHECK enum amb_status amb_subscription_release_range(struct amb_subscription *subscription,
+                                                              uint64_t number, uint32_t count);
+
+/* Something that a quarantined session holds. */
+struct amb_held {
+    struct amb_list_node node;
+    struct amb_entry *entry;
+};
+/* The process is gone: gives back everything the session holds. */
+void amb_session_release_held(struct amb_session *session);

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/topic.h"
+
+#include "broker/config.h"
+#include "broker/entry.h"
+#include "broker/shard.h"
+#include "wire/base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned home,
+                                 const char *name, size_t name_len, struct amb_topic **out)
+{
+    amb_assert(name_len <= AMB_TOPIC_MAX);
+    struct amb_topic *topic = calloc(1, sizeof(*topic));
+    if (topic == NULL) {
+        return AMB_ENOMEM;
+    }
+    if (home == shard->index) {
+        topic->lends = calloc(shard->peer_count, sizeof(struct amb_lend));
+        topic->lend_count = shard->peer_count;
+        if (topic->lends == NULL) {
+            free(topic);
+            return AMB_ENOMEM;
+        }
+    }
+    topic->id = id;
+    topic->home = home;
+    topic->shard = shard;
+    topic->name_len = (uint32_t)name_len;
+    memcpy(topic->name, name, name_len);
+    topic->rule = amb_config_topic(shard->config, topic->name);
+    amb_log_init(&topic->log);
+    amb_list_init(&topic->cursors);
+    amb_list_init(&topic->dirty);
+    *out = topic;
+    return AMB_OK;
+}
+
+void amb_topic_destroy(struct amb_topic **topic)
+{
+    struct amb_topic *t = *topic;
+    if (t == NULL) {
+        return;
+    }
+    *topic = NULL;
+    amb_assert(amb_list_is_empty(&t->cursors));
+    while (t->log.lo < t->log.hi) {
+        amb_entry_unref(amb_log_pop(&t->log), t->shard);
+    }
+    amb_log_fini(&t->log);
+    amb_list_remove(&t->dirty);
+    free(t->lends);
+    free(t);
+}
+
+bool amb_topic_is_home(const struct amb_topic *topic)
+{
+    return topic->home == topic->shard->index;
+}
+
+void amb_topic_mark(struct amb_topic *topic)
+{
+    if (amb_list_is_empty(&topic->dirty)) {
+        amb_list_push_back(&topic->shard->dirty_topics, &topic->dirty);
+    }
+}
+
+/* The slowest reader's position; with `holding_only`, the slowest holding one's. hi: none. */
+static uint64_t topic_read_from(const struct amb_topic *topic, bool holding_only)
+{
+    uint64_t from = topic->log.hi;
+    AMB_LIST_FOR_EACH (node, &topic->cursors) {
+        const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
+        if (cursor->position < from && (!holding_only || amb_cursor_is_holding(cursor))) {
+            from = cursor->position;
+        }
+    }
+    for (unsigned i = 0; i < topic->lend_count; i++) {
+        const struct amb_lend *lend = &topic->lends[i];
+        if (lend->subs > 0 && lend->position < from && (!holding_only || lend->holding > 0)) {
+            from = lend->position;
+        }
+    }
+    return from < topic->log.lo ? topic->log.lo : from;
+}
+
+uint64_t amb_topic_held_from(const struct amb_topic *topic)
+{
+    return topic_read_from(topic, true);
+}
+
+static void topic_drop_oldest(struct amb_topic *topic)
+{
+    struct amb_entry *entry = amb_log_pop(&topic->log);
+    topic->msgs_dropped += entry->count;
+    amb_stat_add(&topic->shard->stats.msgs_dropped, entry->count);
+    amb_entry_unref(entry, topic->shard);
+}
+
+void amb_topic_trim(struct amb_topic *topic)
+{
+    uint64_t keep = topic_read_from(topic, false);
+    /* An entry whose window is not given back yet stays: its receipt needs it. */
+    if (amb_topic_is_home(topic) && topic->ungranted < keep) {
+        keep = topic->ungranted;
+    }
+    while (topic->log.lo < keep) {
+        amb_entry_unref(amb_log_pop(&topic->log), topic->shard);
+    }
+}
+
+static bool topic_may_drop(const struct amb_topic *topic, uint64_t before)
+{
+    return topic->log.lo < before &&
+           (!amb_topic_is_home(topic) || topic->log.lo < topic->ungranted);
+}
+
+bool amb_topic_shed(struct amb_topic *topic)
+{
+    uint64_t held = amb_topic_held_from(topic);
+    bool any = false;
+    while (topic_may_drop(topic, held)) {
+        topic_drop_oldest(topic);
+        any = true;
+    }
+    return any;
+}
+
+static bool topic_is_full(const struct amb_topic *topic, const struct amb_entry *entry)
+{
+    const struct amb_log *log = &topic->log;
+    if (log->lo == log->hi) {
+        return false; /* One entry always fits, however large. */
+    }
+    return log->bytes + amb_entry_bytes(entry) > topic->rule->max_bytes ||
+           (topic->rule->max_messages != 0 &&
+            log->msgs + entry->count > topic->rule->max_messages) ||
+           log->hi - log->lo >= AMB_LOG_ENTRIES_MAX;
+}
+
+/* Makes room as the rule says. EREJECTED: there is none and the topic rejects. */
+static enum amb_status topic_make_room(struct amb_topic *topic, const struct amb_entry *entry)
+{
+    amb_topic_trim(topic);
+    uint64_t held = amb_topic_held_from(topic);
+    while (topic_is_full(topic, entry) && topic_may_drop(topic, held)) {
+        topic_drop_oldest(topic);
+    }
+    if (!topic_is_full(topic, entry)) {
+        return AMB_OK;
+    }
+    switch (topic->rule->full) {
+    case AMB_FULL_BLOCK:
+        /* The window is what blocks: what was granted is taken. */
+        return topic->log.hi - topic->log.lo < AMB_LOG_ENTRIES_MAX ? AMB_OK : AMB_ELIMIT;
+    case AMB_FULL_DROP_OLDEST:
+        while (topic_is_full(topic, entry) && topic_may_drop(topic, topic->log.hi)) {
+            topic_drop_oldest(topic);
+        }
+        return AMB_OK;
+    case AMB_FULL_REJECT:
+        return AMB_EREJECTED;
+    }
+    return AMB_EINTERNAL;
+}
+
+enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entry,
+                                 uint64_t first_seq)
+{
+    if (topic_is_full(topic, entry)) {
+        enum amb_status status = topic_make_room(topic, entry);
+        if (status != AMB_OK) {
+            topic->msgs_rejected += entry->count;
+            return status;
+        }
+    }
+    enum amb_status status = amb_log_append(&topic->log, entry, first_seq);
+    if (status == AMB_OK) {
+        topic->msgs_in += entry->count;
+        topic->bytes_in += amb_entry_bytes(entry);
+        amb_topic_mark(topic);
+    }
+    return status;
+}
+
+bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out)
+{
+    if (topic->ungranted >= topic->log.hi) {
+        return false;
+    }
+    amb_assert(topic->ungranted >= topic->log.lo);
+    uint64_t held = amb_topic_held_from(topic);
+    uint64_t depth =
+        topic->rule->max_bytes < AMB_TOPIC_DEPTH ? topic->rule->max_bytes : AMB_TOPIC_DEPTH;
+    if (topic->rule->full == AMB_FULL_BLOCK && topic->log.hi - held > 1 &&
+        amb_log_bytes_from(&topic->log, held) > depth) {
+        return false;
+    }
+    *out = amb_log_at(&topic->log, topic->ungranted);
+    topic->ungranted++;
+    return true;
+}
+
+void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
+                       struct amb_subscription *sub, bool holds, int64_t block_limit_ns)
+{
+    cursor->topic = topic;
+    cursor->sub = sub;
+    cursor->holds = holds;
+    cursor->block_limit_ns = block_limit_ns;
+    cursor->position = topic->log.hi;
+    /* A shadow does not know home's numbers before the first entry lent to it. */
+    bool is_known = amb_topic_is_home(topic) || topic->log.hi > 0;
+    cursor->expected_seq = is_known ? topic->log.next_seq : 0;
+    amb_list_init(&cursor->stalled);
+    amb_list_init(&cursor->blocked);
+    amb_list_push_back(&topic->cursors, &cursor->of_topic);
+}
+
+void amb_cursor_detach(struct amb_cursor *cursor)
+{
+    if (cursor->topic == NULL) {
+        return;
+    }
+    amb_list_remove(&cursor->of_topic);
+    amb_list_remove(&cursor->of_sub);
+    amb_list_remove(&cursor->stalled);
+    amb_list_remove(&cursor->blocked);
+    amb_topic_mark(cursor->topic); /* What it held back may go. */
+    cursor->topic = NULL;
+}

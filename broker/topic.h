@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stage 4 of 6 (route ─► topic ─► forward): a topic's log and who reads it.
+ *
+ * The worker that is home to a topic gives the sequence numbers. Another worker whose
+ * subscriptions read it keeps a shadow: the same struct, its log filled with entries that home
+ * lends it. Readers of a log are
+ *   cursors  one for each local subscription that matches,
+ *   lends    (at home) one for each other worker with such subscriptions.
+ * A holding reader keeps what it has not passed; others are jumped over when the log is full, and
+ * see the gap in the sequence numbers.
+ *
+ * Publishers get their window back entry by entry: at once while the holding readers' backlog is
+ * within AMB_TOPIC_DEPTH (a working set that stays in cache) or one entry, else when it is again.
+ *
+ * Threads: the shard's worker; `consumed` and `kick` cross to home. Memory: a topic is one
+ * allocation; cursors belong to their subscriptions.
+ */
+#pragma once
+
+#include "broker/log.h"
+#include "broker/mail.h"
+#include "wire/base/list.h"
+#include "wire/codec/topic.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_TOPIC_DEPTH (UINT64_C(1) << 20) /* bytes that holding readers may be behind */
+
+struct amb_config;
+struct amb_entry;
+struct amb_shard;
+struct amb_subscription;
+struct amb_topic;
+struct amb_topic_rule;
+
+/* A subscription's place in one topic. */
+struct amb_cursor {
+    struct amb_list_node of_topic, of_sub;
+    struct amb_list_node stalled; /* in its session's list: waits for credit or room */
+    struct amb_list_node blocked; /* in the shard's list: holding, behind, with a time limit */
+    struct amb_topic *topic;
+    struct amb_subscription *sub;
+    uint64_t position;      /* of the next entry to deliver */
+    uint64_t expected_seq;  /* of its first message; 0: not known yet */
+    bool holds;             /* its policy is block */
+    bool is_dropping;       /* its time limit has passed: does not hold until it has caught up */
+    bool is_named;          /* its client knows the topic's name */
+    int64_t block_limit_ns; /* how long it may; INT64_MAX: for ever */
+    int64_t behind_since_ns;
+};
+
+/* Another worker's place in a log of ours. */
+struct amb_lend {
+    uint32_t subs, holding; /* subscriptions there, and how many of them hold */
+    uint64_t position;
+    uint64_t lent;            /* bytes, ever */
+    struct amb_topic *shadow; /* there; its `consumed` is ours to read */
+};
+
+struct amb_topic {
+    uint32_t id;
+    unsigned home; /* index of its worker */
+    uint32_t name_len;
+    char name[AMB_TOPIC_MAX + 1];
+    const struct amb_topic_rule *rule;
+    struct amb_log log;
+    struct amb_list_node cursors;
+    uint32_t matched;       /* at home: subscriptions that match, everywhere */
+    uint64_t ungranted;     /* at home: position of the first entry not granted yet */
+    struct amb_lend *lends; /* at home: one for each worker */
+    unsigned lend_count;
+    struct amb_list_node dirty;
+    /* shadow to home */
+    struct amb_shard *shard;   /* whose this struct is */
+    uint64_t lent;             /* bytes that came from home, ever */
+    _Atomic uint64_t consumed; /* bytes lent that hold nobody back any more */
+    struct amb_mail kick;
+    _Atomic uint32_t is_kicked; /* 1: the mail is under way */
+    /* counters */
+    uint64_t msgs_in, bytes_in, msgs_rejected, msgs_dropped;
+};
+
+/* A topic of this shard, at home or shadow. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned home,
+                                                const char *name, size_t name_len,
+                                                struct amb_topic **out);
+/* Without cursors. Drops what the log holds. */
+void amb_topic_destroy(struct amb_topic **topic);
+bool amb_topic_is_home(const struct amb_topic *topic);
+
+/*
+ * Appends with the topic's limits. Takes over the caller's reference on AMB_OK. EREJECTED, ELIMIT,
+ * ENOMEM: the entry is still the caller's. first_seq as in amb_log_append.
+ */
+AMB_MUST_CHECK enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entry,
+                                                uint64_t first_seq);
+/* Drops what every reader has passed. */
+void amb_topic_trim(struct amb_topic *topic);
+/* Drops entries that only non-holding readers still want; true if there were any. */
+bool amb_topic_shed(struct amb_topic *topic);
+/* May the next entry's window be given back? True at most once an entry: *out is it. */
+bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out);
+/* Position of the slowest holding reader, hi if there is none. */
+uint64_t amb_topic_held_from(const struct amb_topic *topic);
+/* The topic is walked this turn. */
+void amb_topic_mark(struct amb_topic *topic);
+
+/* Starts reading at the log's end. */
+void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
+                       struct amb_subscription *sub, bool holds, int64_t block_limit_ns);
+/* Harmless if it is not attached. */
+void amb_cursor_detach(struct amb_cursor *cursor);
+static inline bool amb_cursor_is_holding(const struct amb_cursor *cursor)
+{
+    return cursor->holds && !cursor->is_dropping;
+}

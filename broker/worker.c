@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/worker.h"
+
+#include "broker/config.h"
+#include "broker/forward.h"
+#include "broker/publisher.h"
+#include "broker/session.h"
+#include "broker/topic.h"
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+#include "wire/base/log.h"
+#include "wire/link/link.h"
+#include "wire/link/ucx.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define WORKER_POLL_BUDGET 32u /* frames of one link in one turn */
+#define WORKER_SPIN_AUTO_NS (200 * AMB_NS_PER_US)
+#define WORKER_SLEEP_MAX_NS (1 * AMB_NS_PER_SEC)
+/* With UCX a wake-up may be late (UCX-reported events are bounded by polling, never trusted). */
+#define WORKER_SLEEP_UCX_MAX_NS (100 * AMB_NS_PER_MS)
+#define WORKER_EVENTS 64
+
+enum amb_status amb_worker_init(struct amb_worker *worker, unsigned index,
+                                const struct amb_config *config, struct amb_membudget *budget)
+{
+    worker->is_running = false;
+    worker->is_stopping = false;
+    return amb_shard_init(&worker->shard, index, config, budget);
+}
+
+static void shard_retry_starving(struct amb_shard *shard)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &shard->starving) {
+        amb_publisher_retry(AMB_CONTAINER_OF(node, struct amb_publisher, starving));
+    }
+}
+
+unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns)
+{
+    shard->now_ns = now_ns;
+    shard->real_ns = real_ns;
+    unsigned done = amb_inbox_run(&shard->inbox);
+    if (shard->ucx_worker != NULL) {
+        done += amb_ucx_worker_progress(shard->ucx_worker);
+    }
+    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
+        if (session->link != NULL && !session->is_link_down) {
+            done += amb_link_poll(session->link, WORKER_POLL_BUDGET);
+        }
+    }
+    if (!amb_list_is_empty(&shard->blocked)) {
+        (void)amb_forward_expire(shard);
+    }
+    done += amb_forward_run(shard);
+    if (!amb_list_is_empty(&shard->starving)) {
+        shard_retry_starving(shard);
+    }
+    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
+        if (session->link != NULL && !session->is_link_down) {
+            amb_link_flush(session->link);
+        }
+    }
+    amb_stat_add(&shard->stats.turns, 1);
+    return done;
+}
+
+/* Does anybody here wait for a client's counters? Then the client shall wake us when it moves one.
+ */
+static bool session_wants_flow(const struct amb_session *session)
+{
+    return !amb_list_is_empty(&session->publisher_list) || !amb_list_is_empty(&session->stalled) ||
+           !amb_list_is_empty(&session->shard->starving);
+}
+
+static void shard_disarm(struct amb_shard *shard)
+{
+    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
+        if (session->link != NULL && !session->is_link_down) {
+            amb_link_disarm(session->link);
+        }
+    }
+}
+
+/* Asks everybody for a wake-up. False: there is work. */
+static bool shard_arm(struct amb_shard *shard)
+{
+    if (!amb_list_is_empty(&shard->dirty_topics) || !amb_inbox_arm(&shard->inbox)) {
+        return false;
+    }
+    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
+        if (session->link != NULL && !session->is_link_down &&
+            !amb_link_arm(session->link, session_wants_flow(session))) {
+            return false;
+        }
+    }
+    return shard->ucx_worker == NULL || amb_ucx_worker_arm(shard->ucx_worker);
+}
+
+static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
+{
+    int64_t max_ns = shard->ucx_worker == NULL ? WORKER_SLEEP_MAX_NS : WORKER_SLEEP_UCX_MAX_NS;
+    shard->now_ns = now_ns;
+    int64_t next_ns = amb_forward_expire(shard);
+    if (next_ns - now_ns < max_ns) {
+        max_ns = next_ns - now_ns;
+    }
+    bool rang = false;
+    if (max_ns > 0 && shard_arm(shard)) {
+        amb_stat_add(&shard->stats.sleeps, 1);
+        struct epoll_event events[WORKER_EVENTS];
+        int timeout_ms = (int)((max_ns + AMB_NS_PER_MS - 1) / AMB_NS_PER_MS);
+        /* What is ready is found by polling everything: a turn is cheap, and edges are only hints.
+         */
+        int count = epoll_wait(shard->epoll_fd, events, WORKER_EVENTS, timeout_ms);
+        for (int i = 0; i < count; i++) {
+            rang = rang || events[i].data.fd == shard->inbox.bell;
+        }
+    }
+    amb_inbox_disarm(&shard->inbox, rang);
+    shard_disarm(shard);
+}
+
+static int64_t worker_spin_ns(const struct amb_shard *shard)
+{
+    int64_t spin_ns = shard->config->server.spin_ns;
+    if (spin_ns != AMB_CONFIG_TIME_AUTO) {
+        return spin_ns;
+    }
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return (long)shard->peer_count < cores ? WORKER_SPIN_AUTO_NS : 0;
+}
+
+static void worker_loop(struct amb_worker *worker)
+{
+    struct amb_shard *shard = &worker->shard;
+    int64_t spin_ns = worker_spin_ns(shard);
+    int64_t idle_since_ns = 0;
+    while (!worker->is_stopping) {
+        int64_t now_ns = amb_clock_monotonic_ns();
+        if (amb_shard_turn(shard, now_ns, amb_clock_realtime_ns()) > 0) {
+            idle_since_ns = 0;
+            continue;
+        }
+        if (idle_since_ns == 0) {
+            idle_since_ns = now_ns;
+        }
+        if (now_ns - idle_since_ns < spin_ns) {
+            (void)sched_yield();
+            continue;
+        }
+        shard_sleep(shard, now_ns);
+    }
+}
+
+static enum amb_status worker_set_up(struct amb_shard *shard)
+{
+    shard->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (shard->epoll_fd < 0) {
+        return amb_status_from_errno(errno);
+    }
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = shard->inbox.bell};
+    if (epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, shard->inbox.bell, &event) != 0) {
+        return amb_status_from_errno(errno);
+    }
+    if (shard->ucx == NULL) {
+        return AMB_OK;
+    }
+    /* On its own thread: a SINGLE worker belongs to the thread that made it. */
+    enum amb_status status = amb_ucx_worker_create(shard->ucx, false, &shard->ucx_worker);
+    if (status != AMB_OK) {
+        return status;
+    }
+    event.data.fd = amb_ucx_worker_fd(shard->ucx_worker);
+    return epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, event.data.fd, &event) == 0
+               ? AMB_OK
+               : amb_status_from_errno(errno);
+}
+
+struct worker_start {
+    struct amb_worker *worker;
+    sem_t ready;
+};
+
+static void *worker_main(void *arg)
+{
+    struct worker_start *start = arg;
+    struct amb_worker *worker = start->worker;
+    char name[16];
+    (void)snprintf(name, sizeof(name), "amb-worker-%u", worker->shard.index);
+    (void)pthread_setname_np(pthread_self(), name);
+    worker->started = worker_set_up(&worker->shard);
+    enum amb_status started = worker->started;
+    (void)sem_post(&start->ready); /* `start` is gone from here on. */
+    if (started == AMB_OK) {
+        worker_loop(worker);
+    }
+    if (worker->shard.ucx_worker != NULL) {
+        amb_ucx_worker_destroy(&worker->shard.ucx_worker);
+    }
+    if (worker->shard.epoll_fd >= 0) {
+        (void)close(worker->shard.epoll_fd);
+        worker->shard.epoll_fd = -1;
+    }
+    return NULL;
+}
+
+enum amb_status amb_worker_start(struct amb_worker *worker)
+{
+    struct worker_start start = {.worker = worker};
+    if (sem_init(&start.ready, 0, 0) != 0) {
+        return AMB_EINTERNAL;
+    }
+    int error = pthread_create(&worker->thread, NULL, worker_main, &start);
+    if (error != 0) {
+        (void)sem_destroy(&start.ready);
+        return amb_status_from_errno(error);
+    }
+    while (sem_wait(&start.ready) != 0 && errno == EINTR) {
+    }
+    (void)sem_destroy(&start.ready);
+    worker->is_running = true;
+    return worker->started;
+}
+
+static void stop_arrived(struct amb_mail *mail, void *owner)
+{
+    (void)owner;
+    AMB_CONTAINER_OF(mail, struct amb_worker, stop)->is_stopping = true;
+}
+
+void amb_worker_stop(struct amb_worker *worker)
+{
+    if (worker->is_running) {
+        amb_mail_post(&worker->shard.inbox, &worker->stop, stop_arrived);
+        (void)pthread_join(worker->thread, NULL);
+        worker->is_running = false;
+    }
+}
+
+void amb_worker_fini(struct amb_worker *worker)
+{
+    amb_assert(!worker->is_running);
+    amb_shard_fini(&worker->shard);
+}
