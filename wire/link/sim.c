@@ -63,10 +63,10 @@ static void doom(struct sim_end *end, enum amb_status why, const char *text)
 
 static void drop_incoming(struct sim_end *end)
 {
-    struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&end->incoming)) != NULL) {
+    AMB_LIST_FOR_EACH_SAFE (node, &end->incoming) {
         free(AMB_CONTAINER_OF(node, struct sim_frame, node));
     }
+    amb_list_init(&end->incoming);
     end->incoming_bytes = 0;
 }
 
