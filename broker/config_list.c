@@ -175,6 +175,8 @@ static const char *ucx_problem(const char *name)
         {"TCP_PORT_RANGE", "transports.port_range sets it"},
         {"TCP_TX_SEG_SIZE", "both ends must agree on it, or UCX crashes"},
         {"TCP_RX_SEG_SIZE", "both ends must agree on it, or UCX crashes"},
+        {"TX_SEG_SIZE", "both ends must agree on it, or UCX crashes"},
+        {"RX_SEG_SIZE", "both ends must agree on it, or UCX crashes"},
     };
     for (size_t i = 0; i < sizeof(forced) / sizeof(forced[0]); i++) {
         if (strcmp(name, forced[i].name) == 0) {

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * brokerd: command line, configuration, surroundings, then the broker until it has ended.
+ * One line on standard output when it is ready: "ready URL URL ...". Everything else is a log line
+ * on standard error. Exit statuses are sysexits: 64 usage, 69 unavailable, 78 configuration.
+ */
+#include "broker/broker.h"
+#include "broker/config.h"
+#include "broker/options.h"
+#include "broker/resources.h"
+#include "broker/signals.h"
+#include "broker/transports.h"
+#include "wire/base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#ifdef AMB_HAVE_JEMALLOC
+/* jemalloc reads it when it is loaded. Few arenas: payloads live in segments, never in the heap.
+ * No thread of its own: threads are counted against the cores for spinning. */
+extern const char *malloc_conf;
+__attribute__((visibility("default"))) const char *malloc_conf =
+    "narenas:8,background_thread:false,dirty_decay_ms:1000,muzzy_decay_ms:0";
+#endif
+
+/* What HUP needs to read the configuration again. */
+struct program {
+    struct amb_options options;
+    struct amb_config_source source;
+    struct amb_config *config;
+    struct amb_broker *broker;
+};
+
+static int show_version(void)
+{
+    uint32_t ucx = amb_ucx_release();
+    (void)printf("brokerd %s", AMB_VERSION);
+    if (ucx == 0) {
+        (void)printf(" (without UCX)\n");
+    } else {
+        (void)printf(" (UCX %u.%u.%u)\n", ucx >> 16, (ucx >> 8) & 0xff, ucx & 0xff);
+    }
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int show_help(void)
+{
+    amb_options_usage(stdout);
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* Reads and checks everything that can be wrong before a socket opens. */
+static enum amb_status load_config(const struct amb_config_source *source, char *error,
+                                   size_t error_size, struct amb_config **out)
+{
+    struct amb_config *config = NULL;
+    enum amb_status status = amb_config_create(source, error, error_size, &config);
+    if (status != AMB_OK) {
+        return status;
+    }
+    struct amb_transports transports;
+    status = amb_transports_init(&transports, config, "", error, error_size);
+    if (status != AMB_OK) {
+        amb_config_destroy(&config);
+        return status;
+    }
+    *out = config;
+    return AMB_OK;
+}
+
+static void on_drain(void *arg)
+{
+    struct program *program = arg;
+    amb_broker_drain(program->broker);
+}
+
+/* Says what a reload would change; values are not replaced while the broker runs. */
+static void on_reload(void *arg)
+{
+    const struct program *program = arg;
+    char error[AMB_CONFIG_ERROR_MAX], restart[512], live[512];
+    struct amb_config *config = NULL;
+    if (load_config(&program->source, error, sizeof(error), &config) != AMB_OK) {
+        amb_error("reload refused, the configuration in force stays: %s", error);
+        return;
+    }
+    amb_config_diff(program->config, config, restart, sizeof(restart), live, sizeof(live));
+    if (restart[0] != '\0') {
+        amb_error("reload refused as a whole, these need a restart: %s", restart);
+    } else if (live[0] != '\0') {
+        amb_warn("the configuration is valid, but this release cannot change these without a "
+                 "restart: %s",
+                 live);
+    } else {
+        amb_info("reload: the configuration is valid and unchanged");
+    }
+    amb_config_destroy(&config);
+}
+
+static void warn_about_environment(void)
+{
+    static const char *const ignored[] = {"UCX_TLS", "UCX_NET_DEVICES", "UCX_TCP_PORT_RANGE",
+                                          "UCX_TCP_TX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE"};
+    for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
+        if (getenv(ignored[i]) != NULL) {
+            amb_warn("environment %s is ignored: the keys of transports decide", ignored[i]);
+        }
+    }
+}
+
+static void say_what_starts(const struct program *program)
+{
+    const struct amb_config *config = program->config;
+    char text[256];
+    const char *path = program->source.path;
+    amb_info("brokerd %s starts as %s with %u workers, configuration %s", AMB_VERSION,
+             config->server.name, (unsigned)config->server.workers,
+             path == NULL ? "built in" : path);
+    struct amb_transports transports;
+    if (amb_transports_init(&transports, config, "", NULL, 0) == AMB_OK && transports.has_ucx) {
+        amb_info("ucx links on %s: whoever reaches UCX's ports there is trusted with this process",
+                 transports.net_devices);
+        if (transports.has_rdma && amb_resources_memlock_warning(text, sizeof(text))) {
+            amb_warn("%s", text);
+        }
+        warn_about_environment();
+    }
+    if (config->server.insecure) {
+        amb_warn("server.insecure: TCP clients are not encrypted%s",
+                 config->auth.token[0] == '\0' ? " and, without auth.token, anybody may connect"
+                                               : "");
+    }
+}
+
+/* A closed stdout is no reason to end: whoever started us may not read it. */
+static void say_ready(const struct amb_broker *broker)
+{
+    (void)printf("ready %s\n", amb_broker_urls(broker));
+    if (fflush(stdout) != 0) {
+        amb_warn("the ready line was not written: %s", strerror(errno));
+    }
+    amb_info("ready %s", amb_broker_urls(broker));
+}
+
+static int exit_status_of(enum amb_status status)
+{
+    if (status == AMB_EUNREACHABLE) {
+        return EX_UNAVAILABLE;
+    }
+    return status == AMB_EINVAL ? EX_CONFIG : EXIT_FAILURE;
+}
+
+static int run_broker(struct program *program)
+{
+    static const struct amb_signals_events events = {on_drain, on_reload};
+    char error[AMB_CONFIG_ERROR_MAX] = "";
+    struct amb_signals signals;
+    enum amb_status status =
+        amb_broker_start(program->config, error, sizeof(error), &program->broker);
+    if (status != AMB_OK) {
+        amb_error("cannot start: %s", error[0] == '\0' ? amb_status_text(status) : error);
+        return exit_status_of(status);
+    }
+    int result = EXIT_FAILURE;
+    if (amb_signals_start(&signals, &events, program) == AMB_OK) {
+        say_ready(program->broker);
+        result = amb_broker_wait(program->broker);
+        amb_signals_stop(&signals);
+        amb_info("ended");
+    }
+    amb_broker_destroy(&program->broker);
+    return result;
+}
+
+static int use_config(struct program *program)
+{
+    char error[AMB_CONFIG_ERROR_MAX] = "";
+    if (program->options.action == AMB_OPTIONS_TEST_CONFIG) {
+        (void)printf("%s: the configuration is valid\n",
+                     program->source.path == NULL ? "built in" : program->source.path);
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
+    if (program->options.action == AMB_OPTIONS_PRINT_CONFIG) {
+        amb_config_print(program->config, stdout);
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
+    if (amb_resources_check(program->config, error, sizeof(error)) != AMB_OK) {
+        (void)fprintf(stderr, "brokerd: %s\n", error);
+        return EX_CONFIG;
+    }
+    if (amb_resources_make_folders(program->config, error, sizeof(error)) != AMB_OK) {
+        (void)fprintf(stderr, "brokerd: %s\n", error);
+        return EX_UNAVAILABLE;
+    }
+    amb_log_set_level(program->config->log.level);
+    say_what_starts(program);
+    return run_broker(program);
+}
+
+static int run_program(struct program *program)
+{
+    char error[AMB_CONFIG_ERROR_MAX] = "";
+    const struct amb_options *options = &program->options;
+    if (options->action == AMB_OPTIONS_HELP) {
+        return show_help();
+    }
+    if (options->action == AMB_OPTIONS_VERSION) {
+        return show_version();
+    }
+    program->source = (struct amb_config_source){
+        .dev = options->dev,
+        .path = options->config,
+        .environment = (const char *const *)environ,
+        .options = options->settings,
+        .option_count = options->setting_count,
+        .listen = options->listen,
+        .listen_count = options->listen_count,
+    };
+    enum amb_status status = load_config(&program->source, error, sizeof(error), &program->config);
+    if (status != AMB_OK) {
+        (void)fprintf(stderr, "%s\n", error);
+        return status == AMB_ENOMEM ? EXIT_FAILURE : EX_CONFIG;
+    }
+    int result = use_config(program);
+    amb_config_destroy(&program->config);
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    struct program program;
+    char error[256] = "";
+    memset(&program, 0, sizeof(program));
+    amb_signals_block();
+    amb_log_set_sink(amb_log_to_stderr, NULL);
+    amb_resources_raise();
+    if (amb_options_init(&program.options, argc, argv, error, sizeof(error)) != AMB_OK) {
+        (void)fprintf(stderr, "brokerd: %s\n", error);
+        amb_options_usage(stderr);
+        return EX_USAGE;
+    }
+    int result = run_program(&program);
+    amb_options_fini(&program.options);
+    return result;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/signals.h"
+
+#include "wire/base/assert.h"
+#include "wire/base/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Sent by amb_signals_stop. */
+#define STOP SIGRTMIN
+/* The third request to end: something hangs. */
+#define TERMS_MAX 3u
+
+static void fill_set(sigset_t *set)
+{
+    (void)sigemptyset(set);
+    (void)sigaddset(set, SIGTERM);
+    (void)sigaddset(set, SIGINT);
+    (void)sigaddset(set, SIGHUP);
+    (void)sigaddset(set, SIGUSR1);
+    (void)sigaddset(set, SIGUSR2);
+    (void)sigaddset(set, STOP);
+}
+
+void amb_signals_block(void)
+{
+    sigset_t set;
+    fill_set(&set);
+    amb_assert(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+static void on_term(struct amb_signals *signals, unsigned *terms, bool *is_draining)
+{
+    (*terms)++;
+    if (*terms >= TERMS_MAX) {
+        amb_error("third request to end: ends now");
+        _exit(1);
+    }
+    amb_info(*terms == 1 ? "asked to end: draining" : "asked again: ends at once");
+    /* A drain that USR2 began is not made harder by the first TERM. */
+    if (*terms > 1 || !*is_draining) {
+        signals->events.drain(signals->arg);
+    }
+    *is_draining = true;
+}
+
+static void *run(void *arg)
+{
+    struct amb_signals *signals = arg;
+    unsigned terms = 0;
+    bool is_draining = false;
+    sigset_t set;
+    fill_set(&set);
+    for (;;) {
+        int number = sigwaitinfo(&set, NULL);
+        if (number == STOP) {
+            return NULL;
+        }
+        if (number == SIGTERM || number == SIGINT) {
+            on_term(signals, &terms, &is_draining);
+        } else if (number == SIGUSR2 && !is_draining) {
+            amb_info("asked to drain");
+            is_draining = true;
+            signals->events.drain(signals->arg);
+        } else if (number == SIGHUP) {
+            signals->events.reload(signals->arg);
+        } else if (number == SIGUSR1) {
+            amb_info("logs go to standard error: nothing to open again");
+        }
+    }
+}
+
+enum amb_status amb_signals_start(struct amb_signals *signals,
+                                  const struct amb_signals_events *events, void *arg)
+{
+    signals->events = *events;
+    signals->arg = arg;
+    int error = pthread_create(&signals->thread, NULL, run, signals);
+    if (error != 0) {
+        amb_error("no thread for signals: %s", strerror(error));
+        return AMB_EINTERNAL;
+    }
+    (void)pthread_setname_np(signals->thread, "amb-signals");
+    return AMB_OK;
+}
+
+void amb_signals_stop(struct amb_signals *signals)
+{
+    amb_assert(pthread_kill(signals->thread, STOP) == 0);
+    amb_assert(pthread_join(signals->thread, NULL) == 0);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* brokerd's command line. */
+#include "broker/options.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ARGS_MAX 8
+
+static struct amb_options options;
+static char *texts[ARGS_MAX + 1];
+
+/* Parses copies: getopt may reorder argv. */
+static enum amb_status parse(const char *const *args, char *error, size_t error_size)
+{
+    int argc = 0;
+    for (; args[argc] != NULL; argc++) {
+        assert_true(argc < ARGS_MAX);
+        free(texts[argc]);
+        texts[argc] = strdup(args[argc]);
+        assert_non_null(texts[argc]);
+    }
+    char *argv[ARGS_MAX + 1];
+    memcpy(argv, texts, sizeof(argv));
+    argv[argc] = NULL;
+    return amb_options_init(&options, argc, argv, error, error_size);
+}
+
+#define ACCEPT(...)                                                                                \
+    do {                                                                                           \
+        char error_[128] = "";                                                                     \
+        const char *const args_[] = {"brokerd", __VA_ARGS__, NULL};                                \
+        if (parse(args_, error_, sizeof(error_)) != AMB_OK) {                                      \
+            fail_msg("refused: %s", error_);                                                       \
+        }                                                                                          \
+    } while (0)
+
+#define REFUSE(expected, ...)                                                                      \
+    do {                                                                                           \
+        char error_[128] = "";                                                                     \
+        const char *const args_[] = {"brokerd", __VA_ARGS__, NULL};                                \
+        assert_int_equal(parse(args_, error_, sizeof(error_)), AMB_EINVAL);                        \
+        assert_string_equal(error_, expected);                                                     \
+    } while (0)
+
+static int free_texts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARGS_MAX; i++) {
+        free(texts[i]);
+    }
+    return 0;
+}
+
+static void test_no_arguments_mean_the_system_file(void **state)
+{
+    (void)state;
+    const char *const args[] = {"brokerd", NULL};
+    char error[64];
+    assert_int_equal(parse(args, error, sizeof(error)), AMB_OK);
+    assert_string_equal(options.config, "/etc/ambroker/broker.conf");
+    assert_int_equal(options.action, AMB_OPTIONS_RUN);
+    assert_false(options.dev);
+    amb_options_fini(&options);
+}
+
+static void test_dev_needs_no_file_but_may_have_one(void **state)
+{
+    (void)state;
+    ACCEPT("--dev");
+    assert_true(options.dev);
+    assert_null(options.config);
+    amb_options_fini(&options);
+    ACCEPT("--dev", "--config", "x.conf");
+    assert_string_equal(options.config, "x.conf");
+    amb_options_fini(&options);
+}
+
+static void test_lists_keep_their_order(void **state)
+{
+    (void)state;
+    ACCEPT("--listen", "unix:///a", "-o", "a=1", "--listen=tcp://b:1", "-ob=2=3");
+    assert_int_equal(options.listen_count, 2);
+    assert_string_equal(options.listen[1], "tcp://b:1");
+    assert_int_equal(options.setting_count, 2);
+    assert_string_equal(options.settings[0], "a=1");
+    assert_string_equal(options.settings[1], "b=2=3");
+    amb_options_fini(&options);
+}
+
+static void test_actions(void **state)
+{
+    (void)state;
+    ACCEPT("--test-config");
+    assert_int_equal(options.action, AMB_OPTIONS_TEST_CONFIG);
+    amb_options_fini(&options);
+    ACCEPT("--print-config");
+    assert_int_equal(options.action, AMB_OPTIONS_PRINT_CONFIG);
+    amb_options_fini(&options);
+    ACCEPT("--version");
+    assert_int_equal(options.action, AMB_OPTIONS_VERSION);
+    amb_options_fini(&options);
+    ACCEPT("-h");
+    assert_int_equal(options.action, AMB_OPTIONS_HELP);
+    amb_options_fini(&options);
+}
+
+static void test_wrong_arguments_are_named(void **state)
+{
+    (void)state;
+    REFUSE("unknown or incomplete option '--frob'", "--frob");
+    REFUSE("unknown option '-x'", "-x");
+    REFUSE("--config needs a value", "--config");
+    REFUSE("-o needs a value", "-o");
+    REFUSE("unexpected argument 'stray'", "--dev", "stray");
+    REFUSE("-o takes KEY=VALUE, not 'workers'", "-o", "workers");
+    REFUSE("unknown or incomplete option '--dev=1'", "--dev=1");
+    REFUSE("unknown or incomplete option '--fr?b'", "--fr\x1b"
+                                                    "b");
+}
+
+static void test_endless_arguments_are_cut_in_the_text(void **state)
+{
+    (void)state;
+    size_t size = 1 << 20;
+    char *huge = malloc(size);
+    assert_non_null(huge);
+    memset(huge, 'a', size - 1);
+    huge[size - 1] = '\0';
+    char error[128] = "";
+    const char *const args[] = {"brokerd", huge, NULL};
+    assert_int_equal(parse(args, error, sizeof(error)), AMB_EINVAL);
+    assert_non_null(strstr(error, "aaa...'"));
+    free(huge);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_arguments_mean_the_system_file),
+        cmocka_unit_test(test_dev_needs_no_file_but_may_have_one),
+        cmocka_unit_test(test_lists_keep_their_order),
+        cmocka_unit_test(test_actions),
+        cmocka_unit_test(test_wrong_arguments_are_named),
+        cmocka_unit_test(test_endless_arguments_are_cut_in_the_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, free_texts);
+}

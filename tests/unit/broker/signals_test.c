@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which signal calls what, sent to this process itself. */
+#include "broker/signals.h"
+
+#include <sched.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct counts {
+    sem_t drains, reloads;
+};
+
+static void on_drain(void *arg)
+{
+    struct counts *counts = arg;
+    assert_int_equal(sem_post(&counts->drains), 0);
+}
+
+static void on_reload(void *arg)
+{
+    struct counts *counts = arg;
+    assert_int_equal(sem_post(&counts->reloads), 0);
+}
+
+static const struct amb_signals_events events = {on_drain, on_reload};
+
+static int values(sem_t *sem)
+{
+    int value = 0;
+    assert_int_equal(sem_getvalue(sem, &value), 0);
+    return value;
+}
+
+/* Returns when the signal has been taken and what it calls has ended. */
+static void deliver(struct counts *counts, int number)
+{
+    sigset_t pending;
+    assert_int_equal(kill(getpid(), number), 0);
+    do {
+        (void)sched_yield();
+        assert_int_equal(sigpending(&pending), 0);
+    } while (sigismember(&pending, number) == 1);
+    /* Signals are handled one after the other. */
+    assert_int_equal(kill(getpid(), SIGHUP), 0);
+    assert_int_equal(sem_wait(&counts->reloads), 0);
+}
+
+static struct counts *begin(struct amb_signals *signals)
+{
+    static struct counts counts;
+    assert_int_equal(sem_init(&counts.drains, 0, 0), 0);
+    assert_int_equal(sem_init(&counts.reloads, 0, 0), 0);
+    amb_signals_block();
+    assert_int_equal(amb_signals_start(signals, &events, &counts), AMB_OK);
+    return &counts;
+}
+
+static void test_each_term_drains_once(void **state)
+{
+    (void)state;
+    struct amb_signals signals;
+    struct counts *counts = begin(&signals);
+    assert_int_equal(kill(getpid(), SIGTERM), 0);
+    assert_int_equal(sem_wait(&counts->drains), 0);
+    assert_int_equal(kill(getpid(), SIGINT), 0);
+    assert_int_equal(sem_wait(&counts->drains), 0);
+    amb_signals_stop(&signals);
+    assert_int_equal(values(&counts->drains), 0);
+}
+
+static void test_usr2_drains_once_and_term_after_it_does_not_hurry(void **state)
+{
+    (void)state;
+    struct amb_signals signals;
+    struct counts *counts = begin(&signals);
+    assert_int_equal(kill(getpid(), SIGUSR2), 0);
+    assert_int_equal(sem_wait(&counts->drains), 0);
+    deliver(counts, SIGUSR2);
+    deliver(counts, SIGTERM);
+    amb_signals_stop(&signals);
+    assert_int_equal(values(&counts->drains), 0);
+}
+
+static void test_harmless_signals_do_nothing(void **state)
+{
+    (void)state;
+    struct amb_signals signals;
+    struct counts *counts = begin(&signals);
+    deliver(counts, SIGUSR1);
+    deliver(counts, SIGPIPE);
+    amb_signals_stop(&signals);
+    assert_int_equal(values(&counts->drains), 0);
+    assert_int_equal(values(&counts->reloads), 0);
+}
+
+static void test_a_storm_of_hup_is_survived(void **state)
+{
+    (void)state;
+    struct amb_signals signals;
+    struct counts *counts = begin(&signals);
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(kill(getpid(), SIGHUP), 0);
+    }
+    deliver(counts, SIGUSR1);
+    amb_signals_stop(&signals);
+    assert_true(values(&counts->reloads) <= 1000);
+}
+
+static void test_a_third_term_ends_the_process(void **state)
+{
+    (void)state;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct amb_signals signals;
+        struct counts *counts = begin(&signals);
+        for (int i = 0; i < 2; i++) {
+            (void)kill(getpid(), SIGTERM);
+            (void)sem_wait(&counts->drains);
+        }
+        (void)kill(getpid(), SIGTERM);
+        (void)sem_wait(&counts->drains);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_third_term_ends_the_process),
+        cmocka_unit_test(test_each_term_drains_once),
+        cmocka_unit_test(test_usr2_drains_once_and_term_after_it_does_not_hurry),
+        cmocka_unit_test(test_harmless_signals_do_nothing),
+        cmocka_unit_test(test_a_storm_of_hup_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
