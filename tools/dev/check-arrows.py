@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Includes go only along the arrows of tools/dev/arrows.txt, and no two modules include each
-other, directly or round about. A module is a .c file and the header of the same name."""
+other, directly or round about. A module is a .c file and its headers: the one of the same name, and
+those that say by their names to be its own (_private, _shared, _internal)."""
 import fnmatch
 import os
 import re
@@ -17,6 +18,10 @@ def resolve(style, name, files):
     if style == "<" and name.startswith("amb/"):
         return "client/include/" + name
     return name if name in files else None
+
+
+def module_of(name):
+    return re.sub(r"_(private|shared|internal)$", "", os.path.splitext(name)[0])
 
 
 def owner(name, folders):
@@ -74,7 +79,7 @@ def main():
     files = set(names)
     problems, graph = [], {}
     for name in names:
-        module = os.path.splitext(name)[0]
+        module = module_of(name)
         home = owner(name, folders)
         for style, included in INCLUDE.findall(sources.read(name)):
             if not name.startswith("tests/"):
@@ -86,7 +91,7 @@ def main():
                 continue
             if owner(target, folders) != home and not is_within(target, folders.get(home, ())):
                 problems.append(f"{name}: {home} may not include {target}")
-            graph.setdefault(module, set()).add(os.path.splitext(target)[0])
+            graph.setdefault(module, set()).add(module_of(target))
     for module, targets in graph.items():
         targets.discard(module)
     for cycle in find_cycles(graph):

@@ -17,6 +17,7 @@
 #include "wire/codec/props.h"
 #include "wire/codec/topic.h"
 
+#include <endian.h>
 #include <stdalign.h>
 #include <string.h>
 
@@ -41,11 +42,12 @@ enum {
     AT_TIME = 80,
     AT_SEGMENT = 88,
     AT_OFFSET = 96,
-    AT_RESERVED = 104,
+    AT_RESERVED = 104, /* three words */
 };
 
 #define RECORD_SIZE 16u
 
+_Static_assert(AT_RESERVED + 3 * sizeof(uint64_t) == AMB_FRAME_HEAD_SIZE, "nothing unchecked");
 _Static_assert((AMB_PAYLOAD_PAD & (AMB_PAYLOAD_PAD - 1)) == 0, "padding is by masks");
 _Static_assert(sizeof(struct amb_record) == RECORD_SIZE, "records are read where they lie");
 _Static_assert(offsetof(struct amb_record, len) == 0, "wire layout");
@@ -58,35 +60,41 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little en
 
 static void put16(uint8_t *at, uint16_t x)
 {
-    at[0] = (uint8_t)(x & 0xff);
-    at[1] = (uint8_t)(x >> 8);
+    x = htole16(x);
+    memcpy(at, &x, sizeof(x));
 }
 
 static void put32(uint8_t *at, uint32_t x)
 {
-    put16(at, (uint16_t)(x & 0xffff));
-    put16(at + 2, (uint16_t)(x >> 16));
+    x = htole32(x);
+    memcpy(at, &x, sizeof(x));
 }
 
 static void put64(uint8_t *at, uint64_t x)
 {
-    put32(at, (uint32_t)(x & UINT32_MAX));
-    put32(at + 4, (uint32_t)(x >> 32));
+    x = htole64(x);
+    memcpy(at, &x, sizeof(x));
 }
 
 static uint16_t get16(const uint8_t *at)
 {
-    return (uint16_t)(at[0] | (uint16_t)(at[1] << 8));
+    uint16_t x;
+    memcpy(&x, at, sizeof(x));
+    return le16toh(x);
 }
 
 static uint32_t get32(const uint8_t *at)
 {
-    return get16(at) | (uint32_t)get16(at + 2) << 16;
+    uint32_t x;
+    memcpy(&x, at, sizeof(x));
+    return le32toh(x);
 }
 
 static uint64_t get64(const uint8_t *at)
 {
-    return get32(at) | (uint64_t)get32(at + 4) << 32;
+    uint64_t x;
+    memcpy(&x, at, sizeof(x));
+    return le64toh(x);
 }
 
 void amb_frame_encode(const struct amb_frame *frame, uint8_t head[AMB_FRAME_HEAD_SIZE])
@@ -157,10 +165,9 @@ enum amb_status amb_frame_decode(const uint8_t head[AMB_FRAME_HEAD_SIZE], struct
     if (get16(head + AT_MAGIC) != AMB_FRAME_MAGIC || head[AT_VERSION] != AMB_FRAME_VERSION) {
         return AMB_EPROTO;
     }
-    for (unsigned i = AT_RESERVED; i < AMB_FRAME_HEAD_SIZE; i++) {
-        if (head[i] != 0) {
-            return AMB_EPROTO;
-        }
+    if ((get64(head + AT_RESERVED) | get64(head + AT_RESERVED + 8) |
+         get64(head + AT_RESERVED + 16)) != 0) {
+        return AMB_EPROTO;
     }
     struct amb_frame frame = {
         .type = head[AT_TYPE],
@@ -189,12 +196,17 @@ enum amb_status amb_frame_decode(const uint8_t head[AMB_FRAME_HEAD_SIZE], struct
     return AMB_OK;
 }
 
-/* The record at `index` of a table, by copy: the table is bytes until it is checked. */
-static struct amb_record record_at(const uint8_t *table, uint32_t index)
+/* One record against the bytes that are left for its payload and its blob. */
+static bool is_good_record(const struct amb_record *record, const uint8_t *blob, uint64_t data_left,
+                           uint64_t blobs_left)
 {
-    struct amb_record record;
-    memcpy(&record, table + (size_t)index * RECORD_SIZE, sizeof(record));
-    return record;
+    if (amb_payload_padded(record->len) > data_left) {
+        return false;
+    }
+    /* Most messages have no properties. */
+    return record->props_len == 0 || (record->props_len <= AMB_PROPS_MAX &&
+                                      amb_props_padded(record->props_len) <= blobs_left &&
+                                      amb_props_check(blob, record->props_len));
 }
 
 enum amb_status amb_body_check(const struct amb_frame *frame, const uint8_t *body)
@@ -211,16 +223,14 @@ enum amb_status amb_body_check(const struct amb_frame *frame, const uint8_t *bod
     uint64_t blobs_left = frame->meta_len - frame->count * RECORD_SIZE;
     uint64_t data_left = frame->data_len;
     for (uint32_t i = 0; i < frame->count; i++) {
-        struct amb_record record = record_at(table, i);
-        uint64_t data_padded = amb_payload_padded(record.len);
-        uint32_t props_padded = amb_props_padded(record.props_len);
-        if (data_padded > data_left || props_padded > blobs_left ||
-            record.props_len > AMB_PROPS_MAX || !amb_props_check(blob, record.props_len)) {
+        struct amb_record record;
+        memcpy(&record, table + (size_t)i * RECORD_SIZE, sizeof(record));
+        if (!is_good_record(&record, blob, data_left, blobs_left)) {
             return AMB_EPROTO;
         }
-        data_left -= data_padded;
-        blobs_left -= props_padded;
-        blob += props_padded;
+        data_left -= amb_payload_padded(record.len);
+        blobs_left -= amb_props_padded(record.props_len);
+        blob += amb_props_padded(record.props_len);
     }
     return data_left == 0 && blobs_left == 0 ? AMB_OK : AMB_EPROTO;
 }
