@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The settings of UCX: what a user may not choose, what a user's environment cannot change, and
+ * which releases talk to each other. Segment sizes are proved by workers, as contexts do it.
+ */
+#include "wire/link/ucx_internal.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define RELEASE(major, minor, patch)                                                               \
+    ((uint32_t)(major) << 16 | (uint32_t)(minor) << 8 | (uint32_t)(patch))
+
+static struct amb_ucx_options plain_options(void)
+{
+    struct amb_ucx_options options = {.net_devices = "lo"};
+    amb_ucx_segment_sizes(&options.tx_seg, &options.rx_seg);
+    return options;
+}
+
+static void expect_refused(const struct amb_ucx_options *options, const char *word)
+{
+    struct amb_ucx_context *context = NULL;
+    char error[256] = "";
+    enum amb_status status = amb_ucx_context_create(options, error, sizeof(error), &context);
+    assert_true(status == AMB_EINVAL || status == AMB_EUCX);
+    assert_null(context);
+    if (strstr(error, word) == NULL) {
+        fail_msg("'%s' does not name '%s'", error, word);
+    }
+}
+
+static void test_context_needs_named_devices(void **state)
+{
+    (void)state;
+    struct amb_ucx_options options = plain_options();
+    options.net_devices = NULL;
+    expect_refused(&options, "trusted");
+    options.net_devices = "";
+    expect_refused(&options, "trusted");
+    options.net_devices = "all";
+    expect_refused(&options, "trusted");
+    options.net_devices = "^eth0";
+    expect_refused(&options, "trusted");
+    options.net_devices = "nosuchdevice0";
+    expect_refused(&options, "nosuchdevice0");
+}
+
+static void test_shared_memory_lanes_are_refused(void **state)
+{
+    (void)state;
+    static const char *const lists[] = {"posix",      "tcp,sysv", "cma", "xpmem",
+                                        "tcp,shm,rc", "^posix",   "all", "sm"};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        struct amb_ucx_options options = plain_options();
+        options.tls = lists[i];
+        expect_refused(&options, "transport");
+    }
+}
+
+static void test_forced_and_unknown_settings_are_refused_by_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"TLS",         "NET_DEVICES",     "TCP_RX_SEG_SIZE",
+                                        "TX_SEG_SIZE", "TCP_TX_SEG_SIZE", "NO_SUCH_THING"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const struct amb_ucx_setting setting = {names[i], "64K"};
+        struct amb_ucx_options options = plain_options();
+        options.settings = &setting;
+        options.setting_count = 1;
+        expect_refused(&options, names[i]);
+    }
+    const struct amb_ucx_setting wrong = {"RNDV_THRESH", "many"};
+    struct amb_ucx_options options = plain_options();
+    options.settings = &wrong;
+    options.setting_count = 1;
+    expect_refused(&options, "RNDV_THRESH");
+}
+
+static void test_own_settings_are_taken(void **state)
+{
+    (void)state;
+    const struct amb_ucx_setting own[] = {{"RNDV_THRESH", "192K"}, {"TCP_MAX_POLL", "8"}};
+    struct amb_ucx_options options = plain_options();
+    options.settings = own;
+    options.setting_count = 2;
+    options.port_range = "20000-30000";
+    struct amb_ucx_context *context = NULL;
+    char error[256] = "";
+    assert_int_equal(amb_ucx_context_create(&options, error, sizeof(error), &context), AMB_OK);
+    amb_ucx_context_destroy(&context);
+    assert_null(context);
+}
+
+static void test_sizes_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    struct amb_ucx_options options = plain_options();
+    options.rx_seg = options.tx_seg / 2;
+    expect_refused(&options, "make no sense");
+}
+
+/* In a child: UCX and the proof are once a process. */
+static void in_child(void (*body)(void))
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        body();
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void require(bool holds)
+{
+    if (!holds) {
+        _exit(1);
+    }
+}
+
+/* A worker's room for a header is its TX_SEG_SIZE less a little; prove() sees to RX_SEG_SIZE. */
+static void check_sizes_hold(void)
+{
+    struct amb_ucx_options options = plain_options();
+    struct amb_ucx_context *context = NULL;
+    char error[256] = "";
+    options.tls = "tcp";
+    require(amb_ucx_config_prove(&options, error, sizeof(error)) == AMB_OK);
+    require(amb_ucx_context_create(&options, error, sizeof(error), &context) == AMB_OK);
+    struct amb_ucx_worker *worker = NULL;
+    require(amb_ucx_worker_create(context, false, &worker) == AMB_OK);
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER};
+    require(ucp_worker_query(worker->handle, &attr) == UCS_OK);
+    require(attr.max_am_header < options.tx_seg && attr.max_am_header > options.tx_seg - 4096);
+    amb_ucx_worker_destroy(&worker);
+    amb_ucx_context_destroy(&context);
+}
+
+static void with_hostile_environment(void)
+{
+    (void)setenv("UCX_TCP_RX_SEG_SIZE", "4M", 1);
+    (void)setenv("UCX_TCP_TX_SEG_SIZE", "4K", 1);
+    (void)setenv("UCX_RX_SEG_SIZE", "2M", 1);
+    (void)setenv("UCX_TLS", "posix,sysv", 1);
+    (void)setenv("UCX_NET_DEVICES", "eth0", 1);
+    check_sizes_hold();
+}
+
+static void with_our_environment(void)
+{
+    (void)setenv("UCX_TCP_RX_SEG_SIZE", "4M", 1);
+    (void)setenv("UCX_TLS", "posix,sysv", 1);
+    (void)setenv("UCX_KEEPALIVE_INTERVAL", "3s", 1);
+    struct amb_ucx_options options = plain_options();
+    options.use_environment = true;
+    struct amb_ucx_context *context = NULL;
+    char error[256] = "";
+    require(amb_ucx_context_create(&options, error, sizeof(error), &context) == AMB_OK);
+    require(strcmp(getenv("UCX_TCP_RX_SEG_SIZE"), "1048576") == 0);
+    require(strcmp(getenv("UCX_NET_DEVICES"), "lo") == 0);
+    require(strstr(getenv("UCX_TLS"), "posix") == NULL);
+    require(strcmp(getenv("UCX_KEEPALIVE_INTERVAL"), "3s") == 0);
+    amb_ucx_context_destroy(&context);
+    check_sizes_hold();
+}
+
+static void without_environment(void)
+{
+    struct amb_ucx_options options = plain_options();
+    struct amb_ucx_context *context = NULL;
+    char error[256] = "";
+    require(amb_ucx_context_create(&options, error, sizeof(error), &context) == AMB_OK);
+    require(getenv("UCX_TCP_RX_SEG_SIZE") == NULL && getenv("UCX_TLS") == NULL);
+    amb_ucx_context_destroy(&context);
+}
+
+static void test_environment_cannot_change_segment_sizes(void **state)
+{
+    (void)state;
+    in_child(with_hostile_environment);
+}
+
+static void test_programs_of_ours_set_the_environment_and_yield_elsewhere(void **state)
+{
+    (void)state;
+    in_child(with_our_environment);
+}
+
+static void test_library_never_sets_the_environment(void **state)
+{
+    (void)state;
+    in_child(without_environment);
+}
+
+static void signals_are_ours(void)
+{
+    struct amb_ucx_options options = plain_options();
+    options.use_environment = true;
+    struct amb_ucx_context *context = NULL;
+    char error[256] = "";
+    require(amb_ucx_context_create(&options, error, sizeof(error), &context) == AMB_OK);
+    struct sigaction action;
+    require(sigaction(SIGHUP, NULL, &action) == 0 && action.sa_handler == SIG_DFL);
+    amb_ucx_context_destroy(&context);
+}
+
+static void test_programs_of_ours_keep_their_signals(void **state)
+{
+    (void)state;
+    in_child(signals_are_ours);
+}
+
+static void test_releases_on_one_side_of_each_border_are_compatible(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t a, b;
+        bool is_compatible;
+    } pairs[] = {
+        {RELEASE(1, 13, 1), RELEASE(1, 13, 1), true},  {RELEASE(1, 13, 1), RELEASE(1, 15, 0), true},
+        {RELEASE(1, 13, 1), RELEASE(1, 16, 0), false}, {RELEASE(1, 16, 0), RELEASE(1, 21, 0), true},
+        {RELEASE(1, 21, 0), RELEASE(1, 22, 0), false}, {RELEASE(1, 22, 0), RELEASE(1, 23, 0), true},
+        {RELEASE(1, 13, 1), RELEASE(1, 22, 0), false}, {0, RELEASE(1, 22, 0), false},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        const char *why = NULL;
+        assert_int_equal(amb_ucx_compatible(pairs[i].a, 1, 2, pairs[i].b, 1, 2, &why),
+                         pairs[i].is_compatible);
+        assert_int_equal(amb_ucx_compatible(pairs[i].b, 1, 2, pairs[i].a, 1, 2, &why),
+                         pairs[i].is_compatible);
+        assert_int_equal(why == NULL, pairs[i].is_compatible);
+    }
+    const char *why = NULL;
+    assert_false(amb_ucx_compatible(pairs[0].a, 1, 2, pairs[0].a, 1, 3, &why));
+    assert_non_null(strstr(why, "segment"));
+    assert_false(amb_ucx_compatible(pairs[0].a, 1, 2, pairs[0].a, 3, 2, &why));
+    assert_true(amb_ucx_release() >= RELEASE(1, 13, 0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        /* Children first: they start without a UCX that has done anything. */
+        cmocka_unit_test(test_environment_cannot_change_segment_sizes),
+        cmocka_unit_test(test_programs_of_ours_set_the_environment_and_yield_elsewhere),
+        cmocka_unit_test(test_library_never_sets_the_environment),
+        cmocka_unit_test(test_programs_of_ours_keep_their_signals),
+        cmocka_unit_test(test_context_needs_named_devices),
+        cmocka_unit_test(test_shared_memory_lanes_are_refused),
+        cmocka_unit_test(test_forced_and_unknown_settings_are_refused_by_name),
+        cmocka_unit_test(test_own_settings_are_taken),
+        cmocka_unit_test(test_sizes_that_make_no_sense_are_refused),
+        cmocka_unit_test(test_releases_on_one_side_of_each_border_are_compatible),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/link/ucx_internal.h"
+
+#include "wire/base/assert.h"
+#include "wire/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+uint32_t amb_ucx_release(void)
+{
+    unsigned major = 0;
+    unsigned minor = 0;
+    unsigned patch = 0;
+    ucp_get_version(&major, &minor, &patch);
+    return (uint32_t)major << 16 | (uint32_t)minor << 8 | (uint32_t)patch;
+}
+
+static enum amb_status init_context(const struct amb_ucx_options *options, char *error,
+                                    size_t error_size, struct amb_ucx_context *context)
+{
+    ucp_config_t *config = NULL;
+    enum amb_status status = amb_ucx_config_open(options, error, error_size, &config);
+    if (status != AMB_OK) {
+        return status;
+    }
+    const ucp_params_t params = {
+        .field_mask =
+            UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_NAME,
+        .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+        .mt_workers_shared = 1, /* workers of one context live on different threads */
+        .name = "ambroker",
+    };
+    ucs_status_t ucs = ucp_init(&params, config, &context->handle);
+    ucp_config_release(config);
+    if (ucs != UCS_OK) {
+        context->handle = NULL;
+        (void)snprintf(error, error_size, "UCX has no transport that it may use on '%s': %s",
+                       options->net_devices, ucs_status_string(ucs));
+        return AMB_EUCX;
+    }
+    return AMB_OK;
+}
+
+enum amb_status amb_ucx_context_create(const struct amb_ucx_options *options, char *error,
+                                       size_t error_size, struct amb_ucx_context **out)
+{
+    char unused[256];
+    if (error == NULL || error_size == 0) {
+        error = unused;
+        error_size = sizeof(unused);
+    }
+    error[0] = '\0';
+    struct amb_ucx_context *context = calloc(1, sizeof(*context));
+    if (context == NULL) {
+        (void)snprintf(error, error_size, "no memory for a UCX context");
+        return AMB_ENOMEM;
+    }
+    enum amb_status status = init_context(options, error, error_size, context);
+    if (status != AMB_OK) {
+        goto fail;
+    }
+    if (options->use_environment) {
+        amb_ucx_signals_release();
+    }
+    status = amb_ucx_config_prove(options, error, error_size);
+    if (status != AMB_OK) {
+        goto fail;
+    }
+    *out = context;
+    return AMB_OK;
+
+fail:
+    amb_ucx_context_destroy(&context);
+    return status;
+}
+
+void amb_ucx_context_destroy(struct amb_ucx_context **context)
+{
+    if (*context == NULL) {
+        return;
+    }
+    if ((*context)->handle != NULL) {
+        ucp_cleanup((*context)->handle);
+    }
+    free(*context);
+    *context = NULL;
+}
+
+enum amb_status amb_ucx_register(struct amb_ucx_context *context, void *address, size_t length,
+                                 struct amb_link_mem **out)
+{
+    amb_assert(context != NULL && address != NULL && length > 0);
+    struct amb_link_mem *mem = calloc(1, sizeof(*mem));
+    if (mem == NULL) {
+        return AMB_ENOMEM;
+    }
+    mem->context = context;
+    const ucp_mem_map_params_t params = {
+        .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                      UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+        .address = address,
+        .length = length,
+        .memory_type = UCS_MEMORY_TYPE_HOST,
+    };
+    ucs_status_t ucs = ucp_mem_map(context->handle, &params, &mem->handle);
+    if (ucs != UCS_OK) {
+        amb_warn("ucx: registering %zu bytes failed: %s", length, ucs_status_string(ucs));
+        free(mem);
+        return ucs == UCS_ERR_NO_MEMORY ? AMB_ENOMEM : AMB_EUCX;
+    }
+    *out = mem;
+    return AMB_OK;
+}
+
+void amb_ucx_unregister(struct amb_link_mem **mem)
+{
+    if (*mem == NULL) {
+        return;
+    }
+    ucs_status_t ucs = ucp_mem_unmap((*mem)->context->handle, (*mem)->handle);
+    if (ucs != UCS_OK) {
+        amb_warn("ucx: giving back a registration failed: %s", ucs_status_string(ucs));
+    }
+    free(*mem);
+    *mem = NULL;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the ucx link's files share; UCX types appear here and in wire/link/ucx_*.c only.
+ *
+ *   ucx_settings.c  every difference between UCX releases: keys, values, what is forced, proof
+ *   ucx_context.c   context, memory registration
+ *   ucx_worker.c    progress, the table of links, completions and who hears of them
+ *   ucx_link.c      a link's life
+ *   ucx_send.c      frames to active messages,
+ *   ucx_receive.c   and back
+ *   ucx_flow.c      flow values, both ways
+ *
+ * UCX may call back in the middle of any of our calls into it. So its callbacks reach the owner of
+ * a link only to ask where the body of a frame that has arrived shall go (UCX's data is gone
+ * afterwards): completions and errors join a list, and amb_ucx_worker_progress empties it when UCX
+ * is not on the stack.
+ */
+#pragma once
+
+#include "wire/base/list.h"
+#include "wire/base/pool.h"
+#include "wire/codec/frame.h"
+#include "wire/link/ucx.h"
+
+#include <endian.h>
+#include <string.h>
+#include <ucp/api/ucp.h>
+
+/* Of one worker's address; a client's comes from its Auth message. */
+#define AMB_UCX_ADDRESS_MAX 4096u
+/* A frame's meta travels in the active message's header up to here: one record and the property
+ * blob of a single message fit, and UCX's own limit is above it with our segment sizes. */
+#define AMB_UCX_META_IN_HEAD_MAX 3584u
+#define AMB_UCX_HEAD_BUFFER (AMB_FRAME_HEAD_SIZE + AMB_UCX_META_IN_HEAD_MAX)
+
+/* Active message ids. */
+enum amb_ucx_am {
+    AMB_UCX_AM_DATA = 1,
+    AMB_UCX_AM_FLOW = 2,
+};
+
+struct amb_ucx_context {
+    ucp_context_h handle;
+};
+
+struct amb_link_mem {
+    struct amb_ucx_context *context;
+    ucp_mem_h handle;
+};
+
+struct amb_ucx_link;
+
+enum amb_ucx_op_kind {
+    AMB_UCX_OP_SEND,  /* one frame on its way out */
+    AMB_UCX_OP_FLOW,  /* flow values on their way out */
+    AMB_UCX_OP_RECV,  /* one rendezvous on its way in */
+    AMB_UCX_OP_BYE,   /* the last message */
+    AMB_UCX_OP_FLUSH, /* of what is in sockets, before the endpoint's end */
+    AMB_UCX_OP_CLOSE, /* the endpoint's end */
+};
+
+/* One call into UCX that has not settled, or has and waits for the next progress. */
+struct amb_ucx_op {
+    struct amb_list_node node; /* in worker->settled */
+    struct amb_ucx_link *link;
+    enum amb_ucx_op_kind kind;
+    ucs_status_t status;
+    struct amb_link_tx *tx; /* SEND */
+    void *cookie;           /* RECV */
+    size_t expected;        /* RECV: bytes */
+    uint8_t *head;          /* from worker->heads, or NULL */
+    ucp_dt_iov_t iov[2];    /* SEND of a body in two places */
+};
+
+struct amb_ucx_worker {
+    struct amb_ucx_context *context;
+    ucp_worker_h handle;
+    ucp_address_t *address;
+    size_t address_len;
+    int fd;
+    bool is_progressing;
+    struct amb_list_node settled; /* amb_ucx_op: UCX is through with them */
+    struct amb_list_node broken;  /* amb_ucx_link: to be taken down */
+    struct amb_list_node leaving; /* amb_ucx_link.leave_node: ending */
+    struct amb_pool ops;
+    struct amb_pool heads; /* AMB_UCX_HEAD_BUFFER each */
+    struct amb_ucx_link **buckets;
+    size_t bucket_mask;
+    size_t link_count; /* alive, in the table or not */
+    uint64_t foreign;
+};
+
+/* Flow values of 64 neighbouring handles; made when the first of them is used. */
+struct amb_ucx_flow_block {
+    uint64_t dirty; /* a bit for each value not sent yet */
+    uint64_t values[64];
+};
+
+#define AMB_UCX_FLOW_BLOCKS (AMB_HANDLES_MAX / 64u)
+
+struct amb_ucx_link {
+    struct amb_link base;
+    struct amb_ucx_worker *worker;
+    struct amb_ucx_link *next; /* in its bucket */
+    ucp_ep_h ep;               /* NULL once its forced close has begun */
+    struct amb_ucx_op *close;  /* in reserve for that close */
+    uint32_t session, generation;
+    uint64_t secret;
+    size_t pending;            /* ops not handed on */
+    struct amb_list_node node; /* in worker->broken */
+    enum amb_status why;       /* it is broken if not AMB_OK */
+    const char *why_text;
+    bool is_closing;  /* amb_link_close was called */
+    bool is_in_close; /* and is on the stack */
+    bool is_leaving;  /* its end has begun */
+    bool is_flushed;
+    bool is_peer_gone;               /* UCX says so */
+    bool has_peer_left;              /* its bye is here */
+    struct amb_list_node leave_node; /* in worker->leaving until the forced close */
+    int64_t leave_by_ns;
+    uint64_t nonce; /* of our bye */
+    unsigned flow_pending;
+    uint16_t flow_dirty[AMB_FLOW_KINDS]; /* a bit for each block with dirty values */
+    struct amb_ucx_flow_block *flow[AMB_FLOW_KINDS][AMB_UCX_FLOW_BLOCKS];
+};
+
+/* ---- ucx_settings.c ---- */
+
+/*
+ * The configuration for these options: forced keys, the user's own, and ours unless the environment
+ * has them. Calls setenv if options->use_environment. EINVAL, EUCX with a sentence.
+ */
+AMB_MUST_CHECK enum amb_status amb_ucx_config_open(const struct amb_ucx_options *options,
+                                                   char *error, size_t error_size,
+                                                   ucp_config_t **out);
+/*
+ * Proves, with throw-away workers on the same devices, that the segment sizes asked for are really
+ * used: a receiver whose size is smaller than its sender's overruns its buffer. EUCX with a
+ * sentence.
+ */
+AMB_MUST_CHECK enum amb_status amb_ucx_config_prove(const struct amb_ucx_options *options,
+                                                    char *error, size_t error_size);
+/* Takes back UCX's handlers of SIGSEGV and friends, and of SIGHUP; in programs of ours only. */
+void amb_ucx_signals_release(void);
+/* The lanes an endpoint uses, "tcp/lo rc_verbs/mlx5_0:1"; empty if UCX does not say. */
+void amb_ucx_ep_lanes(ucp_ep_h ep, char *out, size_t size);
+
+/* ---- ucx_worker.c ---- */
+
+/* UCX is through with op: its link hears of it from the next amb_ucx_worker_progress. */
+void amb_ucx_op_settle(struct amb_ucx_op *op, ucs_status_t status);
+/* NULL without memory. */
+struct amb_ucx_op *amb_ucx_op_get(struct amb_ucx_link *link, enum amb_ucx_op_kind kind);
+void amb_ucx_op_put(struct amb_ucx_op *op);
+/* The link is to go down in this or the next progress; the first reason counts. */
+void amb_ucx_link_break(struct amb_ucx_link *link, enum amb_status why, const char *text);
+
+/* The table of links. ENOMEM; ESTATE: the session is there already. */
+AMB_MUST_CHECK enum amb_status amb_ucx_table_add(struct amb_ucx_worker *worker,
+                                                 struct amb_ucx_link *link);
+void amb_ucx_table_remove(struct amb_ucx_worker *worker, struct amb_ucx_link *link);
+/* The link of a triple that came over the wire; it may be down. NULL: foreign, and counted. */
+struct amb_ucx_link *amb_ucx_find(struct amb_ucx_worker *worker, uint32_t session,
+                                  uint32_t generation, uint64_t secret);
+
+/* ---- ucx_send.c ---- */
+
+/* What one active message is made of. */
+struct amb_ucx_am_parts {
+    const void *header;
+    size_t header_len;
+    const void *buffer;
+    size_t count; /* bytes, or entries of an iov */
+    bool is_iov;
+    ucp_mem_h memh;
+};
+
+/* NULL: settled, op is the caller's. An error: the same. Else op settles later. */
+ucs_status_ptr_t amb_ucx_am_send(struct amb_ucx_op *op, enum amb_ucx_am id,
+                                 const struct amb_ucx_am_parts *parts);
+enum amb_status amb_ucx_link_send(struct amb_link *base, struct amb_link_tx *tx);
+
+/* ---- ucx_flow.c ---- */
+
+void amb_ucx_link_flow(struct amb_link *base, enum amb_flow_kind kind, uint32_t handle,
+                       uint64_t value);
+/* Sends what is dirty, unless enough is under way. */
+void amb_ucx_flow_flush(struct amb_ucx_link *link);
+/* Sends one message even if nothing is dirty: UCX connects at the first one. */
+void amb_ucx_flow_start(struct amb_ucx_link *link);
+/* Tells the peer that this end is about to close, if that can be done. */
+void amb_ucx_flow_bye(struct amb_ucx_link *link);
+/* UCX's handler; arg is the worker. */
+ucs_status_t amb_ucx_am_flow(void *arg, const void *header, size_t header_length, void *data,
+                             size_t length, const ucp_am_recv_param_t *param);
+
+/* ---- ucx_receive.c ---- */
+
+/* UCX's handler; arg is the worker. */
+ucs_status_t amb_ucx_am_data(void *arg, const void *header, size_t header_length, void *data,
+                             size_t length, const ucp_am_recv_param_t *param);
+
+/* ---- ucx_link.c ---- */
+
+/* Tells the owner what has become of op, frees op, and the link if that was its end. */
+void amb_ucx_link_settled(struct amb_ucx_op *op);
+/* Ends a broken link and tells the owner. */
+void amb_ucx_link_down(struct amb_ucx_link *link);
+/* The peer's last message. */
+void amb_ucx_link_on_bye(struct amb_ucx_link *link, uint64_t nonce);
+/* Forces the end of a link on worker->leaving whose time is over. */
+void amb_ucx_link_leave_late(struct amb_ucx_link *link, int64_t now_ns);
+
+/* ---- small things ---- */
+
+static inline struct amb_ucx_link *amb_ucx_link_of(struct amb_link *base)
+{
+    return AMB_CONTAINER_OF(base, struct amb_ucx_link, base);
+}
+
+static inline enum amb_status amb_ucx_status(ucs_status_t ucs)
+{
+    return ucs == UCS_ERR_NO_MEMORY ? AMB_ENOMEM : AMB_ELOST;
+}
+
+static inline void amb_ucx_put_u32(uint8_t *at, uint32_t value)
+{
+    value = htole32(value);
+    memcpy(at, &value, sizeof(value));
+}
+
+static inline void amb_ucx_put_u64(uint8_t *at, uint64_t value)
+{
+    value = htole64(value);
+    memcpy(at, &value, sizeof(value));
+}
+
+static inline uint32_t amb_ucx_get_u32(const uint8_t *at)
+{
+    uint32_t value;
+    memcpy(&value, at, sizeof(value));
+    return le32toh(value);
+}
+
+static inline uint64_t amb_ucx_get_u64(const uint8_t *at)
+{
+    uint64_t value;
+    memcpy(&value, at, sizeof(value));
+    return le64toh(value);
+}

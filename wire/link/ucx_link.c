@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DESIGN. How a link ends. UCX has two ways to close an endpoint, and neither will do alone: a
+ * flush waits for a peer that may be stopped; a forced close tells the peer nothing while this
+ * worker lives (the socket stays, for what the peer may send), and two ends that force while bytes
+ * of both are stuck in sockets may make UCX use freed memory (1.13 to 1.22: an event of the peer's
+ * end destroys the endpoint, whose writable event comes next). So a link leaves:
+ *
+ *   says bye, takes nothing new ──► all under way settles, sockets flush ──► forced close ──► free
+ *                                └► LEAVE_NS are over ─────────────────────┘
+ *
+ * The peer, told by the bye, leaves too, with PEER_LEAVE_NS, so that the two are never forced at
+ * once; where byes cross, the higher nonce goes first. A peer that UCX says is dead needs nothing.
+ */
+#include "wire/link/ucx_internal.h"
+
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+#include "wire/base/hash.h"
+#include "wire/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LEAVE_NS (200 * AMB_NS_PER_MS)
+#define PEER_LEAVE_NS AMB_NS_PER_SEC
+
+/* ---- UCX's callbacks: only note what happened ---- */
+
+static void on_op_done(void *request, ucs_status_t status, void *user_data)
+{
+    ucp_request_free(request);
+    amb_ucx_op_settle(user_data, status);
+}
+
+static void on_ep_error(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    struct amb_ucx_link *link = arg;
+    (void)ep; /* may not be closed in here */
+    link->is_peer_gone = true;
+    amb_ucx_link_break(link, amb_ucx_status(status), ucs_status_string(status));
+}
+
+/* ---- the end ---- */
+
+static void link_free(struct amb_ucx_link *link)
+{
+    amb_assert(link->pending == 0 && link->ep == NULL);
+    amb_list_remove(&link->node);
+    amb_list_remove(&link->leave_node);
+    link->worker->link_count--;
+    for (unsigned kind = 0; kind < AMB_FLOW_KINDS; kind++) {
+        for (unsigned block = 0; block < AMB_UCX_FLOW_BLOCKS; block++) {
+            free(link->flow[kind][block]);
+        }
+    }
+    free(link);
+}
+
+/* Frees a link whose owner has closed it, once nothing of it is under way. */
+static void free_if_over(struct amb_ucx_link *link)
+{
+    if (link->is_closing && link->pending == 0 && !link->is_in_close) {
+        link->base.events->on_closed(link->base.arg);
+        link_free(link);
+    }
+}
+
+/* All that is under way settles, now or later; link->close does so last. */
+static void ep_force(struct amb_ucx_link *link)
+{
+    struct amb_ucx_op *op = link->close;
+    const ucp_request_param_t param = {
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .flags = UCP_EP_CLOSE_FLAG_FORCE,
+        .cb.send = on_op_done,
+        .user_data = op,
+    };
+    ucp_ep_h ep = link->ep;
+    amb_list_remove(&link->leave_node);
+    amb_ucx_table_remove(link->worker, link);
+    link->ep = NULL;
+    link->close = NULL;
+    ucs_status_ptr_t request = ucp_ep_close_nbx(ep, &param);
+    if (request == NULL || UCS_PTR_IS_ERR(request)) {
+        amb_ucx_op_settle(op, UCS_PTR_STATUS(request));
+    }
+}
+
+/* UCX is through with all of the link but the close in reserve: flush, then force. */
+static void force_when_flushed(struct amb_ucx_link *link)
+{
+    if (!link->is_leaving || link->ep == NULL || link->pending > 1) {
+        return;
+    }
+    struct amb_ucx_op *op = link->is_flushed ? NULL : amb_ucx_op_get(link, AMB_UCX_OP_FLUSH);
+    if (op == NULL) {
+        ep_force(link);
+        return;
+    }
+    link->is_flushed = true;
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .cb.send = on_op_done,
+        .user_data = op,
+    };
+    ucs_status_ptr_t request = ucp_ep_flush_nbx(link->ep, &param);
+    if (request == NULL || UCS_PTR_IS_ERR(request)) {
+        amb_ucx_op_put(op);
+        ep_force(link);
+    }
+}
+
+/* Begins the end, unless it has begun. UCX is not on the stack. */
+static void leave(struct amb_ucx_link *link)
+{
+    if (link->ep == NULL || link->is_leaving) {
+        return;
+    }
+    link->is_leaving = true;
+    if (link->is_peer_gone) {
+        ep_force(link);
+        return;
+    }
+    link->leave_by_ns = amb_clock_monotonic_ns() + (link->has_peer_left ? PEER_LEAVE_NS : LEAVE_NS);
+    amb_list_push_back(&link->worker->leaving, &link->leave_node);
+    if (!link->has_peer_left) {
+        amb_random_bytes(&link->nonce, sizeof(link->nonce));
+        amb_ucx_flow_bye(link);
+    }
+    force_when_flushed(link);
+}
+
+void amb_ucx_link_leave_late(struct amb_ucx_link *link, int64_t now_ns)
+{
+    if (link->is_peer_gone || now_ns >= link->leave_by_ns) {
+        ep_force(link);
+    }
+}
+
+void amb_ucx_link_on_bye(struct amb_ucx_link *link, uint64_t nonce)
+{
+    link->has_peer_left = true;
+    if (!link->is_leaving) {
+        amb_ucx_link_break(link, AMB_ELOST, "the other end has closed the link");
+    } else if (nonce > link->nonce) {
+        link->leave_by_ns = amb_clock_monotonic_ns() + PEER_LEAVE_NS;
+    }
+}
+
+void amb_ucx_link_down(struct amb_ucx_link *link)
+{
+    leave(link);
+    if (link->is_closing) { /* closed from inside a callback */
+        free_if_over(link);
+        return;
+    }
+    link->base.events->on_down(link->base.arg, link->why, link->why_text);
+}
+
+/* Hands on what has settled of this link alone: no callback of others inside its close. */
+static void hand_on_mine(struct amb_ucx_link *link)
+{
+    struct amb_list_node *head = &link->worker->settled;
+    for (struct amb_list_node *node = head->next; node != head;) {
+        struct amb_ucx_op *op = AMB_CONTAINER_OF(node, struct amb_ucx_op, node);
+        struct amb_list_node *next = node->next;
+        if (op->link == link) {
+            amb_list_remove(node);
+            amb_ucx_link_settled(op);
+            next = head->next; /* more of it may have settled */
+        }
+        node = next;
+    }
+}
+
+static bool link_close(struct amb_link *base)
+{
+    struct amb_ucx_link *link = amb_ucx_link_of(base);
+    struct amb_ucx_worker *worker = link->worker;
+    amb_assert(!link->is_closing);
+    link->is_closing = true;
+    link->base.is_down = true;
+    amb_list_remove(&link->node);
+    if (worker->is_progressing) { /* UCX may be on the stack: leave at the end of progress */
+        amb_list_push_back(&worker->broken, &link->node);
+        return false;
+    }
+    link->is_in_close = true;
+    leave(link);
+    hand_on_mine(link);
+    link->is_in_close = false;
+    if (link->pending > 0) {
+        return false;
+    }
+    link_free(link);
+    return true;
+}
+
+/* ---- what has settled ---- */
+
+static void hand_on_send(struct amb_ucx_link *link, struct amb_link_tx *tx, ucs_status_t ucs)
+{
+    enum amb_status status = AMB_OK;
+    if (link->is_closing) { /* whether the peer took it is not known */
+        status = AMB_ECANCELED;
+    } else if (ucs != UCS_OK) {
+        amb_ucx_link_break(link, amb_ucx_status(ucs), ucs_status_string(ucs));
+        status = AMB_ELOST;
+    }
+    link->base.queued--;
+    link->base.queued_bytes -= AMB_FRAME_HEAD_SIZE + tx->data_len + tx->meta_len;
+    link->base.events->on_sent(link->base.arg, tx, status);
+}
+
+static void hand_on_recv(struct amb_ucx_link *link, void *cookie, ucs_status_t ucs)
+{
+    enum amb_status status = AMB_OK;
+    if (link->is_closing) {
+        status = AMB_ECANCELED;
+    } else if (ucs != UCS_OK || link->is_leaving) {
+        enum amb_status why = ucs == UCS_ERR_MESSAGE_TRUNCATED ? AMB_EPROTO : amb_ucx_status(ucs);
+        amb_ucx_link_break(link, why, ucs_status_string(ucs));
+        status = AMB_ELOST;
+    }
+    enum amb_status answer = link->base.events->on_body(link->base.arg, cookie, status);
+    if (answer != AMB_OK) {
+        amb_ucx_link_break(link, answer, "a body was refused");
+    }
+}
+
+static void hand_on_flow(struct amb_ucx_link *link, ucs_status_t ucs)
+{
+    link->flow_pending--;
+    if (ucs != UCS_OK) {
+        amb_ucx_link_break(link, amb_ucx_status(ucs), ucs_status_string(ucs));
+    }
+    amb_ucx_flow_flush(link);
+}
+
+void amb_ucx_link_settled(struct amb_ucx_op *op)
+{
+    struct amb_ucx_link *link = op->link;
+    const struct amb_ucx_op settled = *op;
+    amb_ucx_op_put(op);
+    switch (settled.kind) {
+    case AMB_UCX_OP_SEND:
+        hand_on_send(link, settled.tx, settled.status);
+        break;
+    case AMB_UCX_OP_RECV:
+        hand_on_recv(link, settled.cookie, settled.status);
+        break;
+    case AMB_UCX_OP_FLOW:
+        hand_on_flow(link, settled.status);
+        break;
+    case AMB_UCX_OP_FLUSH:
+        if (link->ep != NULL) {
+            ep_force(link);
+        }
+        break;
+    case AMB_UCX_OP_BYE:
+    case AMB_UCX_OP_CLOSE:
+        break;
+    }
+    force_when_flushed(link);
+    free_if_over(link);
+}
+
+/* ---- the rest of the vtable: the worker does it ---- */
+
+static void ucx_flush(struct amb_link *base)
+{
+    amb_ucx_flow_flush(amb_ucx_link_of(base));
+}
+
+static unsigned ucx_poll(struct amb_link *base, unsigned budget)
+{
+    (void)budget;
+    return amb_ucx_worker_progress(amb_ucx_link_of(base)->worker);
+}
+
+static bool ucx_arm(struct amb_link *base, bool want_flow)
+{
+    (void)want_flow; /* UCX cannot tell them apart */
+    return amb_ucx_worker_arm(amb_ucx_link_of(base)->worker);
+}
+
+static void ucx_disarm(struct amb_link *base)
+{
+    (void)base;
+}
+
+static int ucx_fd(const struct amb_link *base)
+{
+    (void)base;
+    return -1;
+}
+
+static void ucx_describe(const struct amb_link *base, char *out, size_t size)
+{
+    const struct amb_ucx_link *link =
+        AMB_CONTAINER_OF((uintptr_t)base, const struct amb_ucx_link, base);
+    char lanes[128] = "";
+    if (link->ep != NULL) {
+        amb_ucx_ep_lanes(link->ep, lanes, sizeof(lanes));
+    }
+    (void)snprintf(out, size, "ucx%s%s", lanes[0] == '\0' ? "" : " ", lanes);
+}
+
+static const struct amb_link_ops ops = {
+    .kind = AMB_LINK_UCX,
+    .send = amb_ucx_link_send,
+    .flow = amb_ucx_link_flow,
+    .flush = ucx_flush,
+    .poll = ucx_poll,
+    .arm = ucx_arm,
+    .disarm = ucx_disarm,
+    .fd = ucx_fd,
+    .close = link_close,
+    .describe = ucx_describe,
+};
+
+static enum amb_status ep_open(struct amb_ucx_link *link, const void *address)
+{
+    const ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .address = address,
+        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+        .err_handler = {.cb = on_ep_error, .arg = link},
+    };
+    ucs_status_t ucs = ucp_ep_create(link->worker->handle, &params, &link->ep);
+    if (ucs != UCS_OK) {
+        link->ep = NULL;
+        amb_info("ucx: no endpoint: %s", ucs_status_string(ucs));
+        return ucs == UCS_ERR_UNREACHABLE ? AMB_EUNREACHABLE : AMB_EUCX;
+    }
+    return AMB_OK;
+}
+
+enum amb_status amb_ucx_link_create(struct amb_ucx_worker *worker, const void *address,
+                                    size_t address_len, uint32_t session, uint32_t generation,
+                                    uint64_t secret, const struct amb_link_events *events,
+                                    void *arg, struct amb_link **out)
+{
+    amb_assert(worker != NULL && events != NULL);
+    if (address_len == 0 || address_len > AMB_UCX_ADDRESS_MAX) {
+        return AMB_EINVAL;
+    }
+    struct amb_ucx_link *link = calloc(1, sizeof(*link));
+    if (link == NULL) {
+        return AMB_ENOMEM;
+    }
+    link->base.ops = &ops;
+    link->base.events = events;
+    link->base.arg = arg;
+    link->worker = worker;
+    link->session = session;
+    link->generation = generation;
+    link->secret = secret;
+    amb_list_init(&link->node);
+    amb_list_init(&link->leave_node);
+    enum amb_status status = amb_ucx_table_add(worker, link);
+    if (status != AMB_OK) {
+        free(link);
+        return status;
+    }
+    worker->link_count++;
+    /* Taken before there is anything to close, so that a close can never want memory. */
+    link->close = amb_ucx_op_get(link, AMB_UCX_OP_CLOSE);
+    status = link->close == NULL ? AMB_ENOMEM : ep_open(link, address);
+    if (status != AMB_OK) {
+        if (link->close != NULL) {
+            amb_ucx_op_put(link->close);
+        }
+        amb_ucx_table_remove(worker, link);
+        link_free(link);
+        return status;
+    }
+    /* UCX connects at the first message, and moves even 2 MiB eagerly until it has. */
+    amb_ucx_flow_start(link);
+    *out = &link->base;
+    return AMB_OK;
+}

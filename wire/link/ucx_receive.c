@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames on their way in. Small bodies come with the message (eager) and are copied here; large
+ * ones are fetched by UCX from the sender's memory into the owner's and complete later, in any
+ * order. Lengths must be what the head says they are.
+ */
+#include "wire/link/ucx_internal.h"
+
+#include <string.h>
+
+/* Where a head holds the session's triple (docs/wire.md); read before anything else of it. */
+#define HEAD_AT_SESSION 8u
+#define HEAD_AT_GENERATION 12u
+#define HEAD_AT_SECRET 16u
+
+static void on_recv_done(void *request, ucs_status_t status, size_t length, void *user_data)
+{
+    struct amb_ucx_op *op = user_data;
+    ucp_request_free(request);
+    if (status == UCS_OK && length != op->expected) {
+        status = UCS_ERR_MESSAGE_TRUNCATED;
+    }
+    amb_ucx_op_settle(op, status);
+}
+
+/* Where the owner wants a body. False: the body is not wanted, or the link broken. */
+static bool ask_owner(struct amb_ucx_link *link, const struct amb_frame *frame, bool has_body,
+                      void **dst, void **cookie, struct amb_link_mem **mem)
+{
+    enum amb_status status = link->base.events->on_frame(link->base.arg, frame, dst, cookie, mem);
+    if (status != AMB_OK) {
+        amb_ucx_link_break(link, status, "a frame was refused");
+        return false;
+    }
+    return has_body && *dst != NULL;
+}
+
+/* Lets UCX fetch a rendezvous into dst. UCX owns desc from here on. */
+static ucs_status_t fetch(struct amb_ucx_link *link, void *desc, size_t length, void *dst,
+                          void *cookie, const struct amb_link_mem *mem)
+{
+    struct amb_ucx_worker *worker = link->worker;
+    struct amb_ucx_op *op = amb_ucx_op_get(link, AMB_UCX_OP_RECV);
+    if (op == NULL) {
+        /* The body was asked for: its owner hears that it never comes. */
+        amb_ucx_link_break(link, AMB_ENOMEM, "no memory for a receive");
+        (void)link->base.events->on_body(link->base.arg, cookie, AMB_ENOMEM);
+        return UCS_ERR_NO_MEMORY;
+    }
+    op->cookie = cookie;
+    op->expected = length;
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+        .cb.recv_am = on_recv_done,
+        .user_data = op,
+        .memory_type = UCS_MEMORY_TYPE_HOST,
+    };
+    if (mem != NULL && mem->context == worker->context) {
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+        param.memh = mem->handle;
+    }
+    ucs_status_ptr_t request = ucp_am_recv_data_nbx(worker->handle, desc, dst, length, &param);
+    if (request == NULL || UCS_PTR_IS_ERR(request)) {
+        amb_ucx_op_settle(op, UCS_PTR_STATUS(request));
+    }
+    return UCS_INPROGRESS;
+}
+
+static void store(struct amb_ucx_link *link, const void *data, size_t length, const uint8_t *meta,
+                  size_t meta_len, void *dst, void *cookie)
+{
+    if (length > 0) {
+        memcpy(dst, data, length);
+    }
+    if (meta_len > 0) {
+        memcpy((uint8_t *)dst + length, meta, meta_len);
+    }
+    enum amb_status status = link->base.events->on_body(link->base.arg, cookie, AMB_OK);
+    if (status != AMB_OK) {
+        amb_ucx_link_break(link, status, "a body was refused");
+    }
+}
+
+ucs_status_t amb_ucx_am_data(void *arg, const void *header, size_t header_length, void *data,
+                             size_t length, const ucp_am_recv_param_t *param)
+{
+    struct amb_ucx_worker *worker = arg;
+    const uint8_t *head = header;
+    if (header_length < AMB_FRAME_HEAD_SIZE) {
+        worker->foreign++;
+        return UCS_OK;
+    }
+    struct amb_ucx_link *link = amb_ucx_find(worker, amb_ucx_get_u32(head + HEAD_AT_SESSION),
+                                             amb_ucx_get_u32(head + HEAD_AT_GENERATION),
+                                             amb_ucx_get_u64(head + HEAD_AT_SECRET));
+    if (link == NULL || link->base.is_down) {
+        return UCS_OK;
+    }
+    struct amb_frame frame;
+    if (amb_frame_decode(head, &frame) != AMB_OK) {
+        amb_ucx_link_break(link, AMB_EPROTO, "a frame that is none");
+        return UCS_OK;
+    }
+    bool has_body = amb_frame_has_body(frame.type);
+    uint64_t body_len = has_body ? frame.data_len + frame.meta_len : 0;
+    size_t meta_len = header_length - AMB_FRAME_HEAD_SIZE;
+    if ((meta_len != 0 && (!has_body || meta_len != frame.meta_len)) ||
+        body_len != (uint64_t)length + meta_len) {
+        amb_ucx_link_break(link, AMB_EPROTO, "a frame is longer or shorter than its head says");
+        return UCS_OK;
+    }
+    link->base.stats.frames_received++;
+    link->base.stats.bytes_received += AMB_FRAME_HEAD_SIZE + body_len;
+    void *dst = NULL;
+    void *cookie = NULL;
+    struct amb_link_mem *mem = NULL;
+    if (!ask_owner(link, &frame, body_len > 0, &dst, &cookie, &mem)) {
+        return UCS_OK;
+    }
+    const uint8_t *meta = head + AMB_FRAME_HEAD_SIZE;
+    if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
+        memcpy((uint8_t *)dst + length, meta, meta_len);
+        return fetch(link, data, length, dst, cookie, mem);
+    }
+    store(link, data, length, meta, meta_len, dst, cookie);
+    return UCS_OK;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames on their way out. One frame is one active message:
+ *
+ *   header: head (128 B) [| meta]     data: data [| meta]
+ *
+ * meta rides in the header where it is small, so that data is one piece and a rendezvous moves it
+ * from the sender's registered memory straight into the receiver's. The header's length says which.
+ */
+#include "wire/link/ucx_internal.h"
+
+#include <string.h>
+
+static void on_send_done(void *request, ucs_status_t status, void *user_data)
+{
+    ucp_request_free(request);
+    amb_ucx_op_settle(user_data, status);
+}
+
+/* False without memory. */
+static bool parts_of(struct amb_ucx_op *op, struct amb_ucx_am_parts *parts)
+{
+    struct amb_link_tx *tx = op->tx;
+    struct amb_ucx_worker *worker = op->link->worker;
+    *parts = (struct amb_ucx_am_parts){.header = tx->head, .header_len = AMB_FRAME_HEAD_SIZE};
+    if (tx->data_len > 0) {
+        parts->buffer = tx->data;
+        parts->count = tx->data_len;
+        /* A registration of another context would crash UCX. */
+        if (tx->mem != NULL && tx->mem->context == worker->context) {
+            parts->memh = tx->mem->handle;
+        }
+    }
+    if (tx->meta_len == 0) {
+        return true;
+    }
+    if (tx->data_len == 0) {
+        parts->buffer = tx->meta;
+        parts->count = tx->meta_len;
+        return true;
+    }
+    if ((const uint8_t *)tx->data + tx->data_len == tx->meta) { /* one piece, one registration */
+        parts->count += tx->meta_len;
+        return true;
+    }
+    if (tx->meta_len <= AMB_UCX_META_IN_HEAD_MAX) {
+        op->head = amb_pool_get(&worker->heads);
+        if (op->head == NULL) {
+            return false;
+        }
+        memcpy(op->head, tx->head, AMB_FRAME_HEAD_SIZE);
+        memcpy(op->head + AMB_FRAME_HEAD_SIZE, tx->meta, tx->meta_len);
+        parts->header = op->head;
+        parts->header_len += tx->meta_len;
+        return true;
+    }
+    op->iov[0] = (ucp_dt_iov_t){.buffer = (void *)(uintptr_t)tx->data, .length = tx->data_len};
+    op->iov[1] = (ucp_dt_iov_t){.buffer = (void *)(uintptr_t)tx->meta, .length = tx->meta_len};
+    parts->buffer = op->iov;
+    parts->count = 2;
+    parts->is_iov = true;
+    parts->memh = NULL;
+    return true;
+}
+
+ucs_status_ptr_t amb_ucx_am_send(struct amb_ucx_op *op, enum amb_ucx_am id,
+                                 const struct amb_ucx_am_parts *parts)
+{
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+        .cb.send = on_send_done,
+        .user_data = op,
+        .memory_type = UCS_MEMORY_TYPE_HOST,
+    };
+    if (parts->is_iov) {
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+        param.datatype = UCP_DATATYPE_IOV;
+    }
+    if (parts->memh != NULL) {
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+        param.memh = parts->memh;
+    }
+    return ucp_am_send_nbx(op->link->ep, (unsigned)id, parts->header, parts->header_len,
+                           parts->buffer, parts->count, &param);
+}
+
+/* What a link that is down answers to a send. */
+static enum amb_status down_status(const struct amb_ucx_link *link)
+{
+    return link->why != AMB_OK ? link->why : AMB_ECLOSED;
+}
+
+static void encode_head(const struct amb_ucx_link *link, struct amb_link_tx *tx)
+{
+    struct amb_frame frame = *tx->frame;
+    frame.session = link->session;
+    frame.generation = link->generation;
+    frame.secret = link->secret;
+    amb_frame_encode(&frame, tx->head);
+    bool has_body = amb_frame_has_body(frame.type);
+    tx->data_len = has_body ? frame.data_len : 0;
+    tx->meta_len = has_body ? frame.meta_len : 0;
+}
+
+enum amb_status amb_ucx_link_send(struct amb_link *base, struct amb_link_tx *tx)
+{
+    struct amb_ucx_link *link = amb_ucx_link_of(base);
+    if (link->base.is_down) {
+        return down_status(link);
+    }
+    struct amb_ucx_op *op = amb_ucx_op_get(link, AMB_UCX_OP_SEND);
+    if (op == NULL) {
+        amb_ucx_link_break(link, AMB_ENOMEM, "no memory for a send");
+        return AMB_ENOMEM;
+    }
+    op->tx = tx;
+    encode_head(link, tx);
+    struct amb_ucx_am_parts parts;
+    ucs_status_ptr_t request = parts_of(op, &parts) ? amb_ucx_am_send(op, AMB_UCX_AM_DATA, &parts)
+                                                    : UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    if (UCS_PTR_IS_ERR(request)) {
+        ucs_status_t ucs = UCS_PTR_STATUS(request);
+        amb_ucx_op_put(op);
+        amb_ucx_link_break(link, amb_ucx_status(ucs), ucs_status_string(ucs));
+        return down_status(link);
+    }
+    uint64_t bytes = AMB_FRAME_HEAD_SIZE + tx->data_len + tx->meta_len;
+    link->base.stats.frames_sent++;
+    link->base.stats.bytes_sent += bytes;
+    if (request == NULL) {
+        amb_ucx_op_put(op);
+        return AMB_OK;
+    }
+    link->base.queued++;
+    link->base.queued_bytes += bytes;
+    return AMB_EAGAIN;
+}

@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything that differs between UCX releases, and every setting that is ours.
+ *
+ * A key comes from one of four places; the first that speaks wins:
+ *   forced     TLS, NET_DEVICES, the TCP segment sizes: safety rests on them
+ *   the user's amb_ucx_options.settings
+ *   UCX_*      variables of the environment (and ucx.conf, for keys that have no default of ours)
+ *   ours       the table below
+ *
+ * Keys of transports are not UCP's own: ucp_config_modify keeps them aside and UCX tries them on
+ * each transport when a worker is made, without a prefix below 1.17, with it (TCP_) since; a key
+ * that nothing takes is dropped without an error before 1.20.1. It wins over the environment. That
+ * they have really arrived is proved by experiment (amb_ucx_config_prove), because ends that differ
+ * in TCP_RX_SEG_SIZE crash.
+ */
+#include "wire/link/ucx_internal.h"
+
+#include "wire/base/log.h"
+
+#include <dlfcn.h>
+#include <net/if.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of libucs, the same in all releases; its header, ucs/config/global_opts.h, is not C17. */
+ucs_status_t ucs_global_opts_set_value(const char *name, const char *value);
+ucs_status_t ucs_global_opts_get_value(const char *name, char *value, size_t max);
+
+#define RELEASE(major, minor, patch)                                                               \
+    ((uint32_t)(major) << 16 | (uint32_t)(minor) << 8 | (uint32_t)(patch))
+
+/* Bytes of one TCP fragment. Frozen: both ends of a connection must use the same. */
+#define TX_SEG (256u * 1024u)
+#define RX_SEG (1024u * 1024u)
+
+/* Lanes there may be. posix, sysv, cma and xpmem are never among them: they write into memory of
+ * other processes, fail between users, and leave receives open for ever when a peer dies. */
+#define DEFAULT_TLS "tcp,self,rc,dc,ud,cuda_copy,cuda_ipc,gdr_copy"
+static const char *const allowed_tls[] = {
+    "tcp",  "self",     "rc",      "rc_v", "rc_x", "rc_verbs", "rc_mlx5",   "ud",       "ud_v",
+    "ud_x", "ud_verbs", "ud_mlx5", "dc",   "dc_x", "dc_mlx5",  "cuda_copy", "cuda_ipc", "gdr_copy",
+};
+
+enum key_level {
+    KEY_UCP,    /* of the context: ucp_config_modify */
+    KEY_GLOBAL, /* of the process: only in programs of ours */
+};
+
+static const struct ours {
+    const char *name, *value;
+    enum key_level level;
+    uint32_t from, below; /* releases; 0: any */
+} ours[] = {
+    /* Protocols v2 abort 1.13 and are slower over TCP on 1.22 (1 MiB relayed: 2227 against 2086
+     * MB/s after tuning, 807 before). */
+    {"PROTO_ENABLE", "n", KEY_UCP, 0, 0},
+    {"KEEPALIVE_INTERVAL", "1s", KEY_UCP, 0, 0}, /* 20 s until a death shows on idle lanes */
+    {"MAX_RNDV_RAILS", "1", KEY_UCP, 0, 0},
+    {"WARN_INVALID_CONFIG", "n", KEY_UCP, 0, 0}, /* lanes of DEFAULT_TLS that this host lacks */
+    {"LOG_LEVEL", "error", KEY_GLOBAL, 0, 0},
+    {"HANDLE_ERRORS", "none", KEY_GLOBAL, 0, 0},
+    {"ERROR_SIGNALS", "", KEY_GLOBAL, 0, 0},
+    {"WARN_UNUSED_ENV_VARS", "n", KEY_GLOBAL, 0, 0},
+    {"MEMTYPE_CACHE", "n", KEY_GLOBAL, 0, 0}, /* memory types are passed with each call */
+};
+
+static const char *const forced_names[] = {
+    "TLS", "NET_DEVICES", "TCP_TX_SEG_SIZE", "TCP_RX_SEG_SIZE", "TX_SEG_SIZE", "RX_SEG_SIZE",
+};
+
+/* Prefixes of transports' keys. */
+static const char *const transport_prefixes[] = {
+    "TCP_", "RC_", "UD_", "DC_", "IB_", "CUDA_COPY_", "CUDA_IPC_", "GDR_COPY_", "SELF_",
+};
+
+/* Where UCX's wire protocols changed: releases on different sides of one do not talk (measured:
+ * 1.22 with 1.13 crashes or hangs over shared memory and refuses TCP over loopback; 1.22 with 1.18
+ * to 1.21 refuses TCP over loopback; 1.21 with 1.19 works). */
+static const uint32_t wire_borders[] = {RELEASE(1, 16, 0), RELEASE(1, 22, 0)};
+
+void amb_ucx_segment_sizes(uint32_t *tx_seg, uint32_t *rx_seg)
+{
+    *tx_seg = TX_SEG;
+    *rx_seg = RX_SEG;
+}
+
+bool amb_ucx_compatible(uint32_t release_a, uint32_t tx_a, uint32_t rx_a, uint32_t release_b,
+                        uint32_t tx_b, uint32_t rx_b, const char **why)
+{
+    if (release_a == 0 || release_b == 0) {
+        *why = "one side has no UCX";
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(wire_borders) / sizeof(wire_borders[0]); i++) {
+        if ((release_a < wire_borders[i]) != (release_b < wire_borders[i])) {
+            *why = "the two UCX releases do not understand each other";
+            return false;
+        }
+    }
+    if (tx_a != tx_b || rx_a != rx_b) {
+        *why = "the TCP segment sizes of the two UCX configurations differ";
+        return false;
+    }
+    return true;
+}
+
+static bool is_one_of(const char *name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_environment(const char *name)
+{
+    char variable[128];
+    (void)snprintf(variable, sizeof(variable), "UCX_%s", name);
+    return getenv(variable) != NULL;
+}
+
+static void set_environment(const char *name, const char *value, bool overwrite)
+{
+    char variable[128];
+    (void)snprintf(variable, sizeof(variable), "UCX_%s", name);
+    (void)setenv(variable, value, overwrite ? 1 : 0);
+}
+
+static bool is_transport_key(const char *name)
+{
+    for (size_t i = 0; i < sizeof(transport_prefixes) / sizeof(transport_prefixes[0]); i++) {
+        if (strncmp(name, transport_prefixes[i], strlen(transport_prefixes[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The form in which ucp_config_modify takes a key here. */
+static const char *key_form(const char *name)
+{
+    if (amb_ucx_release() >= RELEASE(1, 17, 0)) {
+        return name;
+    }
+    for (size_t i = 0; i < sizeof(transport_prefixes) / sizeof(transport_prefixes[0]); i++) {
+        size_t len = strlen(transport_prefixes[i]);
+        if (strncmp(name, transport_prefixes[i], len) == 0) {
+            return name + len;
+        }
+    }
+    return name;
+}
+
+/* One key into config; EUCX with a sentence if UCX says no. */
+static enum amb_status modify(ucp_config_t *config, const char *name, const char *value,
+                              char *error, size_t error_size)
+{
+    ucs_status_t ucs = ucp_config_modify(config, key_form(name), value);
+    if (ucs != UCS_OK) {
+        (void)snprintf(error, error_size, "UCX does not take %s=%s: %s", name, value,
+                       ucs_status_string(ucs));
+        return AMB_EUCX;
+    }
+    return AMB_OK;
+}
+
+/* ---- checking what was asked for ---- */
+
+static enum amb_status check_tls(const char *tls, char *error, size_t error_size)
+{
+    char copy[256];
+    if (strlen(tls) >= sizeof(copy)) {
+        (void)snprintf(error, error_size, "the list of UCX transports is too long");
+        return AMB_EINVAL;
+    }
+    (void)snprintf(copy, sizeof(copy), "%s", tls);
+    char *rest = NULL;
+    for (char *token = strtok_r(copy, ",", &rest); token != NULL;
+         token = strtok_r(NULL, ",", &rest)) {
+        if (!is_one_of(token, allowed_tls, sizeof(allowed_tls) / sizeof(allowed_tls[0]))) {
+            (void)snprintf(error, error_size,
+                           "UCX transport '%s' is not one that may be used (tcp, self, rc, ud, dc, "
+                           "cuda_copy, cuda_ipc, gdr_copy)",
+                           token);
+            return AMB_EINVAL;
+        }
+    }
+    return AMB_OK;
+}
+
+/* `config` is a fresh one: before 1.20.1 only it knows which names exist. */
+static bool is_ucp_key(const ucp_config_t *config, const char *name)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    if (stream == NULL) {
+        return true;
+    }
+    ucp_config_print(config, stream, "", UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_HIDDEN);
+    (void)fclose(stream);
+    char line[128];
+    int len = snprintf(line, sizeof(line), "UCX_%s=", name);
+    const char *found = len > 0 ? strstr(text, line) : NULL;
+    bool is_known = found != NULL && (found == text || found[-1] == '\n');
+    free(text);
+    return is_known;
+}
+
+static enum amb_status check_setting(const ucp_config_t *config, const struct amb_ucx_setting *own,
+                                     char *error, size_t error_size)
+{
+    if (is_one_of(own->name, forced_names, sizeof(forced_names) / sizeof(forced_names[0]))) {
+        (void)snprintf(error, error_size, "UCX setting %s is not free to choose", own->name);
+        return AMB_EINVAL;
+    }
+    if (strlen(own->name) > 64 || strncmp(own->name, "UCX_", 4) == 0 ||
+        (!is_transport_key(own->name) && !is_ucp_key(config, own->name))) {
+        (void)snprintf(error, error_size, "UCX %u.%u has no setting '%.64s'",
+                       amb_ucx_release() >> 16, (amb_ucx_release() >> 8) & 0xffu, own->name);
+        return AMB_EINVAL;
+    }
+    if (strcmp(own->name, "PROTO_ENABLE") == 0 && own->value[0] != 'n' &&
+        amb_ucx_release() < RELEASE(1, 16, 0)) {
+        (void)snprintf(error, error_size, "UCX below 1.16 aborts with PROTO_ENABLE=%s", own->value);
+        return AMB_EINVAL;
+    }
+    return AMB_OK;
+}
+
+/* UCX takes any name and then has no lanes. Names are "eth0", "mlx5_0:1". */
+static enum amb_status check_devices(const char *devices, char *error, size_t error_size)
+{
+    char copy[256];
+    char *rest = NULL;
+    (void)snprintf(copy, sizeof(copy), "%s", devices);
+    for (char *token = strtok_r(copy, ",", &rest); token != NULL;
+         token = strtok_r(NULL, ",", &rest)) {
+        char path[320];
+        token[strcspn(token, ":")] = '\0';
+        (void)snprintf(path, sizeof(path), "/sys/class/infiniband/%s", token);
+        if (strchr(token, '/') != NULL || (if_nametoindex(token) == 0 && access(path, F_OK) != 0)) {
+            (void)snprintf(error, error_size, "there is no network device '%s' for UCX", token);
+            return AMB_EINVAL;
+        }
+    }
+    return AMB_OK;
+}
+
+static enum amb_status check_options(const struct amb_ucx_options *options, char *error,
+                                     size_t error_size)
+{
+    if (options->net_devices == NULL || options->net_devices[0] == '\0' ||
+        strlen(options->net_devices) >= 256 || strcmp(options->net_devices, "all") == 0 ||
+        strchr(options->net_devices, '^') != NULL) {
+        (void)snprintf(error, error_size,
+                       "UCX runs on interfaces named as trusted only, and none is named");
+        return AMB_EINVAL;
+    }
+    if (options->tx_seg < 16384 || options->rx_seg < options->tx_seg) {
+        (void)snprintf(error, error_size, "TCP segment sizes %u and %u make no sense",
+                       options->tx_seg, options->rx_seg);
+        return AMB_EINVAL;
+    }
+    enum amb_status status = check_devices(options->net_devices, error, error_size);
+    if (status == AMB_OK && options->tls != NULL) {
+        status = check_tls(options->tls, error, error_size);
+    }
+    return status;
+}
+
+/* ---- applying it ---- */
+
+static void apply_globals(void)
+{
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+        if (ours[i].level == KEY_GLOBAL && !has_environment(ours[i].name)) {
+            /* UCX has read the environment when it was loaded; this is for its children, and
+             * the call below for it. Names that a release does not know are not missed. */
+            set_environment(ours[i].name, ours[i].value, false);
+            (void)ucs_global_opts_set_value(ours[i].name, ours[i].value);
+        }
+    }
+}
+
+static enum amb_status apply_ours(ucp_config_t *config, char *error, size_t error_size)
+{
+    const uint32_t release = amb_ucx_release();
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+        bool is_meant = ours[i].level == KEY_UCP && release >= ours[i].from &&
+                        (ours[i].below == 0 || release < ours[i].below);
+        if (!is_meant || has_environment(ours[i].name)) {
+            continue;
+        }
+        enum amb_status status = modify(config, ours[i].name, ours[i].value, error, error_size);
+        if (status != AMB_OK) {
+            return status;
+        }
+    }
+    if (release < RELEASE(1, 16, 0)) { /* whatever the environment says */
+        return modify(config, "PROTO_ENABLE", "n", error, error_size);
+    }
+    return AMB_OK;
+}
+
+static enum amb_status apply_own(const struct amb_ucx_options *options, ucp_config_t *config,
+                                 char *error, size_t error_size)
+{
+    for (size_t i = 0; i < options->setting_count; i++) {
+        const struct amb_ucx_setting *own = &options->settings[i];
+        enum amb_status status = check_setting(config, own, error, error_size);
+        if (status == AMB_OK) {
+            status = modify(config, own->name, own->value, error, error_size);
+        }
+        if (status != AMB_OK) {
+            return status;
+        }
+    }
+    return AMB_OK;
+}
+
+struct forced {
+    const char *name, *value;
+};
+
+static enum amb_status apply_forced(const struct forced *keys, size_t count, ucp_config_t *config,
+                                    char *error, size_t error_size)
+{
+    enum amb_status status = AMB_OK;
+    for (size_t i = 0; i < count && status == AMB_OK; i++) {
+        if (keys[i].value != NULL) {
+            status = modify(config, keys[i].name, keys[i].value, error, error_size);
+        }
+    }
+    return status;
+}
+
+static enum amb_status read_config(char *error, size_t error_size, ucp_config_t **out)
+{
+    ucs_status_t ucs = ucp_config_read(NULL, NULL, out);
+    if (ucs != UCS_OK) {
+        (void)snprintf(error, error_size, "UCX cannot read its configuration: %s",
+                       ucs_status_string(ucs));
+        return AMB_EUCX;
+    }
+    return AMB_OK;
+}
+
+enum amb_status amb_ucx_config_open(const struct amb_ucx_options *options, char *error,
+                                    size_t error_size, ucp_config_t **out)
+{
+    enum amb_status status = check_options(options, error, error_size);
+    if (status != AMB_OK) {
+        return status;
+    }
+    char tx_seg[16];
+    char rx_seg[16];
+    (void)snprintf(tx_seg, sizeof(tx_seg), "%u", options->tx_seg);
+    (void)snprintf(rx_seg, sizeof(rx_seg), "%u", options->rx_seg);
+    const struct forced forced[] = {
+        {"TLS", options->tls != NULL ? options->tls : DEFAULT_TLS},
+        {"NET_DEVICES", options->net_devices},
+        {"TCP_TX_SEG_SIZE", tx_seg},
+        {"TCP_RX_SEG_SIZE", rx_seg},
+        {"TCP_PORT_RANGE", options->port_range},
+    };
+    const size_t forced_count = sizeof(forced) / sizeof(forced[0]);
+    if (options->use_environment) {
+        apply_globals();
+        for (size_t i = 0; i < forced_count; i++) {
+            if (forced[i].value != NULL) {
+                set_environment(forced[i].name, forced[i].value, true);
+            }
+        }
+    }
+    ucp_config_t *config = NULL;
+    status = read_config(error, error_size, &config);
+    if (status != AMB_OK) {
+        return status;
+    }
+    status = apply_ours(config, error, error_size);
+    if (status == AMB_OK) {
+        status = apply_own(options, config, error, error_size);
+    }
+    if (status == AMB_OK) {
+        status = apply_forced(forced, forced_count, config, error, error_size);
+    }
+    if (status != AMB_OK) {
+        ucp_config_release(config);
+        return status;
+    }
+    *out = config;
+    return AMB_OK;
+}
+
+/* ---- proving it ---- */
+
+/*
+ * Makes a worker with these sizes. UCS_OK and *room: what fits into the header of one of its
+ * active messages, TX_SEG_SIZE less some UCX headers. UCX makes no worker whose TX_SEG_SIZE exceeds
+ * its RX_SEG_SIZE. UCS_ERR_NO_DEVICE: there is no TCP here.
+ */
+static ucs_status_t try_sizes(const char *net_devices, uint32_t tx, uint32_t rx, size_t *room)
+{
+    char unused[128];
+    char tx_seg[16];
+    char rx_seg[16];
+    (void)snprintf(tx_seg, sizeof(tx_seg), "%u", tx);
+    (void)snprintf(rx_seg, sizeof(rx_seg), "%u", rx);
+    const struct forced keys[] = {{"TLS", "tcp"},
+                                  {"NET_DEVICES", net_devices},
+                                  {"WARN_INVALID_CONFIG", "n"},
+                                  {"TCP_TX_SEG_SIZE", tx_seg},
+                                  {"TCP_RX_SEG_SIZE", rx_seg}};
+    ucp_config_t *config = NULL;
+    ucp_context_h context = NULL;
+    ucp_worker_h worker = NULL;
+    if (ucp_config_read(NULL, NULL, &config) != UCS_OK) {
+        return UCS_ERR_IO_ERROR;
+    }
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                 .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
+    ucs_status_t ucs = UCS_ERR_IO_ERROR;
+    if (apply_forced(keys, sizeof(keys) / sizeof(keys[0]), config, unused, sizeof(unused)) ==
+        AMB_OK) {
+        ucs = ucp_init(&params, config, &context) == UCS_OK ? UCS_OK : UCS_ERR_NO_DEVICE;
+    }
+    ucp_config_release(config);
+    if (ucs != UCS_OK) {
+        return ucs;
+    }
+    const ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                               .thread_mode = UCS_THREAD_MODE_SINGLE};
+    ucs = ucp_worker_create(context, &worker_params, &worker);
+    if (ucs == UCS_OK) {
+        ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER};
+        ucs = ucp_worker_query(worker, &attr);
+        *room = attr.max_am_header;
+        ucp_worker_destroy(worker);
+    }
+    ucp_cleanup(context);
+    return ucs;
+}
+
+/* UCX's headers in a fragment: 49 bytes on 1.13.1, 52 on 1.22. */
+static bool is_near(size_t room, uint32_t seg)
+{
+    return room < seg && room > seg - 4096;
+}
+
+enum amb_status amb_ucx_config_prove(const struct amb_ucx_options *options, char *error,
+                                     size_t error_size)
+{
+    static _Atomic uint64_t proved; /* the pair of sizes that was, in this process */
+    const uint32_t tx = options->tx_seg;
+    const uint32_t rx = options->rx_seg;
+    const uint64_t pair = (uint64_t)tx << 32 | rx;
+    if (atomic_load(&proved) == pair) {
+        return AMB_OK;
+    }
+    char level[32] = "";
+    (void)ucs_global_opts_get_value("LOG_LEVEL", level, sizeof(level));
+    (void)ucs_global_opts_set_value("LOG_LEVEL", "fatal"); /* one of them is meant to fail */
+    size_t small = 0;
+    size_t large = 0;
+    size_t none = 0;
+    ucs_status_t as_meant = try_sizes(options->net_devices, tx, rx, &small);
+    ucs_status_t at_limit = try_sizes(options->net_devices, rx, rx, &large);
+    ucs_status_t past_limit = try_sizes(options->net_devices, rx + 1, rx, &none);
+    if (level[0] != '\0') {
+        (void)ucs_global_opts_set_value("LOG_LEVEL", level);
+    }
+    if (as_meant == UCS_ERR_NO_DEVICE) {
+        return AMB_OK; /* no TCP, no segments */
+    }
+    if (as_meant != UCS_OK || !is_near(small, tx) || at_limit != UCS_OK || !is_near(large, rx) ||
+        past_limit == UCS_OK) {
+        (void)snprintf(error, error_size,
+                       "this UCX (%u.%u.%u) does not use the TCP segment sizes it is told, and "
+                       "peers with other sizes would crash",
+                       amb_ucx_release() >> 16, (amb_ucx_release() >> 8) & 0xffu,
+                       amb_ucx_release() & 0xffu);
+        return AMB_EUCX;
+    }
+    atomic_store(&proved, pair);
+    return AMB_OK;
+}
+
+void amb_ucx_signals_release(void)
+{
+    /* 1.13 takes them when it is loaded, before any setting of ours can speak. */
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGHUP};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        struct sigaction action;
+        Dl_info info;
+        if (sigaction(signals[i], NULL, &action) != 0 || action.sa_handler == SIG_DFL ||
+            action.sa_handler == SIG_IGN) {
+            continue;
+        }
+        void *handler;
+        memcpy(&handler, &action.sa_handler, sizeof(handler));
+        if (dladdr(handler, &info) != 0 && info.dli_fname != NULL &&
+            strstr(info.dli_fname, "libucs") != NULL) {
+            action = (struct sigaction){.sa_handler = SIG_DFL};
+            (void)sigaction(signals[i], &action, NULL);
+        }
+    }
+}
+
+/* ---- lanes ---- */
+
+/* Appends " name" unless it is there; name is len bytes. */
+static void add_lane(char *out, size_t size, const char *name, size_t len)
+{
+    char lane[64];
+    if (len >= sizeof(lane)) {
+        return;
+    }
+    memcpy(lane, name, len);
+    lane[len] = '\0';
+    size_t used = strlen(out);
+    if (strstr(out, lane) == NULL && used < size) {
+        (void)snprintf(out + used, size - used, "%s%s", used == 0 ? "" : " ", lane);
+    }
+}
+
+/* From lines like "#  lane[0]:  1:tcp/lo.0 md[1] -> ...", the only source before 1.14. */
+static void parse_lanes(ucp_ep_h ep, char *out, size_t size)
+{
+    char *text = NULL;
+    size_t text_size = 0;
+    FILE *stream = open_memstream(&text, &text_size);
+    if (stream == NULL) {
+        return;
+    }
+    ucp_ep_print_info(ep, stream);
+    (void)fclose(stream);
+    for (const char *at = strstr(text, "lane["); at != NULL; at = strstr(at, "lane[")) {
+        at += strcspn(at, ":\n");
+        if (*at != ':') {
+            continue;
+        }
+        at++;
+        at += strspn(at, " ");
+        at += strspn(at, "0123456789");
+        if (*at == ':') {
+            at++;
+            add_lane(out, size, at, strcspn(at, ". \n"));
+        }
+    }
+    free(text);
+}
+
+#if UCP_API_VERSION >= UCP_VERSION(1, 14)
+static void query_lanes(ucp_ep_h ep, char *out, size_t size)
+{
+    ucp_transport_entry_t entries[16];
+    memset(entries, 0, sizeof(entries));
+    ucp_ep_attr_t attr = {.field_mask = UCP_EP_ATTR_FIELD_TRANSPORTS};
+    attr.transports.entries = entries;
+    attr.transports.num_entries = sizeof(entries) / sizeof(entries[0]);
+    attr.transports.entry_size = sizeof(entries[0]);
+    if (amb_ucx_release() < RELEASE(1, 14, 0) || ucp_ep_query(ep, &attr) != UCS_OK) {
+        return;
+    }
+    for (unsigned i = 0; i < attr.transports.num_entries; i++) {
+        char lane[64];
+        int len = snprintf(lane, sizeof(lane), "%s/%s",
+                           entries[i].transport_name != NULL ? entries[i].transport_name : "?",
+                           entries[i].device_name != NULL ? entries[i].device_name : "?");
+        if (len > 0) {
+            add_lane(out, size, lane, (size_t)len);
+        }
+    }
+}
+#else
+static void query_lanes(ucp_ep_h ep, char *out, size_t size)
+{
+    (void)ep;
+    (void)out;
+    (void)size;
+}
+#endif
+
+void amb_ucx_ep_lanes(ucp_ep_h ep, char *out, size_t size)
+{
+    out[0] = '\0';
+    query_lanes(ep, out, size);
+    if (out[0] == '\0') {
+        parse_lanes(ep, out, size);
+    }
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DESIGN. Completions may arrive inside any call into UCX, also inside the very send that they
+ * complete or inside a callback of another link. They join worker->settled, errors join
+ * worker->broken, and progress hands both on after UCX has returned: an owner is then free to send,
+ * and closing an endpoint, never allowed inside its error callback, is safe.
+ *
+ * Frames find their link by (session, generation, secret), never by a pointer that was on the wire:
+ * after a forced close thousands of a peer's messages still arrive.
+ */
+#include "wire/link/ucx_internal.h"
+
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+#include "wire/base/log.h"
+
+#include <stdlib.h>
+
+/* Rounds of ucp_worker_progress in one of ours, so that a busy peer cannot keep the loop. */
+#define PROGRESS_ROUNDS 32u
+#define FIRST_BUCKETS 16u
+
+static bool set_handler(struct amb_ucx_worker *worker, enum amb_ucx_am id,
+                        ucp_am_recv_callback_t handler)
+{
+    const ucp_am_handler_param_t param = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                      UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = (unsigned)id,
+        .cb = handler,
+        .arg = worker,
+    };
+    return ucp_worker_set_am_recv_handler(worker->handle, &param) == UCS_OK;
+}
+
+static enum amb_status query_handle(struct amb_ucx_worker *worker, bool serialized)
+{
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS |
+                                            UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER |
+                                            UCP_WORKER_ATTR_FIELD_THREAD_MODE};
+    ucs_status_t ucs = ucp_worker_query(worker->handle, &attr);
+    if (ucs != UCS_OK) {
+        amb_error("ucx: a worker without an address: %s", ucs_status_string(ucs));
+        return AMB_EUCX;
+    }
+    worker->address = attr.address;
+    worker->address_len = attr.address_length;
+    if (attr.max_am_header < AMB_UCX_HEAD_BUFFER || worker->address_len > AMB_UCX_ADDRESS_MAX ||
+        (serialized && attr.thread_mode < UCS_THREAD_MODE_SERIALIZED)) {
+        amb_error("ucx: this UCX does too little: headers of %zu, addresses of %zu, thread mode %d",
+                  attr.max_am_header, worker->address_len, (int)attr.thread_mode);
+        return AMB_ENOTSUP;
+    }
+    return AMB_OK;
+}
+
+static enum amb_status init_handle(struct amb_ucx_worker *worker, bool serialized)
+{
+    const ucp_worker_params_t params = {
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .thread_mode = serialized ? UCS_THREAD_MODE_SERIALIZED : UCS_THREAD_MODE_SINGLE,
+    };
+    ucs_status_t ucs = ucp_worker_create(worker->context->handle, &params, &worker->handle);
+    if (ucs != UCS_OK) {
+        amb_error("ucx: no worker: %s", ucs_status_string(ucs));
+        worker->handle = NULL;
+        return ucs == UCS_ERR_NO_MEMORY ? AMB_ENOMEM : AMB_EUCX;
+    }
+    enum amb_status status = query_handle(worker, serialized);
+    if (status != AMB_OK) {
+        return status;
+    }
+    if (!set_handler(worker, AMB_UCX_AM_DATA, amb_ucx_am_data) ||
+        !set_handler(worker, AMB_UCX_AM_FLOW, amb_ucx_am_flow)) {
+        amb_error("ucx: a worker without active messages");
+        return AMB_EUCX;
+    }
+    if (ucp_worker_get_efd(worker->handle, &worker->fd) != UCS_OK) {
+        amb_error("ucx: a worker without an event descriptor");
+        return AMB_EUCX;
+    }
+    return AMB_OK;
+}
+
+enum amb_status amb_ucx_worker_create(struct amb_ucx_context *context, bool serialized,
+                                      struct amb_ucx_worker **out)
+{
+    amb_assert(context != NULL);
+    struct amb_ucx_worker *worker = calloc(1, sizeof(*worker));
+    if (worker == NULL) {
+        return AMB_ENOMEM;
+    }
+    worker->context = context;
+    worker->fd = -1;
+    amb_list_init(&worker->settled);
+    amb_list_init(&worker->broken);
+    amb_list_init(&worker->leaving);
+    amb_pool_init(&worker->ops, sizeof(struct amb_ucx_op), 64, 0);
+    amb_pool_init(&worker->heads, AMB_UCX_HEAD_BUFFER, 8, 0);
+    enum amb_status status = AMB_ENOMEM;
+    worker->buckets = calloc(FIRST_BUCKETS, sizeof(struct amb_ucx_link *));
+    if (worker->buckets == NULL) {
+        goto fail;
+    }
+    worker->bucket_mask = FIRST_BUCKETS - 1;
+    status = init_handle(worker, serialized);
+    if (status != AMB_OK) {
+        goto fail;
+    }
+    *out = worker;
+    return AMB_OK;
+
+fail:
+    amb_ucx_worker_destroy(&worker);
+    return status;
+}
+
+void amb_ucx_worker_destroy(struct amb_ucx_worker **worker)
+{
+    struct amb_ucx_worker *self = *worker;
+    if (self == NULL) {
+        return;
+    }
+    amb_assert(self->link_count == 0 && amb_list_is_empty(&self->settled));
+    if (self->address != NULL) {
+        ucp_worker_release_address(self->handle, self->address);
+    }
+    if (self->handle != NULL) {
+        ucp_worker_destroy(self->handle);
+    }
+    amb_pool_fini(&self->ops);
+    amb_pool_fini(&self->heads);
+    free(self->buckets);
+    free(self);
+    *worker = NULL;
+}
+
+const void *amb_ucx_worker_address(const struct amb_ucx_worker *worker, size_t *len)
+{
+    *len = worker->address_len;
+    return worker->address;
+}
+
+int amb_ucx_worker_fd(const struct amb_ucx_worker *worker)
+{
+    return worker->fd;
+}
+
+uint64_t amb_ucx_worker_foreign(const struct amb_ucx_worker *worker)
+{
+    return worker->foreign;
+}
+
+/* ---- the table ---- */
+
+static struct amb_ucx_link **bucket_of(const struct amb_ucx_worker *worker, uint32_t session)
+{
+    return &worker->buckets[session & worker->bucket_mask]; /* sessions are small indices */
+}
+
+static bool table_grow(struct amb_ucx_worker *worker)
+{
+    size_t old_count = worker->bucket_mask + 1;
+    struct amb_ucx_link **old = worker->buckets;
+    struct amb_ucx_link **grown = calloc(old_count * 2, sizeof(struct amb_ucx_link *));
+    if (grown == NULL) {
+        return false;
+    }
+    worker->buckets = grown;
+    worker->bucket_mask = old_count * 2 - 1;
+    for (size_t i = 0; i < old_count; i++) {
+        struct amb_ucx_link *link = old[i];
+        while (link != NULL) {
+            struct amb_ucx_link *next = link->next;
+            struct amb_ucx_link **bucket = bucket_of(worker, link->session);
+            link->next = *bucket;
+            *bucket = link;
+            link = next;
+        }
+    }
+    free(old);
+    return true;
+}
+
+static struct amb_ucx_link *table_find(const struct amb_ucx_worker *worker, uint32_t session,
+                                       uint32_t generation, uint64_t secret)
+{
+    struct amb_ucx_link *link = *bucket_of(worker, session);
+    while (link != NULL &&
+           (link->session != session || link->generation != generation || link->secret != secret)) {
+        link = link->next;
+    }
+    return link;
+}
+
+enum amb_status amb_ucx_table_add(struct amb_ucx_worker *worker, struct amb_ucx_link *link)
+{
+    if (table_find(worker, link->session, link->generation, link->secret) != NULL) {
+        return AMB_ESTATE;
+    }
+    if (worker->link_count > worker->bucket_mask && !table_grow(worker)) {
+        return AMB_ENOMEM;
+    }
+    struct amb_ucx_link **bucket = bucket_of(worker, link->session);
+    link->next = *bucket;
+    *bucket = link;
+    return AMB_OK;
+}
+
+void amb_ucx_table_remove(struct amb_ucx_worker *worker, struct amb_ucx_link *link)
+{
+    struct amb_ucx_link **at = bucket_of(worker, link->session);
+    while (*at != NULL && *at != link) {
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        *at = link->next;
+    }
+    link->next = NULL;
+}
+
+struct amb_ucx_link *amb_ucx_find(struct amb_ucx_worker *worker, uint32_t session,
+                                  uint32_t generation, uint64_t secret)
+{
+    struct amb_ucx_link *link = table_find(worker, session, generation, secret);
+    worker->foreign += link == NULL ? 1 : 0;
+    return link;
+}
+
+/* ---- completions ---- */
+
+struct amb_ucx_op *amb_ucx_op_get(struct amb_ucx_link *link, enum amb_ucx_op_kind kind)
+{
+    struct amb_ucx_op *op = amb_pool_get(&link->worker->ops);
+    if (op == NULL) {
+        return NULL;
+    }
+    amb_list_init(&op->node);
+    op->link = link;
+    op->kind = kind;
+    link->pending++;
+    return op;
+}
+
+void amb_ucx_op_put(struct amb_ucx_op *op)
+{
+    struct amb_ucx_link *link = op->link;
+    amb_assert(link->pending > 0);
+    link->pending--;
+    amb_pool_put(&link->worker->heads, op->head);
+    amb_pool_put(&link->worker->ops, op);
+}
+
+void amb_ucx_op_settle(struct amb_ucx_op *op, ucs_status_t status)
+{
+    op->status = status;
+    amb_list_push_back(&op->link->worker->settled, &op->node);
+}
+
+void amb_ucx_link_break(struct amb_ucx_link *link, enum amb_status why, const char *text)
+{
+    if (link->why != AMB_OK || link->is_closing) {
+        return;
+    }
+    link->why = why;
+    link->why_text = text;
+    link->base.is_down = true;
+    amb_list_push_back(&link->worker->broken, &link->node);
+}
+
+/* Hands on what has settled and broken; returns how much. UCX is not on the stack. */
+static unsigned hand_on(struct amb_ucx_worker *worker)
+{
+    unsigned done = 0;
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&worker->settled)) != NULL) {
+        amb_ucx_link_settled(AMB_CONTAINER_OF(node, struct amb_ucx_op, node));
+        done++;
+    }
+    /* Afterwards, so that what was whole when a peer died still counts. */
+    while ((node = amb_list_pop_front(&worker->broken)) != NULL) {
+        amb_ucx_link_down(AMB_CONTAINER_OF(node, struct amb_ucx_link, node));
+        done++;
+    }
+    return done;
+}
+
+static void leave_late(struct amb_ucx_worker *worker)
+{
+    int64_t now_ns = amb_clock_monotonic_ns();
+    AMB_LIST_FOR_EACH_SAFE (node, &worker->leaving) {
+        amb_ucx_link_leave_late(AMB_CONTAINER_OF(node, struct amb_ucx_link, leave_node), now_ns);
+    }
+}
+
+unsigned amb_ucx_worker_progress(struct amb_ucx_worker *worker)
+{
+    if (worker->is_progressing) {
+        return 0; /* called from one of its own callbacks */
+    }
+    worker->is_progressing = true;
+    unsigned done = hand_on(worker);
+    if (!amb_list_is_empty(&worker->leaving)) {
+        leave_late(worker);
+    }
+    for (unsigned round = 0; round < PROGRESS_ROUNDS; round++) {
+        unsigned moved = ucp_worker_progress(worker->handle);
+        moved += hand_on(worker);
+        if (moved == 0) {
+            break;
+        }
+        done += moved;
+    }
+    worker->is_progressing = false;
+    return done;
+}
+
+bool amb_ucx_worker_arm(struct amb_ucx_worker *worker)
+{
+    if (!amb_list_is_empty(&worker->settled) || !amb_list_is_empty(&worker->broken)) {
+        return false;
+    }
+    ucs_status_t ucs = ucp_worker_arm(worker->handle);
+    if (ucs != UCS_OK && ucs != UCS_ERR_BUSY) {
+        amb_error("ucx: arming a worker failed: %s", ucs_status_string(ucs));
+    }
+    return ucs == UCS_OK;
+}
