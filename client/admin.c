@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * amb_admin: a question on the control connection, its answer as a message.
+ */
+#include "client/conn.h"
+#include "client/control.h"
+#include "client/delivery.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define QUERY_MAX 4096u
+
+/* A message of its own, laid out like a batch of one. Lock held. */
+static struct amb_msg *wrap(struct amb_conn *conn, const uint8_t *json, size_t len)
+{
+    struct amb_delivery *delivery = amb_delivery_create(conn, 1);
+    if (delivery == NULL) {
+        return NULL;
+    }
+    uint64_t padded = amb_payload_padded(len);
+    delivery->body_len = padded + sizeof(struct amb_record);
+    delivery->body = amb_buffers_get(&conn->buffers, delivery->body_len);
+    if (delivery->body == NULL) {
+        amb_delivery_discard(delivery);
+        return NULL;
+    }
+    memset(delivery->body, 0, delivery->body_len);
+    if (len != 0) {
+        memcpy(delivery->body, json, len);
+    }
+    const struct amb_record record = {.len = (uint32_t)len};
+    memcpy(delivery->body + padded, &record, sizeof(record));
+    delivery->frame = (struct amb_frame){
+        .type = AMB_FRAME_DELIVER, .count = 1, .data_len = padded, .meta_len = sizeof(record)};
+    delivery->time_ns = amb_clock_realtime_ns();
+    amb_body_iter_init(&delivery->iter, delivery->body, padded, 1);
+    return amb_delivery_next(delivery);
+}
+
+enum amb_status amb_admin(struct amb_conn *conn, const char *query, int64_t timeout_ns,
+                          struct amb_msg **out)
+{
+    if (out == NULL) {
+        return AMB_EINVAL;
+    }
+    *out = NULL;
+    if (conn == NULL || query == NULL || timeout_ns < 0) {
+        return AMB_EINVAL;
+    }
+    enum amb_status status =
+        amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);
+    if (status != AMB_OK) {
+        return status;
+    }
+    char text[QUERY_MAX];
+    size_t len = strnlen(query, sizeof(text));
+    if (len == sizeof(text)) {
+        return amb_conn_fail(conn, AMB_EINVAL, "a query has at most %u bytes", QUERY_MAX - 1);
+    }
+    memcpy(text, query, len + 1);
+    struct amb_request request = {0};
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    Amb__Control__Admin admin;
+    amb__control__admin__init(&admin);
+    admin.query = text;
+    message.admin = &admin;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_ADMIN;
+    amb_conn_lock(conn);
+    amb_control_ask(conn, &message, &request);
+    status = amb_control_wait(conn, &request, timeout_ns, 0);
+    if (status == AMB_OK) {
+        *out = wrap(conn, request.json, request.json_len);
+        status = *out != NULL ? AMB_OK : AMB_ENOMEM;
+    }
+    amb_conn_unlock(conn);
+    free(request.json);
+    if (status != AMB_OK) {
+        return amb_conn_fail(conn, status, "%s: %s", text,
+                             request.is_done ? request.text : amb_status_text(status));
+    }
+    return AMB_OK;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/batch.h"
+
+#include "wire/base/assert.h"
+#include "wire/codec/props.h"
+
+#include <stdlib.h>
+
+/* A stream faster than this is looked at every 8th message only: a look costs about as much as 8
+ * messages. */
+#define FAST_MESSAGE_NS INT64_C(500)
+#define FAST_MASK 7u
+
+static struct amb_batch *create(uint64_t data_cap, uint32_t meta_cap)
+{
+    struct amb_batch *batch = calloc(1, sizeof(*batch));
+    if (batch == NULL) {
+        return NULL;
+    }
+    batch->out.kind = AMB_OUTGOING_BATCH;
+    amb_list_init(&batch->node);
+    batch->data_cap = data_cap;
+    batch->meta_cap = meta_cap;
+    /* Room for one payload's padding behind what fits. */
+    uint64_t data_room = (data_cap + AMB_PAYLOAD_PAD + 63) & ~UINT64_C(63);
+    batch->meta = aligned_alloc(64, (meta_cap + 63u) & ~63u);
+    batch->data = data_cap != 0 ? aligned_alloc(64, data_room) : NULL;
+    if (batch->meta == NULL || (data_cap != 0 && batch->data == NULL)) {
+        amb_batch_destroy(&batch);
+    }
+    return batch;
+}
+
+struct amb_batch *amb_batch_create(uint32_t batch_bytes)
+{
+    return create(batch_bytes,
+                  AMB_BATCH_MSGS_MAX * (uint32_t)sizeof(struct amb_record) + batch_bytes);
+}
+
+struct amb_batch *amb_batch_create_large(void)
+{
+    struct amb_batch *batch =
+        create(0, sizeof(struct amb_record) + amb_props_padded(AMB_PROPS_MAX));
+    if (batch != NULL) {
+        batch->is_large = true;
+    }
+    return batch;
+}
+
+void amb_batch_destroy(struct amb_batch **batch)
+{
+    if (*batch != NULL) {
+        if (!(*batch)->is_large) {
+            free((*batch)->data);
+        }
+        free((*batch)->owned);
+        free((*batch)->meta);
+        free((*batch)->blobs);
+        free(*batch);
+        *batch = NULL;
+    }
+}
+
+void amb_batch_add_pieces(struct amb_batch *batch, const struct amb_iov *pieces, uint32_t count,
+                          uint64_t len)
+{
+    uint8_t *to = batch->data + batch->data_len;
+    uint64_t padded = amb_payload_padded(len);
+    if (padded != 0) {
+        memset(to + padded - AMB_PAYLOAD_PAD, 0, AMB_PAYLOAD_PAD);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (pieces[i].len != 0) {
+            memcpy(to, pieces[i].data, pieces[i].len);
+            to += pieces[i].len;
+        }
+    }
+    amb_batch_records(batch)[batch->count++] = (struct amb_record){.len = (uint32_t)len};
+    batch->data_len += padded;
+}
+
+void amb_batch_undo(struct amb_batch *batch)
+{
+    amb_assert(batch->count != 0);
+    batch->data_len -= amb_payload_padded(amb_batch_records(batch)[--batch->count].len);
+}
+
+enum amb_status amb_batch_add_props(struct amb_batch *batch, const uint8_t *blob, uint32_t blob_len,
+                                    uint32_t key_hash, uint32_t ttl_ms)
+{
+    amb_assert(batch->count != 0);
+    struct amb_record *record = &amb_batch_records(batch)[batch->count - 1];
+    record->key_hash = key_hash;
+    record->ttl_ms = ttl_ms;
+    if (blob_len == 0) {
+        return AMB_OK;
+    }
+    uint32_t room = batch->is_large ? amb_props_padded(AMB_PROPS_MAX) : (uint32_t)batch->data_cap;
+    if (batch->blobs == NULL) {
+        batch->blobs = malloc(room);
+        if (batch->blobs == NULL) {
+            return AMB_ENOMEM;
+        }
+    }
+    uint32_t padded = amb_props_padded(blob_len);
+    amb_assert(batch->blob_len + padded <= room);
+    uint8_t *to = batch->blobs + batch->blob_len;
+    memset(to + padded - 8, 0, 8);
+    memcpy(to, blob, blob_len);
+    record->props_len = (uint16_t)blob_len;
+    batch->blob_len += padded;
+    return AMB_OK;
+}
+
+void amb_batch_close(struct amb_batch *batch)
+{
+    uint32_t table = batch->count * (uint32_t)sizeof(struct amb_record);
+    amb_assert(batch->count != 0 && table + batch->blob_len <= batch->meta_cap);
+    if (batch->blob_len != 0) {
+        memcpy(batch->meta + table, batch->blobs, batch->blob_len);
+    }
+    batch->out.frame.type = AMB_FRAME_BATCH;
+    batch->out.frame.count = batch->count;
+    batch->out.frame.data_len = batch->data_len;
+    batch->out.frame.meta_len = table + batch->blob_len;
+    batch->out.tx.data = batch->data;
+    batch->out.tx.meta = batch->meta;
+}
+
+void amb_batch_reset(struct amb_batch *batch)
+{
+    batch->count = 0;
+    batch->blob_len = 0;
+    batch->data_len = 0;
+}
+
+void amb_batch_rule_init(struct amb_batch_rule *rule, int64_t linger_ns)
+{
+    *rule = (struct amb_batch_rule){.linger_ns = linger_ns};
+}
+
+void amb_batch_rule_open(struct amb_batch_rule *rule, int64_t now_ns)
+{
+    if (now_ns - rule->last_ns > AMB_BATCH_IDLE_NS) {
+        rule->min_bytes = 0;
+        rule->mask = 0;
+    }
+    rule->first_ns = now_ns;
+}
+
+bool amb_batch_rule_ask(struct amb_batch_rule *rule, uint32_t count, uint64_t bytes,
+                        bool is_in_flight, int64_t now_ns)
+{
+    int64_t age = now_ns - rule->first_ns;
+    if (age >= rule->linger_ns) {
+        return true;
+    }
+    if (is_in_flight) {
+        return false;
+    }
+    if (bytes >= rule->min_bytes) {
+        if (count > 1 && age < AMB_BATCH_FAST_NS && rule->min_bytes < AMB_BATCH_MIN_MAX) {
+            rule->min_bytes = rule->min_bytes == 0 ? AMB_BATCH_MIN_FIRST : rule->min_bytes * 2;
+        }
+        return true;
+    }
+    if (age > AMB_BATCH_FAST_NS) {
+        rule->min_bytes /= 2;
+        return true;
+    }
+    return false;
+}
+
+void amb_batch_rule_left(struct amb_batch_rule *rule, uint32_t count, int64_t now_ns)
+{
+    rule->last_ns = now_ns;
+    bool is_fast = count >= 8 && now_ns - rule->first_ns < count * FAST_MESSAGE_NS;
+    rule->mask = is_fast ? FAST_MASK : 0;
+}

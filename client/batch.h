@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The open batch of a publisher: payloads, records and property blobs as they are gathered; and
+ * the rule that says when it leaves.
+ *
+ * It leaves when it is full, when it is `linger` old, at a flush, or when nothing of its publisher
+ * is on its way to the broker. That last condition alone has two stable states when both sides run
+ * on cores of their own, and one of them sends a batch per message. So a batch must also have a
+ * minimum size, which doubles while batches fill within 10 us and is forgotten after 50 us of
+ * silence: it costs no latency, because a stream that fast fills it at once.
+ *
+ * Threads: under the publisher's lock. Memory: one block a batch, recycled.
+ */
+#pragma once
+
+#include "client/outgoing.h"
+#include "wire/base/list.h"
+#include "wire/codec/frame.h"
+
+#include <amb/amb.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define AMB_BATCH_MIN_FIRST 512u
+#define AMB_BATCH_MIN_MAX 16384u
+#define AMB_BATCH_FAST_NS INT64_C(10000)
+#define AMB_BATCH_IDLE_NS INT64_C(50000)
+
+struct amb_pub;
+
+struct amb_batch {
+    struct amb_outgoing out;
+    struct amb_list_node node; /* in the connection's list of unused ones */
+    struct amb_pub *pub;       /* large and posted: whose memory it borrows */
+    uint8_t *data;             /* room for data_cap bytes; or borrowed */
+    uint8_t *meta;             /* records, then, when it leaves, blobs */
+    uint8_t *blobs;            /* allocated at the first property */
+    uint8_t *owned;            /* a large message's own copy, or NULL */
+    bool is_large;
+    bool is_waited; /* somebody waits until the link is done with it, and frees it */
+    uint32_t count;
+    uint32_t blob_len, meta_cap;
+    uint64_t data_len, data_cap;
+};
+
+/* For many small messages. NULL: no memory. */
+struct amb_batch *amb_batch_create(uint32_t batch_bytes);
+/* For one message whose payload lies elsewhere. */
+struct amb_batch *amb_batch_create_large(void);
+void amb_batch_destroy(struct amb_batch **batch);
+
+static inline struct amb_record *amb_batch_records(const struct amb_batch *batch)
+{
+    return (struct amb_record *)(void *)batch->meta;
+}
+
+/* data + meta as they would go out now. */
+static inline uint64_t amb_batch_size(const struct amb_batch *batch)
+{
+    return batch->data_len + batch->count * sizeof(struct amb_record) + batch->blob_len;
+}
+
+/* Is there room for one more message? */
+static inline bool amb_batch_fits(const struct amb_batch *batch, uint64_t len, uint32_t blob_len,
+                                  uint32_t batch_msgs)
+{
+    uint64_t more =
+        amb_payload_padded(len) + amb_props_padded(blob_len) + sizeof(struct amb_record);
+    return batch->count < batch_msgs && amb_batch_size(batch) + more <= batch->data_cap;
+}
+
+/* Appends a message that fits. */
+static inline void amb_batch_add(struct amb_batch *batch, const void *data, uint64_t len)
+{
+    uint8_t *to = batch->data + batch->data_len;
+    uint64_t padded = amb_payload_padded(len);
+    if (padded != 0) {
+        /* The padding is ours and goes out: no stale bytes in it. */
+        memset(to + padded - AMB_PAYLOAD_PAD, 0, AMB_PAYLOAD_PAD);
+        memcpy(to, data, len);
+    }
+    amb_batch_records(batch)[batch->count++] = (struct amb_record){.len = (uint32_t)len};
+    batch->data_len += padded;
+}
+
+/* The same from pieces, `len` bytes in all. */
+void amb_batch_add_pieces(struct amb_batch *batch, const struct amb_iov *pieces, uint32_t count,
+                          uint64_t len);
+/* Takes back the message added last, which has no properties. */
+void amb_batch_undo(struct amb_batch *batch);
+
+/* Gives the message added last its properties. ENOMEM: it has none then. */
+AMB_MUST_CHECK enum amb_status amb_batch_add_props(struct amb_batch *batch, const uint8_t *blob,
+                                                   uint32_t blob_len, uint32_t key_hash,
+                                                   uint32_t ttl_ms);
+/* Brings data and meta into the form they travel in; fills the frame's lengths and count. */
+void amb_batch_close(struct amb_batch *batch);
+/* Empty again. */
+void amb_batch_reset(struct amb_batch *batch);
+
+struct amb_batch_rule {
+    int64_t linger_ns;
+    int64_t first_ns; /* when the open batch got its first message */
+    int64_t last_ns;  /* when a batch left */
+    uint32_t min_bytes;
+    uint32_t mask; /* look at message n if (n & mask) is 0 */
+};
+
+void amb_batch_rule_init(struct amb_batch_rule *rule, int64_t linger_ns);
+/* A batch has got its first message. */
+void amb_batch_rule_open(struct amb_batch_rule *rule, int64_t now_ns);
+/* Shall a batch of count messages and `bytes` leave? is_in_flight: an earlier one still travels. */
+bool amb_batch_rule_ask(struct amb_batch_rule *rule, uint32_t count, uint64_t bytes,
+                        bool is_in_flight, int64_t now_ns);
+/* It has left. */
+void amb_batch_rule_left(struct amb_batch_rule *rule, uint32_t count, int64_t now_ns);

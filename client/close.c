@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flushing, stopping, draining, closing a connection.
+ *
+ *   close ─► flush ─► everybody out ─► settle, free pubs and subs ─► messages still mapped?
+ *                          no: Bye, link closed, I/O thread joined
+ *                          yes: the I/O thread goes on alone until the last one is released
+ */
+#include "client/conn.h"
+#include "client/control.h"
+#include "client/delivery.h"
+#include "client/poll.h"
+#include "client/pub.h"
+#include "client/sub.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define FLUSH_ROUNDS_NS (100 * AMB_NS_PER_US)
+
+void amb_stop(struct amb_conn *conn)
+{
+    /* Async-signal-safe: atomics, write, futex. */
+    if (conn == NULL || amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
+        return;
+    }
+    atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_STOPPED, memory_order_seq_cst);
+    amb_conn_wake_all(conn);
+    amb_due_signal(conn);
+}
+
+/* Sends every open batch; lock held, given up in between. */
+static void push_all(struct amb_conn *conn)
+{
+    for (uint32_t i = 0; i < conn->pub_high; i++) {
+        struct amb_pub *pub = conn->pubs[i];
+        if (pub != NULL && atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
+            atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
+        }
+    }
+    (void)amb_pub_flush_due(conn);
+}
+
+static bool all_settled(void *arg)
+{
+    struct amb_conn *conn = arg;
+    for (uint32_t i = 0; i < conn->pub_high; i++) {
+        const struct amb_pub *pub = conn->pubs[i];
+        if (pub != NULL && pub->settle.settled_seq < pub->flush_seq) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum amb_status flush_all(struct amb_conn *conn, int64_t timeout_ns)
+{
+    amb_conn_lock(conn);
+    push_all(conn);
+    for (uint32_t i = 0; i < conn->pub_high; i++) {
+        if (conn->pubs[i] != NULL) {
+            conn->pubs[i]->flush_seq =
+                atomic_load_explicit(&conn->pubs[i]->posted, memory_order_acquire);
+        }
+    }
+    struct amb_wait wait = {.is_ready = all_settled,
+                            .arg = conn,
+                            .timeout_ns = timeout_ns,
+                            .flags = AMB_WAIT_FLOW | AMB_WAIT_CLOSER};
+    enum amb_status status = amb_conn_wait(conn, &wait);
+    if (status == AMB_OK) {
+        /* A refusal is a frame, which a counter may have overtaken. */
+        (void)amb_conn_progress(conn);
+        status = conn->failure;
+        conn->failure = AMB_OK;
+    }
+    amb_conn_unlock(conn);
+    return status;
+}
+
+enum amb_status amb_flush(struct amb_conn *conn, int64_t timeout_ns)
+{
+    if (conn == NULL || timeout_ns < 0) {
+        return AMB_EINVAL;
+    }
+    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED);
+    if (status != AMB_OK) {
+        return status;
+    }
+    status = flush_all(conn, timeout_ns);
+    if (status != AMB_OK) {
+        return amb_conn_fail(conn, status, "flush: %s",
+                             status == conn->down ? conn->down_text : amb_status_text(status));
+    }
+    return AMB_OK;
+}
+
+/* ---- drain ---- */
+
+static bool nothing_out(void *arg)
+{
+    struct amb_conn *conn = arg;
+    return amb_list_is_empty(&conn->outstanding);
+}
+
+enum amb_status amb_drain(struct amb_conn *conn, int64_t timeout_ns)
+{
+    if (conn == NULL || timeout_ns < 0) {
+        return AMB_EINVAL;
+    }
+    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED);
+    if (status != AMB_OK) {
+        return status;
+    }
+    int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
+    amb_conn_lock(conn);
+    for (uint32_t i = 0; i < conn->sub_high; i++) {
+        struct amb_sub *sub = conn->subs[i];
+        if (sub != NULL && !atomic_load_explicit(&sub->is_shut, memory_order_relaxed)) {
+            amb_sub_shut(sub);
+            amb_sub_leave(sub);
+        }
+    }
+    amb_conn_wake_all(conn);
+    struct amb_wait wait = {
+        .is_ready = nothing_out, .arg = conn, .timeout_ns = timeout_ns, .flags = AMB_WAIT_CLOSER};
+    status = amb_conn_wait(conn, &wait);
+    amb_conn_unlock(conn);
+    if (status != AMB_OK) {
+        return status;
+    }
+    int64_t left = timeout_ns == AMB_FOREVER ? timeout_ns : deadline - amb_clock_monotonic_ns();
+    return amb_flush(conn, left > 0 ? left : AMB_NOWAIT);
+}
+
+/* ---- close ---- */
+
+/* Until no other thread is inside a wait or amb_poll; they leave at once. Lock held. */
+static void everybody_out(struct amb_conn *conn)
+{
+    while (conn->users != 0) {
+        amb_conn_wake_all(conn);
+        amb_conn_unlock(conn);
+        const struct timespec moment = {.tv_nsec = FLUSH_ROUNDS_NS};
+        (void)nanosleep(&moment, NULL);
+        amb_conn_lock(conn);
+    }
+}
+
+/* Ends publishers and subscriptions; what is unsettled is told on this thread. No lock held. */
+static void end_handles(struct amb_conn *conn)
+{
+    for (uint32_t i = 0; i < AMB_HANDLES_MAX; i++) {
+        amb_conn_lock(conn);
+        struct amb_pub *pub = conn->pubs[i];
+        struct amb_sub *sub = conn->subs[i];
+        if (pub != NULL) {
+            amb_pub_detach(pub, conn->down != AMB_OK ? conn->down : AMB_ECLOSED);
+        }
+        if (sub != NULL && !sub->is_user_done) {
+            amb_sub_detach(sub);
+        }
+        amb_conn_unlock(conn);
+        if (pub != NULL) {
+            amb_callbacks_settled(pub);
+            amb_conn_lock(conn);
+            amb_pub_free(pub);
+            amb_conn_unlock(conn);
+        }
+    }
+}
+
+/* Messages in segments are still out: the session goes on for them. Lock held. */
+static bool linger(struct amb_conn *conn)
+{
+    if (conn->down != AMB_OK ||
+        atomic_load_explicit(&conn->mapped_held, memory_order_acquire) == 0) {
+        return false;
+    }
+    if (!conn->has_io_thread && amb_io_start(conn) != AMB_OK) {
+        return false; /* The broker keeps the ranges until this process ends. */
+    }
+    conn->is_lingering = true;
+    (void)pthread_detach(conn->io_thread);
+    amb_io_kick(conn);
+    return true;
+}
+
+static void end_session(struct amb_conn *conn)
+{
+    amb_conn_lock(conn);
+    amb_delivery_take_back(conn);
+    if (linger(conn)) {
+        amb_conn_unlock(conn);
+        return;
+    }
+    bool has_thread = conn->has_io_thread;
+    conn->io_stop = true;
+    amb_conn_unlock(conn);
+    if (has_thread) {
+        amb_io_kick(conn);
+        (void)pthread_join(conn->io_thread, NULL);
+    }
+    amb_conn_lock(conn);
+    amb_conn_teardown(conn);
+    amb_conn_unlock(conn);
+}
+
+enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns)
+{
+    if (conn == NULL) {
+        return AMB_OK;
+    }
+    if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
+        return AMB_EFORKED; /* The parent's threads may have been anywhere in it: left alone. */
+    }
+    if (amb_callbacks_inside(conn)) {
+        return amb_conn_fail(conn, AMB_ESTATE, "amb_close inside a callback: use amb_stop");
+    }
+    enum amb_status status = AMB_OK;
+    if (timeout_ns > 0) {
+        status = flush_all(conn, timeout_ns);
+    }
+    amb_conn_lock(conn);
+    atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_CLOSING, memory_order_release);
+    everybody_out(conn);
+    amb_conn_unlock(conn);
+    end_handles(conn);
+    while (conn->on_event != NULL && amb_callbacks_run(conn, AMB_POLL_CALLBACKS) != 0) {
+    }
+    amb_implicit_fini(conn);
+    end_session(conn);
+    amb_conn_unref(conn);
+    return status;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection's life apart from its calls: made, locked, lost, torn down, freed.
+ */
+#include "client/conn.h"
+
+#include "client/control.h"
+#include "client/delivery.h"
+#include "client/poll.h"
+#include "client/pub.h"
+#include "client/segment.h"
+#include "client/sub.h"
+#include "client/ucx.h"
+#include "wire/base/assert.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct amb_conn *amb_conn_create(void)
+{
+    struct amb_conn *conn = calloc(1, sizeof(*conn));
+    if (conn == NULL) {
+        return NULL;
+    }
+    atomic_init(&conn->refs, 1);
+    amb_mpsc_init(&conn->returned);
+    (void)pthread_mutex_init(&conn->lock, NULL);
+    (void)pthread_mutex_init(&conn->event_lock, NULL);
+    (void)pthread_mutex_init(&conn->error_lock, NULL);
+    conn->link_ep = conn->wake_fd = conn->io_fd = conn->event_fd = conn->user_fd = -1;
+    conn->timer_fd = conn->control_fd = conn->reader_fd = -1;
+    conn->path = "";
+    amb_control_reader_init(&conn->reader);
+    amb_list_init(&conn->requests);
+    amb_list_init(&conn->segments);
+    amb_list_init(&conn->topics);
+    amb_list_init(&conn->outstanding);
+    amb_list_init(&conn->batches);
+    amb_list_init(&conn->registry);
+    amb_buffers_init(&conn->buffers, AMB_MEMORY_MAX_DEFAULT);
+    return conn;
+}
+
+static void conn_free(struct amb_conn *conn)
+{
+    amb_fork_unregister(conn);
+    amb_control_reader_fini(&conn->reader);
+    amb_deliveries_fini(conn);
+    amb_buffers_fini(&conn->buffers);
+    amb_pub_batches_fini(conn);
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&conn->topics)) != NULL) {
+        free(AMB_CONTAINER_OF(node, struct amb_topic_name, node));
+    }
+    free(conn->out);
+    (void)pthread_mutex_destroy(&conn->lock);
+    (void)pthread_mutex_destroy(&conn->event_lock);
+    (void)pthread_mutex_destroy(&conn->error_lock);
+    free(conn);
+}
+
+void amb_conn_ref(struct amb_conn *conn)
+{
+    atomic_fetch_add_explicit(&conn->refs, 1, memory_order_relaxed);
+}
+
+void amb_conn_unref(struct amb_conn *conn)
+{
+    /* Acquire: the last one sees what all others did. */
+    if (atomic_fetch_sub_explicit(&conn->refs, 1, memory_order_acq_rel) == 1) {
+        conn_free(conn);
+    }
+}
+
+/* ---- lock ---- */
+
+void amb_conn_lock(struct amb_conn *conn)
+{
+    (void)pthread_mutex_lock(&conn->lock);
+}
+
+bool amb_conn_trylock(struct amb_conn *conn)
+{
+    return pthread_mutex_trylock(&conn->lock) == 0;
+}
+
+static void unlock_once(struct amb_conn *conn)
+{
+    uint32_t unrefs = conn->unrefs;
+    conn->unrefs = 0;
+    (void)pthread_mutex_unlock(&conn->lock);
+    if (unrefs != 0) {
+        /* Never the last: whoever unlocks holds one of its own. */
+        uint32_t before = atomic_fetch_sub_explicit(&conn->refs, unrefs, memory_order_acq_rel);
+        amb_assert(before > unrefs);
+    }
+}
+
+void amb_conn_unlock(struct amb_conn *conn)
+{
+    unlock_once(conn);
+    while (__builtin_expect(!amb_mpsc_is_empty(&conn->returned), 0) && amb_conn_trylock(conn)) {
+        amb_delivery_take_back(conn);
+        if (conn->must_flush && conn->link != NULL && !conn->is_link_closing) {
+            conn->must_flush = false;
+            amb_link_flush(conn->link);
+        }
+        unlock_once(conn);
+    }
+}
+
+/* ---- the end ---- */
+
+static void close_link(struct amb_conn *conn)
+{
+    if (conn->link == NULL || conn->is_link_closing) {
+        return;
+    }
+    conn->is_link_closing = true;
+    amb_conn_disarm(conn);
+    if (amb_link_close(conn->link)) {
+        conn->link = NULL;
+        conn->is_link_closed = true;
+    }
+}
+
+void amb_conn_lost(struct amb_conn *conn, enum amb_status why, const char *text)
+{
+    if (conn->down != AMB_OK) {
+        return;
+    }
+    if (why == AMB_OK || why == AMB_EAGAIN) {
+        why = AMB_ELOST;
+    }
+    bool is_own_end = amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING);
+    conn->down = why;
+    (void)snprintf(conn->down_text, sizeof(conn->down_text), "%s",
+                   text != NULL && text[0] != '\0' ? text : amb_status_text(why));
+    /* Release: pairs with the acquire of amb_conn_trouble, which reads `down` and its text. */
+    atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_DOWN, memory_order_release);
+    close_link(conn);
+    amb_control_fail_all(conn, why, conn->down_text);
+    for (uint32_t i = 0; i < conn->pub_high; i++) {
+        if (conn->pubs[i] != NULL) {
+            amb_pub_settle_all(conn->pubs[i], why);
+        }
+    }
+    if (!is_own_end) {
+        (void)amb_conn_fail(conn, why, "%s", conn->down_text);
+        bool is_lost = why == AMB_ELOST || why == AMB_EPROTO;
+        amb_event_session(conn, is_lost ? AMB_EVENT_LOST : AMB_EVENT_CLOSED, why, conn->down_text);
+    }
+    amb_due_callback(conn);
+    amb_conn_changed(conn);
+    amb_conn_wake_all(conn);
+    if (conn->has_io_thread) {
+        amb_io_kick(conn);
+    }
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0) {
+        (void)close(*fd);
+        *fd = -1;
+    }
+}
+
+/* The subscriptions' places in the table; deliveries that are out keep theirs alive. */
+static void forget_subs(struct amb_conn *conn)
+{
+    for (uint32_t i = 0; i < conn->sub_high; i++) {
+        struct amb_sub *sub = conn->subs[i];
+        if (sub != NULL) {
+            conn->subs[i] = NULL;
+            sub->is_gone = true;
+            amb_sub_unref(sub);
+        }
+    }
+}
+
+void amb_conn_teardown(struct amb_conn *conn)
+{
+    amb_delivery_take_back(conn);
+    amb_segments_fini(conn);
+    if (conn->control_fd >= 0 && conn->down == AMB_OK) {
+        Amb__Control__Control message;
+        amb__control__control__init(&message);
+        Amb__Control__Bye bye;
+        amb__control__bye__init(&bye);
+        message.bye = &bye;
+        message.body_case = AMB__CONTROL__CONTROL__BODY_BYE;
+        amb_control_send(conn, &message);
+    }
+    if (conn->down == AMB_OK) {
+        conn->down = AMB_ECLOSED;
+        (void)snprintf(conn->down_text, sizeof(conn->down_text), "the connection is closed");
+        atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_DOWN, memory_order_release);
+    }
+    close_link(conn);
+    while (conn->link != NULL && conn->ucx_worker != NULL) {
+        /* Endpoints end in their own time; UCX bounds it. */
+        (void)amb_client_ucx_progress(conn);
+        (void)sched_yield();
+    }
+    amb_client_ucx_fini(conn);
+    forget_subs(conn);
+    amb_control_fail_all(conn, AMB_ECLOSED, "the connection is closed");
+    if (conn->user_fd == conn->event_fd) {
+        conn->user_fd = -1;
+    }
+    close_fd(&conn->user_fd);
+    close_fd(&conn->link_ep);
+    close_fd(&conn->control_fd);
+    close_fd(&conn->reader_fd);
+    close_fd(&conn->wake_fd);
+    close_fd(&conn->io_fd);
+    close_fd(&conn->event_fd);
+    close_fd(&conn->timer_fd);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection as the library's own files see it. What the calls do is in one file per verb; this
+ * is what they share.
+ *
+ *   amb_conn ── control socket, link        io.c, drive.c: who moves bytes, and who sleeps
+ *       │  ├─── pubs[handle]                publish.c, batch.c, settle.c
+ *       │  ├─── subs[handle] ── deliveries  subscribe.c, delivery.c, release.c
+ *       │  └─── segments, buffers           segment.c, buffer.c
+ *
+ * Threads: everything below `lock` is touched with the lock held. Lock order: a publisher's lock,
+ * then conn->lock, then a subscription's lock, then the leaf locks (event_lock, error_lock). Link
+ * callbacks run under conn->lock.
+ * Memory: one struct, counted by refs: the user's handle, the I/O thread, and each delivery that
+ * has messages out.
+ */
+#pragma once
+
+#include "client/buffer.h"
+#include "client/wait.h"
+#include "wire/base/clock.h"
+#include "wire/base/list.h"
+#include "wire/base/mpsc.h"
+#include "wire/codec/control.h"
+#include "wire/codec/frame.h"
+#include "wire/link/link.h"
+
+#include <amb/amb.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* Why calls may have to turn back; 0 is what the hot paths look for. */
+#define AMB_TROUBLE_FORKED 1u
+#define AMB_TROUBLE_DOWN 2u
+#define AMB_TROUBLE_CLOSING 4u
+#define AMB_TROUBLE_STOPPED 8u
+
+#define AMB_EVENTS_MAX 64u
+#define AMB_POLL_CALLBACKS 256u
+#define AMB_MEMORY_MAX_DEFAULT (UINT64_C(1) << 30)
+
+struct amb_pub;
+struct amb_sub;
+struct amb_segment;
+struct amb_implicit;
+struct amb_ucx_context;
+struct amb_ucx_worker;
+
+enum amb_io_mode {
+    AMB_IO_NONE,  /* no thread */
+    AMB_IO_AWAKE, /* running */
+    AMB_IO_WATCH, /* asleep on the link, armed */
+    AMB_IO_TICK,  /* asleep for a moment: callers move the link themselves, or a batch lingers */
+    AMB_IO_DEEP,  /* asleep until a timer: a caller sleeps on the link */
+};
+
+/* An event with its text, as it waits for amb_poll. */
+struct amb_event_slot {
+    struct amb_event event;
+    char text[128];
+};
+
+struct amb_conn {
+    _Atomic uint32_t trouble;
+    _Atomic uint32_t refs;
+    _Atomic uint32_t staged;      /* publishers with messages that wait for company */
+    _Atomic uint32_t io_mode;     /* enum amb_io_mode */
+    _Atomic uint32_t mapped_held; /* deliveries that are in segments and not given back */
+    struct amb_mpsc returned;     /* deliveries whose last message was released */
+    pthread_mutex_t lock;
+
+    /* The link. */
+    struct amb_link *link;
+    const char *path; /* amb_msg_path of what comes by copy */
+    struct amb_ucx_context *ucx_context;
+    struct amb_ucx_worker *ucx_worker;
+    int link_ep;  /* an epoll of the link's descriptor alone, edge triggered; -1: none */
+    bool armed;   /* the link shall wake us */
+    bool is_busy; /* polling costs a system call: not at every look */
+    bool is_link_closing, is_link_closed;
+    bool must_flush;      /* frames or flow values were given to the link */
+    int64_t last_poll_ns; /* when it was polled last by a publisher */
+    uint64_t activity;    /* callers' turns at the link */
+
+    /* Who drives: see wait.h. */
+    bool has_driver, driver_sleeps, driver_wants_flow;
+    uint64_t driver_epoch;
+    uint32_t followers;  /* threads waiting for `change` */
+    uint32_t flow_waits; /* waits that flow values may end */
+    uint32_t users;      /* threads inside a wait or amb_poll */
+    bool has_changed;    /* since the followers were woken */
+    _Atomic uint32_t change;
+    uint32_t unrefs; /* references that amb_conn_unlock gives up */
+    struct amb_spin spin;
+    int wake_fd; /* eventfd: wakes a sleeping driver; amb_stop writes it */
+
+    /* The I/O thread. */
+    pthread_t io_thread;
+    bool has_io_thread, io_stop, is_lingering;
+    int io_fd; /* eventfd: wakes the I/O thread */
+    int64_t tick_ns;
+
+    /* Callbacks that are due, see poll.c. */
+    int event_fd; /* readable while something is due; only written if is_fd_used */
+    int user_fd;  /* amb_fd: event_fd, or in POLL mode an epoll of everything */
+    int timer_fd; /* POLL mode: heartbeat and linger; -1 */
+    _Atomic bool is_fd_used;
+    bool is_fd_set;
+    uint32_t settled_wanted;  /* publishers with on_settled */
+    uint32_t messages_wanted; /* subscriptions with on_message */
+    uint32_t sub_cursor;
+    bool has_news; /* a message has arrived since amb_poll */
+
+    /* The control connection. */
+    int control_fd;
+    struct amb_control_reader reader;
+    int reader_fd; /* descriptor that came with the message being read; -1 */
+    uint8_t *out;
+    size_t out_len, out_cap;
+    struct amb_list_node requests;
+    uint64_t last_request;
+    int64_t heard_ns, ping_ns; /* the broker was heard, we spoke */
+    int64_t heartbeat_ns, peer_timeout_ns;
+
+    /* The session. */
+    uint32_t session, generation;
+    uint64_t secret, max_message, epoch;
+    uint32_t batch_bytes, batch_msgs;
+    enum amb_status down; /* why, when DOWN */
+    char down_text[200];
+    bool is_link_down; /* said by on_down, looked at after the poll */
+    enum amb_status link_status;
+    char link_text[160];
+
+    struct amb_pub *pubs[AMB_HANDLES_MAX];
+    struct amb_sub *subs[AMB_HANDLES_MAX];
+    bool pub_taken[AMB_HANDLES_MAX], sub_taken[AMB_HANDLES_MAX];
+    uint32_t pub_next, sub_next, pub_high, sub_high;
+    struct amb_list_node segments;
+    struct amb_list_node topics;      /* every name ever told, for messages still held */
+    struct amb_list_node outstanding; /* deliveries with messages out */
+    struct amb_buffers buffers;
+    void *delivery_free[3];       /* by class */
+    struct amb_list_node batches; /* unused batches of small messages */
+    uint32_t batches_cached;
+    enum amb_status failure; /* the first failed publish not told by amb_flush; AMB_OK */
+
+    /* amb_publish's own publishers. */
+    struct amb_implicit *implicit;
+
+    /* Options. */
+    bool is_poll_mode;
+    amb_event_fn on_event;
+    void *event_arg;
+    int64_t timeout_ns;
+    uint64_t memory_max;
+    char name[64];
+
+    pthread_mutex_t event_lock;
+    struct amb_event_slot events[AMB_EVENTS_MAX];
+    uint32_t event_first, event_count;
+    bool event_running;
+
+    pthread_mutex_t error_lock;
+    struct amb_error error;
+
+    struct amb_list_node registry; /* fork.c */
+};
+
+static inline bool amb_conn_has_trouble(const struct amb_conn *conn, uint32_t which)
+{
+    return (atomic_load_explicit(&conn->trouble, memory_order_relaxed) & which) != 0;
+}
+
+/* What a call answers for a connection with this trouble; AMB_OK if it has none of it. */
+enum amb_status amb_conn_trouble(struct amb_conn *conn, uint32_t which);
+
+void amb_conn_lock(struct amb_conn *conn);
+bool amb_conn_trylock(struct amb_conn *conn);
+/* Also takes back what was released meanwhile by threads that found the lock held. */
+void amb_conn_unlock(struct amb_conn *conn);
+
+/* Zeroed but for what an unconnected connection needs; refs is 1. NULL: no memory. */
+struct amb_conn *amb_conn_create(void);
+void amb_conn_ref(struct amb_conn *conn);
+/* Frees at 0. Without the lock. */
+void amb_conn_unref(struct amb_conn *conn);
+
+/*
+ * The session is over, for everyone, for `why`; lock held. Fails requests, closes the link, settles
+ * what was published with `why`, wakes every wait. The second call does nothing.
+ */
+void amb_conn_lost(struct amb_conn *conn, enum amb_status why, const char *text);
+/* Closes descriptors, link, segments. Lock held, no other thread is inside. Idempotent. */
+void amb_conn_teardown(struct amb_conn *conn);
+
+/* Records the error that amb_last_error shows (not EAGAIN, ETIMEDOUT) and returns status. */
+enum amb_status amb_conn_fail(struct amb_conn *conn, enum amb_status status, const char *format,
+                              ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- link_events.c ---- */
+extern const struct amb_link_events amb_conn_link_events;
+
+/* ---- io.c ---- */
+enum amb_status amb_io_start(struct amb_conn *conn);
+void amb_io_kick(struct amb_conn *conn);
+
+/* ---- fork.c ---- */
+void amb_fork_register(struct amb_conn *conn);
+void amb_fork_unregister(struct amb_conn *conn);

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * amb_connect: which broker, which options, and everything a connection needs before its first
+ * message.
+ */
+#include "client/conn.h"
+#include "client/handshake.h"
+#include "client/options.h"
+#include "client/pub.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define URL_DEFAULT "unix:///run/ambroker/broker.sock"
+#define URL_LIST_MAX 2048u
+#define SPIN_NS (200 * AMB_NS_PER_US)
+
+static void set_error(struct amb_error *error, enum amb_status status, const char *text)
+{
+    error->status = status;
+    (void)snprintf(error->text, sizeof(error->text), "%s", text);
+}
+
+static bool watch(int epoll_fd, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    return fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* The descriptors that threads sleep on and that amb_fd shows. */
+static enum amb_status open_fds(struct amb_conn *conn, struct amb_error *error)
+{
+    conn->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    conn->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    bool is_good = conn->wake_fd >= 0 && conn->event_fd >= 0;
+    if (conn->is_poll_mode) {
+        conn->user_fd = epoll_create1(EPOLL_CLOEXEC);
+        conn->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        is_good = is_good && conn->user_fd >= 0 && watch(conn->user_fd, conn->event_fd) &&
+                  watch(conn->user_fd, conn->timer_fd) && watch(conn->user_fd, conn->control_fd) &&
+                  watch(conn->user_fd, conn->link_ep);
+    } else {
+        conn->user_fd = conn->event_fd;
+        conn->io_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        is_good = is_good && conn->io_fd >= 0;
+    }
+    if (!is_good) {
+        enum amb_status status = amb_status_from_errno(errno);
+        set_error(error, status, strerrordesc_np(errno));
+        return status;
+    }
+    return AMB_OK;
+}
+
+static void take_options(struct amb_conn *conn, const struct amb_options *options)
+{
+    conn->is_poll_mode = options->progress == AMB_PROGRESS_POLL;
+    conn->on_event = options->on_event;
+    conn->event_arg = options->event_arg;
+    conn->timeout_ns = options->timeout_ns;
+    conn->heartbeat_ns = options->heartbeat_ns;
+    conn->memory_max = options->memory_max;
+    amb_buffers_init(&conn->buffers, options->memory_max);
+    amb_spin_init(&conn->spin, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_NS : 0);
+    const char *name = options->name != NULL ? options->name : program_invocation_short_name;
+    (void)snprintf(conn->name, sizeof(conn->name), "%s", name);
+}
+
+static const char *option_or_environment(const char *option, const char *variable)
+{
+    const char *value = option != NULL ? option : getenv(variable);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+/* One broker. On failure nothing is left, and *error says why. */
+static enum amb_status connect_one(const struct amb_url *url, const struct amb_options *options,
+                                   int64_t deadline_ns, struct amb_error *error,
+                                   struct amb_conn **out)
+{
+    struct amb_handshake with = {
+        .url = url,
+        .credentials = option_or_environment(options->credentials, "AMB_CREDENTIALS"),
+        .trusted = option_or_environment(options->trusted_network, "AMB_TRUSTED"),
+    };
+    if (url->link == AMB_LINK_UCX && with.trusted == NULL) {
+        set_error(error, AMB_EFORBIDDEN,
+                  "link=ucx opens a UCX port, which gives whoever reaches it this process: name "
+                  "the trusted interfaces in options.trusted_network or AMB_TRUSTED");
+        return AMB_EFORBIDDEN;
+    }
+    struct amb_conn *conn = amb_conn_create();
+    if (conn == NULL) {
+        set_error(error, AMB_ENOMEM, "no memory for a connection");
+        return AMB_ENOMEM;
+    }
+    take_options(conn, options);
+    with.name = conn->name;
+    struct amb_dial dial;
+    enum amb_status status = amb_dial_open(&dial, url, deadline_ns, error);
+    if (status == AMB_OK) {
+        status = amb_handshake_run(conn, &dial, &with);
+    }
+    amb_dial_close(&dial);
+    if (status == AMB_OK) {
+        status = open_fds(conn, error);
+    }
+    if (status == AMB_OK) {
+        status = amb_implicit_init(conn);
+    }
+    if (status == AMB_OK) {
+        amb_fork_register(conn);
+        status = conn->is_poll_mode ? AMB_OK : amb_io_start(conn);
+    }
+    if (status != AMB_OK) {
+        if (error->status != status) {
+            set_error(error, status, amb_status_text(status));
+        }
+        amb_conn_lock(conn);
+        amb_conn_teardown(conn);
+        amb_conn_unlock(conn);
+        amb_implicit_fini(conn);
+        amb_conn_unref(conn);
+        return status;
+    }
+    *out = conn;
+    return AMB_OK;
+}
+
+/* A bare "host" or "host:port" in a list takes over what it lacks from the URL before it. */
+static enum amb_status parse_next(const char *text, const struct amb_url *before, bool has_before,
+                                  struct amb_url *url, struct amb_error *error)
+{
+    char full[URL_LIST_MAX];
+    if (strstr(text, "://") != NULL || !has_before || before->scheme != AMB_URL_TCP) {
+        (void)snprintf(full, sizeof(full), "%s", text);
+    } else {
+        bool has_port =
+            strchr(text, ']') != NULL ? strstr(text, "]:") != NULL : strchr(text, ':') != NULL;
+        char port[16] = "";
+        if (!has_port) {
+            (void)snprintf(port, sizeof(port), ":%u", before->port);
+        }
+        (void)snprintf(full, sizeof(full), "tcp://%s%s%s%s", text, port,
+                       before->link != AMB_LINK_ANY ? "?link=" : "",
+                       before->link != AMB_LINK_ANY ? amb_link_kind_name(before->link) : "");
+    }
+    enum amb_status status = amb_url_parse(full, url, error->text, sizeof(error->text));
+    error->status = status;
+    return status;
+}
+
+/* Each of a comma list until one answers; the first error that tells most is kept. */
+static enum amb_status connect_any(char *list, const struct amb_options *options,
+                                   struct amb_error *error, struct amb_conn **out)
+{
+    int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), options->connect_timeout_ns);
+    enum amb_status status = AMB_EINVAL;
+    set_error(error, status, "the URL is empty");
+    struct amb_url url, before = {.scheme = AMB_URL_UNIX};
+    bool has_before = false;
+    char *rest = NULL;
+    for (char *one = strtok_r(list, ", ", &rest); one != NULL; one = strtok_r(NULL, ", ", &rest)) {
+        struct amb_error own = {.status = AMB_OK};
+        enum amb_status result = parse_next(one, &before, has_before, &url, &own);
+        if (result == AMB_OK) {
+            before = url;
+            has_before = true;
+            result = connect_one(&url, options, deadline, &own, out);
+        }
+        if (result == AMB_OK) {
+            return AMB_OK;
+        }
+        if (status == AMB_EINVAL || status == AMB_EUNREACHABLE) {
+            status = result;
+            *error = own;
+        }
+        if (result == AMB_EINVAL) {
+            break;
+        }
+    }
+    return status;
+}
+
+enum amb_status amb_connect(const char *url, const struct amb_options *options,
+                            struct amb_conn **out)
+{
+    if (out == NULL) {
+        return AMB_EINVAL;
+    }
+    *out = NULL;
+    struct amb_options checked;
+    struct amb_complaint complaint;
+    struct amb_error error = {.status = AMB_OK};
+    enum amb_status status = amb_options_read(options, &checked, &complaint);
+    if (status != AMB_OK) {
+        set_error(&error, status, complaint.text);
+    } else {
+        const char *text = option_or_environment(url, "AMB_URL");
+        char list[URL_LIST_MAX];
+        int len = snprintf(list, sizeof(list), "%s", text != NULL ? text : URL_DEFAULT);
+        if (len >= (int)sizeof(list)) {
+            status = AMB_EINVAL;
+            set_error(&error, status, "the URL is longer than 2047 bytes");
+        } else {
+            status = connect_any(list, &checked, &error, out);
+        }
+    }
+    if (status != AMB_OK && checked.error != NULL) {
+        *checked.error = error;
+    }
+    return status;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control connection of a running session: requests and their answers, heartbeats, segments
+ * that the broker hands over, the end of the session.
+ * Threads: under the connection's lock. Memory: the answer to amb_admin only.
+ */
+#pragma once
+
+#include "wire/base/list.h"
+#include "wire/codec/control.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct amb_conn;
+
+/* What a request that nobody waits for any more frees when it is answered. */
+enum amb_orphan {
+    AMB_ORPHAN_NONE,
+    AMB_ORPHAN_PUB_CLOSE,   /* the publisher handle */
+    AMB_ORPHAN_UNSUBSCRIBE, /* the subscription handle */
+};
+
+struct amb_request {
+    struct amb_list_node node;
+    uint64_t id;
+    bool is_done;
+    enum amb_status status;
+    char text[AMB_CONTROL_TEXT_MAX + 1];
+    /* PubOpened */
+    uint32_t topic, subscribers;
+    uint64_t window;
+    /* AdminReply; the asker's to free */
+    uint8_t *json;
+    size_t json_len, json_cap;
+    /* An orphan is freed here. */
+    enum amb_orphan orphan;
+    uint32_t handle;
+};
+
+/* Sends one message; what the socket does not take waits. A failure loses the session. */
+void amb_control_send(struct amb_conn *conn, const Amb__Control__Control *message);
+/* Sends it as a request, whose answer comes to *request, the caller's, until forgotten. */
+void amb_control_ask(struct amb_conn *conn, Amb__Control__Control *message,
+                     struct amb_request *request);
+/* Waits for the answer (gives up the lock). Why it did not come, or its status. Then forgotten. */
+enum amb_status amb_control_wait(struct amb_conn *conn, struct amb_request *request,
+                                 int64_t timeout_ns, uint32_t flags);
+/* Closes a handle at the broker without waiting; the handle is free when that is answered. */
+void amb_control_ask_close(struct amb_conn *conn, enum amb_orphan what, uint32_t handle);
+/* The session is over: answers every request with `why`. */
+void amb_control_fail_all(struct amb_conn *conn, enum amb_status why, const char *text);
+
+/* Reads and handles what is there, writes what waits. */
+void amb_control_service(struct amb_conn *conn);
+/* Handles one message, and its descriptor (-1: none), which is taken. */
+void amb_control_handle(struct amb_conn *conn, const Amb__Control__Control *message, int fd);
+
+/*
+ * recvmsg of up to len bytes and at most one descriptor: *fd is set if one came, an earlier *fd is
+ * closed then. Returns what recvmsg does.
+ */
+long amb_control_receive(int socket, void *data, size_t len, int *fds, size_t fds_max,
+                         size_t *fd_count);

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/delivery.h"
+
+#include "client/conn.h"
+#include "client/outgoing.h"
+#include "client/segment.h"
+#include "client/sub.h"
+#include "wire/base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for messages by class. Batches are either single messages, or short, or full. */
+static const uint32_t class_room[3] = {1, 32, AMB_BATCH_MSGS_MAX};
+
+struct amb_delivery *amb_delivery_create(struct amb_conn *conn, uint32_t count)
+{
+    amb_assert(count <= AMB_BATCH_MSGS_MAX);
+    uint32_t class = 0;
+    while (class_room[class] < count) {
+        class ++;
+    }
+    struct amb_delivery *delivery = conn->delivery_free[class];
+    if (delivery != NULL) {
+        memcpy(&conn->delivery_free[class], delivery, sizeof(void *));
+    } else {
+        size_t size = sizeof(*delivery) + class_room[class] * sizeof(struct amb_msg);
+        delivery = aligned_alloc(alignof(struct amb_delivery), (size + 63) & ~(size_t)63);
+        if (delivery == NULL) {
+            return NULL;
+        }
+    }
+    memset(delivery, 0, sizeof(*delivery));
+    delivery->conn = conn;
+    delivery->class = class;
+    delivery->count = count;
+    atomic_init(&delivery->refs, count);
+    amb_list_init(&delivery->node);
+    amb_list_push_back(&conn->outstanding, &delivery->known);
+    amb_conn_ref(conn);
+    return delivery;
+}
+
+/* Memory of body and struct; the connection's reference is given up when the lock is. */
+static void recycle(struct amb_delivery *delivery)
+{
+    struct amb_conn *conn = delivery->conn;
+    if (delivery->segment != NULL) {
+        amb_segment_return(delivery->segment);
+        atomic_fetch_sub_explicit(&conn->mapped_held, 1, memory_order_relaxed);
+    } else {
+        amb_buffers_put(&conn->buffers, delivery->body, delivery->body_len);
+    }
+    amb_list_remove(&delivery->known);
+    memcpy(delivery, &conn->delivery_free[delivery->class], sizeof(void *));
+    conn->delivery_free[delivery->class] = delivery;
+    conn->unrefs++;
+}
+
+void amb_delivery_discard(struct amb_delivery *delivery)
+{
+    recycle(delivery);
+}
+
+static void send_range(struct amb_conn *conn, uint32_t handle, uint64_t first, uint64_t count)
+{
+    struct amb_outgoing *out = calloc(1, sizeof(*out));
+    if (out == NULL) {
+        return; /* The cumulative counter will say it later. */
+    }
+    out->kind = AMB_OUTGOING_RANGE;
+    out->frame = (struct amb_frame){.type = AMB_FRAME_RELEASE_RANGE,
+                                    .handle = handle,
+                                    .number = first,
+                                    .count = (uint32_t)count};
+    if (amb_outgoing_send(conn, out) != AMB_EAGAIN) {
+        free(out);
+    }
+}
+
+/* Tells the broker what is back of this subscription. */
+static void tell(struct amb_conn *conn, struct amb_sub *sub, uint64_t number)
+{
+    bool has_moved = amb_release_back(&sub->release, number);
+    if (conn->link == NULL || conn->is_link_closing || sub->is_gone) {
+        return;
+    }
+    if (has_moved) {
+        amb_link_flow(conn->link, AMB_FLOW_RELEASE, sub->handle, sub->release.upto);
+        conn->must_flush = true;
+    }
+    uint64_t first, count;
+    while (amb_release_range(&sub->release, &first, &count)) {
+        send_range(conn, sub->handle, first, count);
+    }
+    amb_sub_free_handle(sub);
+}
+
+void amb_delivery_take_back(struct amb_conn *conn)
+{
+    struct amb_mpsc_node *node = amb_mpsc_take_all(&conn->returned);
+    while (node != NULL) {
+        struct amb_delivery *delivery = AMB_CONTAINER_OF(node, struct amb_delivery, returned);
+        node = node->next;
+        struct amb_sub *sub = delivery->sub;
+        uint64_t number = delivery->number;
+        /* First the segment, then the word to the broker that it is free. */
+        recycle(delivery);
+        if (sub != NULL) {
+            tell(conn, sub, number);
+            amb_sub_unref(sub);
+        }
+        amb_conn_changed(conn);
+    }
+}
+
+void amb_delivery_release(struct amb_delivery *delivery, uint32_t n)
+{
+    /* Acquire: whoever takes it back sees all reads of the payload as done. */
+    if (atomic_fetch_sub_explicit(&delivery->refs, n, memory_order_acq_rel) != n) {
+        return;
+    }
+    struct amb_conn *conn = delivery->conn;
+    if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
+        return; /* The parent's. */
+    }
+    /* The delivery's own reference may go with it, on another thread, before we are done. */
+    amb_conn_ref(conn);
+    (void)amb_mpsc_push(&conn->returned, &delivery->returned);
+    if (amb_conn_trylock(conn)) {
+        amb_delivery_take_back(conn);
+        if (conn->is_lingering) {
+            amb_io_kick(conn);
+        }
+        amb_conn_unlock(conn);
+    }
+    amb_conn_unref(conn);
+}
+
+void amb_deliveries_fini(struct amb_conn *conn)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        while (conn->delivery_free[i] != NULL) {
+            void *delivery = conn->delivery_free[i];
+            memcpy(&conn->delivery_free[i], delivery, sizeof(void *));
+            free(delivery);
+        }
+    }
+}
+
+struct amb_msg *amb_delivery_next(struct amb_delivery *delivery)
+{
+    amb_assert(delivery->taken < delivery->count);
+    const struct amb_record *record = delivery->iter.record;
+    struct amb_message_view view;
+    if (!amb_body_iter_next(&delivery->iter, &view)) {
+        amb_assert(!"a checked body is shorter than its head says");
+    }
+    struct amb_msg *msg = &delivery->msgs[delivery->taken];
+    atomic_init(&msg->refs, 1);
+    msg->index = delivery->taken++;
+    msg->payload = view.payload;
+    msg->record = record;
+    msg->props = view.props;
+    return msg;
+}

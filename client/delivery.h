@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A delivery: one batch as it came to one subscription, and the messages in it as the program sees
+ * them. The body lies in a buffer of ours (copied) or in a segment of the broker's (mapped).
+ *
+ *   on_frame ─► arrives ─► (on_body) ready ─► taken message by message ─► last one released
+ *      ─► `returned` of the connection ─► told to the broker, recycled
+ *
+ * Threads: as each field says. Memory: recycled by class, with room for the messages behind it, so
+ * that nothing is allocated per message or, after warm-up, per delivery.
+ */
+#pragma once
+
+#include "wire/base/list.h"
+#include "wire/base/mpsc.h"
+#include "wire/codec/frame.h"
+
+#include <amb/amb.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct amb_conn;
+struct amb_sub;
+struct amb_segment;
+
+/* A topic's name. Lives as long as the connection's memory. */
+struct amb_topic_name {
+    struct amb_list_node node;
+    uint32_t len;
+    char name[256];
+};
+
+struct amb_msg {
+    _Atomic uint32_t refs;
+    uint32_t index; /* in its delivery's msgs */
+    const uint8_t *payload;
+    const struct amb_record *record;
+    const uint8_t *props;
+};
+
+struct amb_delivery {
+    struct amb_mpsc_node returned;
+    struct amb_list_node node;  /* in sub->arrived, under the subscription's lock */
+    struct amb_list_node known; /* in conn->outstanding, under the connection's lock */
+    struct amb_conn *conn;
+    struct amb_sub *sub; /* counted; NULL: an answer of amb_admin */
+    const struct amb_topic_name *topic;
+    uint8_t *body;
+    struct amb_segment *segment; /* NULL: the body is a buffer of ours */
+    uint64_t body_len;
+    uint64_t number, seq, lost;
+    int64_t time_ns;
+    enum amb_loss loss;
+    uint32_t class;
+    uint32_t count; /* messages to take: those behind the first `skip` of the body */
+    uint32_t skip;
+    uint32_t taken;         /* under the subscription's lock */
+    bool is_ready;          /* the body is here; under the subscription's lock */
+    bool has_failed;        /* it never will be; the same */
+    struct amb_frame frame; /* as it came, for the check of the body */
+    struct amb_body_iter iter;
+    alignas(64) _Atomic uint32_t refs; /* messages not yet released, taken or not */
+    alignas(64) struct amb_msg msgs[];
+};
+
+static inline struct amb_delivery *amb_msg_delivery(const struct amb_msg *msg)
+{
+    const struct amb_msg *first = msg - msg->index;
+    return AMB_CONTAINER_OF((uintptr_t)first, struct amb_delivery, msgs);
+}
+
+/* Zeroed, room for `count` messages; holds a reference on conn. NULL: no memory. Lock held. */
+struct amb_delivery *amb_delivery_create(struct amb_conn *conn, uint32_t count);
+/* Before anything of it was given out: undoes create. Lock held. */
+void amb_delivery_discard(struct amb_delivery *delivery);
+
+/* `n` messages of it are released; the last one gives it back. Any thread, no lock of ours. */
+void amb_delivery_release(struct amb_delivery *delivery, uint32_t n);
+/* Takes what was given back: tells the broker, recycles. Lock held. */
+void amb_delivery_take_back(struct amb_conn *conn);
+/* Frees what is cached. */
+void amb_deliveries_fini(struct amb_conn *conn);
+
+/* The next message of a ready delivery, with one reference; subscription's lock held. */
+struct amb_msg *amb_delivery_next(struct amb_delivery *delivery);

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/dial.h"
+
+#include "client/control.h"
+#include "wire/base/clock.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum amb_status amb_dial_fail(struct amb_dial *dial, enum amb_status status, const char *format,
+                              ...)
+{
+    dial->error->status = status;
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(dial->error->text, sizeof(dial->error->text), format, args);
+    va_end(args);
+    return status;
+}
+
+/* Until the socket is ready or time is up. */
+static enum amb_status wait_for(struct amb_dial *dial, short events)
+{
+    for (;;) {
+        int64_t left = dial->deadline_ns - amb_clock_monotonic_ns();
+        if (left <= 0) {
+            return amb_dial_fail(dial, AMB_ETIMEDOUT, "the broker does not answer");
+        }
+        struct pollfd fd = {.fd = dial->fd, .events = events};
+        int64_t ms = left / AMB_NS_PER_MS + 1;
+        int ready = poll(&fd, 1, ms > 1000 ? 1000 : (int)ms);
+        if (ready > 0) {
+            return AMB_OK;
+        }
+        if (ready < 0 && errno != EINTR) {
+            return amb_dial_fail(dial, amb_status_from_errno(errno), "poll: %s",
+                                 strerrordesc_np(errno));
+        }
+    }
+}
+
+static enum amb_status connect_to(struct amb_dial *dial, const struct sockaddr *address,
+                                  socklen_t len, const char *name)
+{
+    dial->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (dial->fd < 0) {
+        return amb_dial_fail(dial, amb_status_from_errno(errno), "%s: %s", name,
+                             strerrordesc_np(errno));
+    }
+    if (address->sa_family != AF_UNIX) {
+        int on = 1;
+        (void)setsockopt(dial->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    }
+    int error = 0;
+    while (connect(dial->fd, address, len) != 0) {
+        error = errno;
+        if (error == EINPROGRESS) {
+            enum amb_status status = wait_for(dial, POLLOUT);
+            if (status != AMB_OK) {
+                return status;
+            }
+            socklen_t size = sizeof(error);
+            (void)getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+            break;
+        }
+        if (error != EAGAIN && error != EINTR) {
+            break;
+        }
+        /* A Unix socket whose backlog is full cannot be waited for. */
+        if (amb_clock_monotonic_ns() >= dial->deadline_ns) {
+            return amb_dial_fail(dial, AMB_ETIMEDOUT, "%s: the broker does not answer", name);
+        }
+        (void)poll(NULL, 0, 5);
+        error = 0;
+    }
+    if (error != 0 && error != EISCONN) {
+        return amb_dial_fail(dial, AMB_EUNREACHABLE, "%s: %s", name, strerrordesc_np(error));
+    }
+    return AMB_OK;
+}
+
+static enum amb_status open_tcp(struct amb_dial *dial, const struct amb_url *url, const char *name)
+{
+    char port[8];
+    (void)snprintf(port, sizeof(port), "%u", url->port);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    int error = getaddrinfo(url->host, port, &hints, &found);
+    if (error != 0) {
+        return amb_dial_fail(dial, AMB_EUNREACHABLE, "%s: %s", name, gai_strerror(error));
+    }
+    enum amb_status status = AMB_EUNREACHABLE;
+    for (const struct addrinfo *a = found; a != NULL && status != AMB_OK; a = a->ai_next) {
+        if (dial->fd >= 0) {
+            (void)close(dial->fd);
+            dial->fd = -1;
+        }
+        status = connect_to(dial, a->ai_addr, a->ai_addrlen, name);
+    }
+    freeaddrinfo(found);
+    return status;
+}
+
+enum amb_status amb_dial_open(struct amb_dial *dial, const struct amb_url *url, int64_t deadline_ns,
+                              struct amb_error *error)
+{
+    memset(dial, 0, sizeof(*dial));
+    dial->fd = -1;
+    dial->deadline_ns = deadline_ns;
+    dial->error = error;
+    amb_control_reader_init(&dial->reader);
+    char name[400];
+    amb_url_format(url, name, sizeof(name));
+    if (url->scheme == AMB_URL_TCP) {
+        return open_tcp(dial, url, name);
+    }
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, url->path, sizeof(address.sun_path));
+    return connect_to(dial, (const struct sockaddr *)&address, sizeof(address), name);
+}
+
+static void drop_fds(struct amb_dial *dial)
+{
+    for (size_t i = 0; i < dial->fd_count; i++) {
+        (void)close(dial->fds[i]);
+    }
+    dial->fd_count = 0;
+}
+
+void amb_dial_close(struct amb_dial *dial)
+{
+    drop_fds(dial);
+    if (dial->fd >= 0) {
+        (void)close(dial->fd);
+        dial->fd = -1;
+    }
+    amb_control_reader_fini(&dial->reader);
+}
+
+static long send_some(int socket, const uint8_t *data, size_t len, int fd)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (fd >= 0) {
+        msg.msg_control = &control;
+        msg.msg_controllen = sizeof(control);
+        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+    }
+    return sendmsg(socket, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static enum amb_status gone(struct amb_dial *dial)
+{
+    return amb_dial_fail(dial, AMB_EUNREACHABLE,
+                         "the broker closed the connection during the "
+                         "handshake");
+}
+
+enum amb_status amb_dial_send(struct amb_dial *dial, const Amb__Control__Control *message, int fd)
+{
+    size_t size = amb_control_packed_size(message);
+    uint8_t *bytes = size != 0 ? malloc(size) : NULL;
+    if (bytes == NULL) {
+        return amb_dial_fail(dial, AMB_ENOMEM, "no memory for a control message");
+    }
+    amb_control_pack(message, bytes);
+    enum amb_status status = AMB_OK;
+    size_t sent = 0;
+    while (sent < size && status == AMB_OK) {
+        long n = send_some(dial->fd, bytes + sent, size - sent, sent == 0 ? fd : -1);
+        if (n >= 0) {
+            sent += (size_t)n;
+        } else if (errno == EAGAIN) {
+            status = wait_for(dial, POLLOUT);
+        } else if (errno != EINTR) {
+            status = gone(dial);
+        }
+    }
+    free(bytes);
+    return status;
+}
+
+/* Turns an Error message into its status. */
+static enum amb_status check_error(struct amb_dial *dial, Amb__Control__Control **message)
+{
+    if ((*message)->body_case != AMB__CONTROL__CONTROL__BODY_ERROR) {
+        return AMB_OK;
+    }
+    const Amb__Control__Error *error = (*message)->error;
+    enum amb_status status = error->status < 0 ? (enum amb_status)error->status : AMB_EPROTO;
+    status = amb_dial_fail(dial, status, "%s", error->text);
+    amb_control_free(*message);
+    *message = NULL;
+    return status;
+}
+
+enum amb_status amb_dial_receive(struct amb_dial *dial, Amb__Control__Control **out)
+{
+    drop_fds(dial);
+    uint8_t data[4096];
+    for (;;) {
+        /* No more than this message: what follows may belong to a link. */
+        size_t wanted = amb_control_wanted(&dial->reader);
+        long n = amb_control_receive(dial->fd, data, wanted < sizeof(data) ? wanted : sizeof(data),
+                                     dial->fds, AMB_DIAL_FDS_MAX, &dial->fd_count);
+        if (n < 0 && errno == EAGAIN) {
+            enum amb_status status = wait_for(dial, POLLIN);
+            if (status != AMB_OK) {
+                return status;
+            }
+            continue;
+        }
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return gone(dial);
+        }
+        size_t used;
+        Amb__Control__Control *message = NULL;
+        enum amb_status status =
+            amb_control_read(&dial->reader, data, (size_t)n, &used, &message, NULL);
+        if (status != AMB_OK) {
+            return amb_dial_fail(dial, status, "this is not a broker: malformed answer");
+        }
+        if (message != NULL) {
+            status = check_error(dial, &message);
+            *out = message;
+            return status;
+        }
+    }
+}

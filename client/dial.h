@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connecting: a socket to a front door, and control messages over it one at a time, all within one
+ * deadline. Used before a connection has threads.
+ * Threads: owner only. Memory: the reader's buffer.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+#include "wire/codec/control.h"
+#include "wire/codec/url.h"
+
+#include <amb/amb.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AMB_DIAL_FDS_MAX 4u
+
+struct amb_dial {
+    int fd; /* -1: none */
+    struct amb_control_reader reader;
+    int fds[AMB_DIAL_FDS_MAX]; /* descriptors that came with the last message */
+    size_t fd_count;
+    int64_t deadline_ns;
+    struct amb_error *error; /* filled in by whoever fails first */
+};
+
+/* Connects. EUNREACHABLE, ETIMEDOUT, ELIMIT. */
+AMB_MUST_CHECK enum amb_status amb_dial_open(struct amb_dial *dial, const struct amb_url *url,
+                                             int64_t deadline_ns, struct amb_error *error);
+/* Closes what nobody took. */
+void amb_dial_close(struct amb_dial *dial);
+/* Sends, with a descriptor if fd is not -1. */
+AMB_MUST_CHECK enum amb_status amb_dial_send(struct amb_dial *dial,
+                                             const Amb__Control__Control *message, int fd);
+/* The next message, to be freed with amb_control_free. An Error is returned as its status. */
+AMB_MUST_CHECK enum amb_status amb_dial_receive(struct amb_dial *dial, Amb__Control__Control **out);
+/* Writes the sentence and returns status. */
+enum amb_status amb_dial_fail(struct amb_dial *dial, enum amb_status status, const char *format,
+                              ...) __attribute__((format(printf, 3, 4)));

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver's loop, and what a turn of it does. See wait.h.
+ */
+#include "client/conn.h"
+#include "client/control.h"
+#include "client/delivery.h"
+#include "client/pub.h"
+#include "client/ucx.h"
+#include "wire/base/assert.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Frames a turn: few, so that what was received is still in the cache when it is taken. */
+#define POLL_BUDGET 8u
+#define SPIN_SHORT_NS (5 * AMB_NS_PER_US)
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns)
+{
+    struct timespec ts = {.tv_sec = timeout_ns / AMB_NS_PER_SEC,
+                          .tv_nsec = timeout_ns % AMB_NS_PER_SEC};
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
+}
+
+static void futex_wake_all(_Atomic uint32_t *word)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+void amb_spin_init(struct amb_spin *spin, int64_t max_ns)
+{
+    *spin = (struct amb_spin){.budget_ns = max_ns, .max_ns = max_ns};
+}
+
+void amb_spin_note(struct amb_spin *spin, int64_t waited_ns)
+{
+    if (waited_ns > 4 * spin->max_ns) {
+        waited_ns = 4 * spin->max_ns;
+    }
+    spin->gap_ns += (waited_ns - spin->gap_ns) / 4;
+    bool helps = spin->gap_ns < spin->max_ns;
+    spin->budget_ns = helps || spin->max_ns < SPIN_SHORT_NS ? spin->max_ns : SPIN_SHORT_NS;
+}
+
+void amb_conn_changed(struct amb_conn *conn)
+{
+    conn->has_changed = true;
+}
+
+static void tell_followers(struct amb_conn *conn)
+{
+    if (conn->has_changed) {
+        conn->has_changed = false;
+        if (conn->followers != 0) {
+            atomic_fetch_add_explicit(&conn->change, 1, memory_order_release);
+            futex_wake_all(&conn->change);
+        }
+    }
+}
+
+void amb_conn_wake_all(struct amb_conn *conn)
+{
+    atomic_fetch_add_explicit(&conn->change, 1, memory_order_release);
+    futex_wake_all(&conn->change);
+    uint64_t one = 1;
+    if (conn->wake_fd >= 0) {
+        (void)!write(conn->wake_fd, &one, sizeof(one));
+    }
+}
+
+bool amb_conn_arm(struct amb_conn *conn, bool want_flow)
+{
+    if (conn->link == NULL) {
+        return true;
+    }
+    if (!amb_link_arm(conn->link, want_flow)) {
+        amb_link_disarm(conn->link);
+        return false;
+    }
+    if (!amb_client_ucx_arm(conn)) {
+        amb_link_disarm(conn->link);
+        return false;
+    }
+    conn->armed = true;
+    return true;
+}
+
+void amb_conn_disarm(struct amb_conn *conn)
+{
+    if (conn->armed) {
+        conn->armed = false;
+        if (conn->link != NULL) {
+            amb_link_disarm(conn->link);
+        }
+    }
+}
+
+void amb_conn_harvest(struct amb_conn *conn)
+{
+    if (conn->link_ep >= 0) {
+        struct epoll_event event;
+        (void)epoll_wait(conn->link_ep, &event, 1, 0);
+    }
+}
+
+static unsigned poll_link(struct amb_conn *conn)
+{
+    unsigned done = amb_client_ucx_progress(conn);
+    if (conn->link != NULL) {
+        done += amb_link_poll(conn->link, POLL_BUDGET);
+    }
+    if (conn->is_link_down && conn->down == AMB_OK) {
+        amb_conn_lost(conn, conn->link_status, conn->link_text);
+        done++;
+    }
+    return done;
+}
+
+unsigned amb_conn_progress(struct amb_conn *conn)
+{
+    amb_delivery_take_back(conn);
+    unsigned done = poll_link(conn);
+    if (atomic_load_explicit(&conn->staged, memory_order_relaxed) != 0) {
+        done += amb_pub_flush_due(conn);
+    }
+    if (conn->must_flush && conn->link != NULL) {
+        conn->must_flush = false;
+        amb_link_flush(conn->link);
+    }
+    if (done != 0) {
+        tell_followers(conn);
+    }
+    return done;
+}
+
+int64_t amb_conn_next_timer(const struct amb_conn *conn, int64_t now_ns)
+{
+    int64_t next = conn->ping_ns + conn->heartbeat_ns;
+    if (conn->down != AMB_OK) {
+        next = INT64_MAX;
+    }
+    if (atomic_load_explicit(&conn->staged, memory_order_relaxed) != 0 &&
+        next > now_ns + AMB_PUB_LINGER_NS) {
+        next = now_ns + AMB_PUB_LINGER_NS;
+    }
+    return next;
+}
+
+/* ---- waiting ---- */
+
+/* EAGAIN: go on waiting. */
+static enum amb_status verdict(struct amb_conn *conn, const struct amb_wait *wait)
+{
+    uint32_t trouble = atomic_load_explicit(&conn->trouble, memory_order_acquire);
+    if ((trouble & AMB_TROUBLE_STOPPED) != 0 && (wait->flags & AMB_WAIT_STOPPABLE) != 0) {
+        return AMB_ESTOPPED;
+    }
+    if (wait->is_ready(wait->arg)) {
+        return AMB_OK;
+    }
+    if ((trouble & AMB_TROUBLE_DOWN) != 0 && (wait->flags & AMB_WAIT_LOST) == 0) {
+        return conn->down;
+    }
+    if ((trouble & AMB_TROUBLE_CLOSING) != 0 && (wait->flags & AMB_WAIT_CLOSER) == 0) {
+        return AMB_ECLOSED;
+    }
+    return AMB_EAGAIN;
+}
+
+static void follow(struct amb_conn *conn, const struct amb_wait *wait, int64_t remaining_ns)
+{
+    /* The driver must not sleep through what we wait for. */
+    if ((wait->flags & AMB_WAIT_FLOW) != 0 && conn->driver_sleeps && !conn->driver_wants_flow) {
+        uint64_t one = 1;
+        (void)!write(conn->wake_fd, &one, sizeof(one));
+    }
+    conn->followers++;
+    uint32_t seen = atomic_load_explicit(&conn->change, memory_order_acquire);
+    amb_conn_unlock(conn);
+    futex_wait(&conn->change, seen, remaining_ns < AMB_NS_PER_SEC ? remaining_ns : AMB_NS_PER_SEC);
+    amb_conn_lock(conn);
+    conn->followers--;
+}
+
+static void sleep_on_all(struct amb_conn *conn, int64_t timeout_ns)
+{
+    struct pollfd fds[3] = {
+        {.fd = conn->wake_fd, .events = POLLIN},
+        {.fd = conn->control_fd, .events = (short)(POLLIN | (conn->out_len != 0 ? POLLOUT : 0))},
+        {.fd = conn->link_ep, .events = POLLIN},
+    };
+    struct timespec ts = {.tv_sec = timeout_ns / AMB_NS_PER_SEC,
+                          .tv_nsec = timeout_ns % AMB_NS_PER_SEC};
+    amb_conn_unlock(conn);
+    int ready = ppoll(fds, 3, &ts, NULL);
+    if (ready > 0 && fds[0].revents != 0) {
+        uint64_t count;
+        (void)!read(fds[0].fd, &count, sizeof(count));
+    }
+    amb_conn_lock(conn);
+    if (ready > 0 && fds[1].revents != 0 && fds[1].fd == conn->control_fd) {
+        amb_control_service(conn);
+    }
+    if (ready > 0 && fds[2].revents != 0) {
+        amb_conn_harvest(conn);
+    }
+}
+
+/* Sleeps until something may have happened, at most until deadline. */
+static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int64_t now_ns,
+                         int64_t deadline_ns)
+{
+    bool want_flow =
+        (wait->flags & AMB_WAIT_FLOW) != 0 || conn->flow_waits != 0 || conn->settled_wanted != 0;
+    if (!amb_conn_arm(conn, want_flow)) {
+        return;
+    }
+    if (!amb_mpsc_is_empty(&conn->returned)) {
+        amb_conn_disarm(conn);
+        return;
+    }
+    int64_t until = deadline_ns;
+    if (!conn->has_io_thread) {
+        int64_t timer = amb_conn_next_timer(conn, now_ns);
+        until = timer < until ? timer : until;
+    } else if (atomic_load_explicit(&conn->io_mode, memory_order_relaxed) == AMB_IO_WATCH) {
+        amb_io_kick(conn); /* One sleeper on the link is enough. */
+    }
+    int64_t timeout = until - now_ns;
+    if (timeout > 3600 * AMB_NS_PER_SEC) {
+        timeout = 3600 * AMB_NS_PER_SEC;
+    }
+    conn->driver_sleeps = true;
+    conn->driver_wants_flow = want_flow;
+    sleep_on_all(conn, timeout > 0 ? timeout : 0);
+    conn->driver_sleeps = false;
+    amb_conn_disarm(conn);
+    if (!conn->has_io_thread) {
+        amb_conn_timers(conn, amb_clock_monotonic_ns());
+    }
+    tell_followers(conn);
+}
+
+/* Drives until the wait has an answer or is over; returns that, EAGAIN if the time has passed. */
+static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
+                             int64_t deadline_ns)
+{
+    conn->has_driver = true;
+    conn->driver_epoch++;
+    conn->activity++;
+    amb_conn_disarm(conn);
+    int64_t start_ns = 0, idle_ns = 0;
+    bool has_slept = false;
+    enum amb_status status;
+    for (;;) {
+        unsigned work = amb_conn_progress(conn);
+        status = verdict(conn, wait);
+        if (status != AMB_EAGAIN) {
+            break;
+        }
+        int64_t now = amb_clock_monotonic_ns();
+        start_ns = start_ns == 0 ? now : start_ns;
+        if (now >= deadline_ns) {
+            break;
+        }
+        if (work != 0 || idle_ns == 0) {
+            idle_ns = now;
+            has_slept = false;
+        } else if (has_slept || (wait->flags & AMB_WAIT_CONTROL) != 0 ||
+                   now - idle_ns >= conn->spin.budget_ns) {
+            driver_sleep(conn, wait, now, deadline_ns);
+            /* Woken for something, or for nothing: look, then sleep again. */
+            idle_ns = now;
+            has_slept = true;
+        } else {
+            amb_conn_unlock(conn);
+            (void)sched_yield();
+            amb_conn_lock(conn);
+        }
+    }
+    if (start_ns != 0 && (wait->flags & AMB_WAIT_CONTROL) == 0) {
+        amb_spin_note(&conn->spin, amb_clock_monotonic_ns() - start_ns);
+    }
+    conn->has_driver = false;
+    if (conn->followers != 0) {
+        conn->has_changed = true;
+        tell_followers(conn);
+    } else if (atomic_load_explicit(&conn->io_mode, memory_order_relaxed) == AMB_IO_DEEP) {
+        amb_io_kick(conn);
+    }
+    return status;
+}
+
+/* One look without waiting. */
+static enum amb_status look(struct amb_conn *conn, const struct amb_wait *wait)
+{
+    conn->activity++;
+    if (!conn->has_io_thread) {
+        amb_control_service(conn);
+        amb_conn_timers(conn, amb_clock_monotonic_ns());
+    }
+    (void)amb_conn_progress(conn);
+    return verdict(conn, wait);
+}
+
+enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait)
+{
+    enum amb_status status = verdict(conn, wait);
+    if (status != AMB_EAGAIN) {
+        return status;
+    }
+    if (wait->timeout_ns <= 0) {
+        return look(conn, wait);
+    }
+    conn->users++;
+    conn->flow_waits += (wait->flags & AMB_WAIT_FLOW) != 0;
+    int64_t deadline = INT64_MAX;
+    if (wait->timeout_ns != AMB_FOREVER) {
+        deadline = amb_deadline_ns(amb_clock_monotonic_ns(), wait->timeout_ns);
+    }
+    while (status == AMB_EAGAIN) {
+        if (!conn->has_driver) {
+            status = drive(conn, wait, deadline);
+            if (status == AMB_EAGAIN) {
+                status = AMB_ETIMEDOUT;
+            }
+            break;
+        }
+        int64_t left = INT64_MAX;
+        if (deadline != INT64_MAX) {
+            left = deadline - amb_clock_monotonic_ns();
+            if (left <= 0) {
+                status = AMB_ETIMEDOUT;
+                break;
+            }
+        }
+        follow(conn, wait, left);
+        status = verdict(conn, wait);
+    }
+    conn->flow_waits -= (wait->flags & AMB_WAIT_FLOW) != 0;
+    conn->users--;
+    return status;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Batches leave: window, frame, link, and what happens when the broker answers.
+ */
+#include "client/conn.h"
+#include "client/poll.h"
+#include "client/pub.h"
+#include "wire/base/assert.h"
+
+#include <stdlib.h>
+
+#define BATCHES_CACHED_MAX 64u
+
+struct amb_batch *amb_pub_batch_get(struct amb_conn *conn)
+{
+    struct amb_list_node *node = amb_list_pop_front(&conn->batches);
+    if (node == NULL) {
+        return amb_batch_create(conn->batch_bytes);
+    }
+    conn->batches_cached--;
+    return AMB_CONTAINER_OF(node, struct amb_batch, node);
+}
+
+void amb_pub_batch_put(struct amb_conn *conn, struct amb_batch *batch)
+{
+    if (batch == NULL) {
+        return;
+    }
+    if (batch->is_large || conn->batches_cached >= BATCHES_CACHED_MAX) {
+        amb_batch_destroy(&batch);
+        return;
+    }
+    amb_batch_reset(batch);
+    amb_list_push_front(&conn->batches, &batch->node);
+    conn->batches_cached++;
+}
+
+void amb_pub_batches_fini(struct amb_conn *conn)
+{
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&conn->batches)) != NULL) {
+        struct amb_batch *batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
+        amb_batch_destroy(&batch);
+    }
+    conn->batches_cached = 0;
+}
+
+void amb_pub_batch_sent(struct amb_batch *batch)
+{
+    if (batch->pub != NULL) {
+        batch->pub->borrowed--;
+        batch->pub = NULL;
+    }
+}
+
+/* Is there window for `size` more bytes? If not, the broker knows what is wanted. */
+static bool has_window(struct amb_pub *pub, uint64_t size)
+{
+    struct amb_conn *conn = pub->conn;
+    uint64_t inflight = pub->sent_bytes - pub->settle.settled_bytes;
+    bool is_own_limit = inflight != 0 && inflight + size > pub->window_bytes;
+    if (pub->sent_bytes + size <= pub->window && !is_own_limit) {
+        return true;
+    }
+    pub->need = size;
+    if (pub->sent_bytes + size > pub->window && pub->wanted != pub->sent_bytes + size) {
+        pub->wanted = pub->sent_bytes + size;
+        amb_link_flow(conn->link, AMB_FLOW_WANT, pub->handle, pub->wanted);
+        conn->must_flush = true;
+    }
+    return false;
+}
+
+/* Numbers the batch and gives it to the link, whose answer it returns. */
+static enum amb_status send_batch(struct amb_pub *pub, struct amb_batch *batch, uint64_t last_seq)
+{
+    struct amb_conn *conn = pub->conn;
+    enum amb_status status = amb_settle_reserve(&pub->settle);
+    if (status != AMB_OK) {
+        return AMB_ENOMEM;
+    }
+    amb_batch_close(batch);
+    uint64_t size = amb_batch_size(batch);
+    uint64_t number = atomic_load_explicit(&pub->sent_batches, memory_order_relaxed) + 1;
+    batch->out.frame.handle = pub->handle;
+    batch->out.frame.seq = number;
+    batch->out.kind = AMB_OUTGOING_BATCH;
+    amb_settle_sent(&pub->settle, last_seq, size);
+    pub->sent_bytes += size;
+    atomic_store_explicit(&pub->sent_batches, number, memory_order_relaxed);
+    status = amb_outgoing_send(conn, &batch->out);
+    if (conn->link != NULL) {
+        conn->must_flush = false;
+        amb_link_flush(conn->link);
+    }
+    return status;
+}
+
+enum amb_status amb_pub_flush_open(struct amb_pub *pub)
+{
+    struct amb_conn *conn = pub->conn;
+    struct amb_batch *batch = pub->open;
+    if (batch == NULL || batch->count == 0) {
+        return AMB_OK;
+    }
+    if (conn->down != AMB_OK || conn->link == NULL) {
+        return conn->down != AMB_OK ? conn->down : AMB_ECLOSED;
+    }
+    if (!has_window(pub, amb_batch_size(batch))) {
+        return AMB_EAGAIN;
+    }
+    uint32_t count = batch->count;
+    enum amb_status status =
+        send_batch(pub, batch, atomic_load_explicit(&pub->posted, memory_order_relaxed));
+    if (status == AMB_OK) {
+        amb_batch_reset(batch);
+    } else if (status == AMB_EAGAIN) {
+        pub->open = amb_pub_batch_get(conn);
+    } else {
+        return status;
+    }
+    atomic_store_explicit(&pub->is_staged, false, memory_order_relaxed);
+    atomic_store_explicit(&pub->must_leave, false, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&conn->staged, 1, memory_order_relaxed);
+    amb_batch_rule_left(&pub->rule, count, amb_clock_monotonic_ns());
+    return AMB_OK;
+}
+
+enum amb_status amb_pub_flush_large(struct amb_pub *pub, struct amb_batch *large)
+{
+    struct amb_conn *conn = pub->conn;
+    enum amb_status status = amb_pub_flush_open(pub);
+    if (status != AMB_OK) {
+        return status;
+    }
+    if (conn->down != AMB_OK || conn->link == NULL) {
+        return conn->down != AMB_OK ? conn->down : AMB_ECLOSED;
+    }
+    if (!has_window(pub, amb_batch_size(large))) {
+        return AMB_EAGAIN;
+    }
+    uint64_t seq = atomic_load_explicit(&pub->posted, memory_order_relaxed) + 1;
+    struct amb_pub *lender = large->pub;
+    pub->borrowed += lender != NULL;
+    status = send_batch(pub, large, seq);
+    if (status != AMB_OK && status != AMB_EAGAIN) {
+        pub->borrowed -= lender != NULL;
+        return status;
+    }
+    atomic_store_explicit(&pub->posted, seq, memory_order_release);
+    if (status == AMB_OK) {
+        amb_pub_batch_sent(large);
+        if (!large->is_waited) {
+            amb_batch_destroy(&large);
+        }
+    }
+    return AMB_OK;
+}
+
+unsigned amb_pub_flush_due(struct amb_conn *conn)
+{
+    unsigned left = 0;
+    int64_t now = amb_clock_monotonic_ns();
+    for (uint32_t i = 0; i < conn->pub_high; i++) {
+        struct amb_pub *pub = conn->pubs[i];
+        if (pub == NULL || !atomic_load_explicit(&pub->is_staged, memory_order_relaxed) ||
+            !amb_spinlock_try(&pub->lock)) {
+            continue; /* Who has the lock looks for itself. */
+        }
+        struct amb_batch *batch = pub->open;
+        if (batch != NULL && batch->count != 0) {
+            bool is_in_flight = atomic_load_explicit(&pub->sent_batches, memory_order_relaxed) !=
+                                atomic_load_explicit(&pub->accepted_batches, memory_order_relaxed);
+            if (atomic_load_explicit(&pub->must_leave, memory_order_relaxed) ||
+                amb_batch_rule_ask(&pub->rule, batch->count, amb_batch_size(batch), is_in_flight,
+                                   now)) {
+                left += amb_pub_flush_open(pub) == AMB_OK;
+            }
+        }
+        amb_spinlock_unlock(&pub->lock);
+    }
+    return left;
+}
+
+/* ---- what the broker says ---- */
+
+static void after_settling(struct amb_pub *pub)
+{
+    struct amb_conn *conn = pub->conn;
+    if (conn->failure == AMB_OK && pub->settle.failure != AMB_OK) {
+        conn->failure = pub->settle.failure;
+    }
+    /* Release: pairs with the look of those who have only the publisher's lock. */
+    atomic_store_explicit(&pub->settled_seq, pub->settle.settled_seq, memory_order_release);
+    amb_conn_changed(conn);
+    if (pub->settle.range_count != 0) {
+        amb_due_callback(conn);
+    }
+}
+
+enum amb_status amb_pub_accepted(struct amb_pub *pub, uint64_t batches)
+{
+    if (batches > atomic_load_explicit(&pub->sent_batches, memory_order_relaxed)) {
+        return AMB_EPROTO;
+    }
+    if (batches <= atomic_load_explicit(&pub->accepted_batches, memory_order_relaxed)) {
+        return AMB_OK;
+    }
+    atomic_store_explicit(&pub->accepted_batches, batches, memory_order_relaxed);
+    enum amb_status status = amb_settle_upto(&pub->settle, batches, pub->is_settled_told);
+    after_settling(pub);
+    return status;
+}
+
+enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *frame)
+{
+    enum amb_status why = frame->status < 0 ? (enum amb_status)frame->status : AMB_OK;
+    enum amb_status status =
+        amb_settle_told(&pub->settle, frame->seq, why, frame->number, frame->count);
+    if (status == AMB_OK && pub->is_settled_told) {
+        status = amb_settle_upto(&pub->settle, frame->seq, true);
+    }
+    after_settling(pub);
+    return status;
+}
+
+enum amb_status amb_pub_window(struct amb_pub *pub, uint64_t bytes)
+{
+    if (bytes > pub->window) {
+        pub->window = bytes;
+        amb_conn_changed(pub->conn);
+    }
+    return AMB_OK;
+}
+
+void amb_pub_subscribers(struct amb_pub *pub, uint32_t count)
+{
+    pub->has_heard_subscribers = true;
+    if (atomic_exchange_explicit(&pub->subscribers, count, memory_order_relaxed) != count) {
+        amb_conn_changed(pub->conn);
+        amb_event_subscribers(pub, count);
+    }
+}
+
+void amb_pub_settle_all(struct amb_pub *pub, enum amb_status why)
+{
+    amb_settle_rest(&pub->settle, atomic_load_explicit(&pub->posted, memory_order_acquire), why);
+    after_settling(pub);
+}

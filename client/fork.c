@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fork(): the child inherits nothing but handles that say EFORKED. Its copies of the descriptors
+ * are closed at once, so that the broker sees the end of the parent and not of its last child;
+ * mappings are not inherited at all (MADV_DONTFORK).
+ */
+#include "client/conn.h"
+
+#include <unistd.h>
+
+/* The only state of the library that is not a connection's: the list of them, for fork. */
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct amb_list_node registry = {&registry, &registry};
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void)
+{
+    (void)pthread_mutex_lock(&registry_lock);
+}
+
+static void after_fork_parent(void)
+{
+    (void)pthread_mutex_unlock(&registry_lock);
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0) {
+        (void)close(*fd);
+        *fd = -1;
+    }
+}
+
+static void after_fork_child(void)
+{
+    AMB_LIST_FOR_EACH (node, &registry) {
+        struct amb_conn *conn = AMB_CONTAINER_OF(node, struct amb_conn, registry);
+        atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_FORKED, memory_order_relaxed);
+        if (conn->link != NULL) {
+            int fd = amb_link_fd(conn->link);
+            close_fd(&fd);
+        }
+        if (conn->user_fd != conn->event_fd) {
+            close_fd(&conn->user_fd);
+        }
+        close_fd(&conn->control_fd);
+        close_fd(&conn->reader_fd);
+        close_fd(&conn->link_ep);
+        close_fd(&conn->wake_fd);
+        close_fd(&conn->io_fd);
+        close_fd(&conn->event_fd);
+        close_fd(&conn->timer_fd);
+    }
+    (void)pthread_mutex_unlock(&registry_lock);
+}
+
+static void install(void)
+{
+    (void)pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+void amb_fork_register(struct amb_conn *conn)
+{
+    (void)pthread_once(&once, install);
+    (void)pthread_mutex_lock(&registry_lock);
+    amb_list_push_back(&registry, &conn->registry);
+    (void)pthread_mutex_unlock(&registry_lock);
+}
+
+void amb_fork_unregister(struct amb_conn *conn)
+{
+    (void)pthread_mutex_lock(&registry_lock);
+    amb_list_remove(&conn->registry);
+    (void)pthread_mutex_unlock(&registry_lock);
+}

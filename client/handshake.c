@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/handshake.h"
+
+#include "client/ucx.h"
+#include "wire/link/ring.h"
+#include "wire/link/stream.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define TOKEN_MAX 4096u
+#define TRUSTED_MAX 16u
+#define NONCE_SIZE 32u
+
+static uint64_t namespace_of(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+/* Splits a comma list in place. */
+static size_t split(char *list, char *out[], size_t max)
+{
+    size_t count = 0;
+    char *rest = NULL;
+    for (char *one = strtok_r(list, ", ", &rest); one != NULL && count < max;
+         one = strtok_r(NULL, ", ", &rest)) {
+        out[count++] = one;
+    }
+    return count;
+}
+
+static enum amb_status say_hello(struct amb_conn *conn, struct amb_dial *dial,
+                                 const struct amb_handshake *with)
+{
+    (void)conn;
+    char version[] = AMB_VERSION;
+    char name[64];
+    (void)snprintf(name, sizeof(name), "%s", with->name);
+    char link[16] = "";
+    if (with->url->link != AMB_LINK_ANY) {
+        (void)snprintf(link, sizeof(link), "%s", amb_link_kind_name(with->url->link));
+    }
+    char trusted[256] = "";
+    char *interfaces[TRUSTED_MAX];
+    if (with->trusted != NULL) {
+        (void)snprintf(trusted, sizeof(trusted), "%s", with->trusted);
+    }
+    Amb__Control__Peer peer;
+    amb__control__peer__init(&peer);
+    peer.n_trusted = split(trusted, interfaces, TRUSTED_MAX);
+    peer.trusted = interfaces;
+    peer.ucx_release = amb_client_ucx_release(&peer.ucx_tx_seg, &peer.ucx_rx_seg);
+    peer.pid_ns = namespace_of("/proc/self/ns/pid");
+    peer.net_ns = namespace_of("/proc/self/ns/net");
+    Amb__Control__Hello hello;
+    amb__control__hello__init(&hello);
+    hello.version_min = hello.version_max = AMB_CONTROL_VERSION;
+    hello.client_version = version;
+    hello.name = name;
+    hello.link = link;
+    hello.peer = &peer;
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    message.hello = &hello;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_HELLO;
+    return amb_dial_send(dial, &message, -1);
+}
+
+/* The first line of a file. */
+static enum amb_status read_token(struct amb_dial *dial, const char *path, char token[TOKEN_MAX])
+{
+    if (path == NULL || path[0] == '\0') {
+        return amb_dial_fail(dial, AMB_EAUTH,
+                             "the broker wants a token: name its file in "
+                             "options.credentials or AMB_CREDENTIALS");
+    }
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return amb_dial_fail(dial, AMB_EAUTH, "credentials %s: %s", path, strerrordesc_np(errno));
+    }
+    const char *line = fgets(token, TOKEN_MAX, file);
+    (void)fclose(file);
+    if (line == NULL) {
+        return amb_dial_fail(dial, AMB_EAUTH, "credentials %s: the file is empty", path);
+    }
+    token[strcspn(token, "\r\n")] = '\0';
+    return AMB_OK;
+}
+
+static enum amb_status prove(struct amb_dial *dial, const struct amb_handshake *with,
+                             const Amb__Control__Challenge *challenge, uint8_t proof[32],
+                             size_t *proof_len)
+{
+    *proof_len = 0;
+    if (strcmp(challenge->mechanism, "token") != 0) {
+        if (strcmp(challenge->mechanism, "peer") == 0 ||
+            strcmp(challenge->mechanism, "none") == 0) {
+            return AMB_OK;
+        }
+        return amb_dial_fail(dial, AMB_EAUTH,
+                             "the broker asks for an authentication that this "
+                             "library does not know");
+    }
+    char token[TOKEN_MAX];
+    enum amb_status status = read_token(dial, with->credentials, token);
+    if (status != AMB_OK) {
+        return status;
+    }
+    if (challenge->nonce.len != NONCE_SIZE) {
+        return amb_dial_fail(dial, AMB_EPROTO, "the broker's nonce does not have %u bytes",
+                             NONCE_SIZE);
+    }
+    unsigned len = 0;
+    if (HMAC(EVP_sha256(), token, (int)strlen(token), challenge->nonce.data, challenge->nonce.len,
+             proof, &len) == NULL) {
+        return amb_dial_fail(dial, AMB_EINTERNAL, "HMAC-SHA256 is not available");
+    }
+    explicit_bzero(token, sizeof(token));
+    *proof_len = len;
+    return AMB_OK;
+}
+
+static enum amb_status say_auth(struct amb_conn *conn, struct amb_dial *dial,
+                                const struct amb_handshake *with,
+                                const Amb__Control__Challenge *challenge)
+{
+    if (challenge->version != AMB_CONTROL_VERSION) {
+        return amb_dial_fail(dial, AMB_EVERSION, "the broker speaks version %u, this library %u",
+                             challenge->version, AMB_CONTROL_VERSION);
+    }
+    conn->epoch = challenge->epoch;
+    uint8_t proof[EVP_MAX_MD_SIZE];
+    size_t proof_len;
+    enum amb_status status = prove(dial, with, challenge, proof, &proof_len);
+    if (status != AMB_OK) {
+        return status;
+    }
+    Amb__Control__Auth auth;
+    amb__control__auth__init(&auth);
+    auth.proof.data = proof;
+    auth.proof.len = proof_len;
+    if (strcmp(challenge->link, "ucx") == 0) {
+        status = amb_client_ucx_prepare(conn, with->trusted, dial->error);
+        if (status != AMB_OK) {
+            return status;
+        }
+        auth.ucx_address.data = amb_client_ucx_address(conn, &auth.ucx_address.len);
+    }
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    message.auth = &auth;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_AUTH;
+    /* The broker learns from it when this process is gone for good. Old kernels have none. */
+    int pidfd = -1;
+    if (with->url->scheme == AMB_URL_UNIX) {
+        pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    }
+    status = amb_dial_send(dial, &message, pidfd);
+    if (pidfd >= 0) {
+        (void)close(pidfd);
+    }
+    return status;
+}
+
+/* ---- links ---- */
+
+static enum amb_status attach_ring(struct amb_conn *conn, struct amb_dial *dial,
+                                   const Amb__Control__Welcome *welcome)
+{
+    if (dial->fd_count != 3) {
+        return amb_dial_fail(dial, AMB_EPROTO,
+                             "the ring's descriptors did not come: is this "
+                             "process out of descriptors?");
+    }
+    struct amb_ring_fds fds = {
+        .memory = dial->fds[0], .broker_bell = dial->fds[1], .client_bell = dial->fds[2]};
+    dial->fd_count = 0;
+    enum amb_status status =
+        amb_ring_attach(welcome->ring_size, &fds, &amb_conn_link_events, conn, &conn->link);
+    return status == AMB_OK ? status : amb_dial_fail(dial, status, "cannot map the ring");
+}
+
+static enum amb_status attach_stream(struct amb_conn *conn, struct amb_dial *dial,
+                                     const struct amb_url *url)
+{
+    struct amb_dial second;
+    enum amb_status status = amb_dial_open(&second, url, dial->deadline_ns, dial->error);
+    if (status == AMB_OK) {
+        Amb__Control__Attach attach;
+        amb__control__attach__init(&attach);
+        attach.session = conn->session;
+        attach.generation = conn->generation;
+        attach.secret = conn->secret;
+        Amb__Control__Control message;
+        amb__control__control__init(&message);
+        message.attach = &attach;
+        message.body_case = AMB__CONTROL__CONTROL__BODY_ATTACH;
+        status = amb_dial_send(&second, &message, -1);
+    }
+    Amb__Control__Control *answer = NULL;
+    if (status == AMB_OK) {
+        status = amb_dial_receive(&second, &answer);
+    }
+    if (status == AMB_OK) {
+        amb_control_free(answer);
+        int fd = second.fd;
+        second.fd = -1;
+        status = amb_stream_create(fd, &amb_conn_link_events, conn, &conn->link);
+        if (status != AMB_OK) {
+            (void)amb_dial_fail(dial, status, "no memory for the stream");
+        }
+    }
+    amb_dial_close(&second);
+    return status;
+}
+
+/* What to sleep on: the descriptor of the link, or of the UCX worker, edge triggered. */
+static enum amb_status watch_link(struct amb_conn *conn, struct amb_dial *dial)
+{
+    conn->link_ep = epoll_create1(EPOLL_CLOEXEC);
+    if (conn->link_ep < 0) {
+        return amb_dial_fail(dial, amb_status_from_errno(errno), "epoll: %s",
+                             strerrordesc_np(errno));
+    }
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET};
+    int fd = amb_link_fd(conn->link);
+    if (fd < 0) {
+        fd = amb_client_ucx_fd(conn);
+        event.events = EPOLLIN;
+    }
+    if (fd >= 0 && epoll_ctl(conn->link_ep, EPOLL_CTL_ADD, fd, &event) != 0) {
+        return amb_dial_fail(dial, amb_status_from_errno(errno), "epoll: %s",
+                             strerrordesc_np(errno));
+    }
+    return AMB_OK;
+}
+
+static enum amb_status attach_link(struct amb_conn *conn, struct amb_dial *dial,
+                                   const struct amb_url *url, const Amb__Control__Welcome *welcome)
+{
+    enum amb_status status;
+    if (strcmp(welcome->link, "ring") == 0) {
+        conn->path = "ring";
+        status = attach_ring(conn, dial, welcome);
+    } else if (strcmp(welcome->link, "stream") == 0) {
+        conn->path = url->scheme == AMB_URL_TCP ? "tcp" : "stream";
+        conn->is_busy = true;
+        status = attach_stream(conn, dial, url);
+    } else if (strcmp(welcome->link, "ucx") == 0) {
+        conn->path = "ucx";
+        conn->is_busy = true;
+        status = amb_client_ucx_attach(conn, welcome->ucx_address.data, welcome->ucx_address.len,
+                                       dial->error);
+    } else {
+        return amb_dial_fail(dial, AMB_EPROTO,
+                             "the broker chose a link that this library does "
+                             "not know");
+    }
+    return status == AMB_OK ? watch_link(conn, dial) : status;
+}
+
+static enum amb_status take_welcome(struct amb_conn *conn, struct amb_dial *dial,
+                                    const struct amb_handshake *with,
+                                    const Amb__Control__Welcome *welcome)
+{
+    conn->session = welcome->session;
+    conn->generation = welcome->generation;
+    conn->secret = welcome->secret;
+    conn->max_message =
+        welcome->max_message < AMB_DATA_MAX ? welcome->max_message : AMB_DATA_MAX - AMB_PAYLOAD_PAD;
+    if (conn->max_message > UINT32_MAX) {
+        conn->max_message = UINT32_MAX;
+    }
+    conn->batch_bytes = welcome->batch_bytes;
+    conn->batch_msgs = welcome->batch_msgs;
+    if (conn->batch_bytes == 0 || conn->batch_bytes > AMB_BATCH_BYTES) {
+        conn->batch_bytes = AMB_BATCH_BYTES;
+    }
+    if (conn->batch_msgs == 0 || conn->batch_msgs > AMB_BATCH_MSGS_MAX) {
+        conn->batch_msgs = AMB_BATCH_MSGS_MAX;
+    }
+    if (welcome->heartbeat_ns > 0 &&
+        (conn->heartbeat_ns == 0 || welcome->heartbeat_ns < conn->heartbeat_ns)) {
+        conn->heartbeat_ns = welcome->heartbeat_ns;
+    }
+    conn->heartbeat_ns = conn->heartbeat_ns > 0 ? conn->heartbeat_ns : AMB_SEC;
+    conn->peer_timeout_ns =
+        welcome->peer_timeout_ns > 0 ? welcome->peer_timeout_ns : 5 * conn->heartbeat_ns;
+    return attach_link(conn, dial, with->url, welcome);
+}
+
+enum amb_status amb_handshake_run(struct amb_conn *conn, struct amb_dial *dial,
+                                  const struct amb_handshake *with)
+{
+    enum amb_status status = say_hello(conn, dial, with);
+    Amb__Control__Control *message = NULL;
+    if (status == AMB_OK) {
+        status = amb_dial_receive(dial, &message);
+    }
+    if (status == AMB_OK) {
+        status = message->body_case == AMB__CONTROL__CONTROL__BODY_CHALLENGE
+                     ? say_auth(conn, dial, with, message->challenge)
+                     : amb_dial_fail(dial, AMB_EPROTO, "the broker did not answer the Hello");
+        amb_control_free(message);
+        message = NULL;
+    }
+    if (status == AMB_OK) {
+        status = amb_dial_receive(dial, &message);
+    }
+    if (status == AMB_OK) {
+        status = message->body_case == AMB__CONTROL__CONTROL__BODY_WELCOME
+                     ? take_welcome(conn, dial, with, message->welcome)
+                     : amb_dial_fail(dial, AMB_EPROTO, "the broker did not say Welcome");
+        amb_control_free(message);
+    }
+    if (status == AMB_OK) {
+        conn->control_fd = dial->fd;
+        dial->fd = -1;
+        conn->heard_ns = conn->ping_ns = amb_clock_monotonic_ns();
+    }
+    return status;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handshake: Hello, Challenge, Auth, Welcome, and the link that Welcome names.
+ * Threads: the caller of amb_connect. Memory: what the connection owns afterwards.
+ */
+#pragma once
+
+#include "client/conn.h"
+#include "client/dial.h"
+
+/* What the program and its environment said. */
+struct amb_handshake {
+    const struct amb_url *url;
+    const char *name;
+    const char *credentials; /* path, or NULL */
+    const char *trusted;     /* comma list of interfaces, or NULL */
+};
+
+/*
+ * On success conn has a control socket, a session and a link. On failure it may have some of them
+ * (amb_conn_teardown), and dial->error says what happened.
+ */
+AMB_MUST_CHECK enum amb_status amb_handshake_run(struct amb_conn *conn, struct amb_dial *dial,
+                                                 const struct amb_handshake *with);

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The I/O thread of a connection. It keeps the session alive (heartbeats, liveness of the broker),
+ * sends batches that have lingered, and moves the link when no caller does:
+ *
+ *   WATCH  no caller is about: asleep on the link, which wakes it
+ *   TICK   callers come and go and move the link themselves, or a batch lingers: a short nap, so
+ *          that it is there soon after the last of them without being woken for each
+ *   DEEP   a caller sleeps on the link: nothing to do but heartbeats
+ *
+ * So a caller that publishes or takes messages in a loop never pays for waking it.
+ */
+#include "client/conn.h"
+#include "client/control.h"
+#include "wire/base/assert.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define TICK_MIN_NS (50 * AMB_NS_PER_US)
+#define TICK_LINGER_MAX_NS (250 * AMB_NS_PER_US)
+#define TICK_ACTIVE_NS AMB_NS_PER_MS
+
+/* What the thread remembers from one turn to the next. */
+struct io_turn {
+    uint64_t activity, driver_epoch;
+    int64_t tick_ns; /* of a lingering batch */
+    bool must_go;    /* the connection is over */
+};
+
+void amb_io_kick(struct amb_conn *conn)
+{
+    uint64_t one = 1;
+    if (conn->io_fd >= 0) {
+        (void)!write(conn->io_fd, &one, sizeof(one));
+    }
+}
+
+/* How long to nap for batches that linger: short while they need us, longer while their publisher
+ * sends them itself. */
+static int64_t linger_tick(struct io_turn *turn, unsigned work)
+{
+    if (work != 0 || turn->tick_ns == 0) {
+        turn->tick_ns = TICK_MIN_NS;
+    } else if (turn->tick_ns < TICK_LINGER_MAX_NS) {
+        turn->tick_ns += TICK_MIN_NS;
+    }
+    return turn->tick_ns;
+}
+
+/* Chooses how to sleep, and for how long at most. Lock held. */
+static enum amb_io_mode choose(struct amb_conn *conn, struct io_turn *turn, unsigned work,
+                               int64_t now_ns, int64_t *timeout_ns)
+{
+    *timeout_ns = conn->ping_ns + conn->heartbeat_ns - now_ns;
+    if (conn->down != AMB_OK) {
+        *timeout_ns = AMB_NS_PER_SEC;
+        return conn->ucx_worker != NULL && conn->link != NULL ? AMB_IO_TICK : AMB_IO_DEEP;
+    }
+    bool is_active = conn->activity != turn->activity;
+    bool same_driver = conn->has_driver && conn->driver_epoch == turn->driver_epoch;
+    turn->activity = conn->activity;
+    turn->driver_epoch = conn->driver_epoch;
+    if (atomic_load_explicit(&conn->staged, memory_order_relaxed) != 0) {
+        *timeout_ns = linger_tick(turn, work);
+        return AMB_IO_TICK;
+    }
+    turn->tick_ns = 0;
+    if (same_driver) {
+        return AMB_IO_DEEP;
+    }
+    if (is_active || conn->has_driver) {
+        *timeout_ns = TICK_ACTIVE_NS;
+        return AMB_IO_TICK;
+    }
+    bool want_flow = conn->settled_wanted != 0 || conn->flow_waits != 0;
+    if (!amb_conn_arm(conn, want_flow)) {
+        *timeout_ns = 0;
+        return AMB_IO_AWAKE;
+    }
+    return AMB_IO_WATCH;
+}
+
+static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns)
+{
+    struct pollfd fds[3] = {
+        {.fd = conn->io_fd, .events = POLLIN},
+        {.fd = conn->down == AMB_OK ? conn->control_fd : -1,
+         .events = (short)(POLLIN | (conn->out_len != 0 ? POLLOUT : 0))},
+        {.fd = mode == AMB_IO_WATCH ? conn->link_ep : -1, .events = POLLIN},
+    };
+    /* seq_cst: a publisher that stages a batch after our look at `staged` sees this mode and
+     * kicks; one that staged before is seen by the look below. */
+    atomic_store_explicit(&conn->io_mode, mode, memory_order_seq_cst);
+    if (mode != AMB_IO_TICK && atomic_load_explicit(&conn->staged, memory_order_seq_cst) != 0 &&
+        conn->down == AMB_OK) {
+        timeout_ns = 0;
+    }
+    if (!amb_mpsc_is_empty(&conn->returned)) {
+        timeout_ns = 0;
+    }
+    timeout_ns = timeout_ns < 0 ? 0 : timeout_ns;
+    struct timespec ts = {.tv_sec = timeout_ns / AMB_NS_PER_SEC,
+                          .tv_nsec = timeout_ns % AMB_NS_PER_SEC};
+    amb_conn_unlock(conn);
+    int ready = ppoll(fds, 3, &ts, NULL);
+    if (ready > 0 && fds[0].revents != 0) {
+        uint64_t count;
+        (void)!read(fds[0].fd, &count, sizeof(count));
+    }
+    amb_conn_lock(conn);
+    atomic_store_explicit(&conn->io_mode, AMB_IO_AWAKE, memory_order_relaxed);
+    if (mode == AMB_IO_WATCH && !conn->has_driver) {
+        amb_conn_disarm(conn);
+    }
+    if (ready > 0 && fds[1].revents != 0) {
+        amb_control_service(conn);
+    }
+    if (ready > 0 && fds[2].revents != 0) {
+        amb_conn_harvest(conn);
+    }
+}
+
+static void turn_once(struct amb_conn *conn, struct io_turn *turn)
+{
+    int64_t now = amb_clock_monotonic_ns();
+    amb_conn_timers(conn, now);
+    unsigned work = 0;
+    /* A driver does what is to be done itself, but it may sleep while a batch lingers. */
+    if (!conn->has_driver || atomic_load_explicit(&conn->staged, memory_order_relaxed) != 0) {
+        work = amb_conn_progress(conn);
+    }
+    bool lingers_on = conn->is_lingering && conn->down == AMB_OK &&
+                      atomic_load_explicit(&conn->mapped_held, memory_order_acquire) != 0;
+    turn->must_go = conn->io_stop || (conn->is_lingering && !lingers_on);
+    if (turn->must_go) {
+        return;
+    }
+    int64_t timeout_ns;
+    enum amb_io_mode mode = AMB_IO_AWAKE;
+    if (work == 0 || conn->has_driver) { /* Else more may have come meanwhile. */
+        mode = choose(conn, turn, work, now, &timeout_ns);
+    }
+    if (mode != AMB_IO_AWAKE) {
+        nap(conn, mode, timeout_ns);
+    } else {
+        amb_conn_unlock(conn);
+        (void)sched_yield();
+        amb_conn_lock(conn);
+    }
+}
+
+static void *io_main(void *arg)
+{
+    struct amb_conn *conn = arg;
+    struct io_turn turn = {0};
+    (void)pthread_setname_np(pthread_self(), "amb-io");
+    /* The default slack of 50 us would double every nap. */
+    (void)prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+    amb_conn_lock(conn);
+    while (!turn.must_go) {
+        turn_once(conn, &turn);
+    }
+    if (conn->is_lingering) {
+        amb_conn_teardown(conn);
+    }
+    amb_conn_unlock(conn);
+    amb_conn_unref(conn);
+    return NULL;
+}
+
+enum amb_status amb_io_start(struct amb_conn *conn)
+{
+    sigset_t all, old;
+    (void)sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) {
+        return AMB_EINTERNAL;
+    }
+    amb_conn_ref(conn);
+    int error = pthread_create(&conn->io_thread, NULL, io_main, conn);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (error != 0) {
+        amb_conn_unref(conn);
+        return amb_status_from_errno(error);
+    }
+    conn->has_io_thread = true;
+    return AMB_OK;
+}

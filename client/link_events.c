@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the link says: the one place where frames of the broker are told apart. Everything here runs
+ * under the connection's lock, inside amb_link_poll or amb_link_flush.
+ */
+#include "client/conn.h"
+#include "client/outgoing.h"
+#include "client/poll.h"
+#include "client/pub.h"
+#include "client/segment.h"
+#include "client/sub.h"
+#include "wire/base/assert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Cookies are pointers to one of two things; names are never deliveries. */
+#define COOKIE_NAME ((uintptr_t)1)
+
+enum amb_status amb_outgoing_send(struct amb_conn *conn, struct amb_outgoing *out)
+{
+    if (conn->link == NULL || conn->is_link_closing || conn->down != AMB_OK) {
+        return conn->down != AMB_OK ? conn->down : AMB_ECLOSED;
+    }
+    out->frame.session = conn->session;
+    out->frame.generation = conn->generation;
+    out->frame.secret = conn->secret;
+    out->tx.frame = &out->frame;
+    out->is_queued = true;
+    enum amb_status status = amb_link_send(conn->link, &out->tx);
+    out->is_queued = status == AMB_EAGAIN;
+    conn->must_flush = true;
+    return status;
+}
+
+static enum amb_status on_topic(struct amb_conn *conn, struct amb_sub *sub,
+                                const struct amb_frame *frame, void **dst, void **cookie)
+{
+    struct amb_topic_name *name;
+    if (frame->data_len == 0 || frame->data_len >= sizeof(name->name) || frame->meta_len != 0) {
+        return AMB_EPROTO;
+    }
+    (void)conn;
+    name = amb_sub_topic_add(sub, frame->topic, (uint32_t)frame->data_len);
+    if (name == NULL) {
+        return AMB_ENOMEM;
+    }
+    *dst = name->name;
+    *cookie = (void *)((uintptr_t)name | COOKIE_NAME);
+    return AMB_OK;
+}
+
+/* The delivery that a DELIVER or MAP frame announces, in its place in the order of arrivals. */
+static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *frame, uint8_t *body,
+                                struct amb_segment *segment, struct amb_delivery **out)
+{
+    struct amb_conn *conn = sub->conn;
+    struct amb_delivery *delivery = amb_delivery_create(conn, frame->count - frame->first);
+    if (delivery == NULL) {
+        return AMB_ENOMEM;
+    }
+    delivery->frame = *frame;
+    delivery->topic = amb_sub_topic_find(sub, frame->topic);
+    delivery->body = body;
+    delivery->body_len = frame->data_len + frame->meta_len;
+    delivery->segment = segment;
+    delivery->number = frame->number;
+    delivery->seq = frame->seq;
+    delivery->lost = frame->lost;
+    delivery->loss = frame->lost == 0 ? AMB_LOSS_NONE : (enum amb_loss)frame->status;
+    delivery->time_ns = frame->time_ns;
+    delivery->skip = frame->first;
+    enum amb_status status = amb_sub_append(sub, delivery);
+    if (status != AMB_OK) {
+        delivery->segment = NULL; /* Both are the caller's until it is a delivery. */
+        delivery->body = NULL;
+        amb_delivery_discard(delivery);
+        return status;
+    }
+    if (segment != NULL) {
+        atomic_fetch_add_explicit(&conn->mapped_held, 1, memory_order_relaxed);
+    }
+    if (frame->lost != 0) {
+        amb_event_gap(sub, frame->lost, delivery->loss, frame->seq);
+    }
+    *out = delivery;
+    return AMB_OK;
+}
+
+static bool is_next(const struct amb_sub *sub, const struct amb_frame *frame)
+{
+    return frame->number == sub->release.last + 1 && frame->first < frame->count &&
+           amb_sub_topic_find(sub, frame->topic) != NULL;
+}
+
+static enum amb_status on_deliver(struct amb_conn *conn, struct amb_sub *sub,
+                                  const struct amb_frame *frame, void **dst, void **cookie)
+{
+    if (!is_next(sub, frame)) {
+        return AMB_EPROTO;
+    }
+    uint64_t len = frame->data_len + frame->meta_len;
+    /* No room: the bytes are thrown away, the messages count as lost. */
+    uint8_t *body = amb_buffers_get(&conn->buffers, len);
+    struct amb_delivery *delivery;
+    enum amb_status status = announce(sub, frame, body, NULL, &delivery);
+    if (status != AMB_OK) {
+        amb_buffers_put(&conn->buffers, body, len);
+        return status;
+    }
+    if (body == NULL) {
+        return amb_sub_ready(delivery, AMB_ENOMEM);
+    }
+    *dst = body;
+    *cookie = delivery;
+    return AMB_OK;
+}
+
+static enum amb_status on_map(struct amb_conn *conn, struct amb_sub *sub,
+                              const struct amb_frame *frame)
+{
+    if (!is_next(sub, frame)) {
+        return AMB_EPROTO;
+    }
+    struct amb_segment *segment;
+    uint8_t *body = amb_segment_borrow(conn, frame->segment, frame->offset,
+                                       frame->data_len + frame->meta_len, &segment);
+    if (body == NULL) {
+        return AMB_EPROTO;
+    }
+    struct amb_delivery *delivery;
+    enum amb_status status = announce(sub, frame, body, segment, &delivery);
+    if (status != AMB_OK) {
+        amb_segment_return(segment);
+        return status;
+    }
+    return amb_sub_ready(delivery, AMB_OK);
+}
+
+static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void **dst, void **cookie,
+                                struct amb_link_mem **mem)
+{
+    struct amb_conn *conn = arg;
+    (void)mem;
+    if (frame->type == AMB_FRAME_SEG_DROP) {
+        amb_segment_drop(conn, frame->segment);
+        return AMB_OK;
+    }
+    if (frame->handle >= AMB_HANDLES_MAX) {
+        return AMB_EPROTO;
+    }
+    if (frame->type == AMB_FRAME_SETTLED) {
+        struct amb_pub *pub = conn->pubs[frame->handle];
+        return pub == NULL ? AMB_OK : amb_pub_settled(pub, frame);
+    }
+    struct amb_sub *sub = conn->subs[frame->handle];
+    if (sub == NULL) {
+        return AMB_OK; /* Sent before the broker knew that it is closed. */
+    }
+    switch (frame->type) {
+    case AMB_FRAME_TOPIC:
+        return on_topic(conn, sub, frame, dst, cookie);
+    case AMB_FRAME_DELIVER:
+        return on_deliver(conn, sub, frame, dst, cookie);
+    case AMB_FRAME_MAP:
+        return on_map(conn, sub, frame);
+    default:
+        return AMB_EPROTO;
+    }
+}
+
+static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
+{
+    (void)arg;
+    uintptr_t bits = (uintptr_t)cookie;
+    if ((bits & COOKIE_NAME) != 0) {
+        struct amb_topic_name *name = (void *)(bits & ~COOKIE_NAME);
+        name->name[name->len] = '\0';
+        return AMB_OK;
+    }
+    return amb_sub_ready(cookie, status);
+}
+
+static enum amb_status on_flow(void *arg, enum amb_flow_kind kind, uint32_t handle, uint64_t value)
+{
+    struct amb_conn *conn = arg;
+    struct amb_pub *pub = handle < AMB_HANDLES_MAX ? conn->pubs[handle] : NULL;
+    if (pub == NULL) {
+        return AMB_OK; /* Closed meanwhile. */
+    }
+    if (kind == AMB_FLOW_ACCEPTED) {
+        return amb_pub_accepted(pub, value);
+    }
+    if (kind == AMB_FLOW_WINDOW) {
+        return amb_pub_window(pub, value);
+    }
+    if (kind == AMB_FLOW_SUBSCRIBERS) {
+        amb_pub_subscribers(pub, (uint32_t)value);
+        return AMB_OK;
+    }
+    return AMB_EPROTO;
+}
+
+static void on_sent(void *arg, struct amb_link_tx *tx, enum amb_status status)
+{
+    struct amb_conn *conn = arg;
+    struct amb_outgoing *out = AMB_CONTAINER_OF(tx, struct amb_outgoing, tx);
+    (void)status; /* What was lost with the link is settled by amb_conn_lost. */
+    out->is_queued = false;
+    amb_conn_changed(conn);
+    if (out->kind == AMB_OUTGOING_SEGMENT) {
+        amb_segment_sent(AMB_CONTAINER_OF(out, struct amb_segment, out));
+    } else if (out->kind == AMB_OUTGOING_RANGE) {
+        free(out);
+    } else {
+        struct amb_batch *batch = AMB_CONTAINER_OF(out, struct amb_batch, out);
+        amb_pub_batch_sent(batch);
+        if (!batch->is_waited) {
+            amb_pub_batch_put(conn, batch);
+        }
+    }
+}
+
+static void on_down(void *arg, enum amb_status why, const char *text)
+{
+    struct amb_conn *conn = arg;
+    if (!conn->is_link_down) {
+        conn->is_link_down = true;
+        conn->link_status = why;
+        (void)snprintf(conn->link_text, sizeof(conn->link_text), "%s", text != NULL ? text : "");
+    }
+}
+
+static void on_closed(void *arg)
+{
+    struct amb_conn *conn = arg;
+    conn->is_link_closed = true;
+    conn->link = NULL;
+    amb_conn_changed(conn);
+}
+
+const struct amb_link_events amb_conn_link_events = {
+    .on_frame = on_frame,
+    .on_body = on_body,
+    .on_flow = on_flow,
+    .on_sent = on_sent,
+    .on_down = on_down,
+    .on_closed = on_closed,
+};

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages as the program sees them.
+ */
+#include "client/conn.h"
+#include "client/delivery.h"
+#include "client/sub.h"
+#include "wire/codec/props.h"
+
+#include <string.h>
+
+struct amb_msg *amb_msg_ref(struct amb_msg *msg)
+{
+    if (msg != NULL) {
+        atomic_fetch_add_explicit(&msg->refs, 1, memory_order_relaxed);
+    }
+    return msg;
+}
+
+void amb_msg_release(struct amb_msg *msg)
+{
+    if (msg == NULL) {
+        return;
+    }
+    /* Acquire: the only holder sees what earlier ones did; nobody can add a reference to it. */
+    if (atomic_load_explicit(&msg->refs, memory_order_acquire) == 1 ||
+        atomic_fetch_sub_explicit(&msg->refs, 1, memory_order_acq_rel) == 1) {
+        amb_delivery_release(amb_msg_delivery(msg), 1);
+    }
+}
+
+const void *amb_msg_data(const struct amb_msg *msg)
+{
+    return msg->payload;
+}
+
+size_t amb_msg_size(const struct amb_msg *msg)
+{
+    return msg->record->len;
+}
+
+enum amb_mem amb_msg_mem(const struct amb_msg *msg)
+{
+    (void)msg;
+    return AMB_MEM_HOST;
+}
+
+int amb_msg_device(const struct amb_msg *msg)
+{
+    (void)msg;
+    return -1;
+}
+
+const char *amb_msg_path(const struct amb_msg *msg)
+{
+    const struct amb_delivery *delivery = amb_msg_delivery(msg);
+    return delivery->segment != NULL ? "mapped" : delivery->conn->path;
+}
+
+const char *amb_msg_topic(const struct amb_msg *msg)
+{
+    const struct amb_delivery *delivery = amb_msg_delivery(msg);
+    return delivery->topic != NULL ? delivery->topic->name : "";
+}
+
+static const void *find_prop(const struct amb_msg *msg, const char *name, size_t *len)
+{
+    struct amb_prop_view view;
+    if (msg->record->props_len == 0 ||
+        !amb_props_find(msg->props, msg->record->props_len, name, &view)) {
+        return NULL;
+    }
+    if (len != NULL) {
+        *len = view.value_len;
+    }
+    return view.value;
+}
+
+const char *amb_msg_key(const struct amb_msg *msg)
+{
+    return find_prop(msg, AMB_PROP_KEY, NULL);
+}
+
+const char *amb_msg_content_type(const struct amb_msg *msg)
+{
+    return find_prop(msg, AMB_PROP_CONTENT_TYPE, NULL);
+}
+
+uint64_t amb_msg_seq(const struct amb_msg *msg)
+{
+    return amb_msg_delivery(msg)->seq + msg->index;
+}
+
+int64_t amb_msg_time(const struct amb_msg *msg)
+{
+    return amb_msg_delivery(msg)->time_ns;
+}
+
+uint32_t amb_msg_deliveries(const struct amb_msg *msg)
+{
+    (void)msg;
+    return 1;
+}
+
+uint64_t amb_msg_lost(const struct amb_msg *msg, enum amb_loss *why)
+{
+    const struct amb_delivery *delivery = amb_msg_delivery(msg);
+    bool is_first = msg->index == 0;
+    if (why != NULL) {
+        *why = is_first ? delivery->loss : AMB_LOSS_NONE;
+    }
+    return is_first ? delivery->lost : 0;
+}
+
+bool amb_msg_wants_reply(const struct amb_msg *msg)
+{
+    (void)msg;
+    return false;
+}
+
+struct amb_sub *amb_msg_sub(const struct amb_msg *msg)
+{
+    return amb_msg_delivery(msg)->sub;
+}
+
+const void *amb_msg_prop(const struct amb_msg *msg, const char *name, size_t *len)
+{
+    return name != NULL ? find_prop(msg, name, len) : NULL;
+}
+
+/* The index-th property of the publisher's own; counts those before it. */
+static bool walk_props(const struct amb_msg *msg, size_t index, struct amb_prop_view *out,
+                       size_t *count)
+{
+    size_t pos = 0;
+    *count = 0;
+    while (msg->record->props_len != 0 &&
+           amb_props_next(msg->props, msg->record->props_len, &pos, out)) {
+        if (out->name[0] == '$') {
+            continue; /* The library's own. */
+        }
+        if (*count == index) {
+            return true;
+        }
+        ++*count;
+    }
+    return false;
+}
+
+size_t amb_msg_prop_count(const struct amb_msg *msg)
+{
+    struct amb_prop_view view;
+    size_t count;
+    (void)walk_props(msg, SIZE_MAX, &view, &count);
+    return count;
+}
+
+enum amb_status amb_msg_prop_at(const struct amb_msg *msg, size_t index, struct amb_prop *out)
+{
+    struct amb_prop_view view;
+    size_t count;
+    if (!walk_props(msg, index, &view, &count)) {
+        return AMB_ENOTFOUND;
+    }
+    *out = (struct amb_prop){.name = view.name, .value = view.value, .len = view.value_len};
+    return AMB_OK;
+}
+
+enum amb_status amb_reply(struct amb_msg *request, const void *data, size_t len, int64_t timeout_ns)
+{
+    (void)data;
+    (void)len;
+    (void)timeout_ns;
+    return request == NULL ? AMB_EINVAL : AMB_ESTATE;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/options.h"
+
+#include "client/conn.h"
+#include "client/pub.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CREDIT_MSGS UINT64_C(65536)
+#define CREDIT_BYTES (UINT64_C(64) << 20)
+
+/* A field that must be 0 in this release. */
+struct later {
+    const char *name;
+    size_t offset, size;
+};
+#define LATER(type, field)                                                                         \
+    {                                                                                              \
+        .name = #field, .offset = offsetof(struct type, field),                                    \
+        .size = sizeof(((struct type *)0)->field)                                                  \
+    }
+
+static bool is_zero(const void *bytes, size_t len)
+{
+    const uint8_t *b = bytes;
+    for (size_t i = 0; i < len; i++) {
+        if (b[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+__attribute__((format(printf, 2, 3))) static void complain(struct amb_complaint *complaint,
+                                                           const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(complaint->text, sizeof(complaint->text), format, args);
+    va_end(args);
+}
+
+/* What every options struct has first. */
+static enum amb_status read_struct(const char *what, const void *from, void *to, size_t size,
+                                   struct amb_complaint *complaint)
+{
+    memset(to, 0, size);
+    if (from == NULL) {
+        return AMB_OK;
+    }
+    uint32_t given;
+    memcpy(&given, from, sizeof(given));
+    if (given < sizeof(given)) {
+        complain(complaint, "%s.size is not set: use the macro", what);
+        return AMB_EINVAL;
+    }
+    if (given > size && !is_zero((const uint8_t *)from + size, given - size)) {
+        complain(complaint,
+                 "%s has fields that this library does not know: library older than "
+                 "header",
+                 what);
+        return AMB_EINVAL;
+    }
+    memcpy(to, from, given < size ? given : size);
+    return AMB_OK;
+}
+
+static enum amb_status refuse_later(const char *what, const void *options,
+                                    const struct later *fields, size_t count,
+                                    struct amb_complaint *complaint)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!is_zero((const uint8_t *)options + fields[i].offset, fields[i].size)) {
+            complain(complaint, "%s.%s is not there yet in this release", what, fields[i].name);
+            return AMB_ENOTSUP;
+        }
+    }
+    return AMB_OK;
+}
+
+enum amb_status amb_options_read(const struct amb_options *from, struct amb_options *to,
+                                 struct amb_complaint *complaint)
+{
+    static const struct later later[] = {
+        LATER(amb_options, reconnect_min_ns), LATER(amb_options, reconnect_max_ns),
+        LATER(amb_options, retry_first),      LATER(amb_options, resources),
+        LATER(amb_options, resource_count),   LATER(amb_options, detached),
+        LATER(amb_options, ucx_am_id),
+    };
+    enum amb_status status = read_struct("options", from, to, sizeof(*to), complaint);
+    if (status != AMB_OK) {
+        return status;
+    }
+    if (to->reconnect_attempts != 0 && to->reconnect_attempts != AMB_NONE) {
+        complain(complaint, "options.reconnect_attempts is not there yet in this release");
+        return AMB_ENOTSUP;
+    }
+    if (to->progress != AMB_PROGRESS_THREAD && to->progress != AMB_PROGRESS_POLL) {
+        complain(complaint, "options.progress is neither THREAD nor POLL");
+        return AMB_EINVAL;
+    }
+    if (to->connect_timeout_ns < 0 || to->timeout_ns < 0 || to->heartbeat_ns < 0) {
+        complain(complaint, "a time in options is negative");
+        return AMB_EINVAL;
+    }
+    to->connect_timeout_ns = to->connect_timeout_ns != 0 ? to->connect_timeout_ns : 10 * AMB_SEC;
+    to->timeout_ns = to->timeout_ns != 0 ? to->timeout_ns : 5 * AMB_SEC;
+    to->memory_max = to->memory_max != 0 ? to->memory_max : AMB_MEMORY_MAX_DEFAULT;
+    return refuse_later("options", to, later, sizeof(later) / sizeof(later[0]), complaint);
+}
+
+enum amb_status amb_pub_options_read(const struct amb_pub_options *from, struct amb_pub_options *to,
+                                     struct amb_complaint *complaint)
+{
+    static const struct later later[] = {
+        LATER(amb_pub_options, name),
+        LATER(amb_pub_options, device),
+    };
+    enum amb_status status = read_struct("amb_pub_options", from, to, sizeof(*to), complaint);
+    if (status != AMB_OK) {
+        return status;
+    }
+    if (to->confirm == AMB_CONFIRM_DELIVERED || to->confirm == AMB_CONFIRM_DURABLE) {
+        complain(complaint, "amb_pub_options.confirm: DELIVERED and DURABLE are not there yet in "
+                            "this release");
+        return AMB_ENOTSUP;
+    }
+    if (to->lease_mem != AMB_MEM_DEFAULT && to->lease_mem != AMB_MEM_HOST) {
+        complain(complaint, "amb_pub_options.lease_mem is not there yet in this release");
+        return AMB_ENOTSUP;
+    }
+    if (to->confirm > AMB_CONFIRM_DURABLE || to->linger_ns < 0) {
+        complain(complaint, "amb_pub_options: confirm or linger_ns is out of range");
+        return AMB_EINVAL;
+    }
+    to->confirm = to->confirm == AMB_CONFIRM_DEFAULT ? AMB_CONFIRM_ACCEPTED : to->confirm;
+    to->window_msgs = to->window_msgs != 0 ? to->window_msgs : AMB_PUB_WINDOW_MSGS;
+    to->window_bytes = to->window_bytes != 0 ? to->window_bytes : AMB_PUB_WINDOW_BYTES;
+    to->linger_ns = to->linger_ns != 0 ? to->linger_ns : AMB_PUB_LINGER_NS;
+    return refuse_later("amb_pub_options", to, later, sizeof(later) / sizeof(later[0]), complaint);
+}
+
+static enum amb_status check_sub_enums(const struct amb_sub_options *options,
+                                       struct amb_complaint *complaint)
+{
+    if (options->mem != AMB_MEM_DEFAULT && options->mem != AMB_MEM_HOST &&
+        options->mem != AMB_MEM_AS_SENT) {
+        complain(complaint, "amb_sub_options.mem: only HOST is there in this release");
+        return AMB_ENOTSUP;
+    }
+    if (options->start != AMB_START_NEW) {
+        complain(complaint, "amb_sub_options.start: only NEW is there in this release");
+        return AMB_ENOTSUP;
+    }
+    if (options->ack != AMB_ACK_DEFAULT && options->ack != AMB_ACK_NONE) {
+        complain(complaint, "amb_sub_options.ack: only NONE is there in this release");
+        return AMB_ENOTSUP;
+    }
+    if (options->slow != AMB_SLOW_DEFAULT && options->slow != AMB_SLOW_BLOCK &&
+        options->slow != AMB_SLOW_DROP_OLDEST) {
+        complain(complaint, "amb_sub_options.slow: only BLOCK and DROP_OLDEST are there in this "
+                            "release");
+        return AMB_ENOTSUP;
+    }
+    if (options->copy > 1 || options->slow_block_ns < 0) {
+        complain(complaint, "amb_sub_options: copy or slow_block_ns is out of range");
+        return AMB_EINVAL;
+    }
+    return AMB_OK;
+}
+
+enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct amb_sub_options *to,
+                                     struct amb_complaint *complaint)
+{
+    static const struct later later[] = {
+        LATER(amb_sub_options, device),      LATER(amb_sub_options, lazy),
+        LATER(amb_sub_options, group),       LATER(amb_sub_options, durable),
+        LATER(amb_sub_options, start_at),    LATER(amb_sub_options, ack_wait_ns),
+        LATER(amb_sub_options, backoff_ns),  LATER(amb_sub_options, backoff_count),
+        LATER(amb_sub_options, max_deliver), LATER(amb_sub_options, allocator),
+        LATER(amb_sub_options, position),    LATER(amb_sub_options, position_len),
+    };
+    enum amb_status status = read_struct("amb_sub_options", from, to, sizeof(*to), complaint);
+    if (status == AMB_OK) {
+        status = check_sub_enums(to, complaint);
+    }
+    if (status != AMB_OK) {
+        return status;
+    }
+    to->credit_msgs = to->credit_msgs != 0 ? to->credit_msgs : CREDIT_MSGS;
+    to->credit_bytes = to->credit_bytes != 0 ? to->credit_bytes : CREDIT_BYTES;
+    to->slow_block_ns = to->slow_block_ns != 0 ? to->slow_block_ns : 100 * AMB_MS;
+    return refuse_later("amb_sub_options", to, later, sizeof(later) / sizeof(later[0]), complaint);
+}
+
+enum amb_status amb_out_read(const struct amb_out *from, struct amb_out *to,
+                             struct amb_complaint *complaint)
+{
+    static const struct later later[] = {
+        LATER(amb_out, tensor),
+        LATER(amb_out, stream),
+        LATER(amb_out, reserved),
+    };
+    enum amb_status status = read_struct("amb_out", from, to, sizeof(*to), complaint);
+    if (status != AMB_OK) {
+        return status;
+    }
+    if (to->mem != AMB_MEM_DEFAULT && to->mem != AMB_MEM_HOST) {
+        complain(complaint, "amb_out.mem: only HOST is there in this release");
+        return AMB_ENOTSUP;
+    }
+    int sources = (to->data != NULL) + (to->iov != NULL) + (to->forward != NULL);
+    if (sources > 1 || (to->data == NULL && to->len != 0) ||
+        (to->iov == NULL && to->iov_count != 0) || (to->props == NULL && to->prop_count != 0) ||
+        to->ttl_ns < 0) {
+        complain(complaint, "amb_out: set one of data, iov, forward, each with its length");
+        return AMB_EINVAL;
+    }
+    return refuse_later("amb_out", to, later, sizeof(later) / sizeof(later[0]), complaint);
+}

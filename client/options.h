@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Options structs as they come from a program compiled against some other version of the header:
+ * copied into one of our size, checked, defaults filled in.
+ * Threads: any. Memory: none.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <amb/amb.h>
+#include <stddef.h>
+
+/* One sentence about what is wrong. */
+struct amb_complaint {
+    char text[160];
+};
+
+/*
+ * Each: `from` may be NULL (all defaults). EINVAL: its size is nonsense, or a field beyond what
+ * this library knows is set, or a value is out of range. ENOTSUP: a field of a later release is
+ * set. *complaint names the field.
+ */
+AMB_MUST_CHECK enum amb_status amb_options_read(const struct amb_options *from,
+                                                struct amb_options *to,
+                                                struct amb_complaint *complaint);
+AMB_MUST_CHECK enum amb_status amb_pub_options_read(const struct amb_pub_options *from,
+                                                    struct amb_pub_options *to,
+                                                    struct amb_complaint *complaint);
+AMB_MUST_CHECK enum amb_status amb_sub_options_read(const struct amb_sub_options *from,
+                                                    struct amb_sub_options *to,
+                                                    struct amb_complaint *complaint);
+AMB_MUST_CHECK enum amb_status amb_out_read(const struct amb_out *from, struct amb_out *to,
+                                            struct amb_complaint *complaint);

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/poll.h"
+
+#include "client/conn.h"
+#include "client/control.h"
+#include "client/pub.h"
+#include "client/sub.h"
+#include "wire/base/assert.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+/* Nested calls are refused, so one connection a thread is enough. */
+static _Thread_local const struct amb_conn *inside;
+
+bool amb_callbacks_inside(const struct amb_conn *conn)
+{
+    return inside == conn;
+}
+
+/* ---- the descriptor ---- */
+
+void amb_due_signal(struct amb_conn *conn)
+{
+    uint64_t one = 1;
+    if (conn->event_fd >= 0) {
+        (void)!write(conn->event_fd, &one, sizeof(one));
+    }
+}
+
+static void set_fd(struct amb_conn *conn)
+{
+    if (atomic_load_explicit(&conn->is_fd_used, memory_order_relaxed) && !conn->is_fd_set) {
+        conn->is_fd_set = true;
+        amb_due_signal(conn);
+    }
+}
+
+static void clear_fd(struct amb_conn *conn)
+{
+    /* After amb_stop it stays readable: the loop of the program shall see that. */
+    if (conn->is_fd_set && !amb_conn_has_trouble(conn, AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN)) {
+        uint64_t count;
+        (void)!read(conn->event_fd, &count, sizeof(count));
+        conn->is_fd_set = false;
+    }
+}
+
+void amb_due_message(struct amb_conn *conn)
+{
+    conn->has_news = true;
+    amb_conn_changed(conn);
+    set_fd(conn);
+}
+
+void amb_due_callback(struct amb_conn *conn)
+{
+    amb_conn_changed(conn);
+    set_fd(conn);
+}
+
+void amb_due_timer(struct amb_conn *conn, int64_t delay_ns)
+{
+    if (conn->timer_fd >= 0 && atomic_load_explicit(&conn->is_fd_used, memory_order_relaxed)) {
+        delay_ns = delay_ns < 1000 ? 1000 : delay_ns;
+        struct itimerspec when = {.it_value = {.tv_sec = delay_ns / AMB_NS_PER_SEC,
+                                               .tv_nsec = delay_ns % AMB_NS_PER_SEC}};
+        (void)timerfd_settime(conn->timer_fd, 0, &when, NULL);
+    }
+}
+
+/* ---- events ---- */
+
+static void queue_event(struct amb_conn *conn, const struct amb_event *event, const char *text)
+{
+    if (conn->on_event == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&conn->event_lock);
+    struct amb_event_slot *slot = NULL;
+    if (conn->event_count != 0) {
+        slot = &conn->events[(conn->event_first + conn->event_count - 1) % AMB_EVENTS_MAX];
+        bool is_same = slot->event.type == event->type && slot->event.pub == event->pub &&
+                       slot->event.sub == event->sub;
+        if (is_same && event->type == AMB_EVENT_GAP) {
+            slot->event.count += event->count;
+            slot->event.loss = slot->event.loss == event->loss ? event->loss : AMB_LOSS_MIXED;
+            slot->event.seq = event->seq;
+        } else if (is_same && event->type == AMB_EVENT_SUBSCRIBERS) {
+            slot->event.count = event->count;
+        } else {
+            slot = NULL;
+        }
+    }
+    if (slot == NULL) {
+        if (conn->event_count == AMB_EVENTS_MAX) { /* Nobody polls: the oldest goes. */
+            conn->event_first = (conn->event_first + 1) % AMB_EVENTS_MAX;
+            conn->event_count--;
+        }
+        slot = &conn->events[(conn->event_first + conn->event_count) % AMB_EVENTS_MAX];
+        conn->event_count++;
+        slot->event = *event;
+        slot->event.size = sizeof(*event);
+        slot->event.time_ns = amb_clock_realtime_ns();
+    }
+    (void)snprintf(slot->text, sizeof(slot->text), "%s", text);
+    (void)pthread_mutex_unlock(&conn->event_lock);
+    amb_due_callback(conn);
+}
+
+void amb_event_session(struct amb_conn *conn, enum amb_event_type type, enum amb_status status,
+                       const char *text)
+{
+    struct amb_event event = {.type = type, .status = status};
+    queue_event(conn, &event, text);
+}
+
+void amb_event_gap(struct amb_sub *sub, uint64_t count, enum amb_loss loss, uint64_t seq)
+{
+    struct amb_event event = {
+        .type = AMB_EVENT_GAP, .loss = loss, .sub = sub, .count = count, .seq = seq};
+    queue_event(sub->conn, &event, "messages were lost");
+}
+
+void amb_event_subscribers(struct amb_pub *pub, uint32_t count)
+{
+    struct amb_event event = {.type = AMB_EVENT_SUBSCRIBERS, .pub = pub, .count = count};
+    queue_event(pub->conn, &event, "the number of subscribers has changed");
+}
+
+void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const struct amb_sub *sub)
+{
+    (void)pthread_mutex_lock(&conn->event_lock);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < conn->event_count; i++) {
+        struct amb_event_slot *slot = &conn->events[(conn->event_first + i) % AMB_EVENTS_MAX];
+        if ((pub != NULL && slot->event.pub == pub) || (sub != NULL && slot->event.sub == sub)) {
+            continue;
+        }
+        conn->events[(conn->event_first + kept++) % AMB_EVENTS_MAX] = *slot;
+    }
+    conn->event_count = kept;
+    (void)pthread_mutex_unlock(&conn->event_lock);
+}
+
+static bool take_event(struct amb_conn *conn, struct amb_event_slot *out)
+{
+    bool has_one = false;
+    (void)pthread_mutex_lock(&conn->event_lock);
+    if (conn->event_count != 0 && !conn->event_running) {
+        *out = conn->events[conn->event_first];
+        conn->event_first = (conn->event_first + 1) % AMB_EVENTS_MAX;
+        conn->event_count--;
+        conn->event_running = has_one = true;
+    }
+    (void)pthread_mutex_unlock(&conn->event_lock);
+    return has_one;
+}
+
+/* ---- callbacks ---- */
+
+static unsigned run_events(struct amb_conn *conn, unsigned max)
+{
+    unsigned ran = 0;
+    struct amb_event_slot slot;
+    while (ran < max && take_event(conn, &slot)) {
+        slot.event.text = slot.text;
+        conn->on_event(conn, &slot.event, conn->event_arg);
+        (void)pthread_mutex_lock(&conn->event_lock);
+        conn->event_running = false;
+        (void)pthread_mutex_unlock(&conn->event_lock);
+        ran++;
+    }
+    return ran;
+}
+
+/* Runs settled callbacks of a publisher that this thread has claimed; lock held on both ends. */
+static unsigned run_settled(struct amb_pub *pub, unsigned max)
+{
+    struct amb_conn *conn = pub->conn;
+    struct amb_settle_range range;
+    unsigned ran = 0;
+    pub->in_callback = true;
+    pub->callback_thread = pthread_self();
+    while (ran < max && !pub->is_free_due && amb_settle_take(&pub->settle, &range)) {
+        struct amb_settled settled = {.size = sizeof(settled),
+                                      .status = range.status,
+                                      .first = range.first,
+                                      .last = range.last,
+                                      .log_seq = range.log_seq,
+                                      .matched = range.matched};
+        amb_conn_unlock(conn);
+        pub->on_settled(pub, &settled, pub->arg);
+        amb_conn_lock(conn);
+        ran++;
+    }
+    pub->in_callback = false;
+    amb_conn_changed(conn);
+    if (pub->is_free_due) { /* Closed inside its own callback. */
+        amb_pub_free(pub);
+    }
+    return ran;
+}
+
+void amb_callbacks_settled(struct amb_pub *pub)
+{
+    struct amb_conn *conn = pub->conn;
+    if (pub->on_settled == NULL || pub->in_callback) {
+        return;
+    }
+    const struct amb_conn *outer = inside;
+    inside = conn;
+    amb_conn_lock(conn);
+    (void)run_settled(pub, AMB_SETTLE_RANGES_MAX);
+    amb_conn_unlock(conn);
+    inside = outer;
+}
+
+static unsigned run_messages(struct amb_sub *sub, unsigned max)
+{
+    struct amb_conn *conn = sub->conn;
+    unsigned ran = 0;
+    sub->in_callback = true;
+    sub->callback_thread = pthread_self();
+    atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
+    amb_conn_unlock(conn);
+    struct amb_msg *msg;
+    while (ran < max && !atomic_load_explicit(&sub->is_shut, memory_order_relaxed) &&
+           (msg = amb_sub_take(sub)) != NULL) {
+        sub->on_message(msg, sub->arg);
+        amb_msg_release(msg);
+        ran++;
+    }
+    amb_conn_lock(conn);
+    sub->in_callback = false;
+    amb_conn_changed(conn);
+    amb_sub_unref(sub);
+    return ran;
+}
+
+static bool sub_is_due(const struct amb_sub *sub)
+{
+    return sub != NULL && sub->on_message != NULL && !sub->in_callback &&
+           atomic_load_explicit(&sub->has_ready, memory_order_acquire);
+}
+
+static bool pub_is_due(const struct amb_pub *pub)
+{
+    return pub != NULL && pub->settle.range_count != 0 && !pub->in_callback;
+}
+
+unsigned amb_callbacks_run(struct amb_conn *conn, unsigned max)
+{
+    const struct amb_conn *outer = inside;
+    inside = conn;
+    unsigned ran = run_events(conn, max);
+    amb_conn_lock(conn);
+    for (uint32_t i = 0; i < conn->pub_high && ran < max; i++) {
+        if (pub_is_due(conn->pubs[i])) {
+            ran += run_settled(conn->pubs[i], max - ran);
+        }
+    }
+    /* Each turn begins behind where the last one ended, so that no subscription starves. */
+    uint32_t high = conn->sub_high, start = conn->sub_cursor;
+    for (uint32_t i = 0; i < high && ran < max; i++) {
+        uint32_t at = (start + i) % high;
+        if (sub_is_due(conn->subs[at])) {
+            conn->sub_cursor = at + 1;
+            ran += run_messages(conn->subs[at], max - ran);
+        }
+    }
+    amb_conn_unlock(conn);
+    inside = outer;
+    return ran;
+}
+
+static bool is_callback_due(struct amb_conn *conn)
+{
+    if (conn->on_event != NULL && conn->event_count != 0 && !conn->event_running) {
+        return true;
+    }
+    for (uint32_t i = 0; conn->settled_wanted != 0 && i < conn->pub_high; i++) {
+        if (pub_is_due(conn->pubs[i])) {
+            return true;
+        }
+    }
+    for (uint32_t i = 0; conn->messages_wanted != 0 && i < conn->sub_high; i++) {
+        if (sub_is_due(conn->subs[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_due(void *arg)
+{
+    struct amb_conn *conn = arg;
+    return conn->has_news || is_callback_due(conn);
+}
+
+/* ---- the calls ---- */
+
+/* In POLL mode nobody watches the descriptors but the program's own loop: prepare them for it. */
+static void arm_for_user(struct amb_conn *conn)
+{
+    if (!conn->is_poll_mode || !atomic_load_explicit(&conn->is_fd_used, memory_order_relaxed) ||
+        conn->has_driver) {
+        return;
+    }
+    bool want_flow = conn->settled_wanted != 0 || conn->flow_waits != 0;
+    if (conn->down == AMB_OK && !conn->armed && !amb_conn_arm(conn, want_flow)) {
+        set_fd(conn);
+    }
+    int64_t now = amb_clock_monotonic_ns();
+    int64_t next = amb_conn_next_timer(conn, now);
+    if (next != INT64_MAX) {
+        amb_due_timer(conn, next - now);
+    }
+}
+
+static void harvest_for_user(struct amb_conn *conn)
+{
+    if (conn->is_poll_mode) {
+        uint64_t count;
+        if (conn->timer_fd >= 0) {
+            (void)!read(conn->timer_fd, &count, sizeof(count));
+        }
+        amb_conn_harvest(conn);
+        amb_conn_disarm(conn);
+    }
+}
+
+enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns)
+{
+    if (conn == NULL) {
+        return AMB_EINVAL;
+    }
+    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED);
+    if (status != AMB_OK) {
+        return status;
+    }
+    if (inside != NULL) {
+        return amb_conn_fail(conn, AMB_ESTATE, "amb_poll inside a callback");
+    }
+    amb_conn_lock(conn);
+    conn->users++;
+    harvest_for_user(conn);
+    struct amb_wait wait = {.is_ready = is_due,
+                            .arg = conn,
+                            .timeout_ns = timeout_ns,
+                            .flags = AMB_WAIT_STOPPABLE |
+                                     (conn->settled_wanted != 0 ? AMB_WAIT_FLOW : 0)};
+    if (timeout_ns == AMB_NOWAIT) {
+        if (!conn->has_io_thread) {
+            amb_control_service(conn);
+            amb_conn_timers(conn, amb_clock_monotonic_ns());
+        }
+        (void)amb_conn_progress(conn);
+    }
+    status = amb_conn_wait(conn, &wait);
+    conn->has_news = false;
+    amb_conn_unlock(conn);
+    if (status == AMB_OK || status == AMB_EAGAIN) {
+        unsigned ran = amb_callbacks_run(conn, AMB_POLL_CALLBACKS);
+        (void)ran;
+        status = AMB_OK;
+    }
+    amb_conn_lock(conn);
+    if (is_callback_due(conn)) {
+        set_fd(conn);
+    } else {
+        clear_fd(conn);
+    }
+    arm_for_user(conn);
+    conn->users--;
+    amb_conn_unlock(conn);
+    if (status != AMB_OK && status != AMB_ETIMEDOUT) {
+        return amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN |
+                                          AMB_TROUBLE_CLOSING);
+    }
+    return status;
+}
+
+int amb_fd(const struct amb_conn *conn)
+{
+    if (conn == NULL || amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
+        return -1;
+    }
+    /* Asking for it is what makes the library keep it up to date. */
+    struct amb_conn *own = (struct amb_conn *)(uintptr_t)conn;
+    amb_conn_lock(own);
+    if (!atomic_load_explicit(&own->is_fd_used, memory_order_relaxed)) {
+        atomic_store_explicit(&own->is_fd_used, true, memory_order_relaxed);
+        bool is_over = amb_conn_has_trouble(own, AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN);
+        if (is_due(own) || is_over) {
+            set_fd(own);
+        }
+        arm_for_user(own);
+        if (own->has_io_thread) {
+            amb_io_kick(own);
+        }
+    }
+    amb_conn_unlock(own);
+    return own->user_fd;
+}

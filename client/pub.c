@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Publishers come and go.
+ */
+#include "client/pub.h"
+
+#include "client/conn.h"
+#include "client/control.h"
+#include "client/handle.h"
+#include "client/options.h"
+#include "client/poll.h"
+#include "wire/base/assert.h"
+#include "wire/codec/topic.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
+                                  const struct amb_pub_options *options)
+{
+    struct amb_pub *pub = aligned_alloc(64, (sizeof(*pub) + 63) & ~(size_t)63);
+    if (pub == NULL) {
+        return NULL;
+    }
+    memset(pub, 0, sizeof(*pub));
+    pub->conn = conn;
+    pub->batch_msgs = conn->batch_msgs;
+    pub->window_msgs = options->window_msgs;
+    pub->window_bytes = options->window_bytes;
+    pub->on_settled = options->on_settled;
+    pub->arg = options->arg;
+    pub->is_settled_told = options->on_settled != NULL;
+    memcpy(pub->topic, topic, strlen(topic) + 1);
+    amb_batch_rule_init(&pub->rule, options->linger_ns);
+    amb_settle_init(&pub->settle, options->on_settled != NULL);
+    return pub;
+}
+
+void amb_pub_free(struct amb_pub *pub)
+{
+    amb_pub_batch_put(pub->conn, pub->open);
+    amb_settle_fini(&pub->settle);
+    free(pub);
+}
+
+/* Asks the broker; lock held, given up while it waits. */
+static enum amb_status ask_open(struct amb_pub *pub, uint32_t confirm)
+{
+    struct amb_conn *conn = pub->conn;
+    struct amb_request request = {0};
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    Amb__Control__PubOpen open;
+    amb__control__pub_open__init(&open);
+    open.handle = pub->handle;
+    open.topic = pub->topic;
+    open.confirm = confirm;
+    open.settled = pub->is_settled_told;
+    message.pub_open = &open;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
+    amb_control_ask(conn, &message, &request);
+    enum amb_status status = amb_control_wait(conn, &request, conn->timeout_ns, 0);
+    if (status == AMB_OK) {
+        /* A WINDOW or SUBSCRIBERS value may have come first: it is newer. */
+        if (request.window > pub->window) {
+            pub->window = request.window;
+        }
+        if (!pub->has_heard_subscribers) {
+            atomic_store_explicit(&pub->subscribers, request.subscribers, memory_order_relaxed);
+        }
+        return AMB_OK;
+    }
+    if (request.is_done) {
+        conn->pub_taken[pub->handle] = false;
+        return amb_conn_fail(conn, status, "cannot publish to '%s': %s", pub->topic, request.text);
+    }
+    amb_control_ask_close(conn, AMB_ORPHAN_PUB_CLOSE, pub->handle);
+    return amb_conn_fail(conn, status, "cannot publish to '%s': the broker does not answer",
+                         pub->topic);
+}
+
+enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
+                                     const struct amb_pub_options *options, struct amb_pub **out)
+{
+    const char *reason = "";
+    size_t len = strlen(topic);
+    enum amb_status status = amb_topic_check(topic, len, &reason);
+    if (status != AMB_OK) {
+        return amb_conn_fail(conn, status, "not a topic: %s", reason);
+    }
+    struct amb_pub *pub = pub_create(conn, topic, options);
+    if (pub == NULL) {
+        return amb_conn_fail(conn, AMB_ENOMEM, "no memory for a publisher");
+    }
+    amb_conn_lock(conn);
+    if (!amb_handle_take(conn->pub_taken, &conn->pub_next, &conn->pub_high, &pub->handle)) {
+        amb_conn_unlock(conn);
+        amb_pub_free(pub);
+        return amb_conn_fail(conn, AMB_ELIMIT, "more than %u publishers", AMB_HANDLES_MAX);
+    }
+    conn->pubs[pub->handle] = pub; /* The link may speak of it before the answer is here. */
+    status = ask_open(pub, options->confirm);
+    if (status == AMB_OK) {
+        conn->settled_wanted += pub->on_settled != NULL;
+    } else {
+        conn->pubs[pub->handle] = NULL;
+        amb_event_forget(conn, pub, NULL);
+        amb_pub_free(pub);
+    }
+    amb_conn_unlock(conn);
+    if (status == AMB_OK) {
+        *out = pub;
+    }
+    return status;
+}
+
+enum amb_status amb_pub_open(struct amb_conn *conn, const char *topic,
+                             const struct amb_pub_options *options, struct amb_pub **out)
+{
+    if (out == NULL) {
+        return AMB_EINVAL;
+    }
+    *out = NULL;
+    if (conn == NULL || topic == NULL) {
+        return AMB_EINVAL;
+    }
+    enum amb_status status =
+        amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);
+    if (status != AMB_OK) {
+        return status;
+    }
+    struct amb_pub_options checked;
+    struct amb_complaint complaint;
+    status = amb_pub_options_read(options, &checked, &complaint);
+    if (status != AMB_OK) {
+        return amb_conn_fail(conn, status, "%s", complaint.text);
+    }
+    status = amb_pub_open_checked(conn, topic, &checked, out);
+    if (status == AMB_ELIMIT && amb_implicit_evict(conn)) {
+        status = amb_pub_open_checked(conn, topic, &checked, out);
+    }
+    return status;
+}
+
+static bool has_nothing_borrowed(void *arg)
+{
+    const struct amb_pub *pub = arg;
+    return pub->borrowed == 0;
+}
+
+/* Is a callback of it running on another thread? */
+static bool has_no_callback(void *arg)
+{
+    const struct amb_pub *pub = arg;
+    return !pub->in_callback || pthread_equal(pub->callback_thread, pthread_self());
+}
+
+/* What the link still reads of the user's memory must come back first; lock held. */
+static void wait_until_free(struct amb_pub *pub)
+{
+    uint32_t flags = AMB_WAIT_CLOSER | AMB_WAIT_LOST;
+    struct amb_wait wait = {.is_ready = has_nothing_borrowed,
+                            .arg = pub,
+                            .timeout_ns = AMB_FOREVER,
+                            .flags = flags | AMB_WAIT_FLOW};
+    (void)amb_conn_wait(pub->conn, &wait);
+    wait.is_ready = has_no_callback;
+    wait.flags = flags;
+    (void)amb_conn_wait(pub->conn, &wait);
+}
+
+void amb_pub_detach(struct amb_pub *pub, enum amb_status why)
+{
+    struct amb_conn *conn = pub->conn;
+    wait_until_free(pub);
+    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
+        atomic_store_explicit(&pub->is_staged, false, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&conn->staged, 1, memory_order_relaxed);
+    }
+    amb_pub_settle_all(pub, why);
+    conn->settled_wanted -= pub->on_settled != NULL;
+    conn->pubs[pub->handle] = NULL;
+    amb_event_forget(conn, pub, NULL);
+    if (conn->down == AMB_OK && !amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING)) {
+        amb_control_ask_close(conn, AMB_ORPHAN_PUB_CLOSE, pub->handle);
+    }
+}
+
+enum amb_status amb_pub_close(struct amb_pub *pub, int64_t timeout_ns)
+{
+    if (pub == NULL) {
+        return AMB_OK;
+    }
+    struct amb_conn *conn = pub->conn;
+    if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
+        return AMB_EFORKED; /* Its memory is part of a copy that nobody may use. */
+    }
+    enum amb_status status = AMB_OK;
+    if (timeout_ns > 0) {
+        status = amb_pub_flush(pub, 0, timeout_ns);
+    }
+    amb_conn_lock(conn);
+    amb_pub_detach(pub, AMB_ECANCELED);
+    if (status == AMB_OK && timeout_ns > 0) {
+        status = pub->settle.failure;
+    }
+    amb_conn_unlock(conn);
+    amb_callbacks_settled(pub);
+    amb_conn_lock(conn);
+    if (pub->in_callback) {
+        pub->is_free_due = true; /* We are inside it: amb_poll frees it. */
+    } else {
+        amb_pub_free(pub);
+    }
+    amb_conn_unlock(conn);
+    return status;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A publisher. Its open batch is under its own lock, so that two threads on two publishers meet
+ * only when a batch leaves; what the link's callbacks touch is under the connection's.
+ *
+ *   posted ─► open batch ─► sent (in flight) ─► accepted by the broker ─► settled, told
+ *
+ * Memory: freed by amb_pub_close; batches that the link still has keep it until they are settled.
+ */
+#pragma once
+
+#include "client/batch.h"
+#include "client/settle.h"
+#include "client/spinlock.h"
+
+#include <amb/amb.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct amb_conn;
+
+#define AMB_PUB_LINGER_NS INT64_C(50000)
+#define AMB_PUB_WINDOW_MSGS UINT64_C(65536)
+#define AMB_PUB_WINDOW_BYTES (UINT64_C(64) << 20)
+
+struct amb_pub {
+    struct amb_conn *conn;
+    struct amb_spinlock lock;
+    uint32_t batch_msgs;
+
+    /* Under lock. */
+    struct amb_batch *open; /* NULL until the first message */
+    struct amb_batch_rule rule;
+    _Atomic uint64_t posted; /* sequence of the last message */
+    _Atomic bool is_staged;  /* open has messages */
+    _Atomic bool must_leave; /* the open batch goes as soon as the window lets it */
+
+    /* Written under the connection's lock, read by the publisher's holder too. */
+    _Atomic uint64_t sent_batches, accepted_batches;
+    _Atomic uint64_t settled_seq;
+    _Atomic uint32_t subscribers;
+
+    /* Under the connection's lock. */
+    uint64_t sent_bytes, window;
+    uint64_t wanted;    /* bytes in all that we told the broker we wait to have sent */
+    uint64_t flush_seq; /* what amb_flush waits for */
+    uint64_t need;      /* size of the batch that found no room */
+    struct amb_settle settle;
+    uint32_t borrowed; /* batches of the user's memory that the link has */
+    bool has_heard_subscribers;
+    bool is_settled_told; /* the broker sends SETTLED for each batch */
+
+    uint32_t handle;
+    uint64_t window_msgs, window_bytes;
+    amb_settled_fn on_settled;
+    void *arg;
+    bool in_callback, is_free_due;
+    pthread_t callback_thread;
+    char topic[256];
+};
+
+/* ---- flush.c: batches leave ---- */
+
+/*
+ * Sends the open batch. Both locks held. AMB_OK: it is gone, or was empty. EAGAIN: no window, the
+ * broker has been told. Else the session is lost.
+ */
+enum amb_status amb_pub_flush_open(struct amb_pub *pub);
+/* Sends one message as a batch of its own, the same way. Takes the batch on AMB_OK only. */
+enum amb_status amb_pub_flush_large(struct amb_pub *pub, struct amb_batch *large);
+/* Sends what is due on all publishers of the connection; its lock held. Returns how many left. */
+unsigned amb_pub_flush_due(struct amb_conn *conn);
+/* The link has settled a batch's tx. Connection's lock held. */
+void amb_pub_batch_sent(struct amb_batch *batch);
+/* An unused batch of small messages, for `open`. NULL: no memory. Connection's lock held. */
+struct amb_batch *amb_pub_batch_get(struct amb_conn *conn);
+void amb_pub_batch_put(struct amb_conn *conn, struct amb_batch *batch);
+void amb_pub_batches_fini(struct amb_conn *conn);
+
+/* ---- what the broker says, from link_events.c; connection's lock held ---- */
+
+enum amb_status amb_pub_accepted(struct amb_pub *pub, uint64_t batches);
+enum amb_status amb_pub_window(struct amb_pub *pub, uint64_t bytes);
+void amb_pub_subscribers(struct amb_pub *pub, uint32_t count);
+enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *frame);
+/* Settles everything posted and not settled with `why`: nothing of it will be heard of again. */
+void amb_pub_settle_all(struct amb_pub *pub, enum amb_status why);
+
+/* ---- pub.c ---- */
+
+/* As amb_pub_open, options checked. No lock held. */
+enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
+                                     const struct amb_pub_options *options, struct amb_pub **out);
+/* Takes it out of the connection: settles the rest with `why`, tells the broker. What the link
+ * reads of the user's memory is waited for. Lock held, may be given up meanwhile. */
+void amb_pub_detach(struct amb_pub *pub, enum amb_status why);
+/* Frees it: nothing refers to it any more. Connection's lock held. */
+void amb_pub_free(struct amb_pub *pub);
+
+/* ---- implicit.c: the publishers of amb_publish ---- */
+
+enum amb_status amb_implicit_init(struct amb_conn *conn);
+/* Frees the table; the publishers are gone already. */
+void amb_implicit_fini(struct amb_conn *conn);
+/* Makes a publisher handle free by closing the one used least. False: there is none. */
+bool amb_implicit_evict(struct amb_conn *conn);

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * amb_pub_*: a message into the open batch of its publisher, or out on its own if it is large.
+ */
+#include "client/conn.h"
+#include "client/control.h"
+#include "client/delivery.h"
+#include "client/options.h"
+#include "client/poll.h"
+#include "client/pub.h"
+#include "wire/base/assert.h"
+#include "wire/codec/props.h"
+#include "wire/codec/topic.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How often a link whose poll is a system call is asked whether a batch has arrived. */
+#define BUSY_POLL_NS (20 * AMB_NS_PER_US)
+
+/* A message on its way in. */
+struct put {
+    const void *data; /* or pieces */
+    const struct amb_iov *iov;
+    uint64_t len;
+    uint32_t iov_count;
+    uint32_t blob_len, key_hash, ttl_ms;
+    const uint8_t *blob;
+    bool is_lent;   /* data stays as it is until the message is settled */
+    bool is_padded; /* data may be read up to the next multiple of AMB_PAYLOAD_PAD */
+};
+
+/* ---- the small ones ---- */
+
+static bool in_flight(const struct amb_pub *pub)
+{
+    return atomic_load_explicit(&pub->sent_batches, memory_order_relaxed) !=
+           atomic_load_explicit(&pub->accepted_batches, memory_order_relaxed);
+}
+
+/* Looks whether the broker has taken the last batch, unless somebody else does that already. */
+static bool still_in_flight(struct amb_pub *pub, int64_t now_ns)
+{
+    struct amb_conn *conn = pub->conn;
+    if (!in_flight(pub)) {
+        return false;
+    }
+    if (amb_conn_trylock(conn)) {
+        if (!conn->is_busy || now_ns - conn->last_poll_ns > BUSY_POLL_NS) {
+            conn->last_poll_ns = now_ns;
+            conn->activity++;
+            (void)amb_conn_progress(conn);
+        }
+        amb_conn_unlock(conn);
+    }
+    return in_flight(pub);
+}
+
+/* The batch waits for company: somebody must send it if nobody calls again. */
+static void leave_to_linger(struct amb_pub *pub)
+{
+    struct amb_conn *conn = pub->conn;
+    /* seq_cst: pairs with the store in nap() of io.c. */
+    uint32_t mode = atomic_load_explicit(&conn->io_mode, memory_order_seq_cst);
+    if (mode == AMB_IO_WATCH || mode == AMB_IO_DEEP) {
+        amb_io_kick(conn);
+    } else if (mode == AMB_IO_NONE) {
+        amb_due_timer(conn, pub->rule.linger_ns);
+    }
+}
+
+/* A message was added. Sends the batch if the rule says so. Publisher's lock held. */
+static void after_add(struct amb_pub *pub)
+{
+    struct amb_batch *batch = pub->open;
+    struct amb_conn *conn = pub->conn;
+    bool is_first = batch->count == 1;
+    if (!is_first && batch->count != pub->batch_msgs && (batch->count & pub->rule.mask) != 0) {
+        return; /* Clock and counters are not looked at for every message. */
+    }
+    int64_t now = amb_clock_monotonic_ns();
+    if (is_first) {
+        amb_batch_rule_open(&pub->rule, now);
+        atomic_store_explicit(&pub->is_staged, true, memory_order_relaxed);
+        /* seq_cst: pairs with the load in nap() of io.c. */
+        atomic_fetch_add_explicit(&conn->staged, 1, memory_order_seq_cst);
+    }
+    if (batch->count == pub->batch_msgs ||
+        amb_batch_rule_ask(&pub->rule, batch->count, amb_batch_size(batch),
+                           still_in_flight(pub, now), now)) {
+        amb_conn_lock(conn);
+        enum amb_status status = amb_pub_flush_open(pub);
+        if (status == AMB_EAGAIN && conn->must_flush && conn->link != NULL) {
+            conn->must_flush = false;
+            amb_link_flush(conn->link);
+        }
+        amb_conn_unlock(conn);
+        if (status == AMB_OK) {
+            return;
+        }
+    }
+    if (is_first) {
+        leave_to_linger(pub);
+    }
+}
+
+/* Makes room for a message of this size in the open batch. Publisher's lock held. */
+static enum amb_status make_room(struct amb_pub *pub, uint64_t len, uint32_t blob_len)
+{
+    struct amb_conn *conn = pub->conn;
+    enum amb_status status = AMB_OK;
+    if (pub->open == NULL || !amb_batch_fits(pub->open, len, blob_len, pub->batch_msgs)) {
+        amb_conn_lock(conn);
+        if (pub->open != NULL) {
+            status = amb_pub_flush_open(pub);
+            if (status == AMB_EAGAIN) {
+                atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
+                /* The look that everyone who must wait does first may find the window. */
+                (void)amb_conn_progress(conn);
+                status = amb_pub_flush_open(pub);
+            }
+        }
+        if (status == AMB_OK && pub->open == NULL) {
+            pub->open = amb_pub_batch_get(conn);
+            status = pub->open != NULL ? AMB_OK : AMB_ENOMEM;
+        }
+        amb_conn_unlock(conn);
+    }
+    if (status == AMB_OK && pub->open->count == 0) {
+        uint64_t unsettled = atomic_load_explicit(&pub->posted, memory_order_relaxed) -
+                             atomic_load_explicit(&pub->settled_seq, memory_order_acquire);
+        status = unsettled < pub->window_msgs ? AMB_OK : AMB_EAGAIN;
+    }
+    return status;
+}
+
+static enum amb_status try_small(struct amb_pub *pub, const struct put *put, uint64_t *seq)
+{
+    amb_spinlock_lock(&pub->lock);
+    enum amb_status status = make_room(pub, put->len, put->blob_len);
+    if (status == AMB_OK) {
+        struct amb_batch *batch = pub->open;
+        if (put->iov == NULL) {
+            amb_batch_add(batch, put->data, put->len);
+        } else {
+            amb_batch_add_pieces(batch, put->iov, put->iov_count, put->len);
+        }
+        if (put->blob_len != 0 || put->key_hash != 0 || put->ttl_ms != 0) {
+            status =
+                amb_batch_add_props(batch, put->blob, put->blob_len, put->key_hash, put->ttl_ms);
+            if (status != AMB_OK) {
+                amb_batch_undo(batch);
+            }
+        }
+    }
+    if (status == AMB_OK) {
+        uint64_t number = atomic_load_explicit(&pub->posted, memory_order_relaxed) + 1;
+        atomic_store_explicit(&pub->posted, number, memory_order_release);
+        if (seq != NULL) {
+            *seq = number;
+        }
+        after_add(pub);
+    }
+    amb_spinlock_unlock(&pub->lock);
+    return status;
+}
+
+/* ---- the large ones ---- */
+
+static void copy_payload(uint8_t *to, const struct put *put)
+{
+    if (put->iov == NULL) {
+        memcpy(to, put->data, put->len);
+        return;
+    }
+    for (uint32_t i = 0; i < put->iov_count; i++) {
+        if (put->iov[i].len != 0) {
+            memcpy(to, put->iov[i].data, put->iov[i].len);
+            to += put->iov[i].len;
+        }
+    }
+}
+
+/*
+ * A batch of this message alone. Its payload goes out from where it lies if that has the padding
+ * that follows it on the wire, else from a copy of ours.
+ */
+static enum amb_status prepare_large(const struct put *put, struct amb_batch **out)
+{
+    struct amb_batch *batch = amb_batch_create_large();
+    if (batch == NULL) {
+        return AMB_ENOMEM;
+    }
+    uint64_t padded = amb_payload_padded(put->len);
+    amb_batch_records(batch)[0] = (struct amb_record){.len = (uint32_t)put->len};
+    batch->count = 1;
+    batch->data_len = padded;
+    if (put->iov == NULL && (padded == put->len || put->is_padded)) {
+        batch->data = (uint8_t *)(uintptr_t)put->data;
+    } else {
+        batch->owned = aligned_alloc(64, (padded + 63) & ~UINT64_C(63));
+        if (batch->owned == NULL) {
+            amb_batch_destroy(&batch);
+            return AMB_ENOMEM;
+        }
+        copy_payload(batch->owned, put);
+        memset(batch->owned + put->len, 0, padded - put->len);
+        batch->data = batch->owned;
+    }
+    enum amb_status status =
+        amb_batch_add_props(batch, put->blob, put->blob_len, put->key_hash, put->ttl_ms);
+    if (status != AMB_OK) {
+        amb_batch_destroy(&batch);
+        return status;
+    }
+    *out = batch;
+    return AMB_OK;
+}
+
+static bool is_sent(void *arg)
+{
+    const struct amb_batch *batch = arg;
+    return !batch->out.is_queued;
+}
+
+/* The link still reads the caller's memory: there is no taking that back. */
+static void wait_sent(struct amb_conn *conn, struct amb_batch *batch)
+{
+    struct amb_wait wait = {.is_ready = is_sent,
+                            .arg = batch,
+                            .timeout_ns = AMB_FOREVER,
+                            .flags = AMB_WAIT_CLOSER | AMB_WAIT_LOST | AMB_WAIT_FLOW};
+    (void)amb_conn_wait(conn, &wait);
+}
+
+static enum amb_status try_large(struct amb_pub *pub, struct amb_batch *batch, uint64_t *seq)
+{
+    struct amb_conn *conn = pub->conn;
+    bool is_waited = batch->is_waited;
+    amb_spinlock_lock(&pub->lock);
+    amb_conn_lock(conn);
+    enum amb_status status = amb_pub_flush_large(pub, batch);
+    if (status == AMB_EAGAIN) {
+        (void)amb_conn_progress(conn);
+        status = amb_pub_flush_large(pub, batch);
+        if (status == AMB_EAGAIN && pub->open != NULL && pub->open->count != 0) {
+            atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
+        }
+    }
+    if (status == AMB_OK && seq != NULL) {
+        *seq = atomic_load_explicit(&pub->posted, memory_order_relaxed);
+    }
+    amb_spinlock_unlock(&pub->lock);
+    if (status == AMB_OK && is_waited) {
+        wait_sent(conn, batch);
+        amb_batch_destroy(&batch);
+    }
+    amb_conn_unlock(conn);
+    return status;
+}
+
+/* ---- waiting for room ---- */
+
+static bool has_room(void *arg)
+{
+    struct amb_pub *pub = arg;
+    uint64_t unsettled =
+        atomic_load_explicit(&pub->posted, memory_order_relaxed) - pub->settle.settled_seq;
+    uint64_t inflight = pub->sent_bytes - pub->settle.settled_bytes;
+    return pub->window >= pub->wanted && unsettled < pub->window_msgs &&
+           (inflight == 0 || inflight + pub->need <= pub->window_bytes) &&
+           !atomic_load_explicit(&pub->must_leave, memory_order_relaxed);
+}
+
+/* Until it is worth trying again. */
+static enum amb_status wait_room(struct amb_pub *pub, int64_t deadline_ns)
+{
+    struct amb_conn *conn = pub->conn;
+    int64_t left = AMB_FOREVER;
+    if (deadline_ns != INT64_MAX) {
+        left = deadline_ns - amb_clock_monotonic_ns();
+        if (left <= 0) {
+            return AMB_ETIMEDOUT;
+        }
+    }
+    /* What is staged counts against window_msgs and must go first. */
+    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
+        atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
+    }
+    struct amb_wait wait = {
+        .is_ready = has_room, .arg = pub, .timeout_ns = left, .flags = AMB_WAIT_FLOW};
+    amb_conn_lock(conn);
+    enum amb_status status = amb_conn_wait(conn, &wait);
+    amb_conn_unlock(conn);
+    return status;
+}
+
+static enum amb_status pub_put(struct amb_pub *pub, const struct put *put, int64_t timeout_ns,
+                               uint64_t *seq)
+{
+    struct amb_conn *conn = pub->conn;
+    uint64_t whole =
+        amb_payload_padded(put->len) + amb_props_padded(put->blob_len) + sizeof(struct amb_record);
+    bool is_small = whole <= conn->batch_bytes;
+    struct amb_batch *large = NULL;
+    enum amb_status status = AMB_OK;
+    if (!is_small) {
+        status = prepare_large(put, &large);
+        if (status != AMB_OK) {
+            return amb_conn_fail(conn, status, "no memory for a message of %llu bytes",
+                                 (unsigned long long)put->len);
+        }
+        large->is_waited = large->owned == NULL && !put->is_lent;
+        large->pub = large->owned == NULL && put->is_lent ? pub : NULL;
+    }
+    int64_t deadline = 0;
+    for (;;) {
+        status = is_small ? try_small(pub, put, seq) : try_large(pub, large, seq);
+        if (status != AMB_EAGAIN || timeout_ns <= 0) {
+            break;
+        }
+        if (deadline == 0) {
+            deadline = timeout_ns == AMB_FOREVER
+                           ? INT64_MAX
+                           : amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
+        }
+        status = wait_room(pub, deadline);
+        if (status != AMB_OK) {
+            break;
+        }
+    }
+    if (status != AMB_OK && large != NULL) {
+        large->pub = NULL;
+        amb_batch_destroy(&large);
+    }
+    if (status != AMB_OK && amb_status_scope_of(status) == AMB_SCOPE_SESSION) {
+        enum amb_status trouble = amb_conn_trouble(conn, AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);
+        return trouble != AMB_OK ? trouble : status;
+    }
+    return status;
+}
+
+/* ---- calls ---- */
+
+#define TROUBLE_PUB (AMB_TROUBLE_FORKED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING)
+
+static enum amb_status too_large(struct amb_conn *conn, uint64_t len)
+{
+    return amb_conn_fail(conn, AMB_ETOOLARGE, "%llu bytes, and the broker takes up to %llu",
+                         (unsigned long long)len, (unsigned long long)conn->max_message);
+}
+
+enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len, int64_t timeout_ns)
+{
+    if (pub == NULL || (data == NULL && len != 0) || timeout_ns < 0) {
+        return AMB_EINVAL;
+    }
+    struct amb_conn *conn = pub->conn;
+    if (__builtin_expect(amb_conn_has_trouble(conn, TROUBLE_PUB), 0)) {
+        return amb_conn_trouble(conn, TROUBLE_PUB);
+    }
+    if (__builtin_expect(len > conn->max_message, 0)) {
+        return too_large(conn, len);
+    }
+    amb_spinlock_lock(&pub->lock);
+    struct amb_batch *batch = pub->open;
+    if (__builtin_expect(batch != NULL && batch->count != 0 &&
+                             amb_batch_fits(batch, len, 0, pub->batch_msgs),
+                         1)) {
+        amb_batch_add(batch, data, len);
+        uint64_t seq = atomic_load_explicit(&pub->posted, memory_order_relaxed) + 1;
+        atomic_store_explicit(&pub->posted, seq, memory_order_release);
+        after_add(pub);
+        amb_spinlock_unlock(&pub->lock);
+        return AMB_OK;
+    }
+    amb_spinlock_unlock(&pub->lock);
+    const struct put put = {.data = data, .len = len};
+    return pub_put(pub, &put, timeout_ns, NULL);
+}
+
+/* FNV-1a, never 0. */
+static uint32_t hash_key(const char *key)
+{
+    uint32_t hash = UINT32_C(2166136261);
+    for (; *key != '\0'; key++) {
+        hash = (hash ^ (uint8_t)*key) * UINT32_C(16777619);
+    }
+    return hash != 0 ? hash : 1;
+}
+
+/* Writes key, content type and properties of a message as one blob. */
+static enum amb_status write_props(struct amb_conn *conn, const struct amb_out *message,
+                                   uint8_t *blob, struct put *put)
+{
+    struct amb_props_writer writer;
+    amb_props_writer_init(&writer, blob, AMB_PROPS_MAX);
+    enum amb_status status = AMB_OK;
+    if (message->key != NULL) {
+        status = amb_props_add(&writer, AMB_PROP_KEY, message->key, strlen(message->key));
+        put->key_hash = hash_key(message->key);
+    }
+    if (status == AMB_OK && message->content_type != NULL) {
+        status = amb_props_add(&writer, AMB_PROP_CONTENT_TYPE, message->content_type,
+                               strlen(message->content_type));
+    }
+    for (uint32_t i = 0; status == AMB_OK && i < message->prop_count; i++) {
+        const struct amb_prop *prop = &message->props[i];
+        if (prop->name == NULL || prop->name[0] == '$' || (prop->value == NULL && prop->len != 0)) {
+            return amb_conn_fail(conn, AMB_EINVAL,
+                                 "property %u: its name is empty or begins with "
+                                 "'$', or its value is missing",
+                                 i);
+        }
+        status = amb_props_add(&writer, prop->name, prop->value, prop->len);
+    }
+    if (status != AMB_OK) {
+        return amb_conn_fail(conn, status,
+                             status == AMB_ETOOLARGE
+                                 ? "key, content type and properties exceed %u bytes"
+                                 : "a property's name is longer than 255 bytes or malformed",
+                             AMB_PROPS_MAX);
+    }
+    put->blob = blob;
+    put->blob_len = (uint32_t)writer.len;
+    return AMB_OK;
+}
+
+static enum amb_status read_payload(const struct amb_out *message, struct put *put)
+{
+    if (message->forward != NULL) {
+        put->data = amb_msg_data(message->forward);
+        put->len = amb_msg_size(message->forward);
+        put->is_padded = true; /* It lies in a body, where every payload is padded. */
+    } else if (message->iov != NULL) {
+        put->iov = message->iov;
+        put->iov_count = message->iov_count;
+        for (uint32_t i = 0; i < message->iov_count; i++) {
+            if ((message->iov[i].data == NULL && message->iov[i].len != 0) ||
+                message->iov[i].len > UINT64_MAX - put->len) {
+                return AMB_EINVAL;
+            }
+            put->len += message->iov[i].len;
+        }
+    } else {
+        put->data = message->data;
+        put->len = message->len;
+    }
+    put->is_lent = true;
+    return AMB_OK;
+}
+
+enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message, int64_t timeout_ns,
+                             uint64_t *seq)
+{
+    if (pub == NULL || message == NULL || timeout_ns < 0) {
+        return AMB_EINVAL;
+    }
+    struct amb_conn *conn = pub->conn;
+    enum amb_status status = amb_conn_trouble(conn, TROUBLE_PUB);
+    if (status != AMB_OK) {
+        return status;
+    }
+    struct amb_out out;
+    struct amb_complaint complaint;
+    status = amb_out_read(message, &out, &complaint);
+    if (status != AMB_OK) {
+        return amb_conn_fail(conn, status, "%s", complaint.text);
+    }
+    struct put put = {0};
+    status = read_payload(&out, &put);
+    if (status != AMB_OK) {
+        return amb_conn_fail(conn, status, "amb_out.iov: a piece is missing or too large");
+    }
+    if (put.len > conn->max_message) {
+        return too_large(conn, put.len);
+    }
+    int64_t ttl_ms = out.ttl_ns / AMB_MS + (out.ttl_ns % AMB_MS != 0);
+    put.ttl_ms = ttl_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ttl_ms;
+    uint8_t blob[AMB_PROPS_MAX];
+    if (out.key != NULL || out.content_type != NULL || out.prop_count != 0) {
+        status = write_props(conn, &out, blob, &put);
+        if (status != AMB_OK) {
+            return status;
+        }
+    }
+    return pub_put(pub, &put, timeout_ns, seq);
+}
+
+struct flush_wait {
+    struct amb_pub *pub;
+    uint64_t seq;
+};
+
+static bool is_flushed(void *arg)
+{
+    const struct flush_wait *flush = arg;
+    return flush->pub->settle.settled_seq >= flush->seq;
+}
+
+enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout_ns)
+{
+    if (pub == NULL || timeout_ns < 0) {
+        return AMB_EINVAL;
+    }
+    struct amb_conn *conn = pub->conn;
+    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED);
+    if (status != AMB_OK) {
+        return status;
+    }
+    amb_spinlock_lock(&pub->lock);
+    amb_conn_lock(conn);
+    if (pub->open != NULL && pub->open->count != 0 && conn->down == AMB_OK) {
+        atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
+        (void)amb_pub_flush_open(pub);
+    }
+    uint64_t posted = atomic_load_explicit(&pub->posted, memory_order_relaxed);
+    amb_spinlock_unlock(&pub->lock);
+    struct flush_wait flush = {.pub = pub, .seq = seq == 0 || seq > posted ? posted : seq};
+    struct amb_wait wait = {.is_ready = is_flushed,
+                            .arg = &flush,
+                            .timeout_ns = timeout_ns,
+                            .flags = AMB_WAIT_FLOW | AMB_WAIT_CLOSER};
+    status = amb_conn_wait(conn, &wait);
+    if (status == AMB_OK) {
+        /* A refusal is a frame, which a counter may have overtaken. */
+        (void)amb_conn_progress(conn);
+        status = pub->settle.failure;
+        pub->settle.failure = AMB_OK;
+    }
+    amb_conn_unlock(conn);
+    if (status != AMB_OK) {
+        return amb_conn_fail(conn, status, "publishing to '%s': %s", pub->topic,
+                             status == conn->down ? conn->down_text : amb_status_text(status));
+    }
+    return AMB_OK;
+}
+
+struct subscribers_wait {
+    struct amb_pub *pub;
+    uint32_t count;
+};
+
+static bool has_subscribers(void *arg)
+{
+    const struct subscribers_wait *wait = arg;
+    return atomic_load_explicit(&wait->pub->subscribers, memory_order_relaxed) >= wait->count;
+}
+
+enum amb_status amb_pub_wait_subscribers(struct amb_pub *pub, uint32_t count, int64_t timeout_ns)
+{
+    if (pub == NULL || timeout_ns < 0) {
+        return AMB_EINVAL;
+    }
+    struct amb_conn *conn = pub->conn;
+    enum amb_status status = amb_conn_trouble(conn, TROUBLE_PUB);
+    if (status != AMB_OK) {
+        return status;
+    }
+    struct subscribers_wait what = {.pub = pub, .count = count};
+    struct amb_wait wait = {.is_ready = has_subscribers,
+                            .arg = &what,
+                            .timeout_ns = timeout_ns,
+                            .flags = AMB_WAIT_FLOW};
+    amb_conn_lock(conn);
+    status = amb_conn_wait(conn, &wait);
+    amb_conn_unlock(conn);
+    return status;
+}
+
+enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *info)
+{
+    if (pub == NULL || info == NULL || info->size < sizeof(info->size)) {
+        return AMB_EINVAL;
+    }
+    struct amb_conn *conn = pub->conn;
+    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED);
+    if (status != AMB_OK) {
+        return status;
+    }
+    amb_conn_lock(conn);
+    struct amb_pub_info full = {
+        .posted = atomic_load_explicit(&pub->posted, memory_order_relaxed),
+        .settled = pub->settle.settled_seq,
+        .failed = pub->settle.failed,
+        .accepted_seq = pub->settle.settled_seq,
+        .inflight_bytes = pub->sent_bytes - pub->settle.settled_bytes,
+        .subscribers = atomic_load_explicit(&pub->subscribers, memory_order_relaxed),
+    };
+    full.inflight_msgs = full.posted - full.settled;
+    bool is_blocked = pub->wanted > pub->window || full.inflight_msgs >= pub->window_msgs;
+    full.blocked = conn->down != AMB_OK ? AMB_BLOCKED_LOST
+                   : is_blocked         ? AMB_BLOCKED_WINDOW
+                                        : AMB_BLOCKED_NOT;
+    amb_conn_unlock(conn);
+    uint32_t size = info->size < sizeof(full) ? info->size : (uint32_t)sizeof(full);
+    full.size = info->size;
+    memcpy(info, &full, size);
+    return AMB_OK;
+}

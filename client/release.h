@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which deliveries of a subscription have been given back, and what to tell the broker.
+ * Deliveries are numbered 1, 2, 3 ...; "all up to n" is one counter and costs nothing, so it is
+ * what is said as long as they come back about in order. When one is held for long, those behind
+ * it are told as ranges once they tie up more than an eighth of the credit.
+ *
+ *        1 2 3 4 5 6 7 8 9
+ *        R R R h R R h R .      upto = 3; stuck: 5-6 and 8
+ *
+ * Threads: owner only. Memory: one ring that doubles.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct amb_release_slot {
+    uint64_t bytes;
+    uint32_t msgs;
+    uint8_t state;
+};
+
+struct amb_release {
+    struct amb_release_slot *slots; /* of upto + 1 ..., slot n at n & mask */
+    uint64_t mask;                  /* capacity - 1; 0 and slots NULL: empty */
+    uint64_t upto, last; /* 1..upto are back; `last` is the newest delivery that arrived */
+    uint64_t stuck_msgs, stuck_bytes; /* back, but neither below upto nor told as a range */
+    uint64_t limit_msgs, limit_bytes;
+    uint64_t scan; /* where to look for the next range */
+};
+
+void amb_release_init(struct amb_release *release, uint64_t credit_msgs, uint64_t credit_bytes);
+void amb_release_fini(struct amb_release *release);
+/* Delivery last + 1 has arrived. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_release_arrived(struct amb_release *release, uint32_t msgs,
+                                                   uint64_t bytes);
+/* Delivery `number` is back, once. True if `upto` has moved. */
+bool amb_release_back(struct amb_release *release, uint64_t number);
+/* The next range to tell, if enough is stuck or ranges of this round are left: call until false. */
+bool amb_release_range(struct amb_release *release, uint64_t *first, uint64_t *count);

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/segment.h"
+
+#include "client/conn.h"
+#include "client/control.h"
+#include "wire/base/assert.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct amb_segment *find(struct amb_conn *conn, uint64_t id)
+{
+    AMB_LIST_FOR_EACH (node, &conn->segments) {
+        struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
+        if (segment->id == id) {
+            return segment;
+        }
+    }
+    return NULL;
+}
+
+/* Reading past a file's end is SIGBUS: it must be as long as said and unable to shrink. */
+static bool is_safe(int fd, uint64_t size)
+{
+    struct stat st;
+    if (fd < 0 || size == 0 || size > SIZE_MAX / 2 || fstat(fd, &st) != 0 ||
+        (uint64_t)st.st_size < size) {
+        return false;
+    }
+    int seals = fcntl(fd, F_GET_SEALS);
+    return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
+}
+
+static uint8_t *map(int fd, uint64_t size)
+{
+    if (!is_safe(fd, size)) {
+        return NULL;
+    }
+    void *base = mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (base == MAP_FAILED) {
+        return NULL;
+    }
+    if (madvise(base, size, MADV_DONTFORK) != 0) {
+        (void)munmap(base, size);
+        return NULL;
+    }
+    return base;
+}
+
+static void say(struct amb_segment *segment, uint8_t type)
+{
+    segment->out.kind = AMB_OUTGOING_SEGMENT;
+    segment->out.frame = (struct amb_frame){.type = type, .segment = segment->id};
+    (void)amb_outgoing_send(segment->conn, &segment->out);
+}
+
+void amb_segment_add(struct amb_conn *conn, uint64_t id, uint64_t size, int fd)
+{
+    struct amb_segment *segment = find(conn, id) == NULL ? calloc(1, sizeof(*segment)) : NULL;
+    uint8_t *base = segment != NULL ? map(fd, size) : NULL;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (base == NULL) {
+        free(segment);
+        Amb__Control__Control message;
+        amb__control__control__init(&message);
+        Amb__Control__SegRefused refused;
+        amb__control__seg_refused__init(&refused);
+        refused.segment = id;
+        message.seg_refused = &refused;
+        message.body_case = AMB__CONTROL__CONTROL__BODY_SEG_REFUSED;
+        amb_control_send(conn, &message);
+        return;
+    }
+    segment->conn = conn;
+    segment->id = id;
+    segment->size = size;
+    segment->base = base;
+    amb_list_push_back(&conn->segments, &segment->node);
+    say(segment, AMB_FRAME_SEG_READY);
+}
+
+/* Unmaps a dropped segment once nothing needs it; frees it once its last frame has left. */
+static void settle(struct amb_segment *segment)
+{
+    if (!segment->is_dropped || segment->held != 0 || segment->out.is_queued) {
+        return;
+    }
+    if (segment->base != NULL) {
+        (void)munmap(segment->base, segment->size);
+        segment->base = NULL;
+        say(segment, AMB_FRAME_SEG_GONE);
+    }
+    if (!segment->out.is_queued) {
+        amb_list_remove(&segment->node);
+        free(segment);
+    }
+}
+
+void amb_segment_drop(struct amb_conn *conn, uint64_t id)
+{
+    struct amb_segment *segment = find(conn, id);
+    if (segment != NULL) {
+        segment->is_dropped = true;
+        settle(segment);
+    }
+}
+
+uint8_t *amb_segment_borrow(struct amb_conn *conn, uint64_t id, uint64_t offset, uint64_t len,
+                            struct amb_segment **out)
+{
+    struct amb_segment *segment = find(conn, id);
+    if (segment == NULL || segment->is_dropped || offset > segment->size ||
+        len > segment->size - offset || (offset & (AMB_PAYLOAD_PAD - 1)) != 0) {
+        return NULL;
+    }
+    /* Few segments and one of them in use at a time: keep it where it is found first. */
+    amb_list_remove(&segment->node);
+    amb_list_push_front(&conn->segments, &segment->node);
+    segment->held++;
+    *out = segment;
+    return segment->base + offset;
+}
+
+void amb_segment_return(struct amb_segment *segment)
+{
+    amb_assert(segment->held != 0);
+    segment->held--;
+    settle(segment);
+}
+
+void amb_segment_sent(struct amb_segment *segment)
+{
+    settle(segment);
+}
+
+void amb_segments_fini(struct amb_conn *conn)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->segments) {
+        struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
+        if (segment->base != NULL) {
+            (void)munmap(segment->base, segment->size);
+        }
+        amb_list_remove(node);
+        free(segment);
+    }
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Segments of the broker that this process may read in place.
+ *
+ *   SegAdd (control) ─► map, read-only ─► SEG_READY (link) ... MAP descriptors ...
+ *   SEG_DROP (link) ─► when nothing in it is held: unmap ─► SEG_GONE
+ *
+ * Threads: under the connection's lock. Memory: one mapping a segment, not inherited by fork.
+ */
+#pragma once
+
+#include "client/outgoing.h"
+#include "wire/base/list.h"
+
+struct amb_conn;
+
+struct amb_segment {
+    struct amb_list_node node;
+    struct amb_conn *conn;
+    uint64_t id, size;
+    uint8_t *base;
+    uint64_t held; /* deliveries that lie in it */
+    bool is_dropped;
+    struct amb_outgoing out; /* SEG_READY, then SEG_GONE */
+};
+
+/* Maps and says SEG_READY, or says SegRefused. Takes fd. */
+void amb_segment_add(struct amb_conn *conn, uint64_t id, uint64_t size, int fd);
+/* The broker wants it unmapped. */
+void amb_segment_drop(struct amb_conn *conn, uint64_t id);
+/* `len` bytes at offset, and counts one more delivery in it; NULL: no such range. */
+uint8_t *amb_segment_borrow(struct amb_conn *conn, uint64_t id, uint64_t offset, uint64_t len,
+                            struct amb_segment **out);
+void amb_segment_return(struct amb_segment *segment);
+/* The link has sent, or will never send, a segment's tx. */
+void amb_segment_sent(struct amb_segment *segment);
+/* Unmaps all and tells nobody. */
+void amb_segments_fini(struct amb_conn *conn);

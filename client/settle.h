@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Settlement: which publisher sequence numbers each batch on its way carries, what the broker said
+ * about it, and the ranges that on_settled has yet to hear. A million messages cost one slot a
+ * batch; ranges that join and agree are merged, and failures are bounded.
+ *
+ * Threads: owner only (the connection's lock). Memory: two rings that double.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_SETTLE_RANGES_MAX 64u
+
+/* A batch on its way. */
+struct amb_settle_batch {
+    uint64_t last_seq;
+    uint64_t bytes;
+    uint64_t log_seq;
+    uint32_t matched;
+    int32_t status;
+    bool is_told; /* its SETTLED frame has come */
+};
+
+/* A run of messages settled alike, for on_settled. */
+struct amb_settle_range {
+    uint64_t first, last, log_seq;
+    uint32_t matched;
+    enum amb_status status;
+};
+
+struct amb_settle {
+    struct amb_settle_batch *batches; /* numbers settled + 1 ..., number n at n & mask */
+    uint64_t mask;
+    uint64_t settled, last; /* batch numbers: settled, newest */
+    uint64_t settled_seq;   /* last sequence of batch `settled` */
+    uint64_t settled_bytes;
+    uint64_t failed;         /* messages */
+    enum amb_status failure; /* the first one not yet told by a flush */
+    struct amb_settle_range ranges[AMB_SETTLE_RANGES_MAX];
+    uint32_t range_first, range_count;
+    bool keeps_ranges; /* somebody wants them */
+};
+
+void amb_settle_init(struct amb_settle *settle, bool keeps_ranges);
+void amb_settle_fini(struct amb_settle *settle);
+/* Room for one more batch, so that amb_settle_sent cannot fail. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_settle_reserve(struct amb_settle *settle);
+/* Batch last + 1, of `bytes`, whose last message is last_seq, has left. */
+void amb_settle_sent(struct amb_settle *settle, uint64_t last_seq, uint64_t bytes);
+/* What the broker says of one batch. EPROTO: no such batch is on its way. */
+AMB_MUST_CHECK enum amb_status amb_settle_told(struct amb_settle *settle, uint64_t batch,
+                                               enum amb_status status, uint64_t log_seq,
+                                               uint32_t matched);
+/* Batches up to `batch` are settled. wait_told: only as far as their SETTLED has come. EPROTO. */
+AMB_MUST_CHECK enum amb_status amb_settle_upto(struct amb_settle *settle, uint64_t batch,
+                                               bool wait_told);
+/* Everything up to last_seq, sent or not, is settled with `why`. */
+void amb_settle_rest(struct amb_settle *settle, uint64_t last_seq, enum amb_status why);
+/* The oldest range not yet told; false: none. */
+bool amb_settle_take(struct amb_settle *settle, struct amb_settle_range *out);

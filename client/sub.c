@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A subscription's arrivals: from the link to amb_next.
+ */
+#include "client/sub.h"
+
+#include "client/conn.h"
+#include "client/poll.h"
+#include "wire/base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- topics ---- */
+
+static uint32_t topic_slot(const struct amb_topic_table *table, uint32_t id)
+{
+    uint32_t i = (id * UINT32_C(2654435769)) & table->mask;
+    while (table->slots[i].name != NULL && table->slots[i].id != id) {
+        i = (i + 1) & table->mask;
+    }
+    return i;
+}
+
+static bool topic_grow(struct amb_topic_table *table)
+{
+    struct amb_topic_table grown = {.mask = table->slots == NULL ? 15 : table->mask * 2 + 1};
+    grown.slots = calloc((size_t)grown.mask + 1, sizeof(*grown.slots));
+    if (grown.slots == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; table->slots != NULL && i <= table->mask; i++) {
+        if (table->slots[i].name != NULL) {
+            grown.slots[topic_slot(&grown, table->slots[i].id)] = table->slots[i];
+            grown.count++;
+        }
+    }
+    free(table->slots);
+    *table = grown;
+    return true;
+}
+
+struct amb_topic_name *amb_sub_topic_add(struct amb_sub *sub, uint32_t topic, uint32_t len)
+{
+    struct amb_topic_table *table = &sub->topics;
+    if ((table->slots == NULL || table->count * 2 > table->mask) && !topic_grow(table)) {
+        return NULL;
+    }
+    struct amb_topic_name *name = calloc(1, sizeof(*name));
+    if (name == NULL) {
+        return NULL;
+    }
+    amb_assert(len < sizeof(name->name));
+    name->len = len;
+    amb_list_push_back(&sub->conn->topics, &name->node);
+    /* A known id with a new name: messages that came before keep the old one. */
+    uint32_t i = topic_slot(table, topic);
+    table->count += table->slots[i].name == NULL;
+    table->slots[i].id = topic;
+    table->slots[i].name = name;
+    return name;
+}
+
+const struct amb_topic_name *amb_sub_topic_find(const struct amb_sub *sub, uint32_t topic)
+{
+    if (sub->topics.slots == NULL) {
+        return NULL;
+    }
+    return sub->topics.slots[topic_slot(&sub->topics, topic)].name;
+}
+
+/* ---- arrivals ---- */
+
+enum amb_status amb_sub_append(struct amb_sub *sub, struct amb_delivery *delivery)
+{
+    enum amb_status status = amb_release_arrived(
+        &sub->release, delivery->count, delivery->frame.data_len + delivery->frame.meta_len);
+    if (status != AMB_OK) {
+        return status;
+    }
+    delivery->sub = sub;
+    atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
+    amb_spinlock_lock(&sub->lock);
+    amb_list_push_back(&sub->arrived, &delivery->node);
+    amb_spinlock_unlock(&sub->lock);
+    return AMB_OK;
+}
+
+enum amb_status amb_sub_ready(struct amb_delivery *delivery, enum amb_status status)
+{
+    struct amb_sub *sub = delivery->sub;
+    if (status == AMB_OK && amb_body_check(&delivery->frame, delivery->body) != AMB_OK) {
+        return AMB_EPROTO;
+    }
+    amb_spinlock_lock(&sub->lock);
+    delivery->has_failed = status != AMB_OK;
+    if (!delivery->has_failed) {
+        struct amb_message_view view;
+        amb_body_iter_init(&delivery->iter, delivery->body, delivery->frame.data_len,
+                           delivery->frame.count);
+        for (uint32_t i = 0; i < delivery->skip; i++) {
+            (void)amb_body_iter_next(&delivery->iter, &view);
+        }
+    }
+    delivery->is_ready = true;
+    struct amb_list_node *head = sub->arrived.next;
+    bool is_first = head == &delivery->node;
+    if (is_first) {
+        /* Release: pairs with the look of a waiter that does not hold the subscription's lock. */
+        atomic_store_explicit(&sub->has_ready, true, memory_order_release);
+    }
+    amb_spinlock_unlock(&sub->lock);
+    if (is_first) {
+        amb_conn_changed(sub->conn);
+        amb_due_message(sub->conn);
+    }
+    if (atomic_load_explicit(&sub->is_shut, memory_order_relaxed)) {
+        amb_sub_shut(sub);
+    }
+    return AMB_OK;
+}
+
+/* Counts a delivery whose bytes never came as lost before the next one. */
+static void skip_failed(struct amb_sub *sub, struct amb_delivery *delivery)
+{
+    sub->carry_lost += delivery->lost + delivery->count;
+    sub->carry_loss = sub->carry_loss == AMB_LOSS_NONE && delivery->lost == 0 ? AMB_LOSS_TRANSFER
+                                                                              : AMB_LOSS_MIXED;
+    amb_list_remove(&delivery->node);
+}
+
+static struct amb_msg *take_from(struct amb_sub *sub, struct amb_delivery *delivery)
+{
+    if (delivery->taken == 0) {
+        if (sub->carry_lost != 0) {
+            delivery->loss = delivery->lost == 0 ? sub->carry_loss : AMB_LOSS_MIXED;
+            delivery->lost += sub->carry_lost;
+            sub->carry_lost = 0;
+            sub->carry_loss = AMB_LOSS_NONE;
+        }
+        sub->lost += delivery->lost;
+    }
+    struct amb_msg *msg = amb_delivery_next(delivery);
+    sub->delivered++;
+    sub->last_seq = delivery->seq + msg->index;
+    if (delivery->taken == delivery->count) {
+        amb_list_remove(&delivery->node);
+    }
+    return msg;
+}
+
+struct amb_msg *amb_sub_take(struct amb_sub *sub)
+{
+    struct amb_msg *msg = NULL;
+    struct amb_delivery *failed[8];
+    unsigned failed_count = 0;
+    amb_spinlock_lock(&sub->lock);
+    while (!amb_list_is_empty(&sub->arrived) && failed_count < 8) {
+        struct amb_delivery *delivery =
+            AMB_CONTAINER_OF(sub->arrived.next, struct amb_delivery, node);
+        if (!delivery->is_ready) {
+            break;
+        }
+        if (delivery->has_failed) {
+            skip_failed(sub, delivery);
+            failed[failed_count++] = delivery;
+            continue;
+        }
+        msg = take_from(sub, delivery);
+        break;
+    }
+    struct amb_list_node *head = sub->arrived.next;
+    if (head == &sub->arrived || !AMB_CONTAINER_OF(head, struct amb_delivery, node)->is_ready) {
+        atomic_store_explicit(&sub->has_ready, false, memory_order_relaxed);
+    }
+    amb_spinlock_unlock(&sub->lock);
+    for (unsigned i = 0; i < failed_count; i++) {
+        amb_delivery_release(failed[i], failed[i]->count);
+    }
+    return msg;
+}
+
+void amb_sub_unref(struct amb_sub *sub)
+{
+    /* Acquire: the last one sees what all others did. */
+    if (atomic_fetch_sub_explicit(&sub->refs, 1, memory_order_acq_rel) == 1) {
+        amb_release_fini(&sub->release);
+        free(sub->topics.slots);
+        free(sub);
+    }
+}
+
+void amb_sub_shut(struct amb_sub *sub)
+{
+    atomic_store_explicit(&sub->is_shut, true, memory_order_relaxed);
+    struct amb_list_node gone;
+    amb_list_init(&gone);
+    amb_spinlock_lock(&sub->lock);
+    AMB_LIST_FOR_EACH_SAFE (node, &sub->arrived) {
+        struct amb_delivery *delivery = AMB_CONTAINER_OF(node, struct amb_delivery, node);
+        if (!delivery->is_ready) {
+            continue; /* The link still writes its body. */
+        }
+        amb_list_remove(node);
+        amb_list_push_back(&gone, node);
+    }
+    atomic_store_explicit(&sub->has_ready, false, memory_order_relaxed);
+    amb_spinlock_unlock(&sub->lock);
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&gone)) != NULL) {
+        struct amb_delivery *delivery = AMB_CONTAINER_OF(node, struct amb_delivery, node);
+        uint32_t left = delivery->count - delivery->taken;
+        if (atomic_fetch_sub_explicit(&delivery->refs, left, memory_order_acq_rel) == left) {
+            (void)amb_mpsc_push(&sub->conn->returned, &delivery->returned);
+        }
+    }
+    amb_delivery_take_back(sub->conn);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A subscription. Arrivals are appended under the connection's lock and the subscription's; taking
+ * a message needs only the latter, so the next message of a batch costs no look at the link.
+ * Memory: counted: the user's handle and each delivery.
+ */
+#pragma once
+
+#include "client/delivery.h"
+#include "client/release.h"
+#include "client/spinlock.h"
+#include "wire/base/list.h"
+
+#include <amb/amb.h>
+#include <pthread.h>
+
+struct amb_conn;
+
+/* Topic ids of one subscription: open hashing, at most half full. */
+struct amb_topic_table {
+    struct {
+        uint32_t id;
+        struct amb_topic_name *name;
+    } * slots;
+    uint32_t mask, count;
+};
+
+struct amb_sub {
+    struct amb_conn *conn;
+    uint32_t handle;
+    _Atomic uint32_t refs;
+    amb_msg_fn on_message;
+    void *arg;
+    uint64_t credit_msgs, credit_bytes;
+
+    struct amb_spinlock lock;
+    struct amb_list_node arrived; /* deliveries, oldest first */
+    uint64_t delivered, lost, last_seq, carry_lost;
+    enum amb_loss carry_loss;
+    _Atomic bool has_ready; /* amb_next would find something; written under lock */
+
+    /* Under the connection's lock. */
+    struct amb_release release;
+    struct amb_topic_table topics;
+    _Atomic bool is_shut; /* gives no more; written under the lock */
+    bool is_user_done;    /* closed by the program */
+    bool has_left;        /* the broker was asked to end it */
+    bool is_left;         /* and has */
+    bool is_gone;         /* its handle is another one's: nothing more can be told */
+    bool in_callback;
+    pthread_t callback_thread;
+};
+
+/* ---- arrivals, from link_events.c, under the connection's lock ---- */
+
+/* Room for the name that a TOPIC frame brings, to be filled in; NULL: no memory. */
+struct amb_topic_name *amb_sub_topic_add(struct amb_sub *sub, uint32_t topic, uint32_t len);
+const struct amb_topic_name *amb_sub_topic_find(const struct amb_sub *sub, uint32_t topic);
+/* Appends it, not yet ready. ENOMEM. Takes over the delivery on success. */
+enum amb_status amb_sub_append(struct amb_sub *sub, struct amb_delivery *delivery);
+/* Its body is here (AMB_OK), or never will be. EPROTO: the body is malformed. */
+enum amb_status amb_sub_ready(struct amb_delivery *delivery, enum amb_status status);
+
+/* Takes the next message; NULL: none is ready. Without locks. */
+struct amb_msg *amb_sub_take(struct amb_sub *sub);
+void amb_sub_unref(struct amb_sub *sub);
+/* Ends it here: nothing of it reaches the program any more. Lock held, may be given up. */
+void amb_sub_detach(struct amb_sub *sub);
+/* Asks the broker to end it, once. Lock held. */
+void amb_sub_leave(struct amb_sub *sub);
+/* The broker has ended it. Lock held. */
+void amb_sub_left(struct amb_sub *sub);
+/* Its handle may be used again if it has ended and everything of it is back. Lock held. */
+void amb_sub_free_handle(struct amb_sub *sub);
+/* Gives back all that was not taken and answers waiters; connection's lock held. */
+void amb_sub_shut(struct amb_sub *sub);

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * amb_subscribe, amb_next and their kin.
+ */
+#include "client/conn.h"
+#include "client/control.h"
+#include "client/handle.h"
+#include "client/options.h"
+#include "client/poll.h"
+#include "client/sub.h"
+#include "wire/base/assert.h"
+#include "wire/codec/topic.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct amb_sub *sub_create(struct amb_conn *conn, const struct amb_sub_options *options)
+{
+    struct amb_sub *sub = calloc(1, sizeof(*sub));
+    if (sub == NULL) {
+        return NULL;
+    }
+    sub->conn = conn;
+    atomic_init(&sub->refs, 1);
+    sub->on_message = options->on_message;
+    sub->arg = options->arg;
+    sub->credit_msgs = options->credit_msgs;
+    sub->credit_bytes = options->credit_bytes;
+    /* Copies must find room: what we cannot hold must not be sent. */
+    if (sub->credit_bytes > conn->memory_max / 2) {
+        sub->credit_bytes = conn->memory_max / 2;
+    }
+    amb_list_init(&sub->arrived);
+    amb_release_init(&sub->release, sub->credit_msgs, sub->credit_bytes);
+    return sub;
+}
+
+/* Asks the broker; lock held, given up while it waits. */
+static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
+                                     const struct amb_sub_options *options)
+{
+    struct amb_conn *conn = sub->conn;
+    struct amb_request request = {0};
+    char name[AMB_TOPIC_MAX + 1];
+    (void)memcpy(name, pattern, strlen(pattern) + 1);
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    Amb__Control__Subscribe subscribe;
+    amb__control__subscribe__init(&subscribe);
+    subscribe.handle = sub->handle;
+    subscribe.pattern = name;
+    subscribe.credit_msgs = sub->credit_msgs;
+    subscribe.credit_bytes = sub->credit_bytes;
+    subscribe.slow = options->slow;
+    subscribe.slow_block_ns = options->slow_block_ns;
+    subscribe.copy = options->copy;
+    message.subscribe = &subscribe;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
+    amb_control_ask(conn, &message, &request);
+    enum amb_status status = amb_control_wait(conn, &request, conn->timeout_ns, 0);
+    if (status == AMB_OK) {
+        return AMB_OK;
+    }
+    if (request.is_done) {
+        conn->sub_taken[sub->handle] = false;
+        sub->is_gone = true;
+        return amb_conn_fail(conn, status, "cannot subscribe to '%s': %s", pattern, request.text);
+    }
+    amb_control_ask_close(conn, AMB_ORPHAN_UNSUBSCRIBE, sub->handle);
+    return amb_conn_fail(conn, status, "cannot subscribe to '%s': the broker does not answer",
+                         pattern);
+}
+
+/*
+ * A closed subscription stays in the table until its handle is used again: deliveries that were on
+ * their way must still be given back. Takes over the reference.
+ */
+static void enter(struct amb_sub *sub)
+{
+    struct amb_conn *conn = sub->conn;
+    struct amb_sub *former = conn->subs[sub->handle];
+    if (former != NULL) {
+        former->is_gone = true;
+        amb_sub_unref(former);
+    }
+    conn->subs[sub->handle] = sub;
+}
+
+enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
+                              const struct amb_sub_options *options, struct amb_sub **out)
+{
+    if (out == NULL) {
+        return AMB_EINVAL;
+    }
+    *out = NULL;
+    if (conn == NULL || pattern == NULL) {
+        return AMB_EINVAL;
+    }
+    enum amb_status status =
+        amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);
+    if (status != AMB_OK) {
+        return status;
+    }
+    struct amb_sub_options checked;
+    struct amb_complaint complaint;
+    status = amb_sub_options_read(options, &checked, &complaint);
+    if (status != AMB_OK) {
+        return amb_conn_fail(conn, status, "%s", complaint.text);
+    }
+    const char *reason = "";
+    status = amb_pattern_check(pattern, strlen(pattern), &reason);
+    if (status != AMB_OK) {
+        return amb_conn_fail(conn, status, "not a pattern: %s", reason);
+    }
+    struct amb_sub *sub = sub_create(conn, &checked);
+    if (sub == NULL) {
+        return amb_conn_fail(conn, AMB_ENOMEM, "no memory for a subscription");
+    }
+    amb_conn_lock(conn);
+    if (!amb_handle_take(conn->sub_taken, &conn->sub_next, &conn->sub_high, &sub->handle)) {
+        amb_conn_unlock(conn);
+        amb_sub_unref(sub);
+        return amb_conn_fail(conn, AMB_ELIMIT, "more than %u subscriptions", AMB_HANDLES_MAX);
+    }
+    enter(sub); /* The first delivery may be here before the answer. */
+    status = ask_subscribe(sub, pattern, &checked);
+    if (status == AMB_OK) {
+        conn->messages_wanted += sub->on_message != NULL;
+    } else {
+        amb_sub_shut(sub); /* The table keeps it until the handle is needed. */
+    }
+    amb_conn_unlock(conn);
+    if (status == AMB_OK) {
+        *out = sub;
+    }
+    return status;
+}
+
+static bool has_ready(void *arg)
+{
+    struct amb_sub *sub = arg;
+    return atomic_load_explicit(&sub->has_ready, memory_order_acquire) ||
+           atomic_load_explicit(&sub->is_shut, memory_order_relaxed);
+}
+
+enum amb_status amb_next(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg **out)
+{
+    if (out == NULL) {
+        return AMB_EINVAL;
+    }
+    *out = NULL;
+    if (sub == NULL || timeout_ns < 0) {
+        return AMB_EINVAL;
+    }
+    struct amb_conn *conn = sub->conn;
+    if (__builtin_expect(amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED), 0)) {
+        return amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED);
+    }
+    if (sub->on_message != NULL) {
+        return amb_conn_fail(conn, AMB_EINVAL, "on_message is set: messages come in amb_poll");
+    }
+    for (;;) {
+        struct amb_msg *msg = amb_sub_take(sub);
+        if (msg != NULL) {
+            *out = msg;
+            return AMB_OK;
+        }
+        struct amb_wait wait = {.is_ready = has_ready,
+                                .arg = sub,
+                                .timeout_ns = timeout_ns,
+                                .flags = AMB_WAIT_STOPPABLE};
+        amb_conn_lock(conn);
+        atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
+        enum amb_status status = amb_conn_wait(conn, &wait);
+        bool is_shut = atomic_load_explicit(&sub->is_shut, memory_order_relaxed);
+        amb_sub_unref(sub); /* The last one if it was closed while we waited. */
+        amb_conn_unlock(conn);
+        if (status != AMB_OK || is_shut) {
+            /* What had arrived when the session was lost is still given. */
+            if (status == AMB_EAGAIN || status == AMB_ETIMEDOUT) {
+                return status;
+            }
+            if (is_shut) {
+                return AMB_ECLOSED;
+            }
+            enum amb_status trouble = amb_conn_trouble(
+                conn, AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);
+            return trouble != AMB_OK ? trouble : status;
+        }
+    }
+}
+
+enum amb_status amb_next_many(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg **out,
+                              size_t max, size_t *count)
+{
+    if (sub == NULL || out == NULL || count == NULL || max == 0) {
+        return AMB_EINVAL;
+    }
+    enum amb_status status = amb_next(sub, timeout_ns, &out[0]);
+    if (status != AMB_OK) {
+        return status;
+    }
+    size_t taken = 1;
+    while (taken < max && (out[taken] = amb_sub_take(sub)) != NULL) {
+        taken++;
+    }
+    *count = taken;
+    return AMB_OK;
+}
+
+/* Sums up what is out: one look at each delivery. Both locks held. */
+static void count_outstanding(const struct amb_sub *sub, struct amb_sub_info *info)
+{
+    AMB_LIST_FOR_EACH (node, &sub->conn->outstanding) {
+        const struct amb_delivery *d = AMB_CONTAINER_OF(node, struct amb_delivery, known);
+        if (d->sub != sub) {
+            continue;
+        }
+        uint32_t refs = atomic_load_explicit(&d->refs, memory_order_relaxed);
+        uint32_t pending = d->count - d->taken;
+        info->pending_msgs += pending;
+        info->pending_bytes += pending != 0 ? d->body_len : 0;
+        if (refs > pending) {
+            info->held_msgs += refs - pending;
+            info->held_bytes += d->body_len;
+        }
+    }
+}
+
+enum amb_status amb_sub_stat(const struct amb_sub *sub, struct amb_sub_info *info)
+{
+    if (sub == NULL || info == NULL || info->size < sizeof(info->size)) {
+        return AMB_EINVAL;
+    }
+    struct amb_conn *conn = sub->conn;
+    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED);
+    if (status != AMB_OK) {
+        return status;
+    }
+    struct amb_sub *own = (struct amb_sub *)(uintptr_t)sub;
+    struct amb_sub_info full = {0};
+    amb_conn_lock(conn);
+    amb_spinlock_lock(&own->lock);
+    count_outstanding(sub, &full);
+    full.delivered = sub->delivered;
+    full.lost = sub->lost;
+    full.last_seq = sub->last_seq;
+    amb_spinlock_unlock(&own->lock);
+    amb_conn_unlock(conn);
+    uint32_t size = info->size < sizeof(full) ? info->size : (uint32_t)sizeof(full);
+    full.size = info->size;
+    memcpy(info, &full, size);
+    return AMB_OK;
+}
+
+static bool has_no_callback(void *arg)
+{
+    const struct amb_sub *sub = arg;
+    return !sub->in_callback || pthread_equal(sub->callback_thread, pthread_self());
+}
+
+void amb_sub_detach(struct amb_sub *sub)
+{
+    struct amb_conn *conn = sub->conn;
+    amb_sub_shut(sub);
+    amb_conn_changed(conn);
+    amb_conn_wake_all(conn);
+    struct amb_wait wait = {.is_ready = has_no_callback,
+                            .arg = sub,
+                            .timeout_ns = AMB_FOREVER,
+                            .flags = AMB_WAIT_CLOSER | AMB_WAIT_LOST};
+    (void)amb_conn_wait(conn, &wait);
+    conn->messages_wanted -= sub->on_message != NULL;
+    amb_event_forget(conn, NULL, sub);
+}
+
+void amb_sub_leave(struct amb_sub *sub)
+{
+    struct amb_conn *conn = sub->conn;
+    if (!sub->has_left && conn->down == AMB_OK) {
+        sub->has_left = true;
+        amb_control_ask_close(conn, AMB_ORPHAN_UNSUBSCRIBE, sub->handle);
+    }
+}
+
+void amb_sub_left(struct amb_sub *sub)
+{
+    sub->is_left = true;
+    amb_sub_free_handle(sub);
+}
+
+void amb_sub_free_handle(struct amb_sub *sub)
+{
+    if (sub->is_left && sub->release.upto == sub->release.last &&
+        sub->conn->subs[sub->handle] == sub) {
+        sub->conn->sub_taken[sub->handle] = false;
+    }
+}
+
+enum amb_status amb_sub_close(struct amb_sub *sub, int64_t timeout_ns)
+{
+    if (sub == NULL) {
+        return AMB_OK;
+    }
+    (void)timeout_ns;
+    struct amb_conn *conn = sub->conn;
+    if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
+        return AMB_EFORKED;
+    }
+    amb_conn_lock(conn);
+    amb_sub_detach(sub);
+    amb_sub_leave(sub);
+    sub->is_user_done = true;
+    amb_conn_unlock(conn);
+    return AMB_OK;
+}

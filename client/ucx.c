@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/ucx.h"
+
+#include "client/conn.h"
+#include "wire/link/ucx.h"
+
+#include <stdio.h>
+
+uint32_t amb_client_ucx_release(uint32_t *tx_seg, uint32_t *rx_seg)
+{
+    amb_ucx_segment_sizes(tx_seg, rx_seg);
+    return amb_ucx_release();
+}
+
+enum amb_status amb_client_ucx_prepare(struct amb_conn *conn, const char *trusted,
+                                       struct amb_error *error)
+{
+    if (trusted == NULL || trusted[0] == '\0') {
+        error->status = AMB_EFORBIDDEN;
+        (void)snprintf(error->text, sizeof(error->text),
+                       "link=ucx opens a UCX port, which gives whoever reaches it this process: "
+                       "name the interfaces in options.trusted_network or AMB_TRUSTED");
+        return AMB_EFORBIDDEN;
+    }
+    struct amb_ucx_options options = {.net_devices = trusted};
+    amb_ucx_segment_sizes(&options.tx_seg, &options.rx_seg);
+    enum amb_status status =
+        amb_ucx_context_create(&options, error->text, sizeof(error->text), &conn->ucx_context);
+    if (status == AMB_OK) {
+        status = amb_ucx_worker_create(conn->ucx_context, true, &conn->ucx_worker);
+        if (status != AMB_OK) {
+            (void)snprintf(error->text, sizeof(error->text), "UCX gives no worker on '%s'",
+                           trusted);
+        }
+    }
+    error->status = status;
+    return status;
+}
+
+uint8_t *amb_client_ucx_address(struct amb_conn *conn, size_t *len)
+{
+    return (uint8_t *)(uintptr_t)amb_ucx_worker_address(conn->ucx_worker, len);
+}
+
+enum amb_status amb_client_ucx_attach(struct amb_conn *conn, const void *address, size_t len,
+                                      struct amb_error *error)
+{
+    enum amb_status status = AMB_EPROTO;
+    if (conn->ucx_worker != NULL && len != 0) {
+        status =
+            amb_ucx_link_create(conn->ucx_worker, address, len, conn->session, conn->generation,
+                                conn->secret, &amb_conn_link_events, conn, &conn->link);
+    }
+    if (status != AMB_OK) {
+        error->status = status;
+        (void)snprintf(error->text, sizeof(error->text),
+                       "UCX cannot reach the broker's worker from here");
+    }
+    return status;
+}
+
+unsigned amb_client_ucx_progress(struct amb_conn *conn)
+{
+    return conn->ucx_worker != NULL ? amb_ucx_worker_progress(conn->ucx_worker) : 0;
+}
+
+bool amb_client_ucx_arm(struct amb_conn *conn)
+{
+    return conn->ucx_worker == NULL || amb_ucx_worker_arm(conn->ucx_worker);
+}
+
+int amb_client_ucx_fd(const struct amb_conn *conn)
+{
+    return conn->ucx_worker != NULL ? amb_ucx_worker_fd(conn->ucx_worker) : -1;
+}
+
+void amb_client_ucx_fini(struct amb_conn *conn)
+{
+    amb_ucx_worker_destroy(&conn->ucx_worker);
+    amb_ucx_context_destroy(&conn->ucx_context);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection's share of UCX: one context and one worker of its own, made only for interfaces that
+ * the program declared trusted, and only when the broker chose that link.
+ * Threads: under the connection's lock, or before it has threads.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <amb/amb.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct amb_conn;
+
+/* The UCX that is loaded (0: none), and the TCP segment sizes that both sides must agree on. */
+uint32_t amb_client_ucx_release(uint32_t *tx_seg, uint32_t *rx_seg);
+/* Context and worker. *error is written on failure. */
+AMB_MUST_CHECK enum amb_status amb_client_ucx_prepare(struct amb_conn *conn, const char *trusted,
+                                                      struct amb_error *error);
+/* For Auth; valid as long as the worker. */
+uint8_t *amb_client_ucx_address(struct amb_conn *conn, size_t *len);
+/* The link to the broker's worker. */
+AMB_MUST_CHECK enum amb_status amb_client_ucx_attach(struct amb_conn *conn, const void *address,
+                                                     size_t len, struct amb_error *error);
+/* These do nothing without a worker. */
+unsigned amb_client_ucx_progress(struct amb_conn *conn);
+AMB_MUST_CHECK bool amb_client_ucx_arm(struct amb_conn *conn);
+int amb_client_ucx_fd(const struct amb_conn *conn);
+void amb_client_ucx_fini(struct amb_conn *conn);
