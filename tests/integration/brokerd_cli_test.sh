@@ -39,8 +39,14 @@ wait_until() {
         sleep 0.02
     done
 }
+# forget: what an earlier broker wrote. The child opens the files only after the shell goes on.
+forget() {
+    : >"$tmp/ready"
+    : >"$tmp/log"
+}
 # start ARGUMENTS...: a broker on $sock that is ready.
 start() {
+    forget
     "$brokerd" --listen "unix://$sock" "$@" >"$tmp/ready" 2>"$tmp/log" </dev/null &
     broker_pid=$!
     wait_until grep -q '^ready ' "$tmp/ready"
@@ -48,7 +54,7 @@ start() {
 # stop CODE: the broker has ended with CODE.
 stop() {
     local got=0
-    wait "$broker_pid" || got=$?
+    wait "$broker_pid" 2>/dev/null || got=$?
     broker_pid=''
     [ "$got" = "$1" ] || { cat "$tmp/log" >&2; fail "brokerd ended with $got, not $1"; }
 }
@@ -186,6 +192,7 @@ stop 0
 
 # --dev: a private folder of its own, and only a private one.
 mkdir "$tmp/run"
+forget
 XDG_RUNTIME_DIR=$tmp/run "$brokerd" --dev >"$tmp/ready" 2>"$tmp/log" </dev/null &
 broker_pid=$!
 wait_until grep -q '^ready ' "$tmp/ready"
