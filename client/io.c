@@ -118,6 +118,11 @@ static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns
     }
     if (ready > 0 && fds[1].revents != 0) {
         amb_control_service(conn);
+        /* We may have read what a driver went to sleep for. */
+        if (conn->driver_sleeps) {
+            uint64_t one = 1;
+            (void)!write(conn->wake_fd, &one, sizeof(one));
+        }
     }
     if (ready > 0 && fds[2].revents != 0) {
         amb_conn_harvest(conn);
