@@ -54,7 +54,7 @@ static void test_other_folders_are_left_alone(void **state)
 }
 
 /* Runs check in a child whose limit is lower; its exit status. */
-static int in_child(int resource, rlim_t limit, int (*check)(void))
+static int in_child(__rlimit_resource_t resource, rlim_t limit, int (*check)(void))
 {
     pid_t pid = fork();
     assert_true(pid >= 0);
