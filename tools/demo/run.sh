@@ -88,7 +88,7 @@ trap 'exit 1' INT TERM
 
 # ---- the files ----
 
-# Sets of sizes (find's c = bytes) and how many of each: whatever a Debian system has of them.
+# Ranges of sizes in bytes and how many of each, spread over whatever this Debian system has.
 make_list() {
     local picks pick min max count
     if [ -n "$small" ]; then
@@ -96,20 +96,20 @@ make_list() {
     else
         picks='0:4095:60 4096:65535:80 65536:1048575:70 1048576:8388607:35 8388608:67108864:8'
     fi
-    : >"$tmp/files"
+    # Public files, with names that a list of lines does not trip over.
+    (find /usr/bin /usr/sbin /usr/lib /usr/share /etc -xdev -type f -perm -004 -printf '%s %p\n' \
+        2>/dev/null || true) | grep -E '^[0-9]+ [A-Za-z0-9/._+-]+/[A-Za-z0-9][A-Za-z0-9._+-]*$' |
+        sort -k2 >"$tmp/found"
     for pick in $picks; do
         IFS=: read -r min max count <<<"$pick"
-        # Names without anything that a list of lines would trip over; none twice.
-        find /usr/bin /usr/sbin /usr/lib /usr/share /etc -xdev -type f -perm -004 \
-            -size "+$((min - 1))c" -size "-$((max + 1))c" -printf '%s %p\n' 2>/dev/null |
-            grep -E '^[0-9]+ [A-Za-z0-9/._+-]+/[A-Za-z0-9][A-Za-z0-9._+-]*$' |
-            sort -k2 | awk -v want="$count" '
-                { line[NR] = $2 }
-                END {
-                    step = NR > want ? NR / want : 1
-                    for (i = 0; i < want && i * step < NR; i++) print line[int(i * step) + 1]
-                }' >>"$tmp/files"
-    done
+        awk -v want="$count" -v min="$min" -v max="$max" '
+            $1 >= min && $1 <= max { line[++n] = $2 }
+            END {
+                step = n > want ? n / want : 1
+                for (i = 0; i < want && i * step < n; i++) print line[int(i * step) + 1]
+            }' "$tmp/found"
+    done >"$tmp/files"
+    rm "$tmp/found"
 }
 
 add_made_files() {
