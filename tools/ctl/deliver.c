@@ -134,17 +134,33 @@ static void print_payload(const struct amb_deliver *d, const struct amb_msg *msg
     (void)fputc('\n', stdout);
 }
 
+/* JSON is UTF-8; file names need not be: then all that is not ASCII becomes '?'. */
+static json_t *json_text(const char *text)
+{
+    json_t *value = json_string(text);
+    if (value == NULL) {
+        char ascii[FILE_NAME_MAX];
+        size_t n = 0;
+        for (; text[n] != '\0' && n + 1 < sizeof(ascii); n++) {
+            ascii[n] = (unsigned char)text[n] < 0x80 ? text[n] : '?';
+        }
+        ascii[n] = '\0';
+        value = json_string(ascii);
+    }
+    return value;
+}
+
 static void print_json(const struct amb_msg *msg, const char *clean, const char *file,
                        const char *hex)
 {
     uint64_t lost = amb_msg_lost(msg, NULL);
-    json_t *line =
-        json_pack("{s:s?, s:I, s:I, s:s, s:s?, s:I, s:o}", "topic", amb_msg_topic(msg), "seq",
-                  (json_int_t)amb_msg_seq(msg), "size", (json_int_t)amb_msg_size(msg), "name",
-                  clean, "path", amb_msg_path(msg), "time_ns", (json_int_t)amb_msg_time(msg),
-                  "lost", lost == UINT64_MAX ? json_null() : json_integer((json_int_t)lost));
+    json_t *line = json_pack("{s:s?, s:I, s:I, s:o, s:s?, s:I, s:o}", "topic", amb_msg_topic(msg),
+                             "seq", (json_int_t)amb_msg_seq(msg), "size",
+                             (json_int_t)amb_msg_size(msg), "name", json_text(clean), "path",
+                             amb_msg_path(msg), "time_ns", (json_int_t)amb_msg_time(msg), "lost",
+                             lost == UINT64_MAX ? json_null() : json_integer((json_int_t)lost));
     if (file[0] != '\0') {
-        (void)json_object_set_new(line, "file", json_string(file));
+        (void)json_object_set_new(line, "file", json_text(file));
     }
     if (hex[0] != '\0') {
         (void)json_object_set_new(line, "sha256", json_string(hex));
