@@ -99,9 +99,11 @@ grep -q -- '-absolute$' "$tmp/list" && grep -q -- '-hidden$' "$tmp/list" &&
 
 # A signal ends an endless subscriber in order.
 ctl_pid=''
-"$ctl_path" --url "$url" sub endless --stats >"$tmp/stats" &
+"$ctl_path" --url "$url" sub endless --sha256 --stats >"$tmp/stats" &
 ctl_pid=$!
 ctl pub endless --count 10 --size 1k --wait-subscribers 1 --timeout 20
+has_ten() { [ "$(wc -l <"$tmp/stats")" -ge 10 ]; }
+wait_until has_ten
 kill -INT "$ctl_pid"
 wait "$ctl_pid" || fail "SIGINT: $?"
 grep -E -q '^messages +10$' "$tmp/stats" || fail 'SIGINT: no statistics'

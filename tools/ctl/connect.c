@@ -163,6 +163,19 @@ bool amb_ctl_again(const struct amb_ctl *ctl, enum amb_status status)
            remaining_ns(ctl) > 0;
 }
 
+enum amb_exit amb_ctl_hold(struct amb_ctl *ctl)
+{
+    enum amb_status status;
+    (void)fflush(stdout);
+    do {
+        status = amb_poll(ctl->conn, amb_ctl_slice_ns(ctl));
+    } while (status == AMB_OK || amb_ctl_again(ctl, status));
+    if (status == AMB_ESTOPPED || amb_ctl_stopped()) {
+        return AMB_EXIT_OK;
+    }
+    return amb_ctl_fail(ctl, "hold", status);
+}
+
 void amb_ctl_print(const struct amb_ctl *ctl, json_t *value)
 {
     if (ctl->is_json) {

@@ -28,6 +28,7 @@ enum {
     OPT_WAIT,
     OPT_PROP,
     OPT_STATS,
+    OPT_HOLD,
 };
 
 struct pub {
@@ -36,7 +37,7 @@ struct pub {
     char **files; /* texts borrowed from argv */
     size_t file_count;
     uint64_t count, size; /* count: of generated messages, or how often the files are sent */
-    bool has_count, has_size, has_name, wants_stats;
+    bool has_count, has_size, has_name, wants_stats, wants_hold;
     double rate; /* messages a second, 0: as fast as they go */
     uint32_t wait_subscribers;
     struct amb_prop props[PROPS_MAX]; /* [0] is kept for the file's name */
@@ -318,6 +319,9 @@ static enum amb_exit publish(struct pub *p)
             print_stats(p);
         }
     }
+    if (code == AMB_EXIT_OK && p->wants_hold) {
+        code = amb_ctl_hold(p->ctl);
+    }
     /* After a failure nothing is waited for: what is still lent comes back here. */
     (void)amb_pub_close(p->box.pub, code == AMB_EXIT_OK ? AMB_SEC : AMB_NOWAIT);
     amb_outbox_fini(&p->box);
@@ -366,6 +370,9 @@ static enum amb_exit take_option(struct pub *p, int option, char *value)
     case OPT_STATS:
         p->wants_stats = true;
         return AMB_EXIT_OK;
+    case OPT_HOLD:
+        p->wants_hold = true;
+        return AMB_EXIT_OK;
     default:
         return amb_ctl_option(p->ctl, option, value) ? AMB_EXIT_OK : AMB_EXIT_USAGE;
     }
@@ -402,6 +409,7 @@ enum amb_exit amb_ctl_pub(struct amb_ctl *ctl, int argc, char **argv)
         {"wait-subscribers", required_argument, NULL, OPT_WAIT},
         {"prop", required_argument, NULL, OPT_PROP},
         {"stats", no_argument, NULL, OPT_STATS},
+        {"hold", no_argument, NULL, OPT_HOLD},
         {NULL, 0, NULL, 0},
     };
     struct pub p = {.ctl = ctl, .prop_count = 1};

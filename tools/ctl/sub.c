@@ -21,6 +21,7 @@ enum {
     OPT_SLOW,
     OPT_SLOW_BLOCK,
     OPT_COPY,
+    OPT_HOLD,
 };
 
 struct sub {
@@ -28,7 +29,7 @@ struct sub {
     const char *pattern;
     struct amb_sub *sub;
     uint64_t count; /* 0: no end */
-    bool wants_stats;
+    bool wants_stats, wants_hold;
     struct amb_sub_options options;
     struct amb_deliver_options deliver_options;
     struct amb_deliver deliver;
@@ -105,6 +106,9 @@ static enum amb_exit subscribe(struct sub *s)
         if (s->wants_stats && s->sub != NULL) {
             amb_ctl_print(s->ctl, amb_deliver_stats(&s->deliver));
         }
+        if (code == AMB_EXIT_OK && s->wants_hold && !amb_ctl_stopped()) {
+            code = amb_ctl_hold(s->ctl);
+        }
         (void)amb_sub_close(s->sub, AMB_SEC);
     }
     code = amb_ctl_close(s->ctl, code);
@@ -150,6 +154,9 @@ static enum amb_exit take_option(struct sub *s, int option, const char *value)
     case OPT_STATS:
         s->wants_stats = true;
         return AMB_EXIT_OK;
+    case OPT_HOLD:
+        s->wants_hold = true;
+        return AMB_EXIT_OK;
     case OPT_COPY:
         s->options.copy = 1;
         return AMB_EXIT_OK;
@@ -175,6 +182,7 @@ enum amb_exit amb_ctl_sub(struct amb_ctl *ctl, int argc, char **argv)
         {"slow", required_argument, NULL, OPT_SLOW},
         {"slow-block", required_argument, NULL, OPT_SLOW_BLOCK},
         {"copy", no_argument, NULL, OPT_COPY},
+        {"hold", no_argument, NULL, OPT_HOLD},
         {NULL, 0, NULL, 0},
     };
     struct sub s = {.ctl = ctl, .options = AMB_INIT(amb_sub_options)};
