@@ -210,7 +210,6 @@ while IFS= read -r file; do
 done <"$tmp/files"
 
 cpu_before=$(broker_cpu)
-started=$(date +%s.%N)
 ${pub_prefix[@]+"${pub_prefix[@]}"} "$ctl" --url "$unix_url" --client-name publisher --timeout 600 \
     pub demo.files --wait-subscribers 4 "${pub_files[@]}" --stats --hold \
     >"$tmp/pub" 2>"$tmp/pub.err" </dev/null &
@@ -235,7 +234,6 @@ if ! wait_until 600 has_arrived; then
     say_errors
     die 'not everything arrived within 600 s'
 fi
-ended=$(date +%s.%N)
 cpu_after=$(broker_cpu)
 
 # Everybody is still connected.
@@ -284,14 +282,12 @@ done
 printf '\nlinks and lanes:\n'
 cat "$tmp/transports"
 printf '\n'
-awk -v t="$started" -v u="$ended" -v n="$file_count" -v b="$byte_count" \
-    -v c="$cpu_before" -v d="$cpu_after" -v cpu="$broker_pid" 'BEGIN {
-        s = u - t
-        printf "demo: %.2f s with hashing: %.0f messages/s and %.2f GB/s sent, ", s, n / s, b / s / 1e9
-        printf "%.0f messages/s and %.2f GB/s delivered\n", 4 * n / s, 4 * b / s / 1e9
-        if (cpu != "")
-            printf "demo: broker CPU %.2f s: %.3f s per GB delivered\n", d - c, (d - c) * 1e9 / (4 * b)
-    }'
+for i in 0 1 2 3; do
+    printf '%s %s\n' "$(stat_of "sub-$i" messages_per_s)" "$(stat_of "sub-$i" gb_per_s)"
+done | awk '{ m += $1; g += $2 } END {
+    printf "demo: all four with hashing: %.0f messages/s, %.2f GB/s\n", m, g }'
+[ -z "$broker_pid" ] || awk -v b="$byte_count" -v c="$cpu_before" -v d="$cpu_after" 'BEGIN {
+    printf "demo: broker CPU %.2f s: %.3f s per GB delivered\n", d - c, (d - c) * 1e9 / (4 * b) }'
 
 if [ -z "$small" ] && [ -n "$broker_pid" ]; then
     printf '\nwithout hashing, one publisher to one subscriber (broker-bench, 1 s each):\n'
