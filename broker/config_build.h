@@ -89,6 +89,8 @@ void amb_config_place_format(const struct amb_config_place *place, char *out, si
 /* The place of a row's present value; asserts that there is such a row. */
 const struct amb_config_place *amb_config_place_of(const struct amb_config *config,
                                                    const char *path);
+void amb_config_place_set(struct amb_config *config, const char *path,
+                          const struct amb_config_place *place);
 
 /* Sets the target's field. */
 AMB_MUST_CHECK enum amb_status amb_config_value_set(const struct amb_config_target *target,
@@ -106,6 +108,11 @@ AMB_MUST_CHECK enum amb_status amb_config_rules_set(const struct amb_config_targ
 /* Sets one name of a row of type PAIRS, beside those there are. */
 AMB_MUST_CHECK enum amb_status amb_config_pair_put(struct amb_config_build *build, const char *path,
                                                    const char *name, const char *value,
+                                                   const struct amb_config_place *place);
+
+/* Replaces the list of a row of type URLS; each text is one URL, whatever is in it. */
+AMB_MUST_CHECK enum amb_status amb_config_urls_put(struct amb_config_build *build, const char *path,
+                                                   const char *const *urls, size_t count,
                                                    const struct amb_config_place *place);
 
 /* Finds the row of `path`, sets its field and remembers the place. */

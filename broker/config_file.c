@@ -136,8 +136,8 @@ static enum amb_status check_include(struct amb_config_build *build, const char 
         return amb_config_fail(build, place, INCLUDE, "\"%s\" %s", shown, problem);
     }
     (void)snprintf(full, sizeof(full), "%s/%s", folder, path);
-    char *text;
-    size_t len;
+    char *text = NULL;
+    size_t len = 0;
     enum amb_status status = read_all(build, full, &text, &len);
     if (status != AMB_OK) {
         return status;
@@ -185,16 +185,15 @@ enum amb_status amb_config_text_check(struct amb_config_build *build, const char
 enum amb_status amb_config_file_read(struct amb_config_build *build, const char *path,
                                      const char **text_out, const char **folder_out)
 {
-    char *text, *folder = amb_config_copy(build->config, path);
-    size_t len;
+    char *text = NULL;
+    size_t len = 0;
+    const char *slash = strrchr(path, '/');
+    char *folder = amb_config_copy(build->config, slash == NULL ? "." : path);
     if (folder == NULL) {
         return AMB_ENOMEM;
     }
-    char *slash = strrchr(folder, '/');
-    if (slash == NULL) {
-        (void)strcpy(folder, path[0] == '\0' ? "" : ".");
-    } else {
-        slash[slash == folder ? 1 : 0] = '\0';
+    if (slash != NULL) {
+        folder[slash == path ? 1 : slash - path] = '\0';
     }
     enum amb_status status = read_all(build, path, &text, &len);
     if (status == AMB_OK) {

@@ -103,6 +103,12 @@ const struct amb_config_place *amb_config_place_of(const struct amb_config *conf
     return &config->private->places[index_of(path)];
 }
 
+void amb_config_place_set(struct amb_config *config, const char *path,
+                          const struct amb_config_place *place)
+{
+    config->private->places[index_of(path)] = *place;
+}
+
 void amb_config_where(const struct amb_config *config, const char *key, char *out, size_t size)
 {
     amb_config_place_format(amb_config_place_of(config, key), out, size);
@@ -333,19 +339,9 @@ static enum amb_status apply_listen(struct amb_config_build *build,
                                     const struct amb_config_source *source)
 {
     static const struct amb_config_place place = {AMB_CONFIG_ORIGIN_OPTION, "--listen", 0};
-    size_t size = 1;
-    for (size_t i = 0; i < source->listen_count; i++) {
-        size += strlen(source->listen[i]) + 1;
-    }
-    char *joined = amb_config_alloc(build->config, size);
-    if (joined == NULL) {
-        return AMB_ENOMEM;
-    }
-    for (size_t i = 0; i < source->listen_count; i++) {
-        (void)strcat(joined, source->listen[i]);
-        (void)strcat(joined, " ");
-    }
-    return source->listen_count == 0 ? AMB_OK : set_text(build, "listen", joined, &place);
+    return source->listen_count == 0
+               ? AMB_OK
+               : amb_config_urls_put(build, "listen", source->listen, source->listen_count, &place);
 }
 
 static enum amb_status apply_all(struct amb_config_build *build,

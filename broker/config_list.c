@@ -21,6 +21,16 @@ static void *field_of(const struct amb_config_target *target)
     return (char *)target->base + target->key->offset;
 }
 
+/* The row of a path that we know. */
+static const struct amb_config_key *find_key(const char *path, enum amb_config_type type)
+{
+    size_t count;
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    const struct amb_config_key *key = amb_config_key_find(keys, count, path);
+    amb_assert(key != NULL && key->type == type);
+    return key;
+}
+
 static enum amb_status check_count(const struct amb_config_target *target, size_t count)
 {
     if (count >= target->key->min && count <= target->key->max) {
@@ -138,30 +148,56 @@ enum amb_status amb_config_strings_set(const struct amb_config_target *target,
     return AMB_OK;
 }
 
+static enum amb_status set_urls(const struct amb_config_target *target, const struct texts *texts)
+{
+    struct amb_url *urls =
+        amb_config_alloc(target->build->config, (texts->count + 1) * sizeof(struct amb_url));
+    if (urls == NULL) {
+        return AMB_ENOMEM;
+    }
+    for (size_t i = 0; i < texts->count; i++) {
+        char reason[256] = "", shown[AMB_CONFIG_SHOWN_MAX];
+        if (amb_url_parse(texts->items[i], &urls[i], reason, sizeof(reason)) != AMB_OK) {
+            return amb_config_fail(
+                target->build, &texts->places[i], target->path,
+                "%s (got \"%s\", allowed unix:///path?mode=0660&group=NAME or tcp://host:port)",
+                reason, amb_text_show(texts->items[i], shown, sizeof(shown)));
+        }
+    }
+    *(struct amb_config_urls *)field_of(target) = (struct amb_config_urls){urls, texts->count};
+    return AMB_OK;
+}
+
 enum amb_status amb_config_urls_set(const struct amb_config_target *target,
                                     const struct amb_config_value *value)
 {
     struct texts texts = {NULL, NULL, 0};
     enum amb_status status = read_texts(target, value, &texts);
-    if (status != AMB_OK) {
-        return status;
+    return status == AMB_OK ? set_urls(target, &texts) : status;
+}
+
+enum amb_status amb_config_urls_put(struct amb_config_build *build, const char *path,
+                                    const char *const *urls, size_t count,
+                                    const struct amb_config_place *place)
+{
+    struct amb_config_target target = {build, find_key(path, AMB_CONFIG_URLS), build->config, path,
+                                       place};
+    struct texts texts = {NULL, NULL, 0};
+    enum amb_status status = check_count(&target, count);
+    if (status == AMB_OK) {
+        status = alloc_texts(&target, count, &texts);
     }
-    struct amb_url *urls =
-        amb_config_alloc(target->build->config, (texts.count + 1) * sizeof(struct amb_url));
-    if (urls == NULL) {
-        return AMB_ENOMEM;
+    for (; status == AMB_OK && texts.count < count; texts.count++) {
+        texts.items[texts.count] = urls[texts.count];
+        texts.places[texts.count] = *place;
     }
-    for (size_t i = 0; i < texts.count; i++) {
-        char reason[256] = "", shown[AMB_CONFIG_SHOWN_MAX];
-        if (amb_url_parse(texts.items[i], &urls[i], reason, sizeof(reason)) != AMB_OK) {
-            return amb_config_fail(
-                target->build, &texts.places[i], target->path,
-                "%s (got \"%s\", allowed unix:///path?mode=0660&group=NAME or tcp://host:port)",
-                reason, amb_text_show(texts.items[i], shown, sizeof(shown)));
-        }
+    if (status == AMB_OK) {
+        status = set_urls(&target, &texts);
     }
-    *(struct amb_config_urls *)field_of(target) = (struct amb_config_urls){urls, texts.count};
-    return AMB_OK;
+    if (status == AMB_OK) {
+        amb_config_place_set(build->config, path, place);
+    }
+    return status;
 }
 
 /* Why a setting of UCX is not the user's to make; NULL: it is. */
@@ -248,11 +284,8 @@ enum amb_status amb_config_pair_put(struct amb_config_build *build, const char *
                                     const char *name, const char *value,
                                     const struct amb_config_place *place)
 {
-    size_t key_count;
-    const struct amb_config_key *keys = amb_config_keys(&key_count);
-    const struct amb_config_key *key = amb_config_key_find(keys, key_count, path);
-    amb_assert(key != NULL && key->type == AMB_CONFIG_PAIRS);
-    struct amb_config_target target = {build, key, build->config, path, place};
+    struct amb_config_target target = {build, find_key(path, AMB_CONFIG_PAIRS), build->config, path,
+                                       place};
     struct amb_config_pairs *field = field_of(&target);
     struct amb_config_pair *pairs =
         amb_config_alloc(build->config, (field->count + 1) * sizeof(struct amb_config_pair));
@@ -271,7 +304,7 @@ enum amb_status amb_config_pair_put(struct amb_config_build *build, const char *
     }
     if (status == AMB_OK) {
         *field = (struct amb_config_pairs){pairs, count};
-        build->config->private->places[key - keys] = *place;
+        amb_config_place_set(build->config, path, place);
     }
     return status;
 }

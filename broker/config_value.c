@@ -6,6 +6,7 @@
 #include "wire/codec/topic.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ALLOWED_MAX 320u
@@ -194,12 +195,23 @@ static enum amb_status set_word(const struct amb_config_target *target,
     return AMB_OK;
 }
 
+/* Digits up to `end`; false: none, or no port. */
+static bool is_port(const char *text, char end, unsigned long *out)
+{
+    char *rest;
+    if (text[0] < '0' || text[0] > '9') {
+        return false;
+    }
+    *out = strtoul(text, &rest, 10);
+    return *rest == end && *out > 0 && *out <= 65535;
+}
+
 static bool is_port_range(const char *text)
 {
-    unsigned low, high;
-    int used = 0;
-    return sscanf(text, "%5u-%5u%n", &low, &high, &used) == 2 && text[used] == '\0' && low > 0 &&
-           low <= high && high <= 65535;
+    unsigned long low, high;
+    const char *dash = strchr(text, '-');
+    return dash != NULL && is_port(text, '-', &low) && is_port(dash + 1, '\0', &high) &&
+           low <= high;
 }
 
 /* NULL, or what is wrong with a text that has a grammar of its own. */

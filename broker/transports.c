@@ -105,7 +105,7 @@ static bool find_rdma_device(const struct probe *probe, const char *interface, c
                              size_t size)
 {
     char folder[PATH_SIZE], device[PATH_SIZE] = "", path[2 * PATH_SIZE];
-    unsigned port = 0;
+    unsigned long port = 0;
     (void)snprintf(folder, sizeof(folder), "/sys/class/net/%s/device/infiniband", interface);
     append_folder(probe, folder, device, sizeof(device));
     device[strcspn(device, ",")] = '\0';
@@ -115,12 +115,11 @@ static bool find_rdma_device(const struct probe *probe, const char *interface, c
     (void)snprintf(path, sizeof(path), "%s/sys/class/net/%s/dev_port", probe->root, interface);
     FILE *file = fopen(path, "re");
     if (file != NULL) {
-        if (fscanf(file, "%3u", &port) != 1) {
-            port = 0;
-        }
+        char text[8] = "";
+        port = fgets(text, sizeof(text), file) != NULL ? strtoul(text, NULL, 10) : 0;
         (void)fclose(file);
     }
-    (void)snprintf(out, size, "%.60s:%u", device, port + 1);
+    (void)snprintf(out, size, "%.60s:%lu", device, port + 1);
     return true;
 }
 

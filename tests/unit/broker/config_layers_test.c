@@ -131,6 +131,12 @@ static void test_listen_arguments_replace_the_list(void **state)
     assert_int_equal(config->listen.count, 2);
     assert_string_equal(config->listen.items[0].path, "/one");
     amb_config_destroy(&config);
+    static const char *const blank[] = {"unix:///a, b"};
+    source.listen = blank;
+    source.listen_count = 1;
+    config = try_accept_source(&source);
+    assert_string_equal(config->listen.items[0].path, "/a, b");
+    amb_config_destroy(&config);
     static const char *const bad[] = {"tcp://127.0.0.1:99999"};
     source.listen = bad;
     source.listen_count = 1;
