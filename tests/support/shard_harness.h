@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One to four shards without threads, sockets and control thread: turned by hand under a simulated
+ * clock, with a small memory. What the control thread would order is called directly; what shards
+ * ask of it is recorded. Clients are scripts on the other end of sim links (shard_client.h).
+ *
+ * Failures end the running CMocka test. Threads: one. Memory: everything is given back by
+ * harness_fini, which fails the test if the broker's part was not.
+ */
+#pragma once
+
+#include "broker/bufpool.h"
+#include "broker/mail.h"
+#include "broker/shard.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HARNESS_SHARDS_MAX 4u
+#define HARNESS_TOPICS_MAX 16u
+#define HARNESS_CLIENTS_MAX 64u
+
+struct amb_config;
+struct amb_topic;
+struct shard_client;
+
+struct shard_harness {
+    struct amb_config *config;
+    struct amb_membudget budget;
+    unsigned count;
+    struct amb_shard shards[HARNESS_SHARDS_MAX];
+    struct amb_shard *peers[HARNESS_SHARDS_MAX];
+    struct amb_inbox control;
+    int64_t now_ns;
+    unsigned topic_count;
+    unsigned topic_home[HARNESS_TOPICS_MAX];
+    struct amb_topic *topics[HARNESS_TOPICS_MAX][HARNESS_SHARDS_MAX]; /* as each shard knows it */
+    char names[HARNESS_TOPICS_MAX][64];
+    unsigned client_count; /* ever made; a client's id is its index */
+    struct shard_client *clients[HARNESS_CLIENTS_MAX];
+};
+
+/* config: libconfig text; NULL: 16 MiB of memory in segments of 2 MiB, topics that block. */
+void harness_init(struct shard_harness *harness, unsigned shards, const char *config);
+/* Ends all clients, then checks that every buffer, entry and frame is back. */
+void harness_fini(struct shard_harness *harness);
+
+/* A new topic with that home; returns its id. */
+uint32_t harness_topic(struct shard_harness *harness, const char *name, unsigned home);
+/* As the shard knows it: introduced there if it was not. */
+struct amb_topic *harness_topic_on(struct shard_harness *harness, uint32_t topic, unsigned shard);
+struct amb_topic *harness_home(struct shard_harness *harness, uint32_t topic);
+/* What the directory has a topic's home do when subscriptions on another shard come and go. */
+void harness_lend(struct shard_harness *harness, uint32_t topic, unsigned borrower, int subs,
+                  int holding);
+
+/* One turn of one shard; a microsecond passes. Returns how much was done. */
+unsigned harness_turn(struct shard_harness *harness, unsigned shard);
+/* Turns all shards and clients until nothing happens any more. */
+void harness_settle(struct shard_harness *harness);
+void harness_pass(struct shard_harness *harness, int64_t ns);
+
+/* Bytes of buffers out, on all shards. */
+uint64_t harness_used(const struct shard_harness *harness);
+/* Every invariant there is a function for. */
+void harness_check(const struct shard_harness *harness);
