@@ -5,6 +5,7 @@
 #include "broker/config.h"
 #include "broker/control.h"
 #include "broker/drain.h"
+#include "broker/retire.h"
 #include "broker/session.h"
 #include "broker/transports.h"
 #include "broker/worker.h"
@@ -156,6 +157,7 @@ static enum amb_status broker_make_workers(struct amb_broker *broker)
         shard->ucx = broker->ucx;
         shard->offer_segment = offer_segment;
         shard->session_ended = session_ended;
+        shard->segment_gone = amb_retire_segment;
     }
     return AMB_OK;
 }
@@ -284,6 +286,7 @@ void amb_broker_destroy(struct amb_broker **broker)
         }
     }
     for (unsigned i = 0; i < b->worker_count; i++) {
+        b->workers[i].shard.segment_gone = NULL;
         amb_worker_fini(&b->workers[i]);
     }
     free(b->workers);

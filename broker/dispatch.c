@@ -4,6 +4,7 @@
 #include "broker/ingest.h"
 #include "broker/outgoing.h"
 #include "broker/publisher.h"
+#include "broker/retire.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/subscription.h"
@@ -30,8 +31,7 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
     case AMB_FRAME_RELEASE_RANGE:
         return dispatch_release_range(session, frame);
     case AMB_FRAME_SEG_READY:
-        amb_session_mapping(session, frame->segment, AMB_MAPPING_READY);
-        amb_session_unstall(session);
+        amb_retire_or_use(session, frame->segment);
         return AMB_OK;
     case AMB_FRAME_SEG_GONE:
         (void)amb_session_forget_segment(session, frame->segment);

@@ -73,6 +73,7 @@ static enum forward_way cursor_way(const struct amb_cursor *cursor, const struct
     case AMB_MAPPING_ASKED:
         return bytes > FORWARD_COPY_MAX ? FORWARD_WAIT : FORWARD_COPY;
     case AMB_MAPPING_REFUSED:
+    case AMB_MAPPING_RETIRED:
         break;
     }
     return FORWARD_COPY;

@@ -119,6 +119,25 @@ void amb_session_mapping(struct amb_session *session, uint64_t segment,
     }
 }
 
+bool amb_session_retire_segment(struct amb_session *session, uint64_t segment)
+{
+    struct amb_mapping *mapping = session_mapping_find(session, segment);
+    if (mapping == NULL) {
+        return false;
+    }
+    if (mapping->state == AMB_MAPPING_ASKED) {
+        mapping->state = AMB_MAPPING_RETIRED;
+        return false;
+    }
+    return mapping->state == AMB_MAPPING_READY;
+}
+
+bool amb_session_is_retired(struct amb_session *session, uint64_t segment)
+{
+    const struct amb_mapping *mapping = session_mapping_find(session, segment);
+    return mapping != NULL && mapping->state == AMB_MAPPING_RETIRED;
+}
+
 bool amb_session_forget_segment(struct amb_session *session, uint64_t segment)
 {
     struct amb_mapping *mapping = session_mapping_find(session, segment);

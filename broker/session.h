@@ -40,6 +40,7 @@ enum amb_mapping_state {
     AMB_MAPPING_ASKED,   /* the descriptor is on its way */
     AMB_MAPPING_READY,   /* SEG_READY has come */
     AMB_MAPPING_REFUSED, /* the client cannot map it: copies */
+    AMB_MAPPING_RETIRED, /* gone, while the descriptor was on its way */
 };
 
 struct amb_mapping {
@@ -97,5 +98,9 @@ enum amb_mapping_state amb_session_mapping_of(struct amb_session *session,
 /* SEG_READY, or the control thread's word that the client refused. */
 void amb_session_mapping(struct amb_session *session, uint64_t segment,
                          enum amb_mapping_state state);
+/* The segment is gone. True if the client has mapped it and is to be told; else it is told when it
+ * says that it has. */
+bool amb_session_retire_segment(struct amb_session *session, uint64_t segment);
+bool amb_session_is_retired(struct amb_session *session, uint64_t segment);
 /* True if it was there. */
 bool amb_session_forget_segment(struct amb_session *session, uint64_t segment);

@@ -26,9 +26,12 @@ static enum amb_status segment_created(void *arg, struct amb_segment *segment)
 
 static void segment_destroyed(void *arg, struct amb_segment *segment)
 {
-    (void)arg;
+    struct amb_shard *shard = arg;
     if (segment->mem != NULL) {
         amb_ucx_unregister(&segment->mem);
+    }
+    if (shard->segment_gone != NULL) {
+        shard->segment_gone(shard, segment->id);
     }
 }
 

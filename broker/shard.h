@@ -85,6 +85,8 @@ struct amb_shard {
     /* Hand a segment to a client; fd is a duplicate and the callee's. */
     void (*offer_segment)(struct amb_shard *shard, uint64_t client_id, uint64_t segment,
                           uint64_t size, int fd);
+    /* A segment of this shard is about to be unmapped; NULL: nobody is told. */
+    void (*segment_gone)(struct amb_shard *shard, uint64_t segment);
     /* A session's link is gone for good, or its client broke a rule (EPROTO). */
     void (*session_ended)(struct amb_shard *shard, uint64_t client_id, enum amb_status why,
                           const char *text);

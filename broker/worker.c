@@ -25,6 +25,8 @@
 /* With UCX a wake-up may be late (UCX-reported events are bounded by polling, never trusted). */
 #define WORKER_SLEEP_UCX_MAX_NS (100 * AMB_NS_PER_MS)
 #define WORKER_EVENTS 64
+/* Idle for so long, a worker gives back the segments that it does not need. */
+#define WORKER_TRIM_NS (10 * AMB_NS_PER_SEC)
 
 enum amb_status amb_worker_init(struct amb_worker *worker, unsigned index,
                                 const struct amb_config *config, struct amb_membudget *budget)
@@ -145,10 +147,12 @@ static void worker_loop(struct amb_worker *worker)
     struct amb_shard *shard = &worker->shard;
     int64_t spin_ns = worker_spin_ns(shard);
     int64_t idle_since_ns = 0;
+    bool is_trimmed = true;
     while (!worker->is_stopping) {
         int64_t now_ns = amb_clock_monotonic_ns();
         if (amb_shard_turn(shard, now_ns, amb_clock_realtime_ns()) > 0) {
             idle_since_ns = 0;
+            is_trimmed = false;
             continue;
         }
         if (idle_since_ns == 0) {
@@ -157,6 +161,10 @@ static void worker_loop(struct amb_worker *worker)
         if (now_ns - idle_since_ns < spin_ns) {
             (void)sched_yield();
             continue;
+        }
+        if (!is_trimmed && now_ns - idle_since_ns > WORKER_TRIM_NS) {
+            amb_bufpool_trim(&shard->bufpool);
+            is_trimmed = true;
         }
         shard_sleep(shard, now_ns);
     }
@@ -172,11 +180,13 @@ static enum amb_status worker_set_up(struct amb_shard *shard)
     if (epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, shard->inbox.bell, &event) != 0) {
         return amb_status_from_errno(errno);
     }
-    if (shard->ucx == NULL) {
-        return AMB_OK;
+    /* The first message shall not wait for the system to find the memory. */
+    enum amb_status status = amb_bufpool_prepare(&shard->bufpool);
+    if (status != AMB_OK || shard->ucx == NULL) {
+        return status;
     }
     /* On its own thread: a SINGLE worker belongs to the thread that made it. */
-    enum amb_status status = amb_ucx_worker_create(shard->ucx, false, &shard->ucx_worker);
+    status = amb_ucx_worker_create(shard->ucx, false, &shard->ucx_worker);
     if (status != AMB_OK) {
         return status;
     }
