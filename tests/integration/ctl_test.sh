@@ -71,6 +71,7 @@ expect 65 'publish' ctl pub 'wild.>' --count 1
 expect 65 'No such file' ctl pub t --file "$tmp/none"
 expect 75 '0 of 1 subscribers' ctl pub t --count 1 --wait-subscribers 1 --timeout 0.3
 expect 75 'no message' ctl sub t --timeout 0.3
+expect 75 'publish t: ' ctl pub t --count 1000000000 --size 8 --timeout 0.5
 expect 70 'out-dir' ctl sub t --out-dir "$tmp/none/deeper"
 
 # From standard input to standard output.

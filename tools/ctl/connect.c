@@ -99,8 +99,11 @@ enum amb_exit amb_ctl_connect(struct amb_ctl *ctl)
     };
     enum amb_status status = amb_connect(ctl->url, &options, &ctl->conn);
     if (status != AMB_OK) {
-        amb_tool_error("connect %s: %s", shown_url(ctl),
-                       error.text[0] != '\0' ? error.text : amb_strerror(status));
+        const char *url = shown_url(ctl);
+        const char *text = error.text[0] != '\0' ? error.text : amb_strerror(status);
+        /* Of a list the library names the URL it speaks of itself. */
+        bool is_named = strncmp(text, url, strlen(url)) == 0;
+        amb_tool_error("connect %s%s%s", is_named ? "" : url, is_named ? "" : ": ", text);
         /* A URL that is wrong is an argument; a broker that does not answer in time is none. */
         return status == AMB_ETIMEDOUT ? AMB_EXIT_UNAVAILABLE : amb_exit_of(status);
     }
