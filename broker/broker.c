@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BROKER_URLS_MAX 8192u
+#define BROKER_URLS_MAX (AMB_LISTENERS_MAX * 512u)
 
 struct amb_broker {
     const struct amb_config *config;

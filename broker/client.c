@@ -263,14 +263,23 @@ static void client_leave_directory(struct amb_client *client)
     }
     for (unsigned i = 0; client->subs != NULL && i < AMB_HANDLES_MAX; i++) {
         if (client->subs[i] != NULL) {
-            amb_directory_unsubscribe(directory, client->subs[i]);
+            amb_directory_unsubscribe(directory, client->subs[i]); /* Harmless twice. */
             free(client->subs[i]);
         }
     }
     free(client->publishers);
     free(client->subs);
     client->publishers = NULL;
+    client->publisher_count = 0;
     client->subs = NULL;
+}
+
+static void client_drop_fd(struct amb_client *client)
+{
+    if (client->passed_fd >= 0) {
+        (void)close(client->passed_fd);
+        client->passed_fd = -1;
+    }
 }
 
 static void client_close_connection(struct amb_client *client)
@@ -282,10 +291,7 @@ static void client_close_connection(struct amb_client *client)
         (void)close(client->fd);
         client->fd = -1;
     }
-    if (client->passed_fd >= 0) {
-        (void)close(client->passed_fd);
-        client->passed_fd = -1;
-    }
+    client_drop_fd(client);
 }
 
 void amb_client_end(struct amb_client *client, const char *why)
@@ -352,6 +358,17 @@ void amb_client_bury(struct amb_control *control)
 
 /* Input -------------------------------------------------------------------------------------- */
 
+/* Keeps the last descriptor and closes the others: alignment leaves room for two where there is
+ * room for one, and whatever comes is ours. */
+static void client_take_fds(struct amb_client *client, const struct cmsghdr *header)
+{
+    size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; i++) {
+        client_drop_fd(client);
+        memcpy(&client->passed_fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+    }
+}
+
 /* Reads at most what the reader wants, so that a descriptor comes with its own message. Returns
  * what recvmsg does. */
 static ssize_t client_receive(struct amb_client *client, uint8_t *bytes, size_t size)
@@ -371,25 +388,32 @@ static ssize_t client_receive(struct amb_client *client, uint8_t *bytes, size_t 
     if (got < 0) {
         return got;
     }
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-        int fd;
-        memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-        if (client->passed_fd >= 0) {
-            (void)close(client->passed_fd);
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c != NULL; c = CMSG_NXTHDR(&message, c)) {
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+            client_take_fds(client, c);
         }
-        client->passed_fd = fd;
     }
     return got;
 }
 
-static void client_count_bad(struct amb_client *client, const char *reason)
+/* What it sent is no message. Whoever does not speak our protocol at all gets no answer. */
+static void client_refuse_bytes(struct amb_client *client, enum amb_status status,
+                                const char *reason)
 {
     struct amb_control_stats *stats = &client->control->stats;
-    if (strcmp(reason, "bad_magic") == 0) {
+    if (status == AMB_ENOMEM) {
+        amb_client_send_error(client, 0, AMB_ENOMEM, "no memory");
+    } else if (strcmp(reason, "bad_magic") == 0) {
         stats->bad_magic++;
+        amb_client_end(client, "it does not speak our protocol");
+    } else if (strcmp(reason, "bad_version") == 0) {
+        stats->refused_version++;
+        amb_client_send_error(client, 0, AMB_EVERSION,
+                              "protocol version: this broker speaks %u to %u", AMB_CONTROL_VERSION,
+                              AMB_CONTROL_VERSION);
     } else {
         stats->bad_message++;
+        amb_client_send_error(client, 0, AMB_EPROTO, "malformed control message: %s", reason);
     }
 }
 
@@ -419,12 +443,7 @@ static bool client_read_one(struct amb_client *client)
     enum amb_status status =
         amb_control_read(&client->reader, bytes, (size_t)got, &used, &message, &reason);
     if (status != AMB_OK) {
-        client_count_bad(client, reason);
-        if (strcmp(reason, "bad_magic") == 0) {
-            amb_client_end(client, "it does not speak our protocol");
-        } else {
-            amb_client_send_error(client, 0, AMB_EPROTO, "malformed control message: %s", reason);
-        }
+        client_refuse_bytes(client, status, reason);
         return false;
     }
     amb_assert(used == (size_t)got); /* No more than wanted was read. */
@@ -432,6 +451,7 @@ static bool client_read_one(struct amb_client *client)
         client->seen_ns = client->control->now_ns;
         amb_request_handle(client, message);
         amb_control_free(message);
+        client_drop_fd(client); /* Nobody wanted it. */
     }
     return client->state != AMB_CLIENT_ENDING;
 }

@@ -49,7 +49,6 @@ struct amb_client {
     int fd, pidfd;         /* -1: none */
     bool is_unix, is_dead; /* is_dead: the process is known to be gone */
     bool has_session, is_quarantined, said_bye;
-    bool is_closing; /* the connection ends when its queue is sent */
     unsigned orders; /* under way */
     uid_t uid;
     gid_t gid;
@@ -72,6 +71,7 @@ struct amb_client {
 
     /* By handle; the tables are made with the first of a kind. */
     struct amb_dir_publisher **publishers;
+    uint32_t publisher_count;
     struct amb_dir_sub **subs;
 };
 

@@ -80,6 +80,15 @@ enum amb_status amb_control_session_take(struct amb_control *control, struct amb
     return indices_take(&control->indices[best], &out->index, &out->generation);
 }
 
+uint32_t amb_control_sessions(const struct amb_control *control)
+{
+    uint32_t sessions = 0;
+    for (unsigned i = 0; i < control->shard_count; i++) {
+        sessions += control->indices[i].sessions;
+    }
+    return sessions;
+}
+
 void amb_control_session_give(struct amb_control *control, const struct amb_session_id *id)
 {
     struct amb_session_indices *indices = &control->indices[id->shard];
@@ -147,6 +156,9 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
 void amb_control_fini(struct amb_control *control)
 {
     amb_door_close(control);
+    if (control->inbox.bell > 0) {
+        (void)amb_inbox_run(&control->inbox); /* A call to drain that came too late. */
+    }
     amb_client_bury(control);
     amb_directory_fini(&control->directory);
     amb_inbox_fini(&control->inbox);
@@ -176,9 +188,6 @@ static void control_tick(struct amb_control *control)
     }
     int64_t stall_ns = control->tick_ns == 0 || since_ns < 4 * CONTROL_TICK_NS ? 0 : since_ns;
     control->tick_ns = now_ns;
-    if (control->resume_accept_ns != 0 && now_ns >= control->resume_accept_ns) {
-        amb_door_resume(control);
-    }
     AMB_LIST_FOR_EACH_SAFE (node, &control->clients) {
         struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         client->seen_ns += stall_ns;
@@ -202,17 +211,24 @@ static int control_timeout_ms(const struct amb_control *control)
 
 static void control_round(struct amb_control *control)
 {
+    bool was_alone = amb_list_is_empty(&control->clients);
     bool may_sleep = amb_inbox_arm(&control->inbox);
     struct epoll_event events[CONTROL_EVENTS];
     int count = epoll_wait(control->epoll_fd, events, CONTROL_EVENTS,
                            may_sleep ? control_timeout_ms(control) : 0);
     control->now_ns = amb_clock_monotonic_ns();
+    if (was_alone) {
+        control->tick_ns = control->now_ns; /* Without clients we sleep for ever: not a stall. */
+    }
     amb_inbox_disarm(&control->inbox, true);
     for (int i = 0; i < count; i++) {
         struct amb_watch *watch = events[i].data.ptr;
         watch->fn(watch, events[i].events);
     }
     (void)amb_inbox_run(&control->inbox);
+    if (control->resume_accept_ns != 0 && control->now_ns >= control->resume_accept_ns) {
+        amb_door_resume(control);
+    }
     if (count < CONTROL_EVENTS) {
         control_tick(control);
     }

@@ -17,7 +17,7 @@
 
 #include <stdatomic.h>
 
-#define AMB_LISTENERS_MAX 16u
+#define AMB_LISTENERS_MAX 64u  /* as many as the configuration takes */
 #define AMB_HALF_OPEN_MAX 512u /* connections that have not said who they are */
 
 struct amb_client;
@@ -69,6 +69,7 @@ struct amb_control {
     struct amb_session_indices *indices; /* one for each shard */
     int64_t now_ns, started_ns, tick_ns;
     int64_t resume_accept_ns; /* listeners are paused until then; 0: not paused */
+    int64_t pause_logged_ns;
     /* drain */
     bool is_draining, is_over;
     unsigned drain_calls;
@@ -100,3 +101,5 @@ void amb_control_rewatch(struct amb_control *control, struct amb_watch *watch, i
 AMB_MUST_CHECK enum amb_status amb_control_session_take(struct amb_control *control,
                                                         struct amb_session_id *out);
 void amb_control_session_give(struct amb_control *control, const struct amb_session_id *id);
+/* Sessions there are, the quarantined ones too. */
+uint32_t amb_control_sessions(const struct amb_control *control);

@@ -146,6 +146,7 @@ static unsigned topic_connect(struct amb_directory *directory, struct amb_dir_to
         return 0;
     }
     order->session = sub->session;
+    order->u.cursor.sub = sub->id;
     order->u.cursor.handle = sub->handle;
     order->u.cursor.topic = topic->id;
     amb_order_post(directory->shards[shard], order);
@@ -214,13 +215,20 @@ void amb_directory_unpublish(struct amb_dir_publisher *publisher)
     }
 }
 
-enum amb_status amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
-                                        amb_order_done_fn done, void *context, unsigned *orders)
+bool amb_directory_has_room(const struct amb_directory *directory)
 {
-    if (directory->sub_count >= directory->config->limits.max_subscriptions) {
-        return AMB_ELIMIT;
-    }
-    sub->id = ++directory->next_sub;
+    return directory->sub_count < directory->config->limits.max_subscriptions;
+}
+
+uint64_t amb_directory_next_sub(struct amb_directory *directory)
+{
+    return ++directory->next_sub;
+}
+
+unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
+                                 amb_order_done_fn done, void *context)
+{
+    amb_assert(sub->id != 0 && amb_directory_has_room(directory));
     directory->sub_count++;
     amb_list_push_back(&directory->subs, &sub->node);
     unsigned posted = 0;
@@ -240,8 +248,7 @@ enum amb_status amb_directory_subscribe(struct amb_directory *directory, struct 
             }
         }
     }
-    *orders = posted;
-    return AMB_OK;
+    return posted;
 }
 
 static void sub_leave(struct amb_directory *directory, struct amb_dir_sub *sub,
@@ -254,6 +261,10 @@ static void sub_leave(struct amb_directory *directory, struct amb_dir_sub *sub,
 
 void amb_directory_unsubscribe(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
+    if (sub->is_closing) {
+        return;
+    }
+    sub->is_closing = true;
     amb_list_remove(&sub->node);
     directory->sub_count--;
     AMB_LIST_FOR_EACH (node, &directory->topics) {

@@ -53,6 +53,7 @@ struct amb_dir_publisher {
     struct amb_dir_topic *topic; /* NULL: not open */
     struct amb_session_id session;
     uint32_t handle;
+    bool is_closing; /* its worker has not answered yet; the handle is in use until then */
 };
 
 struct amb_dir_sub {
@@ -61,6 +62,7 @@ struct amb_dir_sub {
     struct amb_session_id session;
     uint64_t client_id;
     uint32_t handle;
+    bool is_closing; /* as that of a publisher */
     struct amb_subscription_options options;
     uint32_t pattern_len;
     char pattern[AMB_TOPIC_MAX + 1];
@@ -81,14 +83,16 @@ AMB_MUST_CHECK enum amb_status amb_directory_topic(struct amb_directory *directo
 void amb_directory_publish(struct amb_dir_publisher *publisher, struct amb_dir_topic *topic);
 void amb_directory_unpublish(struct amb_dir_publisher *publisher);
 
+/* May another subscription be entered? */
+bool amb_directory_has_room(const struct amb_directory *directory);
+/* The id of a subscription that is to be entered. */
+uint64_t amb_directory_next_sub(struct amb_directory *directory);
 /*
  * Enters a subscription whose session is told already (amb_order_subscription_open), and has it
  * read every topic that matches. `done` is called, with context, for each order that must have
- * been carried out before the subscription counts as active; *orders is how many. ELIMIT, ENOMEM.
+ * been carried out before the subscription counts as active; returns how many.
  */
-AMB_MUST_CHECK enum amb_status amb_directory_subscribe(struct amb_directory *directory,
-                                                       struct amb_dir_sub *sub,
-                                                       amb_order_done_fn done, void *context,
-                                                       unsigned *orders);
-/* Removes it; its session has given, or gives, up the cursors itself. */
+unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
+                                 amb_order_done_fn done, void *context);
+/* Removes it; its session has given, or gives, up the cursors itself. Harmless twice. */
 void amb_directory_unsubscribe(struct amb_directory *directory, struct amb_dir_sub *sub);

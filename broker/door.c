@@ -3,6 +3,7 @@
 
 #include "broker/client.h"
 #include "broker/config.h"
+#include "broker/portowner.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 
@@ -25,6 +26,16 @@
 #define DOOR_PAUSE_NS (100 * AMB_NS_PER_MS)
 #define DOOR_MODE_DEFAULT 0660
 
+/* pid 0: unknown. */
+static void say_in_use(const char *address, pid_t pid, char *error, size_t error_size)
+{
+    if (pid > 0) {
+        (void)snprintf(error, error_size, "%s: address in use by pid %d", address, (int)pid);
+    } else {
+        (void)snprintf(error, error_size, "%s: address in use", address);
+    }
+}
+
 /* Does anybody answer on this socket file? Then it is *pid's (0: unknown). */
 static bool socket_is_served(const struct sockaddr_un *address, pid_t *pid)
 {
@@ -32,8 +43,9 @@ static bool socket_is_served(const struct sockaddr_un *address, pid_t *pid)
     if (fd < 0) {
         return false;
     }
+    /* Only a refusal says that nobody is there: a full backlog or a missing permission does not. */
     bool is_served = connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
-                     errno == EAGAIN || errno == EINPROGRESS;
+                     (errno != ECONNREFUSED && errno != ENOENT);
     struct ucred peer = {0};
     socklen_t len = sizeof(peer);
     if (is_served && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0) {
@@ -67,12 +79,17 @@ static enum amb_status unix_bind(struct amb_listener *listener, char *error, siz
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, url->path, sizeof(url->path));
     pid_t pid = 0;
-    if (socket_is_served(&address, &pid)) {
-        (void)snprintf(error, error_size, "%s: address in use by pid %d", url->path, (int)pid);
+    struct stat st;
+    bool is_there = lstat(url->path, &st) == 0;
+    if (is_there && !S_ISSOCK(st.st_mode)) {
+        (void)snprintf(error, error_size, "%s: it exists and is no socket", url->path);
         return AMB_EUNREACHABLE;
     }
-    struct stat st;
-    if (lstat(url->path, &st) == 0 && S_ISSOCK(st.st_mode)) {
+    if (is_there && socket_is_served(&address, &pid)) {
+        say_in_use(url->path, pid, error, error_size);
+        return AMB_EUNREACHABLE;
+    }
+    if (is_there) {
         (void)unlink(url->path); /* Nobody answers: left over from a broker that was killed. */
     }
     mode_t before = umask(0177); /* Nobody connects before the mode is right. */
@@ -89,15 +106,33 @@ static enum amb_status unix_bind(struct amb_listener *listener, char *error, siz
     return unix_permit(url, error, error_size);
 }
 
-static enum amb_status tcp_bind(struct amb_listener *listener, const struct addrinfo *info,
-                                char *error, size_t error_size)
+static void tcp_complain(const struct amb_url *url, int why, char *error, size_t error_size)
 {
+    char address[320];
+    amb_url_format(url, address, sizeof(address));
+    if (why == EADDRINUSE) {
+        say_in_use(address, amb_port_owner(url->port), error, error_size);
+    } else {
+        (void)snprintf(error, error_size, "%s: %s", address, strerror(why));
+    }
+}
+
+/* 0, or errno. */
+static int tcp_bind(struct amb_listener *listener, const struct addrinfo *info)
+{
+    listener->fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+    if (listener->fd < 0) {
+        return errno;
+    }
     int one = 1;
     (void)setsockopt(listener->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (bind(listener->fd, info->ai_addr, info->ai_addrlen) != 0) {
-        (void)snprintf(error, error_size, "tcp://%s:%u: %s", listener->url.host, listener->url.port,
-                       strerror(errno));
-        return AMB_EUNREACHABLE;
+    /* Two sockets may be bound with REUSEADDR, but only one can listen. */
+    if (bind(listener->fd, info->ai_addr, info->ai_addrlen) != 0 ||
+        listen(listener->fd, DOOR_BACKLOG) != 0) {
+        int why = errno;
+        (void)close(listener->fd);
+        listener->fd = -1;
+        return why;
     }
     struct sockaddr_storage bound;
     socklen_t len = sizeof(bound);
@@ -106,9 +141,10 @@ static enum amb_status tcp_bind(struct amb_listener *listener, const struct addr
         const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)&bound;
         listener->url.port = ntohs(bound.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port);
     }
-    return AMB_OK;
+    return 0;
 }
 
+/* The first of the name's addresses that works. */
 static enum amb_status tcp_open(struct amb_listener *listener, char *error, size_t error_size)
 {
     char port[8];
@@ -120,16 +156,16 @@ static enum amb_status tcp_open(struct amb_listener *listener, char *error, size
         (void)snprintf(error, error_size, "tcp://%s: %s", listener->url.host, gai_strerror(failed));
         return AMB_EUNREACHABLE;
     }
-    enum amb_status status = AMB_EUNREACHABLE;
-    listener->fd =
-        socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
-    if (listener->fd < 0) {
-        (void)snprintf(error, error_size, "tcp://%s: %s", listener->url.host, strerror(errno));
-    } else {
-        status = tcp_bind(listener, found, error, error_size);
+    int why = EADDRNOTAVAIL;
+    for (const struct addrinfo *info = found; info != NULL && why != 0; info = info->ai_next) {
+        why = tcp_bind(listener, info);
     }
     freeaddrinfo(found);
-    return status;
+    if (why != 0) {
+        tcp_complain(&listener->url, why, error, error_size);
+        return AMB_EUNREACHABLE;
+    }
+    return AMB_OK;
 }
 
 static enum amb_status unix_open(struct amb_listener *listener, char *error, size_t error_size)
@@ -139,18 +175,31 @@ static enum amb_status unix_open(struct amb_listener *listener, char *error, siz
         (void)snprintf(error, error_size, "%s: %s", listener->url.path, strerror(errno));
         return AMB_EUNREACHABLE;
     }
-    return unix_bind(listener, error, error_size);
+    enum amb_status status = unix_bind(listener, error, error_size);
+    if (status == AMB_OK && listen(listener->fd, DOOR_BACKLOG) != 0) {
+        (void)snprintf(error, error_size, "%s: %s", listener->url.path, strerror(errno));
+        return AMB_EUNREACHABLE;
+    }
+    return status;
 }
 
 /* Accepting ------------------------------------------------------------------------------------ */
 
 static void door_pause(struct amb_control *control, int why)
 {
-    amb_warn("accept: %s; pausing for %d ms", strerror(why), (int)(DOOR_PAUSE_NS / AMB_NS_PER_MS));
+    if (control->pause_logged_ns == 0 ||
+        control->now_ns - control->pause_logged_ns >= AMB_NS_PER_SEC) {
+        control->pause_logged_ns = control->now_ns; /* A line a second, however long it lasts. */
+        amb_warn("accept: %s; pausing for %d ms", strerror(why),
+                 (int)(DOOR_PAUSE_NS / AMB_NS_PER_MS));
+    }
     control->resume_accept_ns = control->now_ns + DOOR_PAUSE_NS;
     for (unsigned i = 0; i < control->listener_count; i++) {
-        amb_control_rewatch(control, &control->listeners[i].watch, control->listeners[i].fd, 0);
-        control->listeners[i].is_paused = true;
+        struct amb_listener *listener = &control->listeners[i];
+        if (listener->fd >= 0 && !listener->is_paused) {
+            amb_control_rewatch(control, &listener->watch, listener->fd, 0);
+            listener->is_paused = true;
+        }
     }
 }
 
@@ -168,17 +217,18 @@ void amb_door_resume(struct amb_control *control)
     }
 }
 
-/* The oldest connection that has not said who it is goes. */
-static void door_evict(struct amb_control *control)
+/* The oldest connection that has not said who it is goes. False: there is none. */
+static bool door_evict(struct amb_control *control)
 {
     AMB_LIST_FOR_EACH (node, &control->clients) {
         struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         if (client->state == AMB_CLIENT_HELLO || client->state == AMB_CLIENT_AUTH) {
             control->stats.refused_limit++;
             amb_client_end(client, "too many connections that have not said who they are");
-            return;
+            return true;
         }
     }
+    return false;
 }
 
 static void client_describe_peer(struct amb_client *client, const struct sockaddr_storage *from)
@@ -208,7 +258,7 @@ static void door_admit(struct amb_listener *listener, int fd, const struct socka
     struct amb_control *control = listener->control;
     control->stats.accepted++;
     if (control->half_open_count >= AMB_HALF_OPEN_MAX) {
-        door_evict(control);
+        (void)door_evict(control);
     }
     struct amb_client *client;
     bool is_unix = listener->url.scheme == AMB_URL_UNIX;
@@ -220,13 +270,6 @@ static void door_admit(struct amb_listener *listener, int fd, const struct socka
         int one = 1;
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-    }
-    if (control->client_count - control->half_open_count >=
-        control->config->server.max_connections) {
-        control->stats.refused_limit++;
-        amb_client_send_error(client, 0, AMB_EBUSY,
-                              "limit: %u connections (server.max_connections)",
-                              control->config->server.max_connections);
     }
 }
 
@@ -243,10 +286,14 @@ static void listener_on_events(struct amb_watch *watch, uint32_t events)
             door_admit(listener, fd, &from);
             continue;
         }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-            door_pause(listener->control, errno);
+        int why = errno;
+        if (why == EMFILE && door_evict(listener->control)) {
+            continue; /* Its descriptor is free. */
         }
-        if (errno != EINTR && errno != ECONNABORTED) {
+        if (why == EMFILE || why == ENFILE || why == ENOMEM || why == ENOBUFS) {
+            door_pause(listener->control, why);
+        }
+        if (why != EINTR && why != ECONNABORTED) {
             return;
         }
     }
@@ -264,14 +311,8 @@ enum amb_status amb_door_open(struct amb_control *control, const struct amb_url 
     listener->watch.fn = listener_on_events;
     enum amb_status status = url->scheme == AMB_URL_UNIX ? unix_open(listener, error, error_size)
                                                          : tcp_open(listener, error, error_size);
-    if (status != AMB_OK) {
-        return status;
-    }
-    if (listen(listener->fd, DOOR_BACKLOG) != 0) {
-        (void)snprintf(error, error_size, "listen: %s", strerror(errno));
-        return AMB_EUNREACHABLE;
-    }
-    return amb_control_watch(control, &listener->watch, listener->fd, EPOLLIN);
+    return status == AMB_OK ? amb_control_watch(control, &listener->watch, listener->fd, EPOLLIN)
+                            : status;
 }
 
 void amb_door_close(struct amb_control *control)

@@ -141,6 +141,20 @@ static void challenge_send(struct amb_client *client)
     amb_client_send(client, &message, NULL, 0);
 }
 
+/* False: refused, and the client told. */
+static bool session_has_room(struct amb_client *client)
+{
+    const struct amb_control *control = client->control;
+    uint32_t max = control->config->server.max_connections;
+    if (amb_control_sessions(control) < max) {
+        return true;
+    }
+    client->control->stats.refused_limit++;
+    amb_client_send_error(client, 0, AMB_EBUSY, "limit: %u connections (server.max_connections)",
+                          max);
+    return false;
+}
+
 void amb_handshake_hello(struct amb_client *client, const Amb__Control__Hello *hello)
 {
     if (hello->version_min > AMB_CONTROL_VERSION || hello->version_max < AMB_CONTROL_VERSION) {
@@ -152,6 +166,9 @@ void amb_handshake_hello(struct amb_client *client, const Amb__Control__Hello *h
     }
     if (client->control->is_draining) {
         amb_client_send_error(client, 0, AMB_EBUSY, "the broker is shutting down");
+        return;
+    }
+    if (!session_has_room(client)) {
         return;
     }
     copy_printable(client->name, sizeof(client->name), hello->name);
@@ -217,6 +234,12 @@ static void client_take_pidfd(struct amb_client *client)
     }
 }
 
+/* In place only where we shall see the end of the process that reads there. */
+static bool client_may_map(const struct amb_client *client)
+{
+    return client->link == AMB_LINK_RING && client->pidfd >= 0;
+}
+
 static void welcome_fill(const struct amb_client *client, Amb__Control__Welcome *welcome)
 {
     const struct amb_config *config = client->control->config;
@@ -236,7 +259,7 @@ static void welcome_fill(const struct amb_client *client, Amb__Control__Welcome 
     if (client->link_reason != NULL) {
         welcome->link_reason = (char *)(uintptr_t)client->link_reason;
     }
-    welcome->may_map = client->link == AMB_LINK_RING;
+    welcome->may_map = client_may_map(client);
 }
 
 static void fds_close(const struct amb_ring_fds *fds)
@@ -308,7 +331,7 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     order->u.open.secret = client->secret;
     order->u.open.client_id = client->id;
     order->u.open.link = client->link;
-    order->u.open.may_map = client->link == AMB_LINK_RING;
+    order->u.open.may_map = client_may_map(client);
     order->u.open.ring_size = control->config->transports.ring_size;
     order->u.open.address_len = auth->ucx_address.len;
     if (auth->ucx_address.len > 0) {
@@ -330,6 +353,9 @@ void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *aut
         needs_address != (auth->ucx_address.len > 0)) {
         amb_client_send_error(client, 0, AMB_EPROTO, "the UCX worker address is %s",
                               needs_address ? "missing or too long" : "not asked for");
+        return;
+    }
+    if (!session_has_room(client)) { /* Others may have come since Hello. */
         return;
     }
     client_take_pidfd(client);

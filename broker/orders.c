@@ -292,7 +292,8 @@ void amb_order_cursor_attach(struct amb_shard *shard, struct amb_order *order)
         return;
     }
     struct amb_subscription *sub = session->subscriptions[order->u.cursor.handle];
-    if (sub == NULL || topic == NULL) {
+    /* Not one that has ended and keeps the handle until its deliveries are back. */
+    if (sub == NULL || sub->id != order->u.cursor.sub || sub->has_ended || topic == NULL) {
         order->status = AMB_ENOTFOUND;
         return;
     }

@@ -72,6 +72,7 @@ struct amb_order {
             struct amb_subscription_options options;
         } subscription;
         struct {
+            uint64_t sub; /* its id */
             uint32_t handle, topic;
         } cursor;
         struct {

@@ -17,17 +17,16 @@ struct request {
     struct amb_client *client;
     uint64_t id;
     uint32_t handle;
-    unsigned waiting; /* orders, and one for the function that posts them */
+    unsigned waiting; /* orders without an answer */
     enum amb_status status;
-    struct amb_dir_publisher *publisher;
-    uint64_t window;
+    struct amb_dir_topic *topic; /* of a publisher; topics stay as long as the directory */
+    uint64_t sub;                /* id of a subscription */
 };
 
 static struct request *request_create(struct amb_client *client, uint64_t id, uint32_t handle)
 {
     struct request *request = calloc(1, sizeof(*request));
     if (request == NULL) {
-        amb_client_send_error(client, id, AMB_ENOMEM, "no memory");
         return NULL;
     }
     request->client = client;
@@ -54,6 +53,11 @@ static bool handles_ready(void ***table)
     return *table != NULL;
 }
 
+static void client_out_of_memory(struct amb_client *client, uint64_t id)
+{
+    amb_client_send_error(client, id, AMB_ENOMEM, "no memory");
+}
+
 /* Publishers ----------------------------------------------------------------------------------- */
 
 static void publisher_forget(struct amb_client *client, uint32_t handle)
@@ -62,6 +66,7 @@ static void publisher_forget(struct amb_client *client, uint32_t handle)
         amb_directory_unpublish(client->publishers[handle]);
         free(client->publishers[handle]);
         client->publishers[handle] = NULL;
+        client->publisher_count--;
     }
 }
 
@@ -71,16 +76,15 @@ static void publisher_opened(void *control, struct amb_order *order)
     struct request *request = order->context;
     struct amb_client *client = request->client;
     if (client->state == AMB_CLIENT_LIVE) {
-        struct amb_dir_publisher *publisher = client->publishers[request->handle];
         if (order->status != AMB_OK) {
             publisher_forget(client, request->handle);
             amb_client_send_error(client, request->id, order->status, "publisher: %s",
                                   amb_status_text(order->status));
-        } else if (publisher != NULL) {
+        } else {
             Amb__Control__PubOpened opened = AMB__CONTROL__PUB_OPENED__INIT;
-            opened.topic = publisher->topic->id;
+            opened.topic = request->topic->id;
             opened.window = order->u.publisher.window;
-            opened.subscribers = publisher->topic->matched;
+            opened.subscribers = request->topic->matched;
             Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
             message.id = request->id;
             message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPENED;
@@ -102,6 +106,12 @@ static bool publisher_check(struct amb_client *client, uint64_t id,
         (client->publishers != NULL && client->publishers[open->handle] != NULL)) {
         amb_client_send_error(client, id, AMB_EINVAL,
                               "publisher: the handle is in use or too large");
+        return false;
+    }
+    uint32_t max = client->control->config->limits.max_publishers;
+    if (client->publisher_count >= max) {
+        amb_client_send_error(client, id, AMB_ELIMIT,
+                              "limit: %u publishers of one client (limits.max_publishers)", max);
         return false;
     }
     if (amb_topic_check(open->topic, len, &reason) != AMB_OK) {
@@ -131,9 +141,13 @@ static void request_pub_open(struct amb_client *client, uint64_t id,
     struct amb_dir_topic *topic;
     enum amb_status status = amb_directory_topic(
         &control->directory, open->topic, strlen(open->topic), client->session.shard, &topic);
+    if (status == AMB_ELIMIT) {
+        amb_client_send_error(client, id, status, "limit: %u topics (limits.max_topics)",
+                              control->config->limits.max_topics);
+        return;
+    }
     if (status != AMB_OK) {
-        amb_client_send_error(client, id, status, "topic: %s (limits.max_topics is %u)",
-                              amb_status_text(status), control->config->limits.max_topics);
+        amb_client_send_error(client, id, status, "topic: %s", amb_status_text(status));
         return;
     }
     struct amb_dir_publisher *publisher = calloc(1, sizeof(*publisher));
@@ -145,12 +159,15 @@ static void request_pub_open(struct amb_client *client, uint64_t id,
     if (request == NULL) {
         free(publisher);
         amb_order_free(order);
+        client_out_of_memory(client, id);
         return;
     }
+    request->topic = topic;
     amb_list_init(&publisher->of_topic);
     publisher->session = client->session;
     publisher->handle = open->handle;
     client->publishers[open->handle] = publisher;
+    client->publisher_count++;
     amb_directory_publish(publisher, topic);
     order->context = request;
     order->session = client->session;
@@ -161,12 +178,13 @@ static void request_pub_open(struct amb_client *client, uint64_t id,
     amb_order_post(control->shards[client->session.shard], order);
 }
 
-/* The answer to an order after which a handle is free. */
-static void handle_closed(void *control, struct amb_order *order)
+/* The worker has closed it: the handle is free. */
+static void publisher_closed(void *control, struct amb_order *order)
 {
     (void)control;
     struct request *request = order->context;
     if (request->client->state == AMB_CLIENT_LIVE) {
+        publisher_forget(request->client, request->handle);
         amb_client_send_ok(request->client, request->id);
     }
     amb_order_free(order);
@@ -177,17 +195,20 @@ static void request_pub_close(struct amb_client *client, uint64_t id,
                               const Amb__Control__PubClose *close)
 {
     if (close->handle >= AMB_HANDLES_MAX || client->publishers == NULL ||
-        client->publishers[close->handle] == NULL) {
+        client->publishers[close->handle] == NULL ||
+        client->publishers[close->handle]->is_closing) {
         amb_client_send_error(client, id, AMB_ENOTFOUND, "publisher: no such handle is open");
         return;
     }
-    struct amb_order *order = amb_order_create(amb_order_publisher_close, handle_closed, NULL);
+    struct amb_order *order = amb_order_create(amb_order_publisher_close, publisher_closed, NULL);
     struct request *request = order == NULL ? NULL : request_create(client, id, close->handle);
     if (request == NULL) {
         amb_order_free(order);
+        client_out_of_memory(client, id);
         return;
     }
-    publisher_forget(client, close->handle);
+    amb_directory_unpublish(client->publishers[close->handle]);
+    client->publishers[close->handle]->is_closing = true;
     order->context = request;
     order->session = client->session;
     order->u.publisher.handle = close->handle;
@@ -195,6 +216,17 @@ static void request_pub_close(struct amb_client *client, uint64_t id,
 }
 
 /* Subscriptions -------------------------------------------------------------------------------- */
+
+/* The client's subscription with that handle is forgotten, unless the handle has been used anew. */
+static void sub_forget(struct amb_client *client, uint32_t handle, uint64_t id)
+{
+    struct amb_dir_sub *sub = client->subs == NULL ? NULL : client->subs[handle];
+    if (sub != NULL && sub->id == id) {
+        amb_directory_unsubscribe(&client->control->directory, sub);
+        free(sub);
+        client->subs[handle] = NULL;
+    }
+}
 
 static void subscribe_step(void *control, struct amb_order *order)
 {
@@ -212,12 +244,7 @@ static void subscribe_step(void *control, struct amb_order *order)
         if (request->status == AMB_OK) {
             amb_client_send_ok(client, request->id);
         } else {
-            struct amb_dir_sub *sub = client->subs[request->handle];
-            if (sub != NULL) {
-                client->subs[request->handle] = NULL;
-                amb_directory_unsubscribe(&client->control->directory, sub);
-                free(sub);
-            }
+            sub_forget(client, request->handle, request->sub);
             amb_client_send_error(client, request->id, request->status, "subscription: %s",
                                   amb_status_text(request->status));
         }
@@ -233,6 +260,12 @@ static bool subscribe_check(struct amb_client *client, uint64_t id,
         (client->subs != NULL && client->subs[subscribe->handle] != NULL)) {
         amb_client_send_error(client, id, AMB_EINVAL,
                               "subscription: the handle is in use or too large");
+        return false;
+    }
+    if (!amb_directory_has_room(&client->control->directory)) {
+        amb_client_send_error(client, id, AMB_ELIMIT,
+                              "limit: %u subscriptions (limits.max_subscriptions)",
+                              client->control->config->limits.max_subscriptions);
         return false;
     }
     if (amb_pattern_check(subscribe->pattern, strlen(subscribe->pattern), &reason) != AMB_OK) {
@@ -255,6 +288,7 @@ static struct amb_dir_sub *subscribe_sub(struct amb_client *client,
     if (sub == NULL) {
         return NULL;
     }
+    sub->id = amb_directory_next_sub(&client->control->directory);
     sub->session = client->session;
     sub->client_id = client->id;
     sub->handle = subscribe->handle;
@@ -286,56 +320,57 @@ static void request_subscribe(struct amb_client *client, uint64_t id,
     if (request == NULL) {
         free(sub);
         amb_order_free(order);
+        client_out_of_memory(client, id);
         return;
     }
     client->subs[subscribe->handle] = sub;
+    request->sub = sub->id;
     /* The session first, then the cursors: orders to one worker arrive in this order. */
     order->context = request;
     order->session = client->session;
     order->u.subscription.handle = subscribe->handle;
     order->u.subscription.options = sub->options;
-    order->u.subscription.id = control->directory.next_sub + 1;
+    order->u.subscription.id = sub->id;
     amb_order_post(control->shards[client->session.shard], order);
-    unsigned orders = 0;
-    enum amb_status status =
-        amb_directory_subscribe(&control->directory, sub, subscribe_step, request, &orders);
-    request->waiting += orders;
-    if (status != AMB_OK) {
-        /* The session forgets it again; the client hears of the limit. */
-        client->subs[subscribe->handle] = NULL;
-        free(sub);
-        request->status = status;
-        struct amb_order *undo = amb_order_create(amb_order_subscription_close, NULL, NULL);
-        if (undo != NULL) {
-            undo->session = client->session;
-            undo->u.subscription.handle = subscribe->handle;
-            amb_order_post(control->shards[client->session.shard], undo);
-        }
+    request->waiting += amb_directory_subscribe(&control->directory, sub, subscribe_step, request);
+}
+
+/* The worker has ended it: the handle is free. */
+static void subscription_closed(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct request *request = order->context;
+    if (request->client->state == AMB_CLIENT_LIVE) {
+        sub_forget(request->client, request->handle, request->sub);
+        amb_client_send_ok(request->client, request->id);
     }
+    amb_order_free(order);
+    request_free(request);
 }
 
 static void request_unsubscribe(struct amb_client *client, uint64_t id,
                                 const Amb__Control__Unsubscribe *unsubscribe)
 {
     uint32_t handle = unsubscribe->handle;
-    if (handle >= AMB_HANDLES_MAX || client->subs == NULL || client->subs[handle] == NULL) {
+    if (handle >= AMB_HANDLES_MAX || client->subs == NULL || client->subs[handle] == NULL ||
+        client->subs[handle]->is_closing) {
         amb_client_send_error(client, id, AMB_ENOTFOUND, "subscription: no such handle is open");
         return;
     }
-    struct amb_order *order = amb_order_create(amb_order_subscription_close, handle_closed, NULL);
+    struct amb_order *order =
+        amb_order_create(amb_order_subscription_close, subscription_closed, NULL);
     struct request *request = order == NULL ? NULL : request_create(client, id, handle);
     if (request == NULL) {
         amb_order_free(order);
+        client_out_of_memory(client, id);
         return;
     }
-    struct amb_dir_sub *sub = client->subs[handle];
-    client->subs[handle] = NULL;
+    request->sub = client->subs[handle]->id;
     order->context = request;
     order->session = client->session;
     order->u.subscription.handle = handle;
     amb_order_post(client->control->shards[client->session.shard], order);
-    amb_directory_unsubscribe(&client->control->directory, sub);
-    free(sub);
+    amb_directory_unsubscribe(&client->control->directory, client->subs[handle]);
 }
 
 /* The rest ------------------------------------------------------------------------------------- */
@@ -360,8 +395,27 @@ static void request_ping(struct amb_client *client, const Amb__Control__Ping *pi
     amb_client_send(client, &message, NULL, 0);
 }
 
+/* Which messages are requests, with an id that their answer carries. */
+static bool is_request(const Amb__Control__Control *message)
+{
+    switch ((unsigned)message->body_case) {
+    case AMB__CONTROL__CONTROL__BODY_PUB_OPEN:
+    case AMB__CONTROL__CONTROL__BODY_PUB_CLOSE:
+    case AMB__CONTROL__CONTROL__BODY_SUBSCRIBE:
+    case AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE:
+    case AMB__CONTROL__CONTROL__BODY_ADMIN:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void request_live(struct amb_client *client, const Amb__Control__Control *message)
 {
+    if (is_request(message) && message->id == 0) {
+        amb_client_send_error(client, 0, AMB_EPROTO, "a request without an id");
+        return;
+    }
     switch ((unsigned)message->body_case) {
     case AMB__CONTROL__CONTROL__BODY_PUB_OPEN:
         request_pub_open(client, message->id, message->pub_open);

@@ -19,7 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STATUS_PIECE 60000u /* bytes of JSON in one frame */
+#define STATUS_PIECE 60000u                               /* bytes of JSON in one frame */
+#define STATUS_MAX ((unsigned)AMB_CLIENT_OUT_MAX / 8 * 7) /* what may be queued for a client */
 
 static const char *const status_queries[] = {
     "status", "topics", "subs", "clients", "workers", "memory", "transports",
@@ -39,6 +40,14 @@ struct status_query {
 static json_int_t num(uint64_t value)
 {
     return (json_int_t)value;
+}
+
+/* Rows that the control thread looks up by id stand in an object: it must not search thousands. */
+static int rows_put(json_t *rows, uint64_t id, json_t *row)
+{
+    char key[24];
+    (void)snprintf(key, sizeof(key), "%llu", (unsigned long long)id);
+    return json_object_set_new(rows, key, row);
 }
 
 static json_t *shard_topics(const struct amb_shard *shard)
@@ -72,19 +81,19 @@ static uint64_t sub_pending(const struct amb_subscription *sub)
 
 static json_t *shard_subs(const struct amb_shard *shard)
 {
-    json_t *rows = json_array();
+    json_t *rows = json_object();
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
         const struct amb_session *s = AMB_CONTAINER_OF(node, struct amb_session, live);
         AMB_LIST_FOR_EACH (sub_node, &s->subscription_list) {
             const struct amb_subscription *sub =
                 AMB_CONTAINER_OF(sub_node, struct amb_subscription, node);
-            (void)json_array_append_new(
-                rows,
-                json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id", num(sub->id),
-                          "delivered", num(sub->msgs), "bytes", num(sub->bytes), "lost",
-                          num(sub->lost), "outstanding", num(sub->msgs_out), "outstanding_bytes",
-                          num(sub->bytes_out), "credit_bytes", num(sub->options.credit_bytes),
-                          "pending_bytes", num(sub_pending(sub))));
+            (void)rows_put(rows, sub->id,
+                           json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id", num(sub->id),
+                                     "delivered", num(sub->msgs), "bytes", num(sub->bytes), "lost",
+                                     num(sub->lost), "outstanding", num(sub->msgs_out),
+                                     "outstanding_bytes", num(sub->bytes_out), "credit_bytes",
+                                     num(sub->options.credit_bytes), "pending_bytes",
+                                     num(sub_pending(sub))));
         }
     }
     return rows;
@@ -92,20 +101,21 @@ static json_t *shard_subs(const struct amb_shard *shard)
 
 static json_t *shard_sessions(const struct amb_shard *shard)
 {
-    json_t *rows = json_array();
+    json_t *rows = json_object();
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
         const struct amb_session *s = AMB_CONTAINER_OF(node, struct amb_session, live);
         char lanes[160] = "none";
         if (s->link != NULL) {
             amb_link_describe(s->link, lanes, sizeof(lanes));
         }
-        (void)json_array_append_new(
-            rows, json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
-                            num(s->client_id), "lanes", lanes, "messages_in", num(s->msgs_in),
-                            "bytes_in", num(s->bytes_in), "messages_out", num(s->msgs_out),
-                            "bytes_out", num(s->bytes_out), "mapped_bytes", num(s->mapped_bytes),
-                            "queued_frames", num(s->link == NULL ? 0 : s->link->queued),
-                            "ignored_frames", num(s->frames_ignored)));
+        (void)rows_put(rows, s->client_id,
+                       json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
+                                 num(s->client_id), "lanes", lanes, "messages_in", num(s->msgs_in),
+                                 "bytes_in", num(s->bytes_in), "messages_out", num(s->msgs_out),
+                                 "bytes_out", num(s->bytes_out), "mapped_bytes",
+                                 num(s->mapped_bytes), "queued_frames",
+                                 num(s->link == NULL ? 0 : s->link->queued), "ignored_frames",
+                                 num(s->frames_ignored)));
     }
     return rows;
 }
@@ -151,15 +161,9 @@ static void status_collect(struct amb_shard *shard, struct amb_order *order)
 static const json_t *find_by_id(const struct status_query *query, unsigned shard, const char *list,
                                 uint64_t id)
 {
-    size_t i;
-    json_t *row;
-    json_array_foreach(json_object_get(query->shards[shard], list), i, row)
-    {
-        if (json_integer_value(json_object_get(row, "id")) == num(id)) {
-            return row;
-        }
-    }
-    return NULL;
+    char key[24];
+    (void)snprintf(key, sizeof(key), "%llu", (unsigned long long)id);
+    return json_object_get(json_object_get(query->shards[shard], list), key);
 }
 
 /* All shards' rows of a list, as they are. */
@@ -330,6 +334,9 @@ static void query_finish(struct status_query *query, struct amb_control *control
         char *text = answer == NULL ? NULL : json_dumps(answer, JSON_COMPACT);
         if (text == NULL) {
             amb_client_send_error(client, query->id, AMB_ENOMEM, "no memory for the answer");
+        } else if (strlen(text) > STATUS_MAX) {
+            amb_client_send_error(client, query->id, AMB_ETOOLARGE,
+                                  "the answer is larger than %u bytes", STATUS_MAX);
         } else {
             query_send(query, text);
         }
