@@ -20,6 +20,7 @@
 /* Frames a turn: few, so that what was received is still in the cache when it is taken. */
 #define POLL_BUDGET 8u
 #define SPIN_SHORT_NS (5 * AMB_NS_PER_US)
+#define LET_GO_NS AMB_NS_PER_MS /* a driver with work keeps the lock for so long at most */
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns)
 {
@@ -255,7 +256,7 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
     conn->driver_epoch++;
     conn->activity++;
     amb_conn_disarm(conn);
-    int64_t start_ns = 0, idle_ns = 0;
+    int64_t start_ns = 0, idle_ns = 0, let_go_ns = amb_clock_monotonic_ns();
     bool has_slept = false;
     enum amb_status status;
     for (;;) {
@@ -268,6 +269,15 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
         start_ns = start_ns == 0 ? now : start_ns;
         if (now >= deadline_ns) {
             break;
+        }
+        /* A large body may keep us here for seconds: the heartbeat is ours, and others get the
+         * lock in between. */
+        if (now - let_go_ns > LET_GO_NS) {
+            let_go_ns = now;
+            amb_conn_timers(conn, now);
+            amb_conn_unlock(conn);
+            (void)sched_yield();
+            amb_conn_lock(conn);
         }
         if (work != 0 || idle_ns == 0) {
             idle_ns = now;
