@@ -102,6 +102,10 @@ void amb_session_close(struct amb_session *session, bool keep_held,
     session->keep_held = keep_held;
     session->closed = closed;
     session->closed_arg = arg;
+    /* The link may take its time; nobody waits for this session meanwhile. */
+    AMB_LIST_FOR_EACH (node, &session->subscription_list) {
+        amb_subscription_detach(AMB_CONTAINER_OF(node, struct amb_subscription, node));
+    }
     if (amb_link_close(session->link)) {
         session_closed(session);
     }

@@ -30,7 +30,7 @@ static void cursor_stall(struct amb_cursor *cursor)
     if (amb_list_is_empty(&cursor->stalled)) {
         amb_list_push_back(&session->stalled, &cursor->stalled);
     }
-    if (cursor->holds && cursor->behind_since_ns == 0) {
+    if (amb_cursor_is_holding(cursor) && cursor->behind_since_ns == 0) {
         cursor->behind_since_ns = session->shard->now_ns;
         if (cursor->block_limit_ns != INT64_MAX && amb_list_is_empty(&cursor->blocked)) {
             amb_list_push_back(&session->shard->blocked, &cursor->blocked);
@@ -38,10 +38,10 @@ static void cursor_stall(struct amb_cursor *cursor)
     }
 }
 
-static void cursor_caught_up(struct amb_cursor *cursor)
+/* It has taken something: its time limit begins anew. */
+static void cursor_went_on(struct amb_cursor *cursor)
 {
     cursor->behind_since_ns = 0;
-    cursor->is_dropping = false;
     amb_list_remove(&cursor->blocked);
 }
 
@@ -151,8 +151,10 @@ static void forward_cursor(struct amb_topic *topic, struct amb_cursor *cursor)
             return;
         }
         cursor->position++;
+        cursor_went_on(cursor);
     }
-    cursor_caught_up(cursor);
+    cursor_went_on(cursor);
+    cursor->is_dropping = false;
 }
 
 /* At the borrower: the shadow log's next entry. */
@@ -163,6 +165,12 @@ static void entry_lent(struct amb_mail *mail, void *owner)
     struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
     amb_assert(topic != NULL); /* Announced before it is lent to, and never forgotten. */
     topic->lent += amb_entry_bytes(entry);
+    if (entry->is_restart) {
+        /* What home did not lend before it was nobody's here. */
+        AMB_LIST_FOR_EACH (node, &topic->cursors) {
+            AMB_CONTAINER_OF(node, struct amb_cursor, of_topic)->expected_seq = 0;
+        }
+    }
     if (amb_topic_append(topic, entry, entry->first_seq) != AMB_OK) {
         amb_topic_mark(topic);
         amb_entry_unref(entry, shard); /* The next entry's sequence number shows the gap. */
@@ -187,6 +195,8 @@ static bool lend_entry(struct amb_topic *topic, unsigned borrower, struct amb_en
     shadow->time_ns = entry->time_ns;
     shadow->home = shard;
     shadow->parent = entry;
+    shadow->is_restart = topic->lends[borrower].is_restart;
+    topic->lends[borrower].is_restart = false;
     amb_entry_ref(entry);
     amb_mail_post(&shard->peers[borrower]->inbox, &shadow->mail, entry_lent);
     return true;

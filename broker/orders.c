@@ -51,7 +51,9 @@ static void order_answer(struct amb_order *order)
 static void order_arrived(struct amb_mail *mail, void *owner)
 {
     struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
-    bool answers_itself = order->run == amb_order_session_close; /* may be gone after run */
+    /* May be gone after run. */
+    bool answers_itself =
+        order->run == amb_order_session_close || order->run == amb_order_subscription_close;
     order->run(owner, order);
     if (!answers_itself) {
         order_answer(order);
@@ -216,6 +218,7 @@ void amb_order_lend(struct amb_shard *shard, struct amb_order *order)
     struct amb_lend *lend = &topic->lends[order->u.lend.borrower];
     if (lend->subs == 0) {
         lend->position = topic->log.hi; /* Reading begins now. */
+        lend->is_restart = true;
         lend->shadow = order->u.lend.shadow;
     }
     lend->subs = (uint32_t)((int32_t)lend->subs + order->u.lend.subs);
@@ -276,12 +279,22 @@ void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *orde
                                 &order->u.subscription.options, &sub);
 }
 
+static void subscription_gone(void *order)
+{
+    order_answer(order);
+}
+
+/* Answered when the handle may be used again: nothing of it is under way any more. */
 void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = order_session(shard, order);
-    if (session != NULL && session->subscriptions[order->u.subscription.handle] != NULL) {
-        amb_subscription_end(session->subscriptions[order->u.subscription.handle]);
+    struct amb_subscription *sub =
+        session == NULL ? NULL : session->subscriptions[order->u.subscription.handle];
+    if (sub == NULL || sub->has_ended) {
+        order_answer(order);
+        return;
     }
+    amb_subscription_end(sub, subscription_gone, order);
 }
 
 void amb_order_cursor_attach(struct amb_shard *shard, struct amb_order *order)

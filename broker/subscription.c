@@ -71,9 +71,9 @@ static void delivery_quarantine(struct amb_subscription *sub, struct amb_deliver
     amb_stat_add(&session->shard->stats.quarantined_bytes, amb_entry_bytes(held->entry));
 }
 
-static void subscription_detach(struct amb_subscription *sub)
+void amb_subscription_detach(struct amb_subscription *subscription)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &sub->cursors) {
+    AMB_LIST_FOR_EACH_SAFE (node, &subscription->cursors) {
         struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
         amb_cursor_detach(cursor);
         free(cursor);
@@ -87,10 +87,13 @@ static void subscription_end_if_empty(struct amb_subscription *sub)
     }
 }
 
-void amb_subscription_end(struct amb_subscription *subscription)
+void amb_subscription_end(struct amb_subscription *subscription, void (*gone)(void *arg), void *arg)
 {
+    amb_assert(!subscription->has_ended);
     subscription->has_ended = true;
-    subscription_detach(subscription);
+    subscription->gone = gone;
+    subscription->gone_arg = arg;
+    amb_subscription_detach(subscription);
     subscription_end_if_empty(subscription);
 }
 
@@ -101,7 +104,7 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
         return;
     }
     *subscription = NULL;
-    subscription_detach(sub);
+    amb_subscription_detach(sub);
     for (uint64_t number = sub->released + 1; number <= sub->delivered; number++) {
         struct amb_delivery *delivery = &sub->deliveries[number & sub->mask];
         if (keep_held) {
@@ -112,8 +115,13 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
     }
     amb_list_remove(&sub->node);
     sub->session->subscriptions[sub->handle] = NULL;
+    void (*gone)(void *arg) = sub->gone;
+    void *gone_arg = sub->gone_arg;
     free(sub->deliveries);
     free(sub);
+    if (gone != NULL) {
+        gone(gone_arg);
+    }
 }
 
 void amb_session_release_held(struct amb_session *session)
@@ -214,6 +222,17 @@ static void delivery_release(struct amb_subscription *sub, uint64_t number)
     delivery_unref(sub, delivery);
 }
 
+/* Something came back: takes `released` past what had come back out of order. */
+static void subscription_released(struct amb_subscription *sub)
+{
+    while (sub->released < sub->delivered &&
+           sub->deliveries[(sub->released + 1) & sub->mask].is_released) {
+        sub->released++;
+    }
+    amb_session_unstall(sub->session);
+    subscription_end_if_empty(sub);
+}
+
 enum amb_status amb_subscription_release(struct amb_subscription *subscription, uint64_t number)
 {
     if (number > subscription->delivered) {
@@ -222,8 +241,7 @@ enum amb_status amb_subscription_release(struct amb_subscription *subscription, 
     while (subscription->released < number) {
         delivery_release(subscription, ++subscription->released);
     }
-    amb_session_unstall(subscription->session);
-    subscription_end_if_empty(subscription);
+    subscription_released(subscription);
     return AMB_OK;
 }
 
@@ -239,12 +257,6 @@ enum amb_status amb_subscription_release_range(struct amb_subscription *subscrip
             delivery_release(subscription, i);
         }
     }
-    while (
-        subscription->released < subscription->delivered &&
-        subscription->deliveries[(subscription->released + 1) & subscription->mask].is_released) {
-        subscription->released++;
-    }
-    amb_session_unstall(subscription->session);
-    subscription_end_if_empty(subscription);
+    subscription_released(subscription);
     return AMB_OK;
 }

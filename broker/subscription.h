@@ -47,6 +47,8 @@ struct amb_subscription {
     struct amb_list_node node;
     struct amb_list_node cursors; /* struct amb_cursor.of_sub */
     bool has_ended;               /* unsubscribed, but not everything is back */
+    void (*gone)(void *arg);      /* of an ended one, may be NULL */
+    void *gone_arg;
     struct amb_delivery *deliveries;
     uint64_t mask;                /* slots - 1 */
     uint64_t delivered, released; /* numbers given out; all up to `released` are back */
@@ -63,9 +65,15 @@ amb_subscription_create(struct amb_session *session, uint32_t handle, uint64_t i
  * it is given back. */
 void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_held);
 
-/* Unsubscribed: no more deliveries. It goes when everything delivered has been given back, at once
- * or in amb_subscription_release, and keeps its handle until then. */
-void amb_subscription_end(struct amb_subscription *subscription);
+/*
+ * Unsubscribed: no more deliveries. It goes, and its handle is free, when everything delivered has
+ * been given back: at once, in amb_subscription_release, or with its session. `gone` (may be NULL)
+ * is called then; before that, frames of it may be under way in either direction.
+ */
+void amb_subscription_end(struct amb_subscription *subscription, void (*gone)(void *arg),
+                          void *arg);
+/* Gives up its cursors, so that it holds nobody back. */
+void amb_subscription_detach(struct amb_subscription *subscription);
 
 /* Starts reading a topic at its end. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_subscription_attach(struct amb_subscription *subscription,

@@ -151,6 +151,9 @@ static enum amb_status topic_make_room(struct amb_topic *topic, const struct amb
     if (!topic_is_full(topic, entry)) {
         return AMB_OK;
     }
+    if (!amb_topic_is_home(topic) && topic->rule->full == AMB_FULL_REJECT) {
+        return AMB_OK; /* Home has taken it; here only what is lent at a time is bounded. */
+    }
     switch (topic->rule->full) {
     case AMB_FULL_BLOCK:
         /* The window is what blocks: what was granted is taken. */

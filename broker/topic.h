@@ -57,6 +57,7 @@ struct amb_lend {
     uint32_t subs, holding; /* subscriptions there, and how many of them hold */
     uint64_t position;
     uint64_t lent;            /* bytes, ever */
+    bool is_restart;          /* nothing is lent yet since reading began, again */
     struct amb_topic *shadow; /* there; its `consumed` is ours to read */
 };
 

@@ -456,7 +456,7 @@ void client_subscribe(struct shard_client *client, uint32_t handle, uint32_t top
 void client_unsubscribe(struct shard_client *client, uint32_t handle)
 {
     struct client_sub *sub = &client->subs[handle];
-    amb_subscription_end(client->session->subscriptions[handle]);
+    amb_subscription_end(client->session->subscriptions[handle], NULL, NULL);
     unlend(client, sub);
     sub->is_open = false;
 }
@@ -481,6 +481,15 @@ void client_release_all(struct shard_client *client, uint32_t handle)
     if (sub->last > sub->released) {
         client_release(client, handle, sub->last);
     }
+}
+
+void client_drain(struct shard_client *client, uint32_t handle)
+{
+    struct client_sub *sub = &client->subs[handle];
+    do {
+        client_release_all(client, handle);
+        harness_settle(client->harness);
+    } while (sub->released < sub->last);
 }
 
 void client_map(struct shard_client *client, uint64_t segment)
