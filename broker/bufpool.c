@@ -442,24 +442,24 @@ enum amb_status amb_bufpool_prepare(struct amb_bufpool *pool)
     return amb_list_is_empty(&pool->segments) ? heap_grow(pool, AMB_SEGMENT_ALIGN) : AMB_OK;
 }
 
-void amb_bufpool_trim(struct amb_bufpool *pool)
+void amb_bufpool_trim(struct amb_bufpool *pool, uint32_t spare)
 {
     while (pool->cached > 0) {
         cache_drop(pool, 0);
     }
     slabs_release_empty(pool);
     amb_pageheap_merge(&pool->heap);
-    bool has_spare = false;
     AMB_LIST_FOR_EACH_SAFE (node, &pool->segments) {
         struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
         struct amb_extent *extent = segment->pool_data;
         if (extent->pages == 0 || extent->used_pages > 0) {
             continue;
         }
-        if (has_spare) {
+        if (spare > 0) {
+            spare--;
+        } else {
             extent_unmake(pool, extent);
         }
-        has_spare = true;
     }
 }
 

@@ -78,7 +78,7 @@ static inline uint64_t amb_bufpool_used(const struct amb_bufpool *pool)
 }
 /* Makes the first segment ahead of need, if there is none. */
 AMB_MUST_CHECK enum amb_status amb_bufpool_prepare(struct amb_bufpool *pool);
-/* Gives back all cached dedicated segments and all wholly free normal ones but one. */
-void amb_bufpool_trim(struct amb_bufpool *pool);
+/* Gives back all cached dedicated segments and all wholly free normal ones but `spare`. */
+void amb_bufpool_trim(struct amb_bufpool *pool, uint32_t spare);
 /* Asserts every invariant; for tests, slow. */
 void amb_bufpool_check(const struct amb_bufpool *pool);

@@ -7,7 +7,6 @@
 #include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
-#include "broker/topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 
@@ -27,23 +26,6 @@ static void ingest_drain(struct amb_publisher *publisher)
         entry->time_ns = shard->real_ns;
         amb_route(shard, entry, publisher->home);
     }
-}
-
-/* A place for the body. Where memory is short, logs give up what only slow subscribers want. */
-static enum amb_status ingest_buffer(struct amb_publisher *publisher, uint64_t len,
-                                     struct amb_buf *out)
-{
-    enum amb_status status = amb_publisher_buffer(publisher, len, out);
-    if (status == AMB_OK) {
-        return status;
-    }
-    struct amb_shard *shard = publisher->session->shard;
-    for (uint32_t i = 0; i < shard->topic_slots && status != AMB_OK; i++) {
-        if (shard->topics[i] != NULL && amb_topic_shed(shard->topics[i])) {
-            status = amb_bufpool_alloc(&shard->bufpool, len, out);
-        }
-    }
-    return status;
 }
 
 static struct amb_entry *ingest_entry(struct amb_publisher *publisher,
@@ -89,7 +71,7 @@ enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_fr
     }
     status = session->shard->is_draining
                  ? AMB_ECLOSED
-                 : ingest_buffer(publisher, amb_entry_bytes(entry), &entry->buf);
+                 : amb_publisher_buffer(publisher, amb_entry_bytes(entry), &entry->buf);
     if (status != AMB_OK) {
         /* Refused, and said so, in its turn. */
         amb_debug("client %" PRIu64 ": a batch of %" PRIu64 " bytes is refused: %s",

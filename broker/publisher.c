@@ -4,6 +4,7 @@
 #include "broker/config.h"
 #include "broker/entry.h"
 #include "broker/outgoing.h"
+#include "broker/reclaim.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"
@@ -99,7 +100,10 @@ enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t l
         publisher->prepared = (struct amb_buf){0};
         return AMB_OK;
     }
-    return amb_bufpool_alloc(&publisher->session->shard->bufpool, len, out);
+    if (publisher->received >= publisher->want) {
+        publisher_unprepare(publisher); /* It sent something else in its place. */
+    }
+    return amb_reclaim_alloc(publisher->session->shard, len, out);
 }
 
 static void publisher_open_window(struct amb_publisher *publisher, uint64_t window)
@@ -127,8 +131,7 @@ static bool publisher_prepare(struct amb_publisher *publisher)
         publisher_unprepare(publisher);
     }
     if (publisher->prepared.data == NULL &&
-        amb_bufpool_alloc(&publisher->session->shard->bufpool, len, &publisher->prepared) !=
-            AMB_OK) {
+        amb_reclaim_alloc(publisher->session->shard, len, &publisher->prepared) != AMB_OK) {
         return false;
     }
     publisher_open_window(publisher, publisher->want);
@@ -182,6 +185,11 @@ void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_ent
 {
     struct amb_session *session = publisher->session;
     if (session->link == NULL || session->is_link_down) {
+        return;
+    }
+    if (session->link->queued >= AMB_SESSION_RECEIPTS_MAX) {
+        session->shard->session_ended(session->shard, session->client_id, AMB_ELIMIT,
+                                      "the client publishes and does not read");
         return;
     }
     if (entry->status != AMB_OK || publisher->wants_settled) {

@@ -52,7 +52,8 @@ void amb_publisher_destroy(struct amb_publisher **publisher);
 /* Books a batch's head. EPROTO if it may not come: order, window, size. */
 AMB_MUST_CHECK enum amb_status amb_publisher_admit(struct amb_publisher *publisher,
                                                    const struct amb_frame *frame);
-/* Its buffer: the prepared one, or a new one. ENOMEM. */
+/* Its buffer: the prepared one, or a new one, for which logs give up what only slow subscribers
+ * want if memory is short. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
                                                     struct amb_buf *out);
 /* WANT. EPROTO for nonsense. */

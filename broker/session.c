@@ -114,9 +114,14 @@ void amb_session_mapping(struct amb_session *session, uint64_t segment,
                          enum amb_mapping_state state)
 {
     struct amb_mapping *mapping = session_mapping_find(session, segment);
-    if (mapping != NULL) { /* else it was dropped meanwhile, or the client makes it up */
-        mapping->state = state;
+    if (mapping == NULL) {
+        return; /* It was dropped meanwhile, or the client makes it up. */
     }
+    if (mapping->state == AMB_MAPPING_RETIRED && state == AMB_MAPPING_REFUSED) {
+        (void)amb_session_forget_segment(session, segment);
+        return;
+    }
+    mapping->state = state;
 }
 
 bool amb_session_retire_segment(struct amb_session *session, uint64_t segment)
@@ -127,6 +132,10 @@ bool amb_session_retire_segment(struct amb_session *session, uint64_t segment)
     }
     if (mapping->state == AMB_MAPPING_ASKED) {
         mapping->state = AMB_MAPPING_RETIRED;
+        return false;
+    }
+    if (mapping->state == AMB_MAPPING_REFUSED) {
+        (void)amb_session_forget_segment(session, segment);
         return false;
     }
     return mapping->state == AMB_MAPPING_READY;

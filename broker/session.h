@@ -23,6 +23,8 @@
 #define AMB_SESSION_SEGMENTS_MAX 256u /* mapped by one client; beyond it deliveries are copied */
 #define AMB_SESSION_QUEUED_MAX 64u    /* frames that wait in a link */
 #define AMB_SESSION_QUEUED_BYTES_MAX (UINT64_C(4) << 20)
+/* Receipts are not held back by the two above; beyond this the client is not reading at all. */
+#define AMB_SESSION_RECEIPTS_MAX 16384u
 
 struct amb_link;
 struct amb_publisher;

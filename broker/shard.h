@@ -58,6 +58,14 @@ static inline uint64_t amb_stat_get(const _Atomic uint64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+/* One shard's word to another that it is short of memory (reclaim.h). */
+struct amb_relief {
+    struct amb_mail mail;
+    struct amb_shard *asker;
+    uint64_t bytes; /* wanted */
+    bool is_out;    /* the mail is under way, there or back */
+};
+
 struct amb_shard {
     unsigned index;
     struct amb_inbox inbox;         /* any thread may post */
@@ -76,11 +84,13 @@ struct amb_shard {
     uint32_t topic_slots;
     struct amb_session **sessions; /* by index */
     uint32_t session_slots;
-    struct amb_list_node live_sessions; /* struct amb_session.live */
-    struct amb_list_node dirty_topics;  /* struct amb_topic.dirty: to be walked this turn */
-    struct amb_list_node starving;      /* struct amb_publisher.starving: wait for memory */
-    struct amb_list_node blocked;       /* struct amb_cursor.blocked: hold publishers back */
-    int epoll_fd;                       /* -1 under the simulator */
+    struct amb_list_node live_sessions;       /* struct amb_session.live */
+    struct amb_list_node dirty_topics;        /* struct amb_topic.dirty: to be walked this turn */
+    struct amb_list_node starving;            /* struct amb_publisher.starving: wait for memory */
+    struct amb_list_node blocked;             /* struct amb_cursor.blocked: hold publishers back */
+    struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
+    int64_t relief_at_ns;                     /* not asked again before */
+    int epoll_fd;                             /* -1 under the simulator */
     /* Upcalls, given at start: */
     /* Hand a segment to a client; fd is a duplicate and the callee's. */
     void (*offer_segment)(struct amb_shard *shard, uint64_t client_id, uint64_t segment,

@@ -4,6 +4,7 @@
 #include "broker/config.h"
 #include "broker/forward.h"
 #include "broker/publisher.h"
+#include "broker/reclaim.h"
 #include "broker/session.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
@@ -116,6 +117,9 @@ static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
     if (next_ns - now_ns < max_ns) {
         max_ns = next_ns - now_ns;
     }
+    if (!amb_list_is_empty(&shard->starving) && max_ns > AMB_RECLAIM_PAUSE_NS) {
+        max_ns = AMB_RECLAIM_PAUSE_NS;
+    }
     bool rang = false;
     if (max_ns > 0 && shard_arm(shard)) {
         amb_stat_add(&shard->stats.sleeps, 1);
@@ -163,7 +167,7 @@ static void worker_loop(struct amb_worker *worker)
             continue;
         }
         if (!is_trimmed && now_ns - idle_since_ns > WORKER_TRIM_NS) {
-            amb_bufpool_trim(&shard->bufpool);
+            amb_bufpool_trim(&shard->bufpool, 1);
             is_trimmed = true;
         }
         shard_sleep(shard, now_ns);

@@ -95,6 +95,27 @@ static void note_settled(struct shard_client *client, const struct amb_frame *fr
     client->settle_count++;
 }
 
+static void segment_unmap(struct client_segment *segment)
+{
+    if (segment->base != NULL) {
+        (void)munmap((void *)(uintptr_t)segment->base, segment->size);
+    }
+    (void)close(segment->fd);
+}
+
+static void note_drop(struct shard_client *client, uint64_t segment)
+{
+    for (unsigned i = 0; i < client->segment_count; i++) {
+        if (client->segments[i].id == segment) {
+            segment_unmap(&client->segments[i]);
+            client->segments[i] = client->segments[--client->segment_count];
+            client->drops++;
+            return;
+        }
+    }
+    fail_msg("an unknown segment is dropped");
+}
+
 static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void **dst, void **cookie,
                                 struct amb_link_mem **mem)
 {
@@ -119,6 +140,7 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
         note_settled(client, frame);
         return AMB_OK;
     case AMB_FRAME_SEG_DROP:
+        note_drop(client, frame->segment);
         return AMB_OK;
     default:
         fail_msg("a frame of type %u for a client", frame->type);
@@ -294,11 +316,7 @@ void shard_client_destroy(struct shard_client **client)
         free(c->subs[i].deliveries);
     }
     for (unsigned i = 0; i < c->segment_count; i++) {
-        struct client_segment *segment = &c->segments[i];
-        (void)close(segment->fd);
-        if (segment->base != NULL) {
-            (void)munmap((void *)(uintptr_t)segment->base, segment->size);
-        }
+        segment_unmap(&c->segments[i]);
     }
     free(c);
 }

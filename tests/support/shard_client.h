@@ -79,6 +79,7 @@ struct shard_client {
     unsigned settle_count;
     struct client_segment segments[CLIENT_SEGMENTS_MAX];
     unsigned segment_count;
+    unsigned drops;      /* SEG_DROP frames; each unmaps */
     bool answers_offers; /* maps, and says SEG_READY, at once */
     unsigned txs;        /* frames under way */
     unsigned downs;
@@ -129,6 +130,8 @@ void client_release_range(struct shard_client *client, uint32_t handle, uint64_t
                           uint32_t count);
 /* Everything delivered so far. */
 void client_release_all(struct shard_client *client, uint32_t handle);
+/* Gives back whatever comes until nothing comes any more. */
+void client_drain(struct shard_client *client, uint32_t handle);
 void client_map(struct shard_client *client, uint64_t segment);
 void client_refuse(struct shard_client *client, uint64_t segment);
 

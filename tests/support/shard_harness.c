@@ -4,6 +4,7 @@
 #include "broker/config.h"
 #include "broker/log.h"
 #include "broker/orders.h"
+#include "broker/retire.h"
 #include "broker/topic.h"
 #include "broker/worker.h"
 #include "tests/support/config_try.h"
@@ -61,6 +62,7 @@ void harness_init(struct shard_harness *harness, unsigned shards, const char *co
         shard->peer_count = shards;
         shard->offer_segment = offer_segment;
         shard->session_ended = session_ended;
+        shard->segment_gone = amb_retire_segment;
         shard->now_ns = harness->now_ns;
         harness->peers[i] = shard;
     }
@@ -94,6 +96,7 @@ void harness_fini(struct shard_harness *harness)
         }
     }
     for (unsigned i = 0; i < harness->count; i++) {
+        harness->shards[i].segment_gone = NULL;
         amb_shard_fini(&harness->shards[i]);
     }
     amb_inbox_fini(&harness->control);

@@ -201,7 +201,7 @@ static void test_small_objects_give_their_slabs_back(void **state)
         amb_bufpool_free(&w.pool, &bufs[(i * 1237) % N]);
     }
     amb_bufpool_check(&w.pool);
-    amb_bufpool_trim(&w.pool);
+    amb_bufpool_trim(&w.pool, 1);
     amb_bufpool_check(&w.pool);
     struct amb_buf a = take(&w, 2 * MIB), b = take(&w, 2 * MIB);
     amb_bufpool_free(&w.pool, &a);
@@ -227,7 +227,7 @@ static void test_large_messages_get_a_segment_that_is_kept_once(void **state)
     struct amb_buf c = take(&w, 5 * MIB);
     assert_int_equal(w.created, 2);
     amb_bufpool_free(&w.pool, &c);
-    amb_bufpool_trim(&w.pool);
+    amb_bufpool_trim(&w.pool, 1);
     assert_int_equal(w.destroyed, 2);
     assert_int_equal(w.budget.used, 0);
     world_fini(&w);
@@ -281,12 +281,12 @@ static void test_trim_keeps_one_spare(void **state)
         bufs[i] = take(&w, 512 * KIB);
     }
     assert_int_equal(segments(&w), 3);
-    amb_bufpool_trim(&w.pool);
+    amb_bufpool_trim(&w.pool, 1);
     assert_int_equal(segments(&w), 3);
     for (int i = 0; i < N; i++) {
         amb_bufpool_free(&w.pool, &bufs[i]);
     }
-    amb_bufpool_trim(&w.pool);
+    amb_bufpool_trim(&w.pool, 1);
     assert_int_equal(segments(&w), 1);
     amb_bufpool_check(&w.pool);
     world_fini(&w);
@@ -416,7 +416,7 @@ static void test_random_work_keeps_every_invariant(void **state)
             }
         }
         if (i % 4096 == 0) {
-            amb_bufpool_trim(&w.pool);
+            amb_bufpool_trim(&w.pool, 1);
         }
         /* All of it after each step would take minutes under the sanitizers. */
         if (i < 2000 || i % 64 == 0) {
@@ -432,7 +432,7 @@ static void test_random_work_keeps_every_invariant(void **state)
     }
     assert_int_equal(amb_bufpool_used(&w.pool), 0);
     amb_bufpool_check(&w.pool);
-    amb_bufpool_trim(&w.pool);
+    amb_bufpool_trim(&w.pool, 1);
     assert_int_equal(segments(&w), 1);
     world_fini(&w);
 }

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/reclaim.h"
+
+#include "broker/bufpool.h"
+#include "broker/shard.h"
+#include "broker/topic.h"
+
+/* Back at the shard that asked, whose starving publishers are tried again this turn. */
+static void relief_came_back(struct amb_mail *mail, void *owner)
+{
+    struct amb_shard *shard = owner;
+    AMB_CONTAINER_OF(mail, struct amb_relief, mail)->is_out = false;
+    shard->relief_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS);
+}
+
+/* At another shard: free segments first, and messages only if those are not enough. */
+static void relief_asked(struct amb_mail *mail, void *owner)
+{
+    struct amb_shard *shard = owner;
+    struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
+    uint64_t before = shard->bufpool.segment_bytes;
+    amb_bufpool_trim(&shard->bufpool, 0);
+    uint64_t given = before - shard->bufpool.segment_bytes;
+    for (uint32_t i = 0; i < shard->topic_slots && given < relief->bytes; i++) {
+        struct amb_topic *topic = shard->topics[i];
+        uint64_t kept = topic == NULL ? 0 : topic->log.bytes;
+        if (topic != NULL && amb_topic_shed(topic)) {
+            given += kept - topic->log.bytes;
+        }
+    }
+    amb_mail_post(&relief->asker->inbox, mail, relief_came_back);
+}
+
+static void reclaim_ask(struct amb_shard *shard, uint64_t len)
+{
+    if (shard->now_ns < shard->relief_at_ns) {
+        return;
+    }
+    for (unsigned i = 0; i < shard->peer_count; i++) {
+        struct amb_relief *relief = &shard->relief[i];
+        if (i == shard->index || relief->is_out) {
+            continue;
+        }
+        relief->asker = shard;
+        relief->bytes = amb_bufpool_charge(&shard->bufpool, len);
+        relief->is_out = true;
+        amb_mail_post(&shard->peers[i]->inbox, &relief->mail, relief_asked);
+    }
+}
+
+enum amb_status amb_reclaim_alloc(struct amb_shard *shard, uint64_t len, struct amb_buf *out)
+{
+    enum amb_status status = amb_bufpool_alloc(&shard->bufpool, len, out);
+    if (status != AMB_ENOMEM) {
+        return status;
+    }
+    uint64_t before = shard->bufpool.segment_bytes;
+    amb_bufpool_trim(&shard->bufpool, 0);
+    if (shard->bufpool.segment_bytes < before) {
+        status = amb_bufpool_alloc(&shard->bufpool, len, out);
+    }
+    for (uint32_t i = 0; i < shard->topic_slots && status != AMB_OK; i++) {
+        if (shard->topics[i] != NULL && amb_topic_shed(shard->topics[i])) {
+            amb_bufpool_trim(&shard->bufpool, 0);
+            status = amb_bufpool_alloc(&shard->bufpool, len, out);
+        }
+    }
+    if (status != AMB_OK) {
+        reclaim_ask(shard, len);
+    }
+    return status;
+}

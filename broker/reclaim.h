@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Buffers when memory is short. What can be spared, in this order: free segments of this shard;
+ * what only slow subscribers still want of its topics; the same at all other shards, which are
+ * asked by mail and so help the next attempt.
+ *
+ * Threads: the shard's worker. Memory: the mail is part of the shard.
+ */
+#pragma once
+
+#include "wire/base/clock.h"
+#include "wire/base/status.h"
+
+#include <stdint.h>
+
+/* Between two calls for help; a worker with starving publishers does not sleep for longer. */
+#define AMB_RECLAIM_PAUSE_NS (5 * AMB_NS_PER_MS)
+
+struct amb_buf;
+struct amb_shard;
+
+/* ENOMEM: not now, and the other shards have been asked. */
+AMB_MUST_CHECK enum amb_status amb_reclaim_alloc(struct amb_shard *shard, uint64_t len,
+                                                 struct amb_buf *out);
