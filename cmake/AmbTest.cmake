@@ -10,7 +10,12 @@ function(amb_unit_test folder module)
     target_link_libraries(${name} PRIVATE amb_flags ${ARGN} cmocka Threads::Threads)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 60)
+    if(AMB_SANITIZE MATCHES "thread")
+        set(limit 240) # An order of magnitude slower.
+    else()
+        set(limit 60)
+    endif()
+    set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT ${limit})
 endfunction()
 
 # amb_process_test(NAME LABEL COMMAND...): a test that starts processes. One at a time, since these
