@@ -64,7 +64,11 @@ AMB_MUST_CHECK enum amb_status amb_ucx_worker_create(struct amb_ucx_context *con
 void amb_ucx_worker_destroy(struct amb_ucx_worker **worker);
 /* This worker's address, valid as long as it lives. */
 const void *amb_ucx_worker_address(const struct amb_ucx_worker *worker, size_t *len);
-/* Runs callbacks of all links; returns how much was done. */
+/*
+ * Runs callbacks of all links; returns how much was done. amb_link_poll and amb_link_arm of a ucx
+ * link do nothing: this and amb_ucx_worker_arm do it for all links of a worker in one go. While a
+ * link is closing, call it every 100 ms at least.
+ */
 unsigned amb_ucx_worker_progress(struct amb_ucx_worker *worker);
 int amb_ucx_worker_fd(const struct amb_ucx_worker *worker);
 /* False: there is work, do not sleep. */
