@@ -60,7 +60,7 @@ void amb_ucx_unregister(struct amb_link_mem **mem);
 
 AMB_MUST_CHECK enum amb_status amb_ucx_worker_create(struct amb_ucx_context *context,
                                                      bool serialized, struct amb_ucx_worker **out);
-/* All links are closed before. */
+/* amb_link_close was called on all links before; on_closed may still come, in here. */
 void amb_ucx_worker_destroy(struct amb_ucx_worker **worker);
 /* This worker's address, valid as long as it lives. */
 const void *amb_ucx_worker_address(const struct amb_ucx_worker *worker, size_t *len);

@@ -115,12 +115,26 @@ fail:
     return status;
 }
 
+static void leave_late(struct amb_ucx_worker *worker, int64_t now_ns);
+
+/* Links that were closed and still wait for their peers wait no longer. */
+static void finish_closing(struct amb_ucx_worker *worker)
+{
+    const int64_t end_ns = amb_clock_monotonic_ns() + AMB_NS_PER_SEC;
+    leave_late(worker, INT64_MAX);
+    while (worker->link_count > 0 && amb_clock_monotonic_ns() < end_ns) {
+        (void)amb_ucx_worker_progress(worker);
+        leave_late(worker, INT64_MAX); /* those closed from inside a callback */
+    }
+}
+
 void amb_ucx_worker_destroy(struct amb_ucx_worker **worker)
 {
     struct amb_ucx_worker *self = *worker;
     if (self == NULL) {
         return;
     }
+    finish_closing(self);
     amb_assert(self->link_count == 0 && amb_list_is_empty(&self->settled));
     if (self->address != NULL) {
         ucp_worker_release_address(self->handle, self->address);
@@ -285,9 +299,8 @@ static unsigned hand_on(struct amb_ucx_worker *worker)
     return done;
 }
 
-static void leave_late(struct amb_ucx_worker *worker)
+static void leave_late(struct amb_ucx_worker *worker, int64_t now_ns)
 {
-    int64_t now_ns = amb_clock_monotonic_ns();
     AMB_LIST_FOR_EACH_SAFE (node, &worker->leaving) {
         amb_ucx_link_leave_late(AMB_CONTAINER_OF(node, struct amb_ucx_link, leave_node), now_ns);
     }
@@ -301,7 +314,7 @@ unsigned amb_ucx_worker_progress(struct amb_ucx_worker *worker)
     worker->is_progressing = true;
     unsigned done = hand_on(worker);
     if (!amb_list_is_empty(&worker->leaving)) {
-        leave_late(worker);
+        leave_late(worker, amb_clock_monotonic_ns());
     }
     for (unsigned round = 0; round < PROGRESS_ROUNDS; round++) {
         unsigned moved = ucp_worker_progress(worker->handle);

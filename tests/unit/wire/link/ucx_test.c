@@ -181,8 +181,11 @@ static const struct amb_link_events recorder_events = {
 
 static void turn(struct two_workers *two)
 {
-    (void)amb_ucx_worker_progress(two->worker[0]);
-    (void)amb_ucx_worker_progress(two->worker[1]);
+    for (unsigned i = 0; i < 2; i++) {
+        if (two->worker[i] != NULL) {
+            (void)amb_ucx_worker_progress(two->worker[i]);
+        }
+    }
 }
 
 static void close_link(struct two_workers *two, struct amb_link *link, struct recorder *recorder)
@@ -378,6 +381,31 @@ static void test_many_sessions_share_two_workers(void **state)
     }
     assert_int_equal(amb_ucx_worker_foreign(two->worker[0]), 0);
     close_two(two);
+}
+
+/* A peer that is not looked after cannot answer: its end waits, unless the worker goes. */
+static void test_worker_that_goes_finishes_its_closing_links(void **state)
+{
+    (void)state;
+    struct two_workers *two = open_two();
+    uint8_t *body = calloc(1, 4 * MIB);
+    struct recorder recorder[2] = {{0}};
+    struct amb_link *link[2] = {connect_to(two, 0, SECRET, &recorder_events, &recorder[0]),
+                                connect_to(two, 1, SECRET, &recorder_events, &recorder[1])};
+    check_transfer(two, link[0], &recorder[0], &recorder[1],
+                   &(struct transfer){.data_len = 16, .meta_len = 16});
+    recorder[0] = (struct recorder){0};
+    struct amb_frame frame = batch_frame(4 * MIB - 16, 16);
+    struct amb_link_tx tx = {.frame = &frame, .data = body, .meta = body + 4 * MIB - 16};
+    assert_int_equal(amb_link_send(link[0], &tx), AMB_EAGAIN);
+    assert_false(amb_link_close(link[0]));
+    amb_ucx_worker_destroy(&two->worker[0]);
+    assert_int_equal(recorder[0].closes, 1);
+    assert_int_equal(recorder[0].sent, 1);
+    assert_int_equal(recorder[0].sent_status, AMB_ECANCELED);
+    close_link(two, link[1], &recorder[1]);
+    close_two(two);
+    free(body);
 }
 
 static void test_describe_names_the_lanes(void **state)
@@ -685,6 +713,7 @@ int main(void)
         cmocka_unit_test(test_frame_with_another_secret_is_dropped_and_counted),
         cmocka_unit_test(test_same_session_twice_on_one_worker_is_refused),
         cmocka_unit_test(test_many_sessions_share_two_workers),
+        cmocka_unit_test(test_worker_that_goes_finishes_its_closing_links),
         cmocka_unit_test(test_describe_names_the_lanes),
         cmocka_unit_test(test_idle_worker_sleeps_until_a_frame_comes),
         cmocka_unit_test(test_killed_peer_ends_everything_within_a_second),
