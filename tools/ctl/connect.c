@@ -5,11 +5,13 @@
 #include "tools/common/units.h"
 #include "wire/base/clock.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static volatile sig_atomic_t is_stopped;
 /* Read by the handler, which runs on the main thread: libamb blocks signals in its own. */
@@ -166,16 +168,24 @@ bool amb_ctl_again(const struct amb_ctl *ctl, enum amb_status status)
            remaining_ns(ctl) > 0;
 }
 
-enum amb_exit amb_ctl_hold(struct amb_ctl *ctl)
+/* True at the end of standard input; what is there before is thrown away. */
+static bool has_stdin_ended(void)
+{
+    char rest[256];
+    struct pollfd pfd = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&pfd, 1, 0) == 1 && read(STDIN_FILENO, rest, sizeof(rest)) <= 0;
+}
+
+enum amb_exit amb_ctl_hold(struct amb_ctl *ctl, bool is_stdin_free)
 {
     enum amb_status status;
     (void)fflush(stdout);
     do {
         status = amb_poll(ctl->conn, amb_ctl_slice_ns(ctl));
+        if (status == AMB_ESTOPPED || amb_ctl_stopped() || (is_stdin_free && has_stdin_ended())) {
+            return AMB_EXIT_OK;
+        }
     } while (status == AMB_OK || amb_ctl_again(ctl, status));
-    if (status == AMB_ESTOPPED || amb_ctl_stopped()) {
-        return AMB_EXIT_OK;
-    }
     return amb_ctl_fail(ctl, "hold", status);
 }
 

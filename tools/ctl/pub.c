@@ -328,7 +328,7 @@ static enum amb_exit publish(struct pub *p)
         }
     }
     if (code == AMB_EXIT_OK && p->wants_hold) {
-        code = amb_ctl_hold(p->ctl);
+        code = amb_ctl_hold(p->ctl, p->file_count > 0 || p->has_count || p->has_size);
     }
     /* After a failure nothing is waited for: what is still lent comes back here. */
     (void)amb_pub_close(p->box.pub, code == AMB_EXIT_OK ? AMB_SEC : AMB_NOWAIT);

@@ -107,7 +107,7 @@ static enum amb_exit subscribe(struct sub *s)
             amb_ctl_print(s->ctl, amb_deliver_stats(&s->deliver));
         }
         if (code == AMB_EXIT_OK && s->wants_hold && !amb_ctl_stopped()) {
-            code = amb_ctl_hold(s->ctl);
+            code = amb_ctl_hold(s->ctl, true);
         }
         (void)amb_sub_close(s->sub, AMB_SEC);
     }

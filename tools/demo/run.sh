@@ -17,7 +17,7 @@ set -euo pipefail
 export LC_ALL=C
 
 usage() {
-    sed -n '6,7s/^# \{0,3\}/usage: /p' "$0" | head -n 2 >&2
+    sed -n '6,7s/^# *\(tools\|\[\)/\1/p' "$0" | paste -sd ' ' - | sed 's/^/usage: /' >&2
     exit 64
 }
 say() { printf 'demo: %s\n' "$*"; }
@@ -73,6 +73,7 @@ chmod 755 "$tmp"
 broker_pid='' pids=()
 clean_up() {
     local pid
+    exec 9>&- # ends what no signal reaches
     for pid in ${pids[@]+"${pids[@]}"} $broker_pid; do
         kill "$pid" 2>/dev/null || true
     done
@@ -169,7 +170,7 @@ if [ -z "$url" ]; then
         cat "$tmp/broker.log" >&2
         die 'brokerd did not get ready'
     fi
-    unix_url=$(tr ' ' '\n' <"$tmp/ready" | grep '^unix:' | head -n 1)
+    unix_url="unix://$tmp/broker.sock"
     tcp_url=$(tr ' ' '\n' <"$tmp/ready" | grep '^tcp:' | head -n 1)
     say "brokerd $broker_pid, 2 workers: $(sed 's/^ready //' "$tmp/ready")"
 else
@@ -184,6 +185,10 @@ broker_cpu() {
 }
 
 # ---- four subscribers, one publisher ----
+
+# Clients stay, to be looked at, until their standard input ends: that reaches them under any prefix.
+mkfifo "$tmp/hold"
+exec 9<>"$tmp/hold"
 
 export AMB_TRUSTED=lo
 sub_urls=("$unix_url" "$unix_url" "$unix_url" "$unix_url")
@@ -200,7 +205,7 @@ for i in 0 1 2 3; do
     ${sub_prefix[@]+"${sub_prefix[@]}"} "$ctl" --url "${sub_urls[$i]}" \
         --client-name "${sub_names[$i]}" --timeout 600 sub demo.files --count "$file_count" \
         --sha256 --stats --hold --slow block --slow-block 600 ${out_dir[@]+"${out_dir[@]}"} \
-        >"$tmp/sub-$i" 2>"$tmp/sub-$i.err" </dev/null &
+        >"$tmp/sub-$i" 2>"$tmp/sub-$i.err" <"$tmp/hold" 9>&- &
     pids+=($!)
 done
 
@@ -212,7 +217,7 @@ done <"$tmp/files"
 cpu_before=$(broker_cpu)
 ${pub_prefix[@]+"${pub_prefix[@]}"} "$ctl" --url "$unix_url" --client-name publisher --timeout 600 \
     pub demo.files --wait-subscribers 4 "${pub_files[@]}" --stats --hold \
-    >"$tmp/pub" 2>"$tmp/pub.err" </dev/null &
+    >"$tmp/pub" 2>"$tmp/pub.err" <"$tmp/hold" 9>&- &
 pids+=($!)
 
 # The statistics come last: everything is there, or a process has ended too early (see below).
@@ -239,8 +244,8 @@ cpu_after=$(broker_cpu)
 # Everybody is still connected.
 "$ctl" --url "$unix_url" transports >"$tmp/transports" || true
 failed=''
+exec 9>&-
 for i in "${!pids[@]}"; do
-    kill -TERM "${pids[$i]}" 2>/dev/null || true
     wait "${pids[$i]}" || failed="$failed process-$i:$?"
 done
 pids=()
