@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker/door: socket files, ports that are taken, permissions, and how many may stand in front of
+ * the door.
+ */
+#include "tests/support/door_harness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static int listen_on(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    return fd;
+}
+
+/* A folder with a socket path in it; both are the caller's to remove. */
+static void make_path(char folder[32], char path[64])
+{
+    (void)snprintf(folder, 32, "/tmp/amb-door.XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, 64, "%s/s", folder);
+}
+
+static enum amb_status try_path(struct door *door, const char *path, const char *parameters,
+                                char *error, size_t error_size)
+{
+    char url[160];
+    (void)snprintf(url, sizeof(url), "unix://%s%s", path, parameters);
+    const char *const urls[] = {url, NULL};
+    return door_try(door, urls, NULL, error, error_size);
+}
+
+static void test_a_stale_socket_file_is_replaced(void **state)
+{
+    (void)state;
+    char folder[32], path[64], error[256] = "";
+    struct door door;
+    make_path(folder, path);
+    (void)close(listen_on(path)); /* As a broker that was killed leaves it. */
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(try_path(&door, path, "", error, sizeof(error)), AMB_OK);
+    door_close(&door);
+    assert_int_equal(rmdir(folder), 0); /* It took its file along. */
+}
+
+static void test_a_socket_that_answers_is_left_alone(void **state)
+{
+    (void)state;
+    char folder[32], path[64], error[256] = "", expected[128];
+    struct door door;
+    make_path(folder, path);
+    int fd = listen_on(path);
+    assert_int_equal(try_path(&door, path, "", error, sizeof(error)), AMB_EUNREACHABLE);
+    (void)snprintf(expected, sizeof(expected), "%s: address in use by pid %d", path, (int)getpid());
+    assert_string_equal(error, expected);
+    /* Its backlog is full now: it still does not look stale. */
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(try_path(&door, path, "", error, sizeof(error)), AMB_EUNREACHABLE);
+    }
+    assert_int_equal(access(path, F_OK), 0);
+    (void)close(fd);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void test_a_file_that_is_no_socket_stays(void **state)
+{
+    (void)state;
+    char folder[32], path[64], error[256] = "";
+    struct door door;
+    make_path(folder, path);
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    assert_int_equal(try_path(&door, path, "", error, sizeof(error)), AMB_EUNREACHABLE);
+    assert_non_null(strstr(error, "is no socket"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(try_path(&door, path, "", error, sizeof(error)), AMB_EUNREACHABLE);
+    assert_non_null(strstr(error, "No such file or directory"));
+}
+
+static void test_a_file_that_has_become_another_s_stays(void **state)
+{
+    (void)state;
+    char folder[32], path[64], error[256] = "";
+    struct door door;
+    make_path(folder, path);
+    assert_int_equal(try_path(&door, path, "", error, sizeof(error)), AMB_OK);
+    assert_int_equal(unlink(path), 0);
+    int keep = open(folder, O_RDONLY | O_CLOEXEC); /* So that the inode is not used again. */
+    int other = listen_on(path);
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    amb_broker_drain(door.broker);
+    assert_int_equal(amb_broker_wait(door.broker), 0);
+    amb_broker_destroy(&door.broker);
+    amb_config_destroy(&door.config);
+    (void)rmdir(door.folder);
+    if (access(path, F_OK) != 0) {
+        skip(); /* This file system gave the new file the old one's inode. */
+    }
+    assert_int_equal(unlink(path), 0);
+    (void)close(other);
+    (void)close(keep);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void test_a_port_that_is_taken_is_named_with_its_owner(void **state)
+{
+    (void)state;
+    struct door door, second;
+    char url[64], error[256] = "", expected[128];
+    door_open(&door, NULL);
+    (void)snprintf(url, sizeof(url), "tcp://127.0.0.1:%u", door.tcp_port);
+    const char *const urls[] = {url, NULL};
+    assert_int_equal(door_try(&second, urls, NULL, error, sizeof(error)), AMB_EUNREACHABLE);
+    (void)snprintf(expected, sizeof(expected), "%s: address in use by pid %d", url, (int)getpid());
+    assert_string_equal(error, expected);
+    door_close(&door);
+}
+
+static void test_addresses_that_are_not_ours_are_refused(void **state)
+{
+    (void)state;
+    static const char *const insecure[] = {"server.insecure=true", NULL};
+    static const char *const far[] = {"tcp://192.0.2.1:4733", NULL};
+    static const char *const nowhere[] = {"tcp://no-such-host.invalid:4733", NULL};
+    struct door door;
+    char error[256] = "";
+    assert_int_equal(door_try(&door, far, insecure, error, sizeof(error)), AMB_EUNREACHABLE);
+    assert_non_null(strstr(error, "tcp://192.0.2.1:4733: "));
+    assert_int_equal(door_try(&door, nowhere, insecure, error, sizeof(error)), AMB_EUNREACHABLE);
+    assert_non_null(strstr(error, "no-such-host.invalid"));
+}
+
+static void expect_mode(const char *parameters, unsigned mode)
+{
+    char folder[32], path[64], error[256] = "";
+    struct door door;
+    struct stat st;
+    make_path(folder, path);
+    if (try_path(&door, path, parameters, error, sizeof(error)) != AMB_OK) {
+        fail_msg("%s", error);
+    }
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, mode);
+    door_close(&door);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void test_mode_is_0660_or_what_the_url_says(void **state)
+{
+    (void)state;
+    mode_t before = umask(0077);
+    expect_mode("", 0660);
+    expect_mode("?mode=0666", 0666);
+    expect_mode("?mode=0600", 0600);
+    assert_int_equal(umask(before), 0077); /* It puts the mask back. */
+}
+
+static void test_group_is_what_the_url_says(void **state)
+{
+    (void)state;
+    char folder[32], path[64], parameters[96], error[256] = "";
+    struct door door;
+    struct stat st;
+    const struct group *group = getgrgid(getegid());
+    if (group == NULL) {
+        skip();
+        return;
+    }
+    make_path(folder, path);
+    (void)snprintf(parameters, sizeof(parameters), "?group=%s", group->gr_name);
+    assert_int_equal(try_path(&door, path, parameters, error, sizeof(error)), AMB_OK);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_gid, getegid());
+    door_close(&door);
+    assert_int_not_equal(try_path(&door, path, "?group=no-such-group", error, sizeof(error)),
+                         AMB_OK);
+    assert_non_null(strstr(error, "no such group"));
+    assert_int_equal(rmdir(folder), 0); /* The refused one left nothing. */
+}
+
+static void test_max_connections_counts_sessions_not_their_streams(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"server.max_connections=2", NULL};
+    struct door door;
+    struct door_client one, two, three, stream;
+    struct door_session session;
+    door_open(&door, options);
+    door_login_unix(&door, &one);
+    door_connect_tcp(&door, &two);
+    door_login(&two, "", &session);
+    door_connect_unix(&door, &three);
+    door_send_hello(&three, "");
+    door_expect_error(&three, 0, AMB_EBUSY, "limit: 2 connections (server.max_connections)");
+    door_expect_closed(&three);
+    door_disconnect(&three);
+    /* The last client's own stream is not one too many. */
+    door_connect_tcp(&door, &stream);
+    Amb__Control__Attach attach;
+    amb__control__attach__init(&attach);
+    attach.session = session.session;
+    attach.generation = session.generation;
+    attach.secret = session.secret;
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    message.id = 1;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_ATTACH;
+    message.attach = &attach;
+    door_send(&stream, &message);
+    door_expect_ok(&stream, 1);
+    door_disconnect(&stream);
+    door_disconnect(&two);
+    door_disconnect(&one);
+    door_close(&door);
+}
+
+static void test_room_that_was_there_at_hello_may_be_gone_at_auth(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"server.max_connections=1", NULL};
+    struct door door;
+    struct door_client one, two;
+    door_open(&door, options);
+    door_connect_unix(&door, &one);
+    door_connect_unix(&door, &two);
+    door_send_hello(&one, "");
+    door_send_hello(&two, "");
+    amb_control_free(door_expect(&one, AMB__CONTROL__CONTROL__BODY_CHALLENGE));
+    amb_control_free(door_expect(&two, AMB__CONTROL__CONTROL__BODY_CHALLENGE));
+    door_send_auth(&one, NULL);
+    amb_control_free(door_expect(&one, AMB__CONTROL__CONTROL__BODY_WELCOME));
+    door_send_auth(&two, NULL);
+    door_expect_error(&two, 0, AMB_EBUSY, "max_connections");
+    door_disconnect(&one);
+    door_disconnect(&two);
+    door_close(&door);
+}
+
+static void test_where_too_many_stand_silent_the_oldest_goes(void **state)
+{
+    (void)state;
+    enum {
+        CROWD = 512 + 8
+    }; /* AMB_HALF_OPEN_MAX and some */
+    static struct door_client crowd[CROWD];
+    struct door door;
+    struct door_client honest;
+    door_open(&door, NULL);
+    for (int i = 0; i < CROWD; i++) {
+        door_connect_unix(&door, &crowd[i]);
+    }
+    door_login_unix(&door, &honest);
+    for (int i = 0; i < 9; i++) { /* One for the honest one. */
+        door_expect_closed(&crowd[i]);
+    }
+    uint8_t byte;
+    assert_int_equal(recv(crowd[9].fd, &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(errno, EAGAIN);
+    door_pub_open(&honest, 0, "a");
+    for (int i = 0; i < CROWD; i++) {
+        door_disconnect(&crowd[i]);
+    }
+    door_disconnect(&honest);
+    door_close(&door);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_stale_socket_file_is_replaced),
+        cmocka_unit_test(test_a_socket_that_answers_is_left_alone),
+        cmocka_unit_test(test_a_file_that_is_no_socket_stays),
+        cmocka_unit_test(test_a_file_that_has_become_another_s_stays),
+        cmocka_unit_test(test_a_port_that_is_taken_is_named_with_its_owner),
+        cmocka_unit_test(test_addresses_that_are_not_ours_are_refused),
+        cmocka_unit_test(test_mode_is_0660_or_what_the_url_says),
+        cmocka_unit_test(test_group_is_what_the_url_says),
+        cmocka_unit_test(test_max_connections_counts_sessions_not_their_streams),
+        cmocka_unit_test(test_room_that_was_there_at_hello_may_be_gone_at_auth),
+        cmocka_unit_test(test_where_too_many_stand_silent_the_oldest_goes),
+    };
+    return cmocka_run_group_tests_name("broker/door", tests, NULL, NULL);
+}
