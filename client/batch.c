@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-/* A stream faster than this is looked at every 8th message only: a look costs about as much as 8
- * messages. */
+/* A batch whose second message comes faster than this is looked at every 8th message only: a look
+ * costs about as much as 8 messages. */
 #define FAST_MESSAGE_NS INT64_C(500)
 #define FAST_MASK 7u
 
@@ -143,7 +143,6 @@ void amb_batch_rule_open(struct amb_batch_rule *rule, int64_t now_ns)
 {
     if (now_ns - rule->last_ns > AMB_BATCH_IDLE_NS) {
         rule->min_bytes = 0;
-        rule->mask = 0;
     }
     rule->first_ns = now_ns;
 }
@@ -152,6 +151,9 @@ bool amb_batch_rule_ask(struct amb_batch_rule *rule, uint32_t count, uint64_t by
                         bool is_in_flight, int64_t now_ns)
 {
     int64_t age = now_ns - rule->first_ns;
+    if (count == 2) {
+        rule->mask = age < FAST_MESSAGE_NS ? FAST_MASK : 0;
+    }
     if (age >= rule->linger_ns) {
         return true;
     }
@@ -171,9 +173,8 @@ bool amb_batch_rule_ask(struct amb_batch_rule *rule, uint32_t count, uint64_t by
     return false;
 }
 
-void amb_batch_rule_left(struct amb_batch_rule *rule, uint32_t count, int64_t now_ns)
+void amb_batch_rule_left(struct amb_batch_rule *rule, int64_t now_ns)
 {
     rule->last_ns = now_ns;
-    bool is_fast = count >= 8 && now_ns - rule->first_ns < count * FAST_MESSAGE_NS;
-    rule->mask = is_fast ? FAST_MASK : 0;
+    rule->mask = 0;
 }

@@ -109,7 +109,6 @@ enum amb_status amb_pub_flush_open(struct amb_pub *pub)
     if (!has_window(pub, amb_batch_size(batch))) {
         return AMB_EAGAIN;
     }
-    uint32_t count = batch->count;
     enum amb_status status =
         send_batch(pub, batch, atomic_load_explicit(&pub->posted, memory_order_relaxed));
     if (status == AMB_OK) {
@@ -122,7 +121,7 @@ enum amb_status amb_pub_flush_open(struct amb_pub *pub)
     atomic_store_explicit(&pub->is_staged, false, memory_order_relaxed);
     atomic_store_explicit(&pub->must_leave, false, memory_order_relaxed);
     atomic_fetch_sub_explicit(&conn->staged, 1, memory_order_relaxed);
-    amb_batch_rule_left(&pub->rule, count, amb_clock_monotonic_ns());
+    amb_batch_rule_left(&pub->rule, amb_clock_monotonic_ns());
     return AMB_OK;
 }
 
