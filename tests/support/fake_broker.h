@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A broker of one session, for tests of libamb: it speaks the control protocol on a Unix socket and
+ * frames on a ring or a stream, notes what the client does, and says what the test tells it to. It
+ * routes nothing.
+ * Threads: it runs one of its own; every function here may be called from the test's.
+ */
+#pragma once
+
+#include "wire/codec/frame.h"
+#include "wire/link/link.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FAKE_HANDLES 8u
+#define FAKE_BODY_MAX (UINT32_C(4) << 20)
+
+struct fake_options {
+    enum amb_link_kind link;               /* RING or STREAM; 0: RING */
+    uint64_t window;                       /* of a publisher at first; 0: 64 KiB */
+    uint64_t max_message;                  /* 0: 2 MiB */
+    int64_t heartbeat_ns, peer_timeout_ns; /* 0: 1 s, 5 s */
+};
+
+/* What the client did. Read with fake_broker_look. */
+struct fake_seen {
+    uint64_t batches[FAKE_HANDLES], msgs[FAKE_HANDLES], bytes[FAKE_HANDLES];
+    uint64_t want[FAKE_HANDLES];
+    uint64_t release[FAKE_HANDLES];
+    uint64_t ranges, range_first, range_count;
+    uint64_t pings, opens, closes, subscribes, unsubscribes;
+    uint64_t segments_ready, segments_refused, segments_gone;
+    bool said_bye, has_client, has_pidfd, hung_up;
+    uint32_t last_count; /* messages of the newest batch */
+    uint64_t last_len;   /* its data_len */
+    uint8_t last[4096];  /* the beginning of its body */
+};
+
+struct fake_broker;
+
+struct fake_broker *fake_broker_start(const struct fake_options *options);
+void fake_broker_stop(struct fake_broker *fake);
+const char *fake_broker_url(const struct fake_broker *fake);
+void fake_broker_look(struct fake_broker *fake, struct fake_seen *out);
+
+/* Waits up to 5 s until the client has done something; asserts that it has. */
+#define FAKE_WAIT(fake, seen, condition)                                                           \
+    do {                                                                                           \
+        for (int fake_i = 0; fake_i < 50000; fake_i++) {                                           \
+            fake_broker_look((fake), (seen));                                                      \
+            if (condition) {                                                                       \
+                break;                                                                             \
+            }                                                                                      \
+            fake_broker_nap();                                                                     \
+        }                                                                                          \
+        assert_true(condition);                                                                    \
+    } while (0)
+void fake_broker_nap(void);
+
+/* Batches are accepted (ACCEPTED, and WINDOW moved on) as they come, unless held. */
+void fake_broker_hold(struct fake_broker *fake, bool is_held);
+/* Does not move WINDOW on by itself any more. */
+void fake_broker_hold_window(struct fake_broker *fake, bool is_held);
+void fake_broker_window(struct fake_broker *fake, uint32_t handle, uint64_t window);
+/* The next batches are refused with this status; AMB_OK: taken again. */
+void fake_broker_refuse(struct fake_broker *fake, enum amb_status status);
+void fake_broker_subscribers(struct fake_broker *fake, uint32_t handle, uint64_t count);
+/* Does not answer anything any more, but keeps the connection. */
+void fake_broker_freeze(struct fake_broker *fake);
+/* Closes the control connection. */
+void fake_broker_hang_up(struct fake_broker *fake);
+/* Error with id 0. */
+void fake_broker_kick(struct fake_broker *fake, enum amb_status status, const char *text);
+
+/* One delivery of `count` messages "<text><i>" with key "k" to subscription handle `sub`, topic
+ * "t<topic>". seq of its first message; lost before it. */
+void fake_broker_deliver(struct fake_broker *fake, uint32_t sub, uint32_t topic, const char *text,
+                         uint32_t count, uint64_t seq, uint64_t lost);
+/* The same by map descriptor, from segment `id`, which must be ready. */
+void fake_broker_map(struct fake_broker *fake, uint32_t sub, uint32_t topic, const char *text,
+                     uint32_t count, uint64_t seq, uint64_t id);
+/* A segment of 1 MiB; sealed as the client wants it, or not. */
+void fake_broker_segment(struct fake_broker *fake, uint64_t id, bool is_sealed);
+void fake_broker_drop_segment(struct fake_broker *fake, uint64_t id);
+/* Overwrites a segment's bytes, as the reuse of a range does. */
+void fake_broker_scribble(struct fake_broker *fake, uint64_t id);
+/* A frame as it is, without a body. */
+void fake_broker_frame(struct fake_broker *fake, const struct amb_frame *frame);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two halves of the fake broker: control messages, and everything else. */
+#pragma once
+
+#include "tests/support/fake_broker.h"
+
+#include "wire/codec/control.h"
+
+#define SEGMENT_SIZE (UINT64_C(1) << 20)
+#define SEGMENTS 4u
+
+struct outgoing {
+    struct amb_link_tx tx;
+    struct amb_frame frame;
+    uint8_t *body;
+};
+
+struct fake_broker {
+    struct fake_options options;
+    pthread_mutex_t lock;
+    pthread_t thread;
+    bool must_stop, is_held, is_window_held, is_frozen;
+    char dir[64], url[128];
+    int listener, control, newcomer; /* newcomer: a second connection, about to attach */
+    struct amb_control_reader reader, newcomer_reader;
+    struct amb_link *link;
+    struct fake_seen seen;
+    uint64_t window[FAKE_HANDLES], delivered[FAKE_HANDLES];
+    bool tells_settled[FAKE_HANDLES], topic_told[FAKE_HANDLES][8];
+    enum amb_status refuse;
+    struct amb_frame batch; /* the one being received */
+    uint8_t *body;
+    struct {
+        uint64_t id;
+        uint8_t *base;
+        uint64_t used;
+    } segments[SEGMENTS];
+};
+
+extern const struct amb_link_events fake_link_events;
+
+/* Sends one control message with descriptors. */
+void fake_say(int socket, const Amb__Control__Control *message, const int *fds, size_t count);
+void fake_say_error(int socket, uint64_t id, enum amb_status status, const char *text);
+/* Reads and handles what a connection has to say; false at its end. Lock held. */
+bool fake_read(struct fake_broker *fake, int socket, struct amb_control_reader *reader);

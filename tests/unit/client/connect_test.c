@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* amb_connect: URLs, options, and the sentence of every way to fail. */
+#include "tests/unit/client/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static enum amb_status try_url(const char *url, struct amb_error *error)
+{
+    struct amb_conn *conn = (void *)1;
+    memset(error, 0, sizeof(*error));
+    enum amb_status status =
+        amb_connect(url, AMB_OPTIONS(.error = error, .connect_timeout_ns = 2 * AMB_SEC), &conn);
+    assert_int_equal(error->status, status);
+    if (status == AMB_OK) {
+        assert_int_equal(amb_close(conn, AMB_SEC), AMB_OK);
+    } else {
+        assert_null(conn);
+        assert_true(error->text[0] != '\0');
+    }
+    return status;
+}
+
+static void a_session_begins_and_ends(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, NULL, NULL);
+    assert_int_equal(amb_last_error(s.conn).status, AMB_OK);
+    assert_int_equal(amb_close(s.conn, AMB_SEC), AMB_OK);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.said_bye && s.seen.hung_up);
+    assert_true(s.seen.has_pidfd);
+    fake_broker_stop(s.fake);
+}
+
+static void the_environment_names_the_broker_if_nobody_else_does(void **state)
+{
+    (void)state;
+    struct fake_broker *fake = fake_broker_start(NULL);
+    struct amb_error error;
+    assert_int_equal(setenv("AMB_URL", fake_broker_url(fake), 1), 0);
+    assert_int_equal(try_url(NULL, &error), AMB_OK);
+    assert_int_equal(unsetenv("AMB_URL"), 0);
+    fake_broker_stop(fake);
+}
+
+static void a_list_is_tried_in_order(void **state)
+{
+    (void)state;
+    struct fake_broker *fake = fake_broker_start(NULL);
+    struct amb_error error;
+    char list[300];
+    (void)snprintf(list, sizeof(list), "unix:///nonexistent/a.sock,%s", fake_broker_url(fake));
+    assert_int_equal(try_url(list, &error), AMB_OK);
+    fake_broker_stop(fake);
+}
+
+static void what_cannot_be_reached_is_named(void **state)
+{
+    (void)state;
+    struct amb_error error;
+    assert_int_equal(try_url("unix:///nonexistent/b.sock", &error), AMB_EUNREACHABLE);
+    assert_non_null(strstr(error.text, "/nonexistent/b.sock"));
+    assert_int_equal(try_url("tcp://127.0.0.1:1", &error), AMB_EUNREACHABLE);
+    assert_int_equal(try_url("unix:///nonexistent/a,unix:///nonexistent/b", &error),
+                     AMB_EUNREACHABLE);
+}
+
+static void wrong_urls_and_options_are_explained(void **state)
+{
+    (void)state;
+    struct amb_error error;
+    struct amb_conn *conn;
+    assert_int_equal(try_url("http://example.org", &error), AMB_EINVAL);
+    assert_int_equal(try_url("tls://example.org:1", &error), AMB_ENOTSUP);
+    assert_int_equal(try_url("tcp://example.org:1?link=nonsense", &error), AMB_EINVAL);
+    assert_int_equal(
+        amb_connect("unix:///x", AMB_OPTIONS(.error = &error, .retry_first = 1), &conn),
+        AMB_ENOTSUP);
+    assert_non_null(strstr(error.text, "retry_first"));
+    assert_int_equal(amb_connect(NULL, NULL, NULL), AMB_EINVAL);
+}
+
+static void ucx_needs_trusted_interfaces(void **state)
+{
+    (void)state;
+    struct amb_error error;
+    assert_int_equal(unsetenv("AMB_TRUSTED"), 0);
+    assert_int_equal(try_url("tcp://127.0.0.1:1?link=ucx", &error), AMB_EFORBIDDEN);
+    assert_non_null(strstr(error.text, "trusted_network"));
+    assert_non_null(strstr(error.text, "AMB_TRUSTED"));
+}
+
+/* Somebody who accepts and says something else, or nothing. */
+static void what_is_not_a_broker_is_said(void **state)
+{
+    (void)state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char dir[] = "/tmp/amb-connect-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", dir);
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(listener, 2), 0);
+    char url[100];
+    (void)snprintf(url, sizeof(url), "unix://%s/s", dir);
+    struct amb_error error = {0};
+    struct amb_conn *conn;
+    /* It never answers: the deadline does. */
+    assert_int_equal(
+        amb_connect(url, AMB_OPTIONS(.error = &error, .connect_timeout_ns = 20 * AMB_MS), &conn),
+        AMB_ETIMEDOUT);
+    int peer = accept(listener, NULL, NULL);
+    (void)close(peer);
+    if (fork() == 0) {
+        peer = accept(listener, NULL, NULL);
+        (void)!write(peer, "HTTP/1.1 400 Bad Request\r\n\r\n", 28);
+        char byte;
+        (void)!read(peer, &byte, 1);
+        _exit(0);
+    }
+    assert_int_equal(try_url(url, &error), AMB_EPROTO);
+    assert_non_null(strstr(error.text, "not a broker"));
+    (void)close(listener);
+    (void)unlink(address.sun_path);
+    (void)rmdir(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_session_begins_and_ends),
+        cmocka_unit_test(the_environment_names_the_broker_if_nobody_else_does),
+        cmocka_unit_test(a_list_is_tried_in_order),
+        cmocka_unit_test(what_cannot_be_reached_is_named),
+        cmocka_unit_test(wrong_urls_and_options_are_explained),
+        cmocka_unit_test(ucx_needs_trusted_interfaces),
+        cmocka_unit_test(what_is_not_a_broker_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

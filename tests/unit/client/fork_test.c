@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a child process may do with its parent's handles: nothing, and it costs the parent nothing.
+ */
+#include "tests/unit/client/session.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int child(struct session *s, struct amb_pub *pub, struct amb_sub *sub, struct amb_msg *held)
+{
+    struct amb_msg *msg;
+    struct amb_pub *pub2;
+    bool good = amb_pub_send(pub, "x", 1, AMB_FOREVER) == AMB_EFORKED &&
+                amb_publish(s->conn, "a", "x", 1, AMB_FOREVER) == AMB_EFORKED &&
+                amb_next(sub, AMB_FOREVER, &msg) == AMB_EFORKED &&
+                amb_poll(s->conn, AMB_FOREVER) == AMB_EFORKED &&
+                amb_flush(s->conn, AMB_FOREVER) == AMB_EFORKED &&
+                amb_pub_open(s->conn, "b", NULL, &pub2) == AMB_EFORKED && amb_fd(s->conn) == -1 &&
+                amb_last_error(s->conn).status == AMB_EFORKED;
+    amb_stop(s->conn);
+    amb_msg_release(held);
+    good = good && amb_pub_close(pub, AMB_FOREVER) == AMB_EFORKED &&
+           amb_sub_close(sub, AMB_FOREVER) == AMB_EFORKED &&
+           amb_close(s->conn, AMB_FOREVER) == AMB_EFORKED;
+    return good ? 0 : 1;
+}
+
+static void a_child_is_told_and_the_parent_goes_on(void **state)
+{
+    struct session s;
+    struct amb_pub *pub;
+    struct amb_sub *sub;
+    struct amb_msg *held;
+    session_open(&s, *state, NULL);
+    assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
+    assert_int_equal(amb_subscribe(s.conn, "t.>", NULL, &sub), AMB_OK);
+    fake_broker_deliver(s.fake, 0, 1, "m", 1, 1, 0);
+    assert_int_equal(amb_next(sub, 5 * AMB_SEC, &held), AMB_OK);
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(child(&s, pub, sub, held));
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(amb_pub_send(pub, "x", 1, AMB_FOREVER), AMB_OK);
+    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+    assert_payload(held, "m0");
+    amb_msg_release(held);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.release[0] == 1);
+    session_close(&s);
+}
+
+static void a_child_does_not_keep_the_session_alive(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    int gate[2];
+    assert_int_equal(pipe(gate), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char byte;
+        (void)close(gate[1]);
+        (void)!read(gate[0], &byte, 1);
+        _exit(0);
+    }
+    assert_int_equal(amb_close(s.conn, AMB_SEC), AMB_OK);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.hung_up); /* the child still runs */
+    (void)close(gate[0]);
+    (void)close(gate[1]);
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    fake_broker_stop(s.fake);
+}
+
+int main(void)
+{
+    static struct fake_options ring = {.link = AMB_LINK_RING};
+    static struct fake_options stream = {.link = AMB_LINK_STREAM};
+#define BOTH(test) cmocka_unit_test_prestate(test, &ring), cmocka_unit_test_prestate(test, &stream)
+    const struct CMUnitTest tests[] = {
+        BOTH(a_child_is_told_and_the_parent_goes_on),
+        BOTH(a_child_does_not_keep_the_session_alive),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/options.h"
+
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void nothing_given_is_all_defaults(void **state)
+{
+    (void)state;
+    struct amb_complaint complaint;
+    struct amb_options options;
+    assert_int_equal(amb_options_read(NULL, &options, &complaint), AMB_OK);
+    assert_int_equal(options.connect_timeout_ns, 10 * AMB_SEC);
+    assert_int_equal(options.timeout_ns, 5 * AMB_SEC);
+    struct amb_pub_options pub;
+    assert_int_equal(amb_pub_options_read(NULL, &pub, &complaint), AMB_OK);
+    assert_int_equal(pub.confirm, AMB_CONFIRM_ACCEPTED);
+    assert_int_equal(pub.linger_ns, 50 * AMB_US);
+    struct amb_sub_options sub;
+    assert_int_equal(amb_sub_options_read(NULL, &sub, &complaint), AMB_OK);
+    assert_int_equal(sub.credit_msgs, 65536);
+}
+
+static void an_older_program_has_a_zero_tail(void **state)
+{
+    (void)state;
+    struct amb_complaint complaint;
+    struct amb_options given = {.size = offsetof(struct amb_options, timeout_ns)}, options;
+    given.timeout_ns = 77; /* behind what it says it has */
+    given.connect_timeout_ns = 5;
+    assert_int_equal(amb_options_read(&given, &options, &complaint), AMB_OK);
+    assert_int_equal(options.connect_timeout_ns, 5);
+    assert_int_equal(options.timeout_ns, 5 * AMB_SEC);
+}
+
+static void a_newer_program_may_only_leave_unknown_fields_alone(void **state)
+{
+    (void)state;
+    struct amb_complaint complaint;
+    struct {
+        struct amb_options known;
+        uint64_t later;
+    } given = {.known = {.size = sizeof(given)}};
+    struct amb_options options;
+    assert_int_equal(amb_options_read(&given.known, &options, &complaint), AMB_OK);
+    given.later = 1;
+    assert_int_equal(amb_options_read(&given.known, &options, &complaint), AMB_EINVAL);
+    assert_non_null(strstr(complaint.text, "library older than header"));
+    given.known.size = 0;
+    assert_int_equal(amb_options_read(&given.known, &options, &complaint), AMB_EINVAL);
+}
+
+static void later_features_are_refused_by_name(void **state)
+{
+    (void)state;
+    struct amb_complaint complaint;
+    struct amb_sub_options sub;
+    assert_int_equal(amb_sub_options_read(AMB_SUB(.group = "g"), &sub, &complaint), AMB_ENOTSUP);
+    assert_non_null(strstr(complaint.text, "group"));
+    assert_int_equal(amb_sub_options_read(AMB_SUB(.ack = AMB_ACK_EXPLICIT), &sub, &complaint),
+                     AMB_ENOTSUP);
+    assert_non_null(strstr(complaint.text, "ack"));
+    struct amb_pub_options pub;
+    assert_int_equal(
+        amb_pub_options_read(AMB_PUB(.confirm = AMB_CONFIRM_DURABLE), &pub, &complaint),
+        AMB_ENOTSUP);
+    assert_non_null(strstr(complaint.text, "confirm"));
+    assert_int_equal(amb_pub_options_read(AMB_PUB(.name = "p"), &pub, &complaint), AMB_ENOTSUP);
+    assert_non_null(strstr(complaint.text, "name"));
+    struct amb_options options;
+    assert_int_equal(amb_options_read(AMB_OPTIONS(.retry_first = 1), &options, &complaint),
+                     AMB_ENOTSUP);
+    assert_non_null(strstr(complaint.text, "retry_first"));
+    assert_int_equal(
+        amb_options_read(AMB_OPTIONS(.reconnect_attempts = AMB_NONE), &options, &complaint),
+        AMB_OK);
+    struct amb_out out;
+    assert_int_equal(amb_out_read(AMB_OUT(.mem = AMB_MEM_CUDA), &out, &complaint), AMB_ENOTSUP);
+    assert_non_null(strstr(complaint.text, "mem"));
+}
+
+static void a_message_has_one_source(void **state)
+{
+    (void)state;
+    struct amb_complaint complaint;
+    struct amb_out out;
+    const struct amb_iov iov = {"a", 1};
+    assert_int_equal(amb_out_read(AMB_OUT(.data = "a", .len = 1), &out, &complaint), AMB_OK);
+    assert_int_equal(amb_out_read(AMB_OUT(.iov = &iov, .iov_count = 1), &out, &complaint), AMB_OK);
+    assert_int_equal(amb_out_read(AMB_OUT(.key = "only a key"), &out, &complaint), AMB_OK);
+    assert_int_equal(
+        amb_out_read(AMB_OUT(.data = "a", .len = 1, .iov = &iov, .iov_count = 1), &out, &complaint),
+        AMB_EINVAL);
+    assert_int_equal(amb_out_read(AMB_OUT(.len = 1), &out, &complaint), AMB_EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_given_is_all_defaults),
+        cmocka_unit_test(an_older_program_has_a_zero_tail),
+        cmocka_unit_test(a_newer_program_may_only_leave_unknown_fields_alone),
+        cmocka_unit_test(later_features_are_refused_by_name),
+        cmocka_unit_test(a_message_has_one_source),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

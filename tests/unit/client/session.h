@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests with a fake broker begin and end with. */
+#pragma once
+
+#include "tests/support/fake_broker.h"
+
+#include <amb/amb.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+struct session {
+    struct fake_broker *fake;
+    struct amb_conn *conn;
+    struct fake_seen seen;
+};
+
+static inline void session_open(struct session *session, const struct fake_options *options,
+                                const struct amb_options *client)
+{
+    memset(session, 0, sizeof(*session));
+    session->fake = fake_broker_start(options);
+    assert_int_equal(amb_connect(fake_broker_url(session->fake), client, &session->conn), AMB_OK);
+}
+
+static inline void session_close(struct session *session)
+{
+    (void)amb_close(session->conn, AMB_NOWAIT);
+    fake_broker_stop(session->fake);
+}
+
+static inline void assert_payload(const struct amb_msg *msg, const char *text)
+{
+    assert_int_equal(amb_msg_size(msg), strlen(text));
+    assert_memory_equal(amb_msg_data(msg), text, strlen(text));
+}
