@@ -111,26 +111,41 @@ static void topic_tell_matched(struct amb_directory *directory, struct amb_dir_t
     }
 }
 
-/* Changes what the topic's home lends to the subscriber's worker. Returns the orders posted. */
-static unsigned topic_lend(struct amb_directory *directory, struct amb_dir_topic *topic,
-                           const struct amb_dir_sub *sub, int change, amb_order_done_fn done,
-                           void *context)
+/* Changes what the topic's home lends to the subscriber's worker; a change upwards attaches the
+ * cursor there. False without memory. */
+static bool topic_lend(struct amb_directory *directory, struct amb_dir_topic *topic,
+                       const struct amb_dir_sub *sub, int change, amb_order_done_fn done,
+                       void *context)
 {
-    unsigned borrower = sub->session.shard;
-    if (borrower == topic->home) {
-        return 0;
-    }
     struct amb_order *order = order_or_log(amb_order_lend, done, context);
     if (order == NULL) {
-        return 0;
+        return false;
     }
+    order->session = sub->session;
+    order->u.lend.sub = sub->id;
+    order->u.lend.handle = sub->handle;
     order->u.lend.topic = topic->id;
-    order->u.lend.borrower = borrower;
+    order->u.lend.borrower = sub->session.shard;
     order->u.lend.subs = change;
     order->u.lend.holding = sub_holds(directory, sub, topic) ? change : 0;
-    order->u.lend.shadow = topic->on_shard[borrower];
+    order->u.lend.shadow = topic->on_shard[sub->session.shard];
     amb_order_post(directory->shards[topic->home], order);
-    return 1;
+    return true;
+}
+
+static bool topic_attach(struct amb_directory *directory, struct amb_dir_topic *topic,
+                         const struct amb_dir_sub *sub, amb_order_done_fn done, void *context)
+{
+    struct amb_order *order = order_or_log(amb_order_cursor_attach, done, context);
+    if (order == NULL) {
+        return false;
+    }
+    order->session = sub->session;
+    order->u.cursor.sub = sub->id;
+    order->u.cursor.handle = sub->handle;
+    order->u.cursor.topic = topic->id;
+    amb_order_post(directory->shards[topic->home], order);
+    return true;
 }
 
 /* Has the subscription read the topic from here on. Returns the orders with an answer. */
@@ -141,18 +156,13 @@ static unsigned topic_connect(struct amb_directory *directory, struct amb_dir_to
     if (topic_introduce(directory, topic, shard) == NULL) {
         return 0;
     }
-    struct amb_order *order = order_or_log(amb_order_cursor_attach, done, context);
-    if (order == NULL) {
+    bool posted = shard == topic->home ? topic_attach(directory, topic, sub, done, context)
+                                       : topic_lend(directory, topic, sub, +1, done, context);
+    if (!posted) {
         return 0;
     }
-    order->session = sub->session;
-    order->u.cursor.sub = sub->id;
-    order->u.cursor.handle = sub->handle;
-    order->u.cursor.topic = topic->id;
-    amb_order_post(directory->shards[shard], order);
-    unsigned orders = 1 + topic_lend(directory, topic, sub, +1, done, context);
     topic->matched++;
-    return done == NULL ? 0 : orders;
+    return done == NULL ? 0 : 1;
 }
 
 enum amb_status amb_directory_topic(struct amb_directory *directory, const char *name, size_t len,
@@ -255,7 +265,9 @@ static void sub_leave(struct amb_directory *directory, struct amb_dir_sub *sub,
                       struct amb_dir_topic *topic)
 {
     topic->matched--;
-    (void)topic_lend(directory, topic, sub, -1, NULL, NULL);
+    if (sub->session.shard != topic->home) {
+        (void)topic_lend(directory, topic, sub, -1, NULL, NULL);
+    }
     topic_tell_matched(directory, topic);
 }
 

@@ -4,8 +4,9 @@
  * control thread alone changes it, so no worker ever matches a pattern: a worker is told which
  * cursor to put into which topic, before the first message that the cursor must see.
  *
- * Order of the orders: attach the cursor at the subscriber's worker, then have the topic's home
- * lend to it. Mail keeps that order, so what is lent always finds its cursor.
+ * Order of the orders: the topic's home first, which from then on lends to the subscriber's worker
+ * and sends the order on to it, to attach the cursor. Mail keeps that order, so what is lent always
+ * finds its cursor.
  *
  * Threads: the control thread. Memory: one allocation an object; limits of struct amb_config.
  */

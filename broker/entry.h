@@ -47,7 +47,6 @@ struct amb_entry {
     /* slow path */
     struct amb_list_node pending; /* root: in its publisher's order of arrival, until routed */
     bool is_whole;
-    bool is_restart; /* shadow: the first one since its worker began, again, to read the topic */
     enum amb_status status; /* what the receipt says */
     uint32_t matched;
     struct amb_origin origin;

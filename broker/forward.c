@@ -106,7 +106,7 @@ static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry)
             AMB_OK) {
         return false;
     }
-    bool has_gap = cursor->expected_seq != 0 && entry->first_seq > cursor->expected_seq;
+    bool has_gap = entry->first_seq > cursor->expected_seq;
     struct amb_frame frame = {
         .type = way == FORWARD_MAP ? AMB_FRAME_MAP : AMB_FRAME_DELIVER,
         .handle = sub->handle,
@@ -146,7 +146,10 @@ static void forward_cursor(struct amb_topic *topic, struct amb_cursor *cursor)
         cursor->position = topic->log.lo;
     }
     while (cursor->position < topic->log.hi) {
-        if (!cursor_deliver(cursor, amb_log_at(&topic->log, cursor->position))) {
+        struct amb_entry *entry = amb_log_at(&topic->log, cursor->position);
+        /* What was lent on its way when this reader came is older than its subscription. */
+        bool is_its = entry->first_seq >= cursor->expected_seq;
+        if (is_its && !cursor_deliver(cursor, entry)) {
             cursor_stall(cursor);
             return;
         }
@@ -165,12 +168,6 @@ static void entry_lent(struct amb_mail *mail, void *owner)
     struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
     amb_assert(topic != NULL); /* Announced before it is lent to, and never forgotten. */
     topic->lent += amb_entry_bytes(entry);
-    if (entry->is_restart) {
-        /* What home did not lend before it was nobody's here. */
-        AMB_LIST_FOR_EACH (node, &topic->cursors) {
-            AMB_CONTAINER_OF(node, struct amb_cursor, of_topic)->expected_seq = 0;
-        }
-    }
     if (amb_topic_append(topic, entry, entry->first_seq) != AMB_OK) {
         amb_topic_mark(topic);
         amb_entry_unref(entry, shard); /* The next entry's sequence number shows the gap. */
@@ -195,8 +192,6 @@ static bool lend_entry(struct amb_topic *topic, unsigned borrower, struct amb_en
     shadow->time_ns = entry->time_ns;
     shadow->home = shard;
     shadow->parent = entry;
-    shadow->is_restart = topic->lends[borrower].is_restart;
-    topic->lends[borrower].is_restart = false;
     amb_entry_ref(entry);
     amb_mail_post(&shard->peers[borrower]->inbox, &shadow->mail, entry_lent);
     return true;

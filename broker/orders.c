@@ -52,8 +52,9 @@ static void order_arrived(struct amb_mail *mail, void *owner)
 {
     struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
     /* May be gone after run. */
-    bool answers_itself =
-        order->run == amb_order_session_close || order->run == amb_order_subscription_close;
+    bool answers_itself = order->run == amb_order_session_close ||
+                          order->run == amb_order_subscription_close ||
+                          order->run == amb_order_lend;
     order->run(owner, order);
     if (!answers_itself) {
         order_answer(order);
@@ -208,22 +209,54 @@ void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order)
     }
 }
 
+static void order_attach(struct amb_shard *shard, struct amb_order *order, uint32_t handle,
+                         uint64_t sub_id, uint32_t topic_id, uint64_t from_seq)
+{
+    struct amb_session *session = order_session(shard, order);
+    struct amb_topic *topic = amb_shard_topic(shard, topic_id);
+    if (session == NULL) {
+        return;
+    }
+    struct amb_subscription *sub = session->subscriptions[handle];
+    /* Not one that has ended and keeps the handle until its deliveries are back. */
+    if (sub == NULL || sub->id != sub_id || sub->has_ended || topic == NULL) {
+        order->status = AMB_ENOTFOUND;
+        return;
+    }
+    order->status = amb_subscription_attach(sub, topic, from_seq);
+}
+
+/* At the borrower. */
+static void lend_arrived(struct amb_mail *mail, void *owner)
+{
+    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
+    order_attach(owner, order, order->u.lend.handle, order->u.lend.sub, order->u.lend.topic,
+                 order->u.lend.from_seq);
+    order_answer(order);
+}
+
 void amb_order_lend(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_topic *topic = amb_shard_topic(shard, order->u.lend.topic);
     if (topic == NULL) {
         order->status = AMB_ENOTFOUND;
+        order_answer(order);
         return;
     }
     struct amb_lend *lend = &topic->lends[order->u.lend.borrower];
     if (lend->subs == 0) {
         lend->position = topic->log.hi; /* Reading begins now. */
-        lend->is_restart = true;
         lend->shadow = order->u.lend.shadow;
     }
     lend->subs = (uint32_t)((int32_t)lend->subs + order->u.lend.subs);
     lend->holding = (uint32_t)((int32_t)lend->holding + order->u.lend.holding);
     amb_topic_mark(topic);
+    if (order->u.lend.subs > 0) {
+        order->u.lend.from_seq = topic->log.next_seq;
+        amb_mail_post(&shard->peers[order->u.lend.borrower]->inbox, &order->mail, lend_arrived);
+    } else {
+        order_answer(order);
+    }
 }
 
 void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order)
@@ -299,18 +332,8 @@ void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *ord
 
 void amb_order_cursor_attach(struct amb_shard *shard, struct amb_order *order)
 {
-    struct amb_session *session = order_session(shard, order);
-    struct amb_topic *topic = amb_shard_topic(shard, order->u.cursor.topic);
-    if (session == NULL) {
-        return;
-    }
-    struct amb_subscription *sub = session->subscriptions[order->u.cursor.handle];
-    /* Not one that has ended and keeps the handle until its deliveries are back. */
-    if (sub == NULL || sub->id != order->u.cursor.sub || sub->has_ended || topic == NULL) {
-        order->status = AMB_ENOTFOUND;
-        return;
-    }
-    order->status = amb_subscription_attach(sub, topic);
+    order_attach(shard, order, order->u.cursor.handle, order->u.cursor.sub, order->u.cursor.topic,
+                 0);
 }
 
 void amb_order_segment_refused(struct amb_shard *shard, struct amb_order *order)

@@ -80,6 +80,9 @@ struct amb_order {
             unsigned borrower;
             int32_t subs, holding; /* changes */
             struct amb_topic *shadow;
+            /* The cursor to attach there, of a change upwards: a subscription of `session`. */
+            uint64_t sub, from_seq;
+            uint32_t handle;
         } lend;
         struct {
             uint32_t topic, matched;
@@ -114,6 +117,9 @@ void amb_order_session_close(struct amb_shard *shard, struct amb_order *order);
 void amb_order_session_release(struct amb_shard *shard, struct amb_order *order);
 void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order);
 void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order);
+/* At the topic's home: changes what it lends to another worker. A new reader's cursor is attached
+ * there by the same order, which home sends on with the number that it begins at: before anything
+ * that it must see is lent. */
 void amb_order_lend(struct amb_shard *shard, struct amb_order *order);
 void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order);
 void amb_order_publisher_close(struct amb_shard *shard, struct amb_order *order);

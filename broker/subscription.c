@@ -140,7 +140,7 @@ void amb_session_release_held(struct amb_session *session)
 }
 
 enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
-                                        struct amb_topic *topic)
+                                        struct amb_topic *topic, uint64_t from_seq)
 {
     struct amb_cursor *cursor = calloc(1, sizeof(*cursor));
     if (cursor == NULL) {
@@ -152,7 +152,8 @@ enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
         slow = topic->rule->slow;
         block_limit_ns = topic->rule->slow_block_ns;
     }
-    amb_cursor_attach(cursor, topic, subscription, slow == AMB_SLOW_BLOCK, block_limit_ns);
+    amb_cursor_attach(cursor, topic, subscription, slow == AMB_SLOW_BLOCK, block_limit_ns,
+                      from_seq);
     amb_list_push_back(&subscription->cursors, &cursor->of_sub);
     return AMB_OK;
 }

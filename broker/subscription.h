@@ -75,9 +75,9 @@ void amb_subscription_end(struct amb_subscription *subscription, void (*gone)(vo
 /* Gives up its cursors, so that it holds nobody back. */
 void amb_subscription_detach(struct amb_subscription *subscription);
 
-/* Starts reading a topic at its end. ENOMEM. */
+/* Starts reading a topic at its end, a shadow at from_seq. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
-                                                       struct amb_topic *topic);
+                                                       struct amb_topic *topic, uint64_t from_seq);
 
 /* One delivery always passes when nothing is outstanding. */
 bool amb_subscription_has_credit(const struct amb_subscription *subscription, uint32_t msgs,

@@ -207,16 +207,16 @@ bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out)
 }
 
 void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
-                       struct amb_subscription *sub, bool holds, int64_t block_limit_ns)
+                       struct amb_subscription *sub, bool holds, int64_t block_limit_ns,
+                       uint64_t from_seq)
 {
     cursor->topic = topic;
     cursor->sub = sub;
     cursor->holds = holds;
     cursor->block_limit_ns = block_limit_ns;
     cursor->position = topic->log.hi;
-    /* A shadow does not know home's numbers before the first entry lent to it. */
-    bool is_known = amb_topic_is_home(topic) || topic->log.hi > 0;
-    cursor->expected_seq = is_known ? topic->log.next_seq : 0;
+    amb_assert(amb_topic_is_home(topic) || from_seq >= topic->log.next_seq);
+    cursor->expected_seq = amb_topic_is_home(topic) ? topic->log.next_seq : from_seq;
     amb_list_init(&cursor->stalled);
     amb_list_init(&cursor->blocked);
     amb_list_push_back(&topic->cursors, &cursor->of_topic);

@@ -44,7 +44,7 @@ struct amb_cursor {
     struct amb_topic *topic;
     struct amb_subscription *sub;
     uint64_t position;      /* of the next entry to deliver */
-    uint64_t expected_seq;  /* of its first message; 0: not known yet */
+    uint64_t expected_seq;  /* of its first message, or later ones of it are lost */
     bool holds;             /* its policy is block */
     bool is_dropping;       /* its time limit has passed: does not hold until it has caught up */
     bool is_named;          /* its client knows the topic's name */
@@ -57,7 +57,6 @@ struct amb_lend {
     uint32_t subs, holding; /* subscriptions there, and how many of them hold */
     uint64_t position;
     uint64_t lent;            /* bytes, ever */
-    bool is_restart;          /* nothing is lent yet since reading began, again */
     struct amb_topic *shadow; /* there; its `consumed` is ours to read */
 };
 
@@ -109,9 +108,11 @@ uint64_t amb_topic_held_from(const struct amb_topic *topic);
 /* The topic is walked this turn. */
 void amb_topic_mark(struct amb_topic *topic);
 
-/* Starts reading at the log's end. */
+/* Starts reading at the log's end; from_seq, of a shadow: at this number, which has not been lent
+ * yet. */
 void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
-                       struct amb_subscription *sub, bool holds, int64_t block_limit_ns);
+                       struct amb_subscription *sub, bool holds, int64_t block_limit_ns,
+                       uint64_t from_seq);
 /* Harmless if it is not attached. */
 void amb_cursor_detach(struct amb_cursor *cursor);
 static inline bool amb_cursor_is_holding(const struct amb_cursor *cursor)
