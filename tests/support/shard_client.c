@@ -67,18 +67,23 @@ static void note_delivery(struct shard_client *client, const struct amb_frame *f
     }
 }
 
-static void note_map(struct shard_client *client, const struct amb_frame *frame)
+static const struct client_segment *segment_find(const struct shard_client *client, uint64_t id)
 {
     for (unsigned i = 0; i < client->segment_count; i++) {
-        const struct client_segment *segment = &client->segments[i];
-        if (segment->id == frame->segment) {
-            assert_non_null(segment->base);
-            assert_true(frame->offset + frame->data_len + frame->meta_len <= segment->size);
-            note_delivery(client, frame, segment->base + frame->offset);
-            return;
+        if (client->segments[i].id == id) {
+            return &client->segments[i];
         }
     }
-    fail_msg("a map descriptor into a segment that was never offered");
+    return NULL;
+}
+
+static void note_map(struct shard_client *client, const struct amb_frame *frame)
+{
+    const struct client_segment *segment = segment_find(client, frame->segment);
+    assert_non_null(segment);       /* offered */
+    assert_non_null(segment->base); /* and mapped */
+    assert_true(frame->offset + frame->data_len + frame->meta_len <= segment->size);
+    note_delivery(client, frame, segment->base + frame->offset);
 }
 
 static void note_settled(struct shard_client *client, const struct amb_frame *frame)
@@ -266,13 +271,16 @@ static int sub_holds(const struct client_sub *sub, const struct amb_topic *topic
     return (slow == AMB_SLOW_DEFAULT ? topic->rule->slow : slow) == AMB_SLOW_BLOCK ? 1 : 0;
 }
 
-static void unlend(struct shard_client *client, struct client_sub *sub)
+static void unlend(struct shard_client *client, uint32_t handle)
 {
+    struct client_sub *sub = &client->subs[handle];
     for (unsigned i = 0; i < sub->topic_count; i++) {
-        const struct amb_topic *topic =
-            harness_topic_on(client->harness, sub->topics[i], client->shard);
-        harness_lend(client->harness, sub->topics[i], client->shard, -1, -sub_holds(sub, topic));
-        harness_home(client->harness, sub->topics[i])->matched--;
+        uint32_t topic = sub->topics[i];
+        struct amb_topic *home = harness_home(client->harness, topic);
+        if (client->shard != client->harness->topic_home[topic]) {
+            harness_lend(client->harness, topic, client, handle, -1, -sub_holds(sub, home));
+        }
+        home->matched--;
     }
     sub->topic_count = 0;
 }
@@ -281,7 +289,7 @@ void client_close(struct shard_client *client, bool keep_held)
 {
     for (unsigned i = 0; i < CLIENT_HANDLES; i++) {
         if (client->subs[i].is_open) {
-            unlend(client, &client->subs[i]);
+            unlend(client, i);
             client->subs[i].is_open = false;
         }
     }
@@ -447,13 +455,16 @@ void client_want(struct shard_client *client, uint32_t handle, uint64_t bytes)
 void client_attach(struct shard_client *client, uint32_t handle, uint32_t topic)
 {
     struct client_sub *sub = &client->subs[handle];
-    struct amb_topic *local = harness_topic_on(client->harness, topic, client->shard);
-    assert_int_equal(amb_subscription_attach(client->session->subscriptions[handle], local),
-                     AMB_OK);
+    struct amb_topic *home = harness_home(client->harness, topic);
     assert_true(sub->topic_count < CLIENT_TOPICS);
     sub->topics[sub->topic_count++] = topic;
-    harness_lend(client->harness, topic, client->shard, +1, sub_holds(sub, local));
-    harness_home(client->harness, topic)->matched++;
+    if (client->shard == client->harness->topic_home[topic]) {
+        assert_int_equal(amb_subscription_attach(client->session->subscriptions[handle], home, 0),
+                         AMB_OK);
+    } else {
+        harness_lend(client->harness, topic, client, handle, +1, sub_holds(sub, home));
+    }
+    home->matched++;
 }
 
 void client_subscribe(struct shard_client *client, uint32_t handle, uint32_t topic,
@@ -464,24 +475,55 @@ void client_subscribe(struct shard_client *client, uint32_t handle, uint32_t top
     struct amb_subscription *made;
     assert_false(sub->is_open);
     free(sub->deliveries);
-    *sub = (struct client_sub){.is_open = true, .options = options == NULL ? plain : *options};
-    assert_int_equal(amb_subscription_create(client->session, handle, client->id * 100 + handle,
-                                             &sub->options, &made),
-                     AMB_OK);
+    static uint64_t next_id;
+    *sub = (struct client_sub){
+        .is_open = true, .id = ++next_id, .options = options == NULL ? plain : *options};
+    assert_int_equal(
+        amb_subscription_create(client->session, handle, sub->id, &sub->options, &made), AMB_OK);
     client_attach(client, handle, topic);
 }
 
 void client_unsubscribe(struct shard_client *client, uint32_t handle)
 {
-    struct client_sub *sub = &client->subs[handle];
     amb_subscription_end(client->session->subscriptions[handle], NULL, NULL);
-    unlend(client, sub);
-    sub->is_open = false;
+    unlend(client, handle);
+    client->subs[handle].is_open = false;
+}
+
+static void note_back(struct shard_client *client, uint32_t handle, uint64_t first, uint64_t count)
+{
+    struct client_sub *sub = &client->subs[handle];
+    for (uint64_t number = first; number < first + count; number++) {
+        if (number >= 1 && number <= sub->last) { /* else the test tells lies */
+            sub->deliveries[number - 1].is_back = true;
+        }
+    }
+}
+
+void client_check_held(const struct shard_client *client, uint32_t handle)
+{
+    const struct client_sub *sub = &client->subs[handle];
+    for (uint64_t i = sub->released; i < sub->last; i++) {
+        const struct client_delivery *delivery = &sub->deliveries[i];
+        if (delivery->is_back || delivery->frame.type != AMB_FRAME_MAP) {
+            continue;
+        }
+        const struct client_segment *segment = segment_find(client, delivery->frame.segment);
+        assert_non_null(segment); /* Nothing that is held is dropped. */
+        if (delivery->frame.data_len >= sizeof(delivery->stamp)) {
+            assert_memory_equal(segment->base + delivery->frame.offset, &delivery->stamp,
+                                sizeof(delivery->stamp));
+        }
+    }
 }
 
 void client_release(struct shard_client *client, uint32_t handle, uint64_t number)
 {
-    client->subs[handle].released = number;
+    struct client_sub *sub = &client->subs[handle];
+    if (number > sub->released) {
+        note_back(client, handle, sub->released + 1, number - sub->released);
+    }
+    sub->released = number;
     amb_link_flow(client->link, AMB_FLOW_RELEASE, handle, number);
 }
 
@@ -490,6 +532,7 @@ void client_release_range(struct shard_client *client, uint32_t handle, uint64_t
 {
     const struct amb_frame frame = {
         .type = AMB_FRAME_RELEASE_RANGE, .handle = handle, .number = number, .count = count};
+    note_back(client, handle, number, count);
     client_send_frame(client, &frame);
 }
 

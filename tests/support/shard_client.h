@@ -39,10 +39,12 @@ struct client_pub {
 struct client_delivery {
     struct amb_frame frame;
     struct client_stamp stamp; /* of the first message */
+    bool is_back;              /* released, here */
 };
 
 struct client_sub {
     bool is_open;
+    uint64_t id;
     struct amb_subscription_options options;
     uint32_t topics[CLIENT_TOPICS];
     unsigned topic_count;
@@ -134,6 +136,9 @@ void client_release_all(struct shard_client *client, uint32_t handle);
 void client_drain(struct shard_client *client, uint32_t handle);
 void client_map(struct shard_client *client, uint64_t segment);
 void client_refuse(struct shard_client *client, uint64_t segment);
+
+/* What is delivered in place and not given back must still read as it did. */
+void client_check_held(const struct shard_client *client, uint32_t handle);
 
 /* The broker closes the session. keep_held as amb_session_close. */
 void client_close(struct shard_client *client, bool keep_held);

@@ -18,7 +18,7 @@
 
 #define HARNESS_SHARDS_MAX 4u
 #define HARNESS_TOPICS_MAX 16u
-#define HARNESS_CLIENTS_MAX 64u
+#define HARNESS_CLIENTS_MAX 1024u
 
 struct amb_config;
 struct amb_topic;
@@ -50,9 +50,10 @@ uint32_t harness_topic(struct shard_harness *harness, const char *name, unsigned
 /* As the shard knows it: introduced there if it was not. */
 struct amb_topic *harness_topic_on(struct shard_harness *harness, uint32_t topic, unsigned shard);
 struct amb_topic *harness_home(struct shard_harness *harness, uint32_t topic);
-/* What the directory has a topic's home do when subscriptions on another shard come and go. */
-void harness_lend(struct shard_harness *harness, uint32_t topic, unsigned borrower, int subs,
-                  int holding);
+/* The order with which the directory has a topic's home lend, or not any more, to the client's
+ * shard. It is carried out by the next turns. */
+void harness_lend(struct shard_harness *harness, uint32_t topic, const struct shard_client *client,
+                  uint32_t handle, int subs, int holding);
 
 /* One turn of one shard; a microsecond passes. Returns how much was done. */
 unsigned harness_turn(struct shard_harness *harness, unsigned shard);

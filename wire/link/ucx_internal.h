@@ -2,7 +2,6 @@
 /*
  * What the ucx link's files share; UCX types appear here and in wire/link/ucx_*.c only.
  *
- *   ucx_api.c       UCX itself, loaded when it is wanted
  *   ucx_settings.c  every difference between UCX releases: keys, values, what is forced, proof
  *   ucx_context.c   context, memory registration
  *   ucx_worker.c    progress, the table of links, completions and who hears of them
@@ -22,7 +21,6 @@
 #include "wire/base/pool.h"
 #include "wire/codec/frame.h"
 #include "wire/link/ucx.h"
-#include "wire/link/ucx_api.h"
 
 #include <endian.h>
 #include <string.h>

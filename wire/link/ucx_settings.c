@@ -27,6 +27,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Of libucs, the same in all releases; its header, ucs/config/global_opts.h, is not C17. */
+ucs_status_t ucs_global_opts_set_value(const char *name, const char *value);
+ucs_status_t ucs_global_opts_get_value(const char *name, char *value, size_t max);
+
 #define RELEASE(major, minor, patch)                                                               \
     ((uint32_t)(major) << 16 | (uint32_t)(minor) << 8 | (uint32_t)(patch))
 
@@ -158,10 +162,10 @@ static const char *key_form(const char *name)
 static enum amb_status modify(ucp_config_t *config, const char *name, const char *value,
                               char *error, size_t error_size)
 {
-    ucs_status_t ucs = amb_ucx_api.ucp_config_modify(config, key_form(name), value);
+    ucs_status_t ucs = ucp_config_modify(config, key_form(name), value);
     if (ucs != UCS_OK) {
         (void)snprintf(error, error_size, "UCX does not take %s=%s: %s", name, value,
-                       amb_ucx_api.ucs_status_string(ucs));
+                       ucs_status_string(ucs));
         return AMB_EUCX;
     }
     return AMB_OK;
@@ -200,8 +204,7 @@ static bool is_ucp_key(const ucp_config_t *config, const char *name)
     if (stream == NULL) {
         return true;
     }
-    amb_ucx_api.ucp_config_print(config, stream, "",
-                                 UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_HIDDEN);
+    ucp_config_print(config, stream, "", UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_HIDDEN);
     (void)fclose(stream);
     char line[128];
     int len = snprintf(line, sizeof(line), "UCX_%s=", name);
@@ -282,7 +285,7 @@ static void apply_globals(void)
             /* UCX has read the environment when it was loaded; this is for its children, and
              * the call below for it. Names that a release does not know are not missed. */
             set_environment(ours[i].name, ours[i].value, false);
-            (void)amb_ucx_api.ucs_global_opts_set_value(ours[i].name, ours[i].value);
+            (void)ucs_global_opts_set_value(ours[i].name, ours[i].value);
         }
     }
 }
@@ -341,10 +344,10 @@ static enum amb_status apply_forced(const struct forced *keys, size_t count, ucp
 
 static enum amb_status read_config(char *error, size_t error_size, ucp_config_t **out)
 {
-    ucs_status_t ucs = amb_ucx_api.ucp_config_read(NULL, NULL, out);
+    ucs_status_t ucs = ucp_config_read(NULL, NULL, out);
     if (ucs != UCS_OK) {
         (void)snprintf(error, error_size, "UCX cannot read its configuration: %s",
-                       amb_ucx_api.ucs_status_string(ucs));
+                       ucs_status_string(ucs));
         return AMB_EUCX;
     }
     return AMB_OK;
@@ -390,7 +393,7 @@ enum amb_status amb_ucx_config_open(const struct amb_ucx_options *options, char 
         status = apply_forced(forced, forced_count, config, error, error_size);
     }
     if (status != AMB_OK) {
-        amb_ucx_api.ucp_config_release(config);
+        ucp_config_release(config);
         return status;
     }
     *out = config;
@@ -419,7 +422,7 @@ static ucs_status_t try_sizes(const char *net_devices, uint32_t tx, uint32_t rx,
     ucp_config_t *config = NULL;
     ucp_context_h context = NULL;
     ucp_worker_h worker = NULL;
-    if (amb_ucx_api.ucp_config_read(NULL, NULL, &config) != UCS_OK) {
+    if (ucp_config_read(NULL, NULL, &config) != UCS_OK) {
         return UCS_ERR_IO_ERROR;
     }
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
@@ -427,25 +430,22 @@ static ucs_status_t try_sizes(const char *net_devices, uint32_t tx, uint32_t rx,
     ucs_status_t ucs = UCS_ERR_IO_ERROR;
     if (apply_forced(keys, sizeof(keys) / sizeof(keys[0]), config, unused, sizeof(unused)) ==
         AMB_OK) {
-        ucs = amb_ucx_api.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config,
-                                           &context) == UCS_OK
-                  ? UCS_OK
-                  : UCS_ERR_NO_DEVICE;
+        ucs = ucp_init(&params, config, &context) == UCS_OK ? UCS_OK : UCS_ERR_NO_DEVICE;
     }
-    amb_ucx_api.ucp_config_release(config);
+    ucp_config_release(config);
     if (ucs != UCS_OK) {
         return ucs;
     }
     const ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                                .thread_mode = UCS_THREAD_MODE_SINGLE};
-    ucs = amb_ucx_api.ucp_worker_create(context, &worker_params, &worker);
+    ucs = ucp_worker_create(context, &worker_params, &worker);
     if (ucs == UCS_OK) {
         ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER};
-        ucs = amb_ucx_api.ucp_worker_query(worker, &attr);
+        ucs = ucp_worker_query(worker, &attr);
         *room = attr.max_am_header;
-        amb_ucx_api.ucp_worker_destroy(worker);
+        ucp_worker_destroy(worker);
     }
-    amb_ucx_api.ucp_cleanup(context);
+    ucp_cleanup(context);
     return ucs;
 }
 
@@ -466,9 +466,8 @@ enum amb_status amb_ucx_config_prove(const struct amb_ucx_options *options, char
         return AMB_OK;
     }
     char level[32] = "";
-    (void)amb_ucx_api.ucs_global_opts_get_value("LOG_LEVEL", level, sizeof(level));
-    (void)amb_ucx_api.ucs_global_opts_set_value("LOG_LEVEL",
-                                                "fatal"); /* one of them is meant to fail */
+    (void)ucs_global_opts_get_value("LOG_LEVEL", level, sizeof(level));
+    (void)ucs_global_opts_set_value("LOG_LEVEL", "fatal"); /* one of them is meant to fail */
     size_t small = 0;
     size_t large = 0;
     size_t none = 0;
@@ -476,7 +475,7 @@ enum amb_status amb_ucx_config_prove(const struct amb_ucx_options *options, char
     ucs_status_t at_limit = try_sizes(options->net_devices, rx, rx, &large);
     ucs_status_t past_limit = try_sizes(options->net_devices, rx + 1, rx, &none);
     if (level[0] != '\0') {
-        (void)amb_ucx_api.ucs_global_opts_set_value("LOG_LEVEL", level);
+        (void)ucs_global_opts_set_value("LOG_LEVEL", level);
     }
     if (as_meant == UCS_ERR_NO_DEVICE) {
         return AMB_OK; /* no TCP, no segments */
@@ -541,7 +540,7 @@ static void parse_lanes(ucp_ep_h ep, char *out, size_t size)
     if (stream == NULL) {
         return;
     }
-    amb_ucx_api.ucp_ep_print_info(ep, stream);
+    ucp_ep_print_info(ep, stream);
     (void)fclose(stream);
     for (const char *at = strstr(text, "lane["); at != NULL; at = strstr(at, "lane[")) {
         at += strcspn(at, ":\n");
@@ -568,7 +567,7 @@ static void query_lanes(ucp_ep_h ep, char *out, size_t size)
     attr.transports.entries = entries;
     attr.transports.num_entries = sizeof(entries) / sizeof(entries[0]);
     attr.transports.entry_size = sizeof(entries[0]);
-    if (amb_ucx_release() < RELEASE(1, 14, 0) || amb_ucx_api.ucp_ep_query(ep, &attr) != UCS_OK) {
+    if (amb_ucx_release() < RELEASE(1, 14, 0) || ucp_ep_query(ep, &attr) != UCS_OK) {
         return;
     }
     for (unsigned i = 0; i < attr.transports.num_entries; i++) {
