@@ -2,7 +2,8 @@
 /*
  * What the ucx link's files share; UCX types appear here and in wire/link/ucx_*.c only.
  *
- *   ucx_settings.c  every difference between UCX releases: keys, values, what is forced, proof
+ *   ucx_settings.c  every difference between UCX releases: keys, values, what is forced
+ *   ucx_prove.c     that it was taken; signals
  *   ucx_context.c   context, memory registration
  *   ucx_worker.c    progress, the table of links, completions and who hears of them
  *   ucx_link.c      a link's life
@@ -38,6 +39,10 @@ enum amb_ucx_am {
     AMB_UCX_AM_DATA = 1,
     AMB_UCX_AM_FLOW = 2,
 };
+
+/* Of libucs, the same in all releases; its header, ucs/config/global_opts.h, is not C17. */
+ucs_status_t ucs_global_opts_set_value(const char *name, const char *value);
+ucs_status_t ucs_global_opts_get_value(const char *name, char *value, size_t max);
 
 struct amb_ucx_context {
     ucp_context_h handle;
@@ -133,6 +138,11 @@ struct amb_ucx_link {
 AMB_MUST_CHECK enum amb_status amb_ucx_config_open(const struct amb_ucx_options *options,
                                                    char *error, size_t error_size,
                                                    ucp_config_t **out);
+/* The lanes an endpoint uses, "tcp/lo rc_verbs/mlx5_0:1"; empty if UCX does not say. */
+void amb_ucx_ep_lanes(ucp_ep_h ep, char *out, size_t size);
+
+/* ---- ucx_prove.c ---- */
+
 /*
  * Proves, with throw-away workers on the same devices, that the segment sizes asked for are really
  * used: a receiver whose size is smaller than its sender's overruns its buffer. EUCX with a
@@ -142,9 +152,6 @@ AMB_MUST_CHECK enum amb_status amb_ucx_config_prove(const struct amb_ucx_options
                                                     char *error, size_t error_size);
 /* Takes back UCX's handlers of SIGSEGV and friends, and of SIGHUP; in programs of ours only. */
 void amb_ucx_signals_release(void);
-/* The lanes an endpoint uses, "tcp/lo rc_verbs/mlx5_0:1"; empty if UCX does not say. */
-void amb_ucx_ep_lanes(ucp_ep_h ep, char *out, size_t size);
-
 /* ---- ucx_worker.c ---- */
 
 /* UCX is through with op: its link hears of it from the next amb_ucx_worker_progress. */

@@ -18,18 +18,11 @@
 
 #include "wire/base/log.h"
 
-#include <dlfcn.h>
 #include <net/if.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Of libucs, the same in all releases; its header, ucs/config/global_opts.h, is not C17. */
-ucs_status_t ucs_global_opts_set_value(const char *name, const char *value);
-ucs_status_t ucs_global_opts_get_value(const char *name, char *value, size_t max);
 
 #define RELEASE(major, minor, patch)                                                               \
     ((uint32_t)(major) << 16 | (uint32_t)(minor) << 8 | (uint32_t)(patch))
@@ -48,25 +41,28 @@ static const char *const allowed_tls[] = {
 
 enum key_level {
     KEY_UCP,    /* of the context: ucp_config_modify */
+    KEY_TCP,    /* the same, of contexts without an RDMA device */
     KEY_GLOBAL, /* of the process: only in programs of ours */
 };
 
 static const struct ours {
     const char *name, *value;
     enum key_level level;
-    uint32_t from, below; /* releases; 0: any */
 } ours[] = {
     /* Protocols v2 abort 1.13 and are slower over TCP on 1.22 (1 MiB relayed: 2227 against 2086
      * MB/s after tuning, 807 before). */
-    {"PROTO_ENABLE", "n", KEY_UCP, 0, 0},
-    {"KEEPALIVE_INTERVAL", "1s", KEY_UCP, 0, 0}, /* 20 s until a death shows on idle lanes */
-    {"MAX_RNDV_RAILS", "1", KEY_UCP, 0, 0},
-    {"WARN_INVALID_CONFIG", "n", KEY_UCP, 0, 0}, /* lanes of DEFAULT_TLS that this host lacks */
-    {"LOG_LEVEL", "error", KEY_GLOBAL, 0, 0},
-    {"HANDLE_ERRORS", "none", KEY_GLOBAL, 0, 0},
-    {"ERROR_SIGNALS", "", KEY_GLOBAL, 0, 0},
-    {"WARN_UNUSED_ENV_VARS", "n", KEY_GLOBAL, 0, 0},
-    {"MEMTYPE_CACHE", "n", KEY_GLOBAL, 0, 0}, /* memory types are passed with each call */
+    {"PROTO_ENABLE", "n", KEY_UCP},
+    {"KEEPALIVE_INTERVAL", "1s", KEY_UCP}, /* 20 s until a death shows on idle lanes */
+    {"MAX_RNDV_RAILS", "1", KEY_UCP},
+    /* Over TCP both ways copy as often, and a rendezvous asks first: 64 KiB 1476 against 1301 to
+     * 1412 MB/s relayed; from 256 KiB on it is the faster one. */
+    {"RNDV_THRESH", "192K", KEY_TCP},
+    {"WARN_INVALID_CONFIG", "n", KEY_UCP}, /* lanes of DEFAULT_TLS that this host lacks */
+    {"LOG_LEVEL", "error", KEY_GLOBAL},
+    {"HANDLE_ERRORS", "none", KEY_GLOBAL},
+    {"ERROR_SIGNALS", "", KEY_GLOBAL},
+    {"WARN_UNUSED_ENV_VARS", "n", KEY_GLOBAL},
+    {"MEMTYPE_CACHE", "n", KEY_GLOBAL}, /* memory types are passed with each call */
 };
 
 static const char *const forced_names[] = {
@@ -236,26 +232,31 @@ static enum amb_status check_setting(const ucp_config_t *config, const struct am
 }
 
 /* UCX takes any name and then has no lanes. Names are "eth0", "mlx5_0:1". */
-static enum amb_status check_devices(const char *devices, char *error, size_t error_size)
+static enum amb_status check_devices(const char *devices, char *error, size_t error_size,
+                                     bool *has_rdma)
 {
     char copy[256];
     char *rest = NULL;
+    bool has_any = false;
     (void)snprintf(copy, sizeof(copy), "%s", devices);
     for (char *token = strtok_r(copy, ",", &rest); token != NULL;
          token = strtok_r(NULL, ",", &rest)) {
         char path[320];
         token[strcspn(token, ":")] = '\0';
         (void)snprintf(path, sizeof(path), "/sys/class/infiniband/%s", token);
-        if (strchr(token, '/') != NULL || (if_nametoindex(token) == 0 && access(path, F_OK) != 0)) {
+        bool is_rdma = strchr(token, '/') == NULL && access(path, F_OK) == 0;
+        if (!is_rdma && if_nametoindex(token) == 0) {
             (void)snprintf(error, error_size, "there is no network device '%s' for UCX", token);
             return AMB_EINVAL;
         }
+        has_any = has_any || is_rdma;
     }
+    *has_rdma = has_any;
     return AMB_OK;
 }
 
 static enum amb_status check_options(const struct amb_ucx_options *options, char *error,
-                                     size_t error_size)
+                                     size_t error_size, bool *has_rdma)
 {
     if (options->net_devices == NULL || options->net_devices[0] == '\0' ||
         strlen(options->net_devices) >= 256 || strcmp(options->net_devices, "all") == 0 ||
@@ -264,12 +265,7 @@ static enum amb_status check_options(const struct amb_ucx_options *options, char
                        "UCX runs on interfaces named as trusted only, and none is named");
         return AMB_EINVAL;
     }
-    if (options->tx_seg < 16384 || options->rx_seg < options->tx_seg) {
-        (void)snprintf(error, error_size, "TCP segment sizes %u and %u make no sense",
-                       options->tx_seg, options->rx_seg);
-        return AMB_EINVAL;
-    }
-    enum amb_status status = check_devices(options->net_devices, error, error_size);
+    enum amb_status status = check_devices(options->net_devices, error, error_size, has_rdma);
     if (status == AMB_OK && options->tls != NULL) {
         status = check_tls(options->tls, error, error_size);
     }
@@ -290,12 +286,11 @@ static void apply_globals(void)
     }
 }
 
-static enum amb_status apply_ours(ucp_config_t *config, char *error, size_t error_size)
+static enum amb_status apply_ours(bool has_rdma, ucp_config_t *config, char *error,
+                                  size_t error_size)
 {
-    const uint32_t release = amb_ucx_release();
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
-        bool is_meant = ours[i].level == KEY_UCP && release >= ours[i].from &&
-                        (ours[i].below == 0 || release < ours[i].below);
+        bool is_meant = ours[i].level == KEY_UCP || (ours[i].level == KEY_TCP && !has_rdma);
         if (!is_meant || has_environment(ours[i].name)) {
             continue;
         }
@@ -304,7 +299,7 @@ static enum amb_status apply_ours(ucp_config_t *config, char *error, size_t erro
             return status;
         }
     }
-    if (release < RELEASE(1, 16, 0)) { /* whatever the environment says */
+    if (amb_ucx_release() < RELEASE(1, 16, 0)) { /* whatever the environment says */
         return modify(config, "PROTO_ENABLE", "n", error, error_size);
     }
     return AMB_OK;
@@ -356,7 +351,8 @@ static enum amb_status read_config(char *error, size_t error_size, ucp_config_t 
 enum amb_status amb_ucx_config_open(const struct amb_ucx_options *options, char *error,
                                     size_t error_size, ucp_config_t **out)
 {
-    enum amb_status status = check_options(options, error, error_size);
+    bool has_rdma = false;
+    enum amb_status status = check_options(options, error, error_size, &has_rdma);
     if (status != AMB_OK) {
         return status;
     }
@@ -385,7 +381,7 @@ enum amb_status amb_ucx_config_open(const struct amb_ucx_options *options, char 
     if (status != AMB_OK) {
         return status;
     }
-    status = apply_ours(config, error, error_size);
+    status = apply_ours(has_rdma, config, error, error_size);
     if (status == AMB_OK) {
         status = apply_own(options, config, error, error_size);
     }
@@ -398,120 +394,6 @@ enum amb_status amb_ucx_config_open(const struct amb_ucx_options *options, char 
     }
     *out = config;
     return AMB_OK;
-}
-
-/* ---- proving it ---- */
-
-/*
- * Makes a worker with these sizes. UCS_OK and *room: what fits into the header of one of its
- * active messages, TX_SEG_SIZE less some UCX headers. UCX makes no worker whose TX_SEG_SIZE exceeds
- * its RX_SEG_SIZE. UCS_ERR_NO_DEVICE: there is no TCP here.
- */
-static ucs_status_t try_sizes(const char *net_devices, uint32_t tx, uint32_t rx, size_t *room)
-{
-    char unused[128];
-    char tx_seg[16];
-    char rx_seg[16];
-    (void)snprintf(tx_seg, sizeof(tx_seg), "%u", tx);
-    (void)snprintf(rx_seg, sizeof(rx_seg), "%u", rx);
-    const struct forced keys[] = {{"TLS", "tcp"},
-                                  {"NET_DEVICES", net_devices},
-                                  {"WARN_INVALID_CONFIG", "n"},
-                                  {"TCP_TX_SEG_SIZE", tx_seg},
-                                  {"TCP_RX_SEG_SIZE", rx_seg}};
-    ucp_config_t *config = NULL;
-    ucp_context_h context = NULL;
-    ucp_worker_h worker = NULL;
-    if (ucp_config_read(NULL, NULL, &config) != UCS_OK) {
-        return UCS_ERR_IO_ERROR;
-    }
-    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                 .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
-    ucs_status_t ucs = UCS_ERR_IO_ERROR;
-    if (apply_forced(keys, sizeof(keys) / sizeof(keys[0]), config, unused, sizeof(unused)) ==
-        AMB_OK) {
-        ucs = ucp_init(&params, config, &context) == UCS_OK ? UCS_OK : UCS_ERR_NO_DEVICE;
-    }
-    ucp_config_release(config);
-    if (ucs != UCS_OK) {
-        return ucs;
-    }
-    const ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                               .thread_mode = UCS_THREAD_MODE_SINGLE};
-    ucs = ucp_worker_create(context, &worker_params, &worker);
-    if (ucs == UCS_OK) {
-        ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER};
-        ucs = ucp_worker_query(worker, &attr);
-        *room = attr.max_am_header;
-        ucp_worker_destroy(worker);
-    }
-    ucp_cleanup(context);
-    return ucs;
-}
-
-/* UCX's headers in a fragment: 49 bytes on 1.13.1, 52 on 1.22. */
-static bool is_near(size_t room, uint32_t seg)
-{
-    return room < seg && room > seg - 4096;
-}
-
-enum amb_status amb_ucx_config_prove(const struct amb_ucx_options *options, char *error,
-                                     size_t error_size)
-{
-    static _Atomic uint64_t proved; /* the pair of sizes that was, in this process */
-    const uint32_t tx = options->tx_seg;
-    const uint32_t rx = options->rx_seg;
-    const uint64_t pair = (uint64_t)tx << 32 | rx;
-    if (atomic_load(&proved) == pair) {
-        return AMB_OK;
-    }
-    char level[32] = "";
-    (void)ucs_global_opts_get_value("LOG_LEVEL", level, sizeof(level));
-    (void)ucs_global_opts_set_value("LOG_LEVEL", "fatal"); /* one of them is meant to fail */
-    size_t small = 0;
-    size_t large = 0;
-    size_t none = 0;
-    ucs_status_t as_meant = try_sizes(options->net_devices, tx, rx, &small);
-    ucs_status_t at_limit = try_sizes(options->net_devices, rx, rx, &large);
-    ucs_status_t past_limit = try_sizes(options->net_devices, rx + 1, rx, &none);
-    if (level[0] != '\0') {
-        (void)ucs_global_opts_set_value("LOG_LEVEL", level);
-    }
-    if (as_meant == UCS_ERR_NO_DEVICE) {
-        return AMB_OK; /* no TCP, no segments */
-    }
-    if (as_meant != UCS_OK || !is_near(small, tx) || at_limit != UCS_OK || !is_near(large, rx) ||
-        past_limit == UCS_OK) {
-        (void)snprintf(error, error_size,
-                       "this UCX (%u.%u.%u) does not use the TCP segment sizes it is told, and "
-                       "peers with other sizes would crash",
-                       amb_ucx_release() >> 16, (amb_ucx_release() >> 8) & 0xffu,
-                       amb_ucx_release() & 0xffu);
-        return AMB_EUCX;
-    }
-    atomic_store(&proved, pair);
-    return AMB_OK;
-}
-
-void amb_ucx_signals_release(void)
-{
-    /* 1.13 takes them when it is loaded, before any setting of ours can speak. */
-    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGHUP};
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-        struct sigaction action;
-        Dl_info info;
-        if (sigaction(signals[i], NULL, &action) != 0 || action.sa_handler == SIG_DFL ||
-            action.sa_handler == SIG_IGN) {
-            continue;
-        }
-        void *handler;
-        memcpy(&handler, &action.sa_handler, sizeof(handler));
-        if (dladdr(handler, &info) != 0 && info.dli_fname != NULL &&
-            strstr(info.dli_fname, "libucs") != NULL) {
-            action = (struct sigaction){.sa_handler = SIG_DFL};
-            (void)sigaction(signals[i], &action, NULL);
-        }
-    }
 }
 
 /* ---- lanes ---- */

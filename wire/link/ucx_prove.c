@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What UCX was told and what it does are two things: keys that nothing takes are dropped without a
+ * word, and other ends that use other TCP segment sizes crash. No call of UCX tells the sizes, but
+ * a worker does: its room for a header is TX_SEG_SIZE less UCX's own headers, and UCX makes none
+ * whose TX_SEG_SIZE exceeds its RX_SEG_SIZE.
+ */
+#include "wire/link/ucx_internal.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Makes a TCP worker with these sizes. UCS_ERR_NO_DEVICE: there is no TCP here. */
+static ucs_status_t try_sizes(const char *net_devices, uint32_t tx, uint32_t rx, size_t *room)
+{
+    const struct amb_ucx_options options = {
+        .net_devices = net_devices, .tls = "tcp", .tx_seg = tx, .rx_seg = rx};
+    char unused[128];
+    ucp_config_t *config = NULL;
+    ucp_context_h context = NULL;
+    ucp_worker_h worker = NULL;
+    if (amb_ucx_config_open(&options, unused, sizeof(unused), &config) != AMB_OK) {
+        return UCS_ERR_IO_ERROR;
+    }
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                 .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
+    ucs_status_t ucs = ucp_init(&params, config, &context);
+    ucp_config_release(config);
+    if (ucs != UCS_OK) {
+        return UCS_ERR_NO_DEVICE;
+    }
+    const ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                               .thread_mode = UCS_THREAD_MODE_SINGLE};
+    ucs = ucp_worker_create(context, &worker_params, &worker);
+    if (ucs == UCS_OK) {
+        ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER};
+        ucs = ucp_worker_query(worker, &attr);
+        *room = attr.max_am_header;
+        ucp_worker_destroy(worker);
+    }
+    ucp_cleanup(context);
+    return ucs;
+}
+
+/* UCX's headers in a fragment: 49 bytes on 1.13.1, 52 on 1.22. */
+static bool is_near(size_t room, uint32_t seg)
+{
+    return room < seg && room > seg - 4096;
+}
+
+enum amb_status amb_ucx_config_prove(const struct amb_ucx_options *options, char *error,
+                                     size_t error_size)
+{
+    static _Atomic uint64_t proved; /* the pair of sizes that was, in this process */
+    const uint32_t tx = options->tx_seg;
+    const uint32_t rx = options->rx_seg;
+    const uint64_t pair = (uint64_t)tx << 32 | rx;
+    if (tx < 16384 || rx < tx) {
+        (void)snprintf(error, error_size, "TCP segment sizes %u and %u make no sense", tx, rx);
+        return AMB_EINVAL;
+    }
+    if (atomic_load(&proved) == pair) {
+        return AMB_OK;
+    }
+    char level[32] = "";
+    (void)ucs_global_opts_get_value("LOG_LEVEL", level, sizeof(level));
+    (void)ucs_global_opts_set_value("LOG_LEVEL", "fatal"); /* one of them is meant to fail */
+    size_t small = 0;
+    size_t large = 0;
+    size_t none = 0;
+    ucs_status_t as_meant = try_sizes(options->net_devices, tx, rx, &small);
+    ucs_status_t at_limit = try_sizes(options->net_devices, rx, rx, &large);
+    ucs_status_t past_limit = try_sizes(options->net_devices, rx + 1, rx, &none);
+    if (level[0] != '\0') {
+        (void)ucs_global_opts_set_value("LOG_LEVEL", level);
+    }
+    if (as_meant == UCS_ERR_NO_DEVICE) {
+        return AMB_OK; /* no TCP, no segments */
+    }
+    if (as_meant != UCS_OK || !is_near(small, tx) || at_limit != UCS_OK || !is_near(large, rx) ||
+        past_limit == UCS_OK) {
+        (void)snprintf(error, error_size,
+                       "this UCX (%u.%u.%u) does not use the TCP segment sizes it is told, and "
+                       "peers with other sizes would crash",
+                       amb_ucx_release() >> 16, (amb_ucx_release() >> 8) & 0xffu,
+                       amb_ucx_release() & 0xffu);
+        return AMB_EUCX;
+    }
+    atomic_store(&proved, pair);
+    return AMB_OK;
+}
+
+void amb_ucx_signals_release(void)
+{
+    /* 1.13 takes them when it is loaded, before any setting of ours can speak. */
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGHUP};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        struct sigaction action;
+        Dl_info info;
+        if (sigaction(signals[i], NULL, &action) != 0 || action.sa_handler == SIG_DFL ||
+            action.sa_handler == SIG_IGN) {
+            continue;
+        }
+        void *handler;
+        memcpy(&handler, &action.sa_handler, sizeof(handler));
+        if (dladdr(handler, &info) != 0 && info.dli_fname != NULL &&
+            strstr(info.dli_fname, "libucs") != NULL) {
+            action = (struct sigaction){.sa_handler = SIG_DFL};
+            (void)sigaction(signals[i], &action, NULL);
+        }
+    }
+}
