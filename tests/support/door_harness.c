@@ -31,6 +31,7 @@ static const char *const options_small[] = {
     "memory.host.grow_on_demand=true",
     "server.max_connections=64",
     "transports.ring_size=64K",
+    "limits.peer_timeout=60s",
     "log.level=error",
 };
 
