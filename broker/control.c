@@ -137,7 +137,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     control->shard_count = shard_count;
     control->ucx = ucx;
     control->transports = transports;
-    control->ucx_release = amb_ucx_release();
+    control->ucx_release = ucx == NULL ? 0 : amb_ucx_release(); /* asking loads it */
     amb_ucx_segment_sizes(&control->ucx_tx_seg, &control->ucx_rx_seg);
     control->epoll_fd = -1;
     control->now_ns = amb_clock_monotonic_ns();

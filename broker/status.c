@@ -252,9 +252,12 @@ static json_t *gather_status(const struct amb_control *control)
         rejected += amb_stat_get(&st->msgs_rejected);
     }
     char ucx[96];
-    (void)snprintf(ucx, sizeof(ucx), "%u.%u.%u%s", control->ucx_release >> 16,
-                   control->ucx_release >> 8 & 255u, control->ucx_release & 255u,
-                   control->ucx == NULL ? " (off)" : "");
+    if (control->ucx == NULL) {
+        (void)snprintf(ucx, sizeof(ucx), "off");
+    } else {
+        (void)snprintf(ucx, sizeof(ucx), "%u.%u.%u", control->ucx_release >> 16,
+                       control->ucx_release >> 8 & 255u, control->ucx_release & 255u);
+    }
     char epoch[32];
     (void)snprintf(epoch, sizeof(epoch), "%016llx", (unsigned long long)control->epoch);
     const struct amb_control_stats *st = &control->stats;

@@ -204,7 +204,7 @@ static enum amb_status check_switches(const struct probe *probe, const struct am
     if (needs_ucx && amb_ucx_release() == 0) {
         return refuse(probe,
                       config->tcp == AMB_SWITCH_ON ? "transports.tcp" : "transports.infiniband",
-                      "this brokerd is built without UCX (%s)", allowed);
+                      "this brokerd has no UCX library, libucp.so.0 (%s)", allowed);
     }
     if (config->nvlink == AMB_SWITCH_ON && !has_gpu) {
         return refuse(probe, "transports.nvlink", "this machine has no NVIDIA driver (%s)",
@@ -294,7 +294,7 @@ enum amb_status amb_transports_init(struct amb_transports *transports,
         transports->why_not = "the broker trusts no interface for ucx links: its key "
                               "transports.trusted is empty";
     } else if (amb_ucx_release() == 0) {
-        transports->why_not = "the broker is built without UCX";
+        transports->why_not = "the broker has no UCX library (libucp.so.0)";
     } else if (!transports->has_ucx) {
         transports->why_not = "the broker's switches in transports leave no device for ucx links";
     }

@@ -57,7 +57,9 @@ static enum amb_status say_hello(struct amb_conn *conn, struct amb_dial *dial,
     amb__control__peer__init(&peer);
     peer.n_trusted = split(trusted, interfaces, TRUSTED_MAX);
     peer.trusted = interfaces;
-    peer.ucx_release = amb_client_ucx_release(&peer.ucx_tx_seg, &peer.ucx_rx_seg);
+    if (peer.n_trusted != 0) { /* Else no ucx link can come of it, and UCX stays out of here. */
+        peer.ucx_release = amb_client_ucx_release(&peer.ucx_tx_seg, &peer.ucx_rx_seg);
+    }
     peer.pid_ns = namespace_of("/proc/self/ns/pid");
     peer.net_ns = namespace_of("/proc/self/ns/net");
     Amb__Control__Hello hello;

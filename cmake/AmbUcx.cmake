@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-# The UCX that wire/link/ucx*.c is built on, as target amb_ucx.
+# The UCX whose headers wire/link/ucx*.c is built with, as target amb_ucx. Nothing links to it: it is
+# loaded when the first ucx link is wanted (wire/link/ucx_api.h).
 add_library(amb_ucx INTERFACE)
 if(AMB_UCX STREQUAL "wheel")
     set(AMB_UCX_ROOT ${CMAKE_SOURCE_DIR}/build/deps/ucx CACHE PATH "Unpacked libucx wheel")
     # The .pc files of the wheel name a prefix that exists nowhere, so headers and libraries are
     # found by path.
     find_path(AMB_UCX_INCLUDE ucp/api/ucp.h PATHS ${AMB_UCX_ROOT}/include NO_DEFAULT_PATH)
-    find_library(AMB_UCP_LIBRARY NAMES libucp.so.0 PATHS ${AMB_UCX_ROOT}/lib NO_DEFAULT_PATH)
-    find_library(AMB_UCS_LIBRARY NAMES libucs.so.0 PATHS ${AMB_UCX_ROOT}/lib NO_DEFAULT_PATH)
-    if(NOT AMB_UCX_INCLUDE OR NOT AMB_UCP_LIBRARY OR NOT AMB_UCS_LIBRARY)
+    find_file(AMB_UCP_LIBRARY libucp.so.0 PATHS ${AMB_UCX_ROOT}/lib NO_DEFAULT_PATH)
+    if(NOT AMB_UCX_INCLUDE OR NOT AMB_UCP_LIBRARY)
         message(FATAL_ERROR "No UCX in ${AMB_UCX_ROOT}: run tools/deps.sh, or configure with -DAMB_UCX=system")
     endif()
     target_include_directories(amb_ucx SYSTEM INTERFACE ${AMB_UCX_INCLUDE})
-    target_link_libraries(amb_ucx INTERFACE ${AMB_UCP_LIBRARY} ${AMB_UCS_LIBRARY})
-    target_link_options(amb_ucx INTERFACE -Wl,-rpath-link,${AMB_UCX_ROOT}/lib)
     # Of what runs from the build folder; installed programs have their own (AmbInstall.cmake).
     list(APPEND CMAKE_BUILD_RPATH ${AMB_UCX_ROOT}/lib)
 elseif(AMB_UCX STREQUAL "system")
     find_package(PkgConfig REQUIRED)
     pkg_check_modules(UCX REQUIRED IMPORTED_TARGET ucx>=1.13)
-    target_link_libraries(amb_ucx INTERFACE PkgConfig::UCX)
+    target_include_directories(amb_ucx SYSTEM INTERFACE ${UCX_INCLUDE_DIRS})
 else()
     message(FATAL_ERROR "AMB_UCX is wheel or system, not '${AMB_UCX}'")
 endif()

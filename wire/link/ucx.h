@@ -17,7 +17,8 @@
 struct amb_ucx_context;
 struct amb_ucx_worker;
 
-/* 0 if this build has no UCX. major << 16 | minor << 8 | patch, of the library loaded now. */
+/* Loads UCX where that has not happened. 0 if there is none. major << 16 | minor << 8 | patch, of
+ * the library loaded now. */
 uint32_t amb_ucx_release(void);
 
 /* One setting of UCX for amb_ucx_context_create, without the UCX_ prefix. */

@@ -12,7 +12,10 @@ uint32_t amb_ucx_release(void)
     unsigned major = 0;
     unsigned minor = 0;
     unsigned patch = 0;
-    ucp_get_version(&major, &minor, &patch);
+    if (!amb_ucx_load()) {
+        return 0;
+    }
+    amb_ucx_api.ucp_get_version(&major, &minor, &patch);
     return (uint32_t)major << 16 | (uint32_t)minor << 8 | (uint32_t)patch;
 }
 
@@ -31,12 +34,13 @@ static enum amb_status init_context(const struct amb_ucx_options *options, char 
         .mt_workers_shared = 1, /* workers of one context live on different threads */
         .name = "ambroker",
     };
-    ucs_status_t ucs = ucp_init(&params, config, &context->handle);
-    ucp_config_release(config);
+    ucs_status_t ucs = amb_ucx_api.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config,
+                                                    &context->handle);
+    amb_ucx_api.ucp_config_release(config);
     if (ucs != UCS_OK) {
         context->handle = NULL;
         (void)snprintf(error, error_size, "UCX has no transport that it may use on '%s': %s",
-                       options->net_devices, ucs_status_string(ucs));
+                       options->net_devices, amb_ucx_api.ucs_status_string(ucs));
         return AMB_EUCX;
     }
     return AMB_OK;
@@ -51,6 +55,10 @@ enum amb_status amb_ucx_context_create(const struct amb_ucx_options *options, ch
         error_size = sizeof(unused);
     }
     error[0] = '\0';
+    if (!amb_ucx_load()) {
+        (void)snprintf(error, error_size, "link ucx: no UCX library (libucp.so.0) is installed");
+        return AMB_ENOTSUP;
+    }
     struct amb_ucx_context *context = calloc(1, sizeof(*context));
     if (context == NULL) {
         (void)snprintf(error, error_size, "no memory for a UCX context");
@@ -81,7 +89,7 @@ void amb_ucx_context_destroy(struct amb_ucx_context **context)
         return;
     }
     if ((*context)->handle != NULL) {
-        ucp_cleanup((*context)->handle);
+        amb_ucx_api.ucp_cleanup((*context)->handle);
     }
     free(*context);
     *context = NULL;
@@ -103,9 +111,10 @@ enum amb_status amb_ucx_register(struct amb_ucx_context *context, void *address,
         .length = length,
         .memory_type = UCS_MEMORY_TYPE_HOST,
     };
-    ucs_status_t ucs = ucp_mem_map(context->handle, &params, &mem->handle);
+    ucs_status_t ucs = amb_ucx_api.ucp_mem_map(context->handle, &params, &mem->handle);
     if (ucs != UCS_OK) {
-        amb_warn("ucx: registering %zu bytes failed: %s", length, ucs_status_string(ucs));
+        amb_warn("ucx: registering %zu bytes failed: %s", length,
+                 amb_ucx_api.ucs_status_string(ucs));
         free(mem);
         return ucs == UCS_ERR_NO_MEMORY ? AMB_ENOMEM : AMB_EUCX;
     }
@@ -118,9 +127,9 @@ void amb_ucx_unregister(struct amb_link_mem **mem)
     if (*mem == NULL) {
         return;
     }
-    ucs_status_t ucs = ucp_mem_unmap((*mem)->context->handle, (*mem)->handle);
+    ucs_status_t ucs = amb_ucx_api.ucp_mem_unmap((*mem)->context->handle, (*mem)->handle);
     if (ucs != UCS_OK) {
-        amb_warn("ucx: giving back a registration failed: %s", ucs_status_string(ucs));
+        amb_warn("ucx: giving back a registration failed: %s", amb_ucx_api.ucs_status_string(ucs));
     }
     free(*mem);
     *mem = NULL;

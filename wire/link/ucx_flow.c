@@ -144,7 +144,7 @@ void amb_ucx_flow_start(struct amb_ucx_link *link)
     amb_ucx_op_put(op);
     if (request != NULL) {
         ucs_status_t ucs = UCS_PTR_STATUS(request);
-        amb_ucx_link_break(link, amb_ucx_status(ucs), ucs_status_string(ucs));
+        amb_ucx_link_break(link, amb_ucx_status(ucs), amb_ucx_api.ucs_status_string(ucs));
     }
 }
 

@@ -2,6 +2,7 @@
 /*
  * What the ucx link's files share; UCX types appear here and in wire/link/ucx_*.c only.
  *
+ *   ucx_api.c       UCX itself, loaded when it is wanted
  *   ucx_settings.c  every difference between UCX releases: keys, values, what is forced
  *   ucx_prove.c     that it was taken; signals
  *   ucx_context.c   context, memory registration
@@ -22,6 +23,7 @@
 #include "wire/base/pool.h"
 #include "wire/codec/frame.h"
 #include "wire/link/ucx.h"
+#include "wire/link/ucx_api.h"
 
 #include <endian.h>
 #include <string.h>

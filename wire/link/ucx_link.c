@@ -29,7 +29,7 @@
 
 static void on_op_done(void *request, ucs_status_t status, void *user_data)
 {
-    ucp_request_free(request);
+    amb_ucx_api.ucp_request_free(request);
     amb_ucx_op_settle(user_data, status);
 }
 
@@ -38,7 +38,7 @@ static void on_ep_error(void *arg, ucp_ep_h ep, ucs_status_t status)
     struct amb_ucx_link *link = arg;
     (void)ep; /* may not be closed in here */
     link->is_peer_gone = true;
-    amb_ucx_link_break(link, amb_ucx_status(status), ucs_status_string(status));
+    amb_ucx_link_break(link, amb_ucx_status(status), amb_ucx_api.ucs_status_string(status));
 }
 
 /* ---- the end ---- */
@@ -82,7 +82,7 @@ static void ep_force(struct amb_ucx_link *link)
     amb_ucx_table_remove(link->worker, link);
     link->ep = NULL;
     link->close = NULL;
-    ucs_status_ptr_t request = ucp_ep_close_nbx(ep, &param);
+    ucs_status_ptr_t request = amb_ucx_api.ucp_ep_close_nbx(ep, &param);
     if (request == NULL || UCS_PTR_IS_ERR(request)) {
         amb_ucx_op_settle(op, UCS_PTR_STATUS(request));
     }
@@ -105,7 +105,7 @@ static void force_when_flushed(struct amb_ucx_link *link)
         .cb.send = on_op_done,
         .user_data = op,
     };
-    ucs_status_ptr_t request = ucp_ep_flush_nbx(link->ep, &param);
+    ucs_status_ptr_t request = amb_ucx_api.ucp_ep_flush_nbx(link->ep, &param);
     if (request == NULL || UCS_PTR_IS_ERR(request)) {
         amb_ucx_op_put(op);
         ep_force(link);
@@ -206,7 +206,7 @@ static void hand_on_send(struct amb_ucx_link *link, struct amb_link_tx *tx, ucs_
     if (link->is_closing) { /* whether the peer took it is not known */
         status = AMB_ECANCELED;
     } else if (ucs != UCS_OK) {
-        amb_ucx_link_break(link, amb_ucx_status(ucs), ucs_status_string(ucs));
+        amb_ucx_link_break(link, amb_ucx_status(ucs), amb_ucx_api.ucs_status_string(ucs));
         status = AMB_ELOST;
     }
     link->base.queued--;
@@ -221,7 +221,7 @@ static void hand_on_recv(struct amb_ucx_link *link, void *cookie, ucs_status_t u
         status = AMB_ECANCELED;
     } else if (ucs != UCS_OK || link->is_leaving) {
         enum amb_status why = ucs == UCS_ERR_MESSAGE_TRUNCATED ? AMB_EPROTO : amb_ucx_status(ucs);
-        amb_ucx_link_break(link, why, ucs_status_string(ucs));
+        amb_ucx_link_break(link, why, amb_ucx_api.ucs_status_string(ucs));
         status = AMB_ELOST;
     }
     enum amb_status answer = link->base.events->on_body(link->base.arg, cookie, status);
@@ -234,7 +234,7 @@ static void hand_on_flow(struct amb_ucx_link *link, ucs_status_t ucs)
 {
     link->flow_pending--;
     if (ucs != UCS_OK) {
-        amb_ucx_link_break(link, amb_ucx_status(ucs), ucs_status_string(ucs));
+        amb_ucx_link_break(link, amb_ucx_status(ucs), amb_ucx_api.ucs_status_string(ucs));
     }
     amb_ucx_flow_flush(link);
 }
@@ -332,10 +332,10 @@ static enum amb_status ep_open(struct amb_ucx_link *link, const void *address)
         .err_mode = UCP_ERR_HANDLING_MODE_PEER,
         .err_handler = {.cb = on_ep_error, .arg = link},
     };
-    ucs_status_t ucs = ucp_ep_create(link->worker->handle, &params, &link->ep);
+    ucs_status_t ucs = amb_ucx_api.ucp_ep_create(link->worker->handle, &params, &link->ep);
     if (ucs != UCS_OK) {
         link->ep = NULL;
-        amb_info("ucx: no endpoint: %s", ucs_status_string(ucs));
+        amb_info("ucx: no endpoint: %s", amb_ucx_api.ucs_status_string(ucs));
         return ucs == UCS_ERR_UNREACHABLE ? AMB_EUNREACHABLE : AMB_EUCX;
     }
     return AMB_OK;

@@ -27,21 +27,22 @@ static ucs_status_t try_sizes(const char *net_devices, uint32_t tx, uint32_t rx,
     }
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
                                  .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
-    ucs_status_t ucs = ucp_init(&params, config, &context);
-    ucp_config_release(config);
+    ucs_status_t ucs =
+        amb_ucx_api.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context);
+    amb_ucx_api.ucp_config_release(config);
     if (ucs != UCS_OK) {
         return UCS_ERR_NO_DEVICE;
     }
     const ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                                .thread_mode = UCS_THREAD_MODE_SINGLE};
-    ucs = ucp_worker_create(context, &worker_params, &worker);
+    ucs = amb_ucx_api.ucp_worker_create(context, &worker_params, &worker);
     if (ucs == UCS_OK) {
         ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER};
-        ucs = ucp_worker_query(worker, &attr);
+        ucs = amb_ucx_api.ucp_worker_query(worker, &attr);
         *room = attr.max_am_header;
-        ucp_worker_destroy(worker);
+        amb_ucx_api.ucp_worker_destroy(worker);
     }
-    ucp_cleanup(context);
+    amb_ucx_api.ucp_cleanup(context);
     return ucs;
 }
 
@@ -66,8 +67,9 @@ enum amb_status amb_ucx_config_prove(const struct amb_ucx_options *options, char
         return AMB_OK;
     }
     char level[32] = "";
-    (void)ucs_global_opts_get_value("LOG_LEVEL", level, sizeof(level));
-    (void)ucs_global_opts_set_value("LOG_LEVEL", "fatal"); /* one of them is meant to fail */
+    (void)amb_ucx_api.ucs_global_opts_get_value("LOG_LEVEL", level, sizeof(level));
+    (void)amb_ucx_api.ucs_global_opts_set_value("LOG_LEVEL",
+                                                "fatal"); /* one of them is meant to fail */
     size_t small = 0;
     size_t large = 0;
     size_t none = 0;
@@ -75,7 +77,7 @@ enum amb_status amb_ucx_config_prove(const struct amb_ucx_options *options, char
     ucs_status_t at_limit = try_sizes(options->net_devices, rx, rx, &large);
     ucs_status_t past_limit = try_sizes(options->net_devices, rx + 1, rx, &none);
     if (level[0] != '\0') {
-        (void)ucs_global_opts_set_value("LOG_LEVEL", level);
+        (void)amb_ucx_api.ucs_global_opts_set_value("LOG_LEVEL", level);
     }
     if (as_meant == UCS_ERR_NO_DEVICE) {
         return AMB_OK; /* no TCP, no segments */

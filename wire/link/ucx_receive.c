@@ -16,7 +16,7 @@
 static void on_recv_done(void *request, ucs_status_t status, size_t length, void *user_data)
 {
     struct amb_ucx_op *op = user_data;
-    ucp_request_free(request);
+    amb_ucx_api.ucp_request_free(request);
     if (status == UCS_OK && length != op->expected) {
         status = UCS_ERR_MESSAGE_TRUNCATED;
     }
@@ -60,7 +60,8 @@ static ucs_status_t fetch(struct amb_ucx_link *link, void *desc, size_t length, 
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
         param.memh = mem->handle;
     }
-    ucs_status_ptr_t request = ucp_am_recv_data_nbx(worker->handle, desc, dst, length, &param);
+    ucs_status_ptr_t request =
+        amb_ucx_api.ucp_am_recv_data_nbx(worker->handle, desc, dst, length, &param);
     if (request == NULL || UCS_PTR_IS_ERR(request)) {
         amb_ucx_op_settle(op, UCS_PTR_STATUS(request));
     }

@@ -13,7 +13,7 @@
 
 static void on_send_done(void *request, ucs_status_t status, void *user_data)
 {
-    ucp_request_free(request);
+    amb_ucx_api.ucp_request_free(request);
     amb_ucx_op_settle(user_data, status);
 }
 
@@ -81,8 +81,8 @@ ucs_status_ptr_t amb_ucx_am_send(struct amb_ucx_op *op, enum amb_ucx_am id,
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
         param.memh = parts->memh;
     }
-    return ucp_am_send_nbx(op->link->ep, (unsigned)id, parts->header, parts->header_len,
-                           parts->buffer, parts->count, &param);
+    return amb_ucx_api.ucp_am_send_nbx(op->link->ep, (unsigned)id, parts->header, parts->header_len,
+                                       parts->buffer, parts->count, &param);
 }
 
 /* What a link that is down answers to a send. */
@@ -122,7 +122,7 @@ enum amb_status amb_ucx_link_send(struct amb_link *base, struct amb_link_tx *tx)
     if (UCS_PTR_IS_ERR(request)) {
         ucs_status_t ucs = UCS_PTR_STATUS(request);
         amb_ucx_op_put(op);
-        amb_ucx_link_break(link, amb_ucx_status(ucs), ucs_status_string(ucs));
+        amb_ucx_link_break(link, amb_ucx_status(ucs), amb_ucx_api.ucs_status_string(ucs));
         return down_status(link);
     }
     uint64_t bytes = AMB_FRAME_HEAD_SIZE + tx->data_len + tx->meta_len;

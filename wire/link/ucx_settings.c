@@ -158,10 +158,10 @@ static const char *key_form(const char *name)
 static enum amb_status modify(ucp_config_t *config, const char *name, const char *value,
                               char *error, size_t error_size)
 {
-    ucs_status_t ucs = ucp_config_modify(config, key_form(name), value);
+    ucs_status_t ucs = amb_ucx_api.ucp_config_modify(config, key_form(name), value);
     if (ucs != UCS_OK) {
         (void)snprintf(error, error_size, "UCX does not take %s=%s: %s", name, value,
-                       ucs_status_string(ucs));
+                       amb_ucx_api.ucs_status_string(ucs));
         return AMB_EUCX;
     }
     return AMB_OK;
@@ -200,7 +200,8 @@ static bool is_ucp_key(const ucp_config_t *config, const char *name)
     if (stream == NULL) {
         return true;
     }
-    ucp_config_print(config, stream, "", UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_HIDDEN);
+    amb_ucx_api.ucp_config_print(config, stream, "",
+                                 UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_HIDDEN);
     (void)fclose(stream);
     char line[128];
     int len = snprintf(line, sizeof(line), "UCX_%s=", name);
@@ -281,7 +282,7 @@ static void apply_globals(void)
             /* UCX has read the environment when it was loaded; this is for its children, and
              * the call below for it. Names that a release does not know are not missed. */
             set_environment(ours[i].name, ours[i].value, false);
-            (void)ucs_global_opts_set_value(ours[i].name, ours[i].value);
+            (void)amb_ucx_api.ucs_global_opts_set_value(ours[i].name, ours[i].value);
         }
     }
 }
@@ -339,10 +340,10 @@ static enum amb_status apply_forced(const struct forced *keys, size_t count, ucp
 
 static enum amb_status read_config(char *error, size_t error_size, ucp_config_t **out)
 {
-    ucs_status_t ucs = ucp_config_read(NULL, NULL, out);
+    ucs_status_t ucs = amb_ucx_api.ucp_config_read(NULL, NULL, out);
     if (ucs != UCS_OK) {
         (void)snprintf(error, error_size, "UCX cannot read its configuration: %s",
-                       ucs_status_string(ucs));
+                       amb_ucx_api.ucs_status_string(ucs));
         return AMB_EUCX;
     }
     return AMB_OK;
@@ -389,7 +390,7 @@ enum amb_status amb_ucx_config_open(const struct amb_ucx_options *options, char 
         status = apply_forced(forced, forced_count, config, error, error_size);
     }
     if (status != AMB_OK) {
-        ucp_config_release(config);
+        amb_ucx_api.ucp_config_release(config);
         return status;
     }
     *out = config;
@@ -422,7 +423,7 @@ static void parse_lanes(ucp_ep_h ep, char *out, size_t size)
     if (stream == NULL) {
         return;
     }
-    ucp_ep_print_info(ep, stream);
+    amb_ucx_api.ucp_ep_print_info(ep, stream);
     (void)fclose(stream);
     for (const char *at = strstr(text, "lane["); at != NULL; at = strstr(at, "lane[")) {
         at += strcspn(at, ":\n");
@@ -449,7 +450,7 @@ static void query_lanes(ucp_ep_h ep, char *out, size_t size)
     attr.transports.entries = entries;
     attr.transports.num_entries = sizeof(entries) / sizeof(entries[0]);
     attr.transports.entry_size = sizeof(entries[0]);
-    if (amb_ucx_release() < RELEASE(1, 14, 0) || ucp_ep_query(ep, &attr) != UCS_OK) {
+    if (amb_ucx_release() < RELEASE(1, 14, 0) || amb_ucx_api.ucp_ep_query(ep, &attr) != UCS_OK) {
         return;
     }
     for (unsigned i = 0; i < attr.transports.num_entries; i++) {

@@ -30,7 +30,7 @@ static bool set_handler(struct amb_ucx_worker *worker, enum amb_ucx_am id,
         .cb = handler,
         .arg = worker,
     };
-    return ucp_worker_set_am_recv_handler(worker->handle, &param) == UCS_OK;
+    return amb_ucx_api.ucp_worker_set_am_recv_handler(worker->handle, &param) == UCS_OK;
 }
 
 static enum amb_status query_handle(struct amb_ucx_worker *worker, bool serialized)
@@ -38,9 +38,9 @@ static enum amb_status query_handle(struct amb_ucx_worker *worker, bool serializ
     ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS |
                                             UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER |
                                             UCP_WORKER_ATTR_FIELD_THREAD_MODE};
-    ucs_status_t ucs = ucp_worker_query(worker->handle, &attr);
+    ucs_status_t ucs = amb_ucx_api.ucp_worker_query(worker->handle, &attr);
     if (ucs != UCS_OK) {
-        amb_error("ucx: a worker without an address: %s", ucs_status_string(ucs));
+        amb_error("ucx: a worker without an address: %s", amb_ucx_api.ucs_status_string(ucs));
         return AMB_EUCX;
     }
     worker->address = attr.address;
@@ -60,9 +60,10 @@ static enum amb_status init_handle(struct amb_ucx_worker *worker, bool serialize
         .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
         .thread_mode = serialized ? UCS_THREAD_MODE_SERIALIZED : UCS_THREAD_MODE_SINGLE,
     };
-    ucs_status_t ucs = ucp_worker_create(worker->context->handle, &params, &worker->handle);
+    ucs_status_t ucs =
+        amb_ucx_api.ucp_worker_create(worker->context->handle, &params, &worker->handle);
     if (ucs != UCS_OK) {
-        amb_error("ucx: no worker: %s", ucs_status_string(ucs));
+        amb_error("ucx: no worker: %s", amb_ucx_api.ucs_status_string(ucs));
         worker->handle = NULL;
         return ucs == UCS_ERR_NO_MEMORY ? AMB_ENOMEM : AMB_EUCX;
     }
@@ -75,7 +76,7 @@ static enum amb_status init_handle(struct amb_ucx_worker *worker, bool serialize
         amb_error("ucx: a worker without active messages");
         return AMB_EUCX;
     }
-    if (ucp_worker_get_efd(worker->handle, &worker->fd) != UCS_OK) {
+    if (amb_ucx_api.ucp_worker_get_efd(worker->handle, &worker->fd) != UCS_OK) {
         amb_error("ucx: a worker without an event descriptor");
         return AMB_EUCX;
     }
@@ -137,10 +138,10 @@ void amb_ucx_worker_destroy(struct amb_ucx_worker **worker)
     finish_closing(self);
     amb_assert(self->link_count == 0 && amb_list_is_empty(&self->settled));
     if (self->address != NULL) {
-        ucp_worker_release_address(self->handle, self->address);
+        amb_ucx_api.ucp_worker_release_address(self->handle, self->address);
     }
     if (self->handle != NULL) {
-        ucp_worker_destroy(self->handle);
+        amb_ucx_api.ucp_worker_destroy(self->handle);
     }
     amb_pool_fini(&self->ops);
     amb_pool_fini(&self->heads);
@@ -317,7 +318,7 @@ unsigned amb_ucx_worker_progress(struct amb_ucx_worker *worker)
         leave_late(worker, amb_clock_monotonic_ns());
     }
     for (unsigned round = 0; round < PROGRESS_ROUNDS; round++) {
-        unsigned moved = ucp_worker_progress(worker->handle);
+        unsigned moved = amb_ucx_api.ucp_worker_progress(worker->handle);
         moved += hand_on(worker);
         if (moved == 0) {
             break;
@@ -333,9 +334,9 @@ bool amb_ucx_worker_arm(struct amb_ucx_worker *worker)
     if (!amb_list_is_empty(&worker->settled) || !amb_list_is_empty(&worker->broken)) {
         return false;
     }
-    ucs_status_t ucs = ucp_worker_arm(worker->handle);
+    ucs_status_t ucs = amb_ucx_api.ucp_worker_arm(worker->handle);
     if (ucs != UCS_OK && ucs != UCS_ERR_BUSY) {
-        amb_error("ucx: arming a worker failed: %s", ucs_status_string(ucs));
+        amb_error("ucx: arming a worker failed: %s", amb_ucx_api.ucs_status_string(ucs));
     }
     return ucs == UCS_OK;
 }

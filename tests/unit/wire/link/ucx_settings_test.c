@@ -114,6 +114,9 @@ static void in_child(void (*body)(void))
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        if (!amb_ucx_load()) {
+            _exit(2);
+        }
         body();
         _exit(0);
     }
@@ -141,7 +144,7 @@ static void check_sizes_hold(void)
     struct amb_ucx_worker *worker = NULL;
     require(amb_ucx_worker_create(context, false, &worker) == AMB_OK);
     ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER};
-    require(ucp_worker_query(worker->handle, &attr) == UCS_OK);
+    require(amb_ucx_api.ucp_worker_query(worker->handle, &attr) == UCS_OK);
     require(attr.max_am_header < options.tx_seg && attr.max_am_header > options.tx_seg - 4096);
     amb_ucx_worker_destroy(&worker);
     amb_ucx_context_destroy(&context);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/link/ucx_api.h"
+
+#include "wire/base/log.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+struct amb_ucx_api amb_ucx_api;
+
+static pthread_once_t load_once = PTHREAD_ONCE_INIT;
+static bool is_loaded;
+
+/* Each symbol from libucp, which brings libucs along; false if one is missing. */
+static bool resolve(void *library)
+{
+#define AMB_UCX_RESOLVE(name)                                                                      \
+    do {                                                                                           \
+        void *symbol = dlsym(library, #name);                                                      \
+        if (symbol == NULL) {                                                                      \
+            amb_warn("UCX: libucp.so.0 has no %s: %s", #name, dlerror());                          \
+            return false;                                                                          \
+        }                                                                                          \
+        memcpy(&amb_ucx_api.name, &symbol, sizeof(symbol)); /* ISO C has no cast for this. */      \
+    } while (0);
+    AMB_UCX_API(AMB_UCX_RESOLVE)
+#undef AMB_UCX_RESOLVE
+    return true;
+}
+
+static void load(void)
+{
+    /* Found as the dynamic linker finds libraries: the run path that the build has set, then the
+     * system's. One that the process has already is taken as it is. Never unloaded: UCX has threads
+     * and signal handlers of its own. */
+    void *library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        amb_info("UCX is not there: %s", dlerror());
+        return;
+    }
+    is_loaded = resolve(library);
+}
+
+bool amb_ucx_load(void)
+{
+    (void)pthread_once(&load_once, load);
+    return is_loaded;
+}

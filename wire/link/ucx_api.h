@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * UCX, loaded when the first ucx link is wanted and not before. A process that speaks over a Unix
+ * socket or a plain stream never has it in memory: no memory hooks, no thread of UCX's, no clock
+ * calibration at its start (0.4 s on a busy machine), and nothing that could clash with another
+ * UCX that a Python module has brought along. Where no UCX is installed, all other links work.
+ *
+ * The headers that this is built with are the oldest release it can load. Every
+ * function of UCX is called through amb_ucx_api, after amb_ucx_load has said yes.
+ * Threads: any; loading happens once.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <ucp/api/ucp.h>
+
+/* Of libucs, the same in all releases; its header, ucs/config/global_opts.h, is not C17. */
+ucs_status_t ucs_global_opts_set_value(const char *name, const char *value);
+ucs_status_t ucs_global_opts_get_value(const char *name, char *value, size_t max);
+
+/* ADD(name): one line a function, of libucp or of libucs. */
+#define AMB_UCX_API(ADD)                                                                           \
+    ADD(ucp_am_recv_data_nbx)                                                                      \
+    ADD(ucp_am_send_nbx)                                                                           \
+    ADD(ucp_cleanup)                                                                               \
+    ADD(ucp_config_modify)                                                                         \
+    ADD(ucp_config_print)                                                                          \
+    ADD(ucp_config_read)                                                                           \
+    ADD(ucp_config_release)                                                                        \
+    ADD(ucp_ep_close_nbx)                                                                          \
+    ADD(ucp_ep_create)                                                                             \
+    ADD(ucp_ep_flush_nbx)                                                                          \
+    ADD(ucp_ep_print_info)                                                                         \
+    ADD(ucp_ep_query)                                                                              \
+    ADD(ucp_get_version)                                                                           \
+    ADD(ucp_init_version)                                                                          \
+    ADD(ucp_mem_map)                                                                               \
+    ADD(ucp_mem_unmap)                                                                             \
+    ADD(ucp_request_free)                                                                          \
+    ADD(ucp_worker_arm)                                                                            \
+    ADD(ucp_worker_create)                                                                         \
+    ADD(ucp_worker_destroy)                                                                        \
+    ADD(ucp_worker_get_efd)                                                                        \
+    ADD(ucp_worker_progress)                                                                       \
+    ADD(ucp_worker_query)                                                                          \
+    ADD(ucp_worker_release_address)                                                                \
+    ADD(ucp_worker_set_am_recv_handler)                                                            \
+    ADD(ucs_global_opts_get_value)                                                                 \
+    ADD(ucs_global_opts_set_value)                                                                 \
+    ADD(ucs_status_string)
+
+struct amb_ucx_api {
+#define AMB_UCX_MEMBER(name) __typeof__(&name) name;
+    AMB_UCX_API(AMB_UCX_MEMBER)
+#undef AMB_UCX_MEMBER
+};
+
+extern struct amb_ucx_api amb_ucx_api;
+
+/* Loads libucp.so.0 and libucs.so.0 at the first call. False: there is none that fits. */
+bool amb_ucx_load(void);
