@@ -3,7 +3,6 @@
 
 #include "broker/config.h"
 #include "broker/control.h"
-#include "broker/requests.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
@@ -449,7 +448,7 @@ static bool client_read_one(struct amb_client *client)
     amb_assert(used == (size_t)got); /* No more than wanted was read. */
     if (message != NULL) {
         client->seen_ns = client->control->now_ns;
-        amb_request_handle(client, message);
+        client->control->on_request(client, message);
         amb_control_free(message);
         client_drop_fd(client); /* Nobody wanted it. */
     }

@@ -26,6 +26,7 @@ struct amb_membudget;
 struct amb_shard;
 struct amb_transports;
 struct amb_ucx_context;
+struct Amb__Control__Control;
 
 struct amb_listener {
     struct amb_watch watch;
@@ -77,6 +78,8 @@ struct amb_control {
     unsigned backlog_orders;
     uint64_t backlog, held, idle_backlogs;
     struct amb_control_stats stats;
+    /* What a client's message asks for is done above the clients: see requests.h. */
+    void (*on_request)(struct amb_client *client, const struct Amb__Control__Control *message);
 };
 
 /* Opens the listeners. EUNREACHABLE: in use; error (may be NULL) then holds a sentence. */

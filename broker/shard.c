@@ -1,79 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/shard.h"
 
-#include "broker/config.h"
-#include "broker/entry.h"
-#include "broker/outgoing.h"
-#include "broker/segment.h"
 #include "wire/base/assert.h"
-#include "wire/link/link.h"
-#include "wire/link/ucx.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define SHARD_POOL_CHUNK 256u
-
-/* A new segment is registered with UCX once, so that links send from it without a copy. */
-static enum amb_status segment_created(void *arg, struct amb_segment *segment)
-{
-    struct amb_shard *shard = arg;
-    if (shard->ucx == NULL) {
-        return AMB_OK;
-    }
-    return amb_ucx_register(shard->ucx, segment->base, segment->size, &segment->mem);
-}
-
-static void segment_destroyed(void *arg, struct amb_segment *segment)
-{
-    struct amb_shard *shard = arg;
-    if (segment->mem != NULL) {
-        amb_ucx_unregister(&segment->mem);
-    }
-    if (shard->segment_gone != NULL) {
-        shard->segment_gone(shard, segment->id);
-    }
-}
-
-enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
-                               const struct amb_config *config, struct amb_membudget *budget)
-{
-    memset(shard, 0, sizeof(*shard));
-    shard->index = index;
-    shard->config = config;
-    shard->epoll_fd = -1;
-    amb_list_init(&shard->live_sessions);
-    amb_list_init(&shard->dirty_topics);
-    amb_list_init(&shard->starving);
-    amb_list_init(&shard->blocked);
-    amb_pool_init(&shard->entries, sizeof(struct amb_entry), SHARD_POOL_CHUNK, 0);
-    amb_pool_init(&shard->txs, AMB_OUTGOING_SIZE, SHARD_POOL_CHUNK, 0);
-    enum amb_status status = amb_inbox_init(&shard->inbox, shard);
-    if (status != AMB_OK) {
-        return status;
-    }
-    struct amb_bufpool_options options = {
-        .budget = budget,
-        .segment_bytes = config->memory.host.segment,
-        .on_create = segment_created,
-        .on_destroy = segment_destroyed,
-        .arg = shard,
-    };
-    return amb_bufpool_init(&shard->bufpool, &options);
-}
-
-void amb_shard_fini(struct amb_shard *shard)
-{
-    amb_assert(amb_list_is_empty(&shard->live_sessions));
-    amb_bufpool_fini(&shard->bufpool);
-    amb_inbox_fini(&shard->inbox);
-    amb_pool_fini(&shard->entries);
-    amb_pool_fini(&shard->txs);
-    free(shard->topics);
-    free(shard->sessions);
-    shard->topics = NULL;
-    shard->sessions = NULL;
-}
 
 /* Doubles *table until it holds `index`; new slots are NULL. */
 static bool table_reach(void ***table, uint32_t *slots, uint32_t index)

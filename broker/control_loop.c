@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control thread's life and loop. Apart from control.c because it stands above clients, door
+ * and drain, and they above control.
+ */
+#include "broker/client.h"
+#include "broker/config.h"
+#include "broker/control.h"
+#include "broker/door.h"
+#include "broker/drain.h"
+#include "broker/requests.h"
+#include "wire/base/clock.h"
+#include "wire/link/ucx.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define CONTROL_EVENTS 64
+#define CONTROL_TICK_NS (250 * AMB_NS_PER_MS)
+#define CONTROL_DRAIN_TICK_NS (5 * AMB_NS_PER_MS)
+/* After the clients were told, quarantined sessions are given up at once, others in this time. */
+#define CONTROL_END_NS (2 * AMB_NS_PER_SEC)
+
+static void inbox_on_events(struct amb_watch *watch, uint32_t events)
+{
+    (void)watch;
+    (void)events; /* The loop runs the inbox after every wait. */
+}
+
+static enum amb_status control_open(struct amb_control *control, char *error, size_t error_size)
+{
+    control->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (control->epoll_fd < 0) {
+        return amb_status_from_errno(errno);
+    }
+    control->inbox_watch.fn = inbox_on_events;
+    enum amb_status status =
+        amb_control_watch(control, &control->inbox_watch, control->inbox.bell, EPOLLIN);
+    if (status == AMB_OK) {
+        status = amb_directory_init(&control->directory, control->config, control->shards,
+                                    control->shard_count);
+    }
+    for (size_t i = 0; i < control->config->listen.count && status == AMB_OK; i++) {
+        status = amb_door_open(control, &control->config->listen.items[i], error, error_size);
+    }
+    return status;
+}
+
+enum amb_status amb_control_init(struct amb_control *control, const struct amb_config *config,
+                                 struct amb_shard *const *shards, unsigned shard_count,
+                                 struct amb_membudget *budget, struct amb_ucx_context *ucx,
+                                 const struct amb_transports *transports, char *error,
+                                 size_t error_size)
+{
+    memset(control, 0, sizeof(*control));
+    control->config = config;
+    control->budget = budget;
+    control->shards = shards;
+    control->shard_count = shard_count;
+    control->ucx = ucx;
+    control->transports = transports;
+    control->ucx_release = ucx == NULL ? 0 : amb_ucx_release(); /* asking loads it */
+    amb_ucx_segment_sizes(&control->ucx_tx_seg, &control->ucx_rx_seg);
+    control->on_request = amb_request_handle;
+    control->epoll_fd = -1;
+    control->now_ns = amb_clock_monotonic_ns();
+    control->started_ns = control->now_ns;
+    amb_random_bytes(&control->epoch, sizeof(control->epoch));
+    amb_list_init(&control->clients);
+    amb_list_init(&control->dead);
+    control->indices = calloc(shard_count, sizeof(*control->indices));
+    if (control->indices == NULL) {
+        return AMB_ENOMEM;
+    }
+    enum amb_status status = amb_inbox_init(&control->inbox, control);
+    return status == AMB_OK ? control_open(control, error, error_size) : status;
+}
+
+void amb_control_fini(struct amb_control *control)
+{
+    amb_door_close(control);
+    if (control->inbox.bell > 0) {
+        (void)amb_inbox_run(&control->inbox); /* A call to drain that came too late. */
+    }
+    amb_client_bury(control);
+    amb_directory_fini(&control->directory);
+    amb_inbox_fini(&control->inbox);
+    if (control->epoll_fd >= 0) {
+        (void)close(control->epoll_fd);
+        control->epoll_fd = -1;
+    }
+    for (unsigned i = 0; i < control->shard_count && control->indices != NULL; i++) {
+        free(control->indices[i].generations);
+    }
+    free(control->indices);
+    control->indices = NULL;
+}
+
+/* The loop ------------------------------------------------------------------------------------ */
+
+/*
+ * Deadlines are looked at only after everything readable was read, and move by as much as we
+ * ourselves stood still: a broker that was stopped expires nobody.
+ */
+static void control_tick(struct amb_control *control)
+{
+    int64_t now_ns = amb_clock_monotonic_ns();
+    int64_t since_ns = now_ns - control->tick_ns;
+    if (since_ns < CONTROL_TICK_NS && control->tick_ns != 0) {
+        return;
+    }
+    int64_t stall_ns = control->tick_ns == 0 || since_ns < 4 * CONTROL_TICK_NS ? 0 : since_ns;
+    control->tick_ns = now_ns;
+    AMB_LIST_FOR_EACH_SAFE (node, &control->clients) {
+        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        client->seen_ns += stall_ns;
+        client->deadline_ns += stall_ns;
+        amb_client_tick(client, now_ns);
+    }
+}
+
+static int control_timeout_ms(const struct amb_control *control)
+{
+    int64_t ns = CONTROL_TICK_NS;
+    if (control->is_draining) {
+        ns = CONTROL_DRAIN_TICK_NS;
+    } else if (control->resume_accept_ns != 0) {
+        ns = 50 * AMB_NS_PER_MS;
+    } else if (amb_list_is_empty(&control->clients)) {
+        return -1;
+    }
+    return (int)(ns / AMB_NS_PER_MS);
+}
+
+static void control_round(struct amb_control *control)
+{
+    bool was_alone = amb_list_is_empty(&control->clients);
+    bool may_sleep = amb_inbox_arm(&control->inbox);
+    struct epoll_event events[CONTROL_EVENTS];
+    int count = epoll_wait(control->epoll_fd, events, CONTROL_EVENTS,
+                           may_sleep ? control_timeout_ms(control) : 0);
+    control->now_ns = amb_clock_monotonic_ns();
+    if (was_alone) {
+        control->tick_ns = control->now_ns; /* Without clients we sleep for ever: not a stall. */
+    }
+    amb_inbox_disarm(&control->inbox, true);
+    for (int i = 0; i < count; i++) {
+        struct amb_watch *watch = events[i].data.ptr;
+        watch->fn(watch, events[i].events);
+    }
+    (void)amb_inbox_run(&control->inbox);
+    if (control->resume_accept_ns != 0 && control->now_ns >= control->resume_accept_ns) {
+        amb_door_resume(control);
+    }
+    if (count < CONTROL_EVENTS) {
+        control_tick(control);
+    }
+    amb_drain_tick(control);
+    amb_client_bury(control);
+}
+
+/* Sessions that are quarantined for a living process end with the broker. */
+static void control_give_up_quarantine(struct amb_control *control)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &control->clients) {
+        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        amb_client_give_up(client);
+    }
+}
+
+void amb_control_run(struct amb_control *control)
+{
+    while (!control->is_over) {
+        control_round(control);
+    }
+    int64_t deadline_ns = control->now_ns + CONTROL_END_NS;
+    while (!amb_list_is_empty(&control->clients) && control->now_ns < deadline_ns) {
+        control_give_up_quarantine(control);
+        control_round(control);
+    }
+}
