@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Subscriptions: credit, releases in any order, ends. Everything on one shard.
+ */
+#include "broker/subscription.h"
+#include "tests/support/shard_client.h"
+#include "tests/support/shard_harness.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+struct world {
+    struct shard_harness h;
+    uint32_t topic;
+    struct shard_client *p, *s;
+};
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    harness_init(&w->h, 1, NULL);
+    w->topic = harness_topic(&w->h, "t", 0);
+    w->p = shard_client_create(&w->h, 0, NULL);
+    w->s = shard_client_create(&w->h, 0,
+                               &(struct client_options){.may_map = true, .answers_offers = true});
+    client_open_pub(w->p, 0, w->topic, false);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    harness_fini(&w->h);
+    free(w);
+    return 0;
+}
+
+static void publish(struct world *w, unsigned batches, uint32_t count, uint64_t len)
+{
+    for (unsigned i = 0; i < batches; i++) {
+        client_send(w->p, 0, count, len);
+        harness_settle(&w->h);
+    }
+}
+
+static struct amb_subscription *sub_of(struct world *w, uint32_t handle)
+{
+    return w->s->session->subscriptions[handle];
+}
+
+static void test_credit_in_messages_is_exact(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->s, 0, w->topic, &(struct amb_subscription_options){.credit_msgs = 5});
+    publish(w, 4, 2, 16);
+    assert_int_equal(w->s->subs[0].msgs, 4); /* six would be too many */
+    client_release(w->s, 0, 1);
+    harness_settle(&w->h);
+    assert_int_equal(w->s->subs[0].msgs, 6);
+    client_drain(w->s, 0);
+    assert_int_equal(w->s->subs[0].msgs, 8);
+    assert_int_equal(w->s->subs[0].lost, 0);
+}
+
+static void test_credit_in_bytes_is_exact(void **state)
+{
+    struct world *w = *state;
+    uint64_t bytes = client_batch_bytes(1, 1000);
+    client_subscribe(w->s, 0, w->topic,
+                     &(struct amb_subscription_options){.credit_bytes = 3 * bytes});
+    publish(w, 5, 1, 1000);
+    assert_int_equal(w->s->subs[0].last, 3);
+    client_release(w->s, 0, 2);
+    harness_settle(&w->h);
+    assert_int_equal(w->s->subs[0].last, 5);
+    client_drain(w->s, 0);
+}
+
+static void test_one_delivery_always_passes_when_nothing_is_out(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(
+        w->s, 0, w->topic,
+        &(struct amb_subscription_options){.credit_msgs = 1, .credit_bytes = 1, .copy = true});
+    publish(w, 2, 10, 500);
+    assert_int_equal(w->s->subs[0].last, 1);
+    client_release(w->s, 0, 1);
+    harness_settle(&w->h);
+    assert_int_equal(w->s->subs[0].last, 2);
+    client_drain(w->s, 0);
+}
+
+static void test_credit_has_defaults_and_a_maximum(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->s, 0, w->topic, NULL);
+    client_subscribe(w->s, 1, w->topic,
+                     &(struct amb_subscription_options){.credit_msgs = UINT64_MAX});
+    assert_int_equal(sub_of(w, 0)->options.credit_msgs, AMB_CREDIT_MSGS_DEFAULT);
+    assert_int_equal(sub_of(w, 0)->options.credit_bytes, AMB_CREDIT_BYTES_DEFAULT);
+    assert_int_equal(sub_of(w, 1)->options.credit_msgs, AMB_CREDIT_MSGS_MAX);
+}
+
+static void test_releases_out_of_order_give_credit_and_memory_back(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->s, 0, w->topic, &(struct amb_subscription_options){.credit_msgs = 10});
+    publish(w, 1, 1, 3000); /* by copy: the segment is being mapped */
+    publish(w, 9, 1, 3000);
+    uint64_t used = harness_used(&w->h);
+    assert_true(used >= 9 * 3000);
+    client_release_range(w->s, 0, 4, 3);
+    harness_settle(&w->h);
+    assert_true(harness_used(&w->h) < used);
+    assert_int_equal(sub_of(w, 0)->released, 0);
+    assert_int_equal(sub_of(w, 0)->msgs_out, 7);
+    client_release_range(w->s, 0, 3, 3); /* two of them again: ignored */
+    harness_settle(&w->h);
+    assert_int_equal(sub_of(w, 0)->msgs_out, 6);
+    client_release(w->s, 0, 2);
+    harness_settle(&w->h);
+    assert_int_equal(sub_of(w, 0)->released, 6);
+    publish(w, 6, 1, 3000);
+    assert_int_equal(w->s->subs[0].last, 16);
+    client_release_range(w->s, 0, 7, 10);
+    harness_settle(&w->h);
+    assert_int_equal(sub_of(w, 0)->released, 16);
+    assert_int_equal(harness_used(&w->h), 0);
+    assert_int_equal(w->s->session->mapped_bytes, 0);
+}
+
+static void test_numbers_that_were_not_given_are_protocol_errors(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->s, 0, w->topic, NULL);
+    publish(w, 3, 1, 16);
+    struct amb_subscription *sub = sub_of(w, 0);
+    assert_int_equal(amb_subscription_release(sub, 4), AMB_EPROTO);
+    assert_int_equal(amb_subscription_release_range(sub, 0, 1), AMB_EPROTO);
+    assert_int_equal(amb_subscription_release_range(sub, 1, 0), AMB_EPROTO);
+    assert_int_equal(amb_subscription_release_range(sub, 3, 2), AMB_EPROTO);
+    assert_int_equal(amb_subscription_release_range(sub, 4, 1), AMB_EPROTO);
+    assert_int_equal(amb_subscription_release_range(sub, UINT64_MAX, UINT32_MAX), AMB_EPROTO);
+    assert_int_equal(sub->msgs_out, 3);
+    assert_int_equal(amb_subscription_release(sub, 2), AMB_OK);
+    assert_int_equal(amb_subscription_release(sub, 1), AMB_OK); /* older news */
+    assert_int_equal(sub->released, 2);
+    client_release(w->s, 0, 9);
+    harness_settle(&w->h);
+    assert_int_equal(w->s->ended_why, AMB_EPROTO);
+}
+
+static void test_the_table_of_deliveries_grows_with_what_is_out(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->s, 0, w->topic, NULL);
+    for (unsigned i = 0; i < 50; i++) {
+        for (unsigned j = 0; j < 20; j++) {
+            client_send(w->p, 0, 1, 16);
+        }
+        harness_settle(&w->h);
+    }
+    assert_int_equal(w->s->subs[0].last, 1000);
+    client_check_held(w->s, 0);
+    client_release_range(w->s, 0, 2, 998);
+    harness_settle(&w->h);
+    client_check_held(w->s, 0);
+    assert_int_equal(sub_of(w, 0)->msgs_out, 2);
+    client_drain(w->s, 0);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+static void count_gone(void *arg)
+{
+    unsigned *gone = arg;
+    (*gone)++;
+}
+
+static void test_an_ended_one_goes_when_everything_is_back(void **state)
+{
+    struct world *w = *state;
+    unsigned gone = 0;
+    client_subscribe(w->s, 0, w->topic, NULL);
+    publish(w, 4, 1, 16);
+    amb_subscription_end(sub_of(w, 0), count_gone, &gone);
+    publish(w, 1, 1, 16);
+    assert_int_equal(w->s->subs[0].last, 4); /* nothing more */
+    client_release_range(w->s, 0, 3, 2);
+    harness_settle(&w->h);
+    assert_int_equal(gone, 0);
+    assert_non_null(sub_of(w, 0));
+    client_release(w->s, 0, 2); /* with 3 and 4 that is all */
+    harness_settle(&w->h);
+    assert_int_equal(gone, 1);
+    assert_null(sub_of(w, 0));
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+static void test_an_ended_one_that_holds_nothing_goes_at_once(void **state)
+{
+    struct world *w = *state;
+    unsigned gone = 0;
+    client_subscribe(w->s, 0, w->topic, NULL);
+    amb_subscription_end(sub_of(w, 0), count_gone, &gone);
+    assert_int_equal(gone, 1);
+    assert_null(sub_of(w, 0));
+}
+
+static void test_an_ended_one_goes_with_its_session(void **state)
+{
+    struct world *w = *state;
+    unsigned gone = 0;
+    client_subscribe(w->s, 0, w->topic, NULL);
+    publish(w, 2, 1, 16);
+    amb_subscription_end(sub_of(w, 0), count_gone, &gone);
+    client_close(w->s, false);
+    assert_int_equal(gone, 1);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+static void test_a_handle_is_used_again_from_number_one(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->s, 0, w->topic, NULL);
+    publish(w, 3, 1, 16);
+    client_drain(w->s, 0);
+    client_unsubscribe(w->s, 0);
+    harness_settle(&w->h);
+    client_subscribe(w->s, 0, w->topic, NULL);
+    publish(w, 2, 1, 16);
+    assert_int_equal(w->s->subs[0].last, 2);
+    assert_int_equal(client_delivery(w->s, 0, 1)->frame.seq, 4);
+    assert_int_equal(w->s->subs[0].lost, 0);
+    client_drain(w->s, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(test_credit_in_messages_is_exact),
+        T(test_credit_in_bytes_is_exact),
+        T(test_one_delivery_always_passes_when_nothing_is_out),
+        T(test_credit_has_defaults_and_a_maximum),
+        T(test_releases_out_of_order_give_credit_and_memory_back),
+        T(test_numbers_that_were_not_given_are_protocol_errors),
+        T(test_the_table_of_deliveries_grows_with_what_is_out),
+        T(test_an_ended_one_goes_when_everything_is_back),
+        T(test_an_ended_one_that_holds_nothing_goes_at_once),
+        T(test_an_ended_one_goes_with_its_session),
+        T(test_a_handle_is_used_again_from_number_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
