@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions: found by value, mappings, close, quarantine.
+ */
+#include "broker/retire.h"
+#include "broker/session.h"
+#include "broker/subscription.h"
+#include "tests/support/shard_client.h"
+#include "tests/support/shard_harness.h"
+#include "wire/link/sim.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define KIB UINT64_C(1024)
+
+struct world {
+    struct shard_harness h;
+    uint32_t topic;
+    struct shard_client *p, *s;
+};
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    harness_init(&w->h, 2, NULL);
+    w->topic = harness_topic(&w->h, "t", 0);
+    w->p = shard_client_create(&w->h, 0, NULL);
+    w->s = shard_client_create(&w->h, 1, &(struct client_options){.may_map = true});
+    client_open_pub(w->p, 0, w->topic, false);
+    client_subscribe(w->s, 0, w->topic, NULL);
+    harness_settle(&w->h);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    harness_fini(&w->h);
+    free(w);
+    return 0;
+}
+
+static void publish(struct world *w, uint64_t len)
+{
+    if (!client_may_send(w->p, 0, 1, len)) {
+        client_want(w->p, 0, w->p->pubs[0].bytes + client_batch_bytes(1, len));
+        harness_settle(&w->h);
+    }
+    client_send(w->p, 0, 1, len);
+    harness_settle(&w->h);
+}
+
+static uint8_t type_of(const struct world *w, uint64_t number)
+{
+    return client_delivery(w->s, 0, number)->frame.type;
+}
+
+static void test_a_session_is_found_by_index_and_generation_only(void **state)
+{
+    struct world *w = *state;
+    const struct amb_session *session = w->s->session;
+    struct amb_shard *shard = &w->h.shards[1];
+    assert_ptr_equal(amb_session_find(shard, session->index, session->generation), session);
+    assert_null(amb_session_find(shard, session->index, session->generation + 1));
+    assert_null(amb_session_find(shard, 0, 1)); /* of the other shard */
+    assert_null(amb_session_find(shard, AMB_SESSIONS_MAX - 1, 1));
+}
+
+static void test_small_bodies_are_copied_until_their_segment_is_mapped(void **state)
+{
+    struct world *w = *state;
+    publish(w, 100);
+    assert_int_equal(type_of(w, 1), AMB_FRAME_DELIVER);
+    assert_int_equal(w->s->segment_count, 1);
+    publish(w, 100);
+    assert_int_equal(type_of(w, 2), AMB_FRAME_DELIVER);
+    assert_int_equal(w->s->segment_count, 1); /* offered once */
+    client_map(w->s, w->s->segments[0].id);
+    publish(w, 100);
+    assert_int_equal(type_of(w, 3), AMB_FRAME_MAP);
+    client_check_held(w->s, 0);
+}
+
+static void test_large_bodies_wait_for_the_mapping(void **state)
+{
+    struct world *w = *state;
+    publish(w, 200 * KIB);
+    publish(w, 100);
+    assert_int_equal(w->s->subs[0].last, 0); /* nor does what is behind it pass */
+    client_map(w->s, w->s->segments[0].id);
+    harness_settle(&w->h);
+    assert_int_equal(w->s->subs[0].last, 2);
+    assert_int_equal(type_of(w, 1), AMB_FRAME_MAP);
+}
+
+static void test_a_refused_mapping_means_copies(void **state)
+{
+    struct world *w = *state;
+    publish(w, 200 * KIB);
+    client_refuse(w->s, w->s->segments[0].id);
+    harness_settle(&w->h);
+    publish(w, 100);
+    assert_int_equal(w->s->subs[0].last, 2);
+    assert_int_equal(type_of(w, 1), AMB_FRAME_DELIVER);
+    assert_int_equal(type_of(w, 2), AMB_FRAME_DELIVER);
+}
+
+static void test_who_may_not_map_is_offered_nothing(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *remote = shard_client_create(&w->h, 0, NULL);
+    client_subscribe(remote, 0, w->topic, NULL);
+    client_subscribe(w->s, 1, w->topic, &(struct amb_subscription_options){.copy = true});
+    harness_settle(&w->h);
+    publish(w, 200 * KIB);
+    assert_int_equal(remote->segment_count, 0);
+    assert_int_equal(remote->subs[0].last, 1);
+    assert_int_equal(w->s->subs[1].last, 1);
+    assert_int_equal(client_delivery(w->s, 1, 1)->frame.type, AMB_FRAME_DELIVER);
+}
+
+static void test_made_up_segments_are_ignored(void **state)
+{
+    struct world *w = *state;
+    client_send_frame(w->s, &(struct amb_frame){.type = AMB_FRAME_SEG_READY, .segment = 77});
+    client_send_frame(w->s, &(struct amb_frame){.type = AMB_FRAME_SEG_GONE, .segment = 77});
+    harness_settle(&w->h);
+    assert_int_equal(w->s->ended, 0);
+    assert_int_equal(w->s->session->mapping_count, 0);
+}
+
+static void test_a_segment_that_goes_is_dropped_by_its_clients(void **state)
+{
+    struct world *w = *state;
+    w->s->answers_offers = true;
+    publish(w, 3000 * KIB); /* a segment of its own */
+    assert_int_equal(type_of(w, 1), AMB_FRAME_MAP);
+    client_drain(w->s, 0);
+    assert_int_equal(w->s->drops, 0); /* kept for the next one */
+    amb_bufpool_trim(&w->h.shards[0].bufpool, 0);
+    harness_settle(&w->h);
+    assert_int_equal(w->s->drops, 1);
+    assert_int_equal(w->s->session->mapping_count, 0);
+}
+
+static void test_a_segment_that_goes_before_it_is_mapped_is_dropped_then(void **state)
+{
+    struct world *w = *state;
+    publish(w, 100);
+    client_drain(w->s, 0);
+    amb_bufpool_trim(&w->h.shards[0].bufpool, 0);
+    harness_settle(&w->h);
+    assert_int_equal(w->s->drops, 0);
+    client_map(w->s, w->s->segments[0].id);
+    harness_settle(&w->h);
+    assert_int_equal(w->s->drops, 1);
+    assert_int_equal(w->s->session->mapping_count, 0);
+}
+
+static void test_a_refused_segment_that_goes_leaves_no_trace(void **state)
+{
+    struct world *w = *state;
+    publish(w, 100);
+    client_refuse(w->s, w->s->segments[0].id);
+    client_drain(w->s, 0);
+    amb_bufpool_trim(&w->h.shards[0].bufpool, 0);
+    harness_settle(&w->h);
+    assert_int_equal(w->s->session->mapping_count, 0);
+    /* ... or is refused after it has gone. */
+    publish(w, 100);
+    uint64_t segment = w->s->segments[1].id;
+    client_drain(w->s, 0);
+    amb_bufpool_trim(&w->h.shards[0].bufpool, 0);
+    harness_settle(&w->h);
+    client_refuse(w->s, segment);
+    assert_int_equal(w->s->session->mapping_count, 0);
+}
+
+static void test_a_link_has_room_for_so_many_frames(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *slow =
+        shard_client_create(&w->h, 0, &(struct client_options){.link_bytes_max = 1});
+    client_subscribe(slow, 0, w->topic, NULL);
+    harness_settle(&w->h);
+    for (unsigned i = 0; i < 200; i++) {
+        client_send(w->p, 0, 1, 16);
+        amb_link_flush(w->p->link);
+        (void)harness_turn(&w->h, 0);
+    }
+    assert_true(slow->session->link->queued <= AMB_SESSION_QUEUED_MAX + 1);
+    assert_false(amb_list_is_empty(&slow->session->stalled));
+    harness_settle(&w->h);
+    assert_int_equal(slow->subs[0].last, 200);
+    assert_int_equal(slow->subs[0].lost, 0);
+    client_drain(w->s, 0);
+    client_drain(slow, 0);
+}
+
+static void test_closing_gives_everything_back(void **state)
+{
+    struct world *w = *state;
+    w->s->answers_offers = true;
+    publish(w, 100);
+    publish(w, 100);
+    assert_true(harness_used(&w->h) > 0);
+    client_close(w->s, false);
+    assert_true(w->s->is_closed);
+    assert_null(w->s->session);
+    harness_settle(&w->h);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+static void test_what_a_process_may_still_read_is_quarantined(void **state)
+{
+    struct world *w = *state;
+    w->s->answers_offers = true;
+    publish(w, 100); /* by copy */
+    publish(w, 5000);
+    publish(w, 6000);
+    client_release(w->s, 0, 2);
+    harness_settle(&w->h);
+    assert_int_equal(type_of(w, 3), AMB_FRAME_MAP);
+    client_close(w->s, true);
+    assert_true(w->s->is_quarantined);
+    harness_settle(&w->h);
+    uint64_t used = harness_used(&w->h);
+    assert_in_range(used, 6000, 10000);
+    assert_int_equal(amb_stat_get(&w->h.shards[1].stats.quarantined_bytes),
+                     client_batch_bytes(1, 6000));
+    publish(w, 100);
+    client_check_held(w->s, 0);
+    client_die(w->s);
+    harness_settle(&w->h);
+    assert_int_equal(harness_used(&w->h), 0);
+    assert_int_equal(amb_stat_get(&w->h.shards[1].stats.quarantined_bytes), 0);
+}
+
+static void test_a_session_that_holds_nothing_in_place_is_not_quarantined(void **state)
+{
+    struct world *w = *state;
+    publish(w, 100); /* by copy, not given back */
+    client_close(w->s, true);
+    assert_false(w->s->is_quarantined);
+    assert_null(w->s->session);
+}
+
+static void test_a_closed_session_holds_no_publisher_back(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *slow = shard_client_create(&w->h, 0, NULL);
+    client_subscribe(slow, 0, w->topic,
+                     &(struct amb_subscription_options){
+                         .credit_msgs = 1, .slow = AMB_SLOW_BLOCK, .slow_block_ns = INT64_MAX});
+    client_unsubscribe(w->s, 0);
+    harness_settle(&w->h);
+    while (client_may_send(w->p, 0, 1, 50000)) {
+        publish(w, 50000);
+        assert_true(w->p->pubs[0].batches < 200);
+    }
+    client_close(slow, false);
+    harness_settle(&w->h);
+    assert_true(client_may_send(w->p, 0, 1, 50000));
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(test_a_session_is_found_by_index_and_generation_only),
+        T(test_small_bodies_are_copied_until_their_segment_is_mapped),
+        T(test_large_bodies_wait_for_the_mapping),
+        T(test_a_refused_mapping_means_copies),
+        T(test_who_may_not_map_is_offered_nothing),
+        T(test_made_up_segments_are_ignored),
+        T(test_a_segment_that_goes_is_dropped_by_its_clients),
+        T(test_a_segment_that_goes_before_it_is_mapped_is_dropped_then),
+        T(test_a_refused_segment_that_goes_leaves_no_trace),
+        T(test_a_link_has_room_for_so_many_frames),
+        T(test_closing_gives_everything_back),
+        T(test_what_a_process_may_still_read_is_quarantined),
+        T(test_a_session_that_holds_nothing_in_place_is_not_quarantined),
+        T(test_a_closed_session_holds_no_publisher_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
