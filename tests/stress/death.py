@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 of clients at random phases on every link, while others notice nothing.
+
+    death.py BUILD [--rounds N] [--seed N] [--links ring,stream,ucx]
+
+Checkers publish and receive checked messages all the time and watch what the victims publish:
+they must lose nothing, see no wrong byte and no long silence. After the last death everything the
+broker took for the victims (descriptors, sessions, segment bytes) is back within a second.
+"""
+import json
+import pathlib
+import random
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from harness import LINKS, Failure, Victims, check, main, until
+
+PHASES = ("connect", "close", "publish", "hold", "hold")
+# Seconds from fork to death: connect and handshake, first messages, full traffic.
+MOMENTS = ((0.0, 0.003), (0.002, 0.02), (0.01, 0.1), (0.1, 0.4))
+LATE_MS_MAX = 3000  # two cores, a debug build and publishers at full rate beside it
+
+
+def standing(broker):
+    """What must come back: descriptors but for segments, which may stay for the next use."""
+    return [name for name in broker.descriptors() if "ambroker-segment" not in name]
+
+
+def kill_all(victims, pids):
+    for pid in pids:
+        victims.kill_victim(pid)
+    for pid in pids:
+        victims.bury(pid)
+
+
+def check_returned(broker, before, seconds=1.0):
+    """Everything is back; the time it took."""
+    start = time.monotonic()
+    state = {}
+
+    def is_back():
+        state["clients"] = broker.clients()
+        state["used"] = broker.used_bytes()
+        state["descriptors"] = standing(broker)
+        return (
+            state["clients"] == [] and state["used"] == 0 and state["descriptors"] == before
+        )
+
+    try:
+        until(seconds, is_back, "descriptors, sessions and segment bytes return")
+    except Failure as failure:
+        missing = [name for name in state["descriptors"] if name not in before]
+        raise Failure(f"{failure}: {state}; new: {missing}; before: {before}") from None
+    return time.monotonic() - start
+
+
+def one_round(victims, broker, number, dice, links):
+    """One victim, or two at once, from start to death."""
+    pids = []
+    for i in range(dice.choice((1, 1, 2))):
+        link = links[(number + i) % len(links)]
+        phase = dice.choice(PHASES)
+        pids.append(victims.start(broker.url(link), f"{link}-{phase}-{i}", phase))
+    time.sleep(dice.uniform(*dice.choice(MOMENTS)))
+    kill_all(victims, pids)
+    return len(pids)
+
+
+def stop_checkers(checkers):
+    for checker in checkers:
+        checker.signal(signal.SIGTERM)
+    for checker in checkers:
+        report = checker.line(60)
+        status = checker.wait()
+        print(f"{checker.name}: {report}")
+        check(status == 0, f"{checker.name} ended with {status}: {checker.log()}")
+        late_ms = json.loads(report)["late_ms"]
+        check(late_ms <= LATE_MS_MAX, f"{checker.name}: a message took {late_ms} ms")
+
+
+def test(rig, options):
+    rounds = int(options.get("rounds", 60))
+    seed = int(options.get("seed", time.time_ns() & 0xFFFFFF))
+    links = options["links"].split(",") if "links" in options else LINKS
+    print(f"seed {seed}", flush=True)
+    dice = random.Random(seed)
+    broker = rig.broker("-o", "server.workers=2")
+
+    victims = Victims(rig)
+
+    # Each link's first use on each worker may leave something behind for good, once.
+    def some(name):
+        return [
+            victims.start(broker.url(link), f"{name}-{i}", "hold")
+            for i, link in enumerate(tuple(links) * 2)
+        ]
+
+    warm = some("warm")
+    time.sleep(1)
+    kill_all(victims, warm)
+    broker.ask("status")  # The one who asks stays connected from here on.
+    time.sleep(1)
+    before = standing(broker)
+    check_returned(broker, before)
+
+    pairs = [(links[i], links[(i + 1) % len(links)]) for i in range(len(links))]
+    checkers = []
+    for publish, subscribe in pairs:
+        checkers.append(
+            rig.client(
+                "test-checker",
+                broker.url(publish),
+                broker.url(subscribe),
+                f"{publish}-{subscribe}",
+                *("--rate", "200", "--watch", "victim.>"),
+            )
+        )
+    for checker in checkers:
+        checker.expect("ready")
+
+    deaths = number = 0
+    start = time.monotonic()
+    while deaths < rounds:
+        deaths += one_round(victims, broker, number, dice, links)
+        number += 1
+        broker.check_alive()
+        for checker in checkers:
+            check(checker.is_running(), f"{checker.name}: {checker.log()}")
+    print(f"{deaths} deaths in {time.monotonic() - start:.1f} s", flush=True)
+
+    last = some("last")
+    time.sleep(1)
+    stop_checkers(checkers)
+    kill_all(victims, last)
+    seconds = check_returned(broker, before)
+    print(f"all returned {seconds:.3f} s after the last death")
+    broker.stop()
+
+
+if __name__ == "__main__":
+    main(test, 600)

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests with real processes share: a brokerd of their own, clients, hard time limits.
+
+    with Rig(build) as rig:
+        broker = rig.broker("-o", "limits.peer_timeout=2s")
+        victim = rig.client("test-victim", broker.url("ring"), "a", "publish")
+        victim.kill()
+
+Every process started here ends with the test, whatever becomes of it: by Rig.__exit__, by the
+alarm, and by the kernel (PR_SET_PDEATHSIG) if the test itself is killed. Nothing else is touched.
+Parallel-safe: sockets and files lie in a temporary folder, TCP ports are any free ones.
+"""
+import ctypes
+import json
+import os
+import pathlib
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIPPED = 77
+LINKS = ("ring", "stream", "ucx")
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Failure(Exception):
+    """The product did not do what it promises."""
+
+
+def check(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+def until(seconds, condition, text):
+    """Waits for condition() to be true and returns it."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        check(time.monotonic() < deadline, f"not within {seconds} s: {text}")
+        time.sleep(0.01)
+
+
+def _end_with_parent():
+    _libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+class Process:
+    """A child whose standard output is read by lines and whose errors go to a file."""
+
+    def __init__(self, rig, arguments, env=None, prefix=()):
+        self.rig = rig
+        self.name = f"{pathlib.Path(arguments[0]).name}-{len(rig.processes)}"
+        self.log_path = rig.folder / f"{self.name}.log"
+        with open(self.log_path, "wb") as log:
+            self.popen = subprocess.Popen(
+                [*prefix, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **rig.env, **(env or {})},
+                preexec_fn=_end_with_parent,
+            )
+        self.pid = self.popen.pid
+        self.rest = b""
+        rig.processes.append(self)
+
+    def line(self, seconds=20):
+        """The next line of output; Failure if there is none in time."""
+        deadline = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.popen.stdout, selectors.EVENT_READ)
+            while b"\n" not in self.rest:
+                left = deadline - time.monotonic()
+                check(left > 0 and selector.select(left), f"{self.name}: no line in {seconds} s")
+                piece = os.read(self.popen.stdout.fileno(), 65536)
+                if not piece:
+                    raise Failure(f"{self.name}: ended with {self.wait()}\n{self.log()}")
+                self.rest += piece
+        line, self.rest = self.rest.split(b"\n", 1)
+        return line.decode()
+
+    def expect(self, word, seconds=20):
+        """The words of the next line, which begins with `word`."""
+        words = self.line(seconds).split()
+        check(words and words[0] == word, f"{self.name}: {words} instead of {word}")
+        return words
+
+    def wait(self, seconds=20):
+        """The exit status, negative for a signal."""
+        try:
+            return self.popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{self.name} has not ended in {seconds} s") from None
+
+    def is_running(self):
+        return self.popen.poll() is None
+
+    def signal(self, number):
+        if self.is_running():
+            self.popen.send_signal(number)
+
+    def kill(self):
+        """kill -9, and gone when this returns."""
+        self.signal(signal.SIGKILL)
+        self.popen.wait()
+        self.popen.stdout.close()
+        self.popen.stdin.close()
+
+    def tell(self, text):
+        self.popen.stdin.write(f"{text}\n".encode())
+        self.popen.stdin.flush()
+
+    def end_input(self):
+        self.popen.stdin.close()
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def cpu_seconds(self):
+        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def descriptors(self):
+        """What its descriptors are, sorted, without what differs from one life to the next."""
+        folder = f"/proc/{self.pid}/fd"
+        kinds = []
+        for number in os.listdir(folder):
+            try:
+                target = os.readlink(f"{folder}/{number}")
+            except OSError:
+                continue
+            kinds.append(target.split(":[")[0] if target.endswith("]") and target[0] in "ps" else target)
+        return sorted(kinds)
+
+
+class Broker(Process):
+    def __init__(self, rig, arguments, socket_query="", tcp=True, env=None, dev=True):
+        self.socket = rig.folder / f"broker-{len(rig.processes)}.sock"
+        listen = ["--listen", f"unix://{self.socket}{socket_query}"]
+        if tcp:
+            listen += ["--listen", "tcp://127.0.0.1:0"]
+        super().__init__(
+            rig, [rig.program("brokerd"), *(["--dev"] if dev else []), *listen, *arguments], env
+        )
+        self.asker = None
+        words = self.expect("ready", 60)
+        self.unix_url = next(word for word in words if word.startswith("unix:"))
+        self.tcp_url = next((word for word in words if word.startswith("tcp:")), None)
+
+    def url(self, link="ring"):
+        return {
+            "ring": self.unix_url,
+            "stream": f"{self.tcp_url}?link=stream",
+            "ucx": f"{self.tcp_url}?link=ucx",
+        }[link]
+
+    def ask(self, what):
+        """The broker's answer: a list of rows, or the status as a dictionary."""
+        if self.asker is None:
+            self.asker = self.rig.client("test-asker", self.unix_url)
+        self.asker.tell(what)
+        answer = json.loads(self.asker.line())
+        return answer.get(what, answer)
+
+    def clients(self):
+        """Everybody but the one who asks."""
+        return [row for row in self.ask("clients") if row["name"] != "asker"]
+
+    def used_bytes(self):
+        return sum(row["used_bytes"] for row in self.ask("memory"))
+
+    def stop(self, seconds=30):
+        if self.asker is not None:
+            self.asker.end_input()
+            self.asker.wait()
+        self.signal(signal.SIGTERM)
+        status = self.wait(seconds)
+        check(status == 0, f"brokerd ended with {status}\n{self.log()[-4000:]}")
+
+    def check_alive(self):
+        check(self.is_running(), f"brokerd ended: {self.popen.poll()}\n{self.log()[-4000:]}")
+
+
+class Victims(Process):
+    """tests/support/victim.c: a process that forks clients which are to be killed."""
+
+    def __init__(self, rig):
+        super().__init__(rig, [rig.program("test-victim")])
+        self.pidfds = {}  # a number may be somebody else's by the time its end is read
+        self.ended = {}
+
+    def _read(self, word):
+        while True:
+            words = self.line()
+            kind, number, *status = words.split()
+            if kind == "ended":
+                self.ended[int(number)] = int(status[0])
+            if kind == word:
+                return int(number)
+
+    def start(self, url, name, phase):
+        """The victim's process id."""
+        self.tell(f"{url} {name} {phase}")
+        pid = self._read("pid")
+        try:
+            self.pidfds[pid] = os.pidfd_open(pid)
+        except ProcessLookupError:
+            pass  # has ended already: bury() says how
+        return pid
+
+    def kill_victim(self, pid):
+        try:
+            signal.pidfd_send_signal(self.pidfds[pid], signal.SIGKILL)
+        except (KeyError, ProcessLookupError):
+            pass
+
+    def bury(self, pid):
+        """Waits for its end, which must have come by kill alone."""
+        while pid not in self.ended:
+            self._read("ended")
+        if pid in self.pidfds:
+            os.close(self.pidfds.pop(pid))
+        status = self.ended.pop(pid)
+        check(
+            status == -signal.SIGKILL and self.log() == "",
+            f"victim {pid} ended by itself with {status}: {self.log()}",
+        )
+
+
+class Rig:
+    """A temporary folder, the programs of one build, and every process started for a test."""
+
+    def __init__(self, build, seconds=300):
+        self.build = pathlib.Path(build).resolve()
+        self.seconds = seconds
+        self.processes = []
+        self.env = {"AMB_TRUSTED": "lo", "LC_ALL": "C"}
+        self.folder = None
+
+    def __enter__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="amb-test-"))
+        os.chmod(self.folder, 0o755)
+        signal.signal(signal.SIGALRM, self._alarm)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        signal.alarm(self.seconds)
+        return self
+
+    def _alarm(self, *_):
+        raise Failure(f"the test has not ended in {self.seconds} s")
+
+    def __exit__(self, kind, value, trace):
+        signal.alarm(0)
+        for process in self.processes:
+            if process.is_running():
+                process.signal(signal.SIGCONT)
+                process.kill()
+        if value is not None and os.environ.get("AMB_TEST_KEEP"):
+            print(f"left {self.folder}", file=sys.stderr)
+        else:
+            if isinstance(value, Failure):
+                for process in self.processes:
+                    self._tell(process)
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    @staticmethod
+    def _tell(process):
+        text = process.log()
+        if text:
+            lines = text.splitlines()
+            print(f"---- {process.name} ({process.popen.returncode})", file=sys.stderr)
+            print("\n".join(lines[-40:]), file=sys.stderr)
+
+    def program(self, name):
+        for place in ("", "bin", "broker", "tools", "tests"):
+            path = self.build / place / name
+            if path.is_file() and os.access(path, os.X_OK):
+                return str(path)
+        raise Failure(f"no {name} in {self.build}")
+
+    def broker(self, *arguments, **options):
+        return Broker(self, arguments, **options)
+
+    def client(self, program, *arguments, **options):
+        return Process(self, [self.program(program), *map(str, arguments)], **options)
+
+
+def main(test, seconds):
+    """Runs test(rig, options) with `BUILD [--name value]...` from the command line."""
+    build, *rest = sys.argv[1:]
+    options = {name.lstrip("-"): value for name, value in zip(rest[::2], rest[1::2])}
+    limit = int(options.get("seconds", seconds))
+    try:
+        with Rig(build, limit) as rig:
+            test(rig, options)
+    except Failure as failure:
+        print(f"FAIL: {failure}", file=sys.stderr)
+        sys.exit(1)
+    print("passed")
