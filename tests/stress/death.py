@@ -14,6 +14,7 @@ import random
 import signal
 import sys
 import time
+from collections import Counter
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from harness import LINKS, Failure, Victims, check, main, until
@@ -52,8 +53,9 @@ def check_returned(broker, before, seconds=1.0):
     try:
         until(seconds, is_back, "descriptors, sessions and segment bytes return")
     except Failure as failure:
-        missing = [name for name in state["descriptors"] if name not in before]
-        raise Failure(f"{failure}: {state}; new: {missing}; before: {before}") from None
+        new = list((Counter(state["descriptors"]) - Counter(before)).elements())
+        del state["descriptors"]
+        raise Failure(f"{failure}: {state}; new: {new}; TCP: {broker.sockets()}") from None
     return time.monotonic() - start
 
 

@@ -123,6 +123,19 @@ class Process:
     def log(self):
         return self.log_path.read_text(errors="replace")
 
+    def sockets(self):
+        """Its TCP sockets as the kernel's table has them (addresses, state), for people to read."""
+        inodes = set()
+        for number in os.listdir(f"/proc/{self.pid}/fd"):
+            try:
+                target = os.readlink(f"/proc/{self.pid}/fd/{number}")
+            except OSError:
+                continue
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+        rows = pathlib.Path(f"/proc/{self.pid}/net/tcp").read_text().splitlines()[1:]
+        return [row for row in (line.split() for line in rows) if row[9] in inodes]
+
     def cpu_seconds(self):
         fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
