@@ -53,6 +53,10 @@ static const struct ours {
      * MB/s after tuning, 807 before). */
     {"PROTO_ENABLE", "n", KEY_UCP},
     {"KEEPALIVE_INTERVAL", "1s", KEY_UCP}, /* 20 s until a death shows on idle lanes */
+    /* A connect that blocks holds the whole worker up while a peer's host does not answer, and one
+     * that is refused at once, its peer having died, leaves a socket behind (UCX 1.13 to 1.22:
+     * uct_tcp_ep_create drops its endpoint without closing it). */
+    {"TCP_CONN_NB", "y", KEY_UCP},
     {"MAX_RNDV_RAILS", "1", KEY_UCP},
     /* Over TCP both ways copy as often, and a rendezvous asks first: 64 KiB 1476 against 1301 to
      * 1412 MB/s relayed; from 256 KiB on it is the faster one. */
