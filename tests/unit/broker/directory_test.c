@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker/directory: which topics there are and who reads them, on one shard and across two. The
+ * shards have no threads: what the directory orders is seen in their topics.
+ */
+#include "broker/directory.h"
+
+#include "broker/session.h"
+#include "broker/topic.h"
+#include "tests/support/shard_harness.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+static const char few[] = "limits = { max_topics = 3; max_subscriptions = 2; };\n"
+                          "memory = { host = { size = \"16M\"; segment = \"2M\"; }; };\n"
+                          "topics = ( { match = \"drop.>\"; slow = \"drop-oldest\"; } );\n";
+
+struct fixture {
+    struct shard_harness harness;
+    struct amb_directory directory;
+    unsigned answers;
+};
+
+static struct fixture f;
+
+static void set_up(unsigned shards, const char *config)
+{
+    memset(&f, 0, sizeof(f));
+    harness_init(&f.harness, shards, config);
+    assert_int_equal(amb_directory_init(&f.directory, f.harness.config, f.harness.peers, shards),
+                     AMB_OK);
+}
+
+static void tear_down(void)
+{
+    harness_settle(&f.harness);
+    for (unsigned i = 0; i < f.harness.count; i++) {
+        AMB_LIST_FOR_EACH_SAFE (node, &f.harness.shards[i].live_sessions) {
+            struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
+            struct amb_order *order = amb_order_create(amb_order_session_close, NULL, NULL);
+            order->session = (struct amb_session_id){i, session->index, session->generation};
+            amb_order_post(f.harness.peers[i], order);
+        }
+    }
+    harness_settle(&f.harness);
+    amb_directory_fini(&f.directory);
+    for (unsigned i = 0; i < f.harness.count; i++) {
+        for (uint32_t id = 0; id < f.harness.shards[i].topic_slots; id++) {
+            f.harness.shards[i].topics[id] = NULL; /* They were the directory's. */
+        }
+    }
+    harness_fini(&f.harness);
+}
+
+static struct amb_dir_topic *topic_of(const char *name, unsigned home)
+{
+    struct amb_dir_topic *topic = NULL;
+    assert_int_equal(amb_directory_topic(&f.directory, name, strlen(name), home, &topic), AMB_OK);
+    harness_settle(&f.harness);
+    return topic;
+}
+
+static void note_answer(void *control, struct amb_order *order)
+{
+    assert_ptr_equal(control, &f.harness);
+    assert_int_equal(order->status, AMB_OK);
+    f.answers++;
+    amb_order_free(order);
+}
+
+/* A session on that shard, without link. */
+static struct amb_session_id open_session(unsigned shard, uint32_t index)
+{
+    struct amb_session *session;
+    assert_int_equal(amb_session_create(f.harness.peers[shard], index, 1, 0, 0, &session), AMB_OK);
+    return (struct amb_session_id){shard, index, 1};
+}
+
+/* Enters a subscription; returns how many orders are to be answered. */
+static unsigned subscribe(struct amb_dir_sub *sub, const struct amb_session_id *session,
+                          uint32_t handle, const char *pattern)
+{
+    memset(sub, 0, sizeof(*sub));
+    sub->id = amb_directory_next_sub(&f.directory);
+    sub->session = *session;
+    sub->handle = handle;
+    sub->options.slow = AMB_SLOW_DEFAULT;
+    sub->pattern_len = (uint32_t)strlen(pattern);
+    memcpy(sub->pattern, pattern, sub->pattern_len);
+    struct amb_order *order = amb_order_create(amb_order_subscription_open, NULL, NULL);
+    order->session = *session;
+    order->u.subscription.handle = handle;
+    order->u.subscription.id = sub->id;
+    order->u.subscription.options = sub->options;
+    amb_order_post(f.harness.peers[session->shard], order);
+    unsigned before = f.answers;
+    unsigned orders = amb_directory_subscribe(&f.directory, sub, note_answer, NULL);
+    harness_settle(&f.harness);
+    assert_int_equal(f.answers, before + orders);
+    return orders;
+}
+
+static unsigned cursors_of(const struct amb_dir_topic *topic, unsigned shard)
+{
+    unsigned count = 0;
+    if (topic->on_shard[shard] != NULL) {
+        AMB_LIST_FOR_EACH (node, &topic->on_shard[shard]->cursors) {
+            count++;
+        }
+    }
+    return count;
+}
+
+static void test_a_topic_is_made_once_and_keeps_its_home(void **state)
+{
+    (void)state;
+    set_up(2, NULL);
+    struct amb_dir_topic *a = topic_of("a", 1);
+    assert_ptr_equal(topic_of("a", 0), a);
+    assert_int_equal(a->home, 1);
+    assert_non_null(a->on_shard[1]);
+    assert_null(a->on_shard[0]);
+    assert_ptr_equal(amb_shard_topic(f.harness.peers[1], a->id), a->on_shard[1]);
+    struct amb_dir_topic *b = topic_of("b", 0);
+    assert_int_not_equal(b->id, a->id);
+    assert_int_equal(f.directory.topic_count, 2);
+    tear_down();
+}
+
+static void test_topics_are_limited(void **state)
+{
+    (void)state;
+    set_up(1, few);
+    (void)topic_of("a", 0);
+    (void)topic_of("b", 0);
+    (void)topic_of("c", 0);
+    struct amb_dir_topic *topic = NULL;
+    assert_int_equal(amb_directory_topic(&f.directory, "d", 1, 0, &topic), AMB_ELIMIT);
+    assert_null(topic);
+    (void)topic_of("c", 0); /* Those there are stay usable. */
+    assert_int_equal(f.directory.topic_count, 3);
+    tear_down();
+}
+
+static void test_subscriptions_are_limited(void **state)
+{
+    (void)state;
+    struct amb_dir_sub one, two, three;
+    set_up(1, few);
+    struct amb_session_id session = open_session(0, 0);
+    (void)subscribe(&one, &session, 0, "a");
+    assert_true(amb_directory_has_room(&f.directory));
+    (void)subscribe(&two, &session, 1, "b");
+    assert_false(amb_directory_has_room(&f.directory));
+    amb_directory_unsubscribe(&f.directory, &one);
+    amb_directory_unsubscribe(&f.directory, &one); /* Harmless. */
+    assert_true(amb_directory_has_room(&f.directory));
+    (void)subscribe(&three, &session, 2, "c");
+    assert_int_equal(f.directory.sub_count, 2);
+    tear_down();
+}
+
+static void test_who_subscribes_first_reads_from_the_first_message(void **state)
+{
+    (void)state;
+    struct amb_dir_sub exact, wild, other;
+    set_up(1, NULL);
+    struct amb_session_id session = open_session(0, 0);
+    assert_int_equal(subscribe(&exact, &session, 0, "a.b"), 0);
+    assert_int_equal(subscribe(&wild, &session, 1, "a.*"), 0);
+    assert_int_equal(subscribe(&other, &session, 2, "a.c"), 0);
+    struct amb_dir_topic *topic = topic_of("a.b", 0);
+    assert_int_equal(topic->matched, 2);
+    assert_int_equal(cursors_of(topic, 0), 2);
+    assert_int_equal(topic->on_shard[0]->matched, 2);
+    tear_down();
+}
+
+static void test_who_subscribes_later_finds_the_topics_there_are(void **state)
+{
+    (void)state;
+    struct amb_dir_sub exact, wild, all, none;
+    set_up(1, NULL);
+    struct amb_session_id session = open_session(0, 0);
+    struct amb_dir_topic *ab = topic_of("a.b", 0), *ac = topic_of("a.c", 0), *x = topic_of("x", 0);
+    assert_int_equal(subscribe(&exact, &session, 0, "a.b"), 1);
+    assert_int_equal(subscribe(&wild, &session, 1, "a.>"), 2);
+    assert_int_equal(subscribe(&all, &session, 2, ">"), 3);
+    assert_int_equal(subscribe(&none, &session, 3, "a"), 0);
+    assert_int_equal(ab->matched, 3);
+    assert_int_equal(ac->matched, 2);
+    assert_int_equal(x->matched, 1);
+    assert_int_equal(x->on_shard[0]->matched, 1);
+    amb_directory_unsubscribe(&f.directory, &wild);
+    amb_directory_unsubscribe(&f.directory, &none);
+    harness_settle(&f.harness);
+    assert_int_equal(ab->matched, 2);
+    assert_int_equal(ac->matched, 1);
+    assert_int_equal(ab->on_shard[0]->matched, 2);
+    struct amb_dir_topic *late = topic_of("a.d", 0);
+    assert_int_equal(late->matched, 1); /* Those that left see nothing new. */
+    tear_down();
+}
+
+static void test_reserved_topics_are_not_matched_by_wildcards(void **state)
+{
+    (void)state;
+    struct amb_dir_sub all, system;
+    set_up(1, NULL);
+    struct amb_session_id session = open_session(0, 0);
+    (void)subscribe(&all, &session, 0, ">");
+    (void)subscribe(&system, &session, 1, "$SYS.>");
+    struct amb_dir_topic *topic = topic_of("$SYS.health", 0);
+    assert_int_equal(topic->matched, 1);
+    tear_down();
+}
+
+static void test_topics_of_another_worker_are_borrowed(void **state)
+{
+    (void)state;
+    struct amb_dir_sub before, after;
+    set_up(2, NULL);
+    struct amb_session_id session = open_session(0, 0);
+    (void)subscribe(&before, &session, 0, "a.>");
+    struct amb_dir_topic *topic = topic_of("a.b", 1);
+    const struct amb_lend *lend = &topic->on_shard[1]->lends[0];
+    assert_int_equal(lend->subs, 1);
+    assert_int_equal(lend->holding, 1); /* block is the default */
+    assert_ptr_equal(lend->shadow, topic->on_shard[0]);
+    assert_int_equal(cursors_of(topic, 0), 1);
+    assert_int_equal(cursors_of(topic, 1), 0);
+    assert_int_equal(subscribe(&after, &session, 1, "a.b"), 1);
+    assert_int_equal(lend->subs, 2);
+    assert_int_equal(cursors_of(topic, 0), 2);
+    amb_directory_unsubscribe(&f.directory, &before);
+    amb_directory_unsubscribe(&f.directory, &after);
+    harness_settle(&f.harness);
+    assert_int_equal(lend->subs, 0);
+    assert_int_equal(lend->holding, 0);
+    assert_int_equal(topic->matched, 0);
+    tear_down();
+}
+
+static void test_holding_follows_the_topic_s_rule(void **state)
+{
+    (void)state;
+    struct amb_dir_sub all;
+    set_up(2, few);
+    struct amb_session_id session = open_session(0, 0);
+    (void)subscribe(&all, &session, 0, ">");
+    struct amb_dir_topic *drops = topic_of("drop.a", 1), *holds = topic_of("hold.a", 1);
+    assert_int_equal(drops->on_shard[1]->lends[0].subs, 1);
+    assert_int_equal(drops->on_shard[1]->lends[0].holding, 0);
+    assert_int_equal(holds->on_shard[1]->lends[0].holding, 1);
+    tear_down();
+}
+
+static void test_publishers_are_counted_by_topic(void **state)
+{
+    (void)state;
+    struct amb_dir_publisher one = {.handle = 0}, two = {.handle = 1};
+    set_up(1, NULL);
+    struct amb_dir_topic *a = topic_of("a", 0);
+    amb_list_init(&one.of_topic);
+    amb_list_init(&two.of_topic);
+    amb_directory_publish(&one, a);
+    amb_directory_publish(&two, a);
+    assert_int_equal(a->publisher_count, 2);
+    amb_directory_unpublish(&one);
+    amb_directory_unpublish(&one); /* Harmless. */
+    assert_int_equal(a->publisher_count, 1);
+    amb_directory_unpublish(&two);
+    assert_int_equal(a->publisher_count, 0);
+    assert_true(amb_list_is_empty(&a->publishers));
+    tear_down();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_topic_is_made_once_and_keeps_its_home),
+        cmocka_unit_test(test_topics_are_limited),
+        cmocka_unit_test(test_subscriptions_are_limited),
+        cmocka_unit_test(test_who_subscribes_first_reads_from_the_first_message),
+        cmocka_unit_test(test_who_subscribes_later_finds_the_topics_there_are),
+        cmocka_unit_test(test_reserved_topics_are_not_matched_by_wildcards),
+        cmocka_unit_test(test_topics_of_another_worker_are_borrowed),
+        cmocka_unit_test(test_holding_follows_the_topic_s_rule),
+        cmocka_unit_test(test_publishers_are_counted_by_topic),
+    };
+    return cmocka_run_group_tests_name("broker/directory", tests, NULL, NULL);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker/orders: what the control thread has workers do, each with its answer; and what is answered
+ * where the session, the topic or the handle is not what it was thought to be. Two shards without
+ * threads.
+ */
+#include "broker/orders.h"
+#include "broker/session.h"
+#include "broker/topic.h"
+#include "tests/support/shard_harness.h"
+#include "wire/link/link.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct shard_harness harness;
+static struct amb_order answer; /* the last one */
+static unsigned answers;
+
+static void note_answer(void *control, struct amb_order *order)
+{
+    assert_ptr_equal(control, &harness);
+    assert_ptr_equal(order->context, &answers);
+    answer = *order;
+    answers++;
+    amb_order_free(order);
+}
+
+static struct amb_order *prepare(amb_order_fn run, uint32_t index)
+{
+    struct amb_order *order = amb_order_create(run, note_answer, &answers);
+    assert_non_null(order);
+    order->session = (struct amb_session_id){.shard = 0, .index = index, .generation = 1};
+    return order;
+}
+
+/* Posts it to the shard and waits for its answer. */
+static enum amb_status carry_out(unsigned shard, struct amb_order *order)
+{
+    unsigned before = answers;
+    amb_order_post(harness.peers[shard], order);
+    assert_int_equal(answers, before); /* Never from inside the call. */
+    harness_settle(&harness);
+    assert_int_equal(answers, before + 1);
+    return answer.status;
+}
+
+static enum amb_status open_session(uint32_t index, enum amb_link_kind link)
+{
+    struct amb_order *order = prepare(amb_order_session_open, index);
+    order->u.open.client_id = index;
+    order->u.open.secret = 7;
+    order->u.open.link = link;
+    order->u.open.ring_size = 64 << 10;
+    return carry_out(0, order);
+}
+
+static void close_session(uint32_t index)
+{
+    struct amb_order *order = prepare(amb_order_session_close, index);
+    assert_int_equal(carry_out(0, order), AMB_OK);
+    assert_int_equal(answer.u.close.held_bytes, 0);
+}
+
+static bool is_open_fd(int fd)
+{
+    return fcntl(fd, F_GETFD) != -1;
+}
+
+static enum amb_status open_publisher(uint32_t index, uint32_t handle)
+{
+    struct amb_order *order = prepare(amb_order_publisher_open, index);
+    order->u.publisher.handle = handle;
+    return carry_out(0, order);
+}
+
+static enum amb_status open_subscription(uint32_t index, uint32_t handle, uint64_t id)
+{
+    struct amb_order *order = prepare(amb_order_subscription_open, index);
+    order->u.subscription.handle = handle;
+    order->u.subscription.id = id;
+    return carry_out(0, order);
+}
+
+static enum amb_status attach_cursor(uint32_t index, uint32_t handle, uint64_t id, uint32_t topic)
+{
+    struct amb_order *order = prepare(amb_order_cursor_attach, index);
+    order->u.cursor.handle = handle;
+    order->u.cursor.sub = id;
+    order->u.cursor.topic = topic;
+    return carry_out(0, order);
+}
+
+static void test_ring_session_comes_with_three_descriptors(void **state)
+{
+    (void)state;
+    harness_init(&harness, 2, NULL);
+    assert_int_equal(open_session(3, AMB_LINK_RING), AMB_OK);
+    const struct amb_ring_fds *fds = &answer.u.open.fds;
+    assert_true(is_open_fd(fds->memory) && is_open_fd(fds->broker_bell) &&
+                is_open_fd(fds->client_bell));
+    (void)close(fds->memory);
+    (void)close(fds->broker_bell);
+    (void)close(fds->client_bell);
+    assert_non_null(amb_session_find(harness.peers[0], 3, 1));
+    assert_null(amb_session_find(harness.peers[0], 3, 3)); /* another generation */
+    close_session(3);
+    assert_null(amb_session_find(harness.peers[0], 3, 1));
+    harness_fini(&harness);
+}
+
+static void test_session_without_its_link_is_undone(void **state)
+{
+    (void)state;
+    harness_init(&harness, 1, NULL);
+    assert_int_equal(open_session(0, AMB_LINK_UCX), AMB_ENOTSUP);
+    assert_int_equal(answer.u.open.fds.memory, -1);
+    assert_null(amb_session_find(harness.peers[0], 0, 1));
+    assert_int_equal(open_session(0, AMB_LINK_SIM), AMB_ENOTSUP);
+    assert_int_equal(open_session(0, AMB_LINK_STREAM), AMB_OK); /* The slot is free. */
+    close_session(0);
+    harness_fini(&harness);
+}
+
+static void test_closing_a_session_that_is_gone_is_answered(void **state)
+{
+    (void)state;
+    harness_init(&harness, 1, NULL);
+    struct amb_order *order = prepare(amb_order_session_close, 99);
+    assert_int_equal(carry_out(0, order), AMB_ECLOSED);
+    assert_int_equal(answer.u.close.held_bytes, 0);
+    order = prepare(amb_order_session_release, 99);
+    assert_int_equal(carry_out(0, order), AMB_ENOTFOUND);
+    harness_fini(&harness);
+}
+
+static void test_orders_for_a_session_that_is_gone_change_nothing(void **state)
+{
+    (void)state;
+    harness_init(&harness, 1, NULL);
+    uint32_t topic = harness_topic(&harness, "a", 0);
+    assert_int_equal(open_publisher(5, 0), AMB_ECLOSED);
+    assert_int_equal(open_subscription(5, 0, 1), AMB_ECLOSED);
+    assert_int_equal(attach_cursor(5, 0, 1, topic), AMB_ECLOSED);
+    (void)carry_out(0, prepare(amb_order_publisher_close, 5));
+    (void)carry_out(0, prepare(amb_order_publisher_subscribers, 5));
+    (void)carry_out(0, prepare(amb_order_subscription_close, 5));
+    (void)carry_out(0, prepare(amb_order_segment_refused, 5));
+    harness_fini(&harness);
+}
+
+static void test_stream_is_attached_once(void **state)
+{
+    (void)state;
+    int pair[2], again[2];
+    harness_init(&harness, 1, NULL);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, again), 0);
+    assert_int_equal(open_session(0, AMB_LINK_STREAM), AMB_OK);
+    assert_null(amb_session_find(harness.peers[0], 0, 1)->link);
+    struct amb_order *order = prepare(amb_order_session_attach, 0);
+    order->u.attach.fd = pair[0];
+    assert_int_equal(carry_out(0, order), AMB_OK);
+    assert_non_null(amb_session_find(harness.peers[0], 0, 1)->link);
+    order = prepare(amb_order_session_attach, 0);
+    order->u.attach.fd = again[0];
+    assert_int_equal(carry_out(0, order), AMB_ESTATE);
+    assert_false(is_open_fd(again[0]));
+    close_session(0);
+    assert_false(is_open_fd(pair[0]));
+    (void)close(pair[1]);
+    (void)close(again[1]);
+    harness_fini(&harness);
+}
+
+static void test_attaching_to_a_session_that_is_gone_closes_the_stream(void **state)
+{
+    (void)state;
+    int pair[2];
+    harness_init(&harness, 1, NULL);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    struct amb_order *order = prepare(amb_order_session_attach, 1);
+    order->u.attach.fd = pair[0];
+    assert_int_not_equal(carry_out(0, order), AMB_OK);
+    assert_false(is_open_fd(pair[0]));
+    (void)close(pair[1]);
+    harness_fini(&harness);
+}
+
+static void test_publisher_handle_is_used_once_at_a_time(void **state)
+{
+    (void)state;
+    harness_init(&harness, 1, NULL);
+    (void)harness_topic(&harness, "a", 0);
+    assert_int_equal(open_session(0, AMB_LINK_STREAM), AMB_OK);
+    assert_int_equal(open_publisher(0, 1023), AMB_OK);
+    assert_int_equal(answer.u.publisher.window, 64 << 10);
+    assert_int_equal(open_publisher(0, 1023), AMB_ESTATE);
+    struct amb_order *order = prepare(amb_order_publisher_close, 0);
+    order->u.publisher.handle = 1023;
+    assert_int_equal(carry_out(0, order), AMB_OK);
+    assert_int_equal(open_publisher(0, 1023), AMB_OK);
+    close_session(0);
+    harness_fini(&harness);
+}
+
+static void test_cursor_belongs_to_the_subscription_it_was_meant_for(void **state)
+{
+    (void)state;
+    harness_init(&harness, 1, NULL);
+    uint32_t topic = harness_topic(&harness, "a", 0);
+    assert_int_equal(open_session(0, AMB_LINK_STREAM), AMB_OK);
+    assert_int_equal(attach_cursor(0, 4, 10, topic), AMB_ENOTFOUND);
+    assert_int_equal(open_subscription(0, 4, 10), AMB_OK);
+    assert_int_equal(open_subscription(0, 4, 11), AMB_ESTATE);
+    assert_int_equal(attach_cursor(0, 4, 11, topic), AMB_ENOTFOUND);
+    assert_int_equal(attach_cursor(0, 4, 10, topic + 1), AMB_ENOTFOUND);
+    assert_true(amb_list_is_empty(&harness_home(&harness, topic)->cursors));
+    assert_int_equal(attach_cursor(0, 4, 10, topic), AMB_OK);
+    assert_false(amb_list_is_empty(&harness_home(&harness, topic)->cursors));
+    struct amb_order *order = prepare(amb_order_subscription_close, 0);
+    order->u.subscription.handle = 4;
+    assert_int_equal(carry_out(0, order), AMB_OK);
+    assert_true(amb_list_is_empty(&harness_home(&harness, topic)->cursors));
+    assert_int_equal(open_subscription(0, 4, 12), AMB_OK);
+    close_session(0);
+    harness_fini(&harness);
+}
+
+static struct amb_order *prepare_lend(uint32_t topic, uint64_t sub, int subs)
+{
+    struct amb_order *order = prepare(amb_order_lend, 0);
+    order->u.lend.topic = topic;
+    order->u.lend.borrower = 0;
+    order->u.lend.sub = sub;
+    order->u.lend.handle = 4;
+    order->u.lend.subs = subs;
+    order->u.lend.holding = subs;
+    return order;
+}
+
+static void test_home_lends_and_attaches_at_the_borrower(void **state)
+{
+    (void)state;
+    harness_init(&harness, 2, NULL);
+    uint32_t topic = harness_topic(&harness, "a", 1);
+    struct amb_topic *shadow = harness_topic_on(&harness, topic, 0);
+    const struct amb_lend *lend = &harness_home(&harness, topic)->lends[0];
+    assert_int_equal(open_session(0, AMB_LINK_STREAM), AMB_OK);
+    assert_int_equal(open_subscription(0, 4, 10), AMB_OK);
+    struct amb_order *order = prepare_lend(topic, 10, +1);
+    order->u.lend.shadow = shadow;
+    assert_int_equal(carry_out(1, order), AMB_OK);
+    assert_int_equal(lend->subs, 1);
+    assert_int_equal(lend->holding, 1);
+    assert_ptr_equal(lend->shadow, shadow);
+    assert_false(amb_list_is_empty(&shadow->cursors));
+    assert_int_equal(carry_out(1, prepare_lend(topic, 10, -1)), AMB_OK);
+    assert_int_equal(lend->subs, 0);
+    assert_int_equal(lend->holding, 0);
+    assert_int_equal(carry_out(1, prepare_lend(topic + 7, 10, +1)), AMB_ENOTFOUND);
+    close_session(0);
+    harness_fini(&harness);
+}
+
+static void test_orders_without_an_answer_free_themselves(void **state)
+{
+    (void)state;
+    harness_init(&harness, 1, NULL);
+    uint32_t topic = harness_topic(&harness, "a", 0);
+    struct amb_order *order = amb_order_create(amb_order_topic_matched, NULL, NULL);
+    order->u.matched.topic = topic;
+    order->u.matched.matched = 42;
+    amb_order_post(harness.peers[0], order);
+    order = amb_order_create(amb_order_topic_matched, NULL, NULL);
+    order->u.matched.topic = 4711;
+    amb_order_post(harness.peers[0], order);
+    harness_settle(&harness);
+    assert_int_equal(harness_home(&harness, topic)->matched, 42);
+    harness_fini(&harness);
+}
+
+static void test_refused_segments_are_never_named_again(void **state)
+{
+    (void)state;
+    harness_init(&harness, 1, NULL);
+    assert_int_equal(open_session(0, AMB_LINK_STREAM), AMB_OK);
+    struct amb_session *session = amb_session_find(harness.peers[0], 0, 1);
+    session->mappings[session->mapping_count++] =
+        (struct amb_mapping){.segment = 5, .state = AMB_MAPPING_ASKED};
+    struct amb_order *order = prepare(amb_order_segment_refused, 0);
+    order->u.segment.segment = 6; /* nobody's */
+    assert_int_equal(carry_out(0, order), AMB_OK);
+    assert_int_equal(session->mappings[0].state, AMB_MAPPING_ASKED);
+    order = prepare(amb_order_segment_refused, 0);
+    order->u.segment.segment = 5;
+    assert_int_equal(carry_out(0, order), AMB_OK);
+    assert_int_equal(session->mappings[0].state, AMB_MAPPING_REFUSED);
+    session->mapping_count = 0;
+    close_session(0);
+    harness_fini(&harness);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ring_session_comes_with_three_descriptors),
+        cmocka_unit_test(test_session_without_its_link_is_undone),
+        cmocka_unit_test(test_closing_a_session_that_is_gone_is_answered),
+        cmocka_unit_test(test_orders_for_a_session_that_is_gone_change_nothing),
+        cmocka_unit_test(test_stream_is_attached_once),
+        cmocka_unit_test(test_attaching_to_a_session_that_is_gone_closes_the_stream),
+        cmocka_unit_test(test_publisher_handle_is_used_once_at_a_time),
+        cmocka_unit_test(test_cursor_belongs_to_the_subscription_it_was_meant_for),
+        cmocka_unit_test(test_home_lends_and_attaches_at_the_borrower),
+        cmocka_unit_test(test_orders_without_an_answer_free_themselves),
+        cmocka_unit_test(test_refused_segments_are_never_named_again),
+    };
+    return cmocka_run_group_tests_name("broker/orders", tests, NULL, NULL);
+}
