@@ -208,7 +208,8 @@ static void forward_lend(struct amb_topic *topic, unsigned borrower)
     }
     /* Partner: the store in forward_report. */
     uint64_t consumed = atomic_load_explicit(&lend->shadow->consumed, memory_order_acquire);
-    while (lend->position < topic->log.hi && lend->lent - consumed <= AMB_TOPIC_DEPTH) {
+    uint64_t depth = amb_topic_depth(topic);
+    while (lend->position < topic->log.hi && lend->lent - consumed <= depth) {
         struct amb_entry *entry = amb_log_at(&topic->log, lend->position);
         if (!lend_entry(topic, borrower, entry)) {
             return;

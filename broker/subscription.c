@@ -82,7 +82,7 @@ void amb_subscription_detach(struct amb_subscription *subscription)
 
 static void subscription_end_if_empty(struct amb_subscription *sub)
 {
-    if (sub->has_ended && sub->released == sub->delivered) {
+    if (sub->has_ended && sub->told == sub->delivered) {
         amb_subscription_destroy(&sub, false);
     }
 }
@@ -238,6 +238,9 @@ enum amb_status amb_subscription_release(struct amb_subscription *subscription, 
 {
     if (number > subscription->delivered) {
         return AMB_EPROTO;
+    }
+    if (subscription->told < number) {
+        subscription->told = number;
     }
     while (subscription->released < number) {
         delivery_release(subscription, ++subscription->released);

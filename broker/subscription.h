@@ -52,6 +52,7 @@ struct amb_subscription {
     struct amb_delivery *deliveries;
     uint64_t mask;                /* slots - 1 */
     uint64_t delivered, released; /* numbers given out; all up to `released` are back */
+    uint64_t told;                /* the highest cumulative release that came */
     uint64_t msgs_out, bytes_out; /* outstanding */
     /* counters */
     uint64_t msgs, bytes, lost;
@@ -66,9 +67,10 @@ amb_subscription_create(struct amb_session *session, uint32_t handle, uint64_t i
 void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_held);
 
 /*
- * Unsubscribed: no more deliveries. It goes, and its handle is free, when everything delivered has
- * been given back: at once, in amb_subscription_release, or with its session. `gone` (may be NULL)
- * is called then; before that, frames of it may be under way in either direction.
+ * Unsubscribed: no more deliveries. It goes, and its handle is free, when the cumulative release has
+ * come to the last delivery: at once, in amb_subscription_release, or with its session. `gone` (may
+ * be NULL) is called then; before that, deliveries or releases of it may be under way. Ranges alone
+ * are not enough: the counter that follows them would meet the next subscription of that handle.
  */
 void amb_subscription_end(struct amb_subscription *subscription, void (*gone)(void *arg),
                           void *arg);

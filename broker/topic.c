@@ -188,6 +188,11 @@ enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entr
     return status;
 }
 
+uint64_t amb_topic_depth(const struct amb_topic *topic)
+{
+    return topic->rule->max_bytes < AMB_TOPIC_DEPTH ? topic->rule->max_bytes : AMB_TOPIC_DEPTH;
+}
+
 bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out)
 {
     if (topic->ungranted >= topic->log.hi) {
@@ -195,10 +200,8 @@ bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out)
     }
     amb_assert(topic->ungranted >= topic->log.lo);
     uint64_t held = amb_topic_held_from(topic);
-    uint64_t depth =
-        topic->rule->max_bytes < AMB_TOPIC_DEPTH ? topic->rule->max_bytes : AMB_TOPIC_DEPTH;
     if (topic->rule->full == AMB_FULL_BLOCK && topic->log.hi - held > 1 &&
-        amb_log_bytes_from(&topic->log, held) > depth) {
+        amb_log_bytes_from(&topic->log, held) > amb_topic_depth(topic)) {
         return false;
     }
     *out = amb_log_at(&topic->log, topic->ungranted);

@@ -105,6 +105,9 @@ bool amb_topic_shed(struct amb_topic *topic);
 bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out);
 /* Position of the slowest holding reader, hi if there is none. */
 uint64_t amb_topic_held_from(const struct amb_topic *topic);
+/* Bytes that holding readers may be behind, here and at each borrower: AMB_TOPIC_DEPTH, or all that
+ * the log may hold. */
+uint64_t amb_topic_depth(const struct amb_topic *topic);
 /* The topic is walked this turn. */
 void amb_topic_mark(struct amb_topic *topic);
 

@@ -196,6 +196,10 @@ static void test_an_ended_one_goes_when_everything_is_back(void **state)
     assert_non_null(sub_of(w, 0));
     client_release(w->s, 0, 2); /* with 3 and 4 that is all */
     harness_settle(&w->h);
+    assert_int_equal(harness_used(&w->h), 0);
+    assert_int_equal(gone, 0);
+    client_release(w->s, 0, 4); /* and this is the client's last word */
+    harness_settle(&w->h);
     assert_int_equal(gone, 1);
     assert_null(sub_of(w, 0));
     assert_int_equal(harness_used(&w->h), 0);
