@@ -29,7 +29,7 @@ static struct {
     uint64_t id;
     long rate;
     size_t max;
-    atomic_bool is_over;
+    atomic_bool is_over, has_published; /* stop; nothing more will be published */
     atomic_uint_fast64_t published, failures, wrong;
     uint64_t received, watched, watched_unknown;
     int64_t late_ns; /* longest time between publishing and receiving */
@@ -91,6 +91,7 @@ static void *publish(void *arg)
         fail("pub_close", status, conn);
     }
     free(bytes);
+    atomic_store(&the.has_published, true);
     return NULL;
 }
 
@@ -117,8 +118,8 @@ static void *receive(void *arg)
     struct amb_sub *sub = arg;
     struct checked_reader reader = {.id = the.id, .is_synced = true, .max = the.max};
     int64_t deadline_ns = INT64_MAX;
-    while (!atomic_load(&the.is_over) || the.received < atomic_load(&the.published)) {
-        if (atomic_load(&the.is_over) && deadline_ns == INT64_MAX) {
+    while (!atomic_load(&the.has_published) || the.received < atomic_load(&the.published)) {
+        if (atomic_load(&the.has_published) && deadline_ns == INT64_MAX) {
             deadline_ns = now_ns() + 10 * AMB_SEC;
         }
         struct amb_msg *msg;

@@ -56,7 +56,8 @@ class Process:
 
     def __init__(self, rig, arguments, env=None, prefix=()):
         self.rig = rig
-        self.name = f"{pathlib.Path(arguments[0]).name}-{len(rig.processes)}"
+        rig.started += 1
+        self.name = f"{pathlib.Path(arguments[0]).name}-{rig.started}"
         self.log_path = rig.folder / f"{self.name}.log"
         with open(self.log_path, "wb") as log:
             self.popen = subprocess.Popen(
@@ -155,7 +156,7 @@ class Process:
 
 class Broker(Process):
     def __init__(self, rig, arguments, socket_query="", tcp=True, env=None, dev=True):
-        self.socket = rig.folder / f"broker-{len(rig.processes)}.sock"
+        self.socket = rig.folder / f"broker-{rig.started}.sock"
         listen = ["--listen", f"unix://{self.socket}{socket_query}"]
         if tcp:
             listen += ["--listen", "tcp://127.0.0.1:0"]
@@ -254,6 +255,7 @@ class Rig:
         self.build = pathlib.Path(build).resolve()
         self.seconds = seconds
         self.processes = []
+        self.started = 0
         self.env = {"AMB_TRUSTED": "lo", "LC_ALL": "C"}
         self.folder = None
 
@@ -296,6 +298,12 @@ class Rig:
             if path.is_file() and os.access(path, os.X_OK):
                 return str(path)
         raise Failure(f"no {name} in {self.build}")
+
+    def forget(self, process):
+        """It has ended, and nobody needs to hear of it any more."""
+        process.kill()
+        process.log_path.unlink()
+        self.processes.remove(process)
 
     def broker(self, *arguments, **options):
         return Broker(self, arguments, **options)

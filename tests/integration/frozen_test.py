@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A reader that is stopped for longer than peer_timeout and goes on later; a client that forks.
+
+    frozen_test.py BUILD
+
+Frozen: it is expired and others go on; what it holds in place stays as it was, shown as
+quarantined, until its process ends. Forked: the child may do nothing, the parent goes on, and its
+end ends the session although the child lives.
+"""
+import os
+import pathlib
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from harness import LINKS, check, main, until
+
+PEER_TIMEOUT = 2
+HELD = 40
+
+
+def start_checker(rig, broker):
+    checker = rig.client(
+        "test-checker", broker.url("ring"), broker.url("stream"), "pair", "--rate", "400"
+    )
+    checker.expect("ready")
+    return checker
+
+
+def stop_checker(checker):
+    checker.signal(signal.SIGTERM)
+    report = checker.line()
+    check(checker.wait() == 0, f"the checker: {report} {checker.log()}")
+
+
+def find(broker, name):
+    return next((row for row in broker.clients() if row["name"] == name), None)
+
+
+def check_back(broker, since):
+    """Nothing but the checker's own is left within a second of `since`."""
+    until(
+        max(0.05, since + 1 - time.monotonic()),
+        lambda: find(broker, "holder") is None,
+        f"the session is gone: {broker.clients()}",
+    )
+    quarantined = sum(row["quarantined_bytes"] for row in broker.ask("memory"))
+    check(quarantined == 0, f"{quarantined} bytes are still quarantined")
+
+
+def freeze(rig, broker, link):
+    holder = rig.client("test-holder", broker.url(link), "check.>", HELD)
+    held_bytes = int(holder.expect("holding")[2])
+    holder.signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    if link == "ring":
+        # Nothing but the silence says so: the process lives, its socket is open.
+        row = until(
+            PEER_TIMEOUT + 2,
+            lambda: next((r for r in broker.clients() if r["state"] == "quarantined"), None),
+            f"quarantined: {broker.clients()}",
+        )
+        check(row["name"] == "holder" and row["pid"] == holder.pid, f"who is this: {row}")
+        check(row["quarantined_bytes"] >= held_bytes, f"fewer than the {held_bytes} held: {row}")
+        shown = sum(r["quarantined_bytes"] for r in broker.ask("memory"))
+        check(shown >= held_bytes, f"memory shows {shown} bytes quarantined")
+    else:
+        until(PEER_TIMEOUT + 2, lambda: find(broker, "holder") is None, "expired")
+    check(time.monotonic() - stopped >= PEER_TIMEOUT - 0.5, "expired too early")
+    time.sleep(1)  # The memory of what others give back is used again and again.
+    check(broker.ask("status")["expired"] >= 1, "nobody counts as expired")
+
+    holder.signal(signal.SIGCONT)
+    resumed = time.monotonic()
+    status = int(holder.expect("ended", 2)[1])
+    took = time.monotonic() - resumed
+    check(-72 <= status <= -64, f"its call ended with {status}, which is no session's end")
+    check(took < 1, f"its call took {took:.2f} s to end")
+    check(holder.expect("checked")[1:] == [str(HELD), "0"], "held messages have changed")
+    time.sleep(1)
+    if link == "ring":
+        check(find(broker, "holder")["state"] == "quarantined", "its process still lives")
+    holder.end_input()
+    check(holder.expect("checked")[1:] == [str(HELD), "0"], "held messages have changed later")
+    check(holder.wait() == 0, "holder")
+    check_back(broker, time.monotonic())
+    print(f"{link}: frozen, expired, told {status} after {took * 1000:.0f} ms", flush=True)
+
+
+def fork(rig, broker, link):
+    holder = rig.client("test-holder", broker.url(link), "check.>", HELD, "--fork")
+    holder.expect("holding")
+    answers = {}
+    for _ in range(2):  # Either may be the first to speak.
+        words = holder.line().split()
+        answers[words[0]] = words[1:]
+    child, *calls = answers["child"]
+    check(answers["parent"] == ["0"], f"the parent after the fork: {answers}")
+    for call in calls:
+        name, status = call.split("=")
+        expected = "-1" if name == "fd" else "-96"
+        check(status == expected, f"in the child {name} answers {status}")
+    child_pidfd = os.pidfd_open(int(child))
+    try:
+        time.sleep(0.2)
+        check(find(broker, "holder")["state"] == "live", "the parent's session")
+        holder.kill()
+        check_back(broker, time.monotonic())
+        signal.pidfd_send_signal(child_pidfd, 0)  # it lives
+    finally:
+        signal.pidfd_send_signal(child_pidfd, signal.SIGKILL)
+        os.close(child_pidfd)
+    print(f"{link}: forked", flush=True)
+
+
+def test(rig, _options):
+    broker = rig.broker(
+        *("-o", f"limits.peer_timeout={PEER_TIMEOUT}s", "-o", "limits.heartbeat=500ms"),
+        *("-o", "server.workers=2"),
+    )
+    broker.ask("status")
+    checker = start_checker(rig, broker)
+    for link in LINKS:
+        freeze(rig, broker, link)
+    for link in LINKS:
+        fork(rig, broker, link)
+    stop_checker(checker)
+    until(1, lambda: broker.used_bytes() == 0, f"bytes return: {broker.ask('memory')}")
+    broker.stop()
+
+
+if __name__ == "__main__":
+    main(test, 120)

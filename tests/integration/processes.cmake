@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+# Scripts on real processes, with what tests/support/harness.py gives them.
+if(NOT TARGET brokerd OR NOT TARGET amb)
+    return()
+endif()
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+foreach(name IN ITEMS frozen)
+    amb_process_test(integration-${name} integration ${Python3_EXECUTABLE}
+        ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py ${CMAKE_BINARY_DIR})
+endforeach()
