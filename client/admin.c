@@ -67,6 +67,7 @@ enum amb_status amb_admin(struct amb_conn *conn, const char *query, int64_t time
     admin.query = text;
     message.admin = &admin;
     message.body_case = AMB__CONTROL__CONTROL__BODY_ADMIN;
+    amb_conn_enter(conn);
     amb_conn_lock(conn);
     amb_control_ask(conn, &message, &request);
     status = amb_control_wait(conn, &request, timeout_ns, 0);
@@ -77,8 +78,8 @@ enum amb_status amb_admin(struct amb_conn *conn, const char *query, int64_t time
     amb_conn_unlock(conn);
     free(request.json);
     if (status != AMB_OK) {
-        return amb_conn_fail(conn, status, "%s: %s", text,
-                             request.is_done ? request.text : amb_status_text(status));
+        (void)amb_conn_fail(conn, status, "%s: %s", text,
+                            request.is_done ? request.text : amb_status_text(status));
     }
-    return AMB_OK;
+    return amb_conn_leave(conn, status);
 }

@@ -89,12 +89,13 @@ enum amb_status amb_flush(struct amb_conn *conn, int64_t timeout_ns)
     if (status != AMB_OK) {
         return status;
     }
+    amb_conn_enter(conn);
     status = flush_all(conn, timeout_ns);
     if (status != AMB_OK) {
-        return amb_conn_fail(conn, status, "flush: %s",
-                             status == conn->down ? conn->down_text : amb_status_text(status));
+        (void)amb_conn_fail(conn, status, "flush: %s",
+                            status == conn->down ? conn->down_text : amb_status_text(status));
     }
-    return AMB_OK;
+    return amb_conn_leave(conn, status);
 }
 
 /* ---- drain ---- */
@@ -115,6 +116,7 @@ enum amb_status amb_drain(struct amb_conn *conn, int64_t timeout_ns)
         return status;
     }
     int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
+    amb_conn_enter(conn);
     amb_conn_lock(conn);
     for (uint32_t i = 0; i < conn->sub_high; i++) {
         struct amb_sub *sub = conn->subs[i];
@@ -128,19 +130,20 @@ enum amb_status amb_drain(struct amb_conn *conn, int64_t timeout_ns)
         .is_ready = nothing_out, .arg = conn, .timeout_ns = timeout_ns, .flags = AMB_WAIT_CLOSER};
     status = amb_conn_wait(conn, &wait);
     amb_conn_unlock(conn);
-    if (status != AMB_OK) {
-        return status;
+    if (status == AMB_OK) {
+        int64_t left = timeout_ns == AMB_FOREVER ? timeout_ns : deadline - amb_clock_monotonic_ns();
+        status = amb_flush(conn, left > 0 ? left : AMB_NOWAIT);
     }
-    int64_t left = timeout_ns == AMB_FOREVER ? timeout_ns : deadline - amb_clock_monotonic_ns();
-    return amb_flush(conn, left > 0 ? left : AMB_NOWAIT);
+    return amb_conn_leave(conn, status);
 }
 
 /* ---- close ---- */
 
-/* Until no other thread is inside a wait or amb_poll; they leave at once. Lock held. */
+/* Until no other thread is inside a call that waits; they leave at once. Lock held. */
 static void everybody_out(struct amb_conn *conn)
 {
-    while (conn->users != 0) {
+    /* Acquire: pairs with the release of amb_conn_leave. */
+    while (atomic_load_explicit(&conn->inside, memory_order_acquire) != 0) {
         amb_conn_wake_all(conn);
         amb_conn_unlock(conn);
         const struct timespec moment = {.tv_nsec = FLUSH_ROUNDS_NS};

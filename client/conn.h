@@ -66,6 +66,7 @@ struct amb_conn {
     _Atomic uint32_t refs;
     _Atomic uint32_t staged;      /* publishers with messages that wait for company */
     _Atomic uint32_t io_mode;     /* enum amb_io_mode */
+    _Atomic uint32_t inside;      /* calls that may wait, see amb_conn_enter */
     _Atomic uint32_t mapped_held; /* deliveries that are in segments and not given back */
     struct amb_mpsc returned;     /* deliveries whose last message was released */
     pthread_mutex_t lock;
@@ -88,7 +89,6 @@ struct amb_conn {
     uint64_t driver_epoch;
     uint32_t followers;  /* threads waiting for `change` */
     uint32_t flow_waits; /* waits that flow values may end */
-    uint32_t users;      /* threads inside a wait or amb_poll */
     bool has_changed;    /* since the followers were woken */
     _Atomic uint32_t change;
     uint32_t unrefs; /* references that amb_conn_unlock gives up */
@@ -194,6 +194,23 @@ void amb_conn_unref(struct amb_conn *conn);
 void amb_conn_lost(struct amb_conn *conn, enum amb_status why, const char *text);
 /* Closes descriptors, link, segments. Lock held, no other thread is inside. Idempotent. */
 void amb_conn_teardown(struct amb_conn *conn);
+
+/*
+ * A call that may wait is counted from beginning to end: a close by another thread makes it turn
+ * back, and waits until it has left before anything is freed.
+ */
+static inline void amb_conn_enter(struct amb_conn *conn)
+{
+    atomic_fetch_add_explicit(&conn->inside, 1, memory_order_relaxed);
+}
+
+/* The last touch of the connection. Returns status, for `return amb_conn_leave(...)`. */
+static inline enum amb_status amb_conn_leave(struct amb_conn *conn, enum amb_status status)
+{
+    /* Release: pairs with the acquire of the one who closes. */
+    atomic_fetch_sub_explicit(&conn->inside, 1, memory_order_release);
+    return status;
+}
 
 /* Records the error that amb_last_error shows (not EAGAIN, ETIMEDOUT) and returns status. */
 enum amb_status amb_conn_fail(struct amb_conn *conn, enum amb_status status, const char *format,

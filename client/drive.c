@@ -168,6 +168,9 @@ static enum amb_status verdict(struct amb_conn *conn, const struct amb_wait *wai
     if ((trouble & AMB_TROUBLE_DOWN) != 0 && (wait->flags & AMB_WAIT_LOST) == 0) {
         return conn->down;
     }
+    if (wait->is_over != NULL && atomic_load_explicit(wait->is_over, memory_order_relaxed)) {
+        return AMB_ECLOSED;
+    }
     if ((trouble & AMB_TROUBLE_CLOSING) != 0 && (wait->flags & AMB_WAIT_CLOSER) == 0) {
         return AMB_ECLOSED;
     }
@@ -328,7 +331,6 @@ enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait
     if (wait->timeout_ns <= 0) {
         return look(conn, wait);
     }
-    conn->users++;
     conn->flow_waits += (wait->flags & AMB_WAIT_FLOW) != 0;
     int64_t deadline = INT64_MAX;
     if (wait->timeout_ns != AMB_FOREVER) {
@@ -354,6 +356,5 @@ enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait
         status = verdict(conn, wait);
     }
     conn->flow_waits -= (wait->flags & AMB_WAIT_FLOW) != 0;
-    conn->users--;
     return status;
 }

@@ -345,8 +345,8 @@ enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns)
     if (inside != NULL) {
         return amb_conn_fail(conn, AMB_ESTATE, "amb_poll inside a callback");
     }
+    amb_conn_enter(conn);
     amb_conn_lock(conn);
-    conn->users++;
     harvest_for_user(conn);
     struct amb_wait wait = {.is_ready = is_due,
                             .arg = conn,
@@ -364,8 +364,7 @@ enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns)
     conn->has_news = false;
     amb_conn_unlock(conn);
     if (status == AMB_OK || status == AMB_EAGAIN) {
-        unsigned ran = amb_callbacks_run(conn, AMB_POLL_CALLBACKS);
-        (void)ran;
+        (void)amb_callbacks_run(conn, AMB_POLL_CALLBACKS);
         status = AMB_OK;
     }
     amb_conn_lock(conn);
@@ -375,13 +374,12 @@ enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns)
         clear_fd(conn);
     }
     arm_for_user(conn);
-    conn->users--;
     amb_conn_unlock(conn);
     if (status != AMB_OK && status != AMB_ETIMEDOUT) {
-        return amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN |
-                                          AMB_TROUBLE_CLOSING);
+        status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED |
+                                            AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);
     }
-    return status;
+    return amb_conn_leave(conn, status);
 }
 
 int amb_fd(const struct amb_conn *conn)

@@ -12,9 +12,9 @@
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
                                   const struct amb_pub_options *options)
@@ -136,11 +136,12 @@ enum amb_status amb_pub_open(struct amb_conn *conn, const char *topic,
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "%s", complaint.text);
     }
+    amb_conn_enter(conn);
     status = amb_pub_open_checked(conn, topic, &checked, out);
     if (status == AMB_ELIMIT && amb_implicit_evict(conn)) {
         status = amb_pub_open_checked(conn, topic, &checked, out);
     }
-    return status;
+    return amb_conn_leave(conn, status);
 }
 
 static bool has_nothing_borrowed(void *arg)
@@ -156,9 +157,20 @@ static bool has_no_callback(void *arg)
     return !pub->in_callback || pthread_equal(pub->callback_thread, pthread_self());
 }
 
-/* What the link still reads of the user's memory must come back first; lock held. */
+/* Other threads turn back, and what the link still reads of the user's memory must come back
+ * first; lock held. */
 static void wait_until_free(struct amb_pub *pub)
 {
+    struct amb_conn *conn = pub->conn;
+    atomic_store_explicit(&pub->is_closing, true, memory_order_relaxed);
+    /* Acquire: pairs with the release of pub_leave. */
+    while (atomic_load_explicit(&pub->inside, memory_order_acquire) != 0) {
+        amb_conn_wake_all(conn);
+        amb_conn_unlock(conn);
+        const struct timespec moment = {.tv_nsec = 50000};
+        (void)nanosleep(&moment, NULL);
+        amb_conn_lock(conn);
+    }
     uint32_t flags = AMB_WAIT_CLOSER | AMB_WAIT_LOST;
     struct amb_wait wait = {.is_ready = has_nothing_borrowed,
                             .arg = pub,

@@ -27,6 +27,8 @@ struct amb_pub {
     struct amb_conn *conn;
     struct amb_spinlock lock;
     uint32_t batch_msgs;
+    _Atomic uint32_t inside; /* calls that may wait: it is not freed before they have left */
+    _Atomic bool is_closing; /* they turn back */
 
     /* Under lock. */
     struct amb_batch *open; /* NULL until the first message */

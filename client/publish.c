@@ -287,16 +287,34 @@ static enum amb_status wait_room(struct amb_pub *pub, int64_t deadline_ns)
     if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
         atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
     }
-    struct amb_wait wait = {
-        .is_ready = has_room, .arg = pub, .timeout_ns = left, .flags = AMB_WAIT_FLOW};
+    struct amb_wait wait = {.is_ready = has_room,
+                            .arg = pub,
+                            .timeout_ns = left,
+                            .flags = AMB_WAIT_FLOW,
+                            .is_over = &pub->is_closing};
     amb_conn_lock(conn);
     enum amb_status status = amb_conn_wait(conn, &wait);
     amb_conn_unlock(conn);
     return status;
 }
 
-static enum amb_status pub_put(struct amb_pub *pub, const struct put *put, int64_t timeout_ns,
-                               uint64_t *seq)
+/* A call that may wait: the publisher, and its connection, stay until it has left. */
+static void pub_enter(struct amb_pub *pub)
+{
+    amb_conn_enter(pub->conn);
+    atomic_fetch_add_explicit(&pub->inside, 1, memory_order_relaxed);
+}
+
+static enum amb_status pub_leave(struct amb_pub *pub, enum amb_status status)
+{
+    struct amb_conn *conn = pub->conn;
+    /* Release: pairs with the acquire of the one who closes. */
+    atomic_fetch_sub_explicit(&pub->inside, 1, memory_order_release);
+    return amb_conn_leave(conn, status);
+}
+
+static enum amb_status put_or_wait(struct amb_pub *pub, const struct put *put, int64_t timeout_ns,
+                                   uint64_t *seq)
 {
     struct amb_conn *conn = pub->conn;
     uint64_t whole =
@@ -338,6 +356,13 @@ static enum amb_status pub_put(struct amb_pub *pub, const struct put *put, int64
         return trouble != AMB_OK ? trouble : status;
     }
     return status;
+}
+
+static enum amb_status pub_put(struct amb_pub *pub, const struct put *put, int64_t timeout_ns,
+                               uint64_t *seq)
+{
+    pub_enter(pub);
+    return pub_leave(pub, put_or_wait(pub, put, timeout_ns, seq));
 }
 
 /* ---- calls ---- */
@@ -508,6 +533,7 @@ enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout
     if (status != AMB_OK) {
         return status;
     }
+    pub_enter(pub);
     amb_spinlock_lock(&pub->lock);
     amb_conn_lock(conn);
     if (pub->open != NULL && pub->open->count != 0 && conn->down == AMB_OK) {
@@ -520,7 +546,8 @@ enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout
     struct amb_wait wait = {.is_ready = is_flushed,
                             .arg = &flush,
                             .timeout_ns = timeout_ns,
-                            .flags = AMB_WAIT_FLOW | AMB_WAIT_CLOSER};
+                            .flags = AMB_WAIT_FLOW,
+                            .is_over = &pub->is_closing};
     status = amb_conn_wait(conn, &wait);
     if (status == AMB_OK) {
         /* A refusal is a frame, which a counter may have overtaken. */
@@ -530,10 +557,10 @@ enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout
     }
     amb_conn_unlock(conn);
     if (status != AMB_OK) {
-        return amb_conn_fail(conn, status, "publishing to '%s': %s", pub->topic,
-                             status == conn->down ? conn->down_text : amb_status_text(status));
+        (void)amb_conn_fail(conn, status, "publishing to '%s': %s", pub->topic,
+                            status == conn->down ? conn->down_text : amb_status_text(status));
     }
-    return AMB_OK;
+    return pub_leave(pub, status);
 }
 
 struct subscribers_wait {
@@ -561,11 +588,13 @@ enum amb_status amb_pub_wait_subscribers(struct amb_pub *pub, uint32_t count, in
     struct amb_wait wait = {.is_ready = has_subscribers,
                             .arg = &what,
                             .timeout_ns = timeout_ns,
-                            .flags = AMB_WAIT_FLOW};
+                            .flags = AMB_WAIT_FLOW,
+                            .is_over = &pub->is_closing};
+    pub_enter(pub);
     amb_conn_lock(conn);
     status = amb_conn_wait(conn, &wait);
     amb_conn_unlock(conn);
-    return status;
+    return pub_leave(pub, status);
 }
 
 enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *info)

@@ -116,11 +116,13 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
     if (sub == NULL) {
         return amb_conn_fail(conn, AMB_ENOMEM, "no memory for a subscription");
     }
+    amb_conn_enter(conn);
     amb_conn_lock(conn);
     if (!amb_handle_take(conn->sub_taken, &conn->sub_next, &conn->sub_high, &sub->handle)) {
         amb_conn_unlock(conn);
         amb_sub_unref(sub);
-        return amb_conn_fail(conn, AMB_ELIMIT, "more than %u subscriptions", AMB_HANDLES_MAX);
+        (void)amb_conn_fail(conn, AMB_ELIMIT, "more than %u subscriptions", AMB_HANDLES_MAX);
+        return amb_conn_leave(conn, AMB_ELIMIT);
     }
     enter(sub); /* The first delivery may be here before the answer. */
     status = ask_subscribe(sub, pattern, &checked);
@@ -133,7 +135,7 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
     if (status == AMB_OK) {
         *out = sub;
     }
-    return status;
+    return amb_conn_leave(conn, status);
 }
 
 static bool has_ready(void *arg)
@@ -141,6 +143,43 @@ static bool has_ready(void *arg)
     struct amb_sub *sub = arg;
     return atomic_load_explicit(&sub->has_ready, memory_order_acquire) ||
            atomic_load_explicit(&sub->is_shut, memory_order_relaxed);
+}
+
+/* Waits for a message and takes it, unless another thread does. */
+static enum amb_status wait_next(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg **out)
+{
+    struct amb_conn *conn = sub->conn;
+    struct amb_wait wait = {
+        .is_ready = has_ready, .arg = sub, .timeout_ns = timeout_ns, .flags = AMB_WAIT_STOPPABLE};
+    int64_t deadline = INT64_MAX;
+    if (timeout_ns != AMB_FOREVER && timeout_ns != AMB_NOWAIT) {
+        deadline = amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
+    }
+    for (;;) {
+        amb_conn_lock(conn);
+        enum amb_status status = amb_conn_wait(conn, &wait);
+        amb_conn_unlock(conn);
+        /* What had arrived when the session was lost is still given. */
+        *out = amb_sub_take(sub);
+        if (*out != NULL) {
+            return AMB_OK;
+        }
+        if (status == AMB_EAGAIN || status == AMB_ETIMEDOUT) {
+            return status;
+        }
+        if (atomic_load_explicit(&sub->is_shut, memory_order_relaxed)) {
+            return AMB_ECLOSED;
+        }
+        if (status != AMB_OK) {
+            enum amb_status trouble = amb_conn_trouble(
+                conn, AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);
+            return trouble != AMB_OK ? trouble : status;
+        }
+        if (deadline != INT64_MAX) {
+            int64_t left = deadline - amb_clock_monotonic_ns();
+            wait.timeout_ns = left > 0 ? left : AMB_NOWAIT;
+        }
+    }
 }
 
 enum amb_status amb_next(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg **out)
@@ -159,35 +198,15 @@ enum amb_status amb_next(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg
     if (sub->on_message != NULL) {
         return amb_conn_fail(conn, AMB_EINVAL, "on_message is set: messages come in amb_poll");
     }
-    for (;;) {
-        struct amb_msg *msg = amb_sub_take(sub);
-        if (msg != NULL) {
-            *out = msg;
-            return AMB_OK;
-        }
-        struct amb_wait wait = {.is_ready = has_ready,
-                                .arg = sub,
-                                .timeout_ns = timeout_ns,
-                                .flags = AMB_WAIT_STOPPABLE};
-        amb_conn_lock(conn);
-        atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
-        enum amb_status status = amb_conn_wait(conn, &wait);
-        bool is_shut = atomic_load_explicit(&sub->is_shut, memory_order_relaxed);
-        amb_sub_unref(sub); /* The last one if it was closed while we waited. */
-        amb_conn_unlock(conn);
-        if (status != AMB_OK || is_shut) {
-            /* What had arrived when the session was lost is still given. */
-            if (status == AMB_EAGAIN || status == AMB_ETIMEDOUT) {
-                return status;
-            }
-            if (is_shut) {
-                return AMB_ECLOSED;
-            }
-            enum amb_status trouble = amb_conn_trouble(
-                conn, AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);
-            return trouble != AMB_OK ? trouble : status;
-        }
+    *out = amb_sub_take(sub);
+    if (*out != NULL) {
+        return AMB_OK;
     }
+    amb_conn_enter(conn);
+    atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
+    enum amb_status status = wait_next(sub, timeout_ns, out);
+    amb_sub_unref(sub); /* The last one if it was closed while we waited. */
+    return amb_conn_leave(conn, status);
 }
 
 enum amb_status amb_next_many(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg **out,

@@ -13,6 +13,7 @@
 
 #include "wire/base/status.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,6 +30,7 @@ struct amb_wait {
     void *arg;
     int64_t timeout_ns; /* relative; AMB_NOWAIT: one look */
     uint32_t flags;
+    const _Atomic bool *is_over; /* ends it with ECLOSED; or NULL */
 };
 
 /*

@@ -79,7 +79,7 @@ static void a_broker_that_hangs_up_ends_every_wait(void **state)
     assert_int_equal(pthread_create(&threads[0], NULL, wait_next, &ends), 0);
     assert_int_equal(pthread_create(&threads[1], NULL, wait_subscribers, &ends), 0);
     assert_int_equal(pthread_create(&threads[2], NULL, wait_flush, &ends), 0);
-    fake_broker_nap();
+    session_wait_inside(&s, 3);
     fake_broker_hang_up(s.fake);
     assert_joins_with(threads[0], AMB_ELOST);
     assert_joins_with(threads[1], AMB_ELOST);
@@ -157,16 +157,8 @@ static void closing_wakes_other_threads(void **state)
     pthread_t threads[2];
     assert_int_equal(pthread_create(&threads[0], NULL, wait_next, &ends), 0);
     assert_int_equal(pthread_create(&threads[1], NULL, wait_subscribers, &ends), 0);
-    fake_broker_nap();
-    fake_broker_nap();
     struct fake_broker *fake = s.fake;
-    /* Both wait for ever, so they are inside once they were started at all; what starts later may
-     * not touch the connection. Give them time by asking the broker something. */
-    struct amb_msg *msg;
-    for (int i = 0; i < 20; i++) {
-        assert_int_equal(amb_admin(s.conn, "status", AMB_SEC, &msg), AMB_OK);
-        amb_msg_release(msg);
-    }
+    session_wait_inside(&s, 2);
     assert_int_equal(amb_close(s.conn, AMB_SEC), AMB_OK);
     assert_joins_with(threads[0], AMB_ECLOSED);
     assert_joins_with(threads[1], AMB_ECLOSED);

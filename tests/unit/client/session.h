@@ -2,6 +2,7 @@
 /* What the tests with a fake broker begin and end with. */
 #pragma once
 
+#include "client/conn.h"
 #include "tests/support/fake_broker.h"
 
 #include <amb/amb.h>
@@ -32,6 +33,14 @@ static inline void session_close(struct session *session)
 {
     (void)amb_close(session->conn, AMB_NOWAIT);
     fake_broker_stop(session->fake);
+}
+
+/* Until `count` calls of other threads wait on the connection. */
+static inline void session_wait_inside(struct session *session, uint32_t count)
+{
+    while (atomic_load(&session->conn->inside) != count) {
+        fake_broker_nap();
+    }
 }
 
 static inline void assert_payload(const struct amb_msg *msg, const char *text)

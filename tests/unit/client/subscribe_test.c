@@ -183,7 +183,7 @@ static void stop_ends_waits_and_stays(void **state)
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, wait_for_message, sub), 0);
     }
-    fake_broker_nap();
+    session_wait_inside(&s, 2);
     amb_stop(s.conn);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(join(threads[i]), AMB_ESTOPPED);
@@ -205,7 +205,7 @@ static void closing_wakes_waiters_and_gives_the_unfetched_back(void **state)
     assert_int_equal(amb_subscribe(s.conn, "t.a", NULL, &other), AMB_OK);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, wait_for_message, sub), 0);
-    fake_broker_nap();
+    session_wait_inside(&s, 1);
     assert_int_equal(amb_sub_close(sub, AMB_SEC), AMB_OK);
     assert_int_equal(join(thread), AMB_ECLOSED);
     FAKE_WAIT(s.fake, &s.seen, s.seen.unsubscribes == 1);
