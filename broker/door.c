@@ -217,18 +217,32 @@ void amb_door_resume(struct amb_control *control)
     }
 }
 
-/* The oldest connection that has not said who it is goes. False: there is none. */
-static bool door_evict(struct amb_control *control)
+/* The oldest connection in that state; NULL: there is none. */
+static struct amb_client *door_oldest(struct amb_control *control, enum amb_client_state state)
 {
     AMB_LIST_FOR_EACH (node, &control->clients) {
         struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
-        if (client->state == AMB_CLIENT_HELLO || client->state == AMB_CLIENT_AUTH) {
-            control->stats.refused_limit++;
-            amb_client_end(client, "too many connections that have not said who they are");
-            return true;
+        if (client->state == state) {
+            return client;
         }
     }
-    return false;
+    return NULL;
+}
+
+/* The oldest connection that has not said who it is goes: one that has said nothing first, so that
+ * a crowd of those does not push out who is half through. False: there is none. */
+static bool door_evict(struct amb_control *control)
+{
+    struct amb_client *client = door_oldest(control, AMB_CLIENT_HELLO);
+    if (client == NULL) {
+        client = door_oldest(control, AMB_CLIENT_AUTH);
+    }
+    if (client == NULL) {
+        return false;
+    }
+    control->stats.refused_limit++;
+    amb_client_end(client, "too many connections that have not said who they are");
+    return true;
 }
 
 static void client_describe_peer(struct amb_client *client, const struct sockaddr_storage *from)

@@ -261,19 +261,25 @@ static void test_where_too_many_stand_silent_the_oldest_goes(void **state)
     }; /* AMB_HALF_OPEN_MAX and some */
     static struct door_client crowd[CROWD];
     struct door door;
-    struct door_client honest;
+    struct door_client honest, halfway;
     door_open(&door, NULL);
+    door_connect_unix(&door, &halfway); /* Older than all of them, but it has spoken. */
+    door_send_hello(&halfway, "");
+    amb_control_free(door_expect(&halfway, AMB__CONTROL__CONTROL__BODY_CHALLENGE));
     for (int i = 0; i < CROWD; i++) {
         door_connect_unix(&door, &crowd[i]);
     }
     door_login_unix(&door, &honest);
-    for (int i = 0; i < 9; i++) { /* One for the honest one. */
+    for (int i = 0; i < 10; i++) { /* Two for the honest ones. */
         door_expect_closed(&crowd[i]);
     }
     uint8_t byte;
-    assert_int_equal(recv(crowd[9].fd, &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(recv(crowd[10].fd, &byte, 1, MSG_DONTWAIT), -1);
     assert_int_equal(errno, EAGAIN);
     door_pub_open(&honest, 0, "a");
+    door_send_auth(&halfway, NULL);
+    amb_control_free(door_expect(&halfway, AMB__CONTROL__CONTROL__BODY_WELCOME));
+    door_disconnect(&halfway);
     for (int i = 0; i < CROWD; i++) {
         door_disconnect(&crowd[i]);
     }
