@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is spared when memory is short: 16 MiB in all, segments of 2 MiB.
+ */
+#include "broker/bufpool.h"
+#include "broker/publisher.h"
+#include "broker/reclaim.h"
+#include "broker/topic.h"
+#include "tests/support/shard_client.h"
+#include "tests/support/shard_harness.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+static int setup(void **state)
+{
+    struct shard_harness *h = calloc(1, sizeof(*h));
+    assert_non_null(h);
+    harness_init(h, 3, NULL);
+    *state = h;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    harness_fini(*state);
+    free(*state);
+    return 0;
+}
+
+/* The shard's pool takes all there is in small pieces, and gives them back to itself. */
+static void hog(struct amb_shard *shard)
+{
+    struct amb_buf bufs[256];
+    unsigned count = 0;
+    while (count < 256 && amb_bufpool_alloc(&shard->bufpool, 100 << 10, &bufs[count]) == AMB_OK) {
+        count++;
+    }
+    while (count > 0) {
+        amb_bufpool_free(&shard->bufpool, &bufs[--count]);
+    }
+}
+
+static void test_free_segments_of_its_own_go_first(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_buf buf;
+    hog(&h->shards[0]);
+    assert_int_equal(amb_bufpool_alloc(&h->shards[0].bufpool, 5 * MIB, &buf), AMB_ENOMEM);
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], 5 * MIB, &buf), AMB_OK);
+    amb_bufpool_free(&h->shards[0].bufpool, &buf);
+}
+
+static void test_free_segments_of_other_shards_come_with_the_next_attempt(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_buf buf;
+    hog(&h->shards[2]);
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], 5 * MIB, &buf), AMB_ENOMEM);
+    harness_settle(h);
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], 5 * MIB, &buf), AMB_OK);
+    amb_bufpool_free(&h->shards[0].bufpool, &buf);
+}
+
+static void test_others_are_not_asked_all_the_time(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_buf held[8], buf;
+    for (unsigned i = 0; i < 8; i++) {
+        assert_int_equal(amb_bufpool_alloc(&h->shards[1].bufpool, 2 * MIB, &held[i]), AMB_OK);
+    }
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], 100, &buf), AMB_ENOMEM);
+    assert_true(h->shards[0].relief[1].is_out && h->shards[0].relief[2].is_out);
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], 100, &buf), AMB_ENOMEM);
+    harness_settle(h);
+    assert_false(h->shards[0].relief[1].is_out);
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], 100, &buf), AMB_ENOMEM);
+    assert_false(h->shards[0].relief[1].is_out); /* too soon */
+    harness_pass(h, AMB_RECLAIM_PAUSE_NS);
+    (void)harness_turn(h, 0);
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], 100, &buf), AMB_ENOMEM);
+    assert_true(h->shards[0].relief[1].is_out);
+    harness_settle(h);
+    for (unsigned i = 0; i < 8; i++) {
+        amb_bufpool_free(&h->shards[1].bufpool, &held[i]);
+    }
+}
+
+/* The publisher's buffers lie in the log of a topic elsewhere, for a subscriber that does not read
+ * and need not get them. */
+static void test_what_slow_droppers_want_elsewhere_goes_too(void **state)
+{
+    struct shard_harness *h = *state;
+    uint32_t topic = harness_topic(h, "a", 1);
+    struct shard_client *p = shard_client_create(h, 0, NULL);
+    struct shard_client *slow = shard_client_create(h, 2, NULL);
+    client_open_pub(p, 0, topic, true);
+    client_subscribe(
+        slow, 0, topic,
+        &(struct amb_subscription_options){.slow = AMB_SLOW_DROP_OLDEST, .credit_msgs = 1});
+    harness_settle(h);
+    unsigned refused = 0;
+    for (unsigned i = 0; i < 400; i++) {
+        client_send(p, 0, 1, 60000);
+        harness_settle(h);
+        if (p->settles[i].status != AMB_OK) {
+            assert_int_equal(p->settles[i].status, AMB_ENOMEM);
+            refused++;
+            harness_pass(h, 2 * AMB_RECLAIM_PAUSE_NS);
+        }
+    }
+    /* Refused now and then, but never for long: each time the others help. */
+    assert_in_range(refused, 1, 40);
+    client_drain(slow, 0);
+    assert_int_equal(slow->subs[0].msgs + slow->subs[0].lost, 400 - refused);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(test_free_segments_of_its_own_go_first),
+        T(test_free_segments_of_other_shards_come_with_the_next_attempt),
+        T(test_others_are_not_asked_all_the_time),
+        T(test_what_slow_droppers_want_elsewhere_goes_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
