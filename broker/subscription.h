@@ -67,10 +67,11 @@ amb_subscription_create(struct amb_session *session, uint32_t handle, uint64_t i
 void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_held);
 
 /*
- * Unsubscribed: no more deliveries. It goes, and its handle is free, when the cumulative release has
- * come to the last delivery: at once, in amb_subscription_release, or with its session. `gone` (may
- * be NULL) is called then; before that, deliveries or releases of it may be under way. Ranges alone
- * are not enough: the counter that follows them would meet the next subscription of that handle.
+ * Unsubscribed: no more deliveries. It goes, and its handle is free, when the cumulative release
+ * has come to the last delivery: at once, in amb_subscription_release, or with its session. `gone`
+ * (may be NULL) is called then; before that, deliveries or releases of it may be under way. Ranges
+ * alone are not enough: the counter that follows them would meet the next subscription of that
+ * handle.
  */
 void amb_subscription_end(struct amb_subscription *subscription, void (*gone)(void *arg),
                           void *arg);

@@ -22,7 +22,8 @@
 
 #define CROWD 1000u
 #define TRICKLE_MS 100
-#define MARGIN_MS 1000 /* the broker looks at deadlines every 250 ms; sanitizers take their time   \
+#define MARGIN_MS                                                                                  \
+    1000               /* the broker looks at deadlines every 250 ms; sanitizers take their time   \
                         */
 #define IDLE_CPU_MS 30 /* of a second */
 #define HARD_TIMEOUT_S 85

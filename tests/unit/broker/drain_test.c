@@ -106,7 +106,7 @@ static void test_nobody_new_gets_in(void **state)
     struct pair pair;
     struct door_client early, late;
     door_open(&door, options);
-    pair_open(&pair, &door); /* Keeps the drain from ending at once. */
+    pair_open(&pair, &door);        /* Keeps the drain from ending at once. */
     door_connect_tcp(&door, &late); /* Accepted by the time the next one has its answer. */
     door_connect_tcp(&door, &early);
     door_send_hello(&early, "");
