@@ -9,8 +9,8 @@
  * value. UCX keeps one order per peer, so flow does wait behind data that the socket has not taken
  * yet: the windows of the protocol above bound how much that is.
  *
- * Two counts mean something else: none connects two ends; COUNT_BYE, with a u64 nonce instead of
- * records, says that the sender's end is about to close.
+ * Three counts mean something else: none connects two ends; two words, with a u64 nonce instead of
+ * records, are said at the end (ucx_leave.c).
  */
 #include "wire/link/ucx_internal.h"
 
@@ -19,10 +19,9 @@
 #include <stdlib.h>
 
 #define FLOW_PENDING_MAX 2u
-#define COUNT_BYE UINT32_MAX
 #define FLOW_HEAD_SIZE 24u
 #define FLOW_RECORD_SIZE 16u
-#define BYE_SIZE (FLOW_HEAD_SIZE + 8u)
+#define WORD_SIZE (FLOW_HEAD_SIZE + 8u)
 #define FLOW_RECORDS_MAX ((AMB_UCX_HEAD_BUFFER - FLOW_HEAD_SIZE) / FLOW_RECORD_SIZE)
 
 void amb_ucx_link_flow(struct amb_link *base, enum amb_flow_kind kind, uint32_t handle,
@@ -109,9 +108,9 @@ static ucs_status_ptr_t send_values(struct amb_ucx_link *link, struct amb_ucx_op
     return amb_ucx_am_send(op, AMB_UCX_AM_FLOW, &parts);
 }
 
-void amb_ucx_flow_bye(struct amb_ucx_link *link)
+void amb_ucx_flow_word(struct amb_ucx_link *link, uint32_t word)
 {
-    struct amb_ucx_op *op = amb_ucx_op_get(link, AMB_UCX_OP_BYE);
+    struct amb_ucx_op *op = amb_ucx_op_get(link, AMB_UCX_OP_WORD);
     if (op == NULL) {
         return;
     }
@@ -120,9 +119,9 @@ void amb_ucx_flow_bye(struct amb_ucx_link *link)
         amb_ucx_op_put(op);
         return;
     }
-    put_head(link, op->head, COUNT_BYE);
+    put_head(link, op->head, word);
     amb_ucx_put_u64(op->head + FLOW_HEAD_SIZE, link->nonce);
-    const struct amb_ucx_am_parts parts = {.header = op->head, .header_len = BYE_SIZE};
+    const struct amb_ucx_am_parts parts = {.header = op->head, .header_len = WORD_SIZE};
     ucs_status_ptr_t request = amb_ucx_am_send(op, AMB_UCX_AM_FLOW, &parts);
     if (request == NULL || UCS_PTR_IS_ERR(request)) {
         amb_ucx_op_put(op);
@@ -172,8 +171,9 @@ ucs_status_t amb_ucx_am_flow(void *arg, const void *header, size_t header_length
     }
     struct amb_ucx_link *link = amb_ucx_find(worker, amb_ucx_get_u32(head),
                                              amb_ucx_get_u32(head + 4), amb_ucx_get_u64(head + 8));
-    if (link != NULL && count == COUNT_BYE && header_length == BYE_SIZE) {
-        amb_ucx_link_on_bye(link, amb_ucx_get_u64(head + FLOW_HEAD_SIZE));
+    if (link != NULL && (count == AMB_UCX_WORD_BYE || count == AMB_UCX_WORD_DONE) &&
+        header_length == WORD_SIZE) {
+        amb_ucx_leave_word(link, (uint32_t)count, amb_ucx_get_u64(head + FLOW_HEAD_SIZE));
         return UCS_OK;
     }
     if (link == NULL || link->base.is_down) {

@@ -8,6 +8,7 @@
  *   ucx_context.c   context, memory registration
  *   ucx_worker.c    progress, the table of links, completions and who hears of them
  *   ucx_link.c      a link's life
+ *   ucx_leave.c     and its end
  *   ucx_send.c      frames to active messages,
  *   ucx_receive.c   and back
  *   ucx_flow.c      flow values, both ways
@@ -42,10 +43,6 @@ enum amb_ucx_am {
     AMB_UCX_AM_FLOW = 2,
 };
 
-/* Of libucs, the same in all releases; its header, ucs/config/global_opts.h, is not C17. */
-ucs_status_t ucs_global_opts_set_value(const char *name, const char *value);
-ucs_status_t ucs_global_opts_get_value(const char *name, char *value, size_t max);
-
 struct amb_ucx_context {
     ucp_context_h handle;
 };
@@ -61,14 +58,14 @@ enum amb_ucx_op_kind {
     AMB_UCX_OP_SEND,  /* one frame on its way out */
     AMB_UCX_OP_FLOW,  /* flow values on their way out */
     AMB_UCX_OP_RECV,  /* one rendezvous on its way in */
-    AMB_UCX_OP_BYE,   /* the last message */
+    AMB_UCX_OP_WORD,  /* one of the last messages */
     AMB_UCX_OP_FLUSH, /* of what is in sockets, before the endpoint's end */
     AMB_UCX_OP_CLOSE, /* the endpoint's end */
 };
 
 /* One call into UCX that has not settled, or has and waits for the next progress. */
 struct amb_ucx_op {
-    struct amb_list_node node; /* in worker->settled */
+    struct amb_list_node node; /* in worker->under_way or settled */
     struct amb_ucx_link *link;
     enum amb_ucx_op_kind kind;
     ucs_status_t status;
@@ -86,9 +83,12 @@ struct amb_ucx_worker {
     size_t address_len;
     int fd;
     bool is_progressing;
-    struct amb_list_node settled; /* amb_ucx_op: UCX is through with them */
-    struct amb_list_node broken;  /* amb_ucx_link: to be taken down */
-    struct amb_list_node leaving; /* amb_ucx_link.leave_node: ending */
+    struct amb_list_node under_way; /* amb_ucx_op: UCX has them, or they are in reserve */
+    struct amb_list_node settled;   /* amb_ucx_op: UCX is through with them */
+    struct amb_list_node broken;    /* amb_ucx_link: to be taken down */
+    struct amb_list_node leaving;   /* amb_ucx_link.leave_node: ending */
+    struct amb_list_node links;     /* amb_ucx_link.all_node: all there are */
+    int64_t leave_seen_ns;          /* when progress last looked at `leaving` */
     struct amb_pool ops;
     struct amb_pool heads; /* AMB_UCX_HEAD_BUFFER each */
     struct amb_ucx_link **buckets;
@@ -117,17 +117,20 @@ struct amb_ucx_link {
     struct amb_list_node node; /* in worker->broken */
     enum amb_status why;       /* it is broken if not AMB_OK */
     const char *why_text;
-    bool is_closing;  /* amb_link_close was called */
-    bool is_in_close; /* and is on the stack */
-    bool is_leaving;  /* its end has begun */
-    bool is_flushed;
-    bool is_peer_gone;               /* UCX says so */
-    bool has_peer_left;              /* its bye is here */
-    struct amb_list_node leave_node; /* in worker->leaving until the forced close */
-    int64_t leave_by_ns;
-    uint64_t nonce; /* of our bye */
+    bool is_closing;   /* amb_link_close was called */
+    bool is_in_close;  /* and is on the stack */
+    bool is_peer_gone; /* UCX says so */
     unsigned flow_pending;
-    uint16_t flow_dirty[AMB_FLOW_KINDS]; /* a bit for each block with dirty values */
+    uint64_t receiving_bytes; /* of rendezvous under way */
+    /* Its end, see ucx_leave.c. */
+    bool is_leaving, is_done, is_flushed;
+    bool has_peer_left, is_peer_done;
+    bool is_second; /* the peer was first */
+    bool has_moved; /* a sign of life since progress last looked */
+    int64_t leave_by_ns;
+    uint64_t nonce;                            /* of our bye */
+    struct amb_list_node leave_node, all_node; /* in worker->leaving, links */
+    uint16_t flow_dirty[AMB_FLOW_KINDS];       /* a bit for each block with dirty values */
     struct amb_ucx_flow_block *flow[AMB_FLOW_KINDS][AMB_UCX_FLOW_BLOCKS];
 };
 
@@ -197,8 +200,8 @@ void amb_ucx_link_flow(struct amb_link *base, enum amb_flow_kind kind, uint32_t 
 void amb_ucx_flow_flush(struct amb_ucx_link *link);
 /* Sends one message even if nothing is dirty: UCX connects at the first one. */
 void amb_ucx_flow_start(struct amb_ucx_link *link);
-/* Tells the peer that this end is about to close, if that can be done. */
-void amb_ucx_flow_bye(struct amb_ucx_link *link);
+/* Says one of the words below to the peer, if there is memory for it. */
+void amb_ucx_flow_word(struct amb_ucx_link *link, uint32_t word);
 /* UCX's handler; arg is the worker. */
 ucs_status_t amb_ucx_am_flow(void *arg, const void *header, size_t header_length, void *data,
                              size_t length, const ucp_am_recv_param_t *param);
@@ -215,10 +218,25 @@ ucs_status_t amb_ucx_am_data(void *arg, const void *header, size_t header_length
 void amb_ucx_link_settled(struct amb_ucx_op *op);
 /* Ends a broken link and tells the owner. */
 void amb_ucx_link_down(struct amb_ucx_link *link);
-/* The peer's last message. */
-void amb_ucx_link_on_bye(struct amb_ucx_link *link, uint64_t nonce);
-/* Forces the end of a link on worker->leaving whose time is over. */
-void amb_ucx_link_leave_late(struct amb_ucx_link *link, int64_t now_ns);
+
+/* ---- ucx_leave.c ---- */
+
+/* In place of a flow message's count. */
+enum amb_ucx_word {
+    AMB_UCX_WORD_BYE = 0x40000001, /* I take and send nothing any more */
+    AMB_UCX_WORD_DONE,             /* and nothing of mine is under way */
+};
+
+/* Begins a link's end, unless it has begun. UCX is not on the stack, in this and the next two. */
+void amb_ucx_leave(struct amb_ucx_link *link);
+/* Takes the next step towards it, if it has come to that. */
+void amb_ucx_leave_on(struct amb_ucx_link *link);
+/* For all links that are leaving, once a turn. */
+void amb_ucx_leave_turn(struct amb_ucx_worker *worker);
+/* The peer has said this. */
+void amb_ucx_leave_word(struct amb_ucx_link *link, uint32_t word, uint64_t nonce);
+/* Forces the end: the worker goes. */
+void amb_ucx_leave_now(struct amb_ucx_link *link);
 
 /* ---- small things ---- */
 

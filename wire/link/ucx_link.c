@@ -1,37 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * DESIGN. How a link ends. UCX has two ways to close an endpoint, and neither will do alone: a
- * flush waits for a peer that may be stopped; a forced close tells the peer nothing while this
- * worker lives (the socket stays, for what the peer may send), and two ends that force while bytes
- * of both are stuck in sockets may make UCX use freed memory (1.13 to 1.22: an event of the peer's
- * end destroys the endpoint, whose writable event comes next). So a link leaves:
- *
- *   says bye, takes nothing new ──► all under way settles, sockets flush ──► forced close ──► free
- *                                └► LEAVE_NS are over ─────────────────────┘
- *
- * The peer, told by the bye, leaves too, with PEER_LEAVE_NS, so that the two are never forced at
- * once; where byes cross, the higher nonce goes first. A peer that UCX says is dead needs nothing.
- */
+/* A link's life, and who hears of what has settled; how it ends is in ucx_leave.c. */
 #include "wire/link/ucx_internal.h"
 
 #include "wire/base/assert.h"
-#include "wire/base/clock.h"
-#include "wire/base/hash.h"
 #include "wire/base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-#define LEAVE_NS (200 * AMB_NS_PER_MS)
-#define PEER_LEAVE_NS AMB_NS_PER_SEC
-
-/* ---- UCX's callbacks: only note what happened ---- */
-
-static void on_op_done(void *request, ucs_status_t status, void *user_data)
-{
-    amb_ucx_api.ucp_request_free(request);
-    amb_ucx_op_settle(user_data, status);
-}
 
 static void on_ep_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
@@ -48,6 +23,7 @@ static void link_free(struct amb_ucx_link *link)
     amb_assert(link->pending == 0 && link->ep == NULL);
     amb_list_remove(&link->node);
     amb_list_remove(&link->leave_node);
+    amb_list_remove(&link->all_node);
     link->worker->link_count--;
     for (unsigned kind = 0; kind < AMB_FLOW_KINDS; kind++) {
         for (unsigned block = 0; block < AMB_UCX_FLOW_BLOCKS; block++) {
@@ -66,92 +42,9 @@ static void free_if_over(struct amb_ucx_link *link)
     }
 }
 
-/* All that is under way settles, now or later; link->close does so last. */
-static void ep_force(struct amb_ucx_link *link)
-{
-    struct amb_ucx_op *op = link->close;
-    const ucp_request_param_t param = {
-        .op_attr_mask =
-            UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-        .flags = UCP_EP_CLOSE_FLAG_FORCE,
-        .cb.send = on_op_done,
-        .user_data = op,
-    };
-    ucp_ep_h ep = link->ep;
-    amb_list_remove(&link->leave_node);
-    amb_ucx_table_remove(link->worker, link);
-    link->ep = NULL;
-    link->close = NULL;
-    ucs_status_ptr_t request = amb_ucx_api.ucp_ep_close_nbx(ep, &param);
-    if (request == NULL || UCS_PTR_IS_ERR(request)) {
-        amb_ucx_op_settle(op, UCS_PTR_STATUS(request));
-    }
-}
-
-/* UCX is through with all of the link but the close in reserve: flush, then force. */
-static void force_when_flushed(struct amb_ucx_link *link)
-{
-    if (!link->is_leaving || link->ep == NULL || link->pending > 1) {
-        return;
-    }
-    struct amb_ucx_op *op = link->is_flushed ? NULL : amb_ucx_op_get(link, AMB_UCX_OP_FLUSH);
-    if (op == NULL) {
-        ep_force(link);
-        return;
-    }
-    link->is_flushed = true;
-    const ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-        .cb.send = on_op_done,
-        .user_data = op,
-    };
-    ucs_status_ptr_t request = amb_ucx_api.ucp_ep_flush_nbx(link->ep, &param);
-    if (request == NULL || UCS_PTR_IS_ERR(request)) {
-        amb_ucx_op_put(op);
-        ep_force(link);
-    }
-}
-
-/* Begins the end, unless it has begun. UCX is not on the stack. */
-static void leave(struct amb_ucx_link *link)
-{
-    if (link->ep == NULL || link->is_leaving) {
-        return;
-    }
-    link->is_leaving = true;
-    if (link->is_peer_gone) {
-        ep_force(link);
-        return;
-    }
-    link->leave_by_ns = amb_clock_monotonic_ns() + (link->has_peer_left ? PEER_LEAVE_NS : LEAVE_NS);
-    amb_list_push_back(&link->worker->leaving, &link->leave_node);
-    if (!link->has_peer_left) {
-        amb_random_bytes(&link->nonce, sizeof(link->nonce));
-        amb_ucx_flow_bye(link);
-    }
-    force_when_flushed(link);
-}
-
-void amb_ucx_link_leave_late(struct amb_ucx_link *link, int64_t now_ns)
-{
-    if (link->is_peer_gone || now_ns >= link->leave_by_ns) {
-        ep_force(link);
-    }
-}
-
-void amb_ucx_link_on_bye(struct amb_ucx_link *link, uint64_t nonce)
-{
-    link->has_peer_left = true;
-    if (!link->is_leaving) {
-        amb_ucx_link_break(link, AMB_ELOST, "the other end has closed the link");
-    } else if (nonce > link->nonce) {
-        link->leave_by_ns = amb_clock_monotonic_ns() + PEER_LEAVE_NS;
-    }
-}
-
 void amb_ucx_link_down(struct amb_ucx_link *link)
 {
-    leave(link);
+    amb_ucx_leave(link);
     if (link->is_closing) { /* closed from inside a callback */
         free_if_over(link);
         return;
@@ -188,7 +81,7 @@ static bool link_close(struct amb_link *base)
         return false;
     }
     link->is_in_close = true;
-    leave(link);
+    amb_ucx_leave(link);
     hand_on_mine(link);
     link->is_in_close = false;
     if (link->pending > 0) {
@@ -249,21 +142,19 @@ void amb_ucx_link_settled(struct amb_ucx_op *op)
         hand_on_send(link, settled.tx, settled.status);
         break;
     case AMB_UCX_OP_RECV:
+        link->receiving_bytes -= settled.expected;
         hand_on_recv(link, settled.cookie, settled.status);
         break;
     case AMB_UCX_OP_FLOW:
         hand_on_flow(link, settled.status);
         break;
     case AMB_UCX_OP_FLUSH:
-        if (link->ep != NULL) {
-            ep_force(link);
-        }
-        break;
-    case AMB_UCX_OP_BYE:
+    case AMB_UCX_OP_WORD:
     case AMB_UCX_OP_CLOSE:
         break;
     }
-    force_when_flushed(link);
+    link->has_moved = true;
+    amb_ucx_leave_on(link);
     free_if_over(link);
 }
 
@@ -363,12 +254,14 @@ enum amb_status amb_ucx_link_create(struct amb_ucx_worker *worker, const void *a
     link->secret = secret;
     amb_list_init(&link->node);
     amb_list_init(&link->leave_node);
+    amb_list_init(&link->all_node);
     enum amb_status status = amb_ucx_table_add(worker, link);
     if (status != AMB_OK) {
         free(link);
         return status;
     }
     worker->link_count++;
+    amb_list_push_back(&worker->links, &link->all_node);
     /* Taken before there is anything to close, so that a close can never want memory. */
     link->close = amb_ucx_op_get(link, AMB_UCX_OP_CLOSE);
     status = link->close == NULL ? AMB_ENOMEM : ep_open(link, address);

@@ -49,6 +49,7 @@ static ucs_status_t fetch(struct amb_ucx_link *link, void *desc, size_t length, 
     }
     op->cookie = cookie;
     op->expected = length;
+    link->receiving_bytes += length;
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                         UCP_OP_ATTR_FIELD_MEMORY_TYPE,

@@ -96,6 +96,8 @@ enum amb_status amb_ucx_worker_create(struct amb_ucx_context *context, bool seri
     amb_list_init(&worker->settled);
     amb_list_init(&worker->broken);
     amb_list_init(&worker->leaving);
+    amb_list_init(&worker->links);
+    amb_list_init(&worker->under_way);
     amb_pool_init(&worker->ops, sizeof(struct amb_ucx_op), 64, 0);
     amb_pool_init(&worker->heads, AMB_UCX_HEAD_BUFFER, 8, 0);
     enum amb_status status = AMB_ENOMEM;
@@ -116,17 +118,33 @@ fail:
     return status;
 }
 
-static void leave_late(struct amb_ucx_worker *worker, int64_t now_ns);
+static unsigned hand_on(struct amb_ucx_worker *worker);
 
-/* Links that were closed and still wait for their peers wait no longer. */
-static void finish_closing(struct amb_ucx_worker *worker)
+/*
+ * Links that still wait for their peers wait no longer. UCX 1.13 aborts where a worker goes before
+ * its requests have, so these get a moment to settle; should any be left, nothing uses their memory
+ * once the worker is gone.
+ */
+static void destroy_handle(struct amb_ucx_worker *worker)
 {
     const int64_t end_ns = amb_clock_monotonic_ns() + AMB_NS_PER_SEC;
-    leave_late(worker, INT64_MAX);
-    while (worker->link_count > 0 && amb_clock_monotonic_ns() < end_ns) {
-        (void)amb_ucx_worker_progress(worker);
-        leave_late(worker, INT64_MAX); /* those closed from inside a callback */
+    worker->is_progressing = true;
+    (void)hand_on(worker);
+    AMB_LIST_FOR_EACH (node, &worker->links) {
+        struct amb_ucx_link *link = AMB_CONTAINER_OF(node, struct amb_ucx_link, all_node);
+        amb_assert(link->is_closing);
+        amb_ucx_leave_now(link);
     }
+    while (worker->link_count > 0 && amb_clock_monotonic_ns() < end_ns) {
+        (void)hand_on(worker);
+        (void)amb_ucx_api.ucp_worker_progress(worker->handle);
+    }
+    amb_ucx_api.ucp_worker_destroy(worker->handle);
+    AMB_LIST_FOR_EACH_SAFE (node, &worker->under_way) {
+        amb_ucx_op_settle(AMB_CONTAINER_OF(node, struct amb_ucx_op, node), UCS_ERR_CANCELED);
+    }
+    (void)hand_on(worker);
+    amb_assert(worker->link_count == 0);
 }
 
 void amb_ucx_worker_destroy(struct amb_ucx_worker **worker)
@@ -135,13 +153,11 @@ void amb_ucx_worker_destroy(struct amb_ucx_worker **worker)
     if (self == NULL) {
         return;
     }
-    finish_closing(self);
-    amb_assert(self->link_count == 0 && amb_list_is_empty(&self->settled));
     if (self->address != NULL) {
         amb_ucx_api.ucp_worker_release_address(self->handle, self->address);
     }
     if (self->handle != NULL) {
-        amb_ucx_api.ucp_worker_destroy(self->handle);
+        destroy_handle(self);
     }
     amb_pool_fini(&self->ops);
     amb_pool_fini(&self->heads);
@@ -238,7 +254,11 @@ struct amb_ucx_link *amb_ucx_find(struct amb_ucx_worker *worker, uint32_t sessio
                                   uint32_t generation, uint64_t secret)
 {
     struct amb_ucx_link *link = table_find(worker, session, generation, secret);
-    worker->foreign += link == NULL ? 1 : 0;
+    if (link == NULL) {
+        worker->foreign++;
+        return NULL;
+    }
+    link->has_moved = true;
     return link;
 }
 
@@ -250,7 +270,7 @@ struct amb_ucx_op *amb_ucx_op_get(struct amb_ucx_link *link, enum amb_ucx_op_kin
     if (op == NULL) {
         return NULL;
     }
-    amb_list_init(&op->node);
+    amb_list_push_back(&link->worker->under_way, &op->node);
     op->link = link;
     op->kind = kind;
     link->pending++;
@@ -261,6 +281,7 @@ void amb_ucx_op_put(struct amb_ucx_op *op)
 {
     struct amb_ucx_link *link = op->link;
     amb_assert(link->pending > 0);
+    amb_list_remove(&op->node);
     link->pending--;
     amb_pool_put(&link->worker->heads, op->head);
     amb_pool_put(&link->worker->ops, op);
@@ -269,6 +290,7 @@ void amb_ucx_op_put(struct amb_ucx_op *op)
 void amb_ucx_op_settle(struct amb_ucx_op *op, ucs_status_t status)
 {
     op->status = status;
+    amb_list_remove(&op->node);
     amb_list_push_back(&op->link->worker->settled, &op->node);
 }
 
@@ -300,13 +322,6 @@ static unsigned hand_on(struct amb_ucx_worker *worker)
     return done;
 }
 
-static void leave_late(struct amb_ucx_worker *worker, int64_t now_ns)
-{
-    AMB_LIST_FOR_EACH_SAFE (node, &worker->leaving) {
-        amb_ucx_link_leave_late(AMB_CONTAINER_OF(node, struct amb_ucx_link, leave_node), now_ns);
-    }
-}
-
 unsigned amb_ucx_worker_progress(struct amb_ucx_worker *worker)
 {
     if (worker->is_progressing) {
@@ -314,12 +329,12 @@ unsigned amb_ucx_worker_progress(struct amb_ucx_worker *worker)
     }
     worker->is_progressing = true;
     unsigned done = hand_on(worker);
-    if (!amb_list_is_empty(&worker->leaving)) {
-        leave_late(worker, amb_clock_monotonic_ns());
-    }
     for (unsigned round = 0; round < PROGRESS_ROUNDS; round++) {
         unsigned moved = amb_ucx_api.ucp_worker_progress(worker->handle);
         moved += hand_on(worker);
+        if (!amb_list_is_empty(&worker->leaving)) {
+            amb_ucx_leave_turn(worker);
+        }
         if (moved == 0) {
             break;
         }
