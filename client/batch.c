@@ -6,10 +6,12 @@
 
 #include <stdlib.h>
 
-/* A batch whose second message comes faster than this is looked at every 8th message only: a look
- * costs about as much as 8 messages. */
-#define FAST_MESSAGE_NS INT64_C(500)
+/* A batch whose second message comes so soon is looked at every 8th or 16th message only: a look
+ * costs about as much as 8 messages. The first message's own look is part of that time. */
+#define FAST_NS INT64_C(2000)
 #define FAST_MASK 7u
+#define FASTER_NS INT64_C(500)
+#define FASTER_MASK 15u
 
 static struct amb_batch *create(uint64_t data_cap, uint32_t meta_cap)
 {
@@ -152,7 +154,7 @@ bool amb_batch_rule_ask(struct amb_batch_rule *rule, uint32_t count, uint64_t by
 {
     int64_t age = now_ns - rule->first_ns;
     if (count == 2) {
-        rule->mask = age < FAST_MESSAGE_NS ? FAST_MASK : 0;
+        rule->mask = age < FASTER_NS ? FASTER_MASK : age < FAST_NS ? FAST_MASK : 0;
     }
     if (age >= rule->linger_ns) {
         return true;

@@ -123,6 +123,16 @@ static unsigned poll_link(struct amb_conn *conn)
     return done;
 }
 
+unsigned amb_conn_receive(struct amb_conn *conn)
+{
+    amb_delivery_take_back(conn);
+    unsigned done = poll_link(conn);
+    if (done != 0) {
+        tell_followers(conn);
+    }
+    return done;
+}
+
 unsigned amb_conn_progress(struct amb_conn *conn)
 {
     amb_delivery_take_back(conn);

@@ -49,7 +49,7 @@ static bool still_in_flight(struct amb_pub *pub, int64_t now_ns)
         if (!conn->is_busy || now_ns - conn->last_poll_ns > BUSY_POLL_NS) {
             conn->last_poll_ns = now_ns;
             conn->activity++;
-            (void)amb_conn_progress(conn);
+            (void)amb_conn_receive(conn);
         }
         amb_conn_unlock(conn);
     }

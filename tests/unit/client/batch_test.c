@@ -138,11 +138,13 @@ static void only_fast_batches_are_looked_at_less_often(void **state)
     open_at(1000 * US);
     assert_int_equal(rule.mask, 0);
     (void)amb_batch_rule_ask(&rule, 2, 160, true, 1000 * US + 90);
+    assert_int_equal(rule.mask, 15);
+    (void)amb_batch_rule_ask(&rule, 2, 160, true, 1000 * US + 1500);
     assert_int_equal(rule.mask, 7);
     amb_batch_rule_left(&rule, 1010 * US);
     open_at(1011 * US);
     (void)amb_batch_rule_ask(&rule, 2, 160, true, 1014 * US);
-    assert_int_equal(rule.mask, 0);
+    assert_int_equal(rule.mask, 0); /* 3 us apart */
 }
 
 int main(void)
