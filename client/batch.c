@@ -13,6 +13,9 @@
 #define FASTER_NS INT64_C(500)
 #define FASTER_MASK 15u
 
+/* Zeros in front of meta, for a payload's padding (amb_link_tx.data_pad). */
+#define META_FRONT 64u
+
 static struct amb_batch *create(uint64_t data_cap, uint32_t meta_cap)
 {
     struct amb_batch *batch = calloc(1, sizeof(*batch));
@@ -25,7 +28,11 @@ static struct amb_batch *create(uint64_t data_cap, uint32_t meta_cap)
     batch->meta_cap = meta_cap;
     /* Room for one payload's padding behind what fits. */
     uint64_t data_room = (data_cap + AMB_PAYLOAD_PAD + 63) & ~UINT64_C(63);
-    batch->meta = aligned_alloc(64, (meta_cap + 63u) & ~63u);
+    uint8_t *meta = aligned_alloc(64, META_FRONT + ((meta_cap + 63u) & ~63u));
+    if (meta != NULL) {
+        memset(meta, 0, META_FRONT);
+        batch->meta = meta + META_FRONT;
+    }
     batch->data = data_cap != 0 ? aligned_alloc(64, data_room) : NULL;
     if (batch->meta == NULL || (data_cap != 0 && batch->data == NULL)) {
         amb_batch_destroy(&batch);
@@ -56,7 +63,9 @@ void amb_batch_destroy(struct amb_batch **batch)
             free((*batch)->data);
         }
         free((*batch)->owned);
-        free((*batch)->meta);
+        if ((*batch)->meta != NULL) {
+            free((*batch)->meta - META_FRONT);
+        }
         free((*batch)->blobs);
         free(*batch);
         *batch = NULL;
@@ -126,7 +135,8 @@ void amb_batch_close(struct amb_batch *batch)
     batch->out.frame.data_len = batch->data_len;
     batch->out.frame.meta_len = table + batch->blob_len;
     batch->out.tx.data = batch->data;
-    batch->out.tx.meta = batch->meta;
+    batch->out.tx.data_pad = batch->data_pad;
+    batch->out.tx.meta = batch->meta - batch->data_pad;
 }
 
 void amb_batch_reset(struct amb_batch *batch)

@@ -34,9 +34,10 @@ struct amb_batch {
     struct amb_list_node node; /* in the connection's list of unused ones */
     struct amb_pub *pub;       /* large and posted: whose memory it borrows */
     uint8_t *data;             /* room for data_cap bytes; or borrowed */
-    uint8_t *meta;             /* records, then, when it leaves, blobs */
+    uint8_t *meta;             /* records, then, when it leaves, blobs; zeros before it */
     uint8_t *blobs;            /* allocated at the first property */
     uint8_t *owned;            /* a large message's own copy, or NULL */
+    uint32_t data_pad;         /* large: bytes of data_len that are not behind data */
     bool is_large;
     bool is_waited; /* somebody waits until the link is done with it, and frees it */
     uint32_t count;

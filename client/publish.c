@@ -26,8 +26,7 @@ struct put {
     uint32_t iov_count;
     uint32_t blob_len, key_hash, ttl_ms;
     const uint8_t *blob;
-    bool is_lent;   /* data stays as it is until the message is settled */
-    bool is_padded; /* data may be read up to the next multiple of AMB_PAYLOAD_PAD */
+    bool is_lent; /* data stays as it is until the message is settled */
 };
 
 /* ---- the small ones ---- */
@@ -167,12 +166,8 @@ static enum amb_status try_small(struct amb_pub *pub, const struct put *put, uin
 
 /* ---- the large ones ---- */
 
-static void copy_payload(uint8_t *to, const struct put *put)
+static void gather(uint8_t *to, const struct put *put)
 {
-    if (put->iov == NULL) {
-        memcpy(to, put->data, put->len);
-        return;
-    }
     for (uint32_t i = 0; i < put->iov_count; i++) {
         if (put->iov[i].len != 0) {
             memcpy(to, put->iov[i].data, put->iov[i].len);
@@ -181,10 +176,7 @@ static void copy_payload(uint8_t *to, const struct put *put)
     }
 }
 
-/*
- * A batch of this message alone. Its payload goes out from where it lies if that has the padding
- * that follows it on the wire, else from a copy of ours.
- */
+/* A batch of this message alone. Its payload goes out from where it lies, pieces from a copy. */
 static enum amb_status prepare_large(const struct put *put, struct amb_batch **out)
 {
     struct amb_batch *batch = amb_batch_create_large();
@@ -195,15 +187,16 @@ static enum amb_status prepare_large(const struct put *put, struct amb_batch **o
     amb_batch_records(batch)[0] = (struct amb_record){.len = (uint32_t)put->len};
     batch->count = 1;
     batch->data_len = padded;
-    if (put->iov == NULL && (padded == put->len || put->is_padded)) {
+    if (put->iov == NULL) {
         batch->data = (uint8_t *)(uintptr_t)put->data;
+        batch->data_pad = (uint32_t)(padded - put->len);
     } else {
         batch->owned = aligned_alloc(64, (padded + 63) & ~UINT64_C(63));
         if (batch->owned == NULL) {
             amb_batch_destroy(&batch);
             return AMB_ENOMEM;
         }
-        copy_payload(batch->owned, put);
+        gather(batch->owned, put);
         memset(batch->owned + put->len, 0, padded - put->len);
         batch->data = batch->owned;
     }
@@ -456,7 +449,6 @@ static enum amb_status read_payload(const struct amb_out *message, struct put *p
     if (message->forward != NULL) {
         put->data = amb_msg_data(message->forward);
         put->len = amb_msg_size(message->forward);
-        put->is_padded = true; /* It lies in a body, where every payload is padded. */
     } else if (message->iov != NULL) {
         put->iov = message->iov;
         put->iov_count = message->iov_count;

@@ -163,10 +163,14 @@ static struct link_peer_tx *make_tx(struct link_peer *peer, uint8_t type, uint64
     peer->txs = tx;
     fill_frame(&tx->frame, type, body_len, peer->sent);
     if (amb_frame_has_body(type)) {
-        tx->data = must_alloc(tx->frame.data_len);
-        tx->meta = must_alloc(tx->frame.meta_len);
-        pattern_fill(tx->data, 0, tx->frame.data_len, seed);
-        pattern_fill(tx->meta, tx->frame.data_len, tx->frame.meta_len, seed);
+        /* Now and then the end of data begins meta. */
+        uint32_t pad = tx->frame.data_len >= AMB_PAYLOAD_PAD ? (uint32_t)(peer->sent * 5 % 16) : 0;
+        uint64_t data_len = tx->frame.data_len - pad;
+        tx->tx.data_pad = pad;
+        tx->data = must_alloc(data_len);
+        tx->meta = must_alloc(tx->frame.meta_len + pad);
+        pattern_fill(tx->data, 0, data_len, seed);
+        pattern_fill(tx->meta, data_len, tx->frame.meta_len + pad, seed);
     }
     return tx;
 }

@@ -49,8 +49,10 @@ enum amb_flow_kind {
 struct amb_link_tx {
     struct amb_list_node node;     /* the link's while queued */
     const struct amb_frame *frame; /* read during amb_link_send only: encoded there */
-    const void *data;              /* frame->data_len bytes */
-    const void *meta;              /* frame->meta_len bytes */
+    const void *data;              /* frame->data_len bytes, less data_pad */
+    const void *meta;              /* frame->meta_len bytes, data_pad more in front of them */
+    uint32_t data_pad;             /* < 16: padding of data that is not behind data but before
+                                      meta, for payloads in memory that ends where they end */
     struct amb_link_mem *mem;      /* what data lies in, or NULL */
     uint8_t head[128];             /* the link's: the encoded head */
     uint64_t data_len;             /* the link's: of the body on the link, 0 if it has none */

@@ -106,8 +106,10 @@ ucs_status_t amb_ucx_am_data(void *arg, const void *header, size_t header_length
     }
     bool has_body = amb_frame_has_body(frame.type);
     uint64_t body_len = has_body ? frame.data_len + frame.meta_len : 0;
+    /* Meta behind the head, with the end of data's padding if that lay with it. */
     size_t meta_len = header_length - AMB_FRAME_HEAD_SIZE;
-    if ((meta_len != 0 && (!has_body || meta_len != frame.meta_len)) ||
+    if ((meta_len != 0 && (!has_body || meta_len < frame.meta_len ||
+                           meta_len - frame.meta_len >= AMB_PAYLOAD_PAD)) ||
         body_len != (uint64_t)length + meta_len) {
         amb_ucx_link_break(link, AMB_EPROTO, "a frame is longer or shorter than its head says");
         return UCS_OK;

@@ -99,8 +99,8 @@ static void encode_head(const struct amb_ucx_link *link, struct amb_link_tx *tx)
     frame.secret = link->secret;
     amb_frame_encode(&frame, tx->head);
     bool has_body = amb_frame_has_body(frame.type);
-    tx->data_len = has_body ? frame.data_len : 0;
-    tx->meta_len = has_body ? frame.meta_len : 0;
+    tx->data_len = has_body ? frame.data_len - tx->data_pad : 0;
+    tx->meta_len = has_body ? frame.meta_len + tx->data_pad : 0;
 }
 
 enum amb_status amb_ucx_link_send(struct amb_link *base, struct amb_link_tx *tx)
