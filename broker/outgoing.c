@@ -16,6 +16,16 @@ static void outgoing_free(struct amb_session *session, struct amb_outgoing *outg
     }
 }
 
+/* AMB_EAGAIN: it is the link's until amb_outgoing_settled. Else it is back in the pool. */
+static enum amb_status outgoing_send(struct amb_session *session, struct amb_outgoing *outgoing)
+{
+    enum amb_status status = amb_link_send(session->link, &outgoing->tx);
+    if (status != AMB_EAGAIN) {
+        outgoing_free(session, outgoing);
+    }
+    return status;
+}
+
 enum amb_status amb_outgoing_send(struct amb_session *session, const struct amb_frame *frame,
                                   const void *data, const void *meta, struct amb_entry *entry)
 {
@@ -32,16 +42,34 @@ enum amb_status amb_outgoing_send(struct amb_session *session, const struct amb_
         amb_entry_ref(entry);
         outgoing->tx.mem = entry->segment->mem;
     }
-    enum amb_status status = amb_link_send(session->link, &outgoing->tx);
-    if (status == AMB_EAGAIN) {
-        return AMB_OK; /* amb_outgoing_settled comes. */
+    enum amb_status status = outgoing_send(session, outgoing);
+    return status == AMB_EAGAIN ? AMB_OK : status;
+}
+
+enum amb_status amb_outgoing_send_watched(struct amb_session *session,
+                                          const struct amb_frame *frame, uint32_t opened,
+                                          amb_outgoing_fn left)
+{
+    amb_assert(session->link != NULL);
+    struct amb_outgoing *outgoing = amb_pool_get(&session->shard->txs);
+    if (outgoing == NULL) {
+        return AMB_ENOMEM;
     }
-    outgoing_free(session, outgoing);
-    return status;
+    outgoing->tx.frame = frame;
+    outgoing->left = left;
+    outgoing->handle = frame->handle;
+    outgoing->opened = opened;
+    return outgoing_send(session, outgoing);
 }
 
 void amb_outgoing_settled(struct amb_session *session, struct amb_link_tx *tx)
 {
-    outgoing_free(session, AMB_CONTAINER_OF(tx, struct amb_outgoing, tx));
+    struct amb_outgoing *outgoing = AMB_CONTAINER_OF(tx, struct amb_outgoing, tx);
+    amb_outgoing_fn left = outgoing->left;
+    uint32_t handle = outgoing->handle, opened = outgoing->opened;
+    outgoing_free(session, outgoing);
+    if (left != NULL) {
+        left(session, handle, opened);
+    }
     amb_session_unstall(session);
 }

@@ -14,9 +14,14 @@ struct amb_entry;
 struct amb_frame;
 struct amb_session;
 
+/* handle, opened: the publisher it speaks of, by value. */
+typedef void (*amb_outgoing_fn)(struct amb_session *session, uint32_t handle, uint32_t opened);
+
 struct amb_outgoing {
     struct amb_link_tx tx;
     struct amb_entry *entry; /* one reference, or NULL */
+    amb_outgoing_fn left;    /* NULL: nobody waits for it */
+    uint32_t handle, opened;
 };
 _Static_assert(sizeof(struct amb_outgoing) <= AMB_OUTGOING_SIZE, "AMB_OUTGOING_SIZE");
 
@@ -27,5 +32,10 @@ _Static_assert(sizeof(struct amb_outgoing) <= AMB_OUTGOING_SIZE, "AMB_OUTGOING_S
 AMB_MUST_CHECK enum amb_status amb_outgoing_send(struct amb_session *session,
                                                  const struct amb_frame *frame, const void *data,
                                                  const void *meta, struct amb_entry *entry);
+/* Sends a frame about a publisher. AMB_OK: it has left. AMB_EAGAIN: `left` will be called when it
+ * has. ENOMEM, or the link is down. */
+AMB_MUST_CHECK enum amb_status amb_outgoing_send_watched(struct amb_session *session,
+                                                         const struct amb_frame *frame,
+                                                         uint32_t opened, amb_outgoing_fn left);
 /* The link's on_sent. */
 void amb_outgoing_settled(struct amb_session *session, struct amb_link_tx *tx);

@@ -181,6 +181,25 @@ enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t wan
     return AMB_OK;
 }
 
+static void publisher_accept(struct amb_publisher *publisher)
+{
+    /* Counters overtake frames: nothing is accepted past a refusal that has not left. */
+    if (publisher->refusals == 0) {
+        amb_link_flow(publisher->session->link, AMB_FLOW_ACCEPTED, publisher->handle,
+                      publisher->accepted);
+    }
+}
+
+static void refusal_left(struct amb_session *session, uint32_t handle, uint32_t opened)
+{
+    struct amb_publisher *publisher = session->publishers[handle];
+    if (publisher == NULL || publisher->opened != opened || session->is_link_down) {
+        return;
+    }
+    publisher->refusals--;
+    publisher_accept(publisher);
+}
+
 void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_entry *entry)
 {
     struct amb_session *session = publisher->session;
@@ -192,8 +211,9 @@ void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_ent
                                       "the client publishes and does not read");
         return;
     }
+    publisher->accepted = entry->origin.batch;
     if (entry->status != AMB_OK || publisher->wants_settled) {
-        struct amb_frame frame = {
+        const struct amb_frame frame = {
             .type = AMB_FRAME_SETTLED,
             .handle = publisher->handle,
             .seq = entry->origin.batch,
@@ -201,11 +221,15 @@ void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_ent
             .count = entry->matched,
             .status = (int32_t)entry->status,
         };
-        if (amb_outgoing_send(session, &frame, NULL, NULL, NULL) != AMB_OK) {
+        enum amb_status status = amb_outgoing_send_watched(
+            session, &frame, publisher->opened, entry->status == AMB_OK ? NULL : refusal_left);
+        if (status == AMB_EAGAIN && entry->status != AMB_OK) {
+            publisher->refusals++;
+        } else if (status != AMB_OK && status != AMB_EAGAIN) {
             return; /* The link is down and says so itself. */
         }
     }
-    amb_link_flow(session->link, AMB_FLOW_ACCEPTED, publisher->handle, entry->origin.batch);
+    publisher_accept(publisher);
 }
 
 void amb_publisher_grant(struct amb_publisher *publisher, uint64_t bytes)

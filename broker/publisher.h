@@ -37,6 +37,8 @@ struct amb_publisher {
     uint64_t window;               /* bytes that may have come: what the client was told */
     uint64_t window_size;          /* of it beyond `granted` */
     uint64_t want;                 /* bytes the client waits to have sent */
+    uint64_t accepted;             /* the last batch whose receipt has come */
+    uint32_t refusals;             /* SETTLED frames that wait in the link: ACCEPTED waits too */
     struct amb_buf prepared;       /* for the large message it wants to send */
     struct amb_list_node pending;  /* struct amb_entry.pending, in order of arrival */
     struct amb_list_node starving; /* in the shard's list: wants memory */

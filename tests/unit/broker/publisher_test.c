@@ -284,6 +284,39 @@ static void test_slow_droppers_make_room_for_a_large_message(void **state)
     assert_int_equal(slow->subs[0].msgs + slow->subs[0].lost, 401);
 }
 
+static void test_a_refusal_is_told_before_it_counts_as_accepted(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *c =
+        shard_client_create(&w->h, 0, &(struct client_options){.link_bytes_max = 1});
+    client_open_pub(c, 0, w->topic, false);
+    client_open_pub(w->p, 1, w->topic, false);
+    client_subscribe(c, 0, w->topic, NULL);
+    client_send(w->p, 1, 1, 16); /* its link is full of a delivery from here on */
+    harness_settle(&w->h);
+    client_send(w->p, 1, 1, 16);
+    amb_link_flush(w->p->link);
+    (void)harness_turn(&w->h, 0);
+    client_send(c, 0, 1, 16);
+    amb_link_flush(c->link);
+    (void)harness_turn(&w->h, 0);
+    w->h.shards[0].is_draining = true; /* from here on everything is refused */
+    client_send(c, 0, 1, 16);
+    client_send(c, 0, 1, 16);
+    amb_link_flush(c->link);
+    (void)harness_turn(&w->h, 0);
+    uint64_t before = c->pubs[0].accepted;
+    for (unsigned i = 0; i < 20 && c->pubs[0].accepted < 3; i++) {
+        (void)shard_client_turn(c);
+        assert_true(c->pubs[0].accepted <= 1 + c->settle_count);
+        (void)harness_turn(&w->h, 0);
+    }
+    assert_int_equal(before, 0);
+    assert_int_equal(c->pubs[0].accepted, 3);
+    assert_int_equal(c->settle_count, 2);
+    client_drain(c, 0);
+}
+
 static void test_closing_gives_back_what_was_prepared(void **state)
 {
     struct world *w = *state;
@@ -312,6 +345,7 @@ int main(void)
         T(test_a_publisher_starves_without_memory_and_recovers),
         T(test_small_memory_that_is_free_serves_a_large_message),
         T(test_slow_droppers_make_room_for_a_large_message),
+        T(test_a_refusal_is_told_before_it_counts_as_accepted),
         T(test_closing_gives_back_what_was_prepared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
