@@ -9,6 +9,7 @@
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/delivery.h"
+#include "client/due.h"
 #include "client/poll.h"
 #include "client/pub.h"
 #include "client/sub.h"

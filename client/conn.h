@@ -38,7 +38,6 @@
 
 #define AMB_EVENTS_MAX 64u
 #define AMB_POLL_CALLBACKS 256u
-#define AMB_MEMORY_MAX_DEFAULT (UINT64_C(1) << 30)
 
 struct amb_pub;
 struct amb_sub;

@@ -52,14 +52,16 @@ void amb_control_ask_close(struct amb_conn *conn, enum amb_orphan what, uint32_t
 /* The session is over: answers every request with `why`. */
 void amb_control_fail_all(struct amb_conn *conn, enum amb_status why, const char *text);
 
-/* Reads and handles what is there, writes what waits. */
-void amb_control_service(struct amb_conn *conn);
-/* Handles one message, and its descriptor (-1: none), which is taken. */
-void amb_control_handle(struct amb_conn *conn, const Amb__Control__Control *message, int fd);
+/* Gives a request its answer. */
+void amb_control_answer(struct amb_conn *conn, struct amb_request *request, enum amb_status status,
+                        const char *text);
+/* Writes what waits to be written. */
+void amb_control_flush(struct amb_conn *conn);
 
-/*
- * recvmsg of up to len bytes and at most one descriptor: *fd is set if one came, an earlier *fd is
- * closed then. Returns what recvmsg does.
- */
+/* dispatch.c: reads and handles what is there, writes what waits. */
+void amb_control_service(struct amb_conn *conn);
+
+/* recvmsg without waiting. Descriptors that came are appended to fds, those beyond fds_max closed.
+ * Returns what recvmsg does. */
 long amb_control_receive(int socket, void *data, size_t len, int *fds, size_t fds_max,
                          size_t *fd_count);

@@ -5,6 +5,7 @@
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/delivery.h"
+#include "client/options.h"
 #include "client/pub.h"
 #include "client/ucx.h"
 #include "wire/base/assert.h"

@@ -3,7 +3,7 @@
  * Batches leave: window, frame, link, and what happens when the broker answers.
  */
 #include "client/conn.h"
-#include "client/poll.h"
+#include "client/due.h"
 #include "client/pub.h"
 #include "wire/base/assert.h"
 
@@ -237,7 +237,7 @@ void amb_pub_subscribers(struct amb_pub *pub, uint32_t count)
     pub->has_heard_subscribers = true;
     if (atomic_exchange_explicit(&pub->subscribers, count, memory_order_relaxed) != count) {
         amb_conn_changed(pub->conn);
-        amb_event_subscribers(pub, count);
+        amb_event_subscribers(pub->conn, pub, count);
     }
 }
 

@@ -4,8 +4,8 @@
  * under the connection's lock, inside amb_link_poll or amb_link_flush.
  */
 #include "client/conn.h"
+#include "client/due.h"
 #include "client/outgoing.h"
-#include "client/poll.h"
 #include "client/pub.h"
 #include "client/segment.h"
 #include "client/sub.h"
@@ -82,7 +82,7 @@ static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *fra
         atomic_fetch_add_explicit(&conn->mapped_held, 1, memory_order_relaxed);
     }
     if (frame->lost != 0) {
-        amb_event_gap(sub, frame->lost, delivery->loss, frame->seq);
+        amb_event_gap(conn, sub, frame->lost, delivery->loss, frame->seq);
     }
     *out = delivery;
     return AMB_OK;

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/options.h"
 
-#include "client/conn.h"
-#include "client/pub.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#define CREDIT_MSGS UINT64_C(65536)
-#define CREDIT_BYTES (UINT64_C(64) << 20)
 
 /* A field that must be 0 in this release. */
 struct later {
@@ -107,7 +101,7 @@ enum amb_status amb_options_read(const struct amb_options *from, struct amb_opti
     }
     to->connect_timeout_ns = to->connect_timeout_ns != 0 ? to->connect_timeout_ns : 10 * AMB_SEC;
     to->timeout_ns = to->timeout_ns != 0 ? to->timeout_ns : 5 * AMB_SEC;
-    to->memory_max = to->memory_max != 0 ? to->memory_max : AMB_MEMORY_MAX_DEFAULT;
+    to->memory_max = to->memory_max != 0 ? to->memory_max : AMB_MEMORY_MAX;
     return refuse_later("options", to, later, sizeof(later) / sizeof(later[0]), complaint);
 }
 
@@ -189,8 +183,8 @@ enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct 
     if (status != AMB_OK) {
         return status;
     }
-    to->credit_msgs = to->credit_msgs != 0 ? to->credit_msgs : CREDIT_MSGS;
-    to->credit_bytes = to->credit_bytes != 0 ? to->credit_bytes : CREDIT_BYTES;
+    to->credit_msgs = to->credit_msgs != 0 ? to->credit_msgs : AMB_SUB_CREDIT_MSGS;
+    to->credit_bytes = to->credit_bytes != 0 ? to->credit_bytes : AMB_SUB_CREDIT_BYTES;
     to->slow_block_ns = to->slow_block_ns != 0 ? to->slow_block_ns : 100 * AMB_MS;
     return refuse_later("amb_sub_options", to, later, sizeof(later) / sizeof(later[0]), complaint);
 }

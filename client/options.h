@@ -9,7 +9,14 @@
 #include "wire/base/status.h"
 
 #include <amb/amb.h>
-#include <stddef.h>
+#include <stdint.h>
+
+#define AMB_MEMORY_MAX (UINT64_C(1) << 30)
+#define AMB_PUB_LINGER_NS INT64_C(50000)
+#define AMB_PUB_WINDOW_MSGS UINT64_C(65536)
+#define AMB_PUB_WINDOW_BYTES (UINT64_C(64) << 20)
+#define AMB_SUB_CREDIT_MSGS UINT64_C(65536)
+#define AMB_SUB_CREDIT_BYTES (UINT64_C(64) << 20)
 
 /* One sentence about what is wrong. */
 struct amb_complaint {

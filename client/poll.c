@@ -3,14 +3,11 @@
 
 #include "client/conn.h"
 #include "client/control.h"
+#include "client/due.h"
 #include "client/pub.h"
 #include "client/sub.h"
 #include "wire/base/assert.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 /* Nested calls are refused, so one connection a thread is enough. */
@@ -21,152 +18,13 @@ bool amb_callbacks_inside(const struct amb_conn *conn)
     return inside == conn;
 }
 
-/* ---- the descriptor ---- */
-
-void amb_due_signal(struct amb_conn *conn)
-{
-    uint64_t one = 1;
-    if (conn->event_fd >= 0) {
-        (void)!write(conn->event_fd, &one, sizeof(one));
-    }
-}
-
-static void set_fd(struct amb_conn *conn)
-{
-    if (atomic_load_explicit(&conn->is_fd_used, memory_order_relaxed) && !conn->is_fd_set) {
-        conn->is_fd_set = true;
-        amb_due_signal(conn);
-    }
-}
-
-static void clear_fd(struct amb_conn *conn)
-{
-    /* After amb_stop it stays readable: the loop of the program shall see that. */
-    if (conn->is_fd_set && !amb_conn_has_trouble(conn, AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN)) {
-        uint64_t count;
-        (void)!read(conn->event_fd, &count, sizeof(count));
-        conn->is_fd_set = false;
-    }
-}
-
-void amb_due_message(struct amb_conn *conn)
-{
-    conn->has_news = true;
-    amb_conn_changed(conn);
-    set_fd(conn);
-}
-
-void amb_due_callback(struct amb_conn *conn)
-{
-    amb_conn_changed(conn);
-    set_fd(conn);
-}
-
-void amb_due_timer(struct amb_conn *conn, int64_t delay_ns)
-{
-    if (conn->timer_fd >= 0 && atomic_load_explicit(&conn->is_fd_used, memory_order_relaxed)) {
-        delay_ns = delay_ns < 1000 ? 1000 : delay_ns;
-        struct itimerspec when = {.it_value = {.tv_sec = delay_ns / AMB_NS_PER_SEC,
-                                               .tv_nsec = delay_ns % AMB_NS_PER_SEC}};
-        (void)timerfd_settime(conn->timer_fd, 0, &when, NULL);
-    }
-}
-
-/* ---- events ---- */
-
-static void queue_event(struct amb_conn *conn, const struct amb_event *event, const char *text)
-{
-    if (conn->on_event == NULL) {
-        return;
-    }
-    (void)pthread_mutex_lock(&conn->event_lock);
-    struct amb_event_slot *slot = NULL;
-    if (conn->event_count != 0) {
-        slot = &conn->events[(conn->event_first + conn->event_count - 1) % AMB_EVENTS_MAX];
-        bool is_same = slot->event.type == event->type && slot->event.pub == event->pub &&
-                       slot->event.sub == event->sub;
-        if (is_same && event->type == AMB_EVENT_GAP) {
-            slot->event.count += event->count;
-            slot->event.loss = slot->event.loss == event->loss ? event->loss : AMB_LOSS_MIXED;
-            slot->event.seq = event->seq;
-        } else if (is_same && event->type == AMB_EVENT_SUBSCRIBERS) {
-            slot->event.count = event->count;
-        } else {
-            slot = NULL;
-        }
-    }
-    if (slot == NULL) {
-        if (conn->event_count == AMB_EVENTS_MAX) { /* Nobody polls: the oldest goes. */
-            conn->event_first = (conn->event_first + 1) % AMB_EVENTS_MAX;
-            conn->event_count--;
-        }
-        slot = &conn->events[(conn->event_first + conn->event_count) % AMB_EVENTS_MAX];
-        conn->event_count++;
-        slot->event = *event;
-        slot->event.size = sizeof(*event);
-        slot->event.time_ns = amb_clock_realtime_ns();
-    }
-    (void)snprintf(slot->text, sizeof(slot->text), "%s", text);
-    (void)pthread_mutex_unlock(&conn->event_lock);
-    amb_due_callback(conn);
-}
-
-void amb_event_session(struct amb_conn *conn, enum amb_event_type type, enum amb_status status,
-                       const char *text)
-{
-    struct amb_event event = {.type = type, .status = status};
-    queue_event(conn, &event, text);
-}
-
-void amb_event_gap(struct amb_sub *sub, uint64_t count, enum amb_loss loss, uint64_t seq)
-{
-    struct amb_event event = {
-        .type = AMB_EVENT_GAP, .loss = loss, .sub = sub, .count = count, .seq = seq};
-    queue_event(sub->conn, &event, "messages were lost");
-}
-
-void amb_event_subscribers(struct amb_pub *pub, uint32_t count)
-{
-    struct amb_event event = {.type = AMB_EVENT_SUBSCRIBERS, .pub = pub, .count = count};
-    queue_event(pub->conn, &event, "the number of subscribers has changed");
-}
-
-void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const struct amb_sub *sub)
-{
-    (void)pthread_mutex_lock(&conn->event_lock);
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < conn->event_count; i++) {
-        struct amb_event_slot *slot = &conn->events[(conn->event_first + i) % AMB_EVENTS_MAX];
-        if ((pub != NULL && slot->event.pub == pub) || (sub != NULL && slot->event.sub == sub)) {
-            continue;
-        }
-        conn->events[(conn->event_first + kept++) % AMB_EVENTS_MAX] = *slot;
-    }
-    conn->event_count = kept;
-    (void)pthread_mutex_unlock(&conn->event_lock);
-}
-
-static bool take_event(struct amb_conn *conn, struct amb_event_slot *out)
-{
-    bool has_one = false;
-    (void)pthread_mutex_lock(&conn->event_lock);
-    if (conn->event_count != 0 && !conn->event_running) {
-        *out = conn->events[conn->event_first];
-        conn->event_first = (conn->event_first + 1) % AMB_EVENTS_MAX;
-        conn->event_count--;
-        conn->event_running = has_one = true;
-    }
-    (void)pthread_mutex_unlock(&conn->event_lock);
-    return has_one;
-}
-
 /* ---- callbacks ---- */
 
 static unsigned run_events(struct amb_conn *conn, unsigned max)
 {
     unsigned ran = 0;
     struct amb_event_slot slot;
-    while (ran < max && take_event(conn, &slot)) {
+    while (ran < max && amb_event_take(conn, &slot)) {
         slot.event.text = slot.text;
         conn->on_event(conn, &slot.event, conn->event_arg);
         (void)pthread_mutex_lock(&conn->event_lock);
@@ -312,7 +170,7 @@ static void arm_for_user(struct amb_conn *conn)
     }
     bool want_flow = conn->settled_wanted != 0 || conn->flow_waits != 0;
     if (conn->down == AMB_OK && !conn->armed && !amb_conn_arm(conn, want_flow)) {
-        set_fd(conn);
+        amb_due_set(conn);
     }
     int64_t now = amb_clock_monotonic_ns();
     int64_t next = amb_conn_next_timer(conn, now);
@@ -369,9 +227,9 @@ enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns)
     }
     amb_conn_lock(conn);
     if (is_callback_due(conn)) {
-        set_fd(conn);
+        amb_due_set(conn);
     } else {
-        clear_fd(conn);
+        amb_due_clear(conn);
     }
     arm_for_user(conn);
     amb_conn_unlock(conn);
@@ -394,7 +252,7 @@ int amb_fd(const struct amb_conn *conn)
         atomic_store_explicit(&own->is_fd_used, true, memory_order_relaxed);
         bool is_over = amb_conn_has_trouble(own, AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN);
         if (is_due(own) || is_over) {
-            set_fd(own);
+            amb_due_set(own);
         }
         arm_for_user(own);
         if (own->has_io_thread) {

@@ -19,10 +19,6 @@
 
 struct amb_conn;
 
-#define AMB_PUB_LINGER_NS INT64_C(50000)
-#define AMB_PUB_WINDOW_MSGS UINT64_C(65536)
-#define AMB_PUB_WINDOW_BYTES (UINT64_C(64) << 20)
-
 struct amb_pub {
     struct amb_conn *conn;
     struct amb_spinlock lock;

@@ -5,7 +5,7 @@
 #include "client/sub.h"
 
 #include "client/conn.h"
-#include "client/poll.h"
+#include "client/due.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

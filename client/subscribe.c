@@ -4,9 +4,9 @@
  */
 #include "client/conn.h"
 #include "client/control.h"
+#include "client/due.h"
 #include "client/handle.h"
 #include "client/options.h"
-#include "client/poll.h"
 #include "client/sub.h"
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"

@@ -6,7 +6,8 @@
 
 #include "client/control.h"
 #include "client/delivery.h"
-#include "client/poll.h"
+#include "client/due.h"
+#include "client/options.h"
 #include "client/pub.h"
 #include "client/segment.h"
 #include "client/sub.h"
@@ -40,7 +41,7 @@ struct amb_conn *amb_conn_create(void)
     amb_list_init(&conn->outstanding);
     amb_list_init(&conn->batches);
     amb_list_init(&conn->registry);
-    amb_buffers_init(&conn->buffers, AMB_MEMORY_MAX_DEFAULT);
+    amb_buffers_init(&conn->buffers, AMB_MEMORY_MAX);
     return conn;
 }
 

@@ -6,6 +6,7 @@
 
 #include "client/conn.h"
 #include "client/control.h"
+#include "client/due.h"
 #include "client/handle.h"
 #include "client/options.h"
 #include "client/poll.h"

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/due.h"
+
+#include "client/conn.h"
+
+#include <stdio.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+/* ---- the descriptor ---- */
+
+void amb_due_signal(struct amb_conn *conn)
+{
+    uint64_t one = 1;
+    if (conn->event_fd >= 0) {
+        (void)!write(conn->event_fd, &one, sizeof(one));
+    }
+}
+
+void amb_due_set(struct amb_conn *conn)
+{
+    if (atomic_load_explicit(&conn->is_fd_used, memory_order_relaxed) && !conn->is_fd_set) {
+        conn->is_fd_set = true;
+        amb_due_signal(conn);
+    }
+}
+
+void amb_due_clear(struct amb_conn *conn)
+{
+    /* After amb_stop it stays readable: the loop of the program shall see that. */
+    if (conn->is_fd_set && !amb_conn_has_trouble(conn, AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN)) {
+        uint64_t count;
+        (void)!read(conn->event_fd, &count, sizeof(count));
+        conn->is_fd_set = false;
+    }
+}
+
+void amb_due_message(struct amb_conn *conn)
+{
+    conn->has_news = true;
+    amb_conn_changed(conn);
+    amb_due_set(conn);
+}
+
+void amb_due_callback(struct amb_conn *conn)
+{
+    amb_conn_changed(conn);
+    amb_due_set(conn);
+}
+
+void amb_due_timer(struct amb_conn *conn, int64_t delay_ns)
+{
+    if (conn->timer_fd >= 0 && atomic_load_explicit(&conn->is_fd_used, memory_order_relaxed)) {
+        delay_ns = delay_ns < 1000 ? 1000 : delay_ns;
+        struct itimerspec when = {.it_value = {.tv_sec = delay_ns / AMB_NS_PER_SEC,
+                                               .tv_nsec = delay_ns % AMB_NS_PER_SEC}};
+        (void)timerfd_settime(conn->timer_fd, 0, &when, NULL);
+    }
+}
+
+/* ---- events ---- */
+
+static void queue_event(struct amb_conn *conn, const struct amb_event *event, const char *text)
+{
+    if (conn->on_event == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&conn->event_lock);
+    struct amb_event_slot *slot = NULL;
+    if (conn->event_count != 0) {
+        slot = &conn->events[(conn->event_first + conn->event_count - 1) % AMB_EVENTS_MAX];
+        bool is_same = slot->event.type == event->type && slot->event.pub == event->pub &&
+                       slot->event.sub == event->sub;
+        if (is_same && event->type == AMB_EVENT_GAP) {
+            slot->event.count += event->count;
+            slot->event.loss = slot->event.loss == event->loss ? event->loss : AMB_LOSS_MIXED;
+            slot->event.seq = event->seq;
+        } else if (is_same && event->type == AMB_EVENT_SUBSCRIBERS) {
+            slot->event.count = event->count;
+        } else {
+            slot = NULL;
+        }
+    }
+    if (slot == NULL) {
+        if (conn->event_count == AMB_EVENTS_MAX) { /* Nobody polls: the oldest goes. */
+            conn->event_first = (conn->event_first + 1) % AMB_EVENTS_MAX;
+            conn->event_count--;
+        }
+        slot = &conn->events[(conn->event_first + conn->event_count) % AMB_EVENTS_MAX];
+        conn->event_count++;
+        slot->event = *event;
+        slot->event.size = sizeof(*event);
+        slot->event.time_ns = amb_clock_realtime_ns();
+    }
+    (void)snprintf(slot->text, sizeof(slot->text), "%s", text);
+    (void)pthread_mutex_unlock(&conn->event_lock);
+    amb_due_callback(conn);
+}
+
+void amb_event_session(struct amb_conn *conn, enum amb_event_type type, enum amb_status status,
+                       const char *text)
+{
+    struct amb_event event = {.type = type, .status = status};
+    queue_event(conn, &event, text);
+}
+
+void amb_event_gap(struct amb_conn *conn, struct amb_sub *sub, uint64_t count, enum amb_loss loss,
+                   uint64_t seq)
+{
+    struct amb_event event = {
+        .type = AMB_EVENT_GAP, .loss = loss, .sub = sub, .count = count, .seq = seq};
+    queue_event(conn, &event, "messages were lost");
+}
+
+void amb_event_subscribers(struct amb_conn *conn, struct amb_pub *pub, uint32_t count)
+{
+    struct amb_event event = {.type = AMB_EVENT_SUBSCRIBERS, .pub = pub, .count = count};
+    queue_event(conn, &event, "the number of subscribers has changed");
+}
+
+void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const struct amb_sub *sub)
+{
+    (void)pthread_mutex_lock(&conn->event_lock);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < conn->event_count; i++) {
+        struct amb_event_slot *slot = &conn->events[(conn->event_first + i) % AMB_EVENTS_MAX];
+        if ((pub != NULL && slot->event.pub == pub) || (sub != NULL && slot->event.sub == sub)) {
+            continue;
+        }
+        conn->events[(conn->event_first + kept++) % AMB_EVENTS_MAX] = *slot;
+    }
+    conn->event_count = kept;
+    (void)pthread_mutex_unlock(&conn->event_lock);
+}
+
+bool amb_event_take(struct amb_conn *conn, struct amb_event_slot *out)
+{
+    bool has_one = false;
+    (void)pthread_mutex_lock(&conn->event_lock);
+    if (conn->event_count != 0 && !conn->event_running) {
+        *out = conn->events[conn->event_first];
+        conn->event_first = (conn->event_first + 1) % AMB_EVENTS_MAX;
+        conn->event_count--;
+        conn->event_running = has_one = true;
+    }
+    (void)pthread_mutex_unlock(&conn->event_lock);
+    return has_one;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is due to the program, and the descriptor that says so: events in their queue, and the
+ * readiness of amb_fd, which is kept up only if the program has asked for it.
+ * Threads: as each function says.
+ */
+#pragma once
+
+#include <amb/amb.h>
+#include <stdbool.h>
+
+struct amb_conn;
+struct amb_event_slot;
+
+/* A message has become the next of its subscription; a callback is due. Lock held. */
+void amb_due_message(struct amb_conn *conn);
+void amb_due_callback(struct amb_conn *conn);
+/* Makes amb_fd readable from anywhere, async-signal-safe. */
+void amb_due_signal(struct amb_conn *conn);
+/* POLL mode: a batch lingers, so amb_fd must become readable soon. Any thread. */
+void amb_due_timer(struct amb_conn *conn, int64_t delay_ns);
+
+/* Queue events; dropped if nobody listens. Lock held. */
+void amb_event_session(struct amb_conn *conn, enum amb_event_type type, enum amb_status status,
+                       const char *text);
+void amb_event_gap(struct amb_conn *conn, struct amb_sub *sub, uint64_t count, enum amb_loss loss,
+                   uint64_t seq);
+void amb_event_subscribers(struct amb_conn *conn, struct amb_pub *pub, uint32_t count);
+/* Forgets events that name a handle about to be freed. */
+void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const struct amb_sub *sub);
+/* The oldest event; the next one comes after event_running was cleared. */
+bool amb_event_take(struct amb_conn *conn, struct amb_event_slot *out);
+
+/* Makes amb_fd readable, and not readable any more unless the session is over. Lock held. */
+void amb_due_set(struct amb_conn *conn);
+void amb_due_clear(struct amb_conn *conn);
