@@ -200,8 +200,10 @@ bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out)
     }
     amb_assert(topic->ungranted >= topic->log.lo);
     uint64_t held = amb_topic_held_from(topic);
-    if (topic->rule->full == AMB_FULL_BLOCK && topic->log.hi - held > 1 &&
-        amb_log_bytes_from(&topic->log, held) > amb_topic_depth(topic)) {
+    uint64_t behind = topic->log.hi - held;
+    if (topic->rule->full == AMB_FULL_BLOCK && behind > 1 &&
+        (behind > AMB_TOPIC_DEPTH_ENTRIES ||
+         amb_log_bytes_from(&topic->log, held) > amb_topic_depth(topic))) {
         return false;
     }
     *out = amb_log_at(&topic->log, topic->ungranted);

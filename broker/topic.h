@@ -28,6 +28,9 @@
 #include <stdint.h>
 
 #define AMB_TOPIC_DEPTH (UINT64_C(1) << 20) /* bytes that holding readers may be behind */
+/* ... and entries: an eighth of a log, so that what was granted to tiny batches still fits in it.
+ */
+#define AMB_TOPIC_DEPTH_ENTRIES (AMB_LOG_ENTRIES_MAX / 8)
 
 struct amb_config;
 struct amb_entry;

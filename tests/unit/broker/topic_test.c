@@ -152,6 +152,26 @@ static void test_grants_stop_at_the_depth_and_come_in_order(void **state)
     assert_int_equal(grants(w), 0);
 }
 
+static void test_grants_of_tiny_batches_stop_long_before_the_log_is_full(void **state)
+{
+    struct world *w = *state;
+    use(w, "any");
+    struct amb_cursor *cursor = reader(w, true);
+    uint64_t granted = 0;
+    for (unsigned i = 0; i < 2 * AMB_TOPIC_DEPTH_ENTRIES; i++) {
+        struct amb_shard *shard = &w->h.shards[0];
+        struct amb_entry *entry = amb_pool_get(&shard->entries);
+        assert_non_null(entry);
+        *entry = (struct amb_entry){.refs = 1, .home = shard, .count = 1, .meta_len = 16};
+        assert_int_equal(amb_topic_append(w->topic, entry, 0), AMB_OK);
+        granted += grants(w);
+    }
+    assert_int_equal(granted, AMB_TOPIC_DEPTH_ENTRIES);
+    cursor->position = w->topic->log.hi;
+    granted += grants(w);
+    assert_int_equal(granted, 2 * AMB_TOPIC_DEPTH_ENTRIES);
+}
+
 static void test_a_reader_that_does_not_hold_stops_no_grant_and_is_jumped_over(void **state)
 {
     struct world *w = *state;
@@ -297,6 +317,7 @@ int main(void)
         T(test_a_reader_begins_at_the_end_and_holds_what_it_has_not_passed),
         T(test_a_blocking_topic_takes_what_was_granted_past_its_limit),
         T(test_grants_stop_at_the_depth_and_come_in_order),
+        T(test_grants_of_tiny_batches_stop_long_before_the_log_is_full),
         T(test_a_reader_that_does_not_hold_stops_no_grant_and_is_jumped_over),
         T(test_dropping_readers_make_room_before_anybody_is_hurt),
         T(test_a_full_rejecting_topic_refuses_and_changes_nothing),
