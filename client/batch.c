@@ -144,6 +144,14 @@ void amb_batch_reset(struct amb_batch *batch)
     batch->count = 0;
     batch->blob_len = 0;
     batch->data_len = 0;
+    if (batch->is_large) {
+        free(batch->owned);
+        batch->owned = NULL;
+        batch->data = NULL;
+        batch->data_pad = 0;
+        batch->pub = NULL;
+        batch->is_waited = false;
+    }
 }
 
 void amb_batch_rule_init(struct amb_batch_rule *rule, int64_t linger_ns)

@@ -140,9 +140,9 @@ struct amb_conn {
     struct amb_list_node topics;      /* every name ever told, for messages still held */
     struct amb_list_node outstanding; /* deliveries with messages out */
     struct amb_buffers buffers;
-    void *delivery_free[3];       /* by class */
-    struct amb_list_node batches; /* unused batches of small messages */
-    uint32_t batches_cached;
+    void *delivery_free[3];               /* by class */
+    struct amb_list_node batches, larges; /* unused batches of small messages, of one large */
+    uint32_t batches_cached, larges_cached;
     enum amb_status failure; /* the first failed publish not told by amb_flush; AMB_OK */
 
     /* amb_publish's own publishers. */

@@ -205,9 +205,12 @@ static void follow(struct amb_conn *conn, const struct amb_wait *wait, int64_t r
 
 static void sleep_on_all(struct amb_conn *conn, int64_t timeout_ns)
 {
+    /* Heartbeats are the I/O thread's; an answer that somebody waits for is not left to it. */
+    bool has_control = !conn->has_io_thread || !amb_list_is_empty(&conn->requests);
     struct pollfd fds[3] = {
         {.fd = conn->wake_fd, .events = POLLIN},
-        {.fd = conn->control_fd, .events = (short)(POLLIN | (conn->out_len != 0 ? POLLOUT : 0))},
+        {.fd = has_control ? conn->control_fd : -1,
+         .events = (short)(POLLIN | (conn->out_len != 0 ? POLLOUT : 0))},
         {.fd = conn->link_ep, .events = POLLIN},
     };
     struct timespec ts = {.tv_sec = timeout_ns / AMB_NS_PER_SEC,

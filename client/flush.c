@@ -21,28 +21,46 @@ struct amb_batch *amb_pub_batch_get(struct amb_conn *conn)
     return AMB_CONTAINER_OF(node, struct amb_batch, node);
 }
 
+struct amb_batch *amb_pub_large_get(struct amb_conn *conn)
+{
+    struct amb_list_node *node = amb_list_pop_front(&conn->larges);
+    if (node == NULL) {
+        return amb_batch_create_large();
+    }
+    conn->larges_cached--;
+    return AMB_CONTAINER_OF(node, struct amb_batch, node);
+}
+
 void amb_pub_batch_put(struct amb_conn *conn, struct amb_batch *batch)
 {
     if (batch == NULL) {
         return;
     }
-    if (batch->is_large || conn->batches_cached >= BATCHES_CACHED_MAX) {
+    struct amb_list_node *list = batch->is_large ? &conn->larges : &conn->batches;
+    uint32_t *cached = batch->is_large ? &conn->larges_cached : &conn->batches_cached;
+    if (*cached >= BATCHES_CACHED_MAX) {
         amb_batch_destroy(&batch);
         return;
     }
     amb_batch_reset(batch);
-    amb_list_push_front(&conn->batches, &batch->node);
-    conn->batches_cached++;
+    amb_list_push_front(list, &batch->node);
+    ++*cached;
+}
+
+static void free_all(struct amb_list_node *list)
+{
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(list)) != NULL) {
+        struct amb_batch *batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
+        amb_batch_destroy(&batch);
+    }
 }
 
 void amb_pub_batches_fini(struct amb_conn *conn)
 {
-    struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&conn->batches)) != NULL) {
-        struct amb_batch *batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
-        amb_batch_destroy(&batch);
-    }
-    conn->batches_cached = 0;
+    free_all(&conn->batches);
+    free_all(&conn->larges);
+    conn->batches_cached = conn->larges_cached = 0;
 }
 
 void amb_pub_batch_sent(struct amb_batch *batch)
@@ -150,7 +168,7 @@ enum amb_status amb_pub_flush_large(struct amb_pub *pub, struct amb_batch *large
     if (status == AMB_OK) {
         amb_pub_batch_sent(large);
         if (!large->is_waited) {
-            amb_batch_destroy(&large);
+            amb_pub_batch_put(conn, large);
         }
     }
     return AMB_OK;

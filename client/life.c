@@ -40,6 +40,7 @@ struct amb_conn *amb_conn_create(void)
     amb_list_init(&conn->topics);
     amb_list_init(&conn->outstanding);
     amb_list_init(&conn->batches);
+    amb_list_init(&conn->larges);
     amb_list_init(&conn->registry);
     amb_buffers_init(&conn->buffers, AMB_MEMORY_MAX);
     return conn;

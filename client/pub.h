@@ -72,6 +72,8 @@ unsigned amb_pub_flush_due(struct amb_conn *conn);
 void amb_pub_batch_sent(struct amb_batch *batch);
 /* An unused batch of small messages, for `open`. NULL: no memory. Connection's lock held. */
 struct amb_batch *amb_pub_batch_get(struct amb_conn *conn);
+/* The same for one large message. */
+struct amb_batch *amb_pub_large_get(struct amb_conn *conn);
 void amb_pub_batch_put(struct amb_conn *conn, struct amb_batch *batch);
 void amb_pub_batches_fini(struct amb_conn *conn);
 

@@ -177,9 +177,12 @@ static void gather(uint8_t *to, const struct put *put)
 }
 
 /* A batch of this message alone. Its payload goes out from where it lies, pieces from a copy. */
-static enum amb_status prepare_large(const struct put *put, struct amb_batch **out)
+static enum amb_status prepare_large(struct amb_conn *conn, const struct put *put,
+                                     struct amb_batch **out)
 {
-    struct amb_batch *batch = amb_batch_create_large();
+    amb_conn_lock(conn);
+    struct amb_batch *batch = amb_pub_large_get(conn);
+    amb_conn_unlock(conn);
     if (batch == NULL) {
         return AMB_ENOMEM;
     }
@@ -246,7 +249,7 @@ static enum amb_status try_large(struct amb_pub *pub, struct amb_batch *batch, u
     amb_spinlock_unlock(&pub->lock);
     if (status == AMB_OK && is_waited) {
         wait_sent(conn, batch);
-        amb_batch_destroy(&batch);
+        amb_pub_batch_put(conn, batch);
     }
     amb_conn_unlock(conn);
     return status;
@@ -316,7 +319,7 @@ static enum amb_status put_or_wait(struct amb_pub *pub, const struct put *put, i
     struct amb_batch *large = NULL;
     enum amb_status status = AMB_OK;
     if (!is_small) {
-        status = prepare_large(put, &large);
+        status = prepare_large(conn, put, &large);
         if (status != AMB_OK) {
             return amb_conn_fail(conn, status, "no memory for a message of %llu bytes",
                                  (unsigned long long)put->len);
