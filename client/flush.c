@@ -174,10 +174,10 @@ enum amb_status amb_pub_flush_large(struct amb_pub *pub, struct amb_batch *large
     return AMB_OK;
 }
 
-unsigned amb_pub_flush_due(struct amb_conn *conn)
+/* Sends what the rule lets go, or only what is too old; see amb_pub_flush_due. */
+static unsigned flush_some(struct amb_conn *conn, int64_t now_ns, bool is_only_old)
 {
     unsigned left = 0;
-    int64_t now = amb_clock_monotonic_ns();
     for (uint32_t i = 0; i < conn->pub_high; i++) {
         struct amb_pub *pub = conn->pubs[i];
         if (pub == NULL || !atomic_load_explicit(&pub->is_staged, memory_order_relaxed) ||
@@ -186,17 +186,26 @@ unsigned amb_pub_flush_due(struct amb_conn *conn)
         }
         struct amb_batch *batch = pub->open;
         if (batch != NULL && batch->count != 0) {
-            bool is_in_flight = atomic_load_explicit(&pub->sent_batches, memory_order_relaxed) !=
-                                atomic_load_explicit(&pub->accepted_batches, memory_order_relaxed);
+            bool is_in_flight = is_only_old || amb_pub_in_flight(pub);
             if (atomic_load_explicit(&pub->must_leave, memory_order_relaxed) ||
                 amb_batch_rule_ask(&pub->rule, batch->count, amb_batch_size(batch), is_in_flight,
-                                   now)) {
+                                   now_ns)) {
                 left += amb_pub_flush_open(pub) == AMB_OK;
             }
         }
         amb_spinlock_unlock(&pub->lock);
     }
     return left;
+}
+
+unsigned amb_pub_flush_due(struct amb_conn *conn)
+{
+    return flush_some(conn, amb_clock_monotonic_ns(), false);
+}
+
+unsigned amb_pub_flush_lingering(struct amb_conn *conn, int64_t now_ns)
+{
+    return flush_some(conn, now_ns, true);
 }
 
 /* ---- what the broker says ---- */

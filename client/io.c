@@ -12,6 +12,7 @@
  */
 #include "client/conn.h"
 #include "client/control.h"
+#include "client/pub.h"
 #include "wire/base/assert.h"
 
 #include <poll.h>
@@ -21,7 +22,7 @@
 #include <unistd.h>
 
 #define TICK_MIN_NS (50 * AMB_NS_PER_US)
-#define TICK_LINGER_MAX_NS (250 * AMB_NS_PER_US)
+#define TICK_LINGER_MAX_NS (500 * AMB_NS_PER_US)
 #define TICK_ACTIVE_NS AMB_NS_PER_MS
 
 /* What the thread remembers from one turn to the next. */
@@ -134,9 +135,11 @@ static void turn_once(struct amb_conn *conn, struct io_turn *turn)
     int64_t now = amb_clock_monotonic_ns();
     amb_conn_timers(conn, now);
     unsigned work = 0;
-    /* A driver does what is to be done itself, but it may sleep while a batch lingers. */
-    if (!conn->has_driver || atomic_load_explicit(&conn->staged, memory_order_relaxed) != 0) {
+    if (!conn->has_driver && conn->activity == turn->activity) {
         work = amb_conn_progress(conn);
+    } else if (atomic_load_explicit(&conn->staged, memory_order_relaxed) != 0) {
+        /* Callers move the link, but the one whose batch lingers may not be back in time. */
+        work = amb_pub_flush_lingering(conn, now);
     }
     bool lingers_on = conn->is_lingering && conn->down == AMB_OK &&
                       atomic_load_explicit(&conn->mapped_held, memory_order_acquire) != 0;

@@ -57,6 +57,13 @@ struct amb_pub {
     char topic[256];
 };
 
+/* Has the broker not yet taken the last batch that was sent? */
+static inline bool amb_pub_in_flight(const struct amb_pub *pub)
+{
+    return atomic_load_explicit(&pub->sent_batches, memory_order_relaxed) !=
+           atomic_load_explicit(&pub->accepted_batches, memory_order_relaxed);
+}
+
 /* ---- flush.c: batches leave ---- */
 
 /*
@@ -68,6 +75,8 @@ enum amb_status amb_pub_flush_open(struct amb_pub *pub);
 enum amb_status amb_pub_flush_large(struct amb_pub *pub, struct amb_batch *large);
 /* Sends what is due on all publishers of the connection; its lock held. Returns how many left. */
 unsigned amb_pub_flush_due(struct amb_conn *conn);
+/* The same, but only what is as old as it may become. */
+unsigned amb_pub_flush_lingering(struct amb_conn *conn, int64_t now_ns);
 /* The link has settled a batch's tx. Connection's lock held. */
 void amb_pub_batch_sent(struct amb_batch *batch);
 /* An unused batch of small messages, for `open`. NULL: no memory. Connection's lock held. */

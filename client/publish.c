@@ -31,17 +31,11 @@ struct put {
 
 /* ---- the small ones ---- */
 
-static bool in_flight(const struct amb_pub *pub)
-{
-    return atomic_load_explicit(&pub->sent_batches, memory_order_relaxed) !=
-           atomic_load_explicit(&pub->accepted_batches, memory_order_relaxed);
-}
-
 /* Looks whether the broker has taken the last batch, unless somebody else does that already. */
 static bool still_in_flight(struct amb_pub *pub, int64_t now_ns)
 {
     struct amb_conn *conn = pub->conn;
-    if (!in_flight(pub)) {
+    if (!amb_pub_in_flight(pub)) {
         return false;
     }
     if (amb_conn_trylock(conn)) {
@@ -52,7 +46,7 @@ static bool still_in_flight(struct amb_pub *pub, int64_t now_ns)
         }
         amb_conn_unlock(conn);
     }
-    return in_flight(pub);
+    return amb_pub_in_flight(pub);
 }
 
 /* The batch waits for company: somebody must send it if nobody calls again. */
