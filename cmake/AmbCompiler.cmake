@@ -21,7 +21,9 @@ if(CMAKE_C_COMPILER_ID MATCHES "Clang")
 endif()
 if(AMB_SANITIZE)
     target_compile_options(amb_flags INTERFACE -fsanitize=${AMB_SANITIZE} -fno-omit-frame-pointer)
-    target_link_options(amb_flags INTERFACE -fsanitize=${AMB_SANITIZE})
+    # The sanitizers call dlopen in our place, and of the caller's path and the program's the linker
+    # asks the caller's only, unless the program's is of the old kind: UCX would be the system's.
+    target_link_options(amb_flags INTERFACE -fsanitize=${AMB_SANITIZE} LINKER:--disable-new-dtags)
 elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
     target_compile_options(amb_flags INTERFACE $<$<NOT:$<BOOL:${AMB_FUZZ}>>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2>)
 endif()
