@@ -93,8 +93,7 @@ enum amb_status amb_flush(struct amb_conn *conn, int64_t timeout_ns)
     amb_conn_enter(conn);
     status = flush_all(conn, timeout_ns);
     if (status != AMB_OK) {
-        (void)amb_conn_fail(conn, status, "flush: %s",
-                            status == conn->down ? conn->down_text : amb_status_text(status));
+        (void)amb_conn_fail(conn, status, "flush: %s", amb_conn_reason(conn, status));
     }
     return amb_conn_leave(conn, status);
 }

@@ -174,6 +174,8 @@ static inline bool amb_conn_has_trouble(const struct amb_conn *conn, uint32_t wh
 
 /* What a call answers for a connection with this trouble; AMB_OK if it has none of it. */
 enum amb_status amb_conn_trouble(struct amb_conn *conn, uint32_t which);
+/* Why a call failed so, for its message: the connection's end if that was it. Any thread. */
+const char *amb_conn_reason(struct amb_conn *conn, enum amb_status status);
 
 void amb_conn_lock(struct amb_conn *conn);
 bool amb_conn_trylock(struct amb_conn *conn);

@@ -72,3 +72,11 @@ enum amb_status amb_conn_trouble(struct amb_conn *conn, uint32_t which)
     }
     return amb_conn_fail(conn, AMB_ECLOSED, "the connection is being closed");
 }
+
+const char *amb_conn_reason(struct amb_conn *conn, enum amb_status status)
+{
+    /* Acquire: as in amb_conn_trouble; the lock need not be held. */
+    bool is_down =
+        (atomic_load_explicit(&conn->trouble, memory_order_acquire) & AMB_TROUBLE_DOWN) != 0;
+    return is_down && status == conn->down ? conn->down_text : amb_status_text(status);
+}

@@ -51,6 +51,7 @@ static void conn_free(struct amb_conn *conn)
     amb_fork_unregister(conn);
     amb_control_reader_fini(&conn->reader);
     amb_deliveries_fini(conn);
+    amb_segments_fini(conn);
     amb_buffers_fini(&conn->buffers);
     amb_pub_batches_fini(conn);
     struct amb_list_node *node;
@@ -187,7 +188,7 @@ static void forget_subs(struct amb_conn *conn)
 void amb_conn_teardown(struct amb_conn *conn)
 {
     amb_delivery_take_back(conn);
-    amb_segments_fini(conn);
+    amb_segments_drop_all(conn);
     if (conn->control_fd >= 0 && conn->down == AMB_OK) {
         Amb__Control__Control message;
         amb__control__control__init(&message);

@@ -547,7 +547,7 @@ enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout
     amb_conn_unlock(conn);
     if (status != AMB_OK) {
         (void)amb_conn_fail(conn, status, "publishing to '%s': %s", pub->topic,
-                            status == conn->down ? conn->down_text : amb_status_text(status));
+                            amb_conn_reason(conn, status));
     }
     return pub_leave(pub, status);
 }

@@ -138,14 +138,30 @@ void amb_segment_sent(struct amb_segment *segment)
     settle(segment);
 }
 
-void amb_segments_fini(struct amb_conn *conn)
+static void discard(struct amb_segment *segment)
+{
+    if (segment->base != NULL) {
+        (void)munmap(segment->base, segment->size);
+    }
+    amb_list_remove(&segment->node);
+    free(segment);
+}
+
+void amb_segments_drop_all(struct amb_conn *conn)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &conn->segments) {
         struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
-        if (segment->base != NULL) {
-            (void)munmap(segment->base, segment->size);
+        if (segment->held == 0 && !segment->out.is_queued) {
+            discard(segment);
+        } else {
+            segment->is_dropped = true; /* The last message in it, or the link, sees to the rest. */
         }
-        amb_list_remove(node);
-        free(segment);
+    }
+}
+
+void amb_segments_fini(struct amb_conn *conn)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->segments) {
+        discard(AMB_CONTAINER_OF(node, struct amb_segment, node));
     }
 }
