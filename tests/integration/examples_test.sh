@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The programs of docs/examples against a broker, on each link that a plain URL gives.
+#   tests/integration/examples_test.sh BUILD_FOLDER
+set -euo pipefail
+build=$1
+examples=$build/docs/examples
+dir=$(mktemp -d /tmp/amb-examples-XXXXXX)
+broker=
+readers=()
+finish() {
+    for pid in "${readers[@]}" $broker; do
+        kill "$pid" 2>/dev/null || true
+    done
+    wait
+    rm -rf "$dir"
+}
+trap finish EXIT
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# wait_for SECONDS COMMAND...: until it succeeds
+wait_for() {
+    local tries=$(($1 * 20))
+    shift
+    for ((i = 0; i < tries; i++)); do
+        if "$@"; then
+            return 0
+        fi
+        sleep 0.05
+    done
+    return 1
+}
+has_lines() { [ "$(wc -l <"$1")" -ge "$2" ]; }
+
+"$build/broker/brokerd" --dev --listen "unix://$dir/s" --listen tcp://127.0.0.1:0 \
+    >"$dir/ready" 2>"$dir/log" &
+broker=$!
+wait_for 10 grep -q '^ready' "$dir/ready" || fail "brokerd does not start: $(cat "$dir/log")"
+read -r _ unix_url tcp_url <"$dir/ready"
+
+for url in "$unix_url" "$tcp_url"; do
+    export AMB_URL=$url
+    readers=()
+    "$examples/example-subscribe" >"$dir/greetings" 2>"$dir/errors" &
+    readers+=($!)
+    "$examples/example-epoll" >"$dir/sensors" 2>>"$dir/errors" &
+    readers+=($!)
+
+    # Until the subscriber is there, messages go to nobody.
+    publish_until_seen() {
+        "$examples/example-publish" && has_lines "$dir/greetings" 1
+    }
+    wait_for 10 publish_until_seen || fail "$url: no greeting arrived: $(cat "$dir/errors")"
+    grep -qx 'greetings: hello' "$dir/greetings" || fail "$url: $(head -1 "$dir/greetings")"
+
+    sense() {
+        printf x | "$build/tools/broker-ctl" --url "$url" pub sensor.a.b >/dev/null 2>&1 &&
+            has_lines "$dir/sensors" 1
+    }
+    wait_for 10 sense || fail "$url: no sensor value arrived: $(cat "$dir/errors")"
+    grep -q ' sensor.a.b 1 bytes' "$dir/sensors" || fail "$url: $(head -1 "$dir/sensors")"
+
+    timeout 60 "$examples/example-million" >"$dir/million" || fail "$url: $(cat "$dir/million")"
+    grep -q '^1000000 accepted' "$dir/million" || fail "$url: $(cat "$dir/million")"
+
+    # A signal ends both loops, with 0: amb_stop.
+    for pid in "${readers[@]}"; do
+        kill -TERM "$pid"
+        wait "$pid" || fail "$url: an example ended with $?: $(cat "$dir/errors")"
+    done
+    readers=()
+    echo "$url: ok, $(cat "$dir/million")"
+done
+
+# A broker that goes ends the subscriber at once, with a sentence.
+AMB_URL=$unix_url "$examples/example-subscribe" >"$dir/greetings" 2>"$dir/errors" &
+readers=($!)
+sleep 0.3
+kill -KILL "$broker"
+wait "$broker" 2>/dev/null || true
+broker=
+wait_for 2 grep -q . "$dir/errors" || fail "the subscriber does not notice"
+echo "lost: $(cat "$dir/errors")"
