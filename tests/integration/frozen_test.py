@@ -89,6 +89,21 @@ def freeze(rig, broker, link):
     print(f"{link}: frozen, expired, told {status} after {took * 1000:.0f} ms", flush=True)
 
 
+def freeze_idle(rig, broker, link):
+    """Frozen while nobody sends anything: nothing but time ends it."""
+    holder = rig.client("test-holder", broker.url(link), "silence", 0)
+    holder.expect("holding")
+    holder.signal(signal.SIGSTOP)
+    until(
+        PEER_TIMEOUT + 3,
+        lambda: find(broker, "holder") is None,
+        f"expired without traffic: {broker.clients()}",
+    )
+    holder.signal(signal.SIGCONT)
+    check(-72 <= int(holder.expect("ended", 2)[1]) <= -64, "its call ended otherwise")
+    holder.kill()
+
+
 def fork(rig, broker, link):
     holder = rig.client("test-holder", broker.url(link), "check.>", HELD, "--fork")
     holder.expect("holding")
@@ -121,6 +136,8 @@ def test(rig, _options):
         *("-o", "server.workers=2"),
     )
     broker.ask("status")
+    for link in LINKS:
+        freeze_idle(rig, broker, link)
     checker = start_checker(rig, broker)
     for link in LINKS:
         freeze(rig, broker, link)

@@ -25,7 +25,8 @@
 
 #define LEAVE_NS (1 * AMB_NS_PER_SEC)
 #define PEER_LEAVE_NS (3 * AMB_NS_PER_SEC)
-#define STALL_NS (20 * AMB_NS_PER_MS)
+/* Past this we ourselves did not run: a worker with nothing to do sleeps 100 ms between turns. */
+#define STALL_NS (300 * AMB_NS_PER_MS)
 /* What is under way gives no sign until it is through; slower than 100 MB/s it is lost. */
 #define NS_PER_BYTE 10
 
