@@ -23,8 +23,6 @@
 #define WORKER_POLL_BUDGET 32u /* frames of one link in one turn */
 #define WORKER_SPIN_AUTO_NS (200 * AMB_NS_PER_US)
 #define WORKER_SLEEP_MAX_NS (1 * AMB_NS_PER_SEC)
-/* With UCX a wake-up may be late (UCX-reported events are bounded by polling, never trusted). */
-#define WORKER_SLEEP_UCX_MAX_NS (100 * AMB_NS_PER_MS)
 #define WORKER_EVENTS 64
 /* Idle for so long, a worker gives back the segments that it does not need. */
 #define WORKER_TRIM_NS (10 * AMB_NS_PER_SEC)
@@ -111,7 +109,8 @@ static bool shard_arm(struct amb_shard *shard)
 
 static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
 {
-    int64_t max_ns = shard->ucx_worker == NULL ? WORKER_SLEEP_MAX_NS : WORKER_SLEEP_UCX_MAX_NS;
+    int64_t max_ns = shard->ucx_worker == NULL ? WORKER_SLEEP_MAX_NS
+                                               : amb_ucx_worker_sleep_max_ns(shard->ucx_worker);
     shard->now_ns = now_ns;
     int64_t next_ns = amb_forward_expire(shard);
     if (next_ns - now_ns < max_ns) {

@@ -74,6 +74,8 @@ unsigned amb_ucx_worker_progress(struct amb_ucx_worker *worker);
 int amb_ucx_worker_fd(const struct amb_ucx_worker *worker);
 /* False: there is work, do not sleep. */
 AMB_MUST_CHECK bool amb_ucx_worker_arm(struct amb_ucx_worker *worker);
+/* How long to sleep then at most: UCX's descriptor is a hint that has been seen to come late. */
+int64_t amb_ucx_worker_sleep_max_ns(const struct amb_ucx_worker *worker);
 
 /*
  * One end. address: the peer's worker, from an authenticated control connection. session,

@@ -355,3 +355,14 @@ bool amb_ucx_worker_arm(struct amb_ucx_worker *worker)
     }
     return ucs == UCS_OK;
 }
+
+int64_t amb_ucx_worker_sleep_max_ns(const struct amb_ucx_worker *worker)
+{
+    if (worker->link_count == 0) {
+        return AMB_NS_PER_SEC;
+    }
+    /* Something of ours is under way: its end may show without a ring of the bell. Each link keeps
+     * one operation in reserve. */
+    bool is_busy = worker->ops.used > worker->link_count || !amb_list_is_empty(&worker->leaving);
+    return (is_busy ? 100 : 500) * AMB_NS_PER_MS;
+}
