@@ -87,6 +87,19 @@ class Process:
         line, self.rest = self.rest.split(b"\n", 1)
         return line.decode()
 
+    def all_lines(self, seconds=20):
+        """Everything up to the end of its output."""
+        deadline = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.popen.stdout, selectors.EVENT_READ)
+            while True:
+                left = deadline - time.monotonic()
+                check(left > 0 and selector.select(left), f"{self.name}: goes on for {seconds} s")
+                piece = os.read(self.popen.stdout.fileno(), 65536)
+                if not piece:
+                    return self.rest.decode(errors="replace").splitlines()
+                self.rest += piece
+
     def expect(self, word, seconds=20):
         """The words of the next line, which begins with `word`."""
         words = self.line(seconds).split()
@@ -124,8 +137,8 @@ class Process:
     def log(self):
         return self.log_path.read_text(errors="replace")
 
-    def sockets(self):
-        """Its TCP sockets as the kernel's table has them (addresses, state), for people to read."""
+    def socket_inodes(self):
+        """As /proc/net names them."""
         inodes = set()
         for number in os.listdir(f"/proc/{self.pid}/fd"):
             try:
@@ -134,12 +147,18 @@ class Process:
                 continue
             if target.startswith("socket:["):
                 inodes.add(target[8:-1])
+        return inodes
+
+    def sockets(self):
+        """Its TCP sockets as the kernel's table has them (addresses, state), for people to read."""
+        inodes = self.socket_inodes()
         rows = pathlib.Path(f"/proc/{self.pid}/net/tcp").read_text().splitlines()[1:]
         return [row for row in (line.split() for line in rows) if row[9] in inodes]
 
     def cpu_seconds(self):
-        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Time on a CPU of its living threads, to the nanosecond (utime and stime are ticks)."""
+        tasks = pathlib.Path(f"/proc/{self.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
     def descriptors(self):
         """What its descriptors are, sorted, without what differs from one life to the next."""
@@ -309,7 +328,10 @@ class Rig:
         return Broker(self, arguments, **options)
 
     def client(self, program, *arguments, **options):
-        return Process(self, [self.program(program), *map(str, arguments)], **options)
+        return self.start([self.program(program), *map(str, arguments)], **options)
+
+    def start(self, arguments, **options):
+        return Process(self, arguments, **options)
 
 
 def main(test, seconds):

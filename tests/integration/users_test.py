@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Clients of other users and in other namespaces, on the ring; and nobody opens a port.
+
+    users_test.py BUILD
+
+Skipped unless root. The broker is root's, with a socket for everybody. Publisher and subscribers
+are two unprivileged users of different groups; then they live in another PID namespace; then with a
+/dev/shm of 64 MiB. Broker and clients on Unix sockets have no TCP or UDP socket.
+"""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from harness import SKIPPED, check, main, until
+
+PUBLISHER, SUBSCRIBER = 12345, 65534
+DEMO_SECONDS = 60
+
+
+def as_user(number):
+    return f"setpriv --reuid={number} --regid={number} --clear-groups"
+
+
+def works(prefix, command="true"):
+    """Can this machine run commands so?"""
+    return (
+        subprocess.run(
+            [*prefix.split(), *command.split()],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=30,
+            check=False,
+        ).returncode
+        == 0
+    )
+
+
+def demo(rig, name, publisher, subscriber):
+    """The demonstration's small form; publisher and subscriber are commands to run them under."""
+    for prefix in (publisher, subscriber):
+        if not works(prefix):
+            print(f"{name}: left out, this machine cannot run: {prefix}", flush=True)
+            return
+    run = rig.start(
+        [
+            str(ROOT / "tools" / "demo" / "run.sh"),
+            str(rig.build),
+            "--small",
+            *("--pub-prefix", publisher, "--sub-prefix", subscriber),
+        ],
+        env={"TMPDIR": str(rig.folder)},
+    )
+    lines = run.all_lines(DEMO_SECONDS)
+    check(run.wait() == 0, f"{name}: the demonstration fails\n" + "\n".join(lines[-30:]))
+    ways = [line for line in lines if line.startswith("unix-")]
+    check(len(ways) >= 4, f"{name}: no subscribers in the report")
+    for line in ways:
+        check("mapped" in line or "ring" in line, f"{name}: not by the ring: {line}")
+    print(f"{name}: passed", flush=True)
+
+
+def inet_sockets(process):
+    """TCP and UDP sockets of a process, whatever their state."""
+    inodes = process.socket_inodes()
+    found = []
+    for table in ("tcp", "tcp6", "udp", "udp6"):
+        path = pathlib.Path(f"/proc/{process.pid}/net/{table}")
+        if path.exists():
+            for line in path.read_text().splitlines()[1:]:
+                if line.split()[9] in inodes:
+                    found.append(f"{table} {line.split()[1]}")
+    return found
+
+
+def check_no_ports(rig):
+    """A broker that trusts no interface, and clients of any broker, on Unix sockets alone."""
+    config = rig.folder / "unix.conf"
+    config.write_text("memory = { host = { size = \"64M\"; segment = \"16M\"; }; };\n")
+    plain = rig.broker("--config", str(config), dev=False, tcp=False)
+    trusting = rig.broker()
+    for broker in (plain, trusting):
+        clients = [
+            rig.client("test-checker", broker.unix_url, broker.unix_url, "pair"),
+            rig.client("test-waiter", broker.unix_url),
+        ]
+        clients[0].expect("ready")
+        clients[1].expect("waiting")
+        watched = clients if broker is trusting else [broker, *clients]
+        for process in watched:
+            found = inet_sockets(process)
+            check(found == [], f"{process.name} has {found}")
+        clients[0].signal(signal.SIGTERM)
+        check(clients[0].wait() == 0, clients[0].log())
+        clients[1].kill()
+        broker.stop()
+    print("no ports: passed", flush=True)
+
+
+def check_peers(rig):
+    """Who the broker says they are; and a socket of mode 0600 lets nobody else in."""
+    broker = rig.broker(socket_query="?mode=0666", tcp=False)
+    prefix = as_user(SUBSCRIBER).split()
+    other = rig.client("test-waiter", broker.unix_url, prefix=prefix)
+    other.expect("waiting")
+    uids = {row["uid"] for row in broker.clients()}
+    check(uids == {SUBSCRIBER}, f"clients of {SUBSCRIBER} are shown as {uids}")
+    asker = rig.client("test-asker", broker.unix_url, prefix=prefix)
+    asker.tell("clients")
+    check(asker.wait() == 1, "another user may ask about clients")
+    other.kill()
+    until(1, lambda: broker.clients() == [], "the other user's sessions end")
+    broker.stop()
+
+    private = rig.broker(socket_query="?mode=0600", tcp=False)
+    refused = rig.client("test-asker", private.unix_url, prefix=prefix)
+    check(refused.wait() == 1 and "ermission" in refused.log(), refused.log())
+    private.stop()
+    print("users: passed", flush=True)
+
+
+def test(rig, _options):
+    if os.geteuid() != 0:
+        print("not root")
+        sys.exit(SKIPPED)
+    for program in ("setpriv", "unshare"):
+        if shutil.which(program) is None:
+            print(f"no {program}")
+            sys.exit(SKIPPED)
+    if not works(as_user(SUBSCRIBER), f"test -x {rig.program('broker-ctl')}"):
+        print(f"other users cannot get at {rig.build}")
+        sys.exit(SKIPPED)
+
+    check_no_ports(rig)
+    check_peers(rig)
+    publisher, subscriber = as_user(PUBLISHER), as_user(SUBSCRIBER)
+    demo(rig, "two users", publisher, subscriber)
+    pid = "unshare --pid --fork --kill-child --mount-proc"
+    demo(rig, "a PID namespace", f"{pid} {publisher}", f"{pid} {subscriber}")
+    small = rig.folder / "small-shm"
+    small.write_text(
+        "#!/bin/sh\n"
+        "set -e\n"
+        "mount -t tmpfs -o size=64m,mode=1777 tmpfs /dev/shm\n"
+        'exec "$@"\n'
+    )
+    small.chmod(0o755)
+    shm = f"unshare --mount {small}"
+    demo(rig, "64 MiB of /dev/shm", f"{shm} {publisher}", f"{shm} {subscriber}")
+
+
+if __name__ == "__main__":
+    main(test, 240)
