@@ -182,6 +182,12 @@ bool amb_conn_trylock(struct amb_conn *conn);
 /* Also takes back what was released meanwhile by threads that found the lock held. */
 void amb_conn_unlock(struct amb_conn *conn);
 
+/*
+ * Pushes out what was given to the link on the side, as releases are; lock held. Where that is a
+ * system call it is left to the next call or the I/O thread's next nap, if those are due soon.
+ */
+void amb_conn_push(struct amb_conn *conn);
+
 /* Zeroed but for what an unconnected connection needs; refs is 1. NULL: no memory. */
 struct amb_conn *amb_conn_create(void);
 void amb_conn_ref(struct amb_conn *conn);

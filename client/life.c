@@ -20,6 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define UCX_END_NS (10 * AMB_NS_PER_SEC)
+
 struct amb_conn *amb_conn_create(void)
 {
     struct amb_conn *conn = calloc(1, sizeof(*conn));
@@ -102,15 +104,25 @@ static void unlock_once(struct amb_conn *conn)
     }
 }
 
+void amb_conn_push(struct amb_conn *conn)
+{
+    if (!conn->must_flush || conn->link == NULL || conn->is_link_closing) {
+        return;
+    }
+    bool is_attended = atomic_load_explicit(&conn->io_mode, memory_order_relaxed) == AMB_IO_TICK &&
+                       !conn->driver_sleeps;
+    if (!conn->is_busy || !is_attended) {
+        conn->must_flush = false;
+        amb_link_flush(conn->link);
+    }
+}
+
 void amb_conn_unlock(struct amb_conn *conn)
 {
     unlock_once(conn);
     while (__builtin_expect(!amb_mpsc_is_empty(&conn->returned), 0) && amb_conn_trylock(conn)) {
         amb_delivery_take_back(conn);
-        if (conn->must_flush && conn->link != NULL && !conn->is_link_closing) {
-            conn->must_flush = false;
-            amb_link_flush(conn->link);
-        }
+        amb_conn_push(conn);
         unlock_once(conn);
     }
 }
@@ -204,12 +216,15 @@ void amb_conn_teardown(struct amb_conn *conn)
         atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_DOWN, memory_order_release);
     }
     close_link(conn);
-    while (conn->link != NULL && conn->ucx_worker != NULL) {
-        /* Endpoints end in their own time; UCX bounds it. */
+    /* Endpoints end in their own time, which UCX bounds; so do we. */
+    int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), UCX_END_NS);
+    while (conn->link != NULL && conn->ucx_worker != NULL && amb_clock_monotonic_ns() < deadline) {
         (void)amb_client_ucx_progress(conn);
         (void)sched_yield();
     }
-    amb_client_ucx_fini(conn);
+    if (conn->link == NULL) {
+        amb_client_ucx_fini(conn);
+    } /* Else UCX keeps its worker: better lost than freed under it. */
     forget_subs(conn);
     amb_control_fail_all(conn, AMB_ECLOSED, "the connection is closed");
     if (conn->user_fd == conn->event_fd) {

@@ -129,6 +129,7 @@ void amb_delivery_release(struct amb_delivery *delivery, uint32_t n)
     (void)amb_mpsc_push(&conn->returned, &delivery->returned);
     if (amb_conn_trylock(conn)) {
         amb_delivery_take_back(conn);
+        amb_conn_push(conn);
         if (conn->is_lingering) {
             amb_io_kick(conn);
         }

@@ -34,8 +34,8 @@ uint8_t *amb_segment_borrow(struct amb_conn *conn, uint64_t id, uint64_t offset,
 void amb_segment_return(struct amb_segment *segment);
 /* The link has sent, or will never send, a segment's tx. */
 void amb_segment_sent(struct amb_segment *segment);
-/* The session ends: unmaps what no message lies in, now, and the rest when its last message is back.
- * Messages outlive amb_close, also that of a connection that was lost. Tells nobody. */
+/* The session ends: unmaps what no message lies in, now, and the rest when its last message is
+ * back. Messages outlive amb_close, also that of a connection that was lost. Tells nobody. */
 void amb_segments_drop_all(struct amb_conn *conn);
 /* No delivery is out any more. */
 void amb_segments_fini(struct amb_conn *conn);
