@@ -18,6 +18,9 @@
 #include <unistd.h>
 
 #define CLIENT_READS_A_ROUND 64 /* messages of one client before others have their turn */
+/* Requests of one client under way: past it, it is not read until half of them are answered, so
+ * that nobody piles up work for a worker faster than it is done. */
+#define CLIENT_WORK_MAX 64u
 
 /* Bytes on their way out, with the descriptors that go with the first of them. */
 struct client_out {
@@ -54,7 +57,8 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
         amb_deadline_ns(control->now_ns, control->config->server.handshake_timeout_ns);
     amb_control_reader_init(&client->reader);
     amb_list_init(&client->out);
-    enum amb_status status = amb_control_watch(control, &client->watch, fd, EPOLLIN | EPOLLRDHUP);
+    client->watched = EPOLLIN | EPOLLRDHUP | EPOLLHUP;
+    enum amb_status status = amb_control_watch(control, &client->watch, fd, client->watched);
     if (status != AMB_OK) {
         (void)close(fd);
         free(client);
@@ -100,6 +104,22 @@ static ssize_t out_write(const struct amb_client *client, const struct client_ou
     return sendmsg(client->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/* Has epoll report what is of interest now. HUP always is, and is not 0. */
+static void client_rewatch(struct amb_client *client)
+{
+    uint32_t events = EPOLLHUP;
+    if (!client->is_paused) {
+        events |= EPOLLIN | EPOLLRDHUP;
+    }
+    if (!amb_list_is_empty(&client->out)) {
+        events |= EPOLLOUT;
+    }
+    if (client->fd >= 0 && events != client->watched) {
+        client->watched = events;
+        amb_control_rewatch(client->control, &client->watch, client->fd, events);
+    }
+}
+
 /* False: the connection is broken. */
 static bool client_flush(struct amb_client *client)
 {
@@ -111,8 +131,7 @@ static bool client_flush(struct amb_client *client)
                 continue;
             }
             if (errno == EAGAIN || errno == EWOULDBLOCK) {
-                amb_control_rewatch(client->control, &client->watch, client->fd,
-                                    EPOLLIN | EPOLLRDHUP | EPOLLOUT);
+                client_rewatch(client);
                 return true;
             }
             return false;
@@ -122,6 +141,7 @@ static bool client_flush(struct amb_client *client)
             out_free(client, out);
         }
     }
+    client_rewatch(client);
     return true;
 }
 
@@ -205,12 +225,11 @@ static void session_released(void *control, struct amb_order *order)
 
 static void client_release_session(struct amb_client *client)
 {
-    struct amb_order *order = amb_order_create(amb_order_session_release, session_released, client);
-    if (order == NULL) {
-        amb_error("client %" PRIu64 ": no memory to end its quarantine", client->id);
-        return;
-    }
-    order->session = client->session;
+    struct amb_order *order = client->end_order;
+    amb_assert(order != NULL);
+    client->end_order = NULL;
+    order->run = amb_order_session_release;
+    order->done = session_released;
     amb_client_hold(client);
     amb_order_post(client->control->shards[client->session.shard], order);
 }
@@ -220,6 +239,7 @@ static void session_closed(void *owner, struct amb_order *order)
     struct amb_control *control = owner;
     struct amb_client *client = order->context;
     client->held_bytes = order->u.close.held_bytes;
+    client->end_order = order; /* It goes with the client, or ends the quarantine first. */
     if (client->held_bytes == 0) {
         amb_control_session_give(control, &order->session);
         client->has_session = false;
@@ -232,17 +252,17 @@ static void session_closed(void *owner, struct amb_order *order)
                  " bytes stay until its process has ended",
                  client->id, client->name, (int)client->pid, client->held_bytes);
     }
-    amb_order_free(order);
     amb_client_release(client);
 }
 
 void amb_client_close_session(struct amb_client *client)
 {
-    struct amb_order *order = amb_order_create(amb_order_session_close, session_closed, client);
-    if (order == NULL) {
-        amb_error("client %" PRIu64 ": no memory to close its session", client->id);
-        return;
-    }
+    struct amb_order *order = client->end_order;
+    amb_assert(order != NULL);
+    client->end_order = NULL;
+    order->run = amb_order_session_close;
+    order->done = session_closed;
+    order->context = client;
     order->session = client->session;
     /* Without a mapping, or with the client's word that it has none left, nothing is held. */
     order->u.close.keep_held =
@@ -341,6 +361,24 @@ void amb_client_release(struct amb_client *client)
     amb_list_push_back(&client->control->dead, &client->node);
 }
 
+void amb_client_begin_work(struct amb_client *client)
+{
+    client->work++;
+    amb_client_hold(client);
+}
+
+void amb_client_end_work(struct amb_client *client)
+{
+    amb_assert(client->work > 0);
+    client->work--;
+    if (client->is_paused && client->work <= CLIENT_WORK_MAX / 2) {
+        client->is_paused = false;
+        client->seen_ns = client->control->now_ns; /* Its heartbeats were not read meanwhile. */
+        client_rewatch(client);
+    }
+    amb_client_release(client);
+}
+
 void amb_client_bury(struct amb_control *control)
 {
     struct amb_list_node *node;
@@ -350,6 +388,7 @@ void amb_client_bury(struct amb_control *control)
             (void)close(client->pidfd);
         }
         amb_control_reader_fini(&client->reader);
+        amb_order_free(client->end_order);
         control->client_count--;
         free(client);
     }
@@ -452,6 +491,11 @@ static bool client_read_one(struct amb_client *client)
         amb_control_free(message);
         client_drop_fd(client); /* Nobody wanted it. */
     }
+    if (client->state == AMB_CLIENT_LIVE && client->work >= CLIENT_WORK_MAX) {
+        client->is_paused = true;
+        client_rewatch(client);
+        return false;
+    }
     return client->state != AMB_CLIENT_ENDING;
 }
 
@@ -461,12 +505,15 @@ static void client_on_events(struct amb_watch *watch, uint32_t events)
     if (client->state == AMB_CLIENT_ENDING) {
         return;
     }
-    if ((events & EPOLLOUT) != 0) {
-        amb_control_rewatch(client->control, watch, client->fd, EPOLLIN | EPOLLRDHUP);
-        if (!client_flush(client)) {
-            amb_client_end(client, "its control connection is broken");
-            return;
+    if ((events & EPOLLOUT) != 0 && !client_flush(client)) {
+        amb_client_end(client, "its control connection is broken");
+        return;
+    }
+    if (client->is_paused) {
+        if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
+            amb_client_end(client, "it has closed its control connection");
         }
+        return;
     }
     if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
         for (int i = 0; i < CLIENT_READS_A_ROUND && client_read_one(client); i++) {
@@ -501,7 +548,8 @@ void amb_client_tick(struct amb_client *client, int64_t now_ns)
         }
         break;
     case AMB_CLIENT_LIVE:
-        if (now_ns - client->seen_ns > client->control->config->limits.peer_timeout_ns) {
+        if (!client->is_paused &&
+            now_ns - client->seen_ns > client->control->config->limits.peer_timeout_ns) {
             client->control->stats.expired++;
             amb_client_send_error(client, 0, AMB_ELOST, "session expired: no heartbeat");
         }

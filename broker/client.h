@@ -49,7 +49,10 @@ struct amb_client {
     int fd, pidfd;         /* -1: none */
     bool is_unix, is_dead; /* is_dead: the process is known to be gone */
     bool has_session, is_quarantined, said_bye;
-    unsigned orders; /* under way */
+    unsigned orders;  /* under way */
+    unsigned work;    /* of them, requests that a worker answers as soon as it can */
+    bool is_paused;   /* not read: too many of these */
+    uint32_t watched; /* epoll events of the connection */
     uid_t uid;
     gid_t gid;
     pid_t pid;
@@ -61,6 +64,7 @@ struct amb_client {
     uint8_t nonce[AMB_NONCE_SIZE];
     uint64_t secret;
     struct amb_session_id session;
+    struct amb_order *end_order; /* made with the session: its end must not need memory */
     int64_t deadline_ns, seen_ns, connected_ns;
     uint64_t held_bytes;
 
@@ -97,6 +101,10 @@ void amb_client_give_up(struct amb_client *client);
 /* An order for the client is under way, and has been answered. */
 void amb_client_hold(struct amb_client *client);
 void amb_client_release(struct amb_client *client);
+/* The same for a request that a worker answers as soon as it can: a client with many of them is not
+ * read for a while. */
+void amb_client_begin_work(struct amb_client *client);
+void amb_client_end_work(struct amb_client *client);
 /* Frees clients that have ended; called between two rounds of events. */
 void amb_client_bury(struct amb_control *control);
 /* Deadlines: handshake, heartbeat. */

@@ -18,7 +18,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define CONTROL_EVENTS 64
+/* More than the door lets stand in front of it: whoever has been let in is heard in the same or the
+ * next round, before a crowd behind him can push him out. */
+#define CONTROL_EVENTS (2 * AMB_HALF_OPEN_MAX)
 #define CONTROL_TICK_NS (250 * AMB_NS_PER_MS)
 #define CONTROL_DRAIN_TICK_NS (5 * AMB_NS_PER_MS)
 /* After the clients were told, quarantined sessions are given up at once, others in this time. */
@@ -155,7 +157,8 @@ static void control_round(struct amb_control *control)
     if (control->resume_accept_ns != 0 && control->now_ns >= control->resume_accept_ns) {
         amb_door_resume(control);
     }
-    if (count < CONTROL_EVENTS) {
+    /* Not everything was read: deadlines wait a little, but not for as long as a flood lasts. */
+    if (count < (int)CONTROL_EVENTS || control->now_ns - control->tick_ns >= 2 * CONTROL_TICK_NS) {
         control_tick(control);
     }
     amb_drain_tick(control);

@@ -317,7 +317,9 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     enum amb_status status = amb_control_session_take(control, &client->session);
     struct amb_order *order =
         status == AMB_OK ? amb_order_create(amb_order_session_open, session_opened, client) : NULL;
-    if (order == NULL) {
+    client->end_order = amb_order_create(NULL, NULL, NULL);
+    if (order == NULL || client->end_order == NULL) {
+        amb_order_free(order);
         if (status == AMB_OK) {
             amb_control_session_give(control, &client->session);
         }

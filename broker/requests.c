@@ -17,13 +17,15 @@ struct request {
     struct amb_client *client;
     uint64_t id;
     uint32_t handle;
+    bool is_work;     /* answered as soon as a worker can */
     unsigned waiting; /* orders without an answer */
     enum amb_status status;
     struct amb_dir_topic *topic; /* of a publisher; topics stay as long as the directory */
     uint64_t sub;                /* id of a subscription */
 };
 
-static struct request *request_create(struct amb_client *client, uint64_t id, uint32_t handle)
+static struct request *request_create(struct amb_client *client, uint64_t id, uint32_t handle,
+                                      bool is_work)
 {
     struct request *request = calloc(1, sizeof(*request));
     if (request == NULL) {
@@ -33,15 +35,25 @@ static struct request *request_create(struct amb_client *client, uint64_t id, ui
     request->id = id;
     request->handle = handle;
     request->waiting = 1;
-    amb_client_hold(client);
+    request->is_work = is_work;
+    if (is_work) {
+        amb_client_begin_work(client);
+    } else {
+        amb_client_hold(client);
+    }
     return request;
 }
 
 static void request_free(struct request *request)
 {
     struct amb_client *client = request->client;
+    bool is_work = request->is_work;
     free(request);
-    amb_client_release(client);
+    if (is_work) {
+        amb_client_end_work(client);
+    } else {
+        amb_client_release(client);
+    }
 }
 
 /* Makes the table of handles of one kind with the first of it. */
@@ -154,7 +166,7 @@ static void request_pub_open(struct amb_client *client, uint64_t id,
     struct amb_order *order = amb_order_create(amb_order_publisher_open, publisher_opened, NULL);
     struct request *request = NULL;
     if (publisher != NULL && order != NULL && handles_ready((void ***)&client->publishers)) {
-        request = request_create(client, id, open->handle);
+        request = request_create(client, id, open->handle, true);
     }
     if (request == NULL) {
         free(publisher);
@@ -201,7 +213,8 @@ static void request_pub_close(struct amb_client *client, uint64_t id,
         return;
     }
     struct amb_order *order = amb_order_create(amb_order_publisher_close, publisher_closed, NULL);
-    struct request *request = order == NULL ? NULL : request_create(client, id, close->handle);
+    struct request *request =
+        order == NULL ? NULL : request_create(client, id, close->handle, true);
     if (request == NULL) {
         amb_order_free(order);
         client_out_of_memory(client, id);
@@ -315,7 +328,7 @@ static void request_subscribe(struct amb_client *client, uint64_t id,
     struct amb_order *order = amb_order_create(amb_order_subscription_open, subscribe_step, NULL);
     struct request *request = NULL;
     if (sub != NULL && order != NULL && handles_ready((void ***)&client->subs)) {
-        request = request_create(client, id, subscribe->handle);
+        request = request_create(client, id, subscribe->handle, true);
     }
     if (request == NULL) {
         free(sub);
@@ -359,7 +372,8 @@ static void request_unsubscribe(struct amb_client *client, uint64_t id,
     }
     struct amb_order *order =
         amb_order_create(amb_order_subscription_close, subscription_closed, NULL);
-    struct request *request = order == NULL ? NULL : request_create(client, id, handle);
+    /* Answered when the client has given everything back: no work of ours. */
+    struct request *request = order == NULL ? NULL : request_create(client, id, handle, false);
     if (request == NULL) {
         amb_order_free(order);
         client_out_of_memory(client, id);

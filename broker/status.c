@@ -265,13 +265,14 @@ static json_t *gather_status(const struct amb_control *control)
         "{s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name", control->config->server.name,
         "version", AMB_BROKER_VERSION, "pid", num((uint64_t)getpid()), "epoch", epoch, "ucx", ucx,
         "uptime_s", num((uint64_t)(control->now_ns - control->started_ns) / 1000000000u), "workers",
-        num(control->shard_count), "clients", num(control->client_count), "clients_limit",
+        num(control->shard_count), "clients", num(amb_control_sessions(control)), "clients_limit",
         num(control->config->server.max_connections), "topics",
         num(control->directory.topic_count));
     json_t *more = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "topics_limit",
-        num(control->config->limits.max_topics), "subscriptions", num(control->directory.sub_count),
-        "subscriptions_limit", num(control->config->limits.max_subscriptions), "memory_bytes",
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "connecting",
+        num(control->half_open_count), "topics_limit", num(control->config->limits.max_topics),
+        "subscriptions", num(control->directory.sub_count), "subscriptions_limit",
+        num(control->config->limits.max_subscriptions), "memory_bytes",
         num(atomic_load_explicit(&control->budget->used, memory_order_relaxed)),
         "memory_limit_bytes", num(control->budget->max), "messages_in", num(in), "messages_out",
         num(out), "dropped", num(dropped), "rejected", num(rejected), "expired", num(st->expired));
@@ -351,7 +352,7 @@ static void query_finish(struct status_query *query, struct amb_control *control
     }
     free(query->shards);
     free(query);
-    amb_client_release(client);
+    amb_client_end_work(client);
 }
 
 static void status_collected(void *owner, struct amb_order *order)
@@ -397,7 +398,7 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
         return;
     }
     *state = (struct status_query){.client = client, .id = id, .name = name, .shards = shards};
-    amb_client_hold(client);
+    amb_client_begin_work(client);
     for (unsigned i = 0; i < control->shard_count; i++) {
         struct amb_order *order = amb_order_create(status_collect, status_collected, state);
         if (order != NULL) {

@@ -7,6 +7,7 @@
 #include "wire/base/clock.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -176,8 +177,13 @@ static void test_a_client_that_never_reads_is_ended(void **state)
     door_open(&door, NULL);
     door_login_unix(&door, &client);
     door_login_unix(&door, &other);
+    for (uint32_t i = 0; i < 200; i++) { /* So that an answer has some 40 KiB. */
+        char topic[32];
+        (void)snprintf(topic, sizeof(topic), "topic.%u", i);
+        door_pub_open(&other, i, topic);
+    }
     static const uint8_t ask[] = {'A',  'M', 'B', 1, 13,  0,   0,   0,   0x08, 1,  0x9a,
-                                  0x01, 8,   0xa, 6, 's', 't', 'a', 't', 'u',  's'};
+                                  0x01, 8,   0xa, 6, 't', 'o', 'p', 'i', 'c',  's'};
     for (int i = 0; i < 100000; i++) {
         if (send(client.fd, ask, sizeof(ask), MSG_NOSIGNAL) < 0) {
             assert_true(errno == EPIPE || errno == ECONNRESET);
@@ -185,7 +191,7 @@ static void test_a_client_that_never_reads_is_ended(void **state)
         }
         assert_int_not_equal(i, 99999);
     }
-    door_pub_open(&other, 0, "a");
+    door_pub_open(&other, 200, "a");
     door_disconnect(&other);
     door_disconnect(&client);
     door_close(&door);
