@@ -21,6 +21,7 @@ struct request {
     unsigned waiting; /* orders without an answer */
     enum amb_status status;
     struct amb_dir_topic *topic; /* of a publisher; topics stay as long as the directory */
+    uint32_t subscribers;        /* of them, told to the topic before the publisher */
     uint64_t sub;                /* id of a subscription */
 };
 
@@ -96,7 +97,7 @@ static void publisher_opened(void *control, struct amb_order *order)
             Amb__Control__PubOpened opened = AMB__CONTROL__PUB_OPENED__INIT;
             opened.topic = request->topic->id;
             opened.window = order->u.publisher.window;
-            opened.subscribers = request->topic->matched;
+            opened.subscribers = request->subscribers;
             Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
             message.id = request->id;
             message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPENED;
@@ -187,6 +188,9 @@ static void request_pub_open(struct amb_client *client, uint64_t id,
     order->u.publisher.topic = topic->id;
     order->u.publisher.home = topic->home;
     order->u.publisher.wants_settled = open->settled != 0;
+    /* Whoever comes between this order and its answer is not known to the worker yet: a publisher
+     * that waits for him hears of him by a flow value, behind which nothing can be lost. */
+    request->subscribers = topic->matched;
     amb_order_post(control->shards[client->session.shard], order);
 }
 
