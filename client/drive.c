@@ -103,11 +103,22 @@ void amb_conn_disarm(struct amb_conn *conn)
     }
 }
 
-void amb_conn_harvest(struct amb_conn *conn)
+/* Takes the link's edge, which is there once only. */
+static void take_edge(struct amb_conn *conn)
 {
     if (conn->link_ep >= 0) {
         struct epoll_event event;
         (void)epoll_wait(conn->link_ep, &event, 1, 0);
+    }
+}
+
+void amb_conn_harvest(struct amb_conn *conn)
+{
+    take_edge(conn);
+    if (conn->driver_sleeps) {
+        /* It may have gone to sleep for this edge, and will not see it any more. */
+        uint64_t one = 1;
+        (void)!write(conn->wake_fd, &one, sizeof(one));
     }
 }
 
@@ -226,7 +237,7 @@ static void sleep_on_all(struct amb_conn *conn, int64_t timeout_ns)
         amb_control_service(conn);
     }
     if (ready > 0 && fds[2].revents != 0) {
-        amb_conn_harvest(conn);
+        take_edge(conn);
     }
 }
 
