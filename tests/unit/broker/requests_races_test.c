@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker/requests: answers that cross other requests on their way. The control thread and the
+ * workers have their turns as the test says.
+ */
+#include "tests/support/stepped_control.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+/* PubOpen{handle 0, topic} and Subscribe{handle 0, pattern} with id 1. */
+static const uint8_t pub_open[] = {0x08, 1, 0x4a, 5, 0x12, 3, 'a', '.', 'b'};
+static const uint8_t subscribe[] = {0x08, 1, 0x62, 3, 0x12, 1, '>'};
+static const uint8_t unsubscribe[] = {0x08, 2, 0x6a, 0};
+static const uint8_t pub_close[] = {0x08, 3, 0x5a, 0};
+
+/* The next message from the broker; the reader reads just that. */
+static Amb__Control__Control *next_message(int fd)
+{
+    struct amb_control_reader reader;
+    Amb__Control__Control *message = NULL;
+    amb_control_reader_init(&reader);
+    while (message == NULL) {
+        uint8_t bytes[1024];
+        size_t used;
+        ssize_t got = recv(fd, bytes, amb_control_wanted(&reader), MSG_DONTWAIT);
+        assert_true(got > 0);
+        assert_int_equal(amb_control_read(&reader, bytes, (size_t)got, &used, &message, NULL),
+                         AMB_OK);
+    }
+    amb_control_reader_fini(&reader);
+    return message;
+}
+
+static struct amb_client *known_client(int *fd)
+{
+    struct amb_client *client = stepped_connect(true, fd);
+    stepped_introduce(client, *fd);
+    amb_control_free(next_message(*fd)); /* Challenge */
+    amb_control_free(next_message(*fd)); /* Welcome */
+    return client;
+}
+
+static uint32_t subscribers_told(int fd)
+{
+    Amb__Control__Control *message = next_message(fd);
+    assert_int_equal(message->body_case, AMB__CONTROL__CONTROL__BODY_PUB_OPENED);
+    uint32_t subscribers = message->pub_opened->subscribers;
+    amb_control_free(message);
+    return subscribers;
+}
+
+static void test_who_subscribes_before_the_answer_is_not_counted_in_it(void **state)
+{
+    (void)state;
+    int writer_fd, reader_fd;
+    struct amb_client *writer = known_client(&writer_fd), *reader = known_client(&reader_fd);
+    stepped_say_body(writer_fd, pub_open, sizeof(pub_open));
+    stepped_control_turn(writer); /* The order is under way. */
+    (void)stepped_workers_turn(); /* Carried out; the answer is under way. */
+    stepped_say_body(reader_fd, subscribe, sizeof(subscribe));
+    reader->watch.fn(&reader->watch, EPOLLIN); /* The cursor is under way, behind the answer. */
+    stepped_control_turn(writer);
+    assert_int_equal(subscribers_told(writer_fd), 0); /* He is told by a flow value. */
+    stepped_settle(reader);
+    stepped_leave(writer, writer_fd);
+    stepped_leave(reader, reader_fd);
+}
+
+static void test_who_has_subscribed_is_counted(void **state)
+{
+    (void)state;
+    int writer_fd, reader_fd;
+    struct amb_client *writer = known_client(&writer_fd), *reader = known_client(&reader_fd);
+    stepped_say_body(reader_fd, subscribe, sizeof(subscribe));
+    stepped_control_turn(reader); /* Not carried out yet, but posted before. */
+    stepped_say_body(writer_fd, pub_open, sizeof(pub_open));
+    stepped_settle(writer);
+    assert_int_equal(subscribers_told(writer_fd), 1);
+    stepped_leave(reader, reader_fd);
+    stepped_leave(writer, writer_fd);
+}
+
+static void test_who_leaves_with_everything_under_way_leaves_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        const uint8_t *body;
+        uint8_t len;
+    } requests[] = {{pub_open, sizeof(pub_open)},
+                    {subscribe, sizeof(subscribe)},
+                    {unsubscribe, sizeof(unsubscribe)},
+                    {pub_close, sizeof(pub_close)}};
+    for (size_t count = 1; count <= 4; count++) {
+        for (unsigned turns = 0; turns < 3; turns++) {
+            int fd;
+            struct amb_client *client = known_client(&fd);
+            for (size_t i = 0; i < count; i++) {
+                stepped_say_body(fd, requests[i].body, requests[i].len);
+            }
+            client->watch.fn(&client->watch, EPOLLIN);
+            for (unsigned i = 0; i < turns; i++) {
+                (void)stepped_workers_turn();
+            }
+            stepped_leave(client, fd);
+        }
+    }
+}
+
+static void test_many_requests_at_once_are_read_bit_by_bit(void **state)
+{
+    (void)state;
+    enum {
+        REQUESTS = 100
+    };
+    int fd;
+    struct amb_client *client = known_client(&fd);
+    uint8_t pipelined[] = {0x08, 1, 0x9a, 0x01, 8, 0x0a, 6, 's', 't', 'a', 't', 'u', 's'};
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        pipelined[1] = (uint8_t)(1 + i % 100);
+        stepped_say_body(fd, pipelined, sizeof(pipelined));
+    }
+    for (int i = 0; i < 5; i++) {
+        client->watch.fn(&client->watch, EPOLLIN);
+    }
+    assert_int_equal(client->work, 64);
+    assert_true(client->is_paused);
+    unsigned answers = 0;
+    for (unsigned round = 0; round < 10; round++) {
+        stepped_settle(client);
+    }
+    assert_false(client->is_paused);
+    assert_int_equal(client->work, 0);
+    for (; answers < REQUESTS; answers++) {
+        client->watch.fn(&client->watch, EPOLLOUT); /* More than a socket holds. */
+        Amb__Control__Control *message = next_message(fd);
+        assert_int_equal(message->id, 1 + answers % 100);
+        amb_control_free(message);
+    }
+    stepped_leave(client, fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_subscribes_before_the_answer_is_not_counted_in_it),
+        cmocka_unit_test(test_who_has_subscribed_is_counted),
+        cmocka_unit_test(test_who_leaves_with_everything_under_way_leaves_nothing),
+        cmocka_unit_test(test_many_requests_at_once_are_read_bit_by_bit),
+    };
+    return cmocka_run_group_tests_name("broker/requests, races", tests, NULL, NULL);
+}
