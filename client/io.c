@@ -125,7 +125,8 @@ static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns
             (void)!write(conn->wake_fd, &one, sizeof(one));
         }
     }
-    if (ready > 0 && fds[2].revents != 0) {
+    /* The link's events come once: one that a driver may be about to sleep for is left to it. */
+    if (ready > 0 && fds[2].revents != 0 && !conn->has_driver) {
         amb_conn_harvest(conn);
     }
 }
