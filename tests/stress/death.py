@@ -19,6 +19,7 @@ from collections import Counter
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from harness import LINKS, Failure, Victims, check, main, until
 
+WORKERS = 2
 PHASES = ("connect", "close", "publish", "hold", "hold")
 # Seconds from fork to death: connect and handshake, first messages, full traffic.
 MOMENTS = ((0.0, 0.003), (0.002, 0.02), (0.01, 0.1), (0.1, 0.4))
@@ -26,8 +27,11 @@ LATE_MS_MAX = 3000  # two cores, a debug build and publishers at full rate besid
 
 
 def standing(broker):
-    """What must come back: descriptors but for segments, which may stay for the next use."""
-    return [name for name in broker.descriptors() if "ambroker-segment" not in name]
+    """What must come back: descriptors but for segments, which may stay for the next use, and the
+    timer that UCX makes once a worker."""
+    names = broker.descriptors()
+    check(names.count("anon_inode:[timerfd]") <= WORKERS, f"too many timers: {names}")
+    return [name for name in names if "segment" not in name and "timerfd" not in name]
 
 
 def kill_all(victims, pids):
@@ -89,7 +93,7 @@ def test(rig, options):
     links = options["links"].split(",") if "links" in options else LINKS
     print(f"seed {seed}", flush=True)
     dice = random.Random(seed)
-    broker = rig.broker("-o", "server.workers=2")
+    broker = rig.broker("-o", f"server.workers={WORKERS}")
 
     victims = Victims(rig)
 
