@@ -329,8 +329,14 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
     if (conn->followers != 0) {
         conn->has_changed = true;
         tell_followers(conn);
-    } else if (atomic_load_explicit(&conn->io_mode, memory_order_relaxed) == AMB_IO_DEEP) {
-        amb_io_kick(conn);
+    } else {
+        /* The link is the I/O thread's again, which does not look at it, or waits for a ring that
+         * we have called off. */
+        enum amb_io_mode io_mode =
+            (enum amb_io_mode)atomic_load_explicit(&conn->io_mode, memory_order_relaxed);
+        if (io_mode == AMB_IO_DEEP || (io_mode == AMB_IO_WATCH && !conn->armed)) {
+            amb_io_kick(conn);
+        }
     }
     return status;
 }
