@@ -78,6 +78,12 @@ static const char *option_or_environment(const char *option, const char *variabl
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
+/* Whether this URL may come to a ucx link. A Unix socket means shared memory, and no port. */
+static bool may_use_ucx(const struct amb_url *url)
+{
+    return url->link == AMB_LINK_UCX || (url->link == AMB_LINK_ANY && url->scheme != AMB_URL_UNIX);
+}
+
 /* One broker. On failure nothing is left, and *error says why. */
 static enum amb_status connect_one(const struct amb_url *url, const struct amb_options *options,
                                    int64_t deadline_ns, struct amb_error *error,
@@ -86,7 +92,8 @@ static enum amb_status connect_one(const struct amb_url *url, const struct amb_o
     struct amb_handshake with = {
         .url = url,
         .credentials = option_or_environment(options->credentials, "AMB_CREDENTIALS"),
-        .trusted = option_or_environment(options->trusted_network, "AMB_TRUSTED"),
+        .trusted = may_use_ucx(url) ? option_or_environment(options->trusted_network, "AMB_TRUSTED")
+                                    : NULL,
     };
     if (url->link == AMB_LINK_UCX && with.trusted == NULL) {
         set_error(error, AMB_EFORBIDDEN,
