@@ -75,7 +75,7 @@ def one_round(victims, broker, number, dice, links):
     return len(pids)
 
 
-def stop_checkers(checkers):
+def stop_checkers(checkers, deaths):
     for checker in checkers:
         checker.signal(signal.SIGTERM)
     for checker in checkers:
@@ -83,7 +83,9 @@ def stop_checkers(checkers):
         status = checker.wait()
         print(f"{checker.name}: {report}")
         check(status == 0, f"{checker.name} ended with {status}: {checker.log()}")
-        late_ms = json.loads(report)["late_ms"]
+        report = json.loads(report)
+        check(report["watched"] >= deaths, "the victims hardly came to publish")
+        late_ms = report["late_ms"]
         check(late_ms <= LATE_MS_MAX, f"{checker.name}: a message took {late_ms} ms")
 
 
@@ -139,7 +141,7 @@ def test(rig, options):
 
     last = some("last")
     time.sleep(1)
-    stop_checkers(checkers)
+    stop_checkers(checkers, deaths)
     kill_all(victims, last)
     seconds = check_returned(broker, before)
     print(f"all returned {seconds:.3f} s after the last death")

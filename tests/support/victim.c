@@ -5,8 +5,8 @@
  *     victim
  *
  * Standard input: lines "URL NAME PHASE". For each it forks a victim and prints "pid PID"; when one
- * has ended, "ended PID STATUS" (negative: the signal). Forked, since loading UCX takes longer than
- * many a victim lives. PHASE is one of
+ * has ended, "ended PID STATUS" (negative: the signal). Forked from one that has UCX, since loading
+ * that takes longer than many a victim lives. PHASE is one of
  *
  *     connect   opens and closes sessions
  *     close     a session with a publisher, a subscription and messages held, and closes all of it
@@ -19,6 +19,7 @@
 #include "tests/support/checked.h"
 
 #include <amb/amb.h>
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
@@ -225,6 +226,7 @@ int main(void)
     (void)sigprocmask(SIG_BLOCK, &blocked, NULL);
     (void)sigaction(SIGCHLD, &(struct sigaction){.sa_handler = on_child}, NULL);
     (void)setvbuf(stdin, NULL, _IONBF, 0);
+    (void)dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
     for (;;) {
         (void)fflush(stdout);
         struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
