@@ -385,6 +385,7 @@ static void finish(struct soak *s)
         client_open_pub(last, t, s->topics[t], true);
         client_send(last, t, 1, 16);
     }
+    harness_settle(&s->h);
     while (drain_once(s)) {
     }
     assert_int_equal(last->settle_count, TOPICS);
