@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of 64 bytes at full speed: what does one cost beside the copying?
+
+    steady_state_test.py BUILD [--window SECONDS] [--links ring,stream]
+
+Counts allocations, locks taken and system calls of broker, publisher and subscriber over a window
+(2 s) in the middle of the stream, by tests/support/count_preload.c. Nobody may allocate per
+message. Over the ring nobody may make more than one system call in a hundred messages; over TCP
+batches are smaller where a slow machine lets few messages gather, and the bound is wider.
+"""
+import pathlib
+import struct
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from harness import SKIPPED, check, main
+
+SIZE = 64
+WARM = 1
+NAMES = ("allocations", "frees", "locks", "syscalls", "yields")
+# Heartbeats, timers and whatever else comes by the second and not by the message.
+PER_SECOND = 100
+MESSAGES_PER_CALL = {"ring": 100, "stream": 20, "ucx": 5}
+
+
+def read_counts(folder, process):
+    data = (folder / str(process.pid)).read_bytes()
+    return struct.unpack(f"={len(NAMES)}Q", data)
+
+
+def messages_in(broker):
+    return broker.ask("status")["messages_in"]
+
+
+def measure(rig, broker, folder, env, link, seconds):
+    topic = f"steady.{link}"
+    sub = rig.client("test-flood", broker.url(link), topic, "sub", SIZE, env=env)
+    sub.expect("ready")
+    pub = rig.client("test-flood", broker.url(link), topic, "pub", SIZE, env=env)
+    pub.expect("ready")
+    time.sleep(WARM)
+    everybody = {"broker": broker, "publisher": pub, "subscriber": sub}
+    count = messages_in(broker)
+    start = {name: read_counts(folder, process) for name, process in everybody.items()}
+    time.sleep(seconds)
+    end = {name: read_counts(folder, process) for name, process in everybody.items()}
+    count = messages_in(broker) - count
+    broker.check_alive()
+    pub.kill()
+    sub.kill()
+    print(f"{link}: {count / seconds / 1e6:.2f} M messages/s; per 1000 messages:")
+    print(f"    {'':10}" + "".join(f"{name:>13}" for name in NAMES))
+    result = {}
+    for name in everybody:
+        result[name] = dict(zip(NAMES, (b - a for a, b in zip(start[name], end[name]))))
+        row = "".join(f"{value * 1000 / count:13.3f}" for value in result[name].values())
+        print(f"    {name:10}{row}", flush=True)
+    return count, result
+
+
+def check_result(link, count, result, seconds):
+    """A yield is no work for a message: whoever spins yields while there is nothing to do."""
+    for name, counted in result.items():
+        rest = PER_SECOND * seconds
+        allocations = counted["allocations"]
+        # Pools grow when more is under way than ever before, and are used again from then on.
+        allowed = count / 10000 + rest
+        check(allocations <= allowed, f"{link}: the {name} allocates {allocations} times")
+        calls = counted["syscalls"] - counted["yields"]
+        allowed = count / MESSAGES_PER_CALL[link] + rest
+        check(calls <= allowed, f"{link}: the {name} makes {calls} calls for {count} messages")
+
+
+def test(rig, options):
+    shim = rig.build / "tests" / "test-count.so"
+    if not shim.exists():
+        print(f"no {shim}")
+        sys.exit(SKIPPED)
+    seconds = float(options.get("window", 2))
+    folder = rig.folder / "counts"
+    folder.mkdir()
+    env = {"LD_PRELOAD": str(shim), "AMB_COUNT_DIR": str(folder)}
+    broker = rig.broker("-o", "server.workers=1", env=env)
+    for link in options.get("links", "ring,stream").split(","):
+        count, result = measure(rig, broker, folder, env, link, seconds)
+        check_result(link, count, result, seconds)
+    broker.stop()
+
+
+if __name__ == "__main__":
+    main(test, 120)
