@@ -81,6 +81,7 @@ def main():
     if args.json:
         with open(args.json, "w", encoding="utf-8") as out:
             json.dump(rows, out, indent=1)
+            out.write("\n")
 
 
 def table(rows, sizes, peers):
