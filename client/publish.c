@@ -538,14 +538,21 @@ enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout
                             .flags = AMB_WAIT_FLOW,
                             .is_over = &pub->is_closing};
     status = amb_conn_wait(conn, &wait);
+    bool is_refused = false;
     if (status == AMB_OK) {
         /* A refusal is a frame, which a counter may have overtaken. */
         (void)amb_conn_progress(conn);
         status = pub->settle.failure;
         pub->settle.failure = AMB_OK;
+        is_refused = status != AMB_OK;
     }
     amb_conn_unlock(conn);
-    if (status != AMB_OK) {
+    if (is_refused && status == AMB_ENOMEM) {
+        (void)amb_conn_fail(conn, status,
+                            "publishing to '%s': the broker has no memory left for messages "
+                            "(memory.host.size)",
+                            pub->topic);
+    } else if (status != AMB_OK) {
         (void)amb_conn_fail(conn, status, "publishing to '%s': %s", pub->topic,
                             amb_conn_reason(conn, status));
     }
