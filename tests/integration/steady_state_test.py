@@ -22,7 +22,7 @@ WARM = 1
 NAMES = ("allocations", "frees", "locks", "syscalls", "yields")
 # Heartbeats, timers and whatever else comes by the second and not by the message.
 PER_SECOND = 100
-MESSAGES_PER_CALL = {"ring": 100, "stream": 20, "ucx": 5}
+MESSAGES_PER_CALL = {"ring": 100, "stream": 5, "ucx": 5}
 
 
 def read_counts(folder, process):
