@@ -37,7 +37,7 @@ static void make_path(char folder[32], char path[64])
 static enum amb_status try_path(struct door *door, const char *path, const char *parameters,
                                 char *error, size_t error_size)
 {
-    char url[160];
+    char url[256];
     (void)snprintf(url, sizeof(url), "unix://%s%s", path, parameters);
     const char *const urls[] = {url, NULL};
     return door_try(door, urls, NULL, error, error_size);
