@@ -5,6 +5,8 @@
 #include "wire/codec/frame.h"
 #include "wire/codec/props.h"
 
+#define SEGMENT_SIZE (UINT64_C(1) << 20)
+
 /* Reads every byte, so that a sanitizer sees where it lies. */
 static void touch(const uint8_t *bytes, uint64_t len)
 {
@@ -48,6 +50,24 @@ static void walk_body(const struct amb_frame *frame, const uint8_t *body)
     amb_assert(messages == frame->count);
 }
 
+static void walk_leased(const struct amb_frame *frame, const uint8_t *meta)
+{
+    static const uint8_t segment[SEGMENT_SIZE];
+    const uint8_t *end = meta + frame->meta_len;
+    struct amb_body_iter iter;
+    struct amb_message_view message;
+    uint32_t messages = 0;
+    amb_body_iter_init_leased(&iter, segment, meta, frame->count);
+    while (amb_body_iter_next(&iter, &message)) {
+        amb_assert(message.payload >= segment &&
+                   message.payload + message.len <= segment + SEGMENT_SIZE);
+        amb_assert(message.props >= meta && message.props + message.props_len <= end);
+        walk_props(&message);
+        messages++;
+    }
+    amb_assert(messages == frame->count);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     if (len < AMB_FRAME_HEAD_SIZE) {
@@ -62,6 +82,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     amb_assert(memcmp(head, data, sizeof(head)) == 0);
 
     size_t left = len - AMB_FRAME_HEAD_SIZE;
+    if (amb_frame_is_leased(frame.type) && frame.meta_len <= left) {
+        uint8_t *meta = fuzz_copy(data + AMB_FRAME_HEAD_SIZE, frame.meta_len);
+        if (amb_leased_check(&frame, meta, SEGMENT_SIZE) == AMB_OK) {
+            walk_leased(&frame, meta);
+        }
+        free(meta);
+        return 0;
+    }
     bool is_batch = frame.type == AMB_FRAME_BATCH || frame.type == AMB_FRAME_DELIVER ||
                     frame.type == AMB_FRAME_MAP;
     if (!is_batch || frame.data_len > left || frame.meta_len > left - frame.data_len) {

@@ -90,9 +90,9 @@ void link_peer_fini(struct link_peer *peer)
 uint8_t link_peer_type(const struct link_peer *peer, unsigned kind)
 {
     static const uint8_t client[] = {AMB_FRAME_BATCH, AMB_FRAME_RELEASE_RANGE, AMB_FRAME_SEG_READY,
-                                     AMB_FRAME_SEG_GONE};
+                                     AMB_FRAME_SEG_GONE, AMB_FRAME_COMMIT};
     static const uint8_t broker[] = {AMB_FRAME_DELIVER, AMB_FRAME_MAP, AMB_FRAME_SETTLED,
-                                     AMB_FRAME_TOPIC};
+                                     AMB_FRAME_TOPIC, AMB_FRAME_MAP_LEASED};
     return peer->is_broker ? broker[kind % sizeof(broker)] : client[kind % sizeof(client)];
 }
 
@@ -127,6 +127,15 @@ static void fill_frame(struct amb_frame *frame, uint8_t type, uint64_t body_len,
     case AMB_FRAME_DELIVER:
     case AMB_FRAME_MAP:
         fill_delivery(frame, body_len, n);
+        break;
+    case AMB_FRAME_COMMIT:
+    case AMB_FRAME_MAP_LEASED:
+        frame->seq = n + 1;
+        frame->number = n + 1;
+        frame->segment = n + 3;
+        frame->count = 1;
+        frame->meta_len = 24 + (uint32_t)body_len % 4096 / 8 * 8;
+        frame->data_len = 1 << 20;
         break;
     case AMB_FRAME_BATCH:
         frame->seq = n + 1;
@@ -164,8 +173,9 @@ static struct link_peer_tx *make_tx(struct link_peer *peer, uint8_t type, uint64
     fill_frame(&tx->frame, type, body_len, peer->sent);
     if (amb_frame_has_body(type)) {
         /* Now and then the end of data begins meta. */
-        uint32_t pad = tx->frame.data_len >= AMB_PAYLOAD_PAD ? (uint32_t)(peer->sent * 5 % 16) : 0;
-        uint64_t data_len = tx->frame.data_len - pad;
+        uint64_t data_len = amb_frame_body_data(&tx->frame);
+        uint32_t pad = data_len >= AMB_PAYLOAD_PAD ? (uint32_t)(peer->sent * 5 % 16) : 0;
+        data_len -= pad;
         tx->tx.data_pad = pad;
         tx->data = must_alloc(data_len);
         tx->meta = must_alloc(tx->frame.meta_len + pad);
@@ -298,8 +308,7 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
         return peer->frame_answer;
     }
     if (amb_frame_has_body(frame->type) && !peer->discards) {
-        struct link_peer_body *body =
-            open_body(peer, frame->data_len + frame->meta_len, want->seed);
+        struct link_peer_body *body = open_body(peer, amb_frame_body_len(frame), want->seed);
         *dst = body->bytes;
         *cookie = body;
     }

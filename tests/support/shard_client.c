@@ -443,8 +443,7 @@ void client_send_malformed(struct shard_client *client, uint32_t handle)
 
 void client_send_frame(struct shard_client *client, const struct amb_frame *frame)
 {
-    bool has_body = amb_frame_has_body(frame->type);
-    tx_send(client, tx_create(client, has_body ? frame->data_len + frame->meta_len : 0), frame);
+    tx_send(client, tx_create(client, amb_frame_body_len(frame)), frame);
 }
 
 void client_want(struct shard_client *client, uint32_t handle, uint64_t bytes)

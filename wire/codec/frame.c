@@ -130,10 +130,16 @@ static bool is_in_range(const struct amb_frame *frame)
            frame->data_len <= AMB_DATA_MAX;
 }
 
+static uint32_t table_len(const struct amb_frame *frame)
+{
+    return frame->count *
+           (RECORD_SIZE + (amb_frame_is_leased(frame->type) ? (uint32_t)sizeof(uint64_t) : 0));
+}
+
 static bool is_batch_head(const struct amb_frame *frame)
 {
     return frame->count >= 1 && frame->count <= AMB_BATCH_MSGS_MAX &&
-           frame->meta_len >= frame->count * RECORD_SIZE;
+           frame->meta_len >= table_len(frame);
 }
 
 /* What each type asks of its own fields. False also for a type that is none. */
@@ -142,10 +148,14 @@ static bool is_well_formed(const struct amb_frame *frame)
     switch (frame->type) {
     case AMB_FRAME_BATCH:
         return is_batch_head(frame);
+    case AMB_FRAME_COMMIT:
+        return is_batch_head(frame) && frame->number >= 1;
     case AMB_FRAME_DELIVER:
     case AMB_FRAME_MAP:
+    case AMB_FRAME_MAP_LEASED:
         return is_batch_head(frame) && frame->first < frame->count;
     case AMB_FRAME_RELEASE_RANGE:
+    case AMB_FRAME_FREED:
         return frame->number >= 1 && frame->count >= 1 &&
                frame->number <= UINT64_MAX - frame->count;
     case AMB_FRAME_TOPIC:
@@ -209,30 +219,59 @@ static bool is_good_record(const struct amb_record *record, const uint8_t *blob,
                                       amb_props_check(blob, record->props_len));
 }
 
-enum amb_status amb_body_check(const struct amb_frame *frame, const uint8_t *body)
+/* The table and the blobs behind it: every record good, and nothing left over. */
+static bool is_good_meta(const struct amb_frame *frame, const uint8_t *meta)
 {
-    if (!is_in_range(frame) || !is_batch_head(frame) || frame->data_len % AMB_PAYLOAD_PAD != 0) {
-        return AMB_EPROTO;
-    }
-    /* A map descriptor's offset is its peer's word. */
-    if ((uintptr_t)body % alignof(struct amb_record) != 0) {
-        return AMB_EPROTO;
-    }
-    const uint8_t *table = body + frame->data_len;
-    const uint8_t *blob = table + (size_t)frame->count * RECORD_SIZE;
-    uint64_t blobs_left = frame->meta_len - frame->count * RECORD_SIZE;
+    const uint8_t *blob = meta + table_len(frame);
+    uint64_t blobs_left = frame->meta_len - table_len(frame);
     uint64_t data_left = frame->data_len;
     for (uint32_t i = 0; i < frame->count; i++) {
         struct amb_record record;
-        memcpy(&record, table + (size_t)i * RECORD_SIZE, sizeof(record));
+        memcpy(&record, meta + (size_t)i * RECORD_SIZE, sizeof(record));
         if (!is_good_record(&record, blob, data_left, blobs_left)) {
-            return AMB_EPROTO;
+            return false;
         }
         data_left -= amb_payload_padded(record.len);
         blobs_left -= amb_props_padded(record.props_len);
         blob += amb_props_padded(record.props_len);
     }
-    return data_left == 0 && blobs_left == 0 ? AMB_OK : AMB_EPROTO;
+    return data_left == 0 && blobs_left == 0;
+}
+
+static bool is_good_frame(const struct amb_frame *frame, const uint8_t *body)
+{
+    /* A map descriptor's offset is its peer's word. */
+    return is_in_range(frame) && is_batch_head(frame) && frame->data_len % AMB_PAYLOAD_PAD == 0 &&
+           (uintptr_t)body % alignof(struct amb_record) == 0;
+}
+
+enum amb_status amb_body_check(const struct amb_frame *frame, const uint8_t *body)
+{
+    if (amb_frame_is_leased(frame->type) || !is_good_frame(frame, body)) {
+        return AMB_EPROTO;
+    }
+    return is_good_meta(frame, body + frame->data_len) ? AMB_OK : AMB_EPROTO;
+}
+
+enum amb_status amb_leased_check(const struct amb_frame *frame, const uint8_t *meta,
+                                 uint64_t segment_size)
+{
+    if (!amb_frame_is_leased(frame->type) || !is_good_frame(frame, meta) ||
+        !is_good_meta(frame, meta)) {
+        return AMB_EPROTO;
+    }
+    const uint8_t *offsets = meta + (size_t)frame->count * RECORD_SIZE;
+    for (uint32_t i = 0; i < frame->count; i++) {
+        struct amb_record record;
+        uint64_t offset;
+        memcpy(&record, meta + (size_t)i * RECORD_SIZE, sizeof(record));
+        memcpy(&offset, offsets + i * sizeof(offset), sizeof(offset));
+        if (offset % AMB_PAYLOAD_PAD != 0 || offset > segment_size ||
+            amb_payload_padded(record.len) > segment_size - offset) {
+            return AMB_EPROTO;
+        }
+    }
+    return AMB_OK;
 }
 
 void amb_body_iter_init(struct amb_body_iter *iter, const uint8_t *body, uint64_t data_len,
@@ -243,7 +282,18 @@ void amb_body_iter_init(struct amb_body_iter *iter, const uint8_t *body, uint64_
     iter->payload = body;
     iter->record = table;
     iter->props = body + data_len + (size_t)count * RECORD_SIZE;
+    iter->offset = NULL;
+    iter->base = NULL;
     iter->left = count;
+}
+
+void amb_body_iter_init_leased(struct amb_body_iter *iter, const uint8_t *base, const uint8_t *meta,
+                               uint32_t count)
+{
+    amb_body_iter_init(iter, meta, 0, count);
+    iter->offset = amb_leased_offsets(meta, count);
+    iter->base = base;
+    iter->props += count * sizeof(uint64_t);
 }
 
 bool amb_body_iter_next(struct amb_body_iter *iter, struct amb_message_view *out)
@@ -252,6 +302,9 @@ bool amb_body_iter_next(struct amb_body_iter *iter, struct amb_message_view *out
         return false;
     }
     const struct amb_record *record = iter->record;
+    if (iter->offset != NULL) {
+        iter->payload = iter->base + *iter->offset++;
+    }
     *out = (struct amb_message_view){
         .payload = iter->payload,
         .len = record->len,

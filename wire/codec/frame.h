@@ -7,6 +7,11 @@
  *   data: the payloads in order, each padded to AMB_PAYLOAD_PAD (the last one too)
  *   meta: count records of 16 B, then the property blobs in order, each padded to 8 B
  *
+ * A leased batch's payloads lie apart, in a segment that its publisher can still write. Its body is
+ * all meta, and nothing of it is ever read from that segment:
+ *
+ *   meta: count records, then count offsets of 8 B into the segment, then the property blobs
+ *
  * data comes first so that a payload starts where its allocation starts, and so that a sender may
  * append payloads before it knows how many there will be. A body lies in one allocation and is
  * checked there, in memory that its publisher can no longer write.
@@ -30,7 +35,7 @@
 #define AMB_BATCH_BYTES 60000u   /* default limit of data + meta of a batch of several messages */
 #define AMB_PAYLOAD_PAD 16u      /* payloads of a batch start at multiples of this */
 #define AMB_PROPS_MAX 3072u      /* bytes of one message's property blob */
-#define AMB_META_MAX (AMB_BATCH_MSGS_MAX * 16u + 65536u)
+#define AMB_META_MAX (AMB_BATCH_MSGS_MAX * 24u + 65536u)
 #define AMB_DATA_MAX (UINT64_C(4) << 30) /* a record's length has 32 bits */
 #define AMB_HANDLES_MAX 1024u            /* publishers, and subscriptions, of one session */
 
@@ -41,14 +46,18 @@ enum amb_frame_type {
                                 order */
     AMB_FRAME_SEG_READY,     /* segment: mapped here, map descriptors welcome */
     AMB_FRAME_SEG_GONE,      /* segment: unmapped here */
+    AMB_FRAME_COMMIT, /* a leased batch: as BATCH, and segment (of this client's own); number =
+                         commits of this session so far, this one too; body: meta only */
     /* broker to client */
     AMB_FRAME_TOPIC =
         32, /* handle = subscription; topic; data = its name; before its first delivery */
     AMB_FRAME_DELIVER, /* a batch by copy: handle, topic, count, first, seq, number, lost; body */
     AMB_FRAME_MAP, /* a batch by map descriptor: the same, and segment, offset instead of a body */
-    AMB_FRAME_SETTLED,  /* handle = publisher; seq = batch number; number = first sequence in the
-                           log; status; count = matched */
-    AMB_FRAME_SEG_DROP, /* segment: unmap it when nothing of it is held any more */
+    AMB_FRAME_SETTLED,    /* handle = publisher; seq = batch number; number = first sequence in the
+                             log; status; count = matched */
+    AMB_FRAME_SEG_DROP,   /* segment: unmap it when nothing of it is held any more */
+    AMB_FRAME_MAP_LEASED, /* a leased batch by map descriptor: as MAP; body: meta only */
+    AMB_FRAME_FREED,      /* number, count: commits whose ranges are free before older ones are */
 };
 
 enum amb_frame_flags {
@@ -58,6 +67,8 @@ enum amb_frame_flags {
 /*
  * One head, in host order. Fields that a type does not use are zero; a decoder ignores them.
  * MAP uses data_len and meta_len for the body in the segment; it has none of its own on the link.
+ * COMMIT and MAP_LEASED: data_len is what the payloads would take in a body (padded); meta_len
+ * bytes are on the link.
  */
 struct amb_frame {
     uint8_t type;
@@ -97,10 +108,30 @@ static inline uint32_t amb_props_padded(uint32_t len)
     return (len + 7u) & ~7u;
 }
 
-/* Does a frame of this type carry data_len + meta_len bytes behind its head on the link? */
+/* Are the payloads of this type's body apart from it, in a segment of the publisher's? */
+static inline bool amb_frame_is_leased(uint8_t type)
+{
+    return type == AMB_FRAME_COMMIT || type == AMB_FRAME_MAP_LEASED;
+}
+
+/* Does a frame of this type carry bytes behind its head on the link? */
 static inline bool amb_frame_has_body(uint8_t type)
 {
-    return type == AMB_FRAME_BATCH || type == AMB_FRAME_DELIVER || type == AMB_FRAME_TOPIC;
+    return type == AMB_FRAME_BATCH || type == AMB_FRAME_DELIVER || type == AMB_FRAME_TOPIC ||
+           amb_frame_is_leased(type);
+}
+
+/* How many of them are data. */
+static inline uint64_t amb_frame_body_data(const struct amb_frame *frame)
+{
+    return amb_frame_has_body(frame->type) && !amb_frame_is_leased(frame->type) ? frame->data_len
+                                                                                : 0;
+}
+
+/* How many they are in all. */
+static inline uint64_t amb_frame_body_len(const struct amb_frame *frame)
+{
+    return amb_frame_has_body(frame->type) ? amb_frame_body_data(frame) + frame->meta_len : 0;
 }
 
 void amb_frame_encode(const struct amb_frame *frame, uint8_t head[AMB_FRAME_HEAD_SIZE]);
@@ -121,6 +152,19 @@ AMB_MUST_CHECK enum amb_status amb_frame_decode(const uint8_t head[AMB_FRAME_HEA
  */
 AMB_MUST_CHECK enum amb_status amb_body_check(const struct amb_frame *frame, const uint8_t *body);
 
+/*
+ * The same for the meta of a COMMIT or MAP_LEASED: records and blobs, and each offset a multiple of
+ * AMB_PAYLOAD_PAD with its payload inside `segment_size` bytes. Payloads may overlap. EPROTO.
+ */
+AMB_MUST_CHECK enum amb_status amb_leased_check(const struct amb_frame *frame, const uint8_t *meta,
+                                                uint64_t segment_size);
+
+/* The offsets of a leased batch's meta. */
+static inline const uint64_t *amb_leased_offsets(const uint8_t *meta, uint32_t count)
+{
+    return (const uint64_t *)(const void *)(meta + (size_t)count * sizeof(struct amb_record));
+}
+
 /* One message of a body, as views. */
 struct amb_message_view {
     const uint8_t *payload;
@@ -135,10 +179,15 @@ struct amb_message_view {
 struct amb_body_iter {
     const uint8_t *payload, *props;
     const struct amb_record *record;
+    const uint64_t *offset; /* of the next payload, from `base`; NULL: they follow each other */
+    const uint8_t *base;
     uint32_t left;
 };
 
 void amb_body_iter_init(struct amb_body_iter *iter, const uint8_t *body, uint64_t data_len,
                         uint32_t count);
+/* Walks the messages of a checked leased batch; base: where its segment is mapped. */
+void amb_body_iter_init_leased(struct amb_body_iter *iter, const uint8_t *base, const uint8_t *meta,
+                               uint32_t count);
 /* False at the end. */
 bool amb_body_iter_next(struct amb_body_iter *iter, struct amb_message_view *out);

@@ -42,7 +42,8 @@ enum amb_flow_kind {
     AMB_FLOW_ACCEPTED = 0, /* publisher: batches 1..value are whole in broker memory and routed */
     AMB_FLOW_WINDOW,       /* publisher: bytes that may be sent in all */
     AMB_FLOW_SUBSCRIBERS,  /* publisher: subscriptions that match now; may go down */
-    AMB_FLOW_KINDS = 3,    /* kinds of one direction */
+    AMB_FLOW_FREED,        /* handle 0: the session's COMMITs 1..value: their ranges are free */
+    AMB_FLOW_KINDS = 4,    /* kinds of one direction */
 };
 
 /* One frame on its way out. The struct, meta and data stay the link's until it is settled. */
@@ -65,7 +66,7 @@ struct amb_link_tx {
 struct amb_link_events {
     /*
      * A head has arrived and is well formed (amb_frame_decode). If the frame has a body, set *dst
-     * to room for data_len + meta_len bytes, *cookie to whatever on_body shall get, and *mem to
+     * to room for amb_frame_body_len bytes, *cookie to whatever on_body shall get, and *mem to
      * dst's registration or leave it NULL; dst left NULL: the body is thrown away and on_body not
      * called. An error status takes the link down.
      */

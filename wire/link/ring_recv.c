@@ -27,7 +27,7 @@ static void take_flows(struct ring_in *in)
     }
     /* Acquire: partners of mark_flows (ring_send.c). Bits beyond the map are nobody's. */
     uint64_t words = atomic_exchange_explicit(&c->flow_words, 0, memory_order_acquire);
-    words &= (UINT64_C(1) << RING_FLOW_WORDS) - 1;
+    words &= ~UINT64_C(0) >> (64 - RING_FLOW_WORDS);
     in->flow_words |= words;
     for (; words != 0; words &= words - 1) {
         uint32_t w = (uint32_t)__builtin_ctzll(words);
@@ -122,7 +122,7 @@ static enum amb_status take_frame(struct ring *ring, const uint8_t *from, uint64
     if (amb_frame_decode(head, &frame) != AMB_OK) {
         return AMB_EPROTO;
     }
-    uint64_t body = amb_frame_has_body(frame.type) ? frame.data_len + frame.meta_len : 0;
+    uint64_t body = amb_frame_body_len(&frame);
     n -= AMB_FRAME_HEAD_SIZE;
     if (n > body || (n == 0 && body > 0)) {
         return AMB_EPROTO;

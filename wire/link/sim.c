@@ -100,7 +100,7 @@ static enum amb_status sim_send(struct amb_link *link, struct amb_link_tx *tx)
         return AMB_ELOST;
     }
     bool has_body = amb_frame_has_body(tx->frame->type);
-    tx->data_len = has_body ? tx->frame->data_len - tx->data_pad : 0;
+    tx->data_len = has_body ? amb_frame_body_data(tx->frame) - tx->data_pad : 0;
     tx->meta_len = has_body ? tx->frame->meta_len + tx->data_pad : 0;
     amb_frame_encode(tx->frame, tx->head);
     amb_list_push_back(&end->queue, &tx->node);

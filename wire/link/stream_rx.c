@@ -79,7 +79,7 @@ static bool parse_frame(struct stream *stream, uint32_t len, uint32_t here)
     if (amb_frame_decode(rx->staging + rx->start + STREAM_UNIT_HEAD, &frame) != AMB_OK) {
         return refuse(stream, "malformed head");
     }
-    uint64_t body = amb_frame_has_body(frame.type) ? frame.data_len + frame.meta_len : 0;
+    uint64_t body = amb_frame_body_len(&frame);
     uint64_t part = len - AMB_FRAME_HEAD_SIZE;
     if (part > body) {
         return refuse(stream, "more bytes than the frame has");

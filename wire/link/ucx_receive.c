@@ -105,7 +105,7 @@ ucs_status_t amb_ucx_am_data(void *arg, const void *header, size_t header_length
         return UCS_OK;
     }
     bool has_body = amb_frame_has_body(frame.type);
-    uint64_t body_len = has_body ? frame.data_len + frame.meta_len : 0;
+    uint64_t body_len = amb_frame_body_len(&frame);
     /* Meta behind the head, with the end of data's padding if that lay with it. */
     size_t meta_len = header_length - AMB_FRAME_HEAD_SIZE;
     if ((meta_len != 0 && (!has_body || meta_len < frame.meta_len ||

@@ -99,7 +99,7 @@ static void encode_head(const struct amb_ucx_link *link, struct amb_link_tx *tx)
     frame.secret = link->secret;
     amb_frame_encode(&frame, tx->head);
     bool has_body = amb_frame_has_body(frame.type);
-    tx->data_len = has_body ? frame.data_len - tx->data_pad : 0;
+    tx->data_len = has_body ? amb_frame_body_data(&frame) - tx->data_pad : 0;
     tx->meta_len = has_body ? frame.meta_len + tx->data_pad : 0;
 }
 

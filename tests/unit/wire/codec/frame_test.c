@@ -2,6 +2,7 @@
 #include "wire/codec/frame.h"
 #include "wire/codec/props.h"
 
+#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,10 +115,10 @@ static void only_known_types_are_taken(void **state)
     for (unsigned type = 0; type < 256; type++) {
         struct amb_frame frame = {.type = (uint8_t)type, .count = 1, .number = 1};
         frame.data_len = 16;
-        frame.meta_len = type == AMB_FRAME_TOPIC ? 0 : 16;
+        frame.meta_len = type == AMB_FRAME_TOPIC ? 0 : 24;
         known += decode_of(&frame) == AMB_OK;
     }
-    assert_int_equal(known, 9);
+    assert_int_equal(known, 12);
 }
 
 static void ranges_that_hold_for_every_type_are_checked(void **state)
@@ -208,17 +209,98 @@ static void a_release_range_names_deliveries_and_cannot_wrap(void **state)
     assert_int_equal(decode_of(&frame), AMB_EPROTO);
 }
 
-static void only_three_types_have_a_body_on_the_link(void **state)
+static void five_types_have_a_body_on_the_link(void **state)
 {
     (void)state;
     int with = 0;
     for (unsigned type = 0; type < 256; type++) {
         with += amb_frame_has_body((uint8_t)type);
     }
-    assert_int_equal(with, 3);
+    assert_int_equal(with, 5);
+    assert_true(amb_frame_has_body(AMB_FRAME_COMMIT));
+    assert_true(amb_frame_has_body(AMB_FRAME_MAP_LEASED));
     assert_true(amb_frame_has_body(AMB_FRAME_BATCH));
     assert_true(amb_frame_has_body(AMB_FRAME_DELIVER));
     assert_true(amb_frame_has_body(AMB_FRAME_TOPIC));
+}
+
+static void a_leased_body_is_all_meta(void **state)
+{
+    (void)state;
+    struct amb_frame frame = {.type = AMB_FRAME_BATCH, .count = 1, .data_len = 64, .meta_len = 24};
+    assert_int_equal(amb_frame_body_len(&frame), 88);
+    assert_int_equal(amb_frame_body_data(&frame), 64);
+    frame.type = AMB_FRAME_COMMIT;
+    assert_int_equal(amb_frame_body_len(&frame), 24);
+    assert_int_equal(amb_frame_body_data(&frame), 0);
+    frame.type = AMB_FRAME_MAP;
+    assert_int_equal(amb_frame_body_len(&frame), 0);
+}
+
+static void a_commit_needs_its_number_and_room_for_offsets(void **state)
+{
+    (void)state;
+    struct amb_frame frame = {.type = AMB_FRAME_COMMIT, .count = 2, .meta_len = 48, .number = 1};
+    assert_int_equal(decode_of(&frame), AMB_OK);
+    frame.meta_len = 47;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.meta_len = 48;
+    frame.number = 0;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+}
+
+/* Two messages of 5 and 32 bytes, the second in front of the first; 64 bytes of segment. */
+struct leased {
+    struct amb_frame frame;
+    alignas(16) uint8_t meta[48];
+};
+
+static struct leased make_leased(void)
+{
+    struct leased leased = {
+        .frame = {
+            .type = AMB_FRAME_COMMIT, .number = 1, .count = 2, .meta_len = 48, .data_len = 48}};
+    const struct amb_record records[2] = {{.len = 5}, {.len = 32}};
+    const uint64_t offsets[2] = {32, 0};
+    memcpy(leased.meta, records, sizeof(records));
+    memcpy(leased.meta + sizeof(records), offsets, sizeof(offsets));
+    return leased;
+}
+
+static void a_leased_batch_is_walked_by_its_offsets(void **state)
+{
+    (void)state;
+    struct leased leased = make_leased();
+    static const uint8_t segment[64];
+    assert_int_equal(amb_leased_check(&leased.frame, leased.meta, sizeof(segment)), AMB_OK);
+    assert_int_equal(amb_body_check(&leased.frame, leased.meta), AMB_EPROTO);
+    struct amb_body_iter iter;
+    struct amb_message_view view;
+    amb_body_iter_init_leased(&iter, segment, leased.meta, 2);
+    assert_true(amb_body_iter_next(&iter, &view));
+    assert_ptr_equal(view.payload, segment + 32);
+    assert_int_equal(view.len, 5);
+    assert_true(amb_body_iter_next(&iter, &view));
+    assert_ptr_equal(view.payload, segment);
+    assert_int_equal(view.len, 32);
+    assert_false(amb_body_iter_next(&iter, &view));
+}
+
+static void a_leased_payload_outside_its_segment_is_refused(void **state)
+{
+    (void)state;
+    struct leased leased = make_leased();
+    static const uint64_t bad[] = {8, 56, 64, 80, UINT64_MAX - 15, UINT64_MAX};
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        memcpy(leased.meta + 32, &bad[i], sizeof(bad[i]));
+        assert_int_equal(amb_leased_check(&leased.frame, leased.meta, 64), AMB_EPROTO);
+    }
+    const uint64_t good = 48;
+    memcpy(leased.meta + 32, &good, sizeof(good));
+    assert_int_equal(amb_leased_check(&leased.frame, leased.meta, 64), AMB_OK);
+    assert_int_equal(amb_leased_check(&leased.frame, leased.meta, 63), AMB_EPROTO);
+    leased.frame.type = AMB_FRAME_BATCH;
+    assert_int_equal(amb_leased_check(&leased.frame, leased.meta, 64), AMB_EPROTO);
 }
 
 /* A body under construction; exact-size, so that a sanitizer sees every step outside. */
@@ -384,7 +466,11 @@ int main(void)
         cmocka_unit_test(the_first_message_delivered_is_one_of_the_batch),
         cmocka_unit_test(a_topic_frame_carries_a_name_and_nothing_else),
         cmocka_unit_test(a_release_range_names_deliveries_and_cannot_wrap),
-        cmocka_unit_test(only_three_types_have_a_body_on_the_link),
+        cmocka_unit_test(five_types_have_a_body_on_the_link),
+        cmocka_unit_test(a_leased_body_is_all_meta),
+        cmocka_unit_test(a_commit_needs_its_number_and_room_for_offsets),
+        cmocka_unit_test(a_leased_batch_is_walked_by_its_offsets),
+        cmocka_unit_test(a_leased_payload_outside_its_segment_is_refused),
         cmocka_unit_test_setup_teardown(a_good_body_is_walked_message_by_message, setup_body,
                                         teardown_body),
         cmocka_unit_test_setup_teardown(lengths_that_do_not_add_up_are_refused, setup_body,
