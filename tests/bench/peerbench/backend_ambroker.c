@@ -11,7 +11,8 @@
  * Threads: each process of the harness opens its own connection, after fork.
  * Environment: AMB_BENCH_BROKERD is another brokerd; AMBROKER_* configures it, as always.
  */
-#include "peerbench.h"
+/* The header of the harness, in whose folder this is built. */
+#include <peerbench.h>
 
 #include <amb/amb.h>
 #include <stdio.h>

@@ -74,7 +74,7 @@ done
 awk -v source="$source" -v build="$build" -v lease="$lease" '
     /^all:/ && !done {
         print "BACKENDS += backend_ambroker.c"
-        print "CPPFLAGS += -I" source "/client/include -DAMB_BROKERD=\\\"" build \
+        print "CPPFLAGS += -I. -I" source "/client/include -DAMB_BROKERD=\\\"" build \
             "/broker/brokerd\\\" " lease
         print "LDLIBS   += -L" build "/client -Wl,-rpath," build "/client -lamb\n"
         done = 1
