@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A delivery: one batch as it came to one subscription, and the messages in it as the program sees
- * them. The body lies in a buffer of ours (copied) or in a segment of the broker's (mapped).
+ * them. The body lies in a buffer of ours (copied) or in a segment of the broker's (mapped); that
+ * of a leased batch in both: meta in a buffer, because its publisher can write to the segment.
  *
  *   on_frame ─► arrives ─► (on_body) ready ─► taken message by message ─► last one released
  *      ─► `returned` of the connection ─► told to the broker, recycled
@@ -46,9 +47,13 @@ struct amb_delivery {
     struct amb_conn *conn;
     struct amb_sub *sub; /* counted; NULL: an answer of amb_admin */
     const struct amb_topic_name *topic;
-    uint8_t *body;
-    struct amb_segment *segment; /* NULL: the body is a buffer of ours */
-    uint64_t body_len;
+    struct amb_segment *segment; /* what payloads lie in; NULL: they are in our buffer */
+    uint8_t *body;               /* in the segment, unless the next is set */
+    void *buffer;                /* ours, for body; NULL: all of it lies in the segment */
+    uint64_t buffer_len;
+    uint64_t body_len;   /* wherever it lies */
+    const uint8_t *base; /* a leased batch's segment */
+    uint64_t base_size;
     uint64_t number, seq, lost;
     int64_t time_ns;
     enum amb_loss loss;

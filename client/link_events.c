@@ -51,9 +51,16 @@ static enum amb_status on_topic(struct amb_conn *conn, struct amb_sub *sub,
     return AMB_OK;
 }
 
-/* The delivery that a DELIVER or MAP frame announces, in its place in the order of arrivals. */
-static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *frame, uint8_t *body,
-                                struct amb_segment *segment, struct amb_delivery **out)
+/* Where a delivery's body lies. */
+struct place {
+    uint8_t *body;
+    struct amb_segment *segment;
+    void *buffer;
+};
+
+/* The delivery that a frame announces, in its place in the order of arrivals. */
+static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *frame,
+                                const struct place *place, struct amb_delivery **out)
 {
     struct amb_conn *conn = sub->conn;
     struct amb_delivery *delivery = amb_delivery_create(conn, frame->count - frame->first);
@@ -62,9 +69,15 @@ static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *fra
     }
     delivery->frame = *frame;
     delivery->topic = amb_sub_topic_find(sub, frame->topic);
-    delivery->body = body;
+    delivery->body = place->body;
+    delivery->segment = place->segment;
+    if (place->segment != NULL) {
+        delivery->base = place->segment->base;
+        delivery->base_size = place->segment->size;
+    }
+    delivery->buffer = place->buffer;
+    delivery->buffer_len = amb_frame_body_len(frame);
     delivery->body_len = frame->data_len + frame->meta_len;
-    delivery->segment = segment;
     delivery->number = frame->number;
     delivery->seq = frame->seq;
     delivery->lost = frame->lost;
@@ -74,11 +87,11 @@ static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *fra
     enum amb_status status = amb_sub_append(sub, delivery);
     if (status != AMB_OK) {
         delivery->segment = NULL; /* Both are the caller's until it is a delivery. */
-        delivery->body = NULL;
+        delivery->buffer = NULL;
         amb_delivery_discard(delivery);
         return status;
     }
-    if (segment != NULL) {
+    if (place->segment != NULL) {
         atomic_fetch_add_explicit(&conn->mapped_held, 1, memory_order_relaxed);
     }
     if (frame->lost != 0) {
@@ -94,25 +107,35 @@ static bool is_next(const struct amb_sub *sub, const struct amb_frame *frame)
            amb_sub_topic_find(sub, frame->topic) != NULL;
 }
 
+/* By copy, or leased: what comes on the link goes to a buffer of ours. */
 static enum amb_status on_deliver(struct amb_conn *conn, struct amb_sub *sub,
                                   const struct amb_frame *frame, void **dst, void **cookie)
 {
     if (!is_next(sub, frame)) {
         return AMB_EPROTO;
     }
-    uint64_t len = frame->data_len + frame->meta_len;
+    struct place place = {.segment = NULL};
+    if (amb_frame_is_leased(frame->type)) {
+        if (amb_segment_borrow(conn, frame->segment, 0, 0, &place.segment) == NULL) {
+            return AMB_EPROTO;
+        }
+    }
     /* No room: the bytes are thrown away, the messages count as lost. */
-    uint8_t *body = amb_buffers_get(&conn->buffers, len);
+    uint64_t len = amb_frame_body_len(frame);
+    place.body = place.buffer = amb_buffers_get(&conn->buffers, len);
     struct amb_delivery *delivery;
-    enum amb_status status = announce(sub, frame, body, NULL, &delivery);
+    enum amb_status status = announce(sub, frame, &place, &delivery);
     if (status != AMB_OK) {
-        amb_buffers_put(&conn->buffers, body, len);
+        amb_buffers_put(&conn->buffers, place.buffer, len);
+        if (place.segment != NULL) {
+            amb_segment_return(place.segment);
+        }
         return status;
     }
-    if (body == NULL) {
+    if (place.buffer == NULL) {
         return amb_sub_ready(delivery, AMB_ENOMEM);
     }
-    *dst = body;
+    *dst = place.buffer;
     *cookie = delivery;
     return AMB_OK;
 }
@@ -123,16 +146,16 @@ static enum amb_status on_map(struct amb_conn *conn, struct amb_sub *sub,
     if (!is_next(sub, frame)) {
         return AMB_EPROTO;
     }
-    struct amb_segment *segment;
-    uint8_t *body = amb_segment_borrow(conn, frame->segment, frame->offset,
-                                       frame->data_len + frame->meta_len, &segment);
-    if (body == NULL) {
+    struct place place = {.buffer = NULL};
+    place.body = amb_segment_borrow(conn, frame->segment, frame->offset,
+                                    frame->data_len + frame->meta_len, &place.segment);
+    if (place.body == NULL) {
         return AMB_EPROTO;
     }
     struct amb_delivery *delivery;
-    enum amb_status status = announce(sub, frame, body, segment, &delivery);
+    enum amb_status status = announce(sub, frame, &place, &delivery);
     if (status != AMB_OK) {
-        amb_segment_return(segment);
+        amb_segment_return(place.segment);
         return status;
     }
     return amb_sub_ready(delivery, AMB_OK);
@@ -162,6 +185,7 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
     case AMB_FRAME_TOPIC:
         return on_topic(conn, sub, frame, dst, cookie);
     case AMB_FRAME_DELIVER:
+    case AMB_FRAME_MAP_LEASED:
         return on_deliver(conn, sub, frame, dst, cookie);
     case AMB_FRAME_MAP:
         return on_map(conn, sub, frame);

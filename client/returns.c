@@ -48,9 +48,8 @@ static void recycle(struct amb_delivery *delivery)
     if (delivery->segment != NULL) {
         amb_segment_return(delivery->segment);
         atomic_fetch_sub_explicit(&conn->mapped_held, 1, memory_order_relaxed);
-    } else {
-        amb_buffers_put(&conn->buffers, delivery->body, delivery->body_len);
     }
+    amb_buffers_put(&conn->buffers, delivery->buffer, delivery->buffer_len);
     amb_list_remove(&delivery->known);
     memcpy(delivery, &conn->delivery_free[delivery->class], sizeof(void *));
     conn->delivery_free[delivery->class] = delivery;

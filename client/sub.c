@@ -86,18 +86,31 @@ enum amb_status amb_sub_append(struct amb_sub *sub, struct amb_delivery *deliver
     return AMB_OK;
 }
 
+static enum amb_status check_body(const struct amb_delivery *delivery)
+{
+    const struct amb_frame *frame = &delivery->frame;
+    return amb_frame_is_leased(frame->type)
+               ? amb_leased_check(frame, delivery->body, delivery->base_size)
+               : amb_body_check(frame, delivery->body);
+}
+
 enum amb_status amb_sub_ready(struct amb_delivery *delivery, enum amb_status status)
 {
     struct amb_sub *sub = delivery->sub;
-    if (status == AMB_OK && amb_body_check(&delivery->frame, delivery->body) != AMB_OK) {
+    if (status == AMB_OK && check_body(delivery) != AMB_OK) {
         return AMB_EPROTO;
     }
     amb_spinlock_lock(&sub->lock);
     delivery->has_failed = status != AMB_OK;
     if (!delivery->has_failed) {
         struct amb_message_view view;
-        amb_body_iter_init(&delivery->iter, delivery->body, delivery->frame.data_len,
-                           delivery->frame.count);
+        if (amb_frame_is_leased(delivery->frame.type)) {
+            amb_body_iter_init_leased(&delivery->iter, delivery->base, delivery->body,
+                                      delivery->frame.count);
+        } else {
+            amb_body_iter_init(&delivery->iter, delivery->body, delivery->frame.data_len,
+                               delivery->frame.count);
+        }
         for (uint32_t i = 0; i < delivery->skip; i++) {
             (void)amb_body_iter_next(&delivery->iter, &view);
         }

@@ -61,8 +61,9 @@ static void send_frame(struct fake_broker *fake, const struct amb_frame *frame, 
     out->frame.generation = 2;
     out->frame.secret = 3;
     out->body = body;
-    out->tx = (struct amb_link_tx){
-        .frame = &out->frame, .data = body, .meta = body != NULL ? body + frame->data_len : NULL};
+    out->tx = (struct amb_link_tx){.frame = &out->frame,
+                                   .data = body,
+                                   .meta = body != NULL ? body + amb_frame_body_data(frame) : NULL};
     if (amb_link_send(fake->link, &out->tx) != AMB_EAGAIN) {
         free(out->body);
         free(out);
@@ -460,6 +461,48 @@ void fake_broker_map(struct fake_broker *fake, uint32_t sub, uint32_t topic, con
     (void)pthread_mutex_unlock(&fake->lock);
 }
 
+/* Lays `count` payloads out in a segment from behind, and writes the meta that says so. */
+static void lay_out(uint8_t *base, uint64_t *used, const char *text, uint32_t count, uint8_t *meta,
+                    struct amb_frame *frame)
+{
+    uint64_t *offsets = (void *)(meta + count * sizeof(struct amb_record));
+    frame->data_len = 0;
+    frame->meta_len = count * (uint32_t)(sizeof(struct amb_record) + sizeof(*offsets));
+    for (uint32_t i = 0; i < count; i++) {
+        offsets[i] = *used + (uint64_t)(count - 1 - i) * 64;
+        int len = snprintf((char *)base + offsets[i], 64, "%s%u", text, i);
+        const struct amb_record record = {.len = (uint32_t)len};
+        memcpy(meta + i * sizeof(record), &record, sizeof(record));
+        frame->data_len += amb_payload_padded((uint64_t)len);
+    }
+    *used += count * 64;
+}
+
+void fake_broker_map_leased(struct fake_broker *fake, uint32_t sub, uint32_t topic,
+                            const char *text, uint32_t count, uint64_t seq, uint64_t id)
+{
+    struct amb_frame frame = {.type = AMB_FRAME_MAP_LEASED,
+                              .handle = sub,
+                              .topic = topic,
+                              .seq = seq,
+                              .count = count,
+                              .segment = id,
+                              .time_ns = 1234};
+    (void)pthread_mutex_lock(&fake->lock);
+    tell_topic(fake, sub, topic);
+    frame.number = ++fake->delivered[sub];
+    for (unsigned i = 0; i < SEGMENTS; i++) {
+        if (fake->segments[i].id == id && fake->segments[i].base != NULL) {
+            uint8_t *meta = aligned_alloc(16, (count * 24 + 15) & ~15u);
+            amb_assert(meta != NULL);
+            lay_out(fake->segments[i].base, &fake->segments[i].used, text, count, meta, &frame);
+            send_frame(fake, &frame, meta);
+        }
+    }
+    amb_link_flush(fake->link);
+    (void)pthread_mutex_unlock(&fake->lock);
+}
+
 void fake_broker_segment(struct fake_broker *fake, uint64_t id, bool is_sealed)
 {
     (void)pthread_mutex_lock(&fake->lock);
@@ -509,8 +552,20 @@ void fake_broker_scribble(struct fake_broker *fake, uint64_t id)
 
 void fake_broker_frame(struct fake_broker *fake, const struct amb_frame *frame)
 {
+    fake_broker_frame_with(fake, frame, NULL);
+}
+
+void fake_broker_frame_with(struct fake_broker *fake, const struct amb_frame *frame,
+                            const void *body)
+{
+    uint8_t *copy = NULL;
+    if (body != NULL) {
+        copy = malloc(amb_frame_body_len(frame));
+        amb_assert(copy != NULL);
+        memcpy(copy, body, amb_frame_body_len(frame));
+    }
     (void)pthread_mutex_lock(&fake->lock);
-    send_frame(fake, frame, NULL);
+    send_frame(fake, frame, copy);
     amb_link_flush(fake->link);
     (void)pthread_mutex_unlock(&fake->lock);
 }

@@ -82,6 +82,10 @@ void fake_broker_deliver(struct fake_broker *fake, uint32_t sub, uint32_t topic,
 /* The same by map descriptor, from segment `id`, which must be ready. */
 void fake_broker_map(struct fake_broker *fake, uint32_t sub, uint32_t topic, const char *text,
                      uint32_t count, uint64_t seq, uint64_t id);
+/* As fake_broker_map, but as a leased batch: meta on the link, payloads in the segment, the last
+ * message's first. */
+void fake_broker_map_leased(struct fake_broker *fake, uint32_t sub, uint32_t topic,
+                            const char *text, uint32_t count, uint64_t seq, uint64_t id);
 /* A segment of 1 MiB; sealed as the client wants it, or not. */
 void fake_broker_segment(struct fake_broker *fake, uint64_t id, bool is_sealed);
 void fake_broker_drop_segment(struct fake_broker *fake, uint64_t id);
@@ -89,3 +93,6 @@ void fake_broker_drop_segment(struct fake_broker *fake, uint64_t id);
 void fake_broker_scribble(struct fake_broker *fake, uint64_t id);
 /* A frame as it is, without a body. */
 void fake_broker_frame(struct fake_broker *fake, const struct amb_frame *frame);
+/* The same, with amb_frame_body_len bytes of body. */
+void fake_broker_frame_with(struct fake_broker *fake, const struct amb_frame *frame,
+                            const void *body);

@@ -4,6 +4,8 @@
 
 #include "wire/base/clock.h"
 
+#include <stdio.h>
+
 static void open_mapped(struct session *s, const struct amb_options *client, struct amb_sub **sub)
 {
     session_open(s, NULL, client);
@@ -89,6 +91,77 @@ static void a_range_outside_the_segment_ends_the_session(void **state)
     session_close(&s);
 }
 
+static void a_leased_batch_is_read_where_its_publisher_wrote_it(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_sub *sub;
+    struct amb_msg *msgs[3];
+    open_mapped(&s, NULL, &sub);
+    fake_broker_map_leased(s.fake, 0, 1, "leased", 3, 1, 5);
+    for (unsigned i = 0; i < 3; i++) {
+        char text[16];
+        (void)snprintf(text, sizeof(text), "leased%u", i);
+        assert_int_equal(amb_next(sub, 5 * AMB_SEC, &msgs[i]), AMB_OK);
+        assert_payload(msgs[i], text);
+        assert_string_equal(amb_msg_path(msgs[i]), "mapped");
+        assert_int_equal(amb_msg_seq(msgs[i]), 1 + i);
+    }
+    /* They follow each other backwards in memory. */
+    assert_ptr_equal((const uint8_t *)amb_msg_data(msgs[2]) + 128, amb_msg_data(msgs[0]));
+    fake_broker_drop_segment(s.fake, 5);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_broker_look(s.fake, &s.seen);
+        assert_int_equal(s.seen.segments_gone, 0);
+        assert_int_equal(s.seen.release[0], 0);
+        amb_msg_release(msgs[i]);
+    }
+    FAKE_WAIT(s.fake, &s.seen, s.seen.release[0] == 1 && s.seen.segments_gone == 1);
+    session_close(&s);
+}
+
+static void a_leased_payload_outside_the_segment_ends_the_session(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_sub *sub;
+    struct amb_msg *msg;
+    open_mapped(&s, NULL, &sub);
+    fake_broker_map_leased(s.fake, 0, 1, "leased", 1, 1, 5);
+    const struct {
+        struct amb_record record;
+        uint64_t offset;
+    } meta = {.record = {.len = 4096}, .offset = (1 << 20) - 16};
+    const struct amb_frame frame = {.type = AMB_FRAME_MAP_LEASED,
+                                    .topic = 1,
+                                    .count = 1,
+                                    .meta_len = sizeof(meta),
+                                    .data_len = 4096,
+                                    .number = 2,
+                                    .segment = 5};
+    fake_broker_frame_with(s.fake, &frame, &meta);
+    assert_int_equal(amb_next(sub, 5 * AMB_SEC, &msg), AMB_OK);
+    amb_msg_release(msg);
+    assert_int_equal(amb_next(sub, 5 * AMB_SEC, &msg), AMB_EPROTO);
+    session_close(&s);
+}
+
+static void a_leased_message_outlives_the_connection(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_sub *sub;
+    struct amb_msg *msg;
+    open_mapped(&s, NULL, &sub);
+    fake_broker_map_leased(s.fake, 0, 1, "leased", 1, 1, 5);
+    assert_int_equal(amb_next(sub, 5 * AMB_SEC, &msg), AMB_OK);
+    assert_int_equal(amb_close(s.conn, AMB_SEC), AMB_OK);
+    assert_payload(msg, "leased0");
+    amb_msg_release(msg);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.said_bye && s.seen.release[0] == 1);
+    fake_broker_stop(s.fake);
+}
+
 static void held_messages_outlive_the_connection(const struct amb_options *options)
 {
     const struct fake_options beats = {.heartbeat_ns = 20 * AMB_NS_PER_MS,
@@ -143,6 +216,9 @@ int main(void)
         cmocka_unit_test(a_dropped_segment_stays_mapped_while_it_is_held),
         cmocka_unit_test(a_segment_that_could_shrink_is_refused),
         cmocka_unit_test(a_range_outside_the_segment_ends_the_session),
+        cmocka_unit_test(a_leased_batch_is_read_where_its_publisher_wrote_it),
+        cmocka_unit_test(a_leased_message_outlives_the_connection),
+        cmocka_unit_test(a_leased_payload_outside_the_segment_ends_the_session),
         cmocka_unit_test(held_messages_outlive_the_connection_with_a_thread),
         cmocka_unit_test(held_messages_outlive_the_connection_without_one),
     };
