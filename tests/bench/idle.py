@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an idle broker costs: 4 workers, 20 clients that are connected and wait.
 
-    idle.py BUILD [--idle SECONDS] [--limit PERCENT] [--ucx 1]
+    idle.py BUILD [--idle SECONDS] [--limit PERCENT] [--ucx 1] [--json FILE]
 
 Prints the CPU time that broker and clients use over that time (10 s) and the broker's memory.
 Fails if the broker needs more than --limit percent of one core (0.2). --ucx 1: the broker trusts
 loopback, and five of the clients use the ucx link.
 """
+import json
 import pathlib
 import sys
 import time
@@ -79,6 +80,12 @@ def test(rig, options):
     print(f"broker anonymous memory    {sizes['RssAnon'] >> 10} MiB")
     print(f"broker shared memory       {sizes['RssShmem'] >> 10} MiB resident")
     print(f"broker segments            {segments >> 10} MiB")
+    if "json" in options:
+        result = {"broker_cpu_percent": round(percent, 3), "seconds": round(took, 1),
+                  "client_cpu_percent": round(100 * sum(cpu[1:]) / took / CLIENTS, 4),
+                  "broker_anon_mib": round(sizes["RssAnon"] / 1024, 1),
+                  "segment_mib": segments >> 10}
+        pathlib.Path(options["json"]).write_text(json.dumps(result) + "\n")
     check(percent <= limit, f"{percent:.2f} % of a core, not {limit} %")
     broker.stop()
 

@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The target table: Ambroker beside its peers, cell by cell, on one machine in one run.
+
+    target.py PEERBENCH [--build BUILD] [--rounds 3] [--seconds 0.6] [--cells PATTERN,...]
+              [--all] [--nice N] [--json FILE] [--list]
+
+PEERBENCH is the OUT/peerbench that tests/bench/peerbench/build.sh makes. In each round the cells
+take their runs in turn, peers and ours beside each other; a run that several cells need is made
+once. The first round runs every peer, the later ones only those within half of the best of their
+cell so far, unless --all. A run during which other programs took more than 15 % of the machine is
+repeated once at the end of its round, and left out as long as a cleaner one of its kind remains;
+`*` marks figures that stand on such runs only. Compared are medians.
+
+--cells takes shell patterns of the names --list shows ("1to1*"). --build (with the tests' programs)
+adds the idle cell by tests/bench/idle.py. All cells take about eight minutes with three rounds.
+"""
+import argparse
+import fnmatch
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+OTHERS_MAX = 0.15
+TCP = ["nats", "redis", "mosquitto", "zmq", "nng"]
+PEERS = TCP + ["redis-unix", "mosquitto-unix", "zmq-ipc", "nng-ipc"]
+IOX = ["iceoryx"]
+KEPT = ("msgs_per_s", "mb_per_s", "p50_us", "p99_us", "broker_cpu_s_per_mmsg",
+        "broker_cpu_s_per_gb", "broker_peak_rss_mib", "others")
+CONTENDER = 0.5  # of the best so far; slower ones leave after the first round
+
+
+class Cell:
+    """One line of the table: ours against the best of `peers` in the same run."""
+
+    def __init__(self, name, ours, peers, run, key, op, target, env=None):
+        self.name = name
+        self.ours = ours
+        self.peers = peers
+        self.run = tuple(run.split())  # workload and options
+        self.key = key
+        self.op = op  # ">=": more is better
+        self.target = target
+        self.env = env or {}  # of ours only
+
+    def runs(self):
+        """What has to be run: (who, arguments, environment)."""
+        ours = (self.ours, self.run, tuple(sorted(self.env.items())))
+        return [ours] + [(peer, self.run, ()) for peer in self.peers]
+
+    def better(self, values):
+        return max(values) if self.op == ">=" else min(values)
+
+    def met(self, ratio):
+        return ratio >= self.target if self.op == ">=" else ratio <= self.target
+
+
+def cells():
+    rate, mb, p50 = "msgs_per_s", "mb_per_s", "p50_us"
+    out = [
+        Cell("1to1.64", "ambroker", PEERS, "throughput --size 64", rate, ">=", 15),
+        Cell("1to1.64.tcp", "ambroker-tcp", TCP, "throughput --size 64", rate, ">=", 8),
+        Cell("1to1.1k", "ambroker", PEERS, "throughput --size 1k", rate, ">=", 8),
+    ]
+    for size, local, tcp, lease in (("64k", 3, 1.4, 1.5), ("1m", 5, 1.6, 1.1), ("64m", 8, 2.5, 1)):
+        run = f"throughput --size {size} --touch"
+        out += [
+            Cell(f"touch.{size}", "ambroker", PEERS, run, mb, ">=", local),
+            Cell(f"touch.{size}.tcp", "ambroker-tcp", TCP, run, mb, ">=", tcp),
+            Cell(f"touch.{size}.lease", "ambroker-lease", IOX, run, mb, ">=", lease),
+        ]
+    run = "throughput --size 1m --touch --window 3"
+    out.append(Cell("touch.1m.tcp.window3", "ambroker-tcp", TCP, run, mb, ">=", 1.3))
+    for size in ("64", "1k", "64k", "1m", "16m", "64m"):
+        run = f"throughput --size {size}"
+        out.append(Cell(f"handover.{size}", "ambroker-lease", IOX, run, rate, ">=", 2))
+    no_spin = {"AMBROKER_SERVER_SPIN": "0"}
+    small, large = "latency --size 64", "latency --size 1m"
+    out += [
+        Cell("latency.64", "ambroker", PEERS, small, p50, "<=", 0.15),
+        Cell("latency.64.iceoryx", "ambroker", IOX, small, p50, "<=", 0.25),
+        Cell("latency.64.nospin", "ambroker", PEERS, small, p50, "<=", 0.8, no_spin),
+        Cell("latency.1m", "ambroker", PEERS, large, p50, "<=", 0.1),
+        Cell("latency.1m.lease", "ambroker-lease", IOX, large, p50, "<=", 0.25),
+        Cell("fanout16.1k", "ambroker", PEERS, "fanout --subs 16 --size 1k", rate, ">=", 20),
+        Cell("fanout16.1m.lease", "ambroker-lease", IOX, "fanout --subs 16 --size 1m", rate, ">=",
+             3),
+        Cell("fanout16.1m.tcp", "ambroker-tcp", TCP, "fanout --subs 16 --size 1m", mb, ">=", 1),
+        Cell("4to1.1k", "ambroker", PEERS, "manypub --size 1k", rate, ">=", 15),
+        Cell("cpu.64", "ambroker", PEERS, "throughput --size 64", "broker_cpu_s_per_mmsg", "<=",
+             0.05),
+        Cell("cpu.1m.tcp", "ambroker-tcp", TCP, "throughput --size 1m", "broker_cpu_s_per_gb",
+             "<=", 0.8),
+        Cell("cpu.1m.lease", "ambroker-lease", PEERS, "throughput --size 1m",
+             "broker_cpu_s_per_gb", "<=", 0.02),
+    ]
+    return out
+
+
+SPREAD = ["handover.64k", "handover.1m", "handover.16m", "handover.64m"]  # within 2x
+
+
+class Runs:
+    """All results, by what was run."""
+
+    def __init__(self, options):
+        self.options = options
+        self.results = {}
+
+    def make(self, what):
+        who, run, env = what
+        command = [self.options.peerbench, who, *run, "--seconds", str(self.options.seconds),
+                   "--json"]
+        if self.options.nice:
+            command = ["nice", "-n", str(self.options.nice), *command]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=90,
+                                  check=False, env={**os.environ, **dict(env)})
+            result = json.loads(done.stdout)
+        except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
+            result = {"status": f"failed: {type(error).__name__}"}
+        if result["status"] not in ("ok", "cannot"):
+            print(f"{who} {' '.join(run)}: {result['status']}", file=sys.stderr)
+        self.results.setdefault(what, []).append(result)
+        return result
+
+    def good(self, what):
+        """The results to take: clean ones, or those there are. Second: are they clean?"""
+        done = [r for r in self.results.get(what, []) if r["status"] == "ok"]
+        clean = [r for r in done if r.get("others", 0) <= OTHERS_MAX]
+        return (clean, True) if clean else (done, False)
+
+    def value(self, what, key):
+        runs, _ = self.good(what)
+        values = [r[key] for r in runs if key in r]
+        return statistics.median(values) if values else None
+
+    def is_noisy(self, what):
+        runs, clean = self.good(what)
+        return bool(runs) and not clean
+
+    def wrong(self, what):
+        keys = ("lost", "gaps", "disorder", "corrupt", "unanswered")
+        return sum(r.get(key, 0) for r in self.results.get(what, []) for key in keys)
+
+
+def best_peer(cell, runs):
+    """(name, median) of the best peer of a cell, or None."""
+    found = [(runs.value((peer, cell.run, ()), cell.key), peer) for peer in cell.peers]
+    found = [(value, peer) for value, peer in found if value]
+    if not found:
+        return None
+    value = cell.better([v for v, _ in found])
+    return next((peer, v) for v, peer in found if v == value)
+
+
+def contenders(chosen, runs):
+    """What later rounds repeat: ours, and the peers near the best of any of their cells."""
+    keep = {}
+    for cell in chosen:
+        best = best_peer(cell, runs)
+        for what in cell.runs():
+            value = runs.value(what, cell.key)
+            is_near = value is not None and best is not None and (
+                value >= best[1] * CONTENDER if cell.op == ">=" else value <= best[1] / CONTENDER)
+            if what == cell.runs()[0] or is_near:
+                keep[what] = True
+    return list(keep)
+
+
+def measure(chosen, options):
+    runs = Runs(options)
+    plan = list(dict.fromkeys(what for cell in chosen for what in cell.runs()))
+    for turn in range(options.rounds):
+        start = time.monotonic()
+        noisy = []
+        for what in plan:
+            result = runs.make(what)
+            if result["status"] != "cannot" and result.get("others", 1) > OTHERS_MAX:
+                noisy.append(what)
+        for what in noisy if options.repeat else []:
+            if not runs.good(what)[1]:
+                runs.make(what)
+        print(f"round {turn + 1} of {options.rounds}: {len(plan)} runs, {len(noisy)} beside other "
+              f"work, {time.monotonic() - start:.0f} s", file=sys.stderr)
+        if not options.all:
+            plan = [what for what in contenders(chosen, runs) if what in plan]
+            plan = [what for what in plan if runs.results[what][0]["status"] != "cannot"]
+    return runs
+
+
+def row_of(cell, runs):
+    ours = runs.value(cell.runs()[0], cell.key)
+    best = best_peer(cell, runs)
+    row = {"cell": cell.name, "run": " ".join(cell.run), "key": cell.key, "who": cell.ours,
+           "ours": ours, "op": cell.op, "target": cell.target}
+    if cell.env:
+        row["env"] = cell.env
+    results = runs.results.get(cell.runs()[0], [])
+    row["runs"] = len(runs.good(cell.runs()[0])[0])
+    row["wrong"] = runs.wrong(cell.runs()[0])
+    row["noisy"] = runs.is_noisy(cell.runs()[0])
+    if best is not None:
+        row["best_peer"], row["best"] = best
+        row["noisy"] = row["noisy"] or runs.is_noisy((best[0], cell.run, ()))
+    if ours and best is not None:
+        row["ratio"] = ours / best[1]
+        row["met"] = cell.met(row["ratio"]) and row["wrong"] == 0
+    elif results:
+        row["status"] = results[-1]["status"]
+    if cell.key == "p50_us":
+        row["p99_us"] = runs.value(cell.runs()[0], "p99_us")
+    return row
+
+
+def spread_row(rows):
+    """Hand-overs must not depend on size: the fastest over the slowest."""
+    values = [row["ours"] for row in rows if row["cell"] in SPREAD and row["ours"]]
+    if len(values) < len(SPREAD):
+        return []
+    ratio = max(values) / min(values)
+    return [{"cell": "handover.spread", "who": "ambroker-lease", "key": "msgs_per_s",
+             "ours": max(values), "best_peer": "its slowest size", "best": min(values),
+             "ratio": ratio, "op": "<=", "target": 2, "met": ratio <= 2, "wrong": 0,
+             "noisy": False}]
+
+
+def idle_rows(build):
+    script = pathlib.Path(__file__).resolve().parent / "idle.py"
+    with tempfile.NamedTemporaryFile() as out:
+        done = subprocess.run([sys.executable, script, build, "--limit", "100", "--json", out.name],
+                              check=False, stdout=subprocess.DEVNULL)
+        if done.returncode != 0:
+            return [{"cell": "idle", "status": "failed", "target": 0.1, "op": "<="}]
+        found = json.load(open(out.name, encoding="utf-8"))
+    rows = []
+    for name, key, target in (("idle.cpu", "broker_cpu_percent", 0.1),
+                              ("idle.rss", "broker_anon_mib", 15)):
+        value = found[key]
+        rows.append({"cell": name, "who": "brokerd", "key": key, "ours": value, "op": "<=",
+                     "target": target, "met": value <= target, "wrong": 0, "noisy": False})
+    return rows
+
+
+def medians(what, runs):
+    """One line for whoever wants the figures behind the cells."""
+    who, run, env = what
+    row = {"who": who, "run": " ".join(run), "runs": len(runs.good(what)[0])}
+    if env:
+        row["env"] = dict(env)
+    for key in KEPT:
+        value = runs.value(what, key)
+        if value is not None:
+            row[key] = value
+    return row
+
+
+def number(value):
+    if value is None:
+        return "-"
+    for limit, unit in ((1e6, " M"), (1e3, " k")):
+        if abs(value) >= limit:
+            return f"{value / limit:.3g}{unit}"
+    return f"{value:.3g}"
+
+
+def print_table(rows):
+    print("| cell | best peer | ours | ratio | target | met |\n|---|---|---|---|---|---|")
+    for row in rows:
+        best = f"{row['best_peer']} {number(row['best'])}" if "best" in row else "-"
+        ours = f"{number(row.get('ours'))} {row.get('key', '')}"
+        if row.get("p99_us"):
+            ours += f" (p99 {number(row['p99_us'])})"
+        ratio = f"{row['ratio']:.3g}" if "ratio" in row else row.get("status", "-")
+        met = "yes" if row.get("met") else "no" if "met" in row else "-"
+        if row.get("wrong"):
+            met += f", {row['wrong']} wrong"
+        print(f"| {row['cell']} | {best} | {ours}{' *' if row.get('noisy') else ''} | {ratio} | "
+              f"{row['op']} {row['target']} | {met} |")
+
+
+def machine():
+    model = ""
+    for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    return {"cpu": model, "cores": os.cpu_count(), "linux": platform.release()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("peerbench", nargs="?")
+    parser.add_argument("--build")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=0.6)
+    parser.add_argument("--cells", default="*")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--no-repeat", dest="repeat", action="store_false")
+    parser.add_argument("--nice", type=int, default=0)
+    parser.add_argument("--json")
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    patterns = options.cells.split(",")
+    chosen = [cell for cell in cells() if any(fnmatch.fnmatch(cell.name, p) for p in patterns)]
+    if options.list:
+        for cell in chosen:
+            print(f"{cell.name:22} {cell.ours:15} {' '.join(cell.run)}  {cell.key} {cell.op} "
+                  f"{cell.target} x {'iceoryx' if cell.peers is IOX else 'the best'}")
+        return 0
+    if not options.peerbench or not chosen:
+        parser.error("PEERBENCH and at least one cell are needed")
+    runs = measure(chosen, options)
+    rows = [row_of(cell, runs) for cell in chosen]
+    rows += spread_row(rows)
+    if options.build and any(fnmatch.fnmatch("idle", p) for p in patterns):
+        rows += idle_rows(options.build)
+    print_table(rows)
+    if options.json:
+        result = {"machine": machine(), "rounds": options.rounds, "seconds": options.seconds,
+                  "cells": rows, "medians": [medians(what, runs) for what in runs.results]}
+        with open(options.json, "w", encoding="utf-8") as out:
+            json.dump(result, out, indent=1)
+            out.write("\n")
+    return 0 if all(row.get("met") for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
