@@ -26,6 +26,7 @@ static void ingest_drain(struct amb_publisher *publisher)
         entry->time_ns = shard->real_ns;
         amb_route(shard, entry, publisher->home);
     }
+    amb_publisher_routed(publisher); /* Which may be gone now. */
 }
 
 static struct amb_entry *ingest_entry(struct amb_publisher *publisher,

@@ -54,7 +54,7 @@ static void order_arrived(struct amb_mail *mail, void *owner)
     /* May be gone after run. */
     bool answers_itself = order->run == amb_order_session_close ||
                           order->run == amb_order_subscription_close ||
-                          order->run == amb_order_lend;
+                          order->run == amb_order_publisher_close || order->run == amb_order_lend;
     order->run(owner, order);
     if (!answers_itself) {
         order_answer(order);
@@ -278,12 +278,22 @@ void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order)
     }
 }
 
+static void publisher_gone(void *order)
+{
+    order_answer(order);
+}
+
+/* Answered when everything that was sent has been routed. */
 void amb_order_publisher_close(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = order_session(shard, order);
-    if (session != NULL) {
-        amb_publisher_destroy(&session->publishers[order->u.publisher.handle]);
+    struct amb_publisher *publisher =
+        session == NULL ? NULL : session->publishers[order->u.publisher.handle];
+    if (publisher == NULL || publisher->is_ending) {
+        order_answer(order);
+        return;
     }
+    amb_publisher_end(publisher, order->u.publisher.batches, publisher_gone, order);
 }
 
 void amb_order_publisher_subscribers(struct amb_shard *shard, struct amb_order *order)

@@ -64,7 +64,8 @@ struct amb_order {
             uint32_t handle, topic;
             unsigned home;
             bool wants_settled;
-            uint64_t window; /* out */
+            uint64_t batches; /* of one that closes: the last one sent */
+            uint64_t window;  /* out */
         } publisher;
         struct {
             uint32_t handle;

@@ -18,7 +18,8 @@ enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handl
                                      unsigned home, bool wants_settled, struct amb_publisher **out)
 {
     amb_assert(handle < AMB_HANDLES_MAX && session->publishers[handle] == NULL);
-    struct amb_publisher *publisher = calloc(1, sizeof(*publisher));
+    const struct amb_past *past = amb_session_past(session, handle);
+    struct amb_publisher *publisher = past == NULL ? NULL : calloc(1, sizeof(*publisher));
     if (publisher == NULL) {
         return AMB_ENOMEM;
     }
@@ -29,7 +30,14 @@ enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handl
     publisher->home = home;
     publisher->wants_settled = wants_settled;
     publisher->window_size = AMB_WINDOW_FIRST;
-    publisher->window = AMB_WINDOW_FIRST;
+    publisher->batches = past->batches;
+    publisher->accepted = past->batches;
+    publisher->received = past->bytes;
+    publisher->granted = past->bytes;
+    publisher->window = past->bytes + AMB_WINDOW_FIRST;
+    if (publisher->window < past->window) {
+        publisher->window = past->window; /* Told, and perhaps only heard of now. */
+    }
     amb_list_init(&publisher->pending);
     amb_list_init(&publisher->starving);
     amb_list_push_back(&session->publisher_list, &publisher->node);
@@ -64,7 +72,39 @@ void amb_publisher_destroy(struct amb_publisher **publisher)
     amb_list_remove(&p->starving);
     amb_list_remove(&p->node);
     p->session->publishers[p->handle] = NULL;
+    *amb_session_past(p->session, p->handle) = (struct amb_past){
+        .batches = p->batches,
+        .bytes = p->received,
+        .window = p->window,
+        .delivered = amb_session_past(p->session, p->handle)->delivered,
+    };
+    void (*gone)(void *arg) = p->gone;
+    void *gone_arg = p->gone_arg;
     free(p);
+    if (gone != NULL) {
+        gone(gone_arg);
+    }
+}
+
+void amb_publisher_routed(struct amb_publisher *publisher)
+{
+    amb_assert(amb_list_is_empty(&publisher->pending));
+    if (publisher->is_ending && publisher->batches >= publisher->last) {
+        amb_publisher_destroy(&publisher);
+    }
+}
+
+void amb_publisher_end(struct amb_publisher *publisher, uint64_t last, void (*gone)(void *arg),
+                       void *arg)
+{
+    amb_assert(!publisher->is_ending);
+    publisher->is_ending = true;
+    publisher->last = last;
+    publisher->gone = gone;
+    publisher->gone_arg = arg;
+    if (amb_list_is_empty(&publisher->pending)) {
+        amb_publisher_routed(publisher);
+    }
 }
 
 enum amb_status amb_publisher_admit(struct amb_publisher *publisher, const struct amb_frame *frame)
@@ -173,8 +213,11 @@ enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t wan
 {
     uint64_t max = publisher->session->shard->config->server.max_message + AMB_META_MAX;
     /* What it has sent and we have not seen yet lies within the window. */
-    if (want < publisher->want || want > publisher->window + max) {
+    if (want > publisher->window + max) {
         return AMB_EPROTO;
+    }
+    if (want < publisher->want) {
+        return AMB_OK;
     }
     publisher->want = want;
     publisher_serve_or_starve(publisher);

@@ -43,6 +43,10 @@ struct amb_publisher {
     struct amb_list_node pending;  /* struct amb_entry.pending, in order of arrival */
     struct amb_list_node starving; /* in the shard's list: wants memory */
     struct amb_list_node node;
+    bool is_ending;          /* goes when batch `last` has been routed */
+    uint64_t last;           /* ... the last one that the client has sent */
+    void (*gone)(void *arg); /* of an ending one, may be NULL */
+    void *gone_arg;
 };
 
 AMB_MUST_CHECK enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handle,
@@ -50,6 +54,15 @@ AMB_MUST_CHECK enum amb_status amb_publisher_create(struct amb_session *session,
                                                     bool wants_settled, struct amb_publisher **out);
 /* Entries that are not whole yet are left to their on_body, which finds nobody to give them to. */
 void amb_publisher_destroy(struct amb_publisher **publisher);
+/*
+ * The client has sent its last batch, of this number; the request came by another connection and
+ * may have overtaken it. The publisher goes when that batch has been routed: at once, in
+ * amb_publisher_routed, or with its session. `gone` (may be NULL) is called then.
+ */
+void amb_publisher_end(struct amb_publisher *publisher, uint64_t last, void (*gone)(void *arg),
+                       void *arg);
+/* All that came has been routed. The publisher may be gone afterwards. */
+void amb_publisher_routed(struct amb_publisher *publisher);
 
 /* Books a batch's head. EPROTO if it may not come: order, window, size. */
 AMB_MUST_CHECK enum amb_status amb_publisher_admit(struct amb_publisher *publisher,
@@ -58,7 +71,7 @@ AMB_MUST_CHECK enum amb_status amb_publisher_admit(struct amb_publisher *publish
  * want if memory is short. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
                                                     struct amb_buf *out);
-/* WANT. EPROTO for nonsense. */
+/* WANT. EPROTO for nonsense; less than before is a word of the handle's last opening. */
 AMB_MUST_CHECK enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t want);
 /* The entry is appended, or refused (entry->status): tells the client. */
 void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_entry *entry);

@@ -217,8 +217,9 @@ static void request_pub_close(struct amb_client *client, uint64_t id,
         return;
     }
     struct amb_order *order = amb_order_create(amb_order_publisher_close, publisher_closed, NULL);
+    /* Answered when its last batch is here: no work of ours. */
     struct request *request =
-        order == NULL ? NULL : request_create(client, id, close->handle, true);
+        order == NULL ? NULL : request_create(client, id, close->handle, false);
     if (request == NULL) {
         amb_order_free(order);
         client_out_of_memory(client, id);
@@ -229,6 +230,7 @@ static void request_pub_close(struct amb_client *client, uint64_t id,
     order->context = request;
     order->session = client->session;
     order->u.publisher.handle = close->handle;
+    order->u.publisher.batches = close->batches;
     amb_order_post(client->control->shards[client->session.shard], order);
 }
 

@@ -51,7 +51,17 @@ void amb_session_destroy(struct amb_session **session)
     amb_assert(amb_list_is_empty(&s->held));
     amb_list_remove(&s->live);
     s->shard->sessions[s->index] = NULL;
+    free(s->past);
     free(s);
+}
+
+struct amb_past *amb_session_past(struct amb_session *session, uint32_t handle)
+{
+    amb_assert(handle < AMB_HANDLES_MAX);
+    if (session->past == NULL) {
+        session->past = calloc(AMB_HANDLES_MAX, sizeof(*session->past));
+    }
+    return session->past == NULL ? NULL : &session->past[handle];
 }
 
 struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, uint32_t generation)

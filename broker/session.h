@@ -50,6 +50,15 @@ struct amb_mapping {
     enum amb_mapping_state state;
 };
 
+/*
+ * Where the last opening of a handle left off. The next one of that handle goes on from there, so
+ * that a counter or a frame of the former, on its way yet, names nothing of the latter.
+ */
+struct amb_past {
+    uint64_t batches, bytes, window; /* of a publisher */
+    uint64_t delivered;              /* of a subscription */
+};
+
 struct amb_session {
     struct amb_shard *shard;
     uint32_t index, generation;
@@ -61,7 +70,8 @@ struct amb_session {
     bool may_map;
     struct amb_publisher *publishers[AMB_HANDLES_MAX];
     struct amb_subscription *subscriptions[AMB_HANDLES_MAX];
-    uint32_t openings; /* counts publishers ever opened: names one of a reused handle */
+    uint32_t openings;     /* counts publishers ever opened: names one of a reused handle */
+    struct amb_past *past; /* by handle; NULL until the first one is opened */
     struct amb_list_node live;
     struct amb_list_node stalled;        /* struct amb_cursor.stalled */
     struct amb_list_node publisher_list; /* struct amb_publisher.node */
@@ -83,6 +93,8 @@ AMB_MUST_CHECK enum amb_status amb_session_create(struct amb_shard *shard, uint3
                                                   uint64_t client_id, struct amb_session **out);
 /* Without link, publishers, subscriptions and quarantine. */
 void amb_session_destroy(struct amb_session **session);
+/* Of a handle. NULL: no memory; never after the first time. */
+struct amb_past *amb_session_past(struct amb_session *session, uint32_t handle);
 /* By value: NULL if that session is gone. */
 struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, uint32_t generation);
 

@@ -19,10 +19,12 @@ enum amb_status amb_subscription_create(struct amb_session *session, uint32_t ha
                                         struct amb_subscription **out)
 {
     amb_assert(handle < AMB_HANDLES_MAX && session->subscriptions[handle] == NULL);
-    struct amb_subscription *sub = calloc(1, sizeof(*sub));
+    const struct amb_past *past = amb_session_past(session, handle);
+    struct amb_subscription *sub = past == NULL ? NULL : calloc(1, sizeof(*sub));
     if (sub == NULL) {
         return AMB_ENOMEM;
     }
+    sub->delivered = sub->released = sub->told = past->delivered;
     sub->session = session;
     sub->handle = handle;
     sub->id = id;
@@ -115,6 +117,7 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
     }
     amb_list_remove(&sub->node);
     sub->session->subscriptions[sub->handle] = NULL;
+    amb_session_past(sub->session, sub->handle)->delivered = sub->delivered;
     void (*gone)(void *arg) = sub->gone;
     void *gone_arg = sub->gone_arg;
     free(sub->deliveries);

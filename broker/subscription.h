@@ -3,8 +3,10 @@
  * A subscription of a session: its credit, its deliveries until they are given back, and its
  * cursors in the topics that match.
  *
- * Deliveries have numbers 1, 2, 3, ... A client gives them back by number only; what a number
- * stands for is in this table, so a client can name nothing that it was not given.
+ * Deliveries have numbers 1, 2, 3, ..., counted by handle: those of a subscription go on where its
+ * predecessor's ended. A client gives them back by number only; what a number stands for is in this
+ * table, so a client can name nothing that it was not given, nor give back anew what was another
+ * subscription's.
  *
  * Threads: the shard's worker. Memory: the table of deliveries doubles as needed, up to the
  * subscription's credit in messages.
@@ -69,9 +71,8 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
 /*
  * Unsubscribed: no more deliveries. It goes, and its handle is free, when the cumulative release
  * has come to the last delivery: at once, in amb_subscription_release, or with its session. `gone`
- * (may be NULL) is called then; before that, deliveries or releases of it may be under way. Ranges
- * alone are not enough: the counter that follows them would meet the next subscription of that
- * handle.
+ * (may be NULL) is called then; before that, deliveries of it may be under way. Ranges alone are
+ * not enough: both sides count on from the last delivery, and have to agree which one that was.
  */
 void amb_subscription_end(struct amb_subscription *subscription, void (*gone)(void *arg),
                           void *arg);

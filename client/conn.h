@@ -17,6 +17,7 @@
 #pragma once
 
 #include "client/buffer.h"
+#include "client/handle.h"
 #include "client/wait.h"
 #include "wire/base/clock.h"
 #include "wire/base/list.h"
@@ -136,6 +137,7 @@ struct amb_conn {
     struct amb_sub *subs[AMB_HANDLES_MAX];
     bool pub_taken[AMB_HANDLES_MAX], sub_taken[AMB_HANDLES_MAX];
     uint32_t pub_next, sub_next, pub_high, sub_high;
+    struct amb_past past[AMB_HANDLES_MAX];
     struct amb_list_node segments;
     struct amb_list_node topics;      /* every name ever told, for messages still held */
     struct amb_list_node outstanding; /* deliveries with messages out */

@@ -125,6 +125,7 @@ void amb_control_ask_close(struct amb_conn *conn, enum amb_orphan what, uint32_t
     amb__control__unsubscribe__init(&unsubscribe);
     if (what == AMB_ORPHAN_PUB_CLOSE) {
         close.handle = handle;
+        close.batches = conn->past[handle].batches;
         message.pub_close = &close;
         message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_CLOSE;
     } else {

@@ -47,7 +47,8 @@ void amb_control_ask(struct amb_conn *conn, Amb__Control__Control *message,
 /* Waits for the answer (gives up the lock). Why it did not come, or its status. Then forgotten. */
 enum amb_status amb_control_wait(struct amb_conn *conn, struct amb_request *request,
                                  int64_t timeout_ns, uint32_t flags);
-/* Closes a handle at the broker without waiting; the handle is free when that is answered. */
+/* Closes a handle at the broker without waiting; the handle is free when that is answered. A
+ * publisher's is when the broker has all its batches: conn->past says how many there are. */
 void amb_control_ask_close(struct amb_conn *conn, enum amb_orphan what, uint32_t handle);
 /* The session is over: answers every request with `why`. */
 void amb_control_fail_all(struct amb_conn *conn, enum amb_status why, const char *text);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles, chosen by the client, taken in turn: one that was given back is used again as late as
- * possible, so that nothing the broker said about its former owner is still on its way then.
+ * Handles, chosen by the client, taken in turn. What the broker said about a handle's former owner
+ * may still be on its way when the next one takes it, and so may what we said: so all numbers of a
+ * handle go on where the last owner left off, at both ends, and old ones are known by being small.
  * Threads: under the connection's lock.
  */
 #pragma once
@@ -10,6 +11,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* Where the last owners of a handle left off. */
+struct amb_past {
+    uint64_t batches, bytes; /* sent by the publisher */
+    uint64_t delivered;      /* to the subscription */
+};
 
 /* *next: where to look first; *high: one more than the highest handle ever taken. */
 static inline bool amb_handle_take(bool taken[AMB_HANDLES_MAX], uint32_t *next, uint32_t *high,

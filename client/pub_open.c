@@ -34,8 +34,17 @@ static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
     pub->is_settled_told = options->on_settled != NULL;
     memcpy(pub->topic, topic, strlen(topic) + 1);
     amb_batch_rule_init(&pub->rule, options->linger_ns);
-    amb_settle_init(&pub->settle, options->on_settled != NULL);
     return pub;
+}
+
+/* Goes on where the handle's last publisher left off; lock held. */
+static void pub_begin(struct amb_pub *pub)
+{
+    const struct amb_past *past = &pub->conn->past[pub->handle];
+    atomic_store_explicit(&pub->sent_batches, past->batches, memory_order_relaxed);
+    atomic_store_explicit(&pub->accepted_batches, past->batches, memory_order_relaxed);
+    pub->sent_bytes = pub->window = past->bytes;
+    amb_settle_init(&pub->settle, pub->on_settled != NULL, past->batches, past->bytes);
 }
 
 void amb_pub_free(struct amb_pub *pub)
@@ -100,6 +109,7 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
         amb_pub_free(pub);
         return amb_conn_fail(conn, AMB_ELIMIT, "more than %u publishers", AMB_HANDLES_MAX);
     }
+    pub_begin(pub);
     conn->pubs[pub->handle] = pub; /* The link may speak of it before the answer is here. */
     status = ask_open(pub, options->confirm);
     if (status == AMB_OK) {
@@ -194,6 +204,9 @@ void amb_pub_detach(struct amb_pub *pub, enum amb_status why)
     amb_pub_settle_all(pub, why);
     conn->settled_wanted -= pub->on_settled != NULL;
     conn->pubs[pub->handle] = NULL;
+    conn->past[pub->handle].batches =
+        atomic_load_explicit(&pub->sent_batches, memory_order_relaxed);
+    conn->past[pub->handle].bytes = pub->sent_bytes;
     amb_event_forget(conn, pub, NULL);
     if (conn->down == AMB_OK && !amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING)) {
         amb_control_ask_close(conn, AMB_ORPHAN_PUB_CLOSE, pub->handle);

@@ -8,9 +8,15 @@
 
 #define CAPACITY_MIN UINT64_C(16)
 
-void amb_settle_init(struct amb_settle *settle, bool keeps_ranges)
+void amb_settle_init(struct amb_settle *settle, bool keeps_ranges, uint64_t former, uint64_t bytes)
 {
-    *settle = (struct amb_settle){.keeps_ranges = keeps_ranges};
+    *settle = (struct amb_settle){
+        .keeps_ranges = keeps_ranges,
+        .former = former,
+        .settled = former,
+        .last = former,
+        .settled_bytes = bytes,
+    };
 }
 
 void amb_settle_fini(struct amb_settle *settle)
@@ -55,6 +61,9 @@ enum amb_status amb_settle_told(struct amb_settle *settle, uint64_t batch, enum 
 {
     if (batch == 0 || batch > settle->last) {
         return AMB_EPROTO;
+    }
+    if (batch <= settle->former) {
+        return AMB_OK; /* The handle's last owner was told already that nobody knows. */
     }
     if (batch <= settle->settled) {
         /* A counter has overtaken the frame: late, but not lost. */

@@ -35,6 +35,7 @@ struct amb_settle_range {
 struct amb_settle {
     struct amb_settle_batch *batches; /* numbers settled + 1 ..., number n at n & mask */
     uint64_t mask;
+    uint64_t former;        /* batches up to this one were another publisher's */
     uint64_t settled, last; /* batch numbers: settled, newest */
     uint64_t settled_seq;   /* last sequence of batch `settled` */
     uint64_t settled_bytes;
@@ -45,7 +46,8 @@ struct amb_settle {
     bool keeps_ranges; /* somebody wants them */
 };
 
-void amb_settle_init(struct amb_settle *settle, bool keeps_ranges);
+/* The first batch has number `former` + 1, and `bytes` were sent before it. */
+void amb_settle_init(struct amb_settle *settle, bool keeps_ranges, uint64_t former, uint64_t bytes);
 void amb_settle_fini(struct amb_settle *settle);
 /* Room for one more batch, so that amb_settle_sent cannot fail. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_settle_reserve(struct amb_settle *settle);

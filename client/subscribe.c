@@ -62,6 +62,7 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
         return AMB_OK;
     }
     if (request.is_done) {
+        conn->past[sub->handle].delivered = sub->release.last;
         conn->sub_taken[sub->handle] = false;
         sub->is_gone = true;
         return amb_conn_fail(conn, status, "cannot subscribe to '%s': %s", pattern, request.text);
@@ -84,6 +85,7 @@ static void enter(struct amb_sub *sub)
         amb_sub_unref(former);
     }
     conn->subs[sub->handle] = sub;
+    sub->release.upto = sub->release.last = conn->past[sub->handle].delivered;
 }
 
 enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
@@ -312,6 +314,7 @@ void amb_sub_free_handle(struct amb_sub *sub)
 {
     if (sub->is_left && sub->release.upto == sub->release.last &&
         sub->conn->subs[sub->handle] == sub) {
+        sub->conn->past[sub->handle].delivered = sub->release.last;
         sub->conn->sub_taken[sub->handle] = false;
     }
 }

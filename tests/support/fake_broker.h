@@ -29,6 +29,7 @@ struct fake_options {
 struct fake_seen {
     uint64_t batches[FAKE_HANDLES], msgs[FAKE_HANDLES], bytes[FAKE_HANDLES];
     uint64_t want[FAKE_HANDLES];
+    uint64_t closed_at[FAKE_HANDLES]; /* batches, by PubClose */
     uint64_t release[FAKE_HANDLES];
     uint64_t ranges, range_first, range_count;
     uint64_t pings, opens, closes, subscribes, unsubscribes;

@@ -125,7 +125,7 @@ static void say_opened(struct fake_broker *fake, const Amb__Control__Control *re
 {
     uint32_t handle = request->pub_open->handle;
     amb_assert(handle < FAKE_HANDLES);
-    fake->window[handle] = fake->options.window;
+    fake->window[handle] = fake->seen.bytes[handle] + fake->options.window;
     fake->tells_settled[handle] = request->pub_open->settled != 0;
     Amb__Control__Control message;
     amb__control__control__init(&message);
@@ -191,6 +191,7 @@ static void handle_control(struct fake_broker *fake, const Amb__Control__Control
         break;
     case AMB__CONTROL__CONTROL__BODY_PUB_CLOSE:
         seen->closes++;
+        seen->closed_at[message->pub_close->handle] = message->pub_close->batches;
         say_ok(fake, fake->control, message->id);
         break;
     case AMB__CONTROL__CONTROL__BODY_SUBSCRIBE:

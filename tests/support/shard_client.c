@@ -382,6 +382,9 @@ void client_open_pub(struct shard_client *client, uint32_t handle, uint32_t topi
         .is_open = true,
         .topic = topic,
         .opened = publisher->opened,
+        .batches = publisher->batches,
+        .bytes = publisher->received,
+        .accepted = publisher->accepted,
         .window = publisher->window,
     };
 }
@@ -466,6 +469,20 @@ void client_attach(struct shard_client *client, uint32_t handle, uint32_t topic)
     home->matched++;
 }
 
+/* Deliveries of the handle's former owners have numbers too. */
+static void note_former(struct client_sub *sub, uint64_t delivered)
+{
+    sub->last = sub->released = sub->former = delivered;
+    sub->deliveries_cap = delivered;
+    if (delivered != 0) {
+        sub->deliveries = calloc(delivered, sizeof(struct client_delivery));
+        assert_non_null(sub->deliveries);
+    }
+    for (uint64_t i = 0; i < delivered; i++) {
+        sub->deliveries[i].is_back = true;
+    }
+}
+
 void client_subscribe(struct shard_client *client, uint32_t handle, uint32_t topic,
                       const struct amb_subscription_options *options)
 {
@@ -479,6 +496,7 @@ void client_subscribe(struct shard_client *client, uint32_t handle, uint32_t top
         .is_open = true, .id = ++next_id, .options = options == NULL ? plain : *options};
     assert_int_equal(
         amb_subscription_create(client->session, handle, sub->id, &sub->options, &made), AMB_OK);
+    note_former(sub, made->delivered);
     client_attach(client, handle, topic);
 }
 

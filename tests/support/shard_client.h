@@ -49,6 +49,7 @@ struct client_sub {
     uint32_t topics[CLIENT_TOPICS];
     unsigned topic_count;
     bool is_named[16]; /* topic ids */
+    uint64_t former;   /* the last delivery number of the handle's former owners */
     uint64_t last;     /* delivery number */
     uint64_t released; /* cumulative, told */
     uint64_t msgs, lost, bytes;

@@ -145,14 +145,57 @@ static void test_a_body_of_a_former_publisher_is_not_the_new_ones(void **state)
     struct head a = take(w, 1);
     client_close_pub(w->c, 0);
     client_open_pub(w->c, 0, w->topic, false);
-    w->batches = 0;
-    struct head b = take(w, 2);
+    struct head b = take(w, 2); /* number 2: a handle's batches are counted on */
     assert_int_equal(complete(w, &a), AMB_OK);
     assert_int_equal(appended(w), 0);
     assert_int_equal(complete(w, &b), AMB_OK);
     assert_int_equal(appended(w), 2);
-    w->c->pubs[0].batches = 1;
+    w->c->pubs[0].batches = 2;
     harness_settle(&w->h);
+}
+
+static void count_gone(void *arg)
+{
+    ++*(unsigned *)arg;
+}
+
+static void test_a_publisher_that_ends_waits_for_what_is_on_its_way(void **state)
+{
+    struct world *w = *state;
+    unsigned gone = 0;
+    client_send(w->c, 0, 1, 100);
+    client_send(w->c, 0, 2, 100);
+    amb_publisher_end(w->c->session->publishers[0], 2, count_gone, &gone);
+    assert_int_equal(gone, 0); /* the request was faster */
+    harness_settle(&w->h);
+    assert_int_equal(gone, 1);
+    assert_int_equal(appended(w), 3);
+    assert_null(w->c->session->publishers[0]);
+    assert_int_equal(w->c->session->frames_ignored, 0);
+}
+
+static void test_a_publisher_that_ends_waits_for_late_bodies(void **state)
+{
+    struct world *w = *state;
+    unsigned gone = 0;
+    struct head a = take(w, 1), b = take(w, 2);
+    assert_int_equal(complete(w, &b), AMB_OK);
+    amb_publisher_end(w->c->session->publishers[0], 2, count_gone, &gone);
+    assert_int_equal(gone, 0);
+    assert_int_equal(complete(w, &a), AMB_OK);
+    assert_int_equal(gone, 1);
+    assert_int_equal(appended(w), 3);
+}
+
+static void test_a_publisher_that_ends_goes_with_its_session(void **state)
+{
+    struct world *w = *state;
+    unsigned gone = 0;
+    amb_publisher_end(w->c->session->publishers[0], 1000, count_gone, &gone); /* a liar */
+    harness_settle(&w->h);
+    assert_int_equal(gone, 0);
+    client_close(w->c, false);
+    assert_int_equal(gone, 1);
 }
 
 static void test_a_batch_for_no_publisher_is_discarded(void **state)
@@ -229,6 +272,9 @@ int main(void)
         T(test_the_link_goes_in_the_middle_of_a_body),
         T(test_a_body_whose_publisher_has_closed_is_thrown_away),
         T(test_a_body_of_a_former_publisher_is_not_the_new_ones),
+        T(test_a_publisher_that_ends_waits_for_what_is_on_its_way),
+        T(test_a_publisher_that_ends_waits_for_late_bodies),
+        T(test_a_publisher_that_ends_goes_with_its_session),
         T(test_a_batch_for_no_publisher_is_discarded),
         T(test_while_draining_batches_are_refused_in_their_turn),
         T(test_without_memory_a_batch_is_refused_and_its_window_comes_back),

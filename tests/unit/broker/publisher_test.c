@@ -192,9 +192,33 @@ static void test_nonsense_wants_are_protocol_errors(void **state)
     harness_settle(&w->h);
     assert_int_equal(w->p->ended_why, AMB_EPROTO);
     assert_int_equal(q->ended, 0);
-    client_want(q, 0, 50 * KIB);
+}
+
+static void test_a_handle_goes_on_where_its_last_publisher_left_off(void **state)
+{
+    struct world *w = *state;
+    client_want(w->p, 0, 65 * KIB); /* worth the whole window */
     harness_settle(&w->h);
-    assert_int_equal(q->ended_why, AMB_EPROTO);
+    uint64_t window = w->p->pubs[0].window;
+    assert_int_equal(window, w->h.config->limits.window);
+    client_send(w->p, 0, 1, 1024);
+    client_send(w->p, 0, 1, 1024);
+    harness_settle(&w->h);
+    uint64_t bytes = w->p->pubs[0].bytes;
+    client_close_pub(w->p, 0);
+    client_open_pub(w->p, 0, w->topic, false);
+    assert_int_equal(publisher(w, 0)->batches, 2);
+    assert_int_equal(publisher(w, 0)->received, bytes);
+    assert_true(publisher(w, 0)->window >= window); /* the client may hear of it only now */
+    client_want(w->p, 0, bytes + 100);              /* the former's word, late */
+    harness_settle(&w->h);
+    client_send(w->p, 0, 1, 1024);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->ended, 0);
+    assert_int_equal(w->p->pubs[0].accepted, 3);
+    client_want(w->p, 0, bytes); /* less than was wanted before: nothing */
+    harness_settle(&w->h);
+    assert_int_equal(w->p->ended, 0);
 }
 
 static void test_the_largest_message_is_served_and_a_larger_one_is_not(void **state)
@@ -341,6 +365,7 @@ int main(void)
         T(test_a_prepared_buffer_waits_until_nothing_is_under_way),
         T(test_what_was_prepared_and_is_not_needed_goes_back),
         T(test_nonsense_wants_are_protocol_errors),
+        T(test_a_handle_goes_on_where_its_last_publisher_left_off),
         T(test_the_largest_message_is_served_and_a_larger_one_is_not),
         T(test_a_publisher_starves_without_memory_and_recovers),
         T(test_small_memory_that_is_free_serves_a_large_message),

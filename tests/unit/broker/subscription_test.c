@@ -227,7 +227,7 @@ static void test_an_ended_one_goes_with_its_session(void **state)
     assert_int_equal(harness_used(&w->h), 0);
 }
 
-static void test_a_handle_is_used_again_from_number_one(void **state)
+static void test_a_handles_deliveries_are_counted_on(void **state)
 {
     struct world *w = *state;
     client_subscribe(w->s, 0, w->topic, NULL);
@@ -237,10 +237,34 @@ static void test_a_handle_is_used_again_from_number_one(void **state)
     harness_settle(&w->h);
     client_subscribe(w->s, 0, w->topic, NULL);
     publish(w, 2, 1, 16);
-    assert_int_equal(w->s->subs[0].last, 2);
-    assert_int_equal(client_delivery(w->s, 0, 1)->frame.seq, 4);
+    assert_int_equal(w->s->subs[0].last, 5);
+    assert_int_equal(client_delivery(w->s, 0, 4)->frame.seq, 4);
     assert_int_equal(w->s->subs[0].lost, 0);
     client_drain(w->s, 0);
+}
+
+static void test_a_late_release_of_the_former_owner_gives_nothing_back(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->s, 0, w->topic, NULL);
+    publish(w, 4, 1, 16);
+    client_drain(w->s, 0);
+    client_unsubscribe(w->s, 0);
+    harness_settle(&w->h);
+    client_subscribe(w->s, 0, w->topic, NULL);
+    publish(w, 4, 1, 16); /* deliveries 5 to 8, which the client holds */
+    uint64_t held = w->s->session->mapped_bytes;
+    assert_true(held > 0);
+    client_release_range(w->s, 0, 2, 2); /* frames that a counter has overtaken */
+    client_release_range(w->s, 0, 1, 4);
+    client_release(w->s, 0, 3);
+    harness_settle(&w->h);
+    assert_int_equal(w->s->session->mapped_bytes, held);
+    assert_int_equal(sub_of(w, 0)->released, 4);
+    client_check_held(w->s, 0);
+    client_drain(w->s, 0);
+    assert_int_equal(w->s->session->mapped_bytes, 0);
+    assert_int_equal(w->s->ended, 0);
 }
 
 int main(void)
@@ -257,7 +281,8 @@ int main(void)
         T(test_an_ended_one_goes_when_everything_is_back),
         T(test_an_ended_one_that_holds_nothing_goes_at_once),
         T(test_an_ended_one_goes_with_its_session),
-        T(test_a_handle_is_used_again_from_number_one),
+        T(test_a_handles_deliveries_are_counted_on),
+        T(test_a_late_release_of_the_former_owner_gives_nothing_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

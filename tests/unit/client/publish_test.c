@@ -230,6 +230,48 @@ static void what_is_unsettled_at_close_is_told_there(void **state)
     fake_broker_stop(s.fake);
 }
 
+static void a_handle_used_again_counts_its_batches_on(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    struct amb_pub *pub;
+    assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(amb_pub_send(pub, "x", 1, AMB_FOREVER), AMB_OK);
+        assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+    }
+    assert_int_equal(amb_pub_close(pub, AMB_SEC), AMB_OK);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.closes == 1);
+    assert_int_equal(s.seen.closed_at[0], 3); /* what it closes after */
+    amb_conn_lock(s.conn);
+    while (s.conn->pub_taken[0]) { /* The broker's answer is on its way. */
+        amb_conn_unlock(s.conn);
+        (void)amb_poll(s.conn, AMB_MS);
+        amb_conn_lock(s.conn);
+    }
+    s.conn->pub_next = 0; /* else all others come first */
+    amb_conn_unlock(s.conn);
+    struct told told = {0};
+    assert_int_equal(
+        amb_pub_open(s.conn, "b", AMB_PUB(.on_settled = on_settled, .arg = &told), &pub), AMB_OK);
+    /* What the broker said of the former, late: no failure of this one's. */
+    const struct amb_frame late = {
+        .type = AMB_FRAME_SETTLED, .handle = 0, .seq = 2, .status = AMB_EREJECTED};
+    fake_broker_frame(s.fake, &late);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(amb_pub_send(pub, "x", 1, AMB_FOREVER), AMB_OK);
+    }
+    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+    fake_broker_look(s.fake, &s.seen);
+    assert_int_equal(s.seen.msgs[0], 13); /* the fake asserts that no number is missing */
+    struct amb_pub_info info = {.size = sizeof(info)};
+    assert_int_equal(amb_pub_stat(pub, &info), AMB_OK);
+    assert_int_equal(info.posted, 10);
+    assert_int_equal(info.failed, 0);
+    assert_int_equal(info.inflight_bytes, 0);
+    session_close(&s);
+}
+
 static void topics_and_rights_are_checked_at_open(void **state)
 {
     struct session s;
@@ -305,6 +347,7 @@ int main(void)
         BOTH(properties_travel_with_their_message),
         BOTH(every_message_is_settled_once_and_only_in_poll),
         BOTH(what_is_unsettled_at_close_is_told_there),
+        BOTH(a_handle_used_again_counts_its_batches_on),
         BOTH(topics_and_rights_are_checked_at_open),
         BOTH(subscribers_can_be_waited_for),
         BOTH(threads_may_share_a_publisher),

@@ -21,7 +21,7 @@ static void a_thousand_batches_are_one_range(void **state)
 {
     (void)state;
     struct amb_settle settle;
-    amb_settle_init(&settle, true);
+    amb_settle_init(&settle, true, 0, 0);
     send_batches(&settle, 1000, 10);
     assert_int_equal(amb_settle_upto(&settle, 400, false), AMB_OK);
     assert_int_equal(settle.settled_seq, 4000);
@@ -41,7 +41,7 @@ static void a_refused_batch_is_a_range_of_its_own_and_the_flush_hears_of_it(void
 {
     (void)state;
     struct amb_settle settle;
-    amb_settle_init(&settle, true);
+    amb_settle_init(&settle, true, 0, 0);
     send_batches(&settle, 5, 10);
     assert_int_equal(amb_settle_told(&settle, 3, AMB_EREJECTED, 0, 0), AMB_OK);
     assert_int_equal(amb_settle_upto(&settle, 5, false), AMB_OK);
@@ -64,7 +64,7 @@ static void with_receipts_nothing_settles_before_its_own(void **state)
 {
     (void)state;
     struct amb_settle settle;
-    amb_settle_init(&settle, true);
+    amb_settle_init(&settle, true, 0, 0);
     send_batches(&settle, 3, 1);
     assert_int_equal(amb_settle_upto(&settle, 3, true), AMB_OK);
     assert_int_equal(settle.settled_seq, 0);
@@ -82,7 +82,7 @@ static void a_refusal_that_a_counter_overtook_is_still_told(void **state)
 {
     (void)state;
     struct amb_settle settle;
-    amb_settle_init(&settle, false);
+    amb_settle_init(&settle, false, 0, 0);
     send_batches(&settle, 1, 1);
     assert_int_equal(amb_settle_upto(&settle, 1, false), AMB_OK);
     assert_int_equal(amb_settle_told(&settle, 1, AMB_ENOMEM, 0, 0), AMB_OK);
@@ -94,7 +94,7 @@ static void numbers_that_were_never_sent_are_refused(void **state)
 {
     (void)state;
     struct amb_settle settle;
-    amb_settle_init(&settle, true);
+    amb_settle_init(&settle, true, 0, 0);
     send_batches(&settle, 2, 1);
     assert_int_equal(amb_settle_upto(&settle, 3, false), AMB_EPROTO);
     assert_int_equal(amb_settle_told(&settle, 3, AMB_OK, 0, 0), AMB_EPROTO);
@@ -106,7 +106,7 @@ static void failures_without_a_listener_stay_bounded(void **state)
 {
     (void)state;
     struct amb_settle settle;
-    amb_settle_init(&settle, true);
+    amb_settle_init(&settle, true, 0, 0);
     send_batches(&settle, 1000, 1);
     for (uint64_t i = 1; i <= 1000; i += 2) {
         assert_int_equal(amb_settle_told(&settle, i, AMB_EREJECTED, 0, 0), AMB_OK);
@@ -129,7 +129,7 @@ static void the_rest_is_settled_once_sent_or_not(void **state)
 {
     (void)state;
     struct amb_settle settle;
-    amb_settle_init(&settle, true);
+    amb_settle_init(&settle, true, 0, 0);
     send_batches(&settle, 2, 10);
     amb_settle_rest(&settle, 25, AMB_ELOST);
     amb_settle_rest(&settle, 25, AMB_ECLOSED);
