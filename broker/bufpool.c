@@ -15,6 +15,8 @@
 #define PAGED_CLASS 20u
 #define RUN_CLASS 32u
 #define DEDICATED UINT32_MAX
+/* Slabs looked at for a place that is denser. */
+#define DENSER_LOOKS 32u
 #define SLAB_BYTES (AMB_SLAB_PAGES * AMB_PAGE_SIZE)
 
 static uint32_t small_class_of(uint64_t len)
@@ -243,6 +245,11 @@ static uint32_t slab_objects(uint32_t cls)
     return (uint32_t)SLAB_BYTES / small_class_bytes(cls);
 }
 
+static bool slab_is_sparse(const struct amb_slab *slab)
+{
+    return slab->used * 4u <= slab_objects(slab->cls);
+}
+
 static enum amb_status slab_make(struct amb_bufpool *pool, uint32_t cls, struct amb_slab **out)
 {
     struct amb_extent *extent;
@@ -261,6 +268,8 @@ static enum amb_status slab_make(struct amb_bufpool *pool, uint32_t cls, struct 
         slab->free_map[i / 64] = n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
     }
     amb_list_push_front(&pool->slabs[cls], &slab->node);
+    pool->live_slabs++;
+    pool->sparse_slabs++;
     *out = slab;
     return AMB_OK;
 }
@@ -269,6 +278,8 @@ static void slab_release(struct amb_bufpool *pool, struct amb_slab *slab)
 {
     amb_list_remove(&slab->node);
     slab->is_live = false;
+    pool->live_slabs--;
+    pool->sparse_slabs--; /* It is empty. */
     amb_pageheap_free(&pool->heap, slab->extent, slab->first);
 }
 
@@ -296,9 +307,32 @@ static struct amb_slab *slab_at(const struct amb_extent *extent, uint32_t page)
     return slab;
 }
 
+/* An object of a slab that has room. */
+static void slab_take(struct amb_bufpool *pool, struct amb_slab *slab, struct amb_buf *out)
+{
+    uint32_t bytes = small_class_bytes(slab->cls);
+    bool was_sparse = slab_is_sparse(slab);
+    uint32_t word = 0;
+    while (word < AMB_SLAB_WORDS - 1 && slab->free_map[word] == 0) {
+        word++;
+    }
+    amb_assert(slab->free_map[word] != 0);
+    uint32_t i = word * 64 + (uint32_t)__builtin_ctzll(slab->free_map[word]);
+    slab->free_map[word] &= slab->free_map[word] - 1;
+    if (++slab->used == slab_objects(slab->cls)) {
+        amb_list_remove(&slab->node);
+    }
+    pool->sparse_slabs -= was_sparse && !slab_is_sparse(slab);
+    struct amb_segment *segment = slab->extent->segment;
+    *out = (struct amb_buf){.data = segment->base + slab->first * AMB_PAGE_SIZE + (size_t)i * bytes,
+                            .segment = segment,
+                            .cap = bytes,
+                            .cls = slab->cls};
+}
+
 static enum amb_status small_alloc(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
 {
-    uint32_t cls = small_class_of(len), bytes = small_class_bytes(cls);
+    uint32_t cls = small_class_of(len);
     struct amb_slab *slab;
     if (amb_list_is_empty(&pool->slabs[cls])) {
         enum amb_status status = slab_make(pool, cls, &slab);
@@ -308,22 +342,49 @@ static enum amb_status small_alloc(struct amb_bufpool *pool, uint64_t len, struc
     } else {
         slab = AMB_CONTAINER_OF(pool->slabs[cls].next, struct amb_slab, node);
     }
-    uint32_t word = 0;
-    while (word < AMB_SLAB_WORDS - 1 && slab->free_map[word] == 0) {
-        word++;
-    }
-    amb_assert(slab->free_map[word] != 0);
-    uint32_t i = word * 64 + (uint32_t)__builtin_ctzll(slab->free_map[word]);
-    slab->free_map[word] &= slab->free_map[word] - 1;
-    if (++slab->used == slab_objects(cls)) {
-        amb_list_remove(&slab->node);
-    }
-    struct amb_segment *segment = slab->extent->segment;
-    *out = (struct amb_buf){.data = segment->base + slab->first * AMB_PAGE_SIZE + (size_t)i * bytes,
-                            .segment = segment,
-                            .cap = bytes,
-                            .cls = cls};
+    slab_take(pool, slab, out);
     return AMB_OK;
+}
+
+static struct amb_slab *slab_of(const struct amb_buf *buf)
+{
+    const struct amb_extent *extent = buf->segment->pool_data;
+    return slab_at(extent, (uint32_t)((uint64_t)(buf->data - buf->segment->base) / AMB_PAGE_SIZE));
+}
+
+bool amb_bufpool_is_small(const struct amb_buf *buf)
+{
+    return buf->cls < AMB_SMALL_CLASSES;
+}
+
+bool amb_bufpool_alloc_denser(struct amb_bufpool *pool, const struct amb_buf *from,
+                              struct amb_buf *out)
+{
+    if (!amb_bufpool_is_small(from) || pool->sparse_slabs == 0) {
+        return false;
+    }
+    const struct amb_slab *source = slab_of(from);
+    if (!slab_is_sparse(source)) {
+        return false;
+    }
+    struct amb_slab *best = NULL;
+    uint32_t looked = 0;
+    AMB_LIST_FOR_EACH (node, &pool->slabs[from->cls]) {
+        struct amb_slab *slab = AMB_CONTAINER_OF(node, struct amb_slab, node);
+        if (slab != source && slab->used >= source->used &&
+            (best == NULL || slab->used > best->used)) {
+            best = slab;
+        }
+        if (++looked == DENSER_LOOKS) {
+            break;
+        }
+    }
+    if (best == NULL) {
+        return false;
+    }
+    slab_take(pool, best, out);
+    pool->used += out->cap;
+    return true;
 }
 
 static void small_free(struct amb_bufpool *pool, struct amb_extent *extent,
@@ -331,6 +392,7 @@ static void small_free(struct amb_bufpool *pool, struct amb_extent *extent,
 {
     uint64_t at = (uint64_t)(buf->data - extent->segment->base);
     struct amb_slab *slab = slab_at(extent, (uint32_t)(at / AMB_PAGE_SIZE));
+    bool was_sparse = slab_is_sparse(slab);
     uint32_t bytes = small_class_bytes(slab->cls);
     uint64_t inside = at - slab->first * AMB_PAGE_SIZE;
     uint32_t i = (uint32_t)inside / bytes;
@@ -342,6 +404,7 @@ static void small_free(struct amb_bufpool *pool, struct amb_extent *extent,
     if (slab->used-- == slab_objects(slab->cls)) {
         amb_list_push_front(list, &slab->node);
     }
+    pool->sparse_slabs += !was_sparse && slab_is_sparse(slab);
     /* The class's only slab stays, or one object coming and going would cut it anew each time. */
     if (slab->used == 0 && (list->next != &slab->node || list->prev != &slab->node)) {
         slab_release(pool, slab);
@@ -465,7 +528,7 @@ void amb_bufpool_trim(struct amb_bufpool *pool, uint32_t spare)
 
 /* ---- checks ---- */
 
-static uint64_t check_slabs(const struct amb_bufpool *pool, const struct amb_extent *extent)
+static uint64_t check_slabs(const struct amb_extent *extent, uint32_t *live, uint32_t *sparse)
 {
     uint64_t slack = 0; /* bytes of slabs that are not charged */
     for (uint32_t i = 0; i <= extent->pages / AMB_SLAB_PAGES; i++) {
@@ -483,15 +546,16 @@ static uint64_t check_slabs(const struct amb_bufpool *pool, const struct amb_ext
         bool is_listed = slab->node.next != &slab->node;
         amb_assert(is_listed == (slab->used < objects));
         slack += SLAB_BYTES - (uint64_t)slab->used * small_class_bytes(slab->cls);
+        ++*live;
+        *sparse += slab_is_sparse(slab);
     }
-    (void)pool;
     return slack;
 }
 
 void amb_bufpool_check(const struct amb_bufpool *pool)
 {
     uint64_t bytes = 0, used = 0, quick = 0;
-    uint32_t cached = 0;
+    uint32_t cached = 0, live = 0, sparse = 0;
     AMB_LIST_FOR_EACH (node, &pool->segments) {
         const struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
         const struct amb_extent *extent = segment->pool_data;
@@ -503,9 +567,10 @@ void amb_bufpool_check(const struct amb_bufpool *pool)
             continue;
         }
         amb_pageheap_check(&pool->heap, extent, &quick);
-        used += extent->used_pages * AMB_PAGE_SIZE - check_slabs(pool, extent);
+        used += extent->used_pages * AMB_PAGE_SIZE - check_slabs(extent, &live, &sparse);
     }
     amb_assert(bytes == pool->segment_bytes && used == pool->used);
+    amb_assert(live == pool->live_slabs && sparse == pool->sparse_slabs);
     amb_assert(cached == pool->cached && quick == pool->heap.quick_bytes);
     amb_assert(atomic_load_explicit(&pool->options.budget->used, memory_order_relaxed) >= bytes);
 }

@@ -56,6 +56,8 @@ struct amb_bufpool {
     uint64_t segment_bytes;        /* of all segments */
     struct amb_pageheap heap;
     struct amb_list_node slabs[AMB_SMALL_CLASSES]; /* with room, per class */
+    uint32_t live_slabs,
+        sparse_slabs; /* of all classes; those of which at most a quarter is used */
     struct amb_extent *cache[AMB_DEDICATED_CACHE_MAX];
     uint32_t cached;
 };
@@ -69,6 +71,15 @@ void amb_bufpool_fini(struct amb_bufpool *pool);
  * create a segment, which takes milliseconds. */
 AMB_MUST_CHECK enum amb_status amb_bufpool_alloc(struct amb_bufpool *pool, uint64_t len,
                                                  struct amb_buf *out);
+/*
+ * One more object of the same class as `from`, in a slab at least as full as that one, so that the
+ * emptier ones become free when what lies in them is copied. False: `from` is no object of a slab
+ * of which at most a quarter is used, or there is no better place. Makes no slab.
+ */
+AMB_MUST_CHECK bool amb_bufpool_alloc_denser(struct amb_bufpool *pool, const struct amb_buf *from,
+                                             struct amb_buf *out);
+/* Does it lie in a slab? */
+bool amb_bufpool_is_small(const struct amb_buf *buf);
 /* Bytes that alloc(len) would charge. */
 uint64_t amb_bufpool_charge(const struct amb_bufpool *pool, uint64_t len);
 void amb_bufpool_free(struct amb_bufpool *pool, const struct amb_buf *buf);

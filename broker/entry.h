@@ -35,6 +35,7 @@ struct amb_entry {
     uint32_t meta_len;
     uint32_t topic; /* id, for hand-overs */
     uint64_t data_len;
+    uint64_t charge;     /* bytes of memory that it keeps from others; 0: those of its body */
     const uint8_t *body; /* data, then meta */
     struct amb_segment *segment;
     uint64_t first_seq;  /* given by the log */
@@ -58,6 +59,12 @@ struct amb_entry {
 static inline uint64_t amb_entry_bytes(const struct amb_entry *entry)
 {
     return entry->data_len + entry->meta_len;
+}
+
+/* What logs, lends and holders are charged for it: the whole allocation, and the entry itself. */
+static inline uint64_t amb_entry_charge(const struct amb_entry *entry)
+{
+    return entry->charge != 0 ? entry->charge : amb_entry_bytes(entry);
 }
 
 static inline void amb_entry_ref(struct amb_entry *entry)

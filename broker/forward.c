@@ -167,7 +167,7 @@ static void entry_lent(struct amb_mail *mail, void *owner)
     struct amb_entry *entry = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
     struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
     amb_assert(topic != NULL); /* Announced before it is lent to, and never forgotten. */
-    topic->lent += amb_entry_bytes(entry);
+    topic->lent += amb_entry_charge(entry);
     if (amb_topic_append(topic, entry, entry->first_seq) != AMB_OK) {
         amb_topic_mark(topic);
         amb_entry_unref(entry, shard); /* The next entry's sequence number shows the gap. */
@@ -185,6 +185,7 @@ static bool lend_entry(struct amb_topic *topic, unsigned borrower, struct amb_en
     shadow->count = entry->count;
     shadow->meta_len = entry->meta_len;
     shadow->data_len = entry->data_len;
+    shadow->charge = entry->charge;
     shadow->topic = entry->topic;
     shadow->body = entry->body;
     shadow->segment = entry->segment;
@@ -214,7 +215,7 @@ static void forward_lend(struct amb_topic *topic, unsigned borrower)
         if (!lend_entry(topic, borrower, entry)) {
             return;
         }
-        lend->lent += amb_entry_bytes(entry);
+        lend->lent += amb_entry_charge(entry);
         lend->position++;
     }
 }

@@ -82,6 +82,7 @@ enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_fr
         ingest_drain(publisher);
         return AMB_OK;
     }
+    entry->charge = entry->buf.cap + sizeof(*entry);
     entry->body = entry->buf.data;
     entry->segment = entry->buf.segment;
     *dst = entry->buf.data;

@@ -56,8 +56,8 @@ enum amb_status amb_log_append(struct amb_log *log, struct amb_entry *entry, uin
     log->next_seq = entry->first_seq + entry->count;
     log->slots[log->hi & log->mask] = entry;
     log->hi++;
-    log->bytes += amb_entry_bytes(entry);
-    log->bytes_appended += amb_entry_bytes(entry);
+    log->bytes += amb_entry_charge(entry);
+    log->bytes_appended += amb_entry_charge(entry);
     log->msgs += entry->count;
     return AMB_OK;
 }
@@ -68,13 +68,21 @@ struct amb_entry *amb_log_at(const struct amb_log *log, uint64_t position)
     return log->slots[position & log->mask];
 }
 
+void amb_log_replace(struct amb_log *log, uint64_t position, struct amb_entry *entry)
+{
+    const struct amb_entry *former = amb_log_at(log, position);
+    amb_assert(former->first_seq == entry->first_seq && former->count == entry->count);
+    amb_assert(amb_entry_charge(former) == amb_entry_charge(entry));
+    log->slots[position & log->mask] = entry;
+}
+
 struct amb_entry *amb_log_pop(struct amb_log *log)
 {
     amb_assert(log->lo < log->hi);
     struct amb_entry *entry = log->slots[log->lo & log->mask];
     log->slots[log->lo & log->mask] = NULL;
     log->lo++;
-    log->bytes -= amb_entry_bytes(entry);
+    log->bytes -= amb_entry_charge(entry);
     log->msgs -= entry->count;
     return entry;
 }
@@ -96,7 +104,7 @@ void amb_log_check(const struct amb_log *log)
         amb_assert(entry->refs > 0);
         amb_assert(entry->first_seq >= seq);
         seq = entry->first_seq + entry->count;
-        bytes += amb_entry_bytes(entry);
+        bytes += amb_entry_charge(entry);
         msgs += entry->count;
     }
     amb_assert(bytes == log->bytes && msgs == log->msgs);

@@ -23,11 +23,13 @@ struct amb_log {
     uint64_t mask; /* slots - 1 */
     uint64_t lo, hi;
     uint64_t next_seq;       /* of the next message; the first message of a topic has 1 */
-    uint64_t bytes, msgs;    /* kept now */
+    uint64_t bytes, msgs;    /* kept now; bytes as entries are charged */
     uint64_t bytes_appended; /* ever */
 };
 
 void amb_log_init(struct amb_log *log);
+/* The entry at a position, below hi, is another one with the same messages and charge. */
+void amb_log_replace(struct amb_log *log, uint64_t position, struct amb_entry *entry);
 /* The log is empty. */
 void amb_log_fini(struct amb_log *log);
 

@@ -134,8 +134,9 @@ enum amb_status amb_publisher_admit(struct amb_publisher *publisher, const struc
 enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
                                      struct amb_buf *out)
 {
+    /* Not for a fraction of what it was made for: whoever holds that message would hold it all. */
     if (publisher->prepared.data != NULL && publisher->prepared.cap >= len &&
-        len > AMB_WINDOW_FIRST) {
+        len > AMB_WINDOW_FIRST && len > publisher->prepared.cap / 4) {
         *out = publisher->prepared;
         publisher->prepared = (struct amb_buf){0};
         return AMB_OK;

@@ -44,6 +44,8 @@ struct amb_shard_stats {
     _Atomic uint64_t copies;         /* batches that went out by copy */
     _Atomic uint64_t maps;           /* ... by map descriptor */
     _Atomic uint64_t quarantined_bytes;
+    _Atomic uint64_t sparse_slabs; /* of the pool, as of the last look (compact.h) */
+    _Atomic uint64_t compacted, compacted_bytes;
 };
 
 static inline void amb_stat_add(_Atomic uint64_t *counter, uint64_t n)
@@ -57,6 +59,14 @@ static inline uint64_t amb_stat_get(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
+
+/* Where compact.h is in its walk through the logs. */
+struct amb_compaction {
+    int64_t next_ns; /* does nothing before */
+    bool is_walking;
+    uint32_t topic;
+    uint64_t position;
+};
 
 /* One shard's word to another that it is short of memory (reclaim.h). */
 struct amb_relief {
@@ -90,7 +100,8 @@ struct amb_shard {
     struct amb_list_node blocked;             /* struct amb_cursor.blocked: hold publishers back */
     struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
     int64_t relief_at_ns;                     /* not asked again before */
-    int epoll_fd;                             /* -1 under the simulator */
+    struct amb_compaction compaction;
+    int epoll_fd; /* -1 under the simulator */
     /* Upcalls, given at start: */
     /* Hand a segment to a client; fd is a duplicate and the callee's. */
     void (*offer_segment)(struct amb_shard *shard, uint64_t client_id, uint64_t segment,

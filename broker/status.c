@@ -142,10 +142,15 @@ static json_t *shard_memory(const struct amb_shard *shard)
         segments++;
         bytes += AMB_CONTAINER_OF(node, struct amb_segment, node)->size;
     }
-    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I}", "worker", num(shard->index), "kind", "host",
-                     "segments", num(segments), "segment_bytes", num(bytes), "used_bytes",
-                     num(amb_bufpool_used(&shard->bufpool)), "quarantined_bytes",
-                     num(amb_stat_get(&shard->stats.quarantined_bytes)));
+    const struct amb_bufpool *pool = &shard->bufpool;
+    const struct amb_shard_stats *st = &shard->stats;
+    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "worker",
+                     num(shard->index), "kind", "host", "segments", num(segments), "segment_bytes",
+                     num(bytes), "used_bytes", num(amb_bufpool_used(pool)), "quarantined_bytes",
+                     num(amb_stat_get(&st->quarantined_bytes)), "slabs", num(pool->live_slabs),
+                     "sparse_slabs", num(pool->sparse_slabs), "compacted",
+                     num(amb_stat_get(&st->compacted)), "compacted_bytes",
+                     num(amb_stat_get(&st->compacted_bytes)), "entries", num(shard->entries.used));
 }
 
 static void status_collect(struct amb_shard *shard, struct amb_order *order)

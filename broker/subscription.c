@@ -48,7 +48,7 @@ enum amb_status amb_subscription_create(struct amb_session *session, uint32_t ha
 static void delivery_unref(struct amb_subscription *sub, struct amb_delivery *delivery)
 {
     if (delivery->entry != NULL) {
-        sub->session->mapped_bytes -= amb_entry_bytes(delivery->entry);
+        sub->session->mapped_bytes -= amb_entry_charge(delivery->entry);
         amb_entry_unref(delivery->entry, sub->session->shard);
         delivery->entry = NULL;
     }
@@ -70,7 +70,7 @@ static void delivery_quarantine(struct amb_subscription *sub, struct amb_deliver
     held->entry = delivery->entry;
     delivery->entry = NULL;
     amb_list_push_back(&session->held, &held->node);
-    amb_stat_add(&session->shard->stats.quarantined_bytes, amb_entry_bytes(held->entry));
+    amb_stat_add(&session->shard->stats.quarantined_bytes, amb_entry_charge(held->entry));
 }
 
 void amb_subscription_detach(struct amb_subscription *subscription)
@@ -133,7 +133,7 @@ void amb_session_release_held(struct amb_session *session)
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&session->held)) != NULL) {
         struct amb_held *held = AMB_CONTAINER_OF(node, struct amb_held, node);
-        bytes += amb_entry_bytes(held->entry);
+        bytes += amb_entry_charge(held->entry);
         amb_entry_unref(held->entry, session->shard);
         free(held);
     }
@@ -205,7 +205,7 @@ enum amb_status amb_subscription_deliver(struct amb_subscription *subscription, 
         (struct amb_delivery){.entry = entry, .bytes = bytes, .msgs = msgs};
     if (entry != NULL) {
         amb_entry_ref(entry);
-        subscription->session->mapped_bytes += amb_entry_bytes(entry);
+        subscription->session->mapped_bytes += amb_entry_charge(entry);
     }
     subscription->msgs_out += msgs;
     subscription->bytes_out += bytes;

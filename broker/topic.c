@@ -134,7 +134,7 @@ static bool topic_is_full(const struct amb_topic *topic, const struct amb_entry 
     if (log->lo == log->hi) {
         return false; /* One entry always fits, however large. */
     }
-    return log->bytes + amb_entry_bytes(entry) > topic->rule->max_bytes ||
+    return log->bytes + amb_entry_charge(entry) > topic->rule->max_bytes ||
            (topic->rule->max_messages != 0 &&
             log->msgs + entry->count > topic->rule->max_messages) ||
            log->hi - log->lo >= AMB_LOG_ENTRIES_MAX;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/worker.h"
 
+#include "broker/compact.h"
 #include "broker/config.h"
 #include "broker/forward.h"
 #include "broker/publisher.h"
@@ -60,6 +61,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
         (void)amb_forward_expire(shard);
     }
     done += amb_forward_run(shard);
+    (void)amb_compact_run(shard);
     if (!amb_list_is_empty(&shard->starving)) {
         shard_retry_starving(shard);
     }
@@ -115,6 +117,9 @@ static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
     int64_t next_ns = amb_forward_expire(shard);
     if (next_ns - now_ns < max_ns) {
         max_ns = next_ns - now_ns;
+    }
+    if (shard->compaction.is_walking && max_ns > AMB_COMPACT_STEP_NS) {
+        max_ns = AMB_COMPACT_STEP_NS;
     }
     if (!amb_list_is_empty(&shard->starving) && max_ns > AMB_RECLAIM_PAUSE_NS) {
         max_ns = AMB_RECLAIM_PAUSE_NS;

@@ -18,7 +18,7 @@
 
 static const char rules[] =
     "memory = { host = { size = \"24M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"
-    "limits = { max_mapped_per_session = \"20K\"; };\n"
+    "limits = { max_mapped_per_session = 28000; };\n"
     "topics = ( { match = \"drop\"; full = \"drop-oldest\"; max_messages = 10; },\n"
     "           { match = \"reject\"; full = \"reject\"; max_messages = 10; },\n"
     "           { match = \"block\"; max_messages = 10; } );\n";

@@ -170,7 +170,8 @@ static void test_a_slow_holding_reader_keeps_the_window_and_not_the_receipt(void
     /* All are accepted: the depth of the log, and the window on top of it. */
     assert_int_equal(w->p->pubs[0].accepted, w->p->pubs[0].batches);
     uint64_t behind = w->p->pubs[0].bytes - slow->subs[0].bytes;
-    assert_in_range(behind, AMB_TOPIC_DEPTH + 2 * 1000 * 1000,
+    /* The log counts allocations, which are up to a quarter larger. */
+    assert_in_range(behind, AMB_TOPIC_DEPTH / 5 * 4 + 2 * 1000 * 1000,
                     AMB_TOPIC_DEPTH + (2 << 20) + 2 * 60016);
     client_drain(slow, 0);
     assert_int_equal(slow->subs[0].msgs, w->p->pubs[0].messages);

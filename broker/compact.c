@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/compact.h"
+
+#include "broker/bufpool.h"
+#include "broker/entry.h"
+#include "broker/shard.h"
+#include "broker/topic.h"
+#include "wire/base/assert.h"
+
+#include <string.h>
+
+/* Of one step: together less than 100 us. */
+#define STEP_LOOKS 512u
+#define STEP_BYTES (UINT64_C(128) << 10)
+
+static bool entry_is_movable(const struct amb_shard *shard, const struct amb_entry *entry)
+{
+    return entry->refs == 1 && entry->parent == NULL && entry->buf.data != NULL &&
+           amb_bufpool_is_small(&entry->buf) &&
+           shard->real_ns - entry->time_ns >= AMB_COMPACT_AGE_NS;
+}
+
+static void entry_copy_to(struct amb_entry *entry, const struct amb_buf *to)
+{
+    memcpy(to->data, entry->body, amb_entry_bytes(entry));
+    entry->buf = *to;
+    entry->body = to->data;
+    entry->segment = to->segment;
+}
+
+/* Within this shard's pool. */
+static bool compact_own(struct amb_shard *shard, struct amb_entry *entry)
+{
+    struct amb_buf from = entry->buf, to;
+    if (!amb_bufpool_alloc_denser(&shard->bufpool, &from, &to)) {
+        return false;
+    }
+    entry_copy_to(entry, &to);
+    amb_bufpool_free(&shard->bufpool, &from);
+    return true;
+}
+
+/* Out of another shard's pool, by an entry of our own. */
+static bool compact_foreign(struct amb_topic *topic, uint64_t position, struct amb_entry *entry)
+{
+    struct amb_shard *shard = topic->shard;
+    struct amb_buf to;
+    if (amb_stat_get(&entry->home->stats.sparse_slabs) < AMB_COMPACT_SLABS_MIN ||
+        amb_bufpool_alloc(&shard->bufpool, amb_entry_bytes(entry), &to) != AMB_OK) {
+        return false;
+    }
+    struct amb_entry *copy = amb_pool_get(&shard->entries);
+    if (copy == NULL) {
+        amb_bufpool_free(&shard->bufpool, &to);
+        return false;
+    }
+    copy->refs = 1;
+    copy->count = entry->count;
+    copy->meta_len = entry->meta_len;
+    copy->data_len = entry->data_len;
+    copy->charge = amb_entry_charge(entry);
+    copy->topic = entry->topic;
+    copy->body = entry->body;
+    copy->first_seq = entry->first_seq;
+    copy->log_offset = entry->log_offset;
+    copy->time_ns = entry->time_ns;
+    copy->home = shard;
+    entry_copy_to(copy, &to);
+    amb_log_replace(&topic->log, position, copy);
+    amb_entry_unref(entry, shard);
+    return true;
+}
+
+/* Goes on in one topic. True: it is done with. */
+static bool compact_topic(struct amb_topic *topic, unsigned *looks, uint64_t *bytes)
+{
+    struct amb_shard *shard = topic->shard;
+    struct amb_compaction *walk = &shard->compaction;
+    const struct amb_log *log = &topic->log;
+    if (walk->position < log->lo) {
+        walk->position = log->lo;
+    }
+    /* A receipt or a grant that is not sent yet needs the entry itself. */
+    while (walk->position < log->hi && walk->position < topic->ungranted) {
+        if (*looks >= STEP_LOOKS || *bytes >= STEP_BYTES) {
+            return false;
+        }
+        ++*looks;
+        struct amb_entry *entry = amb_log_at(log, walk->position);
+        uint64_t len = amb_entry_bytes(entry);
+        if (entry_is_movable(shard, entry) &&
+            (entry->home == shard ? compact_own(shard, entry)
+                                  : compact_foreign(topic, walk->position, entry))) {
+            *bytes += len;
+            amb_stat_add(&shard->stats.compacted, 1);
+            amb_stat_add(&shard->stats.compacted_bytes, len);
+        }
+        walk->position++;
+    }
+    return true;
+}
+
+/* Is there a pool that would gain by a walk through our logs? */
+static bool compact_is_worthwhile(const struct amb_shard *shard)
+{
+    for (unsigned i = 0; i < shard->peer_count; i++) {
+        if (amb_stat_get(&shard->peers[i]->stats.sparse_slabs) >= AMB_COMPACT_SLABS_MIN) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t amb_compact_run(struct amb_shard *shard)
+{
+    struct amb_compaction *walk = &shard->compaction;
+    if (shard->now_ns < walk->next_ns) {
+        return walk->next_ns;
+    }
+    atomic_store_explicit(&shard->stats.sparse_slabs, shard->bufpool.sparse_slabs,
+                          memory_order_relaxed);
+    if (!walk->is_walking && compact_is_worthwhile(shard)) {
+        walk->is_walking = true;
+        walk->topic = 0;
+        walk->position = 0;
+    }
+    unsigned looks = 0;
+    uint64_t bytes = 0;
+    while (walk->is_walking && looks < STEP_LOOKS && bytes < STEP_BYTES) {
+        if (walk->topic >= shard->topic_slots) {
+            walk->is_walking = false;
+            break;
+        }
+        struct amb_topic *topic = shard->topics[walk->topic];
+        looks++;
+        if (topic == NULL || !amb_topic_is_home(topic) || compact_topic(topic, &looks, &bytes)) {
+            walk->topic++;
+            walk->position = 0;
+        }
+    }
+    walk->next_ns = shard->now_ns + (walk->is_walking ? AMB_COMPACT_STEP_NS : AMB_COMPACT_AGE_NS);
+    return walk->next_ns;
+}
