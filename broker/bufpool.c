@@ -45,22 +45,56 @@ static bool is_dedicated_len(const struct amb_bufpool *pool, uint64_t len)
 
 /* ---- segments ---- */
 
-static bool budget_take(struct amb_membudget *budget, uint64_t bytes)
+/* Adds bytes, unless that is more than max. */
+static bool counter_take(_Atomic uint64_t *counter, uint64_t max, uint64_t bytes)
 {
-    uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
+    uint64_t used = atomic_load_explicit(counter, memory_order_relaxed);
     do {
-        if (used > budget->max || bytes > budget->max - used) {
+        if (used > max || bytes > max - used) {
             return false;
         }
-    } while (!atomic_compare_exchange_weak_explicit(&budget->used, &used, used + bytes,
+    } while (!atomic_compare_exchange_weak_explicit(counter, &used, used + bytes,
                                                     memory_order_relaxed, memory_order_relaxed));
     return true;
 }
 
-static void budget_give(struct amb_membudget *budget, uint64_t bytes)
+static void counter_give(_Atomic uint64_t *counter, uint64_t bytes)
 {
-    uint64_t before = atomic_fetch_sub_explicit(&budget->used, bytes, memory_order_relaxed);
+    uint64_t before = atomic_fetch_sub_explicit(counter, bytes, memory_order_relaxed);
     amb_assert(before >= bytes);
+}
+
+bool amb_membudget_take(struct amb_membudget *budget, uint64_t bytes)
+{
+    return counter_take(&budget->used, budget->max, bytes);
+}
+
+void amb_membudget_give(struct amb_membudget *budget, uint64_t bytes)
+{
+    counter_give(&budget->used, bytes);
+}
+
+bool amb_membudget_take_lease(struct amb_membudget *budget, uint64_t bytes)
+{
+    if (!counter_take(&budget->leased, budget->max / 4 * 3, bytes)) {
+        return false;
+    }
+    if (!amb_membudget_take(budget, bytes)) {
+        counter_give(&budget->leased, bytes);
+        return false;
+    }
+    return true;
+}
+
+void amb_membudget_give_lease(struct amb_membudget *budget, uint64_t bytes)
+{
+    counter_give(&budget->leased, bytes);
+    counter_give(&budget->used, bytes);
+}
+
+uint64_t amb_membudget_next_id(struct amb_membudget *budget)
+{
+    return atomic_fetch_add_explicit(&budget->next_id, 1, memory_order_relaxed) + 1;
 }
 
 /* Makes a segment whose bytes the budget has granted; gives them back on failure. */
@@ -69,14 +103,13 @@ static enum amb_status segment_make(struct amb_bufpool *pool, uint64_t bytes,
 {
     struct amb_membudget *budget = pool->options.budget;
     struct amb_segment *segment = NULL;
-    uint64_t id = atomic_fetch_add_explicit(&budget->next_id, 1, memory_order_relaxed) + 1;
-    enum amb_status status = amb_segment_create(id, bytes, &segment);
+    enum amb_status status = amb_segment_create(amb_membudget_next_id(budget), bytes, &segment);
     if (status == AMB_OK && pool->options.on_create != NULL) {
         status = pool->options.on_create(pool->options.arg, segment);
     }
     if (status != AMB_OK) {
         amb_segment_destroy(&segment);
-        budget_give(budget, bytes);
+        amb_membudget_give(budget, bytes);
         return status;
     }
     amb_list_push_back(&pool->segments, &segment->node);
@@ -93,7 +126,7 @@ static void segment_unmake(struct amb_bufpool *pool, struct amb_segment *segment
     }
     amb_segment_destroy(&segment);
     pool->segment_bytes -= bytes;
-    budget_give(pool->options.budget, bytes);
+    amb_membudget_give(pool->options.budget, bytes);
 }
 
 static void extent_unmake(struct amb_bufpool *pool, struct amb_extent *extent)
@@ -116,7 +149,7 @@ static void cache_drop(struct amb_bufpool *pool, uint32_t i)
 
 static bool budget_take_or_shrink(struct amb_bufpool *pool, uint64_t bytes)
 {
-    while (!budget_take(pool->options.budget, bytes)) {
+    while (!amb_membudget_take(pool->options.budget, bytes)) {
         if (pool->cached == 0) {
             return false;
         }
@@ -133,7 +166,7 @@ static enum amb_status dedicated_make(struct amb_bufpool *pool, uint64_t bytes,
     }
     struct amb_extent *extent = calloc(1, sizeof(*extent));
     if (extent == NULL) {
-        budget_give(pool->options.budget, bytes);
+        amb_membudget_give(pool->options.budget, bytes);
         return AMB_ENOMEM;
     }
     enum amb_status status = segment_make(pool, bytes, &extent->segment);
@@ -203,7 +236,7 @@ static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need)
         bytes =
             used < budget->max ? (budget->max - used) / AMB_SEGMENT_ALIGN * AMB_SEGMENT_ALIGN : 0;
         if (bytes == 0 || bytes < need || bytes > pool->options.segment_bytes ||
-            !budget_take(budget, bytes)) {
+            !amb_membudget_take(budget, bytes)) {
             return AMB_ENOMEM;
         }
     }

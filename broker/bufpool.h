@@ -34,9 +34,18 @@ struct amb_buf {
  * for max. */
 struct amb_membudget {
     _Atomic uint64_t used;
+    _Atomic uint64_t leased; /* of them, by lease segments: at most three quarters of max */
     uint64_t max;
     _Atomic uint64_t next_id; /* id of the segment made last */
 };
+
+/* False: so much is not left. */
+bool amb_membudget_take(struct amb_membudget *budget, uint64_t bytes);
+void amb_membudget_give(struct amb_membudget *budget, uint64_t bytes);
+/* The same for a lease segment. */
+bool amb_membudget_take_lease(struct amb_membudget *budget, uint64_t bytes);
+void amb_membudget_give_lease(struct amb_membudget *budget, uint64_t bytes);
+uint64_t amb_membudget_next_id(struct amb_membudget *budget);
 
 struct amb_bufpool_options {
     struct amb_membudget *budget;

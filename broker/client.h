@@ -83,6 +83,12 @@ struct amb_client {
 AMB_MUST_CHECK enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_unix,
                                                  struct amb_client **out);
 
+/* In place only where we shall see the end of the process that reads, or writes, there. */
+static inline bool amb_client_may_map(const struct amb_client *client)
+{
+    return client->link == AMB_LINK_RING && client->pidfd >= 0;
+}
+
 /* Queues a message and sends what can be sent. fds (may be NULL) go with it and are closed. A
  * client that does not read is ended. */
 void amb_client_send(struct amb_client *client, const Amb__Control__Control *message,

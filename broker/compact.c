@@ -16,15 +16,16 @@
 static bool entry_is_movable(const struct amb_shard *shard, const struct amb_entry *entry)
 {
     return entry->refs == 1 && entry->parent == NULL && entry->buf.data != NULL &&
-           amb_bufpool_is_small(&entry->buf) &&
+           !entry->is_leased && amb_bufpool_is_small(&entry->buf) &&
            shard->real_ns - entry->time_ns >= AMB_COMPACT_AGE_NS;
 }
 
 static void entry_copy_to(struct amb_entry *entry, const struct amb_buf *to)
 {
-    memcpy(to->data, entry->body, amb_entry_bytes(entry));
+    memcpy(to->data, entry->data, amb_entry_bytes(entry));
     entry->buf = *to;
-    entry->body = to->data;
+    entry->data = to->data;
+    entry->meta = to->data + entry->data_len;
     entry->segment = to->segment;
 }
 
@@ -60,7 +61,7 @@ static bool compact_foreign(struct amb_topic *topic, uint64_t position, struct a
     copy->data_len = entry->data_len;
     copy->charge = amb_entry_charge(entry);
     copy->topic = entry->topic;
-    copy->body = entry->body;
+    copy->data = entry->data;
     copy->first_seq = entry->first_seq;
     copy->log_offset = entry->log_offset;
     copy->time_ns = entry->time_ns;

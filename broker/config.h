@@ -22,6 +22,7 @@
 #define AMB_CONFIG_ERROR_MAX 1024u              /* any error text fits */
 #define AMB_CONFIG_TIME_FOREVER INT64_MAX
 #define AMB_CONFIG_TIME_AUTO INT64_C(-1)
+#define AMB_CONFIG_LEASED_AUTO UINT64_MAX
 
 /* OFF: denied; ON: an error at start where it cannot work; AUTO: used where it can work. */
 enum amb_switch {
@@ -35,6 +36,12 @@ enum amb_topic_full {
     AMB_FULL_BLOCK,       /* publishers get no window */
     AMB_FULL_DROP_OLDEST, /* the oldest entries go; subscribers count the loss */
     AMB_FULL_REJECT,      /* the publisher is told AMB_EREJECTED */
+};
+
+/* Whose word the bytes of a leased batch are. */
+enum amb_topic_trust {
+    AMB_TRUST_PUBLISHER, /* readers see the memory that their publisher can still write */
+    AMB_TRUST_VERIFY,    /* the broker's: it copies them when they are committed */
 };
 
 struct amb_config_strings {
@@ -66,6 +73,7 @@ struct amb_topic_rule {
     enum amb_slow slow;    /* of subscriptions that ask for AMB_SLOW_DEFAULT: BLOCK, DROP_OLDEST */
     int64_t slow_block_ns; /* how long BLOCK holds publishers back, then it drops the oldest;
                               AMB_CONFIG_TIME_FOREVER */
+    enum amb_topic_trust trust;
 };
 
 struct amb_topic_rules {
@@ -106,7 +114,8 @@ struct amb_config_limits {
     uint32_t max_subscriptions; /* of the whole broker */
     uint32_t max_publishers;    /* of one session, <= AMB_HANDLES_MAX */
     uint64_t max_mapped_per_session;
-    uint64_t window; /* bytes a publisher may have under way in one topic */
+    uint64_t max_leased_per_session; /* resolved; 0: no leases */
+    uint64_t window;                 /* bytes a publisher may have under way in one topic */
     int64_t peer_timeout_ns;
     int64_t heartbeat_ns; /* at most half of peer_timeout_ns */
     int64_t drain_timeout_ns;

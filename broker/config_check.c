@@ -13,6 +13,7 @@
 
 #define TOKEN_MAX 255u
 #define AUTO_MESSAGE_MAX (UINT64_C(1) << 30)
+#define AUTO_LEASED_MAX (UINT64_C(1) << 30)
 #define AUTO_CONNECTIONS_MIN 8u
 
 /* Descriptors: a fixed part, each worker, each segment, each connection. */
@@ -20,6 +21,26 @@
 #define FDS_PER_WORKER 24u
 #define FDS_PER_SEGMENT 2u
 #define FDS_PER_CONNECTION 5u
+
+static enum amb_status check_leased(const struct amb_config_build *build)
+{
+    struct amb_config *config = build->config;
+    uint64_t most = config->memory.host.size / 4;
+    if (config->limits.max_leased_per_session == AMB_CONFIG_LEASED_AUTO) {
+        config->limits.max_leased_per_session = most < AUTO_LEASED_MAX ? most : AUTO_LEASED_MAX;
+    }
+    if (config->limits.max_leased_per_session > most) {
+        char size[AMB_CONFIG_TEXT_MAX], other[AMB_CONFIG_TEXT_MAX];
+        amb_text_format_size(config->limits.max_leased_per_session, other, sizeof(other));
+        amb_text_format_size(most, size, sizeof(size));
+        return amb_config_fail(build, amb_config_place_of(config, "limits.max_leased_per_session"),
+                               "limits.max_leased_per_session",
+                               "more than a quarter of memory.host.size (got %s, allowed at most "
+                               "%s)",
+                               other, size);
+    }
+    return AMB_OK;
+}
 
 static enum amb_status check_memory(const struct amb_config_build *build)
 {
@@ -44,7 +65,7 @@ static enum amb_status check_memory(const struct amb_config_build *build)
             build, amb_config_place_of(config, "server.max_message"), "server.max_message",
             "more than a quarter of memory.host.size (got %s, allowed at most %s)", other, size);
     }
-    return AMB_OK;
+    return check_leased(build);
 }
 
 /* The descriptor formula; an explicit number must fit, "auto" takes what there is. */

@@ -28,6 +28,11 @@ static const struct amb_config_word full_words[] = {{"block", AMB_FULL_BLOCK, fa
                                                     {"drop-oldest", AMB_FULL_DROP_OLDEST, false},
                                                     {"reject", AMB_FULL_REJECT, false},
                                                     {NULL, 0, false}};
+static const struct amb_config_word trust_words[] = {{"publisher", AMB_TRUST_PUBLISHER, false},
+                                                     {"verify", AMB_TRUST_VERIFY, false},
+                                                     {NULL, 0, false}};
+static const struct amb_config_word lease_words[] = {
+    {"auto", INT64_C(-1) /* AMB_CONFIG_LEASED_AUTO */, false}, {NULL, 0, false}};
 static const struct amb_config_word slow_words[] = {{"block", AMB_SLOW_BLOCK, false},
                                                     {"drop-oldest", AMB_SLOW_DROP_OLDEST, false},
                                                     {"drop-newest", AMB_SLOW_DROP_NEWEST, true},
@@ -245,6 +250,15 @@ static const struct amb_config_key keys[] = {
      .default_text = "1G",
      .max = 4 * TIB,
      .help = "Message bytes one client may hold mapped; past it, it is served by copies."},
+    {.path = "limits.max_leased_per_session",
+     .type = AMB_CONFIG_SIZE,
+     .offset = FIELD(limits.max_leased_per_session),
+     .apply = AMB_CONFIG_NEW_SESSIONS,
+     .default_text = "auto",
+     .words = lease_words,
+     .max = 4 * TIB,
+     .help = "Memory that one local publisher may write in place, all its lease segments; at most "
+             "memory.host.size / 4, and auto is that, up to 1G. 0: none, everything is copied."},
     {.path = "limits.window",
      .type = AMB_CONFIG_SIZE,
      .offset = FIELD(limits.window),
@@ -362,6 +376,13 @@ static const struct amb_config_key rule_keys[] = {
      .words = forever_words,
      .max = 24 * HOUR,
      .help = "How long slow = \"block\" holds publishers back before the oldest are dropped."},
+    {.path = "trust",
+     .type = AMB_CONFIG_WORD,
+     .offset = RULE(trust),
+     .default_text = "publisher",
+     .words = trust_words,
+     .help = "Leased batches stay in memory that their publisher can still write; verify copies "
+             "them when they come."},
     {.path = "retain",
      .not_yet = true,
      .example_value = "{ messages = 100; }",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/dispatch.h"
 
+#include "broker/commit.h"
 #include "broker/ingest.h"
 #include "broker/outgoing.h"
 #include "broker/publisher.h"
@@ -28,6 +29,8 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
     switch (frame->type) {
     case AMB_FRAME_BATCH:
         return amb_ingest_head(session, frame, dst, cookie, mem);
+    case AMB_FRAME_COMMIT:
+        return amb_ingest_commit(session, frame, dst, cookie, mem);
     case AMB_FRAME_RELEASE_RANGE:
         return dispatch_release_range(session, frame);
     case AMB_FRAME_SEG_READY:
@@ -84,6 +87,9 @@ static void session_closed(struct amb_session *session)
         struct amb_subscription *sub = AMB_CONTAINER_OF(node, struct amb_subscription, node);
         amb_subscription_destroy(&sub, session->keep_held);
     }
+    amb_commit_forget(session);
+    amb_lease_book_end(&session->book, session->keep_held);
+    amb_stat_add(&session->shard->stats.quarantined_bytes, amb_lease_book_held(&session->book));
     session->state = AMB_SESSION_QUARANTINED;
     session->closed(session, session->closed_arg);
 }

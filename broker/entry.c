@@ -8,12 +8,26 @@
 static void entry_dispose(struct amb_entry *entry, struct amb_shard *home)
 {
     struct amb_entry *parent = entry->parent;
+    amb_commit_over(&entry->commit); /* It reads the offsets, which lie in the buffer. */
     if (parent == NULL && entry->buf.data != NULL) {
         amb_bufpool_free(&home->bufpool, &entry->buf);
+    }
+    if (amb_commit_is_untold(&entry->commit)) {
+        entry->commit.is_disposed = true;
+        return;
     }
     amb_pool_put(&home->entries, entry);
     if (parent != NULL) {
         amb_entry_unref(parent, home); /* A root: parents are never shadows. */
+    }
+}
+
+void amb_entry_told(struct amb_entry *entry)
+{
+    amb_list_remove(&entry->commit.node);
+    entry->commit.is_untold = false;
+    if (entry->commit.is_disposed) {
+        amb_pool_put(&entry->home->entries, entry);
     }
 }
 

@@ -7,15 +7,20 @@
  *   disposes of it ◄── home ──────  at 0 references  ◄── home ──────────── at 0 references
  *
  * References are plain integers of the worker that holds the entry at the time. At zero an entry
- * goes home, by mail if home is another worker: a root gives its buffer back to home's pool, a
- * shadow drops the one reference that it holds on its parent. So a buffer is freed by the worker
- * that allocated it, whatever the way it took.
+ * goes home, by mail if home is another worker: a root gives its buffer back to home's pool, and
+ * its slots to the publisher that leased them; a shadow drops the one reference that it holds on
+ * its parent. So a buffer is freed by the worker that allocated it, whatever the way it took.
+ *
+ *                 data                         meta
+ *   a batch       its buffer: the payloads     behind them: records, blobs
+ *   a leased one  where its segment begins     its buffer: records, offsets from `data`, blobs
  *
  * Threads: the holder. Memory: entries come from their home's pool.
  */
 #pragma once
 
 #include "broker/bufpool.h"
+#include "broker/lease.h"
 #include "broker/mail.h"
 
 #include <stdint.h>
@@ -35,15 +40,21 @@ struct amb_entry {
     uint32_t meta_len;
     uint32_t topic; /* id, for hand-overs */
     uint64_t data_len;
-    uint64_t charge;     /* bytes of memory that it keeps from others; 0: those of its body */
-    const uint8_t *body; /* data, then meta */
-    struct amb_segment *segment;
-    uint64_t first_seq;  /* given by the log */
-    uint64_t log_offset; /* bytes appended to the log before it */
-    int64_t time_ns;     /* when it was whole, ns since 1970 */
+    uint64_t charge; /* bytes of memory that it keeps from others; 0: those of its body */
+    const uint8_t *data, *meta;
+    /* Leased, with properties: each message's record and blob in a row, as a body of its own has
+     * them. Else NULL. */
+    const uint8_t *singles;
+    bool is_leased;
+    bool has_window;             /* its bytes are of its publisher's window */
+    struct amb_segment *segment; /* of data */
+    uint64_t first_seq;          /* given by the log */
+    uint64_t log_offset;         /* bytes appended to the log before it */
+    int64_t time_ns;             /* when it was whole, ns since 1970 */
     struct amb_shard *home;
     struct amb_entry *parent; /* of a shadow; NULL: a root */
     struct amb_buf buf;       /* of a root */
+    struct amb_commit commit; /* of a root that came by COMMIT; home's */
 
     /* slow path */
     struct amb_list_node pending; /* root: in its publisher's order of arrival, until routed */
@@ -74,3 +85,5 @@ static inline void amb_entry_ref(struct amb_entry *entry)
 
 /* `holder` is the caller's shard. At zero the entry is gone for the caller. */
 void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder);
+/* At home: the publisher has been told that the commit is over, or cannot be told any more. */
+void amb_entry_told(struct amb_entry *entry);

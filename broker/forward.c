@@ -79,77 +79,153 @@ static enum forward_way cursor_way(const struct amb_cursor *cursor, const struct
     return FORWARD_COPY;
 }
 
-static void forward_count(struct amb_session *session, const struct amb_entry *entry, bool is_map)
+/* What one delivery gives of an entry. */
+struct forward_piece {
+    uint8_t type;
+    uint32_t count, meta_len;
+    uint64_t seq, data_len;
+    const uint8_t *data, *meta; /* of a body on the link */
+};
+
+static void forward_count(struct amb_session *session, const struct forward_piece *piece)
 {
     struct amb_shard_stats *stats = &session->shard->stats;
-    session->msgs_out += entry->count;
-    session->bytes_out += amb_entry_bytes(entry);
-    amb_stat_add(&stats->msgs_out, entry->count);
-    amb_stat_add(&stats->bytes_out, amb_entry_bytes(entry));
+    uint64_t bytes = piece->data_len + piece->meta_len;
+    session->msgs_out += piece->count;
+    session->bytes_out += bytes;
+    amb_stat_add(&stats->msgs_out, piece->count);
+    amb_stat_add(&stats->bytes_out, bytes);
     amb_stat_add(&stats->batches_out, 1);
-    amb_stat_add(is_map ? &stats->maps : &stats->copies, 1);
+    amb_stat_add(piece->type == AMB_FRAME_DELIVER ? &stats->copies : &stats->maps, 1);
 }
 
-/* One delivery. False: not now. */
-static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry)
+/* Room in the link, credit, and a client that knows the topic's name. */
+static bool cursor_is_ready(struct amb_cursor *cursor, uint32_t msgs, uint64_t bytes)
+{
+    return amb_session_has_room(cursor->sub->session) &&
+           amb_subscription_has_credit(cursor->sub, msgs, bytes) &&
+           (cursor->is_named || cursor_name_topic(cursor));
+}
+
+/* One delivery, for which the cursor is ready. False: not now. */
+static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry,
+                           const struct forward_piece *piece)
 {
     struct amb_subscription *sub = cursor->sub;
     struct amb_session *session = sub->session;
-    uint64_t bytes = amb_entry_bytes(entry);
-    if (!amb_session_has_room(session) || !amb_subscription_has_credit(sub, entry->count, bytes) ||
-        (!cursor->is_named && !cursor_name_topic(cursor))) {
+    bool is_map = piece->type != AMB_FRAME_DELIVER;
+    if (amb_subscription_deliver(sub, piece->count, piece->data_len + piece->meta_len,
+                                 is_map ? entry : NULL) != AMB_OK) {
         return false;
     }
-    enum forward_way way = cursor_way(cursor, entry);
-    if (way == FORWARD_WAIT ||
-        amb_subscription_deliver(sub, entry->count, bytes, way == FORWARD_MAP ? entry : NULL) !=
-            AMB_OK) {
-        return false;
-    }
-    bool has_gap = entry->first_seq > cursor->expected_seq;
-    struct amb_frame frame = {
-        .type = way == FORWARD_MAP ? AMB_FRAME_MAP : AMB_FRAME_DELIVER,
+    bool has_gap = piece->seq > cursor->expected_seq;
+    const struct amb_frame frame = {
+        .type = piece->type,
         .handle = sub->handle,
         .topic = cursor->topic->id,
-        .count = entry->count,
-        .meta_len = entry->meta_len,
-        .data_len = entry->data_len,
-        .seq = entry->first_seq,
+        .count = piece->count,
+        .meta_len = piece->meta_len,
+        .data_len = piece->data_len,
+        .seq = piece->seq,
         .number = sub->delivered,
-        .lost = has_gap ? entry->first_seq - cursor->expected_seq : 0,
+        .lost = has_gap ? piece->seq - cursor->expected_seq : 0,
         .status = has_gap ? (cursor->holds ? AMB_LOSS_TRIMMED : AMB_LOSS_SLOW) : AMB_LOSS_NONE,
         .time_ns = entry->time_ns,
+        .segment = is_map ? entry->segment->id : 0,
+        .offset = piece->type == AMB_FRAME_MAP ? (uint64_t)(entry->data - entry->segment->base) : 0,
     };
     sub->lost += frame.lost;
-    enum amb_status status;
-    if (way == FORWARD_MAP) {
-        frame.segment = entry->segment->id;
-        frame.offset = (uint64_t)(entry->body - entry->segment->base);
-        status = amb_outgoing_send(session, &frame, NULL, NULL, NULL);
-    } else {
-        status =
-            amb_outgoing_send(session, &frame, entry->body, entry->body + entry->data_len, entry);
-    }
+    enum amb_status status = amb_outgoing_send(session, &frame, piece->data, piece->meta,
+                                               piece->meta == NULL ? NULL : entry);
     if (status == AMB_ENOMEM) {
         /* A number was given and is missing: only the end of the session repairs that. */
         session->shard->session_ended(session->shard, session->client_id, AMB_ENOMEM,
                                       "no memory for a delivery");
     }
-    forward_count(session, entry, way == FORWARD_MAP);
-    cursor->expected_seq = entry->first_seq + entry->count;
+    forward_count(session, piece);
+    cursor->expected_seq = piece->seq + piece->count;
     return true;
+}
+
+/*
+ * A leased batch by copy. Its payloads lie apart, so each message is a delivery of its own,
+ * straight from its slot. False: not all of them now; it goes on behind cursor->within.
+ */
+static bool cursor_deliver_singles(struct amb_cursor *cursor, struct amb_entry *entry)
+{
+    struct amb_body_iter iter;
+    struct amb_message_view view;
+    const uint8_t *single = entry->singles;
+    amb_body_iter_init_leased(&iter, entry->data, entry->meta, entry->count);
+    for (uint32_t i = 0; amb_body_iter_next(&iter, &view); i++) {
+        struct forward_piece piece = {
+            .type = AMB_FRAME_DELIVER,
+            .count = 1,
+            .meta_len = (uint32_t)sizeof(struct amb_record) + amb_props_padded(view.props_len),
+            .seq = entry->first_seq + i,
+            .data_len = amb_payload_padded(view.len),
+            .data = view.payload,
+            .meta = single != NULL ? single : entry->meta + i * sizeof(struct amb_record),
+        };
+        single = single != NULL ? single + piece.meta_len : NULL;
+        if (i < cursor->within) {
+            continue;
+        }
+        if (!cursor_is_ready(cursor, 1, piece.data_len + piece.meta_len) ||
+            !cursor_deliver(cursor, entry, &piece)) {
+            return false;
+        }
+        cursor->within++;
+    }
+    cursor->within = 0;
+    return true;
+}
+
+/* What the cursor's next delivery would give. False: not all of it now. */
+static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry)
+{
+    if (cursor->within > 0) {
+        return cursor_deliver_singles(cursor, entry); /* begun, and so finished */
+    }
+    if (!cursor_is_ready(cursor, entry->count, amb_entry_bytes(entry))) {
+        return false;
+    }
+    struct forward_piece piece = {
+        .type = entry->is_leased ? AMB_FRAME_MAP_LEASED : AMB_FRAME_MAP,
+        .count = entry->count,
+        .meta_len = entry->meta_len,
+        .seq = entry->first_seq,
+        .data_len = entry->data_len,
+        .meta = entry->is_leased ? entry->meta : NULL,
+    };
+    switch (cursor_way(cursor, entry)) {
+    case FORWARD_WAIT:
+        return false;
+    case FORWARD_MAP:
+        break;
+    case FORWARD_COPY:
+        if (entry->is_leased) {
+            return cursor_deliver_singles(cursor, entry);
+        }
+        piece.type = AMB_FRAME_DELIVER;
+        piece.data = entry->data;
+        piece.meta = entry->meta;
+        break;
+    }
+    return cursor_deliver(cursor, entry, &piece);
 }
 
 static void forward_cursor(struct amb_topic *topic, struct amb_cursor *cursor)
 {
     if (cursor->position < topic->log.lo) {
         cursor->position = topic->log.lo;
+        cursor->within = 0;
     }
     while (cursor->position < topic->log.hi) {
         struct amb_entry *entry = amb_log_at(&topic->log, cursor->position);
         /* What was lent on its way when this reader came is older than its subscription. */
-        bool is_its = entry->first_seq >= cursor->expected_seq;
-        if (is_its && !cursor_deliver(cursor, entry)) {
+        bool is_its = cursor->within > 0 || entry->first_seq >= cursor->expected_seq;
+        if (is_its && !cursor_take(cursor, entry)) {
             cursor_stall(cursor);
             return;
         }
@@ -187,7 +263,10 @@ static bool lend_entry(struct amb_topic *topic, unsigned borrower, struct amb_en
     shadow->data_len = entry->data_len;
     shadow->charge = entry->charge;
     shadow->topic = entry->topic;
-    shadow->body = entry->body;
+    shadow->data = entry->data;
+    shadow->meta = entry->meta;
+    shadow->singles = entry->singles;
+    shadow->is_leased = entry->is_leased;
     shadow->segment = entry->segment;
     shadow->first_seq = entry->first_seq;
     shadow->time_ns = entry->time_ns;

@@ -234,12 +234,6 @@ static void client_take_pidfd(struct amb_client *client)
     }
 }
 
-/* In place only where we shall see the end of the process that reads there. */
-static bool client_may_map(const struct amb_client *client)
-{
-    return client->link == AMB_LINK_RING && client->pidfd >= 0;
-}
-
 static void welcome_fill(const struct amb_client *client, Amb__Control__Welcome *welcome)
 {
     const struct amb_config *config = client->control->config;
@@ -259,7 +253,8 @@ static void welcome_fill(const struct amb_client *client, Amb__Control__Welcome 
     if (client->link_reason != NULL) {
         welcome->link_reason = (char *)(uintptr_t)client->link_reason;
     }
-    welcome->may_map = client_may_map(client);
+    welcome->may_map = amb_client_may_map(client);
+    welcome->lease_bytes = amb_client_may_map(client) ? config->limits.max_leased_per_session : 0;
 }
 
 static void fds_close(const struct amb_ring_fds *fds)
@@ -333,7 +328,7 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     order->u.open.secret = client->secret;
     order->u.open.client_id = client->id;
     order->u.open.link = client->link;
-    order->u.open.may_map = client_may_map(client);
+    order->u.open.may_map = amb_client_may_map(client);
     order->u.open.ring_size = control->config->transports.ring_size;
     order->u.open.address_len = auth->ucx_address.len;
     if (auth->ucx_address.len > 0) {

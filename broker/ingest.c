@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/ingest.h"
 
+#include "broker/commit.h"
 #include "broker/entry.h"
 #include "broker/publisher.h"
+#include "broker/reclaim.h"
 #include "broker/route.h"
 #include "broker/segment.h"
 #include "broker/session.h"
@@ -54,6 +56,17 @@ static struct amb_entry *ingest_entry(struct amb_publisher *publisher,
     return entry;
 }
 
+/* Refused, and said so, in its turn. */
+static void ingest_refuse(struct amb_publisher *publisher, struct amb_entry *entry,
+                          enum amb_status status)
+{
+    amb_debug("client %" PRIu64 ": a batch of %" PRIu64 " bytes is refused: %s",
+              publisher->session->client_id, amb_entry_bytes(entry), amb_status_text(status));
+    entry->status = status;
+    entry->is_whole = true;
+    ingest_drain(publisher);
+}
+
 enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_frame *frame,
                                 void **dst, void **cookie, struct amb_link_mem **mem)
 {
@@ -70,23 +83,83 @@ enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_fr
     if (entry == NULL) {
         return AMB_ENOMEM;
     }
+    entry->has_window = true;
     status = session->shard->is_draining
                  ? AMB_ECLOSED
                  : amb_publisher_buffer(publisher, amb_entry_bytes(entry), &entry->buf);
     if (status != AMB_OK) {
-        /* Refused, and said so, in its turn. */
-        amb_debug("client %" PRIu64 ": a batch of %" PRIu64 " bytes is refused: %s",
-                  session->client_id, amb_entry_bytes(entry), amb_status_text(status));
-        entry->status = status;
-        entry->is_whole = true;
-        ingest_drain(publisher);
+        ingest_refuse(publisher, entry, status);
         return AMB_OK;
     }
     entry->charge = entry->buf.cap + sizeof(*entry);
-    entry->body = entry->buf.data;
+    entry->data = entry->buf.data;
+    entry->meta = entry->buf.data + entry->data_len;
     entry->segment = entry->buf.segment;
     *dst = entry->buf.data;
     *mem = entry->segment->mem;
+    *cookie = entry;
+    return AMB_OK;
+}
+
+/* Its publisher was closed while it was under way: its body is thrown away, but it counts. */
+static enum amb_status commit_ignore(struct amb_session *session)
+{
+    struct amb_entry *entry = amb_pool_get(&session->shard->entries);
+    if (entry == NULL) {
+        return AMB_ENOMEM;
+    }
+    session->frames_ignored++;
+    entry->home = session->shard;
+    entry->refs = 1;
+    amb_commit_begin(&session->book, &entry->commit, NULL);
+    amb_entry_unref(entry, session->shard);
+    return AMB_OK;
+}
+
+static enum amb_status commit_violation(struct amb_session *session, const char *what)
+{
+    amb_warn("client %" PRIu64 ": a commit %s", session->client_id, what);
+    amb_stat_add(&session->shard->stats.commits_refused, 1);
+    return AMB_EPROTO;
+}
+
+enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_frame *frame,
+                                  void **dst, void **cookie, struct amb_link_mem **mem)
+{
+    struct amb_publisher *publisher = session->publishers[frame->handle];
+    if (frame->number != session->book.committed + 1) {
+        return commit_violation(session, "whose number is not due");
+    }
+    if (publisher == NULL) {
+        return commit_ignore(session);
+    }
+    struct amb_lease *lease = amb_lease_find(&session->book, frame->segment);
+    if (lease == NULL || lease->state != AMB_LEASE_SEALED) {
+        return commit_violation(session, "into a segment that it has not leased and mapped");
+    }
+    if (amb_publisher_admit_commit(publisher, frame) != AMB_OK) {
+        return commit_violation(session, "that is not its publisher's next batch");
+    }
+    struct amb_entry *entry = ingest_entry(publisher, frame);
+    if (entry == NULL) {
+        return AMB_ENOMEM;
+    }
+    amb_commit_begin(&session->book, &entry->commit, lease);
+    enum amb_status status =
+        session->shard->is_draining
+            ? AMB_ECLOSED
+            : amb_reclaim_alloc(session->shard, amb_commit_buffer(frame), &entry->buf);
+    if (status != AMB_OK) {
+        ingest_refuse(publisher, entry, status);
+        return AMB_OK;
+    }
+    entry->is_leased = true;
+    entry->charge = entry->data_len + entry->buf.cap + sizeof(*entry);
+    entry->segment = lease->segment;
+    entry->data = lease->segment->base;
+    entry->meta = entry->buf.data;
+    *dst = entry->buf.data;
+    *mem = entry->buf.segment->mem;
     *cookie = entry;
     return AMB_OK;
 }
@@ -98,6 +171,24 @@ static struct amb_publisher *ingest_publisher(struct amb_session *session,
     return publisher != NULL && publisher->opened == entry->origin.opened ? publisher : NULL;
 }
 
+static enum amb_status ingest_check(struct amb_publisher *publisher, struct amb_entry *entry)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    if (entry->is_leased) {
+        enum amb_status status = amb_commit_check(publisher, entry);
+        amb_stat_add(
+            status == AMB_EPROTO ? &shard->stats.commits_refused : &shard->stats.commits_in, 1);
+        return status;
+    }
+    const struct amb_frame frame = {
+        .type = AMB_FRAME_BATCH,
+        .count = entry->count,
+        .meta_len = entry->meta_len,
+        .data_len = entry->data_len,
+    };
+    return amb_body_check(&frame, entry->data);
+}
+
 enum amb_status amb_ingest_body(struct amb_session *session, void *cookie, enum amb_status status)
 {
     struct amb_entry *entry = cookie;
@@ -107,13 +198,11 @@ enum amb_status amb_ingest_body(struct amb_session *session, void *cookie, enum 
         return AMB_OK;
     }
     if (status == AMB_OK) {
-        const struct amb_frame frame = {
-            .type = AMB_FRAME_BATCH,
-            .count = entry->count,
-            .meta_len = entry->meta_len,
-            .data_len = entry->data_len,
-        };
-        status = amb_body_check(&frame, entry->body);
+        status = ingest_check(publisher, entry);
+    }
+    if (status == AMB_ENOMEM) {
+        ingest_refuse(publisher, entry, status);
+        return AMB_OK;
     }
     if (status != AMB_OK) {
         /* It never existed. The link goes down, and the client learns from that. */

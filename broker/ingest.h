@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stage 2 of 6 (link, codec ─► ingest ─► route): a batch's head gets a place in broker memory, and
- * its body, once whole and checked there, goes on in the order of the heads.
+ * its body, once whole and checked there, goes on in the order of the heads. Of a leased batch the
+ * payloads stay where they are (commit.h).
  *
  * Threads: the shard's worker, inside its link's callbacks. Memory: entries and buffers come from
  * the shard's pools; nothing is allocated from the heap.
@@ -18,6 +19,11 @@ struct amb_session;
 AMB_MUST_CHECK enum amb_status amb_ingest_head(struct amb_session *session,
                                                const struct amb_frame *frame, void **dst,
                                                void **cookie, struct amb_link_mem **mem);
-/* on_body of a BATCH. EPROTO: the body is malformed. */
+/* The same of a COMMIT. EPROTO: its number is not due, or the segment is not one of this session's
+ * that is sealed. */
+AMB_MUST_CHECK enum amb_status amb_ingest_commit(struct amb_session *session,
+                                                 const struct amb_frame *frame, void **dst,
+                                                 void **cookie, struct amb_link_mem **mem);
+/* on_body of a BATCH or COMMIT. EPROTO: the body is malformed. */
 AMB_MUST_CHECK enum amb_status amb_ingest_body(struct amb_session *session, void *cookie,
                                                enum amb_status status);

@@ -4,6 +4,8 @@
 #include "broker/config.h"
 #include "broker/dispatch.h"
 #include "broker/publisher.h"
+#include "broker/reclaim.h"
+#include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
@@ -11,6 +13,7 @@
 #include "wire/link/stream.h"
 #include "wire/link/ucx.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -52,9 +55,10 @@ static void order_arrived(struct amb_mail *mail, void *owner)
 {
     struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
     /* May be gone after run. */
-    bool answers_itself = order->run == amb_order_session_close ||
-                          order->run == amb_order_subscription_close ||
-                          order->run == amb_order_publisher_close || order->run == amb_order_lend;
+    bool answers_itself =
+        order->run == amb_order_session_close || order->run == amb_order_subscription_close ||
+        order->run == amb_order_publisher_close || order->run == amb_order_lend ||
+        order->run == amb_order_lease_open || order->run == amb_order_lease_mapped;
     order->run(owner, order);
     if (!answers_itself) {
         order_answer(order);
@@ -160,7 +164,8 @@ void amb_order_session_attach(struct amb_shard *shard, struct amb_order *order)
 static void session_ended(struct amb_session *session, void *arg)
 {
     struct amb_order *order = arg;
-    order->u.close.held_bytes = amb_list_is_empty(&session->held) ? 0 : session->mapped_bytes;
+    order->u.close.held_bytes = amb_lease_book_held(&session->book) +
+                                (amb_list_is_empty(&session->held) ? 0 : session->mapped_bytes);
     if (order->u.close.held_bytes == 0) {
         amb_session_destroy(&session);
     }
@@ -274,6 +279,7 @@ void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order)
         amb_publisher_create(session, order->u.publisher.handle, order->u.publisher.topic,
                              order->u.publisher.home, order->u.publisher.wants_settled, &publisher);
     if (order->status == AMB_OK) {
+        publisher->verifies = order->u.publisher.verifies;
         order->u.publisher.window = publisher->window;
     }
 }
@@ -352,5 +358,108 @@ void amb_order_segment_refused(struct amb_shard *shard, struct amb_order *order)
     if (session != NULL) {
         amb_session_mapping(session, order->u.segment.segment, AMB_MAPPING_REFUSED);
         amb_session_unstall(session);
+    }
+}
+
+/* Leases: pages are allocated some at a time, between two turns for everybody else. */
+
+static void lease_failed(struct amb_shard *shard, struct amb_order *order, enum amb_status status,
+                         const char *why)
+{
+    amb_stat_add(&shard->stats.leases_refused, 1);
+    order->status = status;
+    order->u.lease.why = why;
+    order_answer(order);
+}
+
+/* The lease is whole: a descriptor for its client, or commits may name it. */
+static void lease_filled(struct amb_shard *shard, struct amb_order *order, struct amb_lease *lease)
+{
+    if (lease->state == AMB_LEASE_OFFERED) {
+        order->u.lease.size = lease->segment->size;
+        order->u.lease.fd = fcntl(lease->segment->fd_rw, F_DUPFD_CLOEXEC, 0);
+        if (order->u.lease.fd < 0) {
+            amb_lease_close(lease);
+            lease_failed(shard, order, AMB_ELIMIT, "no descriptor left");
+            return;
+        }
+    }
+    order_answer(order);
+}
+
+static void lease_step(struct amb_mail *mail, void *owner)
+{
+    struct amb_shard *shard = owner;
+    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
+    struct amb_session *session = order_session(shard, order);
+    struct amb_lease *lease =
+        session == NULL ? NULL : amb_lease_find(&session->book, order->u.lease.segment);
+    if (lease == NULL) {
+        lease_failed(shard, order, AMB_ECLOSED, "closed meanwhile");
+        return;
+    }
+    bool is_done;
+    enum amb_status status = amb_lease_fill(lease, &is_done);
+    if (status != AMB_OK) {
+        lease_failed(shard, order, status, "the host's memory is used up");
+    } else if (is_done) {
+        lease_filled(shard, order, lease);
+    } else {
+        amb_mail_post(&shard->inbox, mail, lease_step);
+    }
+}
+
+void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order)
+{
+    order->u.lease.fd = -1;
+    struct amb_session *session = order_session(shard, order);
+    if (session == NULL || !session->may_map) {
+        lease_failed(shard, order, AMB_ENOTSUP, "this client shares no memory with the broker");
+        return;
+    }
+    uint64_t size = 0;
+    const char *why = "";
+    enum amb_status status = amb_lease_check(shard, &session->book, order->u.lease.slot,
+                                             order->u.lease.slots, &size, &why);
+    if (status == AMB_OK && !amb_reclaim_lease(shard, size)) {
+        status = AMB_ENOMEM;
+        why = "the broker's memory is used up (memory.host.size)";
+    }
+    struct amb_lease *lease = NULL;
+    if (status == AMB_OK) {
+        status = amb_lease_open(shard, &session->book, order->u.lease.slot, order->u.lease.slots,
+                                size, &lease);
+        why = "the segment could not be made";
+    }
+    if (status != AMB_OK) {
+        lease_failed(shard, order, status, why);
+        return;
+    }
+    order->u.lease.segment = lease->segment->id;
+    amb_mail_post(&shard->inbox, &order->mail, lease_step);
+}
+
+void amb_order_lease_mapped(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = order_session(shard, order);
+    struct amb_lease *lease =
+        session == NULL ? NULL : amb_lease_find(&session->book, order->u.lease.segment);
+    enum amb_status status = lease == NULL ? AMB_ENOTFOUND : amb_lease_mapped(lease);
+    if (status != AMB_OK) {
+        lease_failed(shard, order, status,
+                     status == AMB_EFORBIDDEN ? "the segment cannot be sealed"
+                                              : "no such segment waits to be mapped");
+        return;
+    }
+    amb_mail_post(&shard->inbox, &order->mail, lease_step);
+}
+
+void amb_order_lease_close(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = order_session(shard, order);
+    struct amb_lease *lease =
+        session == NULL ? NULL : amb_lease_find(&session->book, order->u.lease.segment);
+    if (lease != NULL) {
+        amb_lease_close(lease);
     }
 }

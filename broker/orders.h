@@ -63,7 +63,7 @@ struct amb_order {
         struct {
             uint32_t handle, topic;
             unsigned home;
-            bool wants_settled;
+            bool wants_settled, verifies;
             uint64_t batches; /* of one that closes: the last one sent */
             uint64_t window;  /* out */
         } publisher;
@@ -95,6 +95,13 @@ struct amb_order {
         struct {
             uint64_t segment;
         } segment;
+        struct {
+            uint64_t slot; /* opening */
+            uint32_t slots;
+            uint64_t segment, size; /* out when opening */
+            int fd;                 /* out: writable, to be closed by whoever frees the order */
+            const char *why;        /* out: what status means, a static text */
+        } lease;
         struct {
             uint64_t left, held; /* out: messages not sent yet, not given back yet */
         } drain;
@@ -128,4 +135,8 @@ void amb_order_publisher_subscribers(struct amb_shard *shard, struct amb_order *
 void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *order);
 void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *order);
 void amb_order_cursor_attach(struct amb_shard *shard, struct amb_order *order);
+/* These two go on for some turns, as they allocate pages. */
+void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order);
+void amb_order_lease_mapped(struct amb_shard *shard, struct amb_order *order);
+void amb_order_lease_close(struct amb_shard *shard, struct amb_order *order);
 void amb_order_segment_refused(struct amb_shard *shard, struct amb_order *order);

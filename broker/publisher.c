@@ -107,13 +107,31 @@ void amb_publisher_end(struct amb_publisher *publisher, uint64_t last, void (*go
     }
 }
 
+static bool publisher_is_next(const struct amb_publisher *publisher, const struct amb_frame *frame)
+{
+    if (frame->seq == publisher->batches + 1) {
+        return true;
+    }
+    amb_warn("client %" PRIu64 ": publisher %u sent batch %" PRIu64 ", %" PRIu64 " was due",
+             publisher->session->client_id, publisher->handle, frame->seq, publisher->batches + 1);
+    return false;
+}
+
+enum amb_status amb_publisher_admit_commit(struct amb_publisher *publisher,
+                                           const struct amb_frame *frame)
+{
+    if (!publisher_is_next(publisher, frame)) {
+        return AMB_EPROTO;
+    }
+    publisher->batches++;
+    return AMB_OK;
+}
+
 enum amb_status amb_publisher_admit(struct amb_publisher *publisher, const struct amb_frame *frame)
 {
     uint64_t len = frame->data_len + frame->meta_len;
     uint64_t client = publisher->session->client_id;
-    if (frame->seq != publisher->batches + 1) {
-        amb_warn("client %" PRIu64 ": publisher %u sent batch %" PRIu64 ", %" PRIu64 " was due",
-                 client, publisher->handle, frame->seq, publisher->batches + 1);
+    if (!publisher_is_next(publisher, frame)) {
         return AMB_EPROTO;
     }
     if (len > publisher->window - publisher->received) {

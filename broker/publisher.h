@@ -32,6 +32,7 @@ struct amb_publisher {
     uint32_t topic;
     unsigned home;                 /* index of the topic's worker */
     bool wants_settled;            /* a SETTLED frame for each batch */
+    bool verifies;                 /* its topic copies leased batches: trust = "verify" */
     uint64_t batches;              /* heads that came */
     uint64_t received, granted;    /* bytes that came; bytes whose place is free again */
     uint64_t window;               /* bytes that may have come: what the client was told */
@@ -67,6 +68,9 @@ void amb_publisher_routed(struct amb_publisher *publisher);
 /* Books a batch's head. EPROTO if it may not come: order, window, size. */
 AMB_MUST_CHECK enum amb_status amb_publisher_admit(struct amb_publisher *publisher,
                                                    const struct amb_frame *frame);
+/* The same for a COMMIT's, which takes nothing from the window: its order. */
+AMB_MUST_CHECK enum amb_status amb_publisher_admit_commit(struct amb_publisher *publisher,
+                                                          const struct amb_frame *frame);
 /* Its buffer: the prepared one, or a new one, for which logs give up what only slow subscribers
  * want if memory is short. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,

@@ -31,7 +31,7 @@ static void relief_asked(struct amb_mail *mail, void *owner)
     amb_mail_post(&relief->asker->inbox, mail, relief_came_back);
 }
 
-static void reclaim_ask(struct amb_shard *shard, uint64_t len)
+static void reclaim_ask(struct amb_shard *shard, uint64_t bytes)
 {
     if (shard->now_ns < shard->relief_at_ns) {
         return;
@@ -42,7 +42,7 @@ static void reclaim_ask(struct amb_shard *shard, uint64_t len)
             continue;
         }
         relief->asker = shard;
-        relief->bytes = amb_bufpool_charge(&shard->bufpool, len);
+        relief->bytes = bytes;
         relief->is_out = true;
         amb_mail_post(&shard->peers[i]->inbox, &relief->mail, relief_asked);
     }
@@ -66,7 +66,21 @@ enum amb_status amb_reclaim_alloc(struct amb_shard *shard, uint64_t len, struct 
         }
     }
     if (status != AMB_OK) {
-        reclaim_ask(shard, len);
+        reclaim_ask(shard, amb_bufpool_charge(&shard->bufpool, len));
     }
     return status;
+}
+
+bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes)
+{
+    struct amb_membudget *budget = shard->bufpool.options.budget;
+    if (amb_membudget_take_lease(budget, bytes)) {
+        return true;
+    }
+    amb_bufpool_trim(&shard->bufpool, 0);
+    if (amb_membudget_take_lease(budget, bytes)) {
+        return true;
+    }
+    reclaim_ask(shard, bytes);
+    return false;
 }

@@ -11,6 +11,7 @@
 #include "wire/base/clock.h"
 #include "wire/base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Between two calls for help; a worker with starving publishers does not sleep for longer. */
@@ -22,3 +23,6 @@ struct amb_shard;
 /* ENOMEM: not now, and the other shards have been asked. */
 AMB_MUST_CHECK enum amb_status amb_reclaim_alloc(struct amb_shard *shard, uint64_t len,
                                                  struct amb_buf *out);
+/* Takes bytes of the budget for a lease segment, for which free segments go but no message does.
+ * False: as ENOMEM. */
+AMB_MUST_CHECK bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes);

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A request whose answer waits for orders. */
 struct request {
@@ -188,6 +189,8 @@ static void request_pub_open(struct amb_client *client, uint64_t id,
     order->u.publisher.topic = topic->id;
     order->u.publisher.home = topic->home;
     order->u.publisher.wants_settled = open->settled != 0;
+    order->u.publisher.verifies =
+        amb_config_topic(control->config, open->topic)->trust == AMB_TRUST_VERIFY;
     /* Whoever comes between this order and its answer is not known to the worker yet: a publisher
      * that waits for him hears of him by a flow value, behind which nothing can be lost. */
     request->subscribers = topic->matched;
@@ -393,6 +396,103 @@ static void request_unsubscribe(struct amb_client *client, uint64_t id,
     amb_directory_unsubscribe(&client->control->directory, client->subs[handle]);
 }
 
+/* Leases --------------------------------------------------------------------------------------- */
+
+static void lease_opened(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct request *request = order->context;
+    struct amb_client *client = request->client;
+    int fd = order->u.lease.fd;
+    if (client->state != AMB_CLIENT_LIVE) {
+        if (order->status == AMB_OK) {
+            (void)close(fd);
+        }
+    } else if (order->status != AMB_OK) {
+        amb_client_send_error(client, request->id, order->status, "lease: %s", order->u.lease.why);
+    } else {
+        Amb__Control__LeaseOpened opened = AMB__CONTROL__LEASE_OPENED__INIT;
+        opened.segment = order->u.lease.segment;
+        opened.size = order->u.lease.size;
+        Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+        message.id = request->id;
+        message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_OPENED;
+        message.lease_opened = &opened;
+        amb_client_send(client, &message, &fd, 1);
+    }
+    amb_order_free(order);
+    request_free(request);
+}
+
+static void lease_mapped(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct request *request = order->context;
+    if (request->client->state == AMB_CLIENT_LIVE) {
+        if (order->status == AMB_OK) {
+            amb_client_send_ok(request->client, request->id);
+        } else {
+            amb_client_send_error(request->client, request->id, order->status, "lease: %s",
+                                  order->u.lease.why);
+        }
+    }
+    amb_order_free(order);
+    request_free(request);
+}
+
+static void lease_closed(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct request *request = order->context;
+    amb_order_free(order);
+    request_free(request);
+}
+
+/* The order about a lease, ready to be filled in and posted; NULL: the client has been told. */
+static struct amb_order *lease_order(struct amb_client *client, uint64_t id, amb_order_fn run,
+                                     amb_order_done_fn done)
+{
+    struct amb_order *order = amb_order_create(run, done, NULL);
+    struct request *request = order == NULL ? NULL : request_create(client, id, 0, true);
+    if (request == NULL) {
+        amb_order_free(order);
+        client_out_of_memory(client, id);
+        return NULL;
+    }
+    order->context = request;
+    order->session = client->session;
+    return order;
+}
+
+static void request_lease(struct amb_client *client, uint64_t id, amb_order_fn run,
+                          amb_order_done_fn done, uint64_t segment)
+{
+    struct amb_order *order = lease_order(client, id, run, done);
+    if (order != NULL) {
+        order->u.lease.segment = segment;
+        amb_order_post(client->control->shards[client->session.shard], order);
+    }
+}
+
+static void request_lease_open(struct amb_client *client, uint64_t id,
+                               const Amb__Control__LeaseOpen *open)
+{
+    if (!amb_client_may_map(client) ||
+        client->control->config->limits.max_leased_per_session == 0) {
+        amb_client_send_error(client, id, AMB_ENOTSUP, "lease: %s",
+                              amb_client_may_map(client)
+                                  ? "switched off (limits.max_leased_per_session = 0)"
+                                  : "only over the ring, by clients on the broker's host");
+        return;
+    }
+    struct amb_order *order = lease_order(client, id, amb_order_lease_open, lease_opened);
+    if (order != NULL) {
+        order->u.lease.slot = open->slot;
+        order->u.lease.slots = open->slots;
+        amb_order_post(client->control->shards[client->session.shard], order);
+    }
+}
+
 /* The rest ------------------------------------------------------------------------------------- */
 
 static void request_seg_refused(struct amb_client *client, const Amb__Control__SegRefused *refused)
@@ -424,6 +524,8 @@ static bool is_request(const Amb__Control__Control *message)
     case AMB__CONTROL__CONTROL__BODY_SUBSCRIBE:
     case AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE:
     case AMB__CONTROL__CONTROL__BODY_ADMIN:
+    case AMB__CONTROL__CONTROL__BODY_LEASE_OPEN:
+    case AMB__CONTROL__CONTROL__BODY_LEASE_MAPPED:
         return true;
     default:
         return false;
@@ -448,6 +550,17 @@ static void request_live(struct amb_client *client, const Amb__Control__Control 
         return;
     case AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE:
         request_unsubscribe(client, message->id, message->unsubscribe);
+        return;
+    case AMB__CONTROL__CONTROL__BODY_LEASE_OPEN:
+        request_lease_open(client, message->id, message->lease_open);
+        return;
+    case AMB__CONTROL__CONTROL__BODY_LEASE_MAPPED:
+        request_lease(client, message->id, amb_order_lease_mapped, lease_mapped,
+                      message->lease_mapped->segment);
+        return;
+    case AMB__CONTROL__CONTROL__BODY_LEASE_CLOSE:
+        request_lease(client, 0, amb_order_lease_close, lease_closed,
+                      message->lease_close->segment);
         return;
     case AMB__CONTROL__CONTROL__BODY_SEG_REFUSED:
         request_seg_refused(client, message->seg_refused);

@@ -31,8 +31,14 @@ static void route_receipt(struct amb_shard *shard, const struct amb_entry *entry
     }
 }
 
-static void route_grant(struct amb_shard *shard, const struct amb_entry *entry)
+static void route_grant(struct amb_shard *shard, struct amb_entry *entry)
 {
+    if (!entry->is_leased) {
+        amb_commit_over(&entry->commit); /* A copy of a commit: its publisher may go on. */
+    }
+    if (!entry->has_window) {
+        return;
+    }
     struct amb_publisher *publisher = route_publisher(shard, &entry->origin);
     if (publisher != NULL) {
         amb_publisher_grant(publisher, amb_entry_bytes(entry));

@@ -18,11 +18,11 @@ static enum amb_status status_of_errno(int error)
 }
 
 /* All pages now: a page missing later would be a SIGBUS. */
-static int allocate_all(int fd, uint64_t size)
+static int allocate(int fd, uint64_t offset, uint64_t size)
 {
     int rc;
     do {
-        rc = fallocate(fd, 0, 0, (off_t)size);
+        rc = fallocate(fd, 0, (off_t)offset, (off_t)size);
     } while (rc != 0 && errno == EINTR);
     return rc;
 }
@@ -41,7 +41,7 @@ static int reopen_read_only(int fd)
  */
 static enum amb_status build(struct amb_segment *segment, int fd)
 {
-    if (fchmod(fd, 0600) != 0 || allocate_all(fd, segment->size) != 0) {
+    if (fchmod(fd, 0600) != 0 || allocate(fd, 0, segment->size) != 0) {
         return status_of_errno(errno);
     }
     void *base =
@@ -58,7 +58,30 @@ static enum amb_status build(struct amb_segment *segment, int fd)
     return fcntl(fd, F_ADD_SEALS, seals) == 0 ? AMB_OK : status_of_errno(errno);
 }
 
-enum amb_status amb_segment_create(uint64_t id, uint64_t size, struct amb_segment **out)
+/*
+ * A client gets a writable descriptor: it shall neither shrink nor grow it. The seals of build come
+ * when the client has its mapping; ours may be written too, because registering memory for RDMA
+ * asks for that, but never is.
+ */
+static enum amb_status build_leased(struct amb_segment *segment, int fd)
+{
+    if (fchmod(fd, 0600) != 0 || ftruncate(fd, (off_t)segment->size) != 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+        return status_of_errno(errno);
+    }
+    void *base = mmap(NULL, (size_t)segment->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        return status_of_errno(errno);
+    }
+    segment->base = base;
+    segment->fd_ro = reopen_read_only(fd);
+    segment->fd_rw = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    return segment->fd_ro >= 0 && segment->fd_rw >= 0 ? AMB_OK : status_of_errno(errno);
+}
+
+static enum amb_status create(uint64_t id, uint64_t size,
+                              enum amb_status (*build_fn)(struct amb_segment *, int),
+                              struct amb_segment **out)
 {
     if (size == 0 || size % (uint64_t)sysconf(_SC_PAGESIZE) != 0 || size > INT64_MAX) {
         return AMB_EINVAL;
@@ -69,11 +92,11 @@ enum amb_status amb_segment_create(uint64_t id, uint64_t size, struct amb_segmen
     }
     segment->id = id;
     segment->size = size;
-    segment->fd_ro = -1;
+    segment->fd_ro = segment->fd_rw = -1;
     amb_list_init(&segment->node);
 
     int fd = memfd_create("ambroker-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    enum amb_status status = fd < 0 ? status_of_errno(errno) : build(segment, fd);
+    enum amb_status status = fd < 0 ? status_of_errno(errno) : build_fn(segment, fd);
     if (fd >= 0) {
         (void)close(fd);
     }
@@ -83,6 +106,37 @@ enum amb_status amb_segment_create(uint64_t id, uint64_t size, struct amb_segmen
     }
     *out = segment;
     return AMB_OK;
+}
+
+enum amb_status amb_segment_create(uint64_t id, uint64_t size, struct amb_segment **out)
+{
+    return create(id, size, build, out);
+}
+
+enum amb_status amb_segment_create_leased(uint64_t id, uint64_t size, struct amb_segment **out)
+{
+    return create(id, size, build_leased, out);
+}
+
+enum amb_status amb_segment_fill(struct amb_segment *segment, uint64_t offset, uint64_t size)
+{
+    amb_assert(segment->fd_rw >= 0 && offset <= segment->size && size <= segment->size - offset);
+    return allocate(segment->fd_rw, offset, size) == 0 ? AMB_OK : status_of_errno(errno);
+}
+
+enum amb_status amb_segment_seal(struct amb_segment *segment)
+{
+    amb_assert(segment->fd_rw >= 0);
+    /* Fails if the client has sealed it against seals; others that it may have added are ours. */
+    return fcntl(segment->fd_rw, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0
+               ? AMB_OK
+               : AMB_EFORBIDDEN;
+}
+
+void amb_segment_finish(struct amb_segment *segment)
+{
+    (void)close(segment->fd_rw);
+    segment->fd_rw = -1;
 }
 
 void amb_segment_destroy(struct amb_segment **segment)
@@ -99,6 +153,9 @@ void amb_segment_destroy(struct amb_segment **segment)
     }
     if (s->fd_ro >= 0) {
         (void)close(s->fd_ro);
+    }
+    if (s->fd_rw >= 0) {
+        (void)close(s->fd_rw);
     }
     free(s);
 }

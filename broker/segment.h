@@ -6,6 +6,10 @@
  * gets it: nobody can shrink it (SIGBUS here), grow it, write to it or map it writable, except
  * through the mapping that was made before the seals.
  *
+ * A leased segment is one that a client writes, through a mapping that it makes before the seals:
+ * create, fill, (a duplicate of fd_rw goes to the client, which maps it), seal, fill again, finish.
+ * From its first moment it cannot shrink; from the seals on it cannot get another writer or holes.
+ *
  * Threads: owner worker. Memory: the whole range is allocated and populated at creation, so a later
  * write can neither fault slowly nor die for want of a page.
  */
@@ -22,9 +26,10 @@ struct amb_link_mem;
 
 struct amb_segment {
     uint64_t id;   /* never reused in the broker's life */
-    uint8_t *base; /* writable, here only */
+    uint8_t *base; /* writable, here and by whoever has leased it */
     uint64_t size;
     int fd_ro;                 /* O_RDONLY, to be sent with SCM_RIGHTS */
+    int fd_rw;                 /* of a leased one until it is finished; else -1 */
     struct amb_link_mem *mem;  /* registration by the owner's hook, or NULL */
     void *owner_data;          /* the owner's hook's */
     void *pool_data;           /* bufpool's */
@@ -35,5 +40,16 @@ struct amb_segment {
  * MiB: the kernel zeroes every page. */
 AMB_MUST_CHECK enum amb_status amb_segment_create(uint64_t id, uint64_t size,
                                                   struct amb_segment **out);
+/* The same, to be written by a client: sealed against shrinking and growing, and without pages yet.
+ */
+AMB_MUST_CHECK enum amb_status amb_segment_create_leased(uint64_t id, uint64_t size,
+                                                         struct amb_segment **out);
+/* Allocates what is missing of a part of a leased one. ENOMEM. About 1 ms a MiB of new pages. */
+AMB_MUST_CHECK enum amb_status amb_segment_fill(struct amb_segment *segment, uint64_t offset,
+                                                uint64_t size);
+/* The client has mapped it: nobody else can any more. EFORBIDDEN: it has been meddled with. */
+AMB_MUST_CHECK enum amb_status amb_segment_seal(struct amb_segment *segment);
+/* Sealed and filled: the writable descriptor goes. */
+void amb_segment_finish(struct amb_segment *segment);
 /* Unmaps here; processes that have it mapped keep their view. *segment may be NULL. */
 void amb_segment_destroy(struct amb_segment **segment);

@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "broker/lease.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 #include "wire/codec/frame.h"
@@ -78,9 +79,10 @@ struct amb_session {
     struct amb_list_node subscription_list;
     struct amb_mapping mappings[AMB_SESSION_SEGMENTS_MAX];
     uint32_t mapping_count;
-    uint64_t mapped_bytes;     /* delivered in place and not given back */
-    struct amb_list_node held; /* struct amb_held of subscription.h, when quarantined */
-    bool keep_held;            /* when closing: what is held in place stays */
+    uint64_t mapped_bytes;      /* delivered in place and not given back */
+    struct amb_list_node held;  /* struct amb_held of subscription.h, when quarantined */
+    bool keep_held;             /* when closing: what is held in place stays */
+    struct amb_lease_book book; /* segments that its client writes, and its commits */
     void (*closed)(struct amb_session *session, void *arg);
     void *closed_arg;
     /* counters */

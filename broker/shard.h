@@ -46,6 +46,9 @@ struct amb_shard_stats {
     _Atomic uint64_t quarantined_bytes;
     _Atomic uint64_t sparse_slabs; /* of the pool, as of the last look (compact.h) */
     _Atomic uint64_t compacted, compacted_bytes;
+    _Atomic uint64_t commits_in;      /* leased batches */
+    _Atomic uint64_t commits_refused; /* ... that broke a rule; their session ends */
+    _Atomic uint64_t leases_refused;  /* requests for a lease segment: limits, memory */
 };
 
 static inline void amb_stat_add(_Atomic uint64_t *counter, uint64_t n)
@@ -85,6 +88,8 @@ struct amb_shard {
     const struct amb_config *config;
     struct amb_bufpool bufpool;
     struct amb_pool entries, txs;
+    struct amb_list_node leases; /* struct amb_lease.of_shard */
+    uint64_t leased_bytes;       /* of their segments */
     struct amb_ucx_context *ucx; /* NULL: no ucx links */
     struct amb_ucx_worker *ucx_worker;
     int64_t now_ns, real_ns; /* of this turn */
@@ -118,6 +123,10 @@ struct amb_shard {
 AMB_MUST_CHECK enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
                                               const struct amb_config *config,
                                               struct amb_membudget *budget);
+/* A segment has been made, or goes: registers it and tells the world, or the opposite. */
+AMB_MUST_CHECK enum amb_status amb_shard_segment_made(struct amb_shard *shard,
+                                                      struct amb_segment *segment);
+void amb_shard_segment_unmade(struct amb_shard *shard, struct amb_segment *segment);
 /* Sessions and topics are gone before. */
 void amb_shard_fini(struct amb_shard *shard);
 

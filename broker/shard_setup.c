@@ -5,6 +5,7 @@
  */
 #include "broker/config.h"
 #include "broker/entry.h"
+#include "broker/lease.h"
 #include "broker/outgoing.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
@@ -18,24 +19,32 @@
 #define SHARD_POOL_CHUNK 256u
 
 /* A new segment is registered with UCX once, so that links send from it without a copy. */
-static enum amb_status segment_created(void *arg, struct amb_segment *segment)
+enum amb_status amb_shard_segment_made(struct amb_shard *shard, struct amb_segment *segment)
 {
-    struct amb_shard *shard = arg;
     if (shard->ucx == NULL) {
         return AMB_OK;
     }
     return amb_ucx_register(shard->ucx, segment->base, segment->size, &segment->mem);
 }
 
-static void segment_destroyed(void *arg, struct amb_segment *segment)
+void amb_shard_segment_unmade(struct amb_shard *shard, struct amb_segment *segment)
 {
-    struct amb_shard *shard = arg;
     if (segment->mem != NULL) {
         amb_ucx_unregister(&segment->mem);
     }
     if (shard->segment_gone != NULL) {
         shard->segment_gone(shard, segment->id);
     }
+}
+
+static enum amb_status segment_created(void *arg, struct amb_segment *segment)
+{
+    return amb_shard_segment_made(arg, segment);
+}
+
+static void segment_destroyed(void *arg, struct amb_segment *segment)
+{
+    amb_shard_segment_unmade(arg, segment);
 }
 
 enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
@@ -49,6 +58,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     amb_list_init(&shard->dirty_topics);
     amb_list_init(&shard->starving);
     amb_list_init(&shard->blocked);
+    amb_list_init(&shard->leases);
     amb_pool_init(&shard->entries, sizeof(struct amb_entry), SHARD_POOL_CHUNK, 0);
     amb_pool_init(&shard->txs, AMB_OUTGOING_SIZE, SHARD_POOL_CHUNK, 0);
     enum amb_status status = amb_inbox_init(&shard->inbox, shard);
@@ -68,6 +78,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
 void amb_shard_fini(struct amb_shard *shard)
 {
     amb_assert(amb_list_is_empty(&shard->live_sessions));
+    amb_lease_fini(shard);
     amb_bufpool_fini(&shard->bufpool);
     amb_inbox_fini(&shard->inbox);
     amb_pool_fini(&shard->entries);

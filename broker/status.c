@@ -109,11 +109,12 @@ static json_t *shard_sessions(const struct amb_shard *shard)
             amb_link_describe(s->link, lanes, sizeof(lanes));
         }
         (void)rows_put(rows, s->client_id,
-                       json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
+                       json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
                                  num(s->client_id), "lanes", lanes, "messages_in", num(s->msgs_in),
                                  "bytes_in", num(s->bytes_in), "messages_out", num(s->msgs_out),
                                  "bytes_out", num(s->bytes_out), "mapped_bytes",
-                                 num(s->mapped_bytes), "queued_frames",
+                                 num(s->mapped_bytes), "leased_bytes", num(s->book.bytes),
+                                 "commits", num(s->book.committed), "queued_frames",
                                  num(s->link == NULL ? 0 : s->link->queued), "ignored_frames",
                                  num(s->frames_ignored)));
     }
@@ -124,14 +125,16 @@ static json_t *shard_worker(const struct amb_shard *shard)
 {
     const struct amb_shard_stats *st = &shard->stats;
     return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "worker",
-        num(shard->index), "turns", num(amb_stat_get(&st->turns)), "sleeps",
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+        "worker", num(shard->index), "turns", num(amb_stat_get(&st->turns)), "sleeps",
         num(amb_stat_get(&st->sleeps)), "messages_in", num(amb_stat_get(&st->msgs_in)), "bytes_in",
         num(amb_stat_get(&st->bytes_in)), "batches_in", num(amb_stat_get(&st->batches_in)),
         "messages_out", num(amb_stat_get(&st->msgs_out)), "bytes_out",
         num(amb_stat_get(&st->bytes_out)), "maps", num(amb_stat_get(&st->maps)), "copies",
         num(amb_stat_get(&st->copies)), "dropped", num(amb_stat_get(&st->msgs_dropped)), "rejected",
-        num(amb_stat_get(&st->msgs_rejected)), "foreign_frames",
+        num(amb_stat_get(&st->msgs_rejected)), "commits", num(amb_stat_get(&st->commits_in)),
+        "commits_refused", num(amb_stat_get(&st->commits_refused)), "leases_refused",
+        num(amb_stat_get(&st->leases_refused)), "foreign_frames",
         num(shard->ucx_worker == NULL ? 0 : amb_ucx_worker_foreign(shard->ucx_worker)));
 }
 
@@ -142,11 +145,16 @@ static json_t *shard_memory(const struct amb_shard *shard)
         segments++;
         bytes += AMB_CONTAINER_OF(node, struct amb_segment, node)->size;
     }
+    uint64_t leased = 0;
+    AMB_LIST_FOR_EACH (node, &shard->leases) {
+        leased++;
+    }
     const struct amb_bufpool *pool = &shard->bufpool;
     const struct amb_shard_stats *st = &shard->stats;
-    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "worker",
+    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "worker",
                      num(shard->index), "kind", "host", "segments", num(segments), "segment_bytes",
-                     num(bytes), "used_bytes", num(amb_bufpool_used(pool)), "quarantined_bytes",
+                     num(bytes), "used_bytes", num(amb_bufpool_used(pool)), "leased_segments",
+                     num(leased), "leased_bytes", num(shard->leased_bytes), "quarantined_bytes",
                      num(amb_stat_get(&st->quarantined_bytes)), "slabs", num(pool->live_slabs),
                      "sparse_slabs", num(pool->sparse_slabs), "compacted",
                      num(amb_stat_get(&st->compacted)), "compacted_bytes",
@@ -274,11 +282,12 @@ static json_t *gather_status(const struct amb_control *control)
         num(control->config->server.max_connections), "topics",
         num(control->directory.topic_count));
     json_t *more = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "connecting",
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "connecting",
         num(control->half_open_count), "topics_limit", num(control->config->limits.max_topics),
         "subscriptions", num(control->directory.sub_count), "subscriptions_limit",
         num(control->config->limits.max_subscriptions), "memory_bytes",
-        num(atomic_load_explicit(&control->budget->used, memory_order_relaxed)),
+        num(atomic_load_explicit(&control->budget->used, memory_order_relaxed)), "leased_bytes",
+        num(atomic_load_explicit(&control->budget->leased, memory_order_relaxed)),
         "memory_limit_bytes", num(control->budget->max), "messages_in", num(in), "messages_out",
         num(out), "dropped", num(dropped), "rejected", num(rejected), "expired", num(st->expired));
     json_t *doors =

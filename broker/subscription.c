@@ -138,6 +138,8 @@ void amb_session_release_held(struct amb_session *session)
         free(held);
     }
     session->mapped_bytes = 0;
+    bytes += amb_lease_book_held(&session->book);
+    amb_lease_book_release(&session->book);
     /* Modulo 2^64 this is a subtraction. */
     amb_stat_add(&session->shard->stats.quarantined_bytes, UINT64_C(0) - bytes);
 }

@@ -47,6 +47,7 @@ struct amb_cursor {
     struct amb_topic *topic;
     struct amb_subscription *sub;
     uint64_t position;      /* of the next entry to deliver */
+    uint32_t within;        /* messages of it that have been delivered */
     uint64_t expected_seq;  /* of its first message, or later ones of it are lost */
     bool holds;             /* its policy is block */
     bool is_dropping;       /* its time limit has passed: does not hold until it has caught up */

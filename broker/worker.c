@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/worker.h"
 
+#include "broker/commit.h"
 #include "broker/compact.h"
 #include "broker/config.h"
 #include "broker/forward.h"
@@ -68,6 +69,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
         if (session->link != NULL && !session->is_link_down) {
+            amb_commit_tell(session);
             amb_link_flush(session->link);
         }
     }

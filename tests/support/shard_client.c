@@ -29,10 +29,8 @@ struct client_body {
 
 /* What comes -------------------------------------------------------------------------------- */
 
-static void note_delivery(struct shard_client *client, const struct amb_frame *frame,
-                          const uint8_t *body)
+static struct client_delivery *delivery_add(struct client_sub *sub, const struct amb_frame *frame)
 {
-    struct client_sub *sub = &client->subs[frame->handle];
     assert_true(sub->is_named[frame->topic]);
     assert_int_equal(frame->number, sub->last + 1);
     sub->last = frame->number;
@@ -43,17 +41,19 @@ static void note_delivery(struct shard_client *client, const struct amb_frame *f
         assert_non_null(sub->deliveries);
     }
     struct client_delivery *delivery = &sub->deliveries[sub->last - 1];
-    *delivery = (struct client_delivery){.frame = *frame};
+    *delivery = (struct client_delivery){.frame = *frame, .offset = frame->offset};
     sub->msgs += frame->count;
     sub->lost += frame->lost;
     sub->bytes += frame->data_len + frame->meta_len;
-    struct amb_frame check = *frame;
-    check.type = AMB_FRAME_BATCH;
-    assert_int_equal(amb_body_check(&check, body), AMB_OK);
-    struct amb_body_iter iter;
+    return delivery;
+}
+
+static void note_messages(struct shard_client *client, struct client_delivery *delivery,
+                          struct amb_body_iter *iter)
+{
+    const struct amb_frame frame = delivery->frame; /* on_message may make the table move */
     struct amb_message_view view;
-    amb_body_iter_init(&iter, body, frame->data_len, frame->count);
-    for (uint32_t i = 0; amb_body_iter_next(&iter, &view); i++) {
+    for (uint32_t i = 0; amb_body_iter_next(iter, &view); i++) {
         struct client_stamp stamp = {0};
         if (view.len >= sizeof(stamp)) {
             memcpy(&stamp, view.payload, sizeof(stamp));
@@ -62,9 +62,20 @@ static void note_delivery(struct shard_client *client, const struct amb_frame *f
             delivery->stamp = stamp;
         }
         if (client->on_message != NULL) {
-            client->on_message(client, frame, i, &stamp);
+            client->on_message(client, &frame, i, &stamp);
         }
     }
+}
+
+static void note_delivery(struct shard_client *client, const struct amb_frame *frame,
+                          const uint8_t *body)
+{
+    struct amb_frame check = *frame;
+    check.type = AMB_FRAME_BATCH;
+    assert_int_equal(amb_body_check(&check, body), AMB_OK);
+    struct amb_body_iter iter;
+    amb_body_iter_init(&iter, body, frame->data_len, frame->count);
+    note_messages(client, delivery_add(&client->subs[frame->handle], frame), &iter);
 }
 
 static const struct client_segment *segment_find(const struct shard_client *client, uint64_t id)
@@ -84,6 +95,30 @@ static void note_map(struct shard_client *client, const struct amb_frame *frame)
     assert_non_null(segment->base); /* and mapped */
     assert_true(frame->offset + frame->data_len + frame->meta_len <= segment->size);
     note_delivery(client, frame, segment->base + frame->offset);
+}
+
+static void note_leased(struct shard_client *client, const struct amb_frame *frame,
+                        const uint8_t *meta)
+{
+    const struct client_segment *segment = segment_find(client, frame->segment);
+    assert_non_null(segment);
+    assert_non_null(segment->base);
+    assert_int_equal(amb_leased_check(frame, meta, segment->size), AMB_OK);
+    struct client_delivery *delivery = delivery_add(&client->subs[frame->handle], frame);
+    delivery->offset = amb_leased_offsets(meta, frame->count)[0];
+    struct amb_body_iter iter;
+    amb_body_iter_init_leased(&iter, segment->base, meta, frame->count);
+    note_messages(client, delivery, &iter);
+}
+
+static void note_freed(struct shard_client *client, const struct amb_frame *frame)
+{
+    client->freed_frames++;
+    assert_true(frame->number + frame->count - 1 <= client->commits);
+    for (uint64_t i = frame->number; i < frame->number + frame->count; i++) {
+        assert_true(i < CLIENT_COMMITS_MAX && !client_is_freed(client, i)); /* once */
+        client->freed_early[i / 8] |= (uint8_t)(1u << (i % 8));
+    }
 }
 
 static void note_settled(struct shard_client *client, const struct amb_frame *frame)
@@ -129,8 +164,9 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
     (void)mem;
     switch (frame->type) {
     case AMB_FRAME_TOPIC:
+    case AMB_FRAME_MAP_LEASED:
     case AMB_FRAME_DELIVER: {
-        uint64_t len = frame->data_len + frame->meta_len;
+        uint64_t len = amb_frame_body_len(frame);
         struct client_body *body = aligned_alloc(16, (sizeof(*body) + len + 15) & ~(size_t)15);
         assert_non_null(body);
         body->frame = *frame;
@@ -140,6 +176,9 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
     }
     case AMB_FRAME_MAP:
         note_map(client, frame);
+        return AMB_OK;
+    case AMB_FRAME_FREED:
+        note_freed(client, frame);
         return AMB_OK;
     case AMB_FRAME_SETTLED:
         note_settled(client, frame);
@@ -163,6 +202,8 @@ static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
         assert_int_equal(frame->data_len, strlen(name));
         assert_memory_equal(body->bytes, name, frame->data_len);
         client->subs[frame->handle].is_named[frame->topic] = true;
+    } else if (status == AMB_OK && frame->type == AMB_FRAME_MAP_LEASED) {
+        note_leased(client, frame, body->bytes);
     } else if (status == AMB_OK) {
         note_delivery(client, frame, body->bytes);
     }
@@ -180,6 +221,10 @@ static enum amb_status on_flow(void *arg, enum amb_flow_kind kind, uint32_t hand
     } else if (kind == AMB_FLOW_WINDOW) {
         assert_true(!pub->is_open || value >= pub->window);
         pub->window = value;
+    } else if (kind == AMB_FLOW_FREED) {
+        assert_int_equal(handle, 0);
+        assert_true(value > client->freed && value <= client->commits);
+        client->freed = value;
     }
     return AMB_OK;
 }
@@ -259,7 +304,8 @@ static void session_closed(struct amb_session *session, void *arg)
     assert_ptr_equal(client->session, session);
     assert_null(session->link);
     client->is_closed = true;
-    client->is_quarantined = !amb_list_is_empty(&session->held);
+    client->is_quarantined =
+        !amb_list_is_empty(&session->held) || amb_lease_book_held(&session->book) > 0;
     if (!client->is_quarantined) {
         amb_session_destroy(&client->session);
     }
@@ -365,7 +411,7 @@ static void tx_send(struct shard_client *client, struct client_tx *tx,
 {
     tx->tx.frame = frame;
     tx->tx.data = tx->body;
-    tx->tx.meta = tx->body + frame->data_len;
+    tx->tx.meta = tx->body + amb_frame_body_data(frame);
     if (amb_link_send(client->link, &tx->tx) != AMB_EAGAIN) {
         client->txs--;
         free(tx);
@@ -378,6 +424,7 @@ void client_open_pub(struct shard_client *client, uint32_t handle, uint32_t topi
     assert_int_equal(amb_publisher_create(client->session, handle, topic,
                                           client->harness->topic_home[topic], settled, &publisher),
                      AMB_OK);
+    publisher->verifies = harness_home(client->harness, topic)->rule->trust == AMB_TRUST_VERIFY;
     client->pubs[handle] = (struct client_pub){
         .is_open = true,
         .topic = topic,
@@ -447,6 +494,18 @@ void client_send_malformed(struct shard_client *client, uint32_t handle)
 void client_send_frame(struct shard_client *client, const struct amb_frame *frame)
 {
     tx_send(client, tx_create(client, amb_frame_body_len(frame)), frame);
+}
+
+void client_send_body(struct shard_client *client, const struct amb_frame *frame, const void *body)
+{
+    struct client_tx *tx = tx_create(client, amb_frame_body_len(frame));
+    memcpy(tx->body, body, amb_frame_body_len(frame));
+    tx_send(client, tx, frame);
+}
+
+bool client_is_freed(const struct shard_client *client, uint64_t number)
+{
+    return number <= client->freed || (client->freed_early[number / 8] & (1u << (number % 8))) != 0;
 }
 
 void client_want(struct shard_client *client, uint32_t handle, uint64_t bytes)
@@ -522,13 +581,14 @@ void client_check_held(const struct shard_client *client, uint32_t handle)
     const struct client_sub *sub = &client->subs[handle];
     for (uint64_t i = sub->released; i < sub->last; i++) {
         const struct client_delivery *delivery = &sub->deliveries[i];
-        if (delivery->is_back || delivery->frame.type != AMB_FRAME_MAP) {
+        if (delivery->is_back || (delivery->frame.type != AMB_FRAME_MAP &&
+                                  delivery->frame.type != AMB_FRAME_MAP_LEASED)) {
             continue;
         }
         const struct client_segment *segment = segment_find(client, delivery->frame.segment);
         assert_non_null(segment); /* Nothing that is held is dropped. */
         if (delivery->frame.data_len >= sizeof(delivery->stamp)) {
-            assert_memory_equal(segment->base + delivery->frame.offset, &delivery->stamp,
+            assert_memory_equal(segment->base + delivery->offset, &delivery->stamp,
                                 sizeof(delivery->stamp));
         }
     }

@@ -20,6 +20,7 @@
 #define CLIENT_TOPICS 4u /* of one subscription */
 #define CLIENT_SETTLES_MAX 512u
 #define CLIENT_SEGMENTS_MAX 32u
+#define CLIENT_COMMITS_MAX 65536u
 
 struct shard_harness;
 
@@ -39,6 +40,7 @@ struct client_pub {
 struct client_delivery {
     struct amb_frame frame;
     struct client_stamp stamp; /* of the first message */
+    uint64_t offset;           /* of its payload, where it lies in a segment */
     bool is_back;              /* released, here */
 };
 
@@ -82,7 +84,11 @@ struct shard_client {
     unsigned settle_count;
     struct client_segment segments[CLIENT_SEGMENTS_MAX];
     unsigned segment_count;
-    unsigned drops;      /* SEG_DROP frames; each unmaps */
+    unsigned drops;                              /* SEG_DROP frames; each unmaps */
+    uint64_t commits;                            /* sent */
+    uint64_t freed;                              /* told: all up to it, and */
+    uint8_t freed_early[CLIENT_COMMITS_MAX / 8]; /* these */
+    unsigned freed_frames;
     bool answers_offers; /* maps, and says SEG_READY, at once */
     unsigned txs;        /* frames under way */
     unsigned downs;
@@ -119,8 +125,12 @@ bool client_may_send(const struct shard_client *client, uint32_t handle, uint32_
 void client_send(struct shard_client *client, uint32_t handle, uint32_t count, uint64_t len);
 /* Sends a batch with a broken record table. */
 void client_send_malformed(struct shard_client *client, uint32_t handle);
+/* Sends this very frame, with this body. */
+void client_send_body(struct shard_client *client, const struct amb_frame *frame, const void *body);
 /* Sends this very frame, with a body of zeros if its type has one. */
 void client_send_frame(struct shard_client *client, const struct amb_frame *frame);
+/* Has the broker said that this commit is over? */
+bool client_is_freed(const struct shard_client *client, uint64_t number);
 void client_want(struct shard_client *client, uint32_t handle, uint64_t bytes);
 
 void client_subscribe(struct shard_client *client, uint32_t handle, uint32_t topic,

@@ -51,7 +51,7 @@ static struct amb_entry *entry_with_body(struct world *w)
     entry->data_len = 16;
     entry->meta_len = 16;
     assert_int_equal(amb_bufpool_alloc(&shard->bufpool, 32, &entry->buf), AMB_OK);
-    entry->body = entry->buf.data;
+    entry->data = entry->buf.data;
     entry->segment = entry->buf.segment;
     memset(entry->buf.data, 0, 32);
     entry->buf.data[16] = 16; /* one record, of 16 bytes */
@@ -68,7 +68,7 @@ static enum amb_status deliver(struct world *w, struct amb_entry *entry)
                                     .number = w->c->subs[0].last + 1,
                                     .seq = 1};
     w->c->subs[0].is_named[w->topic] = true;
-    return amb_outgoing_send(w->c->session, &frame, entry->body, entry->body + 16, entry);
+    return amb_outgoing_send(w->c->session, &frame, entry->data, entry->data + 16, entry);
 }
 
 static void test_a_queued_frame_holds_its_entry_until_it_is_settled(void **state)

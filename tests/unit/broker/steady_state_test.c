@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * In steady state nothing between a batch's arrival and the return of its deliveries touches the
- * heap: on one shard or on three, by copy or in place. The linker sends the heap's functions
- * through counters here (--wrap), and the link is one that allocates nothing itself.
+ * heap: on one shard or on three, by copy or in place, sent or leased. The linker sends the heap's
+ * functions through counters here (--wrap), and the link is one that allocates nothing itself.
  */
 #include "broker/dispatch.h"
 #include "broker/entry.h"
@@ -12,6 +12,7 @@
 #include "broker/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
+#include "tests/support/shard_lease.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,7 +76,9 @@ struct short_link {
     unsigned left;
     uint64_t batches, bytes, accepted, window;
     uint64_t delivered, released, maps;
-    uint64_t ready; /* a segment to say SEG_READY for */
+    uint64_t ready;                   /* a segment to say SEG_READY for */
+    const struct client_lease *lease; /* NULL: batches; else commits, in slots that are free */
+    uint64_t freed, freed_early;
 };
 
 static const uint32_t message_len = 200;
@@ -88,11 +91,13 @@ static struct short_link *short_of(struct amb_link *link)
 static enum amb_status short_send(struct amb_link *link, struct amb_link_tx *tx)
 {
     struct short_link *s = short_of(link);
-    if (tx->frame->type == AMB_FRAME_DELIVER || tx->frame->type == AMB_FRAME_MAP) {
+    uint8_t type = tx->frame->type;
+    s->freed_early += type == AMB_FRAME_FREED ? tx->frame->count : 0;
+    if (type == AMB_FRAME_DELIVER || type == AMB_FRAME_MAP || type == AMB_FRAME_MAP_LEASED) {
         assert_int_equal(tx->frame->number, s->delivered + 1);
         assert_int_equal(tx->frame->lost, 0);
         s->delivered++;
-        s->maps += tx->frame->type == AMB_FRAME_MAP;
+        s->maps += type != AMB_FRAME_DELIVER;
     }
     return AMB_OK;
 }
@@ -106,6 +111,8 @@ static void short_flow(struct amb_link *link, enum amb_flow_kind kind, uint32_t 
         s->accepted = value;
     } else if (kind == AMB_FLOW_WINDOW) {
         s->window = value;
+    } else if (kind == AMB_FLOW_FREED) {
+        s->freed = value;
     }
 }
 
@@ -114,8 +121,40 @@ static void short_flush(struct amb_link *link)
     (void)link;
 }
 
+/* One message in each commit, in the slots in turn. */
+static void short_commit(struct short_link *s)
+{
+    struct amb_frame frame = {
+        .type = AMB_FRAME_COMMIT,
+        .count = 1,
+        .data_len = amb_payload_padded(message_len),
+        .meta_len = sizeof(struct amb_record) + sizeof(uint64_t),
+        .seq = s->batches + 1,
+        .number = s->batches + 1,
+        .segment = s->lease->segment,
+    };
+    uint64_t slots = s->lease->size / s->lease->slot;
+    if (s->batches - s->freed >= slots) {
+        return;
+    }
+    uint64_t offset = s->batches % slots * s->lease->slot;
+    s->batches++;
+    s->left--;
+    void *dst = NULL, *cookie = NULL;
+    struct amb_link_mem *mem = NULL;
+    assert_int_equal(s->link.events->on_frame(s->link.arg, &frame, &dst, &cookie, &mem), AMB_OK);
+    assert_non_null(dst);
+    *(struct amb_record *)dst = (struct amb_record){.len = message_len};
+    memcpy((uint8_t *)dst + sizeof(struct amb_record), &offset, sizeof(offset));
+    assert_int_equal(s->link.events->on_body(s->link.arg, cookie, AMB_OK), AMB_OK);
+}
+
 static void short_publish(struct short_link *s)
 {
+    if (s->lease != NULL) {
+        short_commit(s);
+        return;
+    }
     uint64_t padded = amb_payload_padded(message_len);
     struct amb_frame frame = {
         .type = AMB_FRAME_BATCH,
@@ -244,15 +283,21 @@ static void pump(struct shard_harness *h, struct short_link *p, unsigned batches
 }
 
 static void run(unsigned shards, unsigned home, const unsigned *where, const bool *maps,
-                unsigned count)
+                unsigned count, bool is_leased)
 {
     struct shard_harness *h = calloc(1, sizeof(*h));
     assert_non_null(h);
     harness_init(h, shards, NULL);
     uint32_t topic = harness_topic(h, "a", home);
     struct short_link p, readers[4], *list[4];
-    struct shard_client *publisher = make(h, 0, false, &p);
+    struct shard_client *publisher = make(h, 0, is_leased, &p);
     client_open_pub(publisher, 0, topic, true);
+    struct client_lease lease;
+    if (is_leased) {
+        assert_int_equal(client_lease_open(publisher, 4096, 512, &lease), AMB_OK);
+        assert_int_equal(client_lease_map(publisher, &lease), AMB_OK);
+        p.lease = &lease;
+    }
     p.window = AMB_WINDOW_FIRST;
     struct shard_client *clients[4];
     for (unsigned i = 0; i < count; i++) {
@@ -278,6 +323,13 @@ static void run(unsigned shards, unsigned home, const unsigned *where, const boo
     for (unsigned i = 0; i < count; i++) {
         assert_true(maps[i] ? readers[i].maps >= MEASURED : readers[i].maps == 0);
     }
+    if (is_leased) {
+        for (unsigned i = 0; i < 8 * shards; i++) { /* the last ones' way home */
+            (void)harness_turn(h, i % shards);
+        }
+        assert_int_equal(p.freed, p.batches);
+        client_lease_fini(&lease);
+    }
     harness_fini(h);
     free(h);
 }
@@ -287,7 +339,8 @@ static void test_one_shard_allocates_nothing_per_batch(void **state)
     (void)state;
     const unsigned where[] = {0, 0};
     const bool maps[] = {false, true};
-    run(1, 0, where, maps, 2);
+    run(1, 0, where, maps, 2, false);
+    run(1, 0, where, maps, 2, true);
 }
 
 static void test_three_shards_allocate_nothing_per_batch(void **state)
@@ -295,7 +348,8 @@ static void test_three_shards_allocate_nothing_per_batch(void **state)
     (void)state;
     const unsigned where[] = {0, 1, 2, 2};
     const bool maps[] = {true, false, true, false};
-    run(3, 1, where, maps, 4);
+    run(3, 1, where, maps, 4, false);
+    run(3, 1, where, maps, 4, true);
 }
 
 int main(void)

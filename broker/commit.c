@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/commit.h"
+
+#include "broker/config.h"
+#include "broker/entry.h"
+#include "broker/outgoing.h"
+#include "broker/publisher.h"
+#include "broker/reclaim.h"
+#include "broker/shard.h"
+#include "wire/base/log.h"
+#include "wire/link/link.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* What comes ----------------------------------------------------------------------------------- */
+
+static uint32_t blobs_len(const struct amb_frame *frame)
+{
+    return frame->meta_len -
+           frame->count * (uint32_t)(sizeof(struct amb_record) + sizeof(uint64_t));
+}
+
+/* Behind the meta: records and blobs once more, each message's together. */
+uint64_t amb_commit_buffer(const struct amb_frame *frame)
+{
+    uint32_t blobs = blobs_len(frame);
+    return frame->meta_len +
+           (blobs == 0 ? 0 : frame->count * sizeof(struct amb_record) + (uint64_t)blobs);
+}
+
+static enum amb_status commit_refuse(const struct amb_publisher *publisher, const char *why)
+{
+    amb_warn("client %" PRIu64 ": publisher %u: a commit %s", publisher->session->client_id,
+             publisher->handle, why);
+    return AMB_EPROTO;
+}
+
+static enum amb_status commit_take_slots(const struct amb_publisher *publisher,
+                                         struct amb_entry *entry)
+{
+    uint64_t max = publisher->session->shard->config->server.max_message;
+    const uint64_t *offsets = amb_leased_offsets(entry->meta, entry->count);
+    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    entry->commit.offsets = offsets;
+    for (uint32_t i = 0; i < entry->count; i++) {
+        if (records[i].len > max) {
+            return commit_refuse(publisher, "has a message that is too large");
+        }
+        if (amb_commit_take(&entry->commit, offsets[i], amb_payload_padded(records[i].len)) !=
+            AMB_OK) {
+            return commit_refuse(publisher, "names a slot that is not free, or none");
+        }
+    }
+    return AMB_OK;
+}
+
+/* Lays out each message's record and blob as a body of its own has them: a copy is sent so. */
+static void commit_make_singles(struct amb_entry *entry)
+{
+    uint8_t *to = entry->buf.data + entry->meta_len;
+    struct amb_body_iter iter;
+    struct amb_message_view view;
+    entry->singles = to;
+    amb_body_iter_init_leased(&iter, entry->data, entry->meta, entry->count);
+    for (uint32_t i = 0; amb_body_iter_next(&iter, &view); i++) {
+        uint32_t padded = amb_props_padded(view.props_len);
+        memcpy(to, entry->meta + i * sizeof(struct amb_record), sizeof(struct amb_record));
+        memcpy(to + sizeof(struct amb_record), view.props, padded);
+        to += sizeof(struct amb_record) + padded;
+    }
+}
+
+/* The broker's own copy, from here on a batch like any other. Its publisher learns that the slots
+ * are free when the topic has room for more. */
+static enum amb_status commit_copy(struct amb_shard *shard, struct amb_entry *entry)
+{
+    uint32_t table = entry->count * (uint32_t)sizeof(struct amb_record);
+    uint32_t offsets = entry->count * (uint32_t)sizeof(uint64_t);
+    uint32_t meta_len = entry->meta_len - offsets;
+    struct amb_buf buf;
+    enum amb_status status = amb_reclaim_alloc(shard, entry->data_len + meta_len, &buf);
+    if (status != AMB_OK) {
+        return status;
+    }
+    uint8_t *to = buf.data;
+    struct amb_body_iter iter;
+    struct amb_message_view view;
+    amb_body_iter_init_leased(&iter, entry->data, entry->meta, entry->count);
+    while (amb_body_iter_next(&iter, &view)) {
+        uint64_t padded = amb_payload_padded(view.len);
+        memcpy(to, view.payload, padded);
+        to += padded;
+    }
+    memcpy(to, entry->meta, table);
+    memcpy(to + table, entry->meta + table + offsets, meta_len - table);
+    amb_commit_untake(&entry->commit);
+    amb_bufpool_free(&shard->bufpool, &entry->buf);
+    entry->buf = buf;
+    entry->data = buf.data;
+    entry->meta = to;
+    entry->meta_len = meta_len;
+    entry->charge = buf.cap + sizeof(*entry);
+    entry->segment = buf.segment;
+    entry->is_leased = false;
+    return AMB_OK;
+}
+
+enum amb_status amb_commit_check(struct amb_publisher *publisher, struct amb_entry *entry)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    const struct amb_frame frame = {
+        .type = AMB_FRAME_COMMIT,
+        .count = entry->count,
+        .meta_len = entry->meta_len,
+        .data_len = entry->data_len,
+    };
+    if (amb_leased_check(&frame, entry->meta, entry->segment->size) != AMB_OK) {
+        return commit_refuse(publisher, "is malformed");
+    }
+    enum amb_status status = commit_take_slots(publisher, entry);
+    if (status == AMB_OK && publisher->verifies) {
+        return commit_copy(shard, entry);
+    }
+    if (status == AMB_OK && blobs_len(&frame) > 0) {
+        commit_make_singles(entry);
+    }
+    return status;
+}
+
+/* What goes ------------------------------------------------------------------------------------ */
+
+static void commit_send_freed(struct amb_session *session, uint64_t number, uint32_t count)
+{
+    const struct amb_frame frame = {.type = AMB_FRAME_FREED, .number = number, .count = count};
+    enum amb_status status = session->link->queued >= AMB_SESSION_RECEIPTS_MAX
+                                 ? AMB_ELIMIT
+                                 : amb_outgoing_send(session, &frame, NULL, NULL, NULL);
+    if (status == AMB_ELIMIT || status == AMB_ENOMEM) {
+        session->shard->session_ended(session->shard, session->client_id, status,
+                                      "the client could not be told of its free slots");
+    }
+}
+
+void amb_commit_tell_news(struct amb_session *session)
+{
+    struct amb_lease_book *book = &session->book;
+    uint64_t over = amb_lease_book_over(book);
+    book->has_news = false;
+    if (over > book->told) {
+        book->told = over;
+        amb_link_flow(session->link, AMB_FLOW_FREED, 0, over);
+    }
+    uint64_t first = 0;
+    uint32_t count = 0;
+    while (!amb_list_is_empty(&book->untold)) {
+        struct amb_entry *entry =
+            AMB_CONTAINER_OF(book->untold.next, struct amb_entry, commit.node);
+        uint64_t number = entry->commit.number;
+        amb_entry_told(entry);
+        if (number <= over) {
+            continue;
+        }
+        if (count > 0 && number == first + count) {
+            count++;
+        } else if (count > 0 && number + 1 == first) {
+            first--;
+            count++;
+        } else {
+            if (count > 0) {
+                commit_send_freed(session, first, count);
+            }
+            first = number;
+            count = 1;
+        }
+    }
+    if (count > 0) {
+        commit_send_freed(session, first, count);
+    }
+}
+
+void amb_commit_forget(struct amb_session *session)
+{
+    struct amb_list_node *untold = &session->book.untold;
+    while (!amb_list_is_empty(untold)) {
+        amb_entry_told(AMB_CONTAINER_OF(untold->next, struct amb_entry, commit.node));
+    }
+}

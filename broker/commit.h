@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is particular to batches whose payloads lie in a leased segment: their check, and the word
+ * that their slots are free again. Only records, offsets and properties come on the link; they are
+ * copied, checked where their publisher cannot write, and held against its lease.
+ *
+ *   amb_ingest_commit ─► (body) amb_commit_check ─► route … last reader ─► amb_commit_tell (FREED)
+ *
+ * Threads: the shard's worker. Memory: nothing is allocated from the heap.
+ */
+#pragma once
+
+#include "broker/session.h"
+#include "wire/base/status.h"
+
+struct amb_entry;
+struct amb_frame;
+struct amb_publisher;
+
+/* Bytes of the buffer for what comes with a COMMIT. */
+uint64_t amb_commit_buffer(const struct amb_frame *frame);
+/*
+ * The whole meta is in the entry's buffer: checks it, takes its slots, and makes the entry what the
+ * topic wants. EPROTO; ENOMEM: it is well formed, but there is no room for the copy that its topic
+ * wants.
+ */
+AMB_MUST_CHECK enum amb_status amb_commit_check(struct amb_publisher *publisher,
+                                                struct amb_entry *entry);
+
+/* Tells the client which commits are over. */
+void amb_commit_tell_news(struct amb_session *session);
+/* Once a turn, while the link is up. */
+static inline void amb_commit_tell(struct amb_session *session)
+{
+    if (session->book.has_news) {
+        amb_commit_tell_news(session);
+    }
+}
+/* The session's client cannot be told any more. */
+void amb_commit_forget(struct amb_session *session);

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/lease.h"
+
+#include "broker/config.h"
+#include "broker/shard.h"
+#include "wire/base/assert.h"
+
+#include <stdlib.h>
+
+/* Bytes of a pass that one turn of the worker does: the kernel clears new pages at about 1 GB/s and
+ * looks at present ones at ten times that. */
+#define FILL_STEP (UINT64_C(2) << 20)
+#define REFILL_STEP (UINT64_C(16) << 20)
+
+/* Segments --------------------------------------------------------------------------------------
+ */
+
+static void lease_destroy(struct amb_lease *lease)
+{
+    struct amb_shard *shard = lease->shard;
+    amb_list_remove(&lease->of_book);
+    amb_list_remove(&lease->of_shard);
+    if (lease->book != NULL) {
+        lease->book->bytes -= lease->segment->size;
+        lease->book->slots -= lease->slots;
+        lease->book->lease_count--;
+    }
+    uint64_t size = lease->segment->size;
+    amb_shard_segment_unmade(shard, lease->segment);
+    amb_segment_destroy(&lease->segment);
+    amb_membudget_give_lease(shard->bufpool.options.budget, size);
+    shard->leased_bytes -= size;
+    free(lease);
+}
+
+static void lease_end_if_unused(struct amb_lease *lease)
+{
+    if (lease->state == AMB_LEASE_CLOSED && lease->commits == 0 && !lease->is_held) {
+        lease_destroy(lease);
+    }
+}
+
+enum amb_status amb_lease_check(const struct amb_shard *shard, const struct amb_lease_book *book,
+                                uint64_t slot, uint32_t slots, uint64_t *size, const char **why)
+{
+    uint64_t max = shard->config->limits.max_leased_per_session;
+    if (slot == 0 || slot % AMB_LEASE_SLOT_ALIGN != 0 || slots == 0) {
+        *why = "slots are multiples of 4096 bytes, and at least one";
+        return AMB_EINVAL;
+    }
+    if (book->lease_count >= AMB_LEASES_MAX || slots > AMB_LEASE_SLOTS_MAX - book->slots) {
+        *why = "limit: 32 lease segments of one client, 65536 slots in all of them";
+        return AMB_ELIMIT;
+    }
+    *why = "limit: bytes of lease segments of one client (limits.max_leased_per_session)";
+    if (slot > max / slots) {
+        return AMB_ELIMIT;
+    }
+    uint64_t bytes = (slot * slots + AMB_SEGMENT_ALIGN - 1) & ~(AMB_SEGMENT_ALIGN - 1);
+    if (bytes > max || book->bytes > max - bytes) {
+        return AMB_ELIMIT;
+    }
+    *size = bytes;
+    return AMB_OK;
+}
+
+static enum amb_status lease_make(struct amb_shard *shard, uint64_t size, uint32_t slots,
+                                  struct amb_lease **out)
+{
+    struct amb_lease *lease = calloc(1, sizeof(*lease) + (slots + 63) / 64 * sizeof(uint64_t));
+    if (lease == NULL) {
+        return AMB_ENOMEM;
+    }
+    uint64_t id = amb_membudget_next_id(shard->bufpool.options.budget);
+    enum amb_status status = amb_segment_create_leased(id, size, &lease->segment);
+    if (status == AMB_OK) {
+        status = amb_shard_segment_made(shard, lease->segment);
+    }
+    if (status != AMB_OK) {
+        amb_segment_destroy(&lease->segment);
+        free(lease);
+        return status;
+    }
+    *out = lease;
+    return AMB_OK;
+}
+
+enum amb_status amb_lease_open(struct amb_shard *shard, struct amb_lease_book *book, uint64_t slot,
+                               uint32_t slots, uint64_t size, struct amb_lease **out)
+{
+    struct amb_lease *lease;
+    enum amb_status status = lease_make(shard, size, slots, &lease);
+    if (status != AMB_OK) {
+        amb_membudget_give_lease(shard->bufpool.options.budget, size);
+        return status;
+    }
+    lease->shard = shard;
+    lease->book = book;
+    lease->slot = slot;
+    lease->slots = slots;
+    amb_list_push_back(&book->leases, &lease->of_book);
+    amb_list_push_back(&shard->leases, &lease->of_shard);
+    book->bytes += size;
+    book->slots += slots;
+    book->lease_count++;
+    shard->leased_bytes += size;
+    *out = lease;
+    return AMB_OK;
+}
+
+enum amb_status amb_lease_fill(struct amb_lease *lease, bool *is_done)
+{
+    bool is_new = lease->state == AMB_LEASE_FILLING;
+    amb_assert(is_new || lease->state == AMB_LEASE_SEALING);
+    uint64_t left = lease->segment->size - lease->done, step = is_new ? FILL_STEP : REFILL_STEP;
+    step = step < left ? step : left;
+    enum amb_status status = amb_segment_fill(lease->segment, lease->done, step);
+    if (status != AMB_OK) {
+        amb_lease_close(lease);
+        return status;
+    }
+    lease->done += step;
+    *is_done = lease->done == lease->segment->size;
+    if (*is_done) {
+        lease->state = is_new ? AMB_LEASE_OFFERED : AMB_LEASE_SEALED;
+        lease->done = 0;
+        if (!is_new) {
+            amb_segment_finish(lease->segment);
+        }
+    }
+    return AMB_OK;
+}
+
+enum amb_status amb_lease_mapped(struct amb_lease *lease)
+{
+    if (lease->state != AMB_LEASE_OFFERED) {
+        return AMB_ESTATE;
+    }
+    enum amb_status status = amb_segment_seal(lease->segment);
+    if (status != AMB_OK) {
+        amb_lease_close(lease);
+        return AMB_EFORBIDDEN;
+    }
+    /* Holes that were punched before the seals are filled again, and no more can be made. */
+    lease->state = AMB_LEASE_SEALING;
+    return AMB_OK;
+}
+
+void amb_lease_close(struct amb_lease *lease)
+{
+    lease->state = AMB_LEASE_CLOSED;
+    lease_end_if_unused(lease);
+}
+
+struct amb_lease *amb_lease_find(const struct amb_lease_book *book, uint64_t segment)
+{
+    AMB_LIST_FOR_EACH (node, &book->leases) {
+        struct amb_lease *lease = AMB_CONTAINER_OF(node, struct amb_lease, of_book);
+        if (lease->segment->id == segment) {
+            return lease->state == AMB_LEASE_CLOSED ? NULL : lease;
+        }
+    }
+    return NULL;
+}
+
+void amb_lease_fini(struct amb_shard *shard)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &shard->leases) {
+        lease_destroy(AMB_CONTAINER_OF(node, struct amb_lease, of_shard));
+    }
+}
+
+/* Books -----------------------------------------------------------------------------------------
+ */
+
+void amb_lease_book_init(struct amb_lease_book *book)
+{
+    *book = (struct amb_lease_book){0};
+    amb_list_init(&book->leases);
+    amb_list_init(&book->commits);
+    amb_list_init(&book->untold);
+}
+
+void amb_lease_book_end(struct amb_lease_book *book, bool is_held)
+{
+    amb_assert(amb_list_is_empty(&book->untold));
+    while (amb_list_pop_front(&book->commits) != NULL) {
+    }
+    AMB_LIST_FOR_EACH_SAFE (node, &book->leases) {
+        struct amb_lease *lease = AMB_CONTAINER_OF(node, struct amb_lease, of_book);
+        lease->book = NULL;
+        lease->is_held = is_held;
+        if (!is_held) {
+            amb_list_remove(&lease->of_book);
+        }
+        amb_lease_close(lease);
+    }
+    book->has_news = false;
+}
+
+uint64_t amb_lease_book_held(const struct amb_lease_book *book)
+{
+    uint64_t bytes = 0;
+    AMB_LIST_FOR_EACH (node, &book->leases) {
+        const struct amb_lease *lease = AMB_CONTAINER_OF(node, struct amb_lease, of_book);
+        bytes += lease->is_held ? lease->segment->size : 0;
+    }
+    return bytes;
+}
+
+void amb_lease_book_release(struct amb_lease_book *book)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &book->leases) {
+        struct amb_lease *lease = AMB_CONTAINER_OF(node, struct amb_lease, of_book);
+        amb_list_remove(&lease->of_book);
+        lease->is_held = false;
+        lease_end_if_unused(lease);
+    }
+}
+
+/* Commits ---------------------------------------------------------------------------------------
+ */
+
+void amb_commit_begin(struct amb_lease_book *book, struct amb_commit *commit,
+                      struct amb_lease *lease)
+{
+    commit->number = ++book->committed;
+    commit->lease = lease;
+    amb_list_init(&commit->node);
+    if (lease != NULL) {
+        lease->commits++;
+        amb_list_push_back(&book->commits, &commit->node);
+        return;
+    }
+    book->has_news = true;
+    if (!amb_list_is_empty(&book->commits)) {
+        commit->is_untold = true;
+        amb_list_push_back(&book->untold, &commit->node);
+    }
+}
+
+enum amb_status amb_commit_take(struct amb_commit *commit, uint64_t offset, uint64_t padded)
+{
+    struct amb_lease *lease = commit->lease;
+    uint64_t at = offset / lease->slot;
+    if (offset % lease->slot != 0 || at >= lease->slots || padded > lease->slot) {
+        return AMB_EPROTO;
+    }
+    uint64_t bit = UINT64_C(1) << (at % 64);
+    if ((lease->taken[at / 64] & bit) != 0) {
+        return AMB_EPROTO;
+    }
+    lease->taken[at / 64] |= bit;
+    commit->taken++;
+    return AMB_OK;
+}
+
+void amb_commit_untake(struct amb_commit *commit)
+{
+    struct amb_lease *lease = commit->lease;
+    for (uint32_t i = 0; i < commit->taken; i++) {
+        uint64_t at = commit->offsets[i] / lease->slot;
+        lease->taken[at / 64] &= ~(UINT64_C(1) << (at % 64));
+    }
+    commit->taken = 0;
+}
+
+void amb_commit_over(struct amb_commit *commit)
+{
+    struct amb_lease *lease = commit->lease;
+    if (lease == NULL) {
+        return;
+    }
+    amb_commit_untake(commit);
+    commit->lease = NULL;
+    lease->commits--;
+    struct amb_lease_book *book = lease->book;
+    if (book != NULL) {
+        bool is_oldest = book->commits.next == &commit->node;
+        amb_list_remove(&commit->node);
+        book->has_news = true;
+        if (!is_oldest) {
+            commit->is_untold = true;
+            amb_list_push_back(&book->untold, &commit->node);
+        }
+    }
+    lease_end_if_unused(lease);
+}
+
+uint64_t amb_lease_book_over(const struct amb_lease_book *book)
+{
+    if (amb_list_is_empty(&book->commits)) {
+        return book->committed;
+    }
+    return AMB_CONTAINER_OF(book->commits.next, struct amb_commit, node)->number - 1;
+}

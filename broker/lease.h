@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Leased memory: segments that one client writes in place, cut in slots, and the commits that name
+ * them. A slot is the client's to write until a commit names it, then nobody's until the last
+ * reader of that commit is done.
+ *
+ *   FILLING ─► OFFERED ─► SEALING ─► SEALED ──(LeaseClose)──► CLOSED ─► gone at 0 commits
+ *      pages     the client maps       commits may name it        └ end of the session, from any
+ *
+ * A book is one session's account of both. Commits are numbered per session; its client is told the
+ * number up to which all are over, and those that are over before older ones. A segment is never
+ * used for another client, and the process of one that ended without a word may write there until
+ * it is gone: the memory stays charged so long.
+ *
+ * Threads: the shard's worker. Memory: one allocation a lease; commits are parts of their entries.
+ */
+#pragma once
+
+#include "broker/segment.h"
+#include "wire/base/list.h"
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_LEASES_MAX 32u                  /* of one session */
+#define AMB_LEASE_SLOTS_MAX 65536u          /* of all of them */
+#define AMB_LEASE_SLOT_ALIGN UINT64_C(4096) /* slots are multiples of this */
+
+struct amb_shard;
+
+enum amb_lease_state {
+    AMB_LEASE_FILLING, /* its pages are being allocated */
+    AMB_LEASE_OFFERED, /* the client has the descriptor */
+    AMB_LEASE_SEALING, /* it has mapped it */
+    AMB_LEASE_SEALED,
+    AMB_LEASE_CLOSED,
+};
+
+struct amb_lease_book {
+    struct amb_list_node leases;  /* struct amb_lease.of_book */
+    struct amb_list_node commits; /* struct amb_commit.node: not over, in order */
+    struct amb_list_node untold;  /* the same: over before older ones */
+    uint64_t committed;           /* number of the last commit */
+    uint64_t told;                /* the client knows that commits up to it are over */
+    bool has_news;                /* something is over since the client was told */
+    uint64_t bytes;               /* of the leases */
+    uint32_t lease_count, slots;
+};
+
+struct amb_lease {
+    struct amb_segment *segment;
+    struct amb_shard *shard;
+    struct amb_lease_book *book; /* NULL: its session has ended */
+    enum amb_lease_state state;
+    uint64_t slot;    /* bytes */
+    uint64_t done;    /* bytes allocated, by the state's pass over them */
+    uint32_t slots;   /* in all */
+    uint32_t commits; /* that name it and are not over */
+    bool is_held;     /* its client's process may still write there */
+    struct amb_list_node of_book, of_shard;
+    uint64_t taken[]; /* a bit a slot */
+};
+
+/* A commit's part of its entry. */
+struct amb_commit {
+    struct amb_lease *lease; /* NULL: it is over, or was none */
+    uint64_t number;
+    const uint64_t *offsets; /* of its messages */
+    uint32_t taken;          /* it has the slots of so many of them */
+    bool is_untold;          /* it is in its book's list of those */
+    bool is_disposed;        /* its entry is only kept until it is told */
+    struct amb_list_node node;
+};
+
+void amb_lease_book_init(struct amb_lease_book *book);
+/* The session ends. is_held: its client's process may still write; the memory stays charged until
+ * amb_lease_book_release. Commits that were to be told must have been taken. */
+void amb_lease_book_end(struct amb_lease_book *book, bool is_held);
+/* Bytes that are held; 0 before the end. */
+uint64_t amb_lease_book_held(const struct amb_lease_book *book);
+/* The process is gone. */
+void amb_lease_book_release(struct amb_lease_book *book);
+
+/* Would such a lease be within the limits? *size: the bytes of its segment. EINVAL, ELIMIT, with
+ * the reason in *why, a static text. */
+AMB_MUST_CHECK enum amb_status amb_lease_check(const struct amb_shard *shard,
+                                               const struct amb_lease_book *book, uint64_t slot,
+                                               uint32_t slots, uint64_t *size, const char **why);
+/* Begins a lease that was checked, with `size` bytes that the caller has taken of the budget; they
+ * are the lease's, also on failure. Then amb_lease_fill until it is done. ENOMEM, ELIMIT. */
+AMB_MUST_CHECK enum amb_status amb_lease_open(struct amb_shard *shard, struct amb_lease_book *book,
+                                              uint64_t slot, uint32_t slots, uint64_t size,
+                                              struct amb_lease **out);
+/* The next part of the pages, some milliseconds' worth, of a lease that is FILLING or SEALING;
+ * done: it is OFFERED or SEALED. On failure the lease is closed. */
+AMB_MUST_CHECK enum amb_status amb_lease_fill(struct amb_lease *lease, bool *is_done);
+/* The client has mapped it: seals it; then amb_lease_fill until done. EFORBIDDEN: the client has
+ * meddled with it, and the lease is closed. ESTATE. */
+AMB_MUST_CHECK enum amb_status amb_lease_mapped(struct amb_lease *lease);
+/* No commit will name it any more. It may be gone. */
+void amb_lease_close(struct amb_lease *lease);
+/* By id: NULL if there is none, or it is closed. */
+struct amb_lease *amb_lease_find(const struct amb_lease_book *book, uint64_t segment);
+/* All that are left, in use or not: the shard ends. */
+void amb_lease_fini(struct amb_shard *shard);
+
+/* The next commit begins; lease NULL: it names nothing and is over at once. */
+void amb_commit_begin(struct amb_lease_book *book, struct amb_commit *commit,
+                      struct amb_lease *lease);
+/* Takes the slot at `offset`, of the commit's next message, which has so many bytes. EPROTO: there
+ * is none, it is too small, or it is taken. */
+AMB_MUST_CHECK enum amb_status amb_commit_take(struct amb_commit *commit, uint64_t offset,
+                                               uint64_t padded);
+/* Nothing of it is read in place: its slots are not needed any more, though it goes on. */
+void amb_commit_untake(struct amb_commit *commit);
+/* Its slots are free. Harmless twice. */
+void amb_commit_over(struct amb_commit *commit);
+static inline bool amb_commit_is_untold(const struct amb_commit *commit)
+{
+    return commit->is_untold;
+}
+/* The number up to which all commits are over. */
+uint64_t amb_lease_book_over(const struct amb_lease_book *book);

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lease segments from the request to the end: what a client is given, what it can do to it and what
+ * not, what is charged, and when it goes. Commits are in commit_test.c.
+ */
+#include "broker/config.h"
+#include "broker/lease.h"
+#include "tests/support/shard_client.h"
+#include "tests/support/shard_harness.h"
+#include "tests/support/shard_lease.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+struct world {
+    struct shard_harness h;
+    uint32_t topic;
+    struct shard_client *p, *reader;
+};
+
+static const struct client_options maps = {.may_map = true, .answers_offers = true};
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    harness_init(&w->h, 1, NULL); /* 16 MiB: 4 of leases a session, 12 in all */
+    w->topic = harness_topic(&w->h, "t", 0);
+    w->p = shard_client_create(&w->h, 0, &maps);
+    w->reader = shard_client_create(&w->h, 0, &maps);
+    client_open_pub(w->p, 0, w->topic, false);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    harness_fini(&w->h);
+    free(w);
+    return 0;
+}
+
+static uint64_t used(struct world *w)
+{
+    return atomic_load(&w->h.budget.used);
+}
+
+static struct client_lease open_and_map(struct world *w, uint64_t slot, uint32_t slots)
+{
+    struct client_lease lease;
+    assert_int_equal(client_lease_open(w->p, slot, slots, &lease), AMB_OK);
+    assert_int_equal(client_lease_map(w->p, &lease), AMB_OK);
+    return lease;
+}
+
+static void test_a_lease_is_whole_segments_of_pages_that_are_there(void **state)
+{
+    struct world *w = *state;
+    struct client_lease lease;
+    assert_int_equal(client_lease_open(w->p, 4096, 600, &lease), AMB_OK);
+    assert_int_equal(lease.size, 4 * MIB);
+    struct stat st;
+    assert_int_equal(fstat(lease.fd, &st), 0);
+    assert_int_equal(st.st_size, 4 * MIB);
+    assert_int_equal(st.st_blocks, 4 * MIB / 512);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(used(w), 4 * MIB);
+    assert_int_equal(w->h.shards[0].leased_bytes, 4 * MIB);
+    client_lease_fini(&lease);
+}
+
+static void test_it_cannot_shrink_or_grow_from_the_first_moment(void **state)
+{
+    struct world *w = *state;
+    struct client_lease lease;
+    assert_int_equal(client_lease_open(w->p, 4096, 1, &lease), AMB_OK);
+    assert_int_equal(ftruncate(lease.fd, 0), -1);
+    assert_int_equal(ftruncate(lease.fd, (off_t)(2 * lease.size)), -1);
+    assert_int_equal(client_lease_map(w->p, &lease), AMB_OK);
+    client_lease_fini(&lease);
+}
+
+static void test_holes_punched_before_the_seals_are_filled_and_none_come_after(void **state)
+{
+    struct world *w = *state;
+    struct client_lease lease;
+    assert_int_equal(client_lease_open(w->p, 65536, 32, &lease), AMB_OK);
+    assert_int_equal(fallocate(lease.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 1 << 20),
+                     0);
+    int kept = dup(lease.fd);
+    assert_int_equal(client_lease_map(w->p, &lease), AMB_OK);
+    struct stat st;
+    assert_int_equal(fstat(kept, &st), 0);
+    assert_int_equal(st.st_blocks, 2 * MIB / 512);
+    assert_int_equal(fallocate(kept, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
+    assert_int_equal(madvise(lease.base, 4096, MADV_REMOVE), -1);
+    assert_int_equal(errno, EPERM);
+    (void)close(kept);
+    client_lease_fini(&lease);
+}
+
+static void test_a_kept_descriptor_makes_no_second_writer(void **state)
+{
+    struct world *w = *state;
+    struct client_lease lease;
+    assert_int_equal(client_lease_open(w->p, 65536, 4, &lease), AMB_OK);
+    int kept = dup(lease.fd);
+    assert_int_equal(client_lease_map(w->p, &lease), AMB_OK);
+    assert_true(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, kept, 0) == MAP_FAILED);
+    assert_int_equal(pwrite(kept, "x", 1, 0), -1);
+    assert_int_equal(fcntl(kept, F_ADD_SEALS, F_SEAL_WRITE), -1);
+    lease.base[0] = 7; /* its own goes on */
+    (void)close(kept);
+    client_lease_fini(&lease);
+}
+
+static void test_what_readers_get_cannot_be_opened_to_write(void **state)
+{
+    struct world *w = *state;
+    struct client_lease lease = open_and_map(w, 65536, 4);
+    client_subscribe(w->reader, 0, w->topic, NULL);
+    w->reader->answers_offers = false;
+    client_commit(w->p, 0, &lease, 0, 1, 100);
+    harness_settle(&w->h);
+    assert_int_equal(w->reader->segment_count, 1);
+    int fd = w->reader->segments[0].fd;
+    assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+    assert_true(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    int again = open(path, O_RDWR | O_CLOEXEC); /* our own user's: the seals hold all the same */
+    if (again >= 0) {
+        assert_true(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED);
+        (void)close(again);
+    }
+    client_drain(w->reader, 0);
+    client_lease_fini(&lease);
+}
+
+static void test_one_that_was_sealed_by_its_client_is_refused_and_gone(void **state)
+{
+    struct world *w = *state;
+    struct client_lease lease;
+    assert_int_equal(client_lease_open(w->p, 65536, 4, &lease), AMB_OK);
+    assert_int_equal(fcntl(lease.fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
+    assert_int_equal(client_lease_map(w->p, &lease), AMB_EFORBIDDEN);
+    assert_int_equal(used(w), 0);
+    assert_int_equal(client_lease_say_mapped(w->p, lease.segment), AMB_ENOTFOUND);
+    client_lease_fini(&lease);
+}
+
+static void test_mapped_is_said_once_and_of_ones_own(void **state)
+{
+    struct world *w = *state;
+    struct client_lease lease = open_and_map(w, 65536, 4);
+    assert_int_equal(client_lease_say_mapped(w->p, lease.segment), AMB_ESTATE);
+    assert_int_equal(client_lease_say_mapped(w->p, lease.segment + 1), AMB_ENOTFOUND);
+    assert_int_equal(client_lease_say_mapped(w->reader, lease.segment), AMB_ENOTFOUND);
+    client_lease_close(w->reader, &lease); /* nobody else's to close */
+    assert_int_equal(w->h.shards[0].leased_bytes, 2 * MIB);
+    client_lease_fini(&lease);
+}
+
+static void test_slots_that_are_none_are_refused(void **state)
+{
+    struct world *w = *state;
+    struct client_lease lease;
+    assert_int_equal(client_lease_open(w->p, 0, 4, &lease), AMB_EINVAL);
+    assert_int_equal(client_lease_open(w->p, 4096, 0, &lease), AMB_EINVAL);
+    assert_int_equal(client_lease_open(w->p, 4097, 4, &lease), AMB_EINVAL);
+    assert_int_equal(client_lease_open(w->p, UINT64_MAX & ~UINT64_C(4095), UINT32_MAX, &lease),
+                     AMB_ELIMIT);
+    assert_int_equal(client_lease_open(w->p, UINT64_C(1) << 32, 1u << 15, &lease), AMB_ELIMIT);
+    assert_int_equal(used(w), 0);
+    assert_int_equal(amb_stat_get(&w->h.shards[0].stats.leases_refused), 5);
+}
+
+static void test_a_session_has_so_many_bytes_and_no_more(void **state)
+{
+    struct world *w = *state;
+    struct client_lease first, second;
+    assert_int_equal(client_lease_open(w->p, 5 * MIB, 1, &first), AMB_ELIMIT);
+    assert_int_equal(client_lease_open(w->p, 2 * MIB, 1, &first), AMB_OK);
+    assert_int_equal(client_lease_open(w->p, 2 * MIB, 2, &second), AMB_ELIMIT);
+    assert_int_equal(client_lease_open(w->p, 4096, 1, &second), AMB_OK);
+    client_lease_fini(&second);
+    assert_int_equal(client_lease_open(w->p, 4096, 1, &second), AMB_ELIMIT);
+    client_lease_close(w->p, &first);
+    client_lease_fini(&first);
+    assert_int_equal(client_lease_open(w->p, 4096, 1, &second), AMB_OK);
+    client_lease_fini(&second);
+}
+
+static void test_a_quarter_of_memory_is_never_leased(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *clients[3];
+    struct client_lease lease;
+    for (unsigned i = 0; i < 3; i++) {
+        clients[i] = shard_client_create(&w->h, 0, &maps);
+        assert_int_equal(client_lease_open(clients[i], 4 * MIB, 1, &lease), AMB_OK);
+        client_lease_fini(&lease);
+    }
+    assert_int_equal(client_lease_open(w->p, 4096, 1, &lease), AMB_ENOMEM);
+    client_send(w->p, 0, 1, 100);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->pubs[0].accepted, 1);
+}
+
+static void test_whoever_cannot_map_gets_none(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *far = shard_client_create(&w->h, 0, NULL);
+    struct client_lease lease;
+    assert_int_equal(client_lease_open(far, 4096, 1, &lease), AMB_ENOTSUP);
+}
+
+static void test_it_goes_with_its_session(void **state)
+{
+    struct world *w = *state;
+    struct client_lease lease = open_and_map(w, 65536, 4);
+    client_close(w->p, false);
+    assert_int_equal(used(w), 0);
+    client_lease_fini(&lease);
+}
+
+static void test_after_an_end_without_a_word_it_stays_until_the_process_is_gone(void **state)
+{
+    struct world *w = *state;
+    struct client_lease lease = open_and_map(w, 65536, 4);
+    client_close(w->p, true);
+    assert_true(w->p->is_quarantined);
+    assert_int_equal(used(w), 2 * MIB);
+    assert_int_equal(amb_stat_get(&w->h.shards[0].stats.quarantined_bytes), 2 * MIB);
+    client_die(w->p);
+    assert_int_equal(used(w), 0);
+    assert_int_equal(amb_stat_get(&w->h.shards[0].stats.quarantined_bytes), 0);
+    client_lease_fini(&lease);
+}
+
+static void test_what_readers_hold_outlives_its_session_and_its_process(void **state)
+{
+    struct world *w = *state;
+    struct client_lease lease = open_and_map(w, 65536, 4);
+    client_subscribe(w->reader, 0, w->topic, NULL);
+    client_commit(w->p, 0, &lease, 0, 1, 5000); /* by copy: the reader has not mapped it yet */
+    harness_settle(&w->h);
+    client_commit(w->p, 0, &lease, 1, 1, 5000);
+    harness_settle(&w->h);
+    assert_int_equal(client_delivery(w->reader, 0, 2)->frame.type, AMB_FRAME_MAP_LEASED);
+    client_close(w->p, true);
+    client_die(w->p);
+    assert_true(used(w) > 0);
+    client_check_held(w->reader, 0);
+    client_drain(w->reader, 0);
+    assert_int_equal(w->h.shards[0].leased_bytes, 0);
+    assert_int_equal(w->reader->drops, 1);
+    client_lease_fini(&lease);
+}
+
+static void test_the_end_in_the_middle_of_a_request_is_an_answer(void **state)
+{
+    struct world *w = *state;
+    struct amb_lease *lease;
+    uint64_t size;
+    const char *why;
+    assert_int_equal(
+        amb_lease_check(&w->h.shards[0], &w->p->session->book, 4 * MIB, 1, &size, &why), AMB_OK);
+    assert_true(amb_membudget_take_lease(&w->h.budget, size));
+    assert_int_equal(
+        amb_lease_open(&w->h.shards[0], &w->p->session->book, 4 * MIB, 1, size, &lease), AMB_OK);
+    bool is_done;
+    assert_int_equal(amb_lease_fill(lease, &is_done), AMB_OK);
+    assert_false(is_done); /* 2 MiB a turn */
+    assert_int_equal(amb_lease_mapped(lease), AMB_ESTATE);
+    client_close(w->p, false);
+    assert_int_equal(used(w), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(test_a_lease_is_whole_segments_of_pages_that_are_there),
+        T(test_it_cannot_shrink_or_grow_from_the_first_moment),
+        T(test_holes_punched_before_the_seals_are_filled_and_none_come_after),
+        T(test_a_kept_descriptor_makes_no_second_writer),
+        T(test_what_readers_get_cannot_be_opened_to_write),
+        T(test_one_that_was_sealed_by_its_client_is_refused_and_gone),
+        T(test_mapped_is_said_once_and_of_ones_own),
+        T(test_slots_that_are_none_are_refused),
+        T(test_a_session_has_so_many_bytes_and_no_more),
+        T(test_a_quarter_of_memory_is_never_leased),
+        T(test_whoever_cannot_map_gets_none),
+        T(test_it_goes_with_its_session),
+        T(test_after_an_end_without_a_word_it_stays_until_the_process_is_gone),
+        T(test_what_readers_hold_outlives_its_session_and_its_process),
+        T(test_the_end_in_the_middle_of_a_request_is_an_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
