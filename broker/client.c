@@ -204,6 +204,9 @@ void amb_client_send_error(struct amb_client *client, uint64_t id, enum amb_stat
     if (client->fd < 0) {
         return;
     }
+    if (id == 0 && status == AMB_EPROTO) {
+        client->control->stats.violations++;
+    }
     amb_client_send(client, &message, NULL, 0);
     if (id == 0) {
         amb_client_end(client, text);

@@ -33,7 +33,7 @@ static enum amb_status commit_refuse(const struct amb_publisher *publisher, cons
 {
     amb_warn("client %" PRIu64 ": publisher %u: a commit %s", publisher->session->client_id,
              publisher->handle, why);
-    return AMB_EPROTO;
+    return amb_session_broken(publisher->session, "a commit of what it may not commit");
 }
 
 static enum amb_status commit_take_slots(const struct amb_publisher *publisher,

@@ -46,7 +46,7 @@ struct amb_session_indices {
 
 struct amb_control_stats {
     uint64_t accepted, refused_limit, refused_auth, refused_version, handshake_timeout, bad_magic,
-        bad_message, expired, quarantined, attached;
+        bad_message, expired, quarantined, attached, violations;
 };
 
 struct amb_control {

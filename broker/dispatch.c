@@ -37,10 +37,10 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
         amb_retire_or_use(session, frame->segment);
         return AMB_OK;
     case AMB_FRAME_SEG_GONE:
-        (void)amb_session_forget_segment(session, frame->segment);
+        amb_session_unmapped(session, frame->segment);
         return AMB_OK;
     default:
-        return AMB_EPROTO; /* What only a broker sends. */
+        return amb_session_broken(session, "a frame that only a broker sends");
     }
 }
 
@@ -60,7 +60,7 @@ static enum amb_status on_flow(void *arg, enum amb_flow_kind kind, uint32_t hand
         struct amb_subscription *sub = session->subscriptions[handle];
         return sub == NULL ? AMB_OK : amb_subscription_release(sub, value);
     }
-    return AMB_EPROTO;
+    return amb_session_broken(session, "a flow value that only a broker sends");
 }
 
 static void on_sent(void *arg, struct amb_link_tx *tx, enum amb_status status)
@@ -73,6 +73,9 @@ static void on_down(void *arg, enum amb_status why, const char *text)
 {
     struct amb_session *session = arg;
     session->is_link_down = true;
+    if (why == AMB_EPROTO && session->broken != NULL) {
+        text = session->broken;
+    }
     session->shard->session_ended(session->shard, session->client_id, why, text);
 }
 

@@ -120,7 +120,7 @@ static enum amb_status commit_violation(struct amb_session *session, const char 
 {
     amb_warn("client %" PRIu64 ": a commit %s", session->client_id, what);
     amb_stat_add(&session->shard->stats.commits_refused, 1);
-    return AMB_EPROTO;
+    return amb_session_broken(session, "a commit of what it may not commit");
 }
 
 enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_frame *frame,
@@ -186,7 +186,10 @@ static enum amb_status ingest_check(struct amb_publisher *publisher, struct amb_
         .meta_len = entry->meta_len,
         .data_len = entry->data_len,
     };
-    return amb_body_check(&frame, entry->data);
+    enum amb_status status = amb_body_check(&frame, entry->data);
+    return status != AMB_EPROTO
+               ? status
+               : amb_session_broken(publisher->session, "a body that is not what its head says");
 }
 
 enum amb_status amb_ingest_body(struct amb_session *session, void *cookie, enum amb_status status)

@@ -46,12 +46,28 @@ enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handl
     return AMB_OK;
 }
 
+/* Somebody else has it from here on. */
+static struct amb_buf publisher_take_prepared(struct amb_publisher *publisher)
+{
+    struct amb_buf buf = publisher->prepared;
+    publisher->session->prepared_bytes -= buf.cap;
+    publisher->prepared = (struct amb_buf){0};
+    return buf;
+}
+
 static void publisher_unprepare(struct amb_publisher *publisher)
 {
     if (publisher->prepared.data != NULL) {
-        amb_bufpool_free(&publisher->session->shard->bufpool, &publisher->prepared);
-        publisher->prepared = (struct amb_buf){0};
+        struct amb_buf buf = publisher_take_prepared(publisher);
+        amb_bufpool_free(&publisher->session->shard->bufpool, &buf);
     }
+}
+
+/* Nobody reserves more at a time than the largest message takes, whatever it says it will send. */
+static bool session_may_prepare(const struct amb_session *session, uint64_t len)
+{
+    return session->prepared_bytes == 0 ||
+           session->prepared_bytes + len <= session->shard->config->server.max_message;
 }
 
 void amb_publisher_destroy(struct amb_publisher **publisher)
@@ -107,42 +123,43 @@ void amb_publisher_end(struct amb_publisher *publisher, uint64_t last, void (*go
     }
 }
 
-static bool publisher_is_next(const struct amb_publisher *publisher, const struct amb_frame *frame)
+static enum amb_status publisher_due(const struct amb_publisher *publisher,
+                                     const struct amb_frame *frame)
 {
     if (frame->seq == publisher->batches + 1) {
-        return true;
+        return AMB_OK;
     }
     amb_warn("client %" PRIu64 ": publisher %u sent batch %" PRIu64 ", %" PRIu64 " was due",
              publisher->session->client_id, publisher->handle, frame->seq, publisher->batches + 1);
-    return false;
+    return amb_session_broken(publisher->session, "a batch out of turn");
 }
 
 enum amb_status amb_publisher_admit_commit(struct amb_publisher *publisher,
                                            const struct amb_frame *frame)
 {
-    if (!publisher_is_next(publisher, frame)) {
-        return AMB_EPROTO;
+    enum amb_status status = publisher_due(publisher, frame);
+    if (status == AMB_OK) {
+        publisher->batches++;
     }
-    publisher->batches++;
-    return AMB_OK;
+    return status;
 }
 
 enum amb_status amb_publisher_admit(struct amb_publisher *publisher, const struct amb_frame *frame)
 {
     uint64_t len = frame->data_len + frame->meta_len;
     uint64_t client = publisher->session->client_id;
-    if (!publisher_is_next(publisher, frame)) {
+    if (publisher_due(publisher, frame) != AMB_OK) {
         return AMB_EPROTO;
     }
     if (len > publisher->window - publisher->received) {
         amb_warn("client %" PRIu64 ": publisher %u sent past its window", client,
                  publisher->handle);
-        return AMB_EPROTO;
+        return amb_session_broken(publisher->session, "the client sends past its window");
     }
     if (frame->data_len > publisher->session->shard->config->server.max_message + AMB_PAYLOAD_PAD) {
         amb_warn("client %" PRIu64 ": publisher %u sent a message that is too large", client,
                  publisher->handle);
-        return AMB_EPROTO;
+        return amb_session_broken(publisher->session, "a message that is too large");
     }
     publisher->batches++;
     publisher->received += len;
@@ -155,8 +172,7 @@ enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t l
     /* Not for a fraction of what it was made for: whoever holds that message would hold it all. */
     if (publisher->prepared.data != NULL && publisher->prepared.cap >= len &&
         len > AMB_WINDOW_FIRST && len > publisher->prepared.cap / 4) {
-        *out = publisher->prepared;
-        publisher->prepared = (struct amb_buf){0};
+        *out = publisher_take_prepared(publisher);
         return AMB_OK;
     }
     if (publisher->received >= publisher->want) {
@@ -178,7 +194,7 @@ static void publisher_open_window(struct amb_publisher *publisher, uint64_t wind
 
 /*
  * The message that it waits to send is larger than any standing window: one buffer, when nothing
- * else of this publisher is under way. False if memory is missing.
+ * else of this publisher is under way. False if memory is missing, or the session has its share.
  */
 static bool publisher_prepare(struct amb_publisher *publisher)
 {
@@ -189,9 +205,13 @@ static bool publisher_prepare(struct amb_publisher *publisher)
     if (publisher->prepared.data != NULL && publisher->prepared.cap < len) {
         publisher_unprepare(publisher);
     }
-    if (publisher->prepared.data == NULL &&
-        amb_reclaim_alloc(publisher->session->shard, len, &publisher->prepared) != AMB_OK) {
-        return false;
+    if (publisher->prepared.data == NULL) {
+        struct amb_session *session = publisher->session;
+        if (!session_may_prepare(session, len) ||
+            amb_reclaim_alloc(session->shard, len, &publisher->prepared) != AMB_OK) {
+            return false;
+        }
+        session->prepared_bytes += publisher->prepared.cap;
     }
     publisher_open_window(publisher, publisher->want);
     return true;
@@ -233,7 +253,8 @@ enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t wan
     uint64_t max = publisher->session->shard->config->server.max_message + AMB_META_MAX;
     /* What it has sent and we have not seen yet lies within the window. */
     if (want > publisher->window + max) {
-        return AMB_EPROTO;
+        return amb_session_broken(publisher->session,
+                                  "the client wants more than it may ever send");
     }
     if (want < publisher->want) {
         return AMB_OK;

@@ -495,12 +495,22 @@ static void request_lease_open(struct amb_client *client, uint64_t id,
 
 /* The rest ------------------------------------------------------------------------------------- */
 
+static void segment_refused(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct amb_client *client = order->context;
+    amb_order_free(order);
+    amb_client_end_work(client);
+}
+
+/* Not a request, but a worker's work all the same: it has the same limit. */
 static void request_seg_refused(struct amb_client *client, const Amb__Control__SegRefused *refused)
 {
-    struct amb_order *order = amb_order_create(amb_order_segment_refused, NULL, NULL);
+    struct amb_order *order = amb_order_create(amb_order_segment_refused, segment_refused, client);
     if (order != NULL) {
         order->session = client->session;
         order->u.segment.segment = refused->segment;
+        amb_client_begin_work(client);
         amb_order_post(client->control->shards[client->session.shard], order);
     }
 }

@@ -66,6 +66,12 @@ struct amb_past *amb_session_past(struct amb_session *session, uint32_t handle)
     return session->past == NULL ? NULL : &session->past[handle];
 }
 
+enum amb_status amb_session_broken(struct amb_session *session, const char *why)
+{
+    session->broken = why;
+    return AMB_EPROTO;
+}
+
 struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, uint32_t generation)
 {
     if (index >= shard->session_slots || shard->sessions[index] == NULL ||
@@ -157,6 +163,20 @@ bool amb_session_is_retired(struct amb_session *session, uint64_t segment)
 {
     const struct amb_mapping *mapping = session_mapping_find(session, segment);
     return mapping != NULL && mapping->state == AMB_MAPPING_RETIRED;
+}
+
+void amb_session_unmapped(struct amb_session *session, uint64_t segment)
+{
+    struct amb_mapping *mapping = session_mapping_find(session, segment);
+    if (mapping == NULL) {
+        return; /* As it should be: it was told to drop it. */
+    }
+    if (mapping->state == AMB_MAPPING_RETIRED) {
+        (void)amb_session_forget_segment(session, segment);
+    } else {
+        /* Each offer takes a descriptor, until the client reads it: one offer a segment. */
+        mapping->state = AMB_MAPPING_REFUSED;
+    }
 }
 
 bool amb_session_forget_segment(struct amb_session *session, uint64_t segment)

@@ -68,6 +68,7 @@ struct amb_session {
     enum amb_session_state state;
     struct amb_link *link; /* NULL before it is attached and after it is gone */
     bool is_link_down;
+    const char *broken; /* the rule that its client has broken: why the link goes down */
     bool may_map;
     struct amb_publisher *publishers[AMB_HANDLES_MAX];
     struct amb_subscription *subscriptions[AMB_HANDLES_MAX];
@@ -80,6 +81,7 @@ struct amb_session {
     struct amb_mapping mappings[AMB_SESSION_SEGMENTS_MAX];
     uint32_t mapping_count;
     uint64_t mapped_bytes;      /* delivered in place and not given back */
+    uint64_t prepared_bytes;    /* of its publishers' buffers for messages still to come */
     struct amb_list_node held;  /* struct amb_held of subscription.h, when quarantined */
     bool keep_held;             /* when closing: what is held in place stays */
     struct amb_lease_book book; /* segments that its client writes, and its commits */
@@ -97,6 +99,8 @@ AMB_MUST_CHECK enum amb_status amb_session_create(struct amb_shard *shard, uint3
 void amb_session_destroy(struct amb_session **session);
 /* Of a handle. NULL: no memory; never after the first time. */
 struct amb_past *amb_session_past(struct amb_session *session, uint32_t handle);
+/* EPROTO, and why, for the client and the log: a sentence without numbers. */
+enum amb_status amb_session_broken(struct amb_session *session, const char *why);
 /* By value: NULL if that session is gone. */
 struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, uint32_t generation);
 
@@ -118,5 +122,7 @@ void amb_session_mapping(struct amb_session *session, uint64_t segment,
  * says that it has. */
 bool amb_session_retire_segment(struct amb_session *session, uint64_t segment);
 bool amb_session_is_retired(struct amb_session *session, uint64_t segment);
+/* SEG_GONE. Of a segment that it was not told to drop: it is never offered that one again. */
+void amb_session_unmapped(struct amb_session *session, uint64_t segment);
 /* True if it was there. */
 bool amb_session_forget_segment(struct amb_session *session, uint64_t segment);

@@ -291,11 +291,12 @@ static json_t *gather_status(const struct amb_control *control)
         "memory_limit_bytes", num(control->budget->max), "messages_in", num(in), "messages_out",
         num(out), "dropped", num(dropped), "rejected", num(rejected), "expired", num(st->expired));
     json_t *doors =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "accepted", num(st->accepted),
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "accepted", num(st->accepted),
                   "refused_limit", num(st->refused_limit), "refused_auth", num(st->refused_auth),
                   "refused_version", num(st->refused_version), "handshake_timeouts",
                   num(st->handshake_timeout), "bad_magic", num(st->bad_magic), "bad_messages",
-                  num(st->bad_message), "quarantined", num(st->quarantined));
+                  num(st->bad_message), "quarantined", num(st->quarantined), "violations",
+                  num(st->violations));
     (void)json_object_update(status, more);
     (void)json_object_update(status, doors);
     json_decref(more);

@@ -242,7 +242,8 @@ static void subscription_released(struct amb_subscription *sub)
 enum amb_status amb_subscription_release(struct amb_subscription *subscription, uint64_t number)
 {
     if (number > subscription->delivered) {
-        return AMB_EPROTO;
+        return amb_session_broken(subscription->session,
+                                  "the client gives back what it was not given");
     }
     if (subscription->told < number) {
         subscription->told = number;
@@ -259,12 +260,14 @@ enum amb_status amb_subscription_release_range(struct amb_subscription *subscrip
 {
     if (number == 0 || count == 0 || number > subscription->delivered ||
         count > subscription->delivered - number + 1) {
-        return AMB_EPROTO;
+        return amb_session_broken(subscription->session,
+                                  "the client gives back what it was not given");
     }
-    for (uint64_t i = number; i < number + count; i++) {
-        if (i > subscription->released) {
-            delivery_release(subscription, i);
-        }
+    /* From what is out: a range over all that ever was must not cost more than what it gives back.
+     */
+    uint64_t i = number > subscription->released ? number : subscription->released + 1;
+    for (; i < number + count; i++) {
+        delivery_release(subscription, i);
     }
     subscription_released(subscription);
     return AMB_OK;

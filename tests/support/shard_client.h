@@ -94,6 +94,7 @@ struct shard_client {
     unsigned downs;
     unsigned ended; /* upcalls session_ended */
     enum amb_status ended_why;
+    char ended_text[96];
     bool is_closed; /* the session has no link any more */
     bool is_quarantined;
     /* May be NULL: called for each message of each delivery. */

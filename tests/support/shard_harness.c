@@ -42,6 +42,7 @@ static void session_ended(struct amb_shard *shard, uint64_t client_id, enum amb_
     if (client != NULL) {
         client->ended++;
         client->ended_why = why;
+        (void)snprintf(client->ended_text, sizeof(client->ended_text), "%s", text);
     }
 }
 

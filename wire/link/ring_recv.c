@@ -110,7 +110,8 @@ static enum amb_status take_body(struct ring *ring, const uint8_t *from, uint64_
     return ring->link.events->on_body(ring->link.arg, in->body_cookie, AMB_OK);
 }
 
-static enum amb_status take_frame(struct ring *ring, const uint8_t *from, uint64_t n)
+static enum amb_status take_frame(struct ring *ring, const uint8_t *from, uint64_t n,
+                                  const char **why)
 {
     struct ring_in *in = &ring->in;
     if (in->body_left > 0 || n < AMB_FRAME_HEAD_SIZE) {
@@ -120,6 +121,7 @@ static enum amb_status take_frame(struct ring *ring, const uint8_t *from, uint64
     copy_once(head, from, sizeof(head));
     struct amb_frame frame;
     if (amb_frame_decode(head, &frame) != AMB_OK) {
+        *why = "frame head malformed";
         return AMB_EPROTO;
     }
     uint64_t body = amb_frame_body_len(&frame);
@@ -127,6 +129,7 @@ static enum amb_status take_frame(struct ring *ring, const uint8_t *from, uint64
     if (n > body || (n == 0 && body > 0)) {
         return AMB_EPROTO;
     }
+    *why = "frame refused";
     ring->link.stats.frames_received++;
     ring->link.stats.bytes_received += AMB_FRAME_HEAD_SIZE;
 
@@ -157,12 +160,10 @@ static enum amb_status take_unit(struct ring *ring, const char **why)
     }
     enum amb_status status = AMB_EPROTO;
     if (unit.kind == RING_UNIT_FRAME) {
-        status = take_frame(ring, at + RING_HEAD, unit.len);
+        status = take_frame(ring, at + RING_HEAD, unit.len, why);
     } else if (unit.kind == RING_UNIT_CHUNK && unit.len > 0 && unit.len <= in->body_left) {
-        status = take_body(ring, at + RING_HEAD, unit.len);
-    }
-    if (status != AMB_OK && status != AMB_EPROTO) {
         *why = "frame refused";
+        status = take_body(ring, at + RING_HEAD, unit.len);
     }
     in->head += whole;
     if (in->head - in->published >= ring->size / 8) {

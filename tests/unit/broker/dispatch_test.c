@@ -79,6 +79,7 @@ static void test_a_release_range_of_the_future_ends_the_session(void **state)
     client_release_range(w->c, 0, 1, 1);
     harness_settle(&w->h);
     assert_int_equal(w->c->ended_why, AMB_EPROTO);
+    assert_string_equal(w->c->ended_text, "the client gives back what it was not given");
 }
 
 static void test_a_flow_value_that_is_none_of_a_clients_ends_the_session(void **state)
@@ -87,6 +88,7 @@ static void test_a_flow_value_that_is_none_of_a_clients_ends_the_session(void **
     amb_link_flow(w->c->link, (enum amb_flow_kind)2, 0, 1);
     harness_settle(&w->h);
     assert_int_equal(w->c->ended_why, AMB_EPROTO);
+    assert_string_equal(w->c->ended_text, "a flow value that only a broker sends");
 }
 
 static void test_a_lost_link_is_reported_once_and_the_session_waits_for_its_end(void **state)

@@ -182,6 +182,28 @@ static void test_what_was_prepared_and_is_not_needed_goes_back(void **state)
     assert_int_equal(harness_used(&w->h), 0);
 }
 
+static void test_a_session_reserves_no_more_than_the_largest_message_takes(void **state)
+{
+    struct world *w = *state;
+    uint64_t max = w->h.config->server.max_message;
+    for (uint32_t handle = 1; handle < 5; handle++) {
+        client_open_pub(w->p, handle, w->topic, false);
+        client_want(w->p, handle, max / 5 * 2);
+    }
+    harness_settle(&w->h);
+    assert_true(w->p->session->prepared_bytes > 0 && w->p->session->prepared_bytes <= max);
+    assert_true(harness_used(&w->h) <= max);
+    assert_non_null(publisher(w, 2)->prepared.data);
+    assert_null(publisher(w, 3)->prepared.data);
+    assert_int_equal(w->p->ended, 0);
+    /* Another session's are its own; and who has sent makes room for the next of this one. */
+    client_send(w->p, 1, 1, max / 5);
+    client_send(w->p, 1, 1, max / 5 - 1000);
+    client_close_pub(w->p, 2);
+    harness_settle(&w->h);
+    assert_non_null(publisher(w, 3)->prepared.data);
+}
+
 static void test_nonsense_wants_are_protocol_errors(void **state)
 {
     struct world *w = *state;
@@ -364,6 +386,7 @@ int main(void)
         T(test_a_message_larger_than_the_window_gets_a_buffer_first),
         T(test_a_prepared_buffer_waits_until_nothing_is_under_way),
         T(test_what_was_prepared_and_is_not_needed_goes_back),
+        T(test_a_session_reserves_no_more_than_the_largest_message_takes),
         T(test_nonsense_wants_are_protocol_errors),
         T(test_a_handle_goes_on_where_its_last_publisher_left_off),
         T(test_the_largest_message_is_served_and_a_larger_one_is_not),

@@ -147,6 +147,28 @@ static void test_many_requests_at_once_are_read_bit_by_bit(void **state)
     stepped_leave(client, fd);
 }
 
+/* Nothing answers these, but a worker has to do them all the same. */
+static void test_refusals_of_segments_are_read_bit_by_bit(void **state)
+{
+    (void)state;
+    static const uint8_t refused[] = {0x7a, 2, 0x08, 77};
+    int fd;
+    struct amb_client *client = known_client(&fd);
+    for (unsigned i = 0; i < 100; i++) {
+        stepped_say_body(fd, refused, sizeof(refused));
+    }
+    stepped_control_turn(client);
+    stepped_control_turn(client);
+    assert_int_equal(client->work, 64);
+    assert_true(client->is_paused);
+    while (stepped_workers_turn() > 0 || client->work > 0) {
+        stepped_control_turn(client);
+    }
+    assert_false(client->is_paused);
+    stepped_settle(client);
+    stepped_leave(client, fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +176,7 @@ int main(void)
         cmocka_unit_test(test_who_has_subscribed_is_counted),
         cmocka_unit_test(test_who_leaves_with_everything_under_way_leaves_nothing),
         cmocka_unit_test(test_many_requests_at_once_are_read_bit_by_bit),
+        cmocka_unit_test(test_refusals_of_segments_are_read_bit_by_bit),
     };
     return cmocka_run_group_tests_name("broker/requests, races", tests, NULL, NULL);
 }

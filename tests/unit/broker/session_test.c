@@ -135,6 +135,25 @@ static void test_made_up_segments_are_ignored(void **state)
     assert_int_equal(w->s->session->mapping_count, 0);
 }
 
+/* Each offer is a descriptor that waits until the client reads it. */
+static void test_who_unmaps_a_segment_unasked_is_not_offered_it_again(void **state)
+{
+    struct world *w = *state;
+    publish(w, 200 * KIB);
+    uint64_t segment = w->s->segments[0].id;
+    client_map(w->s, segment);
+    harness_settle(&w->h);
+    assert_int_equal(type_of(w, 1), AMB_FRAME_MAP);
+    for (unsigned i = 0; i < 3; i++) {
+        client_send_frame(w->s,
+                          &(struct amb_frame){.type = AMB_FRAME_SEG_GONE, .segment = segment});
+        harness_settle(&w->h);
+        publish(w, 100);
+        assert_int_equal(type_of(w, 2 + i), AMB_FRAME_DELIVER);
+    }
+    assert_int_equal(w->s->segment_count, 1);
+}
+
 static void test_a_segment_that_goes_is_dropped_by_its_clients(void **state)
 {
     struct world *w = *state;
@@ -280,6 +299,7 @@ int main(void)
         T(test_a_refused_mapping_means_copies),
         T(test_who_may_not_map_is_offered_nothing),
         T(test_made_up_segments_are_ignored),
+        T(test_who_unmaps_a_segment_unasked_is_not_offered_it_again),
         T(test_a_segment_that_goes_is_dropped_by_its_clients),
         T(test_a_segment_that_goes_before_it_is_mapped_is_dropped_then),
         T(test_a_refused_segment_that_goes_leaves_no_trace),

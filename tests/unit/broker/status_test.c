@@ -112,6 +112,7 @@ static void test_refusals_are_counted(void **state)
     assert_int_equal(number(view, "bad_magic"), 1);
     assert_int_equal(number(view, "refused_auth"), 1);
     assert_int_equal(number(view, "bad_messages"), 1);
+    assert_int_equal(number(view, "violations"), 1);
     assert_int_equal(number(view, "refused_version"), 0);
     json_decref(view);
     door_disconnect(&client);

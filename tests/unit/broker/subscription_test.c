@@ -155,6 +155,19 @@ static void test_numbers_that_were_not_given_are_protocol_errors(void **state)
     assert_int_equal(w->s->ended_why, AMB_EPROTO);
 }
 
+/* Or one frame of 128 bytes would keep a worker busy for seconds. */
+static void test_a_range_costs_no_more_than_what_is_out(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->s, 0, w->topic, NULL);
+    struct amb_subscription *sub = sub_of(w, 0);
+    sub->delivered = sub->released = sub->told = UINT64_C(1) << 60;
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_int_equal(amb_subscription_release_range(sub, 1 + i, UINT32_MAX), AMB_OK);
+    }
+    sub->delivered = sub->released = sub->told = 0;
+}
+
 static void test_the_table_of_deliveries_grows_with_what_is_out(void **state)
 {
     struct world *w = *state;
@@ -277,6 +290,7 @@ int main(void)
         T(test_credit_has_defaults_and_a_maximum),
         T(test_releases_out_of_order_give_credit_and_memory_back),
         T(test_numbers_that_were_not_given_are_protocol_errors),
+        T(test_a_range_costs_no_more_than_what_is_out),
         T(test_the_table_of_deliveries_grows_with_what_is_out),
         T(test_an_ended_one_goes_when_everything_is_back),
         T(test_an_ended_one_that_holds_nothing_goes_at_once),
