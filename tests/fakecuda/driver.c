@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fakecuda: initialisation, failures on purpose, devices and contexts.
+ */
+#include "tests/fakecuda/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STACK_MAX 16
+#define PLANS_MAX 16
+
+struct fake_state fake = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .changed = PTHREAD_COND_INITIALIZER,
+    .devices = 2,
+    .memory_max = 256u << 20,
+    .has_peers = true,
+    .has_ipc = true,
+};
+
+static _Thread_local struct CUctx_st *stack[STACK_MAX];
+static _Thread_local int depth; /* 0: none is current */
+
+/* ---- failures ---- */
+
+static struct plan {
+    char name[48];
+    unsigned long turn, seen;
+    CUresult result;
+} plans[PLANS_MAX];
+static unsigned plan_count;
+static unsigned long calls;
+
+static void read_plan(const char *text)
+{
+    plan_count = 0;
+    while (text != NULL && *text != '\0' && plan_count < PLANS_MAX) {
+        struct plan *plan = &plans[plan_count];
+        int result = CUDA_ERROR_OUT_OF_MEMORY;
+        memset(plan, 0, sizeof(*plan));
+        if (sscanf(text, "%47[^:]:%lu=%d", plan->name, &plan->turn, &result) >= 2) {
+            plan->result = (CUresult)result;
+            plan_count++;
+        }
+        text = strchr(text, ',');
+        text = text != NULL ? text + 1 : NULL;
+    }
+}
+
+void fakecuda_fail(const char *plan)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    read_plan(plan);
+    (void)pthread_mutex_unlock(&fake.lock);
+}
+
+unsigned long fakecuda_calls(void)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    unsigned long count = calls;
+    (void)pthread_mutex_unlock(&fake.lock);
+    return count;
+}
+
+/* "cuMemAlloc_v2" is cuMemAlloc. */
+static bool is_called(const char *name, const char *plan)
+{
+    size_t len = strlen(plan);
+    return strcmp(plan, "*") == 0 ||
+           (strncmp(name, plan, len) == 0 && (name[len] == '\0' || name[len] == '_'));
+}
+
+static CUresult planned(const char *name)
+{
+    CUresult result = CUDA_SUCCESS;
+    calls++;
+    for (unsigned i = 0; i < plan_count; i++) {
+        if (is_called(name, plans[i].name) && ++plans[i].seen == plans[i].turn) {
+            result = plans[i].result;
+        }
+    }
+    return result;
+}
+
+static bool is_sticky(CUresult result)
+{
+    return result == CUDA_ERROR_LAUNCH_FAILED || result == CUDA_ERROR_ILLEGAL_ADDRESS ||
+           result == CUDA_ERROR_ECC_UNCORRECTABLE || result == CUDA_ERROR_ASSERT;
+}
+
+CUcontext fake_current(void)
+{
+    return depth > 0 ? stack[depth - 1] : NULL;
+}
+
+CUresult fake_enter(const char *name, bool needs_context)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    if (!fake.is_initialised) {
+        return CUDA_ERROR_NOT_INITIALIZED;
+    }
+    CUcontext context = fake_current();
+    if (context != NULL && context->sticky != CUDA_SUCCESS) {
+        return context->sticky;
+    }
+    CUresult result = planned(name);
+    if (context != NULL && is_sticky(result)) {
+        context->sticky = result;
+    }
+    if (result == CUDA_SUCCESS && needs_context && (context == NULL || context->retained == 0)) {
+        result = context == NULL ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
+    return result;
+}
+
+CUresult fake_leave(CUresult result)
+{
+    (void)pthread_mutex_unlock(&fake.lock);
+    return result;
+}
+
+/* ---- the driver ---- */
+
+static size_t read_size(const char *text, size_t otherwise)
+{
+    if (text == NULL || *text == '\0') {
+        return otherwise;
+    }
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
+    const char *units = "KMG";
+    const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
+    return (size_t)value << (unit != NULL ? 10 * (unit - units + 1) : 0);
+}
+
+void fake_environment(void)
+{
+    fake.devices = (int)read_size(getenv("FAKECUDA_DEVICES"), 2);
+    if (fake.devices > FAKE_DEVICES_MAX) {
+        fake.devices = FAKE_DEVICES_MAX;
+    }
+    fake.memory_max = read_size(getenv("FAKECUDA_MEMORY"), 256u << 20);
+    fake.delay_ns = (int64_t)read_size(getenv("FAKECUDA_DELAY_US"), 0) * 1000;
+    fake.has_peers = read_size(getenv("FAKECUDA_PEER"), 1) != 0;
+    fake.has_ipc = read_size(getenv("FAKECUDA_IPC"), 1) != 0;
+    if (getenv("FAKECUDA_FAIL") != NULL) {
+        read_plan(getenv("FAKECUDA_FAIL"));
+    }
+}
+
+CUresult cuInit(unsigned int flags)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    if (!fake.is_initialised) {
+        fake_environment();
+        for (int i = 0; i < fake.devices; i++) {
+            fake.contexts[i].device = i;
+            fake.contexts[i].default_stream.context = &fake.contexts[i];
+        }
+    }
+    CUresult result = flags != 0 ? CUDA_ERROR_INVALID_VALUE : planned("cuInit");
+    if (result == CUDA_SUCCESS && fake.devices == 0) {
+        result = CUDA_ERROR_NO_DEVICE;
+    }
+    fake.is_initialised = fake.is_initialised || result == CUDA_SUCCESS;
+    return fake_leave(result);
+}
+
+CUresult cuDriverGetVersion(int *version)
+{
+    *version = CUDA_VERSION;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **text)
+{
+    switch ((int)error) {
+    case CUDA_ERROR_OUT_OF_MEMORY:
+        *text = "CUDA_ERROR_OUT_OF_MEMORY";
+        break;
+    case CUDA_ERROR_LAUNCH_FAILED:
+        *text = "CUDA_ERROR_LAUNCH_FAILED";
+        break;
+    case CUDA_ERROR_INVALID_CONTEXT:
+        *text = "CUDA_ERROR_INVALID_CONTEXT";
+        break;
+    case CUDA_ERROR_INVALID_VALUE:
+        *text = "CUDA_ERROR_INVALID_VALUE";
+        break;
+    default:
+        *text = "CUDA_ERROR";
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorString(CUresult error, const char **text)
+{
+    *text = error == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : "as fakecuda was told";
+    return CUDA_SUCCESS;
+}
+
+/* ---- devices ---- */
+
+static CUresult known_device(CUdevice device)
+{
+    return device >= 0 && device < fake.devices ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+    CUresult result = fake_enter(__func__, false);
+    if (result == CUDA_SUCCESS) {
+        *count = fake.devices;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+    CUresult result = fake_enter(__func__, false);
+    if (result == CUDA_SUCCESS) {
+        result = known_device(ordinal);
+        *device = ordinal;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
+{
+    CUresult result = fake_enter(__func__, false);
+    result = result == CUDA_SUCCESS ? known_device(dev) : result;
+    if (result == CUDA_SUCCESS) {
+        (void)snprintf(name, (size_t)len, "fakecuda device %d", dev);
+    }
+    return fake_leave(result);
+}
+
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
+{
+    CUresult result = fake_enter(__func__, false);
+    result = result == CUDA_SUCCESS ? known_device(dev) : result;
+    if (result == CUDA_SUCCESS) {
+        memset(uuid->bytes, 0xfa, sizeof(uuid->bytes));
+        uuid->bytes[15] = (char)dev;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuDeviceGetPCIBusId(char *id, int len, CUdevice dev)
+{
+    CUresult result = fake_enter(__func__, false);
+    result = result == CUDA_SUCCESS ? known_device(dev) : result;
+    if (result == CUDA_SUCCESS) {
+        (void)snprintf(id, (size_t)len, "0000:%02x:00.0", (unsigned)dev + 1);
+    }
+    return fake_leave(result);
+}
+
+CUresult cuDeviceTotalMem(size_t *bytes, CUdevice dev)
+{
+    CUresult result = fake_enter(__func__, false);
+    result = result == CUDA_SUCCESS ? known_device(dev) : result;
+    if (result == CUDA_SUCCESS) {
+        *bytes = fake.memory_max;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice dev, CUdevice peer)
+{
+    CUresult result = fake_enter(__func__, false);
+    result = result == CUDA_SUCCESS ? known_device(dev) : result;
+    result = result == CUDA_SUCCESS ? known_device(peer) : result;
+    if (result == CUDA_SUCCESS) {
+        *can = fake.has_peers && dev != peer;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
+{
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS) {
+        uint32_t bit = UINT32_C(1) << (peer != NULL ? peer->device : 0);
+        if (peer == NULL || peer == fake_current() || flags != 0) {
+            result = CUDA_ERROR_INVALID_CONTEXT;
+        } else if (!fake.has_peers) {
+            result = CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+        } else if ((fake_current()->peers & bit) != 0) {
+            result = CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+        } else {
+            fake_current()->peers |= bit;
+        }
+    }
+    return fake_leave(result);
+}
+
+/* ---- contexts ---- */
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice dev)
+{
+    CUresult result = fake_enter(__func__, false);
+    result = result == CUDA_SUCCESS ? known_device(dev) : result;
+    if (result == CUDA_SUCCESS) {
+        fake.contexts[dev].retained++;
+        *context = &fake.contexts[dev];
+    }
+    return fake_leave(result);
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice dev)
+{
+    CUresult result = fake_enter(__func__, false);
+    result = result == CUDA_SUCCESS ? known_device(dev) : result;
+    if (result == CUDA_SUCCESS) {
+        if (fake.contexts[dev].retained == 0) {
+            result = CUDA_ERROR_INVALID_CONTEXT;
+        } else {
+            fake.contexts[dev].retained--;
+        }
+    }
+    return fake_leave(result);
+}
+
+CUresult cuCtxSetCurrent(CUcontext context)
+{
+    CUresult result = fake_enter(__func__, false);
+    if (result == CUDA_SUCCESS) {
+        depth = depth == 0 ? 1 : depth;
+        stack[depth - 1] = context;
+        depth = context == NULL ? depth - 1 : depth;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuCtxGetCurrent(CUcontext *context)
+{
+    CUresult result = fake_enter(__func__, false);
+    if (result == CUDA_SUCCESS) {
+        *context = fake_current();
+    }
+    return fake_leave(result);
+}
+
+CUresult cuCtxPushCurrent(CUcontext context)
+{
+    CUresult result = fake_enter(__func__, false);
+    if (result == CUDA_SUCCESS) {
+        if (context == NULL || depth == STACK_MAX) {
+            result = CUDA_ERROR_INVALID_CONTEXT;
+        } else {
+            stack[depth++] = context;
+        }
+    }
+    return fake_leave(result);
+}
+
+/* Works in a lost context too, as the driver's does, so that code can leave it. */
+CUresult cuCtxPopCurrent(CUcontext *context)
+{
+    CUresult result = fake_enter(__func__, false);
+    if (depth == 0) {
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    } else {
+        *context = stack[--depth];
+    }
+    return fake_leave(result);
+}
+
+CUresult cuCtxGetDevice(CUdevice *device)
+{
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS) {
+        *device = fake_current()->device;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuCtxSynchronize(void)
+{
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS) {
+        fake_drain_all();
+    }
+    return fake_leave(result);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fakecuda: CUDA's driver library without a GPU, for tests. What a program sees is the driver's own
+ * interface (<cuda.h>); these are the handles that tests turn on top.
+ *
+ * Device memory is a memfd that is mapped twice: where the program sees it without any access, so
+ * that a host dereference crashes, and hidden, for copies. Streams run on a thread of the
+ * library's, late if they are told to. Calls without a current context fail as the driver's do, and
+ * so do all calls in a context after a sticky error.
+ *
+ * Environment, read by cuInit:
+ *   FAKECUDA_DEVICES   2       how many
+ *   FAKECUDA_MEMORY    256M    bytes of each, per process (K, M, G)
+ *   FAKECUDA_DELAY_US  0       everything on a stream runs so long after it was asked for
+ *   FAKECUDA_PEER      1       0: devices do not see each other
+ *   FAKECUDA_IPC       1       0: handles cannot be opened, as between containers
+ *   FAKECUDA_FAIL              "cuMemAlloc:2=2,*:17=719": the 2nd cuMemAlloc answers 2, the 17th
+ *                              call of any function 719; each fails once. No '=': 2
+ * Threads: any.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Nothing that is on a stream runs while it is held. */
+void fakecuda_hold(bool is_held);
+/* As FAKECUDA_FAIL, from here on; NULL: nothing fails. Counting starts anew. */
+void fakecuda_fail(const char *plan);
+/* Calls of all functions so far, and of one ("cuMemAlloc"); the latter since fakecuda_fail. */
+unsigned long fakecuda_calls(void);
+/* Allocations of device memory and of pinned memory that are not freed. */
+unsigned fakecuda_live_device(void);
+unsigned fakecuda_live_pinned(void);
+unsigned fakecuda_live_streams(void);
+unsigned fakecuda_live_events(void);
+/* Reads and writes device memory as no program can. False: there is none. */
+bool fakecuda_peek(uint64_t address, void *to, size_t len);
+bool fakecuda_poke(uint64_t address, const void *from, size_t len);

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of fakecuda share. One lock for everything; the engine gives it up while it
+ * copies.
+ */
+#pragma once
+
+#include "tests/fakecuda/fakecuda.h"
+
+#include <cuda.h>
+#include <pthread.h>
+#include <sys/types.h>
+
+#define FAKE_DEVICES_MAX 8
+
+struct fake_op;
+
+struct CUstream_st {
+    struct CUctx_st *context;
+    struct CUstream_st *next;
+    struct fake_op *first, **last;
+};
+
+struct CUevent_st {
+    struct CUctx_st *context;
+    unsigned long recorded, done; /* how often */
+};
+
+struct CUctx_st {
+    int device;
+    unsigned retained;
+    CUresult sticky;
+    uint32_t peers; /* devices it was let to reach */
+    struct CUstream_st default_stream;
+};
+
+enum fake_kind {
+    FAKE_DEVICE,
+    FAKE_POOL, /* cuMemAllocAsync */
+    FAKE_MANAGED,
+    FAKE_PINNED,
+    FAKE_IMPORTED,
+};
+
+struct fake_memory {
+    struct fake_memory *next;
+    enum fake_kind kind;
+    int device;
+    uintptr_t base; /* as the program sees it */
+    size_t size;
+    unsigned char *alias; /* as we do */
+    int fd;               /* -1: none */
+    ino_t inode;
+};
+
+struct fake_state {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_initialised, is_held;
+    int devices;
+    size_t memory_max, memory_used[FAKE_DEVICES_MAX];
+    int64_t delay_ns;
+    bool has_peers, has_ipc;
+    struct CUctx_st contexts[FAKE_DEVICES_MAX];
+    struct fake_memory *memories;
+    struct CUstream_st *streams; /* made by the program */
+    unsigned stream_count, event_count;
+};
+extern struct fake_state fake;
+
+/*
+ * The beginning of every call: takes the lock, counts, fails if it is its turn. The result of
+ * fake_leave is the call's. needs: a current context is needed, and must be well.
+ */
+CUresult fake_enter(const char *name, bool needs_context);
+CUresult fake_leave(CUresult result);
+CUcontext fake_current(void);
+void fake_environment(void);
+
+/* ---- memory.c ---- */
+
+/* Where bytes really lie. *pinned: the copy may be left to the engine. NULL: the range is not whole
+ * in its allocation. */
+unsigned char *fake_resolve(uintptr_t address, size_t len, bool *is_async);
+struct fake_memory *fake_find(uintptr_t address);
+struct fake_memory *fake_add(enum fake_kind kind, int device, size_t size, int fd);
+void fake_remove(struct fake_memory *memory);
+
+/* ---- stream.c ---- */
+
+enum fake_what {
+    FAKE_COPY,
+    FAKE_FILL,
+    FAKE_RECORD,
+    FAKE_WAIT,
+    FAKE_CALL,
+};
+
+struct fake_op {
+    struct fake_op *next;
+    enum fake_what what;
+    int64_t due_ns;
+    unsigned char *to;
+    const unsigned char *from;
+    size_t len;
+    unsigned char pattern[4];
+    size_t width;
+    CUevent event;
+    unsigned long number; /* of the event's recordings */
+    CUhostFn fn;
+    void *arg;
+};
+
+/* A copy of op at the end of the stream (NULL: the current context's own). Lock held. */
+CUresult fake_push(CUstream stream, const struct fake_op *op);
+/* Waits until nothing is left on it. Lock held, given up meanwhile. */
+void fake_drain(CUstream stream);
+void fake_drain_all(void);

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fakecuda: memory, what pointers are, and the ways between processes.
+ */
+#include "tests/fakecuda/internal.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PAGE ((size_t)4096)
+#define HANDLE_MAGIC UINT64_C(0x66616b6563756461)
+
+/* What our IPC handles hold. */
+struct fake_handle {
+    uint64_t magic, size;
+    ino_t inode;
+    int pid, fd, device;
+};
+_Static_assert(sizeof(struct fake_handle) <= sizeof(CUipcMemHandle), "a handle fits");
+
+struct fake_memory *fake_find(uintptr_t address)
+{
+    struct fake_memory *memory = fake.memories;
+    while (memory != NULL && (address < memory->base || address - memory->base >= memory->size)) {
+        memory = memory->next;
+    }
+    return memory;
+}
+
+unsigned char *fake_resolve(uintptr_t address, size_t len, bool *is_async)
+{
+    struct fake_memory *memory = fake_find(address);
+    if (memory == NULL) {
+        *is_async = false;
+        return (unsigned char *)address;
+    }
+    if (len > memory->size - (address - memory->base)) {
+        return NULL;
+    }
+    return memory->alias + (address - memory->base);
+}
+
+static size_t whole_pages(size_t size)
+{
+    return (size + PAGE - 1) & ~(PAGE - 1);
+}
+
+/* The two mappings of a memfd; false: no memory. */
+static bool map_device(struct fake_memory *memory)
+{
+    size_t len = whole_pages(memory->size);
+    void *shown = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *alias = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+    memory->base = shown != MAP_FAILED ? (uintptr_t)shown : 0;
+    memory->alias = alias != MAP_FAILED ? alias : NULL;
+    return memory->base != 0 && memory->alias != NULL;
+}
+
+static bool map_host(struct fake_memory *memory)
+{
+    void *shown = mmap(NULL, whole_pages(memory->size), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (shown == MAP_FAILED) {
+        return false;
+    }
+    memory->base = (uintptr_t)shown;
+    memory->alias = shown;
+    return true;
+}
+
+static bool is_host_readable(enum fake_kind kind)
+{
+    return kind == FAKE_MANAGED || kind == FAKE_PINNED;
+}
+
+static void unmap(struct fake_memory *memory)
+{
+    size_t len = whole_pages(memory->size);
+    if (memory->base != 0) {
+        (void)munmap((void *)memory->base, len);
+    }
+    if (memory->alias != NULL && !is_host_readable(memory->kind)) {
+        (void)munmap(memory->alias, len);
+    }
+    if (memory->fd >= 0) {
+        (void)close(memory->fd);
+    }
+    free(memory);
+}
+
+/* fd: of another process's memory; -1: new memory. */
+struct fake_memory *fake_add(enum fake_kind kind, int device, size_t size, int fd)
+{
+    struct fake_memory *memory = calloc(1, sizeof(*memory));
+    if (memory == NULL) {
+        return NULL;
+    }
+    memory->kind = kind;
+    memory->device = device;
+    memory->size = size;
+    memory->fd = fd;
+    bool is_mapped;
+    if (is_host_readable(kind)) {
+        is_mapped = map_host(memory);
+    } else {
+        if (fd < 0) {
+            memory->fd = memfd_create("fakecuda", MFD_CLOEXEC);
+        }
+        struct stat stat;
+        is_mapped = memory->fd >= 0 &&
+                    (fd >= 0 || ftruncate(memory->fd, (off_t)whole_pages(size)) == 0) &&
+                    fstat(memory->fd, &stat) == 0 && map_device(memory);
+        memory->inode = is_mapped ? stat.st_ino : 0;
+    }
+    if (!is_mapped) {
+        unmap(memory);
+        return NULL;
+    }
+    if (kind != FAKE_PINNED && kind != FAKE_IMPORTED) {
+        fake.memory_used[device] += size;
+    }
+    memory->next = fake.memories;
+    fake.memories = memory;
+    return memory;
+}
+
+void fake_remove(struct fake_memory *memory)
+{
+    struct fake_memory **link = &fake.memories;
+    while (*link != memory) {
+        link = &(*link)->next;
+    }
+    *link = memory->next;
+    if (memory->kind != FAKE_PINNED && memory->kind != FAKE_IMPORTED) {
+        fake.memory_used[memory->device] -= memory->size;
+    }
+    unmap(memory);
+}
+
+/* ---- allocating ---- */
+
+static CUresult allocate(enum fake_kind kind, size_t size, struct fake_memory **out)
+{
+    int device = fake_current()->device;
+    if (size == 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (kind != FAKE_PINNED && size > fake.memory_max - fake.memory_used[device]) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *out = fake_add(kind, device, size, -1);
+    return *out != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult allocate_device(const char *call, enum fake_kind kind, CUdeviceptr *out,
+                                size_t size)
+{
+    CUresult result = fake_enter(call, true);
+    struct fake_memory *memory;
+    if (result == CUDA_SUCCESS) {
+        result = allocate(kind, size, &memory);
+    }
+    if (result == CUDA_SUCCESS) {
+        *out = memory->base;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuMemAlloc(CUdeviceptr *out, size_t size)
+{
+    return allocate_device(__func__, FAKE_DEVICE, out, size);
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned int flags)
+{
+    (void)flags;
+    return allocate_device(__func__, FAKE_MANAGED, out, size);
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
+{
+    (void)stream;
+    return allocate_device(__func__, FAKE_POOL, out, size);
+}
+
+CUresult cuMemHostAlloc(void **out, size_t size, unsigned int flags)
+{
+    (void)flags;
+    CUresult result = fake_enter(__func__, true);
+    struct fake_memory *memory;
+    if (result == CUDA_SUCCESS) {
+        result = allocate(FAKE_PINNED, size, &memory);
+    }
+    if (result == CUDA_SUCCESS) {
+        *out = (void *)memory->base;
+    }
+    return fake_leave(result);
+}
+
+static CUresult release(const char *call, uintptr_t address, bool is_pinned)
+{
+    CUresult result = fake_enter(call, true);
+    if (result == CUDA_SUCCESS && address != 0) {
+        struct fake_memory *memory = fake_find(address);
+        if (memory == NULL || memory->base != address || memory->kind == FAKE_IMPORTED ||
+            (memory->kind == FAKE_PINNED) != is_pinned) {
+            result = CUDA_ERROR_INVALID_VALUE;
+        } else {
+            fake_drain_all(); /* The driver's waits for the device too. */
+            fake_remove(memory);
+        }
+    }
+    return fake_leave(result);
+}
+
+CUresult cuMemFree(CUdeviceptr address)
+{
+    return release(__func__, address, false);
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
+{
+    (void)stream;
+    return release(__func__, address, false);
+}
+
+CUresult cuMemFreeHost(void *memory)
+{
+    return release(__func__, (uintptr_t)memory, true);
+}
+
+CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)
+{
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS) {
+        *total = fake.memory_max;
+        *free_bytes = fake.memory_max - fake.memory_used[fake_current()->device];
+    }
+    return fake_leave(result);
+}
+
+CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr address)
+{
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS) {
+        const struct fake_memory *memory = fake_find(address);
+        if (memory == NULL) {
+            result = CUDA_ERROR_NOT_FOUND;
+        } else {
+            *base = memory->base;
+            *size = memory->size;
+        }
+    }
+    return fake_leave(result);
+}
+
+/* ---- pointers ---- */
+
+/* As the driver: values of pointers that it does not know are 0, the device is -2. */
+static CUresult attribute(void *to, CUpointer_attribute name, const struct fake_memory *memory)
+{
+    enum fake_kind kind = memory != NULL ? memory->kind : FAKE_PINNED;
+    unsigned type = memory == NULL        ? 0
+                    : kind == FAKE_PINNED ? CU_MEMORYTYPE_HOST
+                                          : CU_MEMORYTYPE_DEVICE;
+    unsigned is_managed = kind == FAKE_MANAGED;
+    unsigned can_export = kind == FAKE_DEVICE;
+    int device = memory != NULL ? memory->device : -2;
+    CUdeviceptr base = memory != NULL ? memory->base : 0;
+    size_t size = memory != NULL ? memory->size : 0;
+    CUmemoryPool pool = kind == FAKE_POOL ? (CUmemoryPool)(void *)&fake : NULL;
+    switch ((int)name) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        memcpy(to, &type, sizeof(type));
+        break;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        memcpy(to, &is_managed, sizeof(is_managed));
+        break;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        memcpy(to, &can_export, sizeof(can_export));
+        break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        memcpy(to, &device, sizeof(device));
+        break;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        memcpy(to, &base, sizeof(base));
+        break;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        memcpy(to, &size, sizeof(size));
+        break;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        memcpy(to, &pool, sizeof(pool));
+        break;
+    default:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute name, CUdeviceptr pointer)
+{
+    CUresult result = fake_enter(__func__, false);
+    if (result == CUDA_SUCCESS) {
+        const struct fake_memory *memory = fake_find(pointer);
+        result = memory != NULL ? attribute(data, name, memory) : CUDA_ERROR_INVALID_VALUE;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *names, void **data,
+                                CUdeviceptr pointer)
+{
+    CUresult result = fake_enter(__func__, false);
+    const struct fake_memory *memory = result == CUDA_SUCCESS ? fake_find(pointer) : NULL;
+    for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++) {
+        result = attribute(data[i], names[i], memory);
+    }
+    return fake_leave(result);
+}
+
+/* ---- other processes ---- */
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
+{
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS) {
+        const struct fake_memory *memory = fake_find(address);
+        if (memory == NULL || memory->kind != FAKE_DEVICE) {
+            result = CUDA_ERROR_INVALID_VALUE;
+        } else {
+            struct fake_handle handle = {.magic = HANDLE_MAGIC,
+                                         .size = memory->size,
+                                         .inode = memory->inode,
+                                         .pid = getpid(),
+                                         .fd = memory->fd,
+                                         .device = memory->device};
+            memset(out, 0, sizeof(*out));
+            memcpy(out, &handle, sizeof(handle));
+        }
+    }
+    return fake_leave(result);
+}
+
+static bool is_imported(ino_t inode)
+{
+    const struct fake_memory *memory = fake.memories;
+    while (memory != NULL && (memory->kind != FAKE_IMPORTED || memory->inode != inode)) {
+        memory = memory->next;
+    }
+    return memory != NULL;
+}
+
+static CUresult open_handle(const struct fake_handle *handle, CUdeviceptr *out)
+{
+    if (handle->magic != HANDLE_MAGIC) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (handle->pid == getpid()) {
+        return CUDA_ERROR_INVALID_CONTEXT; /* Never the exporter's own. */
+    }
+    if (!fake.has_ipc) {
+        return CUDA_ERROR_MAP_FAILED;
+    }
+    if (is_imported(handle->inode)) {
+        return CUDA_ERROR_ALREADY_MAPPED;
+    }
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", handle->pid, handle->fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    struct stat stat;
+    if (fd < 0 || fstat(fd, &stat) != 0 || stat.st_ino != handle->inode) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return CUDA_ERROR_MAP_FAILED; /* Its process is gone, or not ours to look into. */
+    }
+    struct fake_memory *memory = fake_add(FAKE_IMPORTED, handle->device, handle->size, fd);
+    if (memory == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *out = memory->base;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags)
+{
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS) {
+        struct fake_handle own;
+        memcpy(&own, &handle, sizeof(own));
+        result = flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS ? open_handle(&own, out)
+                                                             : CUDA_ERROR_INVALID_VALUE;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr address)
+{
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS) {
+        struct fake_memory *memory = fake_find(address);
+        if (memory == NULL || memory->kind != FAKE_IMPORTED || memory->base != address) {
+            result = CUDA_ERROR_INVALID_VALUE;
+        } else {
+            fake_drain_all();
+            fake_remove(memory);
+        }
+    }
+    return fake_leave(result);
+}
+
+/* ---- for tests ---- */
+
+static unsigned count_kinds(bool is_pinned)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    unsigned count = 0;
+    for (const struct fake_memory *m = fake.memories; m != NULL; m = m->next) {
+        count += (m->kind == FAKE_PINNED) == is_pinned;
+    }
+    (void)pthread_mutex_unlock(&fake.lock);
+    return count;
+}
+
+unsigned fakecuda_live_device(void)
+{
+    return count_kinds(false);
+}
+
+unsigned fakecuda_live_pinned(void)
+{
+    return count_kinds(true);
+}
+
+static bool reach(uint64_t address, void *to, const void *from, size_t len)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    bool is_async = true;
+    unsigned char *bytes =
+        fake_find(address) != NULL ? fake_resolve(address, len, &is_async) : NULL;
+    if (bytes != NULL && to != NULL) {
+        memcpy(to, bytes, len);
+    } else if (bytes != NULL) {
+        memcpy(bytes, from, len);
+    }
+    (void)pthread_mutex_unlock(&fake.lock);
+    return bytes != NULL;
+}
+
+bool fakecuda_peek(uint64_t address, void *to, size_t len)
+{
+    return reach(address, to, NULL, len);
+}
+
+bool fakecuda_poke(uint64_t address, const void *from, size_t len)
+{
+    return reach(address, NULL, from, len);
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fakecuda: streams, events and copies. One thread runs what is on all streams, each in its order,
+ * when it is due.
+ */
+#include "tests/fakecuda/internal.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static bool has_engine;
+
+static int64_t now_ns(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_REALTIME, &ts); /* What condition variables wait by. */
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/* ---- the engine ---- */
+
+/* The head of a stream, if it may run; *due: when to look again if none may. */
+static struct fake_op *ready_head(const struct CUstream_st *stream, int64_t now, int64_t *due)
+{
+    struct fake_op *op = stream->first;
+    if (op == NULL || (op->what == FAKE_WAIT && op->event->done < op->number)) {
+        return NULL;
+    }
+    if (op->due_ns > now) {
+        *due = op->due_ns < *due ? op->due_ns : *due;
+        return NULL;
+    }
+    return op;
+}
+
+static struct CUstream_st *next_stream(int64_t *due)
+{
+    int64_t now = now_ns();
+    *due = INT64_MAX;
+    if (fake.is_held) {
+        return NULL;
+    }
+    for (int i = 0; i < fake.devices; i++) {
+        if (ready_head(&fake.contexts[i].default_stream, now, due) != NULL) {
+            return &fake.contexts[i].default_stream;
+        }
+    }
+    for (struct CUstream_st *stream = fake.streams; stream != NULL; stream = stream->next) {
+        if (ready_head(stream, now, due) != NULL) {
+            return stream;
+        }
+    }
+    return NULL;
+}
+
+/* Without the lock: copies may be long, and what they touch is freed by drained streams only. */
+static void run(const struct fake_op *op)
+{
+    if (op->what == FAKE_COPY) {
+        memmove(op->to, op->from, op->len);
+    } else if (op->what == FAKE_FILL) {
+        for (size_t i = 0; i < op->len; i += op->width) {
+            memcpy(op->to + i, op->pattern, op->width);
+        }
+    } else if (op->what == FAKE_CALL) {
+        op->fn(op->arg);
+    }
+}
+
+static void *engine_main(void *arg)
+{
+    (void)arg;
+    (void)pthread_mutex_lock(&fake.lock);
+    for (;;) {
+        int64_t due;
+        struct CUstream_st *stream = next_stream(&due);
+        if (stream == NULL) {
+            if (due == INT64_MAX) {
+                (void)pthread_cond_wait(&fake.changed, &fake.lock);
+            } else {
+                struct timespec ts = {.tv_sec = due / 1000000000, .tv_nsec = due % 1000000000};
+                (void)pthread_cond_timedwait(&fake.changed, &fake.lock, &ts);
+            }
+            continue;
+        }
+        struct fake_op *op = stream->first;
+        (void)pthread_mutex_unlock(&fake.lock);
+        run(op);
+        (void)pthread_mutex_lock(&fake.lock);
+        if (op->what == FAKE_RECORD && op->number > op->event->done) {
+            op->event->done = op->number;
+        }
+        stream->first = op->next;
+        if (stream->first == NULL) {
+            stream->last = &stream->first;
+        }
+        free(op);
+        (void)pthread_cond_broadcast(&fake.changed);
+    }
+    return NULL;
+}
+
+static bool start_engine(void)
+{
+    if (!has_engine) {
+        sigset_t all, old;
+        pthread_t thread;
+        (void)sigfillset(&all);
+        (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+        has_engine = pthread_create(&thread, NULL, engine_main, NULL) == 0;
+        (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+        if (has_engine) {
+            (void)pthread_detach(thread);
+        }
+    }
+    return has_engine;
+}
+
+static CUstream stream_of(CUstream stream)
+{
+    return stream != NULL ? stream : &fake_current()->default_stream;
+}
+
+CUresult fake_push(CUstream stream, const struct fake_op *op)
+{
+    struct fake_op *own = malloc(sizeof(*own));
+    if (own == NULL || !start_engine()) {
+        free(own);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *own = *op;
+    own->next = NULL;
+    own->due_ns = now_ns() + fake.delay_ns;
+    stream = stream_of(stream);
+    if (stream->last == NULL) {
+        stream->last = &stream->first;
+    }
+    *stream->last = own;
+    stream->last = &own->next;
+    (void)pthread_cond_broadcast(&fake.changed);
+    return CUDA_SUCCESS;
+}
+
+void fake_drain(CUstream stream)
+{
+    stream = stream_of(stream);
+    while (stream->first != NULL) {
+        (void)pthread_cond_wait(&fake.changed, &fake.lock);
+    }
+}
+
+static bool is_idle(void)
+{
+    for (int i = 0; i < fake.devices; i++) {
+        if (fake.contexts[i].default_stream.first != NULL) {
+            return false;
+        }
+    }
+    for (const struct CUstream_st *stream = fake.streams; stream != NULL; stream = stream->next) {
+        if (stream->first != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void fake_drain_all(void)
+{
+    while (!is_idle()) {
+        (void)pthread_cond_wait(&fake.changed, &fake.lock);
+    }
+}
+
+void fakecuda_hold(bool is_held)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    fake.is_held = is_held;
+    (void)pthread_cond_broadcast(&fake.changed);
+    (void)pthread_mutex_unlock(&fake.lock);
+}
+
+/* ---- streams ---- */
+
+CUresult cuStreamCreate(CUstream *out, unsigned int flags)
+{
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS) {
+        struct CUstream_st *stream = calloc(1, sizeof(*stream));
+        if (stream == NULL || flags > CU_STREAM_NON_BLOCKING) {
+            free(stream);
+            result = CUDA_ERROR_INVALID_VALUE;
+        } else {
+            stream->context = fake_current();
+            stream->last = &stream->first;
+            stream->next = fake.streams;
+            fake.streams = stream;
+            fake.stream_count++;
+            *out = stream;
+        }
+    }
+    return fake_leave(result);
+}
+
+CUresult cuStreamDestroy(CUstream stream)
+{
+    CUresult result = fake_enter(__func__, false);
+    if (result == CUDA_SUCCESS) {
+        fake_drain(stream); /* The driver's lets it run on; nobody can tell. */
+        struct CUstream_st **link = &fake.streams;
+        while (*link != stream) {
+            link = &(*link)->next;
+        }
+        *link = stream->next;
+        fake.stream_count--;
+        free(stream);
+    }
+    return fake_leave(result);
+}
+
+CUresult cuStreamQuery(CUstream stream)
+{
+    CUresult result = fake_enter(__func__, stream == NULL);
+    if (result == CUDA_SUCCESS && stream_of(stream)->first != NULL) {
+        result = CUDA_ERROR_NOT_READY;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuStreamSynchronize(CUstream stream)
+{
+    CUresult result = fake_enter(__func__, stream == NULL);
+    if (result == CUDA_SUCCESS) {
+        fake_drain(stream);
+    }
+    return fake_leave(result);
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
+{
+    (void)flags;
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS) {
+        struct fake_op op = {.what = FAKE_WAIT, .event = event, .number = event->recorded};
+        result = fake_push(stream, &op);
+    }
+    return fake_leave(result);
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *arg)
+{
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS) {
+        struct fake_op op = {.what = FAKE_CALL, .fn = fn, .arg = arg};
+        result = fake_push(stream, &op);
+    }
+    return fake_leave(result);
+}
+
+/* ---- events ---- */
+
+CUresult cuEventCreate(CUevent *out, unsigned int flags)
+{
+    (void)flags;
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS) {
+        *out = calloc(1, sizeof(**out));
+        result = *out != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        if (result == CUDA_SUCCESS) {
+            (*out)->context = fake_current();
+            fake.event_count++;
+        }
+    }
+    return fake_leave(result);
+}
+
+CUresult cuEventDestroy(CUevent event)
+{
+    CUresult result = fake_enter(__func__, false);
+    if (result == CUDA_SUCCESS) {
+        fake_drain_all(); /* Nothing on a stream may name it any more. */
+        fake.event_count--;
+        free(event);
+    }
+    return fake_leave(result);
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS) {
+        struct fake_op op = {.what = FAKE_RECORD, .event = event, .number = event->recorded + 1};
+        result = fake_push(stream, &op);
+        event->recorded += result == CUDA_SUCCESS;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuEventQuery(CUevent event)
+{
+    CUresult result = fake_enter(__func__, false);
+    if (result == CUDA_SUCCESS && event->done < event->recorded) {
+        result = CUDA_ERROR_NOT_READY;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuEventSynchronize(CUevent event)
+{
+    CUresult result = fake_enter(__func__, false);
+    while (result == CUDA_SUCCESS && event->done < event->recorded) {
+        (void)pthread_cond_wait(&fake.changed, &fake.lock);
+    }
+    return fake_leave(result);
+}
+
+/* ---- copies ---- */
+
+/* Pageable host memory is done with when the call returns; pinned and device memory may be late. */
+static CUresult copy(CUstream stream, uintptr_t to, uintptr_t from, size_t len, bool must_wait)
+{
+    bool is_async = !must_wait;
+    unsigned char *dst = fake_resolve(to, len, &is_async);
+    const unsigned char *src = fake_resolve(from, len, &is_async);
+    if (dst == NULL || src == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct fake_op op = {.what = FAKE_COPY, .to = dst, .from = src, .len = len};
+    CUresult result = fake_push(stream, &op);
+    if (result == CUDA_SUCCESS && !is_async) {
+        fake_drain(stream);
+    }
+    return result;
+}
+
+static CUresult copy_call(const char *call, CUstream stream, uintptr_t to, uintptr_t from,
+                          size_t len, bool must_wait)
+{
+    CUresult result = fake_enter(call, true);
+    if (result == CUDA_SUCCESS && len != 0) {
+        result = copy(stream, to, from, len, must_wait);
+    }
+    return fake_leave(result);
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t len, CUstream stream)
+{
+    return copy_call(__func__, stream, to, from, len, false);
+}
+
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                           CUcontext from_context, size_t len, CUstream stream)
+{
+    if (to_context == NULL || from_context == NULL) {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    return copy_call(__func__, stream, to, from, len, false);
+}
+
+CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t len)
+{
+    return copy_call(__func__, NULL, to, (uintptr_t)from, len, true);
+}
+
+CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t len)
+{
+    return copy_call(__func__, NULL, (uintptr_t)to, from, len, true);
+}
+
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t len, CUstream stream)
+{
+    return copy_call(__func__, stream, to, (uintptr_t)from, len, false);
+}
+
+CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t len, CUstream stream)
+{
+    return copy_call(__func__, stream, (uintptr_t)to, from, len, false);
+}
+
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t len, CUstream stream)
+{
+    return copy_call(__func__, stream, to, from, len, false);
+}
+
+static CUresult fill(const char *call, CUdeviceptr to, const void *pattern, size_t width,
+                     size_t count, CUstream stream)
+{
+    CUresult result = fake_enter(call, true);
+    if (result == CUDA_SUCCESS && count != 0) {
+        bool is_async = true;
+        struct fake_op op = {.what = FAKE_FILL, .len = width * count, .width = width};
+        op.to = fake_find(to) != NULL ? fake_resolve(to, op.len, &is_async) : NULL;
+        memcpy(op.pattern, pattern, width);
+        result = op.to != NULL ? fake_push(stream, &op) : CUDA_ERROR_INVALID_VALUE;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream)
+{
+    return fill(__func__, to, &value, 1, count, stream);
+}
+
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream)
+{
+    return fill(__func__, to, &value, 4, count, stream);
+}
+
+/* ---- for tests ---- */
+
+unsigned fakecuda_live_streams(void)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    unsigned count = fake.stream_count;
+    (void)pthread_mutex_unlock(&fake.lock);
+    return count;
+}
+
+unsigned fakecuda_live_events(void)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    unsigned count = fake.event_count;
+    (void)pthread_mutex_unlock(&fake.lock);
+    return count;
+}

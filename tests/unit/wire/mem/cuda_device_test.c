@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Devices and contexts on the fake driver: how they are named, what is current where, and what an
+ * error means for the rest.
+ */
+#include "tests/fakecuda/fakecuda.h"
+#include "wire/mem/cuda.h"
+
+#include <cuda.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void test_device_is_found_by_index_uuid_and_pci_address(void **state)
+{
+    (void)state;
+    struct amb_cuda *by_index = NULL;
+    struct amb_cuda *found = NULL;
+    assert_int_equal(amb_cuda_count(), 2);
+    assert_int_equal(amb_cuda_at(1, &by_index), AMB_OK);
+    const struct amb_cuda_info *info = amb_cuda_info(by_index);
+    assert_int_equal(info->index, 1);
+    assert_string_equal(info->uuid, "GPU-fafafafa-fafa-fafa-fafa-fafafafafa01");
+    assert_true(info->memory != 0);
+    const char *names[] = {"1", info->uuid, info->pci, "gpu-FAFAFAFA-fafa-fafa-fafa-fafafafafa01"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        assert_int_equal(amb_cuda_find(names[i], &found), AMB_OK);
+        assert_ptr_equal(found, by_index);
+    }
+}
+
+static void test_device_that_is_not_there_is_not_found(void **state)
+{
+    (void)state;
+    struct amb_cuda *found = NULL;
+    assert_int_equal(amb_cuda_at(2, &found), AMB_ENOTFOUND);
+    assert_int_equal(amb_cuda_at(-1, &found), AMB_ENOTFOUND);
+    assert_int_equal(amb_cuda_find("99999999999", &found), AMB_ENOTFOUND);
+    assert_int_equal(amb_cuda_find("GPU-0", &found), AMB_ENOTFOUND);
+    assert_int_equal(amb_cuda_find("", &found), AMB_ENOTFOUND);
+    assert_null(found);
+}
+
+static void test_enter_and_leave_restore_what_the_program_had_current(void **state)
+{
+    (void)state;
+    struct amb_cuda *first = NULL;
+    struct amb_cuda *second = NULL;
+    assert_int_equal(amb_cuda_at(0, &first), AMB_OK);
+    assert_int_equal(amb_cuda_at(1, &second), AMB_OK);
+    CUcontext own = NULL;
+    CUcontext now = NULL;
+    assert_int_equal(cuDevicePrimaryCtxRetain(&own, 1), CUDA_SUCCESS);
+    assert_int_equal(cuCtxSetCurrent(own), CUDA_SUCCESS);
+    struct amb_cuda_scope outer, inner, same;
+    CUdevice device = -1;
+    assert_int_equal(amb_cuda_enter(first, &outer), AMB_OK);
+    assert_int_equal(amb_cuda_enter(second, &inner), AMB_OK);
+    assert_int_equal(amb_cuda_enter(second, &same), AMB_OK);
+    assert_int_equal(cuCtxGetDevice(&device), CUDA_SUCCESS);
+    assert_int_equal(device, 1);
+    amb_cuda_leave(&same);
+    amb_cuda_leave(&inner);
+    assert_int_equal(cuCtxGetDevice(&device), CUDA_SUCCESS);
+    assert_int_equal(device, 0);
+    amb_cuda_leave(&outer);
+    assert_int_equal(cuCtxGetCurrent(&now), CUDA_SUCCESS);
+    assert_ptr_equal(now, own);
+    assert_int_equal(cuCtxSetCurrent(NULL), CUDA_SUCCESS);
+    assert_int_equal(cuDevicePrimaryCtxRelease(1), CUDA_SUCCESS);
+}
+
+static void *bound_thread(void *arg)
+{
+    struct amb_cuda *device = arg;
+    struct amb_cuda_scope scope;
+    uint64_t memory = 0;
+    unsigned long before;
+    if (amb_cuda_bind(device) != AMB_OK) {
+        return NULL;
+    }
+    before = fakecuda_calls();
+    if (amb_cuda_bind(device) != AMB_OK || amb_cuda_enter(device, &scope) != AMB_OK) {
+        return NULL;
+    }
+    amb_cuda_leave(&scope);
+    if (fakecuda_calls() != before || amb_cuda_alloc(device, 64, &memory) != AMB_OK) {
+        return NULL;
+    }
+    amb_cuda_free(device, memory);
+    return device;
+}
+
+static void test_bound_thread_enters_without_asking_the_driver(void **state)
+{
+    (void)state;
+    struct amb_cuda *device = NULL;
+    pthread_t thread;
+    void *result = NULL;
+    assert_int_equal(amb_cuda_at(0, &device), AMB_OK);
+    assert_int_equal(pthread_create(&thread, NULL, bound_thread, device), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, device);
+}
+
+static void test_devices_that_see_each_other_are_let_to_reach_once(void **state)
+{
+    (void)state;
+    struct amb_cuda *first = NULL;
+    struct amb_cuda *second = NULL;
+    assert_int_equal(amb_cuda_at(0, &first), AMB_OK);
+    assert_int_equal(amb_cuda_at(1, &second), AMB_OK);
+    assert_true(amb_cuda_can_reach(first, first));
+    assert_true(amb_cuda_can_reach(first, second));
+    unsigned long before = fakecuda_calls();
+    assert_true(amb_cuda_can_reach(first, second));
+    assert_int_equal(fakecuda_calls(), before);
+}
+
+static void test_error_of_a_call_is_kept_as_a_sentence(void **state)
+{
+    (void)state;
+    struct amb_cuda *device = NULL;
+    struct amb_cuda_scope scope;
+    uint64_t memory = 0;
+    char text[200];
+    assert_int_equal(amb_cuda_at(0, &device), AMB_OK);
+    assert_int_equal(amb_cuda_enter(device, &scope), AMB_OK);
+    fakecuda_fail("cuMemAlloc:1");
+    assert_int_equal(amb_cuda_alloc(device, 64, &memory), AMB_ENOMEM);
+    assert_int_equal(memory, 0);
+    amb_cuda_failure(device, text, sizeof(text));
+    assert_string_equal(text, "cuMemAlloc: out of memory (CUDA_ERROR_OUT_OF_MEMORY)");
+    assert_true(amb_cuda_is_sound(device));
+    assert_int_equal(amb_cuda_alloc(device, 64, &memory), AMB_OK);
+    amb_cuda_free(device, memory);
+    amb_cuda_leave(&scope);
+}
+
+static int sticky_in_child(void)
+{
+    struct amb_cuda *first = NULL;
+    struct amb_cuda *second = NULL;
+    struct amb_cuda_scope scope;
+    uint64_t memory = 0;
+    char text[200];
+    if (amb_cuda_at(0, &first) != AMB_OK || amb_cuda_at(1, &second) != AMB_OK ||
+        amb_cuda_enter(first, &scope) != AMB_OK) {
+        return 1;
+    }
+    fakecuda_fail("cuMemAlloc:1=719");
+    if (amb_cuda_alloc(first, 64, &memory) != AMB_ECUDA || amb_cuda_is_sound(first)) {
+        return 2;
+    }
+    unsigned long before = fakecuda_calls();
+    if (amb_cuda_alloc(first, 64, &memory) != AMB_ECUDA || fakecuda_calls() != before) {
+        return 3;
+    }
+    amb_cuda_leave(&scope);
+    if (amb_cuda_enter(first, &scope) != AMB_ECUDA) {
+        return 4;
+    }
+    amb_cuda_failure(first, text, sizeof(text));
+    if (strstr(text, "LAUNCH_FAILED") == NULL) {
+        return 5;
+    }
+    /* The other device goes on. */
+    if (!amb_cuda_is_sound(second) || amb_cuda_enter(second, &scope) != AMB_OK ||
+        amb_cuda_alloc(second, 64, &memory) != AMB_OK) {
+        return 6;
+    }
+    amb_cuda_free(second, memory);
+    amb_cuda_leave(&scope);
+    return 0;
+}
+
+static void test_sticky_error_fences_its_device_alone(void **state)
+{
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(sticky_in_child());
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void)
+{
+    (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sticky_error_fences_its_device_alone),
+        cmocka_unit_test(test_device_is_found_by_index_uuid_and_pci_address),
+        cmocka_unit_test(test_device_that_is_not_there_is_not_found),
+        cmocka_unit_test(test_enter_and_leave_restore_what_the_program_had_current),
+        cmocka_unit_test(test_bound_thread_enters_without_asking_the_driver),
+        cmocka_unit_test(test_devices_that_see_each_other_are_let_to_reach_once),
+        cmocka_unit_test(test_error_of_a_call_is_kept_as_a_sentence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GPU memory by CUDA's driver, which is loaded at run time: one binary runs where there is no
+ * driver, on a real one, and on the fake one of the tests. Nothing here needs the CUDA headers, and
+ * a build without them answers AMB_ENOTSUP.
+ *
+ *   amb_cuda_start ─► amb_cuda_at(0) ─► amb_cuda_enter ─► alloc, copy, record ... ─► leave
+ *
+ * Device addresses are uint64_t, so that nobody dereferences one by accident; streams and events
+ * are the driver's own handles (CUstream, CUevent), so that the program's can be passed through.
+ *
+ * Threads: any. Calls on a device are made between enter and leave, or on a thread of ours that is
+ * bound to it; event and pointer queries anywhere.
+ * Memory: devices live as long as the process, and so do their primary contexts once retained.
+ *
+ * A sticky error (an illegal address, a failed launch) makes every later call in that context fail.
+ * The device is fenced then: it answers AMB_ECUDA at once, and amb_cuda_failure says what it was.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The library to load instead of libcuda.so.1, a path or a name. */
+#define AMB_CUDA_LIBRARY_ENV "AMB_CUDA_LIBRARY"
+#define AMB_CUDA_DEVICES_MAX 64u
+#define AMB_CUDA_IPC_BYTES 64u
+
+struct amb_cuda; /* a device and its primary context */
+
+/* ---- the driver ---- */
+
+/* Loads and initialises it, once. AMB_ENOTSUP: there is none, or no device; amb_cuda_why_not. */
+AMB_MUST_CHECK enum amb_status amb_cuda_start(void);
+/* A sentence, static. Empty if amb_cuda_start was well or not called. */
+const char *amb_cuda_why_not(void);
+/*
+ * Has this process the driver in memory, whoever loaded it? Loads nothing. No: a list of libraries
+ * is looked at (about 0.1 us); yes: one load. A pointer to device memory exists only after a yes.
+ */
+bool amb_cuda_is_live(void);
+uint32_t amb_cuda_count(void);
+
+/* ---- devices ---- */
+
+struct amb_cuda_info {
+    int index;
+    char uuid[48]; /* "GPU-8-4-4-4-12" */
+    char pci[20];  /* "0000:01:00.0" */
+    char name[96];
+    uint64_t memory;
+};
+
+/* By index; retains its primary context. ENOTFOUND; what amb_cuda_start answers; ECUDA. */
+AMB_MUST_CHECK enum amb_status amb_cuda_at(int index, struct amb_cuda **out);
+/* By "0", a UUID ("GPU-...") or a PCI address. */
+AMB_MUST_CHECK enum amb_status amb_cuda_find(const char *name, struct amb_cuda **out);
+const struct amb_cuda_info *amb_cuda_info(const struct amb_cuda *device);
+/* False once a sticky error was seen. */
+bool amb_cuda_is_sound(const struct amb_cuda *device);
+/* The last call that failed and why, in a sentence; empty if none has. */
+void amb_cuda_failure(struct amb_cuda *device, char *text, size_t size);
+/* Can `device` read the memory of `other` by itself? Lets it, at the first yes. */
+bool amb_cuda_can_reach(struct amb_cuda *device, struct amb_cuda *other);
+
+/* ---- contexts ---- */
+
+/* What was current before amb_cuda_enter. */
+struct amb_cuda_scope {
+    struct amb_cuda *device, *outer;
+};
+
+/* Makes the device's context current on this thread; nests. On failure nothing is to be left. */
+AMB_MUST_CHECK enum amb_status amb_cuda_enter(struct amb_cuda *device,
+                                              struct amb_cuda_scope *scope);
+/* The thread is as it was before. */
+void amb_cuda_leave(struct amb_cuda_scope *scope);
+/* For threads of ours: current from here on, without a push and a pop around every use. */
+AMB_MUST_CHECK enum amb_status amb_cuda_bind(struct amb_cuda *device);
+
+/* ---- memory ---- */
+
+/* ENOMEM, ECUDA. */
+AMB_MUST_CHECK enum amb_status amb_cuda_alloc(struct amb_cuda *device, uint64_t size,
+                                              uint64_t *out);
+void amb_cuda_free(struct amb_cuda *device, uint64_t address);
+/* Host memory that copy engines reach. */
+AMB_MUST_CHECK enum amb_status amb_cuda_pin(struct amb_cuda *device, uint64_t size, void **out);
+void amb_cuda_unpin(struct amb_cuda *device, void *memory);
+
+/* What a pointer points to. */
+struct amb_mem_place {
+    enum amb_mem mem; /* HOST, PINNED, CUDA, CUDA_MANAGED */
+    int device;       /* -1: host */
+    uint64_t base;    /* of its allocation, and how large that is; 0: host */
+    uint64_t size;
+    bool is_exportable;  /* amb_cuda_export will take it */
+    const char *why_not; /* it is not exportable; static, never NULL */
+};
+
+/* Any pointer. Without a live driver everything is host memory. */
+void amb_cuda_classify(const void *pointer, struct amb_mem_place *out);
+/* Must it be copied by the driver (device or managed memory)? The quick form of the above. */
+bool amb_cuda_is_device(const void *pointer);
+
+/*
+ * Another process's way to an allocation of cuMemAlloc: a handle for all of it, writable. ENOTSUP:
+ * the driver, the allocation or the namespaces do not let it.
+ */
+AMB_MUST_CHECK enum amb_status amb_cuda_export(struct amb_cuda *device, uint64_t address,
+                                               uint8_t handle[AMB_CUDA_IPC_BYTES]);
+/* Its first byte here. One import a process and allocation; never the exporter's own. */
+AMB_MUST_CHECK enum amb_status
+amb_cuda_import(struct amb_cuda *device, const uint8_t handle[AMB_CUDA_IPC_BYTES], uint64_t *out);
+void amb_cuda_unimport(struct amb_cuda *device, uint64_t address);
+
+/* ---- streams, events, copies ---- */
+
+/* One that does not wait for the program's default stream. */
+AMB_MUST_CHECK enum amb_status amb_cuda_stream_create(struct amb_cuda *device, void **stream);
+void amb_cuda_stream_destroy(struct amb_cuda *device, void *stream);
+/* Waits until everything on it has run. */
+AMB_MUST_CHECK enum amb_status amb_cuda_stream_sync(struct amb_cuda *device, void *stream);
+
+/* Without timing. */
+AMB_MUST_CHECK enum amb_status amb_cuda_event_create(struct amb_cuda *device, void **event);
+void amb_cuda_event_destroy(struct amb_cuda *device, void *event);
+/* It is done when what is on the stream so far has run. */
+AMB_MUST_CHECK enum amb_status amb_cuda_event_record(struct amb_cuda *device, void *event,
+                                                     void *stream);
+/* AMB_OK: done. EAGAIN: not yet. ECUDA: what it stood behind has failed. */
+AMB_MUST_CHECK enum amb_status amb_cuda_event_query(struct amb_cuda *device, void *event);
+AMB_MUST_CHECK enum amb_status amb_cuda_event_sync(struct amb_cuda *device, void *event);
+/* What comes on the stream waits for the event; the caller does not. */
+AMB_MUST_CHECK enum amb_status amb_cuda_stream_wait(struct amb_cuda *device, void *stream,
+                                                    void *event);
+
+/*
+ * Copies on the stream, from and to any kind of memory of this device and the host; returns at once
+ * unless pageable host memory is among them.
+ */
+AMB_MUST_CHECK enum amb_status amb_cuda_copy(struct amb_cuda *device, uint64_t to, uint64_t from,
+                                             uint64_t len, void *stream);
+/* The same between two devices, on a stream of `device`. */
+AMB_MUST_CHECK enum amb_status amb_cuda_copy_peer(struct amb_cuda *device, uint64_t to,
+                                                  struct amb_cuda *source, uint64_t from,
+                                                  uint64_t len, void *stream);

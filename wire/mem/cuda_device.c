@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The devices of this process. All are listed when the driver is started; a primary context, which
+ * costs hundreds of MB of device and host memory, is retained only where somebody asks for one.
+ */
+#include "wire/mem/cuda_device.h"
+
+#include "wire/base/assert.h"
+#include "wire/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static struct {
+    pthread_mutex_t lock;
+    bool is_started;
+    enum amb_status status;
+    char why_not[320];
+    uint32_t count;
+    struct amb_cuda devices[AMB_CUDA_DEVICES_MAX];
+} driver = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* What this thread has current; the driver knows it too, but asking it costs a call. */
+static _Thread_local struct amb_cuda *current;
+
+/* ---- errors ---- */
+
+static bool is_sticky(CUresult result)
+{
+    switch ((int)result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_UNKNOWN:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static enum amb_status status_of(CUresult result)
+{
+    switch ((int)result) {
+    case CUDA_SUCCESS:
+        return AMB_OK;
+    case CUDA_ERROR_NOT_READY:
+        return AMB_EAGAIN;
+    case CUDA_ERROR_OUT_OF_MEMORY:
+        return AMB_ENOMEM;
+    case CUDA_ERROR_NOT_SUPPORTED:
+        return AMB_ENOTSUP;
+    default:
+        return AMB_ECUDA;
+    }
+}
+
+static void describe(CUresult result, const char *call, char *text, size_t size)
+{
+    const char *name = NULL;
+    const char *what = NULL;
+    (void)amb_cuda_api.cuGetErrorName(result, &name);
+    (void)amb_cuda_api.cuGetErrorString(result, &what);
+    (void)snprintf(text, size, "%s: %s (%s)", call, what != NULL ? what : "unknown error",
+                   name != NULL ? name : "?");
+}
+
+enum amb_status amb_cuda_check(struct amb_cuda *device, CUresult result, const char *call)
+{
+    if (__builtin_expect(result == CUDA_SUCCESS, 1)) {
+        return AMB_OK;
+    }
+    if (result == CUDA_ERROR_NOT_READY) {
+        return AMB_EAGAIN;
+    }
+    (void)pthread_mutex_lock(&device->lock);
+    describe(result, call, device->failure, sizeof(device->failure));
+    (void)pthread_mutex_unlock(&device->lock);
+    if (is_sticky(result) && !atomic_exchange(&device->is_fenced, true)) {
+        amb_error("GPU %d is out of use until this process ends: %s", device->info.index,
+                  device->failure);
+    }
+    return status_of(result);
+}
+
+bool amb_cuda_is_sound(const struct amb_cuda *device)
+{
+    return !atomic_load_explicit(&device->is_fenced, memory_order_relaxed);
+}
+
+void amb_cuda_failure(struct amb_cuda *device, char *text, size_t size)
+{
+    amb_assert(size != 0);
+    (void)pthread_mutex_lock(&device->lock);
+    (void)snprintf(text, size, "%s", device->failure);
+    (void)pthread_mutex_unlock(&device->lock);
+}
+
+/* ---- start ---- */
+
+static void write_uuid(const CUuuid *uuid, char out[48])
+{
+    char *to = out + sprintf(out, "GPU-");
+    for (unsigned i = 0; i < sizeof(uuid->bytes); i++) {
+        const char *dash = i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
+        to += sprintf(to, "%s%02x", dash, (unsigned)(unsigned char)uuid->bytes[i]);
+    }
+}
+
+static CUresult describe_device(int index, struct amb_cuda *device, const char **call)
+{
+    struct amb_cuda_info *info = &device->info;
+    info->index = index;
+    *call = "cuDeviceGet";
+    CUresult result = amb_cuda_api.cuDeviceGet(&device->handle, index);
+    CUuuid uuid;
+    if (result == CUDA_SUCCESS) {
+        *call = "cuDeviceGetUuid";
+        result = amb_cuda_api.cuDeviceGetUuid(&uuid, device->handle);
+    }
+    if (result == CUDA_SUCCESS) {
+        write_uuid(&uuid, info->uuid);
+        *call = "cuDeviceGetPCIBusId";
+        result =
+            amb_cuda_api.cuDeviceGetPCIBusId(info->pci, (int)sizeof(info->pci), device->handle);
+    }
+    if (result == CUDA_SUCCESS) {
+        *call = "cuDeviceGetName";
+        result = amb_cuda_api.cuDeviceGetName(info->name, (int)sizeof(info->name), device->handle);
+    }
+    size_t memory = 0;
+    if (result == CUDA_SUCCESS) {
+        *call = "cuDeviceTotalMem";
+        result = amb_cuda_api.cuDeviceTotalMem(&memory, device->handle);
+        info->memory = memory;
+    }
+    return result;
+}
+
+static enum amb_status list_devices(void)
+{
+    const char *call = "cuInit";
+    int count = 0;
+    CUresult result = amb_cuda_api.cuInit(0);
+    if (result == CUDA_SUCCESS) {
+        call = "cuDeviceGetCount";
+        result = amb_cuda_api.cuDeviceGetCount(&count);
+    }
+    if (result == CUDA_SUCCESS && count <= 0) {
+        (void)snprintf(driver.why_not, sizeof(driver.why_not), "the CUDA driver shows no device");
+        return AMB_ENOTSUP;
+    }
+    count = count < (int)AMB_CUDA_DEVICES_MAX ? count : (int)AMB_CUDA_DEVICES_MAX;
+    for (int i = 0; result == CUDA_SUCCESS && i < count; i++) {
+        (void)pthread_mutex_init(&driver.devices[i].lock, NULL);
+        result = describe_device(i, &driver.devices[i], &call);
+    }
+    if (result != CUDA_SUCCESS) {
+        describe(result, call, driver.why_not, sizeof(driver.why_not));
+        return AMB_ENOTSUP;
+    }
+    driver.count = (uint32_t)count;
+    return AMB_OK;
+}
+
+enum amb_status amb_cuda_start(void)
+{
+    (void)pthread_mutex_lock(&driver.lock);
+    if (!driver.is_started) {
+        driver.is_started = true;
+        if (amb_cuda_load()) {
+            driver.status = list_devices();
+        } else {
+            driver.status = AMB_ENOTSUP;
+            (void)snprintf(driver.why_not, sizeof(driver.why_not), "%s", amb_cuda_load_error());
+        }
+    }
+    enum amb_status status = driver.status;
+    (void)pthread_mutex_unlock(&driver.lock);
+    return status;
+}
+
+const char *amb_cuda_why_not(void)
+{
+    (void)pthread_mutex_lock(&driver.lock);
+    const char *text = driver.why_not; /* Written once, before is_started is seen. */
+    (void)pthread_mutex_unlock(&driver.lock);
+    return text;
+}
+
+uint32_t amb_cuda_count(void)
+{
+    return amb_cuda_start() == AMB_OK ? driver.count : 0;
+}
+
+/* ---- devices ---- */
+
+static enum amb_status retain(struct amb_cuda *device)
+{
+    (void)pthread_mutex_lock(&driver.lock);
+    CUresult result = CUDA_SUCCESS;
+    if (device->context == NULL) {
+        CUcontext context = NULL;
+        result = amb_cuda_api.cuDevicePrimaryCtxRetain(&context, device->handle);
+        device->context = result == CUDA_SUCCESS ? context : NULL;
+    }
+    (void)pthread_mutex_unlock(&driver.lock);
+    return amb_cuda_check(device, result, "cuDevicePrimaryCtxRetain");
+}
+
+enum amb_status amb_cuda_at(int index, struct amb_cuda **out)
+{
+    enum amb_status status = amb_cuda_start();
+    if (status != AMB_OK) {
+        return status;
+    }
+    if (index < 0 || (uint32_t)index >= driver.count) {
+        return AMB_ENOTFOUND;
+    }
+    status = retain(&driver.devices[index]);
+    if (status == AMB_OK) {
+        *out = &driver.devices[index];
+    }
+    return status;
+}
+
+enum amb_status amb_cuda_find(const char *name, struct amb_cuda **out)
+{
+    enum amb_status status = amb_cuda_start();
+    if (status != AMB_OK) {
+        return status;
+    }
+    char *end;
+    unsigned long index = strtoul(name, &end, 10);
+    if (name[0] >= '0' && name[0] <= '9' && *end == '\0') {
+        return amb_cuda_at(index < AMB_CUDA_DEVICES_MAX ? (int)index : -1, out);
+    }
+    for (uint32_t i = 0; i < driver.count; i++) {
+        const struct amb_cuda_info *info = &driver.devices[i].info;
+        if (strcasecmp(name, info->uuid) == 0 || strcasecmp(name, info->pci) == 0) {
+            return amb_cuda_at((int)i, out);
+        }
+    }
+    return AMB_ENOTFOUND;
+}
+
+const struct amb_cuda_info *amb_cuda_info(const struct amb_cuda *device)
+{
+    return &device->info;
+}
+
+bool amb_cuda_can_reach(struct amb_cuda *device, struct amb_cuda *other)
+{
+    if (device == other) {
+        return true;
+    }
+    uint64_t bit = UINT64_C(1) << other->info.index;
+    if ((atomic_load(&device->asked) & bit) == 0) {
+        struct amb_cuda_scope scope;
+        int can = 0;
+        if (amb_cuda_enter(device, &scope) != AMB_OK) {
+            return false;
+        }
+        CUresult result = amb_cuda_api.cuDeviceCanAccessPeer(&can, device->handle, other->handle);
+        if (result == CUDA_SUCCESS && can != 0) {
+            result = amb_cuda_api.cuCtxEnablePeerAccess(other->context, 0);
+            if (result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) {
+                (void)atomic_fetch_or(&device->reach, bit);
+            }
+        }
+        (void)atomic_fetch_or(&device->asked, bit);
+        amb_cuda_leave(&scope);
+    }
+    return (atomic_load(&device->reach) & bit) != 0;
+}
+
+/* ---- contexts ---- */
+
+bool amb_cuda_is_current(const struct amb_cuda *device)
+{
+    return current == device;
+}
+
+enum amb_status amb_cuda_enter(struct amb_cuda *device, struct amb_cuda_scope *scope)
+{
+    *scope = (struct amb_cuda_scope){.device = NULL, .outer = current};
+    if (!amb_cuda_is_sound(device)) {
+        return AMB_ECUDA;
+    }
+    if (current != device) {
+        CUresult result = amb_cuda_api.cuCtxPushCurrent(device->context);
+        if (result != CUDA_SUCCESS) {
+            return amb_cuda_check(device, result, "cuCtxPushCurrent");
+        }
+        scope->device = device;
+        current = device;
+    }
+    return AMB_OK;
+}
+
+void amb_cuda_leave(struct amb_cuda_scope *scope)
+{
+    if (scope->device != NULL) {
+        amb_assert(current == scope->device);
+        CUcontext popped;
+        (void)amb_cuda_check(scope->device, amb_cuda_api.cuCtxPopCurrent(&popped),
+                             "cuCtxPopCurrent");
+        current = scope->outer;
+        scope->device = NULL;
+    }
+}
+
+enum amb_status amb_cuda_bind(struct amb_cuda *device)
+{
+    if (current == device) {
+        return amb_cuda_is_sound(device) ? AMB_OK : AMB_ECUDA;
+    }
+    enum amb_status status =
+        amb_cuda_check(device, amb_cuda_api.cuCtxSetCurrent(device->context), "cuCtxSetCurrent");
+    if (status == AMB_OK) {
+        current = device;
+    }
+    return status;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device as the files of this module see it.
+ * Threads: any; what changes is atomic or under `lock`.
+ */
+#pragma once
+
+#include "wire/mem/cuda.h"
+#include "wire/mem/cuda_api.h"
+
+#include <cuda.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct amb_cuda {
+    struct amb_cuda_info info;
+    CUdevice handle;
+    CUcontext context;      /* NULL until retained */
+    _Atomic bool is_fenced; /* a sticky error was seen */
+    pthread_mutex_t lock;
+    char failure[200];
+    _Atomic uint64_t reach; /* devices that it may reach, by index */
+    _Atomic uint64_t asked; /* and that were asked for */
+};
+
+/* Is it current here, by enter or bind? */
+bool amb_cuda_is_current(const struct amb_cuda *device);
+/* What a driver call's answer means; keeps its text, and fences the device if it is sticky. */
+enum amb_status amb_cuda_check(struct amb_cuda *device, CUresult result, const char *call);

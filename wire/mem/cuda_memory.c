@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of a device, what pointers point to, and the ways between processes.
+ */
+#include "wire/base/assert.h"
+#include "wire/mem/cuda_device.h"
+
+#include <string.h>
+
+/* Nothing is asked of a driver whose context is lost: it would only say so again. */
+#define CALL(device, call, ...)                                                                    \
+    (amb_cuda_is_sound(device) ? amb_cuda_check((device), amb_cuda_api.call(__VA_ARGS__), #call)   \
+                               : AMB_ECUDA)
+
+enum amb_status amb_cuda_alloc(struct amb_cuda *device, uint64_t size, uint64_t *out)
+{
+    amb_assert(amb_cuda_is_current(device) && size != 0);
+    CUdeviceptr address = 0;
+    enum amb_status status = CALL(device, cuMemAlloc, &address, size);
+    if (status == AMB_OK) {
+        *out = address;
+    }
+    return status;
+}
+
+void amb_cuda_free(struct amb_cuda *device, uint64_t address)
+{
+    if (address != 0) {
+        amb_assert(amb_cuda_is_current(device));
+        (void)CALL(device, cuMemFree, address);
+    }
+}
+
+enum amb_status amb_cuda_pin(struct amb_cuda *device, uint64_t size, void **out)
+{
+    amb_assert(amb_cuda_is_current(device) && size != 0);
+    void *memory = NULL;
+    enum amb_status status = CALL(device, cuMemHostAlloc, &memory, size, CU_MEMHOSTALLOC_PORTABLE);
+    if (status == AMB_OK) {
+        *out = memory;
+    }
+    return status;
+}
+
+void amb_cuda_unpin(struct amb_cuda *device, void *memory)
+{
+    if (memory != NULL) {
+        amb_assert(amb_cuda_is_current(device));
+        (void)CALL(device, cuMemFreeHost, memory);
+    }
+}
+
+/* ---- pointers ---- */
+
+bool amb_cuda_is_device(const void *pointer)
+{
+    if (!amb_cuda_is_live()) {
+        return false;
+    }
+    /* Anything but success: memory that the driver does not know, or a driver that nobody has
+     * initialised. */
+    CUmemorytype type = CU_MEMORYTYPE_HOST;
+    return amb_cuda_api.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                              (CUdeviceptr)(uintptr_t)pointer) == CUDA_SUCCESS &&
+           type != CU_MEMORYTYPE_HOST;
+}
+
+struct attributes {
+    unsigned type, is_managed, can_export;
+    int device;
+    CUdeviceptr base;
+    size_t size;
+    CUmemoryPool pool;
+};
+
+static bool ask_attributes(const void *pointer, struct attributes *out)
+{
+    CUpointer_attribute names[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+        CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+    };
+    void *values[] = {&out->type, &out->is_managed, &out->device, &out->base,
+                      &out->size, &out->can_export, &out->pool};
+    return amb_cuda_api.cuPointerGetAttributes(sizeof(names) / sizeof(names[0]), names, values,
+                                               (CUdeviceptr)(uintptr_t)pointer) == CUDA_SUCCESS;
+}
+
+static const char *why_not_exportable(const struct attributes *a)
+{
+    if (a->is_managed != 0) {
+        return "managed memory";
+    }
+    if (a->pool != NULL) {
+        return "memory of a stream-ordered pool (cudaMallocAsync)";
+    }
+    return a->can_export != 0 ? "" : "memory of the virtual memory calls (cuMemCreate)";
+}
+
+void amb_cuda_classify(const void *pointer, struct amb_mem_place *out)
+{
+    *out = (struct amb_mem_place){.mem = AMB_MEM_HOST, .device = -1, .why_not = "host memory"};
+    struct attributes a = {.device = -1};
+    if (!amb_cuda_is_live() || !ask_attributes(pointer, &a) || a.type == 0) {
+        return;
+    }
+    if (a.type == CU_MEMORYTYPE_HOST && a.is_managed == 0) {
+        out->mem = AMB_MEM_PINNED;
+        return;
+    }
+    out->mem = a.is_managed != 0 ? AMB_MEM_CUDA_MANAGED : AMB_MEM_CUDA;
+    out->device = a.device;
+    out->base = a.base;
+    out->size = a.size;
+    out->why_not = why_not_exportable(&a);
+    out->is_exportable = out->why_not[0] == '\0';
+}
+
+/* ---- other processes ---- */
+
+_Static_assert(sizeof(CUipcMemHandle) == AMB_CUDA_IPC_BYTES, "what travels between processes");
+
+/* Namespaces, containers and drivers that do not let it all answer in their own way. */
+static enum amb_status refused(struct amb_cuda *device, enum amb_status status)
+{
+    return status == AMB_ECUDA && amb_cuda_is_sound(device) ? AMB_ENOTSUP : status;
+}
+
+enum amb_status amb_cuda_export(struct amb_cuda *device, uint64_t address,
+                                uint8_t handle[AMB_CUDA_IPC_BYTES])
+{
+    amb_assert(amb_cuda_is_current(device));
+    CUipcMemHandle own;
+    enum amb_status status = CALL(device, cuIpcGetMemHandle, &own, address);
+    if (status == AMB_OK) {
+        memcpy(handle, &own, sizeof(own));
+    }
+    return refused(device, status);
+}
+
+enum amb_status amb_cuda_import(struct amb_cuda *device, const uint8_t handle[AMB_CUDA_IPC_BYTES],
+                                uint64_t *out)
+{
+    amb_assert(amb_cuda_is_current(device));
+    CUipcMemHandle own;
+    memcpy(&own, handle, sizeof(own));
+    CUdeviceptr address = 0;
+    enum amb_status status =
+        CALL(device, cuIpcOpenMemHandle, &address, own, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    if (status == AMB_OK) {
+        *out = address;
+    }
+    return refused(device, status);
+}
+
+void amb_cuda_unimport(struct amb_cuda *device, uint64_t address)
+{
+    if (address != 0) {
+        amb_assert(amb_cuda_is_current(device));
+        (void)CALL(device, cuIpcCloseMemHandle, address);
+    }
+}
