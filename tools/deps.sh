@@ -9,7 +9,7 @@ usage() {
 usage: tools/deps.sh [--for build|test|dev] [--ucx wheel|system] [--no-install]
   --for build    what compiling and the demo need
   --for test     build, and what the tests need (default)
-  --for dev      test, and clang, clang-format, clang-tidy
+  --for dev      test, and clang, clang-format, clang-tidy, valgrind
   --ucx system   the distribution's UCX as well (for -DAMB_UCX=system)
   --no-install   install no packages, only say which are missing
 Packages are installed as root or by sudo. Proxies and registries are those that apt and pip are
@@ -93,7 +93,8 @@ if [ "$level" != build ]; then
     packages+=(g++ iproute2 procps)
 fi
 if [ "$level" = dev ]; then
-    packages+=(clang clang-format-14 clang-tidy)
+    # valgrind: ctest -L bench counts instructions with it.
+    packages+=(clang clang-format-14 clang-tidy valgrind)
 fi
 if [ "$ucx" = system ]; then
     packages+=(libucx-dev)

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The work of a message, without the machine: a publisher, a broker's worker and a subscriber in
+ * one thread, each taking its turn, on the ring, under a clock that stands still between messages.
+ * The same instructions run every time, so a counter of instructions (instructions.py runs this
+ * under callgrind) sees regressions whatever the machine does meanwhile.
+ *
+ *     instructions-bench SIZE MESSAGES
+ *
+ * What is counted lies below bench_publish, bench_broker and bench_receive, inside bench_measure.
+ *
+ * Threads: main, and one that runs control while main connects and turns the worker until then.
+ * Memory: given back by the end of the process.
+ */
+#include "broker/client.h"
+#include "broker/config.h"
+#include "broker/control.h"
+#include "broker/shard.h"
+#include "broker/transports.h"
+#include "broker/worker.h"
+#include "wire/base/clock.h"
+
+#include <amb/amb.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ROUND_BYTES                                                                                \
+    (480u << 10)      /* published before the others have their turn: several batches              \
+                       */
+#define MESSAGE_NS 40 /* what a message takes by the clock that the library sees */
+#define WARM_ROUNDS 20u
+#define MANY 256u
+#define SIZE_MAX_BYTES 4096u
+
+/* ---- the clock ---- */
+
+static _Atomic int64_t frozen_ns; /* 0: it runs */
+
+/* Both stand in for libc's in this program and in libamb. */
+#define STAND_IN __attribute__((visibility("default")))
+
+STAND_IN int clock_gettime(clockid_t id, struct timespec *out)
+{
+    int64_t now_ns = atomic_load_explicit(&frozen_ns, memory_order_relaxed);
+    if (id != CLOCK_MONOTONIC || now_ns == 0) {
+        return (int)syscall(SYS_clock_gettime, id, out);
+    }
+    *out = (struct timespec){.tv_sec = (time_t)(now_ns / AMB_NS_PER_SEC),
+                             .tv_nsec = (long)(now_ns % AMB_NS_PER_SEC)};
+    return 0;
+}
+
+/* valgrind does not know pidfd_open, and without a pidfd nobody maps: instructions.py leaves one.
+ */
+STAND_IN long syscall(long number, ...)
+{
+    static long (*libc)(long number, ...);
+    const char *pidfd = getenv("AMB_BENCH_PIDFD");
+    if (number == SYS_pidfd_open && pidfd != NULL) {
+        return dup((int)strtol(pidfd, NULL, 10));
+    }
+    if (libc == NULL) {
+        void *found = dlsym(RTLD_NEXT, "syscall");
+        memcpy(&libc, &found, sizeof(libc));
+    }
+    long a[6];
+    va_list args;
+    va_start(args, number);
+    for (unsigned i = 0; i < 6; i++) {
+        a[i] = va_arg(args, long);
+    }
+    va_end(args);
+    return libc(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+static void pass(int64_t ns)
+{
+    atomic_fetch_add_explicit(&frozen_ns, ns, memory_order_relaxed);
+}
+
+/* ---- the broker ---- */
+
+static struct amb_config *config;
+static struct amb_membudget budget;
+static struct amb_shard shard;
+static struct amb_shard *peers[] = {&shard};
+static struct amb_control control;
+static const struct amb_transports transports = {.why_not = "no ucx here"};
+static char folder[] = "/tmp/amb-instructions.XXXXXX";
+static char url[96];
+static _Atomic bool is_by_hand; /* main turns the worker */
+static _Atomic bool is_parked;  /* the helper has seen it */
+
+static void fail(const char *what, enum amb_status status)
+{
+    (void)fprintf(stderr, "instructions-bench: %s: %s\n", what, amb_strerror(status));
+    exit(1);
+}
+
+static void must(const char *what, enum amb_status status)
+{
+    if (status != AMB_OK) {
+        fail(what, status);
+    }
+}
+
+struct offer {
+    struct amb_mail mail;
+    uint64_t client_id, segment, size;
+    int fd;
+};
+
+static void offer_arrived(struct amb_mail *mail, void *owner)
+{
+    struct offer *offer = AMB_CONTAINER_OF(mail, struct offer, mail);
+    struct amb_control *to = owner;
+    AMB_LIST_FOR_EACH (node, &to->clients) {
+        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->id == offer->client_id) {
+            Amb__Control__SegAdd add = AMB__CONTROL__SEG_ADD__INIT;
+            Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+            add.segment = offer->segment;
+            add.size = offer->size;
+            message.body_case = AMB__CONTROL__CONTROL__BODY_SEG_ADD;
+            message.seg_add = &add;
+            amb_client_send(client, &message, &offer->fd, 1);
+        }
+    }
+    free(offer);
+}
+
+static void offer_segment(struct amb_shard *from, uint64_t client_id, uint64_t segment,
+                          uint64_t size, int fd)
+{
+    struct offer *offer = malloc(sizeof(*offer));
+    if (offer == NULL) {
+        fail("offer", AMB_ENOMEM);
+        return;
+    }
+    *offer = (struct offer){.client_id = client_id, .segment = segment, .size = size, .fd = fd};
+    amb_mail_post(from->control, &offer->mail, offer_arrived);
+}
+
+static void session_ended(struct amb_shard *from, uint64_t client_id, enum amb_status why,
+                          const char *text)
+{
+    (void)from, (void)client_id;
+    if (why != AMB_ELOST && why != AMB_ECLOSED && why != AMB_OK) {
+        fail(text != NULL ? text : "a session ended", why);
+    }
+}
+
+static void *control_main(void *arg)
+{
+    amb_control_run(arg);
+    return NULL;
+}
+
+static unsigned turn(void)
+{
+    return amb_shard_turn(&shard, amb_clock_monotonic_ns(), amb_clock_realtime_ns());
+}
+
+static void *helper_main(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&is_by_hand)) {
+        if (turn() == 0) {
+            (void)usleep(100);
+        }
+    }
+    atomic_store(&is_parked, true);
+    return NULL;
+}
+
+static void start_broker(void)
+{
+    const char *listen[] = {url};
+    const char *options[] = {"server.workers=1", "memory.host.size=256M", "log.level=error"};
+    struct amb_config_source source = {
+        .options = options,
+        .option_count = sizeof(options) / sizeof(options[0]),
+        .listen = listen,
+        .listen_count = 1,
+    };
+    char error[512] = "";
+    pthread_t thread;
+    if (mkdtemp(folder) == NULL) {
+        fail(folder, AMB_EINVAL);
+    }
+    (void)snprintf(url, sizeof(url), "unix://%s/s", folder);
+    if (amb_config_create(&source, error, sizeof(error), &config) != AMB_OK) {
+        fail(error, AMB_EINVAL);
+    }
+    budget.max = config->memory.host.size;
+    must("shard", amb_shard_init(&shard, 0, config, &budget));
+    shard.peers = peers;
+    shard.peer_count = 1;
+    shard.control = &control.inbox;
+    shard.offer_segment = offer_segment;
+    shard.session_ended = session_ended;
+    must("memory", amb_bufpool_prepare(&shard.bufpool));
+    must("control", amb_control_init(&control, config, peers, 1, &budget, NULL, &transports, error,
+                                     sizeof(error)));
+    if (pthread_create(&thread, NULL, control_main, &control) != 0 || pthread_detach(thread) != 0 ||
+        pthread_create(&thread, NULL, helper_main, NULL) != 0 || pthread_detach(thread) != 0) {
+        fail("threads", AMB_ELIMIT);
+    }
+}
+
+/* ---- the clients ---- */
+
+struct ends {
+    struct amb_conn *pub_conn, *sub_conn;
+    struct amb_pub *pub;
+    struct amb_sub *sub;
+    size_t size;
+    uint64_t published, received, bytes;
+    char payload[SIZE_MAX_BYTES];
+};
+
+static void connect_ends(struct ends *ends)
+{
+    struct amb_options *options = AMB_OPTIONS(.progress = AMB_PROGRESS_POLL);
+    must("connect", amb_connect(url, options, &ends->pub_conn));
+    must("connect", amb_connect(url, options, &ends->sub_conn));
+    must("subscribe",
+         amb_subscribe(ends->sub_conn, "count", AMB_SUB(.slow = AMB_SLOW_BLOCK), &ends->sub));
+    must("open", amb_pub_open(ends->pub_conn, "count", NULL, &ends->pub));
+    must("wait", amb_pub_wait_subscribers(ends->pub, 1, 10 * AMB_SEC));
+}
+
+/* The three parts by name, whatever the compiler would like to merge. */
+#ifdef __clang__
+#define PART __attribute__((noinline, used)) void
+#else
+#define PART __attribute__((noipa, used)) void
+#endif
+PART bench_publish(struct ends *ends, unsigned count);
+PART bench_broker(void);
+PART bench_receive(struct ends *ends);
+PART bench_measure(struct ends *ends, unsigned rounds);
+
+void bench_publish(struct ends *ends, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        enum amb_status status = amb_pub_send(ends->pub, ends->payload, ends->size, AMB_NOWAIT);
+        if (status != AMB_OK) {
+            break; /* The window is full: the others' turn. */
+        }
+        ends->published++;
+        pass(MESSAGE_NS);
+    }
+    enum amb_status status = amb_pub_flush(ends->pub, 0, AMB_NOWAIT);
+    if (status != AMB_OK && status != AMB_EAGAIN && status != AMB_ETIMEDOUT) {
+        fail("flush", status);
+    }
+}
+
+void bench_broker(void)
+{
+    while (turn() > 0) {
+    }
+}
+
+void bench_receive(struct ends *ends)
+{
+    struct amb_msg *msgs[MANY];
+    size_t count = 0;
+    while (amb_next_many(ends->sub, AMB_NOWAIT, msgs, MANY, &count) == AMB_OK) {
+        for (size_t i = 0; i < count; i++) {
+            ends->bytes += amb_msg_size(msgs[i]);
+            amb_msg_release(msgs[i]);
+        }
+        ends->received += count;
+    }
+}
+
+static void run_round(struct ends *ends)
+{
+    bench_publish(ends, (unsigned)(ROUND_BYTES / ends->size));
+    bench_broker();
+    bench_receive(ends);
+    bench_broker(); /* Takes back what was released. */
+}
+
+void bench_measure(struct ends *ends, unsigned rounds)
+{
+    for (unsigned i = 0; i < rounds; i++) {
+        run_round(ends);
+    }
+}
+
+/* Until a segment is mapped and the like: things of the first moments. */
+static void warm(struct ends *ends)
+{
+    for (unsigned i = 0; i < WARM_ROUNDS; i++) {
+        run_round(ends);
+        (void)amb_poll(ends->pub_conn, AMB_NOWAIT);
+        (void)amb_poll(ends->sub_conn, AMB_NOWAIT);
+        (void)usleep(2000); /* Control has its turn: it offers segments. */
+    }
+    atomic_store(&frozen_ns, amb_clock_monotonic_ns());
+    run_round(ends);
+    run_round(ends);
+}
+
+int main(int argc, char **argv)
+{
+    static struct ends ends;
+    if (argc != 3 || (ends.size = strtoul(argv[1], NULL, 10)) < 1 || ends.size > SIZE_MAX_BYTES) {
+        (void)fprintf(stderr, "usage: instructions-bench SIZE MESSAGES\n");
+        return 64;
+    }
+    start_broker();
+    connect_ends(&ends);
+    atomic_store(&is_by_hand, true);
+    while (!atomic_load(&is_parked)) {
+        (void)usleep(100);
+    }
+    warm(&ends);
+    uint64_t published = ends.published;
+    uint64_t received = ends.received;
+    uint64_t batches = amb_stat_get(&shard.stats.batches_in);
+    uint64_t maps = amb_stat_get(&shard.stats.maps);
+    unsigned rounds = (unsigned)(strtoul(argv[2], NULL, 10) / (ROUND_BYTES / ends.size)) + 1;
+    bench_measure(&ends, rounds);
+    if (ends.received - received != ends.published - published || ends.received == received) {
+        (void)fprintf(stderr, "instructions-bench: %llu of %llu arrived\n",
+                      (unsigned long long)(ends.received - received),
+                      (unsigned long long)(ends.published - published));
+        return 1;
+    }
+    (void)printf("{\"size\":%zu,\"messages\":%llu,\"batches\":%llu,\"mapped\":%llu}\n", ends.size,
+                 (unsigned long long)(ends.received - received),
+                 (unsigned long long)(amb_stat_get(&shard.stats.batches_in) - batches),
+                 (unsigned long long)(amb_stat_get(&shard.stats.maps) - maps));
+    (void)fflush(stdout);
+    (void)unlink(url + strlen("unix://"));
+    (void)rmdir(folder);
+    _exit(0); /* Nobody turns the worker any more, so nothing could be closed in order. */
+}
