@@ -149,6 +149,7 @@ enum amb_status amb_lease_mapped(struct amb_lease *lease)
 void amb_lease_close(struct amb_lease *lease)
 {
     lease->state = AMB_LEASE_CLOSED;
+    amb_segment_finish(lease->segment);
     lease_end_if_unused(lease);
 }
 
@@ -189,8 +190,8 @@ void amb_lease_book_end(struct amb_lease_book *book, bool is_held)
     AMB_LIST_FOR_EACH_SAFE (node, &book->leases) {
         struct amb_lease *lease = AMB_CONTAINER_OF(node, struct amb_lease, of_book);
         lease->book = NULL;
-        lease->is_held = is_held;
-        if (!is_held) {
+        lease->is_held = is_held && lease->state != AMB_LEASE_FILLING; /* else never given */
+        if (!lease->is_held) {
             amb_list_remove(&lease->of_book);
         }
         amb_lease_close(lease);

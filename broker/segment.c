@@ -135,8 +135,10 @@ enum amb_status amb_segment_seal(struct amb_segment *segment)
 
 void amb_segment_finish(struct amb_segment *segment)
 {
-    (void)close(segment->fd_rw);
-    segment->fd_rw = -1;
+    if (segment->fd_rw >= 0) {
+        (void)close(segment->fd_rw);
+        segment->fd_rw = -1;
+    }
 }
 
 void amb_segment_destroy(struct amb_segment **segment)
@@ -154,8 +156,6 @@ void amb_segment_destroy(struct amb_segment **segment)
     if (s->fd_ro >= 0) {
         (void)close(s->fd_ro);
     }
-    if (s->fd_rw >= 0) {
-        (void)close(s->fd_rw);
-    }
+    amb_segment_finish(s);
     free(s);
 }

@@ -49,7 +49,7 @@ AMB_MUST_CHECK enum amb_status amb_segment_fill(struct amb_segment *segment, uin
                                                 uint64_t size);
 /* The client has mapped it: nobody else can any more. EFORBIDDEN: it has been meddled with. */
 AMB_MUST_CHECK enum amb_status amb_segment_seal(struct amb_segment *segment);
-/* Sealed and filled: the writable descriptor goes. */
+/* Sealed and filled, or of no more use: the writable descriptor goes. Harmless twice. */
 void amb_segment_finish(struct amb_segment *segment);
 /* Unmaps here; processes that have it mapped keep their view. *segment may be NULL. */
 void amb_segment_destroy(struct amb_segment **segment);

@@ -371,6 +371,7 @@ void door_login(struct door_client *client, const char *link, struct door_sessio
             .client_id = welcome->client_id,
             .ring_size = welcome->ring_size,
             .may_map = welcome->may_map,
+            .lease_bytes = welcome->lease_bytes,
         };
         (void)snprintf(out->link, sizeof(out->link), "%s", welcome->link);
     }

@@ -44,7 +44,7 @@ struct door_client {
 /* What Welcome said, by value. */
 struct door_session {
     uint32_t session, generation;
-    uint64_t secret, client_id, ring_size;
+    uint64_t secret, client_id, ring_size, lease_bytes;
     uint32_t may_map;
     char link[16];
 };

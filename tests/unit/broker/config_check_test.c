@@ -42,6 +42,23 @@ static void test_messages_fit_a_quarter_of_memory(void **state)
                "most 32M)");
 }
 
+static void test_leases_of_one_client_fit_a_quarter_of_memory(void **state)
+{
+    (void)state;
+    struct amb_config *config = try_accept("");
+    assert_int_equal(config->limits.max_leased_per_session, UINT64_C(256) << 20);
+    amb_config_destroy(&config);
+    config = try_accept("memory = { host = { size = \"64G\"; segment = \"256M\"; }; };");
+    assert_int_equal(config->limits.max_leased_per_session, UINT64_C(1) << 30);
+    amb_config_destroy(&config);
+    config = try_accept("limits = { max_leased_per_session = 0; };");
+    assert_int_equal(config->limits.max_leased_per_session, 0);
+    amb_config_destroy(&config);
+    try_refuse("limits = { max_leased_per_session = \"300M\"; };",
+               "configuration:1: limits.max_leased_per_session: more than a quarter of "
+               "memory.host.size (got 300M, allowed at most 256M)");
+}
+
 static void test_too_few_descriptors_name_the_limit(void **state)
 {
     (void)state;
@@ -146,6 +163,7 @@ int main(void)
         cmocka_unit_test(test_auto_becomes_numbers),
         cmocka_unit_test(test_one_core_still_has_a_worker),
         cmocka_unit_test(test_messages_fit_a_quarter_of_memory),
+        cmocka_unit_test(test_leases_of_one_client_fit_a_quarter_of_memory),
         cmocka_unit_test(test_too_few_descriptors_name_the_limit),
         cmocka_unit_test(test_listeners_off_loopback_need_consent),
         cmocka_unit_test(test_a_listener_is_there_once),

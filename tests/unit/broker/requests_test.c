@@ -5,7 +5,10 @@
  */
 #include "tests/support/door_harness.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct fixture {
     struct door door;
@@ -279,6 +282,155 @@ static void test_later_features_are_refused_as_such(void **state)
     tear_down(&f);
 }
 
+/* Leases */
+
+static uint64_t ask_lease(struct door_client *client, uint64_t slot, uint32_t slots)
+{
+    Amb__Control__LeaseOpen open = AMB__CONTROL__LEASE_OPEN__INIT;
+    open.slot = slot;
+    open.slots = slots;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    message.id = ++client->next_id;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_OPEN;
+    message.lease_open = &open;
+    door_send(client, &message);
+    return message.id;
+}
+
+static uint64_t say_mapped(struct door_client *client, uint64_t segment)
+{
+    Amb__Control__LeaseMapped mapped = AMB__CONTROL__LEASE_MAPPED__INIT;
+    mapped.segment = segment;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    message.id = ++client->next_id;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_MAPPED;
+    message.lease_mapped = &mapped;
+    door_send(client, &message);
+    return message.id;
+}
+
+static void say_closed(struct door_client *client, uint64_t segment)
+{
+    Amb__Control__LeaseClose close = AMB__CONTROL__LEASE_CLOSE__INIT;
+    close.segment = segment;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_CLOSE;
+    message.lease_close = &close;
+    door_send(client, &message);
+}
+
+/* Asks for 2 MiB; returns the segment, its descriptor being the last that came. */
+static uint64_t lease(struct door_client *client)
+{
+    uint64_t id = ask_lease(client, 1 << 16, 32);
+    Amb__Control__Control *message = door_expect(client, AMB__CONTROL__CONTROL__BODY_LEASE_OPENED);
+    assert_int_equal(message->id, id);
+    assert_int_equal(message->lease_opened->size, 2 << 20);
+    uint64_t segment = message->lease_opened->segment;
+    amb_control_free(message);
+    return segment;
+}
+
+static void test_a_lease_brings_its_descriptor_and_is_sealed_when_mapped(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f, NULL);
+    unsigned before = f.client.fd_count;
+    uint64_t segment = lease(&f.client);
+    assert_int_equal(f.client.fd_count, before + 1);
+    int fd = f.client.fds[before];
+    void *base = mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(base != MAP_FAILED);
+    door_expect_ok(&f.client, say_mapped(&f.client, segment));
+    assert_int_equal(fcntl(fd, F_GET_SEALS),
+                     F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
+    door_expect_error(&f.client, say_mapped(&f.client, segment), AMB_ESTATE, "lease: ");
+    door_expect_error(&f.client, say_mapped(&f.client, segment + 1), AMB_ENOTFOUND, "lease: ");
+    (void)munmap(base, 2 << 20);
+    tear_down(&f);
+}
+
+static void test_leases_are_shown(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f, NULL);
+    uint64_t segment = lease(&f.client);
+    char *text = door_admin(&f.client, "memory");
+    assert_non_null(strstr(text, "\"leased_segments\":1,\"leased_bytes\":2097152"));
+    free(text);
+    text = door_admin(&f.client, "clients");
+    assert_non_null(strstr(text, "\"leased_bytes\":2097152,\"commits\":0"));
+    free(text);
+    text = door_admin(&f.client, "status");
+    assert_non_null(strstr(text, "\"leased_bytes\":2097152"));
+    free(text);
+    say_closed(&f.client, segment);
+    say_closed(&f.client, segment); /* harmless twice, and for what there never was */
+    say_closed(&f.client, 999999);
+    text = door_admin(&f.client, "memory");
+    assert_non_null(strstr(text, "\"leased_segments\":0,\"leased_bytes\":0"));
+    free(text);
+    tear_down(&f);
+}
+
+static void test_lease_limits_are_named(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f, NULL);
+    door_expect_error(&f.client, ask_lease(&f.client, 1 << 20, 5), AMB_ELIMIT,
+                      "limits.max_leased_per_session");
+    door_expect_error(&f.client, ask_lease(&f.client, 4096, 65537), AMB_ELIMIT, "65536 slots");
+    door_expect_error(&f.client, ask_lease(&f.client, 100, 1), AMB_EINVAL, "4096");
+    (void)lease(&f.client);
+    tear_down(&f);
+}
+
+static void test_only_local_clients_lease_and_only_where_it_is_on(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f, NULL);
+    struct door_client remote;
+    struct door_session session;
+    door_connect_tcp(&f.door, &remote);
+    door_login(&remote, "stream", &session);
+    assert_int_equal(session.lease_bytes, 0);
+    door_expect_error(&remote, ask_lease(&remote, 4096, 1), AMB_ENOTSUP, "over the ring");
+    door_disconnect(&remote);
+    struct door_client local;
+    door_connect_unix(&f.door, &local);
+    door_login(&local, "ring", &session);
+    assert_int_equal(session.lease_bytes, 4 << 20);
+    door_disconnect(&local);
+    tear_down(&f);
+    set_up(&f, (const char *const[]){"limits.max_leased_per_session=0", NULL});
+    door_expect_error(&f.client, ask_lease(&f.client, 4096, 1), AMB_ENOTSUP, "switched off");
+    tear_down(&f);
+}
+
+static void test_the_end_with_a_lease_waits_for_the_process(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f, NULL);
+    struct door_client other;
+    door_login_unix(&f.door, &other);
+    (void)lease(&other);
+    door_disconnect(&other);
+    /* This process lives, and might still write there. */
+    bool is_held = false;
+    for (unsigned i = 0; i < 100000 && !is_held; i++) {
+        char *text = door_admin(&f.client, "memory");
+        is_held = strstr(text, "\"leased_bytes\":2097152,\"quarantined_bytes\":2097152") != NULL;
+        free(text);
+    }
+    assert_true(is_held);
+    tear_down(&f);
+}
+
 static void test_a_request_without_id_ends_the_session(void **state)
 {
     (void)state;
@@ -377,6 +529,11 @@ int main(void)
         cmocka_unit_test(test_handles_can_be_used_again),
         cmocka_unit_test(test_requests_sent_together_are_all_answered),
         cmocka_unit_test(test_later_features_are_refused_as_such),
+        cmocka_unit_test(test_a_lease_brings_its_descriptor_and_is_sealed_when_mapped),
+        cmocka_unit_test(test_leases_are_shown),
+        cmocka_unit_test(test_lease_limits_are_named),
+        cmocka_unit_test(test_only_local_clients_lease_and_only_where_it_is_on),
+        cmocka_unit_test(test_the_end_with_a_lease_waits_for_the_process),
         cmocka_unit_test(test_a_request_without_id_ends_the_session),
         cmocka_unit_test(test_what_only_a_broker_sends_ends_the_session),
         cmocka_unit_test(test_a_second_hello_ends_the_session),

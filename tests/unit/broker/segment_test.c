@@ -150,6 +150,33 @@ static void test_destroying_leaves_no_descriptor_behind(void **state)
     amb_segment_destroy(&none);
 }
 
+static void test_a_leased_one_has_one_writer_beside_us_and_then_no_more(void **state)
+{
+    (void)state;
+    struct amb_segment *segment = NULL;
+    assert_int_equal(amb_segment_create_leased(9, SIZE, &segment), AMB_OK);
+    assert_int_equal(fcntl(segment->fd_rw, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    assert_int_equal(fcntl(segment->fd_rw, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW);
+    struct stat st;
+    assert_int_equal(fstat(segment->fd_rw, &st), 0);
+    assert_int_equal(st.st_blocks, 0);
+    assert_int_equal(amb_segment_fill(segment, 0, SIZE / 2), AMB_OK);
+    assert_int_equal(amb_segment_fill(segment, SIZE / 2, SIZE / 2), AMB_OK);
+    assert_int_equal(fstat(segment->fd_rw, &st), 0);
+    assert_int_equal(st.st_blocks * 512, SIZE);
+    uint8_t *theirs = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd_rw, 0);
+    assert_true(theirs != MAP_FAILED);
+    assert_int_equal(amb_segment_seal(segment), AMB_OK);
+    assert_true(mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd_rw, 0) ==
+                MAP_FAILED);
+    amb_segment_finish(segment);
+    assert_int_equal(segment->fd_rw, -1);
+    theirs[5] = 55;
+    assert_int_equal(segment->base[5], 55);
+    (void)munmap(theirs, SIZE);
+    amb_segment_destroy(&segment);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +188,7 @@ int main(void)
         cmocka_unit_test(test_nobody_can_change_the_size_or_take_pages_away),
         cmocka_unit_test(test_nobody_can_add_seals),
         cmocka_unit_test(test_destroying_leaves_no_descriptor_behind),
+        cmocka_unit_test(test_a_leased_one_has_one_writer_beside_us_and_then_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
