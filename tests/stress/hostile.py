@@ -80,6 +80,11 @@ def test(rig, options):
     check_returned(broker, before)
 
     checkers = start_checkers(rig, broker, int(options.get("rate", 200)))
+    # Somebody honest also reads what the offenders publish, whatever that is.
+    program = rig.program("broker-ctl")
+    reader = rig.start(
+        ["sh", "-c", f"exec {program} --url {broker.url('ring')} sub 'hostile.>' > /dev/null"]
+    )
     start = time.monotonic()
     done = attack(rig, broker, ["--rounds", str(rounds), "--seed", str(seed), *arguments])
     broker.check_alive()
@@ -87,6 +92,8 @@ def test(rig, options):
     ended = done.pop("ended")
     for name, (times, ends, told, text) in sorted(done.items()):
         print(f"  {name:16s} {times:5d} times, {ends:5d} ended, {told:5d} told: {text}")
+    check(reader.is_running(), f"the reader of hostile topics has ended: {reader.log()}")
+    reader.kill()
     stop_checkers(checkers)
     seconds = check_returned(broker, before, 5)
     print(f"all returned {seconds:.3f} s after the last; {ended} sessions ended for what they did")

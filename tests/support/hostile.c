@@ -270,6 +270,7 @@ int main(int argc, char **argv)
     add_attacks(hostile_memory_attacks);
     add_attacks(hostile_ring_attacks);
     add_attacks(hostile_frame_attacks);
+    add_attacks(hostile_lease_attacks);
     add_attacks(hostile_control_attacks);
     add_attacks(hostile_stream_attacks);
     the.tallies = mmap(NULL, sizeof(struct tally) * ATTACKS_MAX, PROT_READ | PROT_WRITE,

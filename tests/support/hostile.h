@@ -29,5 +29,12 @@ extern const struct hostile_attack hostile_frame_attacks[];
 extern const struct hostile_attack hostile_control_attacks[];
 extern const struct hostile_attack hostile_stream_attacks[];
 
+extern const struct hostile_attack hostile_lease_attacks[];
+
+/* Everything that changes a segment's bytes or size, by a descriptor of it however it was got: each
+ * must be refused. */
+void hostile_try_segment(int fd, uint64_t size, const char *of);
+/* The same by another user who holds the descriptor. */
+void hostile_try_as_nobody(int fd, uint64_t size, const char *of);
 /* Publishes on both publishers and lives, so that things are under way. */
 void hostile_traffic(struct hostile *h, int ms);

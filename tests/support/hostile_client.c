@@ -53,6 +53,7 @@ void hostile_init(struct hostile *h, const char *unix_path, uint16_t tcp_port, u
     h->dice = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     h->control = -1;
     h->ring = (struct amb_ring_fds){-1, -1, -1};
+    h->lease.fd = -1;
     amb_control_reader_init(&h->reader);
 }
 
@@ -230,6 +231,13 @@ static void take_message(struct hostile *h, const Amb__Control__Control *message
         return;
     case AMB__CONTROL__CONTROL__BODY_SEG_ADD:
         take_segment(h, message->seg_add);
+        return;
+    case AMB__CONTROL__CONTROL__BODY_LEASE_OPENED:
+        (void)close(h->lease.fd);
+        h->lease = (struct hostile_segment){.id = message->lease_opened->segment,
+                                            .size = message->lease_opened->size,
+                                            .fd = take_fd(h)};
+        take_answer(h, message->id, 0);
         return;
     case AMB__CONTROL__CONTROL__BODY_PONG:
         h->pong = message->pong->time_ns;
@@ -721,6 +729,43 @@ uint64_t hostile_unsubscribe(struct hostile *h, uint32_t handle)
     message.id = ++h->next_id;
     message.body_case = AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE;
     message.unsubscribe = &unsubscribe;
+    (void)hostile_send(h, &message);
+    return h->next_id;
+}
+
+uint64_t hostile_lease_open(struct hostile *h, uint64_t slot, uint32_t slots)
+{
+    Amb__Control__LeaseOpen open;
+    amb__control__lease_open__init(&open);
+    open.slot = slot;
+    open.slots = slots;
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    message.id = ++h->next_id;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_OPEN;
+    message.lease_open = &open;
+    (void)hostile_send(h, &message);
+    return h->next_id;
+}
+
+uint64_t hostile_lease_say(struct hostile *h, int type, uint64_t segment)
+{
+    Amb__Control__LeaseMapped mapped;
+    amb__control__lease_mapped__init(&mapped);
+    mapped.segment = segment;
+    Amb__Control__LeaseClose close;
+    amb__control__lease_close__init(&close);
+    close.segment = segment;
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    if (type == AMB__CONTROL__CONTROL__BODY_LEASE_MAPPED) {
+        message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_MAPPED;
+        message.lease_mapped = &mapped;
+        message.id = ++h->next_id;
+    } else {
+        message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_CLOSE;
+        message.lease_close = &close;
+    }
     (void)hostile_send(h, &message);
     return h->next_id;
 }

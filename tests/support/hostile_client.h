@@ -67,6 +67,8 @@ struct hostile {
 
     struct hostile_segment segments[HOSTILE_SEGMENTS_MAX];
     unsigned segment_count;
+    struct hostile_segment lease; /* the latest that was opened; fd -1: none */
+    uint64_t commits;
     struct hostile_pub pubs[AMB_HANDLES_MAX];
     struct hostile_sub subs[AMB_HANDLES_MAX];
     uint64_t frames, maps, settled;
@@ -112,6 +114,9 @@ uint64_t hostile_pub_close(struct hostile *h, uint32_t handle);
 uint64_t hostile_subscribe(struct hostile *h, uint32_t handle, const char *pattern, uint32_t slow,
                            uint64_t credit_bytes, bool copy);
 uint64_t hostile_unsubscribe(struct hostile *h, uint32_t handle);
+uint64_t hostile_lease_open(struct hostile *h, uint64_t slot, uint32_t slots);
+/* type: LEASE_MAPPED, which is answered, or LEASE_CLOSE. */
+uint64_t hostile_lease_say(struct hostile *h, int type, uint64_t segment);
 uint64_t hostile_admin(struct hostile *h, const char *query);
 /* Lives until that request is answered; false: it is over, or was refused. */
 bool hostile_await(struct hostile *h, uint64_t id);

@@ -5,9 +5,9 @@
  */
 #include "tests/support/hostile.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,8 +27,7 @@ static void refused(bool did, const char *what, const char *of)
     }
 }
 
-/* Everything that changes a segment's bytes or size, by a descriptor however it was got. */
-static void try_segment(int fd, uint64_t size, const char *of)
+void hostile_try_segment(int fd, uint64_t size, const char *of)
 {
     char byte = 'x';
     refused(ftruncate(fd, 0) == 0, "ftruncate to 0", of);
@@ -60,8 +59,8 @@ static int reopen(int fd, int flags)
     return open(path, flags | O_CLOEXEC | O_NONBLOCK);
 }
 
-/* As somebody else: nothing of ours may be opened at all, not even by who holds the descriptor. */
-static void as_nobody(struct hostile *h)
+/* Nothing of ours may be opened at all, not even by who holds the descriptor. */
+void hostile_try_as_nobody(int fd, uint64_t size, const char *of)
 {
     if (geteuid() != 0) {
         return;
@@ -72,12 +71,10 @@ static void as_nobody(struct hostile *h)
         if (setgid(NOBODY) != 0 || setuid(NOBODY) != 0) {
             _exit(2);
         }
-        for (unsigned i = 0; i < h->segment_count; i++) {
-            int fd = reopen(h->segments[i].fd, O_RDWR);
-            refused(fd >= 0, "opening for writing as nobody", "a segment");
-            try_segment(h->segments[i].fd, h->segments[i].size, "a segment, as nobody");
+        refused(reopen(fd, O_RDWR) >= 0, "opening for writing as nobody", of);
+        if (size > 0) {
+            hostile_try_segment(fd, size, of);
         }
-        refused(reopen(h->ring.memory, O_RDWR) >= 0, "opening as nobody", "the ring");
         _exit(0);
     }
     int status = 0;
@@ -93,12 +90,12 @@ static enum hostile_verdict segments(struct hostile *h)
     }
     for (unsigned i = 0; i < h->segment_count; i++) {
         struct hostile_segment *segment = &h->segments[i];
-        try_segment(segment->fd, segment->size, "a segment");
+        hostile_try_segment(segment->fd, segment->size, "a segment");
         int flags[] = {O_RDWR, O_WRONLY, O_RDWR | O_TRUNC};
         for (unsigned f = 0; f < 3; f++) {
             int fd = reopen(segment->fd, flags[f]);
             if (fd >= 0) {
-                try_segment(fd, segment->size, "a segment that was opened again");
+                hostile_try_segment(fd, segment->size, "a segment that was opened again");
                 (void)close(fd);
             }
         }
@@ -114,7 +111,10 @@ static enum hostile_verdict segments(struct hostile *h)
 
 static enum hostile_verdict nobody(struct hostile *h)
 {
-    as_nobody(h);
+    for (unsigned i = 0; i < h->segment_count; i++) {
+        hostile_try_as_nobody(h->segments[i].fd, h->segments[i].size, "a segment");
+    }
+    hostile_try_as_nobody(h->ring.memory, 0, "the ring");
     return HOSTILE_LIVES;
 }
 
@@ -125,7 +125,7 @@ static enum hostile_verdict modes(struct hostile *h)
         (void)fchmod(h->segments[i].fd, 0777);
         int fd = reopen(h->segments[i].fd, O_RDWR);
         if (fd >= 0) {
-            try_segment(fd, h->segments[i].size, "a segment of mode 0777");
+            hostile_try_segment(fd, h->segments[i].size, "a segment of mode 0777");
             (void)close(fd);
         }
         (void)fchmod(h->segments[i].fd, 0);
