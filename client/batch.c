@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/batch.h"
 
+#include "client/leases.h"
 #include "wire/base/assert.h"
 #include "wire/codec/props.h"
 
@@ -15,6 +16,7 @@
 
 /* Zeros in front of meta, for a payload's padding (amb_link_tx.data_pad). */
 #define META_FRONT 64u
+#define LEASED_RECORD (sizeof(struct amb_record) + sizeof(uint64_t))
 
 static struct amb_batch *create(uint64_t data_cap, uint32_t meta_cap)
 {
@@ -26,6 +28,7 @@ static struct amb_batch *create(uint64_t data_cap, uint32_t meta_cap)
     amb_list_init(&batch->node);
     batch->data_cap = data_cap;
     batch->meta_cap = meta_cap;
+    batch->blob_cap = (uint32_t)data_cap;
     /* Room for one payload's padding behind what fits. */
     uint64_t data_room = (data_cap + AMB_PAYLOAD_PAD + 63) & ~UINT64_C(63);
     uint8_t *meta = aligned_alloc(64, META_FRONT + ((meta_cap + 63u) & ~63u));
@@ -52,6 +55,23 @@ struct amb_batch *amb_batch_create_large(void)
         create(0, sizeof(struct amb_record) + amb_props_padded(AMB_PROPS_MAX));
     if (batch != NULL) {
         batch->is_large = true;
+        batch->blob_cap = amb_props_padded(AMB_PROPS_MAX);
+    }
+    return batch;
+}
+
+struct amb_batch *amb_batch_create_leased(void)
+{
+    struct amb_batch *batch = create(0, AMB_META_MAX);
+    if (batch == NULL) {
+        return NULL;
+    }
+    batch->is_leased = true;
+    batch->blob_cap = AMB_META_MAX - AMB_BATCH_MSGS_MAX * (uint32_t)LEASED_RECORD;
+    batch->slot_head = AMB_SLOT_NONE;
+    batch->offsets = malloc(AMB_BATCH_MSGS_MAX * sizeof(*batch->offsets));
+    if (batch->offsets == NULL) {
+        amb_batch_destroy(&batch);
     }
     return batch;
 }
@@ -62,7 +82,9 @@ void amb_batch_destroy(struct amb_batch **batch)
         if (!(*batch)->is_large) {
             free((*batch)->data);
         }
+        amb_assert(!(*batch)->is_pooled);
         free((*batch)->owned);
+        free((*batch)->offsets);
         if ((*batch)->meta != NULL) {
             free((*batch)->meta - META_FRONT);
         }
@@ -106,15 +128,14 @@ enum amb_status amb_batch_add_props(struct amb_batch *batch, const uint8_t *blob
     if (blob_len == 0) {
         return AMB_OK;
     }
-    uint32_t room = batch->is_large ? amb_props_padded(AMB_PROPS_MAX) : (uint32_t)batch->data_cap;
     if (batch->blobs == NULL) {
-        batch->blobs = malloc(room);
+        batch->blobs = malloc(batch->blob_cap);
         if (batch->blobs == NULL) {
             return AMB_ENOMEM;
         }
     }
     uint32_t padded = amb_props_padded(blob_len);
-    amb_assert(batch->blob_len + padded <= room);
+    amb_assert(batch->blob_len + padded <= batch->blob_cap);
     uint8_t *to = batch->blobs + batch->blob_len;
     memset(to + padded - 8, 0, 8);
     memcpy(to, blob, blob_len);
@@ -126,11 +147,16 @@ enum amb_status amb_batch_add_props(struct amb_batch *batch, const uint8_t *blob
 void amb_batch_close(struct amb_batch *batch)
 {
     uint32_t table = batch->count * (uint32_t)sizeof(struct amb_record);
+    if (batch->is_leased) {
+        uint32_t offsets = batch->count * (uint32_t)sizeof(*batch->offsets);
+        memcpy(batch->meta + table, batch->offsets, offsets);
+        table += offsets;
+    }
     amb_assert(batch->count != 0 && table + batch->blob_len <= batch->meta_cap);
     if (batch->blob_len != 0) {
         memcpy(batch->meta + table, batch->blobs, batch->blob_len);
     }
-    batch->out.frame.type = AMB_FRAME_BATCH;
+    batch->out.frame.type = batch->is_leased ? AMB_FRAME_COMMIT : AMB_FRAME_BATCH;
     batch->out.frame.count = batch->count;
     batch->out.frame.data_len = batch->data_len;
     batch->out.frame.meta_len = table + batch->blob_len;
@@ -144,7 +170,10 @@ void amb_batch_reset(struct amb_batch *batch)
     batch->count = 0;
     batch->blob_len = 0;
     batch->data_len = 0;
+    batch->slots = NULL;
+    batch->slot_head = AMB_SLOT_NONE;
     if (batch->is_large) {
+        amb_assert(!batch->is_pooled);
         free(batch->owned);
         batch->owned = NULL;
         batch->data = NULL;

@@ -9,6 +9,9 @@
  * minimum size, which doubles while batches fill within 10 us and is forgotten after 50 us of
  * silence: it costs no latency, because a stream that fast fills it at once.
  *
+ * A batch of leased messages is gathered by the same rule; its payloads stay in their slots, and
+ * only the table of them is here.
+ *
  * Threads: under the publisher's lock. Memory: one block a batch, recycled.
  */
 #pragma once
@@ -33,22 +36,30 @@ struct amb_batch {
     struct amb_outgoing out;
     struct amb_list_node node; /* in the connection's list of unused ones */
     struct amb_pub *pub;       /* large and posted: whose memory it borrows */
+    struct amb_slots *slots;   /* leased: what its payloads lie in */
+    uint64_t *offsets;         /* leased: of each payload */
+    uint64_t first_seq;        /* in a publisher's queue: of its first message */
+    uint32_t slot_head;        /* leased: chain of its slots */
     uint8_t *data;             /* room for data_cap bytes; or borrowed */
     uint8_t *meta;             /* records, then, when it leaves, blobs; zeros before it */
     uint8_t *blobs;            /* allocated at the first property */
     uint8_t *owned;            /* a large message's own copy, or NULL */
     uint32_t data_pad;         /* large: bytes of data_len that are not behind data */
-    bool is_large;
+    bool is_large, is_leased;
+    bool is_pooled; /* owned is of conn->lease_buffers, for owned_len bytes */
     bool is_waited; /* somebody waits until the link is done with it, and frees it */
     uint32_t count;
-    uint32_t blob_len, meta_cap;
+    uint32_t blob_len, blob_cap, meta_cap;
     uint64_t data_len, data_cap;
+    uint64_t owned_len;
 };
 
 /* For many small messages. NULL: no memory. */
 struct amb_batch *amb_batch_create(uint32_t batch_bytes);
 /* For one message whose payload lies elsewhere. */
 struct amb_batch *amb_batch_create_large(void);
+/* For leased messages: room for a table of them and as many properties as a frame takes. */
+struct amb_batch *amb_batch_create_leased(void);
 void amb_batch_destroy(struct amb_batch **batch);
 
 static inline struct amb_record *amb_batch_records(const struct amb_batch *batch)
@@ -90,6 +101,14 @@ void amb_batch_add_pieces(struct amb_batch *batch, const struct amb_iov *pieces,
                           uint64_t len);
 /* Takes back the message added last, which has no properties. */
 void amb_batch_undo(struct amb_batch *batch);
+
+/* Appends a leased payload, whose place is kept by the caller. */
+static inline void amb_batch_add_leased(struct amb_batch *batch, uint64_t offset, uint64_t len)
+{
+    batch->offsets[batch->count] = offset;
+    amb_batch_records(batch)[batch->count++] = (struct amb_record){.len = (uint32_t)len};
+    batch->data_len += amb_payload_padded(len);
+}
 
 /* Gives the message added last its properties. ENOMEM: it has none then. */
 AMB_MUST_CHECK enum amb_status amb_batch_add_props(struct amb_batch *batch, const uint8_t *blob,

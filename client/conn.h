@@ -6,7 +6,8 @@
  *   amb_conn ── control socket, link        io.c, drive.c: who moves bytes, and who sleeps
  *       │  ├─── pubs[handle]                publish.c, batch.c, settle.c
  *       │  ├─── subs[handle] ── deliveries  subscribe.c, delivery.c, release.c
- *       │  └─── segments, buffers           segment.c, buffer.c
+ *       │  ├─── segments, buffers           segment.c, buffer.c
+ *       │  └─── lease segments              slots.c, commit.c, lease.c
  *
  * Threads: everything below `lock` is touched with the lock held. Lock order: a publisher's lock,
  * then conn->lock, then a subscription's lock, then the leaf locks (event_lock, error_lock). Link
@@ -18,6 +19,7 @@
 
 #include "client/buffer.h"
 #include "client/handle.h"
+#include "client/leases.h"
 #include "client/wait.h"
 #include "wire/base/clock.h"
 #include "wire/base/list.h"
@@ -138,13 +140,16 @@ struct amb_conn {
     bool pub_taken[AMB_HANDLES_MAX], sub_taken[AMB_HANDLES_MAX];
     uint32_t pub_next, sub_next, pub_high, sub_high;
     struct amb_past past[AMB_HANDLES_MAX];
+    struct amb_leases leases;
+    struct amb_buffers lease_buffers; /* for leases where there is no segment */
+    struct amb_lease *lease_free;     /* unused ones */
     struct amb_list_node segments;
     struct amb_list_node topics;      /* every name ever told, for messages still held */
     struct amb_list_node outstanding; /* deliveries with messages out */
     struct amb_buffers buffers;
-    void *delivery_free[3];               /* by class */
-    struct amb_list_node batches, larges; /* unused batches of small messages, of one large */
-    uint32_t batches_cached, larges_cached;
+    void *delivery_free[3];                        /* by class */
+    struct amb_list_node batches, larges, commits; /* unused batches, see amb_pub_batch_put */
+    uint32_t batches_cached, larges_cached, commits_cached;
     enum amb_status failure; /* the first failed publish not told by amb_flush; AMB_OK */
 
     /* amb_publish's own publishers. */

@@ -147,6 +147,11 @@ void amb_control_answer(struct amb_conn *conn, struct amb_request *request, enum
     memcpy(request->text, text, len);
     request->text[len] = '\0';
     amb_conn_changed(conn);
+    if (request->on_answer != NULL) {
+        amb_list_remove(&request->node);
+        request->on_answer(conn, request);
+        return;
+    }
     if (request->orphan == AMB_ORPHAN_NONE) {
         return;
     }

@@ -22,8 +22,14 @@ enum amb_orphan {
     AMB_ORPHAN_UNSUBSCRIBE, /* the subscription handle */
 };
 
+struct amb_request;
+
+/* A request has its answer, and is the asker's again; connection's lock held. */
+typedef void (*amb_answer_fn)(struct amb_conn *conn, struct amb_request *request);
+
 struct amb_request {
     struct amb_list_node node;
+    amb_answer_fn on_answer; /* instead of a thread that waits; or NULL */
     uint64_t id;
     bool is_done;
     enum amb_status status;
@@ -31,6 +37,9 @@ struct amb_request {
     /* PubOpened */
     uint32_t topic, subscribers;
     uint64_t window;
+    /* LeaseOpened, to an on_answer only: it has the descriptor, -1: none came */
+    uint64_t segment, size;
+    int fd;
     /* AdminReply; the asker's to free */
     uint8_t *json;
     size_t json_len, json_cap;

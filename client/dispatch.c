@@ -5,6 +5,7 @@
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/segment.h"
+#include "client/slots.h"
 #include "wire/base/assert.h"
 
 #include <errno.h>
@@ -54,6 +55,22 @@ static enum amb_status error_status(const Amb__Control__Error *error)
     return error->status < 0 ? (enum amb_status)error->status : AMB_EPROTO;
 }
 
+/* Takes fd. */
+static void take_lease(struct amb_conn *conn, struct amb_request *request,
+                       const Amb__Control__LeaseOpened *opened, int fd)
+{
+    if (request == NULL || request->on_answer == NULL) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return;
+    }
+    request->segment = opened->segment;
+    request->size = opened->size;
+    request->fd = fd;
+    amb_control_answer(conn, request, AMB_OK, "");
+}
+
 static void handle_answer(struct amb_conn *conn, const Amb__Control__Control *message)
 {
     struct amb_request *request = find_request(conn, message->id);
@@ -78,6 +95,10 @@ static void handle_message(struct amb_conn *conn, const Amb__Control__Control *m
 {
     if (message->body_case == AMB__CONTROL__CONTROL__BODY_SEG_ADD) {
         amb_segment_add(conn, message->seg_add->segment, message->seg_add->size, fd);
+        return;
+    }
+    if (message->body_case == AMB__CONTROL__CONTROL__BODY_LEASE_OPENED) {
+        take_lease(conn, find_request(conn, message->id), message->lease_opened, fd);
         return;
     }
     if (fd >= 0) {
@@ -162,6 +183,12 @@ void amb_conn_timers(struct amb_conn *conn, int64_t now_ns)
 {
     if (conn->control_fd < 0 || conn->down != AMB_OK) {
         return;
+    }
+    if (!conn->has_io_thread || pthread_equal(pthread_self(), conn->io_thread)) {
+        amb_slots_turn(conn, now_ns);
+        if (conn->down != AMB_OK) {
+            return;
+        }
     }
     if (now_ns - conn->ping_ns >= conn->heartbeat_ns) {
         /* This process may have been stopped: what the broker said meanwhile counts. */

@@ -5,11 +5,13 @@
 #include "client/conn.h"
 #include "client/due.h"
 #include "client/pub.h"
+#include "client/slots.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>
 
 #define BATCHES_CACHED_MAX 64u
+#define LARGES_CACHED_MAX 1024u /* small, and as many as private leases may be on their way */
 
 struct amb_batch *amb_pub_batch_get(struct amb_conn *conn)
 {
@@ -31,14 +33,39 @@ struct amb_batch *amb_pub_large_get(struct amb_conn *conn)
     return AMB_CONTAINER_OF(node, struct amb_batch, node);
 }
 
+struct amb_batch *amb_pub_commit_get(struct amb_conn *conn)
+{
+    struct amb_list_node *node = amb_list_pop_front(&conn->commits);
+    if (node == NULL) {
+        return amb_batch_create_leased();
+    }
+    conn->commits_cached--;
+    return AMB_CONTAINER_OF(node, struct amb_batch, node);
+}
+
 void amb_pub_batch_put(struct amb_conn *conn, struct amb_batch *batch)
 {
     if (batch == NULL) {
         return;
     }
-    struct amb_list_node *list = batch->is_large ? &conn->larges : &conn->batches;
-    uint32_t *cached = batch->is_large ? &conn->larges_cached : &conn->batches_cached;
-    if (*cached >= BATCHES_CACHED_MAX) {
+    if (batch->is_pooled) {
+        amb_buffers_put(&conn->lease_buffers, batch->owned, batch->owned_len);
+        batch->owned = NULL;
+        batch->is_pooled = false;
+        amb_leases_wake(conn);
+    }
+    struct amb_list_node *list = &conn->batches;
+    uint32_t *cached = &conn->batches_cached;
+    uint32_t max = BATCHES_CACHED_MAX;
+    if (batch->is_large) {
+        list = &conn->larges;
+        cached = &conn->larges_cached;
+        max = LARGES_CACHED_MAX;
+    } else if (batch->is_leased) {
+        list = &conn->commits;
+        cached = &conn->commits_cached;
+    }
+    if (*cached >= max) {
         amb_batch_destroy(&batch);
         return;
     }
@@ -60,7 +87,8 @@ void amb_pub_batches_fini(struct amb_conn *conn)
 {
     free_all(&conn->batches);
     free_all(&conn->larges);
-    conn->batches_cached = conn->larges_cached = 0;
+    free_all(&conn->commits);
+    conn->batches_cached = conn->larges_cached = conn->commits_cached = 0;
 }
 
 void amb_pub_batch_sent(struct amb_batch *batch)
@@ -77,12 +105,13 @@ static bool has_window(struct amb_pub *pub, uint64_t size)
     struct amb_conn *conn = pub->conn;
     uint64_t inflight = pub->sent_bytes - pub->settle.settled_bytes;
     bool is_own_limit = inflight != 0 && inflight + size > pub->window_bytes;
-    if (pub->sent_bytes + size <= pub->window && !is_own_limit) {
+    uint64_t upto = pub->sent_bytes - pub->leased_bytes + size;
+    if (upto <= pub->window && !is_own_limit) {
         return true;
     }
     pub->need = size;
-    if (pub->sent_bytes + size > pub->window && pub->wanted != pub->sent_bytes + size) {
-        pub->wanted = pub->sent_bytes + size;
+    if (upto > pub->window && pub->wanted != upto) {
+        pub->wanted = upto;
         amb_link_flow(conn->link, AMB_FLOW_WANT, pub->handle, pub->wanted);
         conn->must_flush = true;
     }
@@ -97,12 +126,23 @@ static enum amb_status send_batch(struct amb_pub *pub, struct amb_batch *batch, 
     if (status != AMB_OK) {
         return AMB_ENOMEM;
     }
+    if (batch->is_leased && amb_commits_reserve(&conn->leases) != AMB_OK) {
+        return AMB_ENOMEM;
+    }
     amb_batch_close(batch);
     uint64_t size = amb_batch_size(batch);
     uint64_t number = atomic_load_explicit(&pub->sent_batches, memory_order_relaxed) + 1;
     batch->out.frame.handle = pub->handle;
     batch->out.frame.seq = number;
     batch->out.kind = AMB_OUTGOING_BATCH;
+    if (batch->is_leased) {
+        batch->out.frame.segment = batch->slots->id;
+        batch->out.frame.number =
+            amb_commits_add(&conn->leases, batch->slots, batch->slot_head, batch->count);
+        batch->slots = NULL; /* They are the commit's. */
+        pub->leased_bytes += size;
+        pub->leased += batch->count;
+    }
     amb_settle_sent(&pub->settle, last_seq, size);
     pub->sent_bytes += size;
     atomic_store_explicit(&pub->sent_batches, number, memory_order_relaxed);
@@ -114,26 +154,96 @@ static enum amb_status send_batch(struct amb_pub *pub, struct amb_batch *batch, 
     return status;
 }
 
+static struct amb_batch *first_queued(const struct amb_pub *pub)
+{
+    return AMB_CONTAINER_OF(pub->queue.next, struct amb_batch, node);
+}
+
+/* The batch of small messages alone. */
+static enum amb_status flush_small(struct amb_pub *pub)
+{
+    struct amb_batch *batch = pub->open;
+    if (batch == NULL || batch->count == 0) {
+        return AMB_OK;
+    }
+    if (!has_window(pub, amb_batch_size(batch))) {
+        return AMB_EAGAIN;
+    }
+    uint64_t last = atomic_load_explicit(&pub->posted, memory_order_relaxed);
+    if (!amb_list_is_empty(&pub->queue)) {
+        last = first_queued(pub)->first_seq - 1;
+    }
+    enum amb_status status = send_batch(pub, batch, last);
+    if (status == AMB_OK) {
+        amb_batch_reset(batch);
+    } else if (status == AMB_EAGAIN) {
+        pub->open = amb_pub_batch_get(pub->conn);
+    } else {
+        return status;
+    }
+    return AMB_OK;
+}
+
+static enum amb_status flush_queue(struct amb_pub *pub)
+{
+    struct amb_conn *conn = pub->conn;
+    while (!amb_list_is_empty(&pub->queue)) {
+        struct amb_batch *batch = first_queued(pub);
+        if (!batch->is_leased && !has_window(pub, amb_batch_size(batch))) {
+            return AMB_EAGAIN;
+        }
+        amb_list_remove(&batch->node);
+        bool is_leased = batch->is_leased;
+        enum amb_status status = send_batch(pub, batch, batch->first_seq + batch->count - 1);
+        if (status == AMB_OK) {
+            amb_pub_batch_put(conn, batch);
+        } else if (status != AMB_EAGAIN) {
+            if (is_leased && batch->slots == NULL) { /* It is sent, if to nobody. */
+                amb_pub_batch_put(conn, batch);
+            } else {
+                amb_list_push_front(&pub->queue, &batch->node);
+            }
+            return status;
+        }
+    }
+    pub->batch_msgs = conn->batch_msgs;
+    return AMB_OK;
+}
+
+void amb_pub_enqueue(struct amb_pub *pub, struct amb_batch *batch)
+{
+    pub->batch_msgs = 0;
+    amb_list_push_back(&pub->queue, &batch->node);
+}
+
+void amb_pub_queue_drop(struct amb_pub *pub)
+{
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&pub->queue)) != NULL) {
+        struct amb_batch *batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
+        while (batch->slots != NULL && batch->slot_head != AMB_SLOT_NONE) {
+            struct amb_place place = {.slots = batch->slots, .slot = batch->slot_head};
+            batch->slot_head = batch->slots->next[place.slot];
+            amb_place_return(&place);
+        }
+        amb_pub_batch_put(pub->conn, batch);
+    }
+}
+
 enum amb_status amb_pub_flush_open(struct amb_pub *pub)
 {
     struct amb_conn *conn = pub->conn;
-    struct amb_batch *batch = pub->open;
-    if (batch == NULL || batch->count == 0) {
+    if (!atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
         return AMB_OK;
     }
     if (conn->down != AMB_OK || conn->link == NULL) {
         return conn->down != AMB_OK ? conn->down : AMB_ECLOSED;
     }
-    if (!has_window(pub, amb_batch_size(batch))) {
-        return AMB_EAGAIN;
-    }
-    enum amb_status status =
-        send_batch(pub, batch, atomic_load_explicit(&pub->posted, memory_order_relaxed));
+    enum amb_status status = flush_small(pub);
     if (status == AMB_OK) {
-        amb_batch_reset(batch);
-    } else if (status == AMB_EAGAIN) {
-        pub->open = amb_pub_batch_get(conn);
-    } else {
+        status = flush_queue(pub);
+    }
+    if (status != AMB_OK) {
         return status;
     }
     atomic_store_explicit(&pub->is_staged, false, memory_order_relaxed);
@@ -184,8 +294,11 @@ static unsigned flush_some(struct amb_conn *conn, int64_t now_ns, bool is_only_o
             !amb_spinlock_try(&pub->lock)) {
             continue; /* Who has the lock looks for itself. */
         }
-        struct amb_batch *batch = pub->open;
-        if (batch != NULL && batch->count != 0) {
+        const struct amb_batch *batch = pub->open;
+        if (batch == NULL || batch->count == 0) {
+            batch = amb_list_is_empty(&pub->queue) ? NULL : first_queued(pub);
+        }
+        if (batch != NULL) {
             bool is_in_flight = is_only_old || amb_pub_in_flight(pub);
             if (atomic_load_explicit(&pub->must_leave, memory_order_relaxed) ||
                 amb_batch_rule_ask(&pub->rule, batch->count, amb_batch_size(batch), is_in_flight,

@@ -251,6 +251,7 @@ static enum amb_status attach_link(struct amb_conn *conn, struct amb_dial *dial,
     enum amb_status status;
     if (strcmp(welcome->link, "ring") == 0) {
         conn->path = "ring";
+        conn->leases.bytes_max = welcome->lease_bytes;
         status = attach_ring(conn, dial, welcome);
     } else if (strcmp(welcome->link, "stream") == 0) {
         conn->path = url->scheme == AMB_URL_TCP ? "tcp" : "stream";

@@ -7,9 +7,11 @@
 #include "client/control.h"
 #include "client/delivery.h"
 #include "client/due.h"
+#include "client/lease.h"
 #include "client/options.h"
 #include "client/pub.h"
 #include "client/segment.h"
+#include "client/slots.h"
 #include "client/sub.h"
 #include "client/ucx.h"
 #include "wire/base/assert.h"
@@ -43,8 +45,11 @@ struct amb_conn *amb_conn_create(void)
     amb_list_init(&conn->outstanding);
     amb_list_init(&conn->batches);
     amb_list_init(&conn->larges);
+    amb_list_init(&conn->commits);
+    amb_leases_init(&conn->leases);
     amb_list_init(&conn->registry);
     amb_buffers_init(&conn->buffers, AMB_MEMORY_MAX);
+    amb_buffers_init(&conn->lease_buffers, AMB_MEMORY_MAX);
     return conn;
 }
 
@@ -54,7 +59,10 @@ static void conn_free(struct amb_conn *conn)
     amb_control_reader_fini(&conn->reader);
     amb_deliveries_fini(conn);
     amb_segments_fini(conn);
+    amb_leases_fini(conn);
+    amb_lease_cache_fini(conn);
     amb_buffers_fini(&conn->buffers);
+    amb_buffers_fini(&conn->lease_buffers);
     amb_pub_batches_fini(conn);
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&conn->topics)) != NULL) {
@@ -201,6 +209,7 @@ void amb_conn_teardown(struct amb_conn *conn)
 {
     amb_delivery_take_back(conn);
     amb_segments_drop_all(conn);
+    amb_leases_drop_all(conn);
     if (conn->control_fd >= 0 && conn->down == AMB_OK) {
         Amb__Control__Control message;
         amb__control__control__init(&message);

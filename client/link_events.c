@@ -8,6 +8,7 @@
 #include "client/outgoing.h"
 #include "client/pub.h"
 #include "client/segment.h"
+#include "client/slots.h"
 #include "client/sub.h"
 #include "wire/base/assert.h"
 
@@ -170,6 +171,9 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
         amb_segment_drop(conn, frame->segment);
         return AMB_OK;
     }
+    if (frame->type == AMB_FRAME_FREED) {
+        return amb_commits_freed_range(conn, frame->number, frame->count);
+    }
     if (frame->handle >= AMB_HANDLES_MAX) {
         return AMB_EPROTO;
     }
@@ -209,6 +213,9 @@ static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
 static enum amb_status on_flow(void *arg, enum amb_flow_kind kind, uint32_t handle, uint64_t value)
 {
     struct amb_conn *conn = arg;
+    if (kind == AMB_FLOW_FREED) {
+        return handle == 0 ? amb_commits_freed(conn, value) : AMB_EPROTO;
+    }
     struct amb_pub *pub = handle < AMB_HANDLES_MAX ? conn->pubs[handle] : NULL;
     if (pub == NULL) {
         return AMB_OK; /* Closed meanwhile. */

@@ -189,8 +189,9 @@ enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct 
     return refuse_later("amb_sub_options", to, later, sizeof(later) / sizeof(later[0]), complaint);
 }
 
-enum amb_status amb_out_read(const struct amb_out *from, struct amb_out *to,
-                             struct amb_complaint *complaint)
+/* What does not depend on where the payload is. */
+static enum amb_status read_out(const struct amb_out *from, struct amb_out *to,
+                                struct amb_complaint *complaint)
 {
     static const struct later later[] = {
         LATER(amb_out, tensor),
@@ -205,12 +206,40 @@ enum amb_status amb_out_read(const struct amb_out *from, struct amb_out *to,
         complain(complaint, "amb_out.mem: only HOST is there in this release");
         return AMB_ENOTSUP;
     }
-    int sources = (to->data != NULL) + (to->iov != NULL) + (to->forward != NULL);
-    if (sources > 1 || (to->data == NULL && to->len != 0) ||
-        (to->iov == NULL && to->iov_count != 0) || (to->props == NULL && to->prop_count != 0) ||
-        to->ttl_ns < 0) {
-        complain(complaint, "amb_out: set one of data, iov, forward, each with its length");
+    if ((to->props == NULL && to->prop_count != 0) || to->ttl_ns < 0) {
+        complain(complaint, "amb_out: props is missing, or ttl_ns is negative");
         return AMB_EINVAL;
     }
     return refuse_later("amb_out", to, later, sizeof(later) / sizeof(later[0]), complaint);
+}
+
+enum amb_status amb_out_read(const struct amb_out *from, struct amb_out *to,
+                             struct amb_complaint *complaint)
+{
+    enum amb_status status = read_out(from, to, complaint);
+    if (status != AMB_OK) {
+        return status;
+    }
+    int sources = (to->data != NULL) + (to->iov != NULL) + (to->forward != NULL);
+    if (sources > 1 || (to->data == NULL && to->len != 0) ||
+        (to->iov == NULL && to->iov_count != 0)) {
+        complain(complaint, "amb_out: set one of data, iov, forward, each with its length");
+        return AMB_EINVAL;
+    }
+    return AMB_OK;
+}
+
+enum amb_status amb_commit_out_read(const struct amb_out *from, struct amb_out *to,
+                                    struct amb_complaint *complaint)
+{
+    enum amb_status status = read_out(from, to, complaint);
+    if (status != AMB_OK) {
+        return status;
+    }
+    if (to->data != NULL || to->iov != NULL || to->iov_count != 0 || to->forward != NULL) {
+        complain(complaint, "amb_out: the payload of a commit is its lease; data, iov and forward "
+                            "must be 0");
+        return AMB_EINVAL;
+    }
+    return AMB_OK;
 }

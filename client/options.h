@@ -39,3 +39,6 @@ AMB_MUST_CHECK enum amb_status amb_sub_options_read(const struct amb_sub_options
                                                     struct amb_complaint *complaint);
 AMB_MUST_CHECK enum amb_status amb_out_read(const struct amb_out *from, struct amb_out *to,
                                             struct amb_complaint *complaint);
+/* The same of a message whose payload is a lease. */
+AMB_MUST_CHECK enum amb_status amb_commit_out_read(const struct amb_out *from, struct amb_out *to,
+                                                   struct amb_complaint *complaint);

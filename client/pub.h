@@ -4,6 +4,10 @@
  * only when a batch leaves; what the link's callbacks touch is under the connection's.
  *
  *   posted ─► open batch ─► sent (in flight) ─► accepted by the broker ─► settled, told
+ *   committed ─► queue ──────┘
+ *
+ * The queue holds commits, behind the open batch: usually one of leased messages that waits for
+ * company; more where an earlier batch finds no window, because a commit does not wait.
  *
  * Memory: freed by amb_pub_close; batches that the link still has keep it until they are settled.
  */
@@ -27,7 +31,9 @@ struct amb_pub {
     _Atomic bool is_closing; /* they turn back */
 
     /* Under lock. */
-    struct amb_batch *open; /* NULL until the first message */
+    struct amb_batch *open;     /* NULL until the first message */
+    struct amb_list_node queue; /* batches of commits; while there are any, batch_msgs is 0, so
+                                   that nothing is appended to an open batch before them */
     struct amb_batch_rule rule;
     _Atomic uint64_t posted; /* sequence of the last message */
     _Atomic bool is_staged;  /* open has messages */
@@ -40,6 +46,10 @@ struct amb_pub {
 
     /* Under the connection's lock. */
     uint64_t sent_bytes, window;
+    uint64_t leased_bytes;       /* part of sent_bytes that is outside the window */
+    uint64_t leased;             /* messages that left in slots */
+    struct amb_list_node leases; /* that are out; struct amb_lease.node */
+    uint32_t lease_count;
     uint64_t wanted;    /* bytes in all that we told the broker we wait to have sent */
     uint64_t flush_seq; /* what amb_flush waits for */
     uint64_t need;      /* size of the batch that found no room */
@@ -67,8 +77,8 @@ static inline bool amb_pub_in_flight(const struct amb_pub *pub)
 /* ---- flush.c: batches leave ---- */
 
 /*
- * Sends the open batch. Both locks held. AMB_OK: it is gone, or was empty. EAGAIN: no window, the
- * broker has been told. Else the session is lost.
+ * Sends the open batch and the queue. Both locks held. AMB_OK: nothing is left of them. EAGAIN: no
+ * window, the broker has been told. Else the session is lost.
  */
 enum amb_status amb_pub_flush_open(struct amb_pub *pub);
 /* Sends one message as a batch of its own, the same way. Takes the batch on AMB_OK only. */
@@ -83,6 +93,12 @@ void amb_pub_batch_sent(struct amb_batch *batch);
 struct amb_batch *amb_pub_batch_get(struct amb_conn *conn);
 /* The same for one large message. */
 struct amb_batch *amb_pub_large_get(struct amb_conn *conn);
+/* The same for leased messages. */
+struct amb_batch *amb_pub_commit_get(struct amb_conn *conn);
+/* Appends a batch of commits to the queue; publisher's lock held. */
+void amb_pub_enqueue(struct amb_pub *pub, struct amb_batch *batch);
+/* Gives back what has not left. Connection's lock held. */
+void amb_pub_queue_drop(struct amb_pub *pub);
 void amb_pub_batch_put(struct amb_conn *conn, struct amb_batch *batch);
 void amb_pub_batches_fini(struct amb_conn *conn);
 

@@ -8,6 +8,7 @@
 #include "client/control.h"
 #include "client/due.h"
 #include "client/handle.h"
+#include "client/lease.h"
 #include "client/options.h"
 #include "client/poll.h"
 #include "wire/base/assert.h"
@@ -33,6 +34,8 @@ static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
     pub->arg = options->arg;
     pub->is_settled_told = options->on_settled != NULL;
     memcpy(pub->topic, topic, strlen(topic) + 1);
+    amb_list_init(&pub->queue);
+    amb_list_init(&pub->leases);
     amb_batch_rule_init(&pub->rule, options->linger_ns);
     return pub;
 }
@@ -49,6 +52,7 @@ static void pub_begin(struct amb_pub *pub)
 
 void amb_pub_free(struct amb_pub *pub)
 {
+    amb_pub_queue_drop(pub);
     amb_pub_batch_put(pub->conn, pub->open);
     amb_settle_fini(&pub->settle);
     free(pub);
@@ -201,12 +205,14 @@ void amb_pub_detach(struct amb_pub *pub, enum amb_status why)
         atomic_store_explicit(&pub->is_staged, false, memory_order_relaxed);
         atomic_fetch_sub_explicit(&conn->staged, 1, memory_order_relaxed);
     }
+    amb_pub_queue_drop(pub);
+    amb_leases_orphan(pub);
     amb_pub_settle_all(pub, why);
     conn->settled_wanted -= pub->on_settled != NULL;
     conn->pubs[pub->handle] = NULL;
     conn->past[pub->handle].batches =
         atomic_load_explicit(&pub->sent_batches, memory_order_relaxed);
-    conn->past[pub->handle].bytes = pub->sent_bytes;
+    conn->past[pub->handle].bytes = pub->sent_bytes - pub->leased_bytes;
     amb_event_forget(conn, pub, NULL);
     if (conn->down == AMB_OK && !amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING)) {
         amb_control_ask_close(conn, AMB_ORPHAN_PUB_CLOSE, pub->handle);

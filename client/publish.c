@@ -7,7 +7,7 @@
 #include "client/delivery.h"
 #include "client/due.h"
 #include "client/options.h"
-#include "client/pub.h"
+#include "client/put.h"
 #include "wire/base/assert.h"
 #include "wire/codec/props.h"
 #include "wire/codec/topic.h"
@@ -17,17 +17,6 @@
 
 /* How often a link whose poll is a system call is asked whether a batch has arrived. */
 #define BUSY_POLL_NS (20 * AMB_NS_PER_US)
-
-/* A message on its way in. */
-struct put {
-    const void *data; /* or pieces */
-    const struct amb_iov *iov;
-    uint64_t len;
-    uint32_t iov_count;
-    uint32_t blob_len, key_hash, ttl_ms;
-    const uint8_t *blob;
-    bool is_lent; /* data stays as it is until the message is settled */
-};
 
 /* ---- the small ones ---- */
 
@@ -62,25 +51,22 @@ static void leave_to_linger(struct amb_pub *pub)
     }
 }
 
-/* A message was added. Sends the batch if the rule says so. Publisher's lock held. */
-static void after_add(struct amb_pub *pub)
+void amb_put_added(struct amb_pub *pub, const struct amb_batch *batch, bool is_full)
 {
-    struct amb_batch *batch = pub->open;
     struct amb_conn *conn = pub->conn;
     bool is_first = batch->count == 1;
-    if (!is_first && batch->count != pub->batch_msgs && (batch->count & pub->rule.mask) != 0) {
+    if (!is_first && !is_full && (batch->count & pub->rule.mask) != 0) {
         return; /* Clock and counters are not looked at for every message. */
     }
     int64_t now = amb_clock_monotonic_ns();
-    if (is_first) {
+    if (is_first && !atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
         amb_batch_rule_open(&pub->rule, now);
         atomic_store_explicit(&pub->is_staged, true, memory_order_relaxed);
         /* seq_cst: pairs with the load in nap() of io.c. */
         atomic_fetch_add_explicit(&conn->staged, 1, memory_order_seq_cst);
     }
-    if (batch->count == pub->batch_msgs ||
-        amb_batch_rule_ask(&pub->rule, batch->count, amb_batch_size(batch),
-                           still_in_flight(pub, now), now)) {
+    if (is_full || amb_batch_rule_ask(&pub->rule, batch->count, amb_batch_size(batch),
+                                      still_in_flight(pub, now), now)) {
         amb_conn_lock(conn);
         enum amb_status status = amb_pub_flush_open(pub);
         if (status == AMB_EAGAIN && conn->must_flush && conn->link != NULL) {
@@ -102,9 +88,10 @@ static enum amb_status make_room(struct amb_pub *pub, uint64_t len, uint32_t blo
 {
     struct amb_conn *conn = pub->conn;
     enum amb_status status = AMB_OK;
-    if (pub->open == NULL || !amb_batch_fits(pub->open, len, blob_len, pub->batch_msgs)) {
+    if (pub->open == NULL || !amb_list_is_empty(&pub->queue) ||
+        !amb_batch_fits(pub->open, len, blob_len, pub->batch_msgs)) {
         amb_conn_lock(conn);
-        if (pub->open != NULL) {
+        if (pub->open != NULL || !amb_list_is_empty(&pub->queue)) {
             status = amb_pub_flush_open(pub);
             if (status == AMB_EAGAIN) {
                 atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
@@ -127,7 +114,7 @@ static enum amb_status make_room(struct amb_pub *pub, uint64_t len, uint32_t blo
     return status;
 }
 
-static enum amb_status try_small(struct amb_pub *pub, const struct put *put, uint64_t *seq)
+enum amb_status amb_put_small(struct amb_pub *pub, const struct amb_put *put, uint64_t *seq)
 {
     amb_spinlock_lock(&pub->lock);
     enum amb_status status = make_room(pub, put->len, put->blob_len);
@@ -152,7 +139,7 @@ static enum amb_status try_small(struct amb_pub *pub, const struct put *put, uin
         if (seq != NULL) {
             *seq = number;
         }
-        after_add(pub);
+        amb_put_added(pub, pub->open, pub->open->count == pub->batch_msgs);
     }
     amb_spinlock_unlock(&pub->lock);
     return status;
@@ -160,7 +147,7 @@ static enum amb_status try_small(struct amb_pub *pub, const struct put *put, uin
 
 /* ---- the large ones ---- */
 
-static void gather(uint8_t *to, const struct put *put)
+void amb_put_gather(uint8_t *to, const struct amb_put *put)
 {
     for (uint32_t i = 0; i < put->iov_count; i++) {
         if (put->iov[i].len != 0) {
@@ -171,7 +158,7 @@ static void gather(uint8_t *to, const struct put *put)
 }
 
 /* A batch of this message alone. Its payload goes out from where it lies, pieces from a copy. */
-static enum amb_status prepare_large(struct amb_conn *conn, const struct put *put,
+static enum amb_status prepare_large(struct amb_conn *conn, const struct amb_put *put,
                                      struct amb_batch **out)
 {
     amb_conn_lock(conn);
@@ -193,7 +180,7 @@ static enum amb_status prepare_large(struct amb_conn *conn, const struct put *pu
             amb_batch_destroy(&batch);
             return AMB_ENOMEM;
         }
-        gather(batch->owned, put);
+        amb_put_gather(batch->owned, put);
         memset(batch->owned + put->len, 0, padded - put->len);
         batch->data = batch->owned;
     }
@@ -233,7 +220,7 @@ static enum amb_status try_large(struct amb_pub *pub, struct amb_batch *batch, u
     if (status == AMB_EAGAIN) {
         (void)amb_conn_progress(conn);
         status = amb_pub_flush_large(pub, batch);
-        if (status == AMB_EAGAIN && pub->open != NULL && pub->open->count != 0) {
+        if (status == AMB_EAGAIN && atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
             atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
         }
     }
@@ -251,9 +238,18 @@ static enum amb_status try_large(struct amb_pub *pub, struct amb_batch *batch, u
 
 /* ---- waiting for room ---- */
 
+struct room_wait {
+    struct amb_pub *pub;
+    uint64_t slot_len; /* a slot for so many bytes would do as well; 0: no slot */
+};
+
 static bool has_room(void *arg)
 {
-    struct amb_pub *pub = arg;
+    const struct room_wait *room = arg;
+    const struct amb_pub *pub = room->pub;
+    if (room->slot_len != 0 && amb_slots_look(pub->conn, room->slot_len) == AMB_ROOM_FREE) {
+        return true;
+    }
     uint64_t unsettled =
         atomic_load_explicit(&pub->posted, memory_order_relaxed) - pub->settle.settled_seq;
     uint64_t inflight = pub->sent_bytes - pub->settle.settled_bytes;
@@ -263,8 +259,9 @@ static bool has_room(void *arg)
 }
 
 /* Until it is worth trying again. */
-static enum amb_status wait_room(struct amb_pub *pub, int64_t deadline_ns)
+static enum amb_status wait_room(struct amb_pub *pub, uint64_t slot_len, int64_t deadline_ns)
 {
+    struct room_wait room = {.pub = pub, .slot_len = slot_len};
     struct amb_conn *conn = pub->conn;
     int64_t left = AMB_FOREVER;
     if (deadline_ns != INT64_MAX) {
@@ -278,7 +275,7 @@ static enum amb_status wait_room(struct amb_pub *pub, int64_t deadline_ns)
         atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
     }
     struct amb_wait wait = {.is_ready = has_room,
-                            .arg = pub,
+                            .arg = &room,
                             .timeout_ns = left,
                             .flags = AMB_WAIT_FLOW,
                             .is_over = &pub->is_closing};
@@ -288,14 +285,13 @@ static enum amb_status wait_room(struct amb_pub *pub, int64_t deadline_ns)
     return status;
 }
 
-/* A call that may wait: the publisher, and its connection, stay until it has left. */
-static void pub_enter(struct amb_pub *pub)
+void amb_pub_enter(struct amb_pub *pub)
 {
     amb_conn_enter(pub->conn);
     atomic_fetch_add_explicit(&pub->inside, 1, memory_order_relaxed);
 }
 
-static enum amb_status pub_leave(struct amb_pub *pub, enum amb_status status)
+enum amb_status amb_pub_leave(struct amb_pub *pub, enum amb_status status)
 {
     struct amb_conn *conn = pub->conn;
     /* Release: pairs with the acquire of the one who closes. */
@@ -303,27 +299,53 @@ static enum amb_status pub_leave(struct amb_pub *pub, enum amb_status status)
     return amb_conn_leave(conn, status);
 }
 
-static enum amb_status put_or_wait(struct amb_pub *pub, const struct put *put, int64_t timeout_ns,
-                                   uint64_t *seq)
+/* As a batch of its own, which is prepared once. */
+static enum amb_status put_large(struct amb_pub *pub, const struct amb_put *put,
+                                 struct amb_batch **large, uint64_t *seq)
 {
-    struct amb_conn *conn = pub->conn;
-    uint64_t whole =
-        amb_payload_padded(put->len) + amb_props_padded(put->blob_len) + sizeof(struct amb_record);
-    bool is_small = whole <= conn->batch_bytes;
-    struct amb_batch *large = NULL;
-    enum amb_status status = AMB_OK;
-    if (!is_small) {
-        status = prepare_large(conn, put, &large);
+    if (*large == NULL) {
+        enum amb_status status = prepare_large(pub->conn, put, large);
         if (status != AMB_OK) {
-            return amb_conn_fail(conn, status, "no memory for a message of %llu bytes",
+            return amb_conn_fail(pub->conn, status, "no memory for a message of %llu bytes",
                                  (unsigned long long)put->len);
         }
-        large->is_waited = large->owned == NULL && !put->is_lent;
-        large->pub = large->owned == NULL && put->is_lent ? pub : NULL;
+        (*large)->is_waited = (*large)->owned == NULL && !put->is_lent;
+        (*large)->pub = (*large)->owned == NULL && put->is_lent ? pub : NULL;
     }
+    enum amb_status status = try_large(pub, *large, seq);
+    if (status == AMB_OK) {
+        *large = NULL;
+    }
+    return status;
+}
+
+/* The best way that has room. */
+static enum amb_status put_once(struct amb_pub *pub, const struct amb_put *put, uint64_t slot_len,
+                                struct amb_batch **large, uint64_t *seq)
+{
+    if (slot_len != 0) {
+        enum amb_status status = amb_put_slot(pub, put, seq);
+        if (status != AMB_EAGAIN) {
+            return status;
+        }
+    }
+    uint64_t whole =
+        amb_payload_padded(put->len) + amb_props_padded(put->blob_len) + sizeof(struct amb_record);
+    return whole <= pub->conn->batch_bytes ? amb_put_small(pub, put, seq)
+                                           : put_large(pub, put, large, seq);
+}
+
+static enum amb_status put_or_wait(struct amb_pub *pub, const struct amb_put *put,
+                                   int64_t timeout_ns, uint64_t *seq)
+{
+    struct amb_conn *conn = pub->conn;
+    bool may_lease = put->len >= AMB_PLAIN_LEASE_MIN && conn->leases.bytes_max != 0;
+    uint64_t slot_len = may_lease ? put->len : 0;
+    struct amb_batch *large = NULL;
+    enum amb_status status;
     int64_t deadline = 0;
     for (;;) {
-        status = is_small ? try_small(pub, put, seq) : try_large(pub, large, seq);
+        status = put_once(pub, put, slot_len, &large, seq);
         if (status != AMB_EAGAIN || timeout_ns <= 0) {
             break;
         }
@@ -332,12 +354,12 @@ static enum amb_status put_or_wait(struct amb_pub *pub, const struct put *put, i
                            ? INT64_MAX
                            : amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
         }
-        status = wait_room(pub, deadline);
+        status = wait_room(pub, slot_len, deadline);
         if (status != AMB_OK) {
             break;
         }
     }
-    if (status != AMB_OK && large != NULL) {
+    if (large != NULL) {
         large->pub = NULL;
         amb_batch_destroy(&large);
     }
@@ -348,11 +370,11 @@ static enum amb_status put_or_wait(struct amb_pub *pub, const struct put *put, i
     return status;
 }
 
-static enum amb_status pub_put(struct amb_pub *pub, const struct put *put, int64_t timeout_ns,
+static enum amb_status pub_put(struct amb_pub *pub, const struct amb_put *put, int64_t timeout_ns,
                                uint64_t *seq)
 {
-    pub_enter(pub);
-    return pub_leave(pub, put_or_wait(pub, put, timeout_ns, seq));
+    amb_pub_enter(pub);
+    return amb_pub_leave(pub, put_or_wait(pub, put, timeout_ns, seq));
 }
 
 /* ---- calls ---- */
@@ -385,12 +407,12 @@ enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len, 
         amb_batch_add(batch, data, len);
         uint64_t seq = atomic_load_explicit(&pub->posted, memory_order_relaxed) + 1;
         atomic_store_explicit(&pub->posted, seq, memory_order_release);
-        after_add(pub);
+        amb_put_added(pub, batch, batch->count == pub->batch_msgs);
         amb_spinlock_unlock(&pub->lock);
         return AMB_OK;
     }
     amb_spinlock_unlock(&pub->lock);
-    const struct put put = {.data = data, .len = len};
+    const struct amb_put put = {.data = data, .len = len};
     return pub_put(pub, &put, timeout_ns, NULL);
 }
 
@@ -406,8 +428,11 @@ static uint32_t hash_key(const char *key)
 
 /* Writes key, content type and properties of a message as one blob. */
 static enum amb_status write_props(struct amb_conn *conn, const struct amb_out *message,
-                                   uint8_t *blob, struct put *put)
+                                   uint8_t *blob, struct amb_put *put)
 {
+    if (message->key == NULL && message->content_type == NULL && message->prop_count == 0) {
+        return AMB_OK;
+    }
     struct amb_props_writer writer;
     amb_props_writer_init(&writer, blob, AMB_PROPS_MAX);
     enum amb_status status = AMB_OK;
@@ -441,7 +466,15 @@ static enum amb_status write_props(struct amb_conn *conn, const struct amb_out *
     return AMB_OK;
 }
 
-static enum amb_status read_payload(const struct amb_out *message, struct put *put)
+enum amb_status amb_put_props(struct amb_conn *conn, const struct amb_out *message, uint8_t *blob,
+                              struct amb_put *put)
+{
+    int64_t ttl_ms = message->ttl_ns / AMB_MS + (message->ttl_ns % AMB_MS != 0);
+    put->ttl_ms = ttl_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ttl_ms;
+    return write_props(conn, message, blob, put);
+}
+
+static enum amb_status read_payload(const struct amb_out *message, struct amb_put *put)
 {
     if (message->forward != NULL) {
         put->data = amb_msg_data(message->forward);
@@ -481,7 +514,7 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "%s", complaint.text);
     }
-    struct put put = {0};
+    struct amb_put put = {0};
     status = read_payload(&out, &put);
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "amb_out.iov: a piece is missing or too large");
@@ -489,16 +522,9 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
     if (put.len > conn->max_message) {
         return too_large(conn, put.len);
     }
-    int64_t ttl_ms = out.ttl_ns / AMB_MS + (out.ttl_ns % AMB_MS != 0);
-    put.ttl_ms = ttl_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ttl_ms;
     uint8_t blob[AMB_PROPS_MAX];
-    if (out.key != NULL || out.content_type != NULL || out.prop_count != 0) {
-        status = write_props(conn, &out, blob, &put);
-        if (status != AMB_OK) {
-            return status;
-        }
-    }
-    return pub_put(pub, &put, timeout_ns, seq);
+    status = amb_put_props(conn, &out, blob, &put);
+    return status != AMB_OK ? status : pub_put(pub, &put, timeout_ns, seq);
 }
 
 struct flush_wait {
@@ -522,10 +548,10 @@ enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout
     if (status != AMB_OK) {
         return status;
     }
-    pub_enter(pub);
+    amb_pub_enter(pub);
     amb_spinlock_lock(&pub->lock);
     amb_conn_lock(conn);
-    if (pub->open != NULL && pub->open->count != 0 && conn->down == AMB_OK) {
+    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed) && conn->down == AMB_OK) {
         atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
         (void)amb_pub_flush_open(pub);
     }
@@ -556,7 +582,7 @@ enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout
         (void)amb_conn_fail(conn, status, "publishing to '%s': %s", pub->topic,
                             amb_conn_reason(conn, status));
     }
-    return pub_leave(pub, status);
+    return amb_pub_leave(pub, status);
 }
 
 struct subscribers_wait {
@@ -586,11 +612,11 @@ enum amb_status amb_pub_wait_subscribers(struct amb_pub *pub, uint32_t count, in
                             .timeout_ns = timeout_ns,
                             .flags = AMB_WAIT_FLOW,
                             .is_over = &pub->is_closing};
-    pub_enter(pub);
+    amb_pub_enter(pub);
     amb_conn_lock(conn);
     status = amb_conn_wait(conn, &wait);
     amb_conn_unlock(conn);
-    return pub_leave(pub, status);
+    return amb_pub_leave(pub, status);
 }
 
 enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *info)
@@ -611,6 +637,8 @@ enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *inf
         .accepted_seq = pub->settle.settled_seq,
         .inflight_bytes = pub->sent_bytes - pub->settle.settled_bytes,
         .subscribers = atomic_load_explicit(&pub->subscribers, memory_order_relaxed),
+        .leases = pub->lease_count,
+        .leased = pub->leased,
     };
     full.inflight_msgs = full.posted - full.settled;
     bool is_blocked = pub->wanted > pub->window || full.inflight_msgs >= pub->window_msgs;

@@ -58,7 +58,8 @@ enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait
 unsigned amb_conn_progress(struct amb_conn *conn);
 /* The first part of it: what has come on the link, and what was released. */
 unsigned amb_conn_receive(struct amb_conn *conn);
-/* Reads the control socket, and speaks to keep the session alive. Lock held. */
+/* Reads the control socket, speaks to keep the session alive, maps lease segments. Lock held, may
+ * be given up. */
 void amb_conn_timers(struct amb_conn *conn, int64_t now_ns);
 /* When amb_conn_timers or a lingering batch wants its next turn. */
 int64_t amb_conn_next_timer(const struct amb_conn *conn, int64_t now_ns);

@@ -34,9 +34,9 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
 {
     struct fake_broker *fake = arg;
     (void)mem;
-    if (frame->type == AMB_FRAME_BATCH) {
+    if (frame->type == AMB_FRAME_BATCH || frame->type == AMB_FRAME_COMMIT) {
         amb_assert(frame->handle < FAKE_HANDLES);
-        amb_assert(frame->data_len + frame->meta_len <= FAKE_BODY_MAX);
+        amb_assert(amb_frame_body_len(frame) <= FAKE_BODY_MAX);
         fake->batch = *frame;
         *dst = fake->body;
         *cookie = fake;
@@ -90,17 +90,22 @@ static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
     if (status != AMB_OK) {
         return AMB_OK;
     }
-    amb_assert(amb_body_check(frame, fake->body) == AMB_OK);
+    bool is_leased = amb_frame_is_leased(frame->type);
+    amb_assert(is_leased || amb_body_check(frame, fake->body) == AMB_OK);
     struct fake_seen *seen = &fake->seen;
     amb_assert(frame->seq == seen->batches[frame->handle] + 1);
     seen->batches[frame->handle]++;
     seen->msgs[frame->handle] += frame->count;
-    seen->bytes[frame->handle] += frame->data_len + frame->meta_len;
+    seen->bytes[frame->handle] += is_leased ? 0 : frame->data_len + frame->meta_len;
     amb_assert(seen->bytes[frame->handle] <= fake->window[frame->handle]);
     seen->last_count = frame->count;
     seen->last_len = frame->data_len;
-    uint64_t whole = frame->data_len + frame->meta_len;
-    memcpy(seen->last, fake->body, whole < sizeof(seen->last) ? whole : sizeof(seen->last));
+    if (is_leased) {
+        fake_lease_commit(fake, frame, fake->body);
+    } else {
+        uint64_t whole = frame->data_len + frame->meta_len;
+        memcpy(seen->last, fake->body, whole < sizeof(seen->last) ? whole : sizeof(seen->last));
+    }
     if (!fake->is_held && (fake->tells_settled[frame->handle] || fake->refuse != AMB_OK)) {
         const struct amb_frame settled = {
             .type = AMB_FRAME_SETTLED,
@@ -271,6 +276,7 @@ void fake_broker_stop(struct fake_broker *fake)
             (void)munmap(fake->segments[i].base, SEGMENT_SIZE);
         }
     }
+    fake_leases_fini(fake);
     char path[80];
     (void)snprintf(path, sizeof(path), "%s/s", fake->dir);
     (void)unlink(path);
@@ -360,6 +366,23 @@ void fake_broker_kick(struct fake_broker *fake, enum amb_status status, const ch
     (void)pthread_mutex_lock(&fake->lock);
     fake_say_error(fake->control, 0, status, text);
     (void)pthread_mutex_unlock(&fake->lock);
+}
+
+void fake_broker_hold_freed(struct fake_broker *fake, bool is_held)
+{
+    (void)pthread_mutex_lock(&fake->lock);
+    fake->is_freed_held = is_held;
+    if (!is_held && fake->link != NULL) {
+        amb_link_flow(fake->link, AMB_FLOW_FREED, 0, fake->seen.commit_number);
+        amb_link_flush(fake->link);
+    }
+    (void)pthread_mutex_unlock(&fake->lock);
+}
+
+void fake_broker_free(struct fake_broker *fake, uint64_t number, uint32_t count)
+{
+    const struct amb_frame frame = {.type = AMB_FRAME_FREED, .number = number, .count = count};
+    fake_broker_frame(fake, &frame);
 }
 
 /* ---- deliveries ---- */

@@ -23,6 +23,8 @@ struct fake_options {
     uint64_t window;                       /* of a publisher at first; 0: 64 KiB */
     uint64_t max_message;                  /* 0: 2 MiB */
     int64_t heartbeat_ns, peer_timeout_ns; /* 0: 1 s, 5 s */
+    uint64_t lease_bytes;                  /* 0: no lease segments */
+    bool refuses_leases;                   /* each LeaseOpen is answered ELIMIT */
 };
 
 /* What the client did. Read with fake_broker_look. */
@@ -35,9 +37,13 @@ struct fake_seen {
     uint64_t pings, opens, closes, subscribes, unsubscribes;
     uint64_t segments_ready, segments_refused, segments_gone;
     bool said_bye, has_client, has_pidfd, hung_up;
+    uint64_t leases_opened, leases_mapped, leases_closed, lease_bytes;
+    uint64_t commits[FAKE_HANDLES], commit_msgs[FAKE_HANDLES]; /* also in batches and msgs */
+    uint64_t commit_number, last_segment, last_offset;
     uint32_t last_count; /* messages of the newest batch */
     uint64_t last_len;   /* its data_len */
-    uint8_t last[4096];  /* the beginning of its body */
+    uint8_t last[4096];  /* the beginning of its body; of a commit: of its last payload */
+    uint8_t last_meta[256];
 };
 
 struct fake_broker;
@@ -75,6 +81,11 @@ void fake_broker_freeze(struct fake_broker *fake);
 void fake_broker_hang_up(struct fake_broker *fake);
 /* Error with id 0. */
 void fake_broker_kick(struct fake_broker *fake, enum amb_status status, const char *text);
+
+/* Commits are not freed by themselves any more; then again, at once. */
+void fake_broker_hold_freed(struct fake_broker *fake, bool is_held);
+/* FREED frame. */
+void fake_broker_free(struct fake_broker *fake, uint64_t number, uint32_t count);
 
 /* One delivery of `count` messages "<text><i>" with key "k" to subscription handle `sub`, topic
  * "t<topic>". seq of its first message; lost before it. */

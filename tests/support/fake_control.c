@@ -36,7 +36,7 @@ void fake_say(int socket, const Amb__Control__Control *message, const int *fds, 
     (void)!sendmsg(socket, &msg, MSG_NOSIGNAL);
 }
 
-static void say_ok(struct fake_broker *fake, int socket, uint64_t id)
+void fake_say_ok(struct fake_broker *fake, int socket, uint64_t id)
 {
     (void)fake;
     Amb__Control__Control message;
@@ -104,6 +104,7 @@ static void say_welcome(struct fake_broker *fake)
     welcome.heartbeat_ns = fake->options.heartbeat_ns;
     welcome.peer_timeout_ns = fake->options.peer_timeout_ns;
     welcome.may_map = 1;
+    welcome.lease_bytes = fake->options.lease_bytes;
     message.welcome = &welcome;
     message.body_case = AMB__CONTROL__CONTROL__BODY_WELCOME;
     if (fake->options.link != AMB_LINK_RING) {
@@ -192,18 +193,27 @@ static void handle_control(struct fake_broker *fake, const Amb__Control__Control
     case AMB__CONTROL__CONTROL__BODY_PUB_CLOSE:
         seen->closes++;
         seen->closed_at[message->pub_close->handle] = message->pub_close->batches;
-        say_ok(fake, fake->control, message->id);
+        fake_say_ok(fake, fake->control, message->id);
         break;
     case AMB__CONTROL__CONTROL__BODY_SUBSCRIBE:
         seen->subscribes++;
-        say_ok(fake, fake->control, message->id);
+        fake_say_ok(fake, fake->control, message->id);
         break;
     case AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE:
         seen->unsubscribes++;
-        say_ok(fake, fake->control, message->id);
+        fake_say_ok(fake, fake->control, message->id);
         break;
     case AMB__CONTROL__CONTROL__BODY_SEG_REFUSED:
         seen->segments_refused++;
+        break;
+    case AMB__CONTROL__CONTROL__BODY_LEASE_OPEN:
+        fake_lease_open(fake, message);
+        break;
+    case AMB__CONTROL__CONTROL__BODY_LEASE_MAPPED:
+        fake_lease_mapped(fake, message);
+        break;
+    case AMB__CONTROL__CONTROL__BODY_LEASE_CLOSE:
+        fake_lease_close(fake, message->lease_close->segment);
         break;
     case AMB__CONTROL__CONTROL__BODY_PING:
         seen->pings++;
@@ -254,7 +264,7 @@ bool fake_read(struct fake_broker *fake, int socket, struct amb_control_reader *
         }
         bool is_attach = message->body_case == AMB__CONTROL__CONTROL__BODY_ATTACH;
         if (is_attach) {
-            say_ok(fake, socket, 0);
+            fake_say_ok(fake, socket, 0);
             status = amb_stream_create(socket, &fake_link_events, fake, &fake->link);
             amb_assert(status == AMB_OK);
             fake->newcomer = -1;

@@ -45,10 +45,11 @@ extern "C" {
 #define AMB_NONE UINT32_MAX      /* in a uint32_t option: "not at all", where 0 is the default */
 #define AMB_UNLIMITED UINT64_MAX /* in a uint64_t option: "no limit" */
 
-struct amb_conn; /* a connection to a broker */
-struct amb_pub;  /* a publisher on one topic */
-struct amb_sub;  /* a subscription to the topics of one pattern */
-struct amb_msg;  /* a received message, shared by reference count */
+struct amb_conn;  /* a connection to a broker */
+struct amb_pub;   /* a publisher on one topic */
+struct amb_sub;   /* a subscription to the topics of one pattern */
+struct amb_msg;   /* a received message, shared by reference count */
+struct amb_lease; /* memory for one message, written in place */
 struct amb_allocator;
 struct amb_resource;
 struct amb_tensor;
@@ -153,7 +154,7 @@ struct amb_pub_options {
     uint64_t window_msgs;     /* 64 Ki messages not yet settled */
     uint64_t window_bytes;    /* 64 MiB; the broker's window may be smaller */
     int64_t linger_ns;        /* 50 us: how long a message may wait for company in its batch */
-    enum amb_mem lease_mem;   /* (later) */
+    enum amb_mem lease_mem;   /* HOST; others (later) */
     int32_t device;           /* (later) */
     amb_settled_fn on_settled;
     void *arg;
@@ -255,7 +256,8 @@ AMB_CHECK enum amb_status amb_connect(const char *url, const struct amb_options 
 /*
  * Flushes what was published, settles the rest with ECLOSED (callbacks run on this thread), closes
  * and frees publishers and subscriptions. The handle is gone whatever it answers. AMB_NOWAIT: does
- * not wait for anything. Messages still held stay valid; memory and session end with the last one.
+ * not wait for anything. Messages and leases still held stay valid; memory and session end with
+ * the last one. A commit then answers ECLOSED.
  * The first failure of an earlier publish as amb_flush says it; ETIMEDOUT; ESTATE in a callback.
  */
 AMB_API enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns);
@@ -340,7 +342,8 @@ struct amb_pub_info {
     uint64_t accepted_seq;            /* highest sequence that the broker has */
     uint64_t inflight_msgs, inflight_bytes;
     uint32_t subscribers;
-    uint32_t reserved;
+    uint32_t leases; /* out: neither committed nor abandoned */
+    uint64_t leased; /* messages that left without a copy behind amb_pub_send or the commit */
 };
 /* Set info->size (AMB_INIT). Asks nobody. */
 AMB_API enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *info);
@@ -348,6 +351,44 @@ AMB_API enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_i
 /* Flushes, then frees. AMB_NOWAIT cancels what has not left (settled with ECANCELED). Answers the
  * first failure not yet reported. */
 AMB_API enum amb_status amb_pub_close(struct amb_pub *pub, int64_t timeout_ns);
+
+/* ---- lease ----
+ *
+ * Memory for one message, written in place and handed over without a copy. On a ring it lies in
+ * memory that the broker and local subscribers map, elsewhere it is private and its bytes are
+ * transferred when it is committed: the calls are the same.
+ */
+
+/*
+ * len bytes (0 and up) for one message of this publisher. The timeout is for room: a free place, or
+ * the first memory of that size, which takes a while. What the bytes are before they are written is
+ * not said.
+ *   out  to be given to amb_lease_commit or amb_lease_abandon, by any thread
+ * ETOOLARGE, EAGAIN, ETIMEDOUT, ENOMEM; ECLOSED: the publisher is being closed; ELOST.
+ */
+AMB_CHECK enum amb_status amb_lease(struct amb_pub *pub, size_t len, int64_t timeout_ns,
+                                    struct amb_lease **out);
+
+/*
+ * Where to write, aligned to 64 bytes; until it is committed or abandoned, whatever is closed or
+ * lost meanwhile. NULL: lease is, or this is a forked child and the memory is not here.
+ */
+AMB_API void *amb_lease_data(const struct amb_lease *lease);
+
+/*
+ * Publishes it, in the order of the calls on its publisher. Never blocks; consumes the lease, also
+ * on failure: its bytes are not to be touched any more. Commits gather as small messages do.
+ *   message  data, iov and forward unset; len: how many of its bytes (0: all). NULL: all of them,
+ *            without properties
+ *   seq      the message's sequence, as amb_pub_post has it; may be NULL
+ * EINVAL, ENOTSUP, ETOOLARGE for fields of `message`; ENOMEM; ECLOSED: its publisher is closed;
+ * ELOST.
+ */
+AMB_API enum amb_status amb_lease_commit(struct amb_lease *lease, const struct amb_out *message,
+                                         uint64_t *seq);
+
+/* Gives it back unpublished. */
+AMB_API void amb_lease_abandon(struct amb_lease *lease);
 
 /* ---- subscribe ---- */
 

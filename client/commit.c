@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Commits: messages whose payloads lie where they shall be read. A commit never waits. It gathers
+ * with those before it by the rule of small messages, and stands in the publisher's queue while the
+ * batch before it finds no window.
+ */
+#include "client/conn.h"
+#include "client/put.h"
+#include "wire/base/assert.h"
+
+#include <string.h>
+
+/* Payloads of several messages in one commit: a subscriber that may not map gets them in one
+ * piece. */
+#define COMMIT_BYTES (UINT64_C(4) << 20)
+
+/* Padding goes out with a payload that is copied: no stale bytes in it. */
+static void zero_padding(uint8_t *bytes, uint64_t len)
+{
+    memset(bytes + len, 0, amb_payload_padded(len) - len);
+}
+
+/* How many messages make a commit full: with few slots, most of them must not wait in one. */
+static uint32_t count_max(const struct amb_conn *conn, const struct amb_slots *slots)
+{
+    uint32_t share = slots->count > 4 ? slots->count / 4 : 1;
+    return share < conn->batch_msgs ? share : conn->batch_msgs;
+}
+
+static bool is_full(const struct amb_conn *conn, const struct amb_batch *batch)
+{
+    return batch->count >= count_max(conn, batch->slots) ||
+           batch->data_len + batch->slots->slot > COMMIT_BYTES;
+}
+
+/* The batch that this message may join; NULL: it needs a new one. Publisher's lock held. */
+static struct amb_batch *tail_for(const struct amb_pub *pub, const struct amb_put *put,
+                                  const struct amb_place *place)
+{
+    if (amb_list_is_empty(&pub->queue)) {
+        return NULL;
+    }
+    struct amb_batch *tail = AMB_CONTAINER_OF(pub->queue.prev, struct amb_batch, node);
+    bool fits = tail->is_leased && tail->slots == place->slots && !is_full(pub->conn, tail) &&
+                tail->blob_len + amb_props_padded(put->blob_len) <= tail->blob_cap;
+    return fits ? tail : NULL;
+}
+
+/* What was posted before leaves first, if it can; the new batch stands behind the rest. */
+static struct amb_batch *begin(struct amb_pub *pub, const struct amb_place *place)
+{
+    struct amb_conn *conn = pub->conn;
+    amb_conn_lock(conn);
+    (void)amb_pub_flush_open(pub);
+    struct amb_batch *batch = amb_pub_commit_get(conn);
+    amb_conn_unlock(conn);
+    if (batch != NULL) {
+        batch->slots = place->slots;
+        batch->first_seq = atomic_load_explicit(&pub->posted, memory_order_relaxed) + 1;
+        amb_pub_enqueue(pub, batch);
+    }
+    return batch;
+}
+
+static enum amb_status add_props(struct amb_batch *batch, const struct amb_put *put)
+{
+    if (put->blob_len == 0 && put->key_hash == 0 && put->ttl_ms == 0) {
+        return AMB_OK;
+    }
+    return amb_batch_add_props(batch, put->blob, put->blob_len, put->key_hash, put->ttl_ms);
+}
+
+static void place_return(struct amb_conn *conn, const struct amb_place *place)
+{
+    amb_conn_lock(conn);
+    amb_place_return(place);
+    amb_conn_unlock(conn);
+}
+
+/* Takes a batch out of the queue's end again that has no message. Publisher's lock held. */
+static void dequeue(struct amb_pub *pub, struct amb_batch *batch)
+{
+    struct amb_conn *conn = pub->conn;
+    amb_list_remove(&batch->node);
+    if (amb_list_is_empty(&pub->queue)) {
+        pub->batch_msgs = conn->batch_msgs;
+    }
+    amb_conn_lock(conn);
+    amb_pub_batch_put(conn, batch);
+    amb_conn_unlock(conn);
+}
+
+static uint64_t next_seq(struct amb_pub *pub, uint64_t *seq)
+{
+    uint64_t number = atomic_load_explicit(&pub->posted, memory_order_relaxed) + 1;
+    atomic_store_explicit(&pub->posted, number, memory_order_release);
+    if (seq != NULL) {
+        *seq = number;
+    }
+    return number;
+}
+
+enum amb_status amb_commit_place(struct amb_pub *pub, const struct amb_put *put,
+                                 const struct amb_place *place, uint64_t *seq)
+{
+    struct amb_conn *conn = pub->conn;
+    zero_padding(amb_place_bytes(place), put->len);
+    amb_spinlock_lock(&pub->lock);
+    struct amb_batch *batch = tail_for(pub, put, place);
+    if (batch == NULL) {
+        batch = begin(pub, place);
+    }
+    enum amb_status status = AMB_ENOMEM;
+    if (batch != NULL) {
+        amb_batch_add_leased(batch, place->slot * place->slots->slot, put->len);
+        status = add_props(batch, put);
+        if (status != AMB_OK) {
+            amb_batch_undo(batch);
+            if (batch->count == 0) {
+                dequeue(pub, batch);
+            }
+        }
+    }
+    if (status == AMB_OK) {
+        place->slots->next[place->slot] = batch->slot_head;
+        batch->slot_head = place->slot;
+        (void)next_seq(pub, seq);
+        amb_put_added(pub, batch, is_full(conn, batch));
+    }
+    amb_spinlock_unlock(&pub->lock);
+    if (status != AMB_OK) {
+        place_return(conn, place);
+    }
+    return status;
+}
+
+enum amb_status amb_put_slot(struct amb_pub *pub, const struct amb_put *put, uint64_t *seq)
+{
+    struct amb_conn *conn = pub->conn;
+    struct amb_place place;
+    amb_conn_lock(conn);
+    bool has_place = amb_place_take(conn, put->len, &place);
+    if (!has_place && amb_slots_look(conn, put->len) == AMB_ROOM_NONE) {
+        (void)amb_slots_open(conn, put->len); /* For the next ones. */
+    }
+    amb_conn_unlock(conn);
+    if (!has_place) {
+        return AMB_EAGAIN;
+    }
+    if (put->iov == NULL) {
+        memcpy(amb_place_bytes(&place), put->data, put->len);
+    } else {
+        amb_put_gather(amb_place_bytes(&place), put);
+    }
+    return amb_commit_place(pub, put, &place, seq);
+}
+
+/* ---- without a segment ---- */
+
+static void bytes_return(struct amb_conn *conn, void *bytes, uint64_t room)
+{
+    amb_conn_lock(conn);
+    amb_buffers_put(&conn->lease_buffers, bytes, room);
+    amb_leases_wake(conn);
+    amb_conn_unlock(conn);
+}
+
+/* A batch of this message alone, which owns its memory. */
+static struct amb_batch *wrap(struct amb_conn *conn, const struct amb_put *put, void *bytes,
+                              uint64_t room)
+{
+    amb_conn_lock(conn);
+    struct amb_batch *batch = amb_pub_large_get(conn);
+    amb_conn_unlock(conn);
+    if (batch == NULL) {
+        return NULL;
+    }
+    amb_batch_records(batch)[0] = (struct amb_record){.len = (uint32_t)put->len};
+    batch->count = 1;
+    if (add_props(batch, put) != AMB_OK) {
+        amb_batch_destroy(&batch);
+        return NULL;
+    }
+    batch->data = batch->owned = bytes;
+    batch->owned_len = room;
+    batch->is_pooled = true;
+    batch->data_len = amb_payload_padded(put->len);
+    zero_padding(bytes, put->len);
+    return batch;
+}
+
+enum amb_status amb_commit_private(struct amb_pub *pub, const struct amb_put *put, void *bytes,
+                                   uint64_t room, uint64_t *seq)
+{
+    struct amb_conn *conn = pub->conn;
+    uint64_t whole =
+        amb_payload_padded(put->len) + amb_props_padded(put->blob_len) + sizeof(struct amb_record);
+    if (whole <= conn->batch_bytes) {
+        struct amb_put small = *put;
+        small.data = bytes;
+        enum amb_status status = amb_put_small(pub, &small, seq);
+        if (status != AMB_EAGAIN) {
+            bytes_return(conn, bytes, room);
+            return status;
+        }
+    }
+    struct amb_batch *batch = wrap(conn, put, bytes, room);
+    if (batch == NULL) {
+        bytes_return(conn, bytes, room);
+        return AMB_ENOMEM;
+    }
+    amb_spinlock_lock(&pub->lock);
+    batch->first_seq = next_seq(pub, seq);
+    amb_pub_enqueue(pub, batch);
+    amb_put_added(pub, batch, true);
+    amb_spinlock_unlock(&pub->lock);
+    return AMB_OK;
+}

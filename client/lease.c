@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * amb_lease, amb_lease_data, amb_lease_commit, amb_lease_abandon.
+ */
+#include "client/lease.h"
+
+#include "client/conn.h"
+#include "client/options.h"
+#include "client/put.h"
+#include "client/slots.h"
+#include "wire/base/assert.h"
+
+#include <stdlib.h>
+
+#define TROUBLE_PUB (AMB_TROUBLE_FORKED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING)
+
+/* Readers that hold all slots for so long are slow, or keep what they read: then a second segment,
+ * then private memory, whose bytes go through the window. */
+#define SLOW_NS (100 * AMB_NS_PER_MS)
+
+/* ---- room ---- */
+
+struct room_wait {
+    struct amb_pub *pub;
+    uint64_t len;
+    enum amb_slots_room seen;
+    int64_t deadline_ns;
+};
+
+static bool room_has_changed(void *arg)
+{
+    const struct room_wait *wait = arg;
+    return amb_slots_look(wait->pub->conn, wait->len) != wait->seen;
+}
+
+static bool has_private_room(void *arg)
+{
+    const struct room_wait *wait = arg;
+    uint64_t used = wait->pub->conn->lease_buffers.used;
+    return used == 0 || used + wait->len <= wait->pub->window_bytes;
+}
+
+/* Waits until is_ready, at most max_ns and until the deadline; lock held. ETIMEDOUT also where the
+ * caller may not wait at all. */
+static enum amb_status wait_for(struct room_wait *room, bool (*is_ready)(void *arg), int64_t max_ns)
+{
+    int64_t left = max_ns;
+    if (room->deadline_ns != INT64_MAX) {
+        int64_t until = room->deadline_ns - amb_clock_monotonic_ns();
+        until = until > 0 ? until : 0;
+        left = until < left ? until : left;
+    }
+    struct amb_wait wait = {.is_ready = is_ready,
+                            .arg = room,
+                            .timeout_ns = left,
+                            .flags = AMB_WAIT_FLOW,
+                            .is_over = &room->pub->is_closing};
+    struct amb_leases *leases = &room->pub->conn->leases;
+    leases->waits++;
+    enum amb_status status = amb_conn_wait(room->pub->conn, &wait);
+    leases->waits--;
+    return status == AMB_EAGAIN ? AMB_ETIMEDOUT : status;
+}
+
+static bool is_past(const struct room_wait *room)
+{
+    return room->deadline_ns != INT64_MAX && amb_clock_monotonic_ns() >= room->deadline_ns;
+}
+
+static enum amb_status take_private(struct room_wait *room, struct amb_lease *lease)
+{
+    struct amb_conn *conn = room->pub->conn;
+    enum amb_status status = wait_for(room, has_private_room, AMB_FOREVER);
+    if (status != AMB_OK) {
+        return status;
+    }
+    lease->room = amb_payload_padded(room->len != 0 ? room->len : 1);
+    lease->bytes = amb_buffers_get(&conn->lease_buffers, lease->room);
+    return lease->bytes != NULL ? AMB_OK : AMB_ENOMEM;
+}
+
+/* A slot, as soon as there is one; private memory where there will be none. Lock held, may be given
+ * up. */
+static enum amb_status take_room(struct room_wait *room, struct amb_lease *lease)
+{
+    struct amb_conn *conn = room->pub->conn;
+    unsigned grown = 0;
+    while (conn->leases.bytes_max != 0 && conn->down == AMB_OK) {
+        if (amb_place_take(conn, room->len, &lease->place)) {
+            lease->bytes = amb_place_bytes(&lease->place);
+            lease->room = lease->place.slots->slot;
+            return AMB_OK;
+        }
+        room->seen = amb_slots_look(conn, room->len);
+        int64_t max_ns = room->seen == AMB_ROOM_IN_USE ? SLOW_NS : AMB_FOREVER;
+        if (room->seen == AMB_ROOM_NONE || room->seen == AMB_ROOM_LEASED) {
+            if (!amb_slots_open(conn, room->len)) {
+                break;
+            }
+            room->seen = AMB_ROOM_COMING;
+        }
+        enum amb_status status = wait_for(room, room_has_changed, max_ns);
+        if (status == AMB_ETIMEDOUT && !is_past(room)) {
+            if (grown++ != 0 || !amb_slots_open(conn, room->len)) {
+                break;
+            }
+        } else if (status != AMB_OK) {
+            return status;
+        }
+    }
+    return conn->down != AMB_OK ? conn->down : take_private(room, lease);
+}
+
+/* ---- life ---- */
+
+static struct amb_lease *lease_get(struct amb_conn *conn)
+{
+    struct amb_lease *lease = conn->lease_free;
+    if (lease != NULL) {
+        conn->lease_free = lease->next;
+    } else {
+        lease = malloc(sizeof(*lease));
+        if (lease == NULL) {
+            return NULL;
+        }
+    }
+    *lease = (struct amb_lease){.conn = conn};
+    amb_list_init(&lease->node);
+    return lease;
+}
+
+static void lease_put(struct amb_lease *lease)
+{
+    lease->next = lease->conn->lease_free;
+    lease->conn->lease_free = lease;
+}
+
+void amb_lease_cache_fini(struct amb_conn *conn)
+{
+    while (conn->lease_free != NULL) {
+        struct amb_lease *lease = conn->lease_free;
+        conn->lease_free = lease->next;
+        free(lease);
+    }
+}
+
+void amb_leases_orphan(struct amb_pub *pub)
+{
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&pub->leases)) != NULL) {
+        AMB_CONTAINER_OF(node, struct amb_lease, node)->pub = NULL;
+    }
+    pub->lease_count = 0;
+}
+
+/* Counts it: it is out. */
+static void lend(struct amb_pub *pub, struct amb_lease *lease, uint64_t len)
+{
+    struct amb_conn *conn = pub->conn;
+    lease->pub = pub;
+    lease->len = len;
+    amb_list_push_back(&pub->leases, &lease->node);
+    pub->lease_count++;
+    if (lease->place.slots != NULL) {
+        /* The session lives on for memory of the broker's that somebody may write. */
+        atomic_fetch_add_explicit(&conn->mapped_held, 1, memory_order_relaxed);
+    }
+    amb_conn_ref(conn);
+}
+
+/* The handle is gone; its memory is *out's. Lock held. */
+static void take_back(struct amb_lease *lease, struct amb_lease *out)
+{
+    struct amb_conn *conn = lease->conn;
+    *out = *lease;
+    if (lease->pub != NULL) {
+        amb_list_remove(&lease->node);
+        lease->pub->lease_count--;
+    }
+    if (lease->place.slots != NULL) {
+        atomic_fetch_sub_explicit(&conn->mapped_held, 1, memory_order_relaxed);
+    }
+    lease_put(lease);
+    if (conn->is_lingering) {
+        amb_io_kick(conn);
+    }
+}
+
+static void memory_return(const struct amb_lease *lease)
+{
+    if (lease->place.slots != NULL) {
+        amb_place_return(&lease->place);
+    } else {
+        amb_buffers_put(&lease->conn->lease_buffers, lease->bytes, lease->room);
+        amb_leases_wake(lease->conn);
+    }
+}
+
+/* ---- calls ---- */
+
+static enum amb_status lease_open(struct amb_pub *pub, uint64_t len, int64_t timeout_ns,
+                                  struct amb_lease **out)
+{
+    struct amb_conn *conn = pub->conn;
+    struct room_wait room = {.pub = pub, .len = len, .deadline_ns = INT64_MAX};
+    if (timeout_ns != AMB_FOREVER) {
+        room.deadline_ns =
+            timeout_ns > 0 ? amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns) : 0;
+    }
+    amb_conn_lock(conn);
+    struct amb_lease *lease = lease_get(conn);
+    enum amb_status status = lease != NULL ? take_room(&room, lease) : AMB_ENOMEM;
+    if (status == AMB_OK) {
+        lend(pub, lease, len);
+    } else if (lease != NULL) {
+        lease_put(lease);
+    }
+    amb_conn_unlock(conn);
+    if (status == AMB_OK) {
+        *out = lease;
+    }
+    return status == AMB_ETIMEDOUT && timeout_ns <= 0 ? AMB_EAGAIN : status;
+}
+
+enum amb_status amb_lease(struct amb_pub *pub, size_t len, int64_t timeout_ns,
+                          struct amb_lease **out)
+{
+    if (out == NULL) {
+        return AMB_EINVAL;
+    }
+    *out = NULL;
+    if (pub == NULL || timeout_ns < 0) {
+        return AMB_EINVAL;
+    }
+    struct amb_conn *conn = pub->conn;
+    enum amb_status status = amb_conn_trouble(conn, TROUBLE_PUB);
+    if (status != AMB_OK) {
+        return status;
+    }
+    if (len > conn->max_message) {
+        return amb_conn_fail(conn, AMB_ETOOLARGE, "%llu bytes, and the broker takes up to %llu",
+                             (unsigned long long)len, (unsigned long long)conn->max_message);
+    }
+    amb_pub_enter(pub);
+    status = lease_open(pub, len, timeout_ns, out);
+    if (status == AMB_ENOMEM) {
+        (void)amb_conn_fail(conn, status, "no memory for a lease of %llu bytes",
+                            (unsigned long long)len);
+    }
+    return amb_pub_leave(pub, status);
+}
+
+void *amb_lease_data(const struct amb_lease *lease)
+{
+    if (lease == NULL ||
+        (lease->place.slots != NULL && amb_conn_has_trouble(lease->conn, AMB_TROUBLE_FORKED))) {
+        return NULL; /* Segments are not mapped in a child. */
+    }
+    return lease->bytes;
+}
+
+static enum amb_status read_message(const struct amb_lease *lease, const struct amb_out *message,
+                                    uint8_t *blob, struct amb_put *put)
+{
+    struct amb_conn *conn = lease->conn;
+    struct amb_out out;
+    struct amb_complaint complaint;
+    enum amb_status status = amb_commit_out_read(message, &out, &complaint);
+    if (status != AMB_OK) {
+        return amb_conn_fail(conn, status, "%s", complaint.text);
+    }
+    put->len = out.len != 0 ? out.len : lease->len;
+    if (put->len > lease->len) {
+        return amb_conn_fail(conn, AMB_EINVAL, "%llu bytes of a lease of %llu",
+                             (unsigned long long)put->len, (unsigned long long)lease->len);
+    }
+    return amb_put_props(conn, &out, blob, put);
+}
+
+enum amb_status amb_lease_commit(struct amb_lease *lease, const struct amb_out *message,
+                                 uint64_t *seq)
+{
+    if (lease == NULL) {
+        return AMB_EINVAL;
+    }
+    struct amb_conn *conn = lease->conn;
+    if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
+        return AMB_EFORKED; /* The parent's. */
+    }
+    struct amb_put put = {.data = NULL};
+    uint8_t blob[AMB_PROPS_MAX];
+    enum amb_status status = message != NULL ? read_message(lease, message, blob, &put) : AMB_OK;
+    put.len = message != NULL ? put.len : lease->len;
+    struct amb_lease own;
+    amb_conn_lock(conn);
+    take_back(lease, &own);
+    struct amb_pub *pub = own.pub;
+    if (status == AMB_OK && conn->down != AMB_OK) {
+        status = conn->down;
+    } else if (status == AMB_OK &&
+               (pub == NULL || atomic_load_explicit(&pub->is_closing, memory_order_relaxed))) {
+        status = AMB_ECLOSED;
+    }
+    if (status == AMB_OK) {
+        /* Under the lock, so that who closes it sees either this or nothing of us. */
+        atomic_fetch_add_explicit(&pub->inside, 1, memory_order_relaxed);
+    } else {
+        memory_return(&own);
+    }
+    amb_conn_unlock(conn);
+    if (status == AMB_OK) {
+        status = own.place.slots != NULL ? amb_commit_place(pub, &put, &own.place, seq)
+                                         : amb_commit_private(pub, &put, own.bytes, own.room, seq);
+        /* Release: pairs with the acquire of the one who closes. */
+        atomic_fetch_sub_explicit(&pub->inside, 1, memory_order_release);
+    }
+    amb_conn_unref(conn);
+    return status;
+}
+
+void amb_lease_abandon(struct amb_lease *lease)
+{
+    if (lease == NULL || amb_conn_has_trouble(lease->conn, AMB_TROUBLE_FORKED)) {
+        return;
+    }
+    struct amb_conn *conn = lease->conn;
+    struct amb_lease own;
+    amb_conn_lock(conn);
+    take_back(lease, &own);
+    memory_return(&own);
+    amb_conn_unlock(conn);
+    amb_conn_unref(conn);
+}

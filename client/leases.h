@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a connection keeps of its lease segments; slots.c works on it.
+ * Threads: under the connection's lock. Memory: its own.
+ */
+#pragma once
+
+#include "wire/base/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_SLOT_NONE UINT32_MAX
+
+struct amb_slots; /* one segment */
+
+/* A place for one payload. */
+struct amb_place {
+    struct amb_slots *slots;
+    uint32_t slot;
+};
+
+struct amb_commits_entry {
+    struct amb_slots *slots; /* NULL: free already */
+    uint32_t head;           /* chain of its slots */
+};
+
+struct amb_leases {
+    struct amb_list_node segments;
+    uint64_t bytes_max;   /* that the broker gives; 0: none */
+    uint64_t bytes;       /* of all segments, those being opened too */
+    bool has_work;        /* amb_slots_turn has something to do */
+    int64_t look_ns;      /* when idle ones were looked for last */
+    int64_t refused_ns;   /* when the broker refused one, or mapping failed; 0: never */
+    uint64_t said, freed; /* commits */
+    struct amb_commits_entry *commits; /* of freed + 1 ..., commit n at n & mask */
+    uint64_t mask;
+    uint32_t waits; /* calls that wait for room */
+};

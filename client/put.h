@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A message on its way into a publisher, and the ways it may go: into the open batch, out as a
+ * batch of its own, or into a slot of a lease segment. publish.c, commit.c, lease.c.
+ * Threads: any, no lock held, unless said. Memory: the caller's, for the call.
+ */
+#pragma once
+
+#include "client/pub.h"
+#include "client/slots.h"
+
+/* A plain publish of so many bytes and more goes into a slot if it can. */
+#define AMB_PLAIN_LEASE_MIN UINT64_C(16384)
+
+struct amb_put {
+    const void *data; /* or pieces */
+    const struct amb_iov *iov;
+    uint64_t len;
+    uint32_t iov_count;
+    uint32_t blob_len, key_hash, ttl_ms;
+    const uint8_t *blob;
+    bool is_lent; /* data stays as it is until the message is settled */
+};
+
+/* ---- publish.c ---- */
+
+/* Key, content type, properties, time to live of a message; blob has AMB_PROPS_MAX bytes. */
+enum amb_status amb_put_props(struct amb_conn *conn, const struct amb_out *message, uint8_t *blob,
+                              struct amb_put *put);
+/* Writes the pieces one behind the other. */
+void amb_put_gather(uint8_t *to, const struct amb_put *put);
+/* Appends it to the open batch. EAGAIN: no room. */
+enum amb_status amb_put_small(struct amb_pub *pub, const struct amb_put *put, uint64_t *seq);
+/* A message was added to this batch, which is the publisher's newest: sends it if the rule says so.
+ * is_full: it does. Publisher's lock held. */
+void amb_put_added(struct amb_pub *pub, const struct amb_batch *batch, bool is_full);
+/* A call that may wait: the publisher, and its connection, stay until it has left. */
+void amb_pub_enter(struct amb_pub *pub);
+enum amb_status amb_pub_leave(struct amb_pub *pub, enum amb_status status);
+
+/* ---- commit.c: nothing here waits ---- */
+
+/* A plain message, copied into a slot. EAGAIN: no slot is free; a first segment is asked for. */
+enum amb_status amb_put_slot(struct amb_pub *pub, const struct amb_put *put, uint64_t *seq);
+/* put->len bytes that are in a slot already. Takes the place, also on failure. ENOMEM. */
+enum amb_status amb_commit_place(struct amb_pub *pub, const struct amb_put *put,
+                                 const struct amb_place *place, uint64_t *seq);
+/* put->len bytes in memory of conn->lease_buffers, room bytes. Takes it, also on failure. ENOMEM.
+ */
+enum amb_status amb_commit_private(struct amb_pub *pub, const struct amb_put *put, void *bytes,
+                                   uint64_t room, uint64_t *seq);

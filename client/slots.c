@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/slots.h"
+
+#include "client/conn.h"
+#include "wire/base/assert.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STEPS_FROM (UINT64_C(1) << 20) /* slots of this size and less: powers of four */
+#define SLOTS_MAX 4096u
+#define REFUSED_NS AMB_NS_PER_SEC /* how long a refusal is taken for an answer */
+#define COMMITS_MIN UINT64_C(64)
+
+uint64_t amb_slot_size(uint64_t len)
+{
+    uint64_t size = AMB_SLOT_MIN;
+    while (size < len && size < STEPS_FROM) {
+        size *= 4;
+    }
+    while (size * 2 < len) {
+        size *= 2;
+    }
+    uint64_t step = size / 4;
+    uint64_t more = len > size ? (len - size + step - 1) / step * step : 0;
+    return size + more;
+}
+
+static uint32_t slot_count(uint64_t slot)
+{
+    uint64_t count = AMB_SLOTS_BYTES / slot;
+    return count < AMB_SLOTS_FEW ? AMB_SLOTS_FEW : (uint32_t)count;
+}
+
+void amb_leases_init(struct amb_leases *leases)
+{
+    *leases = (struct amb_leases){.bytes_max = 0};
+    amb_list_init(&leases->segments);
+}
+
+static struct amb_slots *slots_of(struct amb_list_node *node)
+{
+    return AMB_CONTAINER_OF(node, struct amb_slots, node);
+}
+
+/* May a message whose class is `size` take a slot of this segment? */
+static bool is_fit(const struct amb_slots *slots, uint64_t size)
+{
+    return slots->slot >= size && slots->slot <= 2 * size;
+}
+
+void amb_leases_wake(struct amb_conn *conn)
+{
+    if (conn->leases.waits != 0) {
+        amb_conn_wake_all(conn);
+    }
+}
+
+/* ---- slots ---- */
+
+bool amb_place_take(struct amb_conn *conn, uint64_t len, struct amb_place *out)
+{
+    uint64_t size = amb_slot_size(len);
+    struct amb_slots *best = NULL;
+    AMB_LIST_FOR_EACH (node, &conn->leases.segments) {
+        struct amb_slots *slots = slots_of(node);
+        if (slots->free_count != 0 && is_fit(slots, size) &&
+            (best == NULL || slots->slot < best->slot)) {
+            best = slots;
+        }
+    }
+    if (best == NULL) {
+        return false;
+    }
+    uint32_t slot = best->free_head;
+    best->free_head = best->next[slot];
+    best->free_count--;
+    best->taken++;
+    best->was_used = true;
+    best->next[slot] = AMB_SLOT_NONE;
+    *out = (struct amb_place){.slots = best, .slot = slot};
+    return true;
+}
+
+static void unmap(struct amb_slots *slots)
+{
+    if (slots->base != NULL) {
+        (void)munmap(slots->base, slots->size);
+    }
+    if (slots->fd >= 0) {
+        (void)close(slots->fd);
+    }
+    amb_list_remove(&slots->request.node);
+    amb_list_remove(&slots->node);
+    slots->conn->leases.bytes -= slots->slot * slots->count;
+    free(slots);
+}
+
+void amb_place_return(const struct amb_place *place)
+{
+    struct amb_slots *slots = place->slots;
+    amb_assert(slots->taken != 0);
+    slots->taken--;
+    if (slots->is_over) {
+        if (slots->taken == 0) {
+            unmap(slots);
+        }
+        return;
+    }
+    slots->next[place->slot] = slots->free_head;
+    slots->free_head = place->slot;
+    slots->free_count++;
+    amb_leases_wake(slots->conn);
+}
+
+enum amb_slots_room amb_slots_look(const struct amb_conn *conn, uint64_t len)
+{
+    uint64_t size = amb_slot_size(len);
+    uint64_t count = 0, taken = 0;
+    bool is_coming = false;
+    AMB_LIST_FOR_EACH (node, &conn->leases.segments) {
+        const struct amb_slots *slots = AMB_CONTAINER_OF(node, struct amb_slots, node);
+        if (!is_fit(slots, size)) {
+            continue;
+        }
+        if (slots->free_count != 0) {
+            return AMB_ROOM_FREE;
+        }
+        is_coming = is_coming || slots->state != AMB_SLOTS_READY;
+        count += slots->count;
+        taken += slots->taken;
+    }
+    if (is_coming) {
+        return AMB_ROOM_COMING;
+    }
+    return count == 0 ? AMB_ROOM_NONE : taken * 2 >= count ? AMB_ROOM_LEASED : AMB_ROOM_IN_USE;
+}
+
+/* ---- segments ---- */
+
+static void say_close(struct amb_conn *conn, uint64_t id)
+{
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    Amb__Control__LeaseClose body;
+    amb__control__lease_close__init(&body);
+    body.segment = id;
+    message.lease_close = &body;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_CLOSE;
+    amb_control_send(conn, &message);
+}
+
+/* Gives a segment back in which nothing lies. */
+static void give_back(struct amb_slots *slots)
+{
+    struct amb_conn *conn = slots->conn;
+    uint64_t id = slots->state == AMB_SLOTS_ASKED ? 0 : slots->id;
+    bool is_known = slots->state != AMB_SLOTS_ASKED;
+    unmap(slots);
+    if (is_known) {
+        say_close(conn, id);
+    }
+    amb_conn_changed(conn);
+}
+
+static bool is_idle(const struct amb_slots *slots)
+{
+    return slots->state == AMB_SLOTS_READY && slots->free_count == slots->count;
+}
+
+/* Gives idle segments back, the longest idle first, until there are `need` bytes below the cap. */
+static bool make_room(struct amb_leases *leases, uint64_t need)
+{
+    while (leases->bytes + need > leases->bytes_max) {
+        struct amb_slots *oldest = NULL;
+        AMB_LIST_FOR_EACH (node, &leases->segments) {
+            struct amb_slots *slots = slots_of(node);
+            if (is_idle(slots) && !slots->was_used &&
+                (oldest == NULL || slots->used_ns < oldest->used_ns)) {
+                oldest = slots;
+            }
+        }
+        if (oldest == NULL) {
+            return false;
+        }
+        give_back(oldest);
+    }
+    return true;
+}
+
+/* As many slots as the cap has room for, at most `count`; 0: none. */
+static uint32_t fit_count(struct amb_leases *leases, uint64_t slot, uint32_t count)
+{
+    if (slot > leases->bytes_max) {
+        return 0;
+    }
+    if (make_room(leases, slot * count)) {
+        return count;
+    }
+    uint64_t left = (leases->bytes_max - leases->bytes) / slot;
+    /* Half a segment is better than none; a sliver of one is not worth its mappings. */
+    return left * 4 >= count || left >= AMB_SLOTS_FEW ? (uint32_t)left : 0;
+}
+
+static void on_answer(struct amb_conn *conn, struct amb_request *request);
+
+static void ask_open(struct amb_slots *slots)
+{
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    Amb__Control__LeaseOpen body;
+    amb__control__lease_open__init(&body);
+    body.slot = slots->slot;
+    body.slots = slots->count;
+    message.lease_open = &body;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_OPEN;
+    slots->request = (struct amb_request){.on_answer = on_answer, .fd = -1};
+    amb_control_ask(slots->conn, &message, &slots->request);
+}
+
+bool amb_slots_open(struct amb_conn *conn, uint64_t len)
+{
+    struct amb_leases *leases = &conn->leases;
+    if (leases->bytes_max == 0 || conn->down != AMB_OK ||
+        (leases->refused_ns != 0 && amb_clock_monotonic_ns() - leases->refused_ns < REFUSED_NS)) {
+        return false;
+    }
+    uint64_t slot = amb_slot_size(len);
+    uint32_t count = slot_count(slot);
+    count = fit_count(leases, slot, count < SLOTS_MAX ? count : SLOTS_MAX);
+    struct amb_slots *slots =
+        count != 0 ? calloc(1, sizeof(*slots) + count * sizeof(slots->next[0])) : NULL;
+    if (slots == NULL) {
+        return false;
+    }
+    slots->conn = conn;
+    slots->fd = -1;
+    slots->slot = slot;
+    slots->count = count;
+    slots->free_head = AMB_SLOT_NONE;
+    leases->bytes += slot * count;
+    amb_list_push_back(&leases->segments, &slots->node);
+    ask_open(slots);
+    return true;
+}
+
+/* It will never be ready. */
+static void fail(struct amb_slots *slots)
+{
+    struct amb_conn *conn = slots->conn;
+    conn->leases.refused_ns = amb_clock_monotonic_ns();
+    give_back(slots);
+    amb_leases_wake(conn);
+}
+
+static void on_answer(struct amb_conn *conn, struct amb_request *request)
+{
+    struct amb_slots *slots = AMB_CONTAINER_OF(request, struct amb_slots, request);
+    if (slots->state == AMB_SLOTS_ASKED) {
+        if (request->status != AMB_OK) {
+            fail(slots);
+            return;
+        }
+        slots->state = AMB_SLOTS_OPENED;
+        slots->id = request->segment;
+        slots->size = request->size;
+        slots->fd = request->fd;
+        conn->leases.has_work = true;
+        if (conn->has_io_thread) {
+            amb_io_kick(conn);
+        }
+        return;
+    }
+    if (request->status != AMB_OK) {
+        fail(slots);
+        return;
+    }
+    slots->state = AMB_SLOTS_READY;
+    for (uint32_t i = slots->count; i-- != 0;) {
+        slots->next[i] = slots->free_head;
+        slots->free_head = i;
+    }
+    slots->free_count = slots->count;
+    slots->was_used = true;
+    amb_conn_changed(conn);
+}
+
+/* ---- mapping ---- */
+
+static void *map_whole(int fd, uint64_t size, uint64_t need)
+{
+    struct stat st;
+    if (fd < 0 || size < need || size > SIZE_MAX / 2 || fstat(fd, &st) != 0 ||
+        (uint64_t)st.st_size < size) {
+        return NULL;
+    }
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (base == MAP_FAILED) {
+        return NULL;
+    }
+    if (madvise(base, size, MADV_DONTFORK) != 0) {
+        (void)munmap(base, size);
+        return NULL;
+    }
+    return base;
+}
+
+static void say_mapped(struct amb_slots *slots)
+{
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    Amb__Control__LeaseMapped body;
+    amb__control__lease_mapped__init(&body);
+    body.segment = slots->id;
+    message.lease_mapped = &body;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_MAPPED;
+    slots->state = AMB_SLOTS_SAID;
+    slots->request = (struct amb_request){.on_answer = on_answer, .fd = -1};
+    amb_control_ask(slots->conn, &message, &slots->request);
+}
+
+/* Lock held, given up while pages are brought in. Nobody else touches a segment that is MAPPING. */
+static void map(struct amb_slots *slots)
+{
+    struct amb_conn *conn = slots->conn;
+    slots->state = AMB_SLOTS_MAPPING;
+    int fd = slots->fd;
+    uint64_t size = slots->size, need = slots->slot * slots->count;
+    slots->fd = -1;
+    amb_conn_unlock(conn);
+    void *base = map_whole(fd, size, need);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    amb_conn_lock(conn);
+    slots->base = base;
+    if (conn->down != AMB_OK) {
+        unmap(slots);
+    } else if (base == NULL) {
+        fail(slots);
+    } else {
+        say_mapped(slots);
+    }
+}
+
+static void give_back_idle(struct amb_leases *leases, int64_t now_ns)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &leases->segments) {
+        struct amb_slots *slots = slots_of(node);
+        if (slots->was_used || !is_idle(slots)) {
+            slots->was_used = false;
+            slots->used_ns = now_ns;
+        } else if (now_ns - slots->used_ns > AMB_SLOTS_IDLE_NS) {
+            give_back(slots);
+        }
+    }
+}
+
+void amb_slots_turn(struct amb_conn *conn, int64_t now_ns)
+{
+    struct amb_leases *leases = &conn->leases;
+    if (conn->down != AMB_OK) {
+        return;
+    }
+    if (now_ns - leases->look_ns > AMB_NS_PER_SEC) {
+        leases->look_ns = now_ns;
+        give_back_idle(leases, now_ns);
+    }
+    while (leases->has_work) {
+        leases->has_work = false;
+        AMB_LIST_FOR_EACH (node, &leases->segments) {
+            if (slots_of(node)->state == AMB_SLOTS_OPENED) {
+                leases->has_work = true;
+                map(slots_of(node));
+                break; /* The list may have changed. */
+            }
+        }
+    }
+}
+
+/* ---- commits ---- */
+
+enum amb_status amb_commits_reserve(struct amb_leases *leases)
+{
+    if (leases->commits != NULL && leases->said - leases->freed <= leases->mask) {
+        return AMB_OK;
+    }
+    uint64_t capacity = leases->commits == NULL ? COMMITS_MIN : (leases->mask + 1) * 2;
+    struct amb_commits_entry *commits = calloc(capacity, sizeof(*commits));
+    if (commits == NULL) {
+        return AMB_ENOMEM;
+    }
+    for (uint64_t n = leases->freed + 1; n <= leases->said; n++) {
+        commits[n & (capacity - 1)] = leases->commits[n & leases->mask];
+    }
+    free(leases->commits);
+    leases->commits = commits;
+    leases->mask = capacity - 1;
+    return AMB_OK;
+}
+
+uint64_t amb_commits_add(struct amb_leases *leases, struct amb_slots *slots, uint32_t head,
+                         uint32_t taken)
+{
+    amb_assert(slots->taken >= taken && leases->commits != NULL);
+    slots->taken -= taken;
+    leases->said++;
+    leases->commits[leases->said & leases->mask] =
+        (struct amb_commits_entry){.slots = slots, .head = head};
+    return leases->said;
+}
+
+static void free_chain(struct amb_commits_entry *entry)
+{
+    struct amb_slots *slots = entry->slots;
+    uint32_t slot = entry->head;
+    entry->slots = NULL;
+    while (slot != AMB_SLOT_NONE) {
+        uint32_t next = slots->next[slot];
+        slots->next[slot] = slots->free_head;
+        slots->free_head = slot;
+        slots->free_count++;
+        slot = next;
+    }
+}
+
+enum amb_status amb_commits_freed(struct amb_conn *conn, uint64_t upto)
+{
+    struct amb_leases *leases = &conn->leases;
+    if (upto > leases->said) {
+        return AMB_EPROTO;
+    }
+    while (leases->freed < upto) {
+        leases->freed++;
+        struct amb_commits_entry *entry = &leases->commits[leases->freed & leases->mask];
+        if (entry->slots != NULL) {
+            free_chain(entry);
+        }
+    }
+    amb_conn_changed(conn);
+    return AMB_OK;
+}
+
+enum amb_status amb_commits_freed_range(struct amb_conn *conn, uint64_t number, uint64_t count)
+{
+    struct amb_leases *leases = &conn->leases;
+    if (number == 0 || number > leases->said || count > leases->said - number + 1) {
+        return AMB_EPROTO;
+    }
+    /* The counter may have overtaken the frame. */
+    uint64_t end = number + count;
+    for (uint64_t n = number > leases->freed ? number : leases->freed + 1; n < end; n++) {
+        struct amb_commits_entry *entry = &leases->commits[n & leases->mask];
+        if (entry->slots != NULL) {
+            free_chain(entry);
+        }
+    }
+    amb_conn_changed(conn);
+    return AMB_OK;
+}
+
+/* ---- the end ---- */
+
+void amb_leases_drop_all(struct amb_conn *conn)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->leases.segments) {
+        struct amb_slots *slots = slots_of(node);
+        slots->is_over = true;
+        slots->free_count = 0;
+        if (slots->taken == 0 && slots->state != AMB_SLOTS_MAPPING) {
+            unmap(slots);
+        }
+    }
+    free(conn->leases.commits);
+    conn->leases.commits = NULL;
+    conn->leases.said = conn->leases.freed = 0;
+}
+
+void amb_leases_fini(struct amb_conn *conn)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->leases.segments) {
+        unmap(slots_of(node));
+    }
+    free(conn->leases.commits);
+    conn->leases.commits = NULL;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lease segments: memory of the broker's that this client alone may write, cut in slots of one
+ * size each; and the commits that named slots and have not come back.
+ *
+ *   LeaseOpen ─► ASKED ─► OPENED ─► map ─► LeaseMapped ─► SAID ─► READY ... idle ─► LeaseClose
+ *                  (I/O thread: mapping takes a while, and the lock is given up for it)
+ *
+ *   free ─► taken: a lease, or a message on its way out ─► committed ─► FREED ─► free
+ *
+ * Slots are taken last in, first out, so that a stream of messages goes through few of them, which
+ * stay in the cache. Sizes are few, because every reader maps each segment: 4 KiB to 1 MiB in steps
+ * of 4, then four steps a doubling; a message may take a slot of up to twice its class.
+ *
+ * Threads: under the connection's lock. Memory: one allocation a segment, one ring of commits that
+ * doubles; mappings are not inherited by fork.
+ */
+#pragma once
+
+#include "client/control.h"
+#include "client/leases.h"
+#include "wire/base/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_SLOT_MIN UINT64_C(4096)
+#define AMB_SLOTS_BYTES (UINT64_C(16) << 20) /* of a segment with many slots */
+#define AMB_SLOTS_FEW 4u                     /* slots of one with large ones */
+#define AMB_SLOTS_IDLE_NS (30 * INT64_C(1000000000))
+
+struct amb_conn;
+
+enum amb_slots_state {
+    AMB_SLOTS_ASKED,   /* LeaseOpen is on its way */
+    AMB_SLOTS_OPENED,  /* the descriptor is here */
+    AMB_SLOTS_MAPPING, /* without the lock */
+    AMB_SLOTS_SAID,    /* LeaseMapped is on its way */
+    AMB_SLOTS_READY,
+};
+
+struct amb_slots {
+    struct amb_list_node node;
+    struct amb_conn *conn;
+    enum amb_slots_state state;
+    int fd;
+    uint8_t *base;
+    uint64_t id, size; /* as the broker says */
+    uint64_t slot;     /* bytes of one */
+    uint32_t count;
+    uint32_t free_count, free_head;
+    uint32_t taken;  /* by leases and messages that have not left */
+    bool was_used;   /* since somebody looked */
+    bool is_over;    /* its session is: goes with the last lease in it */
+    int64_t used_ns; /* about when it was used last */
+    struct amb_request request;
+    uint32_t next[]; /* of each slot, in whichever chain it is; AMB_SLOT_NONE: the last */
+};
+
+/* How it stands with room for a message. */
+enum amb_slots_room {
+    AMB_ROOM_FREE,   /* there is a slot */
+    AMB_ROOM_COMING, /* a segment is on its way */
+    AMB_ROOM_IN_USE, /* all slots are the broker's, mostly: some come back */
+    AMB_ROOM_LEASED, /* all slots are leased, mostly: more segments would help */
+    AMB_ROOM_NONE,   /* no segment has slots that large */
+};
+
+static inline uint8_t *amb_place_bytes(const struct amb_place *place)
+{
+    return place->slots->base + place->slots->slot * place->slot;
+}
+
+/* The slot size for a payload. */
+uint64_t amb_slot_size(uint64_t len);
+
+void amb_leases_init(struct amb_leases *leases);
+/* A slot for len bytes. False: none is free. */
+bool amb_place_take(struct amb_conn *conn, uint64_t len, struct amb_place *out);
+/* It was not committed after all. May unmap a segment of a session that is over. */
+void amb_place_return(const struct amb_place *place);
+enum amb_slots_room amb_slots_look(const struct amb_conn *conn, uint64_t len);
+/* Begins to open one more segment for such messages. False: the broker gives no more. */
+bool amb_slots_open(struct amb_conn *conn, uint64_t len);
+/* Maps what is to be mapped, gives back what has been idle for long. The I/O thread, or without one
+ * whoever drives; gives up the lock meanwhile. */
+void amb_slots_turn(struct amb_conn *conn, int64_t now_ns);
+
+/* There is room that did not come by the link: wakes those who wait for it. */
+void amb_leases_wake(struct amb_conn *conn);
+
+/* Room for one more commit, so that amb_commits_add cannot fail. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_commits_reserve(struct amb_leases *leases);
+/* `taken` slots of a segment, the chain from head, are committed; returns the commit's number. */
+uint64_t amb_commits_add(struct amb_leases *leases, struct amb_slots *slots, uint32_t head,
+                         uint32_t taken);
+/* Commits 1 to upto are over. EPROTO: there are not so many. */
+AMB_MUST_CHECK enum amb_status amb_commits_freed(struct amb_conn *conn, uint64_t upto);
+/* Commits number... are over before older ones. EPROTO. */
+AMB_MUST_CHECK enum amb_status amb_commits_freed_range(struct amb_conn *conn, uint64_t number,
+                                                       uint64_t count);
+
+/* The session ends: unmaps what no lease lies in, and the rest when its last lease is back. */
+void amb_leases_drop_all(struct amb_conn *conn);
+/* No lease is out any more. */
+void amb_leases_fini(struct amb_conn *conn);
