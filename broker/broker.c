@@ -5,6 +5,7 @@
 #include "broker/config.h"
 #include "broker/control.h"
 #include "broker/drain.h"
+#include "broker/maker.h"
 #include "broker/retire.h"
 #include "broker/session.h"
 #include "broker/transports.h"
@@ -27,6 +28,7 @@ struct amb_broker {
     const struct amb_config *config;
     struct amb_membudget budget;
     struct amb_ucx_context *ucx;
+    struct amb_maker maker;
     struct amb_transports transports;
     struct amb_worker *workers;
     struct amb_shard *shards[AMB_SHARDS_MAX];
@@ -155,6 +157,7 @@ static enum amb_status broker_make_workers(struct amb_broker *broker)
         shard->peer_count = count;
         shard->control = &broker->control.inbox;
         shard->ucx = broker->ucx;
+        shard->maker = &broker->maker;
         shard->offer_segment = offer_segment;
         shard->session_ended = session_ended;
         shard->segment_gone = amb_retire_segment;
@@ -185,6 +188,9 @@ static void *control_main(void *arg)
 static enum amb_status broker_run(struct amb_broker *broker, char *error, size_t error_size)
 {
     enum amb_status status = broker_open_ucx(broker, error, error_size);
+    if (status == AMB_OK) {
+        status = amb_maker_start(&broker->maker);
+    }
     if (status == AMB_OK) {
         status = broker_make_workers(broker);
     }
@@ -275,6 +281,10 @@ void amb_broker_destroy(struct amb_broker **broker)
     amb_assert(!b->is_running);
     for (unsigned i = 0; i < b->worker_count; i++) {
         amb_worker_stop(&b->workers[i]);
+    }
+    amb_maker_stop(&b->maker); /* What it has made is in the workers' mail. */
+    for (unsigned i = 0; i < b->worker_count; i++) {
+        b->workers[i].shard.maker = NULL;
     }
     if (b->has_control) {
         amb_control_fini(&b->control);

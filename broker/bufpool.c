@@ -15,6 +15,8 @@
 #define PAGED_CLASS 20u
 #define RUN_CLASS 32u
 #define DEDICATED UINT32_MAX
+/* What is made on the spot while a whole segment is on its way: about 4 ms. */
+#define GROW_HERE_BYTES (UINT64_C(4) << 20)
 /* Slabs looked at for a place that is denser. */
 #define DENSER_LOOKS 32u
 #define SLAB_BYTES (AMB_SLAB_PAGES * AMB_PAGE_SIZE)
@@ -97,6 +99,12 @@ uint64_t amb_membudget_next_id(struct amb_membudget *budget)
     return atomic_fetch_add_explicit(&budget->next_id, 1, memory_order_relaxed) + 1;
 }
 
+static void segment_enter(struct amb_bufpool *pool, struct amb_segment *segment)
+{
+    amb_list_push_back(&pool->segments, &segment->node);
+    pool->segment_bytes += segment->size;
+}
+
 /* Makes a segment whose bytes the budget has granted; gives them back on failure. */
 static enum amb_status segment_make(struct amb_bufpool *pool, uint64_t bytes,
                                     struct amb_segment **out)
@@ -112,39 +120,45 @@ static enum amb_status segment_make(struct amb_bufpool *pool, uint64_t bytes,
         amb_membudget_give(budget, bytes);
         return status;
     }
-    amb_list_push_back(&pool->segments, &segment->node);
-    pool->segment_bytes += bytes;
+    segment_enter(pool, segment);
+    pool->made_here++;
     *out = segment;
     return AMB_OK;
 }
 
-static void segment_unmake(struct amb_bufpool *pool, struct amb_segment *segment)
+/* Whoever needs its bytes at once does not have it unmapped later. */
+static void segment_unmake(struct amb_bufpool *pool, struct amb_segment *segment, bool later)
 {
     uint64_t bytes = segment->size;
     if (pool->options.on_destroy != NULL) {
         pool->options.on_destroy(pool->options.arg, segment);
     }
-    amb_segment_destroy(&segment);
     pool->segment_bytes -= bytes;
+    if (later && pool->options.unmake != NULL) {
+        amb_list_remove(&segment->node);
+        pool->options.unmake(pool->options.arg, segment);
+        return;
+    }
+    amb_segment_destroy(&segment);
     amb_membudget_give(pool->options.budget, bytes);
 }
 
-static void extent_unmake(struct amb_bufpool *pool, struct amb_extent *extent)
+static void extent_unmake(struct amb_bufpool *pool, struct amb_extent *extent, bool later)
 {
     struct amb_segment *segment = extent->segment;
     amb_pageheap_remove(&pool->heap, extent);
-    segment_unmake(pool, segment);
+    segment_unmake(pool, segment, later);
 }
 
 /* ---- dedicated segments ---- */
 
-static void cache_drop(struct amb_bufpool *pool, uint32_t i)
+static void cache_drop(struct amb_bufpool *pool, uint32_t i, bool later)
 {
     struct amb_extent *extent = pool->cache[i];
     for (pool->cached--; i < pool->cached; i++) {
         pool->cache[i] = pool->cache[i + 1];
     }
-    extent_unmake(pool, extent);
+    extent_unmake(pool, extent, later);
 }
 
 static bool budget_take_or_shrink(struct amb_bufpool *pool, uint64_t bytes)
@@ -153,9 +167,38 @@ static bool budget_take_or_shrink(struct amb_bufpool *pool, uint64_t bytes)
         if (pool->cached == 0) {
             return false;
         }
-        cache_drop(pool, 0);
+        cache_drop(pool, 0, false);
     }
     return true;
+}
+
+static void dedicated_give_out(struct amb_extent *extent, struct amb_buf *out)
+{
+    extent->is_out = true;
+    *out = (struct amb_buf){.data = extent->segment->base,
+                            .segment = extent->segment,
+                            .cap = extent->segment->size,
+                            .cls = DEDICATED};
+}
+
+/* A dedicated segment that is there already. */
+static bool dedicated_cached(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
+{
+    uint64_t bytes = round_up(len, AMB_SEGMENT_ALIGN);
+    /* The newest first: its pages are warm. One twice as large would waste too much. */
+    for (uint32_t i = pool->cached; i-- > 0;) {
+        struct amb_extent *extent = pool->cache[i];
+        uint64_t size = extent->segment->size;
+        if (size < bytes || size / 2 > bytes) {
+            continue;
+        }
+        for (pool->cached--; i < pool->cached; i++) {
+            pool->cache[i] = pool->cache[i + 1];
+        }
+        dedicated_give_out(extent, out);
+        return true;
+    }
+    return false;
 }
 
 static enum amb_status dedicated_make(struct amb_bufpool *pool, uint64_t bytes,
@@ -184,40 +227,23 @@ static enum amb_status dedicated_alloc(struct amb_bufpool *pool, uint64_t len, s
     if (len > pool->options.budget->max) {
         return AMB_ENOMEM;
     }
-    uint64_t bytes = round_up(len, AMB_SEGMENT_ALIGN);
-    struct amb_extent *extent = NULL;
-    /* The newest first: its pages are warm. One twice as large would waste too much. */
-    for (uint32_t i = pool->cached; i-- > 0 && extent == NULL;) {
-        uint64_t size = pool->cache[i]->segment->size;
-        if (size >= bytes && size / 2 <= bytes) {
-            extent = pool->cache[i];
-            for (pool->cached--; i < pool->cached; i++) {
-                pool->cache[i] = pool->cache[i + 1];
-            }
-            break;
-        }
+    if (dedicated_cached(pool, len, out)) {
+        return AMB_OK;
     }
-    if (extent == NULL) {
-        enum amb_status status = dedicated_make(pool, bytes, &extent);
-        if (status != AMB_OK) {
-            return status;
-        }
+    struct amb_extent *extent;
+    enum amb_status status = dedicated_make(pool, round_up(len, AMB_SEGMENT_ALIGN), &extent);
+    if (status == AMB_OK) {
+        dedicated_give_out(extent, out);
     }
-    extent->is_out = true;
-    *out = (struct amb_buf){.data = extent->segment->base,
-                            .segment = extent->segment,
-                            .cap = extent->segment->size,
-                            .cls = DEDICATED};
-    return AMB_OK;
+    return status;
 }
 
 static void dedicated_free(struct amb_bufpool *pool, struct amb_extent *extent)
 {
     amb_assert(extent->pages == 0 && extent->is_out);
     extent->is_out = false;
-    uint32_t max = pool->options.dedicated_cache;
-    if (pool->cached == max) {
-        cache_drop(pool, 0);
+    while (pool->cached >= pool->options.dedicated_cache) {
+        cache_drop(pool, 0, true);
     }
     pool->cache[pool->cached++] = extent;
 }
@@ -226,11 +252,29 @@ static void dedicated_free(struct amb_bufpool *pool, struct amb_extent *extent)
 
 static void slabs_release_empty(struct amb_bufpool *pool);
 
-/* One more normal segment, or what is left of the budget, if that holds the run wanted. */
+static enum amb_status heap_enter(struct amb_bufpool *pool, struct amb_segment *segment)
+{
+    struct amb_extent *extent;
+    enum amb_status status = amb_pageheap_add(&pool->heap, segment, &extent);
+    if (status != AMB_OK) {
+        segment_unmake(pool, segment, false);
+        return status;
+    }
+    segment->pool_data = extent;
+    return AMB_OK;
+}
+
+/* One more normal segment, or what is left of the budget, if that holds the run wanted. While one
+ * is being made, only as much as cannot wait for it. */
 static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need)
 {
     struct amb_membudget *budget = pool->options.budget;
     uint64_t bytes = pool->options.segment_bytes;
+    if (pool->is_making) {
+        uint64_t least = round_up(need, AMB_SEGMENT_ALIGN);
+        least = least < GROW_HERE_BYTES ? GROW_HERE_BYTES : least;
+        bytes = least < bytes ? least : bytes;
+    }
     if (!budget_take_or_shrink(pool, bytes)) {
         uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
         bytes =
@@ -245,14 +289,7 @@ static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need)
     if (status != AMB_OK) {
         return status;
     }
-    struct amb_extent *extent;
-    status = amb_pageheap_add(&pool->heap, segment, &extent);
-    if (status != AMB_OK) {
-        segment_unmake(pool, segment);
-        return status;
-    }
-    segment->pool_data = extent;
-    return AMB_OK;
+    return heap_enter(pool, segment);
 }
 
 static enum amb_status run_alloc(struct amb_bufpool *pool, uint32_t cls, struct amb_extent **extent,
@@ -474,7 +511,7 @@ void amb_bufpool_fini(struct amb_bufpool *pool)
     }
     AMB_LIST_FOR_EACH_SAFE (node, &pool->segments) {
         struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
-        extent_unmake(pool, segment->pool_data);
+        extent_unmake(pool, segment->pool_data, false);
     }
     amb_assert(pool->segment_bytes == 0);
     *pool = (struct amb_bufpool){0};
@@ -492,6 +529,28 @@ uint64_t amb_bufpool_charge(const struct amb_bufpool *pool, uint64_t len)
     return amb_sizeclass_units(amb_sizeclass_of(pages)) * AMB_PAGE_SIZE;
 }
 
+static void run_give_out(struct amb_extent *extent, uint32_t first, uint32_t cls,
+                         struct amb_buf *out)
+{
+    *out = (struct amb_buf){.data = extent->segment->base + first * AMB_PAGE_SIZE,
+                            .segment = extent->segment,
+                            .cap = amb_sizeclass_units(cls) * AMB_PAGE_SIZE,
+                            .cls = RUN_CLASS + cls};
+}
+
+/* A run of a segment that is there already. */
+static bool run_cached(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
+{
+    uint32_t cls = amb_sizeclass_of(round_up(len, AMB_PAGE_SIZE) / AMB_PAGE_SIZE);
+    struct amb_extent *extent;
+    uint32_t first;
+    if (!amb_pageheap_alloc(&pool->heap, cls, &extent, &first)) {
+        return false;
+    }
+    run_give_out(extent, first, cls, out);
+    return true;
+}
+
 enum amb_status amb_bufpool_alloc(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
 {
     enum amb_status status;
@@ -505,10 +564,7 @@ enum amb_status amb_bufpool_alloc(struct amb_bufpool *pool, uint64_t len, struct
         uint32_t first;
         status = run_alloc(pool, cls, &extent, &first);
         if (status == AMB_OK) {
-            *out = (struct amb_buf){.data = extent->segment->base + first * AMB_PAGE_SIZE,
-                                    .segment = extent->segment,
-                                    .cap = amb_sizeclass_units(cls) * AMB_PAGE_SIZE,
-                                    .cls = RUN_CLASS + cls};
+            run_give_out(extent, first, cls, out);
         }
     }
     if (status == AMB_OK) {
@@ -538,10 +594,10 @@ enum amb_status amb_bufpool_prepare(struct amb_bufpool *pool)
     return amb_list_is_empty(&pool->segments) ? heap_grow(pool, AMB_SEGMENT_ALIGN) : AMB_OK;
 }
 
-void amb_bufpool_trim(struct amb_bufpool *pool, uint32_t spare)
+static void pool_trim(struct amb_bufpool *pool, uint32_t spare, bool later)
 {
     while (pool->cached > 0) {
-        cache_drop(pool, 0);
+        cache_drop(pool, 0, later);
     }
     slabs_release_empty(pool);
     amb_pageheap_merge(&pool->heap);
@@ -554,9 +610,111 @@ void amb_bufpool_trim(struct amb_bufpool *pool, uint32_t spare)
         if (spare > 0) {
             spare--;
         } else {
-            extent_unmake(pool, extent);
+            extent_unmake(pool, extent, later);
         }
     }
+}
+
+void amb_bufpool_trim(struct amb_bufpool *pool, uint32_t spare)
+{
+    pool_trim(pool, spare, false);
+}
+
+void amb_bufpool_trim_later(struct amb_bufpool *pool, uint32_t spare)
+{
+    pool_trim(pool, spare, true);
+}
+
+/* ---- segments that are made elsewhere ---- */
+
+static bool pool_ask(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated)
+{
+    if (pool->options.make == NULL || !pool->options.make(pool->options.arg, bytes, is_dedicated)) {
+        amb_membudget_give(pool->options.budget, bytes);
+        return false;
+    }
+    *(is_dedicated ? &pool->is_making_dedicated : &pool->is_making) = true;
+    return true;
+}
+
+void amb_bufpool_not_made(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated)
+{
+    *(is_dedicated ? &pool->is_making_dedicated : &pool->is_making) = false;
+    amb_membudget_give(pool->options.budget, bytes);
+}
+
+void amb_bufpool_adopt(struct amb_bufpool *pool, struct amb_segment *segment, bool is_dedicated)
+{
+    *(is_dedicated ? &pool->is_making_dedicated : &pool->is_making) = false;
+    segment_enter(pool, segment);
+    if (!is_dedicated) {
+        (void)heap_enter(pool, segment);
+        return;
+    }
+    struct amb_extent *extent = calloc(1, sizeof(*extent));
+    if (extent == NULL) {
+        segment_unmake(pool, segment, true);
+        return;
+    }
+    extent->segment = segment;
+    segment->pool_data = extent;
+    /* Not for long: whoever asked for it comes this turn. */
+    if (pool->cached == AMB_DEDICATED_CACHE_MAX) {
+        cache_drop(pool, 0, true);
+    }
+    pool->cache[pool->cached++] = extent;
+}
+
+void amb_bufpool_ahead(struct amb_bufpool *pool)
+{
+    uint64_t bytes = pool->options.segment_bytes;
+    uint64_t free_bytes = (pool->heap.pages - pool->heap.used_pages) * AMB_PAGE_SIZE;
+    if (free_bytes >= bytes / 2 * pool->options.spare || pool->is_making ||
+        pool->options.make == NULL) {
+        return;
+    }
+    /* The last quarter is for those who need it now. */
+    struct amb_membudget *budget = pool->options.budget;
+    if (atomic_load_explicit(&budget->used, memory_order_relaxed) + bytes > budget->max / 4 * 3 ||
+        !amb_membudget_take(budget, bytes)) {
+        return;
+    }
+    (void)pool_ask(pool, bytes, false);
+}
+
+/* EAGAIN, or ENOMEM. */
+static enum amb_status dedicated_later(struct amb_bufpool *pool, uint64_t len)
+{
+    uint64_t bytes = round_up(len, AMB_SEGMENT_ALIGN);
+    if (pool->is_making_dedicated) {
+        return AMB_EAGAIN;
+    }
+    if (len > pool->options.budget->max || !budget_take_or_shrink(pool, bytes)) {
+        return AMB_ENOMEM;
+    }
+    return pool_ask(pool, bytes, true) ? AMB_EAGAIN : AMB_ENOMEM;
+}
+
+enum amb_status amb_bufpool_alloc_later(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
+{
+    if (pool->options.make == NULL || len <= SMALL_MAX) {
+        return amb_bufpool_alloc(pool, len, out);
+    }
+    if (is_dedicated_len(pool, len)) {
+        if (!dedicated_cached(pool, len, out)) {
+            return dedicated_later(pool, len);
+        }
+    } else if (!run_cached(pool, len, out)) {
+        if (pool->is_making) {
+            return AMB_EAGAIN;
+        }
+        if (!amb_membudget_take(pool->options.budget, pool->options.segment_bytes)) {
+            return amb_bufpool_alloc(pool, len, out);
+        }
+        return pool_ask(pool, pool->options.segment_bytes, false) ? AMB_EAGAIN : AMB_ENOMEM;
+    }
+    pool->used += out->cap;
+    return AMB_OK;
 }
 
 /* ---- checks ---- */
@@ -587,7 +745,7 @@ static uint64_t check_slabs(const struct amb_extent *extent, uint32_t *live, uin
 
 void amb_bufpool_check(const struct amb_bufpool *pool)
 {
-    uint64_t bytes = 0, used = 0, quick = 0;
+    uint64_t bytes = 0, used = 0, quick = 0, pages = 0;
     uint32_t cached = 0, live = 0, sparse = 0;
     AMB_LIST_FOR_EACH (node, &pool->segments) {
         const struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
@@ -600,9 +758,11 @@ void amb_bufpool_check(const struct amb_bufpool *pool)
             continue;
         }
         amb_pageheap_check(&pool->heap, extent, &quick);
+        pages += extent->used_pages;
         used += extent->used_pages * AMB_PAGE_SIZE - check_slabs(extent, &live, &sparse);
     }
     amb_assert(bytes == pool->segment_bytes && used == pool->used);
+    amb_assert(pages == pool->heap.used_pages);
     amb_assert(live == pool->live_slabs && sparse == pool->sparse_slabs);
     amb_assert(cached == pool->cached && quick == pool->heap.quick_bytes);
     amb_assert(atomic_load_explicit(&pool->options.budget->used, memory_order_relaxed) >= bytes);

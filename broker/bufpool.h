@@ -45,6 +45,7 @@ void amb_membudget_give(struct amb_membudget *budget, uint64_t bytes);
 /* The same for a lease segment. */
 bool amb_membudget_take_lease(struct amb_membudget *budget, uint64_t bytes);
 void amb_membudget_give_lease(struct amb_membudget *budget, uint64_t bytes);
+/* The id of a new segment. */
 uint64_t amb_membudget_next_id(struct amb_membudget *budget);
 
 struct amb_bufpool_options {
@@ -55,6 +56,14 @@ struct amb_bufpool_options {
      * fail with it. destroy: the opposite, just before it is unmapped. */
     enum amb_status (*on_create)(void *arg, struct amb_segment *segment);
     void (*on_destroy)(void *arg, struct amb_segment *segment);
+    /*
+     * May be NULL, and then everything happens at once. make: has a segment of so many bytes made
+     * elsewhere; the answer is amb_bufpool_adopt or amb_bufpool_not_made. False: cannot. unmake:
+     * takes the segment over, unmaps it elsewhere, and gives the budget its bytes back then.
+     */
+    bool (*make)(void *arg, uint64_t bytes, bool is_dedicated);
+    void (*unmake)(void *arg, struct amb_segment *segment);
+    uint32_t spare; /* segments' worth that amb_bufpool_ahead keeps free; 0: none */
     void *arg;
 };
 
@@ -68,6 +77,8 @@ struct amb_bufpool {
     uint32_t live_slabs,
         sparse_slabs; /* of all classes; those of which at most a quarter is used */
     struct amb_extent *cache[AMB_DEDICATED_CACHE_MAX];
+    bool is_making, is_making_dedicated; /* one of each at a time */
+    uint64_t made_here;                  /* segments that could not wait */
     uint32_t cached;
 };
 
@@ -80,6 +91,18 @@ void amb_bufpool_fini(struct amb_bufpool *pool);
  * create a segment, which takes milliseconds. */
 AMB_MUST_CHECK enum amb_status amb_bufpool_alloc(struct amb_bufpool *pool, uint64_t len,
                                                  struct amb_buf *out);
+/*
+ * The same for somebody who can wait, as long as there are hooks: never makes a segment here.
+ * EAGAIN: one is being made, try again when it is there.
+ */
+AMB_MUST_CHECK enum amb_status amb_bufpool_alloc_later(struct amb_bufpool *pool, uint64_t len,
+                                                       struct amb_buf *out);
+/* Once a turn: has a segment made when less than half of the spare is free. */
+void amb_bufpool_ahead(struct amb_bufpool *pool);
+/* What make has made (on_create is done), or could not make. */
+void amb_bufpool_adopt(struct amb_bufpool *pool, struct amb_segment *segment, bool is_dedicated);
+void amb_bufpool_not_made(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated);
+
 /*
  * One more object of the same class as `from`, in a slab at least as full as that one, so that the
  * emptier ones become free when what lies in them is copied. False: `from` is no object of a slab
@@ -99,6 +122,8 @@ static inline uint64_t amb_bufpool_used(const struct amb_bufpool *pool)
 /* Makes the first segment ahead of need, if there is none. */
 AMB_MUST_CHECK enum amb_status amb_bufpool_prepare(struct amb_bufpool *pool);
 /* Gives back all cached dedicated segments and all wholly free normal ones but `spare`. */
+void amb_bufpool_trim_later(struct amb_bufpool *pool, uint32_t spare);
+/* The same, and the budget has them when it returns. */
 void amb_bufpool_trim(struct amb_bufpool *pool, uint32_t spare);
 /* Asserts every invariant; for tests, slow. */
 void amb_bufpool_check(const struct amb_bufpool *pool);

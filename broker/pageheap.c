@@ -70,6 +70,7 @@ enum amb_status amb_pageheap_add(struct amb_pageheap *heap, struct amb_segment *
     extent->segment = segment;
     extent->pages = (uint32_t)pages;
     bin_insert(heap, extent, 0, extent->pages);
+    heap->pages += pages;
     *out = extent;
     return AMB_OK;
 }
@@ -85,6 +86,7 @@ void amb_pageheap_remove(struct amb_pageheap *heap, struct amb_extent *extent)
             heap->quick_bytes -= page->pages * AMB_PAGE_SIZE;
         }
     }
+    heap->pages -= extent->pages;
     free(extent->page);
     free(extent->slabs);
     free(extent);
@@ -136,6 +138,7 @@ bool amb_pageheap_alloc(struct amb_pageheap *heap, uint32_t cls, struct amb_exte
     }
     mark(from, at, want, AMB_RUN_USED);
     from->used_pages += want;
+    heap->used_pages += want;
     *extent = from;
     *first = at;
     return true;
@@ -179,6 +182,7 @@ void amb_pageheap_free(struct amb_pageheap *heap, struct amb_extent *extent, uin
     uint32_t pages = page->pages;
     amb_assert(page->state == AMB_RUN_USED && pages <= extent->used_pages);
     extent->used_pages -= pages;
+    heap->used_pages -= pages;
     mark(extent, first, pages, AMB_RUN_QUICK);
     amb_list_push_front(&heap->quick[amb_sizeclass_of(pages)], &page->node);
     heap->quick_bytes += pages * AMB_PAGE_SIZE;

@@ -69,6 +69,7 @@ struct amb_pageheap {
     struct amb_list_node quick[AMB_RUN_CLASSES]; /* of exactly those */
     uint64_t bin_map[2];                         /* bins that are not empty */
     uint64_t quick_bytes;
+    uint64_t pages, used_pages; /* of all extents */
 };
 
 void amb_pageheap_init(struct amb_pageheap *heap);

@@ -208,7 +208,7 @@ static bool publisher_prepare(struct amb_publisher *publisher)
     if (publisher->prepared.data == NULL) {
         struct amb_session *session = publisher->session;
         if (!session_may_prepare(session, len) ||
-            amb_reclaim_alloc(session->shard, len, &publisher->prepared) != AMB_OK) {
+            amb_reclaim_alloc_later(session->shard, len, &publisher->prepared) != AMB_OK) {
             return false;
         }
         session->prepared_bytes += publisher->prepared.cap;

@@ -84,3 +84,9 @@ bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes)
     reclaim_ask(shard, bytes);
     return false;
 }
+
+enum amb_status amb_reclaim_alloc_later(struct amb_shard *shard, uint64_t len, struct amb_buf *out)
+{
+    enum amb_status status = amb_bufpool_alloc_later(&shard->bufpool, len, out);
+    return status == AMB_ENOMEM ? amb_reclaim_alloc(shard, len, out) : status;
+}

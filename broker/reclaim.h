@@ -20,6 +20,9 @@
 struct amb_buf;
 struct amb_shard;
 
+/* For somebody who can wait: EAGAIN, or ENOMEM as below. No segment is made on this thread. */
+AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_later(struct amb_shard *shard, uint64_t len,
+                                                       struct amb_buf *out);
 /* ENOMEM: not now, and the other shards have been asked. */
 AMB_MUST_CHECK enum amb_status amb_reclaim_alloc(struct amb_shard *shard, uint64_t len,
                                                  struct amb_buf *out);

@@ -5,11 +5,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; EINVAL before */
+#endif
+#define POPULATE_BYTES (UINT64_C(2) << 20)
 
 static enum amb_status status_of_errno(int error)
 {
@@ -25,6 +31,24 @@ static int allocate(int fd, uint64_t offset, uint64_t size)
         rc = fallocate(fd, 0, (off_t)offset, (off_t)size);
     } while (rc != 0 && errno == EINTR);
     return rc;
+}
+
+/*
+ * Has every page in our page table. Bit by bit: MAP_POPULATE would keep the address space locked
+ * for as long as it takes, and another thread's page fault with it.
+ */
+static void populate(const struct amb_segment *segment)
+{
+    bool is_supported = true;
+    for (uint64_t at = 0; at < segment->size; at += POPULATE_BYTES) {
+        uint64_t left = segment->size - at;
+        uint64_t bytes = left < POPULATE_BYTES ? left : POPULATE_BYTES;
+        is_supported =
+            is_supported && madvise(segment->base + at, (size_t)bytes, MADV_POPULATE_WRITE) == 0;
+        for (uint64_t i = 0; i < bytes && !is_supported; i += 4096) {
+            *(volatile uint8_t *)(segment->base + at + i) = 0; /* It is 0. */
+        }
+    }
 }
 
 static int reopen_read_only(int fd)
@@ -44,12 +68,12 @@ static enum amb_status build(struct amb_segment *segment, int fd)
     if (fchmod(fd, 0600) != 0 || allocate(fd, 0, segment->size) != 0) {
         return status_of_errno(errno);
     }
-    void *base =
-        mmap(NULL, (size_t)segment->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    void *base = mmap(NULL, (size_t)segment->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
         return status_of_errno(errno);
     }
     segment->base = base;
+    populate(segment);
     segment->fd_ro = reopen_read_only(fd);
     if (segment->fd_ro < 0) {
         return status_of_errno(errno);

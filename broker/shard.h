@@ -28,6 +28,7 @@
 #define AMB_SESSIONS_MAX 65536u /* of one shard */
 
 struct amb_config;
+struct amb_maker;
 struct amb_session;
 struct amb_topic;
 struct amb_ucx_context;
@@ -36,6 +37,7 @@ struct amb_ucx_worker;
 /* Written by the worker, read by anybody, relaxed. */
 struct amb_shard_stats {
     _Atomic uint64_t turns, sleeps;
+    _Atomic uint64_t longest_turn_ns;
     _Atomic uint64_t msgs_in, bytes_in, batches_in;
     _Atomic uint64_t msgs_out, bytes_out, batches_out;
     _Atomic uint64_t msgs_dropped;   /* for a subscription, by its policy or a full topic */
@@ -90,6 +92,7 @@ struct amb_shard {
     struct amb_pool entries, txs;
     struct amb_list_node leases; /* struct amb_lease.of_shard */
     uint64_t leased_bytes;       /* of their segments */
+    struct amb_maker *maker;     /* of segments; NULL: they are made by the worker itself */
     struct amb_ucx_context *ucx; /* NULL: no ucx links */
     struct amb_ucx_worker *ucx_worker;
     int64_t now_ns, real_ns; /* of this turn */

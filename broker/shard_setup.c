@@ -6,6 +6,7 @@
 #include "broker/config.h"
 #include "broker/entry.h"
 #include "broker/lease.h"
+#include "broker/maker.h"
 #include "broker/outgoing.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
@@ -47,6 +48,18 @@ static void segment_destroyed(void *arg, struct amb_segment *segment)
     amb_shard_segment_unmade(arg, segment);
 }
 
+static bool segment_make(void *arg, uint64_t bytes, bool is_dedicated)
+{
+    struct amb_shard *shard = arg;
+    return shard->maker != NULL && amb_maker_make(shard->maker, shard, bytes, is_dedicated);
+}
+
+static void segment_unmake(void *arg, struct amb_segment *segment)
+{
+    struct amb_shard *shard = arg;
+    amb_maker_unmake(shard->maker, shard->bufpool.options.budget, segment);
+}
+
 enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
                                const struct amb_config *config, struct amb_membudget *budget)
 {
@@ -70,6 +83,9 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
         .segment_bytes = config->memory.host.segment,
         .on_create = segment_created,
         .on_destroy = segment_destroyed,
+        .make = segment_make,
+        .unmake = segment_unmake,
+        .spare = config->memory.host.spare,
         .arg = shard,
     };
     return amb_bufpool_init(&shard->bufpool, &options);

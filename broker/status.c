@@ -125,7 +125,7 @@ static json_t *shard_worker(const struct amb_shard *shard)
 {
     const struct amb_shard_stats *st = &shard->stats;
     return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
         "worker", num(shard->index), "turns", num(amb_stat_get(&st->turns)), "sleeps",
         num(amb_stat_get(&st->sleeps)), "messages_in", num(amb_stat_get(&st->msgs_in)), "bytes_in",
         num(amb_stat_get(&st->bytes_in)), "batches_in", num(amb_stat_get(&st->batches_in)),
@@ -134,7 +134,8 @@ static json_t *shard_worker(const struct amb_shard *shard)
         num(amb_stat_get(&st->copies)), "dropped", num(amb_stat_get(&st->msgs_dropped)), "rejected",
         num(amb_stat_get(&st->msgs_rejected)), "commits", num(amb_stat_get(&st->commits_in)),
         "commits_refused", num(amb_stat_get(&st->commits_refused)), "leases_refused",
-        num(amb_stat_get(&st->leases_refused)), "foreign_frames",
+        num(amb_stat_get(&st->leases_refused)), "longest_turn_ns",
+        num(amb_stat_get(&st->longest_turn_ns)), "foreign_frames",
         num(shard->ucx_worker == NULL ? 0 : amb_ucx_worker_foreign(shard->ucx_worker)));
 }
 
@@ -151,10 +152,11 @@ static json_t *shard_memory(const struct amb_shard *shard)
     }
     const struct amb_bufpool *pool = &shard->bufpool;
     const struct amb_shard_stats *st = &shard->stats;
-    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "worker",
-                     num(shard->index), "kind", "host", "segments", num(segments), "segment_bytes",
-                     num(bytes), "used_bytes", num(amb_bufpool_used(pool)), "leased_segments",
-                     num(leased), "leased_bytes", num(shard->leased_bytes), "quarantined_bytes",
+    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+                     "worker", num(shard->index), "kind", "host", "segments", num(segments),
+                     "segment_bytes", num(bytes), "used_bytes", num(amb_bufpool_used(pool)),
+                     "made_late", num(pool->made_here), "leased_segments", num(leased),
+                     "leased_bytes", num(shard->leased_bytes), "quarantined_bytes",
                      num(amb_stat_get(&st->quarantined_bytes)), "slabs", num(pool->live_slabs),
                      "sparse_slabs", num(pool->sparse_slabs), "compacted",
                      num(amb_stat_get(&st->compacted)), "compacted_bytes",

@@ -63,6 +63,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     }
     done += amb_forward_run(shard);
     (void)amb_compact_run(shard);
+    amb_bufpool_ahead(&shard->bufpool);
     if (!amb_list_is_empty(&shard->starving)) {
         shard_retry_starving(shard);
     }
@@ -152,19 +153,31 @@ static int64_t worker_spin_ns(const struct amb_shard *shard)
     return (long)shard->peer_count < cores ? WORKER_SPIN_AUTO_NS : 0;
 }
 
+/* The turn that began at turn_ns (0: none of interest) is over. */
+static void worker_note_turn(struct amb_shard *shard, int64_t turn_ns, int64_t now_ns)
+{
+    uint64_t took_ns = turn_ns == 0 ? 0 : (uint64_t)(now_ns - turn_ns);
+    if (took_ns > amb_stat_get(&shard->stats.longest_turn_ns)) {
+        atomic_store_explicit(&shard->stats.longest_turn_ns, took_ns, memory_order_relaxed);
+    }
+}
+
 static void worker_loop(struct amb_worker *worker)
 {
     struct amb_shard *shard = &worker->shard;
     int64_t spin_ns = worker_spin_ns(shard);
-    int64_t idle_since_ns = 0;
+    int64_t idle_since_ns = 0, turn_ns = 0;
     bool is_trimmed = true;
     while (!worker->is_stopping) {
         int64_t now_ns = amb_clock_monotonic_ns();
+        worker_note_turn(shard, turn_ns, now_ns);
+        turn_ns = now_ns;
         if (amb_shard_turn(shard, now_ns, amb_clock_realtime_ns()) > 0) {
             idle_since_ns = 0;
             is_trimmed = false;
             continue;
         }
+        turn_ns = 0; /* It had nothing to do. */
         if (idle_since_ns == 0) {
             idle_since_ns = now_ns;
         }
@@ -173,7 +186,8 @@ static void worker_loop(struct amb_worker *worker)
             continue;
         }
         if (!is_trimmed && now_ns - idle_since_ns > WORKER_TRIM_NS) {
-            amb_bufpool_trim(&shard->bufpool, 1);
+            uint32_t spare = shard->config->memory.host.spare;
+            amb_bufpool_trim_later(&shard->bufpool, spare > 1 ? spare : 1);
             is_trimmed = true;
         }
         shard_sleep(shard, now_ns);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The maker: a thread that makes and unmakes segments, about 1 ms for each MiB, so that no worker
+ * stands still for it.
+ *
+ *   worker ── make ──► maker: memfd, pages, mapping, seals, registration ── mail ──► worker adopts
+ *   worker ── unmake ──► maker: unmaps, and gives the budget its bytes
+ *
+ * Threads: make and unmake on workers; the rest where the broker starts and stops. It stops after
+ * the workers, whose mail is run once more then. Memory: one allocation for each segment under way.
+ */
+#pragma once
+
+#include "broker/mail.h"
+#include "wire/base/status.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct amb_membudget;
+struct amb_segment;
+struct amb_shard;
+
+struct amb_maker {
+    struct amb_inbox inbox;
+    struct amb_mail stop;
+    pthread_t thread;
+    bool is_running;
+    bool is_stopping; /* the maker's own */
+};
+
+AMB_MUST_CHECK enum amb_status amb_maker_start(struct amb_maker *maker);
+/* Does what it was asked for, and ends. Harmless on a zeroed one. */
+void amb_maker_stop(struct amb_maker *maker);
+
+/* The shard adopts the segment in one of its next turns. The bytes are taken from the budget
+ * already. False: no memory to ask with. */
+bool amb_maker_make(struct amb_maker *maker, struct amb_shard *shard, uint64_t bytes,
+                    bool is_dedicated);
+/* Takes the segment over. maker NULL: unmaps it at once. */
+void amb_maker_unmake(struct amb_maker *maker, struct amb_membudget *budget,
+                      struct amb_segment *segment);
