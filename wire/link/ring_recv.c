@@ -98,7 +98,7 @@ static enum amb_status take_body(struct ring *ring, const uint8_t *from, uint64_
     struct ring_in *in = &ring->in;
     bool is_wanted = in->body_at != NULL;
     if (is_wanted) {
-        memcpy(in->body_at, from, n);
+        ring_copy(in->body_at, from, n);
         in->body_at += n;
     }
     in->body_left -= n;

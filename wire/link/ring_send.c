@@ -62,13 +62,13 @@ static void copy_body(uint8_t *to, const struct amb_link_tx *tx, uint64_t from, 
 {
     if (from < tx->data_len) {
         uint64_t left = tx->data_len - from, part = n < left ? n : left;
-        memcpy(to, (const uint8_t *)tx->data + from, part);
+        ring_copy(to, (const uint8_t *)tx->data + from, part);
         to += part;
         from += part;
         n -= part;
     }
     if (n > 0) {
-        memcpy(to, (const uint8_t *)tx->meta + (from - tx->data_len), n);
+        ring_copy(to, (const uint8_t *)tx->meta + (from - tx->data_len), n);
     }
 }
 
