@@ -36,7 +36,9 @@ static struct amb_msg *wrap(struct amb_conn *conn, const uint8_t *json, size_t l
         .type = AMB_FRAME_DELIVER, .count = 1, .data_len = padded, .meta_len = sizeof(record)};
     delivery->time_ns = amb_clock_realtime_ns();
     amb_body_iter_init(&delivery->iter, delivery->body, padded, 1);
-    return amb_delivery_next(delivery);
+    struct amb_msg *msg = NULL;
+    (void)amb_delivery_take(delivery, &msg, 1);
+    return msg;
 }
 
 enum amb_status amb_admin(struct amb_conn *conn, const char *query, int64_t timeout_ns,

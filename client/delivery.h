@@ -87,5 +87,6 @@ void amb_delivery_take_back(struct amb_conn *conn);
 /* Frees what is cached. */
 void amb_deliveries_fini(struct amb_conn *conn);
 
-/* The next message of a ready delivery, with one reference; subscription's lock held. */
-struct amb_msg *amb_delivery_next(struct amb_delivery *delivery);
+/* The next messages of a ready delivery, with one reference each, at most max of them; returns how
+ * many. Subscription's lock held. */
+size_t amb_delivery_take(struct amb_delivery *delivery, struct amb_msg **out, size_t max);

@@ -87,7 +87,7 @@ static unsigned run_messages(struct amb_sub *sub, unsigned max)
     amb_conn_unlock(conn);
     struct amb_msg *msg;
     while (ran < max && !atomic_load_explicit(&sub->is_shut, memory_order_relaxed) &&
-           (msg = amb_sub_take(sub)) != NULL) {
+           amb_sub_take(sub, &msg, 1) != 0) {
         sub->on_message(msg, sub->arg);
         amb_msg_release(msg);
         ran++;

@@ -148,18 +148,29 @@ void amb_deliveries_fini(struct amb_conn *conn)
     }
 }
 
-struct amb_msg *amb_delivery_next(struct amb_delivery *delivery)
+size_t amb_delivery_take(struct amb_delivery *delivery, struct amb_msg **out, size_t max)
 {
-    amb_assert(delivery->taken < delivery->count);
-    const struct amb_record *record = delivery->iter.record;
-    struct amb_message_view view;
-    bool has_one = amb_body_iter_next(&delivery->iter, &view);
-    amb_assert(has_one); /* The body was checked against its head. */
-    struct amb_msg *msg = &delivery->msgs[delivery->taken];
-    atomic_init(&msg->refs, 1);
-    msg->index = delivery->taken++;
-    msg->payload = view.payload;
-    msg->record = record;
-    msg->props = view.props;
-    return msg;
+    uint32_t taken = delivery->taken, left = delivery->count - taken;
+    uint32_t n = max < left ? (uint32_t)max : left;
+    struct amb_body_iter iter = delivery->iter;
+    amb_assert(n <= iter.left); /* The body was checked against its head. */
+    for (uint32_t i = 0; i < n; i++) {
+        const struct amb_record *record = iter.record++;
+        if (iter.offset != NULL) {
+            iter.payload = iter.base + *iter.offset++;
+        }
+        struct amb_msg *msg = &delivery->msgs[taken + i];
+        atomic_init(&msg->refs, 1);
+        msg->index = taken + i;
+        msg->payload = iter.payload;
+        msg->record = record;
+        msg->props = iter.props;
+        iter.payload += amb_payload_padded(record->len);
+        iter.props += amb_props_padded(record->props_len);
+        out[i] = msg;
+    }
+    iter.left -= n;
+    delivery->iter = iter;
+    delivery->taken = taken + n;
+    return n;
 }

@@ -142,7 +142,8 @@ static void skip_failed(struct amb_sub *sub, struct amb_delivery *delivery)
     amb_list_remove(&delivery->node);
 }
 
-static struct amb_msg *take_from(struct amb_sub *sub, struct amb_delivery *delivery)
+static size_t take_from(struct amb_sub *sub, struct amb_delivery *delivery, struct amb_msg **out,
+                        size_t max)
 {
     if (delivery->taken == 0) {
         if (sub->carry_lost != 0) {
@@ -153,44 +154,44 @@ static struct amb_msg *take_from(struct amb_sub *sub, struct amb_delivery *deliv
         }
         sub->lost += delivery->lost;
     }
-    struct amb_msg *msg = amb_delivery_next(delivery);
-    sub->delivered++;
-    sub->last_seq = delivery->seq + msg->index;
+    size_t n = amb_delivery_take(delivery, out, max);
+    sub->delivered += n;
+    sub->last_seq = delivery->seq + delivery->taken - 1;
     if (delivery->taken == delivery->count) {
         amb_list_remove(&delivery->node);
     }
-    return msg;
+    return n;
 }
 
-struct amb_msg *amb_sub_take(struct amb_sub *sub)
+size_t amb_sub_take(struct amb_sub *sub, struct amb_msg **out, size_t max)
 {
-    struct amb_msg *msg = NULL;
+    size_t taken = 0;
     struct amb_delivery *failed[8];
     unsigned failed_count = 0;
     amb_spinlock_lock(&sub->lock);
-    while (!amb_list_is_empty(&sub->arrived) && failed_count < 8) {
-        struct amb_delivery *delivery =
-            AMB_CONTAINER_OF(sub->arrived.next, struct amb_delivery, node);
-        if (!delivery->is_ready) {
+    bool is_ready;
+    for (;;) {
+        struct amb_list_node *head = sub->arrived.next;
+        struct amb_delivery *delivery = AMB_CONTAINER_OF(head, struct amb_delivery, node);
+        is_ready = head != &sub->arrived && delivery->is_ready;
+        if (!is_ready || taken == max || failed_count == 8) {
             break;
         }
         if (delivery->has_failed) {
             skip_failed(sub, delivery);
             failed[failed_count++] = delivery;
-            continue;
+        } else {
+            taken += take_from(sub, delivery, out + taken, max - taken);
         }
-        msg = take_from(sub, delivery);
-        break;
     }
-    struct amb_list_node *head = sub->arrived.next;
-    if (head == &sub->arrived || !AMB_CONTAINER_OF(head, struct amb_delivery, node)->is_ready) {
+    if (!is_ready) {
         atomic_store_explicit(&sub->has_ready, false, memory_order_relaxed);
     }
     amb_spinlock_unlock(&sub->lock);
     for (unsigned i = 0; i < failed_count; i++) {
         amb_delivery_release(failed[i], failed[i]->count);
     }
-    return msg;
+    return taken;
 }
 
 void amb_sub_unref(struct amb_sub *sub)

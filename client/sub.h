@@ -61,8 +61,8 @@ enum amb_status amb_sub_append(struct amb_sub *sub, struct amb_delivery *deliver
 /* Its body is here (AMB_OK), or never will be. EPROTO: the body is malformed. */
 enum amb_status amb_sub_ready(struct amb_delivery *delivery, enum amb_status status);
 
-/* Takes the next message; NULL: none is ready. Without locks. */
-struct amb_msg *amb_sub_take(struct amb_sub *sub);
+/* Takes the next messages, at most max; returns how many, 0: none is ready. Without locks. */
+size_t amb_sub_take(struct amb_sub *sub, struct amb_msg **out, size_t max);
 void amb_sub_unref(struct amb_sub *sub);
 /* Ends it here: nothing of it reaches the program any more. Lock held, may be given up. */
 void amb_sub_detach(struct amb_sub *sub);

@@ -147,8 +147,9 @@ static bool has_ready(void *arg)
            atomic_load_explicit(&sub->is_shut, memory_order_relaxed);
 }
 
-/* Waits for a message and takes it, unless another thread does. */
-static enum amb_status wait_next(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg **out)
+/* Waits for a message and takes what is there, unless another thread does. */
+static enum amb_status wait_next(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg **out,
+                                 size_t max, size_t *count)
 {
     struct amb_conn *conn = sub->conn;
     struct amb_wait wait = {
@@ -162,8 +163,8 @@ static enum amb_status wait_next(struct amb_sub *sub, int64_t timeout_ns, struct
         enum amb_status status = amb_conn_wait(conn, &wait);
         amb_conn_unlock(conn);
         /* What had arrived when the session was lost is still given. */
-        *out = amb_sub_take(sub);
-        if (*out != NULL) {
+        *count = amb_sub_take(sub, out, max);
+        if (*count != 0) {
             return AMB_OK;
         }
         if (status == AMB_EAGAIN || status == AMB_ETIMEDOUT) {
@@ -184,6 +185,27 @@ static enum amb_status wait_next(struct amb_sub *sub, int64_t timeout_ns, struct
     }
 }
 
+static enum amb_status next(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg **out,
+                            size_t max, size_t *count)
+{
+    struct amb_conn *conn = sub->conn;
+    if (__builtin_expect(amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED), 0)) {
+        return amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED);
+    }
+    if (sub->on_message != NULL) {
+        return amb_conn_fail(conn, AMB_EINVAL, "on_message is set: messages come in amb_poll");
+    }
+    *count = amb_sub_take(sub, out, max);
+    if (*count != 0) {
+        return AMB_OK;
+    }
+    amb_conn_enter(conn);
+    atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
+    enum amb_status status = wait_next(sub, timeout_ns, out, max, count);
+    amb_sub_unref(sub); /* The last one if it was closed while we waited. */
+    return amb_conn_leave(conn, status);
+}
+
 enum amb_status amb_next(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg **out)
 {
     if (out == NULL) {
@@ -193,22 +215,8 @@ enum amb_status amb_next(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg
     if (sub == NULL || timeout_ns < 0) {
         return AMB_EINVAL;
     }
-    struct amb_conn *conn = sub->conn;
-    if (__builtin_expect(amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED), 0)) {
-        return amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED);
-    }
-    if (sub->on_message != NULL) {
-        return amb_conn_fail(conn, AMB_EINVAL, "on_message is set: messages come in amb_poll");
-    }
-    *out = amb_sub_take(sub);
-    if (*out != NULL) {
-        return AMB_OK;
-    }
-    amb_conn_enter(conn);
-    atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
-    enum amb_status status = wait_next(sub, timeout_ns, out);
-    amb_sub_unref(sub); /* The last one if it was closed while we waited. */
-    return amb_conn_leave(conn, status);
+    size_t count;
+    return next(sub, timeout_ns, out, 1, &count);
 }
 
 enum amb_status amb_next_many(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg **out,
@@ -217,16 +225,16 @@ enum amb_status amb_next_many(struct amb_sub *sub, int64_t timeout_ns, struct am
     if (sub == NULL || out == NULL || count == NULL || max == 0) {
         return AMB_EINVAL;
     }
-    enum amb_status status = amb_next(sub, timeout_ns, &out[0]);
-    if (status != AMB_OK) {
-        return status;
+    out[0] = NULL;
+    if (timeout_ns < 0) {
+        return AMB_EINVAL;
     }
-    size_t taken = 1;
-    while (taken < max && (out[taken] = amb_sub_take(sub)) != NULL) {
-        taken++;
+    size_t taken = 0;
+    enum amb_status status = next(sub, timeout_ns, out, max, &taken);
+    if (status == AMB_OK) {
+        *count = taken;
     }
-    *count = taken;
-    return AMB_OK;
+    return status;
 }
 
 /* Sums up what is out: one look at each delivery. Both locks held. */
