@@ -5,6 +5,7 @@
 #include "broker/config.h"
 #include "broker/control.h"
 #include "broker/drain.h"
+#include "broker/lease.h"
 #include "broker/maker.h"
 #include "broker/retire.h"
 #include "broker/session.h"
@@ -229,6 +230,8 @@ enum amb_status amb_broker_start(const struct amb_config *config, char *error, s
     }
     broker->config = config;
     broker->budget.max = config->memory.host.size;
+    /* The formula of server.max_connections leaves one descriptor of each connection for them. */
+    broker->budget.max_leases = config->server.max_connections + AMB_LEASES_MAX;
     enum amb_status status = broker_run(broker, error, error_size);
     if (status != AMB_OK) {
         if (error[0] == '\0') {

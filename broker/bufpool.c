@@ -78,18 +78,23 @@ void amb_membudget_give(struct amb_membudget *budget, uint64_t bytes)
 
 bool amb_membudget_take_lease(struct amb_membudget *budget, uint64_t bytes)
 {
-    if (!counter_take(&budget->leased, budget->max / 4 * 3, bytes)) {
+    uint64_t max = budget->max_leases == 0 ? UINT64_MAX : budget->max_leases;
+    if (!counter_take(&budget->leases, max, 1)) {
         return false;
     }
-    if (!amb_membudget_take(budget, bytes)) {
+    if (counter_take(&budget->leased, budget->max / 4 * 3, bytes)) {
+        if (amb_membudget_take(budget, bytes)) {
+            return true;
+        }
         counter_give(&budget->leased, bytes);
-        return false;
     }
-    return true;
+    counter_give(&budget->leases, 1);
+    return false;
 }
 
 void amb_membudget_give_lease(struct amb_membudget *budget, uint64_t bytes)
 {
+    counter_give(&budget->leases, 1);
     counter_give(&budget->leased, bytes);
     counter_give(&budget->used, bytes);
 }

@@ -35,6 +35,8 @@ struct amb_buf {
 struct amb_membudget {
     _Atomic uint64_t used;
     _Atomic uint64_t leased; /* of them, by lease segments: at most three quarters of max */
+    _Atomic uint64_t leases; /* so many of those; each is a descriptor */
+    uint64_t max_leases;     /* 0: no limit */
     uint64_t max;
     _Atomic uint64_t next_id; /* id of the segment made last */
 };

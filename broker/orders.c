@@ -423,7 +423,7 @@ void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order)
                                              order->u.lease.slots, &size, &why);
     if (status == AMB_OK && !amb_reclaim_lease(shard, size)) {
         status = AMB_ENOMEM;
-        why = "the broker's memory is used up (memory.host.size)";
+        why = "all clients together have what may be leased (memory.host.size, descriptors)";
     }
     struct amb_lease *lease = NULL;
     if (status == AMB_OK) {

@@ -96,10 +96,18 @@ void amb_session_unstall(struct amb_session *session)
     }
 }
 
+_Static_assert(AMB_SESSION_SEGMENTS_MAX <= 256, "an index is a byte");
+
 static struct amb_mapping *session_mapping_find(struct amb_session *session, uint64_t segment)
 {
+    /* Asked for each delivery; publishers that lease bring a segment or two each. */
+    uint8_t *at = &session->mapping_at[segment % AMB_SESSION_SEGMENTS_MAX];
+    if (*at < session->mapping_count && session->mappings[*at].segment == segment) {
+        return &session->mappings[*at];
+    }
     for (uint32_t i = 0; i < session->mapping_count; i++) {
         if (session->mappings[i].segment == segment) {
+            *at = (uint8_t)i;
             return &session->mappings[i];
         }
     }

@@ -221,6 +221,19 @@ static void test_a_quarter_of_memory_is_never_leased(void **state)
     assert_int_equal(w->p->pubs[0].accepted, 1);
 }
 
+static void test_all_clients_together_have_so_many_descriptors(void **state)
+{
+    struct world *w = *state;
+    struct client_lease first, second;
+    w->h.budget.max_leases = 1;
+    assert_int_equal(client_lease_open(w->p, 4096, 1, &first), AMB_OK);
+    assert_int_equal(client_lease_open(w->reader, 4096, 1, &second), AMB_ENOMEM);
+    client_lease_close(w->p, &first);
+    assert_int_equal(client_lease_open(w->reader, 4096, 1, &second), AMB_OK);
+    client_lease_fini(&first);
+    client_lease_fini(&second);
+}
+
 static void test_whoever_cannot_map_gets_none(void **state)
 {
     struct world *w = *state;
@@ -305,6 +318,7 @@ int main(void)
         T(test_slots_that_are_none_are_refused),
         T(test_a_session_has_so_many_bytes_and_no_more),
         T(test_a_quarter_of_memory_is_never_leased),
+        T(test_all_clients_together_have_so_many_descriptors),
         T(test_whoever_cannot_map_gets_none),
         T(test_it_goes_with_its_session),
         T(test_after_an_end_without_a_word_it_stays_until_the_process_is_gone),
