@@ -496,6 +496,8 @@ static bool client_read_one(struct amb_client *client)
     }
     if (client->state == AMB_CLIENT_LIVE && client->work >= CLIENT_WORK_MAX) {
         client->is_paused = true;
+    }
+    if (client->is_paused) {
         client_rewatch(client);
         return false;
     }
@@ -539,13 +541,36 @@ static void client_on_pidfd(struct amb_watch *watch, uint32_t events)
     }
 }
 
+static void client_tell_refusal(struct amb_client *client)
+{
+    amb_client_send_error(client, 0, AMB_EAUTH, "not authenticated");
+}
+
+void amb_client_refuse(struct amb_client *client)
+{
+    struct amb_control *control = client->control;
+    control->stats.refused_auth++;
+    int64_t delay_ns = amb_failures_note(&control->failures, client->address, control->now_ns);
+    if (delay_ns == 0) {
+        client_tell_refusal(client);
+        return;
+    }
+    /* It counts as half open meanwhile, and nothing more of it is read. */
+    client->refusal_ns = amb_deadline_ns(control->now_ns, delay_ns);
+    client->is_paused = true;
+}
+
 void amb_client_tick(struct amb_client *client, int64_t now_ns)
 {
     switch (client->state) {
     case AMB_CLIENT_HELLO:
     case AMB_CLIENT_AUTH:
     case AMB_CLIENT_OPENING:
-        if (now_ns >= client->deadline_ns) {
+        if (client->refusal_ns != 0) {
+            if (now_ns >= client->refusal_ns) {
+                client_tell_refusal(client);
+            }
+        } else if (now_ns >= client->deadline_ns) {
             client->control->stats.handshake_timeout++;
             amb_client_end(client, "handshake timeout");
         }

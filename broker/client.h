@@ -66,6 +66,7 @@ struct amb_client {
     struct amb_session_id session;
     struct amb_order *end_order; /* made with the session: its end must not need memory */
     int64_t deadline_ns, seen_ns, connected_ns;
+    int64_t refusal_ns; /* when it is told that it is not authenticated; 0: it is not refused */
     uint64_t held_bytes;
 
     struct amb_control_reader reader;
@@ -98,6 +99,9 @@ void amb_client_send_ok(struct amb_client *client, uint64_t id);
 void amb_client_send_error(struct amb_client *client, uint64_t id, enum amb_status status,
                            const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* Not authenticated: says so, sooner or later, and closes the connection. One text for everything.
+ */
+void amb_client_refuse(struct amb_client *client);
 /* Ends it: closes the connection, has its session closed. why is for the log. Harmless twice. */
 void amb_client_end(struct amb_client *client, const char *why);
 /* Has the worker close the session of a client that has ended. */

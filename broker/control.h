@@ -10,6 +10,7 @@
 #pragma once
 
 #include "broker/directory.h"
+#include "broker/failures.h"
 #include "broker/mail.h"
 #include "broker/watch.h"
 #include "wire/base/list.h"
@@ -78,6 +79,7 @@ struct amb_control {
     unsigned backlog_orders;
     uint64_t backlog, held, idle_backlogs;
     struct amb_control_stats stats;
+    struct amb_failures failures;
     /* What a client's message asks for is done above the clients: see requests.h. */
     void (*on_request)(struct amb_client *client, const struct Amb__Control__Control *message);
 };

@@ -341,8 +341,7 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
 void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *auth)
 {
     if (strcmp(client_mechanism(client), "token") == 0 && !token_proves(client, &auth->proof)) {
-        client->control->stats.refused_auth++;
-        amb_client_send_error(client, 0, AMB_EAUTH, "not authenticated");
+        amb_client_refuse(client);
         return;
     }
     bool needs_address = client->link == AMB_LINK_UCX;
@@ -393,8 +392,7 @@ void amb_handshake_attach(struct amb_client *client, uint64_t id,
     struct amb_control *control = client->control;
     struct amb_client *target = attach_find(control, attach);
     if (target == NULL) {
-        control->stats.refused_auth++;
-        amb_client_send_error(client, 0, AMB_EAUTH, "not authenticated");
+        amb_client_refuse(client);
         return;
     }
     struct amb_order *order = amb_order_create(amb_order_session_attach, attach_answered, target);

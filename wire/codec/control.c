@@ -119,7 +119,74 @@ static enum amb_status read_prefix(struct amb_control_reader *reader, const uint
     return AMB_OK;
 }
 
-static enum amb_status unpack(const uint8_t *body, size_t len, Amb__Control__Control **out,
+/* A varint at *at. False: there is none. */
+static bool take_varint(const uint8_t *body, size_t len, size_t *at, uint64_t *out)
+{
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64 && *at < len; shift += 7) {
+        uint8_t byte = body[(*at)++];
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if ((byte & 0x80) == 0) {
+            *out = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void mark_nuls(uint8_t *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\0') {
+            text[i] = 1;
+        }
+    }
+}
+
+/*
+ * Replaces NULs in strings. Malformed bytes end the walk: unpacking refuses them. Recursion is as
+ * deep as the schema, which has no recursive type.
+ */
+static void mark_strings(const ProtobufCMessageDescriptor *type, uint8_t *body, size_t len)
+{
+    size_t at = 0;
+    uint64_t key, size;
+    while (take_varint(body, len, &at, &key)) {
+        switch (key & 7) {
+        case 0:
+            if (!take_varint(body, len, &at, &size)) {
+                return;
+            }
+            continue;
+        case 1:
+        case 5:
+            size = (key & 7) == 1 ? 8 : 4;
+            break;
+        case 2:
+            if (!take_varint(body, len, &at, &size)) {
+                return;
+            }
+            break;
+        default:
+            return;
+        }
+        if (size > len - at) {
+            return;
+        }
+        const ProtobufCFieldDescriptor *field =
+            (key & 7) != 2 || key >> 3 > UINT32_MAX
+                ? NULL
+                : protobuf_c_message_descriptor_get_field(type, (unsigned)(key >> 3));
+        if (field != NULL && field->type == PROTOBUF_C_TYPE_STRING) {
+            mark_nuls(body + at, (size_t)size);
+        } else if (field != NULL && field->type == PROTOBUF_C_TYPE_MESSAGE) {
+            mark_strings(field->descriptor, body + at, (size_t)size);
+        }
+        at += (size_t)size;
+    }
+}
+
+static enum amb_status unpack(uint8_t *body, size_t len, Amb__Control__Control **out,
                               const char **reason)
 {
     struct budget budget = {.left = UNPACK_BYTES_MAX};
@@ -128,6 +195,7 @@ static enum amb_status unpack(const uint8_t *body, size_t len, Amb__Control__Con
         .free = budget_free,
         .allocator_data = &budget,
     };
+    mark_strings(&amb__control__control__descriptor, body, len);
     Amb__Control__Control *message = amb__control__control__unpack(&allocator, len, body);
     if (message == NULL) {
         return budget.no_memory ? AMB_ENOMEM : fail("bad_message", reason);

@@ -6,6 +6,8 @@
  *
  * The reader takes bytes as they come and gives whole messages; it allocates nothing before a
  * length is checked, and never more than one message of AMB_CONTROL_MAX bytes.
+ * A NUL within a string would end it for everybody who reads the unpacked message: it is read as
+ * U+0001, which no topic, pattern, name or query may have, so that it is refused and not cut.
  * protobuf-c is used here and by those who fill in or read Amb__Control__* structs. Start one by
  * amb__control__*__init(), not by the __INIT macros: those cast a const away, which clang refuses.
  * Threads: owner only.

@@ -3,6 +3,7 @@
  * broker/handshake: from a connection to a session, on both doors, and every way to be refused. A
  * real broker, a client that speaks byte by byte.
  */
+#include "broker/failures.h"
 #include "tests/support/door_harness.h"
 #include "wire/link/ring.h"
 
@@ -283,9 +284,12 @@ static void test_wrong_missing_or_replayed_proof_is_refused_with_one_text(void *
     door_connect_tcp(&door, &client); /* Another nonce: what was overheard is worth nothing. */
     door_send_hello(&client, "");
     amb_control_free(door_expect(&client, AMB__CONTROL__CONTROL__BODY_CHALLENGE));
+    int64_t before_ns = amb_clock_monotonic_ns();
     door_send_auth(&client, replayed);
     door_expect_error(&client, 0, AMB_EAUTH, "not authenticated");
     door_expect_closed(&client);
+    /* The third failure of this address: it was let wait. */
+    assert_true(amb_clock_monotonic_ns() - before_ns >= AMB_FAILURES_DELAY_NS * 9 / 10);
     door_disconnect(&client);
     door_close(&door);
 }

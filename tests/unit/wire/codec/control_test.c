@@ -259,9 +259,49 @@ static void an_empty_message_is_not_packed(void **state)
     amb_control_free(NULL);
 }
 
+/* Reads one packed message. */
+static Amb__Control__Control *read_body(const uint8_t *body, uint8_t len)
+{
+    uint8_t bytes[64] = {'A', 'M', 'B', 1, len};
+    memcpy(bytes + AMB_CONTROL_PREFIX_SIZE, body, len);
+    struct amb_control_reader reader;
+    amb_control_reader_init(&reader);
+    Amb__Control__Control *message = NULL;
+    size_t used;
+    assert_int_equal(
+        amb_control_read(&reader, bytes, AMB_CONTROL_PREFIX_SIZE + len, &used, &message, NULL),
+        AMB_OK);
+    amb_control_reader_fini(&reader);
+    assert_non_null(message);
+    return message;
+}
+
+static void a_nul_in_a_string_does_not_cut_it(void **state)
+{
+    (void)state;
+    /* PubOpen{topic "a\0b"}, an unknown field with a NUL beside it. */
+    static const uint8_t topic[] = {0x08, 1, 0x4a, 9, 0x12, 3, 'a', 0, 'b', 0x7a, 2, 0, 0};
+    Amb__Control__Control *message = read_body(topic, sizeof(topic));
+    assert_string_equal(message->pub_open->topic, "a\1b");
+    amb_control_free(message);
+    /* Hello{peer{trusted "lo\0"}}: repeated, one deeper. */
+    static const uint8_t trusted[] = {0x12, 7, 0x32, 5, 0x3a, 3, 'l', 'o', 0};
+    message = read_body(trusted, sizeof(trusted));
+    assert_int_equal(message->hello->peer->n_trusted, 1);
+    assert_string_equal(message->hello->peer->trusted[0], "lo\1");
+    amb_control_free(message);
+    /* Auth{proof}: bytes are bytes. */
+    static const uint8_t proof[] = {0x22, 5, 0x0a, 3, 1, 0, 2};
+    message = read_body(proof, sizeof(proof));
+    assert_int_equal(message->auth->proof.len, 3);
+    assert_memory_equal(message->auth->proof.data, "\1\0\2", 3);
+    amb_control_free(message);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_nul_in_a_string_does_not_cut_it),
         cmocka_unit_test(the_prefix_is_magic_version_and_length),
         cmocka_unit_test(messages_come_whole_however_the_bytes_come),
         cmocka_unit_test(a_reader_that_asks_for_what_is_wanted_never_takes_of_the_next_message),
