@@ -3,8 +3,8 @@
  * broker-bench inside.
  *
  *   main.c ─► pubsub.c (pub, sub: one process, any broker)
- *         └─► throughput.c, latency.c ─► team.c (processes that share memory) ─► sender, payload
- *         └─► matrix.c ─► throughput, latency      broker.c: a private brokerd for the time of a
+ *         └─► throughput, latency, openloop ─► team.c (processes that share memory) ─► sender,
+ * payload └─► matrix.c ─► throughput, latency      broker.c: a private brokerd for the time of a
  * run
  *
  * Results are JSON objects throughout; a table is the same JSON printed for people.
@@ -24,7 +24,7 @@
 #define AMB_BENCH_SUBS_MAX 64u
 #define AMB_BENCH_PUBS_MAX 16u
 #define AMB_BENCH_BROKER_OPTIONS_MAX 32u
-#define AMB_BENCH_WARM_NS (150 * AMB_MS)
+#define AMB_BENCH_WARM_NS (150 * AMB_MS)          /* unless told otherwise */
 #define AMB_BENCH_TIMED_SIZE (UINT64_C(64) << 10) /* from here on every arrival is timed */
 
 struct amb_bench {
@@ -38,19 +38,23 @@ struct amb_bench {
     const char *topic;
     uint64_t size, count; /* count 0: by time */
     unsigned subs, pubs;
-    int64_t duration_ns;
+    int64_t duration_ns, warm_ns;
     uint64_t window; /* messages a publisher may be ahead of the slowest subscriber; 0: by size */
-    double rate;     /* pub: messages a second, 0: no limit */
+    double rate;     /* messages a second of a publisher, 0: no limit; latency: open loop */
     bool is_open;    /* no window */
-    bool is_touch, is_post, is_json;
+    bool is_touch, is_post, is_lease, is_json;
     bool wants_copy; /* subscribers never map */
     enum amb_slow slow;
     const char *json_file; /* matrix: also there */
+    const char *files[2];  /* compare: what it compares */
+    double tolerance;      /* compare: 0.1 is a tenth */
 };
 
 /* True once SIGINT or SIGTERM has come. */
 bool amb_bench_stopped(void);
 void amb_bench_sleep_ns(int64_t ns);
+/* How messages are handed over: "copy", "post" or "lease". */
+const char *amb_bench_way(const struct amb_bench *bench);
 /* The window in messages for one publisher. */
 uint64_t amb_bench_window(const struct amb_bench *bench);
 /* A connection to bench->url, or NULL and *error. */
@@ -60,6 +64,10 @@ struct amb_conn *amb_bench_connect(const struct amb_bench *bench, const char *na
 /* Each prints nothing and leaves a result; on failure it has said why. */
 enum amb_exit amb_bench_throughput(const struct amb_bench *bench, json_t **out);
 enum amb_exit amb_bench_latency(const struct amb_bench *bench, json_t **out);
+/* bench->rate > 0. */
+enum amb_exit amb_bench_open_loop(const struct amb_bench *bench, json_t **out);
+/* *out: rows of two files. AMB_EXIT_SLOWER: some became slower. */
+enum amb_exit amb_bench_compare(const struct amb_bench *bench, json_t **out);
 enum amb_exit amb_bench_pub(const struct amb_bench *bench, json_t **out);
 enum amb_exit amb_bench_sub(const struct amb_bench *bench, json_t **out);
 /* Starts private brokers itself; *out is an array. */

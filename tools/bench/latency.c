@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * broker-bench latency: publisher ─► topic.ping ─► responder ─► topic.pong ─► publisher, one
- * message at a time. A round trip passes the broker twice; what is told is half of it.
+ * message at a time (a closed loop). A round trip passes the broker twice; what is told is half of
+ * it. With --rate: openloop.c.
  */
 #include "tools/bench/receiver.h"
 #include "tools/bench/sender.h"
 #include "tools/bench/team.h"
 
 #include "tools/bench/payload.h"
-#include "tools/common/percentile.h"
 #include "wire/base/clock.h"
 
 #include <stdio.h>
@@ -151,7 +151,7 @@ static enum amb_status ping(struct end *end)
     const struct amb_bench *bench = end->team->bench;
     enum amb_status status = AMB_OK;
     bool is_answered;
-    int64_t warm_ns = amb_clock_monotonic_ns() + AMB_BENCH_WARM_NS;
+    int64_t warm_ns = amb_clock_monotonic_ns() + bench->warm_ns;
     for (unsigned i = 0; status == AMB_OK && is_running(end->team) &&
                          (i < SAMPLES_MIN || amb_clock_monotonic_ns() < warm_ns);
          i++) {
@@ -161,21 +161,19 @@ static enum amb_status ping(struct end *end)
     int64_t start_ns = amb_clock_monotonic_ns();
     int64_t t0_ns = start_ns;
     uint64_t n = 0;
-    uint64_t max = bench->count > 0 && bench->count < AMB_TEAM_SAMPLES_MAX ? bench->count
-                                                                           : AMB_TEAM_SAMPLES_MAX;
+    uint64_t max = bench->count > 0 ? bench->count : UINT64_MAX;
     while (status == AMB_OK && is_running(end->team) && n < max &&
            (bench->count > 0 || n < SAMPLES_MIN || t0_ns - start_ns < bench->duration_ns)) {
         status = round_trip(end, &is_answered);
         int64_t t1_ns = amb_clock_monotonic_ns();
         if (is_answered) {
-            int64_t rtt_ns = t1_ns - t0_ns;
-            shared->rtt_ns[n++] = rtt_ns < UINT32_MAX ? (uint32_t)rtt_ns : UINT32_MAX;
+            amb_hdr_record(&shared->rtt_ns, t1_ns - t0_ns);
+            n++;
         } else {
             shared->unanswered++;
         }
         t0_ns = t1_ns;
     }
-    shared->sample_count = n;
     return status;
 }
 
@@ -203,31 +201,22 @@ static void ping_main(const struct amb_team *team, unsigned index)
     end_close(&end);
 }
 
-static double half_us(uint32_t rtt_ns)
-{
-    return (double)rtt_ns / 2e3;
-}
-
 static json_t *make_result(struct amb_team *team, const struct amb_team_mark *a,
                            const struct amb_team_mark *b)
 {
     struct amb_team_shared *shared = team->shared;
     const struct amb_bench *bench = team->bench;
-    size_t n = (size_t)shared->sample_count;
-    amb_percentile_sort(shared->rtt_ns, n);
-    json_t *result = json_pack(
-        "{s:s, s:s, s:s, s:I, s:b, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:s}", "workload",
-        "latency", "link", bench->link != NULL ? bench->link : "auto", "path", shared->sub[0].path,
-        "size", (json_int_t)bench->size, "touch", bench->is_touch, "samples", (json_int_t)n,
-        "p50_us", half_us(amb_percentile(shared->rtt_ns, n, 0.5)), "p99_us",
-        half_us(amb_percentile(shared->rtt_ns, n, 0.99)), "p999_us",
-        half_us(amb_percentile(shared->rtt_ns, n, 0.999)), "min_us",
-        half_us(amb_percentile(shared->rtt_ns, n, 0)), "max_us",
-        half_us(amb_percentile(shared->rtt_ns, n, 1)), "unanswered", (json_int_t)shared->unanswered,
-        "corrupt", (json_int_t)shared->sub[0].corrupt, "status",
-        shared->sub[0].corrupt > 0 ? "wrong bytes"
-        : n > 0                    ? "ok"
-                                   : "nothing arrived");
+    uint64_t n = shared->rtt_ns.total;
+    json_t *result =
+        json_pack("{s:s, s:s, s:s, s:s, s:I, s:b, s:s, s:I, s:I, s:s}", "workload", "latency",
+                  "loop", "closed", "link", bench->link != NULL ? bench->link : "auto", "path",
+                  shared->sub[0].path, "size", (json_int_t)bench->size, "touch", bench->is_touch,
+                  "send", amb_bench_way(bench), "unanswered", (json_int_t)shared->unanswered,
+                  "corrupt", (json_int_t)shared->sub[0].corrupt, "status",
+                  shared->sub[0].corrupt > 0 ? "wrong bytes"
+                  : n > 0                    ? "ok"
+                                             : "nothing arrived");
+    amb_team_add_percentiles(&shared->rtt_ns, 0.5, result);
     /* Two messages a round trip pass the broker. */
     amb_team_add_costs(team, a, b, 2.0 * (double)n, 2.0 * (double)n * (double)bench->size, result);
     return result;
@@ -260,6 +249,9 @@ enum amb_exit amb_bench_latency(const struct amb_bench *options, json_t **out)
 {
     struct amb_bench bench = *options;
     struct amb_team team;
+    if (bench.rate > 0) {
+        return amb_bench_open_loop(options, out);
+    }
     bench.subs = 1;
     bench.pubs = 1;
     enum amb_exit code = amb_team_init(&team, &bench);

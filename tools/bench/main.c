@@ -4,6 +4,7 @@
  */
 #include "tools/bench/bench.h"
 
+#include "tools/bench/compare.h"
 #include "tools/bench/payload.h"
 #include "tools/common/table.h"
 #include "tools/common/units.h"
@@ -23,16 +24,18 @@
 struct command {
     const char *name;
     enum amb_exit (*run)(const struct amb_bench *bench, json_t **out);
-    bool starts_brokers;
+    bool starts_brokers; /* itself, or needs none */
+    unsigned files;      /* arguments */
     const char *help;
 };
 
 static const struct command commands[] = {
-    {"throughput", amb_bench_throughput, false, "messages a second, publishers to subscribers"},
-    {"latency", amb_bench_latency, false, "one way through the broker: half of a round trip"},
-    {"matrix", amb_bench_matrix, true, "both, 64 B to 64 MiB, on each link"},
-    {"pub", amb_bench_pub, false, "only a publisher, as fast as the broker lets it"},
-    {"sub", amb_bench_sub, false, "only a subscriber, from its first message on"},
+    {"throughput", amb_bench_throughput, false, 0, "messages a second, publishers to subscribers"},
+    {"latency", amb_bench_latency, false, 0, "one way: half of a round trip, or --rate"},
+    {"matrix", amb_bench_matrix, true, 0, "both, 64 B to 64 MiB, on each link"},
+    {"pub", amb_bench_pub, false, 0, "only a publisher, as fast as the broker lets it"},
+    {"sub", amb_bench_sub, false, 0, "only a subscriber, from its first message on"},
+    {"compare", amb_bench_compare, true, 2, "A.json B.json: ratios, and what became slower"},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -53,6 +56,11 @@ void amb_bench_sleep_ns(int64_t ns)
 {
     struct timespec ts = {.tv_sec = (time_t)(ns / AMB_SEC), .tv_nsec = ns % AMB_SEC};
     (void)nanosleep(&ts, NULL);
+}
+
+const char *amb_bench_way(const struct amb_bench *bench)
+{
+    return bench->is_lease ? "lease" : bench->is_post ? "post" : "copy";
 }
 
 uint64_t amb_bench_window(const struct amb_bench *bench)
@@ -105,21 +113,28 @@ static void print_help(void)
         "the measurement:\n"
         "  --size S             bytes of a message, from 64 (1k)\n"
         "  --seconds T          how long (2); --count N: how many messages instead\n"
+        "  --warm T             before that, not measured (150ms)\n"
         "  --subs N, --pubs N   processes (1, 1)\n"
         "  --window N           messages a publisher may be ahead (16 MiB, 3 to 32768)\n"
         "  --open               no window: as fast as the broker lets it\n"
         "  --touch              write and check every word of every message\n"
         "  --post               lend messages to the library instead of having them copied\n"
+        "  --lease              write messages in place, in leased memory\n"
         "  --copy               subscribers get copies, never mapped memory\n"
         "  --slow POLICY        block or drop-oldest for slow subscribers (block)\n"
-        "  --topic T            (bench)    --rate R: of pub, messages a second\n"
+        "  --topic T            (bench)\n"
+        "  --rate R             messages a second of each publisher: of pub, and of latency, "
+        "which\n"
+        "                       then counts from when a message was due (an open loop)\n"
         "output:\n"
+        "  --tolerance P        compare: percent that may be slower (10); more is exit code 1\n"
         "  -o table|json        --json FILE: of matrix, also there\n");
 }
 
 static int usage(void)
 {
     (void)fprintf(stderr, "usage: broker-bench throughput|latency|matrix|pub|sub [OPTION]...\n"
+                          "       broker-bench compare A.json B.json [--tolerance PERCENT]\n"
                           "       broker-bench --help\n");
     return AMB_EXIT_USAGE;
 }
@@ -140,10 +155,13 @@ enum {
     OPT_TOUCH,
     OPT_POST,
     OPT_COPY,
+    OPT_LEASE,
     OPT_SLOW,
     OPT_TOPIC,
     OPT_RATE,
     OPT_JSON,
+    OPT_WARM,
+    OPT_TOLERANCE,
 };
 
 static const struct option options[] = {
@@ -166,10 +184,13 @@ static const struct option options[] = {
     {"touch", no_argument, NULL, OPT_TOUCH},
     {"post", no_argument, NULL, OPT_POST},
     {"copy", no_argument, NULL, OPT_COPY},
+    {"lease", no_argument, NULL, OPT_LEASE},
     {"slow", required_argument, NULL, OPT_SLOW},
     {"topic", required_argument, NULL, OPT_TOPIC},
     {"rate", required_argument, NULL, OPT_RATE},
     {"json", required_argument, NULL, OPT_JSON},
+    {"warm", required_argument, NULL, OPT_WARM},
+    {"tolerance", required_argument, NULL, OPT_TOLERANCE},
     {NULL, 0, NULL, 0},
 };
 
@@ -215,6 +236,8 @@ static bool take_measure(struct amb_bench *bench, int option, const char *value)
         return is_one_of(value, "block", "drop-oldest", "drop-oldest");
     case OPT_RATE:
         return amb_units_rate(value, &bench->rate);
+    case OPT_WARM:
+        return amb_units_duration(value, &bench->warm_ns) && bench->warm_ns <= 60 * AMB_SEC;
     default:
         return false;
     }
@@ -258,6 +281,12 @@ static bool take_rest(struct amb_bench *bench, int option, const char *value)
     case OPT_JSON:
         bench->json_file = value;
         return true;
+    case OPT_TOLERANCE:
+        if (!take_count(value, 0, 10000, &number)) {
+            return false;
+        }
+        bench->tolerance = (double)number / 100;
+        return true;
     default:
         return take_measure(bench, option, value);
     }
@@ -280,6 +309,9 @@ static enum amb_exit parse(struct amb_bench *bench, int argc, char **argv)
             break;
         case OPT_COPY:
             bench->wants_copy = true;
+            break;
+        case OPT_LEASE:
+            bench->is_lease = true;
             break;
         case 'h':
             print_help();
@@ -308,6 +340,34 @@ static const struct command *find_command(const char *name)
         }
     }
     return NULL;
+}
+
+enum amb_exit amb_bench_compare(const struct amb_bench *bench, json_t **out)
+{
+    json_t *results[2] = {NULL, NULL};
+    unsigned slower = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        json_error_t error;
+        results[i] = json_load_file(bench->files[i], 0, &error);
+        if (results[i] == NULL) {
+            amb_tool_error("%s: line %d: %s", bench->files[i], error.line, error.text);
+            json_decref(results[0]);
+            return AMB_EXIT_DATA;
+        }
+    }
+    *out = amb_compare(results[0], results[1], bench->tolerance, &slower);
+    json_decref(results[0]);
+    json_decref(results[1]);
+    if (json_array_size(*out) == 0) {
+        amb_tool_error("%s and %s have no cell in common", bench->files[0], bench->files[1]);
+        return AMB_EXIT_DATA;
+    }
+    if (slower > 0) {
+        amb_tool_error("%u of %zu cells are more than %.0f %% slower", slower,
+                       json_array_size(*out), bench->tolerance * 100);
+        return AMB_EXIT_SLOWER;
+    }
+    return AMB_EXIT_OK;
 }
 
 /* bench->url with ?link= where --link says more than the URL. */
@@ -376,6 +436,8 @@ int main(int argc, char **argv)
         .subs = 1,
         .pubs = 1,
         .duration_ns = 2 * AMB_SEC,
+        .warm_ns = AMB_BENCH_WARM_NS,
+        .tolerance = 0.1,
         .topic = "bench",
         .slow = AMB_SLOW_BLOCK,
     };
@@ -389,10 +451,13 @@ int main(int argc, char **argv)
         return usage();
     }
     const struct command *command = optind < argc ? find_command(argv[optind]) : NULL;
-    if (command == NULL || optind + 1 != argc) {
+    if (command == NULL || optind + 1 + (int)command->files != argc) {
         amb_tool_error(optind < argc ? "commands: one, and one of those below"
                                      : "a command is missing");
         return usage();
+    }
+    for (unsigned i = 0; i < command->files; i++) {
+        bench.files[i] = argv[optind + 1 + (int)i];
     }
     json_t *result = NULL;
     enum amb_exit code = run(command, &bench, &result);

@@ -21,7 +21,19 @@ enum amb_status amb_receiver_init(struct amb_receiver *receiver, const struct am
     return amb_subscribe(conn, topic, &options, &receiver->sub);
 }
 
-static void check(struct amb_receiver *receiver, const struct amb_msg *msg)
+/* Late against its own schedule, however late the publisher was: a broker that holds publishers
+ * back does not hide what that costs the messages behind. */
+static void note_late(struct amb_receiver *receiver, uint64_t publisher, uint64_t seq,
+                      int64_t now_ns)
+{
+    const struct amb_team_shared *shared = receiver->team->shared;
+    int64_t due_ns = amb_team_due_ns(receiver->team, publisher, seq);
+    if (due_ns >= shared->from_ns && due_ns < shared->until_ns) {
+        amb_hdr_record(receiver->late_ns, now_ns - due_ns);
+    }
+}
+
+static void check(struct amb_receiver *receiver, const struct amb_msg *msg, int64_t now_ns)
 {
     struct amb_team_sub *counts = receiver->counts;
     uint64_t word;
@@ -46,6 +58,9 @@ static void check(struct amb_receiver *receiver, const struct amb_msg *msg)
         counts->disorder++;
     }
     receiver->next[publisher] = seq + 1;
+    if (receiver->team != NULL) {
+        note_late(receiver, publisher, seq, now_ns);
+    }
 }
 
 /* Publishers read these to stay within their window, the parent to count. */
@@ -77,8 +92,9 @@ enum amb_status amb_receiver_run(struct amb_receiver *receiver, int64_t timeout_
         (void)snprintf(receiver->counts->path, sizeof(receiver->counts->path), "%s",
                        path != NULL ? path : "");
     }
+    int64_t now_ns = receiver->team != NULL ? amb_clock_monotonic_ns() : 0;
     for (size_t i = 0; i < n; i++) {
-        check(receiver, msgs[i]);
+        check(receiver, msgs[i], now_ns);
         amb_msg_release(msgs[i]);
     }
     show(receiver, is_large);
@@ -89,4 +105,36 @@ void amb_receiver_fini(struct amb_receiver *receiver, int64_t timeout_ns)
 {
     (void)amb_sub_close(receiver->sub, timeout_ns);
     receiver->sub = NULL;
+}
+
+void amb_receiver_main(const struct amb_team *team, unsigned index)
+{
+    struct amb_team_sub *counts = &team->shared->sub[index];
+    struct amb_receiver receiver = {0};
+    char name[32];
+    (void)snprintf(name, sizeof(name), "bench-sub%u", index);
+    struct amb_conn *conn = amb_team_connect(team, name);
+    if (conn == NULL) {
+        return;
+    }
+    enum amb_status status =
+        amb_receiver_init(&receiver, team->bench, conn, team->bench->topic, counts);
+    if (status != AMB_OK) {
+        amb_team_fail(team, conn, name, status);
+        return;
+    }
+    if (team->bench->rate > 0) {
+        receiver.team = team;
+        receiver.late_ns = &team->shared->late_ns[index];
+    }
+    atomic_store(&counts->is_ready, true);
+    while (amb_team_phase(team) != AMB_TEAM_EXIT) {
+        status = amb_receiver_run(&receiver, 50 * AMB_MS);
+        if (status != AMB_OK && status != AMB_ETIMEDOUT) {
+            amb_team_fail(team, conn, name, status);
+            return;
+        }
+    }
+    amb_receiver_fini(&receiver, AMB_SEC);
+    (void)amb_close(conn, AMB_SEC);
 }

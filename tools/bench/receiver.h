@@ -11,6 +11,8 @@ struct amb_receiver {
     const struct amb_bench *bench;
     struct amb_sub *sub;
     struct amb_team_sub *counts;
+    const struct amb_team *team; /* open loop: says when messages were due; else NULL */
+    struct amb_hdr *late_ns;
     uint64_t next[AMB_BENCH_PUBS_MAX]; /* own copies of what counts->next tells the others */
     uint64_t received;
 };
@@ -21,4 +23,6 @@ enum amb_status amb_receiver_init(struct amb_receiver *receiver, const struct am
                                   struct amb_team_sub *counts);
 /* Takes and counts what is there; ETIMEDOUT: nothing came. */
 enum amb_status amb_receiver_run(struct amb_receiver *receiver, int64_t timeout_ns);
+/* A subscriber's process of a team, from connect to close. */
+void amb_receiver_main(const struct amb_team *team, unsigned index);
 void amb_receiver_fini(struct amb_receiver *receiver, int64_t timeout_ns);

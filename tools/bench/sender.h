@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One publisher's messages: written into a buffer, then copied (amb_pub_send) or lent
- * (amb_pub_post, a ring of buffers each reused once it is settled).
+ * (amb_pub_post, a ring of buffers each reused once it is settled); or written in place
+ * (amb_lease).
  * Threads: one. Memory: owns publisher and buffers.
  */
 #pragma once
 
-#include "tools/bench/bench.h"
+#include "tools/bench/team.h"
 
 #define AMB_SENDER_BUFFERS_MAX 64u
 
@@ -27,4 +28,8 @@ enum amb_status amb_sender_init(struct amb_sender *sender, const struct amb_benc
 enum amb_status amb_sender_send(struct amb_sender *sender, int64_t timeout_ns);
 /* Lets what waits for company go. */
 enum amb_status amb_sender_push(struct amb_sender *sender);
+/* Publishes until the phase or the count says that it is enough. */
+typedef enum amb_status (*amb_sender_fn)(const struct amb_team *team, struct amb_sender *sender);
+/* A publisher's process of a team, from connect to close; `publish` is called in phase RUN. */
+void amb_sender_main(const struct amb_team *team, unsigned index, amb_sender_fn publish);
 void amb_sender_fini(struct amb_sender *sender, int64_t timeout_ns);

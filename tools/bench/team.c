@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #define CLOSE_NS (3 * AMB_SEC)
+/* What has not come by then is lost; a busy machine pauses for longer than a moment. */
+#define QUIET_NS (3 * AMB_SEC)
 
 enum amb_exit amb_team_init(struct amb_team *team, const struct amb_bench *bench)
 {
@@ -140,6 +142,61 @@ enum amb_exit amb_team_report(const struct amb_team *team)
     return amb_bench_stopped() ? AMB_EXIT_TIMEOUT : AMB_EXIT_OK;
 }
 
+uint64_t amb_team_received(const struct amb_team *team)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < team->bench->subs; i++) {
+        sum += atomic_load(&team->shared->sub[i].received);
+    }
+    return sum;
+}
+
+uint64_t amb_team_sent(const struct amb_team *team)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < team->bench->pubs; i++) {
+        sum += atomic_load(&team->shared->pub[i].sent);
+    }
+    return sum;
+}
+
+static bool have_stopped(const struct amb_team *team)
+{
+    bool is_stopped = true;
+    for (unsigned i = 0; i < team->bench->pubs; i++) {
+        is_stopped = is_stopped && atomic_load(&team->shared->pub[i].is_stopped);
+    }
+    return is_stopped;
+}
+
+void amb_team_drain(struct amb_team *team, int64_t limit_ns)
+{
+    int64_t start_ns = amb_clock_monotonic_ns();
+    int64_t changed_ns = start_ns;
+    uint64_t last = amb_team_received(team);
+    while (!amb_team_failed(team)) {
+        int64_t now_ns = amb_clock_monotonic_ns();
+        uint64_t n = amb_team_received(team);
+        bool is_stopped = have_stopped(team);
+        if (n != last) {
+            last = n;
+            changed_ns = now_ns;
+        }
+        if ((is_stopped && n >= amb_team_sent(team) * team->bench->subs) ||
+            (is_stopped && now_ns - changed_ns > QUIET_NS) || now_ns - start_ns > limit_ns) {
+            break;
+        }
+        amb_bench_sleep_ns(AMB_MS);
+    }
+}
+
+int64_t amb_team_due_ns(const struct amb_team *team, uint64_t publisher, uint64_t seq)
+{
+    const struct amb_bench *bench = team->bench;
+    double turn = (double)seq + (double)publisher / (double)bench->pubs;
+    return team->shared->start_ns + (int64_t)(turn / bench->rate * (double)AMB_SEC);
+}
+
 void amb_team_fini(struct amb_team *team)
 {
     if (team->shared == NULL) {
@@ -209,5 +266,20 @@ void amb_team_add_costs(const struct amb_team *team, const struct amb_team_mark 
         double all_s = seconds * (double)sysconf(_SC_NPROCESSORS_ONLN);
         double others = (busy_s - broker_s - pub_s - sub_s) / all_s;
         set_real(result, "others", others > 0 ? others : 0);
+    }
+}
+
+void amb_team_add_percentiles(const struct amb_hdr *hdr, double scale, json_t *result)
+{
+    static const struct {
+        const char *key;
+        double fraction;
+    } points[] = {{"p50_us", 0.5},      {"p90_us", 0.9}, {"p99_us", 0.99}, {"p999_us", 0.999},
+                  {"p9999_us", 0.9999}, {"min_us", 0},   {"max_us", 1}};
+    (void)json_object_set_new(result, "samples", json_integer((json_int_t)hdr->total));
+    set_real(result, "mean_us", amb_hdr_mean(hdr) * scale / 1e3);
+    for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
+        set_real(result, points[i].key,
+                 (double)amb_hdr_percentile(hdr, points[i].fraction) * scale / 1e3);
     }
 }

@@ -11,10 +11,10 @@
 #pragma once
 
 #include "tools/bench/bench.h"
+#include "tools/common/hdr.h"
 
 #include <stdatomic.h>
 
-#define AMB_TEAM_SAMPLES_MAX (1u << 20)
 #define AMB_TEAM_CHILDREN_MAX (AMB_BENCH_SUBS_MAX + AMB_BENCH_PUBS_MAX)
 #define AMB_TEAM_REASON 160u
 
@@ -48,8 +48,11 @@ struct amb_team_shared {
     struct amb_team_sub sub[AMB_BENCH_SUBS_MAX];
     struct amb_team_pub pub[AMB_BENCH_PUBS_MAX];
     _Atomic bool is_warm;
-    uint64_t sample_count, unanswered;
-    uint32_t rtt_ns[AMB_TEAM_SAMPLES_MAX];
+    uint64_t unanswered;
+    struct amb_hdr rtt_ns; /* round trips */
+    /* Open loop: when messages are due, and which of them are measured; set before RUN. */
+    int64_t start_ns, from_ns, until_ns;
+    struct amb_hdr late_ns[AMB_BENCH_SUBS_MAX]; /* arrival after that, by subscriber */
 };
 
 struct amb_team {
@@ -78,8 +81,19 @@ bool amb_team_failed(struct amb_team *team);
 bool amb_team_wait_ready(struct amb_team *team, int64_t timeout_ns);
 /* Says what failed and returns its exit code; 0 if nothing did. */
 enum amb_exit amb_team_report(const struct amb_team *team);
+/* Sums over all, at this moment. */
+uint64_t amb_team_received(const struct amb_team *team);
+uint64_t amb_team_sent(const struct amb_team *team);
+/* Parent: waits until the publishers have stopped and all is there, nothing has come for a while,
+ * or the limit has passed. */
+void amb_team_drain(struct amb_team *team, int64_t limit_ns);
+/* Open loop: when this message is due. Publishers take turns. */
+int64_t amb_team_due_ns(const struct amb_team *team, uint64_t publisher, uint64_t seq);
 /* Lets the children close, ends those that do not, frees. */
 void amb_team_fini(struct amb_team *team);
+
+/* Percentiles in microseconds as members of a result; scale: 1, or 0.5 for half of a round trip. */
+void amb_team_add_percentiles(const struct amb_hdr *hdr, double scale, json_t *result);
 
 /* CPU times at one moment, and the difference of two as members of a result. */
 struct amb_team_mark {

@@ -20,34 +20,6 @@
 #define DRAIN_NS (10 * AMB_SEC)
 #define STALL_NS AMB_SEC
 
-static void subscriber_main(const struct amb_team *team, unsigned index)
-{
-    struct amb_team_sub *counts = &team->shared->sub[index];
-    struct amb_receiver receiver = {0};
-    char name[32];
-    (void)snprintf(name, sizeof(name), "bench-sub%u", index);
-    struct amb_conn *conn = amb_team_connect(team, name);
-    if (conn == NULL) {
-        return;
-    }
-    enum amb_status status =
-        amb_receiver_init(&receiver, team->bench, conn, team->bench->topic, counts);
-    if (status != AMB_OK) {
-        amb_team_fail(team, conn, name, status);
-        return;
-    }
-    atomic_store(&counts->is_ready, true);
-    while (amb_team_phase(team) != AMB_TEAM_EXIT) {
-        status = amb_receiver_run(&receiver, 50 * AMB_MS);
-        if (status != AMB_OK && status != AMB_ETIMEDOUT) {
-            amb_team_fail(team, conn, name, status);
-            return;
-        }
-    }
-    amb_receiver_fini(&receiver, AMB_SEC);
-    (void)amb_close(conn, AMB_SEC);
-}
-
 static uint64_t slowest(const struct amb_team *team, unsigned publisher)
 {
     uint64_t min = UINT64_MAX;
@@ -94,9 +66,9 @@ static bool window_has_room(struct window *window, const struct amb_team *team,
     return false;
 }
 
-static enum amb_status publish(const struct amb_team *team, struct amb_sender *sender,
-                               struct amb_team_pub *counts)
+static enum amb_status publish(const struct amb_team *team, struct amb_sender *sender)
 {
+    struct amb_team_pub *counts = &team->shared->pub[sender->index];
     const struct amb_bench *bench = team->bench;
     struct window window = {.size = amb_bench_window(bench)};
     while (amb_team_phase(team) == AMB_TEAM_RUN) {
@@ -126,35 +98,7 @@ static enum amb_status publish(const struct amb_team *team, struct amb_sender *s
 
 static void publisher_main(const struct amb_team *team, unsigned index)
 {
-    struct amb_team_pub *counts = &team->shared->pub[index];
-    struct amb_sender sender = {0};
-    char name[32];
-    (void)snprintf(name, sizeof(name), "bench-pub%u", index);
-    struct amb_conn *conn = amb_team_connect(team, name);
-    if (conn == NULL) {
-        return;
-    }
-    enum amb_status status = amb_sender_init(&sender, team->bench, conn, team->bench->topic, index);
-    if (status == AMB_OK) {
-        status = amb_pub_wait_subscribers(sender.pub, team->bench->subs, SYNC_NS);
-    }
-    if (status == AMB_OK) {
-        atomic_store(&counts->is_ready, true);
-        while (amb_team_phase(team) == AMB_TEAM_SYNC) {
-            amb_bench_sleep_ns(AMB_MS);
-        }
-        status = publish(team, &sender, counts);
-    }
-    atomic_store(&counts->is_stopped, true);
-    if (status != AMB_OK) {
-        amb_team_fail(team, conn, name, status);
-        return;
-    }
-    while (amb_team_phase(team) != AMB_TEAM_EXIT) {
-        amb_bench_sleep_ns(AMB_MS);
-    }
-    amb_sender_fini(&sender, AMB_SEC);
-    (void)amb_close(conn, AMB_SEC);
+    amb_sender_main(team, index, publish);
 }
 
 struct mark {
@@ -179,33 +123,6 @@ static void take_mark(const struct amb_team *team, struct mark *mark)
     }
 }
 
-static uint64_t total_received(const struct amb_team *team)
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < team->bench->subs; i++) {
-        sum += atomic_load(&team->shared->sub[i].received);
-    }
-    return sum;
-}
-
-static uint64_t total_sent(const struct amb_team *team)
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < team->bench->pubs; i++) {
-        sum += atomic_load(&team->shared->pub[i].sent);
-    }
-    return sum;
-}
-
-static bool have_stopped(const struct amb_team *team)
-{
-    bool is_stopped = true;
-    for (unsigned i = 0; i < team->bench->pubs; i++) {
-        is_stopped = is_stopped && atomic_load(&team->shared->pub[i].is_stopped);
-    }
-    return is_stopped;
-}
-
 /* Everybody has received at least `more` messages beyond `base` (NULL: 0). */
 static bool all_received(const struct amb_team *team, const uint64_t *base, uint64_t more)
 {
@@ -217,13 +134,13 @@ static bool all_received(const struct amb_team *team, const uint64_t *base, uint
     return true;
 }
 
-/* 0.15 s, and at least two messages everywhere. */
+/* The time for it, and at least two messages everywhere. */
 static void warm_up(struct amb_team *team)
 {
     int64_t start_ns = amb_clock_monotonic_ns();
     int64_t passed_ns = 0;
     while (!amb_team_failed(team) && passed_ns < 8 * AMB_SEC &&
-           (passed_ns < AMB_BENCH_WARM_NS || !all_received(team, NULL, 2))) {
+           (passed_ns < team->bench->warm_ns || !all_received(team, NULL, 2))) {
         amb_bench_sleep_ns(AMB_MS);
         passed_ns = amb_clock_monotonic_ns() - start_ns;
     }
@@ -238,30 +155,6 @@ static void wait_for_time(struct amb_team *team, const struct mark *start)
            (passed_ns < duration_ns || !all_received(team, start->received, 4))) {
         amb_bench_sleep_ns(AMB_MS);
         passed_ns = amb_clock_monotonic_ns() - start->costs.now_ns;
-    }
-}
-
-/* Until all is there, or nothing has come for a while. */
-static void drain(struct amb_team *team, int64_t limit_ns)
-{
-    bool is_large = team->bench->size >= (UINT64_C(4) << 20);
-    int64_t quiet_ns = is_large ? 1500 * AMB_MS : 500 * AMB_MS;
-    int64_t start_ns = amb_clock_monotonic_ns();
-    int64_t changed_ns = start_ns;
-    uint64_t last = total_received(team);
-    while (!amb_team_failed(team)) {
-        int64_t now_ns = amb_clock_monotonic_ns();
-        uint64_t n = total_received(team);
-        bool is_stopped = have_stopped(team);
-        if (n != last) {
-            last = n;
-            changed_ns = now_ns;
-        }
-        if ((is_stopped && n >= total_sent(team) * team->bench->subs) ||
-            (is_stopped && now_ns - changed_ns > quiet_ns) || now_ns - start_ns > limit_ns) {
-            break;
-        }
-        amb_bench_sleep_ns(AMB_MS);
     }
 }
 
@@ -285,20 +178,20 @@ static json_t *make_result(struct amb_team *team, const struct mark *a, const st
     for (unsigned i = 0; i < bench->pubs; i++) {
         stalls += team->shared->pub[i].stalls;
     }
-    uint64_t sent = total_sent(team);
-    uint64_t received = total_received(team);
+    uint64_t sent = amb_team_sent(team);
+    uint64_t received = amb_team_received(team);
     json_t *result = json_pack(
-        "{s:s, s:s, s:s, s:I, s:i, s:i, s:I, s:b, s:b, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "{s:s, s:s, s:s, s:I, s:i, s:i, s:I, s:b, s:s, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, "
         "s:I, s:I, s:s}",
         "workload", "throughput", "link", bench->link != NULL ? bench->link : "auto", "path",
         team->shared->sub[0].path, "size", (json_int_t)bench->size, "subs", (int)bench->subs,
         "pubs", (int)bench->pubs, "window",
         (json_int_t)(bench->is_open ? 0 : amb_bench_window(bench)), "touch", bench->is_touch,
-        "post", bench->is_post, "msgs_per_s", rate, "mb_per_s", rate * (double)bench->size / 1e6,
-        "sent", (json_int_t)sent, "received", (json_int_t)received, "lost",
-        (json_int_t)(sent * bench->subs - received), "lost_told", (json_int_t)told, "gaps",
-        (json_int_t)gaps, "disorder", (json_int_t)disorder, "corrupt", (json_int_t)corrupt,
-        "stalls", (json_int_t)stalls, "status",
+        "send", amb_bench_way(bench), "msgs_per_s", rate, "mb_per_s",
+        rate * (double)bench->size / 1e6, "sent", (json_int_t)sent, "received",
+        (json_int_t)received, "lost", (json_int_t)(sent * bench->subs - received), "lost_told",
+        (json_int_t)told, "gaps", (json_int_t)gaps, "disorder", (json_int_t)disorder, "corrupt",
+        (json_int_t)corrupt, "stalls", (json_int_t)stalls, "status",
         corrupt > 0 || disorder > 0 ? "wrong bytes"
         : messages > 0              ? "ok"
                                     : "nothing arrived");
@@ -320,7 +213,7 @@ static enum amb_exit measure(struct amb_team *team, json_t **out)
             a.at_ns[i] = a.costs.now_ns;
         }
         amb_team_set_phase(team, AMB_TEAM_RUN);
-        drain(team, INT64_MAX);
+        amb_team_drain(team, INT64_MAX);
         take_mark(team, &b);
     } else {
         amb_team_set_phase(team, AMB_TEAM_RUN);
@@ -329,7 +222,7 @@ static enum amb_exit measure(struct amb_team *team, json_t **out)
         wait_for_time(team, &a);
         take_mark(team, &b);
         amb_team_set_phase(team, AMB_TEAM_STOP);
-        drain(team, DRAIN_NS);
+        amb_team_drain(team, DRAIN_NS);
     }
     enum amb_exit code = amb_team_report(team);
     if (code == AMB_EXIT_OK) {
@@ -346,7 +239,7 @@ enum amb_exit amb_bench_throughput(const struct amb_bench *bench, json_t **out)
         return code;
     }
     for (unsigned i = 0; i < bench->subs; i++) {
-        amb_team_start(&team, subscriber_main, i, true);
+        amb_team_start(&team, amb_receiver_main, i, true);
     }
     for (unsigned i = 0; i < bench->pubs; i++) {
         amb_team_start(&team, publisher_main, i, false);

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/compare.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What makes a cell: all that was asked for. What one side does not tell does not separate them. */
+static const char *const identity[] = {"who",  "workload", "link",  "size", "subs",  "pubs",
+                                       "loop", "rate",     "touch", "send", "window"};
+
+enum verdict {
+    MORE_IS_BETTER,
+    LESS_IS_BETTER,
+    ONLY_SHOWN,
+};
+
+static const struct {
+    const char *key;
+    enum verdict verdict;
+} figures[] = {
+    {"msgs_per_s", MORE_IS_BETTER},
+    {"p50_us", LESS_IS_BETTER},
+    {"p99_us", ONLY_SHOWN},
+    {"broker_cpu_s_per_mmsg", ONLY_SHOWN},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static bool is_same_cell(const json_t *a, const json_t *b)
+{
+    for (size_t i = 0; i < COUNT(identity); i++) {
+        const json_t *x = json_object_get(a, identity[i]);
+        const json_t *y = json_object_get(b, identity[i]);
+        if (x == NULL || y == NULL) {
+            continue;
+        }
+        /* 1000 and 1000.0 are the same rate. */
+        bool is_same = json_is_number(x) && json_is_number(y)
+                           ? !(json_number_value(x) < json_number_value(y) ||
+                               json_number_value(x) > json_number_value(y))
+                           : json_equal(x, y) == 1;
+        if (!is_same) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A single result counts as an array of one. */
+static size_t cell_count(const json_t *results)
+{
+    return json_is_array(results) ? json_array_size(results) : 1;
+}
+
+static const json_t *cell_at(const json_t *results, size_t i)
+{
+    return json_is_array(results) ? json_array_get(results, i) : results;
+}
+
+static const json_t *find_cell(const json_t *results, const json_t *cell)
+{
+    for (size_t i = 0; i < cell_count(results); i++) {
+        if (is_same_cell(cell_at(results, i), cell)) {
+            return cell_at(results, i);
+        }
+    }
+    return NULL;
+}
+
+static bool is_ok(const json_t *cell)
+{
+    const char *status = json_string_value(json_object_get(cell, "status"));
+    return status == NULL || strcmp(status, "ok") == 0;
+}
+
+static void set_named(json_t *row, const char *key, const char *suffix, double value)
+{
+    char name[64];
+    (void)snprintf(name, sizeof(name), "%s%s", key, suffix);
+    (void)json_object_set_new(row, name, json_real(value));
+}
+
+/* Adds one figure of both to the row; true: it became worse than the tolerance allows. */
+static bool add_figure(json_t *row, const json_t *a, const json_t *b, size_t i, double tolerance)
+{
+    const char *key = figures[i].key;
+    const json_t *before = json_object_get(a, key);
+    const json_t *after = json_object_get(b, key);
+    if (!json_is_number(before) || !json_is_number(after) || !(json_number_value(before) > 0)) {
+        return false;
+    }
+    double ratio = json_number_value(after) / json_number_value(before);
+    set_named(row, key, ".a", json_number_value(before));
+    set_named(row, key, ".b", json_number_value(after));
+    set_named(row, key, ".ratio", ratio);
+    switch (figures[i].verdict) {
+    case MORE_IS_BETTER:
+        return ratio < 1 - tolerance;
+    case LESS_IS_BETTER:
+        return ratio > 1 + tolerance;
+    case ONLY_SHOWN:
+        break;
+    }
+    return false;
+}
+
+json_t *amb_compare(const json_t *a, const json_t *b, double tolerance, unsigned *slower)
+{
+    json_t *rows = json_array();
+    *slower = 0;
+    for (size_t i = 0; i < cell_count(b); i++) {
+        const json_t *cell = cell_at(b, i);
+        const json_t *before = find_cell(a, cell);
+        if (before == NULL || !is_ok(before)) {
+            continue;
+        }
+        json_t *row = json_object();
+        for (size_t k = 0; k < COUNT(identity); k++) {
+            json_t *value = json_object_get(cell, identity[k]);
+            if (value != NULL) {
+                (void)json_object_set(row, identity[k], value);
+            }
+        }
+        bool is_slower = !is_ok(cell);
+        for (size_t k = 0; k < COUNT(figures); k++) {
+            is_slower = add_figure(row, before, cell, k, tolerance) || is_slower;
+        }
+        (void)json_object_set_new(row, "verdict",
+                                  json_string(!is_ok(cell) ? "failed"
+                                              : is_slower  ? "slower"
+                                                           : "ok"));
+        (void)json_array_append_new(rows, row);
+        *slower += is_slower ? 1 : 0;
+    }
+    return rows;
+}
