@@ -279,7 +279,7 @@ static void client_leave_directory(struct amb_client *client)
     struct amb_directory *directory = &client->control->directory;
     for (unsigned i = 0; client->publishers != NULL && i < AMB_HANDLES_MAX; i++) {
         if (client->publishers[i] != NULL) {
-            amb_directory_unpublish(client->publishers[i]);
+            amb_directory_unpublish(directory, client->publishers[i]);
             free(client->publishers[i]);
         }
     }

@@ -228,6 +228,16 @@ static const struct amb_config_key keys[] = {
      .min = 1,
      .max = 1000000,
      .help = "Topics of the whole broker."},
+    {.path = "limits.topic_idle",
+     .type = AMB_CONFIG_TIME,
+     .offset = FIELD(limits.topic_idle_ns),
+     .default_text = "5m",
+     .words = forever_words,
+     .min = SEC,
+     .max = 8760 * HOUR,
+     .help =
+         "A topic without publishers and subscriptions is forgotten after so long, or sooner where "
+         "max_topics is reached; its numbers begin anew."},
     {.path = "limits.max_subscriptions",
      .type = AMB_CONFIG_COUNT,
      .offset = FIELD(limits.max_subscriptions),

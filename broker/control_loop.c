@@ -84,6 +84,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
 void amb_control_fini(struct amb_control *control)
 {
     amb_door_close(control);
+    control->directory.is_over = true;
     if (control->inbox.bell > 0) {
         (void)amb_inbox_run(&control->inbox); /* A call to drain that came too late. */
     }
@@ -116,6 +117,7 @@ static void control_tick(struct amb_control *control)
     }
     int64_t stall_ns = control->tick_ns == 0 || since_ns < 4 * CONTROL_TICK_NS ? 0 : since_ns;
     control->tick_ns = now_ns;
+    amb_directory_tick(&control->directory);
     AMB_LIST_FOR_EACH_SAFE (node, &control->clients) {
         struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         client->seen_ns += stall_ns;
@@ -145,6 +147,7 @@ static void control_round(struct amb_control *control)
     int count = epoll_wait(control->epoll_fd, events, CONTROL_EVENTS,
                            may_sleep ? control_timeout_ms(control) : 0);
     control->now_ns = amb_clock_monotonic_ns();
+    control->directory.now_ns = control->now_ns;
     if (was_alone) {
         control->tick_ns = control->now_ns; /* Without clients we sleep for ever: not a stall. */
     }

@@ -5,10 +5,13 @@
 #include "broker/shard.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
+#include "wire/base/clock.h"
 #include "wire/base/log.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define SLOTS_SPARE 1024u
 
 enum amb_status amb_directory_init(struct amb_directory *directory, const struct amb_config *config,
                                    struct amb_shard *const *shards, unsigned shard_count)
@@ -19,11 +22,23 @@ enum amb_status amb_directory_init(struct amb_directory *directory, const struct
     directory->shard_count = shard_count;
     amb_list_init(&directory->topics);
     amb_list_init(&directory->subs);
-    return amb_map_create(&directory->by_name);
+    amb_list_init(&directory->wild);
+    amb_list_init(&directory->idle);
+    amb_list_init(&directory->leaving);
+    /* Slots of those that leave are not free yet, and their number is not bounded by the limit. */
+    uint64_t slots = (uint64_t)config->limits.max_topics * 2 + SLOTS_SPARE;
+    directory->free_size = slots < AMB_TOPIC_SLOTS_MAX ? (uint32_t)slots : AMB_TOPIC_SLOTS_MAX;
+    directory->free_ids = calloc(directory->free_size, sizeof(uint32_t));
+    if (directory->free_ids == NULL) {
+        return AMB_ENOMEM;
+    }
+    enum amb_status status = amb_map_create(&directory->by_name);
+    return status == AMB_OK ? amb_map_create(&directory->literals) : status;
 }
 
 static void topic_free(struct amb_dir_topic *topic, unsigned shard_count)
 {
+    amb_list_remove(&topic->idle);
     for (unsigned i = 0; i < shard_count && topic->on_shard != NULL; i++) {
         amb_topic_destroy(&topic->on_shard[i]);
     }
@@ -34,13 +49,21 @@ static void topic_free(struct amb_dir_topic *topic, unsigned shard_count)
 void amb_directory_fini(struct amb_directory *directory)
 {
     if (directory->by_name == NULL) {
+        free(directory->free_ids);
+        directory->free_ids = NULL;
         return;
     }
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&directory->topics)) != NULL) {
+    while ((node = amb_list_pop_front(&directory->topics)) != NULL ||
+           (node = amb_list_pop_front(&directory->leaving)) != NULL) {
         topic_free(AMB_CONTAINER_OF(node, struct amb_dir_topic, node), directory->shard_count);
     }
     amb_map_destroy(&directory->by_name);
+    if (directory->literals != NULL) {
+        amb_map_destroy(&directory->literals);
+    }
+    free(directory->free_ids);
+    directory->free_ids = NULL;
 }
 
 static bool sub_matches(const struct amb_dir_sub *sub, const struct amb_dir_topic *topic)
@@ -162,7 +185,197 @@ static unsigned topic_connect(struct amb_directory *directory, struct amb_dir_to
         return 0;
     }
     topic->matched++;
+    amb_list_remove(&topic->idle);
     return done == NULL ? 0 : 1;
+}
+
+/* Ids ----------------------------------------------------------------------------------------- */
+
+/* Slots are used anew as late as possible. */
+static bool id_take(struct amb_directory *directory, uint32_t *out)
+{
+    uint32_t limit = directory->config->limits.max_topics;
+    if (directory->free_count > 0 &&
+        (directory->slots >= limit || directory->slots >= directory->free_size)) {
+        *out = directory->free_ids[directory->free_first];
+        directory->free_first = (directory->free_first + 1) % directory->free_size;
+        directory->free_count--;
+        return true;
+    }
+    if (directory->slots == directory->free_size) {
+        return false;
+    }
+    *out = directory->slots++;
+    return true;
+}
+
+static void id_give(struct amb_directory *directory, uint32_t id)
+{
+    amb_assert(directory->free_count < directory->free_size);
+    uint32_t last = (directory->free_first + directory->free_count) % directory->free_size;
+    directory->free_ids[last] = id;
+    directory->free_count++;
+}
+
+/* Leaving ------------------------------------------------------------------------------------- */
+
+static void leave_go_on(struct amb_dir_topic *topic);
+
+static void leave_answered(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct amb_dir_topic *topic = order->context;
+    if (order->status == AMB_OK) {
+        topic->on &= ~(UINT64_C(1) << order->shard->index);
+    } else {
+        topic->is_again = true;
+    }
+    amb_order_free(order);
+    if (--topic->waiting == 0 && !topic->is_again && !topic->directory->is_over) {
+        topic->stage++;
+        leave_go_on(topic);
+    }
+}
+
+static void leave_ask(struct amb_dir_topic *topic, unsigned shard, amb_order_fn run)
+{
+    struct amb_order *order = order_or_log(run, leave_answered, topic);
+    if (order == NULL) {
+        topic->is_again = true;
+        return;
+    }
+    topic->waiting++;
+    order->u.topic.topic = topic->on_shard[shard];
+    amb_order_post(topic->directory->shards[shard], order);
+}
+
+/* Posts the orders of its stage; without any, goes on to the next one. */
+static void leave_go_on(struct amb_dir_topic *topic)
+{
+    struct amb_directory *directory = topic->directory;
+    topic->is_again = false;
+    if (topic->stage == AMB_LEAVE_HOME) {
+        leave_ask(topic, topic->home, amb_order_topic_remove);
+        return;
+    }
+    if (topic->stage == AMB_LEAVE_BORROWERS && topic->on != 0) {
+        for (unsigned i = 0; i < directory->shard_count; i++) {
+            if ((topic->on >> i & 1) != 0) {
+                leave_ask(topic, i, amb_order_topic_remove);
+            }
+        }
+        return;
+    }
+    bool was_lent = false;
+    for (unsigned i = 0; i < directory->shard_count; i++) {
+        was_lent = was_lent || (i != topic->home && topic->on_shard[i] != NULL);
+    }
+    if (topic->stage <= AMB_LEAVE_FENCE && was_lent) {
+        topic->stage = AMB_LEAVE_FENCE; /* What a borrower has said of it is read at home. */
+        leave_ask(topic, topic->home, amb_order_nothing);
+        return;
+    }
+    uint32_t slot = amb_topic_slot(topic->id);
+    id_give(directory, slot | (((topic->id >> AMB_TOPIC_SLOT_BITS) + 1) << AMB_TOPIC_SLOT_BITS));
+    amb_list_remove(&topic->node);
+    topic_free(topic, directory->shard_count);
+}
+
+static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *topic)
+{
+    amb_assert(topic->matched == 0 && topic->publisher_count == 0);
+    (void)amb_map_remove(directory->by_name, topic->name, topic->name_len);
+    amb_list_remove(&topic->node);
+    amb_list_remove(&topic->idle);
+    amb_list_push_back(&directory->leaving, &topic->node);
+    directory->topic_count--;
+    topic->stage = AMB_LEAVE_HOME;
+    topic->on = 0;
+    for (unsigned i = 0; i < directory->shard_count; i++) {
+        topic->on |= (uint64_t)(topic->on_shard[i] != NULL) << i;
+    }
+    leave_go_on(topic);
+}
+
+static bool leave_oldest(struct amb_directory *directory)
+{
+    if (amb_list_is_empty(&directory->idle)) {
+        return false;
+    }
+    topic_leave(directory, AMB_CONTAINER_OF(directory->idle.next, struct amb_dir_topic, idle));
+    return true;
+}
+
+/* Its last publisher or reader may have gone. */
+static void topic_rest(struct amb_directory *directory, struct amb_dir_topic *topic)
+{
+    if (topic->matched == 0 && topic->publisher_count == 0) {
+        topic->idle_ns = directory->now_ns;
+        amb_list_remove(&topic->idle);
+        amb_list_push_back(&directory->idle, &topic->idle);
+    }
+}
+
+void amb_directory_tick(struct amb_directory *directory)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &directory->leaving) {
+        struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);
+        if (topic->is_again && topic->waiting == 0) {
+            leave_go_on(topic);
+        }
+    }
+    while (!amb_list_is_empty(&directory->idle)) {
+        const struct amb_dir_topic *oldest =
+            AMB_CONTAINER_OF(directory->idle.next, struct amb_dir_topic, idle);
+        if (amb_deadline_ns(oldest->idle_ns, directory->config->limits.topic_idle_ns) >
+            directory->now_ns) {
+            return;
+        }
+        (void)leave_oldest(directory);
+    }
+}
+
+/* Topics -------------------------------------------------------------------------------------- */
+
+/* Whoever reads that name reads it from its first message on. */
+static void topic_find_readers(struct amb_directory *directory, struct amb_dir_topic *topic)
+{
+    struct amb_dir_sub *first = amb_map_get(directory->literals, topic->name, topic->name_len);
+    if (first != NULL) {
+        (void)topic_connect(directory, topic, first, NULL, NULL);
+        AMB_LIST_FOR_EACH (node, &first->same) {
+            (void)topic_connect(directory, topic, AMB_CONTAINER_OF(node, struct amb_dir_sub, same),
+                                NULL, NULL);
+        }
+    }
+    AMB_LIST_FOR_EACH (node, &directory->wild) {
+        struct amb_dir_sub *sub = AMB_CONTAINER_OF(node, struct amb_dir_sub, same);
+        if (sub_matches(sub, topic)) {
+            (void)topic_connect(directory, topic, sub, NULL, NULL);
+        }
+    }
+}
+
+static struct amb_dir_topic *topic_make(struct amb_directory *directory, const char *name,
+                                        size_t len, unsigned home)
+{
+    struct amb_dir_topic *topic = calloc(1, sizeof(*topic) + len + 1);
+    if (topic == NULL) {
+        return NULL;
+    }
+    topic->directory = directory;
+    topic->on_shard = calloc(directory->shard_count, sizeof(struct amb_topic *));
+    topic->home = home;
+    topic->name_len = (uint32_t)len;
+    memcpy(topic->name, name, len);
+    amb_list_init(&topic->node);
+    amb_list_init(&topic->idle);
+    amb_list_init(&topic->publishers);
+    if (topic->on_shard == NULL) {
+        free(topic);
+        return NULL;
+    }
+    return topic;
 }
 
 enum amb_status amb_directory_topic(struct amb_directory *directory, const char *name, size_t len,
@@ -173,36 +386,30 @@ enum amb_status amb_directory_topic(struct amb_directory *directory, const char 
         *out = topic;
         return AMB_OK;
     }
-    if (directory->topic_count >= directory->config->limits.max_topics) {
+    if (directory->topic_count >= directory->config->limits.max_topics &&
+        !leave_oldest(directory)) {
         return AMB_ELIMIT;
     }
-    topic = calloc(1, sizeof(*topic) + len + 1);
+    topic = topic_make(directory, name, len, home);
     if (topic == NULL) {
         return AMB_ENOMEM;
     }
-    topic->on_shard = calloc(directory->shard_count, sizeof(struct amb_topic *));
-    topic->id = directory->next_topic;
-    topic->home = home;
-    topic->name_len = (uint32_t)len;
-    memcpy(topic->name, name, len);
-    amb_list_init(&topic->publishers);
-    if (topic->on_shard == NULL || topic_introduce(directory, topic, home) == NULL) {
+    if (!id_take(directory, &topic->id)) {
+        topic_free(topic, directory->shard_count);
+        return AMB_ELIMIT; /* Thousands are just leaving. */
+    }
+    if (topic_introduce(directory, topic, home) == NULL) {
+        id_give(directory, topic->id);
         topic_free(topic, directory->shard_count);
         return AMB_ENOMEM;
     }
     /* The home knows it, so from here on it stays, whatever else fails. */
-    directory->next_topic++;
     directory->topic_count++;
     amb_list_push_back(&directory->topics, &topic->node);
     if (amb_map_put(directory->by_name, name, len, topic) != AMB_OK) {
         return AMB_ENOMEM;
     }
-    AMB_LIST_FOR_EACH (node, &directory->subs) {
-        struct amb_dir_sub *sub = AMB_CONTAINER_OF(node, struct amb_dir_sub, node);
-        if (sub_matches(sub, topic)) {
-            (void)topic_connect(directory, topic, sub, NULL, NULL);
-        }
-    }
+    topic_find_readers(directory, topic);
     topic_tell_matched(directory, topic);
     *out = topic;
     return AMB_OK;
@@ -214,14 +421,17 @@ void amb_directory_publish(struct amb_dir_publisher *publisher, struct amb_dir_t
     publisher->topic = topic;
     topic->publisher_count++;
     amb_list_push_back(&topic->publishers, &publisher->of_topic);
+    amb_list_remove(&topic->idle);
 }
 
-void amb_directory_unpublish(struct amb_dir_publisher *publisher)
+void amb_directory_unpublish(struct amb_directory *directory, struct amb_dir_publisher *publisher)
 {
-    if (publisher->topic != NULL) {
+    struct amb_dir_topic *topic = publisher->topic;
+    if (topic != NULL) {
         amb_list_remove(&publisher->of_topic);
-        publisher->topic->publisher_count--;
+        topic->publisher_count--;
         publisher->topic = NULL;
+        topic_rest(directory, topic);
     }
 }
 
@@ -235,6 +445,38 @@ uint64_t amb_directory_next_sub(struct amb_directory *directory)
     return ++directory->next_sub;
 }
 
+/* True: its pattern is a literal. */
+static bool sub_enter(struct amb_directory *directory, struct amb_dir_sub *sub)
+{
+    amb_list_init(&sub->same);
+    if (!amb_pattern_is_literal(sub->pattern, sub->pattern_len)) {
+        amb_list_push_back(&directory->wild, &sub->same);
+        return false;
+    }
+    struct amb_dir_sub *first = amb_map_get(directory->literals, sub->pattern, sub->pattern_len);
+    if (first != NULL) {
+        amb_list_push_back(&first->same, &sub->same);
+    } else if (amb_map_put(directory->literals, sub->pattern, sub->pattern_len, sub) != AMB_OK) {
+        amb_list_push_back(&directory->wild, &sub->same); /* Slower, and the same. */
+    }
+    return true;
+}
+
+static void sub_remove(struct amb_directory *directory, struct amb_dir_sub *sub)
+{
+    if (amb_map_get(directory->literals, sub->pattern, sub->pattern_len) == sub) {
+        (void)amb_map_remove(directory->literals, sub->pattern, sub->pattern_len);
+        if (!amb_list_is_empty(&sub->same)) {
+            struct amb_dir_sub *next = AMB_CONTAINER_OF(sub->same.next, struct amb_dir_sub, same);
+            if (amb_map_put(directory->literals, next->pattern, next->pattern_len, next) !=
+                AMB_OK) {
+                amb_error("no memory for the readers of %s", next->pattern);
+            }
+        }
+    }
+    amb_list_remove(&sub->same);
+}
+
 unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
                                  amb_order_done_fn done, void *context)
 {
@@ -242,7 +484,7 @@ unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir
     directory->sub_count++;
     amb_list_push_back(&directory->subs, &sub->node);
     unsigned posted = 0;
-    if (amb_pattern_is_literal(sub->pattern, sub->pattern_len)) {
+    if (sub_enter(directory, sub)) {
         struct amb_dir_topic *topic =
             amb_map_get(directory->by_name, sub->pattern, sub->pattern_len);
         if (topic != NULL) {
@@ -269,6 +511,7 @@ static void sub_leave(struct amb_directory *directory, struct amb_dir_sub *sub,
         (void)topic_lend(directory, topic, sub, -1, NULL, NULL);
     }
     topic_tell_matched(directory, topic);
+    topic_rest(directory, topic);
 }
 
 void amb_directory_unsubscribe(struct amb_directory *directory, struct amb_dir_sub *sub)
@@ -279,6 +522,15 @@ void amb_directory_unsubscribe(struct amb_directory *directory, struct amb_dir_s
     sub->is_closing = true;
     amb_list_remove(&sub->node);
     directory->sub_count--;
+    sub_remove(directory, sub);
+    if (amb_pattern_is_literal(sub->pattern, sub->pattern_len)) {
+        struct amb_dir_topic *topic =
+            amb_map_get(directory->by_name, sub->pattern, sub->pattern_len);
+        if (topic != NULL) {
+            sub_leave(directory, sub, topic);
+        }
+        return;
+    }
     AMB_LIST_FOR_EACH (node, &directory->topics) {
         struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);
         if (sub_matches(sub, topic)) {

@@ -8,6 +8,12 @@
  * and sends the order on to it, to attach the cursor. Mail keeps that order, so what is lent always
  * finds its cursor.
  *
+ * A topic that nobody publishes to and nobody reads is idle, and after limits.topic_idle it leaves:
+ *
+ *   out of the names ─► home forgets it ─► each borrower does ─► home has read their mail ─► freed
+ *
+ * so that neither a lent entry nor a word about one meets freed memory. Its id comes again late.
+ *
  * Threads: the control thread. Memory: one allocation an object; limits of struct amb_config.
  */
 #pragma once
@@ -30,15 +36,36 @@ struct amb_directory {
     struct amb_shard *const *shards;
     unsigned shard_count;
     struct amb_map *by_name;
-    struct amb_list_node topics, subs;
+    struct amb_map *literals;          /* pattern to one of the subscriptions that have it */
+    struct amb_list_node topics, subs; /* all of them */
+    struct amb_list_node wild;         /* struct amb_dir_sub.same, of those with a wildcard */
+    struct amb_list_node idle;         /* struct amb_dir_topic.idle, longest first */
+    struct amb_list_node leaving;      /* struct amb_dir_topic.node */
     uint32_t topic_count, sub_count;
-    uint32_t next_topic;
+    uint32_t slots;     /* of topic ids that were ever given */
+    uint32_t *free_ids; /* a ring: the next ids of slots that are free */
+    uint32_t free_size, free_first, free_count;
     uint64_t next_sub;
+    int64_t now_ns; /* the owner's */
+    bool is_over;   /* workers have ended: no more orders */
+};
+
+enum amb_leave_stage {
+    AMB_LEAVE_HOME,
+    AMB_LEAVE_BORROWERS,
+    AMB_LEAVE_FENCE,
 };
 
 struct amb_dir_topic {
     struct amb_list_node node;
     struct amb_list_node publishers; /* struct amb_dir_publisher.of_topic */
+    struct amb_directory *directory;
+    struct amb_list_node idle; /* in the directory's list */
+    int64_t idle_ns;           /* since when */
+    enum amb_leave_stage stage;
+    unsigned waiting; /* leaving: orders without an answer */
+    bool is_again;    /* leaving: a worker was not ready */
+    uint64_t on;      /* leaving: shards that still have it, by bit */
     uint32_t id;
     unsigned home;
     uint32_t matched;
@@ -59,6 +86,8 @@ struct amb_dir_publisher {
 
 struct amb_dir_sub {
     struct amb_list_node node;
+    struct amb_list_node
+        same; /* a ring of those with the same literal, or in the list of wild ones */
     uint64_t id;
     struct amb_session_id session;
     uint64_t client_id;
@@ -76,13 +105,16 @@ AMB_MUST_CHECK enum amb_status amb_directory_init(struct amb_directory *director
 /* After the workers have ended: topics go with it. */
 void amb_directory_fini(struct amb_directory *directory);
 
-/* The topic of that name, made with `home` if there is none. ELIMIT, ENOMEM. */
+/* The topic of that name, made with `home` if there is none; where there are too many, the one idle
+ * for longest leaves. ELIMIT, ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_directory_topic(struct amb_directory *directory,
                                                    const char *name, size_t len, unsigned home,
                                                    struct amb_dir_topic **out);
 /* Enters and removes a publisher, for its topic's SUBSCRIBERS counts. */
 void amb_directory_publish(struct amb_dir_publisher *publisher, struct amb_dir_topic *topic);
-void amb_directory_unpublish(struct amb_dir_publisher *publisher);
+void amb_directory_unpublish(struct amb_directory *directory, struct amb_dir_publisher *publisher);
+/* Now and then: topics that have been idle for long enough leave. */
+void amb_directory_tick(struct amb_directory *directory);
 
 /* May another subscription be entered? */
 bool amb_directory_has_room(const struct amb_directory *directory);

@@ -53,8 +53,8 @@ static bool cursor_name_topic(struct amb_cursor *cursor)
         .topic = cursor->topic->id,
         .data_len = cursor->topic->name_len,
     };
-    enum amb_status status =
-        amb_outgoing_send(cursor->sub->session, &frame, cursor->topic->name, NULL, NULL);
+    enum amb_status status = amb_outgoing_send_name(cursor->sub->session, &frame,
+                                                    cursor->topic->name, &cursor->topic->naming);
     cursor->is_named = status == AMB_OK;
     return cursor->is_named;
 }
@@ -242,7 +242,7 @@ static void entry_lent(struct amb_mail *mail, void *owner)
     struct amb_shard *shard = owner;
     struct amb_entry *entry = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
     struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
-    amb_assert(topic != NULL); /* Announced before it is lent to, and never forgotten. */
+    amb_assert(topic != NULL); /* Announced before it is lent to, forgotten after. */
     topic->lent += amb_entry_charge(entry);
     if (amb_topic_append(topic, entry, entry->first_seq) != AMB_OK) {
         amb_topic_mark(topic);
@@ -306,8 +306,9 @@ static void shadow_kicked(struct amb_mail *mail, void *owner)
     /* From here on the shadow's worker may post it again. */
     atomic_store_explicit(&shadow->is_kicked, 0, memory_order_seq_cst);
     struct amb_topic *topic = amb_shard_topic(owner, id);
-    amb_assert(topic != NULL);
-    amb_topic_mark(topic);
+    if (topic != NULL) { /* else it has been removed; nobody reads it any more */
+        amb_topic_mark(topic);
+    }
 }
 
 /* At the borrower: tells home how much of what it lent holds nobody back any more. */

@@ -312,8 +312,10 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     enum amb_status status = amb_control_session_take(control, &client->session);
     struct amb_order *order =
         status == AMB_OK ? amb_order_create(amb_order_session_open, session_opened, client) : NULL;
+    uint8_t *address = malloc(auth->ucx_address.len + 1);
     client->end_order = amb_order_create(NULL, NULL, NULL);
-    if (order == NULL || client->end_order == NULL) {
+    if (order == NULL || address == NULL || client->end_order == NULL) {
+        free(address);
         amb_order_free(order);
         if (status == AMB_OK) {
             amb_control_session_give(control, &client->session);
@@ -330,9 +332,10 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     order->u.open.link = client->link;
     order->u.open.may_map = amb_client_may_map(client);
     order->u.open.ring_size = control->config->transports.ring_size;
+    order->u.open.address = address;
     order->u.open.address_len = auth->ucx_address.len;
     if (auth->ucx_address.len > 0) {
-        memcpy(order->u.open.address, auth->ucx_address.data, auth->ucx_address.len);
+        memcpy(address, auth->ucx_address.data, auth->ucx_address.len);
     }
     amb_client_hold(client);
     amb_order_post(control->shards[client->session.shard], order);

@@ -31,6 +31,9 @@ struct amb_order *amb_order_create(amb_order_fn run, amb_order_done_fn done, voi
 
 void amb_order_free(struct amb_order *order)
 {
+    if (order != NULL && order->run == amb_order_session_open) {
+        free(order->u.open.address);
+    }
     free(order);
 }
 
@@ -204,6 +207,24 @@ void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order)
     }
     amb_assert(*slot == NULL);
     *slot = topic;
+}
+
+void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_topic *topic = order->u.topic.topic;
+    if (topic->naming > 0) {
+        order->status = AMB_EAGAIN;
+        return;
+    }
+    amb_assert(amb_shard_topic(shard, topic->id) == topic);
+    *amb_shard_topic_slot(shard, topic->id) = NULL;
+    amb_topic_clear(topic);
+}
+
+void amb_order_nothing(struct amb_shard *shard, struct amb_order *order)
+{
+    (void)shard;
+    (void)order;
 }
 
 void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order)

@@ -46,7 +46,7 @@ struct amb_order {
             enum amb_link_kind link;
             bool may_map;
             uint64_t ring_size;
-            uint8_t address[4096]; /* the client's UCX worker */
+            uint8_t *address; /* the client's UCX worker; freed with the order */
             size_t address_len;
             struct amb_ring_fds fds; /* out */
         } open;
@@ -124,6 +124,11 @@ void amb_order_session_attach(struct amb_shard *shard, struct amb_order *order);
 void amb_order_session_close(struct amb_shard *shard, struct amb_order *order);
 void amb_order_session_release(struct amb_shard *shard, struct amb_order *order);
 void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order);
+/* Nobody reads or writes it any more. It is out of the shard's tables then, and empty. EAGAIN: its
+ * name is being sent. */
+void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order);
+/* Its answer says that what was posted to this worker before has been done. */
+void amb_order_nothing(struct amb_shard *shard, struct amb_order *order);
 void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order);
 /* At the topic's home: changes what it lends to another worker. A new reader's cursor is attached
  * there by the same order, which home sends on with the number that it begins at: before anything

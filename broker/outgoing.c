@@ -10,6 +10,9 @@
 static void outgoing_free(struct amb_session *session, struct amb_outgoing *outgoing)
 {
     struct amb_entry *entry = outgoing->entry;
+    if (outgoing->naming != NULL) {
+        --*outgoing->naming;
+    }
     amb_pool_put(&session->shard->txs, outgoing);
     if (entry != NULL) {
         amb_entry_unref(entry, session->shard);
@@ -42,6 +45,22 @@ enum amb_status amb_outgoing_send(struct amb_session *session, const struct amb_
         amb_entry_ref(entry);
         outgoing->tx.mem = entry->segment->mem;
     }
+    enum amb_status status = outgoing_send(session, outgoing);
+    return status == AMB_EAGAIN ? AMB_OK : status;
+}
+
+enum amb_status amb_outgoing_send_name(struct amb_session *session, const struct amb_frame *frame,
+                                       const char *name, uint32_t *naming)
+{
+    amb_assert(session->link != NULL);
+    struct amb_outgoing *outgoing = amb_pool_get(&session->shard->txs);
+    if (outgoing == NULL) {
+        return AMB_ENOMEM;
+    }
+    outgoing->tx.frame = frame;
+    outgoing->tx.data = name;
+    outgoing->naming = naming;
+    ++*naming;
     enum amb_status status = outgoing_send(session, outgoing);
     return status == AMB_EAGAIN ? AMB_OK : status;
 }

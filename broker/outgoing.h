@@ -22,6 +22,7 @@ struct amb_outgoing {
     struct amb_entry *entry; /* one reference, or NULL */
     amb_outgoing_fn left;    /* NULL: nobody waits for it */
     uint32_t handle, opened;
+    uint32_t *naming; /* counts those that read a topic's name, or NULL */
 };
 _Static_assert(sizeof(struct amb_outgoing) <= AMB_OUTGOING_SIZE, "AMB_OUTGOING_SIZE");
 
@@ -32,6 +33,10 @@ _Static_assert(sizeof(struct amb_outgoing) <= AMB_OUTGOING_SIZE, "AMB_OUTGOING_S
 AMB_MUST_CHECK enum amb_status amb_outgoing_send(struct amb_session *session,
                                                  const struct amb_frame *frame, const void *data,
                                                  const void *meta, struct amb_entry *entry);
+/* Sends a TOPIC frame; *naming is one more until the link has done with the name. */
+AMB_MUST_CHECK enum amb_status amb_outgoing_send_name(struct amb_session *session,
+                                                      const struct amb_frame *frame,
+                                                      const char *name, uint32_t *naming);
 /* Sends a frame about a publisher. AMB_OK: it has left. AMB_EAGAIN: `left` will be called when it
  * has. ENOMEM, or the link is down. */
 AMB_MUST_CHECK enum amb_status amb_outgoing_send_watched(struct amb_session *session,

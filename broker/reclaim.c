@@ -59,13 +59,18 @@ enum amb_status amb_reclaim_alloc(struct amb_shard *shard, uint64_t len, struct 
     if (shard->bufpool.segment_bytes < before) {
         status = amb_bufpool_alloc(&shard->bufpool, len, out);
     }
-    for (uint32_t i = 0; i < shard->topic_slots && status != AMB_OK; i++) {
+    /* A walk that found nothing is not done again at once: there may be 10,000 topics. */
+    bool may_walk = shard->now_ns >= shard->shed_at_ns;
+    for (uint32_t i = 0; may_walk && i < shard->topic_slots && status != AMB_OK; i++) {
         if (shard->topics[i] != NULL && amb_topic_shed(shard->topics[i])) {
             amb_bufpool_trim(&shard->bufpool, 0);
             status = amb_bufpool_alloc(&shard->bufpool, len, out);
         }
     }
     if (status != AMB_OK) {
+        if (may_walk) {
+            shard->shed_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS / 5);
+        }
         reclaim_ask(shard, amb_bufpool_charge(&shard->bufpool, len));
     }
     return status;

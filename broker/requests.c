@@ -21,9 +21,9 @@ struct request {
     bool is_work;     /* answered as soon as a worker can */
     unsigned waiting; /* orders without an answer */
     enum amb_status status;
-    struct amb_dir_topic *topic; /* of a publisher; topics stay as long as the directory */
-    uint32_t subscribers;        /* of them, told to the topic before the publisher */
-    uint64_t sub;                /* id of a subscription */
+    uint32_t topic;       /* id, of a publisher */
+    uint32_t subscribers; /* of it, told to the topic before the publisher */
+    uint64_t sub;         /* id of a subscription */
 };
 
 static struct request *request_create(struct amb_client *client, uint64_t id, uint32_t handle,
@@ -77,7 +77,7 @@ static void client_out_of_memory(struct amb_client *client, uint64_t id)
 static void publisher_forget(struct amb_client *client, uint32_t handle)
 {
     if (client->publishers != NULL && client->publishers[handle] != NULL) {
-        amb_directory_unpublish(client->publishers[handle]);
+        amb_directory_unpublish(&client->control->directory, client->publishers[handle]);
         free(client->publishers[handle]);
         client->publishers[handle] = NULL;
         client->publisher_count--;
@@ -96,7 +96,7 @@ static void publisher_opened(void *control, struct amb_order *order)
                                   amb_status_text(order->status));
         } else {
             Amb__Control__PubOpened opened = AMB__CONTROL__PUB_OPENED__INIT;
-            opened.topic = request->topic->id;
+            opened.topic = request->topic;
             opened.window = order->u.publisher.window;
             opened.subscribers = request->subscribers;
             Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
@@ -176,7 +176,7 @@ static void request_pub_open(struct amb_client *client, uint64_t id,
         client_out_of_memory(client, id);
         return;
     }
-    request->topic = topic;
+    request->topic = topic->id;
     amb_list_init(&publisher->of_topic);
     publisher->session = client->session;
     publisher->handle = open->handle;
@@ -228,7 +228,6 @@ static void request_pub_close(struct amb_client *client, uint64_t id,
         client_out_of_memory(client, id);
         return;
     }
-    amb_directory_unpublish(client->publishers[close->handle]);
     client->publishers[close->handle]->is_closing = true;
     order->context = request;
     order->session = client->session;

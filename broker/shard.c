@@ -28,11 +28,11 @@ static bool table_reach(void ***table, uint32_t *slots, uint32_t index)
 
 struct amb_topic **amb_shard_topic_slot(struct amb_shard *shard, uint32_t id)
 {
-    amb_assert(id < UINT32_MAX / 4);
+    uint32_t slot = amb_topic_slot(id);
     void **table = (void **)shard->topics;
-    bool reached = table_reach(&table, &shard->topic_slots, id);
+    bool reached = table_reach(&table, &shard->topic_slots, slot);
     shard->topics = (struct amb_topic **)table;
-    return reached ? &shard->topics[id] : NULL;
+    return reached ? &shard->topics[slot] : NULL;
 }
 
 struct amb_session **amb_shard_session_slot(struct amb_shard *shard, uint32_t index)

@@ -98,7 +98,7 @@ struct amb_shard {
     int64_t now_ns, real_ns; /* of this turn */
     bool is_draining;        /* no new batches */
 
-    struct amb_topic **topics; /* by id; NULL where this shard has none */
+    struct amb_topic **topics; /* by amb_topic_slot; NULL where this shard has none */
     uint32_t topic_slots;
     struct amb_session **sessions; /* by index */
     uint32_t session_slots;
@@ -107,7 +107,8 @@ struct amb_shard {
     struct amb_list_node starving;            /* struct amb_publisher.starving: wait for memory */
     struct amb_list_node blocked;             /* struct amb_cursor.blocked: hold publishers back */
     struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
-    int64_t relief_at_ns;                     /* not asked again before */
+    int64_t shed_at_ns;   /* its own topics are not looked through again before */
+    int64_t relief_at_ns; /* not asked again before */
     struct amb_compaction compaction;
     int epoll_fd; /* -1 under the simulator */
     /* Upcalls, given at start: */
@@ -133,10 +134,23 @@ void amb_shard_segment_unmade(struct amb_shard *shard, struct amb_segment *segme
 /* Sessions and topics are gone before. */
 void amb_shard_fini(struct amb_shard *shard);
 
-/* The topic with that id as this shard knows it, or NULL. */
-static inline struct amb_topic *amb_shard_topic(const struct amb_shard *shard, uint32_t id)
+/*
+ * A topic's id: a place in the tables, and above it how often that place was given anew, so that an
+ * id comes again only after thousands of others in its place.
+ */
+#define AMB_TOPIC_SLOT_BITS 20u
+#define AMB_TOPIC_SLOTS_MAX (UINT32_C(1) << AMB_TOPIC_SLOT_BITS)
+static inline uint32_t amb_topic_slot(uint32_t id)
 {
-    return id < shard->topic_slots ? shard->topics[id] : NULL;
+    return id & (AMB_TOPIC_SLOTS_MAX - 1);
+}
+
+/* What has the place of that id in this shard, or NULL. amb_shard_topic of topic.h asks for the
+ * very topic. */
+static inline struct amb_topic *amb_shard_topic_at(const struct amb_shard *shard, uint32_t id)
+{
+    uint32_t slot = amb_topic_slot(id);
+    return slot < shard->topic_slots ? shard->topics[slot] : NULL;
 }
 
 /* The slot for an id, growing the table; NULL without memory. */

@@ -38,6 +38,15 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
     return AMB_OK;
 }
 
+void amb_topic_clear(struct amb_topic *topic)
+{
+    amb_assert(amb_list_is_empty(&topic->cursors));
+    while (topic->log.lo < topic->log.hi) {
+        amb_entry_unref(amb_log_pop(&topic->log), topic->shard);
+    }
+    amb_list_remove(&topic->dirty);
+}
+
 void amb_topic_destroy(struct amb_topic **topic)
 {
     struct amb_topic *t = *topic;
@@ -45,12 +54,8 @@ void amb_topic_destroy(struct amb_topic **topic)
         return;
     }
     *topic = NULL;
-    amb_assert(amb_list_is_empty(&t->cursors));
-    while (t->log.lo < t->log.hi) {
-        amb_entry_unref(amb_log_pop(&t->log), t->shard);
-    }
+    amb_topic_clear(t);
     amb_log_fini(&t->log);
-    amb_list_remove(&t->dirty);
     free(t->lends);
     free(t);
 }
@@ -119,6 +124,9 @@ static bool topic_may_drop(const struct amb_topic *topic, uint64_t before)
 
 bool amb_topic_shed(struct amb_topic *topic)
 {
+    if (topic->log.lo == topic->log.hi) {
+        return false;
+    }
     uint64_t held = amb_topic_held_from(topic);
     bool any = false;
     while (topic_may_drop(topic, held)) {

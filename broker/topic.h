@@ -20,6 +20,7 @@
 
 #include "broker/log.h"
 #include "broker/mail.h"
+#include "broker/shard.h"
 #include "wire/base/list.h"
 #include "wire/codec/topic.h"
 
@@ -77,6 +78,7 @@ struct amb_topic {
     struct amb_lend *lends; /* at home: one for each worker */
     unsigned lend_count;
     struct amb_list_node dirty;
+    uint32_t naming; /* frames on a link that say its name, which they read here */
     /* shadow to home */
     struct amb_shard *shard;   /* whose this struct is */
     uint64_t lent;             /* bytes that came from home, ever */
@@ -91,8 +93,16 @@ struct amb_topic {
 AMB_MUST_CHECK enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned home,
                                                 const char *name, size_t name_len,
                                                 struct amb_topic **out);
-/* Without cursors. Drops what the log holds. */
+/* Without cursors: drops what the log holds, on its worker. */
+void amb_topic_clear(struct amb_topic *topic);
+/* Clears it, and frees it. */
 void amb_topic_destroy(struct amb_topic **topic);
+/* The topic with that id as this shard knows it, or NULL. */
+static inline struct amb_topic *amb_shard_topic(const struct amb_shard *shard, uint32_t id)
+{
+    struct amb_topic *topic = amb_shard_topic_at(shard, id);
+    return topic != NULL && topic->id == id ? topic : NULL;
+}
 bool amb_topic_is_home(const struct amb_topic *topic);
 
 /*

@@ -5,6 +5,7 @@
  */
 #include "broker/directory.h"
 
+#include "broker/config.h"
 #include "broker/session.h"
 #include "broker/topic.h"
 #include "tests/support/shard_harness.h"
@@ -273,12 +274,151 @@ static void test_publishers_are_counted_by_topic(void **state)
     amb_directory_publish(&one, a);
     amb_directory_publish(&two, a);
     assert_int_equal(a->publisher_count, 2);
-    amb_directory_unpublish(&one);
-    amb_directory_unpublish(&one); /* Harmless. */
+    amb_directory_unpublish(&f.directory, &one);
+    amb_directory_unpublish(&f.directory, &one); /* Harmless. */
     assert_int_equal(a->publisher_count, 1);
-    amb_directory_unpublish(&two);
+    amb_directory_unpublish(&f.directory, &two);
     assert_int_equal(a->publisher_count, 0);
     assert_true(amb_list_is_empty(&a->publishers));
+    tear_down();
+}
+
+static void advance(int64_t ns)
+{
+    f.directory.now_ns += ns;
+    amb_directory_tick(&f.directory);
+    harness_settle(&f.harness);
+}
+
+static void publish_once(struct amb_dir_topic *topic)
+{
+    struct amb_dir_publisher publisher = {.handle = 0};
+    amb_list_init(&publisher.of_topic);
+    amb_directory_publish(&publisher, topic);
+    amb_directory_unpublish(&f.directory, &publisher);
+}
+
+/* As a client's Unsubscribe: the worker first. */
+static void unsubscribe(struct amb_dir_sub *sub)
+{
+    struct amb_order *order = amb_order_create(amb_order_subscription_close, NULL, NULL);
+    order->session = sub->session;
+    order->u.subscription.handle = sub->handle;
+    amb_order_post(f.harness.peers[sub->session.shard], order);
+    amb_directory_unsubscribe(&f.directory, sub);
+    harness_settle(&f.harness);
+}
+
+static void test_a_topic_that_nobody_uses_leaves_after_its_time(void **state)
+{
+    (void)state;
+    struct amb_dir_sub sub;
+    set_up(3, NULL);
+    int64_t idle_ns = f.harness.config->limits.topic_idle_ns;
+    struct amb_session_id session = open_session(0, 0), third = open_session(2, 0);
+    struct amb_dir_topic *a = topic_of("a", 1);
+    uint32_t id = a->id;
+    publish_once(a);
+    advance(idle_ns - 1);
+    assert_int_equal(f.directory.topic_count, 1);
+    (void)subscribe(&sub, &session, 0, "a"); /* in use again, and on a second worker */
+    advance(idle_ns);
+    assert_int_equal(f.directory.topic_count, 1);
+    unsubscribe(&sub);
+    (void)subscribe(&sub, &third, 0, ">");
+    advance(idle_ns);
+    unsubscribe(&sub);
+    advance(idle_ns - 1);
+    assert_int_equal(f.directory.topic_count, 1);
+    advance(1);
+    assert_int_equal(f.directory.topic_count, 0);
+    assert_true(amb_list_is_empty(&f.directory.leaving));
+    for (unsigned i = 0; i < 3; i++) {
+        assert_null(amb_shard_topic(f.harness.peers[i], id));
+    }
+    /* The name may come again, at another home; its readers find it. */
+    (void)subscribe(&sub, &session, 1, "a");
+    struct amb_dir_topic *again = topic_of("a", 2);
+    assert_int_equal(again->home, 2);
+    assert_int_not_equal(again->id, id);
+    assert_int_equal(again->matched, 1);
+    tear_down();
+}
+
+static void test_a_topic_waits_for_its_name_to_be_sent(void **state)
+{
+    (void)state;
+    set_up(1, NULL);
+    struct amb_dir_topic *a = topic_of("a", 0);
+    publish_once(a);
+    a->on_shard[0]->naming = 1; /* a frame in the link of a client that does not read */
+    advance(f.harness.config->limits.topic_idle_ns);
+    assert_int_equal(f.directory.topic_count, 0); /* the name is free */
+    assert_false(amb_list_is_empty(&f.directory.leaving));
+    a->on_shard[0]->naming = 0;
+    advance(1);
+    assert_true(amb_list_is_empty(&f.directory.leaving));
+    tear_down();
+}
+
+static void test_a_full_table_gives_up_the_topic_idle_for_longest(void **state)
+{
+    (void)state;
+    set_up(1, few);
+    struct amb_dir_topic *a = topic_of("a", 0), *b = topic_of("b", 0);
+    (void)topic_of("c", 0);
+    publish_once(b);
+    f.directory.now_ns++;
+    publish_once(a);
+    (void)topic_of("d", 0);
+    assert_int_equal(f.directory.topic_count, 3);
+    assert_ptr_equal(topic_of("a", 0), a);
+    struct amb_dir_topic *topic = NULL;
+    (void)topic_of("e", 0); /* a leaves */
+    assert_int_equal(amb_directory_topic(&f.directory, "f", 1, 0, &topic), AMB_ELIMIT);
+    tear_down();
+}
+
+static void test_an_id_comes_again_late_and_never_the_same(void **state)
+{
+    (void)state;
+    set_up(1, few); /* at most three topics */
+    uint32_t last[64];
+    for (unsigned i = 0; i < 64; i++) {
+        struct amb_dir_topic *topic = topic_of("churn", 0);
+        last[i] = topic->id;
+        for (unsigned j = 0; j < i; j++) {
+            assert_int_not_equal(last[j], topic->id);
+        }
+        assert_ptr_equal(amb_shard_topic(f.harness.peers[0], topic->id), topic->on_shard[0]);
+        if (i > 0) {
+            assert_null(amb_shard_topic(f.harness.peers[0], last[i - 1]));
+        }
+        publish_once(topic);
+        advance(f.harness.config->limits.topic_idle_ns);
+    }
+    assert_true(f.harness.shards[0].topic_slots <= 64);
+    assert_int_equal(f.directory.slots, 3);
+    tear_down();
+}
+
+static void test_readers_of_one_name_are_found_whoever_leaves_first(void **state)
+{
+    (void)state;
+    set_up(1, NULL);
+    struct amb_session_id session = open_session(0, 0);
+    struct amb_dir_sub subs[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        (void)subscribe(&subs[i], &session, i, i == 3 ? "a.*" : "a.b");
+    }
+    amb_directory_unsubscribe(&f.directory, &subs[0]);
+    amb_directory_unsubscribe(&f.directory, &subs[2]);
+    struct amb_dir_topic *topic = topic_of("a.b", 0);
+    assert_int_equal(topic->matched, 2);
+    amb_directory_unsubscribe(&f.directory, &subs[1]);
+    amb_directory_unsubscribe(&f.directory, &subs[3]);
+    assert_int_equal(topic->matched, 0);
+    harness_settle(&f.harness);
     tear_down();
 }
 
@@ -294,6 +434,11 @@ int main(void)
         cmocka_unit_test(test_topics_of_another_worker_are_borrowed),
         cmocka_unit_test(test_holding_follows_the_topic_s_rule),
         cmocka_unit_test(test_publishers_are_counted_by_topic),
+        cmocka_unit_test(test_a_topic_that_nobody_uses_leaves_after_its_time),
+        cmocka_unit_test(test_a_topic_waits_for_its_name_to_be_sent),
+        cmocka_unit_test(test_a_full_table_gives_up_the_topic_idle_for_longest),
+        cmocka_unit_test(test_an_id_comes_again_late_and_never_the_same),
+        cmocka_unit_test(test_readers_of_one_name_are_found_whoever_leaves_first),
     };
     return cmocka_run_group_tests_name("broker/directory", tests, NULL, NULL);
 }
