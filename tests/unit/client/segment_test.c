@@ -91,6 +91,38 @@ static void a_range_outside_the_segment_ends_the_session(void **state)
     session_close(&s);
 }
 
+static void *take_one(void *arg)
+{
+    struct amb_msg *msg = NULL;
+    return amb_next(arg, 5 * AMB_SEC, &msg) == AMB_OK ? msg : NULL;
+}
+
+static void a_segment_is_welcomed_although_a_caller_sleeps(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_sub *sub;
+    session_open(&s, NULL, NULL);
+    assert_int_equal(amb_subscribe(s.conn, "t.>", NULL, &sub), AMB_OK);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, take_one, sub), 0);
+    bool sleeps = false;
+    while (!sleeps) {
+        fake_broker_nap();
+        amb_conn_lock(s.conn);
+        sleeps = s.conn->driver_sleeps;
+        amb_conn_unlock(s.conn);
+    }
+    fake_broker_segment(s.fake, 5, true);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.segments_ready == 1);
+    fake_broker_map(s.fake, 0, 1, "m", 1, 1, 5);
+    void *msg;
+    assert_int_equal(pthread_join(thread, &msg), 0);
+    assert_payload(msg, "m0");
+    amb_msg_release(msg);
+    session_close(&s);
+}
+
 static void a_leased_batch_is_read_where_its_publisher_wrote_it(void **state)
 {
     (void)state;
@@ -216,6 +248,7 @@ int main(void)
         cmocka_unit_test(a_dropped_segment_stays_mapped_while_it_is_held),
         cmocka_unit_test(a_segment_that_could_shrink_is_refused),
         cmocka_unit_test(a_range_outside_the_segment_ends_the_session),
+        cmocka_unit_test(a_segment_is_welcomed_although_a_caller_sleeps),
         cmocka_unit_test(a_leased_batch_is_read_where_its_publisher_wrote_it),
         cmocka_unit_test(a_leased_message_outlives_the_connection),
         cmocka_unit_test(a_leased_payload_outside_the_segment_ends_the_session),
