@@ -66,6 +66,22 @@ for url in "$unix_url" "$tcp_url"; do
     timeout 60 "$examples/example-million" >"$dir/million" || fail "$url: $(cat "$dir/million")"
     grep -q '^1000000 accepted' "$dir/million" || fail "$url: $(cat "$dir/million")"
 
+    # An image of 64 MiB, read by a thread that outlives its connection; in place where it can be.
+    "$examples/example-map" >"$dir/image" 2>>"$dir/errors" &
+    readers+=($!)
+    image=$!
+    lease_until_seen() {
+        kill -0 "$image" 2>/dev/null || fail "$url: map has ended: $(cat "$dir/errors" "$dir/log")"
+        "$examples/example-lease" && has_lines "$dir/image" 1
+    }
+    wait_for 30 lease_until_seen || fail "$url: no image arrived: $(cat "$dir/errors")"
+    wait "$image" || fail "$url: map ended with $?: $(cat "$dir/errors")"
+    unset 'readers[-1]'
+    way=mapped
+    [ "$url" = "$unix_url" ] || way=tcp
+    wanted="camera.front: 67108864 bytes of image/raw, 67108864 of them 5a, came by $way"
+    grep -qx "$wanted" "$dir/image" || fail "$url: $(cat "$dir/image")"
+
     # A signal ends both loops, with 0: amb_stop.
     for pid in "${readers[@]}"; do
         kill -TERM "$pid"
