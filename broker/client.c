@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -560,6 +561,13 @@ void amb_client_refuse(struct amb_client *client)
     client->is_paused = true;
 }
 
+/* Something may have come since its connection was last read: it is we who are late. */
+static bool client_is_unread(const struct amb_client *client)
+{
+    struct pollfd poller = {.fd = client->fd, .events = POLLIN};
+    return poll(&poller, 1, 0) > 0;
+}
+
 void amb_client_tick(struct amb_client *client, int64_t now_ns)
 {
     switch (client->state) {
@@ -577,7 +585,8 @@ void amb_client_tick(struct amb_client *client, int64_t now_ns)
         break;
     case AMB_CLIENT_LIVE:
         if (!client->is_paused &&
-            now_ns - client->seen_ns > client->control->config->limits.peer_timeout_ns) {
+            now_ns - client->seen_ns > client->control->config->limits.peer_timeout_ns &&
+            !client_is_unread(client)) {
             client->control->stats.expired++;
             amb_client_send_error(client, 0, AMB_ELOST, "session expired: no heartbeat");
         }

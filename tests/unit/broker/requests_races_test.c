@@ -3,6 +3,7 @@
  * broker/requests: answers that cross other requests on their way. The control thread and the
  * workers have their turns as the test says.
  */
+#include "broker/config.h"
 #include "tests/support/stepped_control.h"
 
 #include <setjmp.h>
@@ -169,6 +170,25 @@ static void test_refusals_of_segments_are_read_bit_by_bit(void **state)
     stepped_leave(client, fd);
 }
 
+/* The control thread may have stood still between reading and looking at deadlines. */
+static void test_nobody_is_expired_whose_word_has_come(void **state)
+{
+    (void)state;
+    static const uint8_t ping[] = {0x82, 0x01, 0};
+    int fd;
+    struct amb_client *client = known_client(&fd);
+    int64_t late_ns = client->seen_ns + client->control->config->limits.peer_timeout_ns + 1;
+    stepped_say_body(fd, ping, sizeof(ping));
+    amb_client_tick(client, late_ns);
+    assert_int_equal(client->state, AMB_CLIENT_LIVE);
+    stepped_control_turn(client);
+    amb_control_free(next_message(fd)); /* Pong */
+    amb_client_tick(client, late_ns);
+    assert_int_equal(client->state, AMB_CLIENT_ENDING);
+    stepped_settle(client);
+    stepped_leave(client, fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +197,7 @@ int main(void)
         cmocka_unit_test(test_who_leaves_with_everything_under_way_leaves_nothing),
         cmocka_unit_test(test_many_requests_at_once_are_read_bit_by_bit),
         cmocka_unit_test(test_refusals_of_segments_are_read_bit_by_bit),
+        cmocka_unit_test(test_nobody_is_expired_whose_word_has_come),
     };
     return cmocka_run_group_tests_name("broker/requests, races", tests, NULL, NULL);
 }
