@@ -23,7 +23,7 @@
 #include "wire/base/clock.h"
 #include "wire/base/hash.h"
 
-#define LEAVE_NS (1 * AMB_NS_PER_SEC)
+#define LEAVE_NS (300 * AMB_NS_PER_MS)
 #define PEER_LEAVE_NS (3 * AMB_NS_PER_SEC)
 /* Past this we ourselves did not run: a worker with nothing to do sleeps 100 ms between turns. */
 #define STALL_NS (300 * AMB_NS_PER_MS)
