@@ -33,7 +33,7 @@ expect() {
     grep -q -e "$text" "$tmp/err" || fail "$*: nothing about '$text'"
 }
 wait_until() {
-    local tries=500
+    local tries=1500
     until "$@"; do
         tries=$((tries - 1))
         [ "$tries" -gt 0 ] || fail "waited in vain for: $*"
@@ -69,9 +69,9 @@ done
 expect 65 'publish' ctl pub 'bad topic' --count 1
 expect 65 'publish' ctl pub 'wild.>' --count 1
 expect 65 'No such file' ctl pub t --file "$tmp/none"
-expect 75 '0 of 1 subscribers' ctl pub t --count 1 --wait-subscribers 1 --timeout 0.3
-expect 75 'no message' ctl sub t --timeout 0.3
-expect 75 'publish t: ' ctl pub t --count 1000000000 --size 8 --timeout 0.5
+expect 75 '0 of 1 subscribers' ctl pub t --count 1 --wait-subscribers 1 --timeout 1
+expect 75 'no message' ctl sub t --timeout 1
+expect 75 'publish t: ' ctl pub t --count 1000000000 --size 8 --timeout 1.5
 expect 70 'out-dir' ctl sub t --out-dir "$tmp/none/deeper"
 
 # From standard input to standard output.

@@ -24,8 +24,8 @@
 #include <unistd.h>
 
 #define ATTACKS_MAX 96u
-#define PATIENCE_MS 10000
-#define ROUND_S 60u
+#define PATIENCE_MS 30000
+#define ROUND_S 120u
 
 /* Shared with the rounds' processes. */
 struct tally {

@@ -19,7 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 30000
 #define BODY_MAX (UINT64_C(64) << 20)
 
 static const char *attack_name = "start";

@@ -282,7 +282,7 @@ static enum hostile_verdict lease_closed(struct hostile *h)
     (void)hostile_await(h, hostile_lease_say(h, MAPPED, h->lease.id));
     (void)hostile_await(h, hostile_lease_say(h, MAPPED, hostile_edge(h)));
     if (hostile_below(h, 2) == 0) {
-        return HOSTILE_LIVES;
+        return HOSTILE_EITHER; /* LeaseClose may have overtaken a commit. */
     }
     commit(h, h->lease.id, 20 * SLOT, 100);
     return HOSTILE_ENDS;

@@ -38,7 +38,7 @@ static int setup(void **state)
         assert_non_null(suite->pair.end[i]);
         suite->peer[i].link = suite->pair.end[i];
     }
-    suite->deadline_ns = amb_clock_monotonic_ns() + 20 * AMB_NS_PER_SEC;
+    suite->deadline_ns = amb_clock_monotonic_ns() + 60 * AMB_NS_PER_SEC;
     *state = suite;
     return 0;
 }
