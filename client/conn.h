@@ -234,7 +234,7 @@ enum amb_status amb_conn_fail(struct amb_conn *conn, enum amb_status status, con
 extern const struct amb_link_events amb_conn_link_events;
 
 /* ---- io.c ---- */
-enum amb_status amb_io_start(struct amb_conn *conn);
+enum amb_status amb_io_start(struct amb_conn *conn); /* lock held */
 void amb_io_kick(struct amb_conn *conn);
 
 /* ---- fork.c ---- */

@@ -123,7 +123,9 @@ static enum amb_status connect_one(const struct amb_url *url, const struct amb_o
     }
     if (status == AMB_OK) {
         amb_fork_register(conn);
+        amb_conn_lock(conn);
         status = conn->is_poll_mode ? AMB_OK : amb_io_start(conn);
+        amb_conn_unlock(conn);
     }
     if (status != AMB_OK) {
         if (error->status != status) {
