@@ -51,14 +51,18 @@ def stop_checkers(checkers):
         check(late_ms <= LATE_MS_MAX, f"{checker.name}: a message took {late_ms} ms")
 
 
-def attack(rig, broker, options):
-    """All rounds; what was done."""
+def attack(rig, broker, options, honest=()):
+    """All rounds, as long as nobody else comes to harm; what was done."""
     port = broker.tcp_url.rsplit(":", 1)[1].split("?")[0]
     hostile = rig.client("test-hostile", broker.socket, port, *options)
-    line = hostile.line(rig.seconds)
+    while hostile.is_running():
+        broker.check_alive()
+        for process in honest:
+            check(process.is_running(), f"{process.name} has ended: {process.log()}")
+        time.sleep(0.05)
     status = hostile.wait()
     check(status == 0, f"test-hostile: {status}: {hostile.log()}")
-    return json.loads(line)
+    return json.loads(hostile.line())
 
 
 def test(rig, options):
@@ -86,13 +90,12 @@ def test(rig, options):
         ["sh", "-c", f"exec {program} --url {broker.url('ring')} sub 'hostile.>' > /dev/null"]
     )
     start = time.monotonic()
-    done = attack(rig, broker, ["--rounds", str(rounds), "--seed", str(seed), *arguments])
-    broker.check_alive()
+    arguments += ["--rounds", str(rounds), "--seed", str(seed)]
+    done = attack(rig, broker, arguments, [*checkers, reader])
     print(f"{rounds} rounds in {time.monotonic() - start:.1f} s", flush=True)
     ended = done.pop("ended")
     for name, (times, ends, told, text) in sorted(done.items()):
         print(f"  {name:16s} {times:5d} times, {ends:5d} ended, {told:5d} told: {text}")
-    check(reader.is_running(), f"the reader of hostile topics has ended: {reader.log()}")
     reader.kill()
     stop_checkers(checkers)
     seconds = check_returned(broker, before, 5)
