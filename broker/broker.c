@@ -265,6 +265,30 @@ void amb_broker_drain(struct amb_broker *broker)
     }
 }
 
+struct reload {
+    struct amb_mail mail;
+    const struct amb_config *config;
+};
+
+static void reload_arrived(struct amb_mail *mail, void *owner)
+{
+    struct reload *reload = AMB_CONTAINER_OF(mail, struct reload, mail);
+    amb_control_use_config(owner, reload->config);
+    free(reload);
+}
+
+enum amb_status amb_broker_reload(struct amb_broker *broker, const struct amb_config *config)
+{
+    struct reload *reload = malloc(sizeof(*reload));
+    if (reload == NULL) {
+        return AMB_ENOMEM;
+    }
+    reload->config = config;
+    amb_log_set_level(config->log.level);
+    amb_mail_post(&broker->control.inbox, &reload->mail, reload_arrived);
+    return AMB_OK;
+}
+
 int amb_broker_wait(struct amb_broker *broker)
 {
     if (broker->is_running) {

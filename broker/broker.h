@@ -21,6 +21,12 @@ AMB_MUST_CHECK enum amb_status amb_broker_start(const struct amb_config *config,
                                                 size_t error_size, struct amb_broker **out);
 /* The listeners' URLs with their real ports, separated by spaces. Lives as long as the broker. */
 const char *amb_broker_urls(const struct amb_broker *broker);
+/*
+ * Takes over what may change while it runs: everything in config that amb_config_diff calls live.
+ * The rest is the same as before. config lives as long as the broker. ENOMEM: nothing has changed.
+ */
+AMB_MUST_CHECK enum amb_status amb_broker_reload(struct amb_broker *broker,
+                                                 const struct amb_config *config);
 /* Begins the graceful end: no new connections, what was accepted is delivered, at most
  * drain_timeout. Returns at once. A second call ends without waiting. */
 void amb_broker_drain(struct amb_broker *broker);

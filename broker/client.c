@@ -584,8 +584,7 @@ void amb_client_tick(struct amb_client *client, int64_t now_ns)
         }
         break;
     case AMB_CLIENT_LIVE:
-        if (!client->is_paused &&
-            now_ns - client->seen_ns > client->control->config->limits.peer_timeout_ns &&
+        if (!client->is_paused && now_ns - client->seen_ns > client->peer_timeout_ns &&
             !client_is_unread(client)) {
             client->control->stats.expired++;
             amb_client_send_error(client, 0, AMB_ELOST, "session expired: no heartbeat");

@@ -66,6 +66,7 @@ struct amb_client {
     struct amb_session_id session;
     struct amb_order *end_order; /* made with the session: its end must not need memory */
     int64_t deadline_ns, seen_ns, connected_ns;
+    int64_t peer_timeout_ns; /* that it was told */
     int64_t refusal_ns; /* when it is told that it is not authenticated; 0: it is not refused */
     uint64_t held_bytes;
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control.h"
 
+#include "broker/config.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"
+#include "wire/base/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,6 +25,21 @@ void amb_control_rewatch(struct amb_control *control, struct amb_watch *watch, i
 {
     struct epoll_event event = {.events = events, .data.ptr = watch};
     (void)epoll_ctl(control->epoll_fd, events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD, fd, &event);
+}
+
+void amb_control_use_config(struct amb_control *control, const struct amb_config *config)
+{
+    control->config = config;
+    control->directory.config = config;
+    for (unsigned i = 0; i < control->shard_count && !control->directory.is_over; i++) {
+        struct amb_order *order = amb_order_create(amb_order_limits, NULL, NULL);
+        if (order == NULL) {
+            amb_error("worker %u keeps its limits: no memory", i);
+            continue;
+        }
+        order->u.limits.limits = &config->limits;
+        amb_order_post(control->shards[i], order);
+    }
 }
 
 /* Session indices ----------------------------------------------------------------------------- */

@@ -95,6 +95,9 @@ void amb_control_run(struct amb_control *control);
 /* After the workers have ended. */
 void amb_control_fini(struct amb_control *control);
 
+/* What may change while the broker runs is as config says, here and, by order, on the workers. */
+void amb_control_use_config(struct amb_control *control, const struct amb_config *config);
+
 /* Watches fd. ENOMEM, ELIMIT. */
 AMB_MUST_CHECK enum amb_status amb_control_watch(struct amb_control *control,
                                                  struct amb_watch *watch, int fd, uint32_t events);

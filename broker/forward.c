@@ -64,7 +64,7 @@ static enum forward_way cursor_way(const struct amb_cursor *cursor, const struct
     struct amb_session *session = cursor->sub->session;
     uint64_t bytes = amb_entry_bytes(entry);
     if (!session->may_map || cursor->sub->options.copy ||
-        session->mapped_bytes + bytes > session->shard->config->limits.max_mapped_per_session) {
+        session->mapped_bytes + bytes > session->shard->limits->max_mapped_per_session) {
         return FORWARD_COPY;
     }
     switch (amb_session_mapping_of(session, entry->segment)) {

@@ -287,6 +287,7 @@ static void session_opened(void *owner, struct amb_order *order)
         control->half_open_count--;
         Amb__Control__Welcome welcome = AMB__CONTROL__WELCOME__INIT;
         welcome_fill(client, &welcome);
+        client->peer_timeout_ns = welcome.peer_timeout_ns;
         size_t address_len = 0;
         if (client->link == AMB_LINK_UCX) {
             welcome.ucx_address.data = (uint8_t *)(uintptr_t)amb_ucx_worker_address(

@@ -43,7 +43,7 @@ static void lease_end_if_unused(struct amb_lease *lease)
 enum amb_status amb_lease_check(const struct amb_shard *shard, const struct amb_lease_book *book,
                                 uint64_t slot, uint32_t slots, uint64_t *size, const char **why)
 {
-    uint64_t max = shard->config->limits.max_leased_per_session;
+    uint64_t max = shard->limits->max_leased_per_session;
     if (slot == 0 || slot % AMB_LEASE_SLOT_ALIGN != 0 || slots == 0) {
         *why = "slots are multiples of 4096 bytes, and at least one";
         return AMB_EINVAL;

@@ -13,6 +13,7 @@
 #include "wire/base/log.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -28,11 +29,18 @@ __attribute__((visibility("default"))) const char *malloc_conf =
     "narenas:8,background_thread:false,dirty_decay_ms:1000,muzzy_decay_ms:0";
 #endif
 
+/* A configuration that was in force. */
+struct former {
+    struct former *next;
+    struct amb_config *config;
+};
+
 /* What HUP needs to read the configuration again. */
 struct program {
     struct amb_options options;
     struct amb_config_source source;
     struct amb_config *config;
+    struct former *former;
     struct amb_broker *broker;
 };
 
@@ -79,10 +87,26 @@ static void on_drain(void *arg)
     amb_broker_drain(program->broker);
 }
 
-/* Says what a reload would change; values are not replaced while the broker runs. */
+/* The configuration in force is kept with its predecessors: what the broker reads of it may be in
+ * any of them. */
+static bool adopt_config(struct program *program, struct amb_config *config)
+{
+    struct former *former = malloc(sizeof(*former));
+    if (former == NULL || amb_broker_reload(program->broker, config) != AMB_OK) {
+        free(former);
+        amb_error("reload refused: no memory");
+        return false;
+    }
+    *former = (struct former){.next = program->former, .config = program->config};
+    program->former = former;
+    program->config = config;
+    return true;
+}
+
+/* As a whole or not at all. */
 static void on_reload(void *arg)
 {
-    const struct program *program = arg;
+    struct program *program = arg;
     char error[AMB_CONFIG_ERROR_MAX], restart[512], live[512];
     struct amb_config *config = NULL;
     if (load_config(&program->source, error, sizeof(error), &config) != AMB_OK) {
@@ -92,14 +116,23 @@ static void on_reload(void *arg)
     amb_config_diff(program->config, config, restart, sizeof(restart), live, sizeof(live));
     if (restart[0] != '\0') {
         amb_error("reload refused as a whole, these need a restart: %s", restart);
-    } else if (live[0] != '\0') {
-        amb_warn("the configuration is valid, but this release cannot change these without a "
-                 "restart: %s",
-                 live);
-    } else {
+    } else if (live[0] == '\0') {
         amb_info("reload: the configuration is valid and unchanged");
+    } else if (adopt_config(program, config)) {
+        amb_info("reload: in force from now on: %s", live);
+        return;
     }
     amb_config_destroy(&config);
+}
+
+static void forget_former(struct program *program)
+{
+    while (program->former != NULL) {
+        struct former *former = program->former;
+        program->former = former->next;
+        amb_config_destroy(&former->config);
+        free(former);
+    }
 }
 
 static void warn_about_environment(void)
@@ -227,6 +260,7 @@ static int run_program(struct program *program)
         return status == AMB_ENOMEM ? EXIT_FAILURE : EX_CONFIG;
     }
     int result = use_config(program);
+    forget_former(program);
     amb_config_destroy(&program->config);
     return result;
 }

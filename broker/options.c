@@ -41,7 +41,7 @@ void amb_options_usage(FILE *out)
         "      --print-config show all keys, their values and where they came from\n"
         "  -v, --version      show the release and end\n"
         "  -h, --help         show this and end\n"
-        "Signals: TERM, INT, USR2 end gracefully (TERM twice at once), HUP checks the\n"
+        "Signals: TERM, INT, USR2 end gracefully (TERM twice at once), HUP reads the\n"
         "configuration again. Exit status: 0 ended as asked, 1 failed, 64 wrong usage,\n"
         "69 address in use or socket not possible, 78 wrong configuration.\n",
         out);

@@ -221,6 +221,11 @@ void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order)
     amb_topic_clear(topic);
 }
 
+void amb_order_limits(struct amb_shard *shard, struct amb_order *order)
+{
+    shard->limits = order->u.limits.limits;
+}
+
 void amb_order_nothing(struct amb_shard *shard, struct amb_order *order)
 {
     (void)shard;

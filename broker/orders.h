@@ -103,6 +103,9 @@ struct amb_order {
             const char *why;        /* out: what status means, a static text */
         } lease;
         struct {
+            const struct amb_config_limits *limits;
+        } limits;
+        struct {
             uint64_t left, held; /* out: messages not sent yet, not given back yet */
         } drain;
         struct {
@@ -127,6 +130,8 @@ void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order);
 /* Nobody reads or writes it any more. It is out of the shard's tables then, and empty. EAGAIN: its
  * name is being sent. */
 void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order);
+/* Other limits are in force from here on. */
+void amb_order_limits(struct amb_shard *shard, struct amb_order *order);
 /* Its answer says that what was posted to this worker before has been done. */
 void amb_order_nothing(struct amb_shard *shard, struct amb_order *order);
 void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order);

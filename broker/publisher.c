@@ -220,7 +220,7 @@ static bool publisher_prepare(struct amb_publisher *publisher)
 /* Gives what the client waits for. False if memory is what is missing. */
 static bool publisher_serve(struct amb_publisher *publisher)
 {
-    uint64_t largest = publisher->session->shard->config->limits.window;
+    uint64_t largest = publisher->session->shard->limits->window;
     if (publisher->want > publisher->window && publisher->window_size < largest) {
         publisher->window_size = largest; /* It uses what it has: worth the whole window. */
     }

@@ -28,6 +28,7 @@
 #define AMB_SESSIONS_MAX 65536u /* of one shard */
 
 struct amb_config;
+struct amb_config_limits;
 struct amb_maker;
 struct amb_session;
 struct amb_topic;
@@ -87,7 +88,8 @@ struct amb_shard {
     struct amb_inbox *control;      /* of the control thread: answers and requests */
     struct amb_shard *const *peers; /* all shards, this one too */
     unsigned peer_count;
-    const struct amb_config *config;
+    const struct amb_config *config;        /* that it was started with */
+    const struct amb_config_limits *limits; /* those in force; the worker's own */
     struct amb_bufpool bufpool;
     struct amb_pool entries, txs;
     struct amb_list_node leases; /* struct amb_lease.of_shard */

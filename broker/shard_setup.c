@@ -66,6 +66,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     memset(shard, 0, sizeof(*shard));
     shard->index = index;
     shard->config = config;
+    shard->limits = &config->limits;
     shard->epoll_fd = -1;
     amb_list_init(&shard->live_sessions);
     amb_list_init(&shard->dirty_topics);

@@ -143,17 +143,28 @@ def limits(rig):
         *("-o", "server.max_connections=5"),
     )
     ctl = Ctl(rig, broker.unix_url)
-    for i in range(3):
-        ctl.works(f"topic.{i}")
+    for i in range(4):
+        ctl.works(f"idle.{i}")  # Those that nobody uses give way to others.
+    users = [
+        rig.client(
+            "broker-ctl",
+            *("--url", broker.unix_url, "pub", f"topic.{i}", "--count", 1, "--hold"),
+        )
+        for i in range(3)
+    ]
+    until(10, lambda: sum(t["messages"] for t in broker.ask("topics")) == 3, "three topics in use")
     got, text = ctl.run("pub", "topic.more", "--count", 1)
     check(got != 0 and "3" in text, f"one topic too many: {got} {text}")
     ctl.works("topic.0")
+    for user in users:
+        user.kill()
+    until(5, lambda: len(broker.clients()) == 0, "their connections return")
     holders = [rig.client("test-holder", broker.unix_url, f"topic.{i}", 0) for i in range(2)]
     for holder in holders:
         holder.expect("holding")
     got, text = ctl.run("sub", "topic.2", "--count", 1, "--timeout", 5)
     check(got != 0 and "2" in text, f"one subscription too many: {got} {text}")
-    more = [rig.client("test-asker", broker.unix_url) for _ in range(3)]
+    more = [rig.client("test-asker", broker.unix_url) for _ in range(2)]  # and ours
     for asker in more:
         asker.tell("status")
         asker.line()

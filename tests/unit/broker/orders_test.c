@@ -4,9 +4,11 @@
  * where the session, the topic or the handle is not what it was thought to be. Two shards without
  * threads.
  */
+#include "broker/config.h"
 #include "broker/orders.h"
 #include "broker/session.h"
 #include "broker/topic.h"
+#include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "wire/link/link.h"
 
@@ -272,6 +274,25 @@ static void test_home_lends_and_attaches_at_the_borrower(void **state)
     harness_fini(&harness);
 }
 
+static void test_other_limits_are_in_force_for_what_comes_next(void **state)
+{
+    (void)state;
+    harness_init(&harness, 1, NULL);
+    struct amb_config_limits limits = harness.config->limits;
+    limits.window = 1 << 20;
+    struct amb_order *order = amb_order_create(amb_order_limits, NULL, NULL);
+    order->u.limits.limits = &limits;
+    amb_order_post(harness.peers[0], order);
+    uint32_t topic = harness_topic(&harness, "a", 0);
+    struct shard_client *client = shard_client_create(&harness, 0, NULL);
+    harness_settle(&harness);
+    client_open_pub(client, 0, topic, false);
+    client_want(client, 0, 100 << 10);
+    harness_settle(&harness);
+    assert_int_equal(client->pubs[0].window, 1 << 20);
+    harness_fini(&harness);
+}
+
 static void test_orders_without_an_answer_free_themselves(void **state)
 {
     (void)state;
@@ -322,6 +343,7 @@ int main(void)
         cmocka_unit_test(test_publisher_handle_is_used_once_at_a_time),
         cmocka_unit_test(test_cursor_belongs_to_the_subscription_it_was_meant_for),
         cmocka_unit_test(test_home_lends_and_attaches_at_the_borrower),
+        cmocka_unit_test(test_other_limits_are_in_force_for_what_comes_next),
         cmocka_unit_test(test_orders_without_an_answer_free_themselves),
         cmocka_unit_test(test_refused_segments_are_never_named_again),
     };
