@@ -10,6 +10,7 @@
 #include "client/control.h"
 #include "client/delivery.h"
 #include "client/due.h"
+#include "client/gpu.h"
 #include "client/poll.h"
 #include "client/pub.h"
 #include "client/sub.h"
@@ -234,6 +235,7 @@ enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns)
     while (conn->on_event != NULL && amb_callbacks_run(conn, AMB_POLL_CALLBACKS) != 0) {
     }
     amb_implicit_fini(conn);
+    amb_gpus_settle(conn);
     end_session(conn);
     amb_conn_unref(conn);
     return status;

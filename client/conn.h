@@ -46,6 +46,7 @@ struct amb_pub;
 struct amb_sub;
 struct amb_segment;
 struct amb_implicit;
+struct amb_gpu;
 struct amb_ucx_context;
 struct amb_ucx_worker;
 
@@ -154,6 +155,11 @@ struct amb_conn {
 
     /* amb_publish's own publishers. */
     struct amb_implicit *implicit;
+
+    /* GPUs that this connection has met, see gpu.c. */
+    pthread_mutex_t gpu_lock;
+    struct amb_gpu *gpus;
+    _Atomic uint32_t gpu_waiting; /* releases that wait for a stream */
 
     /* Options. */
     bool is_poll_mode;

@@ -32,6 +32,18 @@ struct amb_topic_name {
     char name[256];
 };
 
+struct amb_gpu_buffer;
+struct amb_tensor;
+
+/* What few messages have beside their payload. */
+struct amb_side {
+    const uint8_t *bytes;              /* the payload as it came */
+    uint64_t address;                  /* where it was brought; 0: nowhere */
+    struct amb_gpu_buffer *buffer;     /* of our pool; NULL: the allocator's */
+    struct amb_tensor *_Atomic tensor; /* made when asked for */
+    bool is_placed;
+};
+
 struct amb_msg {
     _Atomic uint32_t refs;
     uint32_t index; /* in its delivery's msgs */
@@ -66,6 +78,7 @@ struct amb_delivery {
     struct amb_frame frame; /* as it came, for the check of the body */
     struct amb_body_iter iter;
     alignas(64) _Atomic uint32_t refs; /* messages not yet released, taken or not */
+    struct amb_side *_Atomic sides;    /* one for each message, or NULL */
     alignas(64) struct amb_msg msgs[];
 };
 
@@ -90,3 +103,12 @@ void amb_deliveries_fini(struct amb_conn *conn);
 /* The next messages of a ready delivery, with one reference each, at most max of them; returns how
  * many. Subscription's lock held. */
 size_t amb_delivery_take(struct amb_delivery *delivery, struct amb_msg **out, size_t max);
+
+/* ---- landing.c ---- */
+
+/* A message's side, made when it is first asked for. NULL: no memory. */
+struct amb_side *amb_side_of(const struct amb_msg *msg);
+/* Gives back what the side of a released message holds; its delivery has sides. */
+void amb_side_release(struct amb_msg *msg);
+/* The payload as the CPU can read it, wherever it was brought. */
+const void *amb_msg_bytes(const struct amb_msg *msg);

@@ -4,6 +4,7 @@
  */
 #include "client/conn.h"
 #include "client/control.h"
+#include "client/gpu.h"
 #include "client/segment.h"
 #include "client/slots.h"
 #include "wire/base/assert.h"
@@ -181,6 +182,7 @@ void amb_control_service(struct amb_conn *conn)
 
 void amb_conn_timers(struct amb_conn *conn, int64_t now_ns)
 {
+    (void)amb_gpus_look(conn);
     if (conn->control_fd < 0 || conn->down != AMB_OK) {
         return;
     }

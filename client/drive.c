@@ -5,6 +5,7 @@
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/delivery.h"
+#include "client/gpu.h"
 #include "client/options.h"
 #include "client/pub.h"
 #include "client/ucx.h"
@@ -171,6 +172,10 @@ int64_t amb_conn_next_timer(const struct amb_conn *conn, int64_t now_ns)
     if (atomic_load_explicit(&conn->staged, memory_order_relaxed) != 0 &&
         next > now_ns + AMB_PUB_LINGER_NS) {
         next = now_ns + AMB_PUB_LINGER_NS;
+    }
+    if (atomic_load_explicit(&conn->gpu_waiting, memory_order_relaxed) != 0 &&
+        next > now_ns + AMB_GPU_LOOK_NS) {
+        next = now_ns + AMB_GPU_LOOK_NS;
     }
     return next;
 }

@@ -244,7 +244,11 @@ enum amb_status amb_pub_flush_open(struct amb_pub *pub)
         status = flush_queue(pub);
     }
     if (status != AMB_OK) {
+        atomic_fetch_or_explicit(&pub->wary, AMB_WARY_HELD, memory_order_relaxed);
         return status;
+    }
+    if ((atomic_load_explicit(&pub->wary, memory_order_relaxed) & AMB_WARY_HELD) != 0) {
+        atomic_fetch_and_explicit(&pub->wary, ~AMB_WARY_HELD, memory_order_relaxed);
     }
     atomic_store_explicit(&pub->is_staged, false, memory_order_relaxed);
     atomic_store_explicit(&pub->must_leave, false, memory_order_relaxed);

@@ -12,6 +12,7 @@
  */
 #include "client/conn.h"
 #include "client/control.h"
+#include "client/gpu.h"
 #include "client/pub.h"
 #include "wire/base/assert.h"
 
@@ -150,10 +151,14 @@ static void turn_once(struct amb_conn *conn, struct io_turn *turn)
     if (turn->must_go) {
         return;
     }
-    int64_t timeout_ns;
+    int64_t timeout_ns = 0;
     enum amb_io_mode mode = AMB_IO_AWAKE;
     if (work == 0 || conn->has_driver) { /* Else more may have come meanwhile. */
         mode = choose(conn, turn, work, now, &timeout_ns);
+    }
+    if (atomic_load_explicit(&conn->gpu_waiting, memory_order_relaxed) != 0 &&
+        timeout_ns > AMB_GPU_LOOK_NS) {
+        timeout_ns = AMB_GPU_LOOK_NS;
     }
     if (mode != AMB_IO_AWAKE) {
         nap(conn, mode, timeout_ns);

@@ -7,6 +7,7 @@
 #include "client/control.h"
 #include "client/delivery.h"
 #include "client/due.h"
+#include "client/gpu.h"
 #include "client/lease.h"
 #include "client/options.h"
 #include "client/pub.h"
@@ -35,6 +36,7 @@ struct amb_conn *amb_conn_create(void)
     (void)pthread_mutex_init(&conn->lock, NULL);
     (void)pthread_mutex_init(&conn->event_lock, NULL);
     (void)pthread_mutex_init(&conn->error_lock, NULL);
+    (void)pthread_mutex_init(&conn->gpu_lock, NULL);
     conn->link_ep = conn->wake_fd = conn->io_fd = conn->event_fd = conn->user_fd = -1;
     conn->timer_fd = conn->control_fd = conn->reader_fd = -1;
     conn->path = "";
@@ -68,10 +70,12 @@ static void conn_free(struct amb_conn *conn)
     while ((node = amb_list_pop_front(&conn->topics)) != NULL) {
         free(AMB_CONTAINER_OF(node, struct amb_topic_name, node));
     }
+    amb_gpus_fini(conn);
     free(conn->out);
     (void)pthread_mutex_destroy(&conn->lock);
     (void)pthread_mutex_destroy(&conn->event_lock);
     (void)pthread_mutex_destroy(&conn->error_lock);
+    (void)pthread_mutex_destroy(&conn->gpu_lock);
     free(conn);
 }
 

@@ -25,7 +25,12 @@ void amb_msg_release(struct amb_msg *msg)
     /* Acquire: the only holder sees what earlier ones did; nobody can add a reference to it. */
     if (atomic_load_explicit(&msg->refs, memory_order_acquire) == 1 ||
         atomic_fetch_sub_explicit(&msg->refs, 1, memory_order_acq_rel) == 1) {
-        amb_delivery_release(amb_msg_delivery(msg), 1);
+        struct amb_delivery *delivery = amb_msg_delivery(msg);
+        if (__builtin_expect(atomic_load_explicit(&delivery->sides, memory_order_relaxed) != NULL,
+                             0)) {
+            amb_side_release(msg);
+        }
+        amb_delivery_release(delivery, 1);
     }
 }
 
@@ -37,24 +42,6 @@ const void *amb_msg_data(const struct amb_msg *msg)
 size_t amb_msg_size(const struct amb_msg *msg)
 {
     return msg->record->len;
-}
-
-enum amb_mem amb_msg_mem(const struct amb_msg *msg)
-{
-    (void)msg;
-    return AMB_MEM_HOST;
-}
-
-int amb_msg_device(const struct amb_msg *msg)
-{
-    (void)msg;
-    return -1;
-}
-
-const char *amb_msg_path(const struct amb_msg *msg)
-{
-    const struct amb_delivery *delivery = amb_msg_delivery(msg);
-    return delivery->segment != NULL ? "mapped" : delivery->conn->path;
 }
 
 const char *amb_msg_topic(const struct amb_msg *msg)

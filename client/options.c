@@ -139,10 +139,17 @@ enum amb_status amb_pub_options_read(const struct amb_pub_options *from, struct 
 static enum amb_status check_sub_enums(const struct amb_sub_options *options,
                                        struct amb_complaint *complaint)
 {
-    if (options->mem != AMB_MEM_DEFAULT && options->mem != AMB_MEM_HOST &&
-        options->mem != AMB_MEM_AS_SENT) {
-        complain(complaint, "amb_sub_options.mem: only HOST is there in this release");
+    if (options->mem > AMB_MEM_CUDA_MANAGED) {
+        complain(complaint, "amb_sub_options.mem is no kind of memory");
+        return AMB_EINVAL;
+    }
+    if (options->mem == AMB_MEM_PINNED || options->mem == AMB_MEM_CUDA_MANAGED) {
+        complain(complaint, "amb_sub_options.mem: only HOST and CUDA are there in this release");
         return AMB_ENOTSUP;
+    }
+    if (options->device != 0 && options->mem != AMB_MEM_CUDA && options->allocator == NULL) {
+        complain(complaint, "amb_sub_options.device is for mem = CUDA");
+        return AMB_EINVAL;
     }
     if (options->start != AMB_START_NEW) {
         complain(complaint, "amb_sub_options.start: only NEW is there in this release");
@@ -165,16 +172,42 @@ static enum amb_status check_sub_enums(const struct amb_sub_options *options,
     return AMB_OK;
 }
 
+enum amb_status amb_allocator_read(const struct amb_sub_options *options, struct amb_allocator *to,
+                                   struct amb_complaint *complaint)
+{
+    enum amb_status status =
+        read_struct("amb_sub_options.allocator", options->allocator, to, sizeof(*to), complaint);
+    if (status != AMB_OK) {
+        return status;
+    }
+    enum amb_mem mem = options->mem == AMB_MEM_AS_SENT ? AMB_MEM_HOST : options->mem;
+    mem = mem == AMB_MEM_DEFAULT ? to->mem : mem;
+    mem = mem == AMB_MEM_DEFAULT ? AMB_MEM_HOST : mem;
+    if (mem != AMB_MEM_HOST && mem != AMB_MEM_CUDA) {
+        complain(complaint, "amb_allocator.mem: only HOST and CUDA are there in this release");
+        return AMB_ENOTSUP;
+    }
+    if (to->mem != AMB_MEM_DEFAULT && to->mem != mem) {
+        complain(complaint, "amb_allocator.mem is not the kind that the subscription wants");
+        return AMB_EINVAL;
+    }
+    if (options->allocator != NULL && (to->alloc == NULL || to->free == NULL)) {
+        complain(complaint, "amb_allocator: alloc or free is missing");
+        return AMB_EINVAL;
+    }
+    to->mem = mem;
+    return AMB_OK;
+}
+
 enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct amb_sub_options *to,
                                      struct amb_complaint *complaint)
 {
     static const struct later later[] = {
-        LATER(amb_sub_options, device),      LATER(amb_sub_options, lazy),
-        LATER(amb_sub_options, group),       LATER(amb_sub_options, durable),
-        LATER(amb_sub_options, start_at),    LATER(amb_sub_options, ack_wait_ns),
-        LATER(amb_sub_options, backoff_ns),  LATER(amb_sub_options, backoff_count),
-        LATER(amb_sub_options, max_deliver), LATER(amb_sub_options, allocator),
-        LATER(amb_sub_options, position),    LATER(amb_sub_options, position_len),
+        LATER(amb_sub_options, lazy),          LATER(amb_sub_options, group),
+        LATER(amb_sub_options, durable),       LATER(amb_sub_options, start_at),
+        LATER(amb_sub_options, ack_wait_ns),   LATER(amb_sub_options, backoff_ns),
+        LATER(amb_sub_options, backoff_count), LATER(amb_sub_options, max_deliver),
+        LATER(amb_sub_options, position),      LATER(amb_sub_options, position_len),
     };
     enum amb_status status = read_struct("amb_sub_options", from, to, sizeof(*to), complaint);
     if (status == AMB_OK) {
@@ -194,17 +227,19 @@ static enum amb_status read_out(const struct amb_out *from, struct amb_out *to,
                                 struct amb_complaint *complaint)
 {
     static const struct later later[] = {
-        LATER(amb_out, tensor),
-        LATER(amb_out, stream),
         LATER(amb_out, reserved),
     };
     enum amb_status status = read_struct("amb_out", from, to, sizeof(*to), complaint);
     if (status != AMB_OK) {
         return status;
     }
-    if (to->mem != AMB_MEM_DEFAULT && to->mem != AMB_MEM_HOST) {
-        complain(complaint, "amb_out.mem: only HOST is there in this release");
-        return AMB_ENOTSUP;
+    if (to->mem == AMB_MEM_AS_SENT || to->mem > AMB_MEM_CUDA_MANAGED) {
+        complain(complaint, "amb_out.mem is no kind of memory that a message can be in");
+        return AMB_EINVAL;
+    }
+    if (to->mem > AMB_MEM_PINNED && to->data == NULL) {
+        complain(complaint, "amb_out.mem: only data can be in GPU memory");
+        return AMB_EINVAL;
     }
     if ((to->props == NULL && to->prop_count != 0) || to->ttl_ns < 0) {
         complain(complaint, "amb_out: props is missing, or ttl_ns is negative");
@@ -240,6 +275,11 @@ enum amb_status amb_commit_out_read(const struct amb_out *from, struct amb_out *
         complain(complaint, "amb_out: the payload of a commit is its lease; data, iov and forward "
                             "must be 0");
         return AMB_EINVAL;
+    }
+    if (to->stream != NULL || to->mem > AMB_MEM_PINNED) {
+        complain(complaint, "amb_out: leases are host memory in this release; mem and stream must "
+                            "be 0");
+        return AMB_ENOTSUP;
     }
     return AMB_OK;
 }

@@ -37,6 +37,10 @@ AMB_MUST_CHECK enum amb_status amb_pub_options_read(const struct amb_pub_options
 AMB_MUST_CHECK enum amb_status amb_sub_options_read(const struct amb_sub_options *from,
                                                     struct amb_sub_options *to,
                                                     struct amb_complaint *complaint);
+/* The subscription's allocator (zeros: it has none); to->mem is the kind that it wants. */
+AMB_MUST_CHECK enum amb_status amb_allocator_read(const struct amb_sub_options *options,
+                                                  struct amb_allocator *to,
+                                                  struct amb_complaint *complaint);
 AMB_MUST_CHECK enum amb_status amb_out_read(const struct amb_out *from, struct amb_out *to,
                                             struct amb_complaint *complaint);
 /* The same of a message whose payload is a lease. */

@@ -101,8 +101,7 @@ static unsigned run_messages(struct amb_sub *sub, unsigned max)
 
 static bool sub_is_due(const struct amb_sub *sub)
 {
-    return sub != NULL && sub->on_message != NULL && !sub->in_callback &&
-           atomic_load_explicit(&sub->has_ready, memory_order_acquire);
+    return sub != NULL && sub->on_message != NULL && !sub->in_callback && amb_sub_has_ready(sub);
 }
 
 static bool pub_is_due(const struct amb_pub *pub)

@@ -16,6 +16,7 @@
 #include "client/batch.h"
 #include "client/settle.h"
 #include "client/spinlock.h"
+#include "wire/base/clock.h"
 
 #include <amb/amb.h>
 #include <pthread.h>
@@ -23,18 +24,30 @@
 
 struct amb_conn;
 
+/*
+ * A batch that is open for long may see CUDA come to life between two of its messages, and the
+ * second of them may be in device memory: then each message is looked at before it is read.
+ */
+#define AMB_WARY_OPEN 1u /* nobody bounds how long batches stay open */
+#define AMB_WARY_HELD 2u /* the open batch may not leave */
+#define AMB_WARY_LIVE 4u /* CUDA is there */
+#define AMB_WARY_LINGER_NS AMB_NS_PER_MS
+
 struct amb_pub {
     struct amb_conn *conn;
     struct amb_spinlock lock;
     uint32_t batch_msgs;
-    _Atomic uint32_t inside; /* calls that may wait: it is not freed before they have left */
-    _Atomic bool is_closing; /* they turn back */
+    _Atomic uint32_t inside;       /* calls that may wait: it is not freed before they have left */
+    _Atomic bool is_closing;       /* they turn back */
+    _Atomic uint32_t wary;         /* AMB_WARY_ */
+    _Atomic uint64_t staged_bytes; /* read from devices */
 
     /* Under lock. */
     struct amb_batch *open;     /* NULL until the first message */
     struct amb_list_node queue; /* batches of commits; while there are any, batch_msgs is 0, so
                                    that nothing is appended to an open batch before them */
     struct amb_batch_rule rule;
+    uint64_t looked_ticks;   /* when CUDA was looked for */
     _Atomic uint64_t posted; /* sequence of the last message */
     _Atomic bool is_staged;  /* open has messages */
     _Atomic bool must_leave; /* the open batch goes as soon as the window lets it */

@@ -8,6 +8,8 @@
 #include "client/due.h"
 #include "client/options.h"
 #include "client/put.h"
+#include "client/staged.h"
+#include "client/tensor.h"
 #include "wire/base/assert.h"
 #include "wire/codec/props.h"
 #include "wire/codec/topic.h"
@@ -370,8 +372,8 @@ static enum amb_status put_or_wait(struct amb_pub *pub, const struct amb_put *pu
     return status;
 }
 
-static enum amb_status pub_put(struct amb_pub *pub, const struct amb_put *put, int64_t timeout_ns,
-                               uint64_t *seq)
+enum amb_status amb_put_any(struct amb_pub *pub, const struct amb_put *put, int64_t timeout_ns,
+                            uint64_t *seq)
 {
     amb_pub_enter(pub);
     return amb_pub_leave(pub, put_or_wait(pub, put, timeout_ns, seq));
@@ -402,7 +404,8 @@ enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len, 
     amb_spinlock_lock(&pub->lock);
     struct amb_batch *batch = pub->open;
     if (__builtin_expect(batch != NULL && batch->count != 0 &&
-                             amb_batch_fits(batch, len, 0, pub->batch_msgs),
+                             amb_batch_fits(batch, len, 0, pub->batch_msgs) &&
+                             amb_staged_may_read(pub),
                          1)) {
         amb_batch_add(batch, data, len);
         uint64_t seq = atomic_load_explicit(&pub->posted, memory_order_relaxed) + 1;
@@ -412,8 +415,11 @@ enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len, 
         return AMB_OK;
     }
     amb_spinlock_unlock(&pub->lock);
+    if (__builtin_expect(amb_staged_is_wanted(pub, data, len), 0)) {
+        return amb_staged_post(pub, AMB_OUT(.data = data, .len = len), timeout_ns, NULL);
+    }
     const struct amb_put put = {.data = data, .len = len};
-    return pub_put(pub, &put, timeout_ns, NULL);
+    return amb_put_any(pub, &put, timeout_ns, NULL);
 }
 
 /* FNV-1a, never 0. */
@@ -430,7 +436,8 @@ static uint32_t hash_key(const char *key)
 static enum amb_status write_props(struct amb_conn *conn, const struct amb_out *message,
                                    uint8_t *blob, struct amb_put *put)
 {
-    if (message->key == NULL && message->content_type == NULL && message->prop_count == 0) {
+    if (message->key == NULL && message->content_type == NULL && message->tensor == NULL &&
+        message->prop_count == 0) {
         return AMB_OK;
     }
     struct amb_props_writer writer;
@@ -443,6 +450,17 @@ static enum amb_status write_props(struct amb_conn *conn, const struct amb_out *
     if (status == AMB_OK && message->content_type != NULL) {
         status = amb_props_add(&writer, AMB_PROP_CONTENT_TYPE, message->content_type,
                                strlen(message->content_type));
+    }
+    if (status == AMB_OK && message->tensor != NULL) {
+        uint8_t tensor[AMB_TENSOR_BYTES];
+        size_t len;
+        if (amb_tensor_write(message->tensor, tensor, &len) != AMB_OK) {
+            return amb_conn_fail(conn, AMB_EINVAL,
+                                 "amb_out.tensor: no bits, a negative dimension, "
+                                 "or more than %u of them",
+                                 AMB_TENSOR_DIMS);
+        }
+        status = amb_props_add(&writer, AMB_PROP_TENSOR, tensor, len);
     }
     for (uint32_t i = 0; status == AMB_OK && i < message->prop_count; i++) {
         const struct amb_prop *prop = &message->props[i];
@@ -477,7 +495,7 @@ enum amb_status amb_put_props(struct amb_conn *conn, const struct amb_out *messa
 static enum amb_status read_payload(const struct amb_out *message, struct amb_put *put)
 {
     if (message->forward != NULL) {
-        put->data = amb_msg_data(message->forward);
+        put->data = amb_msg_bytes(message->forward);
         put->len = amb_msg_size(message->forward);
     } else if (message->iov != NULL) {
         put->iov = message->iov;
@@ -514,6 +532,11 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "%s", complaint.text);
     }
+    bool is_staged = false;
+    status = amb_staged_check(pub, &out, &is_staged);
+    if (status != AMB_OK) {
+        return status;
+    }
     struct amb_put put = {0};
     status = read_payload(&out, &put);
     if (status != AMB_OK) {
@@ -522,9 +545,12 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
     if (put.len > conn->max_message) {
         return too_large(conn, put.len);
     }
+    if (is_staged) {
+        return amb_staged_post(pub, &out, timeout_ns, seq);
+    }
     uint8_t blob[AMB_PROPS_MAX];
     status = amb_put_props(conn, &out, blob, &put);
-    return status != AMB_OK ? status : pub_put(pub, &put, timeout_ns, seq);
+    return status != AMB_OK ? status : amb_put_any(pub, &put, timeout_ns, seq);
 }
 
 struct flush_wait {
@@ -639,6 +665,7 @@ enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *inf
         .subscribers = atomic_load_explicit(&pub->subscribers, memory_order_relaxed),
         .leases = pub->lease_count,
         .leased = pub->leased,
+        .staged_bytes = atomic_load_explicit(&pub->staged_bytes, memory_order_relaxed),
     };
     full.inflight_msgs = full.posted - full.settled;
     bool is_blocked = pub->wanted > pub->window || full.inflight_msgs >= pub->window_msgs;

@@ -34,6 +34,9 @@ enum amb_status amb_put_small(struct amb_pub *pub, const struct amb_put *put, ui
 /* A message was added to this batch, which is the publisher's newest: sends it if the rule says so.
  * is_full: it does. Publisher's lock held. */
 void amb_put_added(struct amb_pub *pub, const struct amb_batch *batch, bool is_full);
+/* The best way that has room; waits for one. */
+enum amb_status amb_put_any(struct amb_pub *pub, const struct amb_put *put, int64_t timeout_ns,
+                            uint64_t *seq);
 /* A call that may wait: the publisher, and its connection, stay until it has left. */
 void amb_pub_enter(struct amb_pub *pub);
 enum amb_status amb_pub_leave(struct amb_pub *pub, enum amb_status status);

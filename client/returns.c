@@ -50,6 +50,7 @@ static void recycle(struct amb_delivery *delivery)
         atomic_fetch_sub_explicit(&conn->mapped_held, 1, memory_order_relaxed);
     }
     amb_buffers_put(&conn->buffers, delivery->buffer, delivery->buffer_len);
+    free(delivery->sides);
     amb_list_remove(&delivery->known);
     memcpy(delivery, &conn->delivery_free[delivery->class], sizeof(void *));
     conn->delivery_free[delivery->class] = delivery;

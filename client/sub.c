@@ -165,6 +165,12 @@ static size_t take_from(struct amb_sub *sub, struct amb_delivery *delivery, stru
 
 size_t amb_sub_take(struct amb_sub *sub, struct amb_msg **out, size_t max)
 {
+    return __builtin_expect(sub->landing != NULL, 0) ? amb_landing_take(sub, out, max)
+                                                     : amb_sub_take_plain(sub, out, max);
+}
+
+size_t amb_sub_take_plain(struct amb_sub *sub, struct amb_msg **out, size_t max)
+{
     size_t taken = 0;
     struct amb_delivery *failed[8];
     unsigned failed_count = 0;
@@ -199,6 +205,7 @@ void amb_sub_unref(struct amb_sub *sub)
     /* Acquire: the last one sees what all others did. */
     if (atomic_fetch_sub_explicit(&sub->refs, 1, memory_order_acq_rel) == 1) {
         amb_release_fini(&sub->release);
+        amb_landing_destroy(&sub->landing);
         free(sub->topics.slots);
         free(sub);
     }
@@ -227,6 +234,9 @@ void amb_sub_shut(struct amb_sub *sub)
         if (atomic_fetch_sub_explicit(&delivery->refs, left, memory_order_acq_rel) == left) {
             (void)amb_mpsc_push(&sub->conn->returned, &delivery->returned);
         }
+    }
+    if (sub->landing != NULL) {
+        amb_landing_shut(sub);
     }
     amb_delivery_take_back(sub->conn);
 }

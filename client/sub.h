@@ -15,6 +15,7 @@
 #include <pthread.h>
 
 struct amb_conn;
+struct amb_landing;
 
 /* Topic ids of one subscription: open hashing, at most half full. */
 struct amb_topic_table {
@@ -32,6 +33,7 @@ struct amb_sub {
     amb_msg_fn on_message;
     void *arg;
     uint64_t credit_msgs, credit_bytes;
+    struct amb_landing *landing; /* payloads are brought elsewhere; or NULL */
 
     struct amb_spinlock lock;
     struct amb_list_node arrived; /* deliveries, oldest first */
@@ -63,6 +65,8 @@ enum amb_status amb_sub_ready(struct amb_delivery *delivery, enum amb_status sta
 
 /* Takes the next messages, at most max; returns how many, 0: none is ready. Without locks. */
 size_t amb_sub_take(struct amb_sub *sub, struct amb_msg **out, size_t max);
+/* The same, as they came. */
+size_t amb_sub_take_plain(struct amb_sub *sub, struct amb_msg **out, size_t max);
 void amb_sub_unref(struct amb_sub *sub);
 /* Ends it here: nothing of it reaches the program any more. Lock held, may be given up. */
 void amb_sub_detach(struct amb_sub *sub);
@@ -74,3 +78,26 @@ void amb_sub_left(struct amb_sub *sub);
 void amb_sub_free_handle(struct amb_sub *sub);
 /* Gives back all that was not taken and answers waiters; connection's lock held. */
 void amb_sub_shut(struct amb_sub *sub);
+
+/* ---- landing.c: payloads are brought into other memory ---- */
+
+/* *out: NULL if these options want none. ENOMEM, ENOTSUP, ENOTFOUND, ECUDA: told. */
+enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_options *options,
+                                   struct amb_landing **out);
+void amb_landing_destroy(struct amb_landing **landing);
+/* As amb_sub_take, payloads brought to where they are wanted; 0 also if there is no memory. */
+size_t amb_landing_take(struct amb_sub *sub, struct amb_msg **out, size_t max);
+/* Would amb_landing_take find something? */
+bool amb_landing_has_ready(const struct amb_sub *sub);
+/* How long to wait before memory is asked for again. */
+int64_t amb_landing_patience(const struct amb_sub *sub, int64_t timeout_ns);
+/* Gives up the message that waits for memory. Any lock may be held but the landing's. */
+void amb_landing_shut(struct amb_sub *sub);
+/* Bytes that were copied from host to device. */
+uint64_t amb_landing_staged(const struct amb_sub *sub);
+
+static inline bool amb_sub_has_ready(const struct amb_sub *sub)
+{
+    return sub->landing == NULL ? atomic_load_explicit(&sub->has_ready, memory_order_acquire)
+                                : amb_landing_has_ready(sub);
+}

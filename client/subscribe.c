@@ -103,6 +103,7 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
     if (status != AMB_OK) {
         return status;
     }
+    struct amb_landing *landing;
     struct amb_sub_options checked;
     struct amb_complaint complaint;
     status = amb_sub_options_read(options, &checked, &complaint);
@@ -114,10 +115,16 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "not a pattern: %s", reason);
     }
+    status = amb_landing_create(conn, &checked, &landing);
+    if (status != AMB_OK) {
+        return status;
+    }
     struct amb_sub *sub = sub_create(conn, &checked);
     if (sub == NULL) {
+        amb_landing_destroy(&landing);
         return amb_conn_fail(conn, AMB_ENOMEM, "no memory for a subscription");
     }
+    sub->landing = landing;
     amb_conn_enter(conn);
     amb_conn_lock(conn);
     if (!amb_handle_take(conn->sub_taken, &conn->sub_next, &conn->sub_high, &sub->handle)) {
@@ -143,8 +150,7 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
 static bool has_ready(void *arg)
 {
     struct amb_sub *sub = arg;
-    return atomic_load_explicit(&sub->has_ready, memory_order_acquire) ||
-           atomic_load_explicit(&sub->is_shut, memory_order_relaxed);
+    return amb_sub_has_ready(sub) || atomic_load_explicit(&sub->is_shut, memory_order_relaxed);
 }
 
 /* Waits for a message and takes what is there, unless another thread does. */
@@ -159,16 +165,23 @@ static enum amb_status wait_next(struct amb_sub *sub, int64_t timeout_ns, struct
         deadline = amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
     }
     for (;;) {
+        int64_t whole = wait.timeout_ns;
+        wait.timeout_ns = amb_landing_patience(sub, whole);
+        bool is_cut = wait.timeout_ns != whole;
         amb_conn_lock(conn);
         enum amb_status status = amb_conn_wait(conn, &wait);
         amb_conn_unlock(conn);
+        wait.timeout_ns = whole;
         /* What had arrived when the session was lost is still given. */
         *count = amb_sub_take(sub, out, max);
         if (*count != 0) {
             return AMB_OK;
         }
+        if (status == AMB_ETIMEDOUT && is_cut) {
+            status = AMB_OK; /* Memory was asked for again, no more. */
+        }
         if (status == AMB_EAGAIN || status == AMB_ETIMEDOUT) {
-            return status;
+            return timeout_ns == AMB_NOWAIT ? AMB_EAGAIN : AMB_ETIMEDOUT;
         }
         if (atomic_load_explicit(&sub->is_shut, memory_order_relaxed)) {
             return AMB_ECLOSED;
@@ -274,6 +287,7 @@ enum amb_status amb_sub_stat(const struct amb_sub *sub, struct amb_sub_info *inf
     full.delivered = sub->delivered;
     full.lost = sub->lost;
     full.last_seq = sub->last_seq;
+    full.staged_bytes = amb_landing_staged(sub);
     amb_spinlock_unlock(&own->lock);
     amb_conn_unlock(conn);
     uint32_t size = info->size < sizeof(full) ? info->size : (uint32_t)sizeof(full);

@@ -125,6 +125,9 @@ void amb_cuda_stream_destroy(struct amb_cuda *device, void *stream);
 /* Waits until everything on it has run. */
 AMB_MUST_CHECK enum amb_status amb_cuda_stream_sync(struct amb_cuda *device, void *stream);
 
+/* The same for a stream of the program's, whatever its device; no context of ours is needed. */
+AMB_MUST_CHECK enum amb_status amb_cuda_foreign_sync(void *stream);
+
 /* Without timing. */
 AMB_MUST_CHECK enum amb_status amb_cuda_event_create(struct amb_cuda *device, void **event);
 void amb_cuda_event_destroy(struct amb_cuda *device, void *event);

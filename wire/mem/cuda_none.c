@@ -94,6 +94,7 @@ void amb_cuda_unimport(struct amb_cuda *device UNUSED, uint64_t address UNUSED) 
 enum amb_status amb_cuda_stream_create(struct amb_cuda *device UNUSED, void **stream UNUSED) NOBODY
 void amb_cuda_stream_destroy(struct amb_cuda *device UNUSED, void *stream UNUSED) NOTHING
 enum amb_status amb_cuda_stream_sync(struct amb_cuda *device UNUSED, void *stream UNUSED) NOBODY
+enum amb_status amb_cuda_foreign_sync(void *stream UNUSED) NOBODY
 enum amb_status amb_cuda_event_create(struct amb_cuda *device UNUSED, void **event UNUSED) NOBODY
 void amb_cuda_event_destroy(struct amb_cuda *device UNUSED, void *event UNUSED) NOTHING
 enum amb_status amb_cuda_event_record(struct amb_cuda *device UNUSED, void *event UNUSED, void *stream UNUSED) NOBODY

@@ -33,6 +33,11 @@ enum amb_status amb_cuda_stream_sync(struct amb_cuda *device, void *stream)
     return CALL(device, cuStreamSynchronize, stream);
 }
 
+enum amb_status amb_cuda_foreign_sync(void *stream)
+{
+    return amb_cuda_api.cuStreamSynchronize(stream) == CUDA_SUCCESS ? AMB_OK : AMB_ECUDA;
+}
+
 enum amb_status amb_cuda_event_create(struct amb_cuda *device, void **event)
 {
     amb_assert(amb_cuda_is_current(device));

@@ -50,9 +50,7 @@ struct amb_pub;   /* a publisher on one topic */
 struct amb_sub;   /* a subscription to the topics of one pattern */
 struct amb_msg;   /* a received message, shared by reference count */
 struct amb_lease; /* memory for one message, written in place */
-struct amb_allocator;
 struct amb_resource;
-struct amb_tensor;
 
 /* ---- errors ---- */
 
@@ -160,12 +158,36 @@ struct amb_pub_options {
     void *arg;
 };
 
+/*
+ * Where received payloads go instead: memory of the application's. Called on the thread that takes
+ * a message or gives one back, or on one of the library's; must not block or call amb_. alloc
+ * answers NULL for "not now": it is asked again after the next free, or a moment later. `device` is
+ * -1 for host memory.
+ */
+struct amb_allocator {
+    uint32_t size;
+    enum amb_mem mem; /* HOST or CUDA; 0: what the subscription wants */
+    void *(*alloc)(void *ctx, size_t len, size_t align, int device);
+    void (*free)(void *ctx, void *ptr, size_t len, int device);
+    void *ctx;
+};
+
+/* What an array's bytes are, in DLPack's numbers. All strides 0: C order. */
+struct amb_tensor {
+    uint8_t code; /* kDLInt 0, kDLUInt 1, kDLFloat 2, ... */
+    uint8_t bits;
+    uint16_t lanes;
+    uint32_t ndim;
+    int64_t shape[8];
+    int64_t strides[8]; /* in elements */
+};
+
 typedef void (*amb_msg_fn)(struct amb_msg *msg, void *arg);
 
 struct amb_sub_options {
     uint32_t size;
-    enum amb_mem mem;          /* HOST; others (later) */
-    int32_t device;            /* (later) */
+    enum amb_mem mem;          /* HOST, CUDA; AS_SENT is HOST; others (later) */
+    int32_t device;            /* CUDA: which, as the driver counts */
     uint32_t lazy;             /* (later) */
     const char *group;         /* (later) */
     const char *durable;       /* (later) */
@@ -181,7 +203,7 @@ struct amb_sub_options {
     enum amb_slow slow;        /* the topic's; DROP_OLDEST, BLOCK; others (later) */
     uint32_t copy;             /* 1: always into memory of this process, never mapped in place */
     int64_t slow_block_ns;     /* 100 ms: BLOCK holds publishers back for so long, then drops */
-    const struct amb_allocator *allocator; /* (later) */
+    const struct amb_allocator *allocator; /* payloads into the application's own memory */
     const void *position;                  /* (later) */
     size_t position_len;                   /* (later) */
     /* Set: messages come here, inside amb_poll, and amb_next answers AMB_EINVAL. The message is
@@ -202,10 +224,13 @@ struct amb_prop {
     size_t len;
 };
 
-/* A message on its way out. One of data, iov, forward; none of them is an empty payload. */
+/*
+ * A message on its way out. One of data, iov, forward; none of them is an empty payload. data may
+ * be GPU memory: this release copies it by way of the host before the call returns.
+ */
 struct amb_out {
     uint32_t size;
-    enum amb_mem mem; /* HOST; others (later) */
+    enum amb_mem mem; /* of data; 0: detected. EKIND if it is other memory */
     const void *data;
     size_t len;
     const struct amb_iov *iov; /* instead of data: these pieces, one behind the other */
@@ -213,10 +238,10 @@ struct amb_out {
     uint32_t iov_count;
     uint32_t prop_count;
     const struct amb_prop *props;
-    const struct amb_tensor *tensor; /* (later) */
+    const struct amb_tensor *tensor; /* what the payload is an array of */
     const char *content_type;
     const char *key;
-    void *stream;   /* (later) */
+    void *stream;   /* CUstream: what is on it so far comes first; NULL: the default one */
     int64_t ttl_ns; /* 0: for ever. Rounded up to milliseconds */
     void *reserved;
 };
@@ -342,8 +367,9 @@ struct amb_pub_info {
     uint64_t accepted_seq;            /* highest sequence that the broker has */
     uint64_t inflight_msgs, inflight_bytes;
     uint32_t subscribers;
-    uint32_t leases; /* out: neither committed nor abandoned */
-    uint64_t leased; /* messages that left without a copy behind amb_pub_send or the commit */
+    uint32_t leases;       /* out: neither committed nor abandoned */
+    uint64_t leased;       /* messages that left without a copy behind amb_pub_send or the commit */
+    uint64_t staged_bytes; /* read from GPU memory by way of the host */
 };
 /* Set info->size (AMB_INIT). Asks nobody. */
 AMB_API enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *info);
@@ -419,6 +445,7 @@ struct amb_sub_info {
     uint64_t delivered;                   /* messages taken, since subscribe */
     uint64_t lost;                        /* messages lost, as their successors told */
     uint64_t last_seq;                    /* of the message taken last */
+    uint64_t staged_bytes;                /* written to GPU memory by way of the host */
 };
 /* Set info->size (AMB_INIT). Asks nobody. */
 AMB_API enum amb_status amb_sub_stat(const struct amb_sub *sub, struct amb_sub_info *info);
@@ -437,14 +464,25 @@ AMB_API struct amb_msg *amb_msg_ref(struct amb_msg *msg);
 /* Gives a reference back. */
 AMB_API void amb_msg_release(struct amb_msg *msg);
 
-/* The payload, amb_msg_size bytes, read-only, aligned to 16 bytes. Never NULL for host memory. */
+/* The payload, amb_msg_size bytes, read-only, aligned to 16 bytes. NULL only if the CPU cannot read
+ * it: it is GPU memory, and not empty. */
 AMB_API const void *amb_msg_data(const struct amb_msg *msg);
 AMB_API size_t amb_msg_size(const struct amb_msg *msg);
 AMB_API enum amb_mem amb_msg_mem(const struct amb_msg *msg);
 /* The device its memory is on; -1: host. */
 AMB_API int amb_msg_device(const struct amb_msg *msg);
-/* How it came: "mapped", "ring", "tcp", "ucx". */
+/* How it came: "mapped", "ring", "tcp", "ucx"; "staged": from the host to a GPU. */
 AMB_API const char *amb_msg_path(const struct amb_msg *msg);
+/*
+ * GPU memory (mem = CUDA) is given out for a stream, and back on one: the address of the payload,
+ * for what is put on `stream` (CUstream; NULL: the default one) from here on. NULL: it is host
+ * memory.
+ */
+AMB_API const void *amb_msg_data_on(const struct amb_msg *msg, void *stream);
+/* amb_msg_release, when what is on the stream so far has run. */
+AMB_API void amb_msg_release_on(struct amb_msg *msg, void *stream);
+/* What the payload is an array of, as its publisher said; NULL: nothing, or no memory for it. */
+AMB_API const struct amb_tensor *amb_msg_tensor(const struct amb_msg *msg);
 AMB_API const char *amb_msg_topic(const struct amb_msg *msg);
 /* NULL: none. */
 AMB_API const char *amb_msg_key(const struct amb_msg *msg);

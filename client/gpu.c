@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/gpu.h"
+
+#include "client/conn.h"
+#include "wire/base/assert.h"
+#include "wire/mem/stage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CLASS_MIN_BITS 8u /* 256 B: what device pointers are aligned to */
+#define CLASSES 33u       /* to 1 TiB */
+#define CACHED_MAX (UINT64_C(256) << 20)
+
+/* A message whose release waits for a stream. */
+struct waiting {
+    struct waiting *next;
+    void *event;
+    struct amb_msg *msg; /* NULL: unused */
+};
+
+struct amb_gpu {
+    struct amb_gpu *next;
+    struct amb_conn *conn;
+    struct amb_cuda *cuda;
+    struct amb_stage *stage;
+    pthread_mutex_t lock; /* of what follows */
+    struct amb_gpu_buffer *free_list[CLASSES];
+    uint64_t cached;
+    struct waiting *waiting, *unused;
+};
+
+/* ---- devices ---- */
+
+enum amb_status amb_gpu_fail(struct amb_conn *conn, struct amb_gpu *gpu, enum amb_status status,
+                             const char *what)
+{
+    char text[200];
+    amb_cuda_failure(gpu->cuda, text, sizeof(text));
+    return amb_conn_fail(conn, status, "%s on GPU %d: %s", what, amb_cuda_info(gpu->cuda)->index,
+                         text);
+}
+
+bool amb_gpu_is_sound(const struct amb_gpu *gpu)
+{
+    return amb_cuda_is_sound(gpu->cuda);
+}
+
+static enum amb_status missing(struct amb_conn *conn, int device, enum amb_status status)
+{
+    if (status == AMB_ENOTSUP) {
+        return amb_conn_fail(conn, status, "GPU memory: %s", amb_cuda_why_not());
+    }
+    if (status == AMB_ENOTFOUND) {
+        return amb_conn_fail(conn, status, "there is no GPU %d: the driver shows %u", device,
+                             amb_cuda_count());
+    }
+    return amb_conn_fail(conn, status, "GPU %d cannot be used: %s", device,
+                         amb_status_text(status));
+}
+
+static enum amb_status create(struct amb_conn *conn, int device, struct amb_gpu **out)
+{
+    struct amb_gpu *gpu = calloc(1, sizeof(*gpu));
+    if (gpu == NULL) {
+        return AMB_ENOMEM;
+    }
+    enum amb_status status = amb_cuda_at(device, &gpu->cuda);
+    if (status == AMB_OK) {
+        status = amb_stage_create(gpu->cuda, 0, &gpu->stage);
+    }
+    if (status != AMB_OK) {
+        free(gpu);
+        return status;
+    }
+    gpu->conn = conn;
+    (void)pthread_mutex_init(&gpu->lock, NULL);
+    *out = gpu;
+    return AMB_OK;
+}
+
+static struct amb_gpu *find(struct amb_conn *conn, int device)
+{
+    struct amb_gpu *gpu = conn->gpus;
+    while (gpu != NULL && amb_cuda_info(gpu->cuda)->index != device) {
+        gpu = gpu->next;
+    }
+    return gpu;
+}
+
+enum amb_status amb_gpu_get(struct amb_conn *conn, int device, struct amb_gpu **out)
+{
+    enum amb_status status = AMB_OK;
+    (void)pthread_mutex_lock(&conn->gpu_lock);
+    struct amb_gpu *gpu = find(conn, device);
+    if (gpu == NULL) {
+        status = create(conn, device, &gpu);
+        if (status == AMB_OK) {
+            gpu->next = conn->gpus;
+            conn->gpus = gpu;
+        }
+    }
+    (void)pthread_mutex_unlock(&conn->gpu_lock);
+    if (status != AMB_OK) {
+        return missing(conn, device, status);
+    }
+    *out = gpu;
+    return AMB_OK;
+}
+
+static void destroy(struct amb_gpu *gpu)
+{
+    struct amb_cuda_scope scope;
+    amb_assert(gpu->waiting == NULL);
+    bool is_entered = amb_cuda_enter(gpu->cuda, &scope) == AMB_OK;
+    for (unsigned i = 0; i < CLASSES; i++) {
+        struct amb_gpu_buffer *buffer;
+        while ((buffer = gpu->free_list[i]) != NULL) {
+            gpu->free_list[i] = buffer->next;
+            if (is_entered) {
+                amb_cuda_free(gpu->cuda, buffer->address);
+            }
+            free(buffer);
+        }
+    }
+    struct waiting *waiting;
+    while ((waiting = gpu->unused) != NULL) {
+        gpu->unused = waiting->next;
+        if (is_entered) {
+            amb_cuda_event_destroy(gpu->cuda, waiting->event);
+        }
+        free(waiting);
+    }
+    if (is_entered) {
+        amb_cuda_leave(&scope);
+    }
+    amb_stage_destroy(&gpu->stage);
+    (void)pthread_mutex_destroy(&gpu->lock);
+    free(gpu);
+}
+
+void amb_gpus_fini(struct amb_conn *conn)
+{
+    while (conn->gpus != NULL) {
+        struct amb_gpu *gpu = conn->gpus;
+        conn->gpus = gpu->next;
+        destroy(gpu);
+    }
+}
+
+/* ---- publish ---- */
+
+enum amb_status amb_gpu_read(struct amb_conn *conn, void *to, const void *data, uint64_t len,
+                             void *stream)
+{
+    struct amb_mem_place place;
+    struct amb_gpu *gpu;
+    amb_cuda_classify(data, &place);
+    uint64_t offset = (uintptr_t)data - place.base;
+    if (place.device < 0 || offset > place.size || len > place.size - offset) {
+        return amb_conn_fail(conn, AMB_EINVAL,
+                             "%llu bytes of GPU memory go past the end of their allocation",
+                             (unsigned long long)len);
+    }
+    enum amb_status status = amb_gpu_get(conn, place.device, &gpu);
+    if (status != AMB_OK) {
+        return status;
+    }
+    status = amb_stage_read(gpu->stage, to, (uintptr_t)data, len, stream);
+    return status == AMB_OK ? AMB_OK
+                            : amb_gpu_fail(conn, gpu, status, "cannot read what to publish");
+}
+
+enum amb_status amb_gpu_wait(struct amb_conn *conn, void *stream)
+{
+    enum amb_status status = amb_cuda_start();
+    if (status != AMB_OK) {
+        return missing(conn, 0, status);
+    }
+    status = amb_cuda_foreign_sync(stream);
+    if (status != AMB_OK) {
+        return amb_conn_fail(conn, status, "amb_out.stream: what is on it has failed");
+    }
+    return AMB_OK;
+}
+
+/* ---- receive ---- */
+
+static unsigned class_of(uint64_t len)
+{
+    unsigned class = 0;
+    while (((uint64_t)1 << (class + CLASS_MIN_BITS)) < len) {
+        class ++;
+    }
+    return class;
+}
+
+static struct amb_gpu_buffer *allocate(struct amb_gpu *gpu, unsigned class)
+{
+    struct amb_cuda_scope scope;
+    struct amb_gpu_buffer *buffer = calloc(1, sizeof(*buffer));
+    if (buffer == NULL || amb_cuda_enter(gpu->cuda, &scope) != AMB_OK) {
+        free(buffer);
+        return NULL;
+    }
+    buffer->class = class;
+    enum amb_status status =
+        amb_cuda_alloc(gpu->cuda, (uint64_t)1 << (class + CLASS_MIN_BITS), &buffer->address);
+    amb_cuda_leave(&scope);
+    if (status != AMB_OK) {
+        free(buffer);
+        return NULL;
+    }
+    return buffer;
+}
+
+struct amb_gpu_buffer *amb_gpu_buffer_get(struct amb_gpu *gpu, uint64_t len)
+{
+    unsigned class = class_of(len);
+    if (class >= CLASSES) {
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&gpu->lock);
+    struct amb_gpu_buffer *buffer = gpu->free_list[class];
+    if (buffer != NULL) {
+        gpu->free_list[class] = buffer->next;
+        gpu->cached -= (uint64_t)1 << (class + CLASS_MIN_BITS);
+    }
+    (void)pthread_mutex_unlock(&gpu->lock);
+    return buffer != NULL ? buffer : allocate(gpu, class);
+}
+
+void amb_gpu_buffer_put(struct amb_gpu *gpu, struct amb_gpu_buffer *buffer)
+{
+    uint64_t size = (uint64_t)1 << (buffer->class + CLASS_MIN_BITS);
+    (void)pthread_mutex_lock(&gpu->lock);
+    bool is_kept = gpu->cached + size <= CACHED_MAX;
+    if (is_kept) {
+        gpu->cached += size;
+        buffer->next = gpu->free_list[buffer->class];
+        gpu->free_list[buffer->class] = buffer;
+    }
+    (void)pthread_mutex_unlock(&gpu->lock);
+    struct amb_cuda_scope scope;
+    if (!is_kept) {
+        if (amb_cuda_enter(gpu->cuda, &scope) == AMB_OK) {
+            amb_cuda_free(gpu->cuda, buffer->address);
+            amb_cuda_leave(&scope);
+        }
+        free(buffer);
+    }
+}
+
+enum amb_status amb_gpu_store(struct amb_gpu *gpu, uint64_t to, const void *from, uint64_t len)
+{
+    return amb_stage_write(gpu->stage, to, from, len);
+}
+
+/* ---- releases behind a stream ---- */
+
+static struct waiting *waiting_get(struct amb_gpu *gpu)
+{
+    (void)pthread_mutex_lock(&gpu->lock);
+    struct waiting *waiting = gpu->unused;
+    if (waiting != NULL) {
+        gpu->unused = waiting->next;
+    }
+    (void)pthread_mutex_unlock(&gpu->lock);
+    if (waiting == NULL) {
+        waiting = calloc(1, sizeof(*waiting));
+        if (waiting != NULL && amb_cuda_event_create(gpu->cuda, &waiting->event) != AMB_OK) {
+            free(waiting);
+            waiting = NULL;
+        }
+    }
+    return waiting;
+}
+
+enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg, void *stream)
+{
+    struct amb_cuda_scope scope;
+    enum amb_status status = amb_cuda_enter(gpu->cuda, &scope);
+    if (status != AMB_OK) {
+        return status;
+    }
+    struct waiting *waiting = waiting_get(gpu);
+    status =
+        waiting != NULL ? amb_cuda_event_record(gpu->cuda, waiting->event, stream) : AMB_ENOMEM;
+    amb_cuda_leave(&scope);
+    if (waiting == NULL) {
+        return status;
+    }
+    (void)pthread_mutex_lock(&gpu->lock);
+    struct waiting **list = status == AMB_OK ? &gpu->waiting : &gpu->unused;
+    waiting->msg = status == AMB_OK ? msg : NULL;
+    waiting->next = *list;
+    *list = waiting;
+    if (status == AMB_OK) {
+        atomic_fetch_add_explicit(&gpu->conn->gpu_waiting, 1, memory_order_relaxed);
+    }
+    (void)pthread_mutex_unlock(&gpu->lock);
+    return status;
+}
+
+/* Takes one that is over, or whose device is lost; must_wait: any, and waits for it. */
+static struct amb_msg *take_over(struct amb_gpu *gpu, bool must_wait)
+{
+    struct amb_msg *msg = NULL;
+    (void)pthread_mutex_lock(&gpu->lock);
+    struct waiting **link = &gpu->waiting;
+    while (*link != NULL && !must_wait &&
+           amb_cuda_event_query(gpu->cuda, (*link)->event) == AMB_EAGAIN) {
+        link = &(*link)->next;
+    }
+    struct waiting *waiting = *link;
+    if (waiting != NULL) {
+        if (must_wait) {
+            (void)!amb_cuda_event_sync(gpu->cuda, waiting->event);
+        }
+        msg = waiting->msg;
+        waiting->msg = NULL;
+        *link = waiting->next;
+        waiting->next = gpu->unused;
+        gpu->unused = waiting;
+    }
+    (void)pthread_mutex_unlock(&gpu->lock);
+    return msg;
+}
+
+static bool release_due(struct amb_conn *conn, bool must_wait)
+{
+    /* A close does not trust the counter: the devices' locks order it with late releases. */
+    if (!must_wait && atomic_load_explicit(&conn->gpu_waiting, memory_order_relaxed) == 0) {
+        return false;
+    }
+    /* The devices stay: they are added in front, and go with the connection's memory. */
+    (void)pthread_mutex_lock(&conn->gpu_lock);
+    struct amb_gpu *gpu = conn->gpus;
+    (void)pthread_mutex_unlock(&conn->gpu_lock);
+    for (; gpu != NULL; gpu = gpu->next) {
+        struct amb_msg *msg;
+        while ((msg = take_over(gpu, must_wait)) != NULL) {
+            atomic_fetch_sub_explicit(&conn->gpu_waiting, 1, memory_order_relaxed);
+            amb_msg_release(msg);
+        }
+    }
+    return atomic_load_explicit(&conn->gpu_waiting, memory_order_relaxed) != 0;
+}
+
+bool amb_gpus_look(struct amb_conn *conn)
+{
+    return release_due(conn, false);
+}
+
+void amb_gpus_settle(struct amb_conn *conn)
+{
+    (void)release_due(conn, true);
+}

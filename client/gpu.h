@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection's side of GPU memory: for each device it has met, a stage for copies by way of the
+ * host, device buffers for what it receives, and events for releases that wait for a stream.
+ *
+ *   publish   device ── amb_gpu_read ──► a leased slot, or the open batch ──► as any message
+ *   receive   body (mapped or copied) ── amb_gpu_store ──► device buffer ──► amb_msg_data_on
+ *
+ * Threads: any; locks of its own, all of them leaves. Copies block their caller, and nobody holds
+ * the connection's lock over one. Memory: made at the first use of a device, freed with the
+ * connection's memory.
+ */
+#pragma once
+
+#include "wire/mem/cuda.h"
+
+#include <amb/amb.h>
+
+struct amb_conn;
+struct amb_gpu; /* a device, as a connection uses it */
+
+/* How often releases that wait for a stream are looked at, by whoever waits or the I/O thread. */
+#define AMB_GPU_LOOK_NS INT64_C(1000000)
+
+/* AMB_ENOTSUP and AMB_ENOTFOUND: last_error says which driver or device is missing. */
+AMB_MUST_CHECK enum amb_status amb_gpu_get(struct amb_conn *conn, int device, struct amb_gpu **out);
+/* Frees all of a connection; nothing of it is in use. */
+void amb_gpus_fini(struct amb_conn *conn);
+
+/* False once a sticky error was seen. */
+bool amb_gpu_is_sound(const struct amb_gpu *gpu);
+/* A failed call on a device, as the connection's error. Returns status. */
+enum amb_status amb_gpu_fail(struct amb_conn *conn, struct amb_gpu *gpu, enum amb_status status,
+                             const char *what);
+
+/* ---- publish ---- */
+
+/*
+ * Copies device memory to the host, behind what is on the stream (NULL: the default one); done when
+ * it returns. EINVAL, ECUDA, ENOTSUP, ENOMEM: told.
+ */
+AMB_MUST_CHECK enum amb_status amb_gpu_read(struct amb_conn *conn, void *to, const void *data,
+                                            uint64_t len, void *stream);
+/* Waits for what is on a stream of the program's. Not on a device of ours. */
+AMB_MUST_CHECK enum amb_status amb_gpu_wait(struct amb_conn *conn, void *stream);
+
+/* ---- receive ---- */
+
+struct amb_gpu_buffer {
+    struct amb_gpu_buffer *next;
+    uint64_t address;
+    unsigned class;
+};
+
+/* A device buffer of at least len bytes, aligned to 256; NULL: there is none now. */
+struct amb_gpu_buffer *amb_gpu_buffer_get(struct amb_gpu *gpu, uint64_t len);
+void amb_gpu_buffer_put(struct amb_gpu *gpu, struct amb_gpu_buffer *buffer);
+/* Host to device, whole when it returns. */
+AMB_MUST_CHECK enum amb_status amb_gpu_store(struct amb_gpu *gpu, uint64_t to, const void *from,
+                                             uint64_t len);
+
+/*
+ * Releases msg when what is on the stream so far has run: looked at by amb_gpus_look. On failure
+ * it is not taken.
+ */
+AMB_MUST_CHECK enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
+                                                     void *stream);
+/* Releases what is due; returns whether something is left. Any lock may be held. */
+bool amb_gpus_look(struct amb_conn *conn);
+/* Waits for all of it. No lock held. */
+void amb_gpus_settle(struct amb_conn *conn);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/staged.h"
+
+#include "client/conn.h"
+#include "client/gpu.h"
+#include "client/put.h"
+#include "wire/codec/props.h"
+
+bool amb_staged_is_wanted(struct amb_pub *pub, const void *data, uint64_t len)
+{
+    if (!amb_cuda_is_live()) {
+        return false;
+    }
+    /* From here on each message is looked at, see amb_staged_may_read. */
+    atomic_fetch_or_explicit(&pub->wary, AMB_WARY_LIVE, memory_order_relaxed);
+    return len != 0 && amb_cuda_is_device(data);
+}
+
+static bool is_device_kind(enum amb_mem mem)
+{
+    return mem == AMB_MEM_CUDA || mem == AMB_MEM_CUDA_MANAGED;
+}
+
+/* A kind that the program names is believed for host memory, and looked at for a device's. */
+static enum amb_status check_kind(struct amb_pub *pub, const struct amb_out *out, bool *is_staged)
+{
+    struct amb_conn *conn = pub->conn;
+    if (is_device_kind(out->mem)) {
+        struct amb_mem_place place;
+        enum amb_status status = amb_cuda_start();
+        if (status != AMB_OK) {
+            return amb_conn_fail(conn, status, "amb_out.mem is CUDA: %s", amb_cuda_why_not());
+        }
+        amb_cuda_classify(out->data, &place);
+        if (place.mem != out->mem && out->len != 0) {
+            return amb_conn_fail(conn, AMB_EKIND,
+                                 "amb_out.mem is CUDA, and data points to other memory");
+        }
+        *is_staged = out->len != 0;
+    } else if (out->mem == AMB_MEM_DEFAULT) {
+        *is_staged = amb_staged_is_wanted(pub, out->data, out->len);
+        for (uint32_t i = 0; i < out->iov_count; i++) {
+            if (amb_staged_is_wanted(pub, out->iov[i].data, out->iov[i].len)) {
+                return amb_conn_fail(conn, AMB_EKIND, "amb_out.iov: piece %u is GPU memory", i);
+            }
+        }
+    }
+    return AMB_OK;
+}
+
+enum amb_status amb_staged_check(struct amb_pub *pub, const struct amb_out *out, bool *is_staged)
+{
+    *is_staged = false;
+    enum amb_status status = out->forward == NULL ? check_kind(pub, out, is_staged) : AMB_OK;
+    if (status == AMB_OK && out->stream != NULL && !*is_staged) {
+        status = amb_gpu_wait(pub->conn, out->stream);
+    }
+    return status;
+}
+
+/* Straight into a slot, and committed there. */
+static enum amb_status post_leased(struct amb_pub *pub, const struct amb_out *out,
+                                   int64_t timeout_ns, uint64_t *seq)
+{
+    struct amb_lease *lease;
+    enum amb_status status = amb_lease(pub, out->len, timeout_ns, &lease);
+    if (status != AMB_OK) {
+        return status;
+    }
+    status = amb_gpu_read(pub->conn, amb_lease_data(lease), out->data, out->len, out->stream);
+    if (status != AMB_OK) {
+        amb_lease_abandon(lease);
+        return status;
+    }
+    struct amb_out rest = *out;
+    rest.mem = AMB_MEM_DEFAULT;
+    rest.data = NULL;
+    rest.stream = NULL;
+    return amb_lease_commit(lease, &rest, seq);
+}
+
+/* By way of a buffer of the connection's into the open batch. */
+static enum amb_status post_small(struct amb_pub *pub, const struct amb_out *out,
+                                  int64_t timeout_ns, uint64_t *seq)
+{
+    struct amb_conn *conn = pub->conn;
+    uint8_t blob[AMB_PROPS_MAX];
+    struct amb_put put = {.len = out->len};
+    enum amb_status status = amb_put_props(conn, out, blob, &put);
+    if (status != AMB_OK) {
+        return status;
+    }
+    amb_conn_lock(conn);
+    void *bytes = amb_buffers_get(&conn->buffers, out->len);
+    amb_conn_unlock(conn);
+    if (bytes == NULL) {
+        return amb_conn_fail(conn, AMB_ENOMEM, "no host memory to stage %llu bytes",
+                             (unsigned long long)out->len);
+    }
+    status = amb_gpu_read(conn, bytes, out->data, out->len, out->stream);
+    put.data = bytes;
+    if (status == AMB_OK) {
+        status = amb_put_any(pub, &put, timeout_ns, seq);
+    }
+    amb_conn_lock(conn);
+    amb_buffers_put(&conn->buffers, bytes, out->len);
+    amb_conn_unlock(conn);
+    return status;
+}
+
+enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out, int64_t timeout_ns,
+                                uint64_t *seq)
+{
+    amb_pub_enter(pub);
+    enum amb_status status = out->len >= AMB_PLAIN_LEASE_MIN
+                                 ? post_leased(pub, out, timeout_ns, seq)
+                                 : post_small(pub, out, timeout_ns, seq);
+    if (status == AMB_OK) {
+        atomic_fetch_add_explicit(&pub->staged_bytes, out->len, memory_order_relaxed);
+    }
+    return amb_pub_leave(pub, status);
+}
