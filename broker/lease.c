@@ -73,11 +73,7 @@ static enum amb_status lease_make(struct amb_shard *shard, uint64_t size, uint32
     }
     uint64_t id = amb_membudget_next_id(shard->bufpool.options.budget);
     enum amb_status status = amb_segment_create_leased(id, size, &lease->segment);
-    if (status == AMB_OK) {
-        status = amb_shard_segment_made(shard, lease->segment);
-    }
     if (status != AMB_OK) {
-        amb_segment_destroy(&lease->segment);
         free(lease);
         return status;
     }
@@ -115,18 +111,20 @@ enum amb_status amb_lease_fill(struct amb_lease *lease, bool *is_done)
     uint64_t left = lease->segment->size - lease->done, step = is_new ? FILL_STEP : REFILL_STEP;
     step = step < left ? step : left;
     enum amb_status status = amb_segment_fill(lease->segment, lease->done, step);
+    lease->done += step;
+    *is_done = lease->done == lease->segment->size;
+    if (status == AMB_OK && *is_done && !is_new) {
+        /* Not before its pages are what they will be: a registration may hold on to them. */
+        status = amb_shard_segment_made(lease->shard, lease->segment);
+        amb_segment_finish(lease->segment);
+    }
     if (status != AMB_OK) {
         amb_lease_close(lease);
         return status;
     }
-    lease->done += step;
-    *is_done = lease->done == lease->segment->size;
     if (*is_done) {
         lease->state = is_new ? AMB_LEASE_OFFERED : AMB_LEASE_SEALED;
         lease->done = 0;
-        if (!is_new) {
-            amb_segment_finish(lease->segment);
-        }
     }
     return AMB_OK;
 }
