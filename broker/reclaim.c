@@ -48,29 +48,54 @@ static void reclaim_ask(struct amb_shard *shard, uint64_t bytes)
     }
 }
 
+/* Entries lie in the heap, beside the budget, and the smallest message has one: they are bounded
+ * too. */
+static bool shard_lacks_entries(const struct amb_shard *shard)
+{
+    return shard->entries.used > shard->entries_max;
+}
+
+static enum amb_status reclaim_try(struct amb_shard *shard, uint64_t len, struct amb_buf *out)
+{
+    return shard_lacks_entries(shard) ? AMB_ENOMEM : amb_bufpool_alloc(&shard->bufpool, len, out);
+}
+
+/* Gives up what only slow readers want, topic by topic, until it is enough. */
+static enum amb_status reclaim_shed(struct amb_shard *shard, uint64_t len, struct amb_buf *out)
+{
+    enum amb_status status = AMB_ENOMEM;
+    for (uint32_t i = 0; i < shard->topic_slots && status != AMB_OK; i++) {
+        if (shard->topics[i] != NULL && amb_topic_shed(shard->topics[i])) {
+            if (!shard_lacks_entries(shard)) {
+                amb_bufpool_trim(&shard->bufpool, 0);
+            }
+            status = reclaim_try(shard, len, out);
+        }
+    }
+    return status;
+}
+
 enum amb_status amb_reclaim_alloc(struct amb_shard *shard, uint64_t len, struct amb_buf *out)
 {
-    enum amb_status status = amb_bufpool_alloc(&shard->bufpool, len, out);
+    enum amb_status status = reclaim_try(shard, len, out);
     if (status != AMB_ENOMEM) {
         return status;
     }
-    uint64_t before = shard->bufpool.segment_bytes;
-    amb_bufpool_trim(&shard->bufpool, 0);
-    if (shard->bufpool.segment_bytes < before) {
-        status = amb_bufpool_alloc(&shard->bufpool, len, out);
+    if (!shard_lacks_entries(shard)) {
+        uint64_t before = shard->bufpool.segment_bytes;
+        amb_bufpool_trim(&shard->bufpool, 0);
+        if (shard->bufpool.segment_bytes < before) {
+            status = reclaim_try(shard, len, out);
+        }
     }
     /* A walk that found nothing is not done again at once: there may be 10,000 topics. */
-    bool may_walk = shard->now_ns >= shard->shed_at_ns;
-    for (uint32_t i = 0; may_walk && i < shard->topic_slots && status != AMB_OK; i++) {
-        if (shard->topics[i] != NULL && amb_topic_shed(shard->topics[i])) {
-            amb_bufpool_trim(&shard->bufpool, 0);
-            status = amb_bufpool_alloc(&shard->bufpool, len, out);
-        }
-    }
-    if (status != AMB_OK) {
-        if (may_walk) {
+    if (status != AMB_OK && shard->now_ns >= shard->shed_at_ns) {
+        status = reclaim_shed(shard, len, out);
+        if (status != AMB_OK) {
             shard->shed_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS / 5);
         }
+    }
+    if (status != AMB_OK && !shard_lacks_entries(shard)) {
         reclaim_ask(shard, amb_bufpool_charge(&shard->bufpool, len));
     }
     return status;

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #define SHARD_POOL_CHUNK 256u
+#define ENTRIES_MIN UINT64_C(4096)
 
 /* A new segment is registered with UCX once, so that links send from it without a copy. */
 enum amb_status amb_shard_segment_made(struct amb_shard *shard, struct amb_segment *segment)
@@ -60,6 +61,14 @@ static void segment_unmake(void *arg, struct amb_segment *segment)
     amb_maker_unmake(shard->maker, shard->bufpool.options.budget, segment);
 }
 
+/* All entries of all workers together take at most a quarter of memory.host.size. */
+static size_t entries_max_of(const struct amb_config *config)
+{
+    uint64_t bytes = config->memory.host.size / 4 / config->server.workers;
+    uint64_t entries = bytes / sizeof(struct amb_entry);
+    return (size_t)(entries < ENTRIES_MIN ? ENTRIES_MIN : entries);
+}
+
 enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
                                const struct amb_config *config, struct amb_membudget *budget)
 {
@@ -73,6 +82,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     amb_list_init(&shard->starving);
     amb_list_init(&shard->blocked);
     amb_list_init(&shard->leases);
+    shard->entries_max = entries_max_of(config);
     amb_pool_init(&shard->entries, sizeof(struct amb_entry), SHARD_POOL_CHUNK, 0);
     amb_pool_init(&shard->txs, AMB_OUTGOING_SIZE, SHARD_POOL_CHUNK, 0);
     enum amb_status status = amb_inbox_init(&shard->inbox, shard);

@@ -152,7 +152,7 @@ static json_t *shard_memory(const struct amb_shard *shard)
     }
     const struct amb_bufpool *pool = &shard->bufpool;
     const struct amb_shard_stats *st = &shard->stats;
-    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
                      "worker", num(shard->index), "kind", "host", "segments", num(segments),
                      "segment_bytes", num(bytes), "used_bytes", num(amb_bufpool_used(pool)),
                      "made_late", num(pool->made_here), "leased_segments", num(leased),
@@ -160,7 +160,8 @@ static json_t *shard_memory(const struct amb_shard *shard)
                      num(amb_stat_get(&st->quarantined_bytes)), "slabs", num(pool->live_slabs),
                      "sparse_slabs", num(pool->sparse_slabs), "compacted",
                      num(amb_stat_get(&st->compacted)), "compacted_bytes",
-                     num(amb_stat_get(&st->compacted_bytes)), "entries", num(shard->entries.used));
+                     num(amb_stat_get(&st->compacted_bytes)), "entries", num(shard->entries.used),
+                     "entries_limit", num(shard->entries_max));
 }
 
 static void status_collect(struct amb_shard *shard, struct amb_order *order)

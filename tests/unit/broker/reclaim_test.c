@@ -120,6 +120,33 @@ static void test_what_slow_droppers_want_elsewhere_goes_too(void **state)
     assert_int_equal(slow->subs[0].msgs + slow->subs[0].lost, 400 - refused);
 }
 
+static void test_tiny_messages_are_refused_before_their_entries_fill_the_heap(void **state)
+{
+    struct shard_harness *h = *state;
+    struct shard_client *c = shard_client_create(h, 0, NULL);
+    struct amb_shard *shard = &h->shards[0];
+    shard->entries_max = 100;
+    uint32_t topic = harness_topic(h, "tiny", 0);
+    struct shard_client *slow = shard_client_create(h, 0, NULL);
+    client_subscribe(slow, 0, topic,
+                     &(struct amb_subscription_options){
+                         .slow = AMB_SLOW_BLOCK, .slow_block_ns = INT64_MAX, .credit_msgs = 1});
+    client_open_pub(c, 7, topic, false);
+    for (unsigned i = 0; i < 200; i++) {
+        client_send(c, 7, 1, 0);
+        harness_settle(h);
+    }
+    assert_in_range(shard->entries.used, 90, 102);
+    assert_true(c->settle_count >= 90);
+    assert_int_equal(c->settles[0].status, AMB_ENOMEM);
+    client_drain(slow, 0);
+    assert_int_equal(slow->subs[0].lost, 0);
+    client_send(c, 7, 1, 0);
+    harness_settle(h);
+    client_drain(slow, 0);
+    assert_int_equal(slow->subs[0].msgs + c->settle_count, 201);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +155,7 @@ int main(void)
         T(test_free_segments_of_other_shards_come_with_the_next_attempt),
         T(test_others_are_not_asked_all_the_time),
         T(test_what_slow_droppers_want_elsewhere_goes_too),
+        T(test_tiny_messages_are_refused_before_their_entries_fill_the_heap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
