@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 of clients at random phases on every link, while others notice nothing.
 
-    death.py BUILD [--rounds N] [--seed N] [--links ring,stream,ucx]
+    death.py BUILD [--rounds N] [--seed N] [--links ring,stream,ucx] [--phases lease,hold]
 
 Checkers publish and receive checked messages all the time and watch what the victims publish:
 they must lose nothing, see no wrong byte and no long silence. After the last death everything the
@@ -20,9 +20,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from harness import LINKS, Failure, Victims, check, main, until
 
 WORKERS = 2
-PHASES = ("connect", "close", "publish", "hold", "hold")
+PHASES = ("connect", "close", "publish", "lease", "lease", "hold", "hold")
 # Seconds from fork to death: connect and handshake, first messages, full traffic.
 MOMENTS = ((0.0, 0.003), (0.002, 0.02), (0.01, 0.1), (0.1, 0.4))
+STOPPED = 0.15  # of the rounds: stopped for a while first, and some of them going on then
 LATE_MS_MAX = 3000  # two cores, a debug build and publishers at full rate beside it
 
 
@@ -49,9 +50,12 @@ def check_returned(broker, before, seconds=1.0):
     def is_back():
         state["clients"] = broker.clients()
         state["used"] = broker.used_bytes()
+        state["leased"] = sum(row["leased_bytes"] for row in broker.ask("memory"))
         state["descriptors"] = standing(broker)
         return (
-            state["clients"] == [] and state["used"] == 0 and state["descriptors"] == before
+            state["clients"] == []
+            and state["used"] == state["leased"] == 0
+            and state["descriptors"] == before
         )
 
     try:
@@ -63,14 +67,21 @@ def check_returned(broker, before, seconds=1.0):
     return time.monotonic() - start
 
 
-def one_round(victims, broker, number, dice, links):
+def one_round(victims, broker, number, dice, links, phases):
     """One victim, or two at once, from start to death."""
     pids = []
     for i in range(dice.choice((1, 1, 2))):
         link = links[(number + i) % len(links)]
-        phase = dice.choice(PHASES)
+        phase = dice.choice(phases)
         pids.append(victims.start(broker.url(link), f"{link}-{phase}-{i}", phase))
     time.sleep(dice.uniform(*dice.choice(MOMENTS)))
+    if dice.random() < STOPPED:
+        for pid in pids:
+            victims.signal_victim(pid, signal.SIGSTOP)
+        time.sleep(dice.uniform(0.01, 0.2))
+        for pid in pids:
+            victims.signal_victim(pid, dice.choice((signal.SIGCONT, signal.SIGSTOP)))
+        time.sleep(dice.uniform(0, 0.05))
     kill_all(victims, pids)
     return len(pids)
 
@@ -93,6 +104,7 @@ def test(rig, options):
     rounds = int(options.get("rounds", 60))
     seed = int(options.get("seed", time.time_ns() & 0xFFFFFF))
     links = options["links"].split(",") if "links" in options else LINKS
+    phases = options["phases"].split(",") if "phases" in options else PHASES
     print(f"seed {seed}", flush=True)
     dice = random.Random(seed)
     broker = rig.broker("-o", f"server.workers={WORKERS}")
@@ -132,7 +144,7 @@ def test(rig, options):
     deaths = number = 0
     start = time.monotonic()
     while deaths < rounds:
-        deaths += one_round(victims, broker, number, dice, links)
+        deaths += one_round(victims, broker, number, dice, links, phases)
         number += 1
         broker.check_alive()
         for checker in checkers:

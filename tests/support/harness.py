@@ -248,11 +248,14 @@ class Victims(Process):
             pass  # has ended already: bury() says how
         return pid
 
-    def kill_victim(self, pid):
+    def signal_victim(self, pid, number):
         try:
-            signal.pidfd_send_signal(self.pidfds[pid], signal.SIGKILL)
+            signal.pidfd_send_signal(self.pidfds[pid], number)
         except (KeyError, ProcessLookupError):
             pass
+
+    def kill_victim(self, pid):
+        self.signal_victim(pid, signal.SIGKILL)
 
     def bury(self, pid):
         """Waits for its end, which must have come by kill alone."""

@@ -11,10 +11,10 @@
  *     connect   opens and closes sessions
  *     close     a session with a publisher, a subscription and messages held, and closes all of it
  *     publish   publishes checked messages to victim.NAME as fast as it may
- *     hold      that, and holds what it receives from everybody else for a while, in place where
- *               the link allows; checks each when it comes and when it goes
- * A victim's status: 1 if anything but the end of the broker happens to it, 2 if it ever sees a
- * wrong byte.
+ *     lease     the same in place: takes a few leases, fills them, commits most, gives up the
+ * others hold      publishes, and holds what it receives from everybody else for a while, in place
+ * where the link allows; checks each when it comes and when it goes A victim's status: 1 if
+ * anything but the end of the broker happens to it, 2 if it ever sees a wrong byte.
  */
 #include "tests/support/checked.h"
 
@@ -35,6 +35,7 @@
 #define HELD 64
 
 static const char *url, *name;
+static bool is_leasing; /* publishes in place */
 
 /* A broker that is killed or stopped is no failure of ours. */
 static void check(enum amb_status status, const char *what)
@@ -91,6 +92,26 @@ static void publish_some(struct amb_pub *pub, uint64_t id, uint64_t first, uint6
     }
 }
 
+#define LEASES 8
+
+/* Messages first... in place. What is filled and not committed was never sent. */
+static void lease_some(struct amb_pub *pub, uint64_t id, uint64_t first, uint64_t count)
+{
+    struct amb_lease *leases[LEASES], *spare;
+    size_t sizes[LEASES];
+    for (uint64_t i = 0; i < count; i++) {
+        sizes[i] = checked_size(id, first + i, CHECKED_SIZE_MAX);
+        check(amb_lease(pub, sizes[i], AMB_FOREVER, &leases[i]), "lease");
+    }
+    check(amb_lease(pub, 1000, AMB_FOREVER, &spare), "lease");
+    memset(amb_lease_data(spare), 0xee, 1000);
+    for (uint64_t i = 0; i < count; i++) {
+        checked_fill(amb_lease_data(leases[i]), sizes[i], id, first + i);
+        check(amb_lease_commit(leases[i], NULL, NULL), "lease_commit");
+    }
+    amb_lease_abandon(spare);
+}
+
 static void *publish(void *arg)
 {
     struct amb_conn *conn = arg;
@@ -99,8 +120,12 @@ static void *publish(void *arg)
     struct amb_pub *pub;
     check(amb_pub_open(conn, topic, NULL, &pub), "pub_open");
     uint64_t id = fresh_id();
-    for (uint64_t n = 1;; n += 16) {
-        publish_some(pub, id, n, 16);
+    for (uint64_t n = 1;; n += LEASES) {
+        if (is_leasing) {
+            lease_some(pub, id, n, LEASES);
+        } else {
+            publish_some(pub, id, n, LEASES);
+        }
     }
     return NULL;
 }
@@ -176,7 +201,8 @@ static void live(const char *phase)
         }
     }
     struct amb_conn *conn = open_session();
-    if (strcmp(phase, "publish") == 0) {
+    is_leasing = strcmp(phase, "lease") == 0;
+    if (is_leasing || strcmp(phase, "publish") == 0) {
         (void)publish(conn);
     }
     pthread_t thread;
