@@ -13,6 +13,7 @@
 /* Payloads of several messages in one commit: a subscriber that may not map gets them in one
  * piece. */
 #define COMMIT_BYTES (UINT64_C(4) << 20)
+#define WARM_NS AMB_NS_PER_MS
 
 /* Padding goes out with a payload that is copied: no stale bytes in it. */
 static void zero_padding(uint8_t *bytes, uint64_t len)
@@ -134,11 +135,41 @@ enum amb_status amb_commit_place(struct amb_pub *pub, const struct amb_put *put,
     return status;
 }
 
-enum amb_status amb_put_slot(struct amb_pub *pub, const struct amb_put *put, uint64_t *seq)
+struct warm_wait {
+    const struct amb_conn *conn;
+    uint64_t len;
+};
+
+static bool is_warm(void *arg)
+{
+    const struct warm_wait *wait = arg;
+    return !amb_slots_are_deep(wait->conn, wait->len);
+}
+
+/* Until few enough slots are in use, for a moment at most. Lock held, given up meanwhile. */
+static void wait_warm(struct amb_pub *pub, uint64_t len)
+{
+    struct amb_conn *conn = pub->conn;
+    struct warm_wait what = {.conn = conn, .len = len};
+    struct amb_wait wait = {.is_ready = is_warm,
+                            .arg = &what,
+                            .timeout_ns = WARM_NS,
+                            .flags = AMB_WAIT_FLOW,
+                            .is_over = &pub->is_closing};
+    if (amb_conn_wait(conn, &wait) == AMB_ETIMEDOUT) {
+        amb_slots_deepen(conn, len);
+    }
+}
+
+enum amb_status amb_put_slot(struct amb_pub *pub, const struct amb_put *put, bool may_wait,
+                             uint64_t *seq)
 {
     struct amb_conn *conn = pub->conn;
     struct amb_place place;
     amb_conn_lock(conn);
+    if (may_wait && amb_slots_are_deep(conn, put->len)) {
+        wait_warm(pub, put->len);
+    }
     bool has_place = amb_place_take(conn, put->len, &place);
     if (!has_place && amb_slots_look(conn, put->len) == AMB_ROOM_NONE) {
         (void)amb_slots_open(conn, put->len); /* For the next ones. */

@@ -323,10 +323,10 @@ static enum amb_status put_large(struct amb_pub *pub, const struct amb_put *put,
 
 /* The best way that has room. */
 static enum amb_status put_once(struct amb_pub *pub, const struct amb_put *put, uint64_t slot_len,
-                                struct amb_batch **large, uint64_t *seq)
+                                bool may_wait, struct amb_batch **large, uint64_t *seq)
 {
     if (slot_len != 0) {
-        enum amb_status status = amb_put_slot(pub, put, seq);
+        enum amb_status status = amb_put_slot(pub, put, may_wait, seq);
         if (status != AMB_EAGAIN) {
             return status;
         }
@@ -347,7 +347,7 @@ static enum amb_status put_or_wait(struct amb_pub *pub, const struct amb_put *pu
     enum amb_status status;
     int64_t deadline = 0;
     for (;;) {
-        status = put_once(pub, put, slot_len, &large, seq);
+        status = put_once(pub, put, slot_len, timeout_ns > 0, &large, seq);
         if (status != AMB_EAGAIN || timeout_ns <= 0) {
             break;
         }

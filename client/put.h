@@ -41,10 +41,12 @@ enum amb_status amb_put_any(struct amb_pub *pub, const struct amb_put *put, int6
 void amb_pub_enter(struct amb_pub *pub);
 enum amb_status amb_pub_leave(struct amb_pub *pub, enum amb_status status);
 
-/* ---- commit.c: nothing here waits ---- */
+/* ---- commit.c: commits never wait ---- */
 
-/* A plain message, copied into a slot. EAGAIN: no slot is free; a first segment is asked for. */
-enum amb_status amb_put_slot(struct amb_pub *pub, const struct amb_put *put, uint64_t *seq);
+/* A plain message, copied into a slot. EAGAIN: no slot is free; a first segment is asked for.
+ * may_wait: a moment, for one that is warm. */
+enum amb_status amb_put_slot(struct amb_pub *pub, const struct amb_put *put, bool may_wait,
+                             uint64_t *seq);
 /* put->len bytes that are in a slot already. Takes the place, also on failure. ENOMEM. */
 enum amb_status amb_commit_place(struct amb_pub *pub, const struct amb_put *put,
                                  const struct amb_place *place, uint64_t *seq);

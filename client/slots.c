@@ -13,6 +13,8 @@
 #define SLOTS_MAX 4096u
 #define REFUSED_NS AMB_NS_PER_SEC /* how long a refusal is taken for an answer */
 #define COMMITS_MIN UINT64_C(64)
+#define DEPTH_MIN (UINT64_C(2) << 20) /* of the order of a core's own cache */
+#define DEPTH_SLOTS 3u
 
 uint64_t amb_slot_size(uint64_t len)
 {
@@ -36,7 +38,7 @@ static uint32_t slot_count(uint64_t slot)
 
 void amb_leases_init(struct amb_leases *leases)
 {
-    *leases = (struct amb_leases){.bytes_max = 0};
+    *leases = (struct amb_leases){.depth = DEPTH_MIN};
     amb_list_init(&leases->segments);
 }
 
@@ -60,7 +62,8 @@ void amb_leases_wake(struct amb_conn *conn)
 
 /* ---- slots ---- */
 
-bool amb_place_take(struct amb_conn *conn, uint64_t len, struct amb_place *out)
+/* The segment of which the next slot is taken; NULL: none has one. */
+static struct amb_slots *best_for(const struct amb_conn *conn, uint64_t len)
 {
     uint64_t size = amb_slot_size(len);
     struct amb_slots *best = NULL;
@@ -71,6 +74,32 @@ bool amb_place_take(struct amb_conn *conn, uint64_t len, struct amb_place *out)
             best = slots;
         }
     }
+    return best;
+}
+
+static uint64_t used_bytes(const struct amb_slots *slots)
+{
+    return (slots->count - slots->free_count) * slots->slot;
+}
+
+bool amb_slots_are_deep(const struct amb_conn *conn, uint64_t len)
+{
+    const struct amb_slots *slots = best_for(conn, len);
+    return slots != NULL && slots->count - slots->free_count >= DEPTH_SLOTS &&
+           used_bytes(slots) >= conn->leases.depth;
+}
+
+void amb_slots_deepen(struct amb_conn *conn, uint64_t len)
+{
+    const struct amb_slots *slots = best_for(conn, len);
+    if (slots != NULL) {
+        conn->leases.depth = used_bytes(slots) + DEPTH_MIN;
+    }
+}
+
+bool amb_place_take(struct amb_conn *conn, uint64_t len, struct amb_place *out)
+{
+    struct amb_slots *best = best_for(conn, len);
     if (best == NULL) {
         return false;
     }
@@ -412,7 +441,7 @@ uint64_t amb_commits_add(struct amb_leases *leases, struct amb_slots *slots, uin
     return leases->said;
 }
 
-static void free_chain(struct amb_commits_entry *entry)
+static void free_chain(struct amb_leases *leases, struct amb_commits_entry *entry)
 {
     struct amb_slots *slots = entry->slots;
     uint32_t slot = entry->head;
@@ -423,6 +452,9 @@ static void free_chain(struct amb_commits_entry *entry)
         slots->free_head = slot;
         slots->free_count++;
         slot = next;
+    }
+    if (leases->depth > DEPTH_MIN && used_bytes(slots) < leases->depth / 2) {
+        leases->depth = leases->depth / 2 > DEPTH_MIN ? leases->depth / 2 : DEPTH_MIN;
     }
 }
 
@@ -436,7 +468,7 @@ enum amb_status amb_commits_freed(struct amb_conn *conn, uint64_t upto)
         leases->freed++;
         struct amb_commits_entry *entry = &leases->commits[leases->freed & leases->mask];
         if (entry->slots != NULL) {
-            free_chain(entry);
+            free_chain(leases, entry);
         }
     }
     amb_conn_changed(conn);
@@ -454,7 +486,7 @@ enum amb_status amb_commits_freed_range(struct amb_conn *conn, uint64_t number, 
     for (uint64_t n = number > leases->freed ? number : leases->freed + 1; n < end; n++) {
         struct amb_commits_entry *entry = &leases->commits[n & leases->mask];
         if (entry->slots != NULL) {
-            free_chain(entry);
+            free_chain(leases, entry);
         }
     }
     amb_conn_changed(conn);

@@ -77,6 +77,13 @@ uint64_t amb_slot_size(uint64_t len);
 void amb_leases_init(struct amb_leases *leases);
 /* A slot for len bytes. False: none is free. */
 bool amb_place_take(struct amb_conn *conn, uint64_t len, struct amb_place *out);
+/*
+ * Plain publishes wait a moment rather than run through all slots: what few of them hold stays in
+ * the cache. Is the segment that they would use as deep in use as they let it be?
+ */
+bool amb_slots_are_deep(const struct amb_conn *conn, uint64_t len);
+/* It stayed so for a moment: readers keep what they get, so let it be deeper. */
+void amb_slots_deepen(struct amb_conn *conn, uint64_t len);
 /* It was not committed after all. May unmap a segment of a session that is over. */
 void amb_place_return(const struct amb_place *place);
 enum amb_slots_room amb_slots_look(const struct amb_conn *conn, uint64_t len);
