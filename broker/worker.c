@@ -26,6 +26,8 @@
 #define WORKER_SPIN_AUTO_NS (200 * AMB_NS_PER_US)
 #define WORKER_SLEEP_MAX_NS (1 * AMB_NS_PER_SEC)
 #define WORKER_EVENTS 64
+/* Who holds so much in place may be what a publisher of leased memory waits for. */
+#define WORKER_HELD_BYTES (UINT64_C(16) << 10)
 /* Idle for so long, a worker gives back the segments that it does not need. */
 #define WORKER_TRIM_NS (10 * AMB_NS_PER_SEC)
 
@@ -83,7 +85,8 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
 static bool session_wants_flow(const struct amb_session *session)
 {
     return !amb_list_is_empty(&session->publisher_list) || !amb_list_is_empty(&session->stalled) ||
-           !amb_list_is_empty(&session->shard->starving);
+           !amb_list_is_empty(&session->shard->starving) ||
+           session->mapped_bytes >= WORKER_HELD_BYTES;
 }
 
 static void shard_disarm(struct amb_shard *shard)

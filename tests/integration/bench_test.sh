@@ -45,6 +45,10 @@ for link in ring stream; do
     measure latency --link $link --rate 2000 --count 200 --warm 10ms --subs 2 --pubs 2
 done
 measure throughput --size 1m --count 20 --post
+# A worker that sleeps while a subscriber gives back what a publisher waits for: 16 messages a second.
+measure throughput --size 1m --count 1500 --lease
+python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))["msgs_per_s"] > 100' "$tmp/out" ||
+    fail "leases come back too late"
 
 compare() { "$build/tools/broker-bench" compare "$tmp/a" "$tmp/b" "$@"; }
 result() { printf '{"workload":"throughput","link":"ring","size":%d,"msgs_per_s":%s,"status":"ok"}' "$@"; }
