@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GPU memory through a broker, one role a process:
+ *
+ *   gpu-roundtrip publish DEVICE SUBSCRIBERS     from device memory, each message behind its stream
+ *   gpu-roundtrip gpu DEVICE                     into device memory, read back on a stream
+ *   gpu-roundtrip host                           into host memory, the default
+ *   gpu-roundtrip pool                           into memory of an allocator's
+ *
+ * $AMB_URL is the broker. Every byte is compared with its pattern. Without a driver: exit 77. The
+ * driver is the one that libamb takes, so the same program runs on a fake GPU and on a real one.
+ */
+#include "wire/base/clock.h"
+#include "wire/mem/cuda.h"
+
+#include <amb/amb.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOPIC "gpu.roundtrip"
+#define ROUNDS 2u
+#define SIZE_MAX_BYTES ((size_t)16 << 20)
+#define SKIPPED 77
+
+static const size_t sizes[] = {4, 100, 4096, 16384, 65539, (size_t)1 << 20, SIZE_MAX_BYTES};
+#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+#define MESSAGES (SIZES * ROUNDS)
+
+static int fail(struct amb_conn *conn, const char *what, enum amb_status status)
+{
+    struct amb_error error = conn != NULL ? amb_last_error(conn) : (struct amb_error){0};
+    (void)fprintf(stderr, "gpu-roundtrip: %s: %s: %s\n", what, amb_strerror(status), error.text);
+    return 1;
+}
+
+static void write_pattern(uint8_t *bytes, size_t len, uint64_t seq)
+{
+    for (size_t i = 0; i < len; i++) {
+        bytes[i] = (uint8_t)(seq * 31 + i * 7 + (i >> 8));
+    }
+}
+
+static bool has_pattern(const uint8_t *bytes, size_t len, uint64_t seq)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (bytes[i] != (uint8_t)(seq * 31 + i * 7 + (i >> 8))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- publish ---- */
+
+struct source {
+    struct amb_cuda *device;
+    void *stream;
+    uint64_t memory;
+    void *pinned;
+};
+
+static enum amb_status source_open(struct source *source, int device)
+{
+    enum amb_status status = amb_cuda_at(device, &source->device);
+    struct amb_cuda_scope scope;
+    if (status != AMB_OK) {
+        return status;
+    }
+    status = amb_cuda_enter(source->device, &scope);
+    if (status == AMB_OK) {
+        status = amb_cuda_stream_create(source->device, &source->stream);
+    }
+    if (status == AMB_OK) {
+        status = amb_cuda_alloc(source->device, SIZE_MAX_BYTES, &source->memory);
+    }
+    if (status == AMB_OK) {
+        status = amb_cuda_pin(source->device, SIZE_MAX_BYTES, &source->pinned);
+    }
+    return status; /* The context stays entered: this is the program's thread. */
+}
+
+static int publish(struct amb_conn *conn, int device, uint32_t subscribers)
+{
+    struct source source = {.stream = NULL};
+    struct amb_pub *pub;
+    enum amb_status status = source_open(&source, device);
+    if (status != AMB_OK) {
+        return fail(conn, "GPU", status);
+    }
+    status = amb_pub_open(conn, TOPIC, NULL, &pub);
+    if (status == AMB_OK) {
+        status = amb_pub_wait_subscribers(pub, subscribers, 20 * AMB_SEC);
+    }
+    int64_t begin = amb_clock_monotonic_ns();
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < MESSAGES && status == AMB_OK; i++) {
+        size_t len = sizes[i % SIZES];
+        uint64_t seq = 0;
+        write_pattern(source.pinned, len, i + 1);
+        status = amb_cuda_copy(source.device, source.memory, (uintptr_t)source.pinned, len,
+                               source.stream);
+        if (status == AMB_OK) {
+            status = amb_pub_post(pub,
+                                  AMB_OUT(.data = (const void *)(uintptr_t)source.memory,
+                                          .len = len, .stream = source.stream),
+                                  20 * AMB_SEC, &seq);
+        }
+        bytes += len;
+    }
+    if (status == AMB_OK) {
+        status = amb_pub_flush(pub, 0, 20 * AMB_SEC);
+    }
+    struct amb_pub_info info = AMB_INIT(amb_pub_info);
+    if (status != AMB_OK || amb_pub_stat(pub, &info) != AMB_OK) {
+        return fail(conn, "publish", status);
+    }
+    (void)printf("{\"role\": \"publish\", \"gpu\": \"%s\", \"messages\": %zu, \"bytes\": %" PRIu64
+                 ", \"staged\": %" PRIu64 ", \"seconds\": %.6f}\n",
+                 amb_cuda_info(source.device)->name, MESSAGES, bytes, info.staged_bytes,
+                 (double)(amb_clock_monotonic_ns() - begin) / 1e9);
+    return info.staged_bytes == bytes ? 0 : 1;
+}
+
+/* ---- subscribe ---- */
+
+static void *pool_alloc(void *ctx, size_t len, size_t align, int device)
+{
+    (void)ctx;
+    return device == -1 ? aligned_alloc(align, (len + align - 1) / align * align) : NULL;
+}
+
+static void pool_free(void *ctx, void *ptr, size_t len, int device)
+{
+    (void)ctx;
+    (void)len;
+    (void)device;
+    free(ptr);
+}
+
+/* The bytes of a message as the host can read them; device memory by way of `back`. */
+static const void *readable(struct amb_msg *msg, struct source *sink, enum amb_status *status)
+{
+    const void *data = amb_msg_data(msg);
+    if (data != NULL) {
+        return sink->device == NULL ? data : NULL; /* The GPU's subscriber must not get that. */
+    }
+    const void *device = amb_msg_data_on(msg, sink->stream);
+    if (sink->device == NULL || device == NULL || amb_msg_mem(msg) != AMB_MEM_CUDA) {
+        return NULL;
+    }
+    *status = amb_cuda_copy(sink->device, (uintptr_t)sink->pinned, (uintptr_t)device,
+                            amb_msg_size(msg), sink->stream);
+    if (*status == AMB_OK) {
+        *status = amb_cuda_stream_sync(sink->device, sink->stream);
+    }
+    return sink->pinned;
+}
+
+static int receive(struct amb_conn *conn, struct amb_sub *sub, struct source *sink,
+                   const char *role)
+{
+    uint64_t bytes = 0;
+    char path[16] = "";
+    for (size_t i = 0; i < MESSAGES; i++) {
+        struct amb_msg *msg;
+        enum amb_status status = amb_next(sub, 20 * AMB_SEC, &msg);
+        if (status != AMB_OK) {
+            return fail(conn, "receive", status);
+        }
+        const void *data = readable(msg, sink, &status);
+        size_t len = amb_msg_size(msg);
+        if (data == NULL || status != AMB_OK || len != sizes[i % SIZES] ||
+            !has_pattern(data, len, i + 1)) {
+            (void)fprintf(stderr,
+                          "gpu-roundtrip: %s: message %zu of %zu bytes is not what was "
+                          "published\n",
+                          role, i + 1, len);
+            return 1;
+        }
+        bytes += len;
+        (void)snprintf(path, sizeof(path), "%s", amb_msg_path(msg));
+        amb_msg_release_on(msg, sink->stream);
+    }
+    struct amb_sub_info info = AMB_INIT(amb_sub_info);
+    if (amb_sub_stat(sub, &info) != AMB_OK || info.lost != 0) {
+        return fail(conn, "messages were lost", AMB_OK);
+    }
+    (void)printf("{\"role\": \"%s\", \"messages\": %zu, \"bytes\": %" PRIu64
+                 ", \"staged\": %" PRIu64 ", \"path\": \"%s\"}\n",
+                 role, MESSAGES, bytes, info.staged_bytes, path);
+    return 0;
+}
+
+static int subscribe(struct amb_conn *conn, const char *role, int device)
+{
+    struct source sink = {.device = NULL};
+    struct amb_sub *sub;
+    struct amb_allocator allocator = AMB_INIT(amb_allocator);
+    struct amb_sub_options *options =
+        AMB_SUB(.slow = AMB_SLOW_BLOCK, .slow_block_ns = 20 * AMB_SEC);
+    if (strcmp(role, "gpu") == 0) {
+        enum amb_status status = source_open(&sink, device);
+        if (status != AMB_OK) {
+            return fail(conn, "GPU", status);
+        }
+        options->mem = AMB_MEM_CUDA;
+        options->device = device;
+    } else if (strcmp(role, "pool") == 0) {
+        allocator.alloc = pool_alloc;
+        allocator.free = pool_free;
+        options->allocator = &allocator;
+    }
+    enum amb_status status = amb_subscribe(conn, TOPIC, options, &sub);
+    if (status != AMB_OK) {
+        return fail(conn, "subscribe", status);
+    }
+    return receive(conn, sub, &sink, role);
+}
+
+int main(int argc, char **argv)
+{
+    const char *role = argc > 1 ? argv[1] : "";
+    int device = argc > 2 ? atoi(argv[2]) : 0;
+    bool is_publisher = strcmp(role, "publish") == 0;
+    if (!is_publisher && strcmp(role, "gpu") != 0 && strcmp(role, "host") != 0 &&
+        strcmp(role, "pool") != 0) {
+        (void)fprintf(stderr,
+                      "usage: gpu-roundtrip publish|gpu|host|pool [DEVICE] [SUBSCRIBERS]\n");
+        return 64;
+    }
+    if ((is_publisher || strcmp(role, "gpu") == 0) && amb_cuda_start() != AMB_OK) {
+        (void)fprintf(stderr, "gpu-roundtrip: skipped: %s\n", amb_cuda_why_not());
+        return SKIPPED;
+    }
+    struct amb_error error;
+    struct amb_conn *conn;
+    enum amb_status status = amb_connect(NULL, AMB_OPTIONS(.error = &error), &conn);
+    if (status != AMB_OK) {
+        (void)fprintf(stderr, "gpu-roundtrip: %s\n", error.text);
+        return 1;
+    }
+    int result = is_publisher ? publish(conn, device, argc > 3 ? (uint32_t)atoi(argv[3]) : 1)
+                              : subscribe(conn, role, device);
+    status = amb_close(conn, 5 * AMB_SEC);
+    return result != 0 ? result : status != AMB_OK;
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# One publisher of GPU memory, subscribers of GPU, host and allocator's memory, on each link that a
+# plain URL gives; every byte is compared. On the fake driver, or with --real on the machine's own.
+#   tests/gpu/roundtrip.sh BUILD_FOLDER [--real]
+set -euo pipefail
+build=$1
+dir=$(mktemp -d /tmp/amb-gpu-XXXXXX)
+broker=
+readers=()
+finish() {
+    for pid in "${readers[@]}" $broker; do
+        kill "$pid" 2>/dev/null || true
+    done
+    wait
+    rm -rf "$dir"
+}
+trap finish EXIT
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+other=1 # The second subscriber's GPU.
+if [ "${2:-}" = --real ]; then
+    if [ ! -e /proc/driver/nvidia/version ]; then
+        echo "skipped: no NVIDIA driver on this machine"
+        exit 77
+    fi
+    [ "$(ls /proc/driver/nvidia/gpus 2>/dev/null | wc -l)" -ge 2 ] || other=0
+else
+    export AMB_CUDA_LIBRARY=$build/tests/fakecuda/libfakecuda.so
+fi
+
+"$build/broker/brokerd" --dev --listen "unix://$dir/s" --listen tcp://127.0.0.1:0 \
+    >"$dir/ready" 2>"$dir/log" &
+broker=$!
+for ((i = 0; i < 200; i++)); do
+    grep -q '^ready' "$dir/ready" && break
+    sleep 0.05
+done
+grep -q '^ready' "$dir/ready" || fail "brokerd does not start: $(cat "$dir/log")"
+read -r _ unix_url tcp_url <"$dir/ready"
+
+roundtrip=$build/tests/gpu-roundtrip
+for url in "$unix_url" "$tcp_url"; do
+    export AMB_URL=$url
+    readers=()
+    "$roundtrip" gpu 0 >"$dir/gpu0" 2>"$dir/gpu0.err" &
+    readers+=($!)
+    "$roundtrip" gpu "$other" >"$dir/gpu1" 2>"$dir/gpu1.err" &
+    readers+=($!)
+    # These two have no driver at all.
+    AMB_CUDA_LIBRARY=/nowhere "$roundtrip" host >"$dir/host" 2>"$dir/host.err" &
+    readers+=($!)
+    AMB_CUDA_LIBRARY=/nowhere "$roundtrip" pool >"$dir/pool" 2>"$dir/pool.err" &
+    readers+=($!)
+    timeout 120 "$roundtrip" publish 0 4 || fail "$url: the publisher: $?"
+    for pid in "${readers[@]}"; do
+        wait "$pid" || fail "$url: a subscriber: $(cat "$dir"/*.err)"
+    done
+    readers=()
+    cat "$dir/gpu0" "$dir/gpu1" "$dir/host" "$dir/pool"
+done
+echo "ok"
