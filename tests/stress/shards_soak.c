@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Three shards, and clients that publish, subscribe, hold, release, close and die at random, in one
- * thread under a simulated clock, so that a seed gives the same run again.
+ * Three shards, and clients that publish, lease, subscribe, hold, release, close and die at random,
+ * in one thread under a simulated clock, so that a seed gives the same run again.
  *
  *   stress-shards [SEED [STEPS]]      without arguments: seed after seed for some seconds
  *
  * What must hold whatever happens: a sequence number of a topic is one message, the same for all
  * subscriptions; a subscription's deliveries and the losses it is told of leave no gap; one that
  * blocks loses nothing but what a topic with full = drop-oldest throws away; a publisher's messages
- * stay in order; what a client holds in place does not change; in the end all memory is back.
+ * stay in order; what a client holds in place does not change, though publishers write into slots
+ * as soon as they are told that those are free; in the end all memory is back.
  */
 #include "broker/config.h"
 #include "broker/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
+#include "tests/support/shard_lease.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 #include "wire/link/sim.h"
@@ -33,11 +35,14 @@
 #define LIVE_MAX 10u
 #define SEQ_MAX (1u << 18)
 #define SECONDS 8
+#define SLOTS 32u
+#define SLOT UINT64_C(65536)
 
 static const char config[] =
     "memory = { host = { size = \"24M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"
     "limits = { window = \"256K\"; max_mapped_per_session = \"3M\"; };\n"
-    "topics = ( { match = \"drop.>\"; full = \"drop-oldest\"; max_bytes = \"400K\"; },\n"
+    "topics = ( { match = \"block.b\"; trust = \"verify\"; },\n"
+    "           { match = \"drop.>\"; full = \"drop-oldest\"; max_bytes = \"400K\"; },\n"
     "           { match = \"reject.>\"; full = \"reject\"; max_bytes = \"400K\"; },\n"
     "           { match = \"few.>\"; max_messages = 20; slow = \"drop-oldest\"; } );\n";
 
@@ -57,6 +62,8 @@ struct script {
     struct plan plans[CLIENT_HANDLES];
     struct reading readings[CLIENT_HANDLES][TOPICS];
     bool is_broken;
+    struct client_lease lease;
+    uint64_t slots[SLOTS]; /* the commit that took it last, 0: none */
 };
 
 struct soak {
@@ -164,8 +171,14 @@ static void do_create(struct soak *s)
     };
     struct shard_client *client = shard_client_create(&s->h, pick(s, SHARDS), &options);
     client->on_message = on_message;
-    client->user = calloc(1, sizeof(struct script));
-    assert_non_null(client->user);
+    struct script *script = calloc(1, sizeof(*script));
+    assert_non_null(script);
+    script->lease.fd = -1;
+    client->user = script;
+    if (options.may_map && chance(s, 80) &&
+        client_lease_open(client, SLOT, SLOTS, &script->lease) == AMB_OK) {
+        assert_int_equal(client_lease_map(client, &script->lease), AMB_OK);
+    }
 }
 
 static void do_open_pub(struct soak *s, struct shard_client *client, uint32_t handle)
@@ -187,6 +200,41 @@ static void make_plan(struct soak *s, struct plan *plan)
     } else if (kind > 85) {
         plan->count = 1;
         plan->len = 16 + pick(s, 60000);
+    }
+}
+
+/* So many slots in a row that are free, as far as the client has been told; SLOTS: none. */
+static uint32_t free_slots(const struct shard_client *client, uint32_t from, uint32_t count)
+{
+    const struct script *script = client->user;
+    for (uint32_t n = 0, at = from; n < SLOTS; n++, at = (at + 1) % (SLOTS - count + 1)) {
+        uint32_t i = 0;
+        while (i < count && client_is_freed(client, script->slots[at + i])) {
+            i++;
+        }
+        if (i == count) {
+            return at;
+        }
+    }
+    return SLOTS;
+}
+
+static void do_commit(struct soak *s, struct shard_client *client, uint32_t handle)
+{
+    struct script *script = client->user;
+    if (script->lease.base == NULL || !client->pubs[handle].is_open) {
+        return;
+    }
+    for (unsigned n = 1 + pick(s, 4); n > 0; n--) {
+        uint32_t count = 1 + pick(s, 5);
+        uint32_t first = free_slots(client, pick(s, SLOTS - count + 1), count);
+        if (first == SLOTS) {
+            return;
+        }
+        client_commit(client, handle, &script->lease, first, count, 16 + pick(s, SLOT - 16));
+        for (uint32_t i = first; i < first + count; i++) {
+            script->slots[i] = client->commits;
+        }
     }
 }
 
@@ -259,7 +307,9 @@ static void do_release(struct soak *s, struct shard_client *client, uint32_t han
 
 static void forget(struct soak *s, unsigned i)
 {
-    free(s->h.clients[i]->user);
+    struct script *script = s->h.clients[i]->user;
+    client_lease_fini(&script->lease);
+    free(script);
     s->h.clients[i]->user = NULL;
     s->h.clients[i]->on_message = NULL;
     shard_client_destroy(&s->h.clients[i]);
@@ -302,8 +352,10 @@ static void do_client(struct soak *s, unsigned i)
         return;
     }
     assert_int_equal(client->ended, 0);
-    if (kind < 350) {
+    if (kind < 200) {
         do_publish(s, client, handle);
+    } else if (kind < 350) {
+        do_commit(s, client, handle);
     } else if (kind < 650) {
         do_release(s, client, handle);
     } else if (kind < 700) {
@@ -428,9 +480,16 @@ static void run(uint64_t seed, uint64_t steps)
         free(s->seen[t]);
     }
     if (getenv("SOAK_VERBOSE") != NULL) {
-        print_message("seed %llu: %llu delivered, %llu lost, %u clients\n",
+        uint64_t commits = 0;
+        for (unsigned i = 0; i < SHARDS; i++) {
+            commits += amb_stat_get(&s->h.shards[i].stats.commits_in);
+        }
+        print_message("seed %llu: %llu delivered, %llu lost, %u clients, %llu commits\n",
                       (unsigned long long)seed, (unsigned long long)s->delivered,
-                      (unsigned long long)s->lost, s->h.client_count);
+                      (unsigned long long)s->lost, s->h.client_count, (unsigned long long)commits);
+    }
+    for (unsigned i = 0; i < SHARDS; i++) {
+        assert_int_equal(s->h.shards[i].leased_bytes, 0);
     }
     harness_fini(&s->h);
     free(s);

@@ -116,8 +116,9 @@ static void note_freed(struct shard_client *client, const struct amb_frame *fram
     client->freed_frames++;
     assert_true(frame->number + frame->count - 1 <= client->commits);
     for (uint64_t i = frame->number; i < frame->number + frame->count; i++) {
-        assert_true(i < CLIENT_COMMITS_MAX && !client_is_freed(client, i)); /* once */
-        client->freed_early[i / 8] |= (uint8_t)(1u << (i % 8));
+        uint8_t bit = (uint8_t)(1u << (i % 8));
+        assert_true(i < CLIENT_COMMITS_MAX && (client->freed_early[i / 8] & bit) == 0); /* once */
+        client->freed_early[i / 8] |= bit;
     }
 }
 
