@@ -236,9 +236,9 @@ static const struct amb_config_key keys[] = {
      .words = forever_words,
      .min = SEC,
      .max = 8760 * HOUR,
-     .help =
-         "A topic without publishers and subscriptions is forgotten after so long, or sooner where "
-         "max_topics is reached; its numbers begin anew."},
+     .help = "A topic without publishers and literal subscriptions is forgotten after so long, or "
+             "sooner where "
+             "max_topics is reached; its numbers begin anew."},
     {.path = "limits.max_subscriptions",
      .type = AMB_CONFIG_COUNT,
      .offset = FIELD(limits.max_subscriptions),

@@ -171,6 +171,13 @@ static bool topic_attach(struct amb_directory *directory, struct amb_dir_topic *
     return true;
 }
 
+/* Somebody publishes to it, or reads it by its name. */
+static void topic_use(struct amb_dir_topic *topic)
+{
+    amb_list_remove(&topic->idle);
+    topic->uses++;
+}
+
 /* Has the subscription read the topic from here on. Returns the orders with an answer. */
 static unsigned topic_connect(struct amb_directory *directory, struct amb_dir_topic *topic,
                               struct amb_dir_sub *sub, amb_order_done_fn done, void *context)
@@ -185,7 +192,9 @@ static unsigned topic_connect(struct amb_directory *directory, struct amb_dir_to
         return 0;
     }
     topic->matched++;
-    amb_list_remove(&topic->idle);
+    if (amb_pattern_is_literal(sub->pattern, sub->pattern_len)) {
+        topic_use(topic);
+    }
     return done == NULL ? 0 : 1;
 }
 
@@ -275,26 +284,80 @@ static void leave_go_on(struct amb_dir_topic *topic)
         leave_ask(topic, topic->home, amb_order_nothing);
         return;
     }
+    if (topic->is_asked) {
+        topic->is_again = true; /* That answer speaks of it. */
+        return;
+    }
     uint32_t slot = amb_topic_slot(topic->id);
     id_give(directory, slot | (((topic->id >> AMB_TOPIC_SLOT_BITS) + 1) << AMB_TOPIC_SLOT_BITS));
     amb_list_remove(&topic->node);
     topic_free(topic, directory->shard_count);
 }
 
+/* Those who read it by a wildcard find it again when it comes again. */
+static bool topic_is_used(const struct amb_directory *directory, const struct amb_dir_topic *topic)
+{
+    return topic->publisher_count > 0 ||
+           amb_map_get(directory->literals, topic->name, topic->name_len) != NULL;
+}
+
+/* Its last publisher or reader may have gone. */
+static void topic_rest(struct amb_directory *directory, struct amb_dir_topic *topic)
+{
+    if (!topic->is_asked && amb_list_is_empty(&topic->idle) && !topic_is_used(directory, topic)) {
+        topic->idle_ns = directory->now_ns;
+        amb_list_push_back(&directory->idle, &topic->idle);
+    }
+}
+
 static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
-    amb_assert(topic->matched == 0 && topic->publisher_count == 0);
+    amb_assert(!topic_is_used(directory, topic));
     (void)amb_map_remove(directory->by_name, topic->name, topic->name_len);
     amb_list_remove(&topic->node);
     amb_list_remove(&topic->idle);
     amb_list_push_back(&directory->leaving, &topic->node);
     directory->topic_count--;
+    topic->has_left = true;
     topic->stage = AMB_LEAVE_HOME;
     topic->on = 0;
     for (unsigned i = 0; i < directory->shard_count; i++) {
         topic->on |= (uint64_t)(topic->on_shard[i] != NULL) << i;
     }
     leave_go_on(topic);
+}
+
+/* Home has told whether everybody has read it to its end. */
+static void ask_answered(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct amb_dir_topic *topic = order->context;
+    struct amb_directory *directory = topic->directory;
+    bool may_leave = order->status == AMB_OK;
+    amb_order_free(order);
+    topic->is_asked = false;
+    if (directory->is_over || topic->has_left) {
+        return;
+    }
+    if (may_leave && topic->uses == topic->uses_asked) {
+        topic_leave(directory, topic);
+    } else {
+        topic_rest(directory, topic);
+    }
+}
+
+static void topic_ask(struct amb_dir_topic *topic)
+{
+    amb_list_remove(&topic->idle);
+    struct amb_order *order = order_or_log(amb_order_topic_ask, ask_answered, topic);
+    if (order == NULL) {
+        topic_rest(topic->directory, topic);
+        return;
+    }
+    topic->is_asked = true;
+    topic->uses_asked = topic->uses;
+    order->u.topic.topic = topic->on_shard[topic->home];
+    amb_order_post(topic->directory->shards[topic->home], order);
 }
 
 static bool leave_oldest(struct amb_directory *directory)
@@ -306,16 +369,6 @@ static bool leave_oldest(struct amb_directory *directory)
     return true;
 }
 
-/* Its last publisher or reader may have gone. */
-static void topic_rest(struct amb_directory *directory, struct amb_dir_topic *topic)
-{
-    if (topic->matched == 0 && topic->publisher_count == 0) {
-        topic->idle_ns = directory->now_ns;
-        amb_list_remove(&topic->idle);
-        amb_list_push_back(&directory->idle, &topic->idle);
-    }
-}
-
 void amb_directory_tick(struct amb_directory *directory)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &directory->leaving) {
@@ -325,13 +378,13 @@ void amb_directory_tick(struct amb_directory *directory)
         }
     }
     while (!amb_list_is_empty(&directory->idle)) {
-        const struct amb_dir_topic *oldest =
+        struct amb_dir_topic *oldest =
             AMB_CONTAINER_OF(directory->idle.next, struct amb_dir_topic, idle);
         if (amb_deadline_ns(oldest->idle_ns, directory->config->limits.topic_idle_ns) >
             directory->now_ns) {
             return;
         }
-        (void)leave_oldest(directory);
+        topic_ask(oldest);
     }
 }
 
@@ -421,7 +474,7 @@ void amb_directory_publish(struct amb_dir_publisher *publisher, struct amb_dir_t
     publisher->topic = topic;
     topic->publisher_count++;
     amb_list_push_back(&topic->publishers, &publisher->of_topic);
-    amb_list_remove(&topic->idle);
+    topic_use(topic);
 }
 
 void amb_directory_unpublish(struct amb_directory *directory, struct amb_dir_publisher *publisher)

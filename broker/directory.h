@@ -8,9 +8,12 @@
  * and sends the order on to it, to attach the cursor. Mail keeps that order, so what is lent always
  * finds its cursor.
  *
- * A topic that nobody publishes to and nobody reads is idle, and after limits.topic_idle it leaves:
+ * A topic that nobody publishes to and nobody reads by its name is idle. After limits.topic_idle,
+ * and when those who read it by a wildcard have come to its end, it leaves; they find it again when
+ * it comes again.
  *
- *   out of the names ─► home forgets it ─► each borrower does ─► home has read their mail ─► freed
+ *   asked ─► out of the names ─► home forgets it ─► each borrower does ─► home has read their mail
+ * ─► freed
  *
  * so that neither a lent entry nor a word about one meets freed memory. Its id comes again late.
  *
@@ -63,9 +66,11 @@ struct amb_dir_topic {
     struct amb_list_node idle; /* in the directory's list */
     int64_t idle_ns;           /* since when */
     enum amb_leave_stage stage;
-    unsigned waiting; /* leaving: orders without an answer */
-    bool is_again;    /* leaving: a worker was not ready */
-    uint64_t on;      /* leaving: shards that still have it, by bit */
+    bool is_asked, has_left;
+    uint32_t uses, uses_asked; /* counts whoever began to use it; as it was asked */
+    unsigned waiting;          /* leaving: orders without an answer */
+    bool is_again;             /* leaving: a worker was not ready */
+    uint64_t on;               /* leaving: shards that still have it, by bit */
     uint32_t id;
     unsigned home;
     uint32_t matched;

@@ -209,14 +209,44 @@ void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order)
     *slot = topic;
 }
 
+/* Have all readers here, and at borrowers, come to its end? */
+static bool topic_is_read(const struct amb_topic *topic)
+{
+    AMB_LIST_FOR_EACH (node, &topic->cursors) {
+        if (AMB_CONTAINER_OF(node, struct amb_cursor, of_topic)->position < topic->log.hi) {
+            return false;
+        }
+    }
+    for (unsigned i = 0; i < topic->lend_count; i++) {
+        const struct amb_lend *lend = &topic->lends[i];
+        if (lend->subs > 0 &&
+            (lend->position < topic->log.hi ||
+             atomic_load_explicit(&lend->shadow->consumed, memory_order_acquire) != lend->lent)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void amb_order_topic_ask(struct amb_shard *shard, struct amb_order *order)
+{
+    (void)shard;
+    order->status = topic_is_read(order->u.topic.topic) ? AMB_OK : AMB_EAGAIN;
+}
+
 void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_topic *topic = order->u.topic.topic;
-    if (topic->naming > 0) {
+    if (topic->naming > 0 || !topic_is_read(topic)) {
         order->status = AMB_EAGAIN;
         return;
     }
     amb_assert(amb_shard_topic(shard, topic->id) == topic);
+    AMB_LIST_FOR_EACH_SAFE (node, &topic->cursors) {
+        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
+        amb_cursor_detach(cursor);
+        free(cursor);
+    }
     *amb_shard_topic_slot(shard, topic->id) = NULL;
     amb_topic_clear(topic);
 }

@@ -127,8 +127,10 @@ void amb_order_session_attach(struct amb_shard *shard, struct amb_order *order);
 void amb_order_session_close(struct amb_shard *shard, struct amb_order *order);
 void amb_order_session_release(struct amb_shard *shard, struct amb_order *order);
 void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order);
-/* Nobody reads or writes it any more. It is out of the shard's tables then, and empty. EAGAIN: its
- * name is being sent. */
+/* At home: EAGAIN while somebody has not read all of it. */
+void amb_order_topic_ask(struct amb_shard *shard, struct amb_order *order);
+/* Nobody writes it any more, and its cursors go with it. It is out of the shard's tables then, and
+ * empty. EAGAIN: its name is being sent, or somebody has not read all of it. */
 void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order);
 /* Other limits are in force from here on. */
 void amb_order_limits(struct amb_shard *shard, struct amb_order *order);

@@ -325,7 +325,7 @@ static void test_a_topic_that_nobody_uses_leaves_after_its_time(void **state)
     advance(idle_ns);
     assert_int_equal(f.directory.topic_count, 1);
     unsubscribe(&sub);
-    (void)subscribe(&sub, &third, 0, ">");
+    (void)subscribe(&sub, &third, 0, "a");
     advance(idle_ns);
     unsubscribe(&sub);
     advance(idle_ns - 1);
@@ -342,6 +342,57 @@ static void test_a_topic_that_nobody_uses_leaves_after_its_time(void **state)
     assert_int_equal(again->home, 2);
     assert_int_not_equal(again->id, id);
     assert_int_equal(again->matched, 1);
+    tear_down();
+}
+
+static void test_a_wildcard_does_not_keep_a_topic_but_finds_it_again(void **state)
+{
+    (void)state;
+    struct amb_dir_sub near, far;
+    set_up(2, NULL);
+    int64_t idle_ns = f.harness.config->limits.topic_idle_ns;
+    struct amb_session_id here = open_session(0, 0), there = open_session(1, 0);
+    (void)subscribe(&near, &here, 0, ">");
+    (void)subscribe(&far, &there, 0, "*");
+    struct amb_dir_topic *a = topic_of("a", 0);
+    uint32_t id = a->id;
+    assert_int_equal(a->matched, 2);
+    publish_once(a);
+    advance(idle_ns);
+    harness_settle(&f.harness);
+    assert_int_equal(f.directory.topic_count, 0);
+    assert_true(amb_list_is_empty(&f.directory.leaving));
+    assert_null(amb_shard_topic(f.harness.peers[0], id));
+    assert_null(amb_shard_topic(f.harness.peers[1], id));
+    struct amb_dir_topic *again = topic_of("a", 1);
+    assert_int_equal(again->matched, 2);
+    assert_int_equal(cursors_of(again, 0), 1);
+    assert_int_equal(cursors_of(again, 1), 1);
+    unsubscribe(&near);
+    unsubscribe(&far);
+    assert_int_equal(again->matched, 0);
+    tear_down();
+}
+
+static void test_a_topic_that_is_not_read_to_its_end_stays(void **state)
+{
+    (void)state;
+    struct amb_dir_sub all;
+    set_up(1, NULL);
+    struct amb_session_id session = open_session(0, 0);
+    (void)subscribe(&all, &session, 0, ">");
+    struct amb_dir_topic *a = topic_of("a", 0);
+    publish_once(a);
+    struct amb_topic *topic = a->on_shard[0];
+    topic->log.hi++; /* as if there were a message behind the cursor */
+    advance(f.harness.config->limits.topic_idle_ns);
+    assert_int_equal(f.directory.topic_count, 1);
+    topic->log.hi--;
+    publish_once(a); /* used in between: its time begins anew */
+    advance(f.harness.config->limits.topic_idle_ns - 1);
+    assert_int_equal(f.directory.topic_count, 1);
+    advance(1);
+    assert_int_equal(f.directory.topic_count, 0);
     tear_down();
 }
 
@@ -435,6 +486,8 @@ int main(void)
         cmocka_unit_test(test_holding_follows_the_topic_s_rule),
         cmocka_unit_test(test_publishers_are_counted_by_topic),
         cmocka_unit_test(test_a_topic_that_nobody_uses_leaves_after_its_time),
+        cmocka_unit_test(test_a_wildcard_does_not_keep_a_topic_but_finds_it_again),
+        cmocka_unit_test(test_a_topic_that_is_not_read_to_its_end_stays),
         cmocka_unit_test(test_a_topic_waits_for_its_name_to_be_sent),
         cmocka_unit_test(test_a_full_table_gives_up_the_topic_idle_for_longest),
         cmocka_unit_test(test_an_id_comes_again_late_and_never_the_same),
