@@ -156,6 +156,7 @@ static void control_round(struct amb_control *control)
         struct amb_watch *watch = events[i].data.ptr;
         watch->fn(watch, events[i].events);
     }
+    amb_directory_tell(&control->directory);
     (void)amb_inbox_run(&control->inbox);
     if (control->resume_accept_ns != 0 && control->now_ns >= control->resume_accept_ns) {
         amb_door_resume(control);
@@ -166,6 +167,7 @@ static void control_round(struct amb_control *control)
     }
     amb_drain_tick(control);
     amb_client_bury(control);
+    amb_directory_tell(&control->directory);
 }
 
 /* Sessions that are quarantined for a living process end with the broker. */

@@ -25,6 +25,7 @@ enum amb_status amb_directory_init(struct amb_directory *directory, const struct
     amb_list_init(&directory->wild);
     amb_list_init(&directory->idle);
     amb_list_init(&directory->leaving);
+    amb_list_init(&directory->untold);
     /* Slots of those that leave are not free yet, and their number is not bounded by the limit. */
     uint64_t slots = (uint64_t)config->limits.max_topics * 2 + SLOTS_SPARE;
     directory->free_size = slots < AMB_TOPIC_SLOTS_MAX ? (uint32_t)slots : AMB_TOPIC_SLOTS_MAX;
@@ -131,6 +132,23 @@ static void topic_tell_matched(struct amb_directory *directory, struct amb_dir_t
             order->u.subscribers.count = topic->matched;
             amb_order_post(directory->shards[publisher->session.shard], order);
         }
+    }
+}
+
+/* Soon: a client may come or go with a thousand subscriptions to what a thousand publishers have.
+ */
+static void topic_changed(struct amb_directory *directory, struct amb_dir_topic *topic)
+{
+    if (amb_list_is_empty(&topic->untold)) {
+        amb_list_push_back(&directory->untold, &topic->untold);
+    }
+}
+
+void amb_directory_tell(struct amb_directory *directory)
+{
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&directory->untold)) != NULL) {
+        topic_tell_matched(directory, AMB_CONTAINER_OF(node, struct amb_dir_topic, untold));
     }
 }
 
@@ -316,6 +334,7 @@ static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *t
     (void)amb_map_remove(directory->by_name, topic->name, topic->name_len);
     amb_list_remove(&topic->node);
     amb_list_remove(&topic->idle);
+    amb_list_remove(&topic->untold); /* Nobody is left to hear of it. */
     amb_list_push_back(&directory->leaving, &topic->node);
     directory->topic_count--;
     topic->has_left = true;
@@ -423,6 +442,7 @@ static struct amb_dir_topic *topic_make(struct amb_directory *directory, const c
     memcpy(topic->name, name, len);
     amb_list_init(&topic->node);
     amb_list_init(&topic->idle);
+    amb_list_init(&topic->untold);
     amb_list_init(&topic->publishers);
     if (topic->on_shard == NULL) {
         free(topic);
@@ -542,14 +562,14 @@ unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir
             amb_map_get(directory->by_name, sub->pattern, sub->pattern_len);
         if (topic != NULL) {
             posted += topic_connect(directory, topic, sub, done, context);
-            topic_tell_matched(directory, topic);
+            topic_changed(directory, topic);
         }
     } else {
         AMB_LIST_FOR_EACH (node, &directory->topics) {
             struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);
             if (sub_matches(sub, topic)) {
                 posted += topic_connect(directory, topic, sub, done, context);
-                topic_tell_matched(directory, topic);
+                topic_changed(directory, topic);
             }
         }
     }
@@ -563,7 +583,7 @@ static void sub_leave(struct amb_directory *directory, struct amb_dir_sub *sub,
     if (sub->session.shard != topic->home) {
         (void)topic_lend(directory, topic, sub, -1, NULL, NULL);
     }
-    topic_tell_matched(directory, topic);
+    topic_changed(directory, topic);
     topic_rest(directory, topic);
 }
 

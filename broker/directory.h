@@ -44,6 +44,7 @@ struct amb_directory {
     struct amb_list_node wild;         /* struct amb_dir_sub.same, of those with a wildcard */
     struct amb_list_node idle;         /* struct amb_dir_topic.idle, longest first */
     struct amb_list_node leaving;      /* struct amb_dir_topic.node */
+    struct amb_list_node untold;       /* struct amb_dir_topic.untold: others read it now */
     uint32_t topic_count, sub_count;
     uint32_t slots;     /* of topic ids that were ever given */
     uint32_t *free_ids; /* a ring: the next ids of slots that are free */
@@ -65,6 +66,7 @@ struct amb_dir_topic {
     struct amb_directory *directory;
     struct amb_list_node idle; /* in the directory's list */
     int64_t idle_ns;           /* since when */
+    struct amb_list_node untold;
     enum amb_leave_stage stage;
     bool is_asked, has_left;
     uint32_t uses, uses_asked; /* counts whoever began to use it; as it was asked */
@@ -118,6 +120,9 @@ AMB_MUST_CHECK enum amb_status amb_directory_topic(struct amb_directory *directo
 /* Enters and removes a publisher, for its topic's SUBSCRIBERS counts. */
 void amb_directory_publish(struct amb_dir_publisher *publisher, struct amb_dir_topic *topic);
 void amb_directory_unpublish(struct amb_directory *directory, struct amb_dir_publisher *publisher);
+/* Tells homes and publishers how many read what they have: once for all changes since the last
+ * time, and before the answers to those are read. */
+void amb_directory_tell(struct amb_directory *directory);
 /* Now and then: topics that have been idle for long enough leave. */
 void amb_directory_tick(struct amb_directory *directory);
 

@@ -102,6 +102,7 @@ void stepped_introduce(struct amb_client *client, int fd)
 void stepped_control_turn(struct amb_client *client)
 {
     client->watch.fn(&client->watch, EPOLLIN);
+    amb_directory_tell(&control.directory);
     (void)amb_inbox_run(&control.inbox);
 }
 
@@ -119,6 +120,7 @@ void stepped_settle(struct amb_client *client)
     unsigned done = 1;
     for (int i = 0; i < ROUNDS_MAX && done > 0; i++) {
         client->watch.fn(&client->watch, EPOLLIN);
+        amb_directory_tell(&control.directory);
         done = amb_inbox_run(&control.inbox) + stepped_workers_turn();
     }
 }

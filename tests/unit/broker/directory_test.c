@@ -39,9 +39,15 @@ static void set_up(unsigned shards, const char *config)
                      AMB_OK);
 }
 
+static void settle(void)
+{
+    amb_directory_tell(&f.directory);
+    harness_settle(&f.harness);
+}
+
 static void tear_down(void)
 {
-    harness_settle(&f.harness);
+    settle();
     for (unsigned i = 0; i < f.harness.count; i++) {
         AMB_LIST_FOR_EACH_SAFE (node, &f.harness.shards[i].live_sessions) {
             struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
@@ -50,7 +56,7 @@ static void tear_down(void)
             amb_order_post(f.harness.peers[i], order);
         }
     }
-    harness_settle(&f.harness);
+    settle();
     amb_directory_fini(&f.directory);
     for (unsigned i = 0; i < f.harness.count; i++) {
         for (uint32_t id = 0; id < f.harness.shards[i].topic_slots; id++) {
@@ -64,7 +70,7 @@ static struct amb_dir_topic *topic_of(const char *name, unsigned home)
 {
     struct amb_dir_topic *topic = NULL;
     assert_int_equal(amb_directory_topic(&f.directory, name, strlen(name), home, &topic), AMB_OK);
-    harness_settle(&f.harness);
+    settle();
     return topic;
 }
 
@@ -103,7 +109,7 @@ static unsigned subscribe(struct amb_dir_sub *sub, const struct amb_session_id *
     amb_order_post(f.harness.peers[session->shard], order);
     unsigned before = f.answers;
     unsigned orders = amb_directory_subscribe(&f.directory, sub, note_answer, NULL);
-    harness_settle(&f.harness);
+    settle();
     assert_int_equal(f.answers, before + orders);
     return orders;
 }
@@ -201,12 +207,53 @@ static void test_who_subscribes_later_finds_the_topics_there_are(void **state)
     assert_int_equal(x->on_shard[0]->matched, 1);
     amb_directory_unsubscribe(&f.directory, &wild);
     amb_directory_unsubscribe(&f.directory, &none);
-    harness_settle(&f.harness);
+    settle();
     assert_int_equal(ab->matched, 2);
     assert_int_equal(ac->matched, 1);
     assert_int_equal(ab->on_shard[0]->matched, 2);
     struct amb_dir_topic *late = topic_of("a.d", 0);
     assert_int_equal(late->matched, 1); /* Those that left see nothing new. */
+    tear_down();
+}
+
+static unsigned orders_waiting(unsigned shard)
+{
+    unsigned count = 0;
+    struct amb_mpsc_node *node = atomic_load(&f.harness.shards[shard].inbox.posted.head);
+    for (; node != NULL; node = node->next) {
+        count++;
+    }
+    return count;
+}
+
+/* Or a client with a thousand of both would make a million orders when it comes, and when it goes.
+ */
+static void test_publishers_are_told_once_of_many_changes(void **state)
+{
+    (void)state;
+    enum {
+        SUBS = 20
+    };
+    set_up(1, NULL);
+    struct amb_session_id session = open_session(0, 0);
+    struct amb_dir_topic *topic = topic_of("a.b", 0);
+    struct amb_dir_publisher publisher = {.session = session};
+    amb_list_init(&publisher.of_topic);
+    amb_directory_publish(&publisher, topic);
+    struct amb_dir_sub subs[SUBS];
+    for (uint32_t i = 0; i < SUBS; i++) {
+        (void)subscribe(&subs[i], &session, i, i % 2 == 0 ? "a.>" : "a.b");
+    }
+    assert_int_equal(topic->on_shard[0]->matched, SUBS);
+    for (uint32_t i = 0; i < SUBS; i++) {
+        amb_directory_unsubscribe(&f.directory, &subs[i]);
+    }
+    assert_int_equal(orders_waiting(0), 0);
+    amb_directory_tell(&f.directory);
+    assert_int_equal(orders_waiting(0), 2); /* the topic's home, and the publisher */
+    settle();
+    assert_int_equal(topic->on_shard[0]->matched, 0);
+    amb_directory_unpublish(&f.directory, &publisher);
     tear_down();
 }
 
@@ -242,7 +289,7 @@ static void test_topics_of_another_worker_are_borrowed(void **state)
     assert_int_equal(cursors_of(topic, 0), 2);
     amb_directory_unsubscribe(&f.directory, &before);
     amb_directory_unsubscribe(&f.directory, &after);
-    harness_settle(&f.harness);
+    settle();
     assert_int_equal(lend->subs, 0);
     assert_int_equal(lend->holding, 0);
     assert_int_equal(topic->matched, 0);
@@ -287,7 +334,7 @@ static void advance(int64_t ns)
 {
     f.directory.now_ns += ns;
     amb_directory_tick(&f.directory);
-    harness_settle(&f.harness);
+    settle();
 }
 
 static void publish_once(struct amb_dir_topic *topic)
@@ -306,7 +353,7 @@ static void unsubscribe(struct amb_dir_sub *sub)
     order->u.subscription.handle = sub->handle;
     amb_order_post(f.harness.peers[sub->session.shard], order);
     amb_directory_unsubscribe(&f.directory, sub);
-    harness_settle(&f.harness);
+    settle();
 }
 
 static void test_a_topic_that_nobody_uses_leaves_after_its_time(void **state)
@@ -469,7 +516,7 @@ static void test_readers_of_one_name_are_found_whoever_leaves_first(void **state
     amb_directory_unsubscribe(&f.directory, &subs[1]);
     amb_directory_unsubscribe(&f.directory, &subs[3]);
     assert_int_equal(topic->matched, 0);
-    harness_settle(&f.harness);
+    settle();
     tear_down();
 }
 
@@ -481,6 +528,7 @@ int main(void)
         cmocka_unit_test(test_subscriptions_are_limited),
         cmocka_unit_test(test_who_subscribes_first_reads_from_the_first_message),
         cmocka_unit_test(test_who_subscribes_later_finds_the_topics_there_are),
+        cmocka_unit_test(test_publishers_are_told_once_of_many_changes),
         cmocka_unit_test(test_reserved_topics_are_not_matched_by_wildcards),
         cmocka_unit_test(test_topics_of_another_worker_are_borrowed),
         cmocka_unit_test(test_holding_follows_the_topic_s_rule),
