@@ -10,6 +10,7 @@
  * $AMB_URL is the broker. Every byte is compared with its pattern. Without a driver: exit 77. The
  * driver is the one that libamb takes, so the same program runs on a fake GPU and on a real one.
  */
+#include "client/dlpack_abi.h"
 #include "wire/base/clock.h"
 #include "wire/mem/cuda.h"
 
@@ -101,10 +102,12 @@ static int publish(struct amb_conn *conn, int device, uint32_t subscribers)
         write_pattern(source.pinned, len, i + 1);
         status = amb_cuda_copy(source.device, source.memory, (uintptr_t)source.pinned, len,
                                source.stream);
+        const struct amb_tensor tensor = {
+            .code = 1, .bits = 8, .lanes = 1, .ndim = 2, .shape = {1, (int64_t)len}};
         if (status == AMB_OK) {
             status = amb_pub_post(pub,
                                   AMB_OUT(.data = (const void *)(uintptr_t)source.memory,
-                                          .len = len, .stream = source.stream),
+                                          .len = len, .stream = source.stream, .tensor = &tensor),
                                   20 * AMB_SEC, &seq);
         }
         bytes += len;
@@ -158,6 +161,23 @@ static const void *readable(struct amb_msg *msg, struct source *sink, enum amb_s
     return sink->pinned;
 }
 
+/* The same message as an array of another library's: where it lies, and as it was described. */
+static bool is_array(struct amb_msg *msg, const struct source *sink)
+{
+    struct DLManagedTensorVersioned *array;
+    if (amb_msg_dlpack(msg, sink->stream, &array) != AMB_OK) {
+        return false;
+    }
+    const struct amb_dl_tensor *dl = &array->dl_tensor;
+    const void *data =
+        sink->device != NULL ? amb_msg_data_on(msg, sink->stream) : amb_msg_data(msg);
+    bool is_right = dl->data == data && dl->ndim == 2 &&
+                    dl->device_type == (sink->device != NULL ? AMB_DL_CUDA : AMB_DL_CPU) &&
+                    dl->shape[1] == (int64_t)amb_msg_size(msg);
+    array->deleter(array);
+    return is_right;
+}
+
 static int receive(struct amb_conn *conn, struct amb_sub *sub, struct source *sink,
                    const char *role)
 {
@@ -172,7 +192,7 @@ static int receive(struct amb_conn *conn, struct amb_sub *sub, struct source *si
         const void *data = readable(msg, sink, &status);
         size_t len = amb_msg_size(msg);
         if (data == NULL || status != AMB_OK || len != sizes[i % SIZES] ||
-            !has_pattern(data, len, i + 1)) {
+            !has_pattern(data, len, i + 1) || !is_array(msg, sink)) {
             (void)fprintf(stderr,
                           "gpu-roundtrip: %s: message %zu of %zu bytes is not what was "
                           "published\n",

@@ -36,7 +36,7 @@ fi
     >"$dir/ready" 2>"$dir/log" &
 broker=$!
 for ((i = 0; i < 200; i++)); do
-    grep -q '^ready' "$dir/ready" && break
+    grep -q '^ready' "$dir/ready" 2>/dev/null && break
     sleep 0.05
 done
 grep -q '^ready' "$dir/ready" || fail "brokerd does not start: $(cat "$dir/log")"
@@ -61,5 +61,23 @@ for url in "$unix_url" "$tcp_url"; do
     done
     readers=()
     cat "$dir/gpu0" "$dir/gpu1" "$dir/host" "$dir/pool"
+
+    # The programs of docs/examples: the second reads what the first publishes, without a driver.
+    if [ "${2:-}" != --real ] && [ -x "$build/docs/examples/example-cuda" ]; then
+        AMB_CUDA_LIBRARY=/nowhere "$build/docs/examples/example-mixed" >"$dir/mixed" 2>&1 &
+        readers+=($!)
+        for ((i = 0; i < 100; i++)); do # Until the reader is there, it sees nothing.
+            timeout 60 "$build/docs/examples/example-cuda" >"$dir/cuda" 2>&1 ||
+                fail "$url: example-cuda: $(cat "$dir/cuda")"
+            grep -q . "$dir/mixed" && break
+            sleep 0.05
+        done
+        grep -qx 'rank 2 on device 0, staged' "$dir/cuda" || fail "$url: $(cat "$dir/cuda")"
+        grep -qx 'first 1' "$dir/cuda" || fail "$url: $(cat "$dir/cuda")"
+        grep -q '^1, rank 2, by ' "$dir/mixed" || fail "$url: $(cat "$dir/mixed")"
+        kill "${readers[0]}"
+        wait "${readers[0]}" || true
+        readers=()
+    fi
 done
 echo "ok"

@@ -483,6 +483,23 @@ AMB_API const void *amb_msg_data_on(const struct amb_msg *msg, void *stream);
 AMB_API void amb_msg_release_on(struct amb_msg *msg, void *stream);
 /* What the payload is an array of, as its publisher said; NULL: nothing, or no memory for it. */
 AMB_API const struct amb_tensor *amb_msg_tensor(const struct amb_msg *msg);
+
+struct DLManagedTensorVersioned; /* of <dlpack/dlpack.h>, version 1 */
+/*
+ * The payload as an array for other libraries, read-only and in place: of bytes where the publisher
+ * named no tensor. It holds a reference of its own until its deleter is called. stream: as for
+ * amb_msg_data_on; it must live until then. EINVAL: the payload is smaller than what it claims.
+ */
+AMB_CHECK enum amb_status amb_msg_dlpack(struct amb_msg *msg, void *stream,
+                                         struct DLManagedTensorVersioned **out);
+/*
+ * Points `out` and *tensor to another library's array, a DLTensor: data, len, mem, tensor. Nothing
+ * is copied, both must stay until the message is published. EINVAL: not compact; EKIND: another
+ * maker's memory.
+ */
+AMB_CHECK enum amb_status amb_out_dlpack(struct amb_out *out, struct amb_tensor *tensor,
+                                         const void *dl_tensor);
+
 AMB_API const char *amb_msg_topic(const struct amb_msg *msg);
 /* NULL: none. */
 AMB_API const char *amb_msg_key(const struct amb_msg *msg);
