@@ -54,7 +54,7 @@ static bool all_settled(void *arg)
             return false;
         }
     }
-    return true;
+    return !amb_control_is_closing_pubs(conn);
 }
 
 static enum amb_status flush_all(struct amb_conn *conn, int64_t timeout_ns)
@@ -70,7 +70,7 @@ static enum amb_status flush_all(struct amb_conn *conn, int64_t timeout_ns)
     struct amb_wait wait = {.is_ready = all_settled,
                             .arg = conn,
                             .timeout_ns = timeout_ns,
-                            .flags = AMB_WAIT_FLOW | AMB_WAIT_CLOSER};
+                            .flags = AMB_WAIT_FLOW | AMB_WAIT_CONTROL | AMB_WAIT_CLOSER};
     enum amb_status status = amb_conn_wait(conn, &wait);
     if (status == AMB_OK) {
         /* A refusal is a frame, which a counter may have overtaken. */

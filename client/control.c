@@ -136,6 +136,17 @@ void amb_control_ask_close(struct amb_conn *conn, enum amb_orphan what, uint32_t
     amb_control_ask(conn, &message, request);
 }
 
+bool amb_control_is_closing_pubs(const struct amb_conn *conn)
+{
+    AMB_LIST_FOR_EACH (node, &conn->requests) {
+        const struct amb_request *request = AMB_CONTAINER_OF(node, struct amb_request, node);
+        if (request->orphan == AMB_ORPHAN_PUB_CLOSE && !request->is_done) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- answers ---- */
 
 void amb_control_answer(struct amb_conn *conn, struct amb_request *request, enum amb_status status,

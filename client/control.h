@@ -59,6 +59,9 @@ enum amb_status amb_control_wait(struct amb_conn *conn, struct amb_request *requ
 /* Closes a handle at the broker without waiting; the handle is free when that is answered. A
  * publisher's is when the broker has all its batches: conn->past says how many there are. */
 void amb_control_ask_close(struct amb_conn *conn, enum amb_orphan what, uint32_t handle);
+/* Are there publishers, closed without waiting, of which the broker does not have all batches yet?
+ * A Bye would overtake those. */
+bool amb_control_is_closing_pubs(const struct amb_conn *conn);
 /* The session is over: answers every request with `why`. */
 void amb_control_fail_all(struct amb_conn *conn, enum amb_status why, const char *text);
 
