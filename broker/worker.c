@@ -28,6 +28,7 @@
 #define WORKER_EVENTS 64
 /* Who holds so much in place may be what a publisher of leased memory waits for. */
 #define WORKER_HELD_BYTES (UINT64_C(16) << 10)
+#define WORKER_REAL_NS AMB_NS_PER_MS /* how often the clock of the day is read */
 /* Idle for so long, a worker gives back the segments that it does not need. */
 #define WORKER_TRIM_NS (10 * AMB_NS_PER_SEC)
 
@@ -170,12 +171,17 @@ static void worker_loop(struct amb_worker *worker)
     struct amb_shard *shard = &worker->shard;
     int64_t spin_ns = worker_spin_ns(shard);
     int64_t idle_since_ns = 0, turn_ns = 0;
+    int64_t looked_ns = 0, real_ahead_ns = 0; /* of the clock of the day */
     bool is_trimmed = true;
     while (!worker->is_stopping) {
         int64_t now_ns = amb_clock_monotonic_ns();
         worker_note_turn(shard, turn_ns, now_ns);
         turn_ns = now_ns;
-        if (amb_shard_turn(shard, now_ns, amb_clock_realtime_ns()) > 0) {
+        if (looked_ns == 0 || now_ns - looked_ns > WORKER_REAL_NS) {
+            looked_ns = now_ns;
+            real_ahead_ns = amb_clock_realtime_ns() - now_ns;
+        }
+        if (amb_shard_turn(shard, now_ns, now_ns + real_ahead_ns) > 0) {
             idle_since_ns = 0;
             is_trimmed = false;
             continue;

@@ -193,13 +193,14 @@ void amb_batch_rule_open(struct amb_batch_rule *rule, int64_t now_ns)
     if (now_ns - rule->last_ns > AMB_BATCH_IDLE_NS) {
         rule->min_bytes = 0;
     }
-    rule->first_ns = now_ns;
+    rule->first_ns = rule->seen_ns = now_ns;
 }
 
 bool amb_batch_rule_ask(struct amb_batch_rule *rule, uint32_t count, uint64_t bytes,
                         bool is_in_flight, int64_t now_ns)
 {
     int64_t age = now_ns - rule->first_ns;
+    rule->seen_ns = now_ns;
     if (count == 2) {
         rule->mask = age < FASTER_NS ? FASTER_MASK : age < FAST_NS ? FAST_MASK : 0;
     }
@@ -222,8 +223,8 @@ bool amb_batch_rule_ask(struct amb_batch_rule *rule, uint32_t count, uint64_t by
     return false;
 }
 
-void amb_batch_rule_left(struct amb_batch_rule *rule, int64_t now_ns)
+void amb_batch_rule_left(struct amb_batch_rule *rule)
 {
-    rule->last_ns = now_ns;
+    rule->last_ns = rule->seen_ns;
     rule->mask = 0;
 }

@@ -122,7 +122,8 @@ void amb_batch_reset(struct amb_batch *batch);
 struct amb_batch_rule {
     int64_t linger_ns;
     int64_t first_ns; /* when the open batch got its first message */
-    int64_t last_ns;  /* when a batch left */
+    int64_t seen_ns;  /* the newest time it was told */
+    int64_t last_ns;  /* when a batch left, by seen_ns: the clock is not read for that alone */
     uint32_t min_bytes;
     uint32_t mask; /* look at message n if (n & mask) is 0 */
 };
@@ -134,4 +135,4 @@ void amb_batch_rule_open(struct amb_batch_rule *rule, int64_t now_ns);
 bool amb_batch_rule_ask(struct amb_batch_rule *rule, uint32_t count, uint64_t bytes,
                         bool is_in_flight, int64_t now_ns);
 /* It has left. */
-void amb_batch_rule_left(struct amb_batch_rule *rule, int64_t now_ns);
+void amb_batch_rule_left(struct amb_batch_rule *rule);

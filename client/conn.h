@@ -197,9 +197,10 @@ void amb_conn_unlock(struct amb_conn *conn);
 
 /*
  * Pushes out what was given to the link on the side, as releases are; lock held. Where that is a
- * system call it is left to the next call or the I/O thread's next nap, if those are due soon.
+ * system call, or with may_wait, it is left to whoever drives or comes next, if that is soon: the
+ * I/O thread's next nap at the latest.
  */
-void amb_conn_push(struct amb_conn *conn);
+void amb_conn_push(struct amb_conn *conn, bool may_wait);
 
 /* Zeroed but for what an unconnected connection needs; refs is 1. NULL: no memory. */
 struct amb_conn *amb_conn_create(void);

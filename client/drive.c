@@ -252,6 +252,10 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
 {
     bool want_flow =
         (wait->flags & AMB_WAIT_FLOW) != 0 || conn->flow_waits != 0 || conn->settled_wanted != 0;
+    if (conn->must_flush && conn->link != NULL) {
+        conn->must_flush = false; /* Left to us, see amb_conn_push. */
+        amb_link_flush(conn->link);
+    }
     if (!amb_conn_arm(conn, want_flow)) {
         return;
     }
@@ -289,7 +293,7 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
     conn->driver_epoch++;
     conn->activity++;
     amb_conn_disarm(conn);
-    int64_t start_ns = 0, idle_ns = 0, let_go_ns = amb_clock_monotonic_ns();
+    int64_t now = 0, start_ns = 0, idle_ns = 0, let_go_ns = 0;
     bool has_slept = false;
     enum amb_status status;
     for (;;) {
@@ -298,8 +302,10 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
         if (status != AMB_EAGAIN) {
             break;
         }
-        int64_t now = amb_clock_monotonic_ns();
-        start_ns = start_ns == 0 ? now : start_ns;
+        now = amb_clock_monotonic_ns();
+        if (start_ns == 0) {
+            start_ns = let_go_ns = now;
+        }
         if (now >= deadline_ns) {
             break;
         }
@@ -312,11 +318,14 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
             (void)sched_yield();
             amb_conn_lock(conn);
         }
-        if (work != 0 || idle_ns == 0) {
+        if (work != 0) {
             idle_ns = now;
             has_slept = false;
-        } else if (has_slept || (wait->flags & AMB_WAIT_CONTROL) != 0 ||
-                   now - idle_ns >= conn->spin.budget_ns) {
+            continue;
+        }
+        idle_ns = idle_ns == 0 ? now : idle_ns;
+        if (has_slept || (wait->flags & AMB_WAIT_CONTROL) != 0 ||
+            now - idle_ns >= conn->spin.budget_ns) {
             driver_sleep(conn, wait, now, deadline_ns);
             /* Woken for something, or for nothing: look, then sleep again. */
             idle_ns = now;
@@ -328,7 +337,8 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
         }
     }
     if (start_ns != 0 && (wait->flags & AMB_WAIT_CONTROL) == 0) {
-        amb_spin_note(&conn->spin, amb_clock_monotonic_ns() - start_ns);
+        now = has_slept ? amb_clock_monotonic_ns() : now;
+        amb_spin_note(&conn->spin, now - start_ns);
     }
     conn->has_driver = false;
     if (conn->followers != 0) {

@@ -253,7 +253,7 @@ enum amb_status amb_pub_flush_open(struct amb_pub *pub)
     atomic_store_explicit(&pub->is_staged, false, memory_order_relaxed);
     atomic_store_explicit(&pub->must_leave, false, memory_order_relaxed);
     atomic_fetch_sub_explicit(&conn->staged, 1, memory_order_relaxed);
-    amb_batch_rule_left(&pub->rule, amb_clock_monotonic_ns());
+    amb_batch_rule_left(&pub->rule);
     return AMB_OK;
 }
 

@@ -121,7 +121,7 @@ static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns
     if (ready > 0 && fds[1].revents != 0) {
         amb_control_service(conn);
         /* SEG_READY, for one: a driver that sleeps would not send it. */
-        amb_conn_push(conn);
+        amb_conn_push(conn, false);
         /* We may have read what a driver, or one of its followers, went to sleep for. */
         if (conn->driver_sleeps && conn->has_changed) {
             uint64_t one = 1;

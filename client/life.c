@@ -116,14 +116,15 @@ static void unlock_once(struct amb_conn *conn)
     }
 }
 
-void amb_conn_push(struct amb_conn *conn)
+void amb_conn_push(struct amb_conn *conn, bool may_wait)
 {
     if (!conn->must_flush || conn->link == NULL || conn->is_link_closing) {
         return;
     }
-    bool is_attended = atomic_load_explicit(&conn->io_mode, memory_order_relaxed) == AMB_IO_TICK &&
-                       !conn->driver_sleeps;
-    if (!conn->is_busy || !is_attended) {
+    bool is_attended = !conn->driver_sleeps &&
+                       (conn->has_driver ||
+                        atomic_load_explicit(&conn->io_mode, memory_order_relaxed) == AMB_IO_TICK);
+    if (!is_attended || (!conn->is_busy && !may_wait)) {
         conn->must_flush = false;
         amb_link_flush(conn->link);
     }
@@ -134,7 +135,7 @@ void amb_conn_unlock(struct amb_conn *conn)
     unlock_once(conn);
     while (__builtin_expect(!amb_mpsc_is_empty(&conn->returned), 0) && amb_conn_trylock(conn)) {
         amb_delivery_take_back(conn);
-        amb_conn_push(conn);
+        amb_conn_push(conn, false);
         unlock_once(conn);
     }
 }

@@ -19,6 +19,8 @@
 
 /* How often a link whose poll is a system call is asked whether a batch has arrived. */
 #define BUSY_POLL_NS (20 * AMB_NS_PER_US)
+/* A message up to this size may open a batch on the short way. */
+#define FIRST_MAX 4096u
 
 /* ---- the small ones ---- */
 
@@ -389,6 +391,22 @@ static enum amb_status too_large(struct amb_conn *conn, uint64_t len)
                          (unsigned long long)len, (unsigned long long)conn->max_message);
 }
 
+/* May a message go straight into the batch? The first of a batch must find window_msgs open, and
+ * larger ones may have better ways. */
+static inline bool takes_at_once(struct amb_pub *pub, const struct amb_batch *batch, size_t len)
+{
+    if (batch == NULL || !amb_batch_fits(batch, len, 0, pub->batch_msgs) ||
+        !amb_staged_may_read(pub)) {
+        return false;
+    }
+    if (batch->count != 0) {
+        return true;
+    }
+    uint64_t unsettled = atomic_load_explicit(&pub->posted, memory_order_relaxed) -
+                         atomic_load_explicit(&pub->settled_seq, memory_order_acquire);
+    return len <= FIRST_MAX && unsettled < pub->window_msgs;
+}
+
 enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len, int64_t timeout_ns)
 {
     if (pub == NULL || (data == NULL && len != 0) || timeout_ns < 0) {
@@ -403,10 +421,7 @@ enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len, 
     }
     amb_spinlock_lock(&pub->lock);
     struct amb_batch *batch = pub->open;
-    if (__builtin_expect(batch != NULL && batch->count != 0 &&
-                             amb_batch_fits(batch, len, 0, pub->batch_msgs) &&
-                             amb_staged_may_read(pub),
-                         1)) {
+    if (__builtin_expect(takes_at_once(pub, batch, len), 1)) {
         amb_batch_add(batch, data, len);
         uint64_t seq = atomic_load_explicit(&pub->posted, memory_order_relaxed) + 1;
         atomic_store_explicit(&pub->posted, seq, memory_order_release);

@@ -124,12 +124,16 @@ void amb_delivery_release(struct amb_delivery *delivery, uint32_t n)
     if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
         return; /* The parent's. */
     }
+    /* If no other is ready our caller will look for one, or answer: the broker hears of this then.
+     */
+    bool may_wait = delivery->sub != NULL &&
+                    !atomic_load_explicit(&delivery->sub->has_ready, memory_order_relaxed);
     /* The delivery's own reference may go with it, on another thread, before we are done. */
     amb_conn_ref(conn);
     (void)amb_mpsc_push(&conn->returned, &delivery->returned);
     if (amb_conn_trylock(conn)) {
         amb_delivery_take_back(conn);
-        amb_conn_push(conn);
+        amb_conn_push(conn, may_wait);
         if (conn->is_lingering) {
             amb_io_kick(conn);
         }

@@ -514,6 +514,11 @@ void client_want(struct shard_client *client, uint32_t handle, uint64_t bytes)
     amb_link_flow(client->link, AMB_FLOW_WANT, handle, bytes);
 }
 
+uint64_t client_granted(const struct shard_client *client, uint32_t handle)
+{
+    return client->session->publishers[handle]->granted;
+}
+
 void client_attach(struct shard_client *client, uint32_t handle, uint32_t topic)
 {
     struct client_sub *sub = &client->subs[handle];

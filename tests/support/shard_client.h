@@ -133,6 +133,8 @@ void client_send_frame(struct shard_client *client, const struct amb_frame *fram
 /* Has the broker said that this commit is over? */
 bool client_is_freed(const struct shard_client *client, uint64_t number);
 void client_want(struct shard_client *client, uint32_t handle, uint64_t bytes);
+/* Bytes whose window the broker has given back; it speaks of them in steps. */
+uint64_t client_granted(const struct shard_client *client, uint32_t handle);
 
 void client_subscribe(struct shard_client *client, uint32_t handle, uint32_t topic,
                       const struct amb_subscription_options *options);

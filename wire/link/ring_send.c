@@ -133,6 +133,9 @@ enum amb_status ring_send(struct amb_link *link, struct amb_link_tx *tx)
     tx->sent = 0;
     amb_frame_encode(frame, tx->head);
     if (amb_list_is_empty(&ring->out.queue) && write_tx(ring, tx)) {
+        if (ring->is_broker) {
+            publish(ring); /* A client that looks need not wait until all others are flushed. */
+        }
         return AMB_OK;
     }
     amb_list_push_back(&ring->out.queue, &tx->node);

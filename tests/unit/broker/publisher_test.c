@@ -74,6 +74,23 @@ static void test_every_batch_is_accepted_and_its_window_comes_back(void **state)
     assert_int_equal(harness_home(&w->h, w->topic)->log.next_seq, 41);
 }
 
+static void test_small_windows_come_back_in_steps_and_at_once_to_who_waits(void **state)
+{
+    struct world *w = *state;
+    client_send(w->p, 0, 1, 1000);
+    harness_settle(&w->h);
+    assert_int_equal(client_granted(w->p, 0), w->p->pubs[0].bytes);
+    assert_int_equal(w->p->pubs[0].window, AMB_WINDOW_FIRST);
+    client_send(w->p, 0, 1, 8000);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->pubs[0].window, w->p->pubs[0].bytes + AMB_WINDOW_FIRST);
+    client_send(w->p, 0, 1, 1000);
+    harness_settle(&w->h);
+    client_want(w->p, 0, w->p->pubs[0].bytes + AMB_WINDOW_FIRST);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->pubs[0].window, w->p->pubs[0].bytes + 256 * KIB);
+}
+
 static void test_settled_frames_tell_sequence_and_matches(void **state)
 {
     struct world *w = *state;
@@ -379,6 +396,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(test_a_new_publisher_may_send_the_first_window),
         T(test_every_batch_is_accepted_and_its_window_comes_back),
+        T(test_small_windows_come_back_in_steps_and_at_once_to_who_waits),
         T(test_settled_frames_tell_sequence_and_matches),
         T(test_past_the_window_is_a_protocol_error),
         T(test_a_wrong_batch_number_is_a_protocol_error),
