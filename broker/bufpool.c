@@ -92,11 +92,10 @@ bool amb_membudget_take_lease(struct amb_membudget *budget, uint64_t bytes)
     return false;
 }
 
-void amb_membudget_give_lease(struct amb_membudget *budget, uint64_t bytes)
+void amb_membudget_end_lease(struct amb_membudget *budget, uint64_t bytes)
 {
     counter_give(&budget->leases, 1);
     counter_give(&budget->leased, bytes);
-    counter_give(&budget->used, bytes);
 }
 
 uint64_t amb_membudget_next_id(struct amb_membudget *budget)

@@ -46,7 +46,8 @@ bool amb_membudget_take(struct amb_membudget *budget, uint64_t bytes);
 void amb_membudget_give(struct amb_membudget *budget, uint64_t bytes);
 /* The same for a lease segment. */
 bool amb_membudget_take_lease(struct amb_membudget *budget, uint64_t bytes);
-void amb_membudget_give_lease(struct amb_membudget *budget, uint64_t bytes);
+/* They are a lease's no more; amb_membudget_give is still to come. */
+void amb_membudget_end_lease(struct amb_membudget *budget, uint64_t bytes);
 /* The id of a new segment. */
 uint64_t amb_membudget_next_id(struct amb_membudget *budget);
 

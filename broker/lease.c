@@ -27,8 +27,9 @@ static void lease_destroy(struct amb_lease *lease)
     }
     uint64_t size = lease->segment->size;
     amb_shard_segment_unmade(shard, lease->segment);
-    amb_segment_destroy(&lease->segment);
-    amb_membudget_give_lease(shard->bufpool.options.budget, size);
+    /* Hundreds of milliseconds for hundreds of MiB. */
+    amb_shard_segment_unmake(shard, lease->segment);
+    amb_membudget_end_lease(shard->bufpool.options.budget, size);
     shard->leased_bytes -= size;
     free(lease);
 }
@@ -87,7 +88,8 @@ enum amb_status amb_lease_open(struct amb_shard *shard, struct amb_lease_book *b
     struct amb_lease *lease;
     enum amb_status status = lease_make(shard, size, slots, &lease);
     if (status != AMB_OK) {
-        amb_membudget_give_lease(shard->bufpool.options.budget, size);
+        amb_membudget_end_lease(shard->bufpool.options.budget, size);
+        amb_membudget_give(shard->bufpool.options.budget, size);
         return status;
     }
     lease->shard = shard;

@@ -134,6 +134,9 @@ AMB_MUST_CHECK enum amb_status amb_shard_init(struct amb_shard *shard, unsigned 
 AMB_MUST_CHECK enum amb_status amb_shard_segment_made(struct amb_shard *shard,
                                                       struct amb_segment *segment);
 void amb_shard_segment_unmade(struct amb_shard *shard, struct amb_segment *segment);
+/* Takes a segment over and unmaps it, without this worker waiting for that; the budget then gets
+ * its bytes back. */
+void amb_shard_segment_unmake(struct amb_shard *shard, struct amb_segment *segment);
 /* Sessions and topics are gone before. */
 void amb_shard_fini(struct amb_shard *shard);
 

@@ -55,10 +55,14 @@ static bool segment_make(void *arg, uint64_t bytes, bool is_dedicated)
     return shard->maker != NULL && amb_maker_make(shard->maker, shard, bytes, is_dedicated);
 }
 
+void amb_shard_segment_unmake(struct amb_shard *shard, struct amb_segment *segment)
+{
+    amb_maker_unmake(shard->maker, shard->bufpool.options.budget, segment);
+}
+
 static void segment_unmake(void *arg, struct amb_segment *segment)
 {
-    struct amb_shard *shard = arg;
-    amb_maker_unmake(shard->maker, shard->bufpool.options.budget, segment);
+    amb_shard_segment_unmake(arg, segment);
 }
 
 /* All entries of all workers together take at most a quarter of memory.host.size. */
