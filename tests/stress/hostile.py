@@ -100,6 +100,9 @@ def test(rig, options):
     stop_checkers(checkers)
     seconds = check_returned(broker, before, 5)
     print(f"all returned {seconds:.3f} s after the last; {ended} sessions ended for what they did")
+    rows = broker.ask("memory")
+    left = sum(row["leased_bytes"] + row["quarantined_bytes"] for row in rows)
+    check(left == 0, f"leases or quarantined bytes are left: {rows}")
     violations = broker.ask("status")["violations"]
     check(violations > 0 or rounds < 50, "nothing was counted as a violation")
     broker.stop()
