@@ -14,6 +14,9 @@
 
 #include <inttypes.h>
 
+/* Batches of so many show a stream that is not about the next message. */
+#define INGEST_BULK_MSGS 32u
+
 /* Sends on whatever is whole at the head of the publisher's line. */
 static void ingest_drain(struct amb_publisher *publisher)
 {
@@ -214,6 +217,7 @@ enum amb_status amb_ingest_body(struct amb_session *session, void *cookie, enum 
         return status == AMB_EPROTO ? AMB_EPROTO : AMB_OK;
     }
     entry->is_whole = true;
+    session->shard->is_bulk = entry->count >= INGEST_BULK_MSGS;
     session->msgs_in += entry->count;
     session->bytes_in += amb_entry_bytes(entry);
     amb_stat_add(&session->shard->stats.msgs_in, entry->count);

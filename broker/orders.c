@@ -93,9 +93,15 @@ static enum amb_status session_watch(struct amb_session *session)
     if (fd < 0 || session->shard->epoll_fd < 0) {
         return AMB_OK;
     }
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.fd = fd};
-    return epoll_ctl(session->shard->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? AMB_OK
-                                                                               : AMB_ENOMEM;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET,
+                                .data.u64 =
+                                    amb_shard_watch_tag(session->index, session->generation)};
+    if (epoll_ctl(session->shard->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        return AMB_ENOMEM;
+    }
+    session->is_watched = session->link->ops->kind == AMB_LINK_STREAM;
+    session->has_edge = true;
+    return AMB_OK;
 }
 
 static enum amb_status session_make_link(struct amb_session *session, struct amb_order *order)

@@ -69,6 +69,8 @@ struct amb_session {
     struct amb_link *link; /* NULL before it is attached and after it is gone */
     bool is_link_down;
     const char *broken; /* the rule that its client has broken: why the link goes down */
+    bool is_watched;    /* the link need not be polled before the worker's epoll tells of an edge */
+    bool has_edge;      /* ... which it has */
     bool may_map;
     struct amb_publisher *publishers[AMB_HANDLES_MAX];
     struct amb_subscription *subscriptions[AMB_HANDLES_MAX];

@@ -113,7 +113,9 @@ struct amb_shard {
     int64_t shed_at_ns;   /* its own topics are not looked through again before */
     int64_t relief_at_ns; /* not asked again before */
     struct amb_compaction compaction;
-    int epoll_fd; /* -1 under the simulator */
+    int epoll_fd;           /* -1 under the simulator */
+    bool is_bulk;           /* the last batch had many messages: a wait is not worth a spin */
+    uint32_t resting, busy; /* watched links that wait for an edge, and that do not */
     /* Upcalls, given at start: */
     /* Hand a segment to a client; fd is a duplicate and the callee's. */
     void (*offer_segment)(struct amb_shard *shard, uint64_t client_id, uint64_t segment,
@@ -139,6 +141,15 @@ void amb_shard_segment_unmade(struct amb_shard *shard, struct amb_segment *segme
 void amb_shard_segment_unmake(struct amb_shard *shard, struct amb_segment *segment);
 /* Sessions and topics are gone before. */
 void amb_shard_fini(struct amb_shard *shard);
+
+/* What the shard's epoll says of a session's link; two values are no session's. */
+#define AMB_SHARD_TAG_BELL UINT64_MAX
+#define AMB_SHARD_TAG_UCX (UINT64_MAX - 1)
+
+static inline uint64_t amb_shard_watch_tag(uint32_t index, uint32_t generation)
+{
+    return (uint64_t)index << 32 | generation;
+}
 
 /*
  * A topic's id: a place in the tables, and above it how often that place was given anew, so that an

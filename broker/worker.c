@@ -24,11 +24,17 @@
 
 #define WORKER_POLL_BUDGET 32u /* frames of one link in one turn */
 #define WORKER_SPIN_AUTO_NS (200 * AMB_NS_PER_US)
+/* Between two looks at streams of large batches, each a system call: so long, then twice. */
+#define WORKER_PAUSE_MIN_NS (16 * AMB_NS_PER_US)
+#define WORKER_PAUSE_MAX_NS (32 * AMB_NS_PER_US)
 #define WORKER_SLEEP_MAX_NS (1 * AMB_NS_PER_SEC)
 #define WORKER_EVENTS 64
 /* Who holds so much in place may be what a publisher of leased memory waits for. */
 #define WORKER_HELD_BYTES (UINT64_C(16) << 10)
 #define WORKER_REAL_NS AMB_NS_PER_MS /* how often the clock of the day is read */
+/* While some links are known to have more, the others are asked about every so many turns. */
+#define WORKER_EDGES_EVERY 4u
+#define WORKER_ASK_ALL 2u
 /* Idle for so long, a worker gives back the segments that it does not need. */
 #define WORKER_TRIM_NS (10 * AMB_NS_PER_SEC)
 
@@ -47,6 +53,72 @@ static void shard_retry_starving(struct amb_shard *shard)
     }
 }
 
+/* Notes whose links have something. Returns whether the inbox's bell has rung. */
+static bool shard_harvest(struct amb_shard *shard, int timeout_ms)
+{
+    struct epoll_event events[WORKER_EVENTS];
+    bool rang = false;
+    int count = epoll_wait(shard->epoll_fd, events, WORKER_EVENTS, timeout_ms);
+    for (int i = 0; i < count; i++) {
+        uint64_t tag = events[i].data.u64;
+        if (tag == AMB_SHARD_TAG_BELL) {
+            rang = true;
+        } else if (tag != AMB_SHARD_TAG_UCX) {
+            struct amb_session *session =
+                amb_session_find(shard, (uint32_t)(tag >> 32), (uint32_t)tag);
+            if (session != NULL) {
+                session->has_edge = true;
+            }
+        }
+    }
+    return rang;
+}
+
+/* Asking a socket that has nothing costs a system call, so those are left alone which epoll has not
+ * named. One call asks for all of them. */
+static void shard_find_edges(struct amb_shard *shard)
+{
+    uint64_t turn = amb_stat_get(&shard->stats.turns);
+    bool is_due = shard->resting != 0 && (shard->busy == 0 || turn % WORKER_EDGES_EVERY == 0);
+    if (is_due && shard_harvest(shard, 0)) {
+        amb_inbox_disarm(&shard->inbox, true);
+    }
+}
+
+static unsigned shard_poll_link(struct amb_shard *shard, struct amb_session *session,
+                                bool is_asking_all)
+{
+    if (session->is_watched && !session->has_edge && !is_asking_all) {
+        shard->resting++;
+        return 0;
+    }
+    unsigned done = amb_link_poll(session->link, WORKER_POLL_BUDGET);
+    if (session->is_watched) {
+        session->has_edge = done != 0 && !session->link->is_dry;
+        shard->resting += !session->has_edge;
+        shard->busy += session->has_edge;
+    }
+    return done;
+}
+
+static unsigned shard_poll_links(struct amb_shard *shard)
+{
+    unsigned done = 0;
+    /* Few sockets and short messages: asking each is the quickest. */
+    bool is_asking_all = !shard->is_bulk && shard->resting + shard->busy <= WORKER_ASK_ALL;
+    if (!is_asking_all) {
+        shard_find_edges(shard);
+    }
+    shard->resting = shard->busy = 0;
+    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
+        if (session->link != NULL && !session->is_link_down) {
+            done += shard_poll_link(shard, session, is_asking_all);
+        }
+    }
+    return done;
+}
+
 unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns)
 {
     shard->now_ns = now_ns;
@@ -55,12 +127,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     if (shard->ucx_worker != NULL) {
         done += amb_ucx_worker_progress(shard->ucx_worker);
     }
-    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
-        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
-        if (session->link != NULL && !session->is_link_down) {
-            done += amb_link_poll(session->link, WORKER_POLL_BUDGET);
-        }
-    }
+    done += shard_poll_links(shard);
     if (!amb_list_is_empty(&shard->blocked)) {
         (void)amb_forward_expire(shard);
     }
@@ -109,7 +176,9 @@ static bool shard_arm(struct amb_shard *shard)
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
         if (session->link != NULL && !session->is_link_down &&
-            !amb_link_arm(session->link, session_wants_flow(session))) {
+            (!amb_link_arm(session->link, session_wants_flow(session)) ||
+             (session->is_watched && session->has_edge))) {
+            session->has_edge = true;
             return false;
         }
     }
@@ -134,14 +203,7 @@ static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
     bool rang = false;
     if (max_ns > 0 && shard_arm(shard)) {
         amb_stat_add(&shard->stats.sleeps, 1);
-        struct epoll_event events[WORKER_EVENTS];
-        int timeout_ms = (int)((max_ns + AMB_NS_PER_MS - 1) / AMB_NS_PER_MS);
-        /* What is ready is found by polling everything: a turn is cheap, and edges are only hints.
-         */
-        int count = epoll_wait(shard->epoll_fd, events, WORKER_EVENTS, timeout_ms);
-        for (int i = 0; i < count; i++) {
-            rang = rang || events[i].data.fd == shard->inbox.bell;
-        }
+        rang = shard_harvest(shard, (int)((max_ns + AMB_NS_PER_MS - 1) / AMB_NS_PER_MS));
     }
     amb_inbox_disarm(&shard->inbox, rang);
     shard_disarm(shard);
@@ -166,11 +228,28 @@ static void worker_note_turn(struct amb_shard *shard, int64_t turn_ns, int64_t n
     }
 }
 
+static int64_t shard_next_pause(const struct amb_shard *shard, int64_t pause_ns)
+{
+    if (!shard->is_bulk || shard->resting == 0) {
+        return 0;
+    }
+    pause_ns = pause_ns == 0 ? WORKER_PAUSE_MIN_NS : pause_ns * 2;
+    return pause_ns < WORKER_PAUSE_MAX_NS ? pause_ns : WORKER_PAUSE_MAX_NS;
+}
+
+/* Once for 0. */
+static void yield_until(int64_t until_ns)
+{
+    do {
+        (void)sched_yield();
+    } while (until_ns != 0 && amb_clock_monotonic_ns() < until_ns);
+}
+
 static void worker_loop(struct amb_worker *worker)
 {
     struct amb_shard *shard = &worker->shard;
     int64_t spin_ns = worker_spin_ns(shard);
-    int64_t idle_since_ns = 0, turn_ns = 0;
+    int64_t idle_since_ns = 0, pause_ns = 0, turn_ns = 0;
     int64_t looked_ns = 0, real_ahead_ns = 0; /* of the clock of the day */
     bool is_trimmed = true;
     while (!worker->is_stopping) {
@@ -182,7 +261,7 @@ static void worker_loop(struct amb_worker *worker)
             real_ahead_ns = amb_clock_realtime_ns() - now_ns;
         }
         if (amb_shard_turn(shard, now_ns, now_ns + real_ahead_ns) > 0) {
-            idle_since_ns = 0;
+            idle_since_ns = pause_ns = 0;
             is_trimmed = false;
             continue;
         }
@@ -191,9 +270,11 @@ static void worker_loop(struct amb_worker *worker)
             idle_since_ns = now_ns;
         }
         if (now_ns - idle_since_ns < spin_ns) {
-            (void)sched_yield();
+            pause_ns = shard_next_pause(shard, pause_ns);
+            yield_until(pause_ns != 0 ? now_ns + pause_ns : 0);
             continue;
         }
+        pause_ns = 0;
         if (!is_trimmed && now_ns - idle_since_ns > WORKER_TRIM_NS) {
             uint32_t spare = shard->config->memory.host.spare;
             amb_bufpool_trim_later(&shard->bufpool, spare > 1 ? spare : 1);
@@ -209,7 +290,7 @@ static enum amb_status worker_set_up(struct amb_shard *shard)
     if (shard->epoll_fd < 0) {
         return amb_status_from_errno(errno);
     }
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = shard->inbox.bell};
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = AMB_SHARD_TAG_BELL};
     if (epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, shard->inbox.bell, &event) != 0) {
         return amb_status_from_errno(errno);
     }
@@ -223,8 +304,9 @@ static enum amb_status worker_set_up(struct amb_shard *shard)
     if (status != AMB_OK) {
         return status;
     }
-    event.data.fd = amb_ucx_worker_fd(shard->ucx_worker);
-    return epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, event.data.fd, &event) == 0
+    event.data.u64 = AMB_SHARD_TAG_UCX;
+    int fd = amb_ucx_worker_fd(shard->ucx_worker);
+    return epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0
                ? AMB_OK
                : amb_status_from_errno(errno);
 }

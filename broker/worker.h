@@ -3,7 +3,8 @@
  * A worker: the thread that runs one shard. Its loop is the table of contents of the data path:
  * mail, links (dispatch, ingest, route), topics (forward), links again (flush), and sleep.
  *
- * Idle, it spins with sched_yield for a while after the last work, then asks every link, its UCX
+ * Sockets are polled when epoll has named them, every other link in each turn. Idle, it spins with
+ * sched_yield for a while after the last work, then asks every link, its UCX
  * worker and its inbox for a wake-up and sleeps in epoll.
  */
 #pragma once

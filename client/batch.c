@@ -13,6 +13,10 @@
 #define FAST_MASK 7u
 #define FASTER_NS INT64_C(500)
 #define FASTER_MASK 15u
+/* What fills a batch within so many lingers is worth waiting for. */
+#define PATIENCE 4u
+/* No message waits longer than so many times that, whatever comes behind it. */
+#define OLDEST 10
 
 /* Zeros in front of meta, for a payload's padding (amb_link_tx.data_pad). */
 #define META_FRONT 64u
@@ -185,7 +189,14 @@ void amb_batch_reset(struct amb_batch *batch)
 
 void amb_batch_rule_init(struct amb_batch_rule *rule, int64_t linger_ns)
 {
-    *rule = (struct amb_batch_rule){.linger_ns = linger_ns};
+    *rule = (struct amb_batch_rule){
+        .linger_ns = linger_ns, .patience_ns = linger_ns, .much = UINT64_MAX};
+}
+
+void amb_batch_rule_patient(struct amb_batch_rule *rule, uint64_t full)
+{
+    rule->patience_ns = rule->linger_ns * PATIENCE;
+    rule->much = full / PATIENCE;
 }
 
 void amb_batch_rule_open(struct amb_batch_rule *rule, int64_t now_ns)
@@ -193,7 +204,18 @@ void amb_batch_rule_open(struct amb_batch_rule *rule, int64_t now_ns)
     if (now_ns - rule->last_ns > AMB_BATCH_IDLE_NS) {
         rule->min_bytes = 0;
     }
-    rule->first_ns = rule->seen_ns = now_ns;
+    if (now_ns - rule->last_ns > rule->patience_ns) {
+        rule->is_flowing = false;
+    }
+    rule->first_ns = rule->seen_ns = rule->look_ns = now_ns;
+    rule->slow_looks = 0;
+}
+
+/* Is it still filling up, although it is old? A publisher that lost its CPU for a while is not
+ * slow: it is if two looks in a row come late. */
+static bool is_flowing_on(const struct amb_batch_rule *rule, int64_t age_ns)
+{
+    return rule->is_flowing && rule->slow_looks < 2 && age_ns < OLDEST * rule->patience_ns;
 }
 
 bool amb_batch_rule_ask(struct amb_batch_rule *rule, uint32_t count, uint64_t bytes,
@@ -204,10 +226,14 @@ bool amb_batch_rule_ask(struct amb_batch_rule *rule, uint32_t count, uint64_t by
     if (count == 2) {
         rule->mask = age < FASTER_NS ? FASTER_MASK : age < FAST_NS ? FAST_MASK : 0;
     }
+    bool is_slow = now_ns - rule->look_ns > AMB_BATCH_FAST_NS;
+    rule->slow_looks = is_slow ? rule->slow_looks + 1 : 0;
+    rule->look_ns = now_ns;
     if (age >= rule->linger_ns) {
-        return true;
+        bool fills = bytes >= rule->much || rule->is_flowing;
+        return !fills || (age >= rule->patience_ns && !is_flowing_on(rule, age));
     }
-    if (is_in_flight) {
+    if (is_in_flight || rule->is_flowing) {
         return false;
     }
     if (bytes >= rule->min_bytes) {
@@ -223,8 +249,9 @@ bool amb_batch_rule_ask(struct amb_batch_rule *rule, uint32_t count, uint64_t by
     return false;
 }
 
-void amb_batch_rule_left(struct amb_batch_rule *rule)
+void amb_batch_rule_left(struct amb_batch_rule *rule, uint64_t bytes)
 {
+    rule->is_flowing = bytes >= rule->much;
     rule->last_ns = rule->seen_ns;
     rule->mask = 0;
 }

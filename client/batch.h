@@ -12,6 +12,10 @@
  * A batch of leased messages is gathered by the same rule; its payloads stay in their slots, and
  * only the table of them is here.
  *
+ * Where a batch costs system calls (`patience_ns` above `linger_ns`), one that is a quarter full
+ * when it has lingered waits on, for it will be full soon. While batches fill up like that, the
+ * stream is `is_flowing`: nobody asks whether the last one has arrived, and none leaves early.
+ *
  * Threads: under the publisher's lock. Memory: one block a batch, recycled.
  */
 #pragma once
@@ -121,18 +125,25 @@ void amb_batch_reset(struct amb_batch *batch);
 
 struct amb_batch_rule {
     int64_t linger_ns;
-    int64_t first_ns; /* when the open batch got its first message */
-    int64_t seen_ns;  /* the newest time it was told */
-    int64_t last_ns;  /* when a batch left, by seen_ns: the clock is not read for that alone */
+    int64_t patience_ns; /* the same of a batch that fills up: linger_ns or more */
+    uint64_t much;       /* bytes that show it */
+    int64_t first_ns;    /* when the open batch got its first message */
+    int64_t seen_ns;     /* the newest time it was told */
+    int64_t last_ns;     /* when a batch left, by seen_ns: the clock is not read for that alone */
     uint32_t min_bytes;
-    uint32_t mask; /* look at message n if (n & mask) is 0 */
+    int64_t look_ns; /* when it was looked at last */
+    uint32_t slow_looks;
+    uint32_t mask;   /* look at message n if (n & mask) is 0 */
+    bool is_flowing; /* the last batch filled up */
 };
 
 void amb_batch_rule_init(struct amb_batch_rule *rule, int64_t linger_ns);
+/* Batches cost system calls: those of up to `full` bytes that fill up get more time. */
+void amb_batch_rule_patient(struct amb_batch_rule *rule, uint64_t full);
 /* A batch has got its first message. */
 void amb_batch_rule_open(struct amb_batch_rule *rule, int64_t now_ns);
 /* Shall a batch of count messages and `bytes` leave? is_in_flight: an earlier one still travels. */
 bool amb_batch_rule_ask(struct amb_batch_rule *rule, uint32_t count, uint64_t bytes,
                         bool is_in_flight, int64_t now_ns);
-/* It has left. */
-void amb_batch_rule_left(struct amb_batch_rule *rule);
+/* It has left, with so many bytes. */
+void amb_batch_rule_left(struct amb_batch_rule *rule, uint64_t bytes);

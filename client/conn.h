@@ -83,9 +83,10 @@ struct amb_conn {
     bool armed;   /* the link shall wake us */
     bool is_busy; /* polling costs a system call: not at every look */
     bool is_link_closing, is_link_closed;
-    bool must_flush;      /* frames or flow values were given to the link */
-    int64_t last_poll_ns; /* when it was polled last by a publisher */
-    uint64_t activity;    /* callers' turns at the link */
+    bool is_bulk;      /* many messages at a time come or go: a wait is not worth a spin */
+    bool must_flush;   /* frames or flow values were given to the link */
+    bool may_flush;    /* ... which the I/O thread sends at its next turn but one */
+    uint64_t activity; /* callers' turns at the link */
 
     /* Who drives: see wait.h. */
     bool has_driver, driver_sleeps, driver_wants_flow;

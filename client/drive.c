@@ -22,6 +22,9 @@
 /* Frames a turn: few, so that what was received is still in the cache when it is taken. */
 #define POLL_BUDGET 8u
 #define SPIN_SHORT_NS (5 * AMB_NS_PER_US)
+/* Between two looks at a stream of large batches, each a system call: so long, then twice. */
+#define PAUSE_MIN_NS (8 * AMB_NS_PER_US)
+#define PAUSE_MAX_NS (32 * AMB_NS_PER_US)
 #define LET_GO_NS AMB_NS_PER_MS /* a driver with work keeps the lock for so long at most */
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns)
@@ -285,6 +288,23 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
     tell_followers(conn);
 }
 
+static int64_t next_pause(const struct amb_conn *conn, int64_t pause_ns)
+{
+    if (!conn->is_busy || !conn->is_bulk) {
+        return 0;
+    }
+    pause_ns = pause_ns == 0 ? PAUSE_MIN_NS : pause_ns * 2;
+    return pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS;
+}
+
+/* Once for 0. */
+static void yield_until(int64_t until_ns)
+{
+    do {
+        (void)sched_yield();
+    } while (until_ns != 0 && amb_clock_monotonic_ns() < until_ns);
+}
+
 /* Drives until the wait has an answer or is over; returns that, EAGAIN if the time has passed. */
 static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
                              int64_t deadline_ns)
@@ -293,7 +313,7 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
     conn->driver_epoch++;
     conn->activity++;
     amb_conn_disarm(conn);
-    int64_t now = 0, start_ns = 0, idle_ns = 0, let_go_ns = 0;
+    int64_t now = 0, start_ns = 0, idle_ns = 0, let_go_ns = 0, pause_ns = 0;
     bool has_slept = false;
     enum amb_status status;
     for (;;) {
@@ -320,6 +340,7 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
         }
         if (work != 0) {
             idle_ns = now;
+            pause_ns = 0;
             has_slept = false;
             continue;
         }
@@ -331,8 +352,9 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
             idle_ns = now;
             has_slept = true;
         } else {
+            pause_ns = next_pause(conn, pause_ns);
             amb_conn_unlock(conn);
-            (void)sched_yield();
+            yield_until(pause_ns != 0 ? now + pause_ns : 0);
             amb_conn_lock(conn);
         }
     }

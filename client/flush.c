@@ -239,6 +239,7 @@ enum amb_status amb_pub_flush_open(struct amb_pub *pub)
     if (conn->down != AMB_OK || conn->link == NULL) {
         return conn->down != AMB_OK ? conn->down : AMB_ECLOSED;
     }
+    uint64_t bytes = pub->open != NULL ? amb_batch_size(pub->open) : 0;
     enum amb_status status = flush_small(pub);
     if (status == AMB_OK) {
         status = flush_queue(pub);
@@ -253,7 +254,8 @@ enum amb_status amb_pub_flush_open(struct amb_pub *pub)
     atomic_store_explicit(&pub->is_staged, false, memory_order_relaxed);
     atomic_store_explicit(&pub->must_leave, false, memory_order_relaxed);
     atomic_fetch_sub_explicit(&conn->staged, 1, memory_order_relaxed);
-    amb_batch_rule_left(&pub->rule);
+    amb_batch_rule_left(&pub->rule, bytes);
+    conn->is_bulk = pub->rule.is_flowing;
     return AMB_OK;
 }
 
@@ -304,6 +306,9 @@ static unsigned flush_some(struct amb_conn *conn, int64_t now_ns, bool is_only_o
         }
         if (batch != NULL) {
             bool is_in_flight = is_only_old || amb_pub_in_flight(pub);
+            if (!is_in_flight) {
+                pub->rule.is_flowing = false; /* Its publisher may have stopped. */
+            }
             if (atomic_load_explicit(&pub->must_leave, memory_order_relaxed) ||
                 amb_batch_rule_ask(&pub->rule, batch->count, amb_batch_size(batch), is_in_flight,
                                    now_ns)) {

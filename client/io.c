@@ -30,6 +30,7 @@
 struct io_turn {
     uint64_t activity, driver_epoch;
     int64_t tick_ns; /* of a lingering batch */
+    bool may_flush;  /* what was saved up at the last turn is sent at this one */
     bool must_go;    /* the connection is over */
 };
 
@@ -71,10 +72,10 @@ static enum amb_io_mode choose(struct amb_conn *conn, struct io_turn *turn, unsi
         return AMB_IO_TICK;
     }
     turn->tick_ns = 0;
-    if (same_driver) {
+    if (same_driver && !conn->may_flush) {
         return AMB_IO_DEEP;
     }
-    if (is_active || conn->has_driver) {
+    if (is_active || conn->has_driver || conn->may_flush) {
         *timeout_ns = TICK_ACTIVE_NS;
         return AMB_IO_TICK;
     }
@@ -134,6 +135,16 @@ static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns
     }
 }
 
+/* Releases that callers saved up leave when they are two turns old, with a call of ours. */
+static void push_saved(struct amb_conn *conn, struct io_turn *turn)
+{
+    if (turn->may_flush && conn->may_flush && conn->link != NULL && conn->down == AMB_OK) {
+        conn->may_flush = conn->must_flush = false;
+        amb_link_flush(conn->link);
+    }
+    turn->may_flush = conn->may_flush;
+}
+
 static void turn_once(struct amb_conn *conn, struct io_turn *turn)
 {
     int64_t now = amb_clock_monotonic_ns();
@@ -145,6 +156,7 @@ static void turn_once(struct amb_conn *conn, struct io_turn *turn)
         /* Callers move the link, but the one whose batch lingers may not be back in time. */
         work = amb_pub_flush_lingering(conn, now);
     }
+    push_saved(conn, turn);
     bool lingers_on = conn->is_lingering && conn->down == AMB_OK &&
                       atomic_load_explicit(&conn->mapped_held, memory_order_acquire) != 0;
     turn->must_go = conn->io_stop || (conn->is_lingering && !lingers_on);

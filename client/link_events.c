@@ -18,6 +18,8 @@
 
 /* Cookies are pointers to one of two things; names are never deliveries. */
 #define COOKIE_NAME ((uintptr_t)1)
+/* Batches of so many show a stream that is not about the next message. */
+#define BULK_MSGS 32u
 
 enum amb_status amb_outgoing_send(struct amb_conn *conn, struct amb_outgoing *out)
 {
@@ -95,6 +97,7 @@ static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *fra
     if (place->segment != NULL) {
         atomic_fetch_add_explicit(&conn->mapped_held, 1, memory_order_relaxed);
     }
+    conn->is_bulk = delivery->count >= BULK_MSGS;
     if (frame->lost != 0) {
         amb_event_gap(conn, sub, frame->lost, delivery->loss, frame->seq);
     }

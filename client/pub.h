@@ -48,6 +48,7 @@ struct amb_pub {
                                    that nothing is appended to an open batch before them */
     struct amb_batch_rule rule;
     uint64_t looked_ticks;   /* when CUDA was looked for */
+    int64_t last_poll_ns;    /* when it asked whether its last batch has arrived */
     _Atomic uint64_t posted; /* sequence of the last message */
     _Atomic bool is_staged;  /* open has messages */
     _Atomic bool must_leave; /* the open batch goes as soon as the window lets it */

@@ -39,6 +39,9 @@ static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
     amb_batch_rule_init(&pub->rule, options->linger_ns);
     bool is_open = conn->is_poll_mode || options->linger_ns > AMB_WARY_LINGER_NS;
     atomic_init(&pub->wary, is_open ? AMB_WARY_OPEN : 0u);
+    if (conn->is_busy && options->linger_ns == AMB_PUB_LINGER_NS) {
+        amb_batch_rule_patient(&pub->rule, conn->batch_bytes);
+    }
     return pub;
 }
 

@@ -31,12 +31,16 @@ static bool still_in_flight(struct amb_pub *pub, int64_t now_ns)
     if (!amb_pub_in_flight(pub)) {
         return false;
     }
-    if (amb_conn_trylock(conn)) {
-        if (!conn->is_busy || now_ns - conn->last_poll_ns > BUSY_POLL_NS) {
-            conn->last_poll_ns = now_ns;
-            conn->activity++;
-            (void)amb_conn_receive(conn);
+    if (conn->is_busy) {
+        if ((pub->rule.is_flowing && !pub->is_settled_told) ||
+            now_ns - pub->last_poll_ns < BUSY_POLL_NS) {
+            return true;
         }
+        pub->last_poll_ns = now_ns;
+    }
+    if (amb_conn_trylock(conn)) {
+        conn->activity++;
+        (void)amb_conn_receive(conn);
         amb_conn_unlock(conn);
     }
     return amb_pub_in_flight(pub);
@@ -72,6 +76,7 @@ void amb_put_added(struct amb_pub *pub, const struct amb_batch *batch, bool is_f
     if (is_full || amb_batch_rule_ask(&pub->rule, batch->count, amb_batch_size(batch),
                                       still_in_flight(pub, now), now)) {
         amb_conn_lock(conn);
+        conn->activity++;
         enum amb_status status = amb_pub_flush_open(pub);
         if (status == AMB_EAGAIN && conn->must_flush && conn->link != NULL) {
             conn->must_flush = false;
@@ -96,6 +101,7 @@ static enum amb_status make_room(struct amb_pub *pub, uint64_t len, uint32_t blo
         !amb_batch_fits(pub->open, len, blob_len, pub->batch_msgs)) {
         amb_conn_lock(conn);
         if (pub->open != NULL || !amb_list_is_empty(&pub->queue)) {
+            conn->activity++;
             status = amb_pub_flush_open(pub);
             if (status == AMB_EAGAIN) {
                 atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);

@@ -78,8 +78,31 @@ static void send_range(struct amb_conn *conn, uint32_t handle, uint64_t first, u
     }
 }
 
+/*
+ * The counter was set; shall it leave at once? While batches of many messages come one after the
+ * other, on a link where that is a system call for both sides, an eighth of the credit is saved up,
+ * unless nobody is there to send it soon.
+ */
+static bool is_release_due(struct amb_conn *conn, struct amb_sub *sub, uint32_t msgs,
+                           uint64_t bytes)
+{
+    enum amb_io_mode io_mode =
+        (enum amb_io_mode)atomic_load_explicit(&conn->io_mode, memory_order_relaxed);
+    sub->saved_msgs += msgs;
+    sub->saved_bytes += bytes;
+    if (conn->is_busy && conn->is_bulk && (io_mode == AMB_IO_TICK || io_mode == AMB_IO_AWAKE) &&
+        sub->saved_msgs <= sub->release.limit_msgs &&
+        sub->saved_bytes <= sub->release.limit_bytes) {
+        conn->may_flush = true;
+        return false;
+    }
+    sub->saved_msgs = sub->saved_bytes = 0;
+    return true;
+}
+
 /* Tells the broker what is back of this subscription. */
-static void tell(struct amb_conn *conn, struct amb_sub *sub, uint64_t number)
+static void tell(struct amb_conn *conn, struct amb_sub *sub, uint64_t number, uint32_t msgs,
+                 uint64_t bytes)
 {
     bool has_moved = amb_release_back(&sub->release, number);
     if (conn->link == NULL || conn->is_link_closing || sub->is_gone) {
@@ -87,7 +110,7 @@ static void tell(struct amb_conn *conn, struct amb_sub *sub, uint64_t number)
     }
     if (has_moved) {
         amb_link_flow(conn->link, AMB_FLOW_RELEASE, sub->handle, sub->release.upto);
-        conn->must_flush = true;
+        conn->must_flush = is_release_due(conn, sub, msgs, bytes) || conn->must_flush;
     }
     uint64_t first, count;
     while (amb_release_range(&sub->release, &first, &count)) {
@@ -103,11 +126,12 @@ void amb_delivery_take_back(struct amb_conn *conn)
         struct amb_delivery *delivery = AMB_CONTAINER_OF(node, struct amb_delivery, returned);
         node = node->next;
         struct amb_sub *sub = delivery->sub;
-        uint64_t number = delivery->number;
+        uint64_t number = delivery->number, bytes = delivery->body_len;
+        uint32_t msgs = delivery->count;
         /* First the segment, then the word to the broker that it is free. */
         recycle(delivery);
         if (sub != NULL) {
-            tell(conn, sub, number);
+            tell(conn, sub, number, msgs, bytes);
             amb_sub_unref(sub);
         }
         amb_conn_changed(conn);

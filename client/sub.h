@@ -43,6 +43,7 @@ struct amb_sub {
 
     /* Under the connection's lock. */
     struct amb_release release;
+    uint64_t saved_msgs, saved_bytes; /* back, and not said in a hurry */
     struct amb_topic_table topics;
     _Atomic bool is_shut; /* gives no more; written under the lock */
     bool is_user_done;    /* closed by the program */

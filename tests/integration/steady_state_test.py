@@ -23,6 +23,8 @@ NAMES = ("allocations", "frees", "locks", "syscalls", "yields")
 # Heartbeats, timers and whatever else comes by the second and not by the message.
 PER_SECOND = 100
 MESSAGES_PER_CALL = {"ring": 100, "stream": 5, "ucx": 5}
+# An optimised build fills its batches; on a quiet machine it makes one call in about 100 messages.
+OPTIMISED = {"stream": 50}
 
 
 def read_counts(folder, process):
@@ -60,7 +62,13 @@ def measure(rig, broker, folder, env, link, seconds):
     return count, result
 
 
-def check_result(link, count, result, seconds):
+def messages_per_call(build, link):
+    cache = (build / "CMakeCache.txt").read_text()
+    is_optimised = "CMAKE_BUILD_TYPE:STRING=Rel" in cache
+    return OPTIMISED.get(link, MESSAGES_PER_CALL[link]) if is_optimised else MESSAGES_PER_CALL[link]
+
+
+def check_result(build, link, count, result, seconds):
     """A yield is no work for a message: whoever spins yields while there is nothing to do."""
     for name, counted in result.items():
         rest = PER_SECOND * seconds
@@ -69,7 +77,7 @@ def check_result(link, count, result, seconds):
         allowed = count / 10000 + rest
         check(allocations <= allowed, f"{link}: the {name} allocates {allocations} times")
         calls = counted["syscalls"] - counted["yields"]
-        allowed = count / MESSAGES_PER_CALL[link] + rest
+        allowed = count / messages_per_call(build, link) + rest
         check(calls <= allowed, f"{link}: the {name} makes {calls} calls for {count} messages")
 
 
@@ -86,7 +94,7 @@ def test(rig, options):
     # Others by --links: what they need depends on how large their batches get.
     for link in options.get("links", "ring").split(","):
         count, result = measure(rig, broker, folder, env, link, seconds)
-        check_result(link, count, result, seconds)
+        check_result(rig.build, link, count, result, seconds)
     broker.stop()
 
 

@@ -114,6 +114,8 @@ struct amb_link {
     size_t queued;         /* tx taken and not settled */
     uint64_t queued_bytes; /* their heads and bodies */
     bool is_down;
+    bool is_dry; /* stream: all that was there has most likely been read, and an edge will tell of
+                    more; only arm makes sure */
 };
 
 /*

@@ -211,7 +211,7 @@ static void read_failed(struct stream *stream, ssize_t got, int error)
     } else if (stream->is_mute) {
         amb_stream_fail(stream, AMB_ELOST, "sending failed");
     } else {
-        stream->rx.is_drained = true;
+        stream->rx.is_drained = stream->link.is_dry = true;
     }
 }
 
@@ -245,7 +245,8 @@ static bool read_some(struct stream *stream, bool *is_short)
     }
     uint64_t bytes = (uint64_t)got;
     rx->is_drained = false;
-    *is_short = bytes < direct + staged;
+    /* A short read has emptied the socket; whether the end is behind it, arm must know. */
+    *is_short = stream->link.is_dry = bytes < direct + staged;
     stream->link.stats.bytes_received += bytes;
     uint64_t into_body = bytes < direct ? bytes : direct;
     rx->end += (uint32_t)(bytes - into_body);
@@ -266,6 +267,9 @@ unsigned amb_stream_pull(struct stream *stream, unsigned budget)
             break;
         }
         done++;
+    }
+    if (done >= budget) {
+        stream->link.is_dry = false; /* There may be more in staging. */
     }
     return done + (stream->link.is_down ? 1 : 0);
 }

@@ -90,6 +90,12 @@ static void open_at(int64_t now_ns)
     amb_batch_rule_open(&rule, now_ns);
 }
 
+static void left_full_at(int64_t now_ns)
+{
+    open_at(now_ns);
+    amb_batch_rule_left(&rule, 60000);
+}
+
 static void a_lone_message_leaves_at_once(void **state)
 {
     (void)state;
@@ -116,7 +122,7 @@ static void a_fast_stream_raises_the_minimum_and_silence_forgets_it(void **state
     for (int i = 0; i < 20; i++) {
         open_at(now);
         assert_true(amb_batch_rule_ask(&rule, 300, 20000, false, now + 5 * US));
-        amb_batch_rule_left(&rule);
+        amb_batch_rule_left(&rule, 20000);
         now += 6 * US;
     }
     assert_int_equal(rule.min_bytes, AMB_BATCH_MIN_MAX);
@@ -125,7 +131,7 @@ static void a_fast_stream_raises_the_minimum_and_silence_forgets_it(void **state
     /* Older than 10 us and still small: not so fast after all. */
     assert_true(amb_batch_rule_ask(&rule, 9, 720, false, now + 21 * US));
     assert_int_equal(rule.min_bytes, AMB_BATCH_MIN_MAX / 2);
-    amb_batch_rule_left(&rule);
+    amb_batch_rule_left(&rule, 20000);
     open_at(now + 72 * US);
     assert_int_equal(rule.min_bytes, 0);
     assert_true(amb_batch_rule_ask(&rule, 1, 80, false, now + 72 * US));
@@ -141,10 +147,64 @@ static void only_fast_batches_are_looked_at_less_often(void **state)
     assert_int_equal(rule.mask, 15);
     (void)amb_batch_rule_ask(&rule, 2, 160, true, 1000 * US + 1500);
     assert_int_equal(rule.mask, 7);
-    amb_batch_rule_left(&rule);
+    amb_batch_rule_left(&rule, 20000);
     open_at(1011 * US);
     (void)amb_batch_rule_ask(&rule, 2, 160, true, 1014 * US);
     assert_int_equal(rule.mask, 0); /* 3 us apart */
+}
+
+static void a_batch_that_fills_up_gets_more_time_where_batches_are_dear(void **state)
+{
+    (void)state;
+    amb_batch_rule_init(&rule, 50 * US);
+    amb_batch_rule_patient(&rule, 60000);
+    open_at(1000 * US);
+    assert_true(amb_batch_rule_ask(&rule, 5, 400, true, 1050 * US)); /* a slow one does not */
+    assert_false(amb_batch_rule_ask(&rule, 200, 16000, true, 1051 * US));
+    assert_false(amb_batch_rule_ask(&rule, 500, 40000, true, 1199 * US));
+    assert_true(amb_batch_rule_ask(&rule, 510, 40800, true, 1200 * US));
+}
+
+static void while_batches_fill_up_none_leaves_before_its_time(void **state)
+{
+    (void)state;
+    amb_batch_rule_init(&rule, 50 * US);
+    amb_batch_rule_patient(&rule, 60000);
+    left_full_at(990 * US);
+    open_at(1000 * US);
+    assert_true(rule.is_flowing);
+    assert_false(amb_batch_rule_ask(&rule, 300, 24000, false, 1005 * US));
+    /* Its publisher lost the CPU, and is back: one late look is not yet silence, two are. */
+    assert_false(amb_batch_rule_ask(&rule, 316, 25000, true, 1400 * US));
+    assert_false(amb_batch_rule_ask(&rule, 332, 26000, true, 1401 * US));
+    assert_false(amb_batch_rule_ask(&rule, 332, 26000, true, 1450 * US));
+    assert_true(amb_batch_rule_ask(&rule, 332, 26000, true, 1500 * US));
+}
+
+static void no_message_waits_for_ever_in_a_flow(void **state)
+{
+    (void)state;
+    amb_batch_rule_init(&rule, 50 * US);
+    amb_batch_rule_patient(&rule, 60000);
+    left_full_at(990 * US);
+    open_at(1000 * US);
+    int64_t now = 1000 * US;
+    while (!amb_batch_rule_ask(&rule, 300, 24000, true, now)) {
+        now += 5 * US;
+        assert_true(now <= 3000 * US);
+    }
+    assert_true(now == 3000 * US);
+}
+
+static void silence_ends_a_flow(void **state)
+{
+    (void)state;
+    amb_batch_rule_init(&rule, 50 * US);
+    amb_batch_rule_patient(&rule, 60000);
+    left_full_at(900 * US);
+    open_at(1200 * US);
+    assert_false(rule.is_flowing);
+    assert_true(amb_batch_rule_ask(&rule, 1, 80, false, 1200 * US));
 }
 
 int main(void)
@@ -157,6 +217,10 @@ int main(void)
         cmocka_unit_test(while_one_is_in_flight_messages_gather_until_linger),
         cmocka_unit_test(a_fast_stream_raises_the_minimum_and_silence_forgets_it),
         cmocka_unit_test(only_fast_batches_are_looked_at_less_often),
+        cmocka_unit_test(a_batch_that_fills_up_gets_more_time_where_batches_are_dear),
+        cmocka_unit_test(while_batches_fill_up_none_leaves_before_its_time),
+        cmocka_unit_test(no_message_waits_for_ever_in_a_flow),
+        cmocka_unit_test(silence_ends_a_flow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

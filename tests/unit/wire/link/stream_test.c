@@ -369,6 +369,36 @@ static void test_budget_bounds_one_poll(void **state)
     assert_true(amb_link_arm(hostile->peer.link, true));
 }
 
+static void test_a_link_is_dry_when_all_that_came_was_read(void **state)
+{
+    struct hostile *hostile = *state;
+    uint32_t flow[8] = {htole32(FLOW), htole32(16), 0, 0, 0, htole32(1), htole32(7), 0};
+    uint8_t bytes[4 * sizeof(flow)];
+    for (size_t n = 0; n < 4; n++) {
+        memcpy(bytes + n * sizeof(flow), flow, sizeof(flow));
+    }
+    assert_int_equal(send(hostile->fd, bytes, sizeof(bytes), MSG_NOSIGNAL), sizeof(bytes));
+    (void)amb_link_poll(hostile->peer.link, 2);
+    assert_false(hostile->peer.link->is_dry); /* What was read is not yet told. */
+    (void)amb_link_poll(hostile->peer.link, 100);
+    assert_int_equal(hostile->peer.flow_calls, 4);
+    assert_true(hostile->peer.link->is_dry);
+}
+
+static void test_the_end_behind_the_last_bytes_is_seen_before_sleeping(void **state)
+{
+    struct hostile *hostile = *state;
+    uint32_t flow[8] = {htole32(FLOW), htole32(16), 0, 0, 0, htole32(1), htole32(7), 0};
+    assert_int_equal(send(hostile->fd, flow, sizeof(flow), MSG_NOSIGNAL), sizeof(flow));
+    assert_int_equal(close(hostile->fd), 0);
+    hostile->fd = -1;
+    (void)amb_link_poll(hostile->peer.link, 100);
+    assert_int_equal(hostile->peer.flow_calls, 1);
+    assert_false(amb_link_arm(hostile->peer.link, true));
+    (void)amb_link_poll(hostile->peer.link, 100);
+    assert_true(hostile->peer.link->is_down);
+}
+
 static void test_closed_descriptor_is_refused(void **state)
 {
     struct amb_link *link = NULL;
@@ -403,6 +433,8 @@ int main(void)
         HOSTILE(test_truncated_unit_is_a_lost_peer),
         HOSTILE(test_garbage_takes_the_link_down_and_nothing_else),
         HOSTILE(test_budget_bounds_one_poll),
+        HOSTILE(test_a_link_is_dry_when_all_that_came_was_read),
+        HOSTILE(test_the_end_behind_the_last_bytes_is_seen_before_sleeping),
         cmocka_unit_test(test_closed_descriptor_is_refused),
     };
     return link_suite_run(&tcp) + link_suite_run(&narrow) +
