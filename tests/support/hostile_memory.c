@@ -145,8 +145,8 @@ static enum hostile_verdict ring_size(struct hostile *h)
     for (int seal = F_SEAL_SEAL; seal <= SEAL_EXEC; seal <<= 1) {
         refused(fcntl(h->ring.memory, F_ADD_SEALS, seal) == 0, "F_ADD_SEALS", "the ring");
     }
-    (void)ftruncate(h->ring.broker_bell, 0);
-    (void)ftruncate(h->ring.client_bell, 0);
+    refused(ftruncate(h->ring.broker_bell, 0) == 0, "ftruncate", "the broker's bell");
+    refused(ftruncate(h->ring.client_bell, 0) == 0, "ftruncate", "the client's bell");
     hostile_traffic(h, 5);
     return HOSTILE_LIVES;
 }
