@@ -291,7 +291,7 @@ def machine():
         if line.startswith("model name"):
             model = line.partition(":")[2].strip()
             break
-    return {"cpu": model, "cores": os.cpu_count(), "linux": platform.release()}
+    return {"cpu": model, "cores": os.cpu_count(), "linux": platform.release().split("-")[0]}
 
 
 def main():
