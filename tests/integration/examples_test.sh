@@ -71,7 +71,9 @@ for url in "$unix_url" "$tcp_url"; do
     readers+=($!)
     image=$!
     lease_until_seen() {
-        kill -0 "$image" 2>/dev/null || fail "$url: map has ended: $(cat "$dir/errors" "$dir/log")"
+        has_lines "$dir/image" 1 && return # It ends when it has its image: look for that first.
+        kill -0 "$image" 2>/dev/null || has_lines "$dir/image" 1 ||
+            fail "$url: map has ended: $(cat "$dir/errors" "$dir/log")"
         "$examples/example-lease" && has_lines "$dir/image" 1
     }
     wait_for 30 lease_until_seen || fail "$url: no image arrived: $(cat "$dir/errors")"
