@@ -16,7 +16,6 @@
 #include "wire/link/ucx.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -233,16 +232,7 @@ static int64_t shard_next_pause(const struct amb_shard *shard, int64_t pause_ns)
     if (!shard->is_bulk || shard->resting == 0) {
         return 0;
     }
-    pause_ns = pause_ns == 0 ? WORKER_PAUSE_MIN_NS : pause_ns * 2;
-    return pause_ns < WORKER_PAUSE_MAX_NS ? pause_ns : WORKER_PAUSE_MAX_NS;
-}
-
-/* Once for 0. */
-static void yield_until(int64_t until_ns)
-{
-    do {
-        (void)sched_yield();
-    } while (until_ns != 0 && amb_clock_monotonic_ns() < until_ns);
+    return amb_clock_next_pause(pause_ns, WORKER_PAUSE_MIN_NS, WORKER_PAUSE_MAX_NS);
 }
 
 static void worker_loop(struct amb_worker *worker)
@@ -271,7 +261,7 @@ static void worker_loop(struct amb_worker *worker)
         }
         if (now_ns - idle_since_ns < spin_ns) {
             pause_ns = shard_next_pause(shard, pause_ns);
-            yield_until(pause_ns != 0 ? now_ns + pause_ns : 0);
+            amb_clock_yield_until(pause_ns != 0 ? now_ns + pause_ns : 0);
             continue;
         }
         pause_ns = 0;

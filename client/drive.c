@@ -293,16 +293,7 @@ static int64_t next_pause(const struct amb_conn *conn, int64_t pause_ns)
     if (!conn->is_busy || !conn->is_bulk) {
         return 0;
     }
-    pause_ns = pause_ns == 0 ? PAUSE_MIN_NS : pause_ns * 2;
-    return pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS;
-}
-
-/* Once for 0. */
-static void yield_until(int64_t until_ns)
-{
-    do {
-        (void)sched_yield();
-    } while (until_ns != 0 && amb_clock_monotonic_ns() < until_ns);
+    return amb_clock_next_pause(pause_ns, PAUSE_MIN_NS, PAUSE_MAX_NS);
 }
 
 /* Drives until the wait has an answer or is over; returns that, EAGAIN if the time has passed. */
@@ -354,7 +345,7 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
         } else {
             pause_ns = next_pause(conn, pause_ns);
             amb_conn_unlock(conn);
-            yield_until(pause_ns != 0 ? now + pause_ns : 0);
+            amb_clock_yield_until(pause_ns != 0 ? now + pause_ns : 0);
             amb_conn_lock(conn);
         }
     }

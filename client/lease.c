@@ -12,8 +12,6 @@
 
 #include <stdlib.h>
 
-#define TROUBLE_PUB (AMB_TROUBLE_FORKED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING)
-
 /* Readers that hold all slots for so long are slow, or keep what they read: then a second segment,
  * then private memory, whose bytes go through the window. */
 #define SLOW_NS (100 * AMB_NS_PER_MS)
@@ -233,13 +231,12 @@ enum amb_status amb_lease(struct amb_pub *pub, size_t len, int64_t timeout_ns,
         return AMB_EINVAL;
     }
     struct amb_conn *conn = pub->conn;
-    enum amb_status status = amb_conn_trouble(conn, TROUBLE_PUB);
+    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_PUB);
     if (status != AMB_OK) {
         return status;
     }
     if (len > conn->max_message) {
-        return amb_conn_fail(conn, AMB_ETOOLARGE, "%llu bytes, and the broker takes up to %llu",
-                             (unsigned long long)len, (unsigned long long)conn->max_message);
+        return amb_put_too_large(conn, len);
     }
     amb_pub_enter(pub);
     status = lease_open(pub, len, timeout_ns, out);

@@ -389,9 +389,7 @@ enum amb_status amb_put_any(struct amb_pub *pub, const struct amb_put *put, int6
 
 /* ---- calls ---- */
 
-#define TROUBLE_PUB (AMB_TROUBLE_FORKED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING)
-
-static enum amb_status too_large(struct amb_conn *conn, uint64_t len)
+enum amb_status amb_put_too_large(struct amb_conn *conn, uint64_t len)
 {
     return amb_conn_fail(conn, AMB_ETOOLARGE, "%llu bytes, and the broker takes up to %llu",
                          (unsigned long long)len, (unsigned long long)conn->max_message);
@@ -419,11 +417,11 @@ enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len, 
         return AMB_EINVAL;
     }
     struct amb_conn *conn = pub->conn;
-    if (__builtin_expect(amb_conn_has_trouble(conn, TROUBLE_PUB), 0)) {
-        return amb_conn_trouble(conn, TROUBLE_PUB);
+    if (__builtin_expect(amb_conn_has_trouble(conn, AMB_TROUBLE_PUB), 0)) {
+        return amb_conn_trouble(conn, AMB_TROUBLE_PUB);
     }
     if (__builtin_expect(len > conn->max_message, 0)) {
-        return too_large(conn, len);
+        return amb_put_too_large(conn, len);
     }
     amb_spinlock_lock(&pub->lock);
     struct amb_batch *batch = pub->open;
@@ -543,7 +541,7 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
         return AMB_EINVAL;
     }
     struct amb_conn *conn = pub->conn;
-    enum amb_status status = amb_conn_trouble(conn, TROUBLE_PUB);
+    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_PUB);
     if (status != AMB_OK) {
         return status;
     }
@@ -564,7 +562,7 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
         return amb_conn_fail(conn, status, "amb_out.iov: a piece is missing or too large");
     }
     if (put.len > conn->max_message) {
-        return too_large(conn, put.len);
+        return amb_put_too_large(conn, put.len);
     }
     if (is_staged) {
         return amb_staged_post(pub, &out, timeout_ns, seq);
@@ -649,7 +647,7 @@ enum amb_status amb_pub_wait_subscribers(struct amb_pub *pub, uint32_t count, in
         return AMB_EINVAL;
     }
     struct amb_conn *conn = pub->conn;
-    enum amb_status status = amb_conn_trouble(conn, TROUBLE_PUB);
+    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_PUB);
     if (status != AMB_OK) {
         return status;
     }

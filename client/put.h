@@ -12,6 +12,9 @@
 /* A plain publish of so many bytes and more goes into a slot if it can. */
 #define AMB_PLAIN_LEASE_MIN UINT64_C(16384)
 
+/* What keeps a publisher from taking messages. */
+#define AMB_TROUBLE_PUB (AMB_TROUBLE_FORKED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING)
+
 struct amb_put {
     const void *data; /* or pieces */
     const struct amb_iov *iov;
@@ -27,6 +30,8 @@ struct amb_put {
 /* Key, content type, properties, time to live of a message; blob has AMB_PROPS_MAX bytes. */
 enum amb_status amb_put_props(struct amb_conn *conn, const struct amb_out *message, uint8_t *blob,
                               struct amb_put *put);
+/* Says that len bytes are more than the broker takes: ETOOLARGE. */
+enum amb_status amb_put_too_large(struct amb_conn *conn, uint64_t len);
 /* Writes the pieces one behind the other. */
 void amb_put_gather(uint8_t *to, const struct amb_put *put);
 /* Appends it to the open batch. EAGAIN: no room. */

@@ -34,12 +34,12 @@ static bool is_safe(int fd, uint64_t size)
     return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
 }
 
-static uint8_t *map(int fd, uint64_t size)
+void *amb_segment_map(int fd, uint64_t size, int prot)
 {
     if (!is_safe(fd, size)) {
         return NULL;
     }
-    void *base = mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+    void *base = mmap(NULL, size, prot, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (base == MAP_FAILED) {
         return NULL;
     }
@@ -60,7 +60,7 @@ static void say(struct amb_segment *segment, uint8_t type)
 void amb_segment_add(struct amb_conn *conn, uint64_t id, uint64_t size, int fd)
 {
     struct amb_segment *segment = find(conn, id) == NULL ? calloc(1, sizeof(*segment)) : NULL;
-    uint8_t *base = segment != NULL ? map(fd, size) : NULL;
+    uint8_t *base = segment != NULL ? amb_segment_map(fd, size, PROT_READ) : NULL;
     if (fd >= 0) {
         (void)close(fd);
     }

@@ -24,6 +24,9 @@ struct amb_segment {
     struct amb_outgoing out; /* SEG_READY, then SEG_GONE */
 };
 
+/* The whole of a segment, PROT_*; NULL: it cannot be mapped, or could become shorter. Leaves fd.
+ * Any thread, no lock needed. */
+void *amb_segment_map(int fd, uint64_t size, int prot);
 /* Maps and says SEG_READY, or says SegRefused. Takes fd. */
 void amb_segment_add(struct amb_conn *conn, uint64_t id, uint64_t size, int fd);
 /* The broker wants it unmapped. */

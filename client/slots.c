@@ -2,11 +2,11 @@
 #include "client/slots.h"
 
 #include "client/conn.h"
+#include "client/segment.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define STEPS_FROM (UINT64_C(1) << 20) /* slots of this size and less: powers of four */
@@ -318,24 +318,6 @@ static void on_answer(struct amb_conn *conn, struct amb_request *request)
 
 /* ---- mapping ---- */
 
-static void *map_whole(int fd, uint64_t size, uint64_t need)
-{
-    struct stat st;
-    if (fd < 0 || size < need || size > SIZE_MAX / 2 || fstat(fd, &st) != 0 ||
-        (uint64_t)st.st_size < size) {
-        return NULL;
-    }
-    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-    if (base == MAP_FAILED) {
-        return NULL;
-    }
-    if (madvise(base, size, MADV_DONTFORK) != 0) {
-        (void)munmap(base, size);
-        return NULL;
-    }
-    return base;
-}
-
 static void say_mapped(struct amb_slots *slots)
 {
     Amb__Control__Control message;
@@ -359,7 +341,7 @@ static void map(struct amb_slots *slots)
     uint64_t size = slots->size, need = slots->slot * slots->count;
     slots->fd = -1;
     amb_conn_unlock(conn);
-    void *base = map_whole(fd, size, need);
+    void *base = size < need ? NULL : amb_segment_map(fd, size, PROT_READ | PROT_WRITE);
     if (fd >= 0) {
         (void)close(fd);
     }

@@ -41,6 +41,7 @@ void fake_lease_open(struct fake_broker *fake, const Amb__Control__Control *requ
     }
     int fd = memfd_create("fake-lease", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     amb_assert(fd >= 0 && ftruncate(fd, (off_t)(slot * slots)) == 0);
+    amb_assert(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
     void *base = mmap(NULL, slot * slots, PROT_READ, MAP_SHARED, fd, 0);
     amb_assert(base != MAP_FAILED);
     fake->seen.lease_bytes += slot * slots;

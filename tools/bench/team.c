@@ -51,6 +51,16 @@ void amb_team_start(struct amb_team *team, amb_team_fn fn, unsigned index, bool 
     team->children[team->count++] = pid;
 }
 
+void amb_team_start_all(struct amb_team *team, amb_team_fn subscriber, amb_team_fn publisher)
+{
+    for (unsigned i = 0; i < team->bench->subs; i++) {
+        amb_team_start(team, subscriber, i, true);
+    }
+    for (unsigned i = 0; i < team->bench->pubs; i++) {
+        amb_team_start(team, publisher, i, false);
+    }
+}
+
 static void fail(const struct amb_team *team, const char *what, enum amb_status status,
                  const char *text)
 {

@@ -68,6 +68,8 @@ typedef void (*amb_team_fn)(const struct amb_team *team, unsigned index);
 enum amb_exit amb_team_init(struct amb_team *team, const struct amb_bench *bench);
 /* A child that runs fn(team, index) and ends. */
 void amb_team_start(struct amb_team *team, amb_team_fn fn, unsigned index, bool is_sub);
+/* All of the bench's, subscribers first. */
+void amb_team_start_all(struct amb_team *team, amb_team_fn subscriber, amb_team_fn publisher);
 /* Child: a connection, or NULL after amb_team_fail. */
 struct amb_conn *amb_team_connect(const struct amb_team *team, const char *name);
 /* Child: the first failure of all is kept, with the connection's words where it has some. */

@@ -238,12 +238,7 @@ enum amb_exit amb_bench_throughput(const struct amb_bench *bench, json_t **out)
     if (code != AMB_EXIT_OK) {
         return code;
     }
-    for (unsigned i = 0; i < bench->subs; i++) {
-        amb_team_start(&team, amb_receiver_main, i, true);
-    }
-    for (unsigned i = 0; i < bench->pubs; i++) {
-        amb_team_start(&team, publisher_main, i, false);
-    }
+    amb_team_start_all(&team, amb_receiver_main, publisher_main);
     code = measure(&team, out);
     amb_team_fini(&team);
     return code;

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <sched.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -27,6 +28,22 @@ static inline int64_t amb_clock_realtime_ns(void)
     struct timespec ts;
     (void)clock_gettime(CLOCK_REALTIME, &ts);
     return (int64_t)ts.tv_sec * AMB_NS_PER_SEC + ts.tv_nsec;
+}
+
+/* Leaves the core to others until then; once for 0. */
+static inline void amb_clock_yield_until(int64_t until_ns)
+{
+    do {
+        (void)sched_yield();
+    } while (until_ns != 0 && amb_clock_monotonic_ns() < until_ns);
+}
+
+/* The pause after one of pause_ns (0: the first) between two looks: min_ns, then twice as long, up
+ * to max_ns. */
+static inline int64_t amb_clock_next_pause(int64_t pause_ns, int64_t min_ns, int64_t max_ns)
+{
+    pause_ns = pause_ns == 0 ? min_ns : pause_ns * 2;
+    return pause_ns < max_ns ? pause_ns : max_ns;
 }
 
 /* now + duration without overflow; INT64_MAX means "never" in both. */
