@@ -55,16 +55,7 @@ static bool compact_foreign(struct amb_topic *topic, uint64_t position, struct a
         amb_bufpool_free(&shard->bufpool, &to);
         return false;
     }
-    copy->refs = 1;
-    copy->count = entry->count;
-    copy->meta_len = entry->meta_len;
-    copy->data_len = entry->data_len;
-    copy->charge = amb_entry_charge(entry);
-    copy->topic = entry->topic;
-    copy->data = entry->data;
-    copy->first_seq = entry->first_seq;
-    copy->log_offset = entry->log_offset;
-    copy->time_ns = entry->time_ns;
+    amb_entry_describe(copy, entry);
     copy->home = shard;
     entry_copy_to(copy, &to);
     amb_log_replace(&topic->log, position, copy);

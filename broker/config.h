@@ -70,10 +70,11 @@ struct amb_topic_rule {
     enum amb_topic_full full;
     uint32_t max_messages; /* 0: bytes alone limit the log */
     uint64_t max_bytes;
-    enum amb_slow slow;    /* of subscriptions that ask for AMB_SLOW_DEFAULT: BLOCK, DROP_OLDEST */
+    enum amb_slow slow;    /* of subscriptions that ask for AMB_SLOW_DEFAULT; not SPILL */
     int64_t slow_block_ns; /* how long BLOCK holds publishers back, then it drops the oldest;
                               AMB_CONFIG_TIME_FOREVER */
     enum amb_topic_trust trust;
+    int64_t ttl_ns; /* how long messages are worth something; AMB_CONFIG_TIME_FOREVER */
 };
 
 struct amb_topic_rules {

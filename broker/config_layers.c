@@ -27,6 +27,7 @@ static const struct amb_topic_rule built_in_rule = {
     .max_bytes = UINT64_C(64) << 20,
     .slow = AMB_SLOW_BLOCK,
     .slow_block_ns = AMB_CONFIG_TIME_FOREVER,
+    .ttl_ns = AMB_CONFIG_TIME_FOREVER,
 };
 
 void *amb_config_alloc(struct amb_config *config, size_t size)

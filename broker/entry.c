@@ -4,6 +4,27 @@
 #include "broker/shard.h"
 #include "wire/base/assert.h"
 
+void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry)
+{
+    copy->refs = 1;
+    copy->count = entry->count;
+    copy->meta_len = entry->meta_len;
+    copy->data_len = entry->data_len;
+    copy->charge = amb_entry_charge(entry);
+    copy->topic = entry->topic;
+    copy->data = entry->data;
+    copy->meta = entry->meta;
+    copy->singles = entry->singles;
+    copy->is_leased = entry->is_leased;
+    copy->segment = entry->segment;
+    copy->first_seq = entry->first_seq;
+    copy->log_offset = entry->log_offset;
+    copy->time_ns = entry->time_ns;
+    copy->has_ttl = entry->has_ttl;
+    copy->expires_ns = entry->expires_ns;
+    copy->arrived_ns = entry->arrived_ns;
+}
+
 /* At home, at zero references. */
 static void entry_dispose(struct amb_entry *entry, struct amb_shard *home)
 {

@@ -51,6 +51,9 @@ struct amb_entry {
     uint64_t first_seq;          /* given by the log */
     uint64_t log_offset;         /* bytes appended to the log before it */
     int64_t time_ns;             /* when it was whole, ns since 1970 */
+    bool has_ttl;                /* some of its messages say how long they are worth something */
+    int64_t expires_ns;          /* its log's: when the first of them expires; 0: none does */
+    int64_t arrived_ns;          /* ... and since when that counts; both by shard->now_ns */
     struct amb_shard *home;
     struct amb_entry *parent; /* of a shadow; NULL: a root */
     struct amb_buf buf;       /* of a root */
@@ -83,6 +86,9 @@ static inline void amb_entry_ref(struct amb_entry *entry)
     entry->refs++;
 }
 
+/* Makes `copy`, fresh from a pool, another entry for the same messages in the same place of the
+ * log: lent, or moved. Who owns what is the caller's. */
+void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry);
 /* `holder` is the caller's shard. At zero the entry is gone for the caller. */
 void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder);
 /* At home: the publisher has been told that the commit is over, or cannot be told any more. */

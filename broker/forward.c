@@ -4,6 +4,7 @@
 #include "broker/config.h"
 #include "broker/entry.h"
 #include "broker/outgoing.h"
+#include "broker/pick.h"
 #include "broker/route.h"
 #include "broker/segment.h"
 #include "broker/session.h"
@@ -79,10 +80,10 @@ static enum forward_way cursor_way(const struct amb_cursor *cursor, const struct
     return FORWARD_COPY;
 }
 
-/* What one delivery gives of an entry. */
+/* What one delivery gives of an entry: `count` messages, from index `first` of `total` on. */
 struct forward_piece {
     uint8_t type;
-    uint32_t count, meta_len;
+    uint32_t total, first, count, meta_len;
     uint64_t seq, data_len;
     const uint8_t *data, *meta; /* of a body on the link */
 };
@@ -118,23 +119,27 @@ static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry,
                                  is_map ? entry : NULL) != AMB_OK) {
         return false;
     }
-    bool has_gap = piece->seq > cursor->expected_seq;
+    struct amb_gap gap = {0};
+    if (piece->seq > cursor->expected_seq) {
+        amb_pick_gap(cursor, piece->seq, &gap);
+    }
     const struct amb_frame frame = {
         .type = piece->type,
         .handle = sub->handle,
         .topic = cursor->topic->id,
-        .count = piece->count,
+        .count = piece->total,
+        .first = piece->first,
+        .rest = piece->total - piece->first - piece->count,
         .meta_len = piece->meta_len,
         .data_len = piece->data_len,
         .seq = piece->seq,
         .number = sub->delivered,
-        .lost = has_gap ? piece->seq - cursor->expected_seq : 0,
-        .status = has_gap ? (cursor->holds ? AMB_LOSS_TRIMMED : AMB_LOSS_SLOW) : AMB_LOSS_NONE,
+        .lost = gap.lost,
+        .status = (int32_t)gap.why,
         .time_ns = entry->time_ns,
         .segment = is_map ? entry->segment->id : 0,
         .offset = piece->type == AMB_FRAME_MAP ? (uint64_t)(entry->data - entry->segment->base) : 0,
     };
-    sub->lost += frame.lost;
     enum amb_status status = amb_outgoing_send(session, &frame, piece->data, piece->meta,
                                                piece->meta == NULL ? NULL : entry);
     if (status == AMB_ENOMEM) {
@@ -149,17 +154,18 @@ static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry,
 
 /*
  * A leased batch by copy. Its payloads lie apart, so each message is a delivery of its own,
- * straight from its slot. False: not all of them now; it goes on behind cursor->within.
+ * straight from its slot. False: not all of them now; it goes on at cursor->within.
  */
-static bool cursor_deliver_singles(struct amb_cursor *cursor, struct amb_entry *entry)
+static bool cursor_deliver_singles(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t end)
 {
     struct amb_body_iter iter;
     struct amb_message_view view;
     const uint8_t *single = entry->singles;
     amb_body_iter_init_leased(&iter, entry->data, entry->meta, entry->count);
-    for (uint32_t i = 0; amb_body_iter_next(&iter, &view); i++) {
+    for (uint32_t i = 0; i < end && amb_body_iter_next(&iter, &view); i++) {
         struct forward_piece piece = {
             .type = AMB_FRAME_DELIVER,
+            .total = 1,
             .count = 1,
             .meta_len = (uint32_t)sizeof(struct amb_record) + amb_props_padded(view.props_len),
             .seq = entry->first_seq + i,
@@ -177,24 +183,25 @@ static bool cursor_deliver_singles(struct amb_cursor *cursor, struct amb_entry *
         }
         cursor->within++;
     }
-    cursor->within = 0;
     return true;
 }
 
-/* What the cursor's next delivery would give. False: not all of it now. */
-static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry)
+/* Delivers the messages from cursor->within to `end`. False: not all of them now. */
+static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t end)
 {
-    if (cursor->within > 0) {
-        return cursor_deliver_singles(cursor, entry); /* begun, and so finished */
+    if (cursor->within > 0 && entry->is_leased && cursor_way(cursor, entry) == FORWARD_COPY) {
+        return cursor_deliver_singles(cursor, entry, end); /* begun, and so finished */
     }
-    if (!cursor_is_ready(cursor, entry->count, amb_entry_bytes(entry))) {
+    if (!cursor_is_ready(cursor, end - cursor->within, amb_entry_bytes(entry))) {
         return false;
     }
     struct forward_piece piece = {
         .type = entry->is_leased ? AMB_FRAME_MAP_LEASED : AMB_FRAME_MAP,
-        .count = entry->count,
+        .total = entry->count,
+        .first = cursor->within,
+        .count = end - cursor->within,
         .meta_len = entry->meta_len,
-        .seq = entry->first_seq,
+        .seq = entry->first_seq + cursor->within,
         .data_len = entry->data_len,
         .meta = entry->is_leased ? entry->meta : NULL,
     };
@@ -205,7 +212,7 @@ static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry)
         break;
     case FORWARD_COPY:
         if (entry->is_leased) {
-            return cursor_deliver_singles(cursor, entry);
+            return cursor_deliver_singles(cursor, entry, end);
         }
         piece.type = AMB_FRAME_DELIVER;
         piece.data = entry->data;
@@ -215,25 +222,79 @@ static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry)
     return cursor_deliver(cursor, entry, &piece);
 }
 
+static void cursor_next_entry(struct amb_cursor *cursor)
+{
+    cursor->position++;
+    cursor->within = 0;
+    cursor_went_on(cursor);
+}
+
+static void cursor_caught_up(struct amb_cursor *cursor)
+{
+    cursor_went_on(cursor);
+    cursor->is_dropping = false;
+}
+
+/* The log has gone on without it. False: it shall not go on either. */
+static bool cursor_jump(struct amb_topic *topic, struct amb_cursor *cursor)
+{
+    cursor->position = topic->log.lo;
+    cursor->within = 0;
+    if (cursor->slow == AMB_SLOW_DISCONNECT) {
+        amb_pick_disconnect(cursor);
+        return false;
+    }
+    return true;
+}
+
+/* A reader that may leave messages out, or a log in which some expire. */
+static void forward_picky(struct amb_topic *topic, struct amb_cursor *cursor)
+{
+    while (cursor->position < topic->log.hi) {
+        struct amb_entry *entry = amb_log_at(&topic->log, cursor->position);
+        uint32_t end = amb_pick_run(cursor, entry, topic->shard->now_ns);
+        if (end == 0) {
+            cursor_next_entry(cursor);
+            continue;
+        }
+        if (cursor->slow == AMB_SLOW_LATEST && amb_pick_latest(cursor, entry, &end)) {
+            continue;
+        }
+        if (!cursor_take(cursor, entry, end)) {
+            if (cursor->slow != AMB_SLOW_DROP_NEWEST || !amb_pick_is_dropped(cursor, entry, end)) {
+                cursor_stall(cursor);
+                return;
+            }
+        }
+        cursor->within = end;
+        if (end == entry->count) {
+            cursor_next_entry(cursor);
+        }
+    }
+    cursor_caught_up(cursor);
+}
+
 static void forward_cursor(struct amb_topic *topic, struct amb_cursor *cursor)
 {
-    if (cursor->position < topic->log.lo) {
-        cursor->position = topic->log.lo;
-        cursor->within = 0;
+    if (cursor->position < topic->log.lo && !cursor_jump(topic, cursor)) {
+        return;
+    }
+    if (__builtin_expect(cursor->is_picky | topic->has_ttl, 0)) {
+        forward_picky(topic, cursor);
+        return;
     }
     while (cursor->position < topic->log.hi) {
         struct amb_entry *entry = amb_log_at(&topic->log, cursor->position);
         /* What was lent on its way when this reader came is older than its subscription. */
-        bool is_its = cursor->within > 0 || entry->first_seq >= cursor->expected_seq;
-        if (is_its && !cursor_take(cursor, entry)) {
+        bool is_its = entry->first_seq + cursor->within >= cursor->expected_seq ||
+                      amb_pick_enter(cursor, entry);
+        if (is_its && !cursor_take(cursor, entry, entry->count)) {
             cursor_stall(cursor);
             return;
         }
-        cursor->position++;
-        cursor_went_on(cursor);
+        cursor_next_entry(cursor);
     }
-    cursor_went_on(cursor);
-    cursor->is_dropping = false;
+    cursor_caught_up(cursor);
 }
 
 /* At the borrower: the shadow log's next entry. */
@@ -257,19 +318,7 @@ static bool lend_entry(struct amb_topic *topic, unsigned borrower, struct amb_en
     if (shadow == NULL) {
         return false;
     }
-    shadow->refs = 1;
-    shadow->count = entry->count;
-    shadow->meta_len = entry->meta_len;
-    shadow->data_len = entry->data_len;
-    shadow->charge = entry->charge;
-    shadow->topic = entry->topic;
-    shadow->data = entry->data;
-    shadow->meta = entry->meta;
-    shadow->singles = entry->singles;
-    shadow->is_leased = entry->is_leased;
-    shadow->segment = entry->segment;
-    shadow->first_seq = entry->first_seq;
-    shadow->time_ns = entry->time_ns;
+    amb_entry_describe(shadow, entry);
     shadow->home = shard;
     shadow->parent = entry;
     amb_entry_ref(entry);

@@ -48,6 +48,7 @@ static struct amb_entry *ingest_entry(struct amb_publisher *publisher,
     entry->meta_len = frame->meta_len;
     entry->data_len = frame->data_len;
     entry->topic = publisher->topic;
+    entry->has_ttl = (frame->flags & AMB_FRAME_FLAG_TTL) != 0;
     entry->origin = (struct amb_origin){
         .session = session->index,
         .generation = session->generation,

@@ -293,10 +293,8 @@ static bool subscribe_check(struct amb_client *client, uint64_t id,
         amb_client_send_error(client, id, AMB_ETOPIC, "pattern: %s", reason);
         return false;
     }
-    if (subscribe->slow != AMB_SLOW_DEFAULT && subscribe->slow != AMB_SLOW_BLOCK &&
-        subscribe->slow != AMB_SLOW_DROP_OLDEST) {
-        amb_client_send_error(client, id, AMB_ENOTSUP,
-                              "slow: only block and drop-oldest are supported yet");
+    if (subscribe->slow == AMB_SLOW_SPILL || subscribe->slow > AMB_SLOW_DISCONNECT) {
+        amb_client_send_error(client, id, AMB_ENOTSUP, "slow: no such policy yet");
         return false;
     }
     return true;

@@ -87,13 +87,15 @@ static json_t *shard_subs(const struct amb_shard *shard)
         AMB_LIST_FOR_EACH (sub_node, &s->subscription_list) {
             const struct amb_subscription *sub =
                 AMB_CONTAINER_OF(sub_node, struct amb_subscription, node);
-            (void)rows_put(rows, sub->id,
-                           json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id", num(sub->id),
-                                     "delivered", num(sub->msgs), "bytes", num(sub->bytes), "lost",
-                                     num(sub->lost), "outstanding", num(sub->msgs_out),
-                                     "outstanding_bytes", num(sub->bytes_out), "credit_bytes",
-                                     num(sub->options.credit_bytes), "pending_bytes",
-                                     num(sub_pending(sub))));
+            (void)rows_put(
+                rows, sub->id,
+                json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
+                          num(sub->id), "delivered", num(sub->msgs), "bytes", num(sub->bytes),
+                          "lost", num(sub->lost), "lost_slow", num(sub->lost_by[AMB_LOSS_SLOW]),
+                          "lost_trimmed", num(sub->lost_by[AMB_LOSS_TRIMMED]), "lost_expired",
+                          num(sub->lost_by[AMB_LOSS_EXPIRED]), "outstanding", num(sub->msgs_out),
+                          "outstanding_bytes", num(sub->bytes_out), "credit_bytes",
+                          num(sub->options.credit_bytes), "pending_bytes", num(sub_pending(sub))));
         }
     }
     return rows;

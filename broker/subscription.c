@@ -157,8 +157,7 @@ enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
         slow = topic->rule->slow;
         block_limit_ns = topic->rule->slow_block_ns;
     }
-    amb_cursor_attach(cursor, topic, subscription, slow == AMB_SLOW_BLOCK, block_limit_ns,
-                      from_seq);
+    amb_cursor_attach(cursor, topic, subscription, slow, block_limit_ns, from_seq);
     amb_list_push_back(&subscription->cursors, &cursor->of_sub);
     return AMB_OK;
 }

@@ -36,7 +36,7 @@ struct amb_delivery {
 
 struct amb_subscription_options {
     uint64_t credit_msgs, credit_bytes; /* 0: the default */
-    enum amb_slow slow;                 /* BLOCK or DROP_OLDEST; DEFAULT: the topic's */
+    enum amb_slow slow;                 /* DEFAULT: the topic's; not SPILL */
     int64_t slow_block_ns;              /* BLOCK: how long; INT64_MAX: for ever */
     bool copy;                          /* never in place */
 };
@@ -58,6 +58,7 @@ struct amb_subscription {
     uint64_t msgs_out, bytes_out; /* outstanding */
     /* counters */
     uint64_t msgs, bytes, lost;
+    uint64_t lost_by[AMB_LOSS_MIXED]; /* the last by reason */
 };
 
 AMB_MUST_CHECK enum amb_status

@@ -5,6 +5,8 @@
 #include "broker/entry.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"
+#include "wire/base/clock.h"
+#include "wire/codec/frame.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +33,7 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
     topic->name_len = (uint32_t)name_len;
     memcpy(topic->name, name, name_len);
     topic->rule = amb_config_topic(shard->config, topic->name);
+    topic->has_ttl = topic->rule->ttl_ns != AMB_CONFIG_TIME_FOREVER;
     amb_log_init(&topic->log);
     amb_list_init(&topic->cursors);
     amb_list_init(&topic->dirty);
@@ -177,6 +180,21 @@ static enum amb_status topic_make_room(struct amb_topic *topic, const struct amb
     return AMB_EINTERNAL;
 }
 
+/* At home: when the first of its messages expires. */
+static void topic_set_expiry(const struct amb_topic *topic, struct amb_entry *entry)
+{
+    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    int64_t ttl_ns = topic->rule->ttl_ns;
+    for (uint32_t i = 0; entry->has_ttl && i < entry->count; i++) {
+        int64_t own_ns = (int64_t)records[i].ttl_ms * AMB_NS_PER_MS;
+        ttl_ns = own_ns != 0 && own_ns < ttl_ns ? own_ns : ttl_ns;
+    }
+    if (ttl_ns != AMB_CONFIG_TIME_FOREVER) {
+        entry->arrived_ns = topic->shard->now_ns;
+        entry->expires_ns = amb_deadline_ns(entry->arrived_ns, ttl_ns);
+    }
+}
+
 enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entry,
                                  uint64_t first_seq)
 {
@@ -185,6 +203,12 @@ enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entr
         if (status != AMB_OK) {
             topic->msgs_rejected += entry->count;
             return status;
+        }
+    }
+    if (__builtin_expect(entry->has_ttl | topic->has_ttl, 0)) {
+        topic->has_ttl = true;
+        if (amb_topic_is_home(topic)) {
+            topic_set_expiry(topic, entry);
         }
     }
     enum amb_status status = amb_log_append(&topic->log, entry, first_seq);
@@ -220,12 +244,14 @@ bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out)
 }
 
 void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
-                       struct amb_subscription *sub, bool holds, int64_t block_limit_ns,
+                       struct amb_subscription *sub, enum amb_slow slow, int64_t block_limit_ns,
                        uint64_t from_seq)
 {
     cursor->topic = topic;
     cursor->sub = sub;
-    cursor->holds = holds;
+    cursor->slow = slow;
+    cursor->holds = slow == AMB_SLOW_BLOCK;
+    cursor->is_picky = slow == AMB_SLOW_LATEST || slow == AMB_SLOW_DROP_NEWEST;
     cursor->block_limit_ns = block_limit_ns;
     cursor->position = topic->log.hi;
     amb_assert(amb_topic_is_home(topic) || from_seq >= topic->log.next_seq);

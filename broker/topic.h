@@ -48,9 +48,12 @@ struct amb_cursor {
     struct amb_topic *topic;
     struct amb_subscription *sub;
     uint64_t position;      /* of the next entry to deliver */
-    uint32_t within;        /* messages of it that have been delivered */
-    uint64_t expected_seq;  /* of its first message, or later ones of it are lost */
-    bool holds;             /* its policy is block */
+    uint32_t within;        /* index of its first message that is still to be delivered */
+    uint64_t expected_seq;  /* of the next message, or those up to it are lost */
+    uint64_t expired;       /* of those that are lost: whose time was over */
+    enum amb_slow slow;     /* its policy */
+    bool holds;             /* ... is block */
+    bool is_picky;          /* ... may leave messages out: pick.h */
     bool is_dropping;       /* its time limit has passed: does not hold until it has caught up */
     bool is_named;          /* its client knows the topic's name */
     int64_t block_limit_ns; /* how long it may; INT64_MAX: for ever */
@@ -73,6 +76,7 @@ struct amb_topic {
     const struct amb_topic_rule *rule;
     struct amb_log log;
     struct amb_list_node cursors;
+    bool has_ttl;           /* entries with an end have come: pick.h */
     uint32_t matched;       /* at home: subscriptions that match, everywhere */
     uint64_t ungranted;     /* at home: position of the first entry not granted yet */
     struct amb_lend *lends; /* at home: one for each worker */
@@ -128,7 +132,7 @@ void amb_topic_mark(struct amb_topic *topic);
 /* Starts reading at the log's end; from_seq, of a shadow: at this number, which has not been lent
  * yet. */
 void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
-                       struct amb_subscription *sub, bool holds, int64_t block_limit_ns,
+                       struct amb_subscription *sub, enum amb_slow slow, int64_t block_limit_ns,
                        uint64_t from_seq);
 /* Harmless if it is not attached. */
 void amb_cursor_detach(struct amb_cursor *cursor);

@@ -129,6 +129,7 @@ enum amb_status amb_batch_add_props(struct amb_batch *batch, const uint8_t *blob
     struct amb_record *record = &amb_batch_records(batch)[batch->count - 1];
     record->key_hash = key_hash;
     record->ttl_ms = ttl_ms;
+    batch->out.frame.flags |= ttl_ms != 0 ? AMB_FRAME_FLAG_TTL : AMB_FRAME_FLAG_NONE;
     if (blob_len == 0) {
         return AMB_OK;
     }
@@ -172,6 +173,7 @@ void amb_batch_close(struct amb_batch *batch)
 void amb_batch_reset(struct amb_batch *batch)
 {
     batch->count = 0;
+    batch->out.frame.flags = AMB_FRAME_FLAG_NONE;
     batch->blob_len = 0;
     batch->data_len = 0;
     batch->slots = NULL;

@@ -66,7 +66,8 @@ static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *fra
                                 const struct place *place, struct amb_delivery **out)
 {
     struct amb_conn *conn = sub->conn;
-    struct amb_delivery *delivery = amb_delivery_create(conn, frame->count - frame->first);
+    struct amb_delivery *delivery =
+        amb_delivery_create(conn, frame->count - frame->first - frame->rest);
     if (delivery == NULL) {
         return AMB_ENOMEM;
     }
@@ -107,7 +108,7 @@ static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *fra
 
 static bool is_next(const struct amb_sub *sub, const struct amb_frame *frame)
 {
-    return frame->number == sub->release.last + 1 && frame->first < frame->count &&
+    return frame->number == sub->release.last + 1 && frame->first + frame->rest < frame->count &&
            amb_sub_topic_find(sub, frame->topic) != NULL;
 }
 

@@ -159,11 +159,9 @@ static enum amb_status check_sub_enums(const struct amb_sub_options *options,
         complain(complaint, "amb_sub_options.ack: only NONE is there in this release");
         return AMB_ENOTSUP;
     }
-    if (options->slow != AMB_SLOW_DEFAULT && options->slow != AMB_SLOW_BLOCK &&
-        options->slow != AMB_SLOW_DROP_OLDEST) {
-        complain(complaint, "amb_sub_options.slow: only BLOCK and DROP_OLDEST are there in this "
-                            "release");
-        return AMB_ENOTSUP;
+    if (options->slow == AMB_SLOW_SPILL || options->slow > AMB_SLOW_DISCONNECT) {
+        complain(complaint, "amb_sub_options.slow: SPILL is not there yet in this release");
+        return options->slow == AMB_SLOW_SPILL ? AMB_ENOTSUP : AMB_EINVAL;
     }
     if (options->copy > 1 || options->slow_block_ns < 0) {
         complain(complaint, "amb_sub_options: copy or slow_block_ns is out of range");
@@ -215,6 +213,9 @@ enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct 
     }
     if (status != AMB_OK) {
         return status;
+    }
+    if (to->credit_msgs == 0 && to->slow == AMB_SLOW_LATEST) {
+        to->credit_msgs = 1; /* What waits here is older than what is there. */
     }
     to->credit_msgs = to->credit_msgs != 0 ? to->credit_msgs : AMB_SUB_CREDIT_MSGS;
     to->credit_bytes = to->credit_bytes != 0 ? to->credit_bytes : AMB_SUB_CREDIT_BYTES;

@@ -42,7 +42,7 @@ static struct client_delivery *delivery_add(struct client_sub *sub, const struct
     }
     struct client_delivery *delivery = &sub->deliveries[sub->last - 1];
     *delivery = (struct client_delivery){.frame = *frame, .offset = frame->offset};
-    sub->msgs += frame->count;
+    sub->msgs += frame->count - frame->first - frame->rest;
     sub->lost += frame->lost;
     sub->bytes += frame->data_len + frame->meta_len;
     return delivery;
@@ -53,7 +53,11 @@ static void note_messages(struct shard_client *client, struct client_delivery *d
 {
     const struct amb_frame frame = delivery->frame; /* on_message may make the table move */
     struct amb_message_view view;
-    for (uint32_t i = 0; amb_body_iter_next(iter, &view); i++) {
+    uint32_t end = frame.count - frame.first - frame.rest;
+    for (uint32_t i = 0; i < frame.first; i++) {
+        assert_true(amb_body_iter_next(iter, &view));
+    }
+    for (uint32_t i = 0; i < end && amb_body_iter_next(iter, &view); i++) {
         struct client_stamp stamp = {0};
         if (view.len >= sizeof(stamp)) {
             memcpy(&stamp, view.payload, sizeof(stamp));

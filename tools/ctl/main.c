@@ -20,11 +20,11 @@ static const struct amb_ctl_command commands[] = {
     {"transports", amb_ctl_admin, "", "link and lanes that each client uses, and why"},
     {"pub", amb_ctl_pub,
      "TOPIC [--file F]... [--count N] [--size S] [--rate R]\n"
-     "             [--wait-subscribers N] [--prop NAME=VALUE]... [--stats] [--hold]",
+     "             [--wait-subscribers N] [--prop NAME=VALUE]... [--ttl T] [--stats] [--hold]",
      "publish files, generated messages, or standard input"},
     {"sub", amb_ctl_sub,
      "PATTERN [--count N] [--out-dir D] [--sha256] [--stats]\n"
-     "             [--slow POLICY] [--slow-block T] [--copy] [--hold]",
+     "             [--policy POLICY] [--slow-block T] [--credit N] [--copy] [--hold]",
      "receive messages: print, save, or count them"},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))

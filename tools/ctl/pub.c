@@ -27,6 +27,7 @@ enum {
     OPT_RATE,
     OPT_WAIT,
     OPT_PROP,
+    OPT_TTL,
     OPT_STATS,
     OPT_HOLD,
 };
@@ -38,7 +39,8 @@ struct pub {
     size_t file_count;
     uint64_t count, size; /* count: of generated messages, or how often the files are sent */
     bool has_count, has_size, has_name, wants_stats, wants_hold;
-    double rate; /* messages a second, 0: as fast as they go */
+    int64_t ttl_ns; /* 0: for ever */
+    double rate;    /* messages a second, 0: as fast as they go */
     uint32_t wait_subscribers;
     struct amb_prop props[PROPS_MAX]; /* [0] is kept for the file's name */
     uint32_t prop_count;
@@ -99,6 +101,7 @@ static enum amb_status post(struct pub *p, const struct amb_outbox_slot *slot, c
         .size = sizeof(out),
         .props = &p->props[1],
         .prop_count = p->prop_count - 1,
+        .ttl_ns = p->ttl_ns,
     };
     if (name != NULL && !p->has_name) {
         p->props[0] = (struct amb_prop){.name = "name", .value = name, .len = strlen(name)};
@@ -188,7 +191,7 @@ static enum amb_exit publish_files(struct pub *p)
 static enum amb_status send_generated(struct pub *p, const uint8_t *data, size_t len)
 {
     enum amb_status status;
-    if (p->prop_count > 1) {
+    if (p->prop_count > 1 || p->ttl_ns != 0) {
         struct amb_outbox_slot *slot;
         status = amb_outbox_take(&p->box, len, &slot);
         if (status != AMB_OK) {
@@ -375,6 +378,10 @@ static enum amb_exit take_option(struct pub *p, int option, char *value)
     case OPT_PROP:
         return add_prop(p, value) ? AMB_EXIT_OK
                                   : amb_ctl_bad("--prop", value, "NAME=VALUE, at most 15 times");
+    case OPT_TTL:
+        return amb_units_duration(value, &p->ttl_ns) && p->ttl_ns > 0
+                   ? AMB_EXIT_OK
+                   : amb_ctl_bad("--ttl", value, "a time, as 10 or 500ms");
     case OPT_STATS:
         p->wants_stats = true;
         return AMB_EXIT_OK;
@@ -416,6 +423,7 @@ enum amb_exit amb_ctl_pub(struct amb_ctl *ctl, int argc, char **argv)
         {"rate", required_argument, NULL, OPT_RATE},
         {"wait-subscribers", required_argument, NULL, OPT_WAIT},
         {"prop", required_argument, NULL, OPT_PROP},
+        {"ttl", required_argument, NULL, OPT_TTL},
         {"stats", no_argument, NULL, OPT_STATS},
         {"hold", no_argument, NULL, OPT_HOLD},
         {NULL, 0, NULL, 0},

@@ -20,6 +20,7 @@ enum {
     OPT_STATS,
     OPT_SLOW,
     OPT_SLOW_BLOCK,
+    OPT_CREDIT,
     OPT_COPY,
     OPT_HOLD,
 };
@@ -135,7 +136,7 @@ static enum amb_exit take_slow(struct sub *s, const char *value)
             return AMB_EXIT_OK;
         }
     }
-    return amb_ctl_bad("--slow", value, "block or drop-oldest");
+    return amb_ctl_bad("--policy", value, "block, drop-oldest, drop-newest, latest or disconnect");
 }
 
 static enum amb_exit take_option(struct sub *s, int option, const char *value)
@@ -162,6 +163,11 @@ static enum amb_exit take_option(struct sub *s, int option, const char *value)
         return AMB_EXIT_OK;
     case OPT_SLOW:
         return take_slow(s, value);
+    case OPT_CREDIT:
+        return amb_units_count(value, UINT64_MAX / 2, &s->options.credit_msgs) &&
+                       s->options.credit_msgs > 0
+                   ? AMB_EXIT_OK
+                   : amb_ctl_bad("--credit", value, "a number of messages, above 0");
     case OPT_SLOW_BLOCK:
         return amb_units_duration(value, &s->options.slow_block_ns)
                    ? AMB_EXIT_OK
@@ -179,7 +185,9 @@ enum amb_exit amb_ctl_sub(struct amb_ctl *ctl, int argc, char **argv)
         {"out-dir", required_argument, NULL, OPT_OUT_DIR},
         {"sha256", no_argument, NULL, OPT_SHA256},
         {"stats", no_argument, NULL, OPT_STATS},
-        {"slow", required_argument, NULL, OPT_SLOW},
+        {"policy", required_argument, NULL, OPT_SLOW},
+        {"slow", required_argument, NULL, OPT_SLOW}, /* its former name */
+        {"credit", required_argument, NULL, OPT_CREDIT},
         {"slow-block", required_argument, NULL, OPT_SLOW_BLOCK},
         {"copy", no_argument, NULL, OPT_COPY},
         {"hold", no_argument, NULL, OPT_HOLD},

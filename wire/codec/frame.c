@@ -6,8 +6,8 @@
  *     2 u8  version     24 u32 handle     44 i32 status      80 i64 time_ns
  *     3 u8  type        28 u32 topic      48 u64 data_len    88 u64 segment
  *     4 u32 flags       32 u32 count      56 u64 seq         96 u64 offset
- *     8 u32 session     36 u32 first      64 u64 number     104 zeros up to 128
- *    12 u32 generation
+ *     8 u32 session     36 u32 first      64 u64 number     104 u32 rest
+ *    12 u32 generation                                      108 zeros up to 128
  *
  * Every field is at a multiple of its size. Sums of peer-chosen lengths are taken in 64 bits: at
  * most 1024 records of 32-bit lengths, so they cannot overflow.
@@ -42,12 +42,14 @@ enum {
     AT_TIME = 80,
     AT_SEGMENT = 88,
     AT_OFFSET = 96,
-    AT_RESERVED = 104, /* three words */
+    AT_REST = 104,
+    AT_RESERVED = 108, /* half a word and two */
 };
 
 #define RECORD_SIZE 16u
 
-_Static_assert(AT_RESERVED + 3 * sizeof(uint64_t) == AMB_FRAME_HEAD_SIZE, "nothing unchecked");
+_Static_assert(AT_RESERVED + sizeof(uint32_t) + 2 * sizeof(uint64_t) == AMB_FRAME_HEAD_SIZE,
+               "nothing unchecked");
 _Static_assert((AMB_PAYLOAD_PAD & (AMB_PAYLOAD_PAD - 1)) == 0, "padding is by masks");
 _Static_assert(sizeof(struct amb_record) == RECORD_SIZE, "records are read where they lie");
 _Static_assert(offsetof(struct amb_record, len) == 0, "wire layout");
@@ -119,15 +121,16 @@ void amb_frame_encode(const struct amb_frame *frame, uint8_t head[AMB_FRAME_HEAD
     put64(head + AT_TIME, (uint64_t)frame->time_ns);
     put64(head + AT_SEGMENT, frame->segment);
     put64(head + AT_OFFSET, frame->offset);
+    put32(head + AT_REST, frame->rest);
     memset(head + AT_RESERVED, 0, AMB_FRAME_HEAD_SIZE - AT_RESERVED);
 }
 
 /* Ranges that hold for every type. */
 static bool is_in_range(const struct amb_frame *frame)
 {
-    return frame->flags == AMB_FRAME_FLAG_NONE && frame->handle < AMB_HANDLES_MAX &&
-           frame->first < AMB_BATCH_MSGS_MAX && frame->meta_len <= AMB_META_MAX &&
-           frame->data_len <= AMB_DATA_MAX;
+    return (frame->flags & ~(uint32_t)AMB_FRAME_FLAG_TTL) == 0 && frame->handle < AMB_HANDLES_MAX &&
+           frame->first < AMB_BATCH_MSGS_MAX && frame->rest < AMB_BATCH_MSGS_MAX &&
+           frame->meta_len <= AMB_META_MAX && frame->data_len <= AMB_DATA_MAX;
 }
 
 static uint32_t table_len(const struct amb_frame *frame)
@@ -153,7 +156,7 @@ static bool is_well_formed(const struct amb_frame *frame)
     case AMB_FRAME_DELIVER:
     case AMB_FRAME_MAP:
     case AMB_FRAME_MAP_LEASED:
-        return is_batch_head(frame) && frame->first < frame->count;
+        return is_batch_head(frame) && frame->first + frame->rest < frame->count;
     case AMB_FRAME_RELEASE_RANGE:
     case AMB_FRAME_FREED:
         return frame->number >= 1 && frame->count >= 1 &&
@@ -175,8 +178,8 @@ enum amb_status amb_frame_decode(const uint8_t head[AMB_FRAME_HEAD_SIZE], struct
     if (get16(head + AT_MAGIC) != AMB_FRAME_MAGIC || head[AT_VERSION] != AMB_FRAME_VERSION) {
         return AMB_EPROTO;
     }
-    if ((get64(head + AT_RESERVED) | get64(head + AT_RESERVED + 8) |
-         get64(head + AT_RESERVED + 16)) != 0) {
+    if ((get32(head + AT_RESERVED) | get64(head + AT_RESERVED + 4) |
+         get64(head + AT_RESERVED + 12)) != 0) {
         return AMB_EPROTO;
     }
     struct amb_frame frame = {
@@ -189,6 +192,7 @@ enum amb_status amb_frame_decode(const uint8_t head[AMB_FRAME_HEAD_SIZE], struct
         .topic = get32(head + AT_TOPIC),
         .count = get32(head + AT_COUNT),
         .first = get32(head + AT_FIRST),
+        .rest = get32(head + AT_REST),
         .meta_len = get32(head + AT_META_LEN),
         .status = (int32_t)get32(head + AT_STATUS),
         .data_len = get64(head + AT_DATA_LEN),

@@ -51,7 +51,8 @@ enum amb_frame_type {
     /* broker to client */
     AMB_FRAME_TOPIC =
         32, /* handle = subscription; topic; data = its name; before its first delivery */
-    AMB_FRAME_DELIVER, /* a batch by copy: handle, topic, count, first, seq, number, lost; body */
+    AMB_FRAME_DELIVER, /* a batch by copy: handle, topic, count, first, rest, seq, number, lost;
+                          body */
     AMB_FRAME_MAP, /* a batch by map descriptor: the same, and segment, offset instead of a body */
     AMB_FRAME_SETTLED,    /* handle = publisher; seq = batch number; number = first sequence in the
                              log; status; count = matched */
@@ -62,6 +63,8 @@ enum amb_frame_type {
 
 enum amb_frame_flags {
     AMB_FRAME_FLAG_NONE = 0,
+    AMB_FRAME_FLAG_TTL = 1, /* BATCH, COMMIT: a message of it has a time to live; without it
+                               nobody looks */
 };
 
 /*
@@ -79,6 +82,7 @@ struct amb_frame {
     uint32_t topic;
     uint32_t count; /* messages, deliveries or subscribers */
     uint32_t first; /* index in the batch of the first message delivered */
+    uint32_t rest;  /* messages at its end that are not delivered */
     uint32_t meta_len;
     int32_t status; /* enum amb_status, or enum amb_loss of `lost` */
     uint64_t data_len;

@@ -198,9 +198,9 @@ struct amb_sub_options {
     const int64_t *backoff_ns; /* (later) */
     uint32_t backoff_count;    /* (later) */
     uint32_t max_deliver;      /* (later) */
-    uint64_t credit_msgs;      /* 64 Ki delivered and not released */
+    uint64_t credit_msgs;      /* 64 Ki delivered and not released; slow = LATEST: 1 */
     uint64_t credit_bytes;     /* 64 MiB */
-    enum amb_slow slow;        /* the topic's; DROP_OLDEST, BLOCK; others (later) */
+    enum amb_slow slow;        /* the topic's; all but SPILL (later) */
     uint32_t copy;             /* 1: always into memory of this process, never mapped in place */
     int64_t slow_block_ns;     /* 100 ms: BLOCK holds publishers back for so long, then drops */
     const struct amb_allocator *allocator; /* payloads into the application's own memory */

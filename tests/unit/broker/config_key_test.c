@@ -61,7 +61,8 @@ static void test_allowed_names_words_and_ranges(void **state)
     assert_string_equal(text, "a size as \"64M\", 64K to 64M, a power of two");
     keys = amb_config_rule_keys(&count);
     amb_config_allowed(amb_config_key_find(keys, count, "slow"), text, sizeof(text));
-    assert_string_equal(text, "\"block\" or \"drop-oldest\"");
+    assert_string_equal(
+        text, "\"block\", \"drop-oldest\", \"drop-newest\", \"latest\" or \"disconnect\"");
 }
 
 int main(void)

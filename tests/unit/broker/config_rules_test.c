@@ -56,8 +56,8 @@ static void test_bad_rules_are_refused(void **state)
         "configuration:2: topics[1]: topics[0] has the same match (got \"a\", allowed once)");
     try_refuse("topics = ( { match = \"a\"; ful = \"block\"; } );",
                "configuration:1: topics[0].ful: unknown key (did you mean topics[0].full?)");
-    try_refuse("topics = ( { match = \"a\"; ttl = \"5s\"; } );",
-               "configuration:1: topics[0].ttl: not yet supported in this release");
+    try_refuse("topics = ( { match = \"a\"; durable = true; } );",
+               "configuration:1: topics[0].durable: not yet supported in this release");
     try_refuse("topics = ( 5 );", "configuration:1: topics[0]: wrong type (allowed a group as { "
                                   "match = \"a.>\"; })");
     struct amb_config_source source = try_source("topics = 5;");

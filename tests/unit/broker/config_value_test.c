@@ -100,8 +100,8 @@ static void test_words_of_later_releases_say_so(void **state)
     try_refuse("log = { level = \"loud\"; };",
                "configuration:1: log.level: unknown word (got \"loud\", allowed \"error\", "
                "\"warn\", \"info\", \"debug\" or \"trace\")");
-    try_refuse("topics = ( { match = \"a\"; slow = \"latest\"; } );",
-               "configuration:1: topics[0].slow: \"latest\" is not yet supported in this release");
+    try_refuse("topics = ( { match = \"a\"; slow = \"spill\"; } );",
+               "configuration:1: topics[0].slow: \"spill\" is not yet supported in this release");
 }
 
 static void test_texts_have_limits(void **state)

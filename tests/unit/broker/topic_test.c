@@ -62,7 +62,8 @@ static struct amb_cursor *reader(struct world *w, bool holds)
 {
     struct amb_cursor *cursor = &w->cursors[w->count++];
     amb_list_init(&cursor->of_sub);
-    amb_cursor_attach(cursor, w->topic, NULL, holds, INT64_MAX, 0);
+    amb_cursor_attach(cursor, w->topic, NULL, holds ? AMB_SLOW_BLOCK : AMB_SLOW_DROP_OLDEST,
+                      INT64_MAX, 0);
     return cursor;
 }
 

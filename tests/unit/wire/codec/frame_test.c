@@ -36,6 +36,7 @@ static struct amb_frame full_frame(void)
         .time_ns = INT64_C(-2),
         .segment = UINT64_C(0xa1a2a3a4a5a6a7a8),
         .offset = UINT64_C(0xb1b2b3b4b5b6b7b8),
+        .rest = 1,
     };
 }
 
@@ -56,7 +57,8 @@ static void the_layout_of_wire_version_1_is_frozen(void **state)
         0x98, 0x97, 0x96, 0x95, 0x94, 0x93, 0x92, 0x91, /* lost */
         0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* time_ns */
         0xa8, 0xa7, 0xa6, 0xa5, 0xa4, 0xa3, 0xa2, 0xa1, /* segment */
-        0xb8, 0xb7, 0xb6, 0xb5, 0xb4, 0xb3, 0xb2, 0xb1, /* offset, then zeros */
+        0xb8, 0xb7, 0xb6, 0xb5, 0xb4, 0xb3, 0xb2, 0xb1, /* offset */
+        1,    0,    0,    0,                            /* rest, then zeros */
     };
     struct amb_frame frame = full_frame();
     uint8_t head[AMB_FRAME_HEAD_SIZE];
@@ -85,14 +87,14 @@ static void any_reserved_byte_or_wrong_constant_is_refused(void **state)
     (void)state;
     struct amb_frame frame = full_frame();
     struct amb_frame out = {.topic = 77};
-    static const unsigned fixed[] = {0, 1, 2, 4, 5, 6, 7};
+    static const unsigned fixed[] = {0, 1, 2, 4, 5, 6, 7}; /* 0x80: no flag either */
     uint8_t head[AMB_FRAME_HEAD_SIZE];
     for (size_t i = 0; i < COUNT(fixed); i++) {
         amb_frame_encode(&frame, head);
         head[fixed[i]] ^= 0x80;
         assert_int_equal(amb_frame_decode(head, &out), AMB_EPROTO);
     }
-    for (unsigned i = 104; i < AMB_FRAME_HEAD_SIZE; i++) {
+    for (unsigned i = 108; i < AMB_FRAME_HEAD_SIZE; i++) {
         amb_frame_encode(&frame, head);
         head[i] = 1;
         assert_int_equal(amb_frame_decode(head, &out), AMB_EPROTO);
@@ -176,6 +178,21 @@ static void the_first_message_delivered_is_one_of_the_batch(void **state)
     struct amb_frame frame = {.type = AMB_FRAME_MAP, .count = 2, .first = 1, .meta_len = 32};
     assert_int_equal(decode_of(&frame), AMB_OK);
     frame.first = 2;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.first = 1;
+    frame.rest = 1; /* nothing is left */
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.first = 0;
+    assert_int_equal(decode_of(&frame), AMB_OK);
+}
+
+static void the_only_flag_says_that_a_message_may_expire(void **state)
+{
+    (void)state;
+    struct amb_frame frame = {
+        .type = AMB_FRAME_BATCH, .flags = AMB_FRAME_FLAG_TTL, .count = 1, .meta_len = 16};
+    assert_int_equal(decode_of(&frame), AMB_OK);
+    frame.flags = 2;
     assert_int_equal(decode_of(&frame), AMB_EPROTO);
 }
 
@@ -464,6 +481,7 @@ int main(void)
         cmocka_unit_test(ranges_that_hold_for_every_type_are_checked),
         cmocka_unit_test(a_batch_has_1_to_1024_messages_and_a_table_for_them),
         cmocka_unit_test(the_first_message_delivered_is_one_of_the_batch),
+        cmocka_unit_test(the_only_flag_says_that_a_message_may_expire),
         cmocka_unit_test(a_topic_frame_carries_a_name_and_nothing_else),
         cmocka_unit_test(a_release_range_names_deliveries_and_cannot_wrap),
         cmocka_unit_test(five_types_have_a_body_on_the_link),

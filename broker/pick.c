@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/pick.h"
+
+#include "broker/config.h"
+#include "broker/entry.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "broker/subscription.h"
+#include "broker/topic.h"
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+#include "wire/codec/frame.h"
+
+#include <stdio.h>
+
+bool amb_pick_enter(struct amb_cursor *cursor, const struct amb_entry *entry)
+{
+    if (entry->first_seq + cursor->within < cursor->expected_seq) {
+        uint64_t older = cursor->expected_seq - entry->first_seq;
+        cursor->within = older < entry->count ? (uint32_t)older : entry->count;
+    }
+    return cursor->within < entry->count;
+}
+
+static bool message_is_over(const struct amb_cursor *cursor, const struct amb_entry *entry,
+                            uint32_t index, int64_t now_ns)
+{
+    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    int64_t ttl_ns = cursor->topic->rule->ttl_ns;
+    if (entry->has_ttl && records[index].ttl_ms != 0) {
+        int64_t own_ns = (int64_t)records[index].ttl_ms * AMB_NS_PER_MS;
+        ttl_ns = own_ns < ttl_ns ? own_ns : ttl_ns;
+    }
+    return ttl_ns != AMB_CONFIG_TIME_FOREVER && now_ns - entry->arrived_ns >= ttl_ns;
+}
+
+uint32_t amb_pick_run(struct amb_cursor *cursor, const struct amb_entry *entry, int64_t now_ns)
+{
+    if (!amb_pick_enter(cursor, entry)) {
+        return 0;
+    }
+    if (entry->expires_ns == 0 || now_ns < entry->expires_ns) {
+        return entry->count;
+    }
+    while (cursor->within < entry->count &&
+           message_is_over(cursor, entry, cursor->within, now_ns)) {
+        cursor->within++;
+        cursor->expired++;
+    }
+    uint32_t end = cursor->within;
+    while (end < entry->count && !message_is_over(cursor, entry, end, now_ns)) {
+        end++;
+    }
+    return end == cursor->within ? 0 : end;
+}
+
+/* What the subscription is given at once is within its credit, also where nothing is outstanding:
+ * but for one message. */
+static bool latest_fits(const struct amb_cursor *cursor, uint32_t msgs, uint64_t bytes)
+{
+    const struct amb_subscription *sub = cursor->sub;
+    return (msgs == 1 || sub->msgs_out + msgs <= sub->options.credit_msgs) &&
+           amb_subscription_has_credit(sub, msgs, bytes);
+}
+
+bool amb_pick_latest(struct amb_cursor *cursor, const struct amb_entry *entry, uint32_t *end)
+{
+    if (latest_fits(cursor, *end - cursor->within, amb_entry_bytes(entry))) {
+        return false;
+    }
+    const struct amb_log *log = &cursor->topic->log;
+    const struct amb_entry *newest = amb_log_at(log, log->hi - 1);
+    if (cursor->position != log->hi - 1 || cursor->within != newest->count - 1) {
+        cursor->position = log->hi - 1;
+        cursor->within = newest->count - 1;
+        return true;
+    }
+    return false;
+}
+
+bool amb_pick_is_dropped(const struct amb_cursor *cursor, const struct amb_entry *entry,
+                         uint32_t end)
+{
+    return !amb_subscription_has_credit(cursor->sub, end - cursor->within, amb_entry_bytes(entry));
+}
+
+void amb_pick_disconnect(struct amb_cursor *cursor)
+{
+    struct amb_session *session = cursor->sub->session;
+    char text[AMB_TOPIC_MAX + 64];
+    (void)snprintf(text, sizeof(text), "too slow for %s, and its policy is to disconnect",
+                   cursor->topic->name);
+    session->shard->session_ended(session->shard, session->client_id, AMB_EKICKED, text);
+    cursor->slow = AMB_SLOW_DROP_OLDEST; /* Said once; until the session is closed it loses. */
+}
+
+void amb_pick_gap(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out)
+{
+    struct amb_subscription *sub = cursor->sub;
+    amb_assert(seq > cursor->expected_seq);
+    out->lost = seq - cursor->expected_seq;
+    uint64_t expired = cursor->expired < out->lost ? cursor->expired : out->lost;
+    enum amb_loss other = cursor->holds ? AMB_LOSS_TRIMMED : AMB_LOSS_SLOW;
+    out->why = expired == 0 ? other : expired == out->lost ? AMB_LOSS_EXPIRED : AMB_LOSS_MIXED;
+    cursor->expired = 0;
+    sub->lost += out->lost;
+    sub->lost_by[AMB_LOSS_EXPIRED] += expired;
+    sub->lost_by[other] += out->lost - expired;
+    if (cursor->slow == AMB_SLOW_DISCONNECT && out->lost > expired) {
+        amb_pick_disconnect(cursor);
+    }
+}

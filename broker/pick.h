@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which messages of a log a reader gets, where that is not simply all of them: it came in the
+ * middle of a batch, its policy leaves some out, or their time is over. The forwarder asks only for
+ * cursors that are picky and logs in which messages expire.
+ *
+ * What a reader does not get shows as a gap in the sequence numbers before its next delivery: so
+ * the count is exact whatever the reason.
+ *
+ * Threads: the shard's worker. Memory: none.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct amb_cursor;
+struct amb_entry;
+
+struct amb_gap {
+    uint64_t lost;
+    enum amb_loss why;
+};
+
+/* Takes the cursor into the entry to its first message: what comes before is older than its
+ * subscription. False: all of it is. */
+bool amb_pick_enter(struct amb_cursor *cursor, const struct amb_entry *entry);
+
+/* Takes the cursor over messages that have expired; returns the index behind the next run of those
+ * that have not. 0: nothing is left of the entry. */
+uint32_t amb_pick_run(struct amb_cursor *cursor, const struct amb_entry *entry, int64_t now_ns);
+
+/*
+ * AMB_SLOW_LATEST. True: the cursor has gone on to a newer message, look again. False: take what is
+ * between cursor->within and *end, which may be less now.
+ */
+bool amb_pick_latest(struct amb_cursor *cursor, const struct amb_entry *entry, uint32_t *end);
+
+/* AMB_SLOW_DROP_NEWEST, what is up to `end` could not be taken: is it left out? Else it waits: for
+ * the link, not for the reader. */
+bool amb_pick_is_dropped(const struct amb_cursor *cursor, const struct amb_entry *entry,
+                         uint32_t end);
+
+/* AMB_SLOW_DISCONNECT: it would have lost something. */
+void amb_pick_disconnect(struct amb_cursor *cursor);
+
+/* The cursor's next delivery begins with seq, and something before it is missing: what it shall be
+ * told. Counts it. */
+void amb_pick_gap(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out);

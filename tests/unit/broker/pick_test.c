@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Readers that do not get everything: what their policy leaves out, and what has expired. A
+ * publisher on shard 0, topics at home on shard 1; `near` maps there, `far` reads on shard 2 by
+ * copy.
+ */
+#include "broker/config.h"
+#include "broker/forward.h"
+#include "broker/topic.h"
+#include "tests/support/shard_client.h"
+#include "tests/support/shard_harness.h"
+#include "wire/base/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char rules[] =
+    "memory = { host = { size = \"24M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"
+    "topics = ( { match = \"few\"; max_messages = 10; },\n"
+    "           { match = \"short\"; ttl = \"1s\"; } );\n";
+
+struct world {
+    struct shard_harness h;
+    struct shard_client *p, *near, *far;
+};
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    harness_init(&w->h, 3, rules);
+    const struct client_options maps = {.may_map = true, .answers_offers = true};
+    w->p = shard_client_create(&w->h, 0, NULL);
+    w->near = shard_client_create(&w->h, 1, &maps);
+    w->far = shard_client_create(&w->h, 2, NULL);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    harness_fini(&w->h);
+    free(w);
+    return 0;
+}
+
+static void begin(struct world *w, const char *name, enum amb_slow slow, uint64_t credit)
+{
+    uint32_t topic = harness_topic(&w->h, name, 1);
+    const struct amb_subscription_options options = {
+        .slow = slow, .slow_block_ns = INT64_MAX, .credit_msgs = credit};
+    client_open_pub(w->p, 0, topic, false);
+    client_subscribe(w->near, 0, topic, &options);
+    client_subscribe(w->far, 0, topic, &options);
+    harness_settle(&w->h);
+}
+
+static void publish(struct world *w, unsigned batches, uint32_t count)
+{
+    for (unsigned i = 0; i < batches; i++) {
+        client_send(w->p, 0, count, 32);
+        harness_settle(&w->h);
+    }
+}
+
+static void release(struct world *w)
+{
+    client_release_all(w->near, 0);
+    client_release_all(w->far, 0);
+    harness_settle(&w->h);
+}
+
+static void finish(struct world *w)
+{
+    client_drain(w->near, 0);
+    client_drain(w->far, 0);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+/* The newest delivery of both: its first message, how many are given, what is missing before. */
+static void expect_last(struct world *w, uint64_t number, uint64_t seq, uint32_t given,
+                        uint64_t lost, enum amb_loss why)
+{
+    struct shard_client *both[2] = {w->near, w->far};
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(both[i]->subs[0].last, number);
+        const struct client_delivery *delivery = client_delivery(both[i], 0, number);
+        const struct amb_frame *frame = &delivery->frame;
+        assert_int_equal(frame->seq, seq);
+        assert_int_equal(delivery->stamp.number, seq); /* the message is the one it says */
+        assert_int_equal(frame->count - frame->first - frame->rest, given);
+        assert_int_equal(frame->lost, lost);
+        assert_int_equal(frame->status, why);
+    }
+}
+
+static void test_drop_newest_keeps_what_is_within_its_credit(void **state)
+{
+    struct world *w = *state;
+    begin(w, "a", AMB_SLOW_DROP_NEWEST, 3);
+    publish(w, 10, 1);
+    expect_last(w, 3, 3, 1, 0, AMB_LOSS_NONE);
+    /* What was left out keeps no memory. */
+    release(w);
+    assert_int_equal(harness_used(&w->h), 0);
+    publish(w, 1, 1);
+    expect_last(w, 4, 11, 1, 7, AMB_LOSS_SLOW);
+    finish(w);
+    assert_int_equal(w->near->subs[0].msgs + w->near->subs[0].lost, 11);
+}
+
+static void test_latest_gives_the_newest_when_the_reader_is_ready(void **state)
+{
+    struct world *w = *state;
+    begin(w, "a", AMB_SLOW_LATEST, 1);
+    publish(w, 10, 1);
+    expect_last(w, 1, 1, 1, 0, AMB_LOSS_NONE);
+    release(w);
+    expect_last(w, 2, 10, 1, 8, AMB_LOSS_SLOW);
+    release(w);
+    publish(w, 1, 1);
+    expect_last(w, 3, 11, 1, 0, AMB_LOSS_NONE);
+    finish(w);
+}
+
+static void test_latest_takes_the_end_of_a_batch_that_is_larger_than_its_credit(void **state)
+{
+    struct world *w = *state;
+    begin(w, "a", AMB_SLOW_LATEST, 4);
+    publish(w, 1, 4);
+    expect_last(w, 1, 1, 4, 0, AMB_LOSS_NONE);
+    release(w);
+    publish(w, 1, 8);
+    expect_last(w, 2, 12, 1, 7, AMB_LOSS_SLOW);
+    finish(w);
+    assert_int_equal(w->near->subs[0].msgs + w->near->subs[0].lost, 12);
+    assert_int_equal(w->far->subs[0].msgs + w->far->subs[0].lost, 12);
+}
+
+static void test_disconnect_ends_a_session_before_it_loses_anything(void **state)
+{
+    struct world *w = *state;
+    begin(w, "few", AMB_SLOW_DISCONNECT, 1);
+    publish(w, 9, 1);
+    assert_int_equal(w->near->ended + w->far->ended, 0);
+    publish(w, 30, 1);
+    assert_int_equal(w->near->ended, 1);
+    assert_int_equal(w->near->ended_why, AMB_EKICKED);
+    assert_non_null(strstr(w->near->ended_text, "few"));
+    assert_int_equal(w->far->ended, 1);
+    assert_int_equal(w->near->subs[0].lost, 0);
+    finish(w);
+}
+
+static void test_a_topic_may_say_how_old_messages_get(void **state)
+{
+    struct world *w = *state;
+    begin(w, "short", AMB_SLOW_BLOCK, 1);
+    publish(w, 5, 1);
+    harness_pass(&w->h, AMB_NS_PER_SEC + 1000);
+    release(w);
+    expect_last(w, 1, 1, 1, 0, AMB_LOSS_NONE); /* the others are too old */
+    publish(w, 1, 1);
+    expect_last(w, 2, 6, 1, 4, AMB_LOSS_EXPIRED);
+    finish(w);
+    const struct amb_subscription *sub = w->near->session->subscriptions[0];
+    assert_int_equal(sub->lost, 4);
+    assert_int_equal(sub->lost_by[AMB_LOSS_EXPIRED], 4);
+}
+
+/* One batch, each message of it with its own time to live. */
+static void publish_with_ttls(struct world *w, const uint32_t *ttls_ms, uint32_t count)
+{
+    struct client_pub *pub = &w->p->pubs[0];
+    uint8_t body[16 * 48] = {0};
+    const struct amb_frame frame = {
+        .type = AMB_FRAME_BATCH,
+        .flags = AMB_FRAME_FLAG_TTL,
+        .handle = 0,
+        .seq = ++pub->batches,
+        .count = count,
+        .data_len = (uint64_t)count * 32,
+        .meta_len = count * (uint32_t)sizeof(struct amb_record),
+    };
+    for (uint32_t i = 0; i < count; i++) {
+        struct client_stamp stamp = {.number = ++pub->messages};
+        struct amb_record record = {.len = 32, .ttl_ms = ttls_ms[i]};
+        memcpy(body + (size_t)i * 32, &stamp, sizeof(stamp));
+        memcpy(body + (size_t)count * 32 + i * sizeof(record), &record, sizeof(record));
+    }
+    pub->bytes += frame.data_len + frame.meta_len;
+    client_send_body(w->p, &frame, body);
+    harness_settle(&w->h);
+}
+
+static void test_messages_of_a_batch_expire_each_in_its_time(void **state)
+{
+    static const uint32_t ttls_ms[] = {100, 0, 0, 100, 5000, 100};
+    struct world *w = *state;
+    begin(w, "a", AMB_SLOW_BLOCK, 2);
+    publish(w, 1, 2);
+    publish_with_ttls(w, ttls_ms, 6); /* 3 to 8 */
+    publish(w, 1, 1);
+    expect_last(w, 1, 1, 2, 0, AMB_LOSS_NONE);
+    harness_pass(&w->h, 200 * AMB_NS_PER_MS);
+    release(w);
+    expect_last(w, 2, 4, 2, 1, AMB_LOSS_EXPIRED);
+    release(w);
+    expect_last(w, 4, 9, 1, 1, AMB_LOSS_EXPIRED);
+    assert_int_equal(client_delivery(w->near, 0, 3)->frame.seq, 7);
+    assert_int_equal(client_delivery(w->near, 0, 3)->frame.lost, 1);
+    finish(w);
+}
+
+static void test_a_batch_that_is_young_enough_is_given_whole(void **state)
+{
+    static const uint32_t ttls_ms[] = {100, 0, 50};
+    struct world *w = *state;
+    begin(w, "a", AMB_SLOW_BLOCK, 10);
+    publish_with_ttls(w, ttls_ms, 3);
+    expect_last(w, 1, 1, 3, 0, AMB_LOSS_NONE);
+    finish(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(test_drop_newest_keeps_what_is_within_its_credit),
+        T(test_latest_gives_the_newest_when_the_reader_is_ready),
+        T(test_latest_takes_the_end_of_a_batch_that_is_larger_than_its_credit),
+        T(test_disconnect_ends_a_session_before_it_loses_anything),
+        T(test_a_topic_may_say_how_old_messages_get),
+        T(test_messages_of_a_batch_expire_each_in_its_time),
+        T(test_a_batch_that_is_young_enough_is_given_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
