@@ -12,7 +12,7 @@
 
 /* Payloads of several messages in one commit: a subscriber that may not map gets them in one
  * piece. */
-#define COMMIT_BYTES (UINT64_C(4) << 20)
+#define COMMIT_BYTES (UINT64_C(8) << 20)
 #define WARM_NS AMB_NS_PER_MS
 
 /* Padding goes out with a payload that is copied: no stale bytes in it. */
@@ -21,10 +21,11 @@ static void zero_padding(uint8_t *bytes, uint64_t len)
     memset(bytes + len, 0, amb_payload_padded(len) - len);
 }
 
-/* How many messages make a commit full: with few slots, most of them must not wait in one. */
+/* How many messages make a commit full: with few slots, most of them must not wait in one, and half
+ * of them (see amb_slots_are_away) shall be more than one. */
 static uint32_t count_max(const struct amb_conn *conn, const struct amb_slots *slots)
 {
-    uint32_t share = slots->count > 4 ? slots->count / 4 : 1;
+    uint32_t share = slots->count > 3 ? slots->count / 3 : 1;
     return share < conn->batch_msgs ? share : conn->batch_msgs;
 }
 

@@ -15,6 +15,8 @@
 /* Readers that hold all slots for so long are slow, or keep what they read: then a second segment,
  * then private memory, whose bytes go through the window. */
 #define SLOW_NS (100 * AMB_NS_PER_MS)
+/* Readers that do not give one of half of the slots back for so long are slow. */
+#define AHEAD_NS AMB_NS_PER_MS
 
 /* ---- room ---- */
 
@@ -29,6 +31,12 @@ static bool room_has_changed(void *arg)
 {
     const struct room_wait *wait = arg;
     return amb_slots_look(wait->pub->conn, wait->len) != wait->seen;
+}
+
+static bool is_back(void *arg)
+{
+    const struct room_wait *wait = arg;
+    return !amb_slots_are_away(wait->pub->conn, wait->len);
 }
 
 static bool has_private_room(void *arg)
@@ -77,12 +85,31 @@ static enum amb_status take_private(struct room_wait *room, struct amb_lease *le
     return lease->bytes != NULL ? AMB_OK : AMB_ENOMEM;
 }
 
+/* The program is ahead of its readers: waits for a slot to come back, although there are more. */
+static enum amb_status wait_back(struct room_wait *room)
+{
+    enum amb_status status = wait_for(room, is_back, AHEAD_NS);
+    if (status != AMB_ETIMEDOUT) {
+        return status;
+    }
+    if (!is_past(room)) {
+        amb_slots_let_go(room->pub->conn, room->len);
+    }
+    return AMB_OK;
+}
+
 /* A slot, as soon as there is one; private memory where there will be none. Lock held, may be given
  * up. */
 static enum amb_status take_room(struct room_wait *room, struct amb_lease *lease)
 {
     struct amb_conn *conn = room->pub->conn;
     unsigned grown = 0;
+    if (amb_slots_are_away(conn, room->len)) {
+        enum amb_status status = wait_back(room);
+        if (status != AMB_OK) {
+            return status;
+        }
+    }
     while (conn->leases.bytes_max != 0 && conn->down == AMB_OK) {
         if (amb_place_take(conn, room->len, &lease->place)) {
             lease->bytes = amb_place_bytes(&lease->place);

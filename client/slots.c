@@ -89,6 +89,31 @@ bool amb_slots_are_deep(const struct amb_conn *conn, uint64_t len)
            used_bytes(slots) >= conn->leases.depth;
 }
 
+/* Slots that a commit has named and no one has given back. */
+static uint32_t away(const struct amb_slots *slots)
+{
+    return slots->count - slots->free_count - slots->taken;
+}
+
+static uint32_t depth_min(const struct amb_slots *slots)
+{
+    return slots->count > 2 ? slots->count / 2 : 1;
+}
+
+bool amb_slots_are_away(const struct amb_conn *conn, uint64_t len)
+{
+    const struct amb_slots *slots = best_for(conn, len);
+    return slots != NULL && away(slots) >= slots->depth;
+}
+
+void amb_slots_let_go(struct amb_conn *conn, uint64_t len)
+{
+    struct amb_slots *slots = best_for(conn, len);
+    if (slots != NULL) {
+        slots->depth = away(slots) + 1 + slots->count / 8;
+    }
+}
+
 void amb_slots_deepen(struct amb_conn *conn, uint64_t len)
 {
     const struct amb_slots *slots = best_for(conn, len);
@@ -312,6 +337,7 @@ static void on_answer(struct amb_conn *conn, struct amb_request *request)
         slots->free_head = i;
     }
     slots->free_count = slots->count;
+    slots->depth = depth_min(slots);
     slots->was_used = true;
     amb_conn_changed(conn);
 }
@@ -437,6 +463,9 @@ static void free_chain(struct amb_leases *leases, struct amb_commits_entry *entr
     }
     if (leases->depth > DEPTH_MIN && used_bytes(slots) < leases->depth / 2) {
         leases->depth = leases->depth / 2 > DEPTH_MIN ? leases->depth / 2 : DEPTH_MIN;
+    }
+    if (slots->depth > depth_min(slots) && away(slots) < slots->depth / 2) {
+        slots->depth = depth_min(slots);
     }
 }
 

@@ -50,6 +50,7 @@ struct amb_slots {
     uint32_t count;
     uint32_t free_count, free_head;
     uint32_t taken;  /* by leases and messages that have not left */
+    uint32_t depth;  /* slots that the broker has when the next lease waits, see slots.c */
     bool was_used;   /* since somebody looked */
     bool is_over;    /* its session is: goes with the last lease in it */
     int64_t used_ns; /* about when it was used last */
@@ -77,6 +78,14 @@ uint64_t amb_slot_size(uint64_t len);
 void amb_leases_init(struct amb_leases *leases);
 /* A slot for len bytes. False: none is free. */
 bool amb_place_take(struct amb_conn *conn, uint64_t len, struct amb_place *out);
+/*
+ * Leases wait a moment while the broker has half of the slots: a program that runs ahead of its
+ * readers is better off in our wait, which ends with the first slot that comes back, than in one of
+ * its own, and what it writes next stays in the cache. Is it so for the next lease of len bytes?
+ */
+bool amb_slots_are_away(const struct amb_conn *conn, uint64_t len);
+/* It stayed so for a moment: readers are slow, or keep what they get, so let it be more. */
+void amb_slots_let_go(struct amb_conn *conn, uint64_t len);
 /*
  * Plain publishes wait a moment rather than run through all slots: what few of them hold stays in
  * the cache. Is the segment that they would use as deep in use as they let it be?

@@ -164,6 +164,25 @@ static void a_lease_waits_for_a_slot(void **state)
     session_close(&s);
 }
 
+static void a_lease_waits_a_moment_only_while_there_are_slots(void **state)
+{
+    (void)state;
+    struct session s;
+    struct fake_options options = with_leases;
+    options.lease_bytes = 16 * MIB;
+    struct amb_pub *pub = open_pub(&s, &options);
+    fake_broker_hold_freed(s.fake, true);
+    for (unsigned i = 0; i < 3; i++) { /* The third one waited in vain for one of the first two. */
+        assert_int_equal(amb_lease_commit(take(pub, 4 * MIB), NULL, NULL), AMB_OK);
+        assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+    }
+    struct amb_lease *lease; /* Who may not wait at all does not. */
+    assert_int_equal(amb_lease(pub, 4 * MIB, AMB_NOWAIT, &lease), AMB_OK);
+    amb_lease_abandon(lease);
+    fake_broker_hold_freed(s.fake, false);
+    session_close(&s);
+}
+
 static void without_any_more_slots_a_lease_is_private(void **state)
 {
     (void)state;
@@ -412,6 +431,7 @@ int main(void)
         cmocka_unit_test(commits_gather_and_keep_their_place_among_sends),
         cmocka_unit_test(a_commit_behind_a_stuck_batch_waits_for_it_and_not_the_caller),
         cmocka_unit_test(a_lease_waits_for_a_slot),
+        cmocka_unit_test(a_lease_waits_a_moment_only_while_there_are_slots),
         cmocka_unit_test(without_any_more_slots_a_lease_is_private),
         WITH(the_calls_are_the_same_without_segments, on_stream),
         WITH(the_calls_are_the_same_without_segments, refusing),

@@ -213,6 +213,34 @@ static void the_depth_follows_what_readers_keep(void **state)
     session_close(&arena.s);
 }
 
+static void half_of_the_slots_may_be_away_until_readers_are_slow(void **state)
+{
+    (void)state;
+    struct arena arena;
+    arena_open(&arena, 36 * MIB, false);
+    arena_grow(&arena, MIB); /* 16 slots */
+    struct amb_leases *leases = &arena.conn->leases;
+    amb_conn_lock(arena.conn);
+    assert_false(amb_slots_are_away(arena.conn, 65536)); /* there is none */
+    struct amb_place place, kept;
+    assert_true(amb_place_take(arena.conn, MIB, &kept)); /* a lease is the program's, not away */
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(amb_slots_are_away(arena.conn, MIB), i >= 8);
+        assert_true(amb_place_take(arena.conn, MIB, &place));
+        place.slots->next[place.slot] = AMB_SLOT_NONE;
+        assert_int_equal(amb_commits_reserve(leases), AMB_OK);
+        (void)amb_commits_add(leases, place.slots, place.slot, 1);
+    }
+    amb_slots_let_go(arena.conn, MIB); /* They keep ten: two more may go. */
+    assert_false(amb_slots_are_away(arena.conn, MIB));
+    assert_int_equal(place.slots->depth, 13);
+    assert_int_equal(amb_commits_freed(arena.conn, 10), AMB_OK);
+    assert_int_equal(place.slots->depth, 8); /* They are quick again. */
+    amb_place_return(&kept);
+    amb_conn_unlock(arena.conn);
+    session_close(&arena.s);
+}
+
 static void a_segment_that_is_idle_for_long_is_given_back(void **state)
 {
     (void)state;
@@ -263,6 +291,7 @@ int main(void)
         cmocka_unit_test(a_larger_slot_does_where_it_is_not_twice_as_large),
         cmocka_unit_test(idle_segments_make_room_below_the_cap),
         cmocka_unit_test(the_depth_follows_what_readers_keep),
+        cmocka_unit_test(half_of_the_slots_may_be_away_until_readers_are_slow),
         cmocka_unit_test(a_segment_that_is_idle_for_long_is_given_back),
         cmocka_unit_test(a_refusal_is_believed_for_a_while),
     };
