@@ -22,6 +22,7 @@
  * next round, before a crowd behind him can push him out. */
 #define CONTROL_EVENTS (2 * AMB_HALF_OPEN_MAX)
 #define CONTROL_TICK_NS (250 * AMB_NS_PER_MS)
+#define CONTROL_BEHIND_NS (3 * AMB_NS_PER_MS)
 #define CONTROL_DRAIN_TICK_NS (5 * AMB_NS_PER_MS)
 /* After the clients were told, quarantined sessions are given up at once, others in this time. */
 #define CONTROL_END_NS (2 * AMB_NS_PER_SEC)
@@ -112,7 +113,7 @@ static void control_tick(struct amb_control *control)
 {
     int64_t now_ns = amb_clock_monotonic_ns();
     int64_t since_ns = now_ns - control->tick_ns;
-    if (since_ns < CONTROL_TICK_NS && control->tick_ns != 0) {
+    if (control->tick_ns / CONTROL_TICK_NS == now_ns / CONTROL_TICK_NS) {
         return;
     }
     int64_t stall_ns = control->tick_ns == 0 || since_ns < 4 * CONTROL_TICK_NS ? 0 : since_ns;
@@ -126,9 +127,11 @@ static void control_tick(struct amb_control *control)
     }
 }
 
+/* Ticks lie on a grid of the host's clock, as the heartbeats of its clients do, and a little behind
+ * them: one wake-up serves both. */
 static int control_timeout_ms(const struct amb_control *control)
 {
-    int64_t ns = CONTROL_TICK_NS;
+    int64_t ns = CONTROL_TICK_NS - control->now_ns % CONTROL_TICK_NS + CONTROL_BEHIND_NS;
     if (control->is_draining) {
         ns = CONTROL_DRAIN_TICK_NS;
     } else if (control->resume_accept_ns != 0) {

@@ -26,7 +26,7 @@
 /* Between two looks at streams of large batches, each a system call: so long, then twice. */
 #define WORKER_PAUSE_MIN_NS (16 * AMB_NS_PER_US)
 #define WORKER_PAUSE_MAX_NS (32 * AMB_NS_PER_US)
-#define WORKER_SLEEP_MAX_NS (1 * AMB_NS_PER_SEC)
+#define WORKER_SLEEP_MAX_NS (4 * AMB_NS_PER_SEC)
 #define WORKER_EVENTS 64
 /* Who holds so much in place may be what a publisher of leased memory waits for. */
 #define WORKER_HELD_BYTES (UINT64_C(16) << 10)

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define PING_PHASES 4 /* in a heartbeat; the broker ticks as often in one of a second */
 #define ADMIN_MAX (UINT32_C(64) << 20)
 
 static struct amb_request *find_request(struct amb_conn *conn, uint64_t id)
@@ -180,6 +181,12 @@ void amb_control_service(struct amb_conn *conn)
     }
 }
 
+int64_t amb_conn_ping_grid(const struct amb_conn *conn, int64_t now_ns)
+{
+    int64_t step_ns = conn->heartbeat_ns / PING_PHASES;
+    return step_ns > 0 ? now_ns - now_ns % step_ns : now_ns;
+}
+
 void amb_conn_timers(struct amb_conn *conn, int64_t now_ns)
 {
     (void)amb_gpus_look(conn);
@@ -203,7 +210,7 @@ void amb_conn_timers(struct amb_conn *conn, int64_t now_ns)
             amb_conn_lost(conn, AMB_ELOST, "the broker has been silent for too long");
             return;
         }
-        conn->ping_ns = now_ns;
+        conn->ping_ns = amb_conn_ping_grid(conn, now_ns);
         Amb__Control__Control message;
         amb__control__control__init(&message);
         Amb__Control__Ping ping;

@@ -327,7 +327,8 @@ enum amb_status amb_handshake_run(struct amb_conn *conn, struct amb_dial *dial,
     if (status == AMB_OK) {
         conn->control_fd = dial->fd;
         dial->fd = -1;
-        conn->heard_ns = conn->ping_ns = amb_clock_monotonic_ns();
+        conn->heard_ns = amb_clock_monotonic_ns();
+        conn->ping_ns = amb_conn_ping_grid(conn, conn->heard_ns);
     }
     return status;
 }

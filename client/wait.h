@@ -61,6 +61,9 @@ unsigned amb_conn_receive(struct amb_conn *conn);
 /* Reads the control socket, speaks to keep the session alive, maps lease segments. Lock held, may
  * be given up. */
 void amb_conn_timers(struct amb_conn *conn, int64_t now_ns);
+/* The last time not after now_ns that is one to speak at: clients of one host do so together, so
+ * that a broker with nothing else to do wakes seldom. */
+int64_t amb_conn_ping_grid(const struct amb_conn *conn, int64_t now_ns);
 /* When amb_conn_timers or a lingering batch wants its next turn. */
 int64_t amb_conn_next_timer(const struct amb_conn *conn, int64_t now_ns);
 

@@ -5,7 +5,7 @@
     idle.py BUILD [--idle SECONDS] [--limit PERCENT] [--ucx 1] [--json FILE]
 
 Prints the CPU time that broker and clients use over that time (10 s) and the broker's memory.
-Fails if the broker needs more than --limit percent of one core (0.2). --ucx 1: the broker trusts
+Fails if the broker needs more than --limit percent of one core (0.15). --ucx 1: the broker trusts
 loopback, and five of the clients use the ucx link.
 """
 import json
@@ -41,7 +41,7 @@ def switches(process):
 
 def test(rig, options):
     seconds = float(options.get("idle", 10))
-    limit = float(options.get("limit", 0.2))
+    limit = float(options.get("limit", 0.15))
     has_ucx = options.get("ucx") == "1"
     workers = ("-o", "server.workers=4")
     if has_ucx:
