@@ -132,7 +132,7 @@ static bool publisher_check(struct amb_client *client, uint64_t id,
         amb_client_send_error(client, id, AMB_ETOPIC, "topic: %s", reason);
         return false;
     }
-    if (amb_topic_is_reserved(open->topic, len)) {
+    if (amb_topic_is_reserved(open->topic, len) && !amb_topic_is_inbox(open->topic, len)) {
         amb_client_send_error(client, id, AMB_EFORBIDDEN,
                               "topic: names that begin with '$' are the broker's");
         return false;
@@ -273,6 +273,15 @@ static void subscribe_step(void *control, struct amb_order *order)
     request_free(request);
 }
 
+/* Replies are for whoever asked: nobody else may listen in. */
+static bool subscribe_may_read(const struct amb_client *client, const char *pattern)
+{
+    size_t len = strlen(pattern);
+    return !amb_pattern_is_inbox(pattern, len) ||
+           (amb_topic_is_inbox(pattern, len) &&
+            amb_map_get(client->control->directory.literals, pattern, len) == NULL);
+}
+
 static bool subscribe_check(struct amb_client *client, uint64_t id,
                             const Amb__Control__Subscribe *subscribe)
 {
@@ -291,6 +300,11 @@ static bool subscribe_check(struct amb_client *client, uint64_t id,
     }
     if (amb_pattern_check(subscribe->pattern, strlen(subscribe->pattern), &reason) != AMB_OK) {
         amb_client_send_error(client, id, AMB_ETOPIC, "pattern: %s", reason);
+        return false;
+    }
+    if (!subscribe_may_read(client, subscribe->pattern)) {
+        amb_client_send_error(client, id, AMB_EFORBIDDEN,
+                              "pattern: an inbox has one reader, who made it");
         return false;
     }
     if (subscribe->slow == AMB_SLOW_SPILL || subscribe->slow > AMB_SLOW_DISCONNECT) {

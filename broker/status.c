@@ -50,6 +50,12 @@ static int rows_put(json_t *rows, uint64_t id, json_t *row)
     return json_object_set_new(rows, key, row);
 }
 
+/* Whoever knows an inbox's name may write to it: it is not told. */
+static const char *shown(const char *name)
+{
+    return amb_pattern_is_inbox(name, strlen(name)) ? AMB_INBOX_PREFIX "…" : name;
+}
+
 static json_t *shard_topics(const struct amb_shard *shard)
 {
     json_t *rows = json_array();
@@ -60,7 +66,7 @@ static json_t *shard_topics(const struct amb_shard *shard)
         }
         (void)json_array_append_new(
             rows,
-            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "topic", t->name,
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "topic", shown(t->name),
                       "worker", num(t->home), "subscriptions", num(t->matched), "messages",
                       num(t->msgs_in), "bytes", num(t->bytes_in), "log_messages", num(t->log.msgs),
                       "log_bytes", num(t->log.bytes), "last_seq", num(t->log.next_seq - 1),
@@ -205,7 +211,7 @@ static json_t *gather_subs(const struct status_query *query, struct amb_control 
     json_t *rows = json_array();
     AMB_LIST_FOR_EACH (node, &control->directory.subs) {
         const struct amb_dir_sub *sub = AMB_CONTAINER_OF(node, struct amb_dir_sub, node);
-        json_t *row = json_pack("{s:s, s:I, s:I}", "pattern", sub->pattern, "client",
+        json_t *row = json_pack("{s:s, s:I, s:I}", "pattern", shown(sub->pattern), "client",
                                 num(sub->client_id), "worker", num(sub->session.shard));
         (void)json_object_update(
             row, (json_t *)(uintptr_t)find_by_id(query, sub->session.shard, "subs", sub->id));

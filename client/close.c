@@ -11,6 +11,7 @@
 #include "client/delivery.h"
 #include "client/due.h"
 #include "client/gpu.h"
+#include "client/inbox.h"
 #include "client/poll.h"
 #include "client/pub.h"
 #include "client/sub.h"
@@ -230,7 +231,9 @@ enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns)
     amb_conn_lock(conn);
     atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_CLOSING, memory_order_release);
     everybody_out(conn);
+    amb_inbox_end(conn, AMB_ECLOSED);
     amb_conn_unlock(conn);
+    (void)amb_inbox_run(conn, UINT32_MAX);
     end_handles(conn);
     while (conn->on_event != NULL && amb_callbacks_run(conn, AMB_POLL_CALLBACKS) != 0) {
     }

@@ -46,6 +46,7 @@ struct amb_pub;
 struct amb_sub;
 struct amb_segment;
 struct amb_implicit;
+struct amb_inbox;
 struct amb_gpu;
 struct amb_ucx_context;
 struct amb_ucx_worker;
@@ -156,6 +157,7 @@ struct amb_conn {
 
     /* amb_publish's own publishers. */
     struct amb_implicit *implicit;
+    struct amb_inbox *inbox; /* requests; NULL until the first one */
 
     /* GPUs that this connection has met, see gpu.c. */
     pthread_mutex_t gpu_lock;

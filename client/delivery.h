@@ -104,6 +104,11 @@ void amb_deliveries_fini(struct amb_conn *conn);
  * many. Subscription's lock held. */
 size_t amb_delivery_take(struct amb_delivery *delivery, struct amb_msg **out, size_t max);
 
+/* ---- message.c ---- */
+
+/* The value of a property, also of the library's own. */
+const void *amb_msg_own_prop(const struct amb_msg *msg, const char *name, size_t *len);
+
 /* ---- landing.c ---- */
 
 /* A message's side, made when it is first asked for. NULL: no memory. */

@@ -5,6 +5,7 @@
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/gpu.h"
+#include "client/inbox.h"
 #include "client/segment.h"
 #include "client/slots.h"
 #include "wire/base/assert.h"
@@ -190,6 +191,7 @@ int64_t amb_conn_ping_grid(const struct amb_conn *conn, int64_t now_ns)
 void amb_conn_timers(struct amb_conn *conn, int64_t now_ns)
 {
     (void)amb_gpus_look(conn);
+    amb_inbox_timer(conn, now_ns);
     if (conn->control_fd < 0 || conn->down != AMB_OK) {
         return;
     }

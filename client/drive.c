@@ -6,6 +6,7 @@
 #include "client/control.h"
 #include "client/delivery.h"
 #include "client/gpu.h"
+#include "client/inbox.h"
 #include "client/options.h"
 #include "client/pub.h"
 #include "client/ucx.h"
@@ -179,6 +180,9 @@ int64_t amb_conn_next_timer(const struct amb_conn *conn, int64_t now_ns)
     if (atomic_load_explicit(&conn->gpu_waiting, memory_order_relaxed) != 0 &&
         next > now_ns + AMB_GPU_LOOK_NS) {
         next = now_ns + AMB_GPU_LOOK_NS;
+    }
+    if (conn->inbox != NULL && conn->inbox->due_ns < next) {
+        next = conn->inbox->due_ns;
     }
     return next;
 }

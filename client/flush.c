@@ -4,6 +4,7 @@
  */
 #include "client/conn.h"
 #include "client/due.h"
+#include "client/inbox.h"
 #include "client/pub.h"
 #include "client/slots.h"
 #include "wire/base/assert.h"
@@ -365,6 +366,10 @@ enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *fra
     enum amb_status why = frame->status < 0 ? (enum amb_status)frame->status : AMB_OK;
     enum amb_status status =
         amb_settle_told(&pub->settle, frame->seq, why, frame->number, frame->count);
+    if (status == AMB_OK && pub->asking.is_on && frame->seq > pub->settle.settled) {
+        amb_asking_settled(pub, amb_settle_first_seq(&pub->settle, frame->seq),
+                           amb_settle_last_seq(&pub->settle, frame->seq), why, frame->count);
+    }
     if (status == AMB_OK && pub->is_settled_told) {
         status = amb_settle_upto(&pub->settle, frame->seq, true);
     }
@@ -392,6 +397,11 @@ void amb_pub_subscribers(struct amb_pub *pub, uint32_t count)
 
 void amb_pub_settle_all(struct amb_pub *pub, enum amb_status why)
 {
-    amb_settle_rest(&pub->settle, atomic_load_explicit(&pub->posted, memory_order_acquire), why);
+    uint64_t posted = atomic_load_explicit(&pub->posted, memory_order_acquire);
+    uint64_t first = pub->settle.settled_seq + 1;
+    amb_settle_rest(&pub->settle, posted, why);
+    if (pub->asking.is_on && first <= posted) {
+        amb_asking_settled(pub, first, posted, why, 0);
+    }
     after_settling(pub);
 }

@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * amb_publish: publishers that nobody opened. One per topic, the last ones used are kept.
- * Threads: any; the table has a lock of its own, taken before any other.
- */
+#include "client/implicit.h"
+
 #include "client/conn.h"
 #include "client/options.h"
 #include "client/pub.h"
 #include "wire/base/hash.h"
+#include "wire/codec/topic.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define IMPLICIT_MAX 1024u
+#define ASKING_MARK '\1' /* no topic has it */
 
-struct implicit_entry {
+struct amb_implicit_entry {
     struct amb_list_node node; /* most recently used first */
     struct amb_pub *pub;
     uint32_t pins; /* calls inside it */
+    uint32_t key_len;
+    char key[AMB_TOPIC_MAX + 2]; /* the topic; of requests, behind ASKING_MARK */
 };
 
 struct amb_implicit {
     pthread_mutex_t lock;
-    struct amb_map *map; /* topic to implicit_entry */
+    struct amb_map *map; /* key to entry */
     struct amb_list_node recent;
 };
 
@@ -50,7 +52,7 @@ void amb_implicit_fini(struct amb_conn *conn)
     }
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&implicit->recent)) != NULL) {
-        free(AMB_CONTAINER_OF(node, struct implicit_entry, node));
+        free(AMB_CONTAINER_OF(node, struct amb_implicit_entry, node));
     }
     amb_map_destroy(&implicit->map);
     (void)pthread_mutex_destroy(&implicit->lock);
@@ -64,12 +66,12 @@ static bool evict(struct amb_conn *conn)
     struct amb_implicit *implicit = conn->implicit;
     for (struct amb_list_node *node = implicit->recent.prev; node != &implicit->recent;
          node = node->prev) {
-        struct implicit_entry *entry = AMB_CONTAINER_OF(node, struct implicit_entry, node);
+        struct amb_implicit_entry *entry = AMB_CONTAINER_OF(node, struct amb_implicit_entry, node);
         if (entry->pins != 0) {
             continue;
         }
         amb_list_remove(node);
-        (void)amb_map_remove(implicit->map, entry->pub->topic, strlen(entry->pub->topic));
+        (void)amb_map_remove(implicit->map, entry->key, entry->key_len);
         /* A failure is told by amb_flush, as for every implicit publisher. */
         (void)amb_pub_close(entry->pub, conn->timeout_ns);
         free(entry);
@@ -86,9 +88,9 @@ bool amb_implicit_evict(struct amb_conn *conn)
     return has_evicted;
 }
 
-/* Opens a publisher for the topic and enters it; its lock held. */
-static enum amb_status enter(struct amb_conn *conn, const char *topic, size_t len,
-                             struct implicit_entry **out)
+/* Opens it and enters it; the table's lock held. */
+static enum amb_status enter(struct amb_conn *conn, const char *topic, bool is_asking,
+                             struct amb_implicit_entry *entry)
 {
     struct amb_implicit *implicit = conn->implicit;
     if (amb_map_count(implicit->map) >= IMPLICIT_MAX) {
@@ -97,28 +99,86 @@ static enum amb_status enter(struct amb_conn *conn, const char *topic, size_t le
     struct amb_pub_options options;
     struct amb_complaint complaint;
     enum amb_status status = amb_pub_options_read(NULL, &options, &complaint);
-    struct implicit_entry *entry = calloc(1, sizeof(*entry));
-    if (status != AMB_OK || entry == NULL) {
-        free(entry);
+    if (status == AMB_OK) {
+        status = amb_pub_open_checked(conn, topic, &options, is_asking, &entry->pub);
+    }
+    if (status == AMB_ELIMIT && evict(conn)) {
+        status = amb_pub_open_checked(conn, topic, &options, is_asking, &entry->pub);
+    }
+    if (status == AMB_OK) {
+        status = amb_map_put(implicit->map, entry->key, entry->key_len, entry);
+        if (status != AMB_OK) {
+            (void)amb_pub_close(entry->pub, AMB_NOWAIT);
+        }
+    }
+    return status;
+}
+
+/* Makes it; the table's lock held. */
+static enum amb_status make(struct amb_conn *conn, const char *topic, bool is_asking,
+                            const char *key, size_t key_len, struct amb_implicit_entry **out)
+{
+    if (key_len >= sizeof((*out)->key)) {
+        return amb_conn_fail(conn, AMB_ETOPIC, "not a topic: is longer than 255 bytes");
+    }
+    struct amb_implicit_entry *entry = calloc(1, sizeof(*entry));
+    if (entry == NULL) {
         return AMB_ENOMEM;
     }
-    status = amb_pub_open_checked(conn, topic, &options, &entry->pub);
-    if (status == AMB_ELIMIT && evict(conn)) {
-        status = amb_pub_open_checked(conn, topic, &options, &entry->pub);
-    }
-    if (status != AMB_OK) {
-        free(entry);
-        return status;
-    }
-    status = amb_map_put(implicit->map, topic, len, entry);
-    if (status != AMB_OK) {
-        (void)amb_pub_close(entry->pub, AMB_NOWAIT);
-        free(entry);
-        return status;
-    }
+    memcpy(entry->key, key, key_len);
+    entry->key_len = (uint32_t)key_len;
     amb_list_init(&entry->node);
+    enum amb_status status = enter(conn, topic, is_asking, entry);
+    if (status != AMB_OK) {
+        free(entry);
+        return status;
+    }
     *out = entry;
     return AMB_OK;
+}
+
+/* Finds or makes it; the table's lock held. */
+static enum amb_status look_up(struct amb_conn *conn, const char *topic, bool is_asking,
+                               struct amb_implicit_entry **out)
+{
+    char own[AMB_TOPIC_MAX + 2];
+    const char *key = topic;
+    size_t key_len = strlen(topic);
+    if (is_asking && key_len <= AMB_TOPIC_MAX) {
+        own[0] = ASKING_MARK;
+        memcpy(own + 1, topic, key_len);
+        key = own;
+        key_len++;
+    }
+    *out = amb_map_get(conn->implicit->map, key, key_len);
+    return *out != NULL ? AMB_OK : make(conn, topic, is_asking, key, key_len, out);
+}
+
+enum amb_status amb_implicit_take(struct amb_conn *conn, const char *topic, bool is_asking,
+                                  struct amb_implicit_entry **out)
+{
+    struct amb_implicit *implicit = conn->implicit;
+    (void)pthread_mutex_lock(&implicit->lock);
+    enum amb_status status = look_up(conn, topic, is_asking, out);
+    if (status == AMB_OK) {
+        amb_list_remove(&(*out)->node);
+        amb_list_push_front(&implicit->recent, &(*out)->node);
+        (*out)->pins++;
+    }
+    (void)pthread_mutex_unlock(&implicit->lock);
+    return status;
+}
+
+void amb_implicit_give(struct amb_conn *conn, struct amb_implicit_entry *entry)
+{
+    (void)pthread_mutex_lock(&conn->implicit->lock);
+    entry->pins--;
+    (void)pthread_mutex_unlock(&conn->implicit->lock);
+}
+
+struct amb_pub *amb_implicit_pub(const struct amb_implicit_entry *entry)
+{
+    return entry->pub;
 }
 
 enum amb_status amb_publish(struct amb_conn *conn, const char *topic, const void *data, size_t len,
@@ -132,25 +192,12 @@ enum amb_status amb_publish(struct amb_conn *conn, const char *topic, const void
     if (status != AMB_OK) {
         return status;
     }
-    struct amb_implicit *implicit = conn->implicit;
-    size_t topic_len = strlen(topic);
-    (void)pthread_mutex_lock(&implicit->lock);
-    struct implicit_entry *entry = amb_map_get(implicit->map, topic, topic_len);
-    if (entry == NULL) {
-        status = enter(conn, topic, topic_len, &entry);
-    }
-    if (status == AMB_OK) {
-        amb_list_remove(&entry->node);
-        amb_list_push_front(&implicit->recent, &entry->node);
-        entry->pins++;
-    }
-    (void)pthread_mutex_unlock(&implicit->lock);
+    struct amb_implicit_entry *entry;
+    status = amb_implicit_take(conn, topic, false, &entry);
     if (status != AMB_OK) {
         return status;
     }
     status = amb_pub_send(entry->pub, data, len, timeout_ns);
-    (void)pthread_mutex_lock(&implicit->lock);
-    entry->pins--;
-    (void)pthread_mutex_unlock(&implicit->lock);
+    amb_implicit_give(conn, entry);
     return status;
 }

@@ -13,6 +13,7 @@
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/gpu.h"
+#include "client/inbox.h"
 #include "client/pub.h"
 #include "wire/base/assert.h"
 
@@ -59,6 +60,9 @@ static enum amb_io_mode choose(struct amb_conn *conn, struct io_turn *turn, unsi
                                int64_t now_ns, int64_t *timeout_ns)
 {
     *timeout_ns = conn->ping_ns + conn->heartbeat_ns - now_ns;
+    if (conn->inbox != NULL && conn->inbox->due_ns - now_ns < *timeout_ns) {
+        *timeout_ns = conn->inbox->due_ns - now_ns;
+    }
     if (conn->down != AMB_OK) {
         *timeout_ns = AMB_NS_PER_SEC;
         return conn->ucx_worker != NULL && conn->link != NULL ? AMB_IO_TICK : AMB_IO_DEEP;

@@ -8,6 +8,7 @@
 #include "client/delivery.h"
 #include "client/due.h"
 #include "client/gpu.h"
+#include "client/inbox.h"
 #include "client/lease.h"
 #include "client/options.h"
 #include "client/pub.h"
@@ -71,6 +72,7 @@ static void conn_free(struct amb_conn *conn)
         free(AMB_CONTAINER_OF(node, struct amb_topic_name, node));
     }
     amb_gpus_fini(conn);
+    amb_inbox_fini(conn);
     free(conn->out);
     (void)pthread_mutex_destroy(&conn->lock);
     (void)pthread_mutex_destroy(&conn->event_lock);

@@ -50,7 +50,7 @@ const char *amb_msg_topic(const struct amb_msg *msg)
     return delivery->topic != NULL ? delivery->topic->name : "";
 }
 
-static const void *find_prop(const struct amb_msg *msg, const char *name, size_t *len)
+const void *amb_msg_own_prop(const struct amb_msg *msg, const char *name, size_t *len)
 {
     struct amb_prop_view view;
     if (msg->record->props_len == 0 ||
@@ -65,12 +65,12 @@ static const void *find_prop(const struct amb_msg *msg, const char *name, size_t
 
 const char *amb_msg_key(const struct amb_msg *msg)
 {
-    return find_prop(msg, AMB_PROP_KEY, NULL);
+    return amb_msg_own_prop(msg, AMB_PROP_KEY, NULL);
 }
 
 const char *amb_msg_content_type(const struct amb_msg *msg)
 {
-    return find_prop(msg, AMB_PROP_CONTENT_TYPE, NULL);
+    return amb_msg_own_prop(msg, AMB_PROP_CONTENT_TYPE, NULL);
 }
 
 uint64_t amb_msg_seq(const struct amb_msg *msg)
@@ -99,20 +99,15 @@ uint64_t amb_msg_lost(const struct amb_msg *msg, enum amb_loss *why)
     return is_first ? delivery->lost : 0;
 }
 
-bool amb_msg_wants_reply(const struct amb_msg *msg)
-{
-    (void)msg;
-    return false;
-}
-
 struct amb_sub *amb_msg_sub(const struct amb_msg *msg)
 {
-    return amb_msg_delivery(msg)->sub;
+    struct amb_sub *sub = amb_msg_delivery(msg)->sub;
+    return sub == NULL || sub->is_inbox ? NULL : sub;
 }
 
 const void *amb_msg_prop(const struct amb_msg *msg, const char *name, size_t *len)
 {
-    return name != NULL ? find_prop(msg, name, len) : NULL;
+    return name != NULL ? amb_msg_own_prop(msg, name, len) : NULL;
 }
 
 /* The index-th property of the publisher's own; counts those before it. */
@@ -151,12 +146,4 @@ enum amb_status amb_msg_prop_at(const struct amb_msg *msg, size_t index, struct 
     }
     *out = (struct amb_prop){.name = view.name, .value = view.value, .len = view.value_len};
     return AMB_OK;
-}
-
-enum amb_status amb_reply(struct amb_msg *request, const void *data, size_t len, int64_t timeout_ns)
-{
-    (void)data;
-    (void)len;
-    (void)timeout_ns;
-    return request == NULL ? AMB_EINVAL : AMB_ESTATE;
 }

@@ -4,6 +4,7 @@
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/due.h"
+#include "client/inbox.h"
 #include "client/pub.h"
 #include "client/sub.h"
 #include "wire/base/assert.h"
@@ -114,6 +115,7 @@ unsigned amb_callbacks_run(struct amb_conn *conn, unsigned max)
     const struct amb_conn *outer = inside;
     inside = conn;
     unsigned ran = run_events(conn, max);
+    ran += amb_inbox_run(conn, max - ran);
     amb_conn_lock(conn);
     for (uint32_t i = 0; i < conn->pub_high && ran < max; i++) {
         if (pub_is_due(conn->pubs[i])) {
@@ -136,6 +138,10 @@ unsigned amb_callbacks_run(struct amb_conn *conn, unsigned max)
 
 static bool is_callback_due(struct amb_conn *conn)
 {
+    amb_inbox_turn(conn);
+    if (amb_inbox_is_due(conn)) {
+        return true;
+    }
     if (conn->on_event != NULL && conn->event_count != 0 && !conn->event_running) {
         return true;
     }
@@ -159,6 +165,27 @@ static bool is_due(void *arg)
 }
 
 /* ---- the calls ---- */
+
+/* Waits for something to do; the time of a request may be over before. Lock held. */
+static enum amb_status wait_due(struct amb_conn *conn, struct amb_wait *wait)
+{
+    int64_t whole = wait->timeout_ns, deadline = INT64_MAX;
+    if (whole != AMB_FOREVER) {
+        deadline = amb_deadline_ns(amb_clock_monotonic_ns(), whole);
+    }
+    for (;;) {
+        wait->timeout_ns = amb_inbox_patience(conn, whole);
+        bool is_cut = wait->timeout_ns != whole;
+        enum amb_status status = amb_conn_wait(conn, wait);
+        if (status != AMB_ETIMEDOUT || !is_cut) {
+            return status;
+        }
+        if (deadline != INT64_MAX) {
+            int64_t left = deadline - amb_clock_monotonic_ns();
+            whole = left > 0 ? left : AMB_NOWAIT;
+        }
+    }
+}
 
 /* In POLL mode nobody watches the descriptors but the program's own loop: prepare them for it. */
 static void arm_for_user(struct amb_conn *conn)
@@ -217,7 +244,7 @@ enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns)
         }
         (void)amb_conn_progress(conn);
     }
-    status = amb_conn_wait(conn, &wait);
+    status = wait_due(conn, &wait);
     conn->has_news = false;
     amb_conn_unlock(conn);
     if (status == AMB_OK || status == AMB_EAGAIN) {

@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "client/asking.h"
 #include "client/batch.h"
 #include "client/settle.h"
 #include "client/spinlock.h"
@@ -72,6 +73,8 @@ struct amb_pub {
     bool has_heard_subscribers;
     bool is_settled_told; /* the broker sends SETTLED for each batch */
 
+    struct amb_asking asking;
+
     uint32_t handle;
     uint64_t window_msgs, window_bytes;
     amb_settled_fn on_settled;
@@ -127,9 +130,10 @@ void amb_pub_settle_all(struct amb_pub *pub, enum amb_status why);
 
 /* ---- pub.c ---- */
 
-/* As amb_pub_open, options checked. No lock held. */
+/* As amb_pub_open, options checked; is_asking: it carries requests. No lock held. */
 enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
-                                     const struct amb_pub_options *options, struct amb_pub **out);
+                                     const struct amb_pub_options *options, bool is_asking,
+                                     struct amb_pub **out);
 /* Takes it out of the connection: settles the rest with `why`, tells the broker. What the link
  * reads of the user's memory is waited for. Lock held, may be given up meanwhile. */
 void amb_pub_detach(struct amb_pub *pub, enum amb_status why);

@@ -19,7 +19,7 @@
 #include <time.h>
 
 static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
-                                  const struct amb_pub_options *options)
+                                  const struct amb_pub_options *options, bool is_asking)
 {
     struct amb_pub *pub = aligned_alloc(64, (sizeof(*pub) + 63) & ~(size_t)63);
     if (pub == NULL) {
@@ -32,7 +32,9 @@ static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
     pub->window_bytes = options->window_bytes;
     pub->on_settled = options->on_settled;
     pub->arg = options->arg;
-    pub->is_settled_told = options->on_settled != NULL;
+    pub->is_settled_told = options->on_settled != NULL || is_asking;
+    pub->asking.is_on = is_asking;
+    amb_list_init(&pub->asking.asked);
     memcpy(pub->topic, topic, strlen(topic) + 1);
     amb_list_init(&pub->queue);
     amb_list_init(&pub->leases);
@@ -100,7 +102,8 @@ static enum amb_status ask_open(struct amb_pub *pub, uint32_t confirm)
 }
 
 enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
-                                     const struct amb_pub_options *options, struct amb_pub **out)
+                                     const struct amb_pub_options *options, bool is_asking,
+                                     struct amb_pub **out)
 {
     const char *reason = "";
     size_t len = strlen(topic);
@@ -108,7 +111,7 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "not a topic: %s", reason);
     }
-    struct amb_pub *pub = pub_create(conn, topic, options);
+    struct amb_pub *pub = pub_create(conn, topic, options, is_asking);
     if (pub == NULL) {
         return amb_conn_fail(conn, AMB_ENOMEM, "no memory for a publisher");
     }
@@ -157,9 +160,9 @@ enum amb_status amb_pub_open(struct amb_conn *conn, const char *topic,
         return amb_conn_fail(conn, status, "%s", complaint.text);
     }
     amb_conn_enter(conn);
-    status = amb_pub_open_checked(conn, topic, &checked, out);
+    status = amb_pub_open_checked(conn, topic, &checked, false, out);
     if (status == AMB_ELIMIT && amb_implicit_evict(conn)) {
-        status = amb_pub_open_checked(conn, topic, &checked, out);
+        status = amb_pub_open_checked(conn, topic, &checked, false, out);
     }
     return amb_conn_leave(conn, status);
 }

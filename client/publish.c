@@ -511,7 +511,7 @@ enum amb_status amb_put_props(struct amb_conn *conn, const struct amb_out *messa
     return write_props(conn, message, blob, put);
 }
 
-static enum amb_status read_payload(const struct amb_out *message, struct amb_put *put)
+enum amb_status amb_put_payload(const struct amb_out *message, struct amb_put *put)
 {
     if (message->forward != NULL) {
         put->data = amb_msg_bytes(message->forward);
@@ -557,7 +557,7 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
         return status;
     }
     struct amb_put put = {0};
-    status = read_payload(&out, &put);
+    status = amb_put_payload(&out, &put);
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "amb_out.iov: a piece is missing or too large");
     }
@@ -583,6 +583,28 @@ static bool is_flushed(void *arg)
     return flush->pub->settle.settled_seq >= flush->seq;
 }
 
+/* Has the open batch leave as soon as it may. Returns the last message's number, with the
+ * connection locked. */
+static uint64_t push_open(struct amb_pub *pub)
+{
+    struct amb_conn *conn = pub->conn;
+    amb_spinlock_lock(&pub->lock);
+    amb_conn_lock(conn);
+    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed) && conn->down == AMB_OK) {
+        atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
+        (void)amb_pub_flush_open(pub);
+    }
+    uint64_t posted = atomic_load_explicit(&pub->posted, memory_order_relaxed);
+    amb_spinlock_unlock(&pub->lock);
+    return posted;
+}
+
+void amb_put_push(struct amb_pub *pub)
+{
+    (void)push_open(pub);
+    amb_conn_unlock(pub->conn);
+}
+
 enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout_ns)
 {
     if (pub == NULL || timeout_ns < 0) {
@@ -594,14 +616,7 @@ enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout
         return status;
     }
     amb_pub_enter(pub);
-    amb_spinlock_lock(&pub->lock);
-    amb_conn_lock(conn);
-    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed) && conn->down == AMB_OK) {
-        atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
-        (void)amb_pub_flush_open(pub);
-    }
-    uint64_t posted = atomic_load_explicit(&pub->posted, memory_order_relaxed);
-    amb_spinlock_unlock(&pub->lock);
+    uint64_t posted = push_open(pub);
     struct flush_wait flush = {.pub = pub, .seq = seq == 0 || seq > posted ? posted : seq};
     struct amb_wait wait = {.is_ready = is_flushed,
                             .arg = &flush,

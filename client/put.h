@@ -30,6 +30,8 @@ struct amb_put {
 /* Key, content type, properties, time to live of a message; blob has AMB_PROPS_MAX bytes. */
 enum amb_status amb_put_props(struct amb_conn *conn, const struct amb_out *message, uint8_t *blob,
                               struct amb_put *put);
+/* Where its payload is: lent. EINVAL: a piece is missing. */
+enum amb_status amb_put_payload(const struct amb_out *message, struct amb_put *put);
 /* Says that len bytes are more than the broker takes: ETOOLARGE. */
 enum amb_status amb_put_too_large(struct amb_conn *conn, uint64_t len);
 /* Writes the pieces one behind the other. */
@@ -42,6 +44,8 @@ void amb_put_added(struct amb_pub *pub, const struct amb_batch *batch, bool is_f
 /* The best way that has room; waits for one. */
 enum amb_status amb_put_any(struct amb_pub *pub, const struct amb_put *put, int64_t timeout_ns,
                             uint64_t *seq);
+/* What was put leaves as soon as the window lets it. */
+void amb_put_push(struct amb_pub *pub);
 /* A call that may wait: the publisher, and its connection, stay until it has left. */
 void amb_pub_enter(struct amb_pub *pub);
 enum amb_status amb_pub_leave(struct amb_pub *pub, enum amb_status status);

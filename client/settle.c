@@ -25,9 +25,21 @@ void amb_settle_fini(struct amb_settle *settle)
     memset(settle, 0, sizeof(*settle));
 }
 
-static struct amb_settle_batch *slot_of(struct amb_settle *settle, uint64_t number)
+static struct amb_settle_batch *slot_of(const struct amb_settle *settle, uint64_t number)
 {
     return &settle->batches[number & settle->mask];
+}
+
+uint64_t amb_settle_last_seq(const struct amb_settle *settle, uint64_t batch)
+{
+    amb_assert(batch > settle->settled && batch <= settle->last);
+    return slot_of(settle, batch)->last_seq;
+}
+
+uint64_t amb_settle_first_seq(const struct amb_settle *settle, uint64_t batch)
+{
+    return batch == settle->settled + 1 ? settle->settled_seq + 1
+                                        : amb_settle_last_seq(settle, batch - 1) + 1;
 }
 
 enum amb_status amb_settle_reserve(struct amb_settle *settle)

@@ -57,6 +57,9 @@ void amb_settle_sent(struct amb_settle *settle, uint64_t last_seq, uint64_t byte
 AMB_MUST_CHECK enum amb_status amb_settle_told(struct amb_settle *settle, uint64_t batch,
                                                enum amb_status status, uint64_t log_seq,
                                                uint32_t matched);
+/* The messages that a batch on its way carries. */
+uint64_t amb_settle_first_seq(const struct amb_settle *settle, uint64_t batch);
+uint64_t amb_settle_last_seq(const struct amb_settle *settle, uint64_t batch);
 /* Batches up to `batch` are settled. wait_told: only as far as their SETTLED has come. EPROTO. */
 AMB_MUST_CHECK enum amb_status amb_settle_upto(struct amb_settle *settle, uint64_t batch,
                                                bool wait_told);

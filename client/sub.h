@@ -50,6 +50,7 @@ struct amb_sub {
     bool has_left;        /* the broker was asked to end it */
     bool is_left;         /* and has */
     bool is_gone;         /* its handle is another one's: nothing more can be told */
+    bool is_inbox;        /* the connection's own, for replies */
     bool in_callback;
     pthread_t callback_thread;
 };

@@ -84,6 +84,15 @@ for url in "$unix_url" "$tcp_url"; do
     wanted="camera.front: 67108864 bytes of image/raw, 67108864 of them 5a, came by $way"
     grep -qx "$wanted" "$dir/image" || fail "$url: $(cat "$dir/image")"
 
+    # Nobody answers, and says so; then somebody does.
+    "$examples/example-request" >"$dir/sums" && fail "$url: somebody answers: $(cat "$dir/sums")"
+    grep -q 'nobody answers' "$dir/sums" || fail "$url: $(cat "$dir/sums")"
+    "$examples/example-request" serve 2>>"$dir/errors" &
+    readers+=($!)
+    asked() { "$examples/example-request" >"$dir/sums"; }
+    wait_for 10 asked || fail "$url: no sum: $(cat "$dir/sums")"
+    [ "$(tr '\n' ';' <"$dir/sums")" = "now: 42;later: 2;" ] || fail "$url: $(cat "$dir/sums")"
+
     # A signal ends both loops, with 0: amb_stop.
     for pid in "${readers[@]}"; do
         kill -TERM "$pid"

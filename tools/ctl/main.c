@@ -26,6 +26,10 @@ static const struct amb_ctl_command commands[] = {
      "PATTERN [--count N] [--out-dir D] [--sha256] [--stats]\n"
      "             [--policy POLICY] [--slow-block T] [--credit N] [--copy] [--hold]",
      "receive messages: print, save, or count them"},
+    {"request", amb_ctl_request, "TOPIC [--text TEXT]",
+     "publish one request, of the text or of standard input, and print its reply"},
+    {"reply", amb_ctl_reply, "PATTERN [--text TEXT] [--count N]",
+     "answer requests with the text, or with what they say"},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 

@@ -168,6 +168,20 @@ bool amb_topic_is_reserved(const char *topic, size_t len)
     return len > 0 && topic[0] == '$';
 }
 
+bool amb_pattern_is_inbox(const char *pattern, size_t len)
+{
+    size_t token = sizeof(AMB_INBOX_PREFIX) - 2; /* without the dot */
+    return len >= token && memcmp(pattern, AMB_INBOX_PREFIX, token) == 0 &&
+           (len == token || pattern[token] == '.');
+}
+
+bool amb_topic_is_inbox(const char *topic, size_t len)
+{
+    size_t prefix = sizeof(AMB_INBOX_PREFIX) - 1;
+    return amb_pattern_is_inbox(topic, len) && len >= prefix + AMB_INBOX_TOKEN_MIN &&
+           amb_pattern_is_literal(topic, len) && memchr(topic + prefix, '.', len - prefix) == NULL;
+}
+
 /* A checked pattern has these characters as whole tokens only. */
 bool amb_pattern_is_literal(const char *pattern, size_t len)
 {

@@ -23,6 +23,16 @@ AMB_MUST_CHECK enum amb_status amb_pattern_check(const char *pattern, size_t len
                                                  const char **reason);
 /* True for '$...': clients may subscribe to such topics, not publish to them. */
 bool amb_topic_is_reserved(const char *topic, size_t len);
+/*
+ * Inboxes are where replies go: "$INBOX." and one token that nobody can guess. Clients may publish
+ * to one that they know, and one subscription reads it: no pattern with a wildcard matches it.
+ */
+#define AMB_INBOX_PREFIX "$INBOX."
+#define AMB_INBOX_TOKEN_MIN 32u
+/* Is the pattern about inboxes? */
+bool amb_pattern_is_inbox(const char *pattern, size_t len);
+/* Is the checked topic one? */
+bool amb_topic_is_inbox(const char *topic, size_t len);
 bool amb_pattern_is_literal(const char *pattern, size_t len);
 /* Both checked before. Linear in the lengths. */
 bool amb_pattern_matches(const char *pattern, size_t pattern_len, const char *topic,

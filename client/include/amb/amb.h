@@ -512,6 +512,7 @@ AMB_API int64_t amb_msg_time(const struct amb_msg *msg);
 AMB_API uint32_t amb_msg_deliveries(const struct amb_msg *msg);
 /* Messages that this subscription lost just before this one; why may be NULL. */
 AMB_API uint64_t amb_msg_lost(const struct amb_msg *msg, enum amb_loss *why);
+/* Is it a request? */
 AMB_API bool amb_msg_wants_reply(const struct amb_msg *msg);
 /* NULL for an answer of amb_admin. Valid until that subscription is closed. */
 AMB_API struct amb_sub *amb_msg_sub(const struct amb_msg *msg);
@@ -524,9 +525,41 @@ AMB_API size_t amb_msg_prop_count(const struct amb_msg *msg);
 AMB_API enum amb_status amb_msg_prop_at(const struct amb_msg *msg, size_t index,
                                         struct amb_prop *out);
 
-/* Answers a request. ESTATE unless amb_msg_wants_reply; nothing sends requests in this release. */
+/* ---- request and reply ----
+ *
+ * A request is a message whose publisher waits for one message back. Whoever receives it may answer
+ * it: the right to comes with it, and is worth nothing any more once the request is over.
+ */
+
+/* reply: borrowed for the call (amb_msg_ref to keep it), NULL unless status is AMB_OK. */
+typedef void (*amb_reply_fn)(enum amb_status status, struct amb_msg *reply, void *arg);
+
+/*
+ * Publishes a request and waits for the first reply; you own one reference to it. timeout_ns, above
+ * 0, is for both, and is the request's time to live.
+ * ENORESPONDERS, at once: nobody reads that topic. ETIMEDOUT; EUNKNOWN: the broker was lost on the
+ * way; ESTOPPED, ELIMIT, and the errors of amb_publish.
+ */
+AMB_CHECK enum amb_status amb_request(struct amb_conn *conn, const char *topic, const void *data,
+                                      size_t len, int64_t timeout_ns, struct amb_msg **reply);
+
+/*
+ * The same without waiting for the reply: on_reply is called once, inside amb_poll or amb_close,
+ * unless this call fails. The message is read during the call, which may wait for room. At most
+ * 65,536 are open at a time: ELIMIT.
+ */
+AMB_CHECK enum amb_status amb_request_post(struct amb_conn *conn, const char *topic,
+                                           const struct amb_out *message, int64_t timeout_ns,
+                                           amb_reply_fn on_reply, void *arg);
+
+/* Answers a request with a copy of the bytes; the timeout is for room. ESTATE unless
+ * amb_msg_wants_reply; the errors of amb_publish. That it is too late is not told. */
 AMB_API enum amb_status amb_reply(struct amb_msg *request, const void *data, size_t len,
                                   int64_t timeout_ns);
+
+/* The same with properties and all; the message is read during the call. */
+AMB_API enum amb_status amb_reply_post(struct amb_msg *request, const struct amb_out *message,
+                                       int64_t timeout_ns);
 
 #ifdef __cplusplus
 }

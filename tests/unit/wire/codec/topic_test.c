@@ -218,6 +218,26 @@ static void matching_agrees_with_its_definition(void **state)
     assert_true(compared > 1000);
 }
 
+static void inboxes_are_long_literal_and_reserved(void **state)
+{
+    (void)state;
+    static const char inbox[] = "$INBOX.0123456789abcdef0123456789abcdef";
+    const size_t len = sizeof(inbox) - 1;
+    assert_true(amb_topic_is_inbox(inbox, len));
+    assert_true(amb_topic_is_reserved(inbox, len));
+    assert_false(amb_topic_is_inbox(inbox, len - 1)); /* could be guessed */
+    assert_false(amb_pattern_matches(">", 1, inbox, len));
+    assert_false(amb_pattern_matches("*.*", 3, inbox, len));
+    static const char *const readers[] = {"$INBOX", "$INBOX.>", "$INBOX.*", "$INBOX.a.b"};
+    for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
+        assert_true(amb_pattern_is_inbox(readers[i], strlen(readers[i])));
+        assert_false(amb_topic_is_inbox(readers[i], strlen(readers[i])));
+    }
+    assert_false(amb_pattern_is_inbox("$INBOXES.a", 10));
+    assert_false(amb_pattern_is_inbox("inbox", 5));
+    assert_false(amb_topic_is_inbox("$INBOX.0123456789abcdef.0123456789abcdef", 40));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +248,7 @@ int main(void)
         cmocka_unit_test(a_star_is_exactly_one_token_and_a_tail_is_one_or_more),
         cmocka_unit_test(wildcards_in_the_first_token_never_match_reserved_topics),
         cmocka_unit_test(matching_agrees_with_its_definition),
+        cmocka_unit_test(inboxes_are_long_literal_and_reserved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/inbox.h"
+
+#include "client/conn.h"
+#include "client/due.h"
+#include "client/pub.h"
+#include "client/sub.h"
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define SLOTS_FIRST UINT64_C(64)
+#define TAKEN_AT_ONCE 32u
+#define SECRET_BYTES 16u
+
+/* ---- the inbox ---- */
+
+static struct amb_inbox *inbox_create(enum amb_status *status)
+{
+    uint8_t secret[SECRET_BYTES];
+    ssize_t got;
+    do {
+        got = getrandom(secret, sizeof(secret), 0);
+    } while (got < 0 && errno == EINTR);
+    *status = AMB_EINTERNAL;
+    if (got != (ssize_t)sizeof(secret)) {
+        return NULL;
+    }
+    struct amb_inbox *inbox = calloc(1, sizeof(*inbox));
+    *status = inbox != NULL ? AMB_OK : AMB_ENOMEM;
+    if (inbox == NULL) {
+        return NULL;
+    }
+    amb_list_init(&inbox->open);
+    amb_list_init(&inbox->done);
+    inbox->due_ns = INT64_MAX;
+    size_t at = (size_t)snprintf(inbox->topic, sizeof(inbox->topic), "%s", AMB_INBOX_PREFIX);
+    for (size_t i = 0; i < sizeof(secret); i++) {
+        at += (size_t)snprintf(inbox->topic + at, sizeof(inbox->topic) - at, "%02x", secret[i]);
+    }
+    return inbox;
+}
+
+enum amb_status amb_inbox_open(struct amb_conn *conn)
+{
+    amb_conn_lock(conn);
+    bool is_open = conn->inbox != NULL;
+    amb_conn_unlock(conn);
+    if (is_open) {
+        return AMB_OK;
+    }
+    enum amb_status status;
+    struct amb_inbox *inbox = inbox_create(&status);
+    if (inbox == NULL) {
+        return amb_conn_fail(conn, status, "no inbox for replies: %s", amb_status_text(status));
+    }
+    status = amb_subscribe(conn, inbox->topic, NULL, &inbox->sub);
+    if (status != AMB_OK) {
+        free(inbox);
+        return status;
+    }
+    amb_conn_lock(conn);
+    bool is_first = conn->inbox == NULL;
+    if (is_first) {
+        inbox->sub->is_inbox = true;
+        conn->inbox = inbox;
+    }
+    amb_conn_unlock(conn);
+    if (!is_first) { /* Two threads asked for the first time. */
+        (void)amb_sub_close(inbox->sub, AMB_NOWAIT);
+        free(inbox);
+    }
+    return AMB_OK;
+}
+
+void amb_inbox_fini(struct amb_conn *conn)
+{
+    if (conn->inbox != NULL) {
+        amb_assert(conn->inbox->count == 0 && amb_list_is_empty(&conn->inbox->done));
+        free(conn->inbox->slots);
+        free(conn->inbox);
+        conn->inbox = NULL;
+    }
+}
+
+/* ---- the table ---- */
+
+static bool grow(struct amb_inbox *inbox)
+{
+    uint64_t size = inbox->slots == NULL ? SLOTS_FIRST : (inbox->mask + 1) * 2;
+    struct amb_asked **slots = calloc(size, sizeof(struct amb_asked *));
+    if (slots == NULL) {
+        return false;
+    }
+    /* Numbers that differ by a multiple of the new size differ by one of the old, too. */
+    for (uint64_t i = 0; inbox->slots != NULL && i <= inbox->mask; i++) {
+        if (inbox->slots[i] != NULL) {
+            slots[inbox->slots[i]->number & (size - 1)] = inbox->slots[i];
+        }
+    }
+    free(inbox->slots);
+    inbox->slots = slots;
+    inbox->mask = size - 1;
+    return true;
+}
+
+enum amb_status amb_inbox_enter(struct amb_conn *conn, struct amb_asked *asked)
+{
+    struct amb_inbox *inbox = conn->inbox;
+    if (inbox->count >= AMB_REQUESTS_MAX) {
+        return AMB_ELIMIT;
+    }
+    if ((inbox->slots == NULL || inbox->count * 2 > inbox->mask) && !grow(inbox)) {
+        return AMB_ENOMEM;
+    }
+    do { /* A number is left out where an old request still has its place. */
+        asked->number = ++inbox->last;
+    } while (inbox->slots[asked->number & inbox->mask] != NULL);
+    inbox->slots[asked->number & inbox->mask] = asked;
+    inbox->count++;
+    amb_list_push_back(&inbox->open, &asked->node);
+    amb_list_init(&asked->of_pub);
+    if (asked->deadline_ns < inbox->due_ns) {
+        inbox->due_ns = asked->deadline_ns;
+    }
+    return AMB_OK;
+}
+
+static void forget(struct amb_inbox *inbox, struct amb_asked *asked)
+{
+    struct amb_asked **slot = &inbox->slots[asked->number & inbox->mask];
+    if (*slot == asked) {
+        *slot = NULL;
+        inbox->count--;
+    }
+    amb_list_remove(&asked->of_pub);
+}
+
+void amb_inbox_leave(struct amb_conn *conn, struct amb_asked *asked)
+{
+    forget(conn->inbox, asked);
+    amb_list_remove(&asked->node);
+}
+
+/* Its callback is due, unless it is still being put. */
+static void tell(struct amb_conn *conn, struct amb_asked *asked)
+{
+    if (asked->on_reply != NULL && asked->is_put) {
+        amb_list_push_back(&conn->inbox->done, &asked->node);
+        amb_due_callback(conn);
+    }
+}
+
+static void finish(struct amb_conn *conn, struct amb_asked *asked, enum amb_status status,
+                   struct amb_msg *reply)
+{
+    amb_assert(!asked->is_done);
+    asked->is_done = true;
+    asked->status = status;
+    asked->reply = reply;
+    forget(conn->inbox, asked);
+    amb_list_remove(&asked->node);
+    tell(conn, asked);
+    amb_conn_changed(conn);
+}
+
+/* ---- replies ---- */
+
+static struct amb_asked *find(const struct amb_inbox *inbox, const struct amb_msg *msg)
+{
+    size_t len = 0;
+    const uint8_t *bytes = amb_msg_own_prop(msg, AMB_PROP_REQUEST, &len);
+    if (bytes == NULL || len != sizeof(uint64_t) || inbox->slots == NULL) {
+        return NULL;
+    }
+    uint64_t number = 0;
+    for (unsigned i = 0; i < sizeof(number); i++) {
+        number |= (uint64_t)bytes[i] << (8 * i);
+    }
+    struct amb_asked *asked = inbox->slots[number & inbox->mask];
+    return asked != NULL && asked->number == number ? asked : NULL;
+}
+
+static void collect(struct amb_conn *conn)
+{
+    struct amb_inbox *inbox = conn->inbox;
+    struct amb_msg *msgs[TAKEN_AT_ONCE];
+    size_t n;
+    while ((n = amb_sub_take(inbox->sub, msgs, TAKEN_AT_ONCE)) != 0) {
+        for (size_t i = 0; i < n; i++) {
+            struct amb_asked *asked = find(inbox, msgs[i]);
+            if (asked != NULL) {
+                finish(conn, asked, AMB_OK, msgs[i]);
+            } else {
+                inbox->unwanted++;
+                amb_msg_release(msgs[i]);
+            }
+        }
+    }
+}
+
+/* Ends what is too late. A waiter looks at the clock itself. */
+static void expire(struct amb_conn *conn, int64_t now_ns)
+{
+    struct amb_inbox *inbox = conn->inbox;
+    inbox->due_ns = INT64_MAX;
+    AMB_LIST_FOR_EACH_SAFE (node, &inbox->open) {
+        struct amb_asked *asked = AMB_CONTAINER_OF(node, struct amb_asked, node);
+        if (asked->on_reply == NULL || !asked->is_put) {
+            continue;
+        }
+        if (asked->deadline_ns <= now_ns) {
+            finish(conn, asked, AMB_ETIMEDOUT, NULL);
+        } else if (asked->deadline_ns < inbox->due_ns) {
+            inbox->due_ns = asked->deadline_ns;
+        }
+    }
+}
+
+void amb_inbox_turn(struct amb_conn *conn)
+{
+    struct amb_inbox *inbox = conn->inbox;
+    if (inbox == NULL) {
+        return;
+    }
+    if (amb_sub_has_ready(inbox->sub)) {
+        collect(conn);
+    }
+    if (inbox->due_ns != INT64_MAX) {
+        amb_inbox_timer(conn, amb_clock_monotonic_ns());
+    }
+}
+
+void amb_inbox_timer(struct amb_conn *conn, int64_t now_ns)
+{
+    if (conn->inbox != NULL && now_ns >= conn->inbox->due_ns) {
+        expire(conn, now_ns);
+    }
+}
+
+bool amb_inbox_is_due(const struct amb_conn *conn)
+{
+    return conn->inbox != NULL && !amb_list_is_empty(&conn->inbox->done) &&
+           !conn->inbox->is_callback_run;
+}
+
+int64_t amb_inbox_patience(const struct amb_conn *conn, int64_t timeout_ns)
+{
+    if (conn->inbox == NULL || conn->inbox->due_ns == INT64_MAX || timeout_ns == AMB_NOWAIT) {
+        return timeout_ns;
+    }
+    int64_t left = conn->inbox->due_ns - amb_clock_monotonic_ns();
+    left = left > AMB_US ? left : AMB_US;
+    return left < timeout_ns ? left : timeout_ns;
+}
+
+unsigned amb_inbox_run(struct amb_conn *conn, unsigned max)
+{
+    unsigned ran = 0;
+    amb_conn_lock(conn);
+    while (ran < max && amb_inbox_is_due(conn)) {
+        struct amb_inbox *inbox = conn->inbox;
+        struct amb_list_node *node = amb_list_pop_front(&inbox->done);
+        struct amb_asked *asked = AMB_CONTAINER_OF(node, struct amb_asked, node);
+        inbox->is_callback_run = true;
+        amb_conn_unlock(conn);
+        asked->on_reply(asked->status, asked->reply, asked->arg);
+        amb_msg_release(asked->reply);
+        free(asked);
+        amb_conn_lock(conn);
+        inbox->is_callback_run = false;
+        amb_conn_changed(conn);
+        ran++;
+    }
+    amb_conn_unlock(conn);
+    return ran;
+}
+
+void amb_inbox_end(struct amb_conn *conn, enum amb_status why)
+{
+    if (conn->inbox == NULL) {
+        return;
+    }
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->inbox->open) {
+        finish(conn, AMB_CONTAINER_OF(node, struct amb_asked, node), why, NULL);
+    }
+}
+
+/* ---- what becomes of their publishing ---- */
+
+void amb_inbox_put(struct amb_conn *conn, struct amb_asked *asked, struct amb_pub *pub,
+                   uint64_t seq)
+{
+    asked->seq = seq;
+    asked->is_put = true;
+    if (asked->is_done) {
+        tell(conn, asked);
+        return;
+    }
+    if (seq > pub->settle.settled_seq) {
+        amb_list_push_back(&pub->asking.asked, &asked->of_pub);
+        return;
+    }
+    for (uint32_t i = 0; i < AMB_UNMATCHED_MAX; i++) { /* Its answer was here first. */
+        const struct amb_unmatched *one = &pub->asking.recent[i];
+        if (one->first <= seq && seq <= one->last) {
+            finish(conn, asked, one->status, NULL);
+            return;
+        }
+    }
+}
+
+void amb_asking_settled(struct amb_pub *pub, uint64_t first, uint64_t last, enum amb_status status,
+                        uint32_t matched)
+{
+    struct amb_asking *asking = &pub->asking;
+    if (status == AMB_OK && matched == 0) {
+        status = AMB_ENORESPONDERS;
+    }
+    if (status != AMB_OK) {
+        asking->recent[asking->next++ % AMB_UNMATCHED_MAX] =
+            (struct amb_unmatched){.first = first, .last = last, .status = status};
+    }
+    AMB_LIST_FOR_EACH_SAFE (node, &asking->asked) {
+        struct amb_asked *asked = AMB_CONTAINER_OF(node, struct amb_asked, of_pub);
+        if (asked->seq > last) {
+            continue;
+        }
+        amb_list_remove(&asked->of_pub);
+        if (status != AMB_OK) {
+            finish(pub->conn, asked, status, NULL);
+        }
+    }
+}

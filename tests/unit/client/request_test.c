@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests against a fake broker: how each of them ends, once. */
+#include "tests/unit/client/session.h"
+
+struct ends {
+    unsigned count;
+    enum amb_status last;
+};
+
+static void ended(enum amb_status status, struct amb_msg *reply, void *arg)
+{
+    struct ends *ends = arg;
+    assert_null(reply);
+    ends->count++;
+    ends->last = status;
+}
+
+static void settle(struct session *s, uint64_t batch, uint32_t matched)
+{
+    const struct amb_frame frame = {
+        .type = AMB_FRAME_SETTLED, .handle = 0, .seq = batch, .number = 1, .count = matched};
+    fake_broker_frame(s->fake, &frame);
+}
+
+static void post(struct session *s, int64_t timeout_ns, struct ends *ends)
+{
+    assert_int_equal(
+        amb_request_post(s->conn, "q", AMB_OUT(.data = "x", .len = 1), timeout_ns, ended, ends),
+        AMB_OK);
+}
+
+static void poll_until(struct session *s, const struct ends *ends, unsigned count)
+{
+    for (int i = 0; i < 100 && ends->count < count; i++) {
+        assert_int_not_equal(amb_poll(s->conn, 100 * AMB_MS), AMB_ELOST);
+    }
+    assert_int_equal(ends->count, count);
+}
+
+static void nobody_is_told_by_what_the_broker_matched(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    fake_broker_hold(s.fake, true);
+    struct ends ends = {0};
+    post(&s, 60 * AMB_SEC, &ends);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.msgs[0] == 1);
+    settle(&s, 1, 0);
+    poll_until(&s, &ends, 1);
+    assert_int_equal(ends.last, AMB_ENORESPONDERS);
+    post(&s, 60 * AMB_SEC, &ends);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.msgs[0] == 2);
+    settle(&s, 2, 1);
+    assert_int_equal(amb_poll(s.conn, 20 * AMB_MS), AMB_ETIMEDOUT);
+    assert_int_equal(ends.count, 1);
+    assert_int_equal(amb_close(s.conn, AMB_SEC), AMB_OK);
+    assert_int_equal(ends.count, 2);
+    assert_int_equal(ends.last, AMB_ECLOSED);
+    fake_broker_stop(s.fake);
+}
+
+static void a_time_out_wakes_poll(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    struct ends ends = {0};
+    post(&s, 30 * AMB_MS, &ends);
+    assert_int_equal(amb_poll(s.conn, AMB_FOREVER), AMB_OK);
+    poll_until(&s, &ends, 1);
+    assert_int_equal(ends.last, AMB_ETIMEDOUT);
+    struct amb_msg *reply;
+    assert_int_equal(amb_request(s.conn, "q", "x", 1, 30 * AMB_MS, &reply), AMB_ETIMEDOUT);
+    assert_null(reply);
+    session_close(&s);
+}
+
+static void what_answers_nothing_is_dropped(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    struct ends ends = {0};
+    post(&s, 60 * AMB_SEC, &ends);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.msgs[0] == 1);
+    fake_broker_deliver(s.fake, 0, 1, "m", 3, 1, 0); /* the inbox is subscription 0 */
+    for (int i = 0; i < 100 && s.seen.release[0] == 0; i++) {
+        (void)amb_poll(s.conn, 20 * AMB_MS);
+        fake_broker_look(s.fake, &s.seen);
+    }
+    assert_int_equal(s.seen.release[0], 1);
+    assert_int_equal(ends.count, 0);
+    session_close(&s);
+    assert_int_equal(ends.count, 1);
+}
+
+static void a_message_is_no_request(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    struct amb_sub *sub;
+    assert_int_equal(amb_subscribe(s.conn, "t.>", NULL, &sub), AMB_OK);
+    fake_broker_deliver(s.fake, 0, 1, "m", 1, 1, 0);
+    struct amb_msg *msg;
+    assert_int_equal(amb_next(sub, 5 * AMB_SEC, &msg), AMB_OK);
+    assert_false(amb_msg_wants_reply(msg));
+    assert_int_equal(amb_reply(msg, "x", 1, AMB_SEC), AMB_ESTATE);
+    amb_msg_release(msg);
+    struct amb_msg *reply;
+    assert_int_equal(amb_request(s.conn, "q", "x", 1, AMB_NOWAIT, &reply), AMB_EINVAL);
+    assert_int_equal(amb_request(s.conn, "q.*", "x", 1, AMB_SEC, &reply), AMB_ETOPIC);
+    assert_int_equal(amb_request_post(s.conn, "q", NULL, AMB_SEC, ended, NULL), AMB_EINVAL);
+    session_close(&s);
+}
+
+int main(void)
+{
+    static struct fake_options ring = {.link = AMB_LINK_RING}, stream = {.link = AMB_LINK_STREAM};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(nobody_is_told_by_what_the_broker_matched, &ring),
+        cmocka_unit_test_prestate(nobody_is_told_by_what_the_broker_matched, &stream),
+        cmocka_unit_test_prestate(a_time_out_wakes_poll, &ring),
+        cmocka_unit_test_prestate(what_answers_nothing_is_dropped, &ring),
+        cmocka_unit_test_prestate(a_message_is_no_request, &ring),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
