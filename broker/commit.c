@@ -149,7 +149,7 @@ void amb_commit_tell_news(struct amb_session *session)
     book->has_news = false;
     if (over > book->told) {
         book->told = over;
-        amb_link_flow(session->link, AMB_FLOW_FREED, 0, over);
+        amb_session_flow(session, AMB_FLOW_FREED, 0, over);
     }
     uint64_t first = 0;
     uint32_t count = 0;

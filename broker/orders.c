@@ -369,7 +369,7 @@ void amb_order_publisher_subscribers(struct amb_shard *shard, struct amb_order *
     struct amb_session *session = order_session(shard, order);
     if (session != NULL && session->link != NULL &&
         session->publishers[order->u.subscribers.handle] != NULL) {
-        amb_link_flow(session->link, AMB_FLOW_SUBSCRIBERS, order->u.subscribers.handle,
+        amb_session_flow(session, AMB_FLOW_SUBSCRIBERS, order->u.subscribers.handle,
                       order->u.subscribers.count);
     }
 }

@@ -22,6 +22,7 @@ static void outgoing_free(struct amb_session *session, struct amb_outgoing *outg
 /* AMB_EAGAIN: it is the link's until amb_outgoing_settled. Else it is back in the pool. */
 static enum amb_status outgoing_send(struct amb_session *session, struct amb_outgoing *outgoing)
 {
+    amb_session_stir(session);
     enum amb_status status = amb_link_send(session->link, &outgoing->tx);
     if (status != AMB_EAGAIN) {
         outgoing_free(session, outgoing);

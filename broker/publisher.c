@@ -190,7 +190,7 @@ static void publisher_open_window(struct amb_publisher *publisher, uint64_t wind
     }
     publisher->window = window;
     if (publisher->session->link != NULL) {
-        amb_link_flow(publisher->session->link, AMB_FLOW_WINDOW, publisher->handle, window);
+        amb_session_flow(publisher->session, AMB_FLOW_WINDOW, publisher->handle, window);
     }
 }
 
@@ -279,8 +279,8 @@ static void publisher_accept(struct amb_publisher *publisher)
 {
     /* Counters overtake frames: nothing is accepted past a refusal that has not left. */
     if (publisher->refusals == 0) {
-        amb_link_flow(publisher->session->link, AMB_FLOW_ACCEPTED, publisher->handle,
-                      publisher->accepted);
+        amb_session_flow(publisher->session, AMB_FLOW_ACCEPTED, publisher->handle,
+                         publisher->accepted);
     }
 }
 

@@ -34,6 +34,8 @@ enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint
     amb_list_init(&session->held);
     amb_lease_book_init(&session->book);
     amb_list_push_back(&shard->live_sessions, &session->live);
+    amb_list_push_back(&shard->warm, &session->heat);
+    shard->warm_count++;
     *slot = session;
     *out = session;
     return AMB_OK;
@@ -52,9 +54,42 @@ void amb_session_destroy(struct amb_session **session)
     amb_assert(amb_list_is_empty(&s->held));
     amb_assert(amb_list_is_empty(&s->book.leases));
     amb_list_remove(&s->live);
+    amb_list_remove(&s->heat);
+    if (s->is_cold) {
+        s->shard->cold_watched -= s->is_watched;
+    } else {
+        s->shard->warm_count--;
+    }
     s->shard->sessions[s->index] = NULL;
     free(s->past);
     free(s);
+}
+
+void amb_session_warm(struct amb_session *session)
+{
+    amb_assert(session->is_cold);
+    session->is_cold = false;
+    amb_list_remove(&session->heat);
+    amb_list_push_back(&session->shard->warm, &session->heat);
+    session->shard->warm_count++;
+    session->shard->cold_watched -= session->is_watched;
+}
+
+void amb_session_cool(struct amb_session *session)
+{
+    amb_assert(!session->is_cold);
+    session->is_cold = true;
+    amb_list_remove(&session->heat);
+    amb_list_push_back(&session->shard->cold, &session->heat);
+    session->shard->warm_count--;
+    session->shard->cold_watched += session->is_watched;
+}
+
+void amb_session_flow(struct amb_session *session, enum amb_flow_kind kind, uint32_t handle,
+                      uint64_t value)
+{
+    amb_session_stir(session);
+    amb_link_flow(session->link, kind, handle, value);
 }
 
 struct amb_past *amb_session_past(struct amb_session *session, uint32_t handle)

@@ -17,6 +17,7 @@
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 #include "wire/codec/frame.h"
+#include "wire/link/link.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,7 +28,6 @@
 /* Receipts are not held back by the two above; beyond this the client is not reading at all. */
 #define AMB_SESSION_RECEIPTS_MAX 16384u
 
-struct amb_link;
 struct amb_publisher;
 struct amb_segment;
 struct amb_shard;
@@ -77,6 +77,9 @@ struct amb_session {
     uint32_t openings;     /* counts publishers ever opened: names one of a reused handle */
     struct amb_past *past; /* by handle; NULL until the first one is opened */
     struct amb_list_node live;
+    struct amb_list_node heat; /* of shard->warm or shard->cold */
+    uint32_t idle_turns;       /* since something came or went, while warm */
+    bool is_cold;
     struct amb_list_node stalled;        /* struct amb_cursor.stalled */
     struct amb_list_node publisher_list; /* struct amb_publisher.node */
     struct amb_list_node subscription_list;
@@ -106,6 +109,25 @@ struct amb_past *amb_session_past(struct amb_session *session, uint32_t handle);
 enum amb_status amb_session_broken(struct amb_session *session, const char *why);
 /* By value: NULL if that session is gone. */
 struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, uint32_t generation);
+
+/*
+ * A worker with many sessions asks only those every turn that something came from or went to
+ * lately, the warm ones, and a few of the cold ones in turn. Whoever hands a link something says
+ * so here, or it leaves only when its session's turn comes.
+ */
+void amb_session_warm(struct amb_session *session);
+static inline void amb_session_stir(struct amb_session *session)
+{
+    session->idle_turns = 0;
+    if (session->is_cold) {
+        amb_session_warm(session);
+    }
+}
+/* Nothing has come or gone for a while. */
+void amb_session_cool(struct amb_session *session);
+/* Sets one of our counters on its link. */
+void amb_session_flow(struct amb_session *session, enum amb_flow_kind kind, uint32_t handle,
+                      uint64_t value);
 
 /* May another frame be handed to the link now? */
 bool amb_session_has_room(const struct amb_session *session);

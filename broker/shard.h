@@ -105,7 +105,9 @@ struct amb_shard {
     uint32_t topic_slots;
     struct amb_session **sessions; /* by index */
     uint32_t session_slots;
-    struct amb_list_node live_sessions;       /* struct amb_session.live */
+    struct amb_list_node live_sessions; /* struct amb_session.live */
+    struct amb_list_node warm, cold;    /* the same, struct amb_session.heat */
+    uint32_t warm_count, cold_watched;
     struct amb_list_node dirty_topics;        /* struct amb_topic.dirty: to be walked this turn */
     struct amb_list_node starving;            /* struct amb_publisher.starving: wait for memory */
     struct amb_list_node blocked;             /* struct amb_cursor.blocked: hold publishers back */

@@ -82,6 +82,8 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     shard->limits = &config->limits;
     shard->epoll_fd = -1;
     amb_list_init(&shard->live_sessions);
+    amb_list_init(&shard->warm);
+    amb_list_init(&shard->cold);
     amb_list_init(&shard->dirty_topics);
     amb_list_init(&shard->starving);
     amb_list_init(&shard->blocked);

@@ -34,6 +34,11 @@
 /* While some links are known to have more, the others are asked about every so many turns. */
 #define WORKER_EDGES_EVERY 4u
 #define WORKER_ASK_ALL 2u
+/* So many sessions are asked every turn whatever they do; of more, those that were idle for so many
+ * turns are asked so many a turn. */
+#define WORKER_WARM_FEW 8u
+#define WORKER_COOL_TURNS 4096u
+#define WORKER_COLD_LOOKS 4u
 /* Idle for so long, a worker gives back the segments that it does not need. */
 #define WORKER_TRIM_NS (10 * AMB_NS_PER_SEC)
 
@@ -67,6 +72,7 @@ static bool shard_harvest(struct amb_shard *shard, int timeout_ms)
                 amb_session_find(shard, (uint32_t)(tag >> 32), (uint32_t)tag);
             if (session != NULL) {
                 session->has_edge = true;
+                amb_session_stir(session);
             }
         }
     }
@@ -100,6 +106,38 @@ static unsigned shard_poll_link(struct amb_shard *shard, struct amb_session *ses
     return done;
 }
 
+static bool session_is_up(const struct amb_session *session)
+{
+    return session->link != NULL && !session->is_link_down;
+}
+
+/* Nothing of it waits that this worker could move without being told. */
+static bool session_may_cool(const struct amb_session *session)
+{
+    return session->is_link_down ||
+           (session->link != NULL && session->link->queued == 0 && !session->book.has_news &&
+            amb_list_is_empty(&session->book.commits) && amb_list_is_empty(&session->stalled));
+}
+
+static unsigned shard_poll_cold(struct amb_shard *shard)
+{
+    unsigned done = 0;
+    for (unsigned i = 0; i < WORKER_COLD_LOOKS && !amb_list_is_empty(&shard->cold); i++) {
+        struct amb_list_node *node = amb_list_pop_front(&shard->cold);
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
+        amb_list_push_back(&shard->cold, node);
+        if (session_is_up(session) && (!session->is_watched || session->has_edge)) {
+            unsigned got = amb_link_poll(session->link, WORKER_POLL_BUDGET);
+            if (got != 0) {
+                amb_session_stir(session);
+            }
+            done += got;
+        }
+    }
+    shard->resting += shard->cold_watched;
+    return done;
+}
+
 static unsigned shard_poll_links(struct amb_shard *shard)
 {
     unsigned done = 0;
@@ -109,11 +147,21 @@ static unsigned shard_poll_links(struct amb_shard *shard)
         shard_find_edges(shard);
     }
     shard->resting = shard->busy = 0;
-    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
-        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
-        if (session->link != NULL && !session->is_link_down) {
-            done += shard_poll_link(shard, session, is_asking_all);
+    bool may_cool = shard->warm_count > WORKER_WARM_FEW;
+    AMB_LIST_FOR_EACH_SAFE (node, &shard->warm) {
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
+        unsigned got = 0;
+        if (session_is_up(session)) {
+            got = shard_poll_link(shard, session, is_asking_all);
         }
+        done += got;
+        session->idle_turns = got != 0 ? 0 : session->idle_turns + 1;
+        if (may_cool && session->idle_turns > WORKER_COOL_TURNS && session_may_cool(session)) {
+            amb_session_cool(session);
+        }
+    }
+    if (!amb_list_is_empty(&shard->cold)) {
+        done += shard_poll_cold(shard);
     }
     return done;
 }
@@ -136,9 +184,9 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     if (!amb_list_is_empty(&shard->starving)) {
         shard_retry_starving(shard);
     }
-    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
-        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
-        if (session->link != NULL && !session->is_link_down) {
+    AMB_LIST_FOR_EACH (node, &shard->warm) {
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
+        if (session_is_up(session)) {
             amb_commit_tell(session);
             amb_link_flush(session->link);
         }
@@ -160,7 +208,7 @@ static void shard_disarm(struct amb_shard *shard)
 {
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
-        if (session->link != NULL && !session->is_link_down) {
+        if (session_is_up(session)) {
             amb_link_disarm(session->link);
         }
     }
@@ -174,10 +222,10 @@ static bool shard_arm(struct amb_shard *shard)
     }
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
-        if (session->link != NULL && !session->is_link_down &&
-            (!amb_link_arm(session->link, session_wants_flow(session)) ||
-             (session->is_watched && session->has_edge))) {
+        if (session_is_up(session) && (!amb_link_arm(session->link, session_wants_flow(session)) ||
+                                       (session->is_watched && session->has_edge))) {
             session->has_edge = true;
+            amb_session_stir(session);
             return false;
         }
     }

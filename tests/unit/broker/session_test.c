@@ -222,6 +222,49 @@ static void test_a_link_has_room_for_so_many_frames(void **state)
     client_drain(slow, 0);
 }
 
+static void test_of_many_sessions_the_silent_ones_are_asked_in_turn(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct shard_client *others[40];
+    for (unsigned i = 0; i < 40; i++) {
+        others[i] = shard_client_create(&w->h, 0, &(struct client_options){.may_map = true});
+    }
+    client_open_pub(others[30], 0, w->topic, false);
+    client_subscribe(others[20], 0, w->topic, NULL);
+    harness_settle(&w->h);
+    for (unsigned i = 0; i < 5000; i++) {
+        client_send(w->p, 0, 1, 16);
+        amb_link_flush(w->p->link);
+        for (unsigned at = 0; at < 2; at++) {
+            (void)harness_turn(&w->h, at);
+        }
+        (void)shard_client_turn(w->p);
+        (void)shard_client_turn(w->s);
+        (void)shard_client_turn(others[20]);
+        client_release_all(w->s, 0);
+        client_release_all(others[20], 0);
+    }
+    /* Who publishes and who receives are warm, whatever their place. */
+    assert_true(shard->warm_count <= 8 && shard->warm_count >= 2);
+    assert_false(w->p->session->is_cold);
+    assert_false(others[20]->session->is_cold);
+    assert_true(others[30]->session->is_cold);
+    client_send(others[30], 0, 1, 16);
+    amb_link_flush(others[30]->link);
+    for (unsigned i = 0; i < 42 / 4 + 1; i++) {
+        (void)harness_turn(&w->h, 0);
+    }
+    assert_false(others[30]->session->is_cold);
+    harness_settle(&w->h);
+    assert_int_equal(others[30]->pubs[0].accepted, 1);
+    assert_int_equal(w->s->subs[0].lost, 0);
+    assert_int_equal(w->s->subs[0].last, 5001);
+    assert_int_equal(others[20]->subs[0].last, 5001);
+    client_drain(w->s, 0);
+    client_drain(others[20], 0);
+}
+
 static void test_closing_gives_everything_back(void **state)
 {
     struct world *w = *state;
@@ -304,6 +347,7 @@ int main(void)
         T(test_a_segment_that_goes_before_it_is_mapped_is_dropped_then),
         T(test_a_refused_segment_that_goes_leaves_no_trace),
         T(test_a_link_has_room_for_so_many_frames),
+        T(test_of_many_sessions_the_silent_ones_are_asked_in_turn),
         T(test_closing_gives_everything_back),
         T(test_what_a_process_may_still_read_is_quarantined),
         T(test_a_session_that_holds_nothing_in_place_is_not_quarantined),
