@@ -370,7 +370,7 @@ void amb_order_publisher_subscribers(struct amb_shard *shard, struct amb_order *
     if (session != NULL && session->link != NULL &&
         session->publishers[order->u.subscribers.handle] != NULL) {
         amb_session_flow(session, AMB_FLOW_SUBSCRIBERS, order->u.subscribers.handle,
-                      order->u.subscribers.count);
+                         order->u.subscribers.count);
     }
 }
 
