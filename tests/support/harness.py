@@ -257,15 +257,15 @@ class Victims(Process):
     def kill_victim(self, pid):
         self.signal_victim(pid, signal.SIGKILL)
 
-    def bury(self, pid):
-        """Waits for its end, which must have come by kill alone."""
+    def bury(self, pid, expected=-signal.SIGKILL):
+        """Waits for its end, which must have come so: by kill alone."""
         while pid not in self.ended:
             self._read("ended")
         if pid in self.pidfds:
             os.close(self.pidfds.pop(pid))
         status = self.ended.pop(pid)
         check(
-            status == -signal.SIGKILL and self.log() == "",
+            status == expected and self.log() == "",
             f"victim {pid} ended by itself with {status}: {self.log()}",
         )
 
