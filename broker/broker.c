@@ -5,9 +5,12 @@
 #include "broker/config.h"
 #include "broker/control.h"
 #include "broker/drain.h"
+#include "broker/gpupool.h"
 #include "broker/lease.h"
 #include "broker/maker.h"
+#include "broker/requests.h"
 #include "broker/retire.h"
+#include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/transports.h"
 #include "broker/worker.h"
@@ -30,6 +33,7 @@ struct amb_broker {
     struct amb_membudget budget;
     struct amb_ucx_context *ucx;
     struct amb_maker maker;
+    struct amb_gpus gpus;
     struct amb_transports transports;
     struct amb_worker *workers;
     struct amb_shard *shards[AMB_SHARDS_MAX];
@@ -45,6 +49,8 @@ struct amb_broker {
 struct segment_offer {
     struct amb_mail mail;
     uint64_t client_id, segment, size;
+    const struct amb_gpu_pool *pool; /* NULL: host memory */
+    uint64_t gpu_offset;
     int fd;
 };
 
@@ -64,15 +70,23 @@ static void segment_offered(struct amb_mail *mail, void *owner)
     struct segment_offer *offer = AMB_CONTAINER_OF(mail, struct segment_offer, mail);
     struct amb_client *client = control_client(owner, offer->client_id);
     if (client == NULL) {
-        (void)close(offer->fd);
+        if (offer->fd >= 0) {
+            (void)close(offer->fd);
+        }
     } else {
         Amb__Control__SegAdd add = AMB__CONTROL__SEG_ADD__INIT;
+        Amb__Control__GpuRange range = AMB__CONTROL__GPU_RANGE__INIT;
         add.segment = offer->segment;
         add.size = offer->size;
+        if (offer->pool != NULL) {
+            amb_request_gpu_range(offer->pool, offer->gpu_offset, &range);
+            add.gpu = &range;
+            client->has_gpu = true;
+        }
         Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
         message.body_case = AMB__CONTROL__CONTROL__BODY_SEG_ADD;
         message.seg_add = &add;
-        amb_client_send(client, &message, &offer->fd, 1);
+        amb_client_send(client, &message, &offer->fd, offer->pool != NULL ? 0 : 1);
     }
     free(offer);
 }
@@ -80,7 +94,7 @@ static void segment_offered(struct amb_mail *mail, void *owner)
 static void offer_segment(struct amb_shard *shard, uint64_t client_id, uint64_t segment,
                           uint64_t size, int fd)
 {
-    struct segment_offer *offer = malloc(sizeof(*offer));
+    struct segment_offer *offer = calloc(1, sizeof(*offer));
     if (offer == NULL) {
         (void)close(fd); /* Deliveries stay copies. */
         return;
@@ -89,6 +103,23 @@ static void offer_segment(struct amb_shard *shard, uint64_t client_id, uint64_t 
     offer->segment = segment;
     offer->size = size;
     offer->fd = fd;
+    amb_mail_post(shard->control, &offer->mail, segment_offered);
+}
+
+static void offer_gpu(struct amb_shard *shard, uint64_t client_id,
+                      const struct amb_segment *segment)
+{
+    struct segment_offer *offer = calloc(1, sizeof(*offer));
+    if (offer == NULL) {
+        amb_warn("client %" PRIu64 ": no memory to offer it GPU memory", client_id);
+        return;
+    }
+    offer->client_id = client_id;
+    offer->segment = segment->id;
+    offer->size = segment->size;
+    offer->pool = segment->gpu;
+    offer->gpu_offset = segment->gpu_offset;
+    offer->fd = -1;
     amb_mail_post(shard->control, &offer->mail, segment_offered);
 }
 
@@ -159,7 +190,9 @@ static enum amb_status broker_make_workers(struct amb_broker *broker)
         shard->control = &broker->control.inbox;
         shard->ucx = broker->ucx;
         shard->maker = &broker->maker;
+        shard->gpus = &broker->gpus;
         shard->offer_segment = offer_segment;
+        shard->offer_gpu = offer_gpu;
         shard->session_ended = session_ended;
         shard->segment_gone = amb_retire_segment;
     }
@@ -191,6 +224,9 @@ static enum amb_status broker_run(struct amb_broker *broker, char *error, size_t
     enum amb_status status = broker_open_ucx(broker, error, error_size);
     if (status == AMB_OK) {
         status = amb_maker_start(&broker->maker);
+    }
+    if (status == AMB_OK) {
+        status = amb_gpus_start(&broker->gpus, broker->config, error, error_size);
     }
     if (status == AMB_OK) {
         status = broker_make_workers(broker);
@@ -310,8 +346,12 @@ void amb_broker_destroy(struct amb_broker **broker)
         amb_worker_stop(&b->workers[i]);
     }
     amb_maker_stop(&b->maker); /* What it has made is in the workers' mail. */
+    amb_gpus_stop(&b->gpus);   /* The same with what it has copied; topics still stand. */
     for (unsigned i = 0; i < b->worker_count; i++) {
         b->workers[i].shard.maker = NULL;
+        if (b->gpus.count != 0) {
+            (void)amb_inbox_run(&b->workers[i].shard.inbox);
+        }
     }
     if (b->has_control) {
         amb_control_fini(&b->control);
@@ -327,6 +367,7 @@ void amb_broker_destroy(struct amb_broker **broker)
         amb_worker_fini(&b->workers[i]);
     }
     free(b->workers);
+    amb_gpus_fini(&b->gpus);
     if (b->ucx != NULL) {
         amb_ucx_context_destroy(&b->ucx);
     }

@@ -72,6 +72,13 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
     return AMB_OK;
 }
 
+bool amb_client_may_map_gpu(const struct amb_client *client)
+{
+    enum amb_gpu_trust trust = client->control->config->memory.cuda.trust;
+    return amb_client_may_map(client) && trust != AMB_GPU_TRUST_NONE &&
+           (trust == AMB_GPU_TRUST_ALL || client->uid == 0 || client->uid == geteuid());
+}
+
 static void out_free(struct amb_client *client, struct client_out *out)
 {
     for (unsigned i = 0; i < out->fd_count; i++) {

@@ -61,6 +61,8 @@ struct amb_client {
     char address[64];
     enum amb_link_kind link;
     const char *link_reason;
+    char gpu_reason[80]; /* why it does not map GPU memory, in its own words */
+    bool has_gpu;        /* it has asked for GPU memory */
     uint8_t nonce[AMB_NONCE_SIZE];
     uint64_t secret;
     struct amb_session_id session;
@@ -90,6 +92,9 @@ static inline bool amb_client_may_map(const struct amb_client *client)
 {
     return client->link == AMB_LINK_RING && client->pidfd >= 0;
 }
+
+/* And GPU memory: trusted with all of a pool, which is mapped writable. */
+bool amb_client_may_map_gpu(const struct amb_client *client);
 
 /* Queues a message and sends what can be sent. fds (may be NULL) go with it and are closed. A
  * client that does not read is ended. */

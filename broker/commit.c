@@ -3,9 +3,11 @@
 
 #include "broker/config.h"
 #include "broker/entry.h"
+#include "broker/gpupool.h"
 #include "broker/outgoing.h"
 #include "broker/publisher.h"
 #include "broker/reclaim.h"
+#include "broker/segment.h"
 #include "broker/shard.h"
 #include "wire/base/log.h"
 #include "wire/link/link.h"
@@ -119,10 +121,15 @@ enum amb_status amb_commit_check(struct amb_publisher *publisher, struct amb_ent
         return commit_refuse(publisher, "is malformed");
     }
     enum amb_status status = commit_take_slots(publisher, entry);
+    if (status == AMB_OK && entry->segment->gpu != NULL &&
+        (publisher->verifies || !amb_gpu_pool_is_sound(entry->segment->gpu))) {
+        /* Copies of GPU memory are not made here, and nothing is read of a device that is lost. */
+        return publisher->verifies ? AMB_EREJECTED : AMB_ECUDA;
+    }
     if (status == AMB_OK && publisher->verifies) {
         return commit_copy(shard, entry);
     }
-    if (status == AMB_OK && blobs_len(&frame) > 0) {
+    if (status == AMB_OK && blobs_len(&frame) > 0 && entry->segment->gpu == NULL) {
         commit_make_singles(entry);
     }
     return status;

@@ -21,8 +21,8 @@ struct amb_publisher;
 uint64_t amb_commit_buffer(const struct amb_frame *frame);
 /*
  * The whole meta is in the entry's buffer: checks it, takes its slots, and makes the entry what the
- * topic wants. EPROTO; ENOMEM: it is well formed, but there is no room for the copy that its topic
- * wants.
+ * topic wants. EPROTO. It is well formed, but refused: ENOMEM, no room for the copy that its topic
+ * wants; ECUDA, its GPU is out of use; EREJECTED, the topic wants a copy, and it lies on a GPU.
  */
 AMB_MUST_CHECK enum amb_status amb_commit_check(struct amb_publisher *publisher,
                                                 struct amb_entry *entry);

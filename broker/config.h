@@ -44,6 +44,13 @@ enum amb_topic_trust {
     AMB_TRUST_VERIFY,    /* the broker's: it copies them when they are committed */
 };
 
+/* Who may map the pools of GPU memory. */
+enum amb_gpu_trust {
+    AMB_GPU_TRUST_USER, /* the broker's own user, and root */
+    AMB_GPU_TRUST_ALL,
+    AMB_GPU_TRUST_NONE,
+};
+
 struct amb_config_strings {
     const char *const *items;
     size_t count;
@@ -110,6 +117,12 @@ struct amb_config_host_memory {
     bool grow_on_demand; /* segments are made when needed, not at start */
 };
 
+struct amb_config_cuda_memory {
+    uint64_t size;                     /* on each device; 0: none */
+    struct amb_config_strings devices; /* empty: all */
+    enum amb_gpu_trust trust;
+};
+
 struct amb_config_limits {
     uint32_t max_topics;
     int64_t topic_idle_ns;      /* INT64_MAX: for ever */
@@ -131,6 +144,7 @@ struct amb_config {
     struct amb_config_transports transports;
     struct {
         struct amb_config_host_memory host;
+        struct amb_config_cuda_memory cuda;
     } memory;
     struct amb_topic_rules topics;
     struct amb_config_limits limits;

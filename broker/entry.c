@@ -63,6 +63,11 @@ void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder)
     if (--entry->refs > 0) {
         return;
     }
+    if (entry->twin != NULL) {
+        amb_entry_unref(entry->twin, holder);
+        entry->twin = NULL;
+        entry->twin_state = 0;
+    }
     if (entry->home == holder) {
         entry_dispose(entry, holder);
     } else {

@@ -58,6 +58,10 @@ struct amb_entry {
     struct amb_entry *parent; /* of a shadow; NULL: a root */
     struct amb_buf buf;       /* of a root */
     struct amb_commit commit; /* of a root that came by COMMIT; home's */
+    /* In GPU memory: its copy in host memory, the holder's; of one that is being made: of what.
+     * Else NULL. */
+    struct amb_entry *twin;
+    uint32_t twin_state; /* enum amb_twin_state */
 
     /* slow path */
     struct amb_list_node pending; /* root: in its publisher's order of arrival, until routed */

@@ -11,6 +11,7 @@
 #include "broker/shard.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
+#include "broker/twin.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 
@@ -186,9 +187,50 @@ static bool cursor_deliver_singles(struct amb_cursor *cursor, struct amb_entry *
     return true;
 }
 
+static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t end);
+
+/* A batch in GPU memory: there, for those who want and may; else its copy in host memory. */
+static bool cursor_take_gpu(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t end)
+{
+    struct amb_session *session = cursor->sub->session;
+    const struct forward_piece piece = {
+        .type = AMB_FRAME_MAP_LEASED,
+        .total = entry->count,
+        .first = cursor->within,
+        .count = end - cursor->within,
+        .meta_len = entry->meta_len,
+        .seq = entry->first_seq + cursor->within,
+        .data_len = entry->data_len,
+        .meta = entry->meta,
+    };
+    enum amb_mem mem = cursor->sub->options.mem;
+    enum amb_mapping_state state = AMB_MAPPING_REFUSED;
+    if ((mem == AMB_MEM_CUDA || mem == AMB_MEM_AS_SENT) &&
+        session->mapped_bytes + amb_entry_bytes(entry) <=
+            session->shard->limits->max_mapped_per_session) {
+        state = amb_session_mapping_of(session, entry->segment);
+    }
+    if (state == AMB_MAPPING_READY) {
+        return cursor_is_ready(cursor, piece.count, amb_entry_bytes(entry)) &&
+               cursor_deliver(cursor, entry, &piece);
+    }
+    if (state == AMB_MAPPING_ASKED) {
+        return false;
+    }
+    struct amb_entry *twin = amb_twin_get(session->shard, entry);
+    if (twin != NULL) {
+        return cursor_take(cursor, twin, end);
+    }
+    /* Failed: its next delivery tells the gap. */
+    return entry->twin_state == AMB_TWIN_FAILED;
+}
+
 /* Delivers the messages from cursor->within to `end`. False: not all of them now. */
 static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t end)
 {
+    if (entry->is_leased && entry->segment->gpu != NULL) {
+        return cursor_take_gpu(cursor, entry, end);
+    }
     if (cursor->within > 0 && entry->is_leased && cursor_way(cursor, entry) == FORWARD_COPY) {
         return cursor_deliver_singles(cursor, entry, end); /* begun, and so finished */
     }
@@ -261,6 +303,9 @@ static void forward_picky(struct amb_topic *topic, struct amb_cursor *cursor)
             continue;
         }
         if (!cursor_take(cursor, entry, end)) {
+            if (entry->twin_state == AMB_TWIN_COMING) {
+                return;
+            }
             if (cursor->slow != AMB_SLOW_DROP_NEWEST || !amb_pick_is_dropped(cursor, entry, end)) {
                 cursor_stall(cursor);
                 return;
@@ -289,7 +334,9 @@ static void forward_cursor(struct amb_topic *topic, struct amb_cursor *cursor)
         bool is_its = entry->first_seq + cursor->within >= cursor->expected_seq ||
                       amb_pick_enter(cursor, entry);
         if (is_its && !cursor_take(cursor, entry, entry->count)) {
-            cursor_stall(cursor);
+            if (entry->twin_state != AMB_TWIN_COMING) { /* Else the topic is walked again then. */
+                cursor_stall(cursor);
+            }
             return;
         }
         cursor_next_entry(cursor);

@@ -102,7 +102,7 @@ static bool link_choose(struct amb_client *client, const char *wish, const Amb__
 /* Hello ---------------------------------------------------------------------------------------- */
 
 /* Names are shown to people and written to logs: printable ASCII only. */
-static void copy_printable(char *out, size_t size, const char *in)
+void amb_copy_printable(char *out, size_t size, const char *in)
 {
     size_t len = 0;
     for (; in[len] != '\0' && len + 1 < size; len++) {
@@ -171,8 +171,8 @@ void amb_handshake_hello(struct amb_client *client, const Amb__Control__Hello *h
     if (!session_has_room(client)) {
         return;
     }
-    copy_printable(client->name, sizeof(client->name), hello->name);
-    copy_printable(client->version, sizeof(client->version), hello->client_version);
+    amb_copy_printable(client->name, sizeof(client->name), hello->name);
+    amb_copy_printable(client->version, sizeof(client->version), hello->client_version);
     if (link_choose(client, hello->link, hello->peer)) {
         challenge_send(client);
     }
@@ -332,6 +332,7 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     order->u.open.client_id = client->id;
     order->u.open.link = client->link;
     order->u.open.may_map = amb_client_may_map(client);
+    order->u.open.may_map_gpu = amb_client_may_map_gpu(client);
     order->u.open.ring_size = control->config->transports.ring_size;
     order->u.open.address = address;
     order->u.open.address_len = auth->ucx_address.len;

@@ -9,6 +9,8 @@
 #include "broker/client.h"
 
 void amb_handshake_hello(struct amb_client *client, const Amb__Control__Hello *hello);
+/* What a client says of itself, as logs and people may see it: printable ASCII only. */
+void amb_copy_printable(char *out, size_t size, const char *in);
 void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *auth);
 void amb_handshake_attach(struct amb_client *client, uint64_t id,
                           const Amb__Control__Attach *attach);

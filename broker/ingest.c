@@ -150,7 +150,8 @@ enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_
     }
     amb_commit_begin(&session->book, &entry->commit, lease);
     enum amb_status status =
-        session->shard->is_draining
+        frame->status != AMB_OK ? AMB_ECUDA /* Its payloads have failed. */
+        : session->shard->is_draining
             ? AMB_ECLOSED
             : amb_reclaim_alloc(session->shard, amb_commit_buffer(frame), &entry->buf);
     if (status != AMB_OK) {
@@ -207,7 +208,7 @@ enum amb_status amb_ingest_body(struct amb_session *session, void *cookie, enum 
     if (status == AMB_OK) {
         status = ingest_check(publisher, entry);
     }
-    if (status == AMB_ENOMEM) {
+    if (status == AMB_ENOMEM || status == AMB_ECUDA || status == AMB_EREJECTED) {
         ingest_refuse(publisher, entry, status);
         return AMB_OK;
     }

@@ -2,6 +2,7 @@
 #include "broker/lease.h"
 
 #include "broker/config.h"
+#include "broker/gpupool.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"
 
@@ -20,13 +21,19 @@ static void lease_destroy(struct amb_lease *lease)
     struct amb_shard *shard = lease->shard;
     amb_list_remove(&lease->of_book);
     amb_list_remove(&lease->of_shard);
+    uint64_t size = lease->segment->size;
+    bool is_gpu = lease->segment->gpu != NULL;
     if (lease->book != NULL) {
-        lease->book->bytes -= lease->segment->size;
+        *(is_gpu ? &lease->book->gpu_bytes : &lease->book->bytes) -= size;
         lease->book->slots -= lease->slots;
         lease->book->lease_count--;
     }
-    uint64_t size = lease->segment->size;
     amb_shard_segment_unmade(shard, lease->segment);
+    if (is_gpu) {
+        amb_segment_destroy(&lease->segment);
+        free(lease);
+        return;
+    }
     /* Hundreds of milliseconds for hundreds of MiB. */
     amb_shard_segment_unmake(shard, lease->segment);
     amb_membudget_end_lease(shard->bufpool.options.budget, size);
@@ -41,10 +48,9 @@ static void lease_end_if_unused(struct amb_lease *lease)
     }
 }
 
-enum amb_status amb_lease_check(const struct amb_shard *shard, const struct amb_lease_book *book,
-                                uint64_t slot, uint32_t slots, uint64_t *size, const char **why)
+static enum amb_status lease_check_slots(const struct amb_lease_book *book, uint64_t slot,
+                                         uint32_t slots, const char **why)
 {
-    uint64_t max = shard->limits->max_leased_per_session;
     if (slot == 0 || slot % AMB_LEASE_SLOT_ALIGN != 0 || slots == 0) {
         *why = "slots are multiples of 4096 bytes, and at least one";
         return AMB_EINVAL;
@@ -52,6 +58,17 @@ enum amb_status amb_lease_check(const struct amb_shard *shard, const struct amb_
     if (book->lease_count >= AMB_LEASES_MAX || slots > AMB_LEASE_SLOTS_MAX - book->slots) {
         *why = "limit: 32 lease segments of one client, 65536 slots in all of them";
         return AMB_ELIMIT;
+    }
+    return AMB_OK;
+}
+
+enum amb_status amb_lease_check(const struct amb_shard *shard, const struct amb_lease_book *book,
+                                uint64_t slot, uint32_t slots, uint64_t *size, const char **why)
+{
+    uint64_t max = shard->limits->max_leased_per_session;
+    enum amb_status status = lease_check_slots(book, slot, slots, why);
+    if (status != AMB_OK) {
+        return status;
     }
     *why = "limit: bytes of lease segments of one client (limits.max_leased_per_session)";
     if (slot > max / slots) {
@@ -65,15 +82,17 @@ enum amb_status amb_lease_check(const struct amb_shard *shard, const struct amb_
     return AMB_OK;
 }
 
-static enum amb_status lease_make(struct amb_shard *shard, uint64_t size, uint32_t slots,
-                                  struct amb_lease **out)
+/* pool NULL: in host memory. */
+static enum amb_status lease_make(struct amb_shard *shard, struct amb_gpu_pool *pool, uint64_t size,
+                                  uint32_t slots, struct amb_lease **out)
 {
     struct amb_lease *lease = calloc(1, sizeof(*lease) + (slots + 63) / 64 * sizeof(uint64_t));
     if (lease == NULL) {
         return AMB_ENOMEM;
     }
     uint64_t id = amb_membudget_next_id(shard->bufpool.options.budget);
-    enum amb_status status = amb_segment_create_leased(id, size, &lease->segment);
+    enum amb_status status = pool != NULL ? amb_segment_create_gpu(id, pool, size, &lease->segment)
+                                          : amb_segment_create_leased(id, size, &lease->segment);
     if (status != AMB_OK) {
         free(lease);
         return status;
@@ -82,26 +101,66 @@ static enum amb_status lease_make(struct amb_shard *shard, uint64_t size, uint32
     return AMB_OK;
 }
 
-enum amb_status amb_lease_open(struct amb_shard *shard, struct amb_lease_book *book, uint64_t slot,
-                               uint32_t slots, uint64_t size, struct amb_lease **out)
+static void lease_enter(struct amb_lease *lease, struct amb_shard *shard,
+                        struct amb_lease_book *book, uint64_t slot, uint32_t slots)
 {
-    struct amb_lease *lease;
-    enum amb_status status = lease_make(shard, size, slots, &lease);
-    if (status != AMB_OK) {
-        amb_membudget_end_lease(shard->bufpool.options.budget, size);
-        amb_membudget_give(shard->bufpool.options.budget, size);
-        return status;
-    }
     lease->shard = shard;
     lease->book = book;
     lease->slot = slot;
     lease->slots = slots;
     amb_list_push_back(&book->leases, &lease->of_book);
     amb_list_push_back(&shard->leases, &lease->of_shard);
-    book->bytes += size;
     book->slots += slots;
     book->lease_count++;
+}
+
+enum amb_status amb_lease_open(struct amb_shard *shard, struct amb_lease_book *book, uint64_t slot,
+                               uint32_t slots, uint64_t size, struct amb_lease **out)
+{
+    struct amb_lease *lease;
+    enum amb_status status = lease_make(shard, NULL, size, slots, &lease);
+    if (status != AMB_OK) {
+        amb_membudget_end_lease(shard->bufpool.options.budget, size);
+        amb_membudget_give(shard->bufpool.options.budget, size);
+        return status;
+    }
+    lease_enter(lease, shard, book, slot, slots);
+    book->bytes += size;
     shard->leased_bytes += size;
+    *out = lease;
+    return AMB_OK;
+}
+
+enum amb_status amb_lease_open_gpu(struct amb_shard *shard, struct amb_lease_book *book,
+                                   struct amb_gpu_pool *pool, uint64_t slot, uint32_t slots,
+                                   struct amb_lease **out, const char **why)
+{
+    enum amb_status status = lease_check_slots(book, slot, slots, why);
+    if (status != AMB_OK) {
+        return status;
+    }
+    if (!amb_gpu_pool_is_sound(pool)) {
+        *why = "that GPU is out of use until the broker is started anew";
+        return AMB_ECUDA;
+    }
+    *why = "limit: one client may lease half of a GPU's pool (memory.cuda.size)";
+    uint64_t most = pool->size / 2;
+    if (slot > most / slots || book->gpu_bytes > most) {
+        return AMB_ELIMIT;
+    }
+    uint64_t size = (slot * slots + AMB_SEGMENT_ALIGN - 1) & ~(AMB_SEGMENT_ALIGN - 1);
+    if (size > most - book->gpu_bytes) {
+        return AMB_ELIMIT;
+    }
+    struct amb_lease *lease;
+    status = lease_make(shard, pool, size, slots, &lease);
+    if (status != AMB_OK) {
+        *why = "the GPU's pool is used up (memory.cuda.size)";
+        return status;
+    }
+    lease_enter(lease, shard, book, slot, slots);
+    lease->state = AMB_LEASE_OFFERED;
+    book->gpu_bytes += size;
     *out = lease;
     return AMB_OK;
 }
@@ -135,6 +194,10 @@ enum amb_status amb_lease_mapped(struct amb_lease *lease)
 {
     if (lease->state != AMB_LEASE_OFFERED) {
         return AMB_ESTATE;
+    }
+    if (lease->segment->gpu != NULL) {
+        lease->state = AMB_LEASE_SEALED;
+        return AMB_OK;
     }
     enum amb_status status = amb_segment_seal(lease->segment);
     if (status != AMB_OK) {

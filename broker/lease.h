@@ -4,6 +4,8 @@
  * them. A slot is the client's to write until a commit names it, then nobody's until the last
  * reader of that commit is done.
  *
+ * In host memory (in GPU memory there are no pages to fill: OFFERED ─► SEALED):
+ *
  *   FILLING ─► OFFERED ─► SEALING ─► SEALED ──(LeaseClose)──► CLOSED ─► gone at 0 commits
  *      pages     the client maps       commits may name it        └ end of the session, from any
  *
@@ -27,6 +29,7 @@
 #define AMB_LEASE_SLOTS_MAX 65536u          /* of all of them */
 #define AMB_LEASE_SLOT_ALIGN UINT64_C(4096) /* slots are multiples of this */
 
+struct amb_gpu_pool;
 struct amb_shard;
 
 enum amb_lease_state {
@@ -44,7 +47,8 @@ struct amb_lease_book {
     uint64_t committed;           /* number of the last commit */
     uint64_t told;                /* the client knows that commits up to it are over */
     bool has_news;                /* something is over since the client was told */
-    uint64_t bytes;               /* of the leases */
+    uint64_t bytes;               /* of the leases in host memory */
+    uint64_t gpu_bytes;           /* and in that of GPUs */
     uint32_t lease_count, slots;
 };
 
@@ -92,11 +96,18 @@ AMB_MUST_CHECK enum amb_status amb_lease_check(const struct amb_shard *shard,
 AMB_MUST_CHECK enum amb_status amb_lease_open(struct amb_shard *shard, struct amb_lease_book *book,
                                               uint64_t slot, uint32_t slots, uint64_t size,
                                               struct amb_lease **out);
+/*
+ * The same in GPU memory, checked and taken from the pool here: the lease is OFFERED. A session has
+ * at most half of a pool's size of it. EINVAL, ELIMIT, ENOMEM, ECUDA, with the reason in *why.
+ */
+AMB_MUST_CHECK enum amb_status
+amb_lease_open_gpu(struct amb_shard *shard, struct amb_lease_book *book, struct amb_gpu_pool *pool,
+                   uint64_t slot, uint32_t slots, struct amb_lease **out, const char **why);
 /* The next part of the pages, some milliseconds' worth, of a lease that is FILLING or SEALING;
  * done: it is OFFERED or SEALED. On failure the lease is closed. */
 AMB_MUST_CHECK enum amb_status amb_lease_fill(struct amb_lease *lease, bool *is_done);
-/* The client has mapped it: seals it; then amb_lease_fill until done. EFORBIDDEN: the client has
- * meddled with it, and the lease is closed. ESTATE. */
+/* The client has mapped it: seals it; then, in host memory, amb_lease_fill until done. EFORBIDDEN:
+ * the client has meddled with it, and the lease is closed. ESTATE. */
 AMB_MUST_CHECK enum amb_status amb_lease_mapped(struct amb_lease *lease);
 /* No commit will name it any more. It may be gone. */
 void amb_lease_close(struct amb_lease *lease);

@@ -146,6 +146,7 @@ void amb_order_session_open(struct amb_shard *shard, struct amb_order *order)
         return;
     }
     session->may_map = order->u.open.may_map;
+    session->may_map_gpu = order->u.open.may_map_gpu;
     order->status = session_make_link(session, order);
     if (order->status != AMB_OK) {
         amb_session_close(session, false, session_dropped, NULL);
@@ -471,12 +472,40 @@ static void lease_step(struct amb_mail *mail, void *owner)
     }
 }
 
+/* There are no pages to be made: it is whole at once. */
+static void lease_open_gpu(struct amb_shard *shard, struct amb_session *session,
+                           struct amb_order *order)
+{
+    const char *why = "";
+    struct amb_lease *lease;
+    enum amb_status status =
+        session->may_map_gpu
+            ? amb_lease_open_gpu(shard, &session->book, order->u.lease.pool, order->u.lease.slot,
+                                 order->u.lease.slots, &lease, &why)
+            : AMB_EFORBIDDEN;
+    if (status != AMB_OK) {
+        lease_failed(shard, order, status,
+                     status == AMB_EFORBIDDEN
+                         ? "this client is not trusted with GPU memory (memory.cuda.trust)"
+                         : why);
+        return;
+    }
+    order->u.lease.segment = lease->segment->id;
+    order->u.lease.size = lease->segment->size;
+    order->u.lease.gpu_offset = lease->segment->gpu_offset;
+    order_answer(order);
+}
+
 void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order)
 {
     order->u.lease.fd = -1;
     struct amb_session *session = order_session(shard, order);
     if (session == NULL || !session->may_map) {
         lease_failed(shard, order, AMB_ENOTSUP, "this client shares no memory with the broker");
+        return;
+    }
+    if (order->u.lease.pool != NULL) {
+        lease_open_gpu(shard, session, order);
         return;
     }
     uint64_t size = 0;
@@ -511,6 +540,10 @@ void amb_order_lease_mapped(struct amb_shard *shard, struct amb_order *order)
         lease_failed(shard, order, status,
                      status == AMB_EFORBIDDEN ? "the segment cannot be sealed"
                                               : "no such segment waits to be mapped");
+        return;
+    }
+    if (lease->state == AMB_LEASE_SEALED) {
+        order_answer(order);
         return;
     }
     amb_mail_post(&shard->inbox, &order->mail, lease_step);

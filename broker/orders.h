@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct amb_gpu_pool;
 struct amb_order;
 struct amb_shard;
 struct amb_topic;
@@ -44,7 +45,7 @@ struct amb_order {
         struct {
             uint64_t secret, client_id;
             enum amb_link_kind link;
-            bool may_map;
+            bool may_map, may_map_gpu;
             uint64_t ring_size;
             uint8_t *address; /* the client's UCX worker; freed with the order */
             size_t address_len;
@@ -98,9 +99,11 @@ struct amb_order {
         struct {
             uint64_t slot; /* opening */
             uint32_t slots;
-            uint64_t segment, size; /* out when opening */
-            int fd;                 /* out: writable, to be closed by whoever frees the order */
-            const char *why;        /* out: what status means, a static text */
+            struct amb_gpu_pool *pool; /* the same; NULL: host memory */
+            uint64_t gpu_offset;       /* out, of that */
+            uint64_t segment, size;    /* out when opening */
+            int fd;                    /* out: writable, to be closed by whoever frees the order */
+            const char *why;           /* out: what status means, a static text */
         } lease;
         struct {
             const struct amb_config_limits *limits;

@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/control.h"
+#include "broker/gpupool.h"
 #include "broker/handshake.h"
 #include "broker/shard.h"
 #include "broker/status.h"
@@ -24,6 +25,7 @@ struct request {
     uint32_t topic;       /* id, of a publisher */
     uint32_t subscribers; /* of it, told to the topic before the publisher */
     uint64_t sub;         /* id of a subscription */
+    bool gpu;             /* a publisher may lease GPU memory */
 };
 
 static struct request *request_create(struct amb_client *client, uint64_t id, uint32_t handle,
@@ -67,6 +69,12 @@ static bool handles_ready(void ***table)
     return *table != NULL;
 }
 
+static bool control_has_gpus(const struct amb_control *control)
+{
+    const struct amb_gpus *gpus = control->shards[0]->gpus;
+    return gpus != NULL && gpus->count != 0;
+}
+
 static void client_out_of_memory(struct amb_client *client, uint64_t id)
 {
     amb_client_send_error(client, id, AMB_ENOMEM, "no memory");
@@ -99,6 +107,7 @@ static void publisher_opened(void *control, struct amb_order *order)
             opened.topic = request->topic;
             opened.window = order->u.publisher.window;
             opened.subscribers = request->subscribers;
+            opened.gpu = request->gpu;
             Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
             message.id = request->id;
             message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPENED;
@@ -194,6 +203,8 @@ static void request_pub_open(struct amb_client *client, uint64_t id,
     /* Whoever comes between this order and its answer is not known to the worker yet: a publisher
      * that waits for him hears of him by a flow value, behind which nothing can be lost. */
     request->subscribers = topic->matched;
+    request->gpu =
+        !order->u.publisher.verifies && control_has_gpus(control) && amb_client_may_map_gpu(client);
     amb_order_post(control->shards[client->session.shard], order);
 }
 
@@ -331,6 +342,7 @@ static struct amb_dir_sub *subscribe_sub(struct amb_client *client,
         .slow = (enum amb_slow)subscribe->slow,
         .slow_block_ns = subscribe->slow_block_ns > 0 ? subscribe->slow_block_ns : INT64_MAX,
         .copy = subscribe->copy != 0,
+        .mem = amb_client_may_map_gpu(client) ? (enum amb_mem)subscribe->mem : AMB_MEM_HOST,
     };
     sub->pattern_len = (uint32_t)strlen(subscribe->pattern);
     memcpy(sub->pattern, subscribe->pattern, sub->pattern_len);
@@ -409,6 +421,16 @@ static void request_unsubscribe(struct amb_client *client, uint64_t id,
 
 /* Leases --------------------------------------------------------------------------------------- */
 
+void amb_request_gpu_range(const struct amb_gpu_pool *pool, uint64_t offset,
+                           Amb__Control__GpuRange *out)
+{
+    out->device = (char *)(uintptr_t)amb_cuda_info(pool->cuda)->uuid;
+    out->handle.data = (uint8_t *)(uintptr_t)pool->handle;
+    out->handle.len = sizeof(pool->handle);
+    out->offset = offset;
+    out->pool = pool->size;
+}
+
 static void lease_opened(void *control, struct amb_order *order)
 {
     (void)control;
@@ -416,7 +438,7 @@ static void lease_opened(void *control, struct amb_order *order)
     struct amb_client *client = request->client;
     int fd = order->u.lease.fd;
     if (client->state != AMB_CLIENT_LIVE) {
-        if (order->status == AMB_OK) {
+        if (order->status == AMB_OK && fd >= 0) {
             (void)close(fd);
         }
     } else if (order->status != AMB_OK) {
@@ -429,7 +451,14 @@ static void lease_opened(void *control, struct amb_order *order)
         message.id = request->id;
         message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_OPENED;
         message.lease_opened = &opened;
-        amb_client_send(client, &message, &fd, 1);
+        if (order->u.lease.pool != NULL) {
+            Amb__Control__GpuRange range = AMB__CONTROL__GPU_RANGE__INIT;
+            amb_request_gpu_range(order->u.lease.pool, order->u.lease.gpu_offset, &range);
+            opened.gpu = &range;
+            amb_client_send(client, &message, NULL, 0);
+        } else {
+            amb_client_send(client, &message, &fd, 1);
+        }
     }
     amb_order_free(order);
     request_free(request);
@@ -485,6 +514,24 @@ static void request_lease(struct amb_client *client, uint64_t id, amb_order_fn r
     }
 }
 
+/* False: there is none for this client, and it has been told. */
+static bool lease_find_pool(struct amb_client *client, uint64_t id, const char *device,
+                            struct amb_gpu_pool **out)
+{
+    const struct amb_gpus *gpus = client->control->shards[0]->gpus;
+    client->has_gpu = true;
+    *out = gpus != NULL ? amb_gpus_find(gpus, device) : NULL;
+    if (*out == NULL) {
+        amb_client_send_error(client, id, AMB_ENOTFOUND, "lease: %s",
+                              gpus != NULL ? gpus->why_not : "the broker has no GPU memory");
+    } else if (!(*out)->is_exported) {
+        amb_client_send_error(client, id, AMB_ENOTSUP,
+                              "lease: the GPU's memory cannot be shared between processes here");
+        *out = NULL;
+    }
+    return *out != NULL;
+}
+
 static void request_lease_open(struct amb_client *client, uint64_t id,
                                const Amb__Control__LeaseOpen *open)
 {
@@ -496,8 +543,13 @@ static void request_lease_open(struct amb_client *client, uint64_t id,
                                   : "only over the ring, by clients on the broker's host");
         return;
     }
+    struct amb_gpu_pool *pool = NULL;
+    if (open->device[0] != '\0' && !lease_find_pool(client, id, open->device, &pool)) {
+        return;
+    }
     struct amb_order *order = lease_order(client, id, amb_order_lease_open, lease_opened);
     if (order != NULL) {
+        order->u.lease.pool = pool;
         order->u.lease.slot = open->slot;
         order->u.lease.slots = open->slots;
         amb_order_post(client->control->shards[client->session.shard], order);
@@ -521,6 +573,9 @@ static void request_seg_refused(struct amb_client *client, const Amb__Control__S
     if (order != NULL) {
         order->session = client->session;
         order->u.segment.segment = refused->segment;
+        if (refused->reason[0] != '\0') {
+            amb_copy_printable(client->gpu_reason, sizeof(client->gpu_reason), refused->reason);
+        }
         amb_client_begin_work(client);
         amb_order_post(client->control->shards[client->session.shard], order);
     }

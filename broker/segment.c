@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/segment.h"
 
+#include "broker/gpupool.h"
 #include "wire/base/assert.h"
 
 #include <errno.h>
@@ -142,6 +143,28 @@ enum amb_status amb_segment_create_leased(uint64_t id, uint64_t size, struct amb
     return create(id, size, build_leased, out);
 }
 
+enum amb_status amb_segment_create_gpu(uint64_t id, struct amb_gpu_pool *pool, uint64_t size,
+                                       struct amb_segment **out)
+{
+    struct amb_segment *segment = calloc(1, sizeof(*segment));
+    if (segment == NULL) {
+        return AMB_ENOMEM;
+    }
+    enum amb_status status = amb_gpu_pool_take(pool, size, &segment->gpu_offset);
+    if (status != AMB_OK) {
+        free(segment);
+        return status;
+    }
+    segment->id = id;
+    segment->size = size;
+    segment->gpu = pool;
+    segment->base = (uint8_t *)(uintptr_t)(pool->base + segment->gpu_offset);
+    segment->fd_ro = segment->fd_rw = -1;
+    amb_list_init(&segment->node);
+    *out = segment;
+    return AMB_OK;
+}
+
 enum amb_status amb_segment_fill(struct amb_segment *segment, uint64_t offset, uint64_t size)
 {
     amb_assert(segment->fd_rw >= 0 && offset <= segment->size && size <= segment->size - offset);
@@ -173,7 +196,9 @@ void amb_segment_destroy(struct amb_segment **segment)
         return;
     }
     amb_list_remove(&s->node);
-    if (s->base != NULL) {
+    if (s->gpu != NULL) {
+        amb_gpu_pool_give(s->gpu, s->gpu_offset, s->size);
+    } else if (s->base != NULL) {
         int rc = munmap(s->base, (size_t)s->size);
         amb_assert(rc == 0);
     }

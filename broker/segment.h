@@ -22,12 +22,15 @@
 
 #define AMB_SEGMENT_ALIGN (UINT64_C(2) << 20) /* sizes are multiples of this */
 
+struct amb_gpu_pool;
 struct amb_link_mem;
 
 struct amb_segment {
     uint64_t id;   /* never reused in the broker's life */
     uint8_t *base; /* writable, here and by whoever has leased it */
     uint64_t size;
+    struct amb_gpu_pool *gpu;  /* a range of it: base is a device address; NULL: host memory */
+    uint64_t gpu_offset;       /* in the pool */
     int fd_ro;                 /* O_RDONLY, to be sent with SCM_RIGHTS */
     int fd_rw;                 /* of a leased one until it is finished; else -1 */
     struct amb_link_mem *mem;  /* registration by the owner's hook, or NULL */
@@ -44,6 +47,9 @@ AMB_MUST_CHECK enum amb_status amb_segment_create(uint64_t id, uint64_t size,
  */
 AMB_MUST_CHECK enum amb_status amb_segment_create_leased(uint64_t id, uint64_t size,
                                                          struct amb_segment **out);
+/* A range of a device's pool, which is its until it is destroyed. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_segment_create_gpu(uint64_t id, struct amb_gpu_pool *pool,
+                                                      uint64_t size, struct amb_segment **out);
 /* Allocates what is missing of a part of a leased one. ENOMEM. About 1 ms a MiB of new pages. */
 AMB_MUST_CHECK enum amb_status amb_segment_fill(struct amb_segment *segment, uint64_t offset,
                                                 uint64_t size);

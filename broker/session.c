@@ -159,6 +159,15 @@ enum amb_mapping_state amb_session_mapping_of(struct amb_session *session,
     if (session->mapping_count == AMB_SESSION_SEGMENTS_MAX) {
         return AMB_MAPPING_REFUSED;
     }
+    if (segment->gpu != NULL) {
+        if (!session->may_map_gpu || session->shard->offer_gpu == NULL) {
+            return AMB_MAPPING_REFUSED;
+        }
+        session->mappings[session->mapping_count++] =
+            (struct amb_mapping){.segment = segment->id, .state = AMB_MAPPING_ASKED};
+        session->shard->offer_gpu(session->shard, session->client_id, segment);
+        return AMB_MAPPING_ASKED;
+    }
     /* Once a segment and session: the only system call between a publish and a delivery. */
     int fd = fcntl(segment->fd_ro, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) {

@@ -72,6 +72,7 @@ struct amb_session {
     bool is_watched;    /* the link need not be polled before the worker's epoll tells of an edge */
     bool has_edge;      /* ... which it has */
     bool may_map;
+    bool may_map_gpu; /* trusted with all of a device's pool */
     struct amb_publisher *publishers[AMB_HANDLES_MAX];
     struct amb_subscription *subscriptions[AMB_HANDLES_MAX];
     uint32_t openings;     /* counts publishers ever opened: names one of a reused handle */

@@ -29,6 +29,7 @@
 
 struct amb_config;
 struct amb_config_limits;
+struct amb_gpus;
 struct amb_maker;
 struct amb_session;
 struct amb_topic;
@@ -49,9 +50,10 @@ struct amb_shard_stats {
     _Atomic uint64_t quarantined_bytes;
     _Atomic uint64_t sparse_slabs; /* of the pool, as of the last look (compact.h) */
     _Atomic uint64_t compacted, compacted_bytes;
-    _Atomic uint64_t commits_in;      /* leased batches */
-    _Atomic uint64_t commits_refused; /* ... that broke a rule; their session ends */
-    _Atomic uint64_t leases_refused;  /* requests for a lease segment: limits, memory */
+    _Atomic uint64_t commits_in;          /* leased batches */
+    _Atomic uint64_t commits_refused;     /* ... that broke a rule; their session ends */
+    _Atomic uint64_t twins, twins_failed; /* host copies of batches in GPU memory */
+    _Atomic uint64_t leases_refused;      /* requests for a lease segment: limits, memory */
 };
 
 static inline void amb_stat_add(_Atomic uint64_t *counter, uint64_t n)
@@ -96,6 +98,7 @@ struct amb_shard {
     struct amb_list_node leases; /* struct amb_lease.of_shard */
     uint64_t leased_bytes;       /* of their segments */
     struct amb_maker *maker;     /* of segments; NULL: they are made by the worker itself */
+    struct amb_gpus *gpus;       /* NULL: none */
     struct amb_ucx_context *ucx; /* NULL: no ucx links */
     struct amb_ucx_worker *ucx_worker;
     int64_t now_ns, real_ns; /* of this turn */
@@ -122,6 +125,9 @@ struct amb_shard {
     /* Hand a segment to a client; fd is a duplicate and the callee's. */
     void (*offer_segment)(struct amb_shard *shard, uint64_t client_id, uint64_t segment,
                           uint64_t size, int fd);
+    /* The same of one in GPU memory; NULL: nobody maps those. */
+    void (*offer_gpu)(struct amb_shard *shard, uint64_t client_id,
+                      const struct amb_segment *segment);
     /* A segment of this shard is about to be unmapped; NULL: nobody is told. */
     void (*segment_gone)(struct amb_shard *shard, uint64_t segment);
     /* A session's link is gone for good, or its client broke a rule (EPROTO). */

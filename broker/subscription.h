@@ -39,6 +39,7 @@ struct amb_subscription_options {
     enum amb_slow slow;                 /* DEFAULT: the topic's; not SPILL */
     int64_t slow_block_ns;              /* BLOCK: how long; INT64_MAX: for ever */
     bool copy;                          /* never in place */
+    enum amb_mem mem;                   /* GPU memory in place: CUDA or AS_SENT */
 };
 
 struct amb_subscription {

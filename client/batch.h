@@ -34,21 +34,24 @@
 #define AMB_BATCH_FAST_NS INT64_C(10000)
 #define AMB_BATCH_IDLE_NS INT64_C(50000)
 
+struct amb_gpu_fence;
 struct amb_pub;
 
 struct amb_batch {
     struct amb_outgoing out;
-    struct amb_list_node node; /* in the connection's list of unused ones */
-    struct amb_pub *pub;       /* large and posted: whose memory it borrows */
-    struct amb_slots *slots;   /* leased: what its payloads lie in */
-    uint64_t *offsets;         /* leased: of each payload */
-    uint64_t first_seq;        /* in a publisher's queue: of its first message */
-    uint32_t slot_head;        /* leased: chain of its slots */
-    uint8_t *data;             /* room for data_cap bytes; or borrowed */
-    uint8_t *meta;             /* records, then, when it leaves, blobs; zeros before it */
-    uint8_t *blobs;            /* allocated at the first property */
-    uint8_t *owned;            /* a large message's own copy, or NULL */
-    uint32_t data_pad;         /* large: bytes of data_len that are not behind data */
+    struct amb_list_node node;    /* in the connection's list of unused ones */
+    struct amb_pub *pub;          /* large and posted: whose memory it borrows */
+    struct amb_slots *slots;      /* leased: what its payloads lie in */
+    uint64_t *offsets;            /* leased: of each payload */
+    uint64_t first_seq;           /* in a publisher's queue: of its first message */
+    uint32_t slot_head;           /* leased: chain of its slots */
+    struct amb_gpu_fence *fences; /* leased, on a GPU: what its payloads wait for */
+    bool has_failed;              /* ... has failed: the broker refuses it */
+    uint8_t *data;                /* room for data_cap bytes; or borrowed */
+    uint8_t *meta;                /* records, then, when it leaves, blobs; zeros before it */
+    uint8_t *blobs;               /* allocated at the first property */
+    uint8_t *owned;               /* a large message's own copy, or NULL */
+    uint32_t data_pad;            /* large: bytes of data_len that are not behind data */
     bool is_large, is_leased;
     bool is_pooled; /* owned is of conn->lease_buffers, for owned_len bytes */
     bool is_waited; /* somebody waits until the link is done with it, and frees it */

@@ -5,6 +5,7 @@
  * batch before it finds no window.
  */
 #include "client/conn.h"
+#include "client/gpu.h"
 #include "client/put.h"
 #include "wire/base/assert.h"
 
@@ -58,6 +59,7 @@ static struct amb_batch *begin(struct amb_pub *pub, const struct amb_place *plac
     amb_conn_unlock(conn);
     if (batch != NULL) {
         batch->slots = place->slots;
+        batch->out.frame.status = AMB_OK;
         batch->first_seq = atomic_load_explicit(&pub->posted, memory_order_relaxed) + 1;
         amb_pub_enqueue(pub, batch);
     }
@@ -102,11 +104,12 @@ static uint64_t next_seq(struct amb_pub *pub, uint64_t *seq)
     return number;
 }
 
-enum amb_status amb_commit_place(struct amb_pub *pub, const struct amb_put *put,
-                                 const struct amb_place *place, uint64_t *seq)
+/* fence: it leaves when that is over; NULL: nothing to wait for. */
+static inline __attribute__((always_inline)) enum amb_status
+commit_place(struct amb_pub *pub, const struct amb_put *put, const struct amb_place *place,
+             struct amb_gpu_fence *fence, uint64_t *seq)
 {
     struct amb_conn *conn = pub->conn;
-    zero_padding(amb_place_bytes(place), put->len);
     amb_spinlock_lock(&pub->lock);
     struct amb_batch *batch = tail_for(pub, put, place);
     if (batch == NULL) {
@@ -127,13 +130,35 @@ enum amb_status amb_commit_place(struct amb_pub *pub, const struct amb_put *put,
         place->slots->next[place->slot] = batch->slot_head;
         batch->slot_head = place->slot;
         (void)next_seq(pub, seq);
+        if (fence != NULL) {
+            fence->next = batch->fences;
+            batch->fences = fence;
+            atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
+        }
         amb_put_added(pub, batch, is_full(conn, batch));
     }
     amb_spinlock_unlock(&pub->lock);
     if (status != AMB_OK) {
+        if (fence != NULL) {
+            (void)amb_gpu_fence_wait(fence);
+        }
         place_return(conn, place);
     }
     return status;
+}
+
+enum amb_status amb_commit_place(struct amb_pub *pub, const struct amb_put *put,
+                                 const struct amb_place *place, uint64_t *seq)
+{
+    zero_padding(amb_place_bytes(place), put->len);
+    return commit_place(pub, put, place, NULL, seq);
+}
+
+enum amb_status amb_commit_place_gpu(struct amb_pub *pub, const struct amb_put *put,
+                                     const struct amb_place *place, struct amb_gpu_fence *fence,
+                                     uint64_t *seq)
+{
+    return commit_place(pub, put, place, fence, seq);
 }
 
 struct warm_wait {

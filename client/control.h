@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "client/import.h"
 #include "wire/base/list.h"
 #include "wire/codec/control.h"
 
@@ -40,6 +41,8 @@ struct amb_request {
     /* LeaseOpened, to an on_answer only: it has the descriptor, -1: none came */
     uint64_t segment, size;
     int fd;
+    struct amb_gpu_range range; /* where it is, on a GPU */
+    bool has_gpu;               /* PubOpened */
     /* AdminReply; the asker's to free */
     uint8_t *json;
     size_t json_len, json_cap;

@@ -32,16 +32,19 @@ struct amb_topic_name {
     char name[256];
 };
 
+struct amb_gpu;
 struct amb_gpu_buffer;
 struct amb_tensor;
 
 /* What few messages have beside their payload. */
 struct amb_side {
-    const uint8_t *bytes;              /* the payload as it came */
+    const uint8_t *bytes;              /* the payload as it came; NULL: on a GPU */
+    struct amb_gpu *gpu;               /* whose memory address is; NULL: host */
     uint64_t address;                  /* where it was brought; 0: nowhere */
     struct amb_gpu_buffer *buffer;     /* of our pool; NULL: the allocator's */
     struct amb_tensor *_Atomic tensor; /* made when asked for */
     bool is_placed;
+    bool is_in_place; /* address is of the broker's memory */
 };
 
 struct amb_msg {
@@ -115,5 +118,5 @@ const void *amb_msg_own_prop(const struct amb_msg *msg, const char *name, size_t
 struct amb_side *amb_side_of(const struct amb_msg *msg);
 /* Gives back what the side of a released message holds; its delivery has sides. */
 void amb_side_release(struct amb_msg *msg);
-/* The payload as the CPU can read it, wherever it was brought. */
+/* The payload as the CPU can read it, wherever it was brought. NULL: it is on a GPU only. */
 const void *amb_msg_bytes(const struct amb_msg *msg);

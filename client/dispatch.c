@@ -5,6 +5,7 @@
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/gpu.h"
+#include "client/import.h"
 #include "client/inbox.h"
 #include "client/segment.h"
 #include "client/slots.h"
@@ -71,6 +72,10 @@ static void take_lease(struct amb_conn *conn, struct amb_request *request,
     request->segment = opened->segment;
     request->size = opened->size;
     request->fd = fd;
+    if (!amb_gpu_range_read(opened->gpu, &request->range)) {
+        amb_control_answer(conn, request, AMB_EPROTO, "the broker's GPU memory has no place");
+        return;
+    }
     amb_control_answer(conn, request, AMB_OK, "");
 }
 
@@ -86,6 +91,7 @@ static void handle_answer(struct amb_conn *conn, const Amb__Control__Control *me
         request->topic = message->pub_opened->topic;
         request->window = message->pub_opened->window;
         request->subscribers = message->pub_opened->subscribers;
+        request->has_gpu = message->pub_opened->gpu != 0;
         amb_control_answer(conn, request, AMB_OK, "");
     } else if (message->body_case == AMB__CONTROL__CONTROL__BODY_ADMIN_REPLY) {
         take_json(conn, request, message->admin_reply);
@@ -94,10 +100,25 @@ static void handle_answer(struct amb_conn *conn, const Amb__Control__Control *me
     }
 }
 
+/* Takes fd. */
+static void add_segment(struct amb_conn *conn, const Amb__Control__SegAdd *add, int fd)
+{
+    struct amb_gpu_range range;
+    if (add->gpu == NULL) {
+        amb_segment_add(conn, add->segment, add->size, fd);
+        return;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    bool is_read = amb_gpu_range_read(add->gpu, &range);
+    amb_segment_add_gpu(conn, add->segment, add->size, is_read ? &range : NULL);
+}
+
 static void handle_message(struct amb_conn *conn, const Amb__Control__Control *message, int fd)
 {
     if (message->body_case == AMB__CONTROL__CONTROL__BODY_SEG_ADD) {
-        amb_segment_add(conn, message->seg_add->segment, message->seg_add->size, fd);
+        add_segment(conn, message->seg_add, fd);
         return;
     }
     if (message->body_case == AMB__CONTROL__CONTROL__BODY_LEASE_OPENED) {

@@ -4,6 +4,7 @@
  */
 #include "client/conn.h"
 #include "client/due.h"
+#include "client/gpu.h"
 #include "client/inbox.h"
 #include "client/pub.h"
 #include "client/slots.h"
@@ -141,6 +142,10 @@ static enum amb_status send_batch(struct amb_pub *pub, struct amb_batch *batch, 
         batch->out.frame.number =
             amb_commits_add(&conn->leases, batch->slots, batch->slot_head, batch->count);
         batch->slots = NULL; /* They are the commit's. */
+        if (__builtin_expect(batch->has_failed, 0)) {
+            batch->has_failed = false;
+            batch->out.frame.status = AMB_ECUDA; /* The broker refuses it in its turn. */
+        }
         pub->leased_bytes += size;
         pub->leased += batch->count;
     }
@@ -185,12 +190,29 @@ static enum amb_status flush_small(struct amb_pub *pub)
     return AMB_OK;
 }
 
+/* Has the GPU done with the payloads of a batch? */
+static bool has_passed_fences(struct amb_batch *batch)
+{
+    struct amb_gpu_fence *fence;
+    while ((fence = batch->fences) != NULL) {
+        struct amb_gpu_fence *next = fence->next;
+        enum amb_status status = amb_gpu_fence_look(fence);
+        if (status == AMB_EAGAIN) {
+            return false;
+        }
+        batch->fences = next;
+        batch->has_failed = batch->has_failed || status != AMB_OK;
+    }
+    return true;
+}
+
 static enum amb_status flush_queue(struct amb_pub *pub)
 {
     struct amb_conn *conn = pub->conn;
     while (!amb_list_is_empty(&pub->queue)) {
         struct amb_batch *batch = first_queued(pub);
-        if (!batch->is_leased && !has_window(pub, amb_batch_size(batch))) {
+        if (batch->is_leased ? batch->fences != NULL && !has_passed_fences(batch)
+                             : !has_window(pub, amb_batch_size(batch))) {
             return AMB_EAGAIN;
         }
         amb_list_remove(&batch->node);
@@ -222,6 +244,12 @@ void amb_pub_queue_drop(struct amb_pub *pub)
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&pub->queue)) != NULL) {
         struct amb_batch *batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
+        while (batch->fences != NULL) { /* A GPU writes there until then. */
+            struct amb_gpu_fence *fence = batch->fences;
+            batch->fences = fence->next;
+            (void)amb_gpu_fence_wait(fence);
+        }
+        batch->has_failed = false;
         while (batch->slots != NULL && batch->slot_head != AMB_SLOT_NONE) {
             struct amb_place place = {.slots = batch->slots, .slot = batch->slot_head};
             batch->slot_head = batch->slots->next[place.slot];

@@ -28,6 +28,10 @@ struct amb_gpu {
     struct amb_gpu_buffer *free_list[CLASSES];
     uint64_t cached;
     struct waiting *waiting, *unused;
+    struct amb_gpu_fence *fences; /* unused */
+    pthread_mutex_t copy_lock;    /* of the stream */
+    void *stream;                 /* for copies within devices; made at the first */
+    struct amb_gpu_room room;     /* under the connection's lock */
 };
 
 /* ---- devices ---- */
@@ -39,6 +43,21 @@ enum amb_status amb_gpu_fail(struct amb_conn *conn, struct amb_gpu *gpu, enum am
     amb_cuda_failure(gpu->cuda, text, sizeof(text));
     return amb_conn_fail(conn, status, "%s on GPU %d: %s", what, amb_cuda_info(gpu->cuda)->index,
                          text);
+}
+
+struct amb_cuda *amb_gpu_cuda(struct amb_gpu *gpu)
+{
+    return gpu->cuda;
+}
+
+int amb_gpu_index(const struct amb_gpu *gpu)
+{
+    return amb_cuda_info(gpu->cuda)->index;
+}
+
+struct amb_gpu_room *amb_gpu_room_of(struct amb_gpu *gpu)
+{
+    return &gpu->room;
 }
 
 bool amb_gpu_is_sound(const struct amb_gpu *gpu)
@@ -75,6 +94,7 @@ static enum amb_status create(struct amb_conn *conn, int device, struct amb_gpu 
     }
     gpu->conn = conn;
     (void)pthread_mutex_init(&gpu->lock, NULL);
+    (void)pthread_mutex_init(&gpu->copy_lock, NULL);
     *out = gpu;
     return AMB_OK;
 }
@@ -131,11 +151,21 @@ static void destroy(struct amb_gpu *gpu)
         }
         free(waiting);
     }
+    struct amb_gpu_fence *fence;
+    while ((fence = gpu->fences) != NULL) {
+        gpu->fences = fence->next;
+        if (is_entered) {
+            amb_cuda_event_destroy(gpu->cuda, fence->event);
+        }
+        free(fence);
+    }
     if (is_entered) {
+        amb_cuda_stream_destroy(gpu->cuda, gpu->stream);
         amb_cuda_leave(&scope);
     }
     amb_stage_destroy(&gpu->stage);
     (void)pthread_mutex_destroy(&gpu->lock);
+    (void)pthread_mutex_destroy(&gpu->copy_lock);
     free(gpu);
 }
 
@@ -150,11 +180,10 @@ void amb_gpus_fini(struct amb_conn *conn)
 
 /* ---- publish ---- */
 
-enum amb_status amb_gpu_read(struct amb_conn *conn, void *to, const void *data, uint64_t len,
-                             void *stream)
+enum amb_status amb_gpu_of(struct amb_conn *conn, const void *data, uint64_t len,
+                           struct amb_gpu **out)
 {
     struct amb_mem_place place;
-    struct amb_gpu *gpu;
     amb_cuda_classify(data, &place);
     uint64_t offset = (uintptr_t)data - place.base;
     if (place.device < 0 || offset > place.size || len > place.size - offset) {
@@ -162,13 +191,130 @@ enum amb_status amb_gpu_read(struct amb_conn *conn, void *to, const void *data, 
                              "%llu bytes of GPU memory go past the end of their allocation",
                              (unsigned long long)len);
     }
-    enum amb_status status = amb_gpu_get(conn, place.device, &gpu);
+    return amb_gpu_get(conn, place.device, out);
+}
+
+enum amb_status amb_gpu_read(struct amb_conn *conn, void *to, const void *data, uint64_t len,
+                             void *stream)
+{
+    struct amb_gpu *gpu;
+    enum amb_status status = amb_gpu_of(conn, data, len, &gpu);
     if (status != AMB_OK) {
         return status;
     }
     status = amb_stage_read(gpu->stage, to, (uintptr_t)data, len, stream);
     return status == AMB_OK ? AMB_OK
                             : amb_gpu_fail(conn, gpu, status, "cannot read what to publish");
+}
+
+/* ---- fences ---- */
+
+static void fence_put(struct amb_gpu_fence *fence)
+{
+    struct amb_gpu *gpu = fence->gpu;
+    (void)pthread_mutex_lock(&gpu->lock);
+    fence->next = gpu->fences;
+    gpu->fences = fence;
+    (void)pthread_mutex_unlock(&gpu->lock);
+}
+
+/* The device is entered. */
+static struct amb_gpu_fence *fence_get(struct amb_gpu *gpu)
+{
+    (void)pthread_mutex_lock(&gpu->lock);
+    struct amb_gpu_fence *fence = gpu->fences;
+    if (fence != NULL) {
+        gpu->fences = fence->next;
+    }
+    (void)pthread_mutex_unlock(&gpu->lock);
+    if (fence == NULL) {
+        fence = calloc(1, sizeof(*fence));
+        if (fence != NULL && amb_cuda_event_create(gpu->cuda, &fence->event) != AMB_OK) {
+            free(fence);
+            return NULL;
+        }
+    }
+    if (fence != NULL) {
+        fence->gpu = gpu;
+        fence->next = NULL;
+    }
+    return fence;
+}
+
+/* The device is entered. */
+static enum amb_status fence_record(struct amb_gpu *gpu, void *stream, struct amb_gpu_fence **out)
+{
+    struct amb_gpu_fence *fence = fence_get(gpu);
+    if (fence == NULL) {
+        return amb_gpu_is_sound(gpu) ? AMB_ENOMEM : AMB_ECUDA;
+    }
+    enum amb_status status = amb_cuda_event_record(gpu->cuda, fence->event, stream);
+    if (status != AMB_OK) {
+        fence_put(fence);
+        return status;
+    }
+    *out = fence;
+    return AMB_OK;
+}
+
+enum amb_status amb_gpu_fence(struct amb_gpu *gpu, void *stream, struct amb_gpu_fence **out)
+{
+    struct amb_cuda_scope scope;
+    enum amb_status status = amb_cuda_enter(gpu->cuda, &scope);
+    if (status != AMB_OK) {
+        return status;
+    }
+    struct amb_gpu_fence *fence = NULL;
+    status = fence_record(gpu, stream, &fence);
+    amb_cuda_leave(&scope);
+    if (status == AMB_OK) {
+        status = amb_gpu_fence_look(fence);
+        *out = status == AMB_EAGAIN ? fence : NULL;
+        status = status == AMB_EAGAIN ? AMB_OK : status;
+    }
+    return status;
+}
+
+enum amb_status amb_gpu_fence_look(struct amb_gpu_fence *fence)
+{
+    enum amb_status status = amb_cuda_event_query(fence->gpu->cuda, fence->event);
+    if (status != AMB_EAGAIN) {
+        fence_put(fence);
+    }
+    return status;
+}
+
+enum amb_status amb_gpu_fence_wait(struct amb_gpu_fence *fence)
+{
+    enum amb_status status = amb_cuda_event_sync(fence->gpu->cuda, fence->event);
+    fence_put(fence);
+    return status;
+}
+
+enum amb_status amb_gpu_copy(struct amb_gpu *gpu, uint64_t to, uint64_t from, uint64_t len,
+                             void *stream, bool is_waited, struct amb_gpu_fence **fence)
+{
+    struct amb_cuda_scope scope;
+    struct amb_gpu_fence *own = NULL;
+    *fence = NULL;
+    enum amb_status status = amb_cuda_enter(gpu->cuda, &scope);
+    if (status == AMB_OK) {
+        status = amb_cuda_copy(gpu->cuda, to, from, len, stream);
+        if (status == AMB_OK) {
+            status = fence_record(gpu, stream, &own);
+            if (status != AMB_OK) {
+                (void)!amb_cuda_stream_sync(gpu->cuda, stream); /* It writes until then. */
+            }
+        }
+        amb_cuda_leave(&scope);
+    }
+    if (status == AMB_OK) {
+        status = is_waited ? amb_gpu_fence_wait(own) : amb_gpu_fence_look(own);
+        *fence = status == AMB_EAGAIN ? own : NULL;
+        status = status == AMB_EAGAIN ? AMB_OK : status;
+    }
+    return status == AMB_OK ? AMB_OK
+                            : amb_gpu_fail(gpu->conn, gpu, status, "cannot copy what to publish");
 }
 
 enum amb_status amb_gpu_wait(struct amb_conn *conn, void *stream)
@@ -254,6 +400,32 @@ void amb_gpu_buffer_put(struct amb_gpu *gpu, struct amb_gpu_buffer *buffer)
 enum amb_status amb_gpu_store(struct amb_gpu *gpu, uint64_t to, const void *from, uint64_t len)
 {
     return amb_stage_write(gpu->stage, to, from, len);
+}
+
+enum amb_status amb_gpu_fetch(struct amb_gpu *gpu, uint64_t to, struct amb_gpu *source,
+                              uint64_t from, uint64_t len)
+{
+    struct amb_cuda_scope scope;
+    (void)pthread_mutex_lock(&gpu->copy_lock);
+    enum amb_status status = amb_cuda_enter(gpu->cuda, &scope);
+    if (status == AMB_OK) {
+        if (gpu->stream == NULL) {
+            status = amb_cuda_stream_create(gpu->cuda, &gpu->stream);
+        }
+        if (status == AMB_OK) {
+            /* Also where the devices do not see each other: the driver goes by the host then. */
+            (void)amb_cuda_can_reach(gpu->cuda, source->cuda);
+            status = source == gpu
+                         ? amb_cuda_copy(gpu->cuda, to, from, len, gpu->stream)
+                         : amb_cuda_copy_peer(gpu->cuda, to, source->cuda, from, len, gpu->stream);
+        }
+        if (status == AMB_OK) {
+            status = amb_cuda_stream_sync(gpu->cuda, gpu->stream);
+        }
+        amb_cuda_leave(&scope);
+    }
+    (void)pthread_mutex_unlock(&gpu->copy_lock);
+    return status;
 }
 
 /* ---- releases behind a stream ---- */

@@ -19,6 +19,15 @@
 struct amb_conn;
 struct amb_gpu; /* a device, as a connection uses it */
 
+/* How it stands with leases on a device; under the connection's lock. */
+struct amb_gpu_room {
+    uint64_t bytes;          /* of its segments, those being opened too */
+    int64_t refused_ns;      /* when the broker refused one; 0: never */
+    enum amb_status refused; /* why */
+    bool is_hopeless;        /* it would refuse the next one too: no pool, no trust, no way */
+    char text[128];
+};
+
 /* How often releases that wait for a stream are looked at, by whoever waits or the I/O thread. */
 #define AMB_GPU_LOOK_NS INT64_C(1000000)
 
@@ -27,6 +36,9 @@ AMB_MUST_CHECK enum amb_status amb_gpu_get(struct amb_conn *conn, int device, st
 /* Frees all of a connection; nothing of it is in use. */
 void amb_gpus_fini(struct amb_conn *conn);
 
+struct amb_cuda *amb_gpu_cuda(struct amb_gpu *gpu);
+int amb_gpu_index(const struct amb_gpu *gpu);
+struct amb_gpu_room *amb_gpu_room_of(struct amb_gpu *gpu);
 /* False once a sticky error was seen. */
 bool amb_gpu_is_sound(const struct amb_gpu *gpu);
 /* A failed call on a device, as the connection's error. Returns status. */
@@ -41,6 +53,29 @@ enum amb_status amb_gpu_fail(struct amb_conn *conn, struct amb_gpu *gpu, enum am
  */
 AMB_MUST_CHECK enum amb_status amb_gpu_read(struct amb_conn *conn, void *to, const void *data,
                                             uint64_t len, void *stream);
+/* The device whose memory data is; all of len bytes must be. EINVAL, and as amb_gpu_get: told. */
+AMB_MUST_CHECK enum amb_status amb_gpu_of(struct amb_conn *conn, const void *data, uint64_t len,
+                                          struct amb_gpu **out);
+
+/* What is on a stream so far, of which the end is waited for without blocking. */
+struct amb_gpu_fence {
+    struct amb_gpu_fence *next; /* its user's */
+    struct amb_gpu *gpu;
+    void *event;
+};
+
+/* *out NULL: it is over already. */
+AMB_MUST_CHECK enum amb_status amb_gpu_fence(struct amb_gpu *gpu, void *stream,
+                                             struct amb_gpu_fence **out);
+/* AMB_OK, or ECUDA: it is over, and the fence is given back. EAGAIN: not yet. */
+enum amb_status amb_gpu_fence_look(struct amb_gpu_fence *fence);
+/* Waits for it, and gives it back. */
+enum amb_status amb_gpu_fence_wait(struct amb_gpu_fence *fence);
+/* Device memory to device memory of the same GPU, behind what is on the stream; is_waited: it is
+ * done when this returns, else as *fence (may be NULL) says. Told. */
+AMB_MUST_CHECK enum amb_status amb_gpu_copy(struct amb_gpu *gpu, uint64_t to, uint64_t from,
+                                            uint64_t len, void *stream, bool is_waited,
+                                            struct amb_gpu_fence **fence);
 /* Waits for what is on a stream of the program's. Not on a device of ours. */
 AMB_MUST_CHECK enum amb_status amb_gpu_wait(struct amb_conn *conn, void *stream);
 
@@ -58,6 +93,10 @@ void amb_gpu_buffer_put(struct amb_gpu *gpu, struct amb_gpu_buffer *buffer);
 /* Host to device, whole when it returns. */
 AMB_MUST_CHECK enum amb_status amb_gpu_store(struct amb_gpu *gpu, uint64_t to, const void *from,
                                              uint64_t len);
+
+/* From memory of another GPU, or of this one, whole when it returns. */
+AMB_MUST_CHECK enum amb_status amb_gpu_fetch(struct amb_gpu *gpu, uint64_t to,
+                                             struct amb_gpu *source, uint64_t from, uint64_t len);
 
 /*
  * Releases msg when what is on the stream so far has run: looked at by amb_gpus_look. On failure

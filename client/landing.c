@@ -12,6 +12,7 @@
 #include "client/due.h"
 #include "client/gpu.h"
 #include "client/options.h"
+#include "client/segment.h"
 #include "client/sub.h"
 #include "wire/base/assert.h"
 
@@ -25,7 +26,9 @@
 struct amb_landing {
     pthread_mutex_t lock;            /* who takes */
     int device;                      /* -1: host */
-    struct amb_gpu *gpu;             /* NULL: host */
+    struct amb_gpu *gpu;             /* NULL: host, or as sent */
+    bool is_as_sent;                 /* nothing is brought anywhere */
+    bool is_copied;                  /* into memory of its own, also where it could stay */
     struct amb_allocator allocator;  /* alloc NULL: the GPU's pool */
     struct amb_msg *_Atomic waiting; /* taken, and no memory for it yet */
     _Atomic int64_t retry_ns;        /* not before; 0: at once */
@@ -42,7 +45,9 @@ enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_o
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "%s", complaint.text);
     }
-    if (allocator.mem != AMB_MEM_CUDA && allocator.alloc == NULL) {
+    bool is_as_sent = options->mem == AMB_MEM_AS_SENT && allocator.alloc == NULL &&
+                      options->copy == 0 && amb_cuda_start() == AMB_OK;
+    if (allocator.mem != AMB_MEM_CUDA && allocator.alloc == NULL && !is_as_sent) {
         return AMB_OK;
     }
     struct amb_gpu *gpu = NULL;
@@ -56,12 +61,22 @@ enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_o
     if (landing == NULL) {
         return amb_conn_fail(conn, AMB_ENOMEM, "no memory for a subscription");
     }
+    landing->is_as_sent = is_as_sent;
+    landing->is_copied = options->copy != 0 || allocator.alloc != NULL;
     landing->allocator = allocator;
     landing->gpu = gpu;
     landing->device = gpu != NULL ? options->device : -1;
     (void)pthread_mutex_init(&landing->lock, NULL);
     *out = landing;
     return AMB_OK;
+}
+
+enum amb_mem amb_landing_wish(const struct amb_landing *landing)
+{
+    if (landing == NULL || (landing->gpu == NULL && !landing->is_as_sent)) {
+        return AMB_MEM_HOST;
+    }
+    return landing->is_as_sent ? AMB_MEM_AS_SENT : AMB_MEM_CUDA;
 }
 
 void amb_landing_destroy(struct amb_landing **landing)
@@ -95,17 +110,56 @@ static void put_memory(struct amb_landing *landing, struct amb_side *side, uint6
 {
     if (side->buffer != NULL) {
         amb_gpu_buffer_put(landing->gpu, side->buffer);
-    } else if (side->address != 0) {
+    } else if (side->address != 0 && !side->is_in_place) {
         landing->allocator.free(landing->allocator.ctx, (void *)(uintptr_t)side->address, len,
                                 landing->device);
     }
     side->buffer = NULL;
     side->address = 0;
+    side->gpu = NULL;
+    side->is_in_place = false;
+}
+
+/* The payload lies in memory of that GPU: it stays there if it may, or is fetched. */
+static enum amb_status bring_from(struct amb_landing *landing, struct amb_msg *msg,
+                                  struct amb_gpu *gpu)
+{
+    struct amb_side *side = amb_side_of(msg);
+    uint64_t len = amb_msg_size(msg), from = (uintptr_t)msg->payload;
+    if (side == NULL) {
+        return AMB_EAGAIN;
+    }
+    side->bytes = NULL;
+    side->is_placed = true;
+    if (landing->is_as_sent || (landing->gpu == gpu && !landing->is_copied) || len == 0) {
+        side->address = from;
+        side->is_in_place = true;
+    } else if (!amb_gpu_is_sound(landing->gpu)) {
+        return AMB_ECUDA;
+    } else if (!get_memory(landing, side, len)) {
+        return amb_gpu_is_sound(landing->gpu) ? AMB_EAGAIN : AMB_ECUDA;
+    } else {
+        enum amb_status status = amb_gpu_fetch(landing->gpu, side->address, gpu, from, len);
+        if (status != AMB_OK) {
+            put_memory(landing, side, len);
+            return status;
+        }
+    }
+    side->gpu = side->is_in_place ? gpu : landing->gpu;
+    msg->payload = NULL; /* The CPU cannot read it. */
+    return AMB_OK;
 }
 
 /* EAGAIN: there is no memory now. Else it never can be brought there. */
 static enum amb_status bring(struct amb_landing *landing, struct amb_msg *msg)
 {
+    const struct amb_segment *segment = amb_msg_delivery(msg)->segment;
+    if (segment != NULL && segment->gpu != NULL) {
+        return bring_from(landing, msg, segment->gpu);
+    }
+    if (landing->is_as_sent) {
+        return AMB_OK;
+    }
     struct amb_side *side = amb_side_of(msg);
     uint64_t len = amb_msg_size(msg);
     if (side == NULL) {
@@ -136,6 +190,7 @@ static enum amb_status bring(struct amb_landing *landing, struct amb_msg *msg)
         return status;
     }
     msg->payload = NULL; /* The CPU cannot read it. */
+    side->gpu = landing->gpu;
     atomic_fetch_add_explicit(&landing->staged_bytes, len, memory_order_relaxed);
     return AMB_OK;
 }
@@ -144,7 +199,9 @@ static enum amb_status bring(struct amb_landing *landing, struct amb_msg *msg)
 static void give_up(struct amb_sub *sub, struct amb_msg *msg, enum amb_status status)
 {
     struct amb_conn *conn = sub->conn;
-    (void)amb_gpu_fail(conn, sub->landing->gpu, status, "cannot bring a message into memory");
+    if (sub->landing->gpu != NULL) {
+        (void)amb_gpu_fail(conn, sub->landing->gpu, status, "cannot bring a message into memory");
+    }
     uint64_t lost = amb_msg_lost(msg, NULL) + 1;
     amb_spinlock_lock(&sub->lock);
     sub->carry_loss = sub->carry_lost == 0 && lost == 1 ? AMB_LOSS_TRANSFER : AMB_LOSS_MIXED;
@@ -256,9 +313,16 @@ static const struct amb_side *placed(const struct amb_msg *msg)
     return sides != NULL && sides[msg->index].is_placed ? &sides[msg->index] : NULL;
 }
 
+/* NULL: host memory. */
+static struct amb_gpu *gpu_of(const struct amb_msg *msg)
+{
+    const struct amb_side *side = placed(msg);
+    return side != NULL ? side->gpu : NULL;
+}
+
 static bool is_on_device(const struct amb_msg *msg)
 {
-    return placed(msg) != NULL && amb_msg_delivery(msg)->sub->landing->gpu != NULL;
+    return gpu_of(msg) != NULL;
 }
 
 const void *amb_msg_bytes(const struct amb_msg *msg)
@@ -291,14 +355,15 @@ enum amb_mem amb_msg_mem(const struct amb_msg *msg)
 
 int amb_msg_device(const struct amb_msg *msg)
 {
-    return is_on_device(msg) ? amb_msg_delivery(msg)->sub->landing->device : -1;
+    const struct amb_gpu *gpu = gpu_of(msg);
+    return gpu != NULL ? amb_gpu_index(gpu) : -1;
 }
 
 const char *amb_msg_path(const struct amb_msg *msg)
 {
     const struct amb_delivery *delivery = amb_msg_delivery(msg);
     if (is_on_device(msg)) {
-        return "staged";
+        return placed(msg)->bytes == NULL ? "cuda_ipc" : "staged";
     }
     return delivery->segment != NULL ? "mapped" : delivery->conn->path;
 }
@@ -319,7 +384,7 @@ void amb_msg_release_on(struct amb_msg *msg, void *stream)
     if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
         return; /* The parent's. */
     }
-    struct amb_gpu *gpu = is_on_device(msg) ? delivery->sub->landing->gpu : NULL;
+    struct amb_gpu *gpu = gpu_of(msg);
     amb_conn_ref(conn); /* Ours: the message's may go while we look. */
     if (gpu == NULL || amb_gpu_release_after(gpu, msg, stream) != AMB_OK) {
         /* Of host memory we do not know the stream's device: wait here. */

@@ -5,6 +5,7 @@
 #include "client/lease.h"
 
 #include "client/conn.h"
+#include "client/gpu.h"
 #include "client/options.h"
 #include "client/put.h"
 #include "client/slots.h"
@@ -22,6 +23,7 @@
 
 struct room_wait {
     struct amb_pub *pub;
+    struct amb_gpu *gpu; /* NULL: host memory */
     uint64_t len;
     enum amb_slots_room seen;
     int64_t deadline_ns;
@@ -37,6 +39,12 @@ static bool is_back(void *arg)
 {
     const struct room_wait *wait = arg;
     return !amb_slots_are_away(wait->pub->conn, wait->len);
+}
+
+static bool gpu_room_has_changed(void *arg)
+{
+    const struct room_wait *wait = arg;
+    return amb_slots_look_gpu(wait->pub->conn, wait->gpu, wait->len) != wait->seen;
 }
 
 static bool has_private_room(void *arg)
@@ -136,6 +144,41 @@ static enum amb_status take_room(struct room_wait *room, struct amb_lease *lease
     return conn->down != AMB_OK ? conn->down : take_private(room, lease);
 }
 
+/* The same on a GPU, where there is no private memory: who gets no more slots waits for his own. */
+static enum amb_status take_gpu_room(struct room_wait *room, struct amb_lease *lease)
+{
+    struct amb_conn *conn = room->pub->conn;
+    const struct amb_gpu_room *gpu_room = amb_gpu_room_of(room->gpu);
+    unsigned grown = 0;
+    while (conn->down == AMB_OK) {
+        if (!amb_gpu_is_sound(room->gpu)) {
+            return AMB_ECUDA;
+        }
+        if (amb_place_take_gpu(conn, room->gpu, room->len, &lease->place)) {
+            lease->gpu = room->gpu;
+            lease->room = lease->place.slots->slot;
+            return AMB_OK;
+        }
+        room->seen = amb_slots_look_gpu(conn, room->gpu, room->len);
+        int64_t max_ns = room->seen == AMB_ROOM_IN_USE && grown == 0 ? SLOW_NS : AMB_FOREVER;
+        if (room->seen == AMB_ROOM_NONE || room->seen == AMB_ROOM_LEASED) {
+            bool is_coming = amb_slots_open_gpu(conn, room->gpu, room->len);
+            if (!is_coming && room->seen == AMB_ROOM_NONE) {
+                return gpu_room->refused != AMB_OK ? gpu_room->refused : AMB_ENOTSUP;
+            }
+            room->seen = is_coming ? AMB_ROOM_COMING : room->seen;
+        }
+        enum amb_status status = wait_for(room, gpu_room_has_changed, max_ns);
+        if (status == AMB_ETIMEDOUT && !is_past(room)) {
+            grown++;
+            (void)amb_slots_open_gpu(conn, room->gpu, room->len);
+        } else if (status != AMB_OK) {
+            return status;
+        }
+    }
+    return conn->down;
+}
+
 /* ---- life ---- */
 
 static struct amb_lease *lease_get(struct amb_conn *conn)
@@ -223,18 +266,21 @@ static void memory_return(const struct amb_lease *lease)
 
 /* ---- calls ---- */
 
-static enum amb_status lease_open(struct amb_pub *pub, uint64_t len, int64_t timeout_ns,
-                                  struct amb_lease **out)
+/* gpu NULL: in host memory. */
+static enum amb_status lease_open(struct amb_pub *pub, struct amb_gpu *gpu, uint64_t len,
+                                  int64_t timeout_ns, struct amb_lease **out)
 {
     struct amb_conn *conn = pub->conn;
-    struct room_wait room = {.pub = pub, .len = len, .deadline_ns = INT64_MAX};
+    struct room_wait room = {.pub = pub, .gpu = gpu, .len = len, .deadline_ns = INT64_MAX};
     if (timeout_ns != AMB_FOREVER) {
         room.deadline_ns =
             timeout_ns > 0 ? amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns) : 0;
     }
     amb_conn_lock(conn);
     struct amb_lease *lease = lease_get(conn);
-    enum amb_status status = lease != NULL ? take_room(&room, lease) : AMB_ENOMEM;
+    enum amb_status status = lease == NULL ? AMB_ENOMEM
+                             : gpu == NULL ? take_room(&room, lease)
+                                           : take_gpu_room(&room, lease);
     if (status == AMB_OK) {
         lend(pub, lease, len);
     } else if (lease != NULL) {
@@ -245,6 +291,25 @@ static enum amb_status lease_open(struct amb_pub *pub, uint64_t len, int64_t tim
         *out = lease;
     }
     return status == AMB_ETIMEDOUT && timeout_ns <= 0 ? AMB_EAGAIN : status;
+}
+
+enum amb_status amb_lease_on(struct amb_pub *pub, struct amb_gpu *gpu, uint64_t len,
+                             int64_t timeout_ns, struct amb_lease **out)
+{
+    return gpu != NULL && !pub->has_gpu_room
+               ? AMB_ENOTSUP /* The topic, the link or the broker has none. */
+               : lease_open(pub, gpu, len, timeout_ns, out);
+}
+
+/* Why there is no lease on the publisher's GPU. */
+static const char *gpu_obstacle(struct amb_pub *pub, enum amb_status status)
+{
+    struct amb_conn *conn = pub->conn;
+    const char *text = amb_gpu_room_of(pub->lease_gpu)->text; /* Written once, if at all. */
+    amb_conn_lock(conn);
+    bool is_refused = amb_gpu_room_of(pub->lease_gpu)->refused == status && text[0] != '\0';
+    amb_conn_unlock(conn);
+    return is_refused ? text : amb_status_text(status);
 }
 
 enum amb_status amb_lease(struct amb_pub *pub, size_t len, int64_t timeout_ns,
@@ -266,8 +331,12 @@ enum amb_status amb_lease(struct amb_pub *pub, size_t len, int64_t timeout_ns,
         return amb_put_too_large(conn, len);
     }
     amb_pub_enter(pub);
-    status = lease_open(pub, len, timeout_ns, out);
-    if (status == AMB_ENOMEM) {
+    status = amb_lease_on(pub, pub->lease_gpu, len, timeout_ns, out);
+    if (pub->lease_gpu != NULL && status != AMB_OK && status != AMB_EAGAIN &&
+        status != AMB_ETIMEDOUT) {
+        (void)amb_conn_fail(conn, status, "no lease on GPU %d: %s", amb_gpu_index(pub->lease_gpu),
+                            gpu_obstacle(pub, status));
+    } else if (status == AMB_ENOMEM) {
         (void)amb_conn_fail(conn, status, "no memory for a lease of %llu bytes",
                             (unsigned long long)len);
     }
@@ -283,6 +352,16 @@ void *amb_lease_data(const struct amb_lease *lease)
     return lease->bytes;
 }
 
+void *amb_lease_data_on(const struct amb_lease *lease, void *stream)
+{
+    (void)stream; /* Whoever read there last has said that he is done. */
+    if (lease == NULL || lease->gpu == NULL ||
+        amb_conn_has_trouble(lease->conn, AMB_TROUBLE_FORKED)) {
+        return NULL;
+    }
+    return amb_place_bytes(&lease->place);
+}
+
 static enum amb_status read_message(const struct amb_lease *lease, const struct amb_out *message,
                                     uint8_t *blob, struct amb_put *put)
 {
@@ -293,6 +372,10 @@ static enum amb_status read_message(const struct amb_lease *lease, const struct 
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "%s", complaint.text);
     }
+    if (lease->gpu == NULL && (out.stream != NULL || out.mem > AMB_MEM_PINNED)) {
+        return amb_conn_fail(conn, AMB_ENOTSUP,
+                             "amb_out: the lease is host memory; mem and stream must be 0");
+    }
     put->len = out.len != 0 ? out.len : lease->len;
     if (put->len > lease->len) {
         return amb_conn_fail(conn, AMB_EINVAL, "%llu bytes of a lease of %llu",
@@ -301,19 +384,46 @@ static enum amb_status read_message(const struct amb_lease *lease, const struct 
     return amb_put_props(conn, &out, blob, put);
 }
 
-enum amb_status amb_lease_commit(struct amb_lease *lease, const struct amb_out *message,
-                                 uint64_t *seq)
+/* What the commit waits for: all that was put on its stream so far. */
+static enum amb_status commit_fence(const struct amb_lease *lease, const struct amb_out *message,
+                                    struct amb_gpu_fence **fence)
 {
-    if (lease == NULL) {
-        return AMB_EINVAL;
+    void *stream = NULL;
+    if (message != NULL) {
+        struct amb_out out;
+        struct amb_complaint complaint;
+        enum amb_status status = amb_commit_out_read(message, &out, &complaint);
+        if (status != AMB_OK) {
+            return amb_conn_fail(lease->conn, status, "%s", complaint.text);
+        }
+        stream = out.stream;
     }
+    enum amb_status status = amb_gpu_fence(lease->gpu, stream, fence);
+    return status == AMB_OK ? AMB_OK
+                            : amb_gpu_fail(lease->conn, lease->gpu, status, "cannot commit");
+}
+
+static enum amb_status commit(struct amb_pub *pub, const struct amb_lease *own,
+                              const struct amb_put *put, struct amb_gpu_fence *fence, uint64_t *seq)
+{
+    if (own->gpu != NULL) {
+        return amb_commit_place_gpu(pub, put, &own->place, fence, seq);
+    }
+    return own->place.slots != NULL ? amb_commit_place(pub, put, &own->place, seq)
+                                    : amb_commit_private(pub, put, own->bytes, own->room, seq);
+}
+
+/* Takes lease and fence; status: what has gone wrong before. */
+static enum amb_status lease_commit(struct amb_lease *lease, const struct amb_out *message,
+                                    enum amb_status status, struct amb_gpu_fence *fence,
+                                    uint64_t *seq)
+{
     struct amb_conn *conn = lease->conn;
-    if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
-        return AMB_EFORKED; /* The parent's. */
-    }
     struct amb_put put = {.data = NULL};
     uint8_t blob[AMB_PROPS_MAX];
-    enum amb_status status = message != NULL ? read_message(lease, message, blob, &put) : AMB_OK;
+    if (message != NULL && status == AMB_OK) {
+        status = read_message(lease, message, blob, &put);
+    }
     put.len = message != NULL ? put.len : lease->len;
     struct amb_lease own;
     amb_conn_lock(conn);
@@ -329,17 +439,39 @@ enum amb_status amb_lease_commit(struct amb_lease *lease, const struct amb_out *
         /* Under the lock, so that who closes it sees either this or nothing of us. */
         atomic_fetch_add_explicit(&pub->inside, 1, memory_order_relaxed);
     } else {
+        if (fence != NULL) {
+            (void)amb_gpu_fence_wait(fence);
+        }
         memory_return(&own);
     }
     amb_conn_unlock(conn);
     if (status == AMB_OK) {
-        status = own.place.slots != NULL ? amb_commit_place(pub, &put, &own.place, seq)
-                                         : amb_commit_private(pub, &put, own.bytes, own.room, seq);
+        status = commit(pub, &own, &put, fence, seq);
         /* Release: pairs with the acquire of the one who closes. */
         atomic_fetch_sub_explicit(&pub->inside, 1, memory_order_release);
     }
     amb_conn_unref(conn);
     return status;
+}
+
+enum amb_status amb_lease_commit_after(struct amb_lease *lease, const struct amb_out *message,
+                                       struct amb_gpu_fence *fence, uint64_t *seq)
+{
+    return lease_commit(lease, message, AMB_OK, fence, seq);
+}
+
+enum amb_status amb_lease_commit(struct amb_lease *lease, const struct amb_out *message,
+                                 uint64_t *seq)
+{
+    if (lease == NULL) {
+        return AMB_EINVAL;
+    }
+    if (amb_conn_has_trouble(lease->conn, AMB_TROUBLE_FORKED)) {
+        return AMB_EFORKED; /* The parent's. */
+    }
+    struct amb_gpu_fence *fence = NULL;
+    enum amb_status status = lease->gpu != NULL ? commit_fence(lease, message, &fence) : AMB_OK;
+    return lease_commit(lease, message, status, fence, seq);
 }
 
 void amb_lease_abandon(struct amb_lease *lease)

@@ -26,11 +26,12 @@ struct amb_commits_entry {
 };
 
 struct amb_leases {
-    struct amb_list_node segments;
-    uint64_t bytes_max;   /* that the broker gives; 0: none */
-    uint64_t bytes;       /* of all segments, those being opened too */
-    bool has_work;        /* amb_slots_turn has something to do */
-    int64_t look_ns;      /* when idle ones were looked for last */
+    struct amb_list_node segments;     /* in host memory */
+    struct amb_list_node gpu_segments; /* in that of GPUs; each knows its device */
+    uint64_t bytes_max;                /* that the broker gives; 0: none */
+    uint64_t bytes;                    /* of all segments, those being opened too */
+    bool has_work;                     /* amb_slots_turn has something to do */
+    int64_t look_ns;                   /* when idle ones were looked for last */
     int64_t refused_ns;   /* when the broker refused one, or mapping failed; 0: never */
     uint64_t said, freed; /* commits */
     struct amb_commits_entry *commits; /* of freed + 1 ..., commit n at n & mask */

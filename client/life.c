@@ -8,6 +8,7 @@
 #include "client/delivery.h"
 #include "client/due.h"
 #include "client/gpu.h"
+#include "client/import.h"
 #include "client/inbox.h"
 #include "client/lease.h"
 #include "client/options.h"
@@ -71,6 +72,7 @@ static void conn_free(struct amb_conn *conn)
     while ((node = amb_list_pop_front(&conn->topics)) != NULL) {
         free(AMB_CONTAINER_OF(node, struct amb_topic_name, node));
     }
+    amb_imports_fini(conn);
     amb_gpus_fini(conn);
     amb_inbox_fini(conn);
     free(conn->out);

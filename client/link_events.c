@@ -77,7 +77,7 @@ static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *fra
     delivery->segment = place->segment;
     if (place->segment != NULL) {
         delivery->base = place->segment->base;
-        delivery->base_size = place->segment->size;
+        delivery->base_size = place->segment->span;
     }
     delivery->buffer = place->buffer;
     delivery->buffer_len = amb_frame_body_len(frame);
@@ -123,6 +123,10 @@ static enum amb_status on_deliver(struct amb_conn *conn, struct amb_sub *sub,
     if (amb_frame_is_leased(frame->type)) {
         if (amb_segment_borrow(conn, frame->segment, 0, 0, &place.segment) == NULL) {
             return AMB_EPROTO;
+        }
+        if (place.segment->gpu != NULL && sub->landing == NULL) {
+            amb_segment_return(place.segment);
+            return AMB_EPROTO; /* Nobody asked for GPU memory. */
         }
     }
     /* No room: the bytes are thrown away, the messages count as lost. */

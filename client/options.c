@@ -110,7 +110,6 @@ enum amb_status amb_pub_options_read(const struct amb_pub_options *from, struct 
 {
     static const struct later later[] = {
         LATER(amb_pub_options, name),
-        LATER(amb_pub_options, device),
     };
     enum amb_status status = read_struct("amb_pub_options", from, to, sizeof(*to), complaint);
     if (status != AMB_OK) {
@@ -121,9 +120,15 @@ enum amb_status amb_pub_options_read(const struct amb_pub_options *from, struct 
                             "this release");
         return AMB_ENOTSUP;
     }
-    if (to->lease_mem != AMB_MEM_DEFAULT && to->lease_mem != AMB_MEM_HOST) {
-        complain(complaint, "amb_pub_options.lease_mem is not there yet in this release");
+    if (to->lease_mem != AMB_MEM_DEFAULT && to->lease_mem != AMB_MEM_HOST &&
+        to->lease_mem != AMB_MEM_CUDA) {
+        complain(complaint, "amb_pub_options.lease_mem: only HOST and CUDA are there in this "
+                            "release");
         return AMB_ENOTSUP;
+    }
+    if (to->device != 0 && to->lease_mem != AMB_MEM_CUDA) {
+        complain(complaint, "amb_pub_options.device is for lease_mem = CUDA");
+        return AMB_EINVAL;
     }
     if (to->confirm > AMB_CONFIRM_DURABLE || to->linger_ns < 0) {
         complain(complaint, "amb_pub_options: confirm or linger_ns is out of range");
@@ -238,10 +243,6 @@ static enum amb_status read_out(const struct amb_out *from, struct amb_out *to,
         complain(complaint, "amb_out.mem is no kind of memory that a message can be in");
         return AMB_EINVAL;
     }
-    if (to->mem > AMB_MEM_PINNED && to->data == NULL) {
-        complain(complaint, "amb_out.mem: only data can be in GPU memory");
-        return AMB_EINVAL;
-    }
     if ((to->props == NULL && to->prop_count != 0) || to->ttl_ns < 0) {
         complain(complaint, "amb_out: props is missing, or ttl_ns is negative");
         return AMB_EINVAL;
@@ -255,6 +256,10 @@ enum amb_status amb_out_read(const struct amb_out *from, struct amb_out *to,
     enum amb_status status = read_out(from, to, complaint);
     if (status != AMB_OK) {
         return status;
+    }
+    if (to->mem > AMB_MEM_PINNED && to->data == NULL) {
+        complain(complaint, "amb_out.mem: only data can be in GPU memory");
+        return AMB_EINVAL;
     }
     int sources = (to->data != NULL) + (to->iov != NULL) + (to->forward != NULL);
     if (sources > 1 || (to->data == NULL && to->len != 0) ||
@@ -276,11 +281,6 @@ enum amb_status amb_commit_out_read(const struct amb_out *from, struct amb_out *
         complain(complaint, "amb_out: the payload of a commit is its lease; data, iov and forward "
                             "must be 0");
         return AMB_EINVAL;
-    }
-    if (to->stream != NULL || to->mem > AMB_MEM_PINNED) {
-        complain(complaint, "amb_out: leases are host memory in this release; mem and stream must "
-                            "be 0");
-        return AMB_ENOTSUP;
     }
     return AMB_OK;
 }

@@ -24,6 +24,7 @@
 #include <stdatomic.h>
 
 struct amb_conn;
+struct amb_gpu;
 
 /*
  * A batch that is open for long may see CUDA come to life between two of its messages, and the
@@ -81,6 +82,8 @@ struct amb_pub {
     void *arg;
     bool in_callback, is_free_due;
     pthread_t callback_thread;
+    struct amb_gpu *lease_gpu; /* what is leased is its memory; NULL: host memory */
+    bool has_gpu_room;         /* the broker takes commits in GPU memory for this topic */
     char topic[256];
 };
 

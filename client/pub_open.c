@@ -7,6 +7,7 @@
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/due.h"
+#include "client/gpu.h"
 #include "client/handle.h"
 #include "client/lease.h"
 #include "client/options.h"
@@ -87,6 +88,7 @@ static enum amb_status ask_open(struct amb_pub *pub, uint32_t confirm)
         if (request.window > pub->window) {
             pub->window = request.window;
         }
+        pub->has_gpu_room = request.has_gpu;
         if (!pub->has_heard_subscribers) {
             atomic_store_explicit(&pub->subscribers, request.subscribers, memory_order_relaxed);
         }
@@ -159,10 +161,20 @@ enum amb_status amb_pub_open(struct amb_conn *conn, const char *topic,
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "%s", complaint.text);
     }
+    struct amb_gpu *gpu = NULL;
+    if (checked.lease_mem == AMB_MEM_CUDA) {
+        status = amb_gpu_get(conn, checked.device, &gpu);
+        if (status != AMB_OK) {
+            return status;
+        }
+    }
     amb_conn_enter(conn);
     status = amb_pub_open_checked(conn, topic, &checked, false, out);
     if (status == AMB_ELIMIT && amb_implicit_evict(conn)) {
         status = amb_pub_open_checked(conn, topic, &checked, false, out);
+    }
+    if (status == AMB_OK) {
+        (*out)->lease_gpu = gpu;
     }
     return amb_conn_leave(conn, status);
 }

@@ -435,7 +435,7 @@ enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len, 
     }
     amb_spinlock_unlock(&pub->lock);
     if (__builtin_expect(amb_staged_is_wanted(pub, data, len), 0)) {
-        return amb_staged_post(pub, AMB_OUT(.data = data, .len = len), timeout_ns, NULL);
+        return amb_staged_post(pub, AMB_OUT(.data = data, .len = len), true, timeout_ns, NULL);
     }
     const struct amb_put put = {.data = data, .len = len};
     return amb_put_any(pub, &put, timeout_ns, NULL);
@@ -551,6 +551,13 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "%s", complaint.text);
     }
+    if (out.forward != NULL && amb_msg_device(out.forward) >= 0 &&
+        amb_msg_bytes(out.forward) == NULL) {
+        out.data = amb_msg_data_on(out.forward, NULL);
+        out.len = amb_msg_size(out.forward);
+        out.mem = out.len != 0 ? AMB_MEM_CUDA : AMB_MEM_DEFAULT;
+        out.forward = NULL;
+    }
     bool is_staged = false;
     status = amb_staged_check(pub, &out, &is_staged);
     if (status != AMB_OK) {
@@ -565,7 +572,7 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
         return amb_put_too_large(conn, put.len);
     }
     if (is_staged) {
-        return amb_staged_post(pub, &out, timeout_ns, seq);
+        return amb_staged_post(pub, &out, false, timeout_ns, seq);
     }
     uint8_t blob[AMB_PROPS_MAX];
     status = amb_put_props(conn, &out, blob, &put);

@@ -15,6 +15,8 @@
 /* What keeps a publisher from taking messages. */
 #define AMB_TROUBLE_PUB (AMB_TROUBLE_FORKED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING)
 
+struct amb_gpu_fence;
+
 struct amb_put {
     const void *data; /* or pieces */
     const struct amb_iov *iov;
@@ -59,6 +61,10 @@ enum amb_status amb_put_slot(struct amb_pub *pub, const struct amb_put *put, boo
 /* put->len bytes that are in a slot already. Takes the place, also on failure. ENOMEM. */
 enum amb_status amb_commit_place(struct amb_pub *pub, const struct amb_put *put,
                                  const struct amb_place *place, uint64_t *seq);
+/* The same of GPU memory: it leaves when the fence, which may be NULL, is over. Takes that too. */
+enum amb_status amb_commit_place_gpu(struct amb_pub *pub, const struct amb_put *put,
+                                     const struct amb_place *place, struct amb_gpu_fence *fence,
+                                     uint64_t *seq);
 /* put->len bytes in memory of conn->lease_buffers, room bytes. Takes it, also on failure. ENOMEM.
  */
 enum amb_status amb_commit_private(struct amb_pub *pub, const struct amb_put *put, void *bytes,

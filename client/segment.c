@@ -3,6 +3,7 @@
 
 #include "client/conn.h"
 #include "client/control.h"
+#include "client/import.h"
 #include "wire/base/assert.h"
 
 #include <fcntl.h>
@@ -57,6 +58,30 @@ static void say(struct amb_segment *segment, uint8_t type)
     (void)amb_outgoing_send(segment->conn, &segment->out);
 }
 
+static void refuse(struct amb_conn *conn, uint64_t id, const char *why)
+{
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    Amb__Control__SegRefused refused;
+    amb__control__seg_refused__init(&refused);
+    refused.segment = id;
+    refused.reason = (char *)(uintptr_t)why;
+    message.seg_refused = &refused;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_SEG_REFUSED;
+    amb_control_send(conn, &message);
+}
+
+static void enter(struct amb_conn *conn, struct amb_segment *segment, uint64_t id, uint64_t span,
+                  uint8_t *base)
+{
+    segment->conn = conn;
+    segment->id = id;
+    segment->span = span;
+    segment->base = base;
+    amb_list_push_back(&conn->segments, &segment->node);
+    say(segment, AMB_FRAME_SEG_READY);
+}
+
 void amb_segment_add(struct amb_conn *conn, uint64_t id, uint64_t size, int fd)
 {
     struct amb_segment *segment = find(conn, id) == NULL ? calloc(1, sizeof(*segment)) : NULL;
@@ -66,22 +91,26 @@ void amb_segment_add(struct amb_conn *conn, uint64_t id, uint64_t size, int fd)
     }
     if (base == NULL) {
         free(segment);
-        Amb__Control__Control message;
-        amb__control__control__init(&message);
-        Amb__Control__SegRefused refused;
-        amb__control__seg_refused__init(&refused);
-        refused.segment = id;
-        message.seg_refused = &refused;
-        message.body_case = AMB__CONTROL__CONTROL__BODY_SEG_REFUSED;
-        amb_control_send(conn, &message);
+        refuse(conn, id, "");
         return;
     }
-    segment->conn = conn;
-    segment->id = id;
     segment->size = size;
-    segment->base = base;
-    amb_list_push_back(&conn->segments, &segment->node);
-    say(segment, AMB_FRAME_SEG_READY);
+    enter(conn, segment, id, size, base);
+}
+
+void amb_segment_add_gpu(struct amb_conn *conn, uint64_t id, uint64_t size,
+                         const struct amb_gpu_range *range)
+{
+    struct amb_segment *segment = find(conn, id) == NULL ? calloc(1, sizeof(*segment)) : NULL;
+    uint64_t address = 0;
+    const char *why = "malformed";
+    if (segment == NULL || range == NULL ||
+        amb_gpu_import(conn, range, size, &segment->gpu, &address, &why) != AMB_OK) {
+        free(segment);
+        refuse(conn, id, why);
+        return;
+    }
+    enter(conn, segment, id, size, (uint8_t *)(uintptr_t)address);
 }
 
 /* Unmaps a dropped segment once nothing needs it; frees it once its last frame has left. */
@@ -91,7 +120,9 @@ static void settle(struct amb_segment *segment)
         return;
     }
     if (segment->base != NULL) {
-        (void)munmap(segment->base, segment->size);
+        if (segment->gpu == NULL) {
+            (void)munmap(segment->base, segment->size);
+        }
         segment->base = NULL;
         say(segment, AMB_FRAME_SEG_GONE);
     }
@@ -140,7 +171,7 @@ void amb_segment_sent(struct amb_segment *segment)
 
 static void discard(struct amb_segment *segment)
 {
-    if (segment->base != NULL) {
+    if (segment->base != NULL && segment->gpu == NULL) {
         (void)munmap(segment->base, segment->size);
     }
     amb_list_remove(&segment->node);

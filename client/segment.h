@@ -13,11 +13,16 @@
 #include "wire/base/list.h"
 
 struct amb_conn;
+struct amb_gpu;
+struct amb_gpu_range;
 
 struct amb_segment {
     struct amb_list_node node;
     struct amb_conn *conn;
-    uint64_t id, size;
+    uint64_t id;
+    uint64_t size;       /* that the host can read: 0 of GPU memory */
+    uint64_t span;       /* of the segment */
+    struct amb_gpu *gpu; /* whose memory it is; base is a device address then. NULL: host */
     uint8_t *base;
     uint64_t held; /* deliveries that lie in it */
     bool is_dropped;
@@ -29,6 +34,9 @@ struct amb_segment {
 void *amb_segment_map(int fd, uint64_t size, int prot);
 /* Maps and says SEG_READY, or says SegRefused. Takes fd. */
 void amb_segment_add(struct amb_conn *conn, uint64_t id, uint64_t size, int fd);
+/* The same of a range of GPU memory; NULL: malformed, refused. */
+void amb_segment_add_gpu(struct amb_conn *conn, uint64_t id, uint64_t size,
+                         const struct amb_gpu_range *range);
 /* The broker wants it unmapped. */
 void amb_segment_drop(struct amb_conn *conn, uint64_t id);
 /* `len` bytes at offset, and counts one more delivery in it; NULL: no such range. */

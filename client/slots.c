@@ -2,9 +2,12 @@
 #include "client/slots.h"
 
 #include "client/conn.h"
+#include "client/gpu.h"
+#include "client/import.h"
 #include "client/segment.h"
 #include "wire/base/assert.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -40,6 +43,7 @@ void amb_leases_init(struct amb_leases *leases)
 {
     *leases = (struct amb_leases){.depth = DEPTH_MIN};
     amb_list_init(&leases->segments);
+    amb_list_init(&leases->gpu_segments);
 }
 
 static struct amb_slots *slots_of(struct amb_list_node *node)
@@ -62,19 +66,26 @@ void amb_leases_wake(struct amb_conn *conn)
 
 /* ---- slots ---- */
 
-/* The segment of which the next slot is taken; NULL: none has one. */
-static struct amb_slots *best_for(const struct amb_conn *conn, uint64_t len)
+/* Of those in the list; gpu: only those on it, NULL: all. */
+static inline __attribute__((always_inline)) struct amb_slots *
+best_in(const struct amb_list_node *list, const struct amb_gpu *gpu, uint64_t len)
 {
     uint64_t size = amb_slot_size(len);
     struct amb_slots *best = NULL;
-    AMB_LIST_FOR_EACH (node, &conn->leases.segments) {
+    AMB_LIST_FOR_EACH (node, list) {
         struct amb_slots *slots = slots_of(node);
-        if (slots->free_count != 0 && is_fit(slots, size) &&
+        if ((gpu == NULL || slots->gpu == gpu) && slots->free_count != 0 && is_fit(slots, size) &&
             (best == NULL || slots->slot < best->slot)) {
             best = slots;
         }
     }
     return best;
+}
+
+/* The segment of which the next slot is taken; NULL: none has one. */
+static struct amb_slots *best_for(const struct amb_conn *conn, uint64_t len)
+{
+    return best_in(&conn->leases.segments, NULL, len);
 }
 
 static uint64_t used_bytes(const struct amb_slots *slots)
@@ -122,9 +133,8 @@ void amb_slots_deepen(struct amb_conn *conn, uint64_t len)
     }
 }
 
-bool amb_place_take(struct amb_conn *conn, uint64_t len, struct amb_place *out)
+static inline bool take_of(struct amb_slots *best, struct amb_place *out)
 {
-    struct amb_slots *best = best_for(conn, len);
     if (best == NULL) {
         return false;
     }
@@ -138,9 +148,20 @@ bool amb_place_take(struct amb_conn *conn, uint64_t len, struct amb_place *out)
     return true;
 }
 
+bool amb_place_take(struct amb_conn *conn, uint64_t len, struct amb_place *out)
+{
+    return take_of(best_for(conn, len), out);
+}
+
+bool amb_place_take_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len,
+                        struct amb_place *out)
+{
+    return take_of(best_in(&conn->leases.gpu_segments, gpu, len), out);
+}
+
 static void unmap(struct amb_slots *slots)
 {
-    if (slots->base != NULL) {
+    if (slots->base != NULL && slots->gpu == NULL) {
         (void)munmap(slots->base, slots->size);
     }
     if (slots->fd >= 0) {
@@ -148,7 +169,8 @@ static void unmap(struct amb_slots *slots)
     }
     amb_list_remove(&slots->request.node);
     amb_list_remove(&slots->node);
-    slots->conn->leases.bytes -= slots->slot * slots->count;
+    *(slots->gpu != NULL ? &amb_gpu_room_of(slots->gpu)->bytes : &slots->conn->leases.bytes) -=
+        slots->slot * slots->count;
     free(slots);
 }
 
@@ -169,14 +191,15 @@ void amb_place_return(const struct amb_place *place)
     amb_leases_wake(slots->conn);
 }
 
-enum amb_slots_room amb_slots_look(const struct amb_conn *conn, uint64_t len)
+static inline __attribute__((always_inline)) enum amb_slots_room
+look_in(const struct amb_list_node *list, const struct amb_gpu *gpu, uint64_t len)
 {
     uint64_t size = amb_slot_size(len);
     uint64_t count = 0, taken = 0;
     bool is_coming = false;
-    AMB_LIST_FOR_EACH (node, &conn->leases.segments) {
+    AMB_LIST_FOR_EACH (node, list) {
         const struct amb_slots *slots = AMB_CONTAINER_OF(node, struct amb_slots, node);
-        if (!is_fit(slots, size)) {
+        if ((gpu != NULL && slots->gpu != gpu) || !is_fit(slots, size)) {
             continue;
         }
         if (slots->free_count != 0) {
@@ -190,6 +213,17 @@ enum amb_slots_room amb_slots_look(const struct amb_conn *conn, uint64_t len)
         return AMB_ROOM_COMING;
     }
     return count == 0 ? AMB_ROOM_NONE : taken * 2 >= count ? AMB_ROOM_LEASED : AMB_ROOM_IN_USE;
+}
+
+enum amb_slots_room amb_slots_look(const struct amb_conn *conn, uint64_t len)
+{
+    return look_in(&conn->leases.segments, NULL, len);
+}
+
+enum amb_slots_room amb_slots_look_gpu(const struct amb_conn *conn, const struct amb_gpu *gpu,
+                                       uint64_t len)
+{
+    return look_in(&conn->leases.gpu_segments, gpu, len);
 }
 
 /* ---- segments ---- */
@@ -268,10 +302,33 @@ static void ask_open(struct amb_slots *slots)
     amb__control__lease_open__init(&body);
     body.slot = slots->slot;
     body.slots = slots->count;
+    if (slots->gpu != NULL) {
+        body.device = (char *)(uintptr_t)amb_cuda_info(amb_gpu_cuda(slots->gpu))->uuid;
+    }
     message.lease_open = &body;
     message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_OPEN;
     slots->request = (struct amb_request){.on_answer = on_answer, .fd = -1};
     amb_control_ask(slots->conn, &message, &slots->request);
+}
+
+/* Asks for a segment. False: no memory. */
+static bool begin(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t slot, uint32_t count)
+{
+    struct amb_leases *leases = &conn->leases;
+    struct amb_slots *slots = calloc(1, sizeof(*slots) + count * sizeof(slots->next[0]));
+    if (slots == NULL) {
+        return false;
+    }
+    slots->conn = conn;
+    slots->gpu = gpu;
+    slots->fd = -1;
+    slots->slot = slot;
+    slots->count = count;
+    slots->free_head = AMB_SLOT_NONE;
+    *(gpu != NULL ? &amb_gpu_room_of(gpu)->bytes : &leases->bytes) += slot * count;
+    amb_list_push_back(gpu != NULL ? &leases->gpu_segments : &leases->segments, &slots->node);
+    ask_open(slots);
+    return true;
 }
 
 bool amb_slots_open(struct amb_conn *conn, uint64_t len)
@@ -284,27 +341,51 @@ bool amb_slots_open(struct amb_conn *conn, uint64_t len)
     uint64_t slot = amb_slot_size(len);
     uint32_t count = slot_count(slot);
     count = fit_count(leases, slot, count < SLOTS_MAX ? count : SLOTS_MAX);
-    struct amb_slots *slots =
-        count != 0 ? calloc(1, sizeof(*slots) + count * sizeof(slots->next[0])) : NULL;
-    if (slots == NULL) {
+    return count != 0 && begin(conn, NULL, slot, count);
+}
+
+bool amb_slots_open_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len)
+{
+    const struct amb_gpu_room *room = amb_gpu_room_of(gpu);
+    if (conn->leases.bytes_max == 0 || conn->down != AMB_OK || room->is_hopeless ||
+        (room->refused_ns != 0 && amb_clock_monotonic_ns() - room->refused_ns < REFUSED_NS)) {
         return false;
     }
-    slots->conn = conn;
-    slots->fd = -1;
-    slots->slot = slot;
-    slots->count = count;
-    slots->free_head = AMB_SLOT_NONE;
-    leases->bytes += slot * count;
-    amb_list_push_back(&leases->segments, &slots->node);
-    ask_open(slots);
-    return true;
+    uint64_t slot = amb_slot_size(len);
+    uint32_t count = slot_count(slot);
+    return begin(conn, gpu, slot, count < SLOTS_MAX ? count : SLOTS_MAX);
+}
+
+/* There was no room on a GPU: gives back what is idle there. False: nothing is. */
+static bool make_gpu_room(struct amb_leases *leases, const struct amb_gpu *gpu)
+{
+    bool has_given = false;
+    AMB_LIST_FOR_EACH_SAFE (node, &leases->gpu_segments) {
+        struct amb_slots *slots = slots_of(node);
+        if (slots->gpu == gpu && is_idle(slots)) {
+            give_back(slots);
+            has_given = true;
+        }
+    }
+    return has_given;
 }
 
 /* It will never be ready. */
-static void fail(struct amb_slots *slots)
+static void fail(struct amb_slots *slots, enum amb_status why, const char *text)
 {
     struct amb_conn *conn = slots->conn;
-    conn->leases.refused_ns = amb_clock_monotonic_ns();
+    if (slots->gpu != NULL) {
+        struct amb_gpu_room *room = amb_gpu_room_of(slots->gpu);
+        room->refused_ns = amb_clock_monotonic_ns();
+        room->refused = why;
+        room->is_hopeless = why != AMB_ENOMEM && why != AMB_ELIMIT;
+        (void)snprintf(room->text, sizeof(room->text), "%s", text);
+        if (!room->is_hopeless && make_gpu_room(&conn->leases, slots->gpu)) {
+            room->refused_ns = 0; /* Worth another try. */
+        }
+    } else {
+        conn->leases.refused_ns = amb_clock_monotonic_ns();
+    }
     give_back(slots);
     amb_leases_wake(conn);
 }
@@ -314,7 +395,7 @@ static void on_answer(struct amb_conn *conn, struct amb_request *request)
     struct amb_slots *slots = AMB_CONTAINER_OF(request, struct amb_slots, request);
     if (slots->state == AMB_SLOTS_ASKED) {
         if (request->status != AMB_OK) {
-            fail(slots);
+            fail(slots, request->status, request->text);
             return;
         }
         slots->state = AMB_SLOTS_OPENED;
@@ -328,7 +409,7 @@ static void on_answer(struct amb_conn *conn, struct amb_request *request)
         return;
     }
     if (request->status != AMB_OK) {
-        fail(slots);
+        fail(slots, request->status, request->text);
         return;
     }
     slots->state = AMB_SLOTS_READY;
@@ -358,10 +439,37 @@ static void say_mapped(struct amb_slots *slots)
     amb_control_ask(slots->conn, &message, &slots->request);
 }
 
+/* The same of GPU memory: the pool is opened, if it is not. */
+static void map_gpu(struct amb_slots *slots)
+{
+    struct amb_conn *conn = slots->conn;
+    struct amb_gpu *gpu = slots->gpu;
+    const struct amb_gpu_range range = slots->request.range;
+    uint64_t address = 0, need = slots->slot * slots->count, size = slots->size;
+    const char *why = "the broker gave less than was asked for";
+    slots->state = AMB_SLOTS_MAPPING;
+    amb_conn_unlock(conn);
+    enum amb_status status =
+        size < need ? AMB_EPROTO : amb_gpu_import(conn, &range, size, &gpu, &address, &why);
+    amb_conn_lock(conn);
+    slots->base = (uint8_t *)(uintptr_t)address;
+    if (conn->down != AMB_OK) {
+        unmap(slots);
+    } else if (status != AMB_OK || gpu != slots->gpu) {
+        fail(slots, status != AMB_OK ? status : AMB_EPROTO, why);
+    } else {
+        say_mapped(slots);
+    }
+}
+
 /* Lock held, given up while pages are brought in. Nobody else touches a segment that is MAPPING. */
 static void map(struct amb_slots *slots)
 {
     struct amb_conn *conn = slots->conn;
+    if (slots->gpu != NULL) {
+        map_gpu(slots);
+        return;
+    }
     slots->state = AMB_SLOTS_MAPPING;
     int fd = slots->fd;
     uint64_t size = slots->size, need = slots->slot * slots->count;
@@ -376,15 +484,15 @@ static void map(struct amb_slots *slots)
     if (conn->down != AMB_OK) {
         unmap(slots);
     } else if (base == NULL) {
-        fail(slots);
+        fail(slots, AMB_ENOMEM, "");
     } else {
         say_mapped(slots);
     }
 }
 
-static void give_back_idle(struct amb_leases *leases, int64_t now_ns)
+static void give_back_idle(struct amb_list_node *list, int64_t now_ns)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &leases->segments) {
+    AMB_LIST_FOR_EACH_SAFE (node, list) {
         struct amb_slots *slots = slots_of(node);
         if (slots->was_used || !is_idle(slots)) {
             slots->was_used = false;
@@ -395,6 +503,18 @@ static void give_back_idle(struct amb_leases *leases, int64_t now_ns)
     }
 }
 
+/* False: there is none to be mapped. The list may have changed. */
+static bool map_one(struct amb_list_node *list)
+{
+    AMB_LIST_FOR_EACH (node, list) {
+        if (slots_of(node)->state == AMB_SLOTS_OPENED) {
+            map(slots_of(node));
+            return true;
+        }
+    }
+    return false;
+}
+
 void amb_slots_turn(struct amb_conn *conn, int64_t now_ns)
 {
     struct amb_leases *leases = &conn->leases;
@@ -403,17 +523,11 @@ void amb_slots_turn(struct amb_conn *conn, int64_t now_ns)
     }
     if (now_ns - leases->look_ns > AMB_NS_PER_SEC) {
         leases->look_ns = now_ns;
-        give_back_idle(leases, now_ns);
+        give_back_idle(&leases->segments, now_ns);
+        give_back_idle(&leases->gpu_segments, now_ns);
     }
     while (leases->has_work) {
-        leases->has_work = false;
-        AMB_LIST_FOR_EACH (node, &leases->segments) {
-            if (slots_of(node)->state == AMB_SLOTS_OPENED) {
-                leases->has_work = true;
-                map(slots_of(node));
-                break; /* The list may have changed. */
-            }
-        }
+        leases->has_work = map_one(&leases->segments) || map_one(&leases->gpu_segments);
     }
 }
 
@@ -506,9 +620,9 @@ enum amb_status amb_commits_freed_range(struct amb_conn *conn, uint64_t number, 
 
 /* ---- the end ---- */
 
-void amb_leases_drop_all(struct amb_conn *conn)
+static void drop_list(struct amb_list_node *list)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &conn->leases.segments) {
+    AMB_LIST_FOR_EACH_SAFE (node, list) {
         struct amb_slots *slots = slots_of(node);
         slots->is_over = true;
         slots->free_count = 0;
@@ -516,6 +630,12 @@ void amb_leases_drop_all(struct amb_conn *conn)
             unmap(slots);
         }
     }
+}
+
+void amb_leases_drop_all(struct amb_conn *conn)
+{
+    drop_list(&conn->leases.segments);
+    drop_list(&conn->leases.gpu_segments);
     free(conn->leases.commits);
     conn->leases.commits = NULL;
     conn->leases.said = conn->leases.freed = 0;
@@ -524,6 +644,9 @@ void amb_leases_drop_all(struct amb_conn *conn)
 void amb_leases_fini(struct amb_conn *conn)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &conn->leases.segments) {
+        unmap(slots_of(node));
+    }
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->leases.gpu_segments) {
         unmap(slots_of(node));
     }
     free(conn->leases.commits);

@@ -30,6 +30,7 @@
 #define AMB_SLOTS_IDLE_NS (30 * INT64_C(1000000000))
 
 struct amb_conn;
+struct amb_gpu;
 
 enum amb_slots_state {
     AMB_SLOTS_ASKED,   /* LeaseOpen is on its way */
@@ -44,6 +45,7 @@ struct amb_slots {
     struct amb_conn *conn;
     enum amb_slots_state state;
     int fd;
+    struct amb_gpu *gpu; /* whose memory it is; base is a device address then. NULL: host */
     uint8_t *base;
     uint64_t id, size; /* as the broker says */
     uint64_t slot;     /* bytes of one */
@@ -78,6 +80,13 @@ uint64_t amb_slot_size(uint64_t len);
 void amb_leases_init(struct amb_leases *leases);
 /* A slot for len bytes. False: none is free. */
 bool amb_place_take(struct amb_conn *conn, uint64_t len, struct amb_place *out);
+/* The same on a GPU. */
+bool amb_place_take_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len,
+                        struct amb_place *out);
+enum amb_slots_room amb_slots_look_gpu(const struct amb_conn *conn, const struct amb_gpu *gpu,
+                                       uint64_t len);
+/* False: see amb_gpu_room_of. */
+bool amb_slots_open_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len);
 /*
  * Leases wait a moment while the broker has half of the slots: a program that runs ahead of its
  * readers is better off in our wait, which ends with the first slot that comes back, than in one of

@@ -3,6 +3,7 @@
 
 #include "client/conn.h"
 #include "client/gpu.h"
+#include "client/lease.h"
 #include "client/put.h"
 #include "wire/codec/props.h"
 
@@ -63,9 +64,12 @@ static enum amb_status post_leased(struct amb_pub *pub, const struct amb_out *ou
                                    int64_t timeout_ns, uint64_t *seq)
 {
     struct amb_lease *lease;
-    enum amb_status status = amb_lease(pub, out->len, timeout_ns, &lease);
+    enum amb_status status = amb_lease_on(pub, NULL, out->len, timeout_ns, &lease);
     if (status != AMB_OK) {
-        return status;
+        return status == AMB_ENOMEM
+                   ? amb_conn_fail(pub->conn, status, "no host memory to stage %llu bytes",
+                                   (unsigned long long)out->len)
+                   : status;
     }
     status = amb_gpu_read(pub->conn, amb_lease_data(lease), out->data, out->len, out->stream);
     if (status != AMB_OK) {
@@ -108,10 +112,51 @@ static enum amb_status post_small(struct amb_pub *pub, const struct amb_out *out
     return status;
 }
 
-enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out, int64_t timeout_ns,
-                                uint64_t *seq)
+/* Is it about a way to the broker's GPU memory, and not about the message? */
+static bool is_no_way(enum amb_status status)
+{
+    return status == AMB_ENOTSUP || status == AMB_ENOTFOUND || status == AMB_EFORBIDDEN ||
+           status == AMB_ENOMEM || status == AMB_ELIMIT || status == AMB_EPROTO;
+}
+
+/* One copy on the device, into a range of the broker's. What is_no_way answers is not told. */
+static enum amb_status post_on_gpu(struct amb_pub *pub, const struct amb_out *out, bool is_waited,
+                                   int64_t timeout_ns, uint64_t *seq)
+{
+    struct amb_gpu *gpu;
+    struct amb_lease *lease;
+    enum amb_status status = amb_gpu_of(pub->conn, out->data, out->len, &gpu);
+    if (status != AMB_OK) {
+        return status;
+    }
+    status = amb_lease_on(pub, gpu, out->len, timeout_ns, &lease);
+    if (status != AMB_OK) {
+        return status == AMB_ECUDA
+                   ? amb_gpu_fail(pub->conn, gpu, status, "cannot copy what to publish")
+                   : status;
+    }
+    struct amb_gpu_fence *fence = NULL;
+    uint64_t to = (uintptr_t)amb_lease_data_on(lease, out->stream);
+    status = amb_gpu_copy(gpu, to, (uintptr_t)out->data, out->len, out->stream, is_waited, &fence);
+    if (status != AMB_OK) {
+        amb_lease_abandon(lease);
+        return status == AMB_ENOMEM ? AMB_ECUDA : status;
+    }
+    struct amb_out rest = *out;
+    rest.data = NULL;
+    return amb_lease_commit_after(lease, &rest, fence, seq);
+}
+
+enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out, bool is_waited,
+                                int64_t timeout_ns, uint64_t *seq)
 {
     amb_pub_enter(pub);
+    if (pub->has_gpu_room) {
+        enum amb_status on_gpu = post_on_gpu(pub, out, is_waited, timeout_ns, seq);
+        if (!is_no_way(on_gpu)) {
+            return amb_pub_leave(pub, on_gpu);
+        }
+    }
     enum amb_status status = out->len >= AMB_PLAIN_LEASE_MIN
                                  ? post_leased(pub, out, timeout_ns, seq)
                                  : post_small(pub, out, timeout_ns, seq);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Publishing device memory by way of the host: small messages into the open batch, larger ones into
- * a leased slot, where subscribers on this machine read them in place.
+ * Publishing device memory: by one copy on the device into a range of the broker's there, or by way
+ * of the host: small messages into the open batch, larger ones into a leased slot, where
+ * subscribers on this machine read them in place.
  * Threads: any, no lock held. Memory: out's, for the call.
  */
 #pragma once
@@ -55,7 +56,9 @@ enum amb_status amb_staged_check(struct amb_pub *pub, const struct amb_out *out,
 
 /*
  * Publishes out->data, which is device memory, after what is on out->stream; options are checked.
- * The bytes are the caller's again when it returns. Errors as amb_pub_post, and ECUDA.
+ * Into the broker's memory on that device, where there is some; else by way of the host. The bytes
+ * are the caller's again when it returns (is_waited), or when it is settled. Errors as
+ * amb_pub_post, and ECUDA.
  */
-enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out, int64_t timeout_ns,
-                                uint64_t *seq);
+enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out, bool is_waited,
+                                int64_t timeout_ns, uint64_t *seq);

@@ -86,6 +86,8 @@ void amb_sub_shut(struct amb_sub *sub);
 /* *out: NULL if these options want none. ENOMEM, ENOTSUP, ENOTFOUND, ECUDA: told. */
 enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_options *options,
                                    struct amb_landing **out);
+/* The memory that its deliveries may lie in: CUDA or AS_SENT; else HOST. landing may be NULL. */
+enum amb_mem amb_landing_wish(const struct amb_landing *landing);
 void amb_landing_destroy(struct amb_landing **landing);
 /* As amb_sub_take, payloads brought to where they are wanted; 0 also if there is no memory. */
 size_t amb_landing_take(struct amb_sub *sub, struct amb_msg **out, size_t max);

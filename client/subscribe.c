@@ -54,6 +54,7 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
     subscribe.slow = options->slow;
     subscribe.slow_block_ns = options->slow_block_ns;
     subscribe.copy = options->copy;
+    subscribe.mem = (uint32_t)amb_landing_wish(sub->landing);
     message.subscribe = &subscribe;
     message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
     amb_control_ask(conn, &message, &request);

@@ -3,11 +3,14 @@
  * GPU memory through a broker, one role a process:
  *
  *   gpu-roundtrip publish DEVICE SUBSCRIBERS     from device memory, each message behind its stream
+ *   gpu-roundtrip lease DEVICE SUBSCRIBERS       written in place, in the broker's memory there
  *   gpu-roundtrip gpu DEVICE                     into device memory, read back on a stream
+ *   gpu-roundtrip sent                           wherever it is sent
  *   gpu-roundtrip host                           into host memory, the default
  *   gpu-roundtrip pool                           into memory of an allocator's
  *
- * $AMB_URL is the broker. Every byte is compared with its pattern. Without a driver: exit 77. The
+ * $AMB_URL is the broker. EXPECT_PATH: what amb_msg_path must say; EXPECT_STAGED: 0, the publisher
+ * stages nothing. Every byte is compared with its pattern. Without a driver: exit 77. The
  * driver is the one that libamb takes, so the same program runs on a fake GPU and on a real one.
  */
 #include "client/dlpack_abi.h"
@@ -60,6 +63,7 @@ struct source {
     void *stream;
     uint64_t memory;
     void *pinned;
+    bool is_gpu_only; /* a subscriber's: host memory would be wrong */
 };
 
 static enum amb_status source_open(struct source *source, int device)
@@ -82,15 +86,61 @@ static enum amb_status source_open(struct source *source, int device)
     return status; /* The context stays entered: this is the program's thread. */
 }
 
-static int publish(struct amb_conn *conn, int device, uint32_t subscribers)
+/* What is written there on the stream is the message. */
+static enum amb_status post(struct amb_pub *pub, struct source *source, size_t len)
+{
+    uint64_t seq = 0;
+    const struct amb_tensor tensor = {
+        .code = 1, .bits = 8, .lanes = 1, .ndim = 2, .shape = {1, (int64_t)len}};
+    enum amb_status status = amb_cuda_copy(source->device, source->memory,
+                                           (uintptr_t)source->pinned, len, source->stream);
+    if (status == AMB_OK) {
+        status = amb_pub_post(pub,
+                              AMB_OUT(.data = (const void *)(uintptr_t)source->memory, .len = len,
+                                      .stream = source->stream, .tensor = &tensor),
+                              20 * AMB_SEC, &seq);
+    }
+    return status == AMB_OK ? amb_pub_flush(pub, seq, 20 * AMB_SEC) : status;
+}
+
+static enum amb_status lease(struct amb_pub *pub, struct source *source, size_t len)
+{
+    struct amb_lease *lease;
+    uint64_t seq = 0;
+    const struct amb_tensor tensor = {
+        .code = 1, .bits = 8, .lanes = 1, .ndim = 2, .shape = {1, (int64_t)len}};
+    enum amb_status status = amb_lease(pub, len, 20 * AMB_SEC, &lease);
+    if (status != AMB_OK) {
+        return status;
+    }
+    void *to = amb_lease_data_on(lease, source->stream);
+    if (amb_lease_data(lease) != NULL || to == NULL) {
+        return AMB_EKIND;
+    }
+    status = amb_cuda_copy(source->device, (uintptr_t)to, (uintptr_t)source->pinned, len,
+                           source->stream);
+    if (status != AMB_OK) {
+        amb_lease_abandon(lease);
+        return status;
+    }
+    status = amb_lease_commit(lease, AMB_OUT(.stream = source->stream, .tensor = &tensor), &seq);
+    return status == AMB_OK ? amb_pub_flush(pub, seq, 20 * AMB_SEC) : status;
+}
+
+static int publish(struct amb_conn *conn, const char *role, int device, uint32_t subscribers)
 {
     struct source source = {.stream = NULL};
+    bool is_leased = strcmp(role, "lease") == 0;
+    const char *expected = getenv("EXPECT_STAGED");
     struct amb_pub *pub;
     enum amb_status status = source_open(&source, device);
     if (status != AMB_OK) {
         return fail(conn, "GPU", status);
     }
-    status = amb_pub_open(conn, TOPIC, NULL, &pub);
+    status = amb_pub_open(conn, TOPIC,
+                          AMB_PUB(.lease_mem = is_leased ? AMB_MEM_CUDA : AMB_MEM_DEFAULT,
+                                  .device = is_leased ? device : 0),
+                          &pub);
     if (status == AMB_OK) {
         status = amb_pub_wait_subscribers(pub, subscribers, 20 * AMB_SEC);
     }
@@ -98,18 +148,8 @@ static int publish(struct amb_conn *conn, int device, uint32_t subscribers)
     uint64_t bytes = 0;
     for (size_t i = 0; i < MESSAGES && status == AMB_OK; i++) {
         size_t len = sizes[i % SIZES];
-        uint64_t seq = 0;
         write_pattern(source.pinned, len, i + 1);
-        status = amb_cuda_copy(source.device, source.memory, (uintptr_t)source.pinned, len,
-                               source.stream);
-        const struct amb_tensor tensor = {
-            .code = 1, .bits = 8, .lanes = 1, .ndim = 2, .shape = {1, (int64_t)len}};
-        if (status == AMB_OK) {
-            status = amb_pub_post(pub,
-                                  AMB_OUT(.data = (const void *)(uintptr_t)source.memory,
-                                          .len = len, .stream = source.stream, .tensor = &tensor),
-                                  20 * AMB_SEC, &seq);
-        }
+        status = is_leased ? lease(pub, &source, len) : post(pub, &source, len);
         bytes += len;
     }
     if (status == AMB_OK) {
@@ -119,11 +159,12 @@ static int publish(struct amb_conn *conn, int device, uint32_t subscribers)
     if (status != AMB_OK || amb_pub_stat(pub, &info) != AMB_OK) {
         return fail(conn, "publish", status);
     }
-    (void)printf("{\"role\": \"publish\", \"gpu\": \"%s\", \"messages\": %zu, \"bytes\": %" PRIu64
+    (void)printf("{\"role\": \"%s\", \"gpu\": \"%s\", \"messages\": %zu, \"bytes\": %" PRIu64
                  ", \"staged\": %" PRIu64 ", \"seconds\": %.6f}\n",
-                 amb_cuda_info(source.device)->name, MESSAGES, bytes, info.staged_bytes,
+                 role, amb_cuda_info(source.device)->name, MESSAGES, bytes, info.staged_bytes,
                  (double)(amb_clock_monotonic_ns() - begin) / 1e9);
-    return info.staged_bytes == bytes ? 0 : 1;
+    return expected != NULL ? info.staged_bytes != (uint64_t)atoi(expected)
+                            : info.staged_bytes != bytes;
 }
 
 /* ---- subscribe ---- */
@@ -147,10 +188,10 @@ static const void *readable(struct amb_msg *msg, struct source *sink, enum amb_s
 {
     const void *data = amb_msg_data(msg);
     if (data != NULL) {
-        return sink->device == NULL ? data : NULL; /* The GPU's subscriber must not get that. */
+        return sink->is_gpu_only ? NULL : data;
     }
     const void *device = amb_msg_data_on(msg, sink->stream);
-    if (sink->device == NULL || device == NULL || amb_msg_mem(msg) != AMB_MEM_CUDA) {
+    if (amb_msg_device(msg) < 0 || device == NULL || amb_msg_mem(msg) != AMB_MEM_CUDA) {
         return NULL;
     }
     *status = amb_cuda_copy(sink->device, (uintptr_t)sink->pinned, (uintptr_t)device,
@@ -170,9 +211,9 @@ static bool is_array(struct amb_msg *msg, const struct source *sink)
     }
     const struct amb_dl_tensor *dl = &array->dl_tensor;
     const void *data =
-        sink->device != NULL ? amb_msg_data_on(msg, sink->stream) : amb_msg_data(msg);
+        amb_msg_device(msg) >= 0 ? amb_msg_data_on(msg, sink->stream) : amb_msg_data(msg);
     bool is_right = dl->data == data && dl->ndim == 2 &&
-                    dl->device_type == (sink->device != NULL ? AMB_DL_CUDA : AMB_DL_CPU) &&
+                    dl->device_type == (amb_msg_device(msg) >= 0 ? AMB_DL_CUDA : AMB_DL_CPU) &&
                     dl->shape[1] == (int64_t)amb_msg_size(msg);
     array->deleter(array);
     return is_right;
@@ -210,6 +251,10 @@ static int receive(struct amb_conn *conn, struct amb_sub *sub, struct source *si
     (void)printf("{\"role\": \"%s\", \"messages\": %zu, \"bytes\": %" PRIu64
                  ", \"staged\": %" PRIu64 ", \"path\": \"%s\"}\n",
                  role, MESSAGES, bytes, info.staged_bytes, path);
+    const char *expected = getenv("EXPECT_PATH");
+    if (expected != NULL && strcmp(expected, path) != 0) {
+        return fail(conn, "not the path that was expected", AMB_EKIND);
+    }
     return 0;
 }
 
@@ -227,6 +272,13 @@ static int subscribe(struct amb_conn *conn, const char *role, int device)
         }
         options->mem = AMB_MEM_CUDA;
         options->device = device;
+        sink.is_gpu_only = true;
+    } else if (strcmp(role, "sent") == 0) {
+        enum amb_status status = source_open(&sink, device);
+        if (status != AMB_OK) {
+            return fail(conn, "GPU", status);
+        }
+        options->mem = AMB_MEM_AS_SENT;
     } else if (strcmp(role, "pool") == 0) {
         allocator.alloc = pool_alloc;
         allocator.free = pool_free;
@@ -243,14 +295,15 @@ int main(int argc, char **argv)
 {
     const char *role = argc > 1 ? argv[1] : "";
     int device = argc > 2 ? atoi(argv[2]) : 0;
-    bool is_publisher = strcmp(role, "publish") == 0;
-    if (!is_publisher && strcmp(role, "gpu") != 0 && strcmp(role, "host") != 0 &&
-        strcmp(role, "pool") != 0) {
-        (void)fprintf(stderr,
-                      "usage: gpu-roundtrip publish|gpu|host|pool [DEVICE] [SUBSCRIBERS]\n");
+    bool is_publisher = strcmp(role, "publish") == 0 || strcmp(role, "lease") == 0;
+    bool needs_gpu = is_publisher || strcmp(role, "gpu") == 0 || strcmp(role, "sent") == 0;
+    if (!needs_gpu && strcmp(role, "host") != 0 && strcmp(role, "pool") != 0) {
+        (void)fprintf(
+            stderr,
+            "usage: gpu-roundtrip publish|lease|gpu|sent|host|pool [DEVICE] [SUBSCRIBERS]\n");
         return 64;
     }
-    if ((is_publisher || strcmp(role, "gpu") == 0) && amb_cuda_start() != AMB_OK) {
+    if (needs_gpu && amb_cuda_start() != AMB_OK) {
         (void)fprintf(stderr, "gpu-roundtrip: skipped: %s\n", amb_cuda_why_not());
         return SKIPPED;
     }
@@ -261,7 +314,7 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "gpu-roundtrip: %s\n", error.text);
         return 1;
     }
-    int result = is_publisher ? publish(conn, device, argc > 3 ? (uint32_t)atoi(argv[3]) : 1)
+    int result = is_publisher ? publish(conn, role, device, argc > 3 ? (uint32_t)atoi(argv[3]) : 1)
                               : subscribe(conn, role, device);
     status = amb_close(conn, 5 * AMB_SEC);
     return result != 0 ? result : status != AMB_OK;

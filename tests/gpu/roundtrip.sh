@@ -32,17 +32,73 @@ else
     export AMB_CUDA_LIBRARY=$build/tests/fakecuda/libfakecuda.so
 fi
 
-"$build/broker/brokerd" --dev --listen "unix://$dir/s" --listen tcp://127.0.0.1:0 \
-    >"$dir/ready" 2>"$dir/log" &
-broker=$!
-for ((i = 0; i < 200; i++)); do
-    grep -q '^ready' "$dir/ready" 2>/dev/null && break
-    sleep 0.05
-done
-grep -q '^ready' "$dir/ready" || fail "brokerd does not start: $(cat "$dir/log")"
-read -r _ unix_url tcp_url <"$dir/ready"
-
+start() {
+    rm -f "$dir/ready" "$dir/s"
+    "$build/broker/brokerd" --dev "$@" --listen "unix://$dir/s" --listen tcp://127.0.0.1:0 \
+        >"$dir/ready" 2>"$dir/log" &
+    broker=$!
+    for ((i = 0; i < 200; i++)); do
+        grep -q '^ready' "$dir/ready" 2>/dev/null && break
+        sleep 0.05
+    done
+    grep -q '^ready' "$dir/ready" || fail "brokerd does not start: $(cat "$dir/log")"
+    read -r _ unix_url tcp_url <"$dir/ready"
+}
+stop() {
+    kill "$broker"
+    wait "$broker" || fail "brokerd: $?: $(tail -5 "$dir/log")"
+    broker=
+}
 roundtrip=$build/tests/gpu-roundtrip
+
+# One publisher of that role, and what each subscriber's messages must have come by.
+audience() { # url role staged gpu_path sent_path
+    export AMB_URL=$1
+    readers=()
+    EXPECT_PATH=$4 "$roundtrip" gpu 0 >"$dir/gpu0" 2>"$dir/gpu0.err" &
+    readers+=($!)
+    EXPECT_PATH=$4 "$roundtrip" gpu "$other" >"$dir/gpu1" 2>"$dir/gpu1.err" &
+    readers+=($!)
+    EXPECT_PATH=$5 "$roundtrip" sent >"$dir/sent" 2>"$dir/sent.err" &
+    readers+=($!)
+    # These two have no driver at all.
+    AMB_CUDA_LIBRARY=/nowhere "$roundtrip" host >"$dir/host" 2>"$dir/host.err" &
+    readers+=($!)
+    AMB_CUDA_LIBRARY=/nowhere "$roundtrip" pool >"$dir/pool" 2>"$dir/pool.err" &
+    readers+=($!)
+    EXPECT_STAGED=$3 timeout 120 "$roundtrip" "$2" 0 5 || fail "$1: $2: $?"
+    for pid in "${readers[@]}"; do
+        wait "$pid" || fail "$1: $2: a subscriber: $(cat "$dir"/*.err)"
+    done
+    readers=()
+    cat "$dir/gpu0" "$dir/gpu1" "$dir/sent" "$dir/host" "$dir/pool"
+}
+
+# With memory of the broker's on each GPU: in place, and nothing goes by the host that need not.
+[ "${2:-}" = --real ] || export FAKECUDA_MEMORY=1G
+start -o memory.cuda.size=512M
+for role in publish lease; do
+    audience "$unix_url" "$role" 0 cuda_ipc cuda_ipc
+done
+# Remote subscribers get the broker's copies, remote publishers stage.
+AMB_URL=$tcp_url AMB_CUDA_LIBRARY=/nowhere "$roundtrip" host >"$dir/host" 2>"$dir/host.err" &
+readers=($!)
+AMB_URL=$unix_url EXPECT_STAGED=0 timeout 120 "$roundtrip" publish 0 1 || fail "publish to a remote one"
+wait "${readers[0]}" || fail "a remote subscriber: $(cat "$dir/host.err")"
+readers=()
+stop
+
+# A client that is not trusted, and one that cannot open the pool, are served by copies.
+start -o memory.cuda.size=512M -o memory.cuda.trust=none
+audience "$unix_url" publish 35823830 staged mapped
+stop
+if [ "${2:-}" != --real ]; then
+    start -o memory.cuda.size=512M
+    FAKECUDA_IPC=0 audience "$unix_url" publish 35823830 staged mapped
+    stop
+fi
+
+start
 for url in "$unix_url" "$tcp_url"; do
     export AMB_URL=$url
     readers=()

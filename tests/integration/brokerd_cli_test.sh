@@ -94,7 +94,7 @@ refuse 'server = { workers = "4"; };' '2: server.workers: wrong type (got "4", a
 refuse 'server = { workers = -4; };' '2: server.workers: out of range (got -4,'
 refuse '\nserver = { wrokers = 4; };' '3: server.wrokers: unknown key (did you mean server.workers?)'
 refuse 'limits = { heartbeat = 5; };' '2: limits.heartbeat: a time needs a unit (got 5,'
-refuse 'memory = { cuda = ( ); };' '2: memory.cuda: not yet supported in this release'
+refuse 'memory = { cuda = ( ); };' '2: memory.cuda: wrong type (got a single value or a list, allowed a group { ... })'
 refuse 'topics = ( { match = "a"; },\n{ match = "a"; } );' '3: topics[1]: topics[0] has the same match'
 refuse 'transports = { trusted = ( "none7" ); };' '2: transports.trusted: no such interface (got "none7", allowed '
 refuse 'transports = { infiniband = "on"; };' '2: transports.infiniband: '

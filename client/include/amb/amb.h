@@ -152,8 +152,8 @@ struct amb_pub_options {
     uint64_t window_msgs;     /* 64 Ki messages not yet settled */
     uint64_t window_bytes;    /* 64 MiB; the broker's window may be smaller */
     int64_t linger_ns;        /* 50 us: how long a message may wait for company in its batch */
-    enum amb_mem lease_mem;   /* HOST; others (later) */
-    int32_t device;           /* (later) */
+    enum amb_mem lease_mem;   /* HOST or CUDA; others (later) */
+    int32_t device;           /* CUDA: which, as the driver counts */
     amb_settled_fn on_settled;
     void *arg;
 };
@@ -397,9 +397,16 @@ AMB_CHECK enum amb_status amb_lease(struct amb_pub *pub, size_t len, int64_t tim
 
 /*
  * Where to write, aligned to 64 bytes; until it is committed or abandoned, whatever is closed or
- * lost meanwhile. NULL: lease is, or this is a forked child and the memory is not here.
+ * lost meanwhile. NULL: lease is, it is GPU memory, or this is a forked child, where the memory is
+ * not.
  */
 AMB_API void *amb_lease_data(const struct amb_lease *lease);
+/*
+ * The same of GPU memory (lease_mem = CUDA): a device address, for what is put on `stream`
+ * (CUstream) from here on; aligned to 4096 bytes. NULL: it is host memory. Commit it with that
+ * stream, or when what writes there has run; abandon it only then.
+ */
+AMB_API void *amb_lease_data_on(const struct amb_lease *lease, void *stream);
 
 /*
  * Publishes it, in the order of the calls on its publisher. Never blocks; consumes the lease, also

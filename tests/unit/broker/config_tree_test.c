@@ -45,7 +45,6 @@ static void test_keys_of_later_releases_say_so(void **state)
     static const struct {
         const char *text, *key;
     } cases[] = {
-        {"memory = { cuda = ( { size = \"4G\"; } ); };", "memory.cuda"},
         {"memory = { host = { hugepages = true; }; };", "memory.host.hugepages"},
         {"metrics = { listen = 5; };", "metrics"},
         {"metrics = 5;", "metrics"},

@@ -81,11 +81,16 @@ static void later_features_are_refused_by_name(void **state)
         amb_options_read(AMB_OPTIONS(.reconnect_attempts = AMB_NONE), &options, &complaint),
         AMB_OK);
     struct amb_out out;
+    struct amb_pub_options pub_options;
+    assert_int_equal(amb_out_read(AMB_OUT(.mem = AMB_MEM_CUDA, .data = NULL), &out, &complaint),
+                     AMB_EINVAL);
     assert_int_equal(
-        amb_commit_out_read(AMB_OUT(.mem = AMB_MEM_CUDA, .data = NULL), &out, &complaint),
-        AMB_EINVAL);
-    assert_int_equal(amb_commit_out_read(AMB_OUT(.stream = &out), &out, &complaint), AMB_ENOTSUP);
-    assert_non_null(strstr(complaint.text, "stream"));
+        amb_commit_out_read(AMB_OUT(.mem = AMB_MEM_CUDA, .stream = &out), &out, &complaint),
+        AMB_OK);
+    assert_int_equal(
+        amb_pub_options_read(AMB_PUB(.lease_mem = AMB_MEM_PINNED), &pub_options, &complaint),
+        AMB_ENOTSUP);
+    assert_non_null(strstr(complaint.text, "lease_mem"));
     assert_int_equal(amb_sub_options_read(AMB_SUB(.mem = AMB_MEM_PINNED), &sub, &complaint),
                      AMB_ENOTSUP);
     assert_non_null(strstr(complaint.text, "mem"));

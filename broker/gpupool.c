@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/gpupool.h"
+
+#include "broker/config.h"
+#include "wire/base/assert.h"
+#include "wire/base/log.h"
+#include "wire/mem/stage.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOK_MS 1000 /* how often the devices are looked at */
+
+/* Ranges ----------------------------------------------------------------------------------------
+ */
+
+enum amb_status amb_gpu_pool_take(struct amb_gpu_pool *pool, uint64_t size, uint64_t *offset)
+{
+    amb_assert(size != 0 && size % AMB_GPU_UNIT == 0);
+    uint64_t need = size / AMB_GPU_UNIT, units = pool->size / AMB_GPU_UNIT, run = 0;
+    enum amb_status status = AMB_ENOMEM;
+    (void)pthread_mutex_lock(&pool->lock);
+    for (uint64_t i = 0; i < units && status != AMB_OK; i++) {
+        run = pool->taken[i] == 0 ? run + 1 : 0;
+        if (run == need) {
+            uint64_t first = i + 1 - need;
+            memset(pool->taken + first, 1, need);
+            pool->used += size;
+            *offset = first * AMB_GPU_UNIT;
+            status = AMB_OK;
+        }
+    }
+    (void)pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
+void amb_gpu_pool_give(struct amb_gpu_pool *pool, uint64_t offset, uint64_t size)
+{
+    amb_assert(offset % AMB_GPU_UNIT == 0 && offset + size <= pool->size);
+    (void)pthread_mutex_lock(&pool->lock);
+    for (uint64_t i = 0; i < size / AMB_GPU_UNIT; i++) {
+        amb_assert(pool->taken[offset / AMB_GPU_UNIT + i] == 1);
+    }
+    memset(pool->taken + offset / AMB_GPU_UNIT, 0, size / AMB_GPU_UNIT);
+    pool->used -= size;
+    (void)pthread_mutex_unlock(&pool->lock);
+}
+
+uint64_t amb_gpu_pool_used(struct amb_gpu_pool *pool)
+{
+    (void)pthread_mutex_lock(&pool->lock);
+    uint64_t used = pool->used;
+    (void)pthread_mutex_unlock(&pool->lock);
+    return used;
+}
+
+struct amb_gpu_pool *amb_gpus_find(const struct amb_gpus *gpus, const char *uuid)
+{
+    for (uint32_t i = 0; i < gpus->count; i++) {
+        if (strcmp(amb_cuda_info(gpus->pools[i].cuda)->uuid, uuid) == 0) {
+            return &gpus->pools[i];
+        }
+    }
+    return NULL;
+}
+
+/* The copier ------------------------------------------------------------------------------------
+ */
+
+static void note_loss(struct amb_gpu_pool *pool)
+{
+    if (!amb_cuda_is_sound(pool->cuda) && !atomic_exchange(&pool->is_lost, true)) {
+        amb_error("GPU %d: nothing more is taken in there; host memory goes on",
+                  amb_cuda_info(pool->cuda)->index);
+    }
+}
+
+enum amb_status amb_gpu_pool_read(struct amb_gpu_pool *pool, void *to, uint64_t from, uint64_t len)
+{
+    enum amb_status status = amb_stage_read(pool->stage, to, from, len, NULL);
+    if (status == AMB_OK) {
+        (void)atomic_fetch_add_explicit(&pool->staged_bytes, len, memory_order_relaxed);
+    } else {
+        (void)atomic_fetch_add_explicit(&pool->stage_failures, 1, memory_order_relaxed);
+        note_loss(pool);
+    }
+    return status;
+}
+
+/* Sticky errors show at any call: a byte is read. */
+static void look(struct amb_gpus *gpus)
+{
+    for (uint32_t i = 0; i < gpus->count; i++) {
+        uint8_t byte;
+        if (amb_gpu_pool_is_sound(&gpus->pools[i])) {
+            (void)!amb_stage_read(gpus->pools[i].stage, &byte, gpus->pools[i].base, 1, NULL);
+            note_loss(&gpus->pools[i]);
+        }
+    }
+}
+
+static void *copier_main(void *arg)
+{
+    struct amb_gpus *gpus = arg;
+    (void)pthread_setname_np(pthread_self(), "amb-copier");
+    while (!gpus->is_stopping) {
+        struct pollfd bell = {.fd = gpus->inbox.bell, .events = POLLIN};
+        int ready = amb_inbox_arm(&gpus->inbox) ? poll(&bell, 1, LOOK_MS) : 1;
+        amb_inbox_disarm(&gpus->inbox, ready > 0 && (bell.revents & POLLIN) != 0);
+        if (amb_inbox_run(&gpus->inbox) == 0 && ready == 0) {
+            look(gpus);
+        }
+    }
+    return NULL;
+}
+
+static void stop_arrived(struct amb_mail *mail, void *owner)
+{
+    (void)mail;
+    ((struct amb_gpus *)owner)->is_stopping = true;
+}
+
+void amb_gpus_stop(struct amb_gpus *gpus)
+{
+    if (gpus->is_running) {
+        amb_mail_post(&gpus->inbox, &gpus->stop, stop_arrived);
+        (void)pthread_join(gpus->thread, NULL);
+        gpus->is_running = false;
+        amb_inbox_fini(&gpus->inbox);
+    }
+}
+
+/* Start and end ---------------------------------------------------------------------------------
+ */
+
+static enum amb_status pool_fail(const struct amb_gpu_pool *pool, enum amb_status status,
+                                 char *error, size_t error_size)
+{
+    char text[200];
+    amb_cuda_failure(pool->cuda, text, sizeof(text));
+    (void)snprintf(error, error_size, "memory.cuda: %" PRIu64 " bytes on GPU %d: %s", pool->size,
+                   amb_cuda_info(pool->cuda)->index,
+                   text[0] != '\0' ? text : amb_status_text(status));
+    return status;
+}
+
+static enum amb_status pool_make(struct amb_gpu_pool *pool)
+{
+    struct amb_cuda_scope scope;
+    pool->taken = calloc(pool->size / AMB_GPU_UNIT, 1);
+    enum amb_status status = pool->taken == NULL ? AMB_ENOMEM : amb_cuda_enter(pool->cuda, &scope);
+    if (status != AMB_OK) {
+        return status;
+    }
+    status = amb_cuda_alloc(pool->cuda, pool->size, &pool->base);
+    if (status == AMB_OK) {
+        pool->is_exported = amb_cuda_export(pool->cuda, pool->base, pool->handle) == AMB_OK;
+        if (!pool->is_exported) {
+            amb_warn("GPU %d: its memory cannot be shared with clients: they are served by copies",
+                     amb_cuda_info(pool->cuda)->index);
+        }
+    }
+    amb_cuda_leave(&scope);
+    return status == AMB_OK ? amb_stage_create(pool->cuda, 0, &pool->stage) : status;
+}
+
+static enum amb_status pool_init(struct amb_gpus *gpus, struct amb_cuda *cuda, uint64_t size,
+                                 char *error, size_t error_size)
+{
+    for (uint32_t i = 0; i < gpus->count; i++) {
+        if (gpus->pools[i].cuda == cuda) {
+            (void)snprintf(error, error_size, "memory.cuda.devices: GPU %d is named twice",
+                           amb_cuda_info(cuda)->index);
+            return AMB_EINVAL;
+        }
+    }
+    struct amb_gpu_pool *pool = &gpus->pools[gpus->count++];
+    pool->cuda = cuda;
+    pool->size = size & ~(AMB_GPU_UNIT - 1);
+    (void)pthread_mutex_init(&pool->lock, NULL);
+    enum amb_status status = pool_make(pool);
+    if (status != AMB_OK) {
+        return pool_fail(pool, status, error, error_size);
+    }
+    amb_info("GPU %d (%s): a pool of %" PRIu64 " bytes", amb_cuda_info(cuda)->index,
+             amb_cuda_info(cuda)->name, pool->size);
+    return AMB_OK;
+}
+
+static enum amb_status pools_init(struct amb_gpus *gpus, const struct amb_config *config,
+                                  char *error, size_t error_size)
+{
+    const struct amb_config_strings *names = &config->memory.cuda.devices;
+    uint32_t count = names->count == 0 ? amb_cuda_count() : (uint32_t)names->count;
+    gpus->pools = calloc(count, sizeof(*gpus->pools));
+    enum amb_status status = gpus->pools == NULL ? AMB_ENOMEM : AMB_OK;
+    for (uint32_t i = 0; i < count && status == AMB_OK; i++) {
+        struct amb_cuda *cuda = NULL;
+        status =
+            names->count == 0 ? amb_cuda_at((int)i, &cuda) : amb_cuda_find(names->items[i], &cuda);
+        if (status == AMB_OK) {
+            status = pool_init(gpus, cuda, config->memory.cuda.size, error, error_size);
+        } else if (names->count == 0) {
+            (void)snprintf(error, error_size, "memory.cuda: GPU %u cannot be used", i);
+        } else {
+            (void)snprintf(error, error_size, "memory.cuda.devices: there is no GPU \"%s\"",
+                           names->items[i]);
+        }
+    }
+    return status;
+}
+
+enum amb_status amb_gpus_start(struct amb_gpus *gpus, const struct amb_config *config, char *error,
+                               size_t error_size)
+{
+    gpus->why_not = "the broker has no GPU memory (memory.cuda.size)";
+    if (config->memory.cuda.size == 0) {
+        return AMB_OK;
+    }
+    enum amb_status status = amb_cuda_start();
+    if (status != AMB_OK) {
+        (void)snprintf(error, error_size, "memory.cuda.size: %s", amb_cuda_why_not());
+        return status;
+    }
+    status = pools_init(gpus, config, error, error_size);
+    if (status == AMB_OK) {
+        status = amb_inbox_init(&gpus->inbox, gpus);
+    }
+    if (status != AMB_OK) {
+        return status;
+    }
+    int rc = pthread_create(&gpus->thread, NULL, copier_main, gpus);
+    if (rc != 0) {
+        amb_inbox_fini(&gpus->inbox);
+        return amb_status_from_errno(rc);
+    }
+    gpus->is_running = true;
+    gpus->why_not = "the broker has no memory on that GPU (memory.cuda.devices)";
+    return AMB_OK;
+}
+
+void amb_gpus_fini(struct amb_gpus *gpus)
+{
+    amb_assert(!gpus->is_running);
+    for (uint32_t i = 0; i < gpus->count; i++) {
+        struct amb_gpu_pool *pool = &gpus->pools[i];
+        struct amb_cuda_scope scope;
+        amb_stage_destroy(&pool->stage);
+        if (amb_cuda_enter(pool->cuda, &scope) == AMB_OK) {
+            amb_cuda_free(pool->cuda, pool->base);
+            amb_cuda_leave(&scope);
+        }
+        free(pool->taken);
+        (void)pthread_mutex_destroy(&pool->lock);
+    }
+    free(gpus->pools);
+    gpus->pools = NULL;
+    gpus->count = 0;
+}

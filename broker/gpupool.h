@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The broker's GPU memory: one pool a device, allocated and exported once. Ranges of it become
+ * lease segments, without a byte of it being touched. An IPC handle is for all of an allocation,
+ * and writable: who may open one is memory.cuda.trust's business.
+ *
+ *   worker ── amb_gpus_copy ──► the copier: GPU to host memory ── mail ──► worker
+ *
+ * The copier is a thread of its own, so that no worker waits for a copy engine; it also looks now
+ * and then whether the devices are well. One that has had a sticky error is fenced: nothing more is
+ * leased or committed on it.
+ *
+ * Threads: start and stop where the broker starts and stops; ranges and questions any, copies asked
+ * for by workers. Memory: one allocation on each device, 1 byte for 2 MiB of it here.
+ */
+#pragma once
+
+#include "broker/mail.h"
+#include "wire/base/status.h"
+#include "wire/mem/cuda.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_GPU_UNIT (UINT64_C(2) << 20) /* ranges are multiples of this */
+
+struct amb_config;
+struct amb_stage;
+
+struct amb_gpu_pool {
+    struct amb_cuda *cuda;
+    uint64_t base, size;
+    uint8_t handle[AMB_CUDA_IPC_BYTES];
+    bool is_exported;     /* else nobody can lease or map there */
+    _Atomic bool is_lost; /* a sticky error was seen */
+    struct amb_stage *stage;
+    pthread_mutex_t lock; /* of the two below */
+    uint8_t *taken;       /* by AMB_GPU_UNIT bytes: 1 is taken */
+    uint64_t used;
+    _Atomic uint64_t staged_bytes, stage_failures;
+};
+
+struct amb_gpus {
+    struct amb_gpu_pool *pools;
+    uint32_t count;
+    const char *why_not; /* there are none; static */
+    struct amb_inbox inbox;
+    struct amb_mail stop;
+    pthread_t thread;
+    bool is_running, is_stopping;
+};
+
+/* What memory.cuda asks for. ENOTSUP, ENOTFOUND, ENOMEM, ECUDA: error has a sentence. */
+AMB_MUST_CHECK enum amb_status amb_gpus_start(struct amb_gpus *gpus,
+                                              const struct amb_config *config, char *error,
+                                              size_t error_size);
+/* Ends the thread, when it has done what it was asked for. Harmless on a zeroed one. */
+void amb_gpus_stop(struct amb_gpus *gpus);
+/* Frees the pools. */
+void amb_gpus_fini(struct amb_gpus *gpus);
+
+/* The pool on the device with that UUID, or NULL. */
+struct amb_gpu_pool *amb_gpus_find(const struct amb_gpus *gpus, const char *uuid);
+static inline bool amb_gpu_pool_is_sound(const struct amb_gpu_pool *pool)
+{
+    return !atomic_load_explicit(&pool->is_lost, memory_order_relaxed);
+}
+uint64_t amb_gpu_pool_used(struct amb_gpu_pool *pool);
+/* Takes size bytes, a multiple of AMB_GPU_UNIT. ENOMEM: no range is that long. */
+AMB_MUST_CHECK enum amb_status amb_gpu_pool_take(struct amb_gpu_pool *pool, uint64_t size,
+                                                 uint64_t *offset);
+void amb_gpu_pool_give(struct amb_gpu_pool *pool, uint64_t offset, uint64_t size);
+
+/* Has the copier call fn with mail, and the struct amb_gpus as owner. */
+static inline void amb_gpus_post(struct amb_gpus *gpus, struct amb_mail *mail, amb_mail_fn fn)
+{
+    amb_mail_post(&gpus->inbox, mail, fn);
+}
+/* On the copier: len bytes at a device address of the pool to host memory. ECUDA, ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_gpu_pool_read(struct amb_gpu_pool *pool, void *to, uint64_t from,
+                                                 uint64_t len);

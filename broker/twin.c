@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/twin.h"
+
+#include "broker/entry.h"
+#include "broker/gpupool.h"
+#include "broker/reclaim.h"
+#include "broker/segment.h"
+#include "broker/shard.h"
+#include "broker/topic.h"
+#include "wire/base/log.h"
+#include "wire/codec/frame.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Records, then the blobs, as a body of its own has them. */
+static void twin_write_meta(const struct amb_entry *from, uint8_t *to)
+{
+    size_t table = from->count * sizeof(struct amb_record);
+    size_t offsets = from->count * sizeof(uint64_t);
+    memcpy(to, from->meta, table);
+    memcpy(to + table, from->meta + table + offsets, from->meta_len - table - offsets);
+}
+
+static struct amb_entry *twin_create(struct amb_shard *shard, struct amb_entry *entry)
+{
+    struct amb_entry *twin = amb_pool_get(&shard->entries);
+    if (twin == NULL) {
+        return NULL;
+    }
+    uint32_t meta_len = entry->meta_len - entry->count * (uint32_t)sizeof(uint64_t);
+    if (amb_reclaim_alloc(shard, entry->data_len + meta_len, &twin->buf) != AMB_OK) {
+        amb_pool_put(&shard->entries, twin);
+        return NULL;
+    }
+    twin->refs = 1; /* entry's */
+    twin->home = shard;
+    twin->count = entry->count;
+    twin->meta_len = meta_len;
+    twin->data_len = entry->data_len;
+    twin->topic = entry->topic;
+    twin->data = twin->buf.data;
+    twin->meta = twin->buf.data + entry->data_len;
+    twin->segment = twin->buf.segment;
+    twin->charge = twin->buf.cap + sizeof(*twin);
+    twin->first_seq = entry->first_seq;
+    twin->time_ns = entry->time_ns;
+    twin_write_meta(entry, twin->buf.data + entry->data_len);
+    return twin;
+}
+
+/* On the worker. */
+static void twin_came(struct amb_mail *mail, void *owner)
+{
+    struct amb_shard *shard = owner;
+    struct amb_entry *twin = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
+    struct amb_entry *entry = twin->twin;
+    struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
+    twin->twin = NULL;
+    entry->twin_state = twin->status == AMB_OK ? AMB_TWIN_READY : AMB_TWIN_FAILED;
+    amb_stat_add(twin->status == AMB_OK ? &shard->stats.twins : &shard->stats.twins_failed, 1);
+    if (topic != NULL) {
+        amb_topic_mark(topic);
+    }
+    amb_entry_unref(entry, shard); /* The copy's. */
+}
+
+/* On the copier. Of both entries it reads only what stays as it is. */
+static void twin_copy(struct amb_mail *mail, void *owner)
+{
+    (void)owner;
+    struct amb_entry *twin = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
+    const struct amb_entry *entry = twin->twin;
+    const uint64_t *offsets = amb_leased_offsets(entry->meta, entry->count);
+    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    uint8_t *to = twin->buf.data;
+    twin->status = AMB_OK;
+    for (uint32_t i = 0; i < entry->count && twin->status == AMB_OK; i++) {
+        uint64_t padded = amb_payload_padded(records[i].len);
+        if (records[i].len != 0) {
+            twin->status = amb_gpu_pool_read(entry->segment->gpu, to,
+                                             (uintptr_t)entry->data + offsets[i], records[i].len);
+        }
+        memset(to + records[i].len, 0, padded - records[i].len);
+        to += padded;
+    }
+    amb_mail_post(&twin->home->inbox, mail, twin_came);
+}
+
+struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry)
+{
+    if (entry->twin_state == AMB_TWIN_READY) {
+        return entry->twin;
+    }
+    if (entry->twin_state != AMB_TWIN_NONE) {
+        return NULL;
+    }
+    entry->twin = twin_create(shard, entry);
+    if (entry->twin == NULL) {
+        amb_debug("no memory for a host copy of %" PRIu64 " bytes", entry->data_len);
+        entry->twin_state = AMB_TWIN_FAILED;
+        amb_stat_add(&shard->stats.twins_failed, 1);
+        return NULL;
+    }
+    entry->twin_state = AMB_TWIN_COMING;
+    entry->twin->twin = entry;
+    amb_entry_ref(entry);
+    amb_gpus_post(shard->gpus, &entry->twin->mail, twin_copy);
+    return NULL;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Twins: host memory copies of batches that lie in GPU memory, for readers that cannot, or do not
+ * want to, read there. A twin is an entry like any other, with its own reference and charge. It is
+ * made when the first such reader comes to the batch, once a batch and worker, and kept with it.
+ *
+ *   forward ── amb_twin_get: NULL ──► the copier ... mail ... the topic is walked again ──► twin
+ *
+ * Threads: the shard's worker; the copy itself on the copier (gpupool.h), of memory that both
+ * entries keep. Memory: the twin's buffer is of the shard's pool.
+ */
+#pragma once
+
+#include <stdint.h>
+
+struct amb_entry;
+struct amb_shard;
+
+enum amb_twin_state {
+    AMB_TWIN_NONE,
+    AMB_TWIN_COMING,
+    AMB_TWIN_READY,
+    AMB_TWIN_FAILED, /* no memory, or the device's copy failed: those who want it lose the batch */
+};
+
+/* The twin of a batch in GPU memory. NULL: it is coming, and its topic will be marked; or it has
+ * failed: see entry->twin_state. */
+struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranges of the broker's GPU memory, as they are in this process. A pool is opened by its IPC
+ * handle once a process and device, whatever connections use it, and counted: by connection, whose
+ * memory keeps it open. CUDA opens nothing twice, and closing waits for the device.
+ *
+ *   SegAdd, LeaseOpened ─► amb_gpu_import ─► address ... the connection's end: closed
+ *
+ * Threads: any; a lock of its own, below all others. Memory: one block a pool, and one a user of
+ * it.
+ */
+#pragma once
+
+#include "client/gpu.h"
+#include "wire/codec/control.h"
+
+#define AMB_GPU_NAME_BYTES 48u
+
+/* As the broker says it; device "": not said. */
+struct amb_gpu_range {
+    char device[AMB_GPU_NAME_BYTES];
+    uint8_t handle[AMB_CUDA_IPC_BYTES];
+    uint64_t offset, pool;
+};
+
+/* from NULL: none, and true. False: malformed. */
+bool amb_gpu_range_read(const Amb__Control__GpuRange *from, struct amb_gpu_range *out);
+
+/* A pool that a connection has open. */
+struct amb_import {
+    struct amb_import *next;
+    struct amb_pool *pool;
+};
+
+/*
+ * Where the range of so many bytes is, and on which device. ENOTFOUND: the process does not see the
+ * device; ENOTSUP: it may not open the pool (namespaces, the broker's own process); ECUDA, ENOMEM,
+ * EPROTO. *why: static, for people.
+ */
+AMB_MUST_CHECK enum amb_status amb_gpu_import(struct amb_conn *conn,
+                                              const struct amb_gpu_range *range, uint64_t size,
+                                              struct amb_gpu **gpu, uint64_t *address,
+                                              const char **why);
+/* Closes what a connection has open. */
+void amb_imports_fini(struct amb_conn *conn);

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The broker's pools on the fake driver: which devices get one, ranges of it, reads by the copier's
+ * means, and what a device that is lost means.
+ */
+#include "broker/gpupool.h"
+
+#include "broker/config.h"
+#include "tests/fakecuda/fakecuda.h"
+#include "tests/support/config_try.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct amb_config *config;
+static struct amb_gpus gpus;
+static char error[256];
+
+static enum amb_status start(const char *text)
+{
+    config = try_accept(text);
+    memset(&gpus, 0, sizeof(gpus));
+    return amb_gpus_start(&gpus, config, error, sizeof(error));
+}
+
+static void stop(void)
+{
+    amb_gpus_stop(&gpus);
+    amb_gpus_fini(&gpus);
+    amb_config_destroy(&config);
+    fakecuda_fail(NULL);
+    assert_int_equal(fakecuda_live_device() + fakecuda_live_pinned() + fakecuda_live_streams() +
+                         fakecuda_live_events(),
+                     0);
+}
+
+static void test_nothing_is_touched_where_none_is_asked_for(void **state)
+{
+    (void)state;
+    unsigned long calls = fakecuda_calls();
+    assert_int_equal(start(""), AMB_OK);
+    assert_int_equal(gpus.count, 0);
+    assert_true(strlen(gpus.why_not) > 0);
+    assert_int_equal(fakecuda_calls(), calls);
+    stop();
+}
+
+static void test_auto_is_every_device(void **state)
+{
+    (void)state;
+    assert_int_equal(start("memory = { cuda = { size = \"16M\"; }; };"), AMB_OK);
+    assert_int_equal(gpus.count, 2);
+    for (uint32_t i = 0; i < gpus.count; i++) {
+        struct amb_gpu_pool *pool = &gpus.pools[i];
+        assert_true(pool->is_exported && amb_gpu_pool_is_sound(pool));
+        assert_ptr_equal(amb_gpus_find(&gpus, amb_cuda_info(pool->cuda)->uuid), pool);
+    }
+    assert_null(amb_gpus_find(&gpus, "GPU-none"));
+    stop();
+}
+
+static void test_devices_are_named_by_index_uuid_and_address(void **state)
+{
+    (void)state;
+    struct amb_cuda *device;
+    char text[256];
+    assert_int_equal(amb_cuda_at(1, &device), AMB_OK);
+    const char *names[] = {"1", amb_cuda_info(device)->uuid, amb_cuda_info(device)->pci};
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(text, sizeof(text),
+                       "memory = { cuda = { size = \"16M\"; devices = ( \"%s\" ); }; };", names[i]);
+        assert_int_equal(start(text), AMB_OK);
+        assert_int_equal(gpus.count, 1);
+        assert_int_equal(amb_cuda_info(gpus.pools[0].cuda)->index, 1);
+        stop();
+    }
+}
+
+static void test_what_is_asked_for_and_is_not_there_stops_the_start(void **state)
+{
+    (void)state;
+    assert_int_equal(start("memory = { cuda = { size = \"16M\"; devices = ( \"7\" ); }; };"),
+                     AMB_ENOTFOUND);
+    assert_non_null(strstr(error, "memory.cuda.devices: there is no GPU \"7\""));
+    stop();
+    assert_int_equal(start("memory = { cuda = { size = \"3000G\"; }; };"), AMB_ENOMEM);
+    assert_non_null(strstr(error, "on GPU 0: cuMemAlloc: "));
+    stop();
+}
+
+static void test_any_call_may_fail_at_the_start(void **state)
+{
+    (void)state;
+    bool has_started = false;
+    for (unsigned i = 1; i < 100 && !has_started; i++) {
+        char plan[32];
+        (void)snprintf(plan, sizeof(plan), "*:%u=2", i);
+        fakecuda_fail(plan);
+        enum amb_status status = start("memory = { cuda = { size = \"16M\"; }; };");
+        /* One that fails later is the copier's business, or a handle's: then copies serve. */
+        has_started = status == AMB_OK && gpus.pools[0].is_exported && gpus.pools[1].is_exported;
+        assert_true(status == AMB_OK || error[0] != '\0');
+        stop();
+    }
+    assert_true(has_started);
+}
+
+static void test_ranges_are_apart_and_come_back(void **state)
+{
+    (void)state;
+    uint64_t at[8], more;
+    assert_int_equal(start("memory = { cuda = { size = \"16M\"; devices = ( \"0\" ); }; };"),
+                     AMB_OK);
+    struct amb_gpu_pool *pool = &gpus.pools[0];
+    for (unsigned i = 0; i < 8; i++) {
+        assert_int_equal(amb_gpu_pool_take(pool, AMB_GPU_UNIT, &at[i]), AMB_OK);
+        assert_int_equal(at[i], i * AMB_GPU_UNIT);
+    }
+    assert_int_equal(amb_gpu_pool_take(pool, AMB_GPU_UNIT, &more), AMB_ENOMEM);
+    assert_int_equal(amb_gpu_pool_used(pool), pool->size);
+    amb_gpu_pool_give(pool, at[2], AMB_GPU_UNIT);
+    amb_gpu_pool_give(pool, at[4], AMB_GPU_UNIT);
+    assert_int_equal(amb_gpu_pool_take(pool, 2 * AMB_GPU_UNIT, &more), AMB_ENOMEM);
+    amb_gpu_pool_give(pool, at[3], AMB_GPU_UNIT);
+    assert_int_equal(amb_gpu_pool_take(pool, 3 * AMB_GPU_UNIT, &more), AMB_OK);
+    assert_int_equal(more, at[2]);
+    stop();
+}
+
+static void test_a_device_that_is_lost_is_noticed(void **state)
+{
+    (void)state;
+    uint8_t back[4] = {0};
+    assert_int_equal(start("memory = { cuda = { size = \"16M\"; devices = ( \"1\" ); }; };"),
+                     AMB_OK);
+    struct amb_gpu_pool *pool = &gpus.pools[0];
+    assert_true(fakecuda_poke(pool->base + 8, "abcd", 4));
+    assert_int_equal(amb_gpu_pool_read(pool, back, pool->base + 8, 4), AMB_OK);
+    assert_memory_equal(back, "abcd", 4);
+    fakecuda_fail("cuMemcpyAsync:1=719");
+    assert_int_equal(amb_gpu_pool_read(pool, back, pool->base + 8, 4), AMB_ECUDA);
+    assert_false(amb_gpu_pool_is_sound(pool));
+    assert_int_equal(amb_gpu_pool_read(pool, back, pool->base + 8, 4), AMB_ECUDA);
+    amb_gpus_stop(&gpus);
+    amb_gpus_fini(&gpus);
+    amb_config_destroy(&config);
+}
+
+int main(void)
+{
+    (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_is_touched_where_none_is_asked_for),
+        cmocka_unit_test(test_auto_is_every_device),
+        cmocka_unit_test(test_devices_are_named_by_index_uuid_and_address),
+        cmocka_unit_test(test_what_is_asked_for_and_is_not_there_stops_the_start),
+        cmocka_unit_test(test_any_call_may_fail_at_the_start),
+        cmocka_unit_test(test_ranges_are_apart_and_come_back),
+        cmocka_unit_test(test_a_device_that_is_lost_is_noticed), /* Last: it stays lost. */
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Batches in GPU memory, on the fake driver: readers of host memory get one copy, which keeps no
+ * slot; a copy that fails is a message that they lose, and nothing else; a device that is lost
+ * refuses what is committed there.
+ */
+#include "broker/twin.h"
+
+#include "broker/config.h"
+#include "broker/gpupool.h"
+#include "broker/lease.h"
+#include "broker/publisher.h"
+#include "broker/segment.h"
+#include "tests/fakecuda/fakecuda.h"
+#include "tests/support/shard_client.h"
+#include "tests/support/shard_harness.h"
+#include "tests/support/shard_lease.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SLOT UINT64_C(65536)
+#define SLOTS 32u
+
+struct world {
+    struct shard_harness h;
+    struct amb_gpus gpus;
+    uint32_t topic, verified;
+    struct shard_client *p, *a, *b;
+    struct client_lease lease;
+    uint64_t address; /* of the lease */
+};
+
+static const char config[] =
+    "memory = { host = { size = \"16M\"; segment = \"2M\"; grow_on_demand = true; };\n"
+    "           cuda = { size = \"8M\"; devices = ( \"0\" ); }; };\n"
+    "topics = ( { match = \"v\"; trust = \"verify\"; } );\n";
+static const struct client_options maps = {.may_map = true, .answers_offers = true};
+
+static void lease_gpu(struct world *w)
+{
+    struct amb_session *session = w->p->session;
+    struct amb_lease *lease;
+    const char *why = "";
+    session->may_map_gpu = true;
+    assert_int_equal(amb_lease_open_gpu(session->shard, &session->book, &w->gpus.pools[0], SLOT,
+                                        SLOTS, &lease, &why),
+                     AMB_OK);
+    assert_int_equal(lease->state, AMB_LEASE_OFFERED);
+    w->lease = (struct client_lease){
+        .segment = lease->segment->id, .size = lease->segment->size, .slot = SLOT, .fd = -1};
+    w->address = (uintptr_t)lease->segment->base;
+    assert_int_equal(client_lease_say_mapped(w->p, w->lease.segment), AMB_OK);
+}
+
+static void make(void **state, unsigned shards)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    char error[256];
+    assert_non_null(w);
+    harness_init(&w->h, shards, config);
+    assert_int_equal(amb_gpus_start(&w->gpus, w->h.config, error, sizeof(error)), AMB_OK);
+    for (unsigned i = 0; i < shards; i++) {
+        w->h.shards[i].gpus = &w->gpus;
+    }
+    w->topic = harness_topic(&w->h, "t", shards / 2);
+    w->verified = harness_topic(&w->h, "v", 0);
+    w->p = shard_client_create(&w->h, 0, &maps);
+    w->a = shard_client_create(&w->h, shards - 1, NULL);
+    w->b = shard_client_create(&w->h, shards - 1, &maps);
+    client_open_pub(w->p, 0, w->topic, true);
+    client_open_pub(w->p, 1, w->verified, true);
+    lease_gpu(w);
+    *state = w;
+}
+
+static int setup(void **state)
+{
+    make(state, 1);
+    return 0;
+}
+
+static int setup_three(void **state)
+{
+    make(state, 3);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    fakecuda_fail(NULL);
+    harness_fini(&w->h);
+    assert_int_equal(amb_gpu_pool_used(&w->gpus.pools[0]), 0);
+    amb_gpus_stop(&w->gpus);
+    amb_gpus_fini(&w->gpus);
+    free(w);
+    return 0;
+}
+
+/* One message in that slot, as a kernel would have written it. */
+static void commit(struct world *w, uint32_t handle, uint32_t slot, uint32_t len)
+{
+    const struct client_stamp stamp = {(uint32_t)w->p->id, handle, ++w->p->pubs[handle].messages};
+    assert_true(fakecuda_poke(w->address + slot * SLOT, &stamp, sizeof(stamp)));
+    client_commit_as(w->p, handle, &w->lease,
+                     &(struct client_commit){.offset = slot * SLOT, .len = len, .props_len = 16});
+    harness_settle(&w->h);
+}
+
+/* The copier works on its own. */
+static void await(struct world *w, const struct shard_client *client, uint64_t deliveries)
+{
+    while (client->subs[0].last < deliveries) {
+        harness_settle(&w->h);
+        (void)sched_yield();
+    }
+}
+
+static uint64_t twins(const struct world *w)
+{
+    uint64_t count = 0;
+    for (unsigned i = 0; i < w->h.count; i++) {
+        count += amb_stat_get(&w->h.shards[i].stats.twins);
+    }
+    return count;
+}
+
+static void test_readers_of_host_memory_share_one_copy(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->a, 0, w->topic, NULL);
+    client_subscribe(w->b, 0, w->topic, NULL);
+    for (uint32_t i = 0; i < 5; i++) {
+        commit(w, 0, i, 50000);
+        await(w, w->a, i + 1);
+        await(w, w->b, i + 1);
+        assert_int_equal(client_delivery(w->a, 0, i + 1)->stamp.number, i + 1);
+        assert_int_equal(client_delivery(w->b, 0, i + 1)->stamp.number, i + 1);
+        assert_int_equal(twins(w), i + 1);
+    }
+    assert_int_equal(w->gpus.pools[0].staged_bytes, 5 * 50000);
+    /* Held copies keep no slot. */
+    harness_settle(&w->h);
+    assert_int_equal(w->p->freed, w->p->commits);
+    client_release_all(w->a, 0);
+    client_release_all(w->b, 0);
+    harness_settle(&w->h);
+}
+
+static void test_nobody_reads_and_nothing_is_copied(void **state)
+{
+    struct world *w = *state;
+    commit(w, 0, 0, 100);
+    commit(w, 0, 1, 100);
+    assert_int_equal(twins(w), 0);
+    assert_int_equal(w->p->freed, 2);
+    assert_int_equal(w->p->settles[1].status, AMB_OK);
+}
+
+static void test_a_copy_that_fails_is_one_message_lost(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->a, 0, w->topic, NULL);
+    fakecuda_fail("cuMemcpyAsync:1=1");
+    commit(w, 0, 0, 1000);
+    commit(w, 0, 1, 1000);
+    await(w, w->a, 1);
+    assert_int_equal(client_delivery(w->a, 0, 1)->stamp.number, 2);
+    assert_int_equal(client_delivery(w->a, 0, 1)->frame.lost, 1);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->freed, w->p->commits);
+    assert_int_equal(w->p->ended + w->a->ended, 0);
+}
+
+static void test_who_may_not_map_gpu_memory_gets_the_copy(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->b, 0, w->topic, &(struct amb_subscription_options){.mem = AMB_MEM_CUDA});
+    commit(w, 0, 0, 1000);
+    await(w, w->b, 1);
+    assert_int_equal(client_delivery(w->b, 0, 1)->stamp.number, 1);
+    client_release_all(w->b, 0);
+    harness_settle(&w->h);
+}
+
+static void test_a_topic_that_verifies_takes_no_gpu_memory(void **state)
+{
+    struct world *w = *state;
+    commit(w, 1, 0, 1000);
+    assert_int_equal(w->p->settle_count, 1);
+    assert_int_equal(w->p->settles[0].status, AMB_EREJECTED);
+    assert_int_equal(w->p->freed, w->p->commits);
+}
+
+static void test_payloads_that_failed_are_refused_in_their_turn(void **state)
+{
+    struct world *w = *state;
+    const struct amb_frame frame = {
+        .type = AMB_FRAME_COMMIT,
+        .handle = 0,
+        .seq = ++w->p->pubs[0].batches,
+        .number = ++w->p->commits,
+        .count = 1,
+        .segment = w->lease.segment,
+        .status = AMB_ECUDA,
+        .data_len = 64,
+        .meta_len = 24,
+    };
+    client_send_frame(w->p, &frame);
+    commit(w, 0, 1, 1000);
+    assert_int_equal(w->p->settle_count, 2);
+    assert_int_equal(w->p->settles[0].status, AMB_ECUDA);
+    assert_int_equal(w->p->settles[1].status, AMB_OK);
+    assert_int_equal(w->p->freed, w->p->commits);
+    assert_int_equal(w->p->ended, 0);
+}
+
+static void test_half_of_a_pool_is_one_clients_and_it_comes_back_with_it(void **state)
+{
+    struct world *w = *state;
+    struct amb_session *session = w->p->session;
+    struct amb_lease *lease;
+    const char *why = "";
+    assert_int_equal(amb_lease_open_gpu(session->shard, &session->book, &w->gpus.pools[0], SLOT, 64,
+                                        &lease, &why),
+                     AMB_ELIMIT);
+    assert_int_equal(
+        amb_lease_open_gpu(session->shard, &session->book, &w->gpus.pools[0], 100, 1, &lease, &why),
+        AMB_EINVAL);
+    assert_int_equal(session->book.gpu_bytes, AMB_GPU_UNIT);
+    /* Its process may still write there: the range waits for its end. */
+    client_close(w->p, true);
+    harness_settle(&w->h);
+    assert_int_equal(amb_gpu_pool_used(&w->gpus.pools[0]), AMB_GPU_UNIT);
+    client_die(w->p);
+    harness_settle(&w->h);
+    assert_int_equal(amb_gpu_pool_used(&w->gpus.pools[0]), 0);
+}
+
+static void test_a_lost_device_refuses_and_host_memory_goes_on(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->a, 0, w->topic, NULL);
+    fakecuda_fail("cuMemcpyAsync:1=719");
+    commit(w, 0, 0, 1000);
+    while (amb_gpu_pool_is_sound(&w->gpus.pools[0])) {
+        harness_settle(&w->h);
+        (void)sched_yield();
+    }
+    commit(w, 0, 1, 1000);
+    assert_int_equal(w->p->settles[1].status, AMB_ECUDA);
+    client_send(w->p, 0, 1, 64);
+    await(w, w->a, 1);
+    assert_int_equal(client_delivery(w->a, 0, 1)->frame.lost, 1);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->freed, w->p->commits);
+}
+
+int main(void)
+{
+    (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST_THREE(name) cmocka_unit_test_setup_teardown(name, setup_three, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_readers_of_host_memory_share_one_copy),
+        TEST_THREE(test_readers_of_host_memory_share_one_copy),
+        TEST(test_nobody_reads_and_nothing_is_copied),
+        TEST(test_a_copy_that_fails_is_one_message_lost),
+        TEST_THREE(test_a_copy_that_fails_is_one_message_lost),
+        TEST(test_who_may_not_map_gpu_memory_gets_the_copy),
+        TEST(test_a_topic_that_verifies_takes_no_gpu_memory),
+        TEST(test_payloads_that_failed_are_refused_in_their_turn),
+        TEST(test_half_of_a_pool_is_one_clients_and_it_comes_back_with_it),
+        TEST(test_a_lost_device_refuses_and_host_memory_goes_on), /* Last: it stays lost. */
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

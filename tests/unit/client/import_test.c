@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The broker's GPU memory in this process, on the fake driver: opened once whatever asks for it,
+ * closed with the last connection, refused with a reason. A child plays the broker.
+ */
+#include "client/import.h"
+
+#include "client/conn.h"
+#include "tests/fakecuda/fakecuda.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define POOL (UINT64_C(4) << 20)
+
+static struct amb_gpu_range range;
+static pid_t broker;
+
+/* In the child: memory, its handle, and then nothing. */
+static void play_broker(int out)
+{
+    struct amb_cuda *cuda;
+    struct amb_cuda_scope scope;
+    struct amb_gpu_range told = {.pool = POOL};
+    uint64_t base;
+    if (amb_cuda_at(1, &cuda) != AMB_OK || amb_cuda_enter(cuda, &scope) != AMB_OK ||
+        amb_cuda_alloc(cuda, POOL, &base) != AMB_OK ||
+        amb_cuda_export(cuda, base, told.handle) != AMB_OK ||
+        !fakecuda_poke(base + 4096, "from the broker", 16)) {
+        _exit(1);
+    }
+    (void)snprintf(told.device, sizeof(told.device), "%s", amb_cuda_info(cuda)->uuid);
+    (void)!write(out, &told, sizeof(told));
+    for (;;) {
+        (void)pause();
+    }
+}
+
+static int start_broker(void **state)
+{
+    (void)state;
+    int fds[2];
+    if (pipe(fds) != 0) {
+        return -1;
+    }
+    broker = fork();
+    if (broker == 0) {
+        play_broker(fds[1]);
+    }
+    (void)close(fds[1]);
+    ssize_t n = read(fds[0], &range, sizeof(range));
+    (void)close(fds[0]);
+    return n == (ssize_t)sizeof(range) ? 0 : -1;
+}
+
+static int stop_broker(void **state)
+{
+    (void)state;
+    (void)kill(broker, SIGKILL);
+    (void)waitpid(broker, NULL, 0);
+    return 0;
+}
+
+static void test_a_pool_is_opened_once_and_closed_with_its_last_user(void **state)
+{
+    (void)state;
+    struct amb_conn *a = amb_conn_create(), *b = amb_conn_create();
+    struct amb_gpu *gpu = NULL, *other = NULL;
+    uint64_t first = 0, second = 0, third = 0;
+    const char *why = NULL;
+    char back[16];
+    range.offset = 4096;
+    assert_int_equal(amb_gpu_import(a, &range, 4096, &gpu, &first, &why), AMB_OK);
+    assert_int_equal(amb_gpu_index(gpu), 1);
+    assert_true(fakecuda_peek(first, back, sizeof(back)));
+    assert_string_equal(back, "from the broker");
+    range.offset = 8192;
+    assert_int_equal(amb_gpu_import(a, &range, 4096, &gpu, &second, &why), AMB_OK);
+    assert_int_equal(second, first + 4096);
+    assert_int_equal(amb_gpu_import(b, &range, 4096, &other, &third, &why), AMB_OK);
+    assert_int_equal(third, second);
+    assert_int_equal(fakecuda_live_device(), 1);
+    amb_conn_unref(a);
+    assert_int_equal(fakecuda_live_device(), 1);
+    amb_conn_unref(b);
+    assert_int_equal(fakecuda_live_device(), 0);
+}
+
+static void test_what_cannot_be_is_refused_with_a_reason(void **state)
+{
+    (void)state;
+    struct amb_conn *conn = amb_conn_create();
+    struct amb_gpu *gpu;
+    uint64_t address;
+    const char *why = NULL;
+    const struct amb_gpu_range right = range;
+    struct amb_gpu_range wrong = right;
+    wrong.offset = POOL - 4096;
+    assert_int_equal(amb_gpu_import(conn, &wrong, 8192, &gpu, &address, &why), AMB_EPROTO);
+    wrong = right;
+    wrong.pool = 2 * POOL; /* More than there is. */
+    assert_int_equal(amb_gpu_import(conn, &wrong, 4096, &gpu, &address, &why), AMB_EPROTO);
+    wrong = right;
+    (void)snprintf(wrong.device, sizeof(wrong.device), "GPU-elsewhere");
+    assert_int_equal(amb_gpu_import(conn, &wrong, 4096, &gpu, &address, &why), AMB_ENOTFOUND);
+    assert_non_null(strstr(why, "CUDA_VISIBLE_DEVICES"));
+    wrong = right;
+    memset(wrong.handle, 7, sizeof(wrong.handle));
+    assert_int_equal(amb_gpu_import(conn, &wrong, 4096, &gpu, &address, &why), AMB_ENOTSUP);
+    assert_non_null(strstr(why, "IPC"));
+    assert_int_equal(fakecuda_live_device(), 0);
+    amb_conn_unref(conn);
+}
+
+static void test_what_the_broker_says_is_read_or_refused(void **state)
+{
+    (void)state;
+    struct amb_gpu_range out;
+    uint8_t handle[AMB_CUDA_IPC_BYTES] = {1};
+    char name[] = "GPU-1", longer[AMB_GPU_NAME_BYTES + 1], empty[] = "";
+    Amb__Control__GpuRange said;
+    amb__control__gpu_range__init(&said);
+    assert_true(amb_gpu_range_read(NULL, &out));
+    assert_int_equal(out.device[0], 0);
+    said.device = name;
+    said.handle.data = handle;
+    said.handle.len = sizeof(handle);
+    said.offset = 5;
+    assert_true(amb_gpu_range_read(&said, &out));
+    assert_string_equal(out.device, "GPU-1");
+    assert_int_equal(out.offset, 5);
+    said.handle.len--;
+    assert_false(amb_gpu_range_read(&said, &out));
+    said.handle.len++;
+    said.device = empty;
+    assert_false(amb_gpu_range_read(&said, &out));
+    memset(longer, 'x', AMB_GPU_NAME_BYTES);
+    longer[AMB_GPU_NAME_BYTES] = '\0';
+    said.device = longer;
+    assert_false(amb_gpu_range_read(&said, &out));
+}
+
+int main(void)
+{
+    (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_the_broker_says_is_read_or_refused),
+        cmocka_unit_test_setup_teardown(test_a_pool_is_opened_once_and_closed_with_its_last_user,
+                                        start_broker, stop_broker),
+        cmocka_unit_test_setup_teardown(test_what_cannot_be_is_refused_with_a_reason, start_broker,
+                                        stop_broker),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
