@@ -6,12 +6,15 @@
 #include "broker/shard.h"
 #include "wire/base/assert.h"
 
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
-/* Bytes of a pass that one turn of the worker does: the kernel clears new pages at about 1 GB/s and
- * looks at present ones at ten times that. */
+/* Bytes of a pass that the maker does at a time, before it looks for others' work: the kernel
+ * clears new pages at about 1 GB/s and looks at present ones at ten times that. */
 #define FILL_STEP (UINT64_C(2) << 20)
-#define REFILL_STEP (UINT64_C(16) << 20)
+#define REFILL_STEP (UINT64_C(32) << 20)
 
 /* Segments --------------------------------------------------------------------------------------
  */
@@ -165,16 +168,54 @@ enum amb_status amb_lease_open_gpu(struct amb_shard *shard, struct amb_lease_boo
     return AMB_OK;
 }
 
-enum amb_status amb_lease_fill(struct amb_lease *lease, bool *is_done)
+enum amb_status amb_lease_pass_begin(struct amb_lease *lease, struct amb_lease_pass *pass)
 {
     bool is_new = lease->state == AMB_LEASE_FILLING;
-    amb_assert(is_new || lease->state == AMB_LEASE_SEALING);
-    uint64_t left = lease->segment->size - lease->done, step = is_new ? FILL_STEP : REFILL_STEP;
-    step = step < left ? step : left;
-    enum amb_status status = amb_segment_fill(lease->segment, lease->done, step);
-    lease->done += step;
-    *is_done = lease->done == lease->segment->size;
-    if (status == AMB_OK && *is_done && !is_new) {
+    amb_assert((is_new || lease->state == AMB_LEASE_SEALING) && lease->pass == NULL);
+    *pass = (struct amb_lease_pass){
+        .fd = fcntl(lease->segment->fd_rw, F_DUPFD_CLOEXEC, 0),
+        .size = lease->segment->size,
+        .step = is_new ? FILL_STEP : REFILL_STEP,
+        .status = AMB_OK,
+    };
+    if (pass->fd < 0) {
+        amb_lease_close(lease);
+        return AMB_ELIMIT;
+    }
+    lease->pass = pass;
+    return AMB_OK;
+}
+
+bool amb_lease_pass_step(struct amb_lease_pass *pass)
+{
+    if (atomic_load_explicit(&pass->is_over, memory_order_relaxed)) {
+        pass->status = AMB_ECLOSED;
+        return false;
+    }
+    uint64_t left = pass->size - pass->done;
+    uint64_t step = pass->step < left ? pass->step : left;
+    pass->status = amb_segment_fill(pass->fd, pass->done, step);
+    pass->done += step;
+    return pass->status == AMB_OK && pass->done < pass->size;
+}
+
+void amb_lease_pass_fini(struct amb_lease_pass *pass)
+{
+    (void)close(pass->fd);
+    pass->fd = -1;
+}
+
+enum amb_status amb_lease_pass_end(struct amb_lease *lease, struct amb_lease_pass *pass)
+{
+    amb_assert(lease->pass == pass);
+    lease->pass = NULL;
+    bool is_new = lease->state == AMB_LEASE_FILLING;
+    enum amb_status status = pass->status;
+    if (status == AMB_OK && pass->done < pass->size) {
+        status = AMB_ECLOSED; /* The broker ends. */
+    }
+    amb_lease_pass_fini(pass);
+    if (status == AMB_OK && !is_new) {
         /* Not before its pages are what they will be: a registration may hold on to them. */
         status = amb_shard_segment_made(lease->shard, lease->segment);
         amb_segment_finish(lease->segment);
@@ -183,10 +224,7 @@ enum amb_status amb_lease_fill(struct amb_lease *lease, bool *is_done)
         amb_lease_close(lease);
         return status;
     }
-    if (*is_done) {
-        lease->state = is_new ? AMB_LEASE_OFFERED : AMB_LEASE_SEALED;
-        lease->done = 0;
-    }
+    lease->state = is_new ? AMB_LEASE_OFFERED : AMB_LEASE_SEALED;
     return AMB_OK;
 }
 
@@ -211,6 +249,10 @@ enum amb_status amb_lease_mapped(struct amb_lease *lease)
 
 void amb_lease_close(struct amb_lease *lease)
 {
+    if (lease->pass != NULL) {
+        atomic_store_explicit(&lease->pass->is_over, true, memory_order_relaxed);
+        lease->pass = NULL;
+    }
     lease->state = AMB_LEASE_CLOSED;
     amb_segment_finish(lease->segment);
     lease_end_if_unused(lease);

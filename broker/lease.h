@@ -22,6 +22,7 @@
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -52,16 +53,28 @@ struct amb_lease_book {
     uint32_t lease_count, slots;
 };
 
+/*
+ * A pass over the pages of a lease that is FILLING or SEALING, 1 ms for each new MiB: the maker's
+ * work, on a descriptor of its own. A lease that is closed meanwhile ends it at its next step.
+ */
+struct amb_lease_pass {
+    int fd;
+    uint64_t size, step;
+    uint64_t done; /* bytes */
+    _Atomic bool is_over;
+    enum amb_status status;
+};
+
 struct amb_lease {
     struct amb_segment *segment;
     struct amb_shard *shard;
     struct amb_lease_book *book; /* NULL: its session has ended */
     enum amb_lease_state state;
-    uint64_t slot;    /* bytes */
-    uint64_t done;    /* bytes allocated, by the state's pass over them */
-    uint32_t slots;   /* in all */
-    uint32_t commits; /* that name it and are not over */
-    bool is_held;     /* its client's process may still write there */
+    uint64_t slot;               /* bytes */
+    struct amb_lease_pass *pass; /* under way, or NULL */
+    uint32_t slots;              /* in all */
+    uint32_t commits;            /* that name it and are not over */
+    bool is_held;                /* its client's process may still write there */
     struct amb_list_node of_book, of_shard;
     uint64_t taken[]; /* a bit a slot */
 };
@@ -92,7 +105,7 @@ AMB_MUST_CHECK enum amb_status amb_lease_check(const struct amb_shard *shard,
                                                const struct amb_lease_book *book, uint64_t slot,
                                                uint32_t slots, uint64_t *size, const char **why);
 /* Begins a lease that was checked, with `size` bytes that the caller has taken of the budget; they
- * are the lease's, also on failure. Then amb_lease_fill until it is done. ENOMEM, ELIMIT. */
+ * are the lease's, also on failure. Then a pass. ENOMEM, ELIMIT. */
 AMB_MUST_CHECK enum amb_status amb_lease_open(struct amb_shard *shard, struct amb_lease_book *book,
                                               uint64_t slot, uint32_t slots, uint64_t size,
                                               struct amb_lease **out);
@@ -103,11 +116,19 @@ AMB_MUST_CHECK enum amb_status amb_lease_open(struct amb_shard *shard, struct am
 AMB_MUST_CHECK enum amb_status
 amb_lease_open_gpu(struct amb_shard *shard, struct amb_lease_book *book, struct amb_gpu_pool *pool,
                    uint64_t slot, uint32_t slots, struct amb_lease **out, const char **why);
-/* The next part of the pages, some milliseconds' worth, of a lease that is FILLING or SEALING;
- * done: it is OFFERED or SEALED. On failure the lease is closed. */
-AMB_MUST_CHECK enum amb_status amb_lease_fill(struct amb_lease *lease, bool *is_done);
-/* The client has mapped it: seals it; then, in host memory, amb_lease_fill until done. EFORBIDDEN:
- * the client has meddled with it, and the lease is closed. ESTATE. */
+/* The pass that the lease's state asks for begins. *pass stays where it is until
+ * amb_lease_pass_end, or amb_lease_pass_fini if the lease is gone by then. ELIMIT: no descriptor,
+ * the lease is closed. */
+AMB_MUST_CHECK enum amb_status amb_lease_pass_begin(struct amb_lease *lease,
+                                                    struct amb_lease_pass *pass);
+/* Its next part, some milliseconds' worth. Any thread. False: it has ended. */
+bool amb_lease_pass_step(struct amb_lease_pass *pass);
+void amb_lease_pass_fini(struct amb_lease_pass *pass);
+/* It is OFFERED or SEALED now. On failure, of the pass or here, the lease is closed. */
+AMB_MUST_CHECK enum amb_status amb_lease_pass_end(struct amb_lease *lease,
+                                                  struct amb_lease_pass *pass);
+/* The client has mapped it: seals it; then, in host memory, a pass. EFORBIDDEN: the client has
+ * meddled with it, and the lease is closed. ESTATE. */
 AMB_MUST_CHECK enum amb_status amb_lease_mapped(struct amb_lease *lease);
 /* No commit will name it any more. It may be gone. */
 void amb_lease_close(struct amb_lease *lease);

@@ -109,6 +109,7 @@ static void *maker_main(void *arg)
         amb_inbox_disarm(&maker->inbox, rang);
         (void)amb_inbox_run(&maker->inbox);
     }
+    (void)amb_inbox_run(&maker->inbox); /* Work that was cut in parts: nobody goes on with it. */
     return NULL;
 }
 

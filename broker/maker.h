@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The maker: a thread that makes and unmakes segments, about 1 ms for each MiB, so that no worker
- * stands still for it.
+ * stands still for it. Other long work may be mailed to its inbox, in parts; while it stops, a part
+ * is the last one.
  *
  *   worker ── make ──► maker: memfd, pages, mapping, seals, registration ── mail ──► worker adopts
  *   worker ── unmake ──► maker: unmaps, and gives the budget its bytes

@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/dispatch.h"
+#include "broker/maker.h"
 #include "broker/publisher.h"
 #include "broker/reclaim.h"
 #include "broker/segment.h"
@@ -424,7 +425,7 @@ void amb_order_segment_refused(struct amb_shard *shard, struct amb_order *order)
     }
 }
 
-/* Leases: pages are allocated some at a time, between two turns for everybody else. */
+/* Leases: their pages are the maker's work, some at a time. */
 
 static void lease_failed(struct amb_shard *shard, struct amb_order *order, enum amb_status status,
                          const char *why)
@@ -450,7 +451,8 @@ static void lease_filled(struct amb_shard *shard, struct amb_order *order, struc
     order_answer(order);
 }
 
-static void lease_step(struct amb_mail *mail, void *owner)
+/* On the worker again. */
+static void lease_passed(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
     struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
@@ -458,18 +460,45 @@ static void lease_step(struct amb_mail *mail, void *owner)
     struct amb_lease *lease =
         session == NULL ? NULL : amb_lease_find(&session->book, order->u.lease.segment);
     if (lease == NULL) {
+        amb_lease_pass_fini(&order->u.lease.pass);
         lease_failed(shard, order, AMB_ECLOSED, "closed meanwhile");
         return;
     }
-    bool is_done;
-    enum amb_status status = amb_lease_fill(lease, &is_done);
+    enum amb_status status = amb_lease_pass_end(lease, &order->u.lease.pass);
     if (status != AMB_OK) {
         lease_failed(shard, order, status, "the host's memory is used up");
-    } else if (is_done) {
-        lease_filled(shard, order, lease);
     } else {
-        amb_mail_post(&shard->inbox, mail, lease_step);
+        lease_filled(shard, order, lease);
     }
+}
+
+/* On the maker: a part, then others' work, then the next part. */
+static void lease_pass(struct amb_mail *mail, void *owner)
+{
+    struct amb_maker *maker = owner;
+    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
+    if (amb_lease_pass_step(&order->u.lease.pass) && !maker->is_stopping) {
+        amb_mail_post(&maker->inbox, mail, lease_pass);
+    } else {
+        amb_mail_post(&order->shard->inbox, mail, lease_passed);
+    }
+}
+
+static void lease_begin_pass(struct amb_shard *shard, struct amb_order *order,
+                             struct amb_lease *lease)
+{
+    enum amb_status status = amb_lease_pass_begin(lease, &order->u.lease.pass);
+    if (status != AMB_OK) {
+        lease_failed(shard, order, status, "no descriptor left");
+        return;
+    }
+    if (shard->maker != NULL) {
+        amb_mail_post(&shard->maker->inbox, &order->mail, lease_pass);
+        return;
+    }
+    while (amb_lease_pass_step(&order->u.lease.pass)) {
+    }
+    amb_mail_post(&shard->inbox, &order->mail, lease_passed);
 }
 
 /* There are no pages to be made: it is whole at once. */
@@ -527,7 +556,7 @@ void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order)
         return;
     }
     order->u.lease.segment = lease->segment->id;
-    amb_mail_post(&shard->inbox, &order->mail, lease_step);
+    lease_begin_pass(shard, order, lease);
 }
 
 void amb_order_lease_mapped(struct amb_shard *shard, struct amb_order *order)
@@ -546,7 +575,7 @@ void amb_order_lease_mapped(struct amb_shard *shard, struct amb_order *order)
         order_answer(order);
         return;
     }
-    amb_mail_post(&shard->inbox, &order->mail, lease_step);
+    lease_begin_pass(shard, order, lease);
 }
 
 void amb_order_lease_close(struct amb_shard *shard, struct amb_order *order)

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "broker/lease.h"
 #include "broker/mail.h"
 #include "broker/subscription.h"
 #include "wire/base/status.h"
@@ -102,8 +103,9 @@ struct amb_order {
             struct amb_gpu_pool *pool; /* the same; NULL: host memory */
             uint64_t gpu_offset;       /* out, of that */
             uint64_t segment, size;    /* out when opening */
-            int fd;                    /* out: writable, to be closed by whoever frees the order */
-            const char *why;           /* out: what status means, a static text */
+            struct amb_lease_pass pass;
+            int fd;          /* out: writable, to be closed by whoever frees the order */
+            const char *why; /* out: what status means, a static text */
         } lease;
         struct {
             const struct amb_config_limits *limits;

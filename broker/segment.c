@@ -165,10 +165,9 @@ enum amb_status amb_segment_create_gpu(uint64_t id, struct amb_gpu_pool *pool, u
     return AMB_OK;
 }
 
-enum amb_status amb_segment_fill(struct amb_segment *segment, uint64_t offset, uint64_t size)
+enum amb_status amb_segment_fill(int fd, uint64_t offset, uint64_t size)
 {
-    amb_assert(segment->fd_rw >= 0 && offset <= segment->size && size <= segment->size - offset);
-    return allocate(segment->fd_rw, offset, size) == 0 ? AMB_OK : status_of_errno(errno);
+    return allocate(fd, offset, size) == 0 ? AMB_OK : status_of_errno(errno);
 }
 
 enum amb_status amb_segment_seal(struct amb_segment *segment)

@@ -50,9 +50,9 @@ AMB_MUST_CHECK enum amb_status amb_segment_create_leased(uint64_t id, uint64_t s
 /* A range of a device's pool, which is its until it is destroyed. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_segment_create_gpu(uint64_t id, struct amb_gpu_pool *pool,
                                                       uint64_t size, struct amb_segment **out);
-/* Allocates what is missing of a part of a leased one. ENOMEM. About 1 ms a MiB of new pages. */
-AMB_MUST_CHECK enum amb_status amb_segment_fill(struct amb_segment *segment, uint64_t offset,
-                                                uint64_t size);
+/* Allocates what is missing of a part of a leased one, by its writable descriptor. ENOMEM. About
+ * 1 ms a MiB of new pages. Any thread. */
+AMB_MUST_CHECK enum amb_status amb_segment_fill(int fd, uint64_t offset, uint64_t size);
 /* The client has mapped it: nobody else can any more. EFORBIDDEN: it has been meddled with. */
 AMB_MUST_CHECK enum amb_status amb_segment_seal(struct amb_segment *segment);
 /* Sealed and filled, or of no more use: the writable descriptor goes. Harmless twice. */

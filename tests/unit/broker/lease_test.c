@@ -296,12 +296,15 @@ static void test_the_end_in_the_middle_of_a_request_is_an_answer(void **state)
     assert_true(amb_membudget_take_lease(&w->h.budget, size));
     assert_int_equal(
         amb_lease_open(&w->h.shards[0], &w->p->session->book, 4 * MIB, 1, size, &lease), AMB_OK);
-    bool is_done;
-    assert_int_equal(amb_lease_fill(lease, &is_done), AMB_OK);
-    assert_false(is_done); /* 2 MiB a turn */
+    struct amb_lease_pass pass;
+    assert_int_equal(amb_lease_pass_begin(lease, &pass), AMB_OK);
+    assert_true(amb_lease_pass_step(&pass)); /* There is more to do. */
     assert_int_equal(amb_lease_mapped(lease), AMB_ESTATE);
     client_close(w->p, false);
     assert_int_equal(used(w), 0);
+    assert_false(amb_lease_pass_step(&pass));
+    assert_int_equal(pass.status, AMB_ECLOSED);
+    amb_lease_pass_fini(&pass);
 }
 
 int main(void)

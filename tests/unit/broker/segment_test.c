@@ -160,8 +160,8 @@ static void test_a_leased_one_has_one_writer_beside_us_and_then_no_more(void **s
     struct stat st;
     assert_int_equal(fstat(segment->fd_rw, &st), 0);
     assert_int_equal(st.st_blocks, 0);
-    assert_int_equal(amb_segment_fill(segment, 0, SIZE / 2), AMB_OK);
-    assert_int_equal(amb_segment_fill(segment, SIZE / 2, SIZE / 2), AMB_OK);
+    assert_int_equal(amb_segment_fill(segment->fd_rw, 0, SIZE / 2), AMB_OK);
+    assert_int_equal(amb_segment_fill(segment->fd_rw, SIZE / 2, SIZE / 2), AMB_OK);
     assert_int_equal(fstat(segment->fd_rw, &st), 0);
     assert_int_equal(st.st_blocks * 512, SIZE);
     uint8_t *theirs = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd_rw, 0);
