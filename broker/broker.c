@@ -75,7 +75,8 @@ static void segment_offered(struct amb_mail *mail, void *owner)
         }
     } else {
         Amb__Control__SegAdd add = AMB__CONTROL__SEG_ADD__INIT;
-        Amb__Control__GpuRange range = AMB__CONTROL__GPU_RANGE__INIT;
+        Amb__Control__GpuRange range;
+        amb__control__gpu_range__init(&range);
         add.segment = offer->segment;
         add.size = offer->size;
         if (offer->pool != NULL) {

@@ -452,7 +452,8 @@ static void lease_opened(void *control, struct amb_order *order)
         message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_OPENED;
         message.lease_opened = &opened;
         if (order->u.lease.pool != NULL) {
-            Amb__Control__GpuRange range = AMB__CONTROL__GPU_RANGE__INIT;
+            Amb__Control__GpuRange range;
+            amb__control__gpu_range__init(&range);
             amb_request_gpu_range(order->u.lease.pool, order->u.lease.gpu_offset, &range);
             opened.gpu = &range;
             amb_client_send(client, &message, NULL, 0);

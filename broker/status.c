@@ -8,6 +8,7 @@
 #include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/status_gpu.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
 #include "wire/link/link.h"
@@ -23,7 +24,7 @@
 #define STATUS_MAX ((unsigned)AMB_CLIENT_OUT_MAX / 8 * 7) /* what may be queued for a client */
 
 static const char *const status_queries[] = {
-    "status", "topics", "subs", "clients", "workers", "memory", "transports",
+    "status", "topics", "subs", "clients", "workers", "memory", "transports", "doctor",
 };
 
 /* One question under way. */
@@ -252,6 +253,7 @@ static json_t *gather_clients(const struct status_query *query, struct amb_contr
         if (transports) {
             (void)json_object_set_new(row, "why_not_better",
                                       json_string(c->link_reason == NULL ? "" : c->link_reason));
+            amb_status_gpu_client(c, row);
         } else {
             (void)json_object_set_new(row, "address", json_string(c->address));
             (void)json_object_set_new(row, "pid", json_integer(c->pid));
@@ -331,6 +333,9 @@ static json_t *query_answer(const struct status_query *query, struct amb_control
         rows = gather(query, shards, "worker", false);
     } else if (strcmp(name, "memory") == 0) {
         rows = gather(query, shards, "memory", false);
+        amb_status_gpu_memory(control, rows);
+    } else if (strcmp(name, "doctor") == 0) {
+        rows = amb_status_doctor(control);
     } else {
         rows = gather_clients(query, control, strcmp(name, "transports") == 0);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What broker-ctl shows: "status", "topics", "subs", "clients", "workers", "memory", "transports".
+ * What broker-ctl shows: "status", "topics", "subs", "clients", "workers", "memory", "transports",
+ * "doctor".
  * Each worker writes what it knows of its shard into a JSON object of its own, on its own thread;
  * the control thread puts them together with what it knows itself and answers.
  * Threads: the control thread; the collecting order runs on workers.

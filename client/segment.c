@@ -58,7 +58,7 @@ static void say(struct amb_segment *segment, uint8_t type)
     (void)amb_outgoing_send(segment->conn, &segment->out);
 }
 
-static void refuse(struct amb_conn *conn, uint64_t id, const char *why)
+void amb_segment_refuse(struct amb_conn *conn, uint64_t id, const char *why)
 {
     Amb__Control__Control message;
     amb__control__control__init(&message);
@@ -91,7 +91,7 @@ void amb_segment_add(struct amb_conn *conn, uint64_t id, uint64_t size, int fd)
     }
     if (base == NULL) {
         free(segment);
-        refuse(conn, id, "");
+        amb_segment_refuse(conn, id, "");
         return;
     }
     segment->size = size;
@@ -107,7 +107,7 @@ void amb_segment_add_gpu(struct amb_conn *conn, uint64_t id, uint64_t size,
     if (segment == NULL || range == NULL ||
         amb_gpu_import(conn, range, size, &segment->gpu, &address, &why) != AMB_OK) {
         free(segment);
-        refuse(conn, id, why);
+        amb_segment_refuse(conn, id, why);
         return;
     }
     enter(conn, segment, id, size, (uint8_t *)(uintptr_t)address);

@@ -37,6 +37,8 @@ void amb_segment_add(struct amb_conn *conn, uint64_t id, uint64_t size, int fd);
 /* The same of a range of GPU memory; NULL: malformed, refused. */
 void amb_segment_add_gpu(struct amb_conn *conn, uint64_t id, uint64_t size,
                          const struct amb_gpu_range *range);
+/* Says SegRefused, and why. */
+void amb_segment_refuse(struct amb_conn *conn, uint64_t id, const char *why);
 /* The broker wants it unmapped. */
 void amb_segment_drop(struct amb_conn *conn, uint64_t id);
 /* `len` bytes at offset, and counts one more delivery in it; NULL: no such range. */

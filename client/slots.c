@@ -456,6 +456,7 @@ static void map_gpu(struct amb_slots *slots)
     if (conn->down != AMB_OK) {
         unmap(slots);
     } else if (status != AMB_OK || gpu != slots->gpu) {
+        amb_segment_refuse(conn, slots->id, why); /* For people who ask the broker. */
         fail(slots, status != AMB_OK ? status : AMB_EPROTO, why);
     } else {
         say_mapped(slots);

@@ -60,7 +60,7 @@ broker_pid=$!
 wait_until grep -q '^ready ' "$tmp/ready"
 
 # Admin views, for people and for programs.
-for view in status topics subs clients workers memory transports; do
+for view in status topics subs clients workers memory transports doctor; do
     ctl "$view" >"$tmp/out" 2>"$tmp/err" || fail "$view"
     ctl -o json "$view" | grep -q '^{.*}$' || fail "$view -o json"
 done

@@ -18,6 +18,7 @@ static const struct amb_ctl_command commands[] = {
     {"workers", amb_ctl_admin, "", "worker threads"},
     {"memory", amb_ctl_admin, "", "segments: used, free, held"},
     {"transports", amb_ctl_admin, "", "link and lanes that each client uses, and why"},
+    {"doctor", amb_ctl_admin, "", "what is not as it could be, and what to do about it: GPUs"},
     {"pub", amb_ctl_pub,
      "TOPIC [--file F]... [--count N] [--size S] [--rate R]\n"
      "             [--wait-subscribers N] [--prop NAME=VALUE]... [--ttl T] [--stats] [--hold]",

@@ -5,7 +5,10 @@
 #include "wire/base/assert.h"
 #include "wire/mem/cuda_device.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 /* Nothing is asked of a driver whose context is lost: it would only say so again. */
 #define CALL(device, call, ...)                                                                    \
@@ -52,17 +55,30 @@ void amb_cuda_unpin(struct amb_cuda *device, void *memory)
 
 /* ---- pointers ---- */
 
+/* Would reading it here be a crash? Asked of the kernel, where the driver does not say. */
+static bool is_unreadable(const void *pointer)
+{
+    char byte;
+    struct iovec to = {.iov_base = &byte, .iov_len = 1};
+    struct iovec from = {.iov_base = (void *)(uintptr_t)pointer, .iov_len = 1};
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0 && errno == EFAULT;
+}
+
 bool amb_cuda_is_device(const void *pointer)
 {
     if (!amb_cuda_is_live()) {
         return false;
     }
-    /* Anything but success: memory that the driver does not know, or a driver that nobody has
-     * initialised. */
     CUmemorytype type = CU_MEMORYTYPE_HOST;
-    return amb_cuda_api.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                              (CUdeviceptr)(uintptr_t)pointer) == CUDA_SUCCESS &&
-           type != CU_MEMORYTYPE_HOST;
+    CUresult result = amb_cuda_api.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                                         (CUdeviceptr)(uintptr_t)pointer);
+    if (result == CUDA_SUCCESS) {
+        return type != CU_MEMORYTYPE_HOST;
+    }
+    /* Memory that the driver does not know, or nobody has initialised it. */
+    bool is_answer = result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_INITIALIZED ||
+                     result == CUDA_ERROR_DEINITIALIZED || result == CUDA_ERROR_INVALID_CONTEXT;
+    return !is_answer && is_unreadable(pointer);
 }
 
 struct attributes {

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/status_gpu.h"
+
+#include "broker/client.h"
+#include "broker/config.h"
+#include "broker/control.h"
+#include "broker/gpupool.h"
+#include "broker/shard.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const struct amb_gpus *gpus_of(const struct amb_control *control)
+{
+    const struct amb_gpus *gpus = control->shards[0]->gpus;
+    return gpus != NULL && gpus->count != 0 ? gpus : NULL;
+}
+
+static json_int_t num(uint64_t value)
+{
+    return (json_int_t)value;
+}
+
+void amb_status_gpu_memory(const struct amb_control *control, json_t *rows)
+{
+    const struct amb_gpus *gpus = gpus_of(control);
+    for (uint32_t i = 0; gpus != NULL && i < gpus->count; i++) {
+        struct amb_gpu_pool *pool = &gpus->pools[i];
+        const struct amb_cuda_info *info = amb_cuda_info(pool->cuda);
+        (void)json_array_append_new(
+            rows,
+            json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:I}", "kind", "cuda", "device",
+                      info->index, "uuid", info->uuid, "state",
+                      !amb_gpu_pool_is_sound(pool) ? "lost"
+                      : pool->is_exported          ? "ok"
+                                                   : "not shared",
+                      "segment_bytes", num(pool->size), "used_bytes", num(amb_gpu_pool_used(pool)),
+                      "staged_bytes",
+                      num(atomic_load_explicit(&pool->staged_bytes, memory_order_relaxed)),
+                      "stage_failures",
+                      num(atomic_load_explicit(&pool->stage_failures, memory_order_relaxed))));
+    }
+}
+
+/* Why the client has no way into the pools; NULL: it has. */
+static const char *obstacle(const struct amb_client *client)
+{
+    const struct amb_gpus *gpus = client->control->shards[0]->gpus;
+    if (gpus_of(client->control) == NULL) {
+        return gpus != NULL ? gpus->why_not : "the broker has no GPU memory (memory.cuda.size)";
+    }
+    if (!amb_client_may_map(client)) {
+        return "only over the ring, by clients on the broker's host";
+    }
+    if (!amb_client_may_map_gpu(client)) {
+        return "not trusted with GPU memory (memory.cuda.trust)";
+    }
+    return client->gpu_reason[0] != '\0' ? client->gpu_reason : NULL;
+}
+
+void amb_status_gpu_client(const struct amb_client *client, json_t *row)
+{
+    const char *why = obstacle(client);
+    const char *way = why != NULL ? "staged" : client->has_gpu ? "cuda_ipc" : "possible";
+    (void)json_object_set_new(row, "gpu", json_string(way));
+    (void)json_object_set_new(row, "gpu_why", json_string(why != NULL ? why : ""));
+}
+
+/* Doctor --------------------------------------------------------------------------------------- */
+
+static void find(json_t *rows, const char *check, const char *state, const char *finding,
+                 const char *fix)
+{
+    (void)json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s}", "check", check, "state",
+                                                state, "finding", finding, "fix", fix));
+}
+
+static void look_at_pool(json_t *rows, struct amb_gpu_pool *pool)
+{
+    char check[32], text[320], failure[200];
+    const struct amb_cuda_info *info = amb_cuda_info(pool->cuda);
+    uint64_t used = amb_gpu_pool_used(pool);
+    (void)snprintf(check, sizeof(check), "gpu %d", info->index);
+    if (!amb_gpu_pool_is_sound(pool)) {
+        amb_cuda_failure(pool->cuda, failure, sizeof(failure));
+        (void)snprintf(text, sizeof(text), "%s: out of use: %s", info->name, failure);
+        find(rows, check, "error", text,
+             "start the broker anew; see the kernel's log for Xid lines");
+        return;
+    }
+    (void)snprintf(text, sizeof(text), "%s (%s, %s): %" PRIu64 " of %" PRIu64 " bytes leased",
+                   info->name, info->uuid, info->pci, used, pool->size);
+    bool is_full = used > pool->size / 10 * 9;
+    find(rows, check, is_full ? "warning" : "ok", text,
+         is_full ? "raise memory.cuda.size, or have readers release sooner" : "");
+    if (!pool->is_exported) {
+        find(rows, check, "warning", "its memory cannot be exported: clients are served by copies",
+             "CUDA IPC needs Linux, one IPC namespace, and no MIG slice that forbids it");
+    }
+}
+
+/* Whether devices reach each other decides how fast a copy between them is. */
+static void look_at_peers(json_t *rows, const struct amb_gpus *gpus)
+{
+    for (uint32_t i = 0; i < gpus->count; i++) {
+        for (uint32_t k = 0; k < gpus->count; k++) {
+            char check[32];
+            if (i == k || !amb_gpu_pool_is_sound(&gpus->pools[i])) {
+                continue;
+            }
+            bool can = amb_cuda_can_reach(gpus->pools[i].cuda, gpus->pools[k].cuda);
+            (void)snprintf(check, sizeof(check), "gpu %d to %d",
+                           amb_cuda_info(gpus->pools[i].cuda)->index,
+                           amb_cuda_info(gpus->pools[k].cuda)->index);
+            find(rows, check, can ? "ok" : "warning",
+                 can ? "peer access" : "no peer access: copies between them go by the host",
+                 can ? "" : "nvidia-smi topo -p2p r shows why (IOMMU, bridge, driver)");
+        }
+    }
+}
+
+json_t *amb_status_doctor(const struct amb_control *control)
+{
+    json_t *rows = json_array();
+    const struct amb_gpus *gpus = gpus_of(control);
+    if (gpus == NULL) {
+        find(rows, "gpu", "ok", "no GPU memory: GPU payloads travel through host memory",
+             "set memory.cuda.size where there are GPUs");
+        return rows;
+    }
+    for (uint32_t i = 0; i < gpus->count; i++) {
+        look_at_pool(rows, &gpus->pools[i]);
+    }
+    look_at_peers(rows, gpus);
+    static const char *const trusts[] = {
+        [AMB_GPU_TRUST_USER] = "its user and root may map GPU memory",
+        [AMB_GPU_TRUST_ALL] = "every local client may map, and write, all of it",
+        [AMB_GPU_TRUST_NONE] = "nobody may map GPU memory: copies only"};
+    enum amb_gpu_trust trust = control->config->memory.cuda.trust;
+    find(rows, "gpu trust", trust == AMB_GPU_TRUST_USER ? "ok" : "warning", trusts[trust],
+         trust == AMB_GPU_TRUST_USER ? "" : "memory.cuda.trust = \"user\"");
+    return rows;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What broker-ctl shows of GPUs: a row of `memory` for each pool, two columns of `transports`, and
+ * the findings of `doctor`, each with what to do about it.
+ * Threads: the control thread. Memory: JSON, the caller's.
+ */
+#pragma once
+
+#include <jansson.h>
+
+struct amb_client;
+struct amb_control;
+
+/* Appends a row for each pool. */
+void amb_status_gpu_memory(const struct amb_control *control, json_t *rows);
+/* "gpu": cuda_ipc, staged, or possible (it has not asked for any); "gpu_why": why not better. */
+void amb_status_gpu_client(const struct amb_client *client, json_t *row);
+/* Rows of {check, state (ok, warning, error), finding, fix}. */
+json_t *amb_status_doctor(const struct amb_control *control);

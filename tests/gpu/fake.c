@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What only the fake driver can show of GPU segments, with a real broker ($AMB_URL) that has pools:
+ *
+ *   gpu-fake order           messages leave behind their streams, and nobody waits for a device
+ *   gpu-fake torture STEP    each call of the driver failing, a process for each STEP-th of them
+ *   gpu-fake publish         leases, writes, commits; says "sent"; waits to be killed
+ *   gpu-fake hold            takes what was published, says "held"; at the end of standard input
+ *                            compares it and gives it back
+ */
+#include "tests/fakecuda/fakecuda.h"
+#include "wire/base/clock.h"
+
+#include <amb/amb.h>
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TOPIC "gpu.fake"
+#define BYTES ((size_t)200000)
+#define HELD 5
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static CUstream stream;
+static CUdeviceptr memory;
+
+static void start_cuda(void)
+{
+    CUcontext context;
+    CHECK(cuInit(0) == CUDA_SUCCESS);
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
+    CHECK(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CHECK(cuMemAlloc(&memory, BYTES) == CUDA_SUCCESS);
+}
+
+static struct amb_conn *connect_to(void)
+{
+    struct amb_error error;
+    struct amb_conn *conn;
+    if (amb_connect(NULL, AMB_OPTIONS(.error = &error), &conn) != AMB_OK) {
+        (void)fprintf(stderr, "gpu-fake: %s\n", error.text);
+        exit(1);
+    }
+    return conn;
+}
+
+/* Is a device's memory `word`, over and over? */
+static bool is_word(uint64_t address, size_t len, uint32_t word)
+{
+    uint32_t *bytes = malloc(len);
+    CHECK(bytes != NULL && fakecuda_peek(address, bytes, len));
+    size_t same = 0;
+    while (same < len / 4 && bytes[same] == word) {
+        same++;
+    }
+    free(bytes);
+    return same == len / 4;
+}
+
+static void expect_word(struct amb_sub *sub, uint32_t word)
+{
+    struct amb_msg *msg;
+    CHECK(amb_next(sub, 5 * AMB_SEC, &msg) == AMB_OK);
+    CHECK(amb_msg_data(msg) == NULL && amb_msg_size(msg) == BYTES);
+    CHECK(strcmp(amb_msg_path(msg), "cuda_ipc") == 0);
+    CHECK(is_word((uintptr_t)amb_msg_data_on(msg, stream), BYTES, word));
+    amb_msg_release_on(msg, stream);
+}
+
+/* ---- order ---- */
+
+static void order_of_posts(struct amb_conn *conn, struct amb_pub *pub, struct amb_sub *sub)
+{
+    struct amb_msg *msg;
+    uint64_t first = 0, second = 0;
+    const struct amb_out *out =
+        AMB_OUT(.data = (const void *)(uintptr_t)memory, .len = BYTES, .stream = stream);
+    fakecuda_hold(true);
+    CHECK(cuMemsetD32Async(memory, 1, BYTES / 4, stream) == CUDA_SUCCESS);
+    int64_t begin = amb_clock_monotonic_ns();
+    CHECK(amb_pub_post(pub, out, 5 * AMB_SEC, &first) == AMB_OK);
+    CHECK(cuMemsetD32Async(memory, 2, BYTES / 4, stream) == CUDA_SUCCESS);
+    CHECK(amb_pub_post(pub, out, 5 * AMB_SEC, &second) == AMB_OK);
+    CHECK(amb_clock_monotonic_ns() - begin < 4 * AMB_SEC);
+    CHECK(second == first + 1);
+    CHECK(amb_pub_flush(pub, first, 100 * AMB_MS) == AMB_ETIMEDOUT);
+    CHECK(amb_next(sub, 50 * AMB_MS, &msg) == AMB_ETIMEDOUT);
+    /* Others do not wait for that stream. */
+    CHECK(amb_publish(conn, "host.fake", "x", 1, 5 * AMB_SEC) == AMB_OK);
+    fakecuda_hold(false);
+    CHECK(amb_pub_flush(pub, second, 5 * AMB_SEC) == AMB_OK);
+    expect_word(sub, 1);
+    expect_word(sub, 2);
+}
+
+static void order_of_leases(struct amb_pub *pub, struct amb_sub *sub)
+{
+    struct amb_msg *msg;
+    struct amb_lease *lease;
+    CHECK(amb_lease(pub, BYTES, 5 * AMB_SEC, &lease) == AMB_OK);
+    CHECK(amb_lease_data(lease) == NULL);
+    CUdeviceptr at = (uintptr_t)amb_lease_data_on(lease, stream);
+    fakecuda_hold(true);
+    CHECK(cuMemsetD32Async(at, 7, BYTES / 4, stream) == CUDA_SUCCESS);
+    CHECK(amb_lease_commit(lease, AMB_OUT(.stream = stream), NULL) == AMB_OK);
+    /* A host message on the same publisher stays behind it. */
+    CHECK(amb_pub_send(pub, "host", 4, AMB_NOWAIT) == AMB_EAGAIN);
+    CHECK(amb_next(sub, 50 * AMB_MS, &msg) == AMB_ETIMEDOUT);
+    fakecuda_hold(false);
+    CHECK(amb_pub_send(pub, "host", 4, 5 * AMB_SEC) == AMB_OK);
+    expect_word(sub, 7);
+    CHECK(amb_next(sub, 5 * AMB_SEC, &msg) == AMB_OK && amb_msg_size(msg) == 4);
+    amb_msg_release(msg);
+}
+
+/* What was received is sent on, from where it lies. */
+static void forwarding(struct amb_pub *pub, struct amb_sub *sub)
+{
+    struct amb_msg *msg;
+    CHECK(cuMemsetD32Async(memory, 9, BYTES / 4, stream) == CUDA_SUCCESS);
+    CHECK(amb_pub_post(
+              pub, AMB_OUT(.data = (const void *)(uintptr_t)memory, .len = BYTES, .stream = stream),
+              5 * AMB_SEC, NULL) == AMB_OK);
+    CHECK(amb_next(sub, 5 * AMB_SEC, &msg) == AMB_OK);
+    CHECK(amb_pub_post(pub, AMB_OUT(.forward = msg), 5 * AMB_SEC, NULL) == AMB_OK);
+    CHECK(amb_pub_flush(pub, 0, 5 * AMB_SEC) == AMB_OK);
+    amb_msg_release(msg);
+    expect_word(sub, 9);
+}
+
+/* A close that does not wait must still not give memory back that a GPU writes. */
+static void close_while_it_runs(void)
+{
+    struct amb_conn *conn = connect_to();
+    struct amb_pub *pub;
+    CHECK(amb_pub_open(conn, TOPIC ".other", NULL, &pub) == AMB_OK);
+    CHECK(cuMemsetD32Async(memory, 3, BYTES / 4, stream) == CUDA_SUCCESS);
+    CHECK(amb_pub_post(
+              pub, AMB_OUT(.data = (const void *)(uintptr_t)memory, .len = BYTES, .stream = stream),
+              5 * AMB_SEC, NULL) == AMB_OK);
+    (void)amb_close(conn, AMB_NOWAIT);
+}
+
+static void order(void)
+{
+    struct amb_pub *pub;
+    struct amb_sub *sub;
+    start_cuda();
+    struct amb_conn *conn = connect_to();
+    CHECK(amb_subscribe(conn, TOPIC, AMB_SUB(.mem = AMB_MEM_AS_SENT), &sub) == AMB_OK);
+    CHECK(amb_pub_open(conn, TOPIC, AMB_PUB(.lease_mem = AMB_MEM_CUDA), &pub) == AMB_OK);
+    order_of_posts(conn, pub, sub);
+    order_of_leases(pub, sub);
+    forwarding(pub, sub);
+    struct amb_pub_info info = AMB_INIT(amb_pub_info);
+    CHECK(amb_pub_stat(pub, &info) == AMB_OK && info.staged_bytes == 0 && info.leases == 0);
+    close_while_it_runs();
+    CHECK(amb_close(conn, 5 * AMB_SEC) == AMB_OK);
+    CHECK(cuMemFree(memory) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);
+    CHECK(fakecuda_live_device() + fakecuda_live_pinned() + fakecuda_live_streams() +
+              fakecuda_live_events() ==
+          0);
+}
+
+/* ---- torture ---- */
+
+/* Publishes and receives what it can. Any of it may fail; none of it may hang or crash. */
+static void try_gpu(struct amb_conn *conn)
+{
+    struct amb_pub *pub;
+    struct amb_sub *sub;
+    struct amb_msg *msg;
+    struct amb_lease *lease;
+    if (amb_subscribe(conn, TOPIC, AMB_SUB(.mem = AMB_MEM_CUDA), &sub) != AMB_OK) {
+        return;
+    }
+    if (amb_pub_open(conn, TOPIC, AMB_PUB(.lease_mem = AMB_MEM_CUDA), &pub) != AMB_OK) {
+        return;
+    }
+    const struct amb_out *out =
+        AMB_OUT(.data = (const void *)(uintptr_t)memory, .len = BYTES, .stream = stream);
+    for (unsigned i = 0; i < 2; i++) {
+        (void)!amb_pub_post(pub, out, 5 * AMB_SEC, NULL);
+        (void)!amb_pub_send(pub, (const void *)(uintptr_t)memory, 64, 5 * AMB_SEC);
+        if (amb_lease(pub, BYTES, 5 * AMB_SEC, &lease) == AMB_OK) {
+            (void)amb_lease_commit(lease, AMB_OUT(.stream = stream), NULL);
+        }
+    }
+    (void)!amb_pub_flush(pub, 0, 5 * AMB_SEC);
+    while (amb_next(sub, 20 * AMB_MS, &msg) == AMB_OK) {
+        (void)amb_msg_data_on(msg, stream);
+        amb_msg_release_on(msg, stream);
+    }
+}
+
+static void host_goes_on(struct amb_conn *conn)
+{
+    struct amb_sub *sub;
+    struct amb_msg *msg;
+    char topic[64];
+    (void)snprintf(topic, sizeof(topic), "host.p%d", (int)getpid());
+    CHECK(amb_subscribe(conn, topic, NULL, &sub) == AMB_OK);
+    CHECK(amb_publish(conn, topic, "host", 4, 5 * AMB_SEC) == AMB_OK);
+    CHECK(amb_next(sub, 5 * AMB_SEC, &msg) == AMB_OK);
+    CHECK(memcmp(amb_msg_data(msg), "host", 4) == 0);
+    amb_msg_release(msg);
+}
+
+/* In a process of its own: the turn-th call fails. Exit 2: there are not so many. */
+static int one_turn(unsigned long turn, const char *code)
+{
+    char plan[32];
+    (void)alarm(60);
+    start_cuda();
+    struct amb_conn *conn = connect_to();
+    (void)snprintf(plan, sizeof(plan), "*:%lu=%s", turn, code);
+    fakecuda_fail(plan);
+    unsigned long before = fakecuda_calls();
+    try_gpu(conn);
+    bool has_failed = fakecuda_calls() - before >= turn;
+    fakecuda_fail(NULL);
+    host_goes_on(conn);
+    CHECK(amb_close(conn, 5 * AMB_SEC) != AMB_ETIMEDOUT);
+    return has_failed ? 0 : 2;
+}
+
+static void torture(unsigned long step)
+{
+    static const char *const codes[] = {"2", "801", "719"}; /* memory, support, sticky */
+    unsigned long turns = 0;
+    for (size_t c = 0; c < sizeof(codes) / sizeof(codes[0]); c++) {
+        int status = 0;
+        for (unsigned long turn = 1 + c; WEXITSTATUS(status) != 2; turn += step) {
+            pid_t pid = fork();
+            if (pid == 0) {
+                exit(one_turn(turn, codes[c]));
+            }
+            CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+            if (!WIFEXITED(status) || WEXITSTATUS(status) == 1) {
+                (void)fprintf(stderr, "gpu-fake: call %lu answering %s: status %x\n", turn,
+                              codes[c], (unsigned)status);
+                exit(1);
+            }
+            turns++;
+        }
+    }
+    (void)printf("{\"check\": \"torture\", \"processes\": %lu}\n", turns);
+}
+
+/* ---- death ---- */
+
+static void publish(void)
+{
+    struct amb_pub *pub;
+    start_cuda();
+    struct amb_conn *conn = connect_to();
+    CHECK(amb_pub_open(conn, TOPIC, AMB_PUB(.lease_mem = AMB_MEM_CUDA), &pub) == AMB_OK);
+    CHECK(amb_pub_wait_subscribers(pub, 1, 20 * AMB_SEC) == AMB_OK);
+    for (uint32_t i = 0; i < HELD; i++) {
+        struct amb_lease *lease;
+        CHECK(amb_lease(pub, BYTES, 5 * AMB_SEC, &lease) == AMB_OK);
+        CUdeviceptr at = (uintptr_t)amb_lease_data_on(lease, stream);
+        CHECK(cuMemsetD32Async(at, 100 + i, BYTES / 4, stream) == CUDA_SUCCESS);
+        CHECK(amb_lease_commit(lease, AMB_OUT(.stream = stream), NULL) == AMB_OK);
+    }
+    CHECK(amb_pub_flush(pub, 0, 20 * AMB_SEC) == AMB_OK);
+    (void)puts("sent");
+    (void)fflush(stdout);
+    for (;;) {
+        (void)pause();
+    }
+}
+
+static void hold(void)
+{
+    struct amb_sub *sub;
+    struct amb_msg *held[HELD];
+    char byte;
+    start_cuda();
+    struct amb_conn *conn = connect_to();
+    CHECK(amb_subscribe(conn, TOPIC, AMB_SUB(.mem = AMB_MEM_CUDA), &sub) == AMB_OK);
+    for (uint32_t i = 0; i < HELD; i++) {
+        CHECK(amb_next(sub, 20 * AMB_SEC, &held[i]) == AMB_OK);
+    }
+    (void)puts("held");
+    (void)fflush(stdout);
+    while (read(0, &byte, 1) > 0) {
+    }
+    for (uint32_t i = 0; i < HELD; i++) {
+        CHECK(is_word((uintptr_t)amb_msg_data_on(held[i], stream), BYTES, 100 + i));
+        amb_msg_release_on(held[i], stream);
+    }
+    CHECK(amb_close(conn, 5 * AMB_SEC) == AMB_OK);
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "";
+    if (strcmp(mode, "order") == 0) {
+        order();
+    } else if (strcmp(mode, "torture") == 0 && argc > 2 && atoi(argv[2]) > 0) {
+        torture((unsigned long)atoi(argv[2]));
+    } else if (strcmp(mode, "publish") == 0) {
+        publish();
+    } else if (strcmp(mode, "hold") == 0) {
+        hold();
+    } else {
+        (void)fprintf(stderr, "usage: gpu-fake order|torture STEP|publish|hold\n");
+        return 64;
+    }
+    return 0;
+}

@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# GPU segments where a real driver cannot be asked to misbehave: order behind held streams, deaths, and
+# driver calls that fail, in the client and in the broker. At the end no range is in use.
+#   tests/gpu/fake.sh BUILD_FOLDER STEP     every STEP-th call of the driver fails
+set -euo pipefail
+build=$1
+step=$2
+dir=$(mktemp -d /tmp/amb-gpu-XXXXXX)
+broker=
+pids=()
+finish() {
+    for pid in "${pids[@]}" $broker; do
+        kill -9 "$pid" 2>/dev/null || true
+    done
+    wait
+    rm -rf "$dir"
+}
+trap finish EXIT
+fail() {
+    echo "FAILED: $*" >&2
+    tail -5 "$dir/log" >&2
+    exit 1
+}
+fake=$build/tests/gpu-fake
+export AMB_CUDA_LIBRARY=$build/tests/fakecuda/libfakecuda.so FAKECUDA_MEMORY=1G
+export AMB_URL=unix://$dir/s
+
+start() {
+    rm -f "$dir/ready" "$dir/s"
+    "$build/broker/brokerd" --dev --listen "$AMB_URL" -o memory.cuda.size=256M -o memory.cuda.devices=0 \
+        "$@" >"$dir/ready" 2>"$dir/log" &
+    broker=$!
+    for ((i = 0; i < 200; i++)); do
+        grep -q '^ready' "$dir/ready" 2>/dev/null && return 0
+        kill -0 "$broker" 2>/dev/null || return 1
+        sleep 0.05
+    done
+    return 1
+}
+stop() {
+    kill "$broker"
+    wait "$broker" || fail "brokerd: $?"
+    broker=
+}
+used() {
+    "$build/tools/broker-ctl" -o json memory |
+        sed -n 's/.*"kind": *"cuda"[^}]*"used_bytes": *\([0-9]*\).*/\1/p'
+}
+await_used() { # 0, or "some": in a while
+    for ((i = 0; i < 100; i++)); do
+        [ "$1" = 0 ] && [ "$(used)" = 0 ] && return
+        [ "$1" != 0 ] && [ "$(used)" -gt 0 ] && return
+        sleep 0.05
+    done
+    fail "$2: $(used) bytes of the pool are in use"
+}
+await_word() {
+    for ((i = 0; i < 400; i++)); do
+        grep -q "$1" "$dir/$2" && return
+        sleep 0.05
+    done
+    fail "$2: no '$1': $(cat "$dir/$2.err")"
+}
+death() {
+    mkfifo "$dir/go"
+    "$fake" hold <"$dir/go" >"$dir/hold" 2>"$dir/hold.err" &
+    holder=$!
+    exec 9>"$dir/go"
+    "$fake" publish 9>&- >"$dir/publish" 2>"$dir/publish.err" &
+    publisher=$!
+    pids=("$holder" "$publisher")
+    await_word sent publish
+    await_word held hold
+}
+
+start || fail "brokerd does not start"
+"$fake" order || fail "order"
+await_used 0 "after order"
+"$build/tools/broker-ctl" transports | grep -q gpu_why || fail "transports"
+"$build/tools/broker-ctl" doctor | grep -q 'gpu 0' || fail "doctor"
+
+# The publisher is killed while a subscriber still reads: right bytes, then all of it is free.
+death
+kill -9 "$publisher"
+wait "$publisher" || true
+sleep 0.2
+await_used some "held by a subscriber of a dead publisher"
+exec 9>&-
+wait "$holder" || fail "hold: $(cat "$dir/hold.err")"
+pids=()
+await_used 0 "after the publisher's death"
+rm "$dir/go"
+
+# The subscriber is killed: its ranges are the publisher's again, and then the pool's.
+death
+kill -9 "$holder"
+wait "$holder" || true
+exec 9>&-
+kill -9 "$publisher"
+wait "$publisher" || true
+pids=()
+await_used 0 "after both deaths"
+
+"$fake" torture "$step" || fail "torture"
+await_used 0 "after torture"
+stop
+
+# The broker's own calls: it does not start, with a reason, or serves; host memory goes on.
+for ((turn = 1; turn < 60; turn += step)); do
+    for code in 2 719; do
+        if FAKECUDA_FAIL="*:$turn=$code" start; then
+            "$build/tools/broker-ctl" sub t --count 1 --timeout 20 >"$dir/sub" 2>"$dir/sub.err" &
+            pids=($!)
+            "$build/tools/broker-ctl" pub t --count 1 --size 100 --wait-subscribers 1 --timeout 20 \
+                >/dev/null || fail "call $turn answering $code: pub"
+            wait "${pids[0]}" || fail "call $turn answering $code: sub"
+            pids=()
+            timeout 60 "$build/tests/gpu-roundtrip" publish 0 0 >/dev/null 2>&1 || true
+            await_used 0 "broker's call $turn answering $code"
+            stop
+        else
+            wait "$broker" && fail "call $turn answering $code: exit 0"
+            broker=
+            grep -q 'memory.cuda\|GPU' "$dir/log" || fail "call $turn answering $code: no reason"
+        fi
+    done
+done
+echo "ok"

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a broker says of its GPUs, on the fake driver: pools, each client's way, findings. */
+#include "tests/fakecuda/fakecuda.h"
+#include "tests/support/door_harness.h"
+#include "wire/mem/cuda.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *ask(struct door_client *client, const char *query)
+{
+    char *text = door_admin(client, query);
+    json_t *view = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(view);
+    free(text);
+    json_t *rows = json_incref(json_object_get(view, query));
+    json_decref(view);
+    assert_true(json_is_array(rows));
+    return rows;
+}
+
+static const char *text(const json_t *row, const char *key)
+{
+    const char *value = json_string_value(json_object_get(row, key));
+    assert_non_null(value);
+    return value;
+}
+
+static const json_t *row_with(const json_t *rows, const char *key, const char *value)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        const char *own = json_string_value(json_object_get(row, key));
+        if (own != NULL && strcmp(own, value) == 0) {
+            return row;
+        }
+    }
+    fail_msg("no row with %s '%s'", key, value);
+    return NULL;
+}
+
+static void test_without_pools_it_says_how_to_get_them(void **state)
+{
+    (void)state;
+    struct door door;
+    struct door_client client;
+    door_open(&door, NULL);
+    door_login_unix(&door, &client);
+    json_t *rows = ask(&client, "transports");
+    const json_t *row = json_array_get(rows, 0);
+    assert_string_equal(text(row, "gpu"), "staged");
+    assert_non_null(strstr(text(row, "gpu_why"), "memory.cuda.size"));
+    json_decref(rows);
+    rows = ask(&client, "doctor");
+    row = row_with(rows, "check", "gpu");
+    assert_string_equal(text(row, "state"), "ok");
+    assert_non_null(strstr(text(row, "fix"), "memory.cuda.size"));
+    json_decref(rows);
+    door_disconnect(&client);
+    door_close(&door);
+}
+
+static void test_each_pool_has_a_row_and_each_client_its_way(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"memory.cuda.size=16M", NULL};
+    struct door door;
+    struct door_client local, remote;
+    door_open(&door, options);
+    door_login_unix(&door, &local);
+    door_connect_tcp(&door, &remote);
+    door_login(&remote, "", NULL);
+    json_t *rows = ask(&local, "memory");
+    assert_int_equal(json_array_size(rows), 3); /* A worker, two GPUs. */
+    const json_t *row = row_with(rows, "kind", "cuda");
+    assert_string_equal(text(row, "state"), "ok");
+    assert_int_equal(json_integer_value(json_object_get(row, "segment_bytes")), 16 << 20);
+    assert_int_equal(json_integer_value(json_object_get(row, "used_bytes")), 0);
+    json_decref(rows);
+    rows = ask(&local, "transports");
+    assert_string_equal(text(json_array_get(rows, 0), "gpu"), "possible");
+    assert_string_equal(text(json_array_get(rows, 1), "gpu"), "staged");
+    assert_non_null(strstr(text(json_array_get(rows, 1), "gpu_why"), "ring"));
+    json_decref(rows);
+    rows = ask(&local, "doctor");
+    assert_string_equal(text(row_with(rows, "check", "gpu 1"), "state"), "ok");
+    assert_string_equal(text(row_with(rows, "check", "gpu 0 to 1"), "finding"), "peer access");
+    assert_string_equal(text(row_with(rows, "check", "gpu trust"), "state"), "ok");
+    json_decref(rows);
+    door_disconnect(&remote);
+    door_disconnect(&local);
+    door_close(&door);
+}
+
+static void test_who_is_not_trusted_is_told_so(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"memory.cuda.size=16M", "memory.cuda.trust=none", NULL};
+    struct door door;
+    struct door_client client;
+    door_open(&door, options);
+    door_login_unix(&door, &client);
+    json_t *rows = ask(&client, "transports");
+    assert_non_null(strstr(text(json_array_get(rows, 0), "gpu_why"), "memory.cuda.trust"));
+    json_decref(rows);
+    rows = ask(&client, "doctor");
+    assert_string_equal(text(row_with(rows, "check", "gpu trust"), "state"), "warning");
+    json_decref(rows);
+    door_disconnect(&client);
+    door_close(&door);
+}
+
+int main(void)
+{
+    (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_without_pools_it_says_how_to_get_them),
+        cmocka_unit_test(test_each_pool_has_a_row_and_each_client_its_way),
+        cmocka_unit_test(test_who_is_not_trusted_is_told_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
