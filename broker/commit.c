@@ -73,19 +73,16 @@ static void commit_make_singles(struct amb_entry *entry)
     }
 }
 
-/* The broker's own copy, from here on a batch like any other. Its publisher learns that the slots
- * are free when the topic has room for more. */
-static enum amb_status commit_copy(struct amb_shard *shard, struct amb_entry *entry)
+static uint32_t commit_offsets_len(const struct amb_entry *entry)
+{
+    return entry->count * (uint32_t)sizeof(uint64_t);
+}
+
+/* Writes it as the body of a batch; returns where that body's meta is. */
+static uint8_t *commit_write(const struct amb_entry *entry, uint8_t *to)
 {
     uint32_t table = entry->count * (uint32_t)sizeof(struct amb_record);
-    uint32_t offsets = entry->count * (uint32_t)sizeof(uint64_t);
-    uint32_t meta_len = entry->meta_len - offsets;
-    struct amb_buf buf;
-    enum amb_status status = amb_reclaim_alloc(shard, entry->data_len + meta_len, &buf);
-    if (status != AMB_OK) {
-        return status;
-    }
-    uint8_t *to = buf.data;
+    uint32_t offsets = commit_offsets_len(entry);
     struct amb_body_iter iter;
     struct amb_message_view view;
     amb_body_iter_init_leased(&iter, entry->data, entry->meta, entry->count);
@@ -95,17 +92,52 @@ static enum amb_status commit_copy(struct amb_shard *shard, struct amb_entry *en
         to += padded;
     }
     memcpy(to, entry->meta, table);
-    memcpy(to + table, entry->meta + table + offsets, meta_len - table);
+    memcpy(to + table, entry->meta + table + offsets, entry->meta_len - offsets - table);
+    return to;
+}
+
+/* `copy` is the same entry or another one for the same batch. */
+static void commit_take_copy(struct amb_entry *copy, const struct amb_buf *buf, uint8_t *meta,
+                             uint32_t meta_len)
+{
+    copy->buf = *buf;
+    copy->data = buf->data;
+    copy->meta = meta;
+    copy->meta_len = meta_len;
+    copy->singles = NULL;
+    copy->segment = buf->segment;
+    copy->is_leased = false;
+}
+
+/* The broker's own copy, from here on a batch like any other. Its publisher learns that the slots
+ * are free when the topic has room for more. */
+static enum amb_status commit_copy(struct amb_shard *shard, struct amb_entry *entry)
+{
+    uint32_t meta_len = entry->meta_len - commit_offsets_len(entry);
+    struct amb_buf buf;
+    enum amb_status status = amb_reclaim_alloc(shard, entry->data_len + meta_len, &buf);
+    if (status != AMB_OK) {
+        return status;
+    }
+    uint8_t *meta = commit_write(entry, buf.data);
     amb_commit_untake(&entry->commit);
     amb_bufpool_free(&shard->bufpool, &entry->buf);
-    entry->buf = buf;
-    entry->data = buf.data;
-    entry->meta = to;
-    entry->meta_len = meta_len;
+    commit_take_copy(entry, &buf, meta, meta_len);
     entry->charge = buf.cap + sizeof(*entry);
-    entry->segment = buf.segment;
-    entry->is_leased = false;
     return AMB_OK;
+}
+
+enum amb_status amb_commit_copy_out(struct amb_shard *shard, const struct amb_entry *entry,
+                                    struct amb_entry *copy)
+{
+    uint32_t meta_len = entry->meta_len - commit_offsets_len(entry);
+    struct amb_buf buf;
+    enum amb_status status = amb_bufpool_alloc(&shard->bufpool, entry->data_len + meta_len, &buf);
+    if (status == AMB_OK) {
+        commit_take_copy(copy, &buf, commit_write(entry, buf.data), meta_len);
+        copy->charge = buf.cap + sizeof(*copy);
+    }
+    return status;
 }
 
 enum amb_status amb_commit_check(struct amb_publisher *publisher, struct amb_entry *entry)

@@ -81,8 +81,19 @@ struct amb_topic_rule {
     int64_t slow_block_ns; /* how long BLOCK holds publishers back, then it drops the oldest;
                               AMB_CONFIG_TIME_FOREVER */
     enum amb_topic_trust trust;
+    /* History kept for readers to come; each limit that is not 0 holds. All 0: none is kept. */
+    struct {
+        uint32_t messages;
+        uint64_t bytes;
+        int64_t age_ns;
+    } retain;
     int64_t ttl_ns; /* how long messages are worth something; AMB_CONFIG_TIME_FOREVER */
 };
+
+static inline bool amb_topic_rule_retains(const struct amb_topic_rule *rule)
+{
+    return rule->retain.messages != 0 || rule->retain.bytes != 0 || rule->retain.age_ns != 0;
+}
 
 struct amb_topic_rules {
     const struct amb_topic_rule *items;

@@ -61,6 +61,14 @@ static void example_key(const struct amb_config_key *key, unsigned depth, const 
         (void)fprintf(out, "%*s# Allowed: %s. Applies: %s.\n", indent, "", allowed,
                       amb_config_apply_name(key->apply));
     }
+    const char *dot = strchr(key->path, '.');
+    if (mark != NULL && dot != NULL) { /* a group within a rule */
+        (void)fprintf(out, "%*s%s%.*s = { %s = ", indent, "", comment, (int)(dot - key->path),
+                      key->path, dot + 1);
+        print_default(key, out);
+        (void)fprintf(out, "; };\n");
+        return;
+    }
     if (key->type != AMB_CONFIG_RULES || key->not_yet) {
         (void)fprintf(out, "%*s%s%s = ", indent, "", comment, last_part(key->path));
         print_default(key, out);

@@ -65,6 +65,28 @@ static void print_pairs(const struct amb_config_pairs *pairs, FILE *out)
     (void)fprintf(out, "}");
 }
 
+/* Bytes of "group." in front of a key's name; 0: it is in none. */
+static size_t rule_group_len(const char *path)
+{
+    const char *dot = strchr(path, '.');
+    return dot == NULL ? 0 : (size_t)(dot - path) + 1;
+}
+
+/* Keys of one group within a rule stand together. */
+static void print_rule_key(const struct amb_config_key *keys, size_t count, size_t k,
+                           const struct amb_topic_rule *rule, FILE *out)
+{
+    const char *path = keys[k].path;
+    size_t group = rule_group_len(path);
+    if (group > 0 && (k == 0 || strncmp(keys[k - 1].path, path, group) != 0)) {
+        (void)fprintf(out, "%.*s = { ", (int)group - 1, path);
+    }
+    (void)fprintf(out, "%s = ", path + group);
+    amb_config_value_print(&keys[k], rule, out);
+    bool is_last = k + 1 == count || strncmp(keys[k + 1].path, path, group) != 0;
+    (void)fprintf(out, group > 0 && is_last ? "; }; " : "; ");
+}
+
 static void print_rules(const struct amb_topic_rules *rules, FILE *out)
 {
     size_t count;
@@ -74,9 +96,7 @@ static void print_rules(const struct amb_topic_rules *rules, FILE *out)
         (void)fprintf(out, "%s\n    { ", i == 0 ? "" : ",");
         for (size_t k = 0; k < count; k++) {
             if (!keys[k].not_yet) {
-                (void)fprintf(out, "%s = ", keys[k].path);
-                amb_config_value_print(&keys[k], &rules->items[i], out);
-                (void)fprintf(out, "; ");
+                print_rule_key(keys, count, k, &rules->items[i], out);
             }
         }
         (void)fprintf(out, "}");

@@ -5,14 +5,22 @@
 
 #include <string.h>
 
+static enum amb_status set_rule_group(const struct amb_config_target *rule,
+                                      const config_setting_t *group, const char *name);
+
+/* prefix: of a group within the rule, "retain."; else "". */
 static enum amb_status set_rule_key(const struct amb_config_target *rule,
-                                    const config_setting_t *item)
+                                    const config_setting_t *item, const char *prefix)
 {
     size_t count;
     const struct amb_config_key *keys = amb_config_rule_keys(&count);
     char shown[AMB_CONFIG_SHOWN_MAX], path[AMB_CONFIG_PATH_MAX + AMB_CONFIG_SHOWN_MAX];
     struct amb_config_place place = amb_config_place_at(rule->build, rule->place, item);
-    const char *name = config_setting_name(item);
+    char name[AMB_CONFIG_PATH_MAX];
+    (void)snprintf(name, sizeof(name), "%s%.40s", prefix, config_setting_name(item));
+    if (prefix[0] == '\0' && config_setting_is_group(item)) {
+        return set_rule_group(rule, item, name);
+    }
     const struct amb_config_key *key = amb_config_key_find(keys, count, name);
     (void)snprintf(path, sizeof(path), "%s.%s", rule->path,
                    amb_text_show(name, shown, sizeof(shown)));
@@ -25,6 +33,29 @@ static enum amb_status set_rule_key(const struct amb_config_target *rule,
     struct amb_config_value value = amb_config_value_of(item);
     struct amb_config_target target = {rule->build, key, rule->base, path, &place};
     return amb_config_value_set(&target, &value);
+}
+
+static enum amb_status set_rule_group(const struct amb_config_target *rule,
+                                      const config_setting_t *group, const char *name)
+{
+    size_t key_count;
+    const struct amb_config_key *keys = amb_config_rule_keys(&key_count);
+    char prefix[AMB_CONFIG_PATH_MAX];
+    (void)snprintf(prefix, sizeof(prefix), "%.*s.", (int)sizeof(prefix) - 2, name);
+    bool is_known = false;
+    for (size_t i = 0; i < key_count; i++) {
+        is_known = is_known || strncmp(keys[i].path, prefix, strlen(prefix)) == 0;
+    }
+    if (!is_known) {
+        struct amb_config_place place = amb_config_place_at(rule->build, rule->place, group);
+        return amb_config_unknown(rule->build, keys, key_count, rule->path, name, &place);
+    }
+    enum amb_status status = AMB_OK;
+    size_t count = (size_t)config_setting_length(group);
+    for (size_t i = 0; status == AMB_OK && i < count; i++) {
+        status = set_rule_key(rule, amb_config_element(group, i), prefix);
+    }
+    return status;
 }
 
 static enum amb_status set_rule_defaults(const struct amb_config_target *rule)
@@ -57,7 +88,7 @@ static enum amb_status set_rule(const struct amb_config_target *rule, const conf
     enum amb_status status = set_rule_defaults(rule);
     size_t count = (size_t)config_setting_length(group);
     for (size_t i = 0; status == AMB_OK && i < count; i++) {
-        status = set_rule_key(rule, amb_config_element(group, i));
+        status = set_rule_key(rule, amb_config_element(group, i), "");
     }
     if (status != AMB_OK) {
         return status;

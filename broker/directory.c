@@ -7,6 +7,7 @@
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
+#include "wire/codec/position.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,21 @@ void amb_directory_tell(struct amb_directory *directory)
     }
 }
 
+/* Where it begins to read that topic. */
+static struct amb_begin sub_begin(const struct amb_dir_sub *sub, const struct amb_dir_topic *topic)
+{
+    struct amb_position_topic at;
+    bool is_known = sub->position_len > 0 && amb_position_find(sub->position, sub->position_len,
+                                                               topic->name, topic->name_len, &at);
+    if (!is_known) {
+        return sub->begin;
+    }
+    if (sub->is_foreign || at.id != topic->id) {
+        return (struct amb_begin){.start = AMB_START_FIRST, .is_unknown = true};
+    }
+    return (struct amb_begin){.start = AMB_START_SEQ, .at = at.next};
+}
+
 /* Changes what the topic's home lends to the subscriber's worker; a change upwards attaches the
  * cursor there. False without memory. */
 static bool topic_lend(struct amb_directory *directory, struct amb_dir_topic *topic,
@@ -165,6 +181,7 @@ static bool topic_lend(struct amb_directory *directory, struct amb_dir_topic *to
     order->session = sub->session;
     order->u.lend.sub = sub->id;
     order->u.lend.handle = sub->handle;
+    order->u.lend.begin = sub_begin(sub, topic);
     order->u.lend.topic = topic->id;
     order->u.lend.borrower = sub->session.shard;
     order->u.lend.subs = change;
@@ -185,6 +202,7 @@ static bool topic_attach(struct amb_directory *directory, struct amb_dir_topic *
     order->u.cursor.sub = sub->id;
     order->u.cursor.handle = sub->handle;
     order->u.cursor.topic = topic->id;
+    order->u.cursor.begin = sub_begin(sub, topic);
     amb_order_post(directory->shards[topic->home], order);
     return true;
 }

@@ -101,8 +101,13 @@ struct amb_dir_sub {
     uint32_t handle;
     bool is_closing; /* as that of a publisher */
     struct amb_subscription_options options;
+    struct amb_begin
+        begin;       /* in each topic; of start = POSITION: in those the position names not */
+    bool is_foreign; /* the position is of another life of the broker */
     uint32_t pattern_len;
     char pattern[AMB_TOPIC_MAX + 1];
+    uint8_t *position; /* behind this struct: checked; wire/codec/position.h */
+    uint32_t position_len;
 };
 
 AMB_MUST_CHECK enum amb_status amb_directory_init(struct amb_directory *directory,

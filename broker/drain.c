@@ -23,7 +23,7 @@ static void drain_look(struct amb_shard *shard, struct amb_order *order)
     shard->is_draining = true;
     uint64_t left = 0;
     for (uint32_t i = 0; i < shard->topic_slots; i++) {
-        left += shard->topics[i] == NULL ? 0 : shard->topics[i]->log.msgs;
+        left += shard->topics[i] == NULL ? 0 : amb_topic_unread(shard->topics[i]);
     }
     uint64_t held = 0;
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {

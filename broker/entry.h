@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 struct amb_shard;
+struct amb_topic;
 
 /* Whose batch it was, by value: a session may be gone when the receipt comes. */
 struct amb_origin {
@@ -69,9 +70,10 @@ struct amb_entry {
     enum amb_status status; /* what the receipt says */
     uint32_t matched;
     struct amb_origin origin;
-    struct amb_mail mail;    /* hand-over, lending, going home: one at a time */
-    struct amb_mail receipt; /* to the publisher's worker: appended or refused */
-    struct amb_mail grant;   /* to the publisher's worker: its bytes may be used again */
+    struct amb_topic *lent_to; /* a shadow: the topic there */
+    struct amb_mail mail;      /* hand-over, lending, going home: one at a time */
+    struct amb_mail receipt;   /* to the publisher's worker: appended or refused */
+    struct amb_mail grant;     /* to the publisher's worker: its bytes may be used again */
 };
 
 static inline uint64_t amb_entry_bytes(const struct amb_entry *entry)

@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/entry.h"
+#include "broker/history.h"
 #include "broker/outgoing.h"
 #include "broker/pick.h"
 #include "broker/route.h"
@@ -25,10 +26,19 @@ enum forward_way {
     FORWARD_WAIT,
 };
 
+/* A reader of history has come near the end: from here on it may hold publishers back. */
+static bool forward_is_near(const struct amb_topic *topic, uint64_t position)
+{
+    return amb_log_bytes_from(&topic->log, position) <= amb_topic_depth(topic);
+}
+
 /* The cursor cannot go on: it is walked again when its session gets credit or room. */
 static void cursor_stall(struct amb_cursor *cursor)
 {
     struct amb_session *session = cursor->sub->session;
+    if (cursor->is_replaying && forward_is_near(cursor->topic, cursor->position)) {
+        cursor->is_replaying = false;
+    }
     if (amb_list_is_empty(&cursor->stalled)) {
         amb_list_push_back(&session->stalled, &cursor->stalled);
     }
@@ -49,14 +59,16 @@ static void cursor_went_on(struct amb_cursor *cursor)
 
 static bool cursor_name_topic(struct amb_cursor *cursor)
 {
+    struct amb_topic *topic = cursor->topic->namesake;
+    topic = topic != NULL ? topic : cursor->topic;
     const struct amb_frame frame = {
         .type = AMB_FRAME_TOPIC,
         .handle = cursor->sub->handle,
-        .topic = cursor->topic->id,
-        .data_len = cursor->topic->name_len,
+        .topic = topic->id,
+        .data_len = topic->name_len,
     };
-    enum amb_status status = amb_outgoing_send_name(cursor->sub->session, &frame,
-                                                    cursor->topic->name, &cursor->topic->naming);
+    enum amb_status status =
+        amb_outgoing_send_name(cursor->sub->session, &frame, topic->name, &topic->naming);
     cursor->is_named = status == AMB_OK;
     return cursor->is_named;
 }
@@ -274,7 +286,7 @@ static void cursor_next_entry(struct amb_cursor *cursor)
 static void cursor_caught_up(struct amb_cursor *cursor)
 {
     cursor_went_on(cursor);
-    cursor->is_dropping = false;
+    cursor->is_dropping = cursor->is_replaying = false;
 }
 
 /* The log has gone on without it. False: it shall not go on either. */
@@ -349,8 +361,7 @@ static void entry_lent(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
     struct amb_entry *entry = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
-    struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
-    amb_assert(topic != NULL); /* Announced before it is lent to, forgotten after. */
+    struct amb_topic *topic = entry->lent_to; /* Announced before it is lent to, forgotten after. */
     topic->lent += amb_entry_charge(entry);
     if (amb_topic_append(topic, entry, entry->first_seq) != AMB_OK) {
         amb_topic_mark(topic);
@@ -358,7 +369,8 @@ static void entry_lent(struct amb_mail *mail, void *owner)
     }
 }
 
-static bool lend_entry(struct amb_topic *topic, unsigned borrower, struct amb_entry *entry)
+static bool lend_entry(struct amb_topic *topic, const struct amb_lend *lend, unsigned borrower,
+                       struct amb_entry *entry)
 {
     struct amb_shard *shard = topic->shard;
     struct amb_entry *shadow = amb_pool_get(&shard->entries);
@@ -368,14 +380,14 @@ static bool lend_entry(struct amb_topic *topic, unsigned borrower, struct amb_en
     amb_entry_describe(shadow, entry);
     shadow->home = shard;
     shadow->parent = entry;
+    shadow->lent_to = lend->shadow;
     amb_entry_ref(entry);
     amb_mail_post(&shard->peers[borrower]->inbox, &shadow->mail, entry_lent);
     return true;
 }
 
-static void forward_lend(struct amb_topic *topic, unsigned borrower)
+static void forward_lend(struct amb_topic *topic, struct amb_lend *lend, unsigned borrower)
 {
-    struct amb_lend *lend = &topic->lends[borrower];
     if (lend->subs == 0) {
         return;
     }
@@ -387,12 +399,18 @@ static void forward_lend(struct amb_topic *topic, unsigned borrower)
     uint64_t depth = amb_topic_depth(topic);
     while (lend->position < topic->log.hi && lend->lent - consumed <= depth) {
         struct amb_entry *entry = amb_log_at(&topic->log, lend->position);
-        if (!lend_entry(topic, borrower, entry)) {
+        if (!lend_entry(topic, lend, borrower, entry)) {
             return;
         }
         lend->lent += amb_entry_charge(entry);
         lend->position++;
     }
+}
+
+static void forward_replay(struct amb_topic *topic, struct amb_replay *replay)
+{
+    forward_lend(topic, &replay->lend, replay->borrower);
+    replay->is_near = replay->is_near || forward_is_near(topic, replay->lend.position);
 }
 
 static void shadow_kicked(struct amb_mail *mail, void *owner)
@@ -407,10 +425,21 @@ static void shadow_kicked(struct amb_mail *mail, void *owner)
     }
 }
 
+/* The reader of a private shadow was given its time, and holds nobody back any more. */
+static bool shadow_is_dropping(const struct amb_topic *shadow)
+{
+    return !amb_list_is_empty(&shadow->cursors) &&
+           AMB_CONTAINER_OF(shadow->cursors.next, struct amb_cursor, of_topic)->is_dropping;
+}
+
 /* At the borrower: tells home how much of what it lent holds nobody back any more. */
 static void forward_report(struct amb_topic *shadow)
 {
-    uint64_t held = amb_log_bytes_from(&shadow->log, amb_topic_held_from(shadow));
+    uint64_t from = amb_topic_held_from(shadow);
+    if (shadow->namesake != NULL && !shadow_is_dropping(shadow)) {
+        from = amb_topic_read_from(shadow); /* Of its one reader alone: at that one's pace. */
+    }
+    uint64_t held = amb_log_bytes_from(&shadow->log, from);
     uint64_t consumed = shadow->lent - held;
     if (consumed == atomic_load_explicit(&shadow->consumed, memory_order_relaxed)) {
         return;
@@ -428,10 +457,16 @@ static void forward_topic(struct amb_topic *topic)
     }
     if (amb_topic_is_home(topic)) {
         for (unsigned i = 0; i < topic->lend_count; i++) {
-            forward_lend(topic, i);
+            forward_lend(topic, &topic->lends[i], i);
+        }
+        AMB_LIST_FOR_EACH (node, &topic->replays) {
+            forward_replay(topic, AMB_CONTAINER_OF(node, struct amb_replay, node));
         }
         amb_route_grants(topic);
         amb_topic_trim(topic);
+        if (topic->retains) {
+            amb_history_settle(topic);
+        }
     } else {
         amb_topic_trim(topic);
         forward_report(topic);

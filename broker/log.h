@@ -28,7 +28,8 @@ struct amb_log {
 };
 
 void amb_log_init(struct amb_log *log);
-/* The entry at a position, below hi, is another one with the same messages and charge. */
+/* The entry at a position, below hi, is another one with the same messages. How far
+ * readers are behind is still told by what the former was charged. */
 void amb_log_replace(struct amb_log *log, uint64_t position, struct amb_entry *entry);
 /* The log is empty. */
 void amb_log_fini(struct amb_log *log);

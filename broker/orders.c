@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/orders.h"
 
+#include "broker/begin.h"
 #include "broker/config.h"
 #include "broker/dispatch.h"
 #include "broker/maker.h"
 #include "broker/publisher.h"
 #include "broker/reclaim.h"
+#include "broker/replay.h"
 #include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
@@ -233,13 +235,23 @@ static bool topic_is_read(const struct amb_topic *topic)
             return false;
         }
     }
+    AMB_LIST_FOR_EACH (node, &topic->replays) {
+        const struct amb_lend *lend = &AMB_CONTAINER_OF(node, struct amb_replay, node)->lend;
+        if (lend->position < topic->log.hi ||
+            atomic_load_explicit(&lend->shadow->consumed, memory_order_acquire) != lend->lent) {
+            return false;
+        }
+    }
     return true;
 }
 
+/* Somebody may come for its history: it stays until that has gone. */
 void amb_order_topic_ask(struct amb_shard *shard, struct amb_order *order)
 {
     (void)shard;
-    order->status = topic_is_read(order->u.topic.topic) ? AMB_OK : AMB_EAGAIN;
+    const struct amb_topic *topic = order->u.topic.topic;
+    bool has_history = topic->retains && topic->log.lo < topic->log.hi;
+    order->status = topic_is_read(topic) && !has_history ? AMB_OK : AMB_EAGAIN;
 }
 
 void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order)
@@ -255,6 +267,7 @@ void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order)
         amb_cursor_detach(cursor);
         free(cursor);
     }
+    amb_replay_end_all(topic);
     *amb_shard_topic_slot(shard, topic->id) = NULL;
     amb_topic_clear(topic);
 }
@@ -279,10 +292,9 @@ void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order)
 }
 
 static void order_attach(struct amb_shard *shard, struct amb_order *order, uint32_t handle,
-                         uint64_t sub_id, uint32_t topic_id, uint64_t from_seq)
+                         uint64_t sub_id, struct amb_topic *topic, const struct amb_begun *begun)
 {
     struct amb_session *session = order_session(shard, order);
-    struct amb_topic *topic = amb_shard_topic(shard, topic_id);
     if (session == NULL) {
         return;
     }
@@ -292,16 +304,45 @@ static void order_attach(struct amb_shard *shard, struct amb_order *order, uint3
         order->status = AMB_ENOTFOUND;
         return;
     }
-    order->status = amb_subscription_attach(sub, topic, from_seq);
+    order->status = amb_subscription_attach(sub, topic, begun);
 }
 
 /* At the borrower. */
 static void lend_arrived(struct amb_mail *mail, void *owner)
 {
     struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
-    order_attach(owner, order, order->u.lend.handle, order->u.lend.sub, order->u.lend.topic,
-                 order->u.lend.from_seq);
+    struct amb_topic *topic = order->u.lend.attach_to;
+    if (topic == NULL) {
+        topic = amb_shard_topic(owner, order->u.lend.topic);
+    } else {
+        amb_list_push_back(&topic->namesake->privates, &topic->of_namesake);
+    }
+    order_attach(owner, order, order->u.lend.handle, order->u.lend.sub, topic,
+                 &order->u.lend.begun);
     order_answer(order);
+}
+
+/* It begins in history: with a shadow of its own. False: it does not, or cannot for want of memory,
+ * and begins at the end. */
+static bool order_replay(struct amb_topic *topic, struct amb_order *order)
+{
+    struct amb_begun *begun = &order->u.lend.begun;
+    amb_begin_find(topic, &order->u.lend.begin, begun);
+    if (begun->position < topic->log.hi) {
+        order->u.lend.attach_to =
+            amb_replay_begin(topic, order->u.lend.borrower, order->u.lend.sub,
+                             order->u.lend.holding > 0, order->u.lend.shadow, begun);
+    }
+    return order->u.lend.attach_to != NULL;
+}
+
+static void lend_answer(struct amb_shard *shard, struct amb_order *order, bool attaches)
+{
+    if (attaches) {
+        amb_mail_post(&shard->peers[order->u.lend.borrower]->inbox, &order->mail, lend_arrived);
+    } else {
+        order_answer(order);
+    }
 }
 
 void amb_order_lend(struct amb_shard *shard, struct amb_order *order)
@@ -312,6 +353,11 @@ void amb_order_lend(struct amb_shard *shard, struct amb_order *order)
         order_answer(order);
         return;
     }
+    bool is_new = order->u.lend.subs > 0;
+    if (is_new ? order_replay(topic, order) : amb_replay_end(topic, order->u.lend.sub)) {
+        lend_answer(shard, order, is_new);
+        return;
+    }
     struct amb_lend *lend = &topic->lends[order->u.lend.borrower];
     if (lend->subs == 0) {
         lend->position = topic->log.hi; /* Reading begins now. */
@@ -320,12 +366,7 @@ void amb_order_lend(struct amb_shard *shard, struct amb_order *order)
     lend->subs = (uint32_t)((int32_t)lend->subs + order->u.lend.subs);
     lend->holding = (uint32_t)((int32_t)lend->holding + order->u.lend.holding);
     amb_topic_mark(topic);
-    if (order->u.lend.subs > 0) {
-        order->u.lend.from_seq = topic->log.next_seq;
-        amb_mail_post(&shard->peers[order->u.lend.borrower]->inbox, &order->mail, lend_arrived);
-    } else {
-        order_answer(order);
-    }
+    lend_answer(shard, order, is_new);
 }
 
 void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order)
@@ -412,8 +453,12 @@ void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *ord
 
 void amb_order_cursor_attach(struct amb_shard *shard, struct amb_order *order)
 {
-    order_attach(shard, order, order->u.cursor.handle, order->u.cursor.sub, order->u.cursor.topic,
-                 0);
+    struct amb_topic *topic = amb_shard_topic(shard, order->u.cursor.topic);
+    struct amb_begun begun = {0};
+    if (topic != NULL) {
+        amb_begin_find(topic, &order->u.cursor.begin, &begun);
+    }
+    order_attach(shard, order, order->u.cursor.handle, order->u.cursor.sub, topic, &begun);
 }
 
 void amb_order_segment_refused(struct amb_shard *shard, struct amb_order *order)

@@ -11,6 +11,7 @@
 #include "broker/lease.h"
 #include "broker/mail.h"
 #include "broker/subscription.h"
+#include "broker/topic.h"
 #include "wire/base/status.h"
 #include "wire/codec/url.h"
 #include "wire/link/ring.h"
@@ -77,6 +78,7 @@ struct amb_order {
         struct {
             uint64_t sub; /* its id */
             uint32_t handle, topic;
+            struct amb_begin begin;
         } cursor;
         struct {
             uint32_t topic;
@@ -84,8 +86,11 @@ struct amb_order {
             int32_t subs, holding; /* changes */
             struct amb_topic *shadow;
             /* The cursor to attach there, of a change upwards: a subscription of `session`. */
-            uint64_t sub, from_seq;
+            uint64_t sub;
             uint32_t handle;
+            struct amb_begin begin;
+            struct amb_begun begun;      /* home's, for the borrower */
+            struct amb_topic *attach_to; /* ... the shadow that it is attached to */
         } lend;
         struct {
             uint32_t topic, matched;

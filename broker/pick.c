@@ -98,11 +98,17 @@ void amb_pick_gap(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out)
 {
     struct amb_subscription *sub = cursor->sub;
     amb_assert(seq > cursor->expected_seq);
+    if (cursor->is_unknown) {
+        cursor->is_unknown = false;
+        *out = (struct amb_gap){.lost = UINT64_MAX, .why = AMB_LOSS_BROKER_RESTART};
+        return;
+    }
     out->lost = seq - cursor->expected_seq;
     uint64_t expired = cursor->expired < out->lost ? cursor->expired : out->lost;
-    enum amb_loss other = cursor->holds ? AMB_LOSS_TRIMMED : AMB_LOSS_SLOW;
+    enum amb_loss other = cursor->holds || cursor->is_late ? AMB_LOSS_TRIMMED : AMB_LOSS_SLOW;
     out->why = expired == 0 ? other : expired == out->lost ? AMB_LOSS_EXPIRED : AMB_LOSS_MIXED;
     cursor->expired = 0;
+    cursor->is_late = false;
     sub->lost += out->lost;
     sub->lost_by[AMB_LOSS_EXPIRED] += expired;
     sub->lost_by[other] += out->lost - expired;

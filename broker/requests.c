@@ -7,7 +7,9 @@
 #include "broker/handshake.h"
 #include "broker/shard.h"
 #include "broker/status.h"
+#include "wire/base/clock.h"
 #include "wire/base/log.h"
+#include "wire/codec/position.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -26,6 +28,7 @@ struct request {
     uint32_t subscribers; /* of it, told to the topic before the publisher */
     uint64_t sub;         /* id of a subscription */
     bool gpu;             /* a publisher may lease GPU memory */
+    int64_t time_ns;      /* when it came */
 };
 
 static struct request *request_create(struct amb_client *client, uint64_t id, uint32_t handle,
@@ -274,7 +277,13 @@ static void subscribe_step(void *control, struct amb_order *order)
     struct amb_client *client = request->client;
     if (client->state == AMB_CLIENT_LIVE) {
         if (request->status == AMB_OK) {
-            amb_client_send_ok(client, request->id);
+            Amb__Control__Ok ok = AMB__CONTROL__OK__INIT;
+            Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+            ok.time_ns = request->time_ns;
+            message.id = request->id;
+            message.body_case = AMB__CONTROL__CONTROL__BODY_OK;
+            message.ok = &ok;
+            amb_client_send(client, &message, NULL, 0);
         } else {
             sub_forget(client, request->handle, request->sub);
             amb_client_send_error(client, request->id, request->status, "subscription: %s",
@@ -318,6 +327,17 @@ static bool subscribe_check(struct amb_client *client, uint64_t id,
                               "pattern: an inbox has one reader, who made it");
         return false;
     }
+    if (subscribe->start > AMB_START_POSITION ||
+        (subscribe->start == AMB_START_POSITION) != (subscribe->position.len > 0)) {
+        amb_client_send_error(client, id, AMB_EINVAL, "start: no such place, or no position");
+        return false;
+    }
+    struct amb_position position;
+    if (subscribe->position.len > 0 &&
+        amb_position_read(subscribe->position.data, subscribe->position.len, &position) != AMB_OK) {
+        amb_client_send_error(client, id, AMB_EINVAL, "start: these bytes are no position");
+        return false;
+    }
     if (subscribe->slow == AMB_SLOW_SPILL || subscribe->slow > AMB_SLOW_DISCONNECT) {
         amb_client_send_error(client, id, AMB_ENOTSUP, "slow: no such policy yet");
         return false;
@@ -325,12 +345,32 @@ static bool subscribe_check(struct amb_client *client, uint64_t id,
     return true;
 }
 
+/* Topics that it does not name: what came since, or since this broker began. */
+static void subscribe_position(const struct amb_client *client, struct amb_dir_sub *sub,
+                               const ProtobufCBinaryData *bytes)
+{
+    struct amb_position position;
+    if (amb_position_read(bytes->data, bytes->len, &position) != AMB_OK) {
+        return; /* never: it was checked */
+    }
+    sub->position = (uint8_t *)(sub + 1);
+    memcpy(sub->position, bytes->data, bytes->len);
+    sub->position_len = (uint32_t)bytes->len;
+    sub->is_foreign = position.epoch != client->control->epoch;
+    sub->begin = (struct amb_begin){.start = AMB_START_TIME, .at = (uint64_t)position.since_ns};
+}
+
 static struct amb_dir_sub *subscribe_sub(struct amb_client *client,
                                          const Amb__Control__Subscribe *subscribe)
 {
-    struct amb_dir_sub *sub = calloc(1, sizeof(*sub));
+    struct amb_dir_sub *sub = calloc(1, sizeof(*sub) + subscribe->position.len);
     if (sub == NULL) {
         return NULL;
+    }
+    sub->begin =
+        (struct amb_begin){.start = (enum amb_start)subscribe->start, .at = subscribe->start_at};
+    if (subscribe->position.len > 0) {
+        subscribe_position(client, sub, &subscribe->position);
     }
     sub->id = amb_directory_next_sub(&client->control->directory);
     sub->session = client->session;
@@ -370,6 +410,7 @@ static void request_subscribe(struct amb_client *client, uint64_t id,
     }
     client->subs[subscribe->handle] = sub;
     request->sub = sub->id;
+    request->time_ns = amb_clock_realtime_ns();
     /* The session first, then the cursors: orders to one worker arrive in this order. */
     order->context = request;
     order->session = client->session;

@@ -114,6 +114,8 @@ struct amb_shard {
     struct amb_list_node dirty_topics;        /* struct amb_topic.dirty: to be walked this turn */
     struct amb_list_node starving;            /* struct amb_publisher.starving: wait for memory */
     struct amb_list_node blocked;             /* struct amb_cursor.blocked: hold publishers back */
+    struct amb_list_node timed;               /* struct amb_topic.timed: history.h */
+    int64_t timed_ns;                         /* they are not looked at before */
     struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
     int64_t shed_at_ns;   /* its own topics are not looked through again before */
     int64_t relief_at_ns; /* not asked again before */

@@ -88,6 +88,8 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     amb_list_init(&shard->starving);
     amb_list_init(&shard->blocked);
     amb_list_init(&shard->leases);
+    amb_list_init(&shard->timed);
+    shard->timed_ns = INT64_MAX;
     shard->entries_max = entries_max_of(config);
     amb_pool_init(&shard->entries, sizeof(struct amb_entry), SHARD_POOL_CHUNK, 0);
     amb_pool_init(&shard->txs, AMB_OUTGOING_SIZE, SHARD_POOL_CHUNK, 0);

@@ -145,7 +145,7 @@ void amb_session_release_held(struct amb_session *session)
 }
 
 enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
-                                        struct amb_topic *topic, uint64_t from_seq)
+                                        struct amb_topic *topic, const struct amb_begun *begun)
 {
     struct amb_cursor *cursor = calloc(1, sizeof(*cursor));
     if (cursor == NULL) {
@@ -157,7 +157,7 @@ enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
         slow = topic->rule->slow;
         block_limit_ns = topic->rule->slow_block_ns;
     }
-    amb_cursor_attach(cursor, topic, subscription, slow, block_limit_ns, from_seq);
+    amb_cursor_attach(cursor, topic, subscription, slow, block_limit_ns, begun);
     amb_list_push_back(&subscription->cursors, &cursor->of_sub);
     return AMB_OK;
 }

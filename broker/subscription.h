@@ -23,6 +23,7 @@
 #define AMB_CREDIT_MSGS_MAX (UINT64_C(1) << 20)
 #define AMB_CREDIT_BYTES_DEFAULT (UINT64_C(64) << 20)
 
+struct amb_begun;
 struct amb_entry;
 struct amb_session;
 struct amb_topic;
@@ -81,9 +82,10 @@ void amb_subscription_end(struct amb_subscription *subscription, void (*gone)(vo
 /* Gives up its cursors, so that it holds nobody back. */
 void amb_subscription_detach(struct amb_subscription *subscription);
 
-/* Starts reading a topic at its end, a shadow at from_seq. ENOMEM. */
+/* Starts reading a topic, as amb_cursor_attach. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
-                                                       struct amb_topic *topic, uint64_t from_seq);
+                                                       struct amb_topic *topic,
+                                                       const struct amb_begun *begun);
 
 /* One delivery always passes when nothing is outstanding. */
 bool amb_subscription_has_credit(const struct amb_subscription *subscription, uint32_t msgs,

@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/entry.h"
+#include "broker/retain.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
@@ -34,6 +35,11 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
     memcpy(topic->name, name, name_len);
     topic->rule = amb_config_topic(shard->config, topic->name);
     topic->has_ttl = topic->rule->ttl_ns != AMB_CONFIG_TIME_FOREVER;
+    topic->retains = home == shard->index && amb_topic_rule_retains(topic->rule);
+    amb_list_init(&topic->timed);
+    amb_list_init(&topic->replays);
+    amb_list_init(&topic->privates);
+    amb_list_init(&topic->of_namesake);
     amb_log_init(&topic->log);
     amb_list_init(&topic->cursors);
     amb_list_init(&topic->dirty);
@@ -48,6 +54,8 @@ void amb_topic_clear(struct amb_topic *topic)
         amb_entry_unref(amb_log_pop(&topic->log), topic->shard);
     }
     amb_list_remove(&topic->dirty);
+    amb_list_remove(&topic->timed);
+    amb_list_remove(&topic->of_namesake);
 }
 
 void amb_topic_destroy(struct amb_topic **topic)
@@ -57,6 +65,12 @@ void amb_topic_destroy(struct amb_topic **topic)
         return;
     }
     *topic = NULL;
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&t->replays)) != NULL) { /* Workers have ended. */
+        struct amb_replay *replay = AMB_CONTAINER_OF(node, struct amb_replay, node);
+        amb_topic_destroy(&replay->lend.shadow);
+        free(replay);
+    }
     amb_topic_clear(t);
     amb_log_fini(&t->log);
     free(t->lends);
@@ -66,6 +80,14 @@ void amb_topic_destroy(struct amb_topic **topic)
 bool amb_topic_is_home(const struct amb_topic *topic)
 {
     return topic->home == topic->shard->index;
+}
+
+void amb_topic_mark_all(struct amb_topic *topic)
+{
+    amb_topic_mark(topic);
+    AMB_LIST_FOR_EACH (node, &topic->privates) {
+        amb_topic_mark(AMB_CONTAINER_OF(node, struct amb_topic, of_namesake));
+    }
 }
 
 void amb_topic_mark(struct amb_topic *topic)
@@ -91,6 +113,12 @@ static uint64_t topic_read_from(const struct amb_topic *topic, bool holding_only
             from = lend->position;
         }
     }
+    AMB_LIST_FOR_EACH (node, &topic->replays) {
+        const struct amb_replay *replay = AMB_CONTAINER_OF(node, struct amb_replay, node);
+        if (replay->lend.position < from && (!holding_only || amb_replay_is_holding(replay))) {
+            from = replay->lend.position;
+        }
+    }
     return from < topic->log.lo ? topic->log.lo : from;
 }
 
@@ -99,20 +127,45 @@ uint64_t amb_topic_held_from(const struct amb_topic *topic)
     return topic_read_from(topic, true);
 }
 
-static void topic_drop_oldest(struct amb_topic *topic)
+uint64_t amb_topic_read_from(const struct amb_topic *topic)
 {
+    return topic_read_from(topic, false);
+}
+
+/* wanted: the position from which on somebody wants to read. */
+static void topic_drop_oldest(struct amb_topic *topic, uint64_t wanted)
+{
+    bool is_wanted = topic->log.lo >= wanted;
     struct amb_entry *entry = amb_log_pop(&topic->log);
-    topic->msgs_dropped += entry->count;
-    amb_stat_add(&topic->shard->stats.msgs_dropped, entry->count);
+    if (is_wanted) {
+        topic->msgs_dropped += entry->count;
+        amb_stat_add(&topic->shard->stats.msgs_dropped, entry->count);
+    }
     amb_entry_unref(entry, topic->shard);
+}
+
+uint64_t amb_topic_needed_from(const struct amb_topic *topic)
+{
+    uint64_t keep = topic_read_from(topic, false);
+    /* An entry whose window is not given back yet stays: its receipt needs it. */
+    return amb_topic_is_home(topic) && topic->ungranted < keep ? topic->ungranted : keep;
+}
+
+uint64_t amb_topic_unread(const struct amb_topic *topic)
+{
+    uint64_t from = amb_topic_needed_from(topic);
+    return from < topic->log.hi ? topic->log.next_seq - amb_log_at(&topic->log, from)->first_seq
+                                : 0;
 }
 
 void amb_topic_trim(struct amb_topic *topic)
 {
-    uint64_t keep = topic_read_from(topic, false);
-    /* An entry whose window is not given back yet stays: its receipt needs it. */
-    if (amb_topic_is_home(topic) && topic->ungranted < keep) {
-        keep = topic->ungranted;
+    uint64_t keep = amb_topic_needed_from(topic);
+    if (__builtin_expect(topic->retains, 0)) {
+        while (topic->log.lo < keep && amb_retain_is_over(&topic->log, topic->rule, topic->shard)) {
+            amb_entry_unref(amb_log_pop(&topic->log), topic->shard);
+        }
+        return;
     }
     while (topic->log.lo < keep) {
         amb_entry_unref(amb_log_pop(&topic->log), topic->shard);
@@ -125,18 +178,22 @@ static bool topic_may_drop(const struct amb_topic *topic, uint64_t before)
            (!amb_topic_is_home(topic) || topic->log.lo < topic->ungranted);
 }
 
+void amb_topic_forget(struct amb_topic *topic, uint64_t upto)
+{
+    uint64_t wanted = topic_read_from(topic, false);
+    while (topic_may_drop(topic, upto)) {
+        topic_drop_oldest(topic, wanted);
+    }
+}
+
 bool amb_topic_shed(struct amb_topic *topic)
 {
     if (topic->log.lo == topic->log.hi) {
         return false;
     }
-    uint64_t held = amb_topic_held_from(topic);
-    bool any = false;
-    while (topic_may_drop(topic, held)) {
-        topic_drop_oldest(topic);
-        any = true;
-    }
-    return any;
+    uint64_t before = topic->log.lo;
+    amb_topic_forget(topic, amb_topic_held_from(topic));
+    return topic->log.lo > before;
 }
 
 static bool topic_is_full(const struct amb_topic *topic, const struct amb_entry *entry)
@@ -155,9 +212,9 @@ static bool topic_is_full(const struct amb_topic *topic, const struct amb_entry 
 static enum amb_status topic_make_room(struct amb_topic *topic, const struct amb_entry *entry)
 {
     amb_topic_trim(topic);
-    uint64_t held = amb_topic_held_from(topic);
+    uint64_t held = amb_topic_held_from(topic), wanted = topic_read_from(topic, false);
     while (topic_is_full(topic, entry) && topic_may_drop(topic, held)) {
-        topic_drop_oldest(topic);
+        topic_drop_oldest(topic, wanted);
     }
     if (!topic_is_full(topic, entry)) {
         return AMB_OK;
@@ -171,7 +228,7 @@ static enum amb_status topic_make_room(struct amb_topic *topic, const struct amb
         return topic->log.hi - topic->log.lo < AMB_LOG_ENTRIES_MAX ? AMB_OK : AMB_ELIMIT;
     case AMB_FULL_DROP_OLDEST:
         while (topic_is_full(topic, entry) && topic_may_drop(topic, topic->log.hi)) {
-            topic_drop_oldest(topic);
+            topic_drop_oldest(topic, wanted);
         }
         return AMB_OK;
     case AMB_FULL_REJECT:
@@ -195,6 +252,29 @@ static void topic_set_expiry(const struct amb_topic *topic, struct amb_entry *en
     }
 }
 
+static void topic_watch(struct amb_topic *topic)
+{
+    struct amb_shard *shard = topic->shard;
+    if (amb_list_is_empty(&topic->timed)) {
+        amb_list_push_back(&shard->timed, &topic->timed);
+    }
+    if (shard->timed_ns == INT64_MAX) {
+        shard->timed_ns = amb_deadline_ns(shard->now_ns, AMB_TOPIC_TICK_NS);
+    }
+}
+
+/* Something that goes by age, or may be history. */
+static void topic_note_age(struct amb_topic *topic, struct amb_entry *entry)
+{
+    topic->has_ttl = topic->has_ttl || entry->has_ttl;
+    if (topic->has_ttl && amb_topic_is_home(topic)) {
+        topic_set_expiry(topic, entry);
+    }
+    if (topic->has_ttl || topic->rule->retain.age_ns != 0) {
+        topic_watch(topic);
+    }
+}
+
 enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entry,
                                  uint64_t first_seq)
 {
@@ -205,11 +285,8 @@ enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entr
             return status;
         }
     }
-    if (__builtin_expect(entry->has_ttl | topic->has_ttl, 0)) {
-        topic->has_ttl = true;
-        if (amb_topic_is_home(topic)) {
-            topic_set_expiry(topic, entry);
-        }
+    if (__builtin_expect(entry->has_ttl | topic->has_ttl | topic->retains, 0)) {
+        topic_note_age(topic, entry);
     }
     enum amb_status status = amb_log_append(&topic->log, entry, first_seq);
     if (status == AMB_OK) {
@@ -245,7 +322,7 @@ bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out)
 
 void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
                        struct amb_subscription *sub, enum amb_slow slow, int64_t block_limit_ns,
-                       uint64_t from_seq)
+                       const struct amb_begun *begun)
 {
     cursor->topic = topic;
     cursor->sub = sub;
@@ -253,12 +330,17 @@ void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
     cursor->holds = slow == AMB_SLOW_BLOCK;
     cursor->is_picky = slow == AMB_SLOW_LATEST || slow == AMB_SLOW_DROP_NEWEST;
     cursor->block_limit_ns = block_limit_ns;
-    cursor->position = topic->log.hi;
-    amb_assert(amb_topic_is_home(topic) || from_seq >= topic->log.next_seq);
-    cursor->expected_seq = amb_topic_is_home(topic) ? topic->log.next_seq : from_seq;
+    cursor->position = amb_topic_is_home(topic) ? begun->position : topic->log.hi;
+    cursor->expected_seq = begun->seq;
+    cursor->is_late = begun->is_late;
+    cursor->is_unknown = begun->is_unknown;
+    cursor->is_replaying = cursor->position < topic->log.hi;
     amb_list_init(&cursor->stalled);
     amb_list_init(&cursor->blocked);
     amb_list_push_back(&topic->cursors, &cursor->of_topic);
+    if (cursor->is_replaying) {
+        amb_topic_mark(topic);
+    }
 }
 
 void amb_cursor_detach(struct amb_cursor *cursor)

@@ -33,12 +33,30 @@
  */
 #define AMB_TOPIC_DEPTH_ENTRIES (AMB_LOG_ENTRIES_MAX / 8)
 
+/* How often topics are looked at in which something goes by age. */
+#define AMB_TOPIC_TICK_NS INT64_C(100000000)
+
 struct amb_config;
 struct amb_entry;
 struct amb_shard;
 struct amb_subscription;
 struct amb_topic;
 struct amb_topic_rule;
+
+/* What a subscription wants of one topic. */
+struct amb_begin {
+    enum amb_start start; /* not POSITION: that is a SEQ of each topic */
+    uint64_t at;          /* LAST_N: messages; SEQ: of the first; TIME: ns since 1970 */
+    bool is_unknown;      /* what it has lost before that nobody can know */
+};
+
+/* And where that is. */
+struct amb_begun {
+    uint64_t position; /* of the first entry that it reads */
+    uint64_t seq;      /* it reads messages from this one on; what is missing then is lost */
+    bool is_late;      /* something is: it was gone when the subscription came */
+    bool is_unknown;
+};
 
 /* A subscription's place in one topic. */
 struct amb_cursor {
@@ -55,6 +73,9 @@ struct amb_cursor {
     bool holds;             /* ... is block */
     bool is_picky;          /* ... may leave messages out: pick.h */
     bool is_dropping;       /* its time limit has passed: does not hold until it has caught up */
+    bool is_late;           /* what is missing before its first message was gone when it came */
+    bool is_unknown;        /* ... cannot be known */
+    bool is_replaying;      /* reads history: does not hold until it is near the end */
     bool is_named;          /* its client knows the topic's name */
     int64_t block_limit_ns; /* how long it may; INT64_MAX: for ever */
     int64_t behind_since_ns;
@@ -68,6 +89,22 @@ struct amb_lend {
     struct amb_topic *shadow; /* there; its `consumed` is ours to read */
 };
 
+/* A place of its own for a subscription there that began in history: replay.h. */
+struct amb_replay {
+    struct amb_list_node node; /* in the topic's list */
+    struct amb_lend lend;
+    unsigned borrower;
+    uint64_t sub; /* whose it is */
+    bool is_near; /* has come near the end */
+    struct amb_mail mail;
+    struct amb_shard *home;
+};
+
+static inline bool amb_replay_is_holding(const struct amb_replay *replay)
+{
+    return replay->lend.holding > 0 && replay->is_near;
+}
+
 struct amb_topic {
     uint32_t id;
     unsigned home; /* index of its worker */
@@ -76,10 +113,17 @@ struct amb_topic {
     const struct amb_topic_rule *rule;
     struct amb_log log;
     struct amb_list_node cursors;
-    bool has_ttl;           /* entries with an end have come: pick.h */
-    uint32_t matched;       /* at home: subscriptions that match, everywhere */
-    uint64_t ungranted;     /* at home: position of the first entry not granted yet */
-    struct amb_lend *lends; /* at home: one for each worker */
+    bool has_ttl;                  /* entries with an end have come: pick.h */
+    bool retains;                  /* at home: keeps history (history.h) */
+    uint64_t settled;              /* ... position up to which none of it is in slots */
+    struct amb_list_node timed;    /* in its shard's list: something in it goes by age */
+    struct amb_list_node replays;  /* at home: struct amb_replay.node (replay.h) */
+    struct amb_list_node privates; /* struct amb_topic.of_namesake: private shadows beside it */
+    struct amb_list_node of_namesake;
+    struct amb_topic *namesake; /* of a private shadow: the shard's own; else NULL */
+    uint32_t matched;           /* at home: subscriptions that match, everywhere */
+    uint64_t ungranted;         /* at home: position of the first entry not granted yet */
+    struct amb_lend *lends;     /* at home: one for each worker */
     unsigned lend_count;
     struct amb_list_node dirty;
     uint32_t naming; /* frames on a link that say its name, which they read here */
@@ -119,24 +163,34 @@ AMB_MUST_CHECK enum amb_status amb_topic_append(struct amb_topic *topic, struct 
 void amb_topic_trim(struct amb_topic *topic);
 /* Drops entries that only non-holding readers still want; true if there were any. */
 bool amb_topic_shed(struct amb_topic *topic);
+/* Gives up history before that position; what a reader still wants counts as dropped. */
+void amb_topic_forget(struct amb_topic *topic, uint64_t upto);
 /* May the next entry's window be given back? True at most once an entry: *out is it. */
 bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out);
 /* Position of the slowest holding reader, hi if there is none. */
 uint64_t amb_topic_held_from(const struct amb_topic *topic);
+/* The same of all readers. */
+uint64_t amb_topic_read_from(const struct amb_topic *topic);
+/* Position up to which nobody needs anything: history, where the topic keeps some. */
+uint64_t amb_topic_needed_from(const struct amb_topic *topic);
 /* Bytes that holding readers may be behind, here and at each borrower: AMB_TOPIC_DEPTH, or all that
  * the log may hold. */
 uint64_t amb_topic_depth(const struct amb_topic *topic);
+/* Messages that somebody still needs: all but history. */
+uint64_t amb_topic_unread(const struct amb_topic *topic);
 /* The topic is walked this turn. */
 void amb_topic_mark(struct amb_topic *topic);
+/* ... and the private shadows of this worker. */
+void amb_topic_mark_all(struct amb_topic *topic);
 
-/* Starts reading at the log's end; from_seq, of a shadow: at this number, which has not been lent
- * yet. */
+/* Starts reading. At home: from begun->position; of a shadow: with begun->seq, which has not been
+ * lent yet. */
 void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
                        struct amb_subscription *sub, enum amb_slow slow, int64_t block_limit_ns,
-                       uint64_t from_seq);
+                       const struct amb_begun *begun);
 /* Harmless if it is not attached. */
 void amb_cursor_detach(struct amb_cursor *cursor);
 static inline bool amb_cursor_is_holding(const struct amb_cursor *cursor)
 {
-    return cursor->holds && !cursor->is_dropping;
+    return cursor->holds && !cursor->is_dropping && !cursor->is_replaying;
 }

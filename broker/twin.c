@@ -60,7 +60,7 @@ static void twin_came(struct amb_mail *mail, void *owner)
     entry->twin_state = twin->status == AMB_OK ? AMB_TWIN_READY : AMB_TWIN_FAILED;
     amb_stat_add(twin->status == AMB_OK ? &shard->stats.twins : &shard->stats.twins_failed, 1);
     if (topic != NULL) {
-        amb_topic_mark(topic);
+        amb_topic_mark_all(topic);
     }
     amb_entry_unref(entry, shard); /* The copy's. */
 }

@@ -5,6 +5,7 @@
 #include "broker/compact.h"
 #include "broker/config.h"
 #include "broker/forward.h"
+#include "broker/history.h"
 #include "broker/publisher.h"
 #include "broker/reclaim.h"
 #include "broker/session.h"
@@ -180,6 +181,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     }
     done += amb_forward_run(shard);
     (void)amb_compact_run(shard);
+    (void)amb_history_tick(shard);
     amb_bufpool_ahead(&shard->bufpool);
     if (!amb_list_is_empty(&shard->starving)) {
         shard_retry_starving(shard);
@@ -238,6 +240,10 @@ static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
                                                : amb_ucx_worker_sleep_max_ns(shard->ucx_worker);
     shard->now_ns = now_ns;
     int64_t next_ns = amb_forward_expire(shard);
+    if (next_ns - now_ns < max_ns) {
+        max_ns = next_ns - now_ns;
+    }
+    next_ns = amb_history_tick(shard);
     if (next_ns - now_ns < max_ns) {
         max_ns = next_ns - now_ns;
     }

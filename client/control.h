@@ -38,6 +38,7 @@ struct amb_request {
     /* PubOpened */
     uint32_t topic, subscribers;
     uint64_t window;
+    int64_t time_ns; /* Ok */
     /* LeaseOpened, to an on_answer only: it has the descriptor, -1: none came */
     uint64_t segment, size;
     int fd;

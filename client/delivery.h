@@ -28,6 +28,8 @@ struct amb_segment;
 /* A topic's name. Lives as long as the connection's memory. */
 struct amb_topic_name {
     struct amb_list_node node;
+    uint64_t next;  /* sequence behind what was taken of it; 0: nothing. Under the sub's lock */
+    uint64_t order; /* counts names as they come */
     uint32_t len;
     char name[256];
 };
@@ -61,7 +63,7 @@ struct amb_delivery {
     struct amb_list_node known; /* in conn->outstanding, under the connection's lock */
     struct amb_conn *conn;
     struct amb_sub *sub; /* counted; NULL: an answer of amb_admin */
-    const struct amb_topic_name *topic;
+    struct amb_topic_name *topic;
     struct amb_segment *segment; /* what payloads lie in; NULL: they are in our buffer */
     uint8_t *body;               /* in the segment, unless the next is set */
     void *buffer;                /* ours, for body; NULL: all of it lies in the segment */

@@ -93,6 +93,9 @@ static void handle_answer(struct amb_conn *conn, const Amb__Control__Control *me
         request->subscribers = message->pub_opened->subscribers;
         request->has_gpu = message->pub_opened->gpu != 0;
         amb_control_answer(conn, request, AMB_OK, "");
+    } else if (message->body_case == AMB__CONTROL__CONTROL__BODY_OK) {
+        request->time_ns = message->ok->time_ns;
+        amb_control_answer(conn, request, AMB_OK, "");
     } else if (message->body_case == AMB__CONTROL__CONTROL__BODY_ADMIN_REPLY) {
         take_json(conn, request, message->admin_reply);
     } else {

@@ -156,9 +156,16 @@ static enum amb_status check_sub_enums(const struct amb_sub_options *options,
         complain(complaint, "amb_sub_options.device is for mem = CUDA");
         return AMB_EINVAL;
     }
-    if (options->start != AMB_START_NEW) {
-        complain(complaint, "amb_sub_options.start: only NEW is there in this release");
-        return AMB_ENOTSUP;
+    if (options->start > AMB_START_POSITION ||
+        (options->start_at != 0 && options->start != AMB_START_LAST_N &&
+         options->start != AMB_START_SEQ && options->start != AMB_START_TIME)) {
+        complain(complaint, "amb_sub_options.start is no place, or start_at is not for that one");
+        return AMB_EINVAL;
+    }
+    if ((options->start == AMB_START_POSITION) != (options->position != NULL) ||
+        (options->position != NULL) != (options->position_len != 0)) {
+        complain(complaint, "amb_sub_options: start = POSITION goes with position and its length");
+        return AMB_EINVAL;
     }
     if (options->ack != AMB_ACK_DEFAULT && options->ack != AMB_ACK_NONE) {
         complain(complaint, "amb_sub_options.ack: only NONE is there in this release");
@@ -206,11 +213,10 @@ enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct 
                                      struct amb_complaint *complaint)
 {
     static const struct later later[] = {
-        LATER(amb_sub_options, lazy),          LATER(amb_sub_options, group),
-        LATER(amb_sub_options, durable),       LATER(amb_sub_options, start_at),
-        LATER(amb_sub_options, ack_wait_ns),   LATER(amb_sub_options, backoff_ns),
-        LATER(amb_sub_options, backoff_count), LATER(amb_sub_options, max_deliver),
-        LATER(amb_sub_options, position),      LATER(amb_sub_options, position_len),
+        LATER(amb_sub_options, lazy),        LATER(amb_sub_options, group),
+        LATER(amb_sub_options, durable),     LATER(amb_sub_options, ack_wait_ns),
+        LATER(amb_sub_options, backoff_ns),  LATER(amb_sub_options, backoff_count),
+        LATER(amb_sub_options, max_deliver),
     };
     enum amb_status status = read_struct("amb_sub_options", from, to, sizeof(*to), complaint);
     if (status == AMB_OK) {

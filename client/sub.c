@@ -52,6 +52,7 @@ struct amb_topic_name *amb_sub_topic_add(struct amb_sub *sub, uint32_t topic, ui
     }
     amb_assert(len < sizeof(name->name));
     name->len = len;
+    name->order = ++sub->names;
     amb_list_push_back(&sub->conn->topics, &name->node);
     /* A known id with a new name: messages that came before keep the old one. */
     uint32_t i = topic_slot(table, topic);
@@ -61,7 +62,7 @@ struct amb_topic_name *amb_sub_topic_add(struct amb_sub *sub, uint32_t topic, ui
     return name;
 }
 
-const struct amb_topic_name *amb_sub_topic_find(const struct amb_sub *sub, uint32_t topic)
+struct amb_topic_name *amb_sub_topic_find(const struct amb_sub *sub, uint32_t topic)
 {
     if (sub->topics.slots == NULL) {
         return NULL;
@@ -136,9 +137,10 @@ enum amb_status amb_sub_ready(struct amb_delivery *delivery, enum amb_status sta
 /* Counts a delivery whose bytes never came as lost before the next one. */
 static void skip_failed(struct amb_sub *sub, struct amb_delivery *delivery)
 {
-    sub->carry_lost += delivery->lost + delivery->count;
+    sub->carry_lost += (delivery->lost != UINT64_MAX ? delivery->lost : 0) + delivery->count;
     sub->carry_loss = sub->carry_loss == AMB_LOSS_NONE && delivery->lost == 0 ? AMB_LOSS_TRANSFER
                                                                               : AMB_LOSS_MIXED;
+    delivery->topic->next = delivery->seq + delivery->count;
     amb_list_remove(&delivery->node);
 }
 
@@ -148,16 +150,17 @@ static size_t take_from(struct amb_sub *sub, struct amb_delivery *delivery, stru
     if (delivery->taken == 0) {
         if (sub->carry_lost != 0) {
             delivery->loss = delivery->lost == 0 ? sub->carry_loss : AMB_LOSS_MIXED;
-            delivery->lost += sub->carry_lost;
+            delivery->lost += delivery->lost != UINT64_MAX ? sub->carry_lost : 0;
             sub->carry_lost = 0;
             sub->carry_loss = AMB_LOSS_NONE;
         }
-        sub->lost += delivery->lost;
+        sub->lost += delivery->lost != UINT64_MAX ? delivery->lost : 0; /* unknowable */
     }
     size_t n = amb_delivery_take(delivery, out, max);
     sub->delivered += n;
     sub->last_seq = delivery->seq + delivery->taken - 1;
     if (delivery->taken == delivery->count) {
+        delivery->topic->next = delivery->seq + delivery->count;
         amb_list_remove(&delivery->node);
     }
     return n;
@@ -207,6 +210,7 @@ void amb_sub_unref(struct amb_sub *sub)
         amb_release_fini(&sub->release);
         amb_landing_destroy(&sub->landing);
         free(sub->topics.slots);
+        free(sub->resumed);
         free(sub);
     }
 }

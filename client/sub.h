@@ -45,6 +45,10 @@ struct amb_sub {
     struct amb_release release;
     uint64_t saved_msgs, saved_bytes; /* back, and not said in a hurry */
     struct amb_topic_table topics;
+    uint64_t names;   /* that have come */
+    uint8_t *resumed; /* the position it was begun with, or NULL: position.c */
+    size_t resumed_len;
+    int64_t since_ns;     /* what it reads of other topics came since then, by the broker's clock */
     _Atomic bool is_shut; /* gives no more; written under the lock */
     bool is_user_done;    /* closed by the program */
     bool has_left;        /* the broker was asked to end it */
@@ -59,7 +63,7 @@ struct amb_sub {
 
 /* Room for the name that a TOPIC frame brings, to be filled in; NULL: no memory. */
 struct amb_topic_name *amb_sub_topic_add(struct amb_sub *sub, uint32_t topic, uint32_t len);
-const struct amb_topic_name *amb_sub_topic_find(const struct amb_sub *sub, uint32_t topic);
+struct amb_topic_name *amb_sub_topic_find(const struct amb_sub *sub, uint32_t topic);
 /* Appends it, not yet ready. ENOMEM. Takes over the delivery on success. */
 enum amb_status amb_sub_append(struct amb_sub *sub, struct amb_delivery *delivery);
 /* Its body is here (AMB_OK), or never will be. EPROTO: the body is malformed. */

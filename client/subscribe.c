@@ -7,6 +7,7 @@
 #include "client/due.h"
 #include "client/handle.h"
 #include "client/options.h"
+#include "client/position.h"
 #include "client/sub.h"
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
@@ -55,11 +56,16 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
     subscribe.slow_block_ns = options->slow_block_ns;
     subscribe.copy = options->copy;
     subscribe.mem = (uint32_t)amb_landing_wish(sub->landing);
+    subscribe.start = options->start;
+    subscribe.start_at = options->start_at;
+    subscribe.position.data = sub->resumed;
+    subscribe.position.len = sub->resumed_len;
     message.subscribe = &subscribe;
     message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
     amb_control_ask(conn, &message, &request);
     enum amb_status status = amb_control_wait(conn, &request, conn->timeout_ns, 0);
     if (status == AMB_OK) {
+        amb_position_begun(sub, options, request.time_ns);
         return AMB_OK;
     }
     if (request.is_done) {
@@ -126,6 +132,12 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
         return amb_conn_fail(conn, AMB_ENOMEM, "no memory for a subscription");
     }
     sub->landing = landing;
+    status = amb_position_keep(sub, &checked);
+    if (status != AMB_OK) {
+        amb_sub_unref(sub);
+        return amb_conn_fail(conn, status, "amb_sub_options.position: %s",
+                             status == AMB_ENOMEM ? "no memory for it" : "not a position");
+    }
     amb_conn_enter(conn);
     amb_conn_lock(conn);
     if (!amb_handle_take(conn->sub_taken, &conn->sub_next, &conn->sub_high, &sub->handle)) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/shard_client.h"
 
+#include "broker/begin.h"
 #include "broker/config.h"
 #include "broker/dispatch.h"
 #include "broker/publisher.h"
@@ -530,8 +531,10 @@ void client_attach(struct shard_client *client, uint32_t handle, uint32_t topic)
     assert_true(sub->topic_count < CLIENT_TOPICS);
     sub->topics[sub->topic_count++] = topic;
     if (client->shard == client->harness->topic_home[topic]) {
-        assert_int_equal(amb_subscription_attach(client->session->subscriptions[handle], home, 0),
-                         AMB_OK);
+        struct amb_begun begun;
+        amb_begin_find(home, &sub->begin, &begun);
+        assert_int_equal(
+            amb_subscription_attach(client->session->subscriptions[handle], home, &begun), AMB_OK);
     } else {
         harness_lend(client->harness, topic, client, handle, +1, sub_holds(sub, home));
     }
@@ -555,6 +558,14 @@ static void note_former(struct client_sub *sub, uint64_t delivered)
 void client_subscribe(struct shard_client *client, uint32_t handle, uint32_t topic,
                       const struct amb_subscription_options *options)
 {
+    static const struct amb_begin end;
+    client_subscribe_from(client, handle, topic, options, &end);
+}
+
+void client_subscribe_from(struct shard_client *client, uint32_t handle, uint32_t topic,
+                           const struct amb_subscription_options *options,
+                           const struct amb_begin *begin)
+{
     static const struct amb_subscription_options plain;
     struct client_sub *sub = &client->subs[handle];
     struct amb_subscription *made;
@@ -562,7 +573,11 @@ void client_subscribe(struct shard_client *client, uint32_t handle, uint32_t top
     free(sub->deliveries);
     static uint64_t next_id;
     *sub = (struct client_sub){
-        .is_open = true, .id = ++next_id, .options = options == NULL ? plain : *options};
+        .is_open = true,
+        .id = ++next_id,
+        .options = options == NULL ? plain : *options,
+        .begin = *begin,
+    };
     assert_int_equal(
         amb_subscription_create(client->session, handle, sub->id, &sub->options, &made), AMB_OK);
     note_former(sub, made->delivered);

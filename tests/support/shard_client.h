@@ -10,6 +10,7 @@
 
 #include "broker/session.h"
 #include "broker/subscription.h"
+#include "broker/topic.h"
 #include "wire/codec/frame.h"
 #include "wire/link/link.h"
 
@@ -48,6 +49,7 @@ struct client_sub {
     bool is_open;
     uint64_t id;
     struct amb_subscription_options options;
+    struct amb_begin begin;
     uint32_t topics[CLIENT_TOPICS];
     unsigned topic_count;
     bool is_named[16]; /* topic ids */
@@ -138,6 +140,10 @@ uint64_t client_granted(const struct shard_client *client, uint32_t handle);
 
 void client_subscribe(struct shard_client *client, uint32_t handle, uint32_t topic,
                       const struct amb_subscription_options *options);
+/* The same, from elsewhere than the end. */
+void client_subscribe_from(struct shard_client *client, uint32_t handle, uint32_t topic,
+                           const struct amb_subscription_options *options,
+                           const struct amb_begin *begin);
 /* One more topic for an open subscription. */
 void client_attach(struct shard_client *client, uint32_t handle, uint32_t topic);
 void client_unsubscribe(struct shard_client *client, uint32_t handle);

@@ -153,6 +153,7 @@ void harness_lend(struct shard_harness *harness, uint32_t topic, const struct sh
         (struct amb_session_id){client->shard, (uint32_t)client->id, client->session->generation};
     order->u.lend.sub = client->subs[handle].id;
     order->u.lend.handle = handle;
+    order->u.lend.begin = client->subs[handle].begin;
     order->u.lend.topic = topic;
     order->u.lend.borrower = client->shard;
     order->u.lend.subs = subs;

@@ -25,7 +25,8 @@ static const struct amb_ctl_command commands[] = {
      "publish files, generated messages, or standard input"},
     {"sub", amb_ctl_sub,
      "PATTERN [--count N] [--out-dir D] [--sha256] [--stats]\n"
-     "             [--policy POLICY] [--slow-block T] [--credit N] [--copy] [--hold]",
+     "             [--start PLACE] [--save FILE] [--policy POLICY] [--slow-block T] [--credit N] "
+     "[--copy] [--hold]",
      "receive messages: print, save, or count them"},
     {"request", amb_ctl_request, "TOPIC [--text TEXT]",
      "publish one request, of the text or of standard input, and print its reply"},

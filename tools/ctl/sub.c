@@ -10,9 +10,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MANY 256u
+#define POSITION_MAX 32768u /* bytes of a position */
 
 enum {
     OPT_OUT_DIR = 256,
@@ -21,6 +23,8 @@ enum {
     OPT_SLOW,
     OPT_SLOW_BLOCK,
     OPT_CREDIT,
+    OPT_START,
+    OPT_SAVE,
     OPT_COPY,
     OPT_HOLD,
 };
@@ -31,6 +35,8 @@ struct sub {
     struct amb_sub *sub;
     uint64_t count; /* 0: no end */
     bool wants_stats, wants_hold;
+    const char *save; /* where the position goes at the end, or NULL */
+    uint8_t *position;
     struct amb_sub_options options;
     struct amb_deliver_options deliver_options;
     struct amb_deliver deliver;
@@ -95,6 +101,24 @@ static enum amb_exit receive(struct sub *s)
     return code;
 }
 
+/* Where this subscription was: --start file: goes on there. */
+static enum amb_exit save_position(const struct sub *s)
+{
+    static uint8_t position[POSITION_MAX];
+    size_t len = sizeof(position);
+    enum amb_status status = amb_sub_position(s->sub, position, &len);
+    if (status != AMB_OK) {
+        return amb_ctl_fail(s->ctl, "position", status);
+    }
+    FILE *file = fopen(s->save, "wb");
+    bool is_written = file != NULL && fwrite(position, 1, len, file) == len;
+    if ((file != NULL && fclose(file) != 0) || !is_written) {
+        amb_tool_error("%s: cannot write", s->save);
+        return AMB_EXIT_SOFTWARE;
+    }
+    return AMB_EXIT_OK;
+}
+
 static enum amb_exit subscribe(struct sub *s)
 {
     enum amb_exit code = amb_deliver_init(&s->deliver, &s->deliver_options);
@@ -107,6 +131,9 @@ static enum amb_exit subscribe(struct sub *s)
         if (s->wants_stats && s->sub != NULL) {
             amb_ctl_print(s->ctl, amb_deliver_stats(&s->deliver));
         }
+        if (code == AMB_EXIT_OK && s->save != NULL) {
+            code = save_position(s);
+        }
         if (code == AMB_EXIT_OK && s->wants_hold && !amb_ctl_stopped()) {
             code = amb_ctl_hold(s->ctl, true);
         }
@@ -114,6 +141,7 @@ static enum amb_exit subscribe(struct sub *s)
     }
     code = amb_ctl_close(s->ctl, code);
     amb_deliver_fini(&s->deliver);
+    free(s->position);
     return code;
 }
 
@@ -137,6 +165,53 @@ static enum amb_exit take_slow(struct sub *s, const char *value)
         }
     }
     return amb_ctl_bad("--policy", value, "block, drop-oldest, drop-newest, latest or disconnect");
+}
+
+/* A position that --save has written. */
+static bool read_position(struct sub *s, const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    s->position = malloc(POSITION_MAX);
+    size_t len = 0;
+    if (file != NULL && s->position != NULL) {
+        len = fread(s->position, 1, POSITION_MAX, file);
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    s->options.start = AMB_START_POSITION;
+    s->options.position = s->position;
+    s->options.position_len = len;
+    return len > 0;
+}
+
+static bool take_start(struct sub *s, const char *value)
+{
+    static const struct {
+        const char *name;
+        enum amb_start start;
+    } places[] = {{"new", AMB_START_NEW}, {"first", AMB_START_FIRST}, {"last", AMB_START_LAST}};
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        if (strcmp(value, places[i].name) == 0) {
+            s->options.start = places[i].start;
+            return true;
+        }
+    }
+    int64_t ago_ns;
+    if (strncmp(value, "last:", 5) == 0) {
+        s->options.start = AMB_START_LAST_N;
+        return amb_units_count(value + 5, UINT64_MAX / 2, &s->options.start_at);
+    }
+    if (strncmp(value, "seq:", 4) == 0) {
+        s->options.start = AMB_START_SEQ;
+        return amb_units_count(value + 4, UINT64_MAX / 2, &s->options.start_at);
+    }
+    if (strncmp(value, "ago:", 4) == 0 && amb_units_duration(value + 4, &ago_ns)) {
+        s->options.start = AMB_START_TIME;
+        s->options.start_at = (uint64_t)(amb_clock_realtime_ns() - ago_ns);
+        return true;
+    }
+    return strncmp(value, "file:", 5) == 0 && read_position(s, value + 5);
 }
 
 static enum amb_exit take_option(struct sub *s, int option, const char *value)
@@ -168,6 +243,14 @@ static enum amb_exit take_option(struct sub *s, int option, const char *value)
                        s->options.credit_msgs > 0
                    ? AMB_EXIT_OK
                    : amb_ctl_bad("--credit", value, "a number of messages, above 0");
+    case OPT_START:
+        return take_start(s, value)
+                   ? AMB_EXIT_OK
+                   : amb_ctl_bad("--start", value,
+                                 "new, first, last, last:N, seq:N, ago:T or file:F");
+    case OPT_SAVE:
+        s->save = value;
+        return AMB_EXIT_OK;
     case OPT_SLOW_BLOCK:
         return amb_units_duration(value, &s->options.slow_block_ns)
                    ? AMB_EXIT_OK
@@ -188,6 +271,8 @@ enum amb_exit amb_ctl_sub(struct amb_ctl *ctl, int argc, char **argv)
         {"policy", required_argument, NULL, OPT_SLOW},
         {"slow", required_argument, NULL, OPT_SLOW}, /* its former name */
         {"credit", required_argument, NULL, OPT_CREDIT},
+        {"start", required_argument, NULL, OPT_START},
+        {"save", required_argument, NULL, OPT_SAVE},
         {"slow-block", required_argument, NULL, OPT_SLOW_BLOCK},
         {"copy", no_argument, NULL, OPT_COPY},
         {"hold", no_argument, NULL, OPT_HOLD},

@@ -191,9 +191,9 @@ struct amb_sub_options {
     uint32_t lazy;             /* (later) */
     const char *group;         /* (later) */
     const char *durable;       /* (later) */
-    enum amb_start start;      /* NEW; others (later) */
+    enum amb_start start;      /* NEW; in each topic of the pattern on its own */
     enum amb_ack ack;          /* NONE; others (later) */
-    uint64_t start_at;         /* (later) */
+    uint64_t start_at;         /* LAST_N: messages; SEQ: the first; TIME: ns since 1970 */
     int64_t ack_wait_ns;       /* (later) */
     const int64_t *backoff_ns; /* (later) */
     uint32_t backoff_count;    /* (later) */
@@ -204,8 +204,8 @@ struct amb_sub_options {
     uint32_t copy;             /* 1: always into memory of this process, never mapped in place */
     int64_t slow_block_ns;     /* 100 ms: BLOCK holds publishers back for so long, then drops */
     const struct amb_allocator *allocator; /* payloads into the application's own memory */
-    const void *position;                  /* (later) */
-    size_t position_len;                   /* (later) */
+    const void *position;                  /* start = POSITION: from amb_sub_position */
+    size_t position_len;
     /* Set: messages come here, inside amb_poll, and amb_next answers AMB_EINVAL. The message is
      * borrowed for the call: amb_msg_ref to keep it. */
     amb_msg_fn on_message;
@@ -456,6 +456,15 @@ struct amb_sub_info {
 };
 /* Set info->size (AMB_INIT). Asks nobody. */
 AMB_API enum amb_status amb_sub_stat(const struct amb_sub *sub, struct amb_sub_info *info);
+
+/*
+ * Where the subscription is in each topic it has read: opaque bytes, with which another one
+ * (start = POSITION) goes on behind the last message that was taken here; topics that are not
+ * among them are read from when this one began.
+ *   len  room at `position` (may be NULL if 0); then how many bytes it takes, also on failure
+ * ETOOLARGE: more than there is room for, or more topics than a position can hold (32 KiB).
+ */
+AMB_CHECK enum amb_status amb_sub_position(struct amb_sub *sub, void *position, size_t *len);
 
 /* Wakes waiters with ECLOSED, ends the subscription at the broker, frees. Messages taken stay
  * valid. No callback of it runs afterwards. */

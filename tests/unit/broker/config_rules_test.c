@@ -46,6 +46,42 @@ static void test_without_a_rule_the_built_in_one_holds(void **state)
     amb_config_destroy(&config);
 }
 
+static void test_a_rule_may_have_groups(void **state)
+{
+    (void)state;
+    struct amb_config *config =
+        try_accept("topics = ( { match = \"a\"; retain = { messages = 5; age = \"1h\"; }; slow = "
+                   "\"latest\"; },\n"
+                   "           { match = \"b\"; retain = { bytes = \"1M\"; }; } );");
+    const struct amb_topic_rule *rule = amb_config_topic(config, "a");
+    assert_int_equal(rule->retain.messages, 5);
+    assert_int_equal(rule->retain.bytes, 0);
+    assert_true(rule->retain.age_ns == INT64_C(3600000000000));
+    assert_int_equal(rule->slow, AMB_SLOW_LATEST);
+    assert_true(amb_topic_rule_retains(rule));
+    assert_int_equal(amb_config_topic(config, "b")->retain.bytes, 1 << 20);
+    assert_false(amb_topic_rule_retains(amb_config_topic(config, "c")));
+
+    /* What is printed reads as the same. */
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    amb_config_print(config, out);
+    (void)fclose(out);
+    assert_non_null(strstr(text, "retain = { messages = 5; bytes = \"0\"; age = \"1h\"; };"));
+    struct amb_config *again = try_accept(text);
+    assert_int_equal(amb_config_topic(again, "a")->retain.messages, 5);
+    amb_config_destroy(&again);
+    amb_config_destroy(&config);
+    free(text);
+    try_refuse("topics = ( { match = \"a\"; retain = { mesages = 5; }; } );",
+               "configuration:1: topics[0].retain.mesages: unknown key (did you mean "
+               "topics[0].retain.messages?)");
+    try_refuse("topics = ( { match = \"a\"; keep = { }; } );",
+               "configuration:1: topics[0].keep: unknown key (all keys: brokerd --print-config)");
+}
+
 static void test_bad_rules_are_refused(void **state)
 {
     (void)state;
@@ -98,6 +134,7 @@ int main(void)
         cmocka_unit_test(test_a_rule_has_defaults),
         cmocka_unit_test(test_the_first_match_wins),
         cmocka_unit_test(test_without_a_rule_the_built_in_one_holds),
+        cmocka_unit_test(test_a_rule_may_have_groups),
         cmocka_unit_test(test_bad_rules_are_refused),
         cmocka_unit_test(test_an_option_gives_rules_in_libconfigs_syntax),
     };

@@ -62,8 +62,9 @@ static struct amb_cursor *reader(struct world *w, bool holds)
 {
     struct amb_cursor *cursor = &w->cursors[w->count++];
     amb_list_init(&cursor->of_sub);
+    const struct amb_begun end = {.position = w->topic->log.hi, .seq = w->topic->log.next_seq};
     amb_cursor_attach(cursor, w->topic, NULL, holds ? AMB_SLOW_BLOCK : AMB_SLOW_DROP_OLDEST,
-                      INT64_MAX, 0);
+                      INT64_MAX, &end);
     return cursor;
 }
 

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/begin.h"
+
+#include "broker/entry.h"
+#include "broker/retain.h"
+#include "broker/topic.h"
+
+/* The first entry whose messages are not all before seq; hi: there is none. */
+static uint64_t find_seq(const struct amb_log *log, uint64_t seq)
+{
+    uint64_t lo = log->lo, hi = log->hi;
+    while (lo < hi) {
+        uint64_t middle = lo + (hi - lo) / 2;
+        const struct amb_entry *entry = amb_log_at(log, middle);
+        if (entry->first_seq + entry->count <= seq) {
+            lo = middle + 1;
+        } else {
+            hi = middle;
+        }
+    }
+    return lo;
+}
+
+/* The first entry that came at that time or later. Times of entries do not go back by more than the
+ * clock of the day does. */
+static uint64_t find_time(const struct amb_log *log, int64_t time_ns)
+{
+    uint64_t lo = log->lo, hi = log->hi;
+    while (lo < hi) {
+        uint64_t middle = lo + (hi - lo) / 2;
+        if (amb_log_at(log, middle)->time_ns < time_ns) {
+            lo = middle + 1;
+        } else {
+            hi = middle;
+        }
+    }
+    return lo;
+}
+
+static uint64_t last_n(const struct amb_log *log, uint64_t n)
+{
+    return n < log->next_seq ? log->next_seq - n : 1;
+}
+
+/* The number of the first message wanted, before it is asked what there is. */
+static uint64_t wanted_seq(const struct amb_topic *topic, const struct amb_begin *begin)
+{
+    const struct amb_log *log = &topic->log;
+    switch (begin->start) {
+    case AMB_START_NEW:
+    case AMB_START_POSITION:
+        break;
+    case AMB_START_LAST:
+        return last_n(log, 1);
+    case AMB_START_LAST_N:
+        return last_n(log, begin->at);
+    case AMB_START_FIRST:
+        return 1;
+    case AMB_START_SEQ:
+        return begin->at > 0 ? begin->at : 1;
+    case AMB_START_TIME: {
+        int64_t time_ns = begin->at < INT64_MAX ? (int64_t)begin->at : INT64_MAX;
+        uint64_t position = find_time(log, time_ns);
+        return position < log->hi ? amb_log_at(log, position)->first_seq : log->next_seq;
+    }
+    }
+    return log->next_seq;
+}
+
+void amb_begin_find(const struct amb_topic *topic, const struct amb_begin *begin,
+                    struct amb_begun *out)
+{
+    const struct amb_log *log = &topic->log;
+    *out = (struct amb_begun){.position = log->hi, .seq = log->next_seq};
+    if (begin == NULL) {
+        return;
+    }
+    uint64_t seq = wanted_seq(topic, begin), floor = amb_retain_floor(log, topic->rule);
+    if (begin->start != AMB_START_SEQ && seq < floor) {
+        seq = floor;
+    }
+    out->seq = seq;
+    out->position = find_seq(log, seq);
+    uint64_t first =
+        out->position < log->hi ? amb_log_at(log, out->position)->first_seq : log->next_seq;
+    out->is_late = seq < first;
+    if (begin->is_unknown) {
+        out->is_unknown = true;
+        out->seq = (first < seq ? seq : first) - 1; /* A gap before whatever comes first. */
+    }
+}

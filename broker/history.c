@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/history.h"
+
+#include "broker/commit.h"
+#include "broker/config.h"
+#include "broker/entry.h"
+#include "broker/segment.h"
+#include "broker/shard.h"
+#include "broker/topic.h"
+#include "broker/twin.h"
+#include "wire/base/clock.h"
+
+#define HISTORY_TICK_MAX_NS AMB_NS_PER_SEC
+#define HISTORY_STEP_BYTES (UINT64_C(1) << 20) /* copied in one walk, and one entry more */
+
+/* Out of GPU memory, whose slots are a publisher's too: its copy in host memory takes its place.
+ * False: that is still coming. */
+static bool history_to_host(struct amb_topic *topic, uint64_t position, struct amb_entry *entry)
+{
+    struct amb_entry *twin = amb_twin_get(topic->shard, entry);
+    if (twin == NULL && entry->twin_state == AMB_TWIN_COMING) {
+        return false;
+    }
+    if (twin == NULL) {
+        amb_topic_forget(topic, position + 1);
+        return true;
+    }
+    amb_entry_ref(twin);
+    twin->log_offset = entry->log_offset;
+    twin->has_ttl = entry->has_ttl;
+    twin->expires_ns = entry->expires_ns;
+    twin->arrived_ns = entry->arrived_ns;
+    amb_log_replace(&topic->log, position, twin);
+    amb_entry_unref(entry, topic->shard);
+    return true;
+}
+
+/* Out of the slots. False: there is no memory for it. */
+static bool history_copy(struct amb_topic *topic, uint64_t position, struct amb_entry *entry)
+{
+    struct amb_shard *shard = topic->shard;
+    struct amb_entry *copy = amb_pool_get(&shard->entries);
+    if (copy == NULL) {
+        return false;
+    }
+    amb_entry_describe(copy, entry);
+    copy->home = shard;
+    if (amb_commit_copy_out(shard, entry, copy) != AMB_OK) {
+        amb_pool_put(&shard->entries, copy);
+        return false;
+    }
+    amb_log_replace(&topic->log, position, copy);
+    amb_entry_unref(entry, shard);
+    return true;
+}
+
+void amb_history_settle(struct amb_topic *topic)
+{
+    uint64_t bytes = 0, upto = amb_topic_needed_from(topic);
+    if (topic->settled < topic->log.lo) {
+        topic->settled = topic->log.lo;
+    }
+    while (topic->settled < upto) {
+        struct amb_entry *entry = amb_log_at(&topic->log, topic->settled);
+        if (entry->is_leased && entry->segment->gpu != NULL) {
+            if (!history_to_host(topic, topic->settled, entry)) {
+                return; /* The topic is marked when it has come. */
+            }
+        } else if (entry->is_leased) {
+            if (bytes >= HISTORY_STEP_BYTES) {
+                amb_topic_mark(topic);
+                return;
+            }
+            bytes += entry->data_len;
+            if (!history_copy(topic, topic->settled, entry)) {
+                amb_topic_forget(topic, topic->settled + 1);
+                return;
+            }
+        }
+        topic->settled++;
+    }
+}
+
+/* When the oldest entry goes, or begins to go, by age alone. By shard->now_ns. */
+static int64_t history_due_ns(const struct amb_topic *topic)
+{
+    const struct amb_shard *shard = topic->shard;
+    const struct amb_entry *oldest = amb_log_at(&topic->log, topic->log.lo);
+    int64_t due_ns = oldest->expires_ns != 0 ? oldest->expires_ns : INT64_MAX;
+    if (topic->retains && topic->rule->retain.age_ns != 0) {
+        int64_t age_ns = shard->real_ns - oldest->time_ns;
+        int64_t left_ns = topic->rule->retain.age_ns - age_ns + 1;
+        int64_t at_ns = left_ns > 0 ? amb_deadline_ns(shard->now_ns, left_ns) : shard->now_ns;
+        due_ns = at_ns < due_ns ? at_ns : due_ns;
+    }
+    return due_ns;
+}
+
+int64_t amb_history_tick(struct amb_shard *shard)
+{
+    if (shard->now_ns < shard->timed_ns) {
+        return shard->timed_ns;
+    }
+    int64_t next_ns = INT64_MAX;
+    AMB_LIST_FOR_EACH (node, &shard->timed) {
+        struct amb_topic *topic = AMB_CONTAINER_OF(node, struct amb_topic, timed);
+        if (topic->log.lo == topic->log.hi) {
+            continue;
+        }
+        int64_t due_ns = history_due_ns(topic);
+        if (due_ns <= shard->now_ns) {
+            amb_topic_mark(topic);
+        }
+        /* What is behind the oldest may be due sooner. */
+        int64_t last_ns = shard->now_ns + HISTORY_TICK_MAX_NS;
+        due_ns = due_ns < last_ns ? due_ns : last_ns;
+        next_ns = due_ns < next_ns ? due_ns : next_ns;
+    }
+    if (next_ns < shard->now_ns + AMB_TOPIC_TICK_NS) {
+        next_ns = shard->now_ns + AMB_TOPIC_TICK_NS;
+    }
+    shard->timed_ns = next_ns;
+    return next_ns;
+}

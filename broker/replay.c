@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/replay.h"
+
+#include "broker/shard.h"
+
+#include <stdlib.h>
+
+struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, uint64_t sub,
+                                   bool holds, struct amb_topic *shared,
+                                   const struct amb_begun *begun)
+{
+    struct amb_replay *replay = calloc(1, sizeof(*replay));
+    struct amb_topic *shadow = NULL;
+    if (replay == NULL || amb_topic_create(topic->shard->peers[borrower], topic->id, topic->home,
+                                           topic->name, topic->name_len, &shadow) != AMB_OK) {
+        free(replay);
+        return NULL;
+    }
+    shadow->namesake = shared;
+    replay->lend.subs = 1;
+    replay->lend.holding = holds;
+    replay->lend.position = begun->position;
+    replay->lend.shadow = shadow;
+    replay->borrower = borrower;
+    replay->sub = sub;
+    replay->home = topic->shard;
+    amb_list_push_back(&topic->replays, &replay->node);
+    amb_topic_mark(topic);
+    return shadow;
+}
+
+/* Home again: no word of the shadow is under way any more. */
+static void replay_is_over(struct amb_mail *mail, void *owner)
+{
+    (void)owner;
+    struct amb_replay *replay = AMB_CONTAINER_OF(mail, struct amb_replay, mail);
+    amb_topic_destroy(&replay->lend.shadow);
+    free(replay);
+}
+
+/* At the borrower: all that was lent has come. */
+static void replay_ends(struct amb_mail *mail, void *owner)
+{
+    (void)owner;
+    struct amb_replay *replay = AMB_CONTAINER_OF(mail, struct amb_replay, mail);
+    struct amb_topic *shadow = replay->lend.shadow;
+    AMB_LIST_FOR_EACH_SAFE (node, &shadow->cursors) {
+        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
+        amb_cursor_detach(cursor);
+        free(cursor);
+    }
+    amb_topic_clear(shadow);
+    amb_mail_post(&replay->home->inbox, mail, replay_is_over);
+}
+
+static void replay_end(struct amb_topic *topic, struct amb_replay *replay)
+{
+    amb_list_remove(&replay->node);
+    amb_topic_mark(topic); /* What it held back may go. */
+    amb_mail_post(&topic->shard->peers[replay->borrower]->inbox, &replay->mail, replay_ends);
+}
+
+bool amb_replay_end(struct amb_topic *topic, uint64_t sub)
+{
+    AMB_LIST_FOR_EACH (node, &topic->replays) {
+        struct amb_replay *replay = AMB_CONTAINER_OF(node, struct amb_replay, node);
+        if (replay->sub == sub) {
+            replay_end(topic, replay);
+            return true;
+        }
+    }
+    return false;
+}
+
+void amb_replay_end_all(struct amb_topic *topic)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &topic->replays) {
+        replay_end(topic, AMB_CONTAINER_OF(node, struct amb_replay, node));
+    }
+}

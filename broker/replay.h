@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A subscription on another worker that begins in history. The shadow that its worker may have
+ * already stands at the end, so it gets one of its own for as long as it reads: home lends it
+ * entries from where it begins, as fast as it takes them.
+ *
+ *   home                                   the subscriber's worker
+ *   amb_replay_begin ── order ───────────► cursor in the private shadow
+ *   lends (forward) ─────────────────────►
+ *                    ◄──────── consumed ── what it has passed
+ *   amb_replay_end ──────────────────────► shadow emptied
+ *   freed            ◄────────────────────
+ *
+ * It holds publishers back, if its policy is block, from when it is near the end.
+ *
+ * Threads: home, but for the shadow. Memory: one allocation and the shadow's; at most one for each
+ * subscription and topic.
+ */
+#pragma once
+
+#include "broker/topic.h"
+
+/* shared: that worker's own shadow, whose name is used. Returns the private one; NULL: no memory.
+ * The topic is marked: what it lends comes after the mail with which the cursor is attached. */
+struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, uint64_t sub,
+                                   bool holds, struct amb_topic *shared,
+                                   const struct amb_begun *begun);
+/* The subscription is over. False: it has none here. */
+bool amb_replay_end(struct amb_topic *topic, uint64_t sub);
+/* The topic is about to be forgotten. */
+void amb_replay_end_all(struct amb_topic *topic);

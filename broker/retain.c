@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/retain.h"
+
+#include "broker/config.h"
+#include "broker/entry.h"
+#include "broker/log.h"
+#include "broker/shard.h"
+
+bool amb_retain_is_over(const struct amb_log *log, const struct amb_topic_rule *rule,
+                        const struct amb_shard *shard)
+{
+    const struct amb_entry *oldest = amb_log_at(log, log->lo);
+    if (rule->retain.messages != 0 && log->msgs - oldest->count >= rule->retain.messages) {
+        return true;
+    }
+    if (rule->retain.bytes != 0 && log->bytes > rule->retain.bytes) {
+        return true;
+    }
+    if (rule->ttl_ns != AMB_CONFIG_TIME_FOREVER &&
+        shard->now_ns - oldest->arrived_ns >= rule->ttl_ns) {
+        return true;
+    }
+    return rule->retain.age_ns != 0 && shard->real_ns - oldest->time_ns > rule->retain.age_ns;
+}
+
+uint64_t amb_retain_floor(const struct amb_log *log, const struct amb_topic_rule *rule)
+{
+    if (!amb_topic_rule_retains(rule) || log->lo == log->hi) {
+        return log->next_seq;
+    }
+    uint64_t floor = amb_log_at(log, log->lo)->first_seq;
+    uint64_t messages = rule->retain.messages;
+    /* A batch is kept whole; what is given of it is not. */
+    if (messages != 0 && messages < log->next_seq && log->next_seq - messages > floor) {
+        floor = log->next_seq - messages;
+    }
+    return floor;
+}

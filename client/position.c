@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/position.h"
+
+#include "client/conn.h"
+#include "client/sub.h"
+#include "wire/codec/position.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum amb_status amb_position_keep(struct amb_sub *sub, const struct amb_sub_options *options)
+{
+    struct amb_position position;
+    if (options->start != AMB_START_POSITION) {
+        return AMB_OK;
+    }
+    if (amb_position_read(options->position, options->position_len, &position) != AMB_OK) {
+        return AMB_EINVAL;
+    }
+    sub->resumed = malloc(options->position_len);
+    if (sub->resumed == NULL) {
+        return AMB_ENOMEM;
+    }
+    memcpy(sub->resumed, options->position, options->position_len);
+    sub->resumed_len = options->position_len;
+    return AMB_OK;
+}
+
+void amb_position_begun(struct amb_sub *sub, const struct amb_sub_options *options, int64_t time_ns)
+{
+    struct amb_position position;
+    sub->since_ns = time_ns;
+    if (options->start == AMB_START_FIRST || options->start == AMB_START_SEQ) {
+        sub->since_ns = 0;
+    } else if (options->start == AMB_START_TIME && options->start_at < INT64_MAX) {
+        sub->since_ns = (int64_t)options->start_at;
+    } else if (sub->resumed != NULL &&
+               amb_position_read(sub->resumed, sub->resumed_len, &position) == AMB_OK) {
+        bool is_ours = position.epoch == sub->conn->epoch;
+        sub->since_ns = is_ours ? position.since_ns : 0;
+        if (!is_ours) { /* Its numbers mean nothing here. */
+            free(sub->resumed);
+            sub->resumed = NULL;
+        }
+    }
+}
+
+/* The next message of a topic that was not taken yet; 0: none was taken. */
+static uint64_t next_of(const struct amb_sub *sub, const struct amb_topic_name *topic)
+{
+    struct amb_list_node *head = sub->arrived.next;
+    const struct amb_delivery *delivery = AMB_CONTAINER_OF(head, struct amb_delivery, node);
+    if (head != &sub->arrived && delivery->topic == topic && delivery->taken > 0) {
+        return delivery->seq + delivery->taken;
+    }
+    return topic->next;
+}
+
+static bool same_name(const struct amb_topic_name *a, const char *name, uint32_t len)
+{
+    return a->len == len && memcmp(a->name, name, len) == 0;
+}
+
+/* Is the topic, of that name, the one that this name was read as last? One may leave and come again
+ * under another id. */
+static bool is_newest(const struct amb_sub *sub, const struct amb_topic_name *topic)
+{
+    for (uint32_t i = 0; i <= sub->topics.mask; i++) {
+        const struct amb_topic_name *other = sub->topics.slots[i].name;
+        if (other != NULL && other->order > topic->order &&
+            same_name(other, topic->name, topic->len)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_read(const struct amb_sub *sub, const char *name, uint32_t len)
+{
+    for (uint32_t i = 0; sub->topics.slots != NULL && i <= sub->topics.mask; i++) {
+        const struct amb_topic_name *topic = sub->topics.slots[i].name;
+        if (topic != NULL && same_name(topic, name, len) && next_of(sub, topic) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Both locks held. */
+static void write_topics(const struct amb_sub *sub, struct amb_position_writer *writer)
+{
+    for (uint32_t i = 0; sub->topics.slots != NULL && i <= sub->topics.mask; i++) {
+        const struct amb_topic_name *topic = sub->topics.slots[i].name;
+        if (topic == NULL || next_of(sub, topic) == 0 || !is_newest(sub, topic)) {
+            continue;
+        }
+        const struct amb_position_topic at = {
+            .id = sub->topics.slots[i].id,
+            .next = next_of(sub, topic),
+            .name = topic->name,
+            .name_len = topic->len,
+        };
+        amb_position_add(writer, &at);
+    }
+    struct amb_position_topic former;
+    size_t at = 0;
+    while (sub->resumed != NULL &&
+           amb_position_next(sub->resumed, sub->resumed_len, &at, &former)) {
+        if (!is_read(sub, former.name, former.name_len)) {
+            amb_position_add(writer, &former);
+        }
+    }
+}
+
+enum amb_status amb_sub_position(struct amb_sub *sub, void *position, size_t *len)
+{
+    if (sub == NULL || len == NULL || (position == NULL && *len != 0)) {
+        return AMB_EINVAL;
+    }
+    struct amb_conn *conn = sub->conn;
+    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED);
+    if (status != AMB_OK) {
+        return status;
+    }
+    struct amb_position_writer writer;
+    amb_position_begin(&writer, position, *len);
+    amb_conn_lock(conn);
+    amb_spinlock_lock(&sub->lock);
+    write_topics(sub, &writer);
+    amb_spinlock_unlock(&sub->lock);
+    status = amb_position_end(&writer, conn->epoch, sub->since_ns);
+    amb_conn_unlock(conn);
+    *len = writer.len;
+    return status;
+}
