@@ -350,7 +350,10 @@ void amb_broker_destroy(struct amb_broker **broker)
     amb_gpus_stop(&b->gpus);   /* The same with what it has copied; topics still stand. */
     for (unsigned i = 0; i < b->worker_count; i++) {
         b->workers[i].shard.maker = NULL;
-        if (b->gpus.count != 0) {
+    }
+    /* A copy that came, a borrower that is told of it, and what that sets free. */
+    for (unsigned round = 0; b->gpus.count != 0 && round < 3; round++) {
+        for (unsigned i = 0; i < b->worker_count; i++) {
             (void)amb_inbox_run(&b->workers[i].shard.inbox);
         }
     }

@@ -62,7 +62,9 @@ struct amb_entry {
     /* In GPU memory: its copy in host memory, the holder's; of one that is being made: of what.
      * Else NULL. */
     struct amb_entry *twin;
-    uint32_t twin_state; /* enum amb_twin_state */
+    uint32_t twin_state;           /* enum amb_twin_state */
+    struct amb_shard *twin_for;    /* of a shadow: whose it is */
+    struct amb_entry *twin_wanted; /* shadows, elsewhere, that wait for it; the next of them */
 
     /* slow path */
     struct amb_list_node pending; /* root: in its publisher's order of arrival, until routed */

@@ -49,20 +49,75 @@ static struct amb_entry *twin_create(struct amb_shard *shard, struct amb_entry *
     return twin;
 }
 
-/* On the worker. */
+/* Its readers are walked again. */
+static void twin_settled(struct amb_shard *shard, struct amb_entry *entry)
+{
+    struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
+    if (topic != NULL) {
+        amb_topic_mark_all(topic);
+    }
+    amb_entry_unref(entry, shard); /* It was kept meanwhile. */
+}
+
+/* At the borrower: home has answered. */
+static void twin_lent(struct amb_mail *mail, void *owner)
+{
+    struct amb_entry *shadow = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
+    shadow->twin_state = shadow->twin != NULL ? AMB_TWIN_READY : AMB_TWIN_FAILED;
+    twin_settled(owner, shadow);
+}
+
+/* At home: answers a borrower whose shadow is of an entry whose twin is ready or has failed. */
+static void twin_lend(struct amb_shard *home, struct amb_shard *borrower, struct amb_entry *shadow)
+{
+    const struct amb_entry *entry = shadow->parent;
+    struct amb_entry *copy =
+        entry->twin_state == AMB_TWIN_READY ? amb_pool_get(&home->entries) : NULL;
+    if (copy != NULL) {
+        amb_entry_describe(copy, entry->twin);
+        copy->home = home;
+        copy->parent = entry->twin;
+        amb_entry_ref(entry->twin);
+    }
+    shadow->twin = copy;
+    amb_mail_post(&borrower->inbox, &shadow->mail, twin_lent);
+}
+
+/* Answers those who have asked meanwhile. */
+static void twin_lend_all(struct amb_shard *home, struct amb_entry *entry)
+{
+    while (entry->twin_wanted != NULL) {
+        struct amb_entry *shadow = entry->twin_wanted;
+        entry->twin_wanted = shadow->twin_wanted;
+        shadow->twin_wanted = NULL;
+        twin_lend(home, shadow->twin_for, shadow);
+    }
+}
+
+/* At home: a borrower wants it. */
+static void twin_asked(struct amb_mail *mail, void *owner)
+{
+    struct amb_entry *shadow = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
+    struct amb_entry *entry = shadow->parent;
+    (void)amb_twin_get(owner, entry);
+    shadow->twin_wanted = entry->twin_wanted;
+    entry->twin_wanted = shadow;
+    if (entry->twin_state != AMB_TWIN_COMING) {
+        twin_lend_all(owner, entry);
+    }
+}
+
+/* On the worker that has it made. */
 static void twin_came(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
     struct amb_entry *twin = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
     struct amb_entry *entry = twin->twin;
-    struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
     twin->twin = NULL;
     entry->twin_state = twin->status == AMB_OK ? AMB_TWIN_READY : AMB_TWIN_FAILED;
     amb_stat_add(twin->status == AMB_OK ? &shard->stats.twins : &shard->stats.twins_failed, 1);
-    if (topic != NULL) {
-        amb_topic_mark_all(topic);
-    }
-    amb_entry_unref(entry, shard); /* The copy's. */
+    twin_lend_all(shard, entry);
+    twin_settled(shard, entry);
 }
 
 /* On the copier. Of both entries it reads only what stays as it is. */
@@ -93,6 +148,14 @@ struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry)
         return entry->twin;
     }
     if (entry->twin_state != AMB_TWIN_NONE) {
+        return NULL;
+    }
+    if (entry->parent != NULL) {
+        /* The mail is its own: it cannot go home before it is answered. */
+        entry->twin_state = AMB_TWIN_COMING;
+        entry->twin_for = shard;
+        amb_entry_ref(entry);
+        amb_mail_post(&entry->home->inbox, &entry->mail, twin_asked);
         return NULL;
     }
     entry->twin = twin_create(shard, entry);

@@ -2,9 +2,11 @@
 /*
  * Twins: host memory copies of batches that lie in GPU memory, for readers that cannot, or do not
  * want to, read there. A twin is an entry like any other, with its own reference and charge. It is
- * made when the first such reader comes to the batch, once a batch and worker, and kept with it.
+ * made when the first such reader comes to the batch, once, by the worker that is home to the
+ * topic, and kept with the batch. Borrowers of the batch borrow its twin, when they want it.
  *
  *   forward ── amb_twin_get: NULL ──► the copier ... mail ... the topic is walked again ──► twin
+ *   a borrower's ── mail ──► home: the same ... mail ── a shadow of the twin, or its failure
  *
  * Threads: the shard's worker; the copy itself on the copier (gpupool.h), of memory that both
  * entries keep. Memory: the twin's buffer is of the shard's pool.

@@ -55,14 +55,16 @@ run() {
     {
         echo "check      result"
         echo "roundtrip  $([ "$failed" = 0 ] && echo passed || echo FAILED)"
-        awk -F'[:,}]' '/"role": "publish"/ {
+        awk -F'[:,}]' '/"role": "(publish|lease)"/ {
             for (i = 1; i < NF; i++) {
                 if ($i ~ /"bytes"/) bytes = $(i + 1)
                 if ($i ~ /"seconds"/) seconds = $(i + 1)
+                if ($i ~ /"staged"/) staged = $(i + 1)
             }
-            printf "staged     %.0f MB/s to 4 subscribers, patterns compared\n", bytes / seconds / 1e6
+            printf "%-10s %.0f MB/s to its subscribers, each message settled, patterns compared\n", \
+                staged > 0 ? "staged" : "in place", bytes / seconds / 1e6
         }' "$out/roundtrip.log"
-        echo "not there  GPU segments and maps, device copies, ?link=ucx with device memory, DLPack consumers"
+        echo "not there  rates of device copies, ?link=ucx with device memory, DLPack consumers"
     } >"$out/table.txt"
     cat "$out/table.txt"
     [ "$failed" = 0 ] || { tail -20 "$out/roundtrip.log" >&2; exit 1; }

@@ -14,6 +14,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -132,9 +134,9 @@ static void test_ranges_are_apart_and_come_back(void **state)
     stop();
 }
 
-static void test_a_device_that_is_lost_is_noticed(void **state)
+/* In a process of its own: a device that is lost stays so, with all that was made in it. */
+static void lose_a_device(void)
 {
-    (void)state;
     uint8_t back[4] = {0};
     assert_int_equal(start("memory = { cuda = { size = \"16M\"; devices = ( \"1\" ); }; };"),
                      AMB_OK);
@@ -151,6 +153,19 @@ static void test_a_device_that_is_lost_is_noticed(void **state)
     amb_config_destroy(&config);
 }
 
+static void test_a_device_that_is_lost_is_noticed(void **state)
+{
+    (void)state;
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        lose_a_device();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
@@ -161,7 +176,7 @@ int main(void)
         cmocka_unit_test(test_what_is_asked_for_and_is_not_there_stops_the_start),
         cmocka_unit_test(test_any_call_may_fail_at_the_start),
         cmocka_unit_test(test_ranges_are_apart_and_come_back),
-        cmocka_unit_test(test_a_device_that_is_lost_is_noticed), /* Last: it stays lost. */
+        cmocka_unit_test(test_a_device_that_is_lost_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -31,7 +33,7 @@ struct world {
     struct shard_harness h;
     struct amb_gpus gpus;
     uint32_t topic, verified;
-    struct shard_client *p, *a, *b;
+    struct shard_client *p, *a, *b, *c, *d; /* of the first, the last and the middle shard */
     struct client_lease lease;
     uint64_t address; /* of the lease */
 };
@@ -73,6 +75,8 @@ static void make(void **state, unsigned shards)
     w->p = shard_client_create(&w->h, 0, &maps);
     w->a = shard_client_create(&w->h, shards - 1, NULL);
     w->b = shard_client_create(&w->h, shards - 1, &maps);
+    w->c = shard_client_create(&w->h, shards / 2, &maps);
+    w->d = shard_client_create(&w->h, 0, NULL);
     client_open_pub(w->p, 0, w->topic, true);
     client_open_pub(w->p, 1, w->verified, true);
     lease_gpu(w);
@@ -150,6 +154,46 @@ static void test_readers_of_host_memory_share_one_copy(void **state)
     assert_int_equal(w->p->freed, w->p->commits);
     client_release_all(w->a, 0);
     client_release_all(w->b, 0);
+    harness_settle(&w->h);
+}
+
+static void test_readers_on_all_workers_share_one_copy(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *all[] = {w->a, w->b, w->c, w->d};
+    for (unsigned i = 0; i < 4; i++) {
+        client_subscribe(all[i], 0, w->topic, NULL);
+    }
+    for (uint32_t n = 0; n < 20; n++) {
+        commit(w, 0, n, 3000);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        await(w, all[i], 20);
+        assert_int_equal(client_delivery(all[i], 0, 20)->stamp.number, 20);
+    }
+    assert_int_equal(twins(w), 20);
+    assert_int_equal(w->gpus.pools[0].staged_bytes, 20 * 3000);
+    for (unsigned i = 0; i < 4; i++) {
+        client_release_all(all[i], 0);
+    }
+    harness_settle(&w->h);
+    assert_int_equal(w->p->freed, w->p->commits);
+}
+
+static void test_all_workers_lose_what_could_not_be_copied(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->a, 0, w->topic, NULL);
+    client_subscribe(w->c, 0, w->topic, NULL);
+    fakecuda_fail("cuMemcpyAsync:1=1");
+    commit(w, 0, 0, 1000);
+    commit(w, 0, 1, 1000);
+    await(w, w->a, 1);
+    await(w, w->c, 1);
+    assert_int_equal(client_delivery(w->a, 0, 1)->frame.lost, 1);
+    assert_int_equal(client_delivery(w->c, 0, 1)->frame.lost, 1);
+    client_release_all(w->a, 0);
+    client_release_all(w->c, 0);
     harness_settle(&w->h);
 }
 
@@ -244,9 +288,9 @@ static void test_half_of_a_pool_is_one_clients_and_it_comes_back_with_it(void **
     assert_int_equal(amb_gpu_pool_used(&w->gpus.pools[0]), 0);
 }
 
-static void test_a_lost_device_refuses_and_host_memory_goes_on(void **state)
+/* In a process of its own: a device that is lost stays so, with all that was made in it. */
+static void lose_the_device(struct world *w)
 {
-    struct world *w = *state;
     client_subscribe(w->a, 0, w->topic, NULL);
     fakecuda_fail("cuMemcpyAsync:1=719");
     commit(w, 0, 0, 1000);
@@ -264,6 +308,19 @@ static void test_a_lost_device_refuses_and_host_memory_goes_on(void **state)
     assert_int_equal(w->p->freed, w->p->commits);
 }
 
+static void test_a_lost_device_refuses_and_host_memory_goes_on(void **state)
+{
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        make(state, 1);
+        lose_the_device(*state);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
@@ -272,6 +329,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_readers_of_host_memory_share_one_copy),
         TEST_THREE(test_readers_of_host_memory_share_one_copy),
+        TEST(test_readers_on_all_workers_share_one_copy),
+        TEST_THREE(test_readers_on_all_workers_share_one_copy),
+        TEST_THREE(test_all_workers_lose_what_could_not_be_copied),
         TEST(test_nobody_reads_and_nothing_is_copied),
         TEST(test_a_copy_that_fails_is_one_message_lost),
         TEST_THREE(test_a_copy_that_fails_is_one_message_lost),
@@ -279,7 +339,7 @@ int main(void)
         TEST(test_a_topic_that_verifies_takes_no_gpu_memory),
         TEST(test_payloads_that_failed_are_refused_in_their_turn),
         TEST(test_half_of_a_pool_is_one_clients_and_it_comes_back_with_it),
-        TEST(test_a_lost_device_refuses_and_host_memory_goes_on), /* Last: it stays lost. */
+        cmocka_unit_test(test_a_lost_device_refuses_and_host_memory_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
