@@ -343,6 +343,27 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     amb_order_post(control->shards[client->session.shard], order);
 }
 
+/* Its client has a new session: the old one is ended first, so that nothing is delivered to both,
+ * and its handles and inboxes are free. Nobody else knows the secret. */
+static void end_former(struct amb_client *client, const Amb__Control__Former *former)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &client->control->clients) {
+        struct amb_client *old = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (old == client || !old->has_session || old->session.index != former->session ||
+            old->session.generation != former->generation ||
+            CRYPTO_memcmp(&old->secret, &former->secret, sizeof(old->secret)) != 0) {
+            continue;
+        }
+        if (old->state == AMB_CLIENT_LIVE) {
+            old->said_bye = former->unmapped != 0;
+            amb_client_end(old, "its client has another session");
+        } else if (former->unmapped != 0) {
+            amb_client_give_up(old); /* As if its process were gone. */
+        }
+        return;
+    }
+}
+
 void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *auth)
 {
     if (strcmp(client_mechanism(client), "token") == 0 && !token_proves(client, &auth->proof)) {
@@ -358,6 +379,9 @@ void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *aut
     }
     if (!session_has_room(client)) { /* Others may have come since Hello. */
         return;
+    }
+    if (auth->former != NULL) {
+        end_former(client, auth->former);
     }
     client_take_pidfd(client);
     session_order(client, auth);

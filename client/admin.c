@@ -5,6 +5,7 @@
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/delivery.h"
+#include "client/reconnect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -72,8 +73,11 @@ enum amb_status amb_admin(struct amb_conn *conn, const char *query, int64_t time
     message.body_case = AMB__CONTROL__CONTROL__BODY_ADMIN;
     amb_conn_enter(conn);
     amb_conn_lock(conn);
-    amb_control_ask(conn, &message, &request);
-    status = amb_control_wait(conn, &request, timeout_ns, 0);
+    status = amb_reconnect_await(conn);
+    if (status == AMB_OK) {
+        amb_control_ask(conn, &message, &request);
+        status = amb_control_wait(conn, &request, timeout_ns, 0);
+    }
     if (status == AMB_OK) {
         *out = wrap(conn, request.json, request.json_len);
         status = *out != NULL ? AMB_OK : AMB_ENOMEM;

@@ -20,6 +20,7 @@
  */
 #pragma once
 
+#include "client/leases.h"
 #include "client/outgoing.h"
 #include "wire/base/list.h"
 #include "wire/codec/frame.h"
@@ -45,6 +46,7 @@ struct amb_batch {
     uint64_t *offsets;            /* leased: of each payload */
     uint64_t first_seq;           /* in a publisher's queue: of its first message */
     uint32_t slot_head;           /* leased: chain of its slots */
+    struct amb_place place;       /* large: the slot that data lies in; slots NULL: none */
     struct amb_gpu_fence *fences; /* leased, on a GPU: what its payloads wait for */
     bool has_failed;              /* ... has failed: the broker refuses it */
     uint8_t *data;                /* room for data_cap bytes; or borrowed */

@@ -14,6 +14,7 @@
 #include "client/inbox.h"
 #include "client/poll.h"
 #include "client/pub.h"
+#include "client/reconnect.h"
 #include "client/sub.h"
 
 #include <sched.h>
@@ -230,6 +231,7 @@ enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns)
     }
     amb_conn_lock(conn);
     atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_CLOSING, memory_order_release);
+    amb_reconnect_stop(conn);
     everybody_out(conn);
     amb_inbox_end(conn, AMB_ECLOSED);
     amb_conn_unlock(conn);

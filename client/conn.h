@@ -17,6 +17,7 @@
  */
 #pragma once
 
+#include "client/again.h"
 #include "client/buffer.h"
 #include "client/handle.h"
 #include "client/leases.h"
@@ -38,6 +39,7 @@
 #define AMB_TROUBLE_DOWN 2u
 #define AMB_TROUBLE_CLOSING 4u
 #define AMB_TROUBLE_STOPPED 8u
+#define AMB_TROUBLE_AWAY 16u /* no session, or not all of it is back: waits go on */
 
 #define AMB_EVENTS_MAX 64u
 #define AMB_POLL_CALLBACKS 256u
@@ -132,6 +134,8 @@ struct amb_conn {
     /* The session. */
     uint32_t session, generation;
     uint64_t secret, max_message, epoch;
+    uint32_t life; /* counts sessions: what is of an older one is not told to the broker */
+    struct amb_reconnect again;
     uint32_t batch_bytes, batch_msgs;
     enum amb_status down; /* why, when DOWN */
     char down_text[200];
@@ -145,11 +149,11 @@ struct amb_conn {
     uint32_t pub_next, sub_next, pub_high, sub_high;
     struct amb_past past[AMB_HANDLES_MAX];
     struct amb_leases leases;
-    struct amb_buffers lease_buffers; /* for leases where there is no segment */
-    struct amb_lease *lease_free;     /* unused ones */
-    struct amb_list_node segments;
-    struct amb_list_node topics;      /* every name ever told, for messages still held */
-    struct amb_list_node outstanding; /* deliveries with messages out */
+    struct amb_buffers lease_buffers;            /* for leases where there is no segment */
+    struct amb_lease *lease_free;                /* unused ones */
+    struct amb_list_node segments, old_segments; /* of the session, of former ones */
+    struct amb_list_node topics;                 /* every name ever told, for messages still held */
+    struct amb_list_node outstanding;            /* deliveries with messages out */
     struct amb_buffers buffers;
     void *delivery_free[3];                        /* by class */
     struct amb_list_node batches, larges, commits; /* unused batches, see amb_pub_batch_put */
@@ -214,10 +218,13 @@ void amb_conn_ref(struct amb_conn *conn);
 void amb_conn_unref(struct amb_conn *conn);
 
 /*
- * The session is over, for everyone, for `why`; lock held. Fails requests, closes the link, settles
- * what was published with `why`, wakes every wait. The second call does nothing.
+ * The session is over for `why`; lock held. Fails requests, closes the link, and either settles
+ * what was published with `why` and ends every wait, or begins to reconnect. The second call does
+ * nothing.
  */
 void amb_conn_lost(struct amb_conn *conn, enum amb_status why, const char *text);
+/* There will not be another session. Lock held. */
+void amb_conn_give_up(struct amb_conn *conn, enum amb_status why, const char *text);
 /* Closes descriptors, link, segments. Lock held, no other thread is inside. Idempotent. */
 void amb_conn_teardown(struct amb_conn *conn);
 

@@ -3,8 +3,10 @@
  * amb_connect: which broker, which options, and everything a connection needs before its first
  * message.
  */
+#include "client/connect.h"
+
+#include "client/backoff.h"
 #include "client/conn.h"
-#include "client/handshake.h"
 #include "client/options.h"
 #include "client/pub.h"
 
@@ -14,7 +16,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #define URL_DEFAULT "unix:///run/ambroker/broker.sock"
@@ -85,16 +89,34 @@ static bool may_use_ucx(const struct amb_url *url)
     return url->link == AMB_LINK_UCX || (url->link == AMB_LINK_ANY && url->scheme != AMB_URL_UNIX);
 }
 
-/* One broker. On failure nothing is left, and *error says why. */
-static enum amb_status connect_one(const struct amb_url *url, const struct amb_options *options,
-                                   int64_t deadline_ns, struct amb_error *error,
-                                   struct amb_conn **out)
+static void discard(struct amb_conn *conn)
 {
+    amb_conn_lock(conn);
+    amb_conn_teardown(conn);
+    amb_conn_unlock(conn);
+    amb_implicit_fini(conn);
+    amb_conn_unref(conn);
+}
+
+/* How to reach it, beside the URL. */
+struct reach {
+    const struct amb_options *options;
+    const struct amb_former *former;
+    int64_t deadline_ns;
+    int cancel_fd;
+};
+
+/* One broker. On failure nothing is left, and *error says why. */
+static enum amb_status connect_one(const struct amb_url *url, const struct reach *reach,
+                                   struct amb_error *error, struct amb_conn **out)
+{
+    const struct amb_options *options = reach->options;
     struct amb_handshake with = {
         .url = url,
         .credentials = option_or_environment(options->credentials, "AMB_CREDENTIALS"),
         .trusted = may_use_ucx(url) ? option_or_environment(options->trusted_network, "AMB_TRUSTED")
                                     : NULL,
+        .former = reach->former,
     };
     if (url->link == AMB_LINK_UCX && with.trusted == NULL) {
         set_error(error, AMB_EFORBIDDEN,
@@ -110,32 +132,16 @@ static enum amb_status connect_one(const struct amb_url *url, const struct amb_o
     take_options(conn, options);
     with.name = conn->name;
     struct amb_dial dial;
-    enum amb_status status = amb_dial_open(&dial, url, deadline_ns, error);
+    enum amb_status status = amb_dial_open(&dial, url, reach->deadline_ns, reach->cancel_fd, error);
     if (status == AMB_OK) {
         status = amb_handshake_run(conn, &dial, &with);
     }
     amb_dial_close(&dial);
-    if (status == AMB_OK) {
-        status = open_fds(conn, error);
-    }
-    if (status == AMB_OK) {
-        status = amb_implicit_init(conn);
-    }
-    if (status == AMB_OK) {
-        amb_fork_register(conn);
-        amb_conn_lock(conn);
-        status = conn->is_poll_mode ? AMB_OK : amb_io_start(conn);
-        amb_conn_unlock(conn);
-    }
     if (status != AMB_OK) {
         if (error->status != status) {
             set_error(error, status, amb_status_text(status));
         }
-        amb_conn_lock(conn);
-        amb_conn_teardown(conn);
-        amb_conn_unlock(conn);
-        amb_implicit_fini(conn);
-        amb_conn_unref(conn);
+        discard(conn);
         return status;
     }
     *out = conn;
@@ -166,10 +172,9 @@ static enum amb_status parse_next(const char *text, const struct amb_url *before
 }
 
 /* Each of a comma list until one answers; the first error that tells most is kept. */
-static enum amb_status connect_any(char *list, const struct amb_options *options,
-                                   struct amb_error *error, struct amb_conn **out)
+static enum amb_status connect_any(char *list, const struct reach *reach, struct amb_error *error,
+                                   struct amb_conn **out)
 {
-    int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), options->connect_timeout_ns);
     enum amb_status status = AMB_EINVAL;
     set_error(error, status, "the URL is empty");
     struct amb_url url, before = {.scheme = AMB_URL_UNIX};
@@ -181,7 +186,7 @@ static enum amb_status connect_any(char *list, const struct amb_options *options
         if (result == AMB_OK) {
             before = url;
             has_before = true;
-            result = connect_one(&url, options, deadline, &own, out);
+            result = connect_one(&url, reach, &own, out);
         }
         if (result == AMB_OK) {
             return AMB_OK;
@@ -193,6 +198,72 @@ static enum amb_status connect_any(char *list, const struct amb_options *options
         if (result == AMB_EINVAL) {
             break;
         }
+    }
+    return status;
+}
+
+enum amb_status amb_connect_session(const char *urls, const struct amb_options *options,
+                                    const struct amb_former *former, int64_t deadline_ns,
+                                    int cancel_fd, struct amb_error *error, struct amb_conn **out)
+{
+    char list[URL_LIST_MAX];
+    int len = snprintf(list, sizeof(list), "%s", urls);
+    if (len >= (int)sizeof(list)) {
+        set_error(error, AMB_EINVAL, "the URL is longer than 2047 bytes");
+        return AMB_EINVAL;
+    }
+    const struct reach reach = {
+        .options = options, .former = former, .deadline_ns = deadline_ns, .cancel_fd = cancel_fd};
+    return connect_any(list, &reach, error, out);
+}
+
+/* Until it is reached or time is up, where the program wants that. */
+static enum amb_status connect_first(const char *urls, const struct amb_options *options,
+                                     struct amb_error *error, struct amb_conn **out)
+{
+    int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), options->connect_timeout_ns);
+    struct amb_backoff backoff;
+    amb_backoff_init(&backoff, options->reconnect_min_ns, options->reconnect_max_ns);
+    for (;;) {
+        enum amb_status status = amb_connect_session(urls, options, NULL, deadline, -1, error, out);
+        bool may_retry = status == AMB_EUNREACHABLE || status == AMB_EBUSY || status == AMB_ELOST;
+        if (options->retry_first == 0 || !may_retry) {
+            return status;
+        }
+        uint64_t chance = 0;
+        (void)!getrandom(&chance, sizeof(chance), GRND_NONBLOCK);
+        int64_t wait_ns = amb_backoff_next(&backoff, chance);
+        if (amb_clock_monotonic_ns() > deadline - wait_ns) {
+            return status;
+        }
+        const struct timespec ts = {.tv_sec = wait_ns / AMB_NS_PER_SEC,
+                                    .tv_nsec = wait_ns % AMB_NS_PER_SEC};
+        (void)nanosleep(&ts, NULL);
+    }
+}
+
+/* What a connection has beside its session. On failure nothing is left. */
+static enum amb_status complete(struct amb_conn *conn, const char *urls,
+                                const struct amb_options *options, struct amb_error *error)
+{
+    enum amb_status status = open_fds(conn, error);
+    if (status == AMB_OK) {
+        status = amb_implicit_init(conn);
+    }
+    if (status == AMB_OK) {
+        status = amb_again_init(&conn->again, urls, conn->name, options);
+    }
+    if (status == AMB_OK) {
+        amb_fork_register(conn);
+        amb_conn_lock(conn);
+        status = conn->is_poll_mode ? AMB_OK : amb_io_start(conn);
+        amb_conn_unlock(conn);
+    }
+    if (status != AMB_OK) {
+        if (error->status != status) {
+            set_error(error, status, amb_status_text(status));
+        }
+        discard(conn);
     }
     return status;
 }
@@ -212,13 +283,14 @@ enum amb_status amb_connect(const char *url, const struct amb_options *options,
         set_error(&error, status, complaint.text);
     } else {
         const char *text = option_or_environment(url, "AMB_URL");
-        char list[URL_LIST_MAX];
-        int len = snprintf(list, sizeof(list), "%s", text != NULL ? text : URL_DEFAULT);
-        if (len >= (int)sizeof(list)) {
-            status = AMB_EINVAL;
-            set_error(&error, status, "the URL is longer than 2047 bytes");
-        } else {
-            status = connect_any(list, &checked, &error, out);
+        const char *urls = text != NULL ? text : URL_DEFAULT;
+        struct amb_conn *conn = NULL;
+        status = connect_first(urls, &checked, &error, &conn);
+        if (status == AMB_OK) {
+            status = complete(conn, urls, &checked, &error);
+        }
+        if (status == AMB_OK) {
+            *out = conn;
         }
     }
     if (status != AMB_OK && checked.error != NULL) {

@@ -84,8 +84,7 @@ void amb_control_ask(struct amb_conn *conn, Amb__Control__Control *message,
     request->id = message->id = ++conn->last_request;
     amb_list_push_back(&conn->requests, &request->node);
     if (conn->down != AMB_OK) {
-        request->is_done = true;
-        request->status = conn->down;
+        amb_control_answer(conn, request, conn->down, conn->down_text);
         return;
     }
     amb_control_send(conn, message);

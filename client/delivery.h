@@ -30,6 +30,10 @@ struct amb_topic_name {
     struct amb_list_node node;
     uint64_t next;  /* sequence behind what was taken of it; 0: nothing. Under the sub's lock */
     uint64_t order; /* counts names as they come */
+    const struct amb_topic_name *former; /* while it is coming: who had its id before, or NULL */
+    uint64_t next_seq;                   /* behind the last delivery of it */
+    uint64_t resumes_at; /* what the first delivery of this session should begin with; 0: any */
+    uint32_t life;       /* of the session that named it */
     uint32_t len;
     char name[256];
 };
@@ -74,6 +78,7 @@ struct amb_delivery {
     uint64_t number, seq, lost;
     int64_t time_ns;
     enum amb_loss loss;
+    uint32_t life; /* of its session */
     uint32_t class;
     uint32_t count; /* messages to take: those behind the first `skip` of the body */
     uint32_t skip;
@@ -86,6 +91,12 @@ struct amb_delivery {
     struct amb_side *_Atomic sides;    /* one for each message, or NULL */
     alignas(64) struct amb_msg msgs[];
 };
+
+/* Losses added up; UINT64_MAX: unknowable. */
+static inline uint64_t amb_lost_sum(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
 
 static inline struct amb_delivery *amb_msg_delivery(const struct amb_msg *msg)
 {

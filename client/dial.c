@@ -36,9 +36,13 @@ static enum amb_status wait_for(struct amb_dial *dial, short events)
         if (left <= 0) {
             return amb_dial_fail(dial, AMB_ETIMEDOUT, "the broker does not answer");
         }
-        struct pollfd fd = {.fd = dial->fd, .events = events};
+        struct pollfd fds[2] = {{.fd = dial->fd, .events = events},
+                                {.fd = dial->cancel_fd, .events = POLLIN}};
         int64_t ms = left / AMB_NS_PER_MS + 1;
-        int ready = poll(&fd, 1, ms > 1000 ? 1000 : (int)ms);
+        int ready = poll(fds, 2, ms > 1000 ? 1000 : (int)ms);
+        if (ready > 0 && fds[1].revents != 0) {
+            return amb_dial_fail(dial, AMB_ECLOSED, "the connection is being closed");
+        }
         if (ready > 0) {
             return AMB_OK;
         }
@@ -80,7 +84,10 @@ static enum amb_status connect_to(struct amb_dial *dial, const struct sockaddr *
         if (amb_clock_monotonic_ns() >= dial->deadline_ns) {
             return amb_dial_fail(dial, AMB_ETIMEDOUT, "%s: the broker does not answer", name);
         }
-        (void)poll(NULL, 0, 5);
+        struct pollfd cancel = {.fd = dial->cancel_fd, .events = POLLIN};
+        if (poll(&cancel, 1, 5) > 0) {
+            return amb_dial_fail(dial, AMB_ECLOSED, "the connection is being closed");
+        }
         error = 0;
     }
     if (error != 0 && error != EISCONN) {
@@ -112,11 +119,12 @@ static enum amb_status open_tcp(struct amb_dial *dial, const struct amb_url *url
 }
 
 enum amb_status amb_dial_open(struct amb_dial *dial, const struct amb_url *url, int64_t deadline_ns,
-                              struct amb_error *error)
+                              int cancel_fd, struct amb_error *error)
 {
     memset(dial, 0, sizeof(*dial));
     dial->fd = -1;
     dial->deadline_ns = deadline_ns;
+    dial->cancel_fd = cancel_fd;
     dial->error = error;
     amb_control_reader_init(&dial->reader);
     char name[400];

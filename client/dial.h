@@ -22,12 +22,14 @@ struct amb_dial {
     int fds[AMB_DIAL_FDS_MAX]; /* descriptors that came with the last message */
     size_t fd_count;
     int64_t deadline_ns;
+    int cancel_fd;           /* readable: give up; -1: none */
     struct amb_error *error; /* filled in by whoever fails first */
 };
 
 /* Connects. EUNREACHABLE, ETIMEDOUT, ELIMIT. */
 AMB_MUST_CHECK enum amb_status amb_dial_open(struct amb_dial *dial, const struct amb_url *url,
-                                             int64_t deadline_ns, struct amb_error *error);
+                                             int64_t deadline_ns, int cancel_fd,
+                                             struct amb_error *error);
 /* Closes what nobody took. */
 void amb_dial_close(struct amb_dial *dial);
 /* Sends, with a descriptor if fd is not -1. */

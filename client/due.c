@@ -2,6 +2,7 @@
 #include "client/due.h"
 
 #include "client/conn.h"
+#include "client/delivery.h"
 
 #include <stdio.h>
 #include <sys/timerfd.h>
@@ -72,11 +73,14 @@ static void queue_event(struct amb_conn *conn, const struct amb_event *event, co
         bool is_same = slot->event.type == event->type && slot->event.pub == event->pub &&
                        slot->event.sub == event->sub;
         if (is_same && event->type == AMB_EVENT_GAP) {
-            slot->event.count += event->count;
+            slot->event.count = amb_lost_sum(slot->event.count, event->count);
             slot->event.loss = slot->event.loss == event->loss ? event->loss : AMB_LOSS_MIXED;
             slot->event.seq = event->seq;
         } else if (is_same && event->type == AMB_EVENT_SUBSCRIBERS) {
             slot->event.count = event->count;
+        } else if (is_same && event->type == AMB_EVENT_LOST && event->count != 0) {
+            slot->event.count = event->count; /* One more attempt. */
+            slot->event.status = event->status;
         } else {
             slot = NULL;
         }
@@ -101,6 +105,16 @@ void amb_event_session(struct amb_conn *conn, enum amb_event_type type, enum amb
                        const char *text)
 {
     struct amb_event event = {.type = type, .status = status};
+    if (type == AMB_EVENT_LOST) {
+        event.count = conn->again.tried;
+    }
+    queue_event(conn, &event, text);
+}
+
+void amb_event_sub_closed(struct amb_conn *conn, struct amb_sub *sub, enum amb_status status,
+                          const char *text)
+{
+    struct amb_event event = {.type = AMB_EVENT_CLOSED, .status = status, .sub = sub};
     queue_event(conn, &event, text);
 }
 

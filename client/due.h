@@ -23,6 +23,8 @@ void amb_due_timer(struct amb_conn *conn, int64_t delay_ns);
 /* Queue events; dropped if nobody listens. Lock held. */
 void amb_event_session(struct amb_conn *conn, enum amb_event_type type, enum amb_status status,
                        const char *text);
+void amb_event_sub_closed(struct amb_conn *conn, struct amb_sub *sub, enum amb_status status,
+                          const char *text);
 void amb_event_gap(struct amb_conn *conn, struct amb_sub *sub, uint64_t count, enum amb_loss loss,
                    uint64_t seq);
 void amb_event_subscribers(struct amb_conn *conn, struct amb_pub *pub, uint32_t count);

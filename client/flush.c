@@ -50,6 +50,10 @@ void amb_pub_batch_put(struct amb_conn *conn, struct amb_batch *batch)
     if (batch == NULL) {
         return;
     }
+    if (batch->place.slots != NULL) {
+        amb_place_return(&batch->place);
+        batch->place.slots = NULL;
+    }
     if (batch->is_pooled) {
         amb_buffers_put(&conn->lease_buffers, batch->owned, batch->owned_len);
         batch->owned = NULL;
@@ -152,7 +156,15 @@ static enum amb_status send_batch(struct amb_pub *pub, struct amb_batch *batch, 
     amb_settle_sent(&pub->settle, last_seq, size);
     pub->sent_bytes += size;
     atomic_store_explicit(&pub->sent_batches, number, memory_order_relaxed);
+    bool is_leased = batch->is_leased;
     status = amb_outgoing_send(conn, &batch->out);
+    if (__builtin_expect(status != AMB_OK && status != AMB_EAGAIN, 0) && !is_leased &&
+        conn->again.is_on) {
+        /* It has not left, and may in another session. */
+        amb_settle_unsent(&pub->settle);
+        pub->sent_bytes -= size;
+        atomic_store_explicit(&pub->sent_batches, number - 1, memory_order_relaxed);
+    }
     if (conn->link != NULL) {
         conn->must_flush = false;
         amb_link_flush(conn->link);
@@ -206,11 +218,144 @@ static bool has_passed_fences(struct amb_batch *batch)
     return true;
 }
 
+/* One message of a commit whose segment is of a session that is over: it goes out as a batch of its
+ * own, from where it lies. Moves *blob on. */
+static struct amb_batch *rescue_one(struct amb_pub *pub, const struct amb_batch *commit, uint32_t i,
+                                    const uint8_t **blob)
+{
+    struct amb_batch *batch = amb_pub_large_get(pub->conn);
+    if (batch == NULL) {
+        return NULL;
+    }
+    const struct amb_record *record = &amb_batch_records(commit)[i];
+    uint64_t slot = commit->offsets[i] / commit->slots->slot;
+    amb_batch_records(batch)[0] = (struct amb_record){.len = record->len};
+    batch->count = 1;
+    batch->first_seq = commit->first_seq + i;
+    bool is_plain = record->props_len == 0 && record->key_hash == 0 && record->ttl_ms == 0;
+    if (!is_plain && amb_batch_add_props(batch, *blob, record->props_len, record->key_hash,
+                                         record->ttl_ms) != AMB_OK) {
+        amb_pub_batch_put(pub->conn, batch);
+        return NULL;
+    }
+    *blob = record->props_len != 0 ? *blob + amb_props_padded(record->props_len) : *blob;
+    batch->data = commit->slots->base + commit->offsets[i];
+    batch->data_len = amb_payload_padded(record->len);
+    batch->place = (struct amb_place){.slots = commit->slots, .slot = (uint32_t)slot};
+    return batch;
+}
+
+static void settle_upto(struct amb_pub *pub, uint64_t last, enum amb_status why);
+
+/* A commit that will not leave; it is in no list any more. */
+static void drop_commit(struct amb_pub *pub, struct amb_batch *batch)
+{
+    while (batch->fences != NULL) { /* A GPU writes there until then. */
+        struct amb_gpu_fence *fence = batch->fences;
+        batch->fences = fence->next;
+        (void)amb_gpu_fence_wait(fence);
+    }
+    batch->has_failed = false;
+    while (batch->slots != NULL && batch->slot_head != AMB_SLOT_NONE) {
+        struct amb_place place = {.slots = batch->slots, .slot = batch->slot_head};
+        batch->slot_head = batch->slots->next[place.slot];
+        amb_place_return(&place);
+    }
+    amb_pub_batch_put(pub->conn, batch);
+}
+
+/* The first batch of the queue, in pieces. ENOMEM: it is as it was. Memory of a GPU was the former
+ * broker's and may be gone with it: nobody knows. */
+static enum amb_status rescue(struct amb_pub *pub)
+{
+    struct amb_batch *commit = first_queued(pub);
+    if (commit->slots->gpu != NULL) {
+        uint64_t last = commit->first_seq + commit->count - 1;
+        amb_list_remove(&commit->node);
+        drop_commit(pub, commit);
+        settle_upto(pub, last, AMB_EUNKNOWN);
+        return AMB_OK;
+    }
+    struct amb_list_node pieces;
+    amb_list_init(&pieces);
+    const uint8_t *blob = commit->blobs;
+    for (uint32_t i = 0; i < commit->count; i++) {
+        struct amb_batch *batch = rescue_one(pub, commit, i, &blob);
+        if (batch == NULL) {
+            struct amb_list_node *node;
+            while ((node = amb_list_pop_front(&pieces)) != NULL) {
+                batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
+                batch->place.slots = NULL;
+                amb_pub_batch_put(pub->conn, batch);
+            }
+            return AMB_ENOMEM;
+        }
+        amb_list_push_back(&pieces, &batch->node);
+    }
+    amb_list_remove(&commit->node);
+    commit->slots = NULL;
+    amb_pub_batch_put(pub->conn, commit);
+    while (!amb_list_is_empty(&pieces)) {
+        struct amb_list_node *last = pieces.prev;
+        amb_list_remove(last);
+        amb_list_push_front(&pub->queue, last);
+    }
+    return AMB_OK;
+}
+
+/* What was put aside while the broker was away. */
+static enum amb_status flush_held(struct amb_pub *pub)
+{
+    while (!amb_list_is_empty(&pub->held)) {
+        struct amb_batch *batch = AMB_CONTAINER_OF(pub->held.next, struct amb_batch, node);
+        uint64_t size = amb_batch_size(batch);
+        if (!has_window(pub, size)) {
+            return AMB_EAGAIN;
+        }
+        amb_list_remove(&batch->node);
+        enum amb_status status = send_batch(pub, batch, batch->first_seq + batch->count - 1);
+        if (status != AMB_OK && status != AMB_EAGAIN) {
+            amb_list_push_front(&pub->held, &batch->node);
+            return status;
+        }
+        pub->held_bytes -= size;
+        if (status == AMB_OK) {
+            amb_pub_batch_put(pub->conn, batch);
+        }
+    }
+    return AMB_OK;
+}
+
+bool amb_pub_hold(struct amb_pub *pub)
+{
+    struct amb_batch *batch = pub->open;
+    if (!pub->is_away || pub->refused != AMB_OK || batch == NULL || batch->count == 0 ||
+        !amb_list_is_empty(&pub->queue) ||
+        pub->held_bytes + amb_batch_size(batch) > pub->window_bytes) {
+        return false;
+    }
+    struct amb_batch *next = amb_pub_batch_get(pub->conn);
+    if (next == NULL) {
+        return false;
+    }
+    batch->first_seq = atomic_load_explicit(&pub->posted, memory_order_relaxed) - batch->count + 1;
+    pub->held_bytes += amb_batch_size(batch);
+    amb_list_push_back(&pub->held, &batch->node);
+    pub->open = next;
+    return true;
+}
+
 static enum amb_status flush_queue(struct amb_pub *pub)
 {
     struct amb_conn *conn = pub->conn;
     while (!amb_list_is_empty(&pub->queue)) {
         struct amb_batch *batch = first_queued(pub);
+        if (batch->is_leased && batch->slots->is_over) {
+            if (rescue(pub) != AMB_OK) {
+                return AMB_EAGAIN;
+            }
+            continue;
+        }
         if (batch->is_leased ? batch->fences != NULL && !has_passed_fences(batch)
                              : !has_window(pub, amb_batch_size(batch))) {
             return AMB_EAGAIN;
@@ -242,21 +387,57 @@ void amb_pub_enqueue(struct amb_pub *pub, struct amb_batch *batch)
 void amb_pub_queue_drop(struct amb_pub *pub)
 {
     struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&pub->held)) != NULL) {
+        amb_pub_batch_put(pub->conn, AMB_CONTAINER_OF(node, struct amb_batch, node));
+    }
+    pub->held_bytes = 0;
     while ((node = amb_list_pop_front(&pub->queue)) != NULL) {
         struct amb_batch *batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
-        while (batch->fences != NULL) { /* A GPU writes there until then. */
-            struct amb_gpu_fence *fence = batch->fences;
-            batch->fences = fence->next;
-            (void)amb_gpu_fence_wait(fence);
-        }
-        batch->has_failed = false;
-        while (batch->slots != NULL && batch->slot_head != AMB_SLOT_NONE) {
-            struct amb_place place = {.slots = batch->slots, .slot = batch->slot_head};
-            batch->slot_head = batch->slots->next[place.slot];
-            amb_place_return(&place);
-        }
-        amb_pub_batch_put(pub->conn, batch);
+        drop_commit(pub, batch);
     }
+}
+
+/* The broker does not want it back: what waits is settled so. Both locks held. */
+static void drop_refused(struct amb_pub *pub)
+{
+    if (pub->open != NULL) {
+        amb_batch_reset(pub->open);
+    }
+    amb_pub_queue_drop(pub);
+    pub->batch_msgs = pub->conn->batch_msgs;
+    amb_pub_settle_all(pub, pub->refused);
+    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
+        atomic_store_explicit(&pub->is_staged, false, memory_order_relaxed);
+        atomic_store_explicit(&pub->must_leave, false, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&pub->conn->staged, 1, memory_order_relaxed);
+    }
+}
+
+/* Why nothing leaves. EAGAIN: there is or comes another session. */
+static enum amb_status why_stuck(struct amb_pub *pub)
+{
+    struct amb_conn *conn = pub->conn;
+    if (amb_conn_has_trouble(conn, AMB_TROUBLE_DOWN)) {
+        return conn->down;
+    }
+    if (pub->refused != AMB_OK) {
+        drop_refused(pub);
+        return pub->refused;
+    }
+    return pub->is_away ? AMB_EAGAIN : AMB_ECLOSED;
+}
+
+static inline bool is_stuck(const struct amb_pub *pub)
+{
+    return pub->conn->down != AMB_OK || pub->conn->link == NULL || pub->is_away;
+}
+
+/* What a send has come to: a link that has just broken is another session's matter. */
+static enum amb_status outcome(const struct amb_pub *pub, enum amb_status status)
+{
+    bool may_wait = pub->conn->again.is_on && amb_status_scope_of(status) == AMB_SCOPE_SESSION &&
+                    !amb_conn_has_trouble(pub->conn, AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);
+    return may_wait ? AMB_EAGAIN : status;
 }
 
 enum amb_status amb_pub_flush_open(struct amb_pub *pub)
@@ -265,17 +446,20 @@ enum amb_status amb_pub_flush_open(struct amb_pub *pub)
     if (!atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
         return AMB_OK;
     }
-    if (conn->down != AMB_OK || conn->link == NULL) {
-        return conn->down != AMB_OK ? conn->down : AMB_ECLOSED;
+    if (__builtin_expect(is_stuck(pub), 0)) {
+        return why_stuck(pub);
     }
     uint64_t bytes = pub->open != NULL ? amb_batch_size(pub->open) : 0;
-    enum amb_status status = flush_small(pub);
+    enum amb_status status = flush_held(pub);
+    if (status == AMB_OK) {
+        status = flush_small(pub);
+    }
     if (status == AMB_OK) {
         status = flush_queue(pub);
     }
     if (status != AMB_OK) {
         atomic_fetch_or_explicit(&pub->wary, AMB_WARY_HELD, memory_order_relaxed);
-        return status;
+        return outcome(pub, status);
     }
     if ((atomic_load_explicit(&pub->wary, memory_order_relaxed) & AMB_WARY_HELD) != 0) {
         atomic_fetch_and_explicit(&pub->wary, ~AMB_WARY_HELD, memory_order_relaxed);
@@ -295,8 +479,8 @@ enum amb_status amb_pub_flush_large(struct amb_pub *pub, struct amb_batch *large
     if (status != AMB_OK) {
         return status;
     }
-    if (conn->down != AMB_OK || conn->link == NULL) {
-        return conn->down != AMB_OK ? conn->down : AMB_ECLOSED;
+    if (__builtin_expect(is_stuck(pub), 0)) {
+        return why_stuck(pub);
     }
     if (!has_window(pub, amb_batch_size(large))) {
         return AMB_EAGAIN;
@@ -307,7 +491,7 @@ enum amb_status amb_pub_flush_large(struct amb_pub *pub, struct amb_batch *large
     status = send_batch(pub, large, seq);
     if (status != AMB_OK && status != AMB_EAGAIN) {
         pub->borrowed -= lender != NULL;
-        return status;
+        return outcome(pub, status);
     }
     atomic_store_explicit(&pub->posted, seq, memory_order_release);
     if (status == AMB_OK) {
@@ -423,13 +607,24 @@ void amb_pub_subscribers(struct amb_pub *pub, uint32_t count)
     }
 }
 
-void amb_pub_settle_all(struct amb_pub *pub, enum amb_status why)
+/* Everything up to `last` is over, for `why`. */
+static void settle_upto(struct amb_pub *pub, uint64_t last, enum amb_status why)
 {
-    uint64_t posted = atomic_load_explicit(&pub->posted, memory_order_acquire);
     uint64_t first = pub->settle.settled_seq + 1;
-    amb_settle_rest(&pub->settle, posted, why);
-    if (pub->asking.is_on && first <= posted) {
-        amb_asking_settled(pub, first, posted, why, 0);
+    amb_settle_rest(&pub->settle, last, why);
+    if (pub->asking.is_on && first <= last) {
+        amb_asking_settled(pub, first, last, why, 0);
     }
     after_settling(pub);
+}
+
+void amb_pub_lose(struct amb_pub *pub)
+{
+    pub->is_away = true;
+    settle_upto(pub, amb_settle_sent_seq(&pub->settle), AMB_EUNKNOWN);
+}
+
+void amb_pub_settle_all(struct amb_pub *pub, enum amb_status why)
+{
+    settle_upto(pub, atomic_load_explicit(&pub->posted, memory_order_acquire), why);
 }

@@ -149,6 +149,15 @@ static enum amb_status say_auth(struct amb_conn *conn, struct amb_dial *dial,
     amb__control__auth__init(&auth);
     auth.proof.data = proof;
     auth.proof.len = proof_len;
+    Amb__Control__Former former;
+    amb__control__former__init(&former);
+    if (with->former != NULL && with->former->epoch == conn->epoch) {
+        former.session = with->former->session;
+        former.generation = with->former->generation;
+        former.secret = with->former->secret;
+        former.unmapped = with->former->is_unmapped;
+        auth.former = &former;
+    }
     if (strcmp(challenge->link, "ucx") == 0) {
         status = amb_client_ucx_prepare(conn, with->trusted, dial->error);
         if (status != AMB_OK) {
@@ -194,7 +203,8 @@ static enum amb_status attach_stream(struct amb_conn *conn, struct amb_dial *dia
                                      const struct amb_url *url)
 {
     struct amb_dial second;
-    enum amb_status status = amb_dial_open(&second, url, dial->deadline_ns, dial->error);
+    enum amb_status status =
+        amb_dial_open(&second, url, dial->deadline_ns, dial->cancel_fd, dial->error);
     if (status == AMB_OK) {
         Amb__Control__Attach attach;
         amb__control__attach__init(&attach);

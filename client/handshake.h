@@ -8,12 +8,20 @@
 #include "client/conn.h"
 #include "client/dial.h"
 
+/* The session that a new one replaces. */
+struct amb_former {
+    uint32_t session, generation;
+    uint64_t secret, epoch;
+    bool is_unmapped; /* nothing of it is mapped here any more */
+};
+
 /* What the program and its environment said. */
 struct amb_handshake {
     const struct amb_url *url;
     const char *name;
-    const char *credentials; /* path, or NULL */
-    const char *trusted;     /* comma list of interfaces, or NULL */
+    const char *credentials;         /* path, or NULL */
+    const char *trusted;             /* comma list of interfaces, or NULL */
+    const struct amb_former *former; /* or NULL */
 };
 
 /*

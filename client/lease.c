@@ -141,7 +141,7 @@ static enum amb_status take_room(struct room_wait *room, struct amb_lease *lease
             return status;
         }
     }
-    return conn->down != AMB_OK ? conn->down : take_private(room, lease);
+    return amb_conn_has_trouble(conn, AMB_TROUBLE_DOWN) ? conn->down : take_private(room, lease);
 }
 
 /* The same on a GPU, where there is no private memory: who gets no more slots waits for his own. */
@@ -429,7 +429,7 @@ static enum amb_status lease_commit(struct amb_lease *lease, const struct amb_ou
     amb_conn_lock(conn);
     take_back(lease, &own);
     struct amb_pub *pub = own.pub;
-    if (status == AMB_OK && conn->down != AMB_OK) {
+    if (status == AMB_OK && amb_conn_has_trouble(conn, AMB_TROUBLE_DOWN)) {
         status = conn->down;
     } else if (status == AMB_OK &&
                (pub == NULL || atomic_load_explicit(&pub->is_closing, memory_order_relaxed))) {

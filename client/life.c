@@ -13,6 +13,7 @@
 #include "client/lease.h"
 #include "client/options.h"
 #include "client/pub.h"
+#include "client/reconnect.h"
 #include "client/segment.h"
 #include "client/slots.h"
 #include "client/sub.h"
@@ -45,6 +46,8 @@ struct amb_conn *amb_conn_create(void)
     amb_control_reader_init(&conn->reader);
     amb_list_init(&conn->requests);
     amb_list_init(&conn->segments);
+    amb_list_init(&conn->old_segments);
+    conn->again.cancel_fd = -1;
     amb_list_init(&conn->topics);
     amb_list_init(&conn->outstanding);
     amb_list_init(&conn->batches);
@@ -75,6 +78,7 @@ static void conn_free(struct amb_conn *conn)
     amb_imports_fini(conn);
     amb_gpus_fini(conn);
     amb_inbox_fini(conn);
+    amb_again_fini(&conn->again);
     free(conn->out);
     (void)pthread_mutex_destroy(&conn->lock);
     (void)pthread_mutex_destroy(&conn->event_lock);
@@ -159,6 +163,55 @@ static void close_link(struct amb_conn *conn)
     }
 }
 
+/* Why, for good or for now; what is due to the program and to those who wait. */
+static void note_down(struct amb_conn *conn, enum amb_status why, const char *text)
+{
+    conn->down = why;
+    (void)snprintf(conn->down_text, sizeof(conn->down_text), "%s",
+                   text != NULL && text[0] != '\0' ? text : amb_status_text(why));
+}
+
+static void tell_down(struct amb_conn *conn)
+{
+    amb_due_callback(conn);
+    amb_conn_changed(conn);
+    amb_conn_wake_all(conn);
+    if (conn->has_io_thread) {
+        amb_io_kick(conn);
+    }
+}
+
+/* Nothing follows: everything published is settled. */
+static void end_for_good(struct amb_conn *conn, enum amb_status why)
+{
+    /* Release: pairs with the acquire of amb_conn_trouble, which reads `down` and its text. */
+    atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_DOWN, memory_order_release);
+    for (uint32_t i = 0; i < conn->pub_high; i++) {
+        if (conn->pubs[i] != NULL) {
+            amb_pub_settle_all(conn->pubs[i], why);
+        }
+    }
+}
+
+static void event_down(struct amb_conn *conn, bool is_lost)
+{
+    (void)amb_conn_fail(conn, conn->down, "%s", conn->down_text);
+    amb_event_session(conn, is_lost ? AMB_EVENT_LOST : AMB_EVENT_CLOSED, conn->down,
+                      conn->down_text);
+}
+
+/* Keeps what was not sent, and what the program holds. False: there is no thread to go on. */
+static bool go_away(struct amb_conn *conn)
+{
+    atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_AWAY, memory_order_release);
+    for (uint32_t i = 0; i < conn->pub_high; i++) {
+        if (conn->pubs[i] != NULL) {
+            amb_pub_lose(conn->pubs[i]);
+        }
+    }
+    return amb_reconnect_begin(conn);
+}
+
 void amb_conn_lost(struct amb_conn *conn, enum amb_status why, const char *text)
 {
     if (conn->down != AMB_OK) {
@@ -168,29 +221,26 @@ void amb_conn_lost(struct amb_conn *conn, enum amb_status why, const char *text)
         why = AMB_ELOST;
     }
     bool is_own_end = amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING);
-    conn->down = why;
-    (void)snprintf(conn->down_text, sizeof(conn->down_text), "%s",
-                   text != NULL && text[0] != '\0' ? text : amb_status_text(why));
-    /* Release: pairs with the acquire of amb_conn_trouble, which reads `down` and its text. */
-    atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_DOWN, memory_order_release);
+    bool comes_back = amb_reconnect_may(conn, why);
+    note_down(conn, why, text);
     close_link(conn);
     amb_control_fail_all(conn, why, conn->down_text);
-    for (uint32_t i = 0; i < conn->pub_high; i++) {
-        if (conn->pubs[i] != NULL) {
-            amb_pub_settle_all(conn->pubs[i], why);
-        }
+    comes_back = comes_back && go_away(conn);
+    if (!comes_back) {
+        end_for_good(conn, why);
     }
     if (!is_own_end) {
-        (void)amb_conn_fail(conn, why, "%s", conn->down_text);
-        bool is_lost = why == AMB_ELOST || why == AMB_EPROTO;
-        amb_event_session(conn, is_lost ? AMB_EVENT_LOST : AMB_EVENT_CLOSED, why, conn->down_text);
+        event_down(conn, comes_back || why == AMB_ELOST || why == AMB_EPROTO);
     }
-    amb_due_callback(conn);
-    amb_conn_changed(conn);
-    amb_conn_wake_all(conn);
-    if (conn->has_io_thread) {
-        amb_io_kick(conn);
-    }
+    tell_down(conn);
+}
+
+void amb_conn_give_up(struct amb_conn *conn, enum amb_status why, const char *text)
+{
+    note_down(conn, why, text);
+    end_for_good(conn, why);
+    event_down(conn, false);
+    tell_down(conn);
 }
 
 static void close_fd(int *fd)

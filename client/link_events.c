@@ -61,6 +61,25 @@ struct place {
     void *buffer;
 };
 
+/* What was lost while there was no session. A look at the session's first delivery of a topic. */
+static void count_missed(struct amb_sub *sub, struct amb_topic_name *topic,
+                         struct amb_delivery *delivery)
+{
+    if (__builtin_expect(sub->is_restarted, 0)) {
+        sub->is_restarted = false;
+        delivery->lost = UINT64_MAX;
+        delivery->loss = AMB_LOSS_BROKER_RESTART;
+    } else if (__builtin_expect(topic->resumes_at != 0, 0)) {
+        uint64_t missed = delivery->seq > topic->resumes_at ? delivery->seq - topic->resumes_at : 0;
+        if (missed > delivery->lost) {
+            delivery->loss = delivery->lost == 0 ? AMB_LOSS_AWAY : AMB_LOSS_MIXED;
+            delivery->lost = missed;
+        }
+        topic->resumes_at = 0;
+    }
+    topic->next_seq = delivery->seq + delivery->count;
+}
+
 /* The delivery that a frame announces, in its place in the order of arrivals. */
 static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *frame,
                                 const struct place *place, struct amb_delivery **out)
@@ -72,7 +91,9 @@ static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *fra
         return AMB_ENOMEM;
     }
     delivery->frame = *frame;
-    delivery->topic = amb_sub_topic_find(sub, frame->topic);
+    struct amb_topic_name *topic = amb_sub_topic_find(sub, frame->topic);
+    delivery->topic = topic;
+    delivery->life = conn->life;
     delivery->body = place->body;
     delivery->segment = place->segment;
     if (place->segment != NULL) {
@@ -99,8 +120,9 @@ static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *fra
         atomic_fetch_add_explicit(&conn->mapped_held, 1, memory_order_relaxed);
     }
     conn->is_bulk = delivery->count >= BULK_MSGS;
-    if (frame->lost != 0) {
-        amb_event_gap(conn, sub, frame->lost, delivery->loss, frame->seq);
+    count_missed(sub, topic, delivery);
+    if (delivery->lost != 0) {
+        amb_event_gap(conn, sub, delivery->lost, delivery->loss, frame->seq);
     }
     *out = delivery;
     return AMB_OK;
@@ -213,6 +235,7 @@ static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
     if ((bits & COOKIE_NAME) != 0) {
         struct amb_topic_name *name = (void *)(bits & ~COOKIE_NAME);
         name->name[name->len] = '\0';
+        amb_sub_topic_named(name);
         return AMB_OK;
     }
     return amb_sub_ready(cookie, status);

@@ -78,29 +78,28 @@ enum amb_status amb_options_read(const struct amb_options *from, struct amb_opti
                                  struct amb_complaint *complaint)
 {
     static const struct later later[] = {
-        LATER(amb_options, reconnect_min_ns), LATER(amb_options, reconnect_max_ns),
-        LATER(amb_options, retry_first),      LATER(amb_options, resources),
-        LATER(amb_options, resource_count),   LATER(amb_options, detached),
+        LATER(amb_options, resources),
+        LATER(amb_options, resource_count),
+        LATER(amb_options, detached),
         LATER(amb_options, ucx_am_id),
     };
     enum amb_status status = read_struct("options", from, to, sizeof(*to), complaint);
     if (status != AMB_OK) {
         return status;
     }
-    if (to->reconnect_attempts != 0 && to->reconnect_attempts != AMB_NONE) {
-        complain(complaint, "options.reconnect_attempts is not there yet in this release");
-        return AMB_ENOTSUP;
-    }
     if (to->progress != AMB_PROGRESS_THREAD && to->progress != AMB_PROGRESS_POLL) {
         complain(complaint, "options.progress is neither THREAD nor POLL");
         return AMB_EINVAL;
     }
-    if (to->connect_timeout_ns < 0 || to->timeout_ns < 0 || to->heartbeat_ns < 0) {
+    if (to->connect_timeout_ns < 0 || to->timeout_ns < 0 || to->heartbeat_ns < 0 ||
+        to->reconnect_min_ns < 0 || to->reconnect_max_ns < 0) {
         complain(complaint, "a time in options is negative");
         return AMB_EINVAL;
     }
     to->connect_timeout_ns = to->connect_timeout_ns != 0 ? to->connect_timeout_ns : 10 * AMB_SEC;
     to->timeout_ns = to->timeout_ns != 0 ? to->timeout_ns : 5 * AMB_SEC;
+    to->reconnect_min_ns = to->reconnect_min_ns != 0 ? to->reconnect_min_ns : 50 * AMB_MS;
+    to->reconnect_max_ns = to->reconnect_max_ns != 0 ? to->reconnect_max_ns : 5 * AMB_SEC;
     to->memory_max = to->memory_max != 0 ? to->memory_max : AMB_MEMORY_MAX;
     return refuse_later("options", to, later, sizeof(later) / sizeof(later[0]), complaint);
 }

@@ -45,9 +45,13 @@ void amb_position_begun(struct amb_sub *sub, const struct amb_sub_options *optio
     }
 }
 
-/* The next message of a topic that was not taken yet; 0: none was taken. */
-static uint64_t next_of(const struct amb_sub *sub, const struct amb_topic_name *topic)
+/* The next message of a topic that was not taken yet, or has not arrived; 0: none was, or has. */
+static uint64_t next_of(const struct amb_sub *sub, const struct amb_topic_name *topic,
+                        bool is_arrived)
 {
+    if (is_arrived) {
+        return topic->next_seq;
+    }
     struct amb_list_node *head = sub->arrived.next;
     const struct amb_delivery *delivery = AMB_CONTAINER_OF(head, struct amb_delivery, node);
     if (head != &sub->arrived && delivery->topic == topic && delivery->taken > 0) {
@@ -75,11 +79,11 @@ static bool is_newest(const struct amb_sub *sub, const struct amb_topic_name *to
     return true;
 }
 
-static bool is_read(const struct amb_sub *sub, const char *name, uint32_t len)
+static bool is_read(const struct amb_sub *sub, const char *name, uint32_t len, bool is_arrived)
 {
     for (uint32_t i = 0; sub->topics.slots != NULL && i <= sub->topics.mask; i++) {
         const struct amb_topic_name *topic = sub->topics.slots[i].name;
-        if (topic != NULL && same_name(topic, name, len) && next_of(sub, topic) != 0) {
+        if (topic != NULL && same_name(topic, name, len) && next_of(sub, topic, is_arrived) != 0) {
             return true;
         }
     }
@@ -87,16 +91,17 @@ static bool is_read(const struct amb_sub *sub, const char *name, uint32_t len)
 }
 
 /* Both locks held. */
-static void write_topics(const struct amb_sub *sub, struct amb_position_writer *writer)
+static void write_topics(const struct amb_sub *sub, bool is_arrived,
+                         struct amb_position_writer *writer)
 {
     for (uint32_t i = 0; sub->topics.slots != NULL && i <= sub->topics.mask; i++) {
         const struct amb_topic_name *topic = sub->topics.slots[i].name;
-        if (topic == NULL || next_of(sub, topic) == 0 || !is_newest(sub, topic)) {
+        if (topic == NULL || next_of(sub, topic, is_arrived) == 0 || !is_newest(sub, topic)) {
             continue;
         }
         const struct amb_position_topic at = {
             .id = sub->topics.slots[i].id,
-            .next = next_of(sub, topic),
+            .next = next_of(sub, topic, is_arrived),
             .name = topic->name,
             .name_len = topic->len,
         };
@@ -106,7 +111,7 @@ static void write_topics(const struct amb_sub *sub, struct amb_position_writer *
     size_t at = 0;
     while (sub->resumed != NULL &&
            amb_position_next(sub->resumed, sub->resumed_len, &at, &former)) {
-        if (!is_read(sub, former.name, former.name_len)) {
+        if (!is_read(sub, former.name, former.name_len, is_arrived)) {
             amb_position_add(writer, &former);
         }
     }
@@ -126,10 +131,29 @@ enum amb_status amb_sub_position(struct amb_sub *sub, void *position, size_t *le
     amb_position_begin(&writer, position, *len);
     amb_conn_lock(conn);
     amb_spinlock_lock(&sub->lock);
-    write_topics(sub, &writer);
+    write_topics(sub, false, &writer);
     amb_spinlock_unlock(&sub->lock);
     status = amb_position_end(&writer, conn->epoch, sub->since_ns);
     amb_conn_unlock(conn);
     *len = writer.len;
     return status;
+}
+
+uint8_t *amb_position_arrived(struct amb_sub *sub, uint64_t epoch, size_t *len)
+{
+    uint8_t *bytes = malloc(AMB_POSITION_MAX);
+    if (bytes == NULL) {
+        return NULL;
+    }
+    struct amb_position_writer writer;
+    amb_position_begin(&writer, bytes, AMB_POSITION_MAX);
+    amb_spinlock_lock(&sub->lock);
+    write_topics(sub, true, &writer);
+    amb_spinlock_unlock(&sub->lock);
+    if (amb_position_end(&writer, epoch, sub->since_ns) != AMB_OK) {
+        free(bytes);
+        return NULL;
+    }
+    *len = writer.len;
+    return bytes;
 }

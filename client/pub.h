@@ -45,7 +45,9 @@ struct amb_pub {
     _Atomic uint64_t staged_bytes; /* read from devices */
 
     /* Under lock. */
-    struct amb_batch *open;     /* NULL until the first message */
+    struct amb_batch *open;    /* NULL until the first message */
+    struct amb_list_node held; /* full batches from while it is away, before the open one */
+    uint64_t held_bytes;
     struct amb_list_node queue; /* batches of commits; while there are any, batch_msgs is 0, so
                                    that nothing is appended to an open batch before them */
     struct amb_batch_rule rule;
@@ -75,6 +77,11 @@ struct amb_pub {
     bool is_settled_told; /* the broker sends SETTLED for each batch */
 
     struct amb_asking asking;
+    bool is_open;            /* the broker has answered */
+    bool is_away;            /* ... and lost it since: nothing leaves */
+    enum amb_status refused; /* it may not come back */
+    uint8_t *ask;            /* the PubOpen, packed, for another session */
+    size_t ask_len;
 
     uint32_t handle;
     uint64_t window_msgs, window_bytes;
@@ -101,6 +108,8 @@ static inline bool amb_pub_in_flight(const struct amb_pub *pub)
  * window, the broker has been told. Else the session is lost.
  */
 enum amb_status amb_pub_flush_open(struct amb_pub *pub);
+/* Puts the open batch aside while the broker is away. Both locks held. False: it may not. */
+bool amb_pub_hold(struct amb_pub *pub);
 /* Sends one message as a batch of its own, the same way. Takes the batch on AMB_OK only. */
 enum amb_status amb_pub_flush_large(struct amb_pub *pub, struct amb_batch *large);
 /* Sends what is due on all publishers of the connection; its lock held. Returns how many left. */
@@ -128,6 +137,8 @@ enum amb_status amb_pub_accepted(struct amb_pub *pub, uint64_t batches);
 enum amb_status amb_pub_window(struct amb_pub *pub, uint64_t bytes);
 void amb_pub_subscribers(struct amb_pub *pub, uint32_t count);
 enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *frame);
+/* Nobody knows what became of what was sent: EUNKNOWN. The rest stays. */
+void amb_pub_lose(struct amb_pub *pub);
 /* Settles everything posted and not settled with `why`: nothing of it will be heard of again. */
 void amb_pub_settle_all(struct amb_pub *pub, enum amb_status why);
 

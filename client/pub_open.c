@@ -12,6 +12,7 @@
 #include "client/lease.h"
 #include "client/options.h"
 #include "client/poll.h"
+#include "client/reconnect.h"
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
 
@@ -37,6 +38,7 @@ static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
     pub->asking.is_on = is_asking;
     amb_list_init(&pub->asking.asked);
     memcpy(pub->topic, topic, strlen(topic) + 1);
+    amb_list_init(&pub->held);
     amb_list_init(&pub->queue);
     amb_list_init(&pub->leases);
     amb_batch_rule_init(&pub->rule, options->linger_ns);
@@ -63,7 +65,35 @@ void amb_pub_free(struct amb_pub *pub)
     amb_pub_queue_drop(pub);
     amb_pub_batch_put(pub->conn, pub->open);
     amb_settle_fini(&pub->settle);
+    free(pub->ask);
     free(pub);
+}
+
+static void take_opened(struct amb_pub *pub, const struct amb_request *request)
+{
+    /* A WINDOW or SUBSCRIBERS value may have come first: it is newer. */
+    if (request->window > pub->window) {
+        pub->window = request->window;
+    }
+    pub->has_gpu_room = request->has_gpu;
+    if (!pub->has_heard_subscribers) {
+        atomic_store_explicit(&pub->subscribers, request->subscribers, memory_order_relaxed);
+    }
+}
+
+/* Keeps what it asks, for another session. */
+static enum amb_status keep_ask(struct amb_pub *pub, const Amb__Control__PubOpen *open)
+{
+    if (!pub->conn->again.is_on) {
+        return AMB_OK;
+    }
+    pub->ask_len = amb__control__pub_open__get_packed_size(open);
+    pub->ask = malloc(pub->ask_len != 0 ? pub->ask_len : 1);
+    if (pub->ask == NULL) {
+        return AMB_ENOMEM;
+    }
+    (void)amb__control__pub_open__pack(open, pub->ask);
+    return AMB_OK;
 }
 
 /* Asks the broker; lock held, given up while it waits. */
@@ -81,17 +111,16 @@ static enum amb_status ask_open(struct amb_pub *pub, uint32_t confirm)
     open.settled = pub->is_settled_told;
     message.pub_open = &open;
     message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
+    enum amb_status status = keep_ask(pub, &open);
+    if (status != AMB_OK) {
+        conn->pub_taken[pub->handle] = false;
+        return amb_conn_fail(conn, status, "no memory for a publisher");
+    }
     amb_control_ask(conn, &message, &request);
-    enum amb_status status = amb_control_wait(conn, &request, conn->timeout_ns, 0);
+    status = amb_control_wait(conn, &request, conn->timeout_ns, 0);
     if (status == AMB_OK) {
-        /* A WINDOW or SUBSCRIBERS value may have come first: it is newer. */
-        if (request.window > pub->window) {
-            pub->window = request.window;
-        }
-        pub->has_gpu_room = request.has_gpu;
-        if (!pub->has_heard_subscribers) {
-            atomic_store_explicit(&pub->subscribers, request.subscribers, memory_order_relaxed);
-        }
+        take_opened(pub, &request);
+        pub->is_open = true;
         return AMB_OK;
     }
     if (request.is_done) {
@@ -118,6 +147,14 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
         return amb_conn_fail(conn, AMB_ENOMEM, "no memory for a publisher");
     }
     amb_conn_lock(conn);
+    status = amb_reconnect_await(conn);
+    if (status != AMB_OK) {
+        amb_pub_free(pub);
+        status = amb_conn_fail(conn, status, "cannot publish to '%s': %s", topic,
+                               amb_status_text(status));
+        amb_conn_unlock(conn);
+        return status;
+    }
     if (!amb_handle_take(conn->pub_taken, &conn->pub_next, &conn->pub_high, &pub->handle)) {
         amb_conn_unlock(conn);
         amb_pub_free(pub);
@@ -234,9 +271,64 @@ void amb_pub_detach(struct amb_pub *pub, enum amb_status why)
         atomic_load_explicit(&pub->sent_batches, memory_order_relaxed);
     conn->past[pub->handle].bytes = pub->sent_bytes - pub->leased_bytes;
     amb_event_forget(conn, pub, NULL);
-    if (conn->down == AMB_OK && !amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING)) {
+    if (conn->down != AMB_OK) {
+        /* Another session knows nothing of it. */
+        conn->pub_taken[pub->handle] = false;
+    } else if (!amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING)) {
         amb_control_ask_close(conn, AMB_ORPHAN_PUB_CLOSE, pub->handle);
     }
+}
+
+/* ---- in another session ---- */
+
+static void on_resumed(struct amb_conn *conn, struct amb_request *request)
+{
+    struct amb_pub *pub = conn->pubs[request->handle];
+    enum amb_status status = request->status;
+    if (pub != NULL && pub->is_away && status == AMB_OK) {
+        take_opened(pub, request);
+        pub->is_away = false;
+    } else if (pub != NULL && amb_status_scope_of(status) != AMB_SCOPE_SESSION &&
+               status != AMB_OK) {
+        pub->refused = status; /* Told by its next flush. */
+        (void)amb_conn_fail(conn, status, "cannot publish to '%s' any more: %s", pub->topic,
+                            request->text);
+        if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
+            atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
+        }
+    }
+    free(request);
+    amb_reconnect_one_back(conn);
+}
+
+void amb_pub_resume(struct amb_pub *pub)
+{
+    struct amb_conn *conn = pub->conn;
+    struct amb_request *request = calloc(1, sizeof(*request));
+    Amb__Control__PubOpen *open = amb__control__pub_open__unpack(NULL, pub->ask_len, pub->ask);
+    if (!pub->is_open || conn->down != AMB_OK || request == NULL || open == NULL) {
+        bool is_short = pub->is_open && conn->down == AMB_OK;
+        free(request);
+        amb__control__pub_open__free_unpacked(open, NULL);
+        if (is_short) {
+            amb_conn_lost(conn, AMB_ENOMEM, "no memory to reconnect");
+        }
+        return;
+    }
+    atomic_store_explicit(&pub->sent_batches, 0, memory_order_relaxed);
+    atomic_store_explicit(&pub->accepted_batches, 0, memory_order_relaxed);
+    pub->sent_bytes = pub->window = pub->leased_bytes = pub->wanted = pub->need = 0;
+    pub->has_heard_subscribers = false;
+    amb_settle_restart(&pub->settle);
+    request->on_answer = on_resumed;
+    request->handle = pub->handle;
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    message.pub_open = open;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
+    conn->again.waiting++;
+    amb_control_ask(conn, &message, request);
+    amb__control__pub_open__free_unpacked(open, NULL);
 }
 
 enum amb_status amb_pub_close(struct amb_pub *pub, int64_t timeout_ns)

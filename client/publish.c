@@ -108,6 +108,9 @@ static enum amb_status make_room(struct amb_pub *pub, uint64_t len, uint32_t blo
                 /* The look that everyone who must wait does first may find the window. */
                 (void)amb_conn_progress(conn);
                 status = amb_pub_flush_open(pub);
+                if (status == AMB_EAGAIN && amb_pub_hold(pub)) {
+                    status = AMB_OK;
+                }
             }
         }
         if (status == AMB_OK && pub->open == NULL) {
@@ -263,7 +266,7 @@ static bool has_room(void *arg)
     uint64_t unsettled =
         atomic_load_explicit(&pub->posted, memory_order_relaxed) - pub->settle.settled_seq;
     uint64_t inflight = pub->sent_bytes - pub->settle.settled_bytes;
-    return pub->window >= pub->wanted && unsettled < pub->window_msgs &&
+    return !pub->is_away && pub->window >= pub->wanted && unsettled < pub->window_msgs &&
            (inflight == 0 || inflight + pub->need <= pub->window_bytes) &&
            !atomic_load_explicit(&pub->must_leave, memory_order_relaxed);
 }

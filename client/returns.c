@@ -128,10 +128,13 @@ void amb_delivery_take_back(struct amb_conn *conn)
         struct amb_sub *sub = delivery->sub;
         uint64_t number = delivery->number, bytes = delivery->body_len;
         uint32_t msgs = delivery->count;
+        bool is_of_session = delivery->life == conn->life;
         /* First the segment, then the word to the broker that it is free. */
         recycle(delivery);
         if (sub != NULL) {
-            tell(conn, sub, number, msgs, bytes);
+            if (is_of_session) {
+                tell(conn, sub, number, msgs, bytes);
+            }
             amb_sub_unref(sub);
         }
         amb_conn_changed(conn);

@@ -124,7 +124,9 @@ static void settle(struct amb_segment *segment)
             (void)munmap(segment->base, segment->size);
         }
         segment->base = NULL;
-        say(segment, AMB_FRAME_SEG_GONE);
+        if (!segment->is_orphan) {
+            say(segment, AMB_FRAME_SEG_GONE);
+        }
     }
     if (!segment->out.is_queued) {
         amb_list_remove(&segment->node);
@@ -169,6 +171,21 @@ void amb_segment_sent(struct amb_segment *segment)
     settle(segment);
 }
 
+void amb_segments_orphan(struct amb_conn *conn)
+{
+    amb_segments_drop_all(conn);
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&conn->segments)) != NULL) {
+        AMB_CONTAINER_OF(node, struct amb_segment, node)->is_orphan = true;
+        amb_list_push_back(&conn->old_segments, node);
+    }
+}
+
+bool amb_segments_are_gone(const struct amb_conn *conn)
+{
+    return amb_list_is_empty(&conn->segments) && amb_list_is_empty(&conn->old_segments);
+}
+
 static void discard(struct amb_segment *segment)
 {
     if (segment->base != NULL && segment->gpu == NULL) {
@@ -193,6 +210,9 @@ void amb_segments_drop_all(struct amb_conn *conn)
 void amb_segments_fini(struct amb_conn *conn)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &conn->segments) {
+        discard(AMB_CONTAINER_OF(node, struct amb_segment, node));
+    }
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->old_segments) {
         discard(AMB_CONTAINER_OF(node, struct amb_segment, node));
     }
 }

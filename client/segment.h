@@ -26,6 +26,7 @@ struct amb_segment {
     uint8_t *base;
     uint64_t held; /* deliveries that lie in it */
     bool is_dropped;
+    bool is_orphan;          /* of a session that is over, while the connection has another */
     struct amb_outgoing out; /* SEG_READY, then SEG_GONE */
 };
 
@@ -50,5 +51,9 @@ void amb_segment_sent(struct amb_segment *segment);
 /* The session ends: unmaps what no message lies in, now, and the rest when its last message is
  * back. Messages outlive amb_close, also that of a connection that was lost. Tells nobody. */
 void amb_segments_drop_all(struct amb_conn *conn);
+/* The same where another session follows: those that are left are not of it. */
+void amb_segments_orphan(struct amb_conn *conn);
+/* Is nothing of the broker's mapped, of whatever session? */
+bool amb_segments_are_gone(const struct amb_conn *conn);
 /* No delivery is out any more. */
 void amb_segments_fini(struct amb_conn *conn);

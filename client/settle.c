@@ -167,6 +167,25 @@ void amb_settle_rest(struct amb_settle *settle, uint64_t last_seq, enum amb_stat
     }
 }
 
+uint64_t amb_settle_sent_seq(const struct amb_settle *settle)
+{
+    return settle->last > settle->settled ? amb_settle_last_seq(settle, settle->last)
+                                          : settle->settled_seq;
+}
+
+void amb_settle_unsent(struct amb_settle *settle)
+{
+    amb_assert(settle->last > settle->settled);
+    settle->last--;
+}
+
+void amb_settle_restart(struct amb_settle *settle)
+{
+    amb_assert(settle->last == settle->settled);
+    settle->former = settle->settled = settle->last = 0;
+    settle->settled_bytes = 0;
+}
+
 bool amb_settle_take(struct amb_settle *settle, struct amb_settle_range *out)
 {
     if (settle->range_count == 0) {

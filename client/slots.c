@@ -199,7 +199,7 @@ look_in(const struct amb_list_node *list, const struct amb_gpu *gpu, uint64_t le
     bool is_coming = false;
     AMB_LIST_FOR_EACH (node, list) {
         const struct amb_slots *slots = AMB_CONTAINER_OF(node, struct amb_slots, node);
-        if ((gpu != NULL && slots->gpu != gpu) || !is_fit(slots, size)) {
+        if (slots->is_over || (gpu != NULL && slots->gpu != gpu) || !is_fit(slots, size)) {
             continue;
         }
         if (slots->free_count != 0) {
@@ -482,7 +482,7 @@ static void map(struct amb_slots *slots)
     }
     amb_conn_lock(conn);
     slots->base = base;
-    if (conn->down != AMB_OK) {
+    if (conn->down != AMB_OK || slots->is_over) {
         unmap(slots);
     } else if (base == NULL) {
         fail(slots, AMB_ENOMEM, "");

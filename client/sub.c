@@ -53,13 +53,30 @@ struct amb_topic_name *amb_sub_topic_add(struct amb_sub *sub, uint32_t topic, ui
     amb_assert(len < sizeof(name->name));
     name->len = len;
     name->order = ++sub->names;
+    name->life = sub->conn->life;
     amb_list_push_back(&sub->conn->topics, &name->node);
     /* A known id with a new name: messages that came before keep the old one. */
     uint32_t i = topic_slot(table, topic);
+    name->former = table->slots[i].name;
     table->count += table->slots[i].name == NULL;
     table->slots[i].id = topic;
     table->slots[i].name = name;
     return name;
+}
+
+void amb_sub_topic_named(struct amb_topic_name *name)
+{
+    const struct amb_topic_name *former = name->former;
+    name->former = NULL;
+    if (former != NULL && former->life != name->life && strcmp(former->name, name->name) == 0) {
+        name->resumes_at = former->next_seq;
+    }
+}
+
+void amb_sub_topics_forget(struct amb_sub *sub)
+{
+    free(sub->topics.slots);
+    sub->topics = (struct amb_topic_table){.slots = NULL};
 }
 
 struct amb_topic_name *amb_sub_topic_find(const struct amb_sub *sub, uint32_t topic)
@@ -137,7 +154,7 @@ enum amb_status amb_sub_ready(struct amb_delivery *delivery, enum amb_status sta
 /* Counts a delivery whose bytes never came as lost before the next one. */
 static void skip_failed(struct amb_sub *sub, struct amb_delivery *delivery)
 {
-    sub->carry_lost += (delivery->lost != UINT64_MAX ? delivery->lost : 0) + delivery->count;
+    sub->carry_lost = amb_lost_sum(sub->carry_lost, amb_lost_sum(delivery->lost, delivery->count));
     sub->carry_loss = sub->carry_loss == AMB_LOSS_NONE && delivery->lost == 0 ? AMB_LOSS_TRANSFER
                                                                               : AMB_LOSS_MIXED;
     delivery->topic->next = delivery->seq + delivery->count;
@@ -150,7 +167,7 @@ static size_t take_from(struct amb_sub *sub, struct amb_delivery *delivery, stru
     if (delivery->taken == 0) {
         if (sub->carry_lost != 0) {
             delivery->loss = delivery->lost == 0 ? sub->carry_loss : AMB_LOSS_MIXED;
-            delivery->lost += delivery->lost != UINT64_MAX ? sub->carry_lost : 0;
+            delivery->lost = amb_lost_sum(delivery->lost, sub->carry_lost);
             sub->carry_lost = 0;
             sub->carry_loss = AMB_LOSS_NONE;
         }
@@ -211,6 +228,7 @@ void amb_sub_unref(struct amb_sub *sub)
         amb_landing_destroy(&sub->landing);
         free(sub->topics.slots);
         free(sub->resumed);
+        free(sub->ask);
         free(sub);
     }
 }

@@ -54,7 +54,12 @@ struct amb_sub {
     bool has_left;        /* the broker was asked to end it */
     bool is_left;         /* and has */
     bool is_gone;         /* its handle is another one's: nothing more can be told */
-    bool is_inbox;        /* the connection's own, for replies */
+    bool is_open;         /* the broker has answered */
+    bool is_restarted;    /* the broker is another one: nobody knows what was lost before the next
+                             message */
+    uint8_t *ask;         /* the Subscribe, packed, for another session */
+    size_t ask_len;
+    bool is_inbox; /* the connection's own, for replies */
     bool in_callback;
     pthread_t callback_thread;
 };
@@ -64,6 +69,10 @@ struct amb_sub {
 /* Room for the name that a TOPIC frame brings, to be filled in; NULL: no memory. */
 struct amb_topic_name *amb_sub_topic_add(struct amb_sub *sub, uint32_t topic, uint32_t len);
 struct amb_topic_name *amb_sub_topic_find(const struct amb_sub *sub, uint32_t topic);
+/* The name has come. If it is that of an older session, messages are missed from there on. */
+void amb_sub_topic_named(struct amb_topic_name *name);
+/* Ids of another broker's mean nothing. */
+void amb_sub_topics_forget(struct amb_sub *sub);
 /* Appends it, not yet ready. ENOMEM. Takes over the delivery on success. */
 enum amb_status amb_sub_append(struct amb_sub *sub, struct amb_delivery *delivery);
 /* Its body is here (AMB_OK), or never will be. EPROTO: the body is malformed. */

@@ -8,6 +8,7 @@
 #include "client/handle.h"
 #include "client/options.h"
 #include "client/position.h"
+#include "client/reconnect.h"
 #include "client/sub.h"
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
@@ -36,6 +37,21 @@ static struct amb_sub *sub_create(struct amb_conn *conn, const struct amb_sub_op
     return sub;
 }
 
+/* Keeps what it asks, for another session. */
+static enum amb_status keep_ask(struct amb_sub *sub, const Amb__Control__Subscribe *subscribe)
+{
+    if (!sub->conn->again.is_on) {
+        return AMB_OK;
+    }
+    sub->ask_len = amb__control__subscribe__get_packed_size(subscribe);
+    sub->ask = malloc(sub->ask_len != 0 ? sub->ask_len : 1);
+    if (sub->ask == NULL) {
+        return AMB_ENOMEM;
+    }
+    (void)amb__control__subscribe__pack(subscribe, sub->ask);
+    return AMB_OK;
+}
+
 /* Asks the broker; lock held, given up while it waits. */
 static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
                                      const struct amb_sub_options *options)
@@ -62,10 +78,17 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
     subscribe.position.len = sub->resumed_len;
     message.subscribe = &subscribe;
     message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
+    enum amb_status status = keep_ask(sub, &subscribe);
+    if (status != AMB_OK) {
+        conn->sub_taken[sub->handle] = false;
+        sub->is_gone = true;
+        return amb_conn_fail(conn, status, "no memory for a subscription");
+    }
     amb_control_ask(conn, &message, &request);
-    enum amb_status status = amb_control_wait(conn, &request, conn->timeout_ns, 0);
+    status = amb_control_wait(conn, &request, conn->timeout_ns, 0);
     if (status == AMB_OK) {
         amb_position_begun(sub, options, request.time_ns);
+        sub->is_open = true;
         return AMB_OK;
     }
     if (request.is_done) {
@@ -140,6 +163,14 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
     }
     amb_conn_enter(conn);
     amb_conn_lock(conn);
+    status = amb_reconnect_await(conn);
+    if (status != AMB_OK) {
+        status = amb_conn_fail(conn, status, "cannot subscribe to '%s': %s", pattern,
+                               amb_status_text(status));
+        amb_sub_unref(sub);
+        amb_conn_unlock(conn);
+        return amb_conn_leave(conn, status);
+    }
     if (!amb_handle_take(conn->sub_taken, &conn->sub_next, &conn->sub_high, &sub->handle)) {
         amb_conn_unlock(conn);
         amb_sub_unref(sub);
@@ -333,9 +364,86 @@ void amb_sub_detach(struct amb_sub *sub)
 void amb_sub_leave(struct amb_sub *sub)
 {
     struct amb_conn *conn = sub->conn;
-    if (!sub->has_left && conn->down == AMB_OK) {
+    if (!sub->has_left) {
+        sub->has_left = true; /* Without a session there is nobody to tell. */
+        if (conn->down == AMB_OK) {
+            amb_control_ask_close(conn, AMB_ORPHAN_UNSUBSCRIBE, sub->handle);
+        }
+    }
+}
+
+/* ---- in another session ---- */
+
+static void on_resumed(struct amb_conn *conn, struct amb_request *request)
+{
+    struct amb_sub *sub = conn->subs[request->handle];
+    enum amb_status status = request->status;
+    if (sub != NULL && status != AMB_OK && amb_status_scope_of(status) != AMB_SCOPE_SESSION) {
+        (void)amb_conn_fail(conn, status, "a subscription did not come back: %s", request->text);
+        amb_event_sub_closed(conn, sub, status, request->text);
+        amb_sub_shut(sub);
         sub->has_left = true;
-        amb_control_ask_close(conn, AMB_ORPHAN_UNSUBSCRIBE, sub->handle);
+        amb_conn_wake_all(conn);
+    }
+    free(request);
+    amb_reconnect_one_back(conn);
+}
+
+/* Asks for it; false: no memory. */
+static bool ask_again(struct amb_sub *sub)
+{
+    struct amb_conn *conn = sub->conn;
+    struct amb_request *request = calloc(1, sizeof(*request));
+    Amb__Control__Subscribe *subscribe =
+        amb__control__subscribe__unpack(NULL, sub->ask_len, sub->ask);
+    if (request == NULL || subscribe == NULL) {
+        free(request);
+        amb__control__subscribe__free_unpacked(subscribe, NULL);
+        return false;
+    }
+    size_t len = 0;
+    uint8_t *position = amb_position_arrived(sub, conn->again.former_epoch, &len);
+    subscribe->start = position != NULL ? AMB_START_POSITION : AMB_START_NEW;
+    free(subscribe->position.data);
+    subscribe->position.data = position;
+    subscribe->position.len = len;
+    request->on_answer = on_resumed;
+    request->handle = sub->handle;
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    message.subscribe = subscribe;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
+    conn->again.waiting++;
+    amb_control_ask(conn, &message, request);
+    amb__control__subscribe__free_unpacked(subscribe, NULL);
+    return true;
+}
+
+void amb_sub_resume(struct amb_sub *sub, bool is_same_epoch)
+{
+    struct amb_conn *conn = sub->conn;
+    if (conn->down != AMB_OK) {
+        return;
+    }
+    if (!sub->is_open || sub->has_left) {
+        sub->is_gone = true; /* Nothing of it can be told any more. */
+        if (sub->is_user_done) {
+            conn->subs[sub->handle] = NULL;
+            conn->sub_taken[sub->handle] = false;
+            amb_sub_unref(sub);
+        }
+        return;
+    }
+    amb_release_fini(&sub->release);
+    amb_release_init(&sub->release, sub->credit_msgs, sub->credit_bytes);
+    sub->saved_msgs = sub->saved_bytes = 0;
+    bool is_asked = ask_again(sub);
+    if (!is_same_epoch) {
+        amb_sub_topics_forget(sub);
+        sub->is_restarted = true;
+    }
+    if (!is_asked) {
+        amb_conn_lost(conn, AMB_ENOMEM, "no memory to reconnect");
     }
 }
 

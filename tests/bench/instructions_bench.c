@@ -228,7 +228,8 @@ struct ends {
 
 static void connect_ends(struct ends *ends)
 {
-    struct amb_options *options = AMB_OPTIONS(.progress = AMB_PROGRESS_POLL);
+    struct amb_options *options =
+        AMB_OPTIONS(.progress = AMB_PROGRESS_POLL, .reconnect_attempts = AMB_NONE);
     must("connect", amb_connect(url, options, &ends->pub_conn));
     must("connect", amb_connect(url, options, &ends->sub_conn));
     must("subscribe",

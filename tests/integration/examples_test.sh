@@ -102,12 +102,24 @@ for url in "$unix_url" "$tcp_url"; do
     echo "$url: ok, $(cat "$dir/million")"
 done
 
-# A broker that goes ends the subscriber at once, with a sentence.
-AMB_URL=$unix_url "$examples/example-subscribe" >"$dir/greetings" 2>"$dir/errors" &
+# A broker that goes ends nobody: what waits goes on with the next one.
+AMB_URL=$unix_url "$examples/example-reconnect" >"$dir/prices" 2>"$dir/errors" &
 readers=($!)
-sleep 0.3
+priced() {
+    printf 7 | "$build/tools/broker-ctl" --url "$unix_url" pub prices.a >/dev/null 2>&1 &&
+        grep -q '^prices.a: 7' "$dir/prices"
+}
+wait_for 10 priced || fail "no price: $(cat "$dir/prices" "$dir/errors")"
 kill -KILL "$broker"
 wait "$broker" 2>/dev/null || true
-broker=
-wait_for 2 grep -q . "$dir/errors" || fail "the subscriber does not notice"
-echo "lost: $(cat "$dir/errors")"
+wait_for 5 grep -q '^lost' "$dir/prices" || fail "the reader does not notice"
+"$build/broker/brokerd" --dev --listen "unix://$dir/s" >"$dir/ready" 2>"$dir/log" &
+broker=$!
+wait_for 10 grep -q '^restored' "$dir/prices" || fail "the reader is not back: $(cat "$dir/prices")"
+: >"$dir/prices"
+wait_for 10 priced || fail "no price: $(cat "$dir/prices" "$dir/errors")"
+grep -q 'nobody knows what was missed' "$dir/prices" || fail "no gap: $(cat "$dir/prices")"
+kill -TERM "${readers[0]}"
+wait "${readers[0]}" || fail "the reader ended with $?: $(cat "$dir/errors")"
+readers=()
+echo "reconnect: ok"

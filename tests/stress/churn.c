@@ -37,7 +37,7 @@ static _Atomic uint64_t sent, got, lost, opened;
 static struct amb_conn *connect_or_fail(void)
 {
     struct amb_conn *conn;
-    enum amb_status status = amb_connect(url, NULL, &conn);
+    enum amb_status status = amb_connect(url, AMB_OPTIONS(.reconnect_attempts = AMB_NONE), &conn);
     if (status != AMB_OK) {
         test_fail("connect: %s", amb_strerror(status));
     }

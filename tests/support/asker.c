@@ -16,7 +16,9 @@ int main(int argc, char **argv)
     struct amb_error error = {0};
     struct amb_conn *conn;
     if (argc != 2 ||
-        amb_connect(argv[1], AMB_OPTIONS(.name = "asker", .error = &error), &conn) != AMB_OK) {
+        amb_connect(argv[1],
+                    AMB_OPTIONS(.name = "asker", .error = &error, .reconnect_attempts = AMB_NONE),
+                    &conn) != AMB_OK) {
         (void)fprintf(stderr, "asker: %s\n", error.text);
         return 1;
     }

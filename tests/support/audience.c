@@ -157,7 +157,10 @@ int main(int argc, char **argv)
     struct amb_conn *conn;
     bool holds = strcmp(argv[5], "read") == 0;
     if ((holds && count > COUNT_MAX) || max < 4096 ||
-        amb_connect(argv[1], AMB_OPTIONS(.name = "audience", .error = &error), &conn) != AMB_OK) {
+        amb_connect(
+            argv[1],
+            AMB_OPTIONS(.name = "audience", .error = &error, .reconnect_attempts = AMB_NONE),
+            &conn) != AMB_OK) {
         (void)fprintf(stderr, "audience: %s\n", error.text);
         return 1;
     }

@@ -57,7 +57,8 @@ static struct amb_conn *connect_to(const char *url, const char *suffix)
     (void)snprintf(name, sizeof(name), "%s-%s", the.name, suffix);
     struct amb_error error = {0};
     struct amb_conn *conn;
-    if (amb_connect(url, AMB_OPTIONS(.name = name, .error = &error), &conn) != AMB_OK) {
+    if (amb_connect(url, AMB_OPTIONS(.name = name, .error = &error, .reconnect_attempts = AMB_NONE),
+                    &conn) != AMB_OK) {
         (void)fprintf(stderr, "%s: connect %s: %s\n", name, url, error.text);
         exit(1);
     }

@@ -59,7 +59,9 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: flood URL TOPIC pub|sub SIZE\n");
         return 64;
     }
-    if (amb_connect(argv[1], AMB_OPTIONS(.name = argv[3], .error = &error), &conn) != AMB_OK) {
+    if (amb_connect(argv[1],
+                    AMB_OPTIONS(.name = argv[3], .error = &error, .reconnect_attempts = AMB_NONE),
+                    &conn) != AMB_OK) {
         (void)fprintf(stderr, "flood: %s\n", error.text);
         return 1;
     }

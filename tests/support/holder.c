@@ -96,7 +96,9 @@ int main(int argc, char **argv)
     struct amb_error error = {0};
     struct amb_conn *conn;
     struct amb_sub *sub;
-    if (amb_connect(argv[1], AMB_OPTIONS(.name = "holder", .error = &error), &conn) != AMB_OK ||
+    if (amb_connect(argv[1],
+                    AMB_OPTIONS(.name = "holder", .error = &error, .reconnect_attempts = AMB_NONE),
+                    &conn) != AMB_OK ||
         amb_subscribe(conn, argv[2], AMB_SUB(.slow = AMB_SLOW_DROP_OLDEST), &sub) != AMB_OK) {
         (void)fprintf(stderr, "holder: %s\n", error.text);
         return 1;

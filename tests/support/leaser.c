@@ -215,8 +215,10 @@ int main(int argc, char **argv)
     the.count = strtoul(argv[4], NULL, 10);
     read_sizes(argv[5]);
     struct amb_error error = {0};
-    if (amb_connect(argv[2], AMB_OPTIONS(.error = &error, .timeout_ns = 60 * AMB_SEC), &conn) !=
-        AMB_OK) {
+    if (amb_connect(argv[2],
+                    AMB_OPTIONS(.error = &error, .reconnect_attempts = AMB_NONE,
+                                .timeout_ns = 60 * AMB_SEC),
+                    &conn) != AMB_OK) {
         (void)fprintf(stderr, "leaser: connect: %s\n", error.text);
         return 1;
     }

@@ -187,8 +187,10 @@ int main(int argc, char **argv)
     }
     unsigned count = (unsigned)strtoul(argv[3], NULL, 10);
     struct amb_error error = {0};
-    if (amb_connect(argv[1], AMB_OPTIONS(.error = &error), &service) != AMB_OK ||
-        amb_connect(argv[2], AMB_OPTIONS(.error = &error), &client) != AMB_OK) {
+    if (amb_connect(argv[1], AMB_OPTIONS(.error = &error, .reconnect_attempts = AMB_NONE),
+                    &service) != AMB_OK ||
+        amb_connect(argv[2], AMB_OPTIONS(.error = &error, .reconnect_attempts = AMB_NONE),
+                    &client) != AMB_OK) {
         (void)fprintf(stderr, "requester: %s\n", error.text);
         return 1;
     }

@@ -54,7 +54,8 @@ static struct amb_conn *open_session(void)
 {
     struct amb_conn *conn;
     struct amb_error error = {0};
-    enum amb_status status = amb_connect(url, AMB_OPTIONS(.name = name, .error = &error), &conn);
+    enum amb_status status = amb_connect(
+        url, AMB_OPTIONS(.name = name, .error = &error, .reconnect_attempts = AMB_NONE), &conn);
     if (status == AMB_EUNREACHABLE || status == AMB_ELOST || status == AMB_ECLOSED) {
         _exit(0);
     }

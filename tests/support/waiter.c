@@ -137,8 +137,8 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: waiter URL\n");
         return 64;
     }
-    check(amb_connect(argv[1], NULL, &conn), "connect");
-    check(amb_connect(argv[1], NULL, &poll_conn), "connect");
+    check(amb_connect(argv[1], AMB_OPTIONS(.reconnect_attempts = AMB_NONE), &conn), "connect");
+    check(amb_connect(argv[1], AMB_OPTIONS(.reconnect_attempts = AMB_NONE), &poll_conn), "connect");
     check(amb_subscribe(conn, "waiter.silent", NULL, &silent), "subscribe");
     check(amb_subscribe(
               conn, "waiter.full",

@@ -11,7 +11,10 @@
  *  - Waiting: timeouts are relative, in nanoseconds. AMB_NOWAIT answers AMB_EAGAIN where the call
  *    would wait, an elapsed timeout AMB_ETIMEDOUT. A call without a timeout does not block, except
  *    amb_connect, amb_pub_open and amb_subscribe, which options.connect_timeout_ns and
- *    options.timeout_ns bound. A lost broker ends every wait with AMB_ELOST.
+ *    options.timeout_ns bound.
+ *  - A lost broker ends nothing: the library reconnects, handles stay, waits go on, see
+ * amb_options. Where it must not, or gives up, every call and wait answers AMB_ELOST, or why it
+ * gave up.
  *  - Callbacks: the library calls you only inside amb_poll, and inside a close for what is still
  *    outstanding. Callbacks may call anything but amb_close and amb_poll (AMB_ESTATE).
  *  - Memory: structs given to a call are read during that call only. A pointer that a getter
@@ -83,12 +86,12 @@ enum amb_progress {
 };
 
 enum amb_event_type {
-    AMB_EVENT_LOST = 1,    /* the broker is lost: every call on the connection says AMB_ELOST */
-    AMB_EVENT_RESTORED,    /* (later) */
-    AMB_EVENT_CLOSED,      /* the broker ended the session; status and text say why */
-    AMB_EVENT_GAP,         /* count messages of sub were lost, as loss says; seq follows them */
-    AMB_EVENT_SLOW,        /* (later) */
-    AMB_EVENT_RECOVERED,   /* (later) */
+    AMB_EVENT_LOST = 1,  /* the broker is lost; count: attempts to reconnect so far, 0 at first */
+    AMB_EVENT_RESTORED,  /* it is back, and so is every publisher and subscription */
+    AMB_EVENT_CLOSED,    /* the session is over for good, or that of sub; status and text say why */
+    AMB_EVENT_GAP,       /* count messages of sub were lost, as loss says; seq follows them */
+    AMB_EVENT_SLOW,      /* (later) */
+    AMB_EVENT_RECOVERED, /* (later) */
     AMB_EVENT_SUBSCRIBERS, /* pub has count matching subscriptions now */
     AMB_EVENT_DRAINING,    /* (later) */
     AMB_EVENT_RESOURCE,    /* (later) */
@@ -115,15 +118,19 @@ struct amb_options {
     const char *credentials; /* path of a file whose first line is the token; $AMB_CREDENTIALS */
     amb_event_fn on_event;
     void *event_arg;
-    struct amb_error *error;              /* written when amb_connect fails */
-    int64_t connect_timeout_ns;           /* 10 s */
-    int64_t timeout_ns;                   /* 5 s: of a round trip to the broker */
-    int64_t heartbeat_ns;                 /* as the broker says; a smaller value is obeyed */
-    int64_t reconnect_min_ns;             /* (later) */
-    int64_t reconnect_max_ns;             /* (later) */
-    uint32_t reconnect_attempts;          /* (later), except AMB_NONE */
-    uint32_t retry_first;                 /* (later) */
-    uint64_t memory_max;                  /* 1 GiB: host memory for messages received by copy */
+    struct amb_error *error;    /* written when amb_connect fails */
+    int64_t connect_timeout_ns; /* 10 s */
+    int64_t timeout_ns;         /* 5 s: of a round trip to the broker */
+    int64_t heartbeat_ns;       /* as the broker says; a smaller value is obeyed */
+    /* A lost session is followed by attempts, host by host, after 50 ms, then twice as long each
+     * time up to 5 s, a fifth more or less by chance; for ever, unless there is a number of them.
+     * AMB_NONE: by no attempt. What was not sent stays, up to each publisher's window; what may
+     * have been sent is settled with EUNKNOWN; what was missed is told with the next message. */
+    int64_t reconnect_min_ns;
+    int64_t reconnect_max_ns;
+    uint32_t reconnect_attempts;
+    uint32_t retry_first; /* 1: amb_connect tries again too, until connect_timeout_ns is over */
+    uint64_t memory_max;  /* 1 GiB: host memory for messages received by copy */
     const struct amb_resource *resources; /* (later) */
     uint32_t resource_count;              /* (later) */
     uint32_t detached;                    /* (later) */

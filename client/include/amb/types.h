@@ -117,6 +117,7 @@ enum amb_loss {
     AMB_LOSS_TRANSFER,       /* the bytes could not be brought here */
     AMB_LOSS_BROKER_RESTART, /* unknowable: the broker restarted */
     AMB_LOSS_MIXED,          /* more than one of these */
+    AMB_LOSS_AWAY,           /* published while this client had no session */
 };
 
 /* What a send on a publisher would wait for now. */

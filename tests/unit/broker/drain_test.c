@@ -29,8 +29,10 @@ static void pair_open(struct pair *pair, const struct door *door)
 {
     char url[128];
     (void)snprintf(url, sizeof(url), "unix://%s", door->socket_path);
-    assert_int_equal(amb_connect(url, NULL, &pair->writer), AMB_OK);
-    assert_int_equal(amb_connect(url, NULL, &pair->reader), AMB_OK);
+    assert_int_equal(amb_connect(url, AMB_OPTIONS(.reconnect_attempts = AMB_NONE), &pair->writer),
+                     AMB_OK);
+    assert_int_equal(amb_connect(url, AMB_OPTIONS(.reconnect_attempts = AMB_NONE), &pair->reader),
+                     AMB_OK);
     const struct amb_sub_options *options =
         AMB_SUB(.credit_msgs = 1, .copy = 1, .slow = AMB_SLOW_BLOCK,
                 .slow_block_ns = 3600 * SECOND);

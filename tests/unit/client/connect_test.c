@@ -77,10 +77,9 @@ static void wrong_urls_and_options_are_explained(void **state)
     assert_int_equal(try_url("http://example.org", &error), AMB_EINVAL);
     assert_int_equal(try_url("tls://example.org:1", &error), AMB_ENOTSUP);
     assert_int_equal(try_url("tcp://example.org:1?link=nonsense", &error), AMB_EINVAL);
-    assert_int_equal(
-        amb_connect("unix:///x", AMB_OPTIONS(.error = &error, .retry_first = 1), &conn),
-        AMB_ENOTSUP);
-    assert_non_null(strstr(error.text, "retry_first"));
+    assert_int_equal(amb_connect("unix:///x", AMB_OPTIONS(.error = &error, .detached = 1), &conn),
+                     AMB_ENOTSUP);
+    assert_non_null(strstr(error.text, "detached"));
     assert_int_equal(amb_connect(NULL, NULL, NULL), AMB_EINVAL);
 }
 

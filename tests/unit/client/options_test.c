@@ -74,9 +74,11 @@ static void later_features_are_refused_by_name(void **state)
     assert_int_equal(amb_pub_options_read(AMB_PUB(.name = "p"), &pub, &complaint), AMB_ENOTSUP);
     assert_non_null(strstr(complaint.text, "name"));
     struct amb_options options;
-    assert_int_equal(amb_options_read(AMB_OPTIONS(.retry_first = 1), &options, &complaint),
+    assert_int_equal(amb_options_read(AMB_OPTIONS(.detached = 1), &options, &complaint),
                      AMB_ENOTSUP);
-    assert_non_null(strstr(complaint.text, "retry_first"));
+    assert_non_null(strstr(complaint.text, "detached"));
+    assert_int_equal(amb_options_read(AMB_OPTIONS(.reconnect_min_ns = -1), &options, &complaint),
+                     AMB_EINVAL);
     assert_int_equal(
         amb_options_read(AMB_OPTIONS(.reconnect_attempts = AMB_NONE), &options, &complaint),
         AMB_OK);

@@ -26,7 +26,11 @@ static inline void session_open(struct session *session, const struct fake_optio
 {
     memset(session, 0, sizeof(*session));
     session->fake = fake_broker_start(options);
-    assert_int_equal(amb_connect(fake_broker_url(session->fake), client, &session->conn), AMB_OK);
+    /* A lost session stays lost, unless the test says otherwise. */
+    struct amb_options own = AMB_INIT(amb_options);
+    own = client != NULL ? *client : own;
+    own.reconnect_attempts = own.reconnect_attempts != 0 ? own.reconnect_attempts : AMB_NONE;
+    assert_int_equal(amb_connect(fake_broker_url(session->fake), &own, &session->conn), AMB_OK);
 }
 
 static inline void session_close(struct session *session)

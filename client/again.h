@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a connection keeps for another session; reconnect.c works on it.
+ * Threads: under the connection's lock. Memory: copies of the options' strings.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <amb/amb.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct amb_reconnect {
+    bool is_on;
+    bool is_running;      /* the thread */
+    bool is_former_known; /* there was a session: the broker is told which */
+    _Atomic bool must_stop;
+    int cancel_fd;    /* eventfd: the thread shall look at must_stop; -1: none */
+    uint32_t waiting; /* publishers and subscriptions that are not back yet */
+    uint64_t tried;   /* attempts since the loss */
+    uint64_t former_epoch;
+    char *urls, *credentials, *trusted;
+    struct amb_options options; /* with those strings */
+};
+
+/* Copies what a later attempt needs, unless the options want none. `name` stays the caller's.
+ * ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_again_init(struct amb_reconnect *again, const char *urls,
+                                              const char *name, const struct amb_options *options);
+void amb_again_fini(struct amb_reconnect *again);

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/reconnect.h"
+
+#include "client/backoff.h"
+#include "client/conn.h"
+#include "client/connect.h"
+#include "client/control.h"
+#include "client/delivery.h"
+#include "client/due.h"
+#include "client/options.h"
+#include "client/pub.h"
+#include "client/segment.h"
+#include "client/slots.h"
+#include "client/sub.h"
+#include "client/ucx.h"
+#include "wire/base/assert.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define UCX_END_NS (10 * AMB_NS_PER_SEC)
+
+/* What another attempt would not change. */
+static bool is_final(enum amb_status why)
+{
+    return why == AMB_EAUTH || why == AMB_EVERSION || why == AMB_EFORBIDDEN || why == AMB_EPROTO ||
+           why == AMB_EKICKED || why == AMB_EINVAL || why == AMB_ENOTSUP || why == AMB_EFORKED;
+}
+
+bool amb_reconnect_may(const struct amb_conn *conn, enum amb_status why)
+{
+    return conn->again.is_on && !is_final(why) && !conn->is_lingering &&
+           !amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING | AMB_TROUBLE_FORKED);
+}
+
+/* ---- the old session ---- */
+
+/* Endpoints end in their own time, which UCX bounds. Lock held, given up meanwhile. */
+static void end_ucx(struct amb_conn *conn)
+{
+    int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), UCX_END_NS);
+    while (conn->link != NULL && conn->ucx_worker != NULL && amb_clock_monotonic_ns() < deadline) {
+        (void)amb_client_ucx_progress(conn);
+        amb_conn_unlock(conn);
+        (void)sched_yield();
+        amb_conn_lock(conn);
+    }
+    if (conn->link == NULL) {
+        amb_client_ucx_fini(conn);
+    } else { /* UCX keeps its worker: better lost than freed under it. */
+        conn->link = NULL;
+        conn->ucx_worker = NULL;
+        conn->ucx_context = NULL;
+    }
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0) {
+        (void)close(*fd);
+        *fd = -1;
+    }
+}
+
+/* Nothing of the session that was stays but what the program holds. */
+static void clear(struct amb_conn *conn)
+{
+    amb_delivery_take_back(conn);
+    end_ucx(conn);
+    close_fd(&conn->control_fd);
+    close_fd(&conn->reader_fd);
+    close_fd(&conn->link_ep);
+    conn->out_len = 0;
+    amb_control_reader_fini(&conn->reader);
+    amb_control_reader_init(&conn->reader);
+    amb_segments_orphan(conn);
+    amb_leases_drop_all(conn);
+    conn->leases.refused_ns = 0;
+    memset(conn->past, 0, sizeof(conn->past));
+    conn->is_link_down = conn->is_link_closed = false;
+    conn->must_flush = conn->may_flush = conn->armed = false;
+    conn->again.former_epoch = conn->epoch;
+    conn->life++;
+}
+
+/* ---- the new one ---- */
+
+static void watch(const struct amb_conn *conn, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    if (conn->is_poll_mode && fd >= 0) {
+        (void)epoll_ctl(conn->user_fd, EPOLL_CTL_ADD, fd, &event);
+    }
+}
+
+/* Written only where it differs: other threads read these without the lock. */
+#define TAKE(field)                                                                                \
+    do {                                                                                           \
+        if (conn->field != fresh->field) {                                                         \
+            conn->field = fresh->field;                                                            \
+        }                                                                                          \
+    } while (0)
+
+/* The session of `fresh`, which is nobody's yet, becomes conn's. */
+static void graft(struct amb_conn *conn, struct amb_conn *fresh)
+{
+    TAKE(max_message);
+    TAKE(batch_bytes);
+    TAKE(batch_msgs);
+    TAKE(is_busy);
+    TAKE(path);
+    TAKE(leases.bytes_max);
+    conn->session = fresh->session;
+    conn->generation = fresh->generation;
+    conn->secret = fresh->secret;
+    conn->epoch = fresh->epoch;
+    conn->heartbeat_ns = fresh->heartbeat_ns;
+    conn->peer_timeout_ns = fresh->peer_timeout_ns;
+    conn->heard_ns = conn->ping_ns = amb_clock_monotonic_ns();
+    conn->ucx_context = fresh->ucx_context;
+    conn->ucx_worker = fresh->ucx_worker;
+    conn->link = fresh->link;
+    conn->link->arg = conn;
+    conn->link_ep = fresh->link_ep;
+    conn->control_fd = fresh->control_fd;
+    fresh->ucx_context = NULL;
+    fresh->ucx_worker = NULL;
+    fresh->link = NULL;
+    fresh->link_ep = fresh->control_fd = -1;
+    watch(conn, conn->control_fd);
+    watch(conn, conn->link_ep);
+    conn->is_link_closing = false;
+    conn->down = AMB_OK;
+}
+
+static void restored(struct amb_conn *conn)
+{
+    atomic_fetch_and_explicit(&conn->trouble, ~AMB_TROUBLE_AWAY, memory_order_release);
+    conn->again.tried = 0;
+    amb_event_session(conn, AMB_EVENT_RESTORED, AMB_OK, "the broker is back");
+    amb_due_callback(conn);
+    amb_conn_changed(conn);
+    amb_conn_wake_all(conn);
+}
+
+void amb_reconnect_one_back(struct amb_conn *conn)
+{
+    amb_assert(conn->again.waiting != 0);
+    if (--conn->again.waiting == 0 && conn->down == AMB_OK) {
+        restored(conn);
+    }
+}
+
+static void resume(struct amb_conn *conn)
+{
+    bool is_same = conn->epoch == conn->again.former_epoch;
+    conn->again.waiting = 1; /* us, until all are asked for */
+    for (uint32_t i = 0; i < conn->pub_high; i++) {
+        if (conn->pubs[i] != NULL) {
+            amb_pub_resume(conn->pubs[i]);
+        }
+    }
+    for (uint32_t i = 0; i < conn->sub_high; i++) {
+        if (conn->subs[i] != NULL) {
+            amb_sub_resume(conn->subs[i], is_same);
+        }
+    }
+    amb_reconnect_one_back(conn);
+    amb_conn_wake_all(conn);
+    if (conn->has_io_thread) {
+        amb_io_kick(conn);
+    }
+}
+
+/* ---- the thread ---- */
+
+static void discard(struct amb_conn *fresh)
+{
+    amb_conn_lock(fresh);
+    amb_conn_teardown(fresh);
+    amb_conn_unlock(fresh);
+    amb_conn_unref(fresh);
+}
+
+/* Waits before an attempt; the lock is given up. False: it shall stop. */
+static bool wait_a_while(struct amb_conn *conn, struct amb_backoff *backoff)
+{
+    uint64_t chance = (uint64_t)amb_clock_monotonic_ns();
+    (void)!getrandom(&chance, sizeof(chance), GRND_NONBLOCK);
+    int64_t wait_ns = amb_backoff_next(backoff, chance);
+    struct timespec ts = {.tv_sec = wait_ns / AMB_NS_PER_SEC, .tv_nsec = wait_ns % AMB_NS_PER_SEC};
+    struct pollfd fd = {.fd = conn->again.cancel_fd, .events = POLLIN};
+    amb_conn_unlock(conn);
+    (void)ppoll(&fd, 1, &ts, NULL);
+    amb_conn_lock(conn);
+    return !atomic_load_explicit(&conn->again.must_stop, memory_order_relaxed);
+}
+
+/* One attempt; the lock is given up. AMB_OK: there is a session. */
+static enum amb_status attempt(struct amb_conn *conn, struct amb_error *error)
+{
+    struct amb_reconnect *again = &conn->again;
+    struct amb_former former = {
+        .session = conn->session,
+        .generation = conn->generation,
+        .secret = conn->secret,
+        .epoch = again->former_epoch,
+        .is_unmapped = amb_segments_are_gone(conn) && amb_list_is_empty(&conn->leases.segments) &&
+                       amb_list_is_empty(&conn->leases.gpu_segments),
+    };
+    amb_conn_unlock(conn);
+    struct amb_conn *fresh = NULL;
+    int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), again->options.connect_timeout_ns);
+    enum amb_status status = amb_connect_session(again->urls, &again->options, &former, deadline,
+                                                 again->cancel_fd, error, &fresh);
+    amb_conn_lock(conn);
+    if (status == AMB_OK && atomic_load_explicit(&again->must_stop, memory_order_relaxed)) {
+        discard(fresh);
+        return AMB_ECLOSED;
+    }
+    if (status == AMB_OK) {
+        graft(conn, fresh);
+        amb_conn_unref(fresh);
+    }
+    return status;
+}
+
+/* True: there is a session, and its loss has perhaps begun another thread. */
+static bool try_again(struct amb_conn *conn)
+{
+    struct amb_reconnect *again = &conn->again;
+    struct amb_backoff backoff;
+    amb_backoff_init(&backoff, again->options.reconnect_min_ns, again->options.reconnect_max_ns);
+    while (wait_a_while(conn, &backoff)) {
+        struct amb_error error = {.status = AMB_OK};
+        enum amb_status status = attempt(conn, &error);
+        if (status == AMB_OK) {
+            again->is_running = false; /* The next loss may come while we are still here. */
+            resume(conn);
+            return true;
+        }
+        if (atomic_load_explicit(&again->must_stop, memory_order_relaxed)) {
+            return false;
+        }
+        again->tried++;
+        if (is_final(status) || (again->options.reconnect_attempts != 0 &&
+                                 again->tried >= again->options.reconnect_attempts)) {
+            amb_conn_give_up(conn, is_final(status) ? status : AMB_ELOST, error.text);
+            return false;
+        }
+        amb_event_session(conn, AMB_EVENT_LOST, status, error.text);
+    }
+    return false;
+}
+
+static void *thread_main(void *arg)
+{
+    struct amb_conn *conn = arg;
+    (void)pthread_setname_np(pthread_self(), "amb-reconnect");
+    amb_conn_lock(conn);
+    clear(conn);
+    if (!try_again(conn)) {
+        conn->again.is_running = false;
+    }
+    amb_conn_changed(conn);
+    amb_conn_wake_all(conn);
+    amb_conn_unlock(conn);
+    amb_conn_unref(conn);
+    return NULL;
+}
+
+bool amb_reconnect_begin(struct amb_conn *conn)
+{
+    amb_assert(!conn->again.is_running);
+    sigset_t all, old;
+    pthread_t thread;
+    (void)sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) {
+        return false;
+    }
+    amb_conn_ref(conn);
+    bool is_begun = pthread_create(&thread, NULL, thread_main, conn) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!is_begun) {
+        conn->unrefs++;
+        return false;
+    }
+    (void)pthread_detach(thread);
+    conn->again.is_running = true;
+    return true;
+}
+
+void amb_reconnect_stop(struct amb_conn *conn)
+{
+    struct amb_reconnect *again = &conn->again;
+    if (!again->is_on) {
+        return;
+    }
+    atomic_store_explicit(&again->must_stop, true, memory_order_relaxed);
+    uint64_t one = 1;
+    (void)!write(again->cancel_fd, &one, sizeof(one));
+    while (again->is_running) {
+        amb_conn_unlock(conn);
+        const struct timespec moment = {.tv_nsec = 100000};
+        (void)nanosleep(&moment, NULL);
+        amb_conn_lock(conn);
+    }
+}
+
+static bool is_back(void *arg)
+{
+    const struct amb_conn *conn = arg;
+    return !amb_conn_has_trouble(conn, AMB_TROUBLE_AWAY);
+}
+
+enum amb_status amb_reconnect_await(struct amb_conn *conn)
+{
+    if (__builtin_expect(is_back(conn), 1)) {
+        return AMB_OK;
+    }
+    struct amb_wait wait = {.is_ready = is_back,
+                            .arg = conn,
+                            .timeout_ns = conn->timeout_ns,
+                            .flags = AMB_WAIT_STOPPABLE | AMB_WAIT_CONTROL};
+    enum amb_status status = amb_conn_wait(conn, &wait);
+    return status == AMB_OK || status == AMB_ESTOPPED || status == AMB_ECLOSED ? status : AMB_ELOST;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reconnecting. When a session is lost and the options allow it, the connection is away: handles
+ * stay, waits go on, what was not sent is kept, what may have been sent is settled with EUNKNOWN.
+ *
+ *   lost ─► away: a thread of its own tries the hosts, with backoff ─► a session
+ *      ─► publishers opened, subscriptions entered again, under their handles ─► back: RESTORED
+ *      └► no right to, or attempts used up ─► down for good
+ *
+ * Threads: under the connection's lock, unless said. The thread lives from a loss to the next
+ * session, holds a reference, and has the lock but while it waits or dials. Memory: copies of the
+ * options' strings.
+ */
+#pragma once
+
+#include <amb/amb.h>
+#include <stdbool.h>
+
+struct amb_conn;
+struct amb_pub;
+struct amb_sub;
+
+/* Would a loss for `why` be followed by an attempt? */
+bool amb_reconnect_may(const struct amb_conn *conn, enum amb_status why);
+/* The session was lost and settled: begins. False: no thread; down for good. */
+bool amb_reconnect_begin(struct amb_conn *conn);
+/* Until the thread has ended; the lock is given up meanwhile. */
+void amb_reconnect_stop(struct amb_conn *conn);
+
+/* Calls that need a session wait for it, up to the round trip's time. ELOST: it is not back. */
+enum amb_status amb_reconnect_await(struct amb_conn *conn);
+/* A publisher or subscription is back, or refused, of the session that is. */
+void amb_reconnect_one_back(struct amb_conn *conn);
+
+/* ---- pub_open.c, subscribe.c: one handle in the new session ---- */
+
+void amb_pub_resume(struct amb_pub *pub);
+void amb_sub_resume(struct amb_sub *sub, bool is_same_epoch);

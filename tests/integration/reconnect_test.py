@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Clients stay while their broker is killed, ended and frozen, and while they are frozen themselves.
+
+    reconnect_test.py BUILD [--links ring,stream,ucx]
+
+A broker that is killed and started again: every client is back within a second of that, goes on
+publishing and receiving under its handles, nothing comes twice, what was in flight is settled as
+unknown, and one gap says that nobody knows. A client that was frozen past its time-out hears that its
+session was lost, and its gap is exact. A list of hosts: the next one is taken. retry_first waits for
+a broker that is not there yet."""
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from harness import LINKS, check, main, until
+
+BACK_WITHIN = 2.0
+
+
+class Place:
+    """A broker's addresses, and the broker that is there."""
+
+    def __init__(self, rig, name):
+        self.rig = rig
+        self.socket = rig.folder / f"{name}.sock"
+        self.port = 0
+        self.broker = None
+
+    def start(self, *options):
+        listen = ["--listen", f"unix://{self.socket}", "--listen", f"tcp://127.0.0.1:{self.port}"]
+        deadline = time.monotonic() + 20
+        while True:
+            self.broker = self.rig.start(
+                [self.rig.program("brokerd"), "--dev", *listen, "-o", "server.workers=2", *options])
+            try:
+                words = self.broker.expect("ready", 20)
+                break
+            except Exception:  # the port of the one before is not free yet
+                check(time.monotonic() < deadline, f"no broker: {self.broker.log()}")
+        self.port = int(words[2].rsplit(":", 1)[1])
+
+    def url(self, link):
+        if link == "ring":
+            return f"unix://{self.socket}"
+        return f"tcp://127.0.0.1:{self.port}?link={link}"
+
+
+def totals(client):
+    client.end_input()
+    while True:
+        line = client.line(30).split()
+        if line[0] == "sent":
+            check(client.wait() == 0, client.log())
+            return {line[i]: int(line[i + 1]) for i in range(0, len(line), 2)}
+
+
+def expect_event(client, word, seconds=15):
+    deadline = time.monotonic() + seconds
+    while True:
+        line = client.line(max(0.1, deadline - time.monotonic()))
+        if line.split()[0] == word:
+            return line
+        check(line.split()[0] in ("lost", "restored", "gap"), f"{client.name}: {line}")
+
+
+def broker_dies(rig, links):
+    place = Place(rig, "dies")
+    place.start()
+    clients = {}
+    for link in links:
+        for way in ("send", "lease", "poll"):
+            topic = f"dies.{link}.{way}"
+            clients[link, way] = rig.start(
+                [rig.program("test-returner"), place.url(link), topic, topic,
+                 *(["lease"] if way == "lease" else [])],
+                env={"RETURNER_POLL": "1"} if way == "poll" else None)
+    for client in clients.values():
+        client.expect("ready")
+    rounds = 3
+    for number in range(rounds):
+        time.sleep(0.3)
+        if number == 1:
+            place.broker.signal(signal.SIGTERM)
+            place.broker.wait()
+        else:
+            place.broker.kill()
+        for client in clients.values():
+            expect_event(client, "lost")
+        place.start()
+        start = time.monotonic()
+        for (link, way), client in clients.items():
+            expect_event(client, "restored")
+            took = time.monotonic() - start
+            check(took < BACK_WITHIN, f"{link} {way}: back after {took:.2f} s")
+    time.sleep(0.3)
+    for (link, way), client in clients.items():
+        seen = totals(client)
+        check(seen["received"] <= seen["sent"], f"{seen}")
+        check(seen["restarts"] == rounds, f"{link} {way}: {seen}")
+        check(seen["missing"] == seen["lost"] == 0, f"{link} {way}: {seen}")
+        check(seen["sent"] > 500 and seen["received"] > seen["sent"] / 2, f"{link} {way}: {seen}")
+        print(f"{link} {way}: {seen}", flush=True)
+    place.broker.kill()
+
+
+def client_freezes(rig, links):
+    place = Place(rig, "freezes")
+    place.start("-o", "limits.peer_timeout=1s", "-o", "limits.heartbeat=200ms")
+    clients = {link: rig.start([rig.program("test-returner"), place.url(link), "frozen"])
+               for link in links}
+    for client in clients.values():
+        client.expect("ready")
+    publisher = rig.start([rig.program("broker-ctl"), "--url", place.url("ring"), "pub", "frozen",
+                           "--rate", "500", "--count", "2500", "--wait-subscribers",
+                           str(len(links))])
+    time.sleep(0.5)
+    for client in clients.values():
+        client.signal(signal.SIGSTOP)
+    time.sleep(2.5)
+    for client in clients.values():
+        client.signal(signal.SIGCONT)
+    for link, client in clients.items():
+        expect_event(client, "lost")
+        seen = {}
+        while len(seen) < 2:  # The first message may be faster than the last answer.
+            line = client.line(15).split()
+            seen[line[0]] = line
+        check(set(seen) == {"restored", "gap"} and int(seen["gap"][1]) > 300, f"{link}: {seen}")
+    check(publisher.wait() == 0, publisher.log())
+    for link, client in clients.items():
+        seen = totals(client)
+        check(seen["lost"] == seen["missing"] > 300, f"{link}: {seen}")
+        check(seen["received"] + seen["lost"] == 2500, f"{link}: {seen}")
+        check(seen["restarts"] == 0, f"{link}: {seen}")
+        print(f"frozen {link}: {seen}", flush=True)
+    place.broker.kill()
+
+
+def broker_freezes(rig, links):
+    """For twice the time-out: it expires nobody when it is back."""
+    place = Place(rig, "frozen-broker")
+    place.start("-o", "limits.peer_timeout=5s", "-o", "limits.heartbeat=500ms")
+    clients = {link: rig.start([rig.program("test-returner"), place.url(link), f"q.{link}",
+                                f"q.{link}"]) for link in links}
+    for client in clients.values():
+        client.expect("ready")
+    time.sleep(0.3)
+    place.broker.signal(signal.SIGSTOP)
+    time.sleep(3)
+    place.broker.signal(signal.SIGCONT)
+    time.sleep(1)
+    for link, client in clients.items():
+        seen = totals(client)
+        check(seen["received"] == seen["sent"] and seen["unknown"] == 0, f"{link}: {seen}")
+    check("ended: " not in place.broker.log().replace("ended: bye", ""), place.broker.log())
+    place.broker.kill()
+
+
+def next_host(rig):
+    one, two = Place(rig, "one"), Place(rig, "two")
+    client = rig.start([rig.program("test-returner"),
+                        f"{one.url('ring')},{two.url('ring')}", "h", "h"])
+    time.sleep(0.3)  # Nobody is there yet: retry_first.
+    one.start()
+    client.expect("ready")
+    two.start()
+    one.broker.kill()
+    expect_event(client, "lost")
+    expect_event(client, "restored")
+    seen = totals(client)
+    check(seen["restarts"] <= 1 and seen["received"] > 0, f"{seen}")
+    two.broker.kill()
+
+
+def close_while_away(rig):
+    place = Place(rig, "away")
+    place.start()
+    client = rig.start([rig.program("test-returner"), place.url("ring"), "a"])
+    client.expect("ready")
+    place.broker.kill()
+    expect_event(client, "lost")
+    start = time.monotonic()
+    check(totals(client)["sent"] == 0, client.log())
+    check(time.monotonic() - start < 5, "a close waits for nobody")
+
+
+def test(rig, options):
+    links = options.get("links", ",".join(LINKS)).split(",")
+    probe = rig.broker()
+    if "ucx" in links and probe.ask("status")["ucx"] == "off":
+        links.remove("ucx")
+    probe.stop()
+    close_while_away(rig)
+    next_host(rig)
+    broker_dies(rig, links)
+    client_freezes(rig, links)
+    broker_freezes(rig, links)
+
+
+if __name__ == "__main__":
+    main(test, 150)
