@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Judges a delivery test by what its clients wrote down, and by nothing else.
+ *
+ *     delivery-check [--killed] LOG...
+ *
+ *  - Every message received was posted, by that publisher, with that number, topic and size, and
+ *    its bytes are right.
+ *  - Per publisher and topic, numbers come in order and none twice to one subscriber.
+ *  - Per topic, sequence numbers come in order, and each gap is as large as the loss that the
+ *    message behind it reports. What is missing by number is exactly what was reported lost.
+ *  - Each number of a publisher that ended as it should is settled once.
+ *  - A subscriber that read from before the first message to after the last has got, or was told
+ *    lost, every message that was settled as accepted, and nothing else. --killed: publishers may
+ *    have died: what they posted and was not settled may be there or not; subscribers whose log
+ *    has no end are judged up to where it stops.
+ *
+ * Prints one line of JSON, and what is wrong to standard error; exit 1 if anything is.
+ */
+#include "tests/delivery/record.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WRONGS_SHOWN 20u
+#define GROUP_TOPICS (DELIVERY_TOPICS / DELIVERY_GROUPS)
+
+struct log {
+    const char *path;
+    const struct delivery_head *head;
+    const struct delivery_record *records;
+    uint64_t count;
+    bool has_ended;
+};
+
+/* What one publisher posted to one topic. */
+struct posted {
+    uint32_t *sizes;   /* of number i + 1 */
+    uint32_t *stamped; /* how many of the first i numbers say whose they are; [count + 1] */
+    uint64_t count, capacity;
+    uint64_t settled, accepted; /* numbers */
+};
+
+struct publisher {
+    uint64_t id;
+    bool has_ended;
+    struct posted topics[DELIVERY_TOPICS];
+};
+
+/* One subscriber's reading of one topic. */
+struct reading {
+    uint64_t seq, received, lost, stamped, missing;
+    uint64_t *last; /* by publisher */
+};
+
+static struct publisher *publishers;
+static size_t publisher_count;
+static uint64_t wrongs;
+static bool is_killed;
+
+#define WRONG(...)                                                                                 \
+    do {                                                                                           \
+        if (wrongs++ < WRONGS_SHOWN) {                                                             \
+            (void)fprintf(stderr, __VA_ARGS__);                                                    \
+            (void)fputc('\n', stderr);                                                             \
+        }                                                                                          \
+    } while (0)
+
+static void *must(void *memory)
+{
+    if (memory == NULL) {
+        (void)fprintf(stderr, "delivery-check: no memory\n");
+        exit(2);
+    }
+    return memory;
+}
+
+static void log_open(struct log *log, const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    void *base = MAP_FAILED;
+    if (fd >= 0 && fstat(fd, &st) == 0 && (size_t)st.st_size >= sizeof(struct delivery_head)) {
+        base = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    }
+    if (base == MAP_FAILED) {
+        perror(path);
+        exit(2);
+    }
+    (void)close(fd);
+    log->path = path;
+    log->head = base;
+    log->records = (const struct delivery_record *)(log->head + 1);
+    log->count = atomic_load_explicit(&log->head->count, memory_order_acquire);
+    if (log->head->magic != DELIVERY_MAGIC || log->count > log->head->max) {
+        (void)fprintf(stderr, "%s: not a log\n", path);
+        exit(2);
+    }
+    log->has_ended = log->count != 0 && log->records[log->count - 1].kind == DELIVERY_END;
+}
+
+/* ---- publishers ---- */
+
+static void posted_add(struct posted *posted, uint32_t size)
+{
+    if (posted->count == posted->capacity) {
+        posted->capacity = posted->capacity != 0 ? posted->capacity * 2 : 1024;
+        posted->sizes = must(realloc(posted->sizes, posted->capacity * sizeof(uint32_t)));
+    }
+    posted->sizes[posted->count++] = size;
+}
+
+/* Who is settled twice, or before being posted, is noticed by the order: ranges of a topic follow
+ * each other. */
+static void read_settled(struct publisher *p, const struct delivery_record *r)
+{
+    struct posted *posted = &p->topics[r->topic];
+    if (r->number != posted->settled + 1 || r->seq < r->number || r->seq > posted->count) {
+        WRONG("publisher %" PRIu64 " topic %u: %" PRIu64 " to %" PRIu64 " settled after %" PRIu64
+              " of %" PRIu64,
+              p->id, r->topic, r->number, r->seq, posted->settled, posted->count);
+        return;
+    }
+    posted->settled = r->seq;
+    if (r->size == 0) {
+        posted->accepted += r->seq - r->number + 1;
+    }
+}
+
+static void read_publisher(const struct log *log)
+{
+    struct publisher *p = &publishers[publisher_count++];
+    p->id = log->head->id;
+    p->has_ended = log->has_ended;
+    for (uint64_t i = 0; i < log->count; i++) {
+        const struct delivery_record *r = &log->records[i];
+        if (r->kind == DELIVERY_END) {
+            continue;
+        }
+        if (r->topic >= DELIVERY_TOPICS || r->publisher != p->id) {
+            WRONG("%s: record %" PRIu64 " makes no sense", log->path, i);
+        } else if (r->kind == DELIVERY_POSTED) {
+            if (r->number != p->topics[r->topic].count + 1) {
+                WRONG("%s: record %" PRIu64 " is out of order", log->path, i);
+            }
+            posted_add(&p->topics[r->topic], r->size);
+        } else {
+            read_settled(p, r);
+        }
+    }
+    for (uint32_t t = 0; t < DELIVERY_TOPICS; t++) {
+        struct posted *posted = &p->topics[t];
+        if (p->has_ended && posted->settled != posted->count) {
+            WRONG("publisher %" PRIu64 " topic %u: %" PRIu64 " settled of %" PRIu64, p->id, t,
+                  posted->settled, posted->count);
+        }
+        posted->stamped = must(calloc(posted->count + 1, sizeof(uint32_t)));
+        for (uint64_t i = 0; i < posted->count; i++) {
+            posted->stamped[i + 1] = posted->stamped[i] + (posted->sizes[i] >= DELIVERY_STAMP);
+        }
+    }
+}
+
+static size_t publisher_at(uint64_t id)
+{
+    size_t i = 0;
+    while (i < publisher_count && publishers[i].id != id) {
+        i++;
+    }
+    return i;
+}
+
+/* ---- subscribers ---- */
+
+static void read_stamped(const struct log *log, struct reading *reading,
+                         const struct delivery_record *r)
+{
+    size_t at = publisher_at(r->publisher);
+    const struct posted *posted = at < publisher_count ? &publishers[at].topics[r->topic] : NULL;
+    if (posted == NULL || r->number == 0 || r->number > posted->count ||
+        posted->sizes[r->number - 1] != r->size) {
+        WRONG("%s: topic %u seq %" PRIu64 ": publisher %" PRIu64 " never posted number %" PRIu64
+              " with %u bytes",
+              log->path, r->topic, r->seq, r->publisher, r->number, r->size);
+        return;
+    }
+    uint64_t last = reading->last[at];
+    if (r->number <= last) {
+        WRONG("%s: topic %u seq %" PRIu64 ": publisher %" PRIu64 " number %" PRIu64
+              " after %" PRIu64,
+              log->path, r->topic, r->seq, r->publisher, r->number, last);
+        return;
+    }
+    reading->missing += posted->stamped[r->number - 1] - posted->stamped[last];
+    reading->last[at] = r->number;
+    reading->stamped++;
+}
+
+static void read_received(const struct log *log, struct reading *readings,
+                          const struct delivery_record *r)
+{
+    if (r->topic >= DELIVERY_TOPICS || (log->head->groups >> r->topic / GROUP_TOPICS & 1) == 0) {
+        WRONG("%s: topic %u was not asked for", log->path, r->topic);
+        return;
+    }
+    struct reading *reading = &readings[r->topic];
+    if (r->kind == DELIVERY_WRONG) {
+        WRONG("%s: topic %u seq %" PRIu64 ": wrong bytes", log->path, r->topic, r->seq);
+    }
+    if (reading->seq != 0 && r->seq != reading->seq + 1 + r->lost) {
+        WRONG("%s: topic %u: seq %" PRIu64 " after %" PRIu64 ", and %u reported lost", log->path,
+              r->topic, r->seq, reading->seq, r->lost);
+    }
+    reading->seq = r->seq;
+    reading->received++;
+    reading->lost += r->lost;
+    if (r->kind == DELIVERY_RECEIVED && r->size >= DELIVERY_STAMP) {
+        read_stamped(log, reading, r);
+    }
+}
+
+/* Everything of a topic from its first message to its last has come or is known to be lost. */
+static void judge_whole(const struct log *log, uint32_t topic, const struct reading *reading)
+{
+    uint64_t accepted = 0, posted = 0, tail = 0;
+    bool all_ended = true;
+    for (size_t i = 0; i < publisher_count; i++) {
+        const struct posted *p = &publishers[i].topics[topic];
+        accepted += p->accepted;
+        posted += p->count;
+        all_ended = all_ended && publishers[i].has_ended;
+        tail += p->stamped[p->count] - p->stamped[reading->last[i]];
+    }
+    uint64_t got = reading->received + reading->lost;
+    if (got < accepted || got > (all_ended ? accepted : posted)) {
+        WRONG("%s: topic %u: %" PRIu64 " received and %" PRIu64 " lost of %" PRIu64
+              " accepted, %" PRIu64 " posted",
+              log->path, topic, reading->received, reading->lost, accepted, posted);
+    }
+    /* What is missing by number, tiny ones aside, is some of what was lost. */
+    if (all_ended && accepted == posted && reading->missing + tail > reading->lost) {
+        WRONG("%s: topic %u: %" PRIu64 " numbers are missing, %" PRIu64 " reported lost", log->path,
+              topic, reading->missing + tail, reading->lost);
+    }
+}
+
+static void read_subscriber(const struct log *log, uint64_t *received, uint64_t *lost)
+{
+    struct reading *readings = must(calloc(DELIVERY_TOPICS, sizeof(*readings)));
+    for (uint32_t t = 0; t < DELIVERY_TOPICS; t++) {
+        readings[t].last = must(calloc(publisher_count + 1, sizeof(uint64_t)));
+    }
+    for (uint64_t i = 0; i < log->count; i++) {
+        if (log->records[i].kind == DELIVERY_RECEIVED || log->records[i].kind == DELIVERY_WRONG) {
+            read_received(log, readings, &log->records[i]);
+        }
+    }
+    if (!log->has_ended && !is_killed) {
+        WRONG("%s: its subscriber did not end as it should", log->path);
+    }
+    for (uint32_t t = 0; t < DELIVERY_TOPICS; t++) {
+        if (log->has_ended && (log->head->groups >> t / GROUP_TOPICS & 1) != 0) {
+            judge_whole(log, t, &readings[t]);
+        }
+        *received += readings[t].received;
+        *lost += readings[t].lost;
+        free(readings[t].last);
+    }
+    free(readings);
+}
+
+int main(int argc, char **argv)
+{
+    int first = argc > 1 && strcmp(argv[1], "--killed") == 0 ? 2 : 1;
+    is_killed = first == 2;
+    if (argc <= first) {
+        (void)fprintf(stderr, "delivery-check: [--killed] LOG...\n");
+        return 64;
+    }
+    size_t count = (size_t)(argc - first);
+    struct log *logs = must(calloc(count, sizeof(*logs)));
+    publishers = must(calloc(count, sizeof(*publishers)));
+    uint64_t posted = 0, accepted = 0, received = 0, lost = 0;
+    for (size_t i = 0; i < count; i++) {
+        log_open(&logs[i], argv[first + (int)i]);
+        if (logs[i].head->id != 0) {
+            read_publisher(&logs[i]);
+            if (!publishers[publisher_count - 1].has_ended && !is_killed) {
+                WRONG("%s: its publisher did not end as it should", logs[i].path);
+            }
+        }
+    }
+    for (size_t i = 0; i < publisher_count; i++) {
+        for (uint32_t t = 0; t < DELIVERY_TOPICS; t++) {
+            posted += publishers[i].topics[t].count;
+            accepted += publishers[i].topics[t].accepted;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (logs[i].head->id == 0) {
+            read_subscriber(&logs[i], &received, &lost);
+        }
+    }
+    (void)printf("{\"posted\": %" PRIu64 ", \"accepted\": %" PRIu64 ", \"received\": %" PRIu64
+                 ", \"lost\": %" PRIu64 ", \"wrong\": %" PRIu64 "}\n",
+                 posted, accepted, received, lost, wrongs);
+    return wrongs == 0 ? 0 : 1;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clients of the delivery test: they do, and write down what they do and see; others judge.
+ *
+ *     test-load pub URL LOG ID MESSAGES [MAX_SIZE]
+ *     test-load sub URL LOG GROUPS MESSAGES [POLICY]
+ *
+ * pub: MESSAGES messages to random topics of all, from 0 to MAX_SIZE bytes; prints "done" when all
+ * are settled. sub: reads the groups whose bits are set; prints "ready", and after TERM goes on
+ * until nothing has come for a second. POLICY: block (default), drop-oldest.
+ */
+#include "tests/delivery/record.h"
+
+#include <amb/amb.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define SETTLES_MAX 4u /* records of one call to note, at most so many for each message */
+#define QUIET_NS AMB_SEC
+
+static struct delivery_head *log_head;
+static volatile sig_atomic_t is_over;
+
+static void fail(const char *what, enum amb_status status)
+{
+    (void)fprintf(stderr, "test-load: %s: %s\n", what, amb_strerror(status));
+    exit(1);
+}
+
+static void check(const char *what, enum amb_status status)
+{
+    if (status != AMB_OK) {
+        fail(what, status);
+    }
+}
+
+/* ---- the log ---- */
+
+static void log_open(const char *path, uint64_t id, uint32_t groups, uint64_t max)
+{
+    size_t size = sizeof(struct delivery_head) + max * sizeof(struct delivery_record);
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    void *base = MAP_FAILED;
+    if (fd >= 0 && ftruncate(fd, (off_t)size) == 0) {
+        base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    if (base == MAP_FAILED) {
+        perror(path);
+        exit(1);
+    }
+    (void)close(fd);
+    log_head = base;
+    log_head->magic = DELIVERY_MAGIC;
+    log_head->id = id;
+    log_head->groups = groups;
+    log_head->max = max;
+}
+
+static void note(const struct delivery_record *record)
+{
+    uint64_t at = atomic_load_explicit(&log_head->count, memory_order_relaxed);
+    if (at == log_head->max) {
+        (void)fprintf(stderr, "test-load: the log is full\n");
+        exit(1);
+    }
+    ((struct delivery_record *)(log_head + 1))[at] = *record;
+    atomic_store_explicit(&log_head->count, at + 1, memory_order_release);
+}
+
+/* ---- payloads ---- */
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 30;
+    x *= UINT64_C(0xbf58476d1ce4e5b9);
+    x ^= x >> 27;
+    x *= UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+static uint32_t size_of(uint64_t random, uint32_t max)
+{
+    uint32_t most = random % 100000 == 0 ? max
+                    : random % 1000 == 0 ? 256u << 10
+                    : random % 50 == 0   ? 16u << 10
+                                         : 512;
+    most = most < max ? most : max;
+    return random % 61 == 0 ? 0 : (uint32_t)((random >> 20) % (most + 1));
+}
+
+/* Words behind the stamp: no two messages have the same, nor two places of one. */
+static uint64_t word_at(const struct delivery_stamp *stamp, uint64_t i)
+{
+    return (stamp->publisher ^ stamp->number * UINT64_C(0x9e3779b97f4a7c15)) +
+           (stamp->topic + i) * UINT64_C(0xd1342543de82ef95);
+}
+
+static void fill(uint8_t *to, const struct delivery_stamp *stamp)
+{
+    if (stamp->size < DELIVERY_STAMP) {
+        memset(to, (int)stamp->size, stamp->size);
+        return;
+    }
+    memcpy(to, stamp, sizeof(*stamp));
+    uint64_t words = (stamp->size - DELIVERY_STAMP) / 8, word;
+    for (uint64_t i = 0; i < words; i++) {
+        word = word_at(stamp, i);
+        memcpy(to + DELIVERY_STAMP + 8 * i, &word, 8);
+    }
+    word = word_at(stamp, words);
+    memcpy(to + DELIVERY_STAMP + 8 * words, &word, (stamp->size - DELIVERY_STAMP) % 8);
+}
+
+static bool is_right(const uint8_t *bytes, uint32_t size, struct delivery_stamp *stamp)
+{
+    if (size < DELIVERY_STAMP) {
+        *stamp = (struct delivery_stamp){.size = size};
+        for (uint32_t i = 0; i < size; i++) {
+            if (bytes[i] != size) {
+                return false;
+            }
+        }
+        return true;
+    }
+    memcpy(stamp, bytes, sizeof(*stamp));
+    uint64_t words = (size - DELIVERY_STAMP) / 8, differs = stamp->size ^ size, word;
+    for (uint64_t i = 0; i < words; i++) {
+        memcpy(&word, bytes + DELIVERY_STAMP + 8 * i, 8);
+        differs |= word ^ word_at(stamp, i);
+    }
+    word = word_at(stamp, words);
+    return differs == 0 &&
+           memcmp(bytes + DELIVERY_STAMP + 8 * words, &word, (size - DELIVERY_STAMP) % 8) == 0;
+}
+
+/* ---- publisher ---- */
+
+struct stream {
+    struct amb_pub *pub;
+    uint32_t topic;
+    uint64_t number;
+};
+
+static void on_settled(struct amb_pub *pub, const struct amb_settled *settled, void *arg)
+{
+    (void)pub;
+    const struct stream *stream = arg;
+    note(&(struct delivery_record){.kind = DELIVERY_SETTLED,
+                                   .publisher = log_head->id,
+                                   .topic = stream->topic,
+                                   .number = settled->first,
+                                   .seq = settled->last,
+                                   .size = (uint32_t)settled->status});
+}
+
+static void publish_one(struct amb_conn *conn, struct stream *stream, uint32_t size, uint8_t *bytes)
+{
+    struct delivery_stamp stamp = {log_head->id, ++stream->number, stream->topic, size};
+    note(&(struct delivery_record){.kind = DELIVERY_POSTED,
+                                   .publisher = stamp.publisher,
+                                   .number = stamp.number,
+                                   .topic = stamp.topic,
+                                   .size = size});
+    if (stamp.number % 5 != 0) {
+        fill(bytes, &stamp);
+        check("publish", amb_pub_send(stream->pub, bytes, size, AMB_FOREVER));
+    } else {
+        struct amb_lease *lease;
+        check("lease", amb_lease(stream->pub, size, AMB_FOREVER, &lease));
+        fill(amb_lease_data(lease), &stamp);
+        check("commit", amb_lease_commit(lease, NULL, NULL));
+    }
+    if (stamp.number % 16 == 0) {
+        enum amb_status status = amb_poll(conn, AMB_NOWAIT);
+        if (status != AMB_OK && status != AMB_EAGAIN && status != AMB_ETIMEDOUT) {
+            fail("poll", status);
+        }
+    }
+}
+
+static int publish(const char *url, const char *path, uint64_t id, uint64_t messages, uint32_t max)
+{
+    static struct stream streams[DELIVERY_TOPICS];
+    log_open(path, id, 0, messages * SETTLES_MAX + DELIVERY_TOPICS + 1);
+    struct amb_conn *conn;
+    check("connect", amb_connect(url, AMB_OPTIONS(.name = "load-pub"), &conn));
+    for (uint32_t i = 0; i < DELIVERY_TOPICS; i++) {
+        char topic[64];
+        (void)snprintf(topic, sizeof(topic), "load.%u.%u", i / (DELIVERY_TOPICS / DELIVERY_GROUPS),
+                       i);
+        streams[i].topic = i;
+        check("open",
+              amb_pub_open(conn, topic, AMB_PUB(.on_settled = on_settled, .arg = &streams[i]),
+                           &streams[i].pub));
+    }
+    uint8_t *bytes = malloc(max + 8);
+    for (uint64_t i = 0; i < messages; i++) {
+        uint64_t random = mix(id * UINT64_C(0x9e3779b97f4a7c15) + i);
+        publish_one(conn, &streams[random % DELIVERY_TOPICS], size_of(mix(random), max), bytes);
+    }
+    for (uint32_t i = 0; i < DELIVERY_TOPICS; i++) {
+        check("close", amb_pub_close(streams[i].pub, 60 * AMB_SEC)); /* and the last on_settled */
+    }
+    check("close", amb_close(conn, 60 * AMB_SEC));
+    note(&(struct delivery_record){.kind = DELIVERY_END});
+    free(bytes);
+    (void)puts("done");
+    return 0;
+}
+
+/* ---- subscriber ---- */
+
+static void on_message(struct amb_msg *msg, void *arg)
+{
+    (void)arg;
+    struct delivery_stamp stamp;
+    uint32_t size = (uint32_t)amb_msg_size(msg);
+    const bool is_whole = is_right(amb_msg_data(msg), size, &stamp);
+    enum amb_loss why;
+    uint32_t topic = (uint32_t)strtoul(strrchr(amb_msg_topic(msg), '.') + 1, NULL, 10);
+    const bool right = is_whole && (size < DELIVERY_STAMP || stamp.topic == topic);
+    note(&(struct delivery_record){.kind = right ? DELIVERY_RECEIVED : DELIVERY_WRONG,
+                                   .publisher = stamp.publisher,
+                                   .number = stamp.number,
+                                   .seq = amb_msg_seq(msg),
+                                   .topic = topic,
+                                   .size = size,
+                                   .lost = (uint32_t)amb_msg_lost(msg, &why)});
+    *(bool *)arg = true;
+}
+
+static void on_term(int number)
+{
+    (void)number;
+    is_over = 1;
+}
+
+static int subscribe(const char *url, const char *path, uint32_t groups, uint64_t messages,
+                     const char *policy)
+{
+    static bool has_come;
+    log_open(path, 0, groups, messages + 1);
+    (void)sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_term}, NULL);
+    bool drops = strcmp(policy, "drop-oldest") == 0;
+    struct amb_conn *conn;
+    check("connect", amb_connect(url, AMB_OPTIONS(.name = "load-sub"), &conn));
+    for (unsigned i = 0; i < DELIVERY_GROUPS; i++) {
+        char pattern[64];
+        struct amb_sub *sub;
+        (void)snprintf(pattern, sizeof(pattern), "load.%u.*", i);
+        if ((groups >> i & 1) != 0) {
+            check("subscribe",
+                  amb_subscribe(conn, pattern,
+                                AMB_SUB(.slow = drops ? AMB_SLOW_DROP_OLDEST : AMB_SLOW_BLOCK,
+                                        .slow_block_ns = 600 * AMB_SEC, .on_message = on_message,
+                                        .arg = &has_come),
+                                &sub));
+        }
+    }
+    (void)puts("ready");
+    (void)fflush(stdout);
+    for (bool is_quiet = false; !is_quiet || is_over == 0;) {
+        has_come = false;
+        enum amb_status status = amb_poll(conn, QUIET_NS);
+        if (status != AMB_OK && status != AMB_ETIMEDOUT && status != AMB_EAGAIN) {
+            fail("poll", status);
+        }
+        is_quiet = status == AMB_ETIMEDOUT && !has_come;
+    }
+    note(&(struct delivery_record){.kind = DELIVERY_END});
+    check("close", amb_close(conn, 10 * AMB_SEC));
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc >= 6 && strcmp(argv[1], "pub") == 0) {
+        return publish(argv[2], argv[3], strtoull(argv[4], NULL, 10), strtoull(argv[5], NULL, 10),
+                       argc > 6 ? (uint32_t)strtoul(argv[6], NULL, 10) : 16u << 20);
+    }
+    if (argc >= 6 && strcmp(argv[1], "sub") == 0) {
+        return subscribe(argv[2], argv[3], (uint32_t)strtoul(argv[4], NULL, 16),
+                         strtoull(argv[5], NULL, 10), argc > 6 ? argv[6] : "block");
+    }
+    (void)fprintf(stderr, "test-load: pub URL LOG ID MESSAGES [MAX_SIZE], or sub URL LOG GROUPS "
+                          "MESSAGES [POLICY]\n");
+    return 64;
+}

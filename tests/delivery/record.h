@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What clients of the delivery test write down, and the checker reads: nothing else is shared by
+ * the two. A log is a file of records behind a head, written through a mapping, so that what was
+ * noted survives the process.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define DELIVERY_MAGIC UINT64_C(0x31676f6c626d6101)
+#define DELIVERY_TOPICS 64u /* load.GROUP.TOPIC, 8 in each of 8 groups */
+#define DELIVERY_GROUPS 8u
+/* Payloads of so many bytes and more begin with a stamp that says whose they are. */
+#define DELIVERY_STAMP 24u
+
+enum delivery_kind {
+    DELIVERY_POSTED = 1, /* before the call: publisher, topic, number, size */
+    DELIVERY_SETTLED,    /* numbers `number` to `seq` of a topic: the status in `size` */
+    DELIVERY_RECEIVED,   /* publisher and number 0: too small to say */
+    DELIVERY_WRONG,      /* the same, and its bytes are not what its publisher wrote */
+    DELIVERY_END,        /* its writer ended as it should */
+};
+
+struct delivery_record {
+    uint64_t publisher, number;
+    uint64_t seq; /* in the topic, as the broker counts */
+    uint32_t topic, size, lost, kind;
+};
+
+struct delivery_head {
+    uint64_t magic;
+    uint64_t id;     /* publisher's; 0: a subscriber's log */
+    uint32_t groups; /* subscriber: bits of the groups that it reads */
+    uint32_t unused;
+    uint64_t max;
+    _Atomic uint64_t count;
+    uint8_t pad[24];
+};
+
+struct delivery_stamp {
+    uint64_t publisher, number;
+    uint32_t topic, size;
+};
