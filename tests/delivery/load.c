@@ -27,9 +27,12 @@
 static struct delivery_head *log_head;
 static volatile sig_atomic_t is_over;
 
+static struct amb_conn *conn;
+
 static void fail(const char *what, enum amb_status status)
 {
-    (void)fprintf(stderr, "test-load: %s: %s\n", what, amb_strerror(status));
+    struct amb_error error = amb_last_error(conn);
+    (void)fprintf(stderr, "test-load: %s: %s; %s\n", what, amb_strerror(status), error.text);
     exit(1);
 }
 
@@ -159,7 +162,7 @@ static void on_settled(struct amb_pub *pub, const struct amb_settled *settled, v
                                    .size = (uint32_t)settled->status});
 }
 
-static void publish_one(struct amb_conn *conn, struct stream *stream, uint32_t size, uint8_t *bytes)
+static void publish_one(struct stream *stream, uint32_t size, uint8_t *bytes)
 {
     struct delivery_stamp stamp = {log_head->id, ++stream->number, stream->topic, size};
     note(&(struct delivery_record){.kind = DELIVERY_POSTED,
@@ -188,7 +191,6 @@ static int publish(const char *url, const char *path, uint64_t id, uint64_t mess
 {
     static struct stream streams[DELIVERY_TOPICS];
     log_open(path, id, 0, messages * SETTLES_MAX + DELIVERY_TOPICS + 1);
-    struct amb_conn *conn;
     check("connect", amb_connect(url, AMB_OPTIONS(.name = "load-pub"), &conn));
     for (uint32_t i = 0; i < DELIVERY_TOPICS; i++) {
         char topic[64];
@@ -202,7 +204,7 @@ static int publish(const char *url, const char *path, uint64_t id, uint64_t mess
     uint8_t *bytes = malloc(max + 8);
     for (uint64_t i = 0; i < messages; i++) {
         uint64_t random = mix(id * UINT64_C(0x9e3779b97f4a7c15) + i);
-        publish_one(conn, &streams[random % DELIVERY_TOPICS], size_of(mix(random), max), bytes);
+        publish_one(&streams[random % DELIVERY_TOPICS], size_of(mix(random), max), bytes);
     }
     for (uint32_t i = 0; i < DELIVERY_TOPICS; i++) {
         check("close", amb_pub_close(streams[i].pub, 60 * AMB_SEC)); /* and the last on_settled */
@@ -248,7 +250,6 @@ static int subscribe(const char *url, const char *path, uint32_t groups, uint64_
     log_open(path, 0, groups, messages + 1);
     (void)sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_term}, NULL);
     bool drops = strcmp(policy, "drop-oldest") == 0;
-    struct amb_conn *conn;
     check("connect", amb_connect(url, AMB_OPTIONS(.name = "load-sub"), &conn));
     for (unsigned i = 0; i < DELIVERY_GROUPS; i++) {
         char pattern[64];
