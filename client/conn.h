@@ -51,6 +51,7 @@ struct amb_implicit;
 struct amb_inbox;
 struct amb_gpu;
 struct amb_import;
+struct amb_region;
 struct amb_ucx_context;
 struct amb_ucx_worker;
 
@@ -167,6 +168,8 @@ struct amb_conn {
     /* GPUs that this connection has met, see gpu.c. */
     pthread_mutex_t gpu_lock;
     struct amb_gpu *gpus;
+    pthread_mutex_t region_lock;
+    struct amb_region *regions;   /* memory that the application has registered */
     struct amb_import *imports;   /* what it has open of the broker's memory there */
     _Atomic uint32_t gpu_waiting; /* releases that wait for a stream */
 

@@ -40,6 +40,7 @@ struct amb_topic_name {
 
 struct amb_gpu;
 struct amb_gpu_buffer;
+struct amb_region;
 struct amb_tensor;
 
 /* What few messages have beside their payload. */
@@ -47,6 +48,7 @@ struct amb_side {
     const uint8_t *bytes;              /* the payload as it came; NULL: on a GPU */
     struct amb_gpu *gpu;               /* whose memory address is; NULL: host */
     uint64_t address;                  /* where it was brought; 0: nowhere */
+    struct amb_region *region;         /* of the application, that address is in; or NULL */
     struct amb_gpu_buffer *buffer;     /* of our pool; NULL: the allocator's */
     struct amb_tensor *_Atomic tensor; /* made when asked for */
     bool is_placed;

@@ -60,6 +60,15 @@ struct amb_gpu_room *amb_gpu_room_of(struct amb_gpu *gpu)
     return &gpu->room;
 }
 
+void amb_gpus_renew(struct amb_conn *conn)
+{
+    (void)pthread_mutex_lock(&conn->gpu_lock);
+    for (struct amb_gpu *gpu = conn->gpus; gpu != NULL; gpu = gpu->next) {
+        gpu->room = (struct amb_gpu_room){.bytes = gpu->room.bytes};
+    }
+    (void)pthread_mutex_unlock(&conn->gpu_lock);
+}
+
 bool amb_gpu_is_sound(const struct amb_gpu *gpu)
 {
     return amb_cuda_is_sound(gpu->cuda);

@@ -39,6 +39,8 @@ void amb_gpus_fini(struct amb_conn *conn);
 struct amb_cuda *amb_gpu_cuda(struct amb_gpu *gpu);
 int amb_gpu_index(const struct amb_gpu *gpu);
 struct amb_gpu_room *amb_gpu_room_of(struct amb_gpu *gpu);
+/* Another session: what the last broker refused may be given now. Connection's lock held. */
+void amb_gpus_renew(struct amb_conn *conn);
 /* False once a sticky error was seen. */
 bool amb_gpu_is_sound(const struct amb_gpu *gpu);
 /* A failed call on a device, as the connection's error. Returns status. */

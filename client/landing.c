@@ -12,6 +12,7 @@
 #include "client/due.h"
 #include "client/gpu.h"
 #include "client/options.h"
+#include "client/region.h"
 #include "client/segment.h"
 #include "client/sub.h"
 #include "wire/base/assert.h"
@@ -24,6 +25,7 @@
 #define RETRY_NS (10 * AMB_NS_PER_MS)
 
 struct amb_landing {
+    struct amb_conn *conn;
     pthread_mutex_t lock;            /* who takes */
     int device;                      /* -1: host */
     struct amb_gpu *gpu;             /* NULL: host, or as sent */
@@ -61,6 +63,7 @@ enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_o
     if (landing == NULL) {
         return amb_conn_fail(conn, AMB_ENOMEM, "no memory for a subscription");
     }
+    landing->conn = conn;
     landing->is_as_sent = is_as_sent;
     landing->is_copied = options->copy != 0 || allocator.alloc != NULL;
     landing->allocator = allocator;
@@ -99,6 +102,9 @@ static bool get_memory(struct amb_landing *landing, struct amb_side *side, uint6
                                                 landing->gpu != NULL ? DEVICE_ALIGN : HOST_ALIGN,
                                                 landing->device);
         side->address = (uintptr_t)memory;
+        if (memory != NULL) {
+            side->region = amb_region_enter(landing->conn, side->address);
+        }
         return memory != NULL;
     }
     side->buffer = amb_gpu_buffer_get(landing->gpu, len);
@@ -114,6 +120,8 @@ static void put_memory(struct amb_landing *landing, struct amb_side *side, uint6
         landing->allocator.free(landing->allocator.ctx, (void *)(uintptr_t)side->address, len,
                                 landing->device);
     }
+    amb_region_leave(side->region);
+    side->region = NULL;
     side->buffer = NULL;
     side->address = 0;
     side->gpu = NULL;

@@ -14,6 +14,7 @@
 #include "client/options.h"
 #include "client/pub.h"
 #include "client/reconnect.h"
+#include "client/region.h"
 #include "client/segment.h"
 #include "client/slots.h"
 #include "client/sub.h"
@@ -40,6 +41,7 @@ struct amb_conn *amb_conn_create(void)
     (void)pthread_mutex_init(&conn->event_lock, NULL);
     (void)pthread_mutex_init(&conn->error_lock, NULL);
     (void)pthread_mutex_init(&conn->gpu_lock, NULL);
+    (void)pthread_mutex_init(&conn->region_lock, NULL);
     conn->link_ep = conn->wake_fd = conn->io_fd = conn->event_fd = conn->user_fd = -1;
     conn->timer_fd = conn->control_fd = conn->reader_fd = -1;
     conn->path = "";
@@ -75,6 +77,7 @@ static void conn_free(struct amb_conn *conn)
     while ((node = amb_list_pop_front(&conn->topics)) != NULL) {
         free(AMB_CONTAINER_OF(node, struct amb_topic_name, node));
     }
+    amb_regions_fini(conn);
     amb_imports_fini(conn);
     amb_gpus_fini(conn);
     amb_inbox_fini(conn);
@@ -84,6 +87,7 @@ static void conn_free(struct amb_conn *conn)
     (void)pthread_mutex_destroy(&conn->event_lock);
     (void)pthread_mutex_destroy(&conn->error_lock);
     (void)pthread_mutex_destroy(&conn->gpu_lock);
+    (void)pthread_mutex_destroy(&conn->region_lock);
     free(conn);
 }
 

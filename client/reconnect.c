@@ -7,6 +7,7 @@
 #include "client/control.h"
 #include "client/delivery.h"
 #include "client/due.h"
+#include "client/gpu.h"
 #include "client/options.h"
 #include "client/pub.h"
 #include "client/segment.h"
@@ -83,6 +84,7 @@ static void clear(struct amb_conn *conn)
     amb_segments_orphan(conn);
     amb_leases_drop_all(conn);
     conn->leases.refused_ns = 0;
+    amb_gpus_renew(conn);
     memset(conn->past, 0, sizeof(conn->past));
     conn->is_link_down = conn->is_link_closed = false;
     conn->must_flush = conn->may_flush = conn->armed = false;

@@ -84,6 +84,17 @@ for url in "$unix_url" "$tcp_url"; do
     wanted="camera.front: 67108864 bytes of image/raw, 67108864 of them 5a, came by $way"
     grep -qx "$wanted" "$dir/image" || fail "$url: $(cat "$dir/image")"
 
+    # Into memory of the program's own; it ends when nothing has come for 3 s.
+    "$examples/example-allocator" >"$dir/frames" 2>>"$dir/errors" &
+    framed=$!
+    frame() {
+        head -c 5000 /dev/zero | "$build/tools/broker-ctl" --url "$url" pub frames >/dev/null 2>&1 &&
+            has_lines "$dir/frames" 1
+    }
+    wait_for 10 frame || fail "$url: no frame arrived: $(cat "$dir/errors")"
+    wait "$framed" || fail "$url: allocator ended with $?: $(cat "$dir/errors")"
+    grep -qx '5000 bytes in slot 0' "$dir/frames" || fail "$url: $(cat "$dir/frames")"
+
     # Nobody answers, and says so; then somebody does.
     "$examples/example-request" >"$dir/sums" && fail "$url: somebody answers: $(cat "$dir/sums")"
     grep -q 'nobody answers' "$dir/sums" || fail "$url: $(cat "$dir/sums")"

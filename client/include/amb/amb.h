@@ -48,11 +48,12 @@ extern "C" {
 #define AMB_NONE UINT32_MAX      /* in a uint32_t option: "not at all", where 0 is the default */
 #define AMB_UNLIMITED UINT64_MAX /* in a uint64_t option: "no limit" */
 
-struct amb_conn;  /* a connection to a broker */
-struct amb_pub;   /* a publisher on one topic */
-struct amb_sub;   /* a subscription to the topics of one pattern */
-struct amb_msg;   /* a received message, shared by reference count */
-struct amb_lease; /* memory for one message, written in place */
+struct amb_conn;   /* a connection to a broker */
+struct amb_pub;    /* a publisher on one topic */
+struct amb_sub;    /* a subscription to the topics of one pattern */
+struct amb_msg;    /* a received message, shared by reference count */
+struct amb_lease;  /* memory for one message, written in place */
+struct amb_region; /* memory of the application's that it has registered */
 struct amb_resource;
 
 /* ---- errors ---- */
@@ -522,6 +523,22 @@ AMB_CHECK enum amb_status amb_msg_dlpack(struct amb_msg *msg, void *stream,
  */
 AMB_CHECK enum amb_status amb_out_dlpack(struct amb_out *out, struct amb_tensor *tensor,
                                          const void *dl_tensor);
+
+/* ---- the application's memory ---- */
+
+/*
+ * Registers memory that an allocator gives pieces of, host or GPU memory, so that the library knows
+ * what lies in it. In this release nothing is pinned. EINVAL: it overlaps another region of this
+ * connection.
+ */
+AMB_CHECK enum amb_status amb_register(struct amb_conn *conn, void *memory, size_t len,
+                                       struct amb_region **out);
+/*
+ * Waits until no message lies in it, then forgets it: the memory may be freed. EAGAIN, ETIMEDOUT:
+ * one still does, and the region stays. Before amb_close, which forgets all of them. NULL is
+ * allowed.
+ */
+AMB_API enum amb_status amb_unregister(struct amb_region *region, int64_t timeout_ns);
 
 AMB_API const char *amb_msg_topic(const struct amb_msg *msg);
 /* NULL: none. */

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of the application's that it has registered: recognised by address when an allocator of
+ * its gives out a piece, and not given back while a message lies there.
+ *
+ * Threads: any; a lock of its own, below all others. Memory: one block a region.
+ */
+#pragma once
+
+#include <stdint.h>
+
+struct amb_conn;
+struct amb_region;
+
+/* A message is brought to that address. NULL: it is in no region. */
+struct amb_region *amb_region_enter(struct amb_conn *conn, uint64_t address);
+/* It has left. region may be NULL. */
+void amb_region_leave(struct amb_region *region);
+/* No message is out any more. */
+void amb_regions_fini(struct amb_conn *conn);
