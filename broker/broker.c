@@ -5,11 +5,13 @@
 #include "broker/config.h"
 #include "broker/control.h"
 #include "broker/drain.h"
+#include "broker/entry.h"
 #include "broker/gpupool.h"
 #include "broker/lease.h"
 #include "broker/maker.h"
 #include "broker/requests.h"
 #include "broker/retire.h"
+#include "broker/route.h"
 #include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/transports.h"
@@ -157,6 +159,42 @@ static void session_ended(struct amb_shard *shard, uint64_t client_id, enum amb_
     amb_mail_post(shard->control, &end->mail, session_end_arrived);
 }
 
+struct dead_letter {
+    struct amb_mail mail;
+    struct amb_entry *entry;
+    char topic[AMB_TOPIC_MAX + 1];
+};
+
+/* Its topic may have to be made, which only the directory does. */
+static void dead_letter_arrived(struct amb_mail *mail, void *owner)
+{
+    struct amb_control *control = owner;
+    struct dead_letter *letter = AMB_CONTAINER_OF(mail, struct dead_letter, mail);
+    struct amb_entry *entry = letter->entry;
+    struct amb_dir_topic *topic = NULL;
+    unsigned home = entry->home->index;
+    entry->status = amb_directory_topic(&control->directory, letter->topic, strlen(letter->topic),
+                                        home, &topic);
+    if (entry->status == AMB_OK) {
+        entry->topic = topic->id;
+        home = topic->home;
+    }
+    amb_route_hand_over(control->shards[home], entry);
+    free(letter);
+}
+
+static void dead_letter(struct amb_shard *shard, struct amb_entry *entry, const char *topic)
+{
+    struct dead_letter *letter = malloc(sizeof(*letter));
+    if (letter == NULL) {
+        amb_entry_unref(entry, shard);
+        return;
+    }
+    letter->entry = entry;
+    (void)snprintf(letter->topic, sizeof(letter->topic), "%s", topic);
+    amb_mail_post(shard->control, &letter->mail, dead_letter_arrived);
+}
+
 /* Start --------------------------------------------------------------------------------------- */
 
 static enum amb_status broker_open_ucx(struct amb_broker *broker, char *error, size_t error_size)
@@ -195,6 +233,7 @@ static enum amb_status broker_make_workers(struct amb_broker *broker)
         shard->offer_segment = offer_segment;
         shard->offer_gpu = offer_gpu;
         shard->session_ended = session_ended;
+        shard->dead_letter = dead_letter;
         shard->segment_gone = amb_retire_segment;
     }
     return AMB_OK;
@@ -347,12 +386,13 @@ void amb_broker_destroy(struct amb_broker **broker)
         amb_worker_stop(&b->workers[i]);
     }
     amb_maker_stop(&b->maker); /* What it has made is in the workers' mail. */
-    amb_gpus_stop(&b->gpus);   /* The same with what it has copied; topics still stand. */
+    amb_gpus_stop(&b->gpus);   /* The same with what it has copied. */
     for (unsigned i = 0; i < b->worker_count; i++) {
         b->workers[i].shard.maker = NULL;
     }
-    /* A copy that came, a borrower that is told of it, and what that sets free. */
-    for (unsigned round = 0; b->gpus.count != 0 && round < 3; round++) {
+    /* A copy that came, a borrower that is told of it, and what that sets free; what members of
+     * queues gave back last. Topics still stand. */
+    for (unsigned round = 0; round < 3; round++) {
         for (unsigned i = 0; i < b->worker_count; i++) {
             (void)amb_inbox_run(&b->workers[i].shard.inbox);
         }

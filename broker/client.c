@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/control.h"
+#include "broker/queues.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
@@ -293,7 +294,7 @@ static void client_leave_directory(struct amb_client *client)
     }
     for (unsigned i = 0; client->subs != NULL && i < AMB_HANDLES_MAX; i++) {
         if (client->subs[i] != NULL) {
-            amb_directory_unsubscribe(directory, client->subs[i]); /* Harmless twice. */
+            amb_queues_unsubscribe(directory, client->subs[i]); /* Harmless twice. */
             free(client->subs[i]);
         }
     }

@@ -137,6 +137,7 @@ struct amb_config_cuda_memory {
 struct amb_config_limits {
     uint32_t max_topics;
     int64_t topic_idle_ns;      /* INT64_MAX: for ever */
+    int64_t durable_expiry_ns;  /* INT64_MAX: for ever */
     uint32_t max_subscriptions; /* of the whole broker */
     uint32_t max_publishers;    /* of one session, <= AMB_HANDLES_MAX */
     uint64_t max_mapped_per_session;

@@ -261,6 +261,16 @@ static const struct amb_config_key keys[] = {
      .help = "A topic without publishers and literal subscriptions is forgotten after so long, or "
              "sooner where "
              "max_topics is reached; its numbers begin anew."},
+    {.path = "limits.durable_expiry",
+     .type = AMB_CONFIG_TIME,
+     .offset = FIELD(limits.durable_expiry_ns),
+     .apply = AMB_CONFIG_LIVE,
+     .default_text = "1d",
+     .words = forever_words,
+     .min = SEC,
+     .max = 8760 * HOUR,
+     .help = "A durable name that no subscription uses is forgotten after so long, with what waits "
+             "for it."},
     {.path = "limits.max_subscriptions",
      .type = AMB_CONFIG_COUNT,
      .offset = FIELD(limits.max_subscriptions),

@@ -8,6 +8,7 @@
 #include "broker/control.h"
 #include "broker/door.h"
 #include "broker/drain.h"
+#include "broker/queues.h"
 #include "broker/requests.h"
 #include "wire/base/clock.h"
 #include "wire/link/ucx.h"
@@ -90,6 +91,7 @@ void amb_control_fini(struct amb_control *control)
         (void)amb_inbox_run(&control->inbox); /* A call to drain that came too late. */
     }
     amb_client_bury(control);
+    amb_queues_forget(&control->directory);
     amb_directory_fini(&control->directory);
     amb_inbox_fini(&control->inbox);
     if (control->epoll_fd >= 0) {
@@ -119,6 +121,7 @@ static void control_tick(struct amb_control *control)
     int64_t stall_ns = control->tick_ns == 0 || since_ns < 4 * CONTROL_TICK_NS ? 0 : since_ns;
     control->tick_ns = now_ns;
     amb_directory_tick(&control->directory);
+    amb_queues_tick(&control->directory);
     AMB_LIST_FOR_EACH_SAFE (node, &control->clients) {
         struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         client->seen_ns += stall_ns;
@@ -192,4 +195,5 @@ void amb_control_run(struct amb_control *control)
         control_give_up_quarantine(control);
         control_round(control);
     }
+    amb_queues_close(&control->directory);
 }

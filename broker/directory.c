@@ -27,6 +27,7 @@ enum amb_status amb_directory_init(struct amb_directory *directory, const struct
     amb_list_init(&directory->idle);
     amb_list_init(&directory->leaving);
     amb_list_init(&directory->untold);
+    amb_list_init(&directory->queues);
     /* Slots of those that leave are not free yet, and their number is not bounded by the limit. */
     uint64_t slots = (uint64_t)config->limits.max_topics * 2 + SLOTS_SPARE;
     directory->free_size = slots < AMB_TOPIC_SLOTS_MAX ? (uint32_t)slots : AMB_TOPIC_SLOTS_MAX;

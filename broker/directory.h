@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 struct amb_config;
+struct amb_dir_queue;
 struct amb_shard;
 struct amb_topic;
 
@@ -45,6 +46,7 @@ struct amb_directory {
     struct amb_list_node idle;         /* struct amb_dir_topic.idle, longest first */
     struct amb_list_node leaving;      /* struct amb_dir_topic.node */
     struct amb_list_node untold;       /* struct amb_dir_topic.untold: others read it now */
+    struct amb_list_node queues;       /* struct amb_dir_queue.node: queues.h */
     uint32_t topic_count, sub_count;
     uint32_t slots;     /* of topic ids that were ever given */
     uint32_t *free_ids; /* a ring: the next ids of slots that are free */
@@ -101,6 +103,7 @@ struct amb_dir_sub {
     uint32_t handle;
     bool is_closing; /* as that of a publisher */
     struct amb_subscription_options options;
+    struct amb_dir_queue *queue; /* NULL: it reads itself, else is a member there */
     struct amb_begin
         begin;       /* in each topic; of start = POSITION: in those the position names not */
     bool is_foreign; /* the position is of another life of the broker */

@@ -9,7 +9,10 @@
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/subscription.h"
+#include "broker/taker.h"
 #include "wire/base/assert.h"
+
+#include <stdlib.h>
 
 static enum amb_status dispatch_release_range(struct amb_session *session,
                                               const struct amb_frame *frame)
@@ -22,6 +25,39 @@ static enum amb_status dispatch_release_range(struct amb_session *session,
     return amb_subscription_release_range(sub, frame->number, frame->count);
 }
 
+/* A TERM and its reason, until that is whole. */
+struct term {
+    struct amb_frame frame;
+    char reason[AMB_ACK_REASON_MAX + 1];
+};
+/* Cookies are entries but for these. */
+#define COOKIE_TERM ((uintptr_t)1)
+
+static enum amb_status dispatch_term(const struct amb_frame *frame, void **dst, void **cookie)
+{
+    struct term *term = calloc(1, sizeof(*term)); /* Never in steady state. */
+    if (term == NULL) {
+        return AMB_ENOMEM;
+    }
+    term->frame = *frame;
+    *dst = term->reason;
+    *cookie = (void *)((uintptr_t)term | COOKIE_TERM);
+    return AMB_OK;
+}
+
+static enum amb_status dispatch_term_whole(struct amb_session *session, struct term *term,
+                                           enum amb_status status)
+{
+    if (status == AMB_OK) {
+        for (char *c = term->reason; *c != '\0'; c++) {
+            *c = *c < ' ' && *c >= 0 ? ' ' : *c;
+        }
+        status = amb_taker_ack(session, &term->frame, term->reason);
+    }
+    free(term);
+    return status;
+}
+
 static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void **dst, void **cookie,
                                 struct amb_link_mem **mem)
 {
@@ -31,6 +67,10 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
         return amb_ingest_head(session, frame, dst, cookie, mem);
     case AMB_FRAME_COMMIT:
         return amb_ingest_commit(session, frame, dst, cookie, mem);
+    case AMB_FRAME_ACK:
+        return amb_taker_ack(session, frame, NULL);
+    case AMB_FRAME_TERM:
+        return dispatch_term(frame, dst, cookie);
     case AMB_FRAME_RELEASE_RANGE:
         return dispatch_release_range(session, frame);
     case AMB_FRAME_SEG_READY:
@@ -46,6 +86,9 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
 
 static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
 {
+    if (__builtin_expect(((uintptr_t)cookie & COOKIE_TERM) != 0, 0)) {
+        return dispatch_term_whole(arg, (void *)((uintptr_t)cookie & ~COOKIE_TERM), status);
+    }
     return amb_ingest_body(arg, cookie, status);
 }
 

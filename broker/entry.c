@@ -25,12 +25,24 @@ void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry)
     copy->arrived_ns = entry->arrived_ns;
 }
 
+struct amb_entry *amb_entry_lend(struct amb_entry *entry, struct amb_shard *shard)
+{
+    struct amb_entry *shadow = amb_pool_get(&shard->entries);
+    if (shadow != NULL) {
+        amb_entry_describe(shadow, entry);
+        shadow->home = shard;
+        shadow->parent = entry;
+        amb_entry_ref(entry);
+    }
+    return shadow;
+}
+
 /* At home, at zero references. */
 static void entry_dispose(struct amb_entry *entry, struct amb_shard *home)
 {
     struct amb_entry *parent = entry->parent;
     amb_commit_over(&entry->commit); /* It reads the offsets, which lie in the buffer. */
-    if (parent == NULL && entry->buf.data != NULL) {
+    if (entry->buf.data != NULL) {   /* A root's, or a dead letter's. */
         amb_bufpool_free(&home->bufpool, &entry->buf);
     }
     if (amb_commit_is_untold(&entry->commit)) {
@@ -39,7 +51,7 @@ static void entry_dispose(struct amb_entry *entry, struct amb_shard *home)
     }
     amb_pool_put(&home->entries, entry);
     if (parent != NULL) {
-        amb_entry_unref(parent, home); /* A root: parents are never shadows. */
+        amb_entry_unref(parent, home);
     }
 }
 

@@ -56,7 +56,7 @@ struct amb_entry {
     int64_t expires_ns;          /* its log's: when the first of them expires; 0: none does */
     int64_t arrived_ns;          /* ... and since when that counts; both by shard->now_ns */
     struct amb_shard *home;
-    struct amb_entry *parent; /* of a shadow; NULL: a root */
+    struct amb_entry *parent; /* of a shadow; NULL: a root. A dead letter has both: */
     struct amb_buf buf;       /* of a root */
     struct amb_commit commit; /* of a root that came by COMMIT; home's */
     /* In GPU memory: its copy in host memory, the holder's; of one that is being made: of what.
@@ -97,6 +97,9 @@ static inline void amb_entry_ref(struct amb_entry *entry)
 /* Makes `copy`, fresh from a pool, another entry for the same messages in the same place of the
  * log: lent, or moved. Who owns what is the caller's. */
 void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry);
+/* Another entry for what `shard` holds: a shadow for another worker, which holds a reference on it.
+ * NULL: no memory. */
+struct amb_entry *amb_entry_lend(struct amb_entry *entry, struct amb_shard *shard);
 /* `holder` is the caller's shard. At zero the entry is gone for the caller. */
 void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder);
 /* At home: the publisher has been told that the commit is over, or cannot be told any more. */

@@ -2,10 +2,12 @@
 #include "broker/forward.h"
 
 #include "broker/config.h"
+#include "broker/deliver.h"
 #include "broker/entry.h"
 #include "broker/history.h"
 #include "broker/outgoing.h"
 #include "broker/pick.h"
+#include "broker/queue.h"
 #include "broker/route.h"
 #include "broker/segment.h"
 #include "broker/session.h"
@@ -16,15 +18,17 @@
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 
-/* Bodies up to this size are copied while the client maps their segment; larger ones wait for it.
- */
-#define FORWARD_COPY_MAX (UINT64_C(64) << 10)
-
-enum forward_way {
-    FORWARD_COPY,
-    FORWARD_MAP,
-    FORWARD_WAIT,
-};
+/* From here on it may hold publishers back for so long. */
+static void cursor_behind(struct amb_cursor *cursor)
+{
+    struct amb_shard *shard = cursor->topic->shard;
+    if (amb_cursor_is_holding(cursor) && cursor->behind_since_ns == 0) {
+        cursor->behind_since_ns = shard->now_ns;
+        if (cursor->block_limit_ns != INT64_MAX && amb_list_is_empty(&cursor->blocked)) {
+            amb_list_push_back(&shard->blocked, &cursor->blocked);
+        }
+    }
+}
 
 /* A reader of history has come near the end: from here on it may hold publishers back. */
 static bool forward_is_near(const struct amb_topic *topic, uint64_t position)
@@ -35,19 +39,13 @@ static bool forward_is_near(const struct amb_topic *topic, uint64_t position)
 /* The cursor cannot go on: it is walked again when its session gets credit or room. */
 static void cursor_stall(struct amb_cursor *cursor)
 {
-    struct amb_session *session = cursor->sub->session;
     if (cursor->is_replaying && forward_is_near(cursor->topic, cursor->position)) {
         cursor->is_replaying = false;
     }
     if (amb_list_is_empty(&cursor->stalled)) {
-        amb_list_push_back(&session->stalled, &cursor->stalled);
+        amb_list_push_back(&cursor->sub->session->stalled, &cursor->stalled);
     }
-    if (amb_cursor_is_holding(cursor) && cursor->behind_since_ns == 0) {
-        cursor->behind_since_ns = session->shard->now_ns;
-        if (cursor->block_limit_ns != INT64_MAX && amb_list_is_empty(&cursor->blocked)) {
-            amb_list_push_back(&session->shard->blocked, &cursor->blocked);
-        }
-    }
+    cursor_behind(cursor);
 }
 
 /* It has taken something: its time limit begins anew. */
@@ -73,26 +71,6 @@ static bool cursor_name_topic(struct amb_cursor *cursor)
     return cursor->is_named;
 }
 
-static enum forward_way cursor_way(const struct amb_cursor *cursor, const struct amb_entry *entry)
-{
-    struct amb_session *session = cursor->sub->session;
-    uint64_t bytes = amb_entry_bytes(entry);
-    if (!session->may_map || cursor->sub->options.copy ||
-        session->mapped_bytes + bytes > session->shard->limits->max_mapped_per_session) {
-        return FORWARD_COPY;
-    }
-    switch (amb_session_mapping_of(session, entry->segment)) {
-    case AMB_MAPPING_READY:
-        return FORWARD_MAP;
-    case AMB_MAPPING_ASKED:
-        return bytes > FORWARD_COPY_MAX ? FORWARD_WAIT : FORWARD_COPY;
-    case AMB_MAPPING_REFUSED:
-    case AMB_MAPPING_RETIRED:
-        break;
-    }
-    return FORWARD_COPY;
-}
-
 /* What one delivery gives of an entry: `count` messages, from index `first` of `total` on. */
 struct forward_piece {
     uint8_t type;
@@ -100,18 +78,6 @@ struct forward_piece {
     uint64_t seq, data_len;
     const uint8_t *data, *meta; /* of a body on the link */
 };
-
-static void forward_count(struct amb_session *session, const struct forward_piece *piece)
-{
-    struct amb_shard_stats *stats = &session->shard->stats;
-    uint64_t bytes = piece->data_len + piece->meta_len;
-    session->msgs_out += piece->count;
-    session->bytes_out += bytes;
-    amb_stat_add(&stats->msgs_out, piece->count);
-    amb_stat_add(&stats->bytes_out, bytes);
-    amb_stat_add(&stats->batches_out, 1);
-    amb_stat_add(piece->type == AMB_FRAME_DELIVER ? &stats->copies : &stats->maps, 1);
-}
 
 /* Room in the link, credit, and a client that knows the topic's name. */
 static bool cursor_is_ready(struct amb_cursor *cursor, uint32_t msgs, uint64_t bytes)
@@ -160,7 +126,7 @@ static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry,
         session->shard->session_ended(session->shard, session->client_id, AMB_ENOMEM,
                                       "no memory for a delivery");
     }
-    forward_count(session, piece);
+    amb_deliver_count(session, !is_map, piece->count, piece->data_len + piece->meta_len);
     cursor->expected_seq = piece->seq + piece->count;
     return true;
 }
@@ -243,7 +209,8 @@ static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry, uint
     if (entry->is_leased && entry->segment->gpu != NULL) {
         return cursor_take_gpu(cursor, entry, end);
     }
-    if (cursor->within > 0 && entry->is_leased && cursor_way(cursor, entry) == FORWARD_COPY) {
+    if (cursor->within > 0 && entry->is_leased &&
+        amb_deliver_way(cursor->sub, entry) == AMB_DELIVER_COPY) {
         return cursor_deliver_singles(cursor, entry, end); /* begun, and so finished */
     }
     if (!cursor_is_ready(cursor, end - cursor->within, amb_entry_bytes(entry))) {
@@ -259,12 +226,12 @@ static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry, uint
         .data_len = entry->data_len,
         .meta = entry->is_leased ? entry->meta : NULL,
     };
-    switch (cursor_way(cursor, entry)) {
-    case FORWARD_WAIT:
+    switch (amb_deliver_way(cursor->sub, entry)) {
+    case AMB_DELIVER_WAIT:
         return false;
-    case FORWARD_MAP:
+    case AMB_DELIVER_MAP:
         break;
-    case FORWARD_COPY:
+    case AMB_DELIVER_COPY:
         if (entry->is_leased) {
             return cursor_deliver_singles(cursor, entry, end);
         }
@@ -331,13 +298,33 @@ static void forward_picky(struct amb_topic *topic, struct amb_cursor *cursor)
     cursor_caught_up(cursor);
 }
 
+/* A queue's: whoever it gives the messages to. */
+static void forward_queue(struct amb_cursor *cursor)
+{
+    uint64_t position = cursor->position;
+    uint32_t within = cursor->within;
+    bool has_caught_up = amb_queue_feed(cursor);
+    if (cursor->position != position || cursor->within != within) {
+        cursor_went_on(cursor);
+    }
+    if (has_caught_up) {
+        cursor_caught_up(cursor);
+    } else {
+        cursor_behind(cursor);
+    }
+}
+
 static void forward_cursor(struct amb_topic *topic, struct amb_cursor *cursor)
 {
     if (cursor->position < topic->log.lo && !cursor_jump(topic, cursor)) {
         return;
     }
     if (__builtin_expect(cursor->is_picky | topic->has_ttl, 0)) {
-        forward_picky(topic, cursor);
+        if (cursor->queue != NULL) {
+            forward_queue(cursor);
+        } else {
+            forward_picky(topic, cursor);
+        }
         return;
     }
     while (cursor->position < topic->log.hi) {
@@ -373,15 +360,11 @@ static bool lend_entry(struct amb_topic *topic, const struct amb_lend *lend, uns
                        struct amb_entry *entry)
 {
     struct amb_shard *shard = topic->shard;
-    struct amb_entry *shadow = amb_pool_get(&shard->entries);
+    struct amb_entry *shadow = amb_entry_lend(entry, shard);
     if (shadow == NULL) {
         return false;
     }
-    amb_entry_describe(shadow, entry);
-    shadow->home = shard;
-    shadow->parent = entry;
     shadow->lent_to = lend->shadow;
-    amb_entry_ref(entry);
     amb_mail_post(&shard->peers[borrower]->inbox, &shadow->mail, entry_lent);
     return true;
 }

@@ -11,6 +11,7 @@
 #include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/taker.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 #include "wire/link/stream.h"
@@ -62,9 +63,10 @@ static void order_arrived(struct amb_mail *mail, void *owner)
     struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
     /* May be gone after run. */
     bool answers_itself =
-        order->run == amb_order_session_close || order->run == amb_order_subscription_close ||
-        order->run == amb_order_publisher_close || order->run == amb_order_lend ||
-        order->run == amb_order_lease_open || order->run == amb_order_lease_mapped;
+        order->run == amb_order_session_close || order->run == amb_order_subscription_open ||
+        order->run == amb_order_subscription_close || order->run == amb_order_publisher_close ||
+        order->run == amb_order_lend || order->run == amb_order_lease_open ||
+        order->run == amb_order_lease_mapped;
     order->run(owner, order);
     if (!answers_itself) {
         order_answer(order);
@@ -294,6 +296,12 @@ void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order)
 static void order_attach(struct amb_shard *shard, struct amb_order *order, uint32_t handle,
                          uint64_t sub_id, struct amb_topic *topic, const struct amb_begun *begun)
 {
+    if (handle == AMB_QUEUE_HANDLE) {
+        struct amb_queue *queue = amb_shard_queue(shard, sub_id);
+        order->status = queue == NULL || topic == NULL ? AMB_ENOTFOUND
+                                                       : amb_queue_attach(queue, topic, begun);
+        return;
+    }
     struct amb_session *session = order_session(shard, order);
     if (session == NULL) {
         return;
@@ -417,20 +425,83 @@ void amb_order_publisher_subscribers(struct amb_shard *shard, struct amb_order *
     }
 }
 
+void amb_order_queue_open(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_queue *queue;
+    order->status = amb_queue_create(shard, order->u.queue.id, &order->u.queue.options, &queue);
+}
+
+void amb_order_queue_close(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_queue *queue = amb_shard_queue(shard, order->u.queue.id);
+    if (queue != NULL) {
+        amb_queue_close(queue);
+    }
+}
+
+/* At the queue's worker: behind this mail come the member's others. */
+static void member_joins(struct amb_mail *mail, void *owner)
+{
+    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
+    struct amb_queue *queue = amb_shard_queue(owner, order->u.subscription.queue);
+    if (queue == NULL) {
+        order->status = AMB_ENOTFOUND; /* Its seat goes when the subscription does. */
+    } else {
+        amb_queue_join(queue, order->u.subscription.seat, &order->u.subscription.queue_options);
+    }
+    order_answer(order);
+}
+
+/* Makes the subscription a member and has it join; the queue's worker answers. */
+static enum amb_status member_open(struct amb_subscription *sub, struct amb_order *order)
+{
+    struct amb_session *session = sub->session;
+    struct amb_shard *home = session->shard->peers[order->u.subscription.queue_home];
+    struct amb_seat *seat = calloc(1, sizeof(*seat));
+    if (seat == NULL) {
+        return AMB_ENOMEM;
+    }
+    seat->home = home;
+    seat->shard = session->shard;
+    seat->on_leave = amb_queue_seat_left;
+    seat->on_kick = amb_queue_seat_kicked;
+    seat->to = (struct amb_take_to){.session = session->index,
+                                    .generation = session->generation,
+                                    .handle = sub->handle,
+                                    .sub = sub->id};
+    seat->credit_msgs = sub->options.credit_msgs;
+    seat->credit_bytes = sub->options.credit_bytes;
+    amb_list_init(&seat->node);
+    const struct amb_queue_options *options = &order->u.subscription.queue_options;
+    enum amb_status status = amb_taker_create(sub, options->ack, options->ack_wait_ns, seat);
+    if (status != AMB_OK) {
+        free(seat);
+        return status;
+    }
+    order->u.subscription.seat = seat;
+    amb_take_post(session->shard, home, &order->mail, member_joins);
+    return AMB_OK;
+}
+
 void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = order_session(shard, order);
-    if (session == NULL) {
-        return;
-    }
-    if (session->subscriptions[order->u.subscription.handle] != NULL) {
+    struct amb_subscription *sub = NULL;
+    uint32_t handle = order->u.subscription.handle;
+    if (session != NULL && session->subscriptions[handle] != NULL) {
         order->status = AMB_ESTATE;
-        return;
+    } else if (session != NULL) {
+        order->status = amb_subscription_create(session, handle, order->u.subscription.id,
+                                                &order->u.subscription.options, &sub);
     }
-    struct amb_subscription *sub;
-    order->status =
-        amb_subscription_create(session, order->u.subscription.handle, order->u.subscription.id,
-                                &order->u.subscription.options, &sub);
+    if (sub != NULL && order->u.subscription.queue != 0) {
+        order->status = member_open(sub, order);
+        if (order->status == AMB_OK) {
+            return;
+        }
+        amb_subscription_destroy(&sub, false);
+    }
+    order_answer(order);
 }
 
 static void subscription_gone(void *order)
@@ -446,6 +517,10 @@ void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *ord
         session == NULL ? NULL : session->subscriptions[order->u.subscription.handle];
     if (sub == NULL || sub->has_ended) {
         order_answer(order);
+        return;
+    }
+    if (sub->taker != NULL) {
+        amb_taker_end(sub, order->u.subscription.acks, subscription_gone, order);
         return;
     }
     amb_subscription_end(sub, subscription_gone, order);

@@ -10,6 +10,7 @@
 
 #include "broker/lease.h"
 #include "broker/mail.h"
+#include "broker/queue.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
 #include "wire/base/status.h"
@@ -74,7 +75,16 @@ struct amb_order {
             uint32_t handle;
             uint64_t id;
             struct amb_subscription_options options;
+            uint64_t acks;                          /* ending: when so many have come */
+            uint64_t queue;                         /* id of one that it is a member of; 0: none */
+            unsigned queue_home;                    /* its worker */
+            struct amb_queue_options queue_options; /* as this member wants it */
+            struct amb_seat *seat;                  /* the workers' */
         } subscription;
+        struct {
+            uint64_t id;
+            struct amb_queue_options options;
+        } queue;
         struct {
             uint64_t sub; /* its id */
             uint32_t handle, topic;
@@ -155,6 +165,9 @@ void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order);
 void amb_order_publisher_close(struct amb_shard *shard, struct amb_order *order);
 void amb_order_publisher_subscribers(struct amb_shard *shard, struct amb_order *order);
 void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *order);
+/* A queue begins, and ends: what it has is dropped. */
+void amb_order_queue_open(struct amb_shard *shard, struct amb_order *order);
+void amb_order_queue_close(struct amb_shard *shard, struct amb_order *order);
 void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *order);
 void amb_order_cursor_attach(struct amb_shard *shard, struct amb_order *order);
 /* These two go on for some turns, as they allocate pages. */

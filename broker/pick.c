@@ -94,14 +94,13 @@ void amb_pick_disconnect(struct amb_cursor *cursor)
     cursor->slow = AMB_SLOW_DROP_OLDEST; /* Said once; until the session is closed it loses. */
 }
 
-void amb_pick_gap(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out)
+uint64_t amb_pick_loss(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out)
 {
-    struct amb_subscription *sub = cursor->sub;
     amb_assert(seq > cursor->expected_seq);
     if (cursor->is_unknown) {
         cursor->is_unknown = false;
         *out = (struct amb_gap){.lost = UINT64_MAX, .why = AMB_LOSS_BROKER_RESTART};
-        return;
+        return 0;
     }
     out->lost = seq - cursor->expected_seq;
     uint64_t expired = cursor->expired < out->lost ? cursor->expired : out->lost;
@@ -109,6 +108,17 @@ void amb_pick_gap(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out)
     out->why = expired == 0 ? other : expired == out->lost ? AMB_LOSS_EXPIRED : AMB_LOSS_MIXED;
     cursor->expired = 0;
     cursor->is_late = false;
+    return expired;
+}
+
+void amb_pick_gap(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out)
+{
+    struct amb_subscription *sub = cursor->sub;
+    enum amb_loss other = cursor->holds || cursor->is_late ? AMB_LOSS_TRIMMED : AMB_LOSS_SLOW;
+    uint64_t expired = amb_pick_loss(cursor, seq, out);
+    if (out->lost == UINT64_MAX) {
+        return;
+    }
     sub->lost += out->lost;
     sub->lost_by[AMB_LOSS_EXPIRED] += expired;
     sub->lost_by[other] += out->lost - expired;

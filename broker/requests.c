@@ -5,6 +5,7 @@
 #include "broker/control.h"
 #include "broker/gpupool.h"
 #include "broker/handshake.h"
+#include "broker/queues.h"
 #include "broker/shard.h"
 #include "broker/status.h"
 #include "wire/base/clock.h"
@@ -257,7 +258,7 @@ static void sub_forget(struct amb_client *client, uint32_t handle, uint64_t id)
 {
     struct amb_dir_sub *sub = client->subs == NULL ? NULL : client->subs[handle];
     if (sub != NULL && sub->id == id) {
-        amb_directory_unsubscribe(&client->control->directory, sub);
+        amb_queues_unsubscribe(&client->control->directory, sub);
         free(sub);
         client->subs[handle] = NULL;
     }
@@ -302,6 +303,62 @@ static bool subscribe_may_read(const struct amb_client *client, const char *patt
             amb_map_get(client->control->directory.literals, pattern, len) == NULL);
 }
 
+static bool subscribe_is_queued(const Amb__Control__Subscribe *subscribe)
+{
+    return subscribe->ack > AMB_ACK_NONE || subscribe->group[0] != '\0' ||
+           subscribe->durable[0] != '\0';
+}
+
+/* NULL, or what is wrong with its acknowledgements and names. */
+static const char *subscribe_refusal(const Amb__Control__Subscribe *subscribe)
+{
+    if (!subscribe_is_queued(subscribe)) {
+        return NULL;
+    }
+    if (subscribe->ack > AMB_ACK_CUMULATIVE || subscribe->n_backoff_ns > AMB_BACKOFF_MAX ||
+        subscribe->ack_wait_ns < 0) {
+        return "ack, ack_wait or backoff is out of range";
+    }
+    for (size_t i = 0; i < subscribe->n_backoff_ns; i++) {
+        if (subscribe->backoff_ns[i] < 0) {
+            return "a time of backoff is negative";
+        }
+    }
+    if (!amb_queue_name_check(subscribe->group) || !amb_queue_name_check(subscribe->durable)) {
+        return "group and durable: at most 64 letters, digits and -_.:@";
+    }
+    if (subscribe->ack == AMB_ACK_CUMULATIVE && subscribe->group[0] != '\0') {
+        return "members of a group acknowledge each message: explicit, not cumulative";
+    }
+    if (subscribe->slow != AMB_SLOW_DEFAULT && subscribe->slow != AMB_SLOW_DROP_OLDEST &&
+        subscribe->slow != AMB_SLOW_BLOCK) {
+        return "slow: with acknowledgements, groups and durable names block or drop-oldest";
+    }
+    return NULL;
+}
+
+static void subscribe_wish(const Amb__Control__Subscribe *subscribe, const struct amb_dir_sub *sub,
+                           struct amb_queue_wish *wish)
+{
+    *wish = (struct amb_queue_wish){
+        .group = subscribe->group,
+        .durable = subscribe->durable,
+        .options =
+            {
+                .ack = subscribe->ack > AMB_ACK_NONE ? (enum amb_ack)subscribe->ack : AMB_ACK_NONE,
+                .ack_wait_ns =
+                    subscribe->ack_wait_ns > 0 ? subscribe->ack_wait_ns : AMB_ACK_WAIT_DEFAULT_NS,
+                .max_deliver = subscribe->max_deliver,
+                .backoff_count = (uint32_t)subscribe->n_backoff_ns,
+                .slow = sub->options.slow,
+                .slow_block_ns = sub->options.slow_block_ns,
+            },
+    };
+    for (size_t i = 0; i < subscribe->n_backoff_ns; i++) {
+        wish->options.backoff_ns[i] = subscribe->backoff_ns[i];
+    }
+}
+
 static bool subscribe_check(struct amb_client *client, uint64_t id,
                             const Amb__Control__Subscribe *subscribe)
 {
@@ -340,6 +397,11 @@ static bool subscribe_check(struct amb_client *client, uint64_t id,
     }
     if (subscribe->slow == AMB_SLOW_SPILL || subscribe->slow > AMB_SLOW_DISCONNECT) {
         amb_client_send_error(client, id, AMB_ENOTSUP, "slow: no such policy yet");
+        return false;
+    }
+    const char *refusal = subscribe_refusal(subscribe);
+    if (refusal != NULL) {
+        amb_client_send_error(client, id, AMB_EINVAL, "subscription: %s", refusal);
         return false;
     }
     return true;
@@ -417,8 +479,29 @@ static void request_subscribe(struct amb_client *client, uint64_t id,
     order->u.subscription.handle = subscribe->handle;
     order->u.subscription.options = sub->options;
     order->u.subscription.id = sub->id;
-    amb_order_post(control->shards[client->session.shard], order);
-    request->waiting += amb_directory_subscribe(&control->directory, sub, subscribe_step, request);
+    if (!subscribe_is_queued(subscribe)) {
+        amb_order_post(control->shards[client->session.shard], order);
+        request->waiting +=
+            amb_directory_subscribe(&control->directory, sub, subscribe_step, request);
+        return;
+    }
+    struct amb_queue_wish wish;
+    subscribe_wish(subscribe, sub, &wish);
+    const char *why = "";
+    unsigned posted;
+    enum amb_status status = amb_queues_subscribe(&control->directory, sub, &wish, order,
+                                                  subscribe_step, request, &posted, &why);
+    if (status == AMB_OK) {
+        /* The queue and its cursors have been ordered: the member comes behind them. */
+        request->waiting += posted;
+        amb_order_post(control->shards[client->session.shard], order);
+        return;
+    }
+    amb_order_free(order);
+    request_free(request);
+    client->subs[subscribe->handle] = NULL;
+    free(sub);
+    amb_client_send_error(client, id, status, "subscription: %s", why);
 }
 
 /* The worker has ended it: the handle is free. */
@@ -456,8 +539,14 @@ static void request_unsubscribe(struct amb_client *client, uint64_t id,
     order->context = request;
     order->session = client->session;
     order->u.subscription.handle = handle;
+    order->u.subscription.acks = unsubscribe->acks;
+    struct amb_dir_sub *sub = client->subs[handle];
+    if (sub->queue == NULL) {
+        amb_directory_unsubscribe(&client->control->directory, sub);
+    } else {
+        sub->is_closing = true; /* It leaves when its last acknowledgements have come. */
+    }
     amb_order_post(client->control->shards[client->session.shard], order);
-    amb_directory_unsubscribe(&client->control->directory, client->subs[handle]);
 }
 
 /* Leases --------------------------------------------------------------------------------------- */

@@ -104,12 +104,17 @@ static void entry_handed_over(struct amb_mail *mail, void *owner)
     route_append(owner, AMB_CONTAINER_OF(mail, struct amb_entry, mail));
 }
 
+void amb_route_hand_over(struct amb_shard *home, struct amb_entry *entry)
+{
+    amb_mail_post(&home->inbox, &entry->mail, entry_handed_over);
+}
+
 void amb_route(struct amb_shard *shard, struct amb_entry *entry, unsigned home)
 {
     amb_assert(home < shard->peer_count && entry->parent == NULL);
     if (home == shard->index) {
         route_append(shard, entry);
     } else {
-        amb_mail_post(&shard->peers[home]->inbox, &entry->mail, entry_handed_over);
+        amb_route_hand_over(shard->peers[home], entry);
     }
 }

@@ -20,5 +20,7 @@ struct amb_topic;
 /* Takes over the caller's reference. home: index of the topic's worker. An entry whose status is
  * not AMB_OK already is not appended; its publisher is told. */
 void amb_route(struct amb_shard *shard, struct amb_entry *entry, unsigned home);
+/* From any thread: hands an entry over to its topic's home, as amb_route does. */
+void amb_route_hand_over(struct amb_shard *home, struct amb_entry *entry);
 /* Gives back the windows that may be given back now. At home only. */
 void amb_route_grants(struct amb_topic *topic);

@@ -32,6 +32,7 @@ enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint
     amb_list_init(&session->publisher_list);
     amb_list_init(&session->subscription_list);
     amb_list_init(&session->held);
+    amb_list_init(&session->names);
     amb_lease_book_init(&session->book);
     amb_list_push_back(&shard->live_sessions, &session->live);
     amb_list_push_back(&shard->warm, &session->heat);
@@ -53,6 +54,7 @@ void amb_session_destroy(struct amb_session **session)
     amb_assert(amb_list_is_empty(&s->subscription_list));
     amb_assert(amb_list_is_empty(&s->held));
     amb_assert(amb_list_is_empty(&s->book.leases));
+    amb_session_free_names(s);
     amb_list_remove(&s->live);
     amb_list_remove(&s->heat);
     if (s->is_cold) {

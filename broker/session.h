@@ -84,6 +84,8 @@ struct amb_session {
     struct amb_list_node stalled;        /* struct amb_cursor.stalled */
     struct amb_list_node publisher_list; /* struct amb_publisher.node */
     struct amb_list_node subscription_list;
+    uint32_t takers;            /* subscriptions that are members of queues */
+    struct amb_list_node names; /* of topics, that frames may still read: taker.c */
     struct amb_mapping mappings[AMB_SESSION_SEGMENTS_MAX];
     uint32_t mapping_count;
     uint8_t mapping_at[AMB_SESSION_SEGMENTS_MAX]; /* by segment, modulo: where it was seen last */
@@ -104,6 +106,8 @@ AMB_MUST_CHECK enum amb_status amb_session_create(struct amb_shard *shard, uint3
                                                   uint64_t client_id, struct amb_session **out);
 /* Without link, publishers, subscriptions and quarantine. */
 void amb_session_destroy(struct amb_session **session);
+/* taker.c: with the session, when no link reads them any more. */
+void amb_session_free_names(struct amb_session *session);
 /* Of a handle. NULL: no memory; never after the first time. */
 struct amb_past *amb_session_past(struct amb_session *session, uint32_t handle);
 /* EPROTO, and why, for the client and the log: a sentence without numbers. */

@@ -16,6 +16,7 @@
 
 #include "broker/bufpool.h"
 #include "broker/mail.h"
+#include "wire/base/idmap.h"
 #include "wire/base/list.h"
 #include "wire/base/pool.h"
 #include "wire/base/status.h"
@@ -28,6 +29,7 @@
 #define AMB_SESSIONS_MAX 65536u /* of one shard */
 
 struct amb_config;
+struct amb_entry;
 struct amb_config_limits;
 struct amb_gpus;
 struct amb_maker;
@@ -54,6 +56,9 @@ struct amb_shard_stats {
     _Atomic uint64_t commits_refused;     /* ... that broke a rule; their session ends */
     _Atomic uint64_t twins, twins_failed; /* host copies of batches in GPU memory */
     _Atomic uint64_t leases_refused;      /* requests for a lease segment: limits, memory */
+    _Atomic uint64_t msgs_redelivered;
+    _Atomic uint64_t msgs_dead;      /* given up, and */
+    _Atomic uint64_t msgs_dead_lost; /* of them, not even kept as dead letters */
 };
 
 static inline void amb_stat_add(_Atomic uint64_t *counter, uint64_t n)
@@ -117,8 +122,15 @@ struct amb_shard {
     struct amb_list_node timed;               /* struct amb_topic.timed: history.h */
     int64_t timed_ns;                         /* they are not looked at before */
     struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
-    int64_t shed_at_ns;   /* its own topics are not looked through again before */
-    int64_t relief_at_ns; /* not asked again before */
+    int64_t shed_at_ns;                /* its own topics are not looked through again before */
+    int64_t relief_at_ns;              /* not asked again before */
+    struct amb_idmap queues;           /* struct amb_queue.known */
+    struct amb_list_node dirty_queues; /* have something to do this turn */
+    struct amb_list_node takers;       /* struct amb_taker.node */
+    struct amb_list_node busy_takers;  /* have something to send */
+    struct amb_list_node takes;        /* kept for use again */
+    uint32_t takes_cached;
+    int64_t queue_due_ns, take_due_ns; /* nothing is to be done before; INT64_MAX */
     struct amb_compaction compaction;
     int epoll_fd;           /* -1 under the simulator */
     bool is_bulk;           /* the last batch had many messages: a wait is not worth a spin */
@@ -135,6 +147,9 @@ struct amb_shard {
     /* A session's link is gone for good, or its client broke a rule (EPROTO). */
     void (*session_ended)(struct amb_shard *shard, uint64_t client_id, enum amb_status why,
                           const char *text);
+    /* A dead letter: takes over the entry, whose topic is that of the name. NULL: there are none.
+     */
+    void (*dead_letter)(struct amb_shard *shard, struct amb_entry *entry, const char *topic);
     struct amb_shard_stats stats;
 };
 

@@ -8,6 +8,7 @@
 #include "broker/lease.h"
 #include "broker/maker.h"
 #include "broker/outgoing.h"
+#include "broker/queue.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"
@@ -90,6 +91,11 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     amb_list_init(&shard->leases);
     amb_list_init(&shard->timed);
     shard->timed_ns = INT64_MAX;
+    amb_list_init(&shard->dirty_queues);
+    amb_list_init(&shard->takers);
+    amb_list_init(&shard->busy_takers);
+    amb_list_init(&shard->takes);
+    shard->queue_due_ns = shard->take_due_ns = INT64_MAX;
     shard->entries_max = entries_max_of(config);
     amb_pool_init(&shard->entries, sizeof(struct amb_entry), SHARD_POOL_CHUNK, 0);
     amb_pool_init(&shard->txs, AMB_OUTGOING_SIZE, SHARD_POOL_CHUNK, 0);
@@ -113,6 +119,8 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
 void amb_shard_fini(struct amb_shard *shard)
 {
     amb_assert(amb_list_is_empty(&shard->live_sessions));
+    amb_queues_fini(shard);
+    amb_takes_fini(shard);
     amb_lease_fini(shard);
     amb_bufpool_fini(&shard->bufpool);
     amb_inbox_fini(&shard->inbox);

@@ -80,6 +80,9 @@ void amb_subscription_detach(struct amb_subscription *subscription)
         amb_cursor_detach(cursor);
         free(cursor);
     }
+    if (subscription->hooks != NULL) {
+        subscription->hooks->detached(subscription);
+    }
 }
 
 static void subscription_end_if_empty(struct amb_subscription *sub)
@@ -118,6 +121,9 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
     amb_list_remove(&sub->node);
     sub->session->subscriptions[sub->handle] = NULL;
     amb_session_past(sub->session, sub->handle)->delivered = sub->delivered;
+    if (sub->hooks != NULL) {
+        sub->hooks->destroyed(sub);
+    }
     void (*gone)(void *arg) = sub->gone;
     void *gone_arg = sub->gone_arg;
     free(sub->deliveries);
@@ -224,6 +230,9 @@ static void delivery_release(struct amb_subscription *sub, uint64_t number)
     delivery->is_released = true;
     sub->msgs_out -= delivery->msgs;
     sub->bytes_out -= delivery->bytes;
+    if (sub->hooks != NULL) {
+        sub->hooks->released(sub, delivery->msgs, delivery->bytes);
+    }
     delivery_unref(sub, delivery);
 }
 

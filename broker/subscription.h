@@ -43,15 +43,27 @@ struct amb_subscription_options {
     enum amb_mem mem;                   /* GPU memory in place: CUDA or AS_SENT */
 };
 
+struct amb_subscription;
+struct amb_taker;
+
+/* What a member of a queue does where other subscriptions do nothing. */
+struct amb_subscription_hooks {
+    void (*detached)(struct amb_subscription *sub); /* it gets no more; harmless twice */
+    void (*released)(struct amb_subscription *sub, uint64_t msgs, uint64_t bytes);
+    void (*destroyed)(struct amb_subscription *sub); /* it is freed next */
+};
+
 struct amb_subscription {
     struct amb_session *session;
     uint32_t handle;
     uint64_t id; /* the control thread's name for it */
     struct amb_subscription_options options;
     struct amb_list_node node;
-    struct amb_list_node cursors; /* struct amb_cursor.of_sub */
-    bool has_ended;               /* unsubscribed, but not everything is back */
-    void (*gone)(void *arg);      /* of an ended one, may be NULL */
+    struct amb_list_node cursors;               /* struct amb_cursor.of_sub */
+    const struct amb_subscription_hooks *hooks; /* NULL: it is not a member of a queue */
+    struct amb_taker *taker;                    /* ... else what it is there */
+    bool has_ended;                             /* unsubscribed, but not everything is back */
+    void (*gone)(void *arg);                    /* of an ended one, may be NULL */
     void *gone_arg;
     struct amb_delivery *deliveries;
     uint64_t mask;                /* slots - 1 */

@@ -38,6 +38,7 @@
 
 struct amb_config;
 struct amb_entry;
+struct amb_queue;
 struct amb_shard;
 struct amb_subscription;
 struct amb_topic;
@@ -64,14 +65,15 @@ struct amb_cursor {
     struct amb_list_node stalled; /* in its session's list: waits for credit or room */
     struct amb_list_node blocked; /* in the shard's list: holding, behind, with a time limit */
     struct amb_topic *topic;
-    struct amb_subscription *sub;
-    uint64_t position;      /* of the next entry to deliver */
-    uint32_t within;        /* index of its first message that is still to be delivered */
-    uint64_t expected_seq;  /* of the next message, or those up to it are lost */
-    uint64_t expired;       /* of those that are lost: whose time was over */
-    enum amb_slow slow;     /* its policy */
-    bool holds;             /* ... is block */
-    bool is_picky;          /* ... may leave messages out: pick.h */
+    struct amb_subscription *sub; /* NULL: a queue's */
+    struct amb_queue *queue;      /* NULL: a subscription's */
+    uint64_t position;            /* of the next entry to deliver */
+    uint32_t within;              /* index of its first message that is still to be delivered */
+    uint64_t expected_seq;        /* of the next message, or those up to it are lost */
+    uint64_t expired;             /* of those that are lost: whose time was over */
+    enum amb_slow slow;           /* its policy */
+    bool holds;                   /* ... is block */
+    bool is_picky;                /* ... may leave messages out: pick.h */
     bool is_dropping;       /* its time limit has passed: does not hold until it has caught up */
     bool is_late;           /* what is missing before its first message was gone when it came */
     bool is_unknown;        /* ... cannot be known */
@@ -126,7 +128,7 @@ struct amb_topic {
     struct amb_lend *lends;     /* at home: one for each worker */
     unsigned lend_count;
     struct amb_list_node dirty;
-    uint32_t naming; /* frames on a link that say its name, which they read here */
+    uint32_t naming; /* frames on a link, and takes, that read its name here */
     /* shadow to home */
     struct amb_shard *shard;   /* whose this struct is */
     uint64_t lent;             /* bytes that came from home, ever */

@@ -7,8 +7,10 @@
 #include "broker/forward.h"
 #include "broker/history.h"
 #include "broker/publisher.h"
+#include "broker/queue.h"
 #include "broker/reclaim.h"
 #include "broker/session.h"
+#include "broker/taker.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
@@ -179,7 +181,13 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     if (!amb_list_is_empty(&shard->blocked)) {
         (void)amb_forward_expire(shard);
     }
+    if (!amb_list_is_empty(&shard->dirty_queues) || now_ns >= shard->queue_due_ns) {
+        amb_queues_run(shard);
+    }
     done += amb_forward_run(shard);
+    if (!amb_list_is_empty(&shard->busy_takers) || now_ns >= shard->take_due_ns) {
+        done += amb_takers_run(shard);
+    }
     (void)amb_compact_run(shard);
     (void)amb_history_tick(shard);
     amb_bufpool_ahead(&shard->bufpool);
@@ -202,7 +210,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
 static bool session_wants_flow(const struct amb_session *session)
 {
     return !amb_list_is_empty(&session->publisher_list) || !amb_list_is_empty(&session->stalled) ||
-           !amb_list_is_empty(&session->shard->starving) ||
+           !amb_list_is_empty(&session->shard->starving) || session->takers > 0 ||
            session->mapped_bytes >= WORKER_HELD_BYTES;
 }
 
@@ -219,7 +227,8 @@ static void shard_disarm(struct amb_shard *shard)
 /* Asks everybody for a wake-up. False: there is work. */
 static bool shard_arm(struct amb_shard *shard)
 {
-    if (!amb_list_is_empty(&shard->dirty_topics) || !amb_inbox_arm(&shard->inbox)) {
+    if (!amb_list_is_empty(&shard->dirty_topics) || !amb_list_is_empty(&shard->dirty_queues) ||
+        !amb_inbox_arm(&shard->inbox)) {
         return false;
     }
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
@@ -240,6 +249,8 @@ static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
                                                : amb_ucx_worker_sleep_max_ns(shard->ucx_worker);
     shard->now_ns = now_ns;
     int64_t next_ns = amb_forward_expire(shard);
+    next_ns = shard->queue_due_ns < next_ns ? shard->queue_due_ns : next_ns;
+    next_ns = shard->take_due_ns < next_ns ? shard->take_due_ns : next_ns;
     if (next_ns - now_ns < max_ns) {
         max_ns = next_ns - now_ns;
     }

@@ -2,9 +2,11 @@
 #include "tests/support/shard_harness.h"
 
 #include "broker/config.h"
+#include "broker/entry.h"
 #include "broker/log.h"
 #include "broker/orders.h"
 #include "broker/retire.h"
+#include "broker/route.h"
 #include "broker/topic.h"
 #include "broker/worker.h"
 #include "tests/support/config_try.h"
@@ -46,6 +48,22 @@ static void session_ended(struct amb_shard *shard, uint64_t client_id, enum amb_
     }
 }
 
+/* To the topic of that name, if the test has made it. */
+static void dead_letter(struct amb_shard *shard, struct amb_entry *entry, const char *name)
+{
+    struct shard_harness *harness = harness_of(shard);
+    unsigned home = shard->index;
+    entry->status = AMB_ENOTFOUND;
+    for (uint32_t i = 0; i < harness->topic_count; i++) {
+        if (strcmp(harness->names[i], name) == 0) {
+            entry->status = AMB_OK;
+            entry->topic = i;
+            home = harness->topic_home[i];
+        }
+    }
+    amb_route_hand_over(harness->peers[home], entry);
+}
+
 void harness_init(struct shard_harness *harness, unsigned shards, const char *config)
 {
     assert_true(shards >= 1 && shards <= HARNESS_SHARDS_MAX);
@@ -63,6 +81,7 @@ void harness_init(struct shard_harness *harness, unsigned shards, const char *co
         shard->peer_count = shards;
         shard->offer_segment = offer_segment;
         shard->session_ended = session_ended;
+        shard->dead_letter = dead_letter;
         shard->segment_gone = amb_retire_segment;
         shard->now_ns = harness->now_ns;
         harness->peers[i] = shard;
@@ -80,6 +99,8 @@ static void harness_expect_empty(const struct shard_harness *harness)
         assert_int_equal(amb_stat_get(&shard->stats.quarantined_bytes), 0);
         assert_true(amb_list_is_empty(&shard->live_sessions));
         assert_true(amb_list_is_empty(&shard->starving));
+        assert_true(amb_list_is_empty(&shard->takers));
+        assert_int_equal(shard->queues.count, 0);
         assert_true(amb_list_is_empty(&shard->blocked));
     }
 }
@@ -173,7 +194,7 @@ static bool harness_is_quiet(const struct shard_harness *harness)
 {
     for (unsigned i = 0; i < harness->count; i++) {
         const struct amb_shard *shard = &harness->shards[i];
-        if (!amb_list_is_empty(&shard->dirty_topics) ||
+        if (!amb_list_is_empty(&shard->dirty_topics) || !amb_list_is_empty(&shard->dirty_queues) ||
             atomic_load(&shard->inbox.posted.head) != NULL) {
             return false;
         }

@@ -7,7 +7,7 @@
  *     3 u8  type        28 u32 topic      48 u64 data_len    88 u64 segment
  *     4 u32 flags       32 u32 count      56 u64 seq         96 u64 offset
  *     8 u32 session     36 u32 first      64 u64 number     104 u32 rest
- *    12 u32 generation                                      108 zeros up to 128
+ *    12 u32 generation                                      108 u32 attempt, zeros up to 128
  *
  * Every field is at a multiple of its size. Sums of peer-chosen lengths are taken in 64 bits: at
  * most 1024 records of 32-bit lengths, so they cannot overflow.
@@ -43,13 +43,13 @@ enum {
     AT_SEGMENT = 88,
     AT_OFFSET = 96,
     AT_REST = 104,
-    AT_RESERVED = 108, /* half a word and two */
+    AT_ATTEMPT = 108,
+    AT_RESERVED = 112, /* two words */
 };
 
 #define RECORD_SIZE 16u
 
-_Static_assert(AT_RESERVED + sizeof(uint32_t) + 2 * sizeof(uint64_t) == AMB_FRAME_HEAD_SIZE,
-               "nothing unchecked");
+_Static_assert(AT_RESERVED + 2 * sizeof(uint64_t) == AMB_FRAME_HEAD_SIZE, "nothing unchecked");
 _Static_assert((AMB_PAYLOAD_PAD & (AMB_PAYLOAD_PAD - 1)) == 0, "padding is by masks");
 _Static_assert(sizeof(struct amb_record) == RECORD_SIZE, "records are read where they lie");
 _Static_assert(offsetof(struct amb_record, len) == 0, "wire layout");
@@ -122,6 +122,7 @@ void amb_frame_encode(const struct amb_frame *frame, uint8_t head[AMB_FRAME_HEAD
     put64(head + AT_SEGMENT, frame->segment);
     put64(head + AT_OFFSET, frame->offset);
     put32(head + AT_REST, frame->rest);
+    put32(head + AT_ATTEMPT, frame->attempt);
     memset(head + AT_RESERVED, 0, AMB_FRAME_HEAD_SIZE - AT_RESERVED);
 }
 
@@ -145,6 +146,13 @@ static bool is_batch_head(const struct amb_frame *frame)
            frame->meta_len >= table_len(frame);
 }
 
+static bool is_ack_head(const struct amb_frame *frame)
+{
+    return frame->number >= 1 && frame->count >= 1 &&
+           frame->count <= AMB_BATCH_MSGS_MAX - frame->first &&
+           frame->status <= AMB_ACK_KIND_TERM && frame->time_ns >= 0;
+}
+
 /* What each type asks of its own fields. False also for a type that is none. */
 static bool is_well_formed(const struct amb_frame *frame)
 {
@@ -161,6 +169,11 @@ static bool is_well_formed(const struct amb_frame *frame)
     case AMB_FRAME_FREED:
         return frame->number >= 1 && frame->count >= 1 &&
                frame->number <= UINT64_MAX - frame->count;
+    case AMB_FRAME_ACK:
+        return is_ack_head(frame) && frame->status >= AMB_ACK_KIND_ACK;
+    case AMB_FRAME_TERM:
+        return is_ack_head(frame) && frame->status == AMB_ACK_KIND_TERM && frame->data_len >= 1 &&
+               frame->data_len <= AMB_ACK_REASON_MAX && frame->meta_len == 0;
     case AMB_FRAME_TOPIC:
         return frame->data_len >= 1 && frame->data_len <= AMB_TOPIC_MAX && frame->meta_len == 0;
     case AMB_FRAME_SEG_READY:
@@ -178,8 +191,7 @@ enum amb_status amb_frame_decode(const uint8_t head[AMB_FRAME_HEAD_SIZE], struct
     if (get16(head + AT_MAGIC) != AMB_FRAME_MAGIC || head[AT_VERSION] != AMB_FRAME_VERSION) {
         return AMB_EPROTO;
     }
-    if ((get32(head + AT_RESERVED) | get64(head + AT_RESERVED + 4) |
-         get64(head + AT_RESERVED + 12)) != 0) {
+    if ((get64(head + AT_RESERVED) | get64(head + AT_RESERVED + 8)) != 0) {
         return AMB_EPROTO;
     }
     struct amb_frame frame = {
@@ -193,6 +205,7 @@ enum amb_status amb_frame_decode(const uint8_t head[AMB_FRAME_HEAD_SIZE], struct
         .count = get32(head + AT_COUNT),
         .first = get32(head + AT_FIRST),
         .rest = get32(head + AT_REST),
+        .attempt = get32(head + AT_ATTEMPT),
         .meta_len = get32(head + AT_META_LEN),
         .status = (int32_t)get32(head + AT_STATUS),
         .data_len = get64(head + AT_DATA_LEN),

@@ -46,8 +46,11 @@ enum amb_frame_type {
                                 order */
     AMB_FRAME_SEG_READY,     /* segment: mapped here, map descriptors welcome */
     AMB_FRAME_SEG_GONE,      /* segment: unmapped here */
-    AMB_FRAME_COMMIT, /* a leased batch: as BATCH, and segment (of this client's own); number =
-                         commits of this session so far, this one too; body: meta only */
+    AMB_FRAME_COMMIT,  /* a leased batch: as BATCH, and segment (of this client's own); number =
+                          commits of this session so far, this one too; body: meta only */
+    AMB_FRAME_ACK = 8, /* handle = subscription; number = delivery; first, count: messages of it;
+                          status = enum amb_ack_kind; time_ns = delay of a NAK */
+    AMB_FRAME_TERM,    /* the same, of kind TERM; data: why, 1 to 255 bytes */
     /* broker to client */
     AMB_FRAME_TOPIC =
         32, /* handle = subscription; topic; data = its name; before its first delivery */
@@ -60,6 +63,15 @@ enum amb_frame_type {
     AMB_FRAME_MAP_LEASED, /* a leased batch by map descriptor: as MAP; body: meta only */
     AMB_FRAME_FREED,      /* number, count: commits whose ranges are free before older ones are */
 };
+
+/* What an ACK says of messages. Numbers are the wire's. */
+enum amb_ack_kind {
+    AMB_ACK_KIND_ACK = 1,
+    AMB_ACK_KIND_NAK,
+    AMB_ACK_KIND_IN_PROGRESS,
+    AMB_ACK_KIND_TERM,
+};
+#define AMB_ACK_REASON_MAX 255u
 
 enum amb_frame_flags {
     AMB_FRAME_FLAG_NONE = 0,
@@ -80,9 +92,10 @@ struct amb_frame {
     uint64_t secret; /* the proof of it; all three checked on shared ports only (ucx) */
     uint32_t handle; /* publisher or subscription, < AMB_HANDLES_MAX */
     uint32_t topic;
-    uint32_t count; /* messages, deliveries or subscribers */
-    uint32_t first; /* index in the batch of the first message delivered */
-    uint32_t rest;  /* messages at its end that are not delivered */
+    uint32_t count;   /* messages, deliveries or subscribers */
+    uint32_t first;   /* index in the batch of the first message delivered */
+    uint32_t rest;    /* messages at its end that are not delivered */
+    uint32_t attempt; /* DELIVER, MAP: deliveries of these messages before this one */
     uint32_t meta_len;
     int32_t status; /* enum amb_status, or enum amb_loss of `lost` */
     uint64_t data_len;
@@ -122,7 +135,7 @@ static inline bool amb_frame_is_leased(uint8_t type)
 static inline bool amb_frame_has_body(uint8_t type)
 {
     return type == AMB_FRAME_BATCH || type == AMB_FRAME_DELIVER || type == AMB_FRAME_TOPIC ||
-           amb_frame_is_leased(type);
+           amb_frame_is_leased(type) || type == AMB_FRAME_TERM;
 }
 
 /* How many of them are data. */

@@ -37,6 +37,7 @@ static struct amb_frame full_frame(void)
         .segment = UINT64_C(0xa1a2a3a4a5a6a7a8),
         .offset = UINT64_C(0xb1b2b3b4b5b6b7b8),
         .rest = 1,
+        .attempt = 0xc1c2c3c4,
     };
 }
 
@@ -58,7 +59,7 @@ static void the_layout_of_wire_version_1_is_frozen(void **state)
         0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* time_ns */
         0xa8, 0xa7, 0xa6, 0xa5, 0xa4, 0xa3, 0xa2, 0xa1, /* segment */
         0xb8, 0xb7, 0xb6, 0xb5, 0xb4, 0xb3, 0xb2, 0xb1, /* offset */
-        1,    0,    0,    0,                            /* rest, then zeros */
+        1,    0,    0,    0,    0xc4, 0xc3, 0xc2, 0xc1, /* rest, attempt, then zeros */
     };
     struct amb_frame frame = full_frame();
     uint8_t head[AMB_FRAME_HEAD_SIZE];
@@ -94,7 +95,7 @@ static void any_reserved_byte_or_wrong_constant_is_refused(void **state)
         head[fixed[i]] ^= 0x80;
         assert_int_equal(amb_frame_decode(head, &out), AMB_EPROTO);
     }
-    for (unsigned i = 108; i < AMB_FRAME_HEAD_SIZE; i++) {
+    for (unsigned i = 112; i < AMB_FRAME_HEAD_SIZE; i++) {
         amb_frame_encode(&frame, head);
         head[i] = 1;
         assert_int_equal(amb_frame_decode(head, &out), AMB_EPROTO);
@@ -226,14 +227,58 @@ static void a_release_range_names_deliveries_and_cannot_wrap(void **state)
     assert_int_equal(decode_of(&frame), AMB_EPROTO);
 }
 
-static void five_types_have_a_body_on_the_link(void **state)
+static void an_acknowledgement_names_messages_of_one_delivery(void **state)
+{
+    (void)state;
+    struct amb_frame frame = {
+        .type = AMB_FRAME_ACK, .number = 1, .first = 1000, .count = 24, .status = AMB_ACK_KIND_ACK};
+    assert_int_equal(decode_of(&frame), AMB_OK);
+    frame.count = 25;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.count = 0;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.count = 1;
+    frame.number = 0;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.number = UINT64_MAX;
+    frame.status = 0;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.status = AMB_ACK_KIND_TERM + 1;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.status = AMB_ACK_KIND_NAK;
+    frame.time_ns = -1;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.time_ns = INT64_MAX;
+    assert_int_equal(decode_of(&frame), AMB_OK);
+}
+
+static void a_reason_is_short_and_of_a_term(void **state)
+{
+    (void)state;
+    struct amb_frame frame = {.type = AMB_FRAME_TERM,
+                              .number = 1,
+                              .count = 1,
+                              .status = AMB_ACK_KIND_TERM,
+                              .data_len = AMB_ACK_REASON_MAX};
+    assert_int_equal(decode_of(&frame), AMB_OK);
+    frame.data_len++;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.data_len = 0;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.data_len = 1;
+    frame.status = AMB_ACK_KIND_ACK;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+}
+
+static void six_types_have_a_body_on_the_link(void **state)
 {
     (void)state;
     int with = 0;
     for (unsigned type = 0; type < 256; type++) {
         with += amb_frame_has_body((uint8_t)type);
     }
-    assert_int_equal(with, 5);
+    assert_int_equal(with, 6);
+    assert_true(amb_frame_has_body(AMB_FRAME_TERM));
     assert_true(amb_frame_has_body(AMB_FRAME_COMMIT));
     assert_true(amb_frame_has_body(AMB_FRAME_MAP_LEASED));
     assert_true(amb_frame_has_body(AMB_FRAME_BATCH));
@@ -484,7 +529,9 @@ int main(void)
         cmocka_unit_test(the_only_flag_says_that_a_message_may_expire),
         cmocka_unit_test(a_topic_frame_carries_a_name_and_nothing_else),
         cmocka_unit_test(a_release_range_names_deliveries_and_cannot_wrap),
-        cmocka_unit_test(five_types_have_a_body_on_the_link),
+        cmocka_unit_test(an_acknowledgement_names_messages_of_one_delivery),
+        cmocka_unit_test(a_reason_is_short_and_of_a_term),
+        cmocka_unit_test(six_types_have_a_body_on_the_link),
         cmocka_unit_test(a_leased_body_is_all_meta),
         cmocka_unit_test(a_commit_needs_its_number_and_room_for_offsets),
         cmocka_unit_test(a_leased_batch_is_walked_by_its_offsets),

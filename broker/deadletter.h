@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dead letters: a message that no member of a queue could handle becomes a message of
+ * $DLQ.<its topic>, with what happened as properties:
+ *
+ *   $reason  why       $deliveries  how often       $topic  where it was       $seq  its number
+ * there
+ *
+ * numbers as decimal text; the publisher's own properties stay. Small payloads are copied, large
+ * ones stay where they are. What dies on a $DLQ topic is gone; it is counted as all others are.
+ *
+ * Threads: the queue's worker; the topic is found by the control thread, through an upcall of the
+ * shard. Memory: an entry a message.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#define AMB_DEADLETTER_PREFIX "$DLQ."
+
+struct amb_entry;
+struct amb_shard;
+
+/* Message `index` of an entry of `topic` is given up. */
+void amb_deadletter(struct amb_shard *shard, const char *topic, struct amb_entry *entry,
+                    uint32_t index, uint32_t deliveries, const char *reason);

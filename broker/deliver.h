@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How an entry goes to a client, in place or by copy, and what is counted then: for cursors
+ * (forward.c) and for takes (taker.c).
+ * Threads: the shard's worker. Memory: never allocates.
+ */
+#pragma once
+
+#include "broker/config.h"
+#include "broker/entry.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "broker/subscription.h"
+
+#include <stdint.h>
+
+/* Bodies up to this size are copied while the client maps their segment; larger ones wait for it.
+ */
+#define AMB_DELIVER_COPY_MAX (UINT64_C(64) << 10)
+
+enum amb_deliver_way {
+    AMB_DELIVER_COPY,
+    AMB_DELIVER_MAP,
+    AMB_DELIVER_WAIT,
+};
+
+static inline enum amb_deliver_way amb_deliver_way(const struct amb_subscription *sub,
+                                                   const struct amb_entry *entry)
+{
+    struct amb_session *session = sub->session;
+    uint64_t bytes = amb_entry_bytes(entry);
+    if (!session->may_map || sub->options.copy ||
+        session->mapped_bytes + bytes > session->shard->limits->max_mapped_per_session) {
+        return AMB_DELIVER_COPY;
+    }
+    switch (amb_session_mapping_of(session, entry->segment)) {
+    case AMB_MAPPING_READY:
+        return AMB_DELIVER_MAP;
+    case AMB_MAPPING_ASKED:
+        return bytes > AMB_DELIVER_COPY_MAX ? AMB_DELIVER_WAIT : AMB_DELIVER_COPY;
+    case AMB_MAPPING_REFUSED:
+    case AMB_MAPPING_RETIRED:
+        break;
+    }
+    return AMB_DELIVER_COPY;
+}
+
+static inline void amb_deliver_count(struct amb_session *session, bool is_copy, uint32_t msgs,
+                                     uint64_t bytes)
+{
+    struct amb_shard_stats *stats = &session->shard->stats;
+    session->msgs_out += msgs;
+    session->bytes_out += bytes;
+    amb_stat_add(&stats->msgs_out, msgs);
+    amb_stat_add(&stats->bytes_out, bytes);
+    amb_stat_add(&stats->batches_out, 1);
+    amb_stat_add(is_copy ? &stats->copies : &stats->maps, 1);
+}

@@ -1,0 +1,681 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/queue.h"
+
+#include "broker/config.h"
+#include "broker/deadletter.h"
+#include "broker/entry.h"
+#include "broker/pick.h"
+#include "broker/shard.h"
+#include "broker/taker.h"
+#include "broker/topic.h"
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SORT_STEPS 64u /* of one search for a place among those that are ready */
+
+static void queue_mark(struct amb_queue *queue)
+{
+    if (amb_list_is_empty(&queue->dirty)) {
+        amb_list_push_back(&queue->shard->dirty_queues, &queue->dirty);
+    }
+}
+
+static void queue_free_if_done(struct amb_queue *queue)
+{
+    if (queue->is_closed && queue->takes == 0 && queue->seat_count == 0) {
+        amb_list_remove(&queue->dirty);
+        free(queue->later);
+        free(queue);
+    }
+}
+
+/* Takes --------------------------------------------------------------------------------------- */
+
+/* With a reference on the entry of its own. NULL: not now. */
+static struct amb_take *take_make(struct amb_queue *queue, struct amb_topic *topic,
+                                  struct amb_entry *entry, uint32_t first, uint32_t count)
+{
+    struct amb_take *take = amb_take_get(queue->shard);
+    if (take == NULL) {
+        return NULL;
+    }
+    take->home = queue->shard;
+    take->queue = queue;
+    take->entry = entry;
+    /* A private shadow goes with its cursor. */
+    topic = topic->namesake != NULL ? topic->namesake : topic;
+    take->topic = topic;
+    take->come_home = amb_queue_take_home;
+    amb_entry_ref(entry);
+    topic->naming++;
+    queue->takes++;
+    amb_take_fill(take, first, count);
+    take->bytes = amb_entry_bytes(entry) / entry->count * count;
+    return take;
+}
+
+static void take_drop(struct amb_take *take)
+{
+    struct amb_queue *queue = take->queue;
+    amb_entry_unref(take->entry, queue->shard);
+    take->topic->naming--;
+    queue->takes--;
+    amb_take_put(queue->shard, take);
+}
+
+/* What waits for its time: a heap ------------------------------------------------------------- */
+
+static bool later_push(struct amb_queue *queue, struct amb_take *take)
+{
+    if (queue->later_count == queue->later_size) {
+        size_t size = queue->later_size == 0 ? 16 : queue->later_size * 2;
+        struct amb_take **grown = realloc(queue->later, size * sizeof(struct amb_take *));
+        if (grown == NULL) {
+            return false;
+        }
+        queue->later = grown;
+        queue->later_size = size;
+    }
+    size_t i = queue->later_count++;
+    while (i > 0 && queue->later[(i - 1) / 2]->due_ns > take->due_ns) {
+        queue->later[i] = queue->later[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    queue->later[i] = take;
+    return true;
+}
+
+static struct amb_take *later_pop(struct amb_queue *queue)
+{
+    struct amb_take *first = queue->later[0];
+    struct amb_take *last = queue->later[--queue->later_count];
+    size_t i = 0;
+    for (size_t child = 1; child < queue->later_count; child = 2 * i + 1) {
+        if (child + 1 < queue->later_count &&
+            queue->later[child + 1]->due_ns < queue->later[child]->due_ns) {
+            child++;
+        }
+        if (queue->later[child]->due_ns >= last->due_ns) {
+            break;
+        }
+        queue->later[i] = queue->later[child];
+        i = child;
+    }
+    queue->later[i] = last;
+    return first;
+}
+
+/* About in the order of the log. */
+static void ready_put(struct amb_queue *queue, struct amb_take *take)
+{
+    struct amb_list_node *before = &queue->ready;
+    uint64_t seq = take->entry->first_seq + take->first;
+    for (unsigned i = 0; before->prev != &queue->ready && i < SORT_STEPS; i++) {
+        const struct amb_take *other = AMB_CONTAINER_OF(before->prev, struct amb_take, node);
+        if (other->topic == take->topic && other->entry->first_seq + other->first <= seq) {
+            break;
+        }
+        before = before->prev;
+    }
+    amb_list_insert_before(before, &take->node);
+}
+
+static void queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns)
+{
+    queue->kept_msgs += take->left;
+    queue->kept_bytes += take->bytes;
+    if (delay_ns > 0) {
+        take->due_ns = amb_deadline_ns(queue->shard->now_ns, delay_ns);
+        if (later_push(queue, take)) {
+            if (take->due_ns < queue->shard->queue_due_ns) {
+                queue->shard->queue_due_ns = take->due_ns;
+            }
+            return;
+        }
+    }
+    ready_put(queue, take);
+    queue_mark(queue);
+}
+
+static void queue_unkeep(struct amb_queue *queue, const struct amb_take *take)
+{
+    queue->kept_msgs -= take->left;
+    queue->kept_bytes -= take->bytes;
+}
+
+/* Who gets it --------------------------------------------------------------------------------- */
+
+static uint64_t seat_out_msgs(const struct amb_seat *seat)
+{
+    return seat->given_msgs - atomic_load_explicit(&seat->back_msgs, memory_order_acquire);
+}
+
+/* How many messages of about so many bytes each it may be given now. */
+static uint32_t seat_credit(const struct amb_seat *seat, uint64_t bytes_each, uint32_t most)
+{
+    uint64_t out = seat_out_msgs(seat);
+    if (out == 0) {
+        uint64_t fit = bytes_each == 0 ? most : seat->credit_bytes / bytes_each;
+        uint64_t n = fit < seat->credit_msgs ? fit : seat->credit_msgs;
+        return n == 0 ? 1 : n < most ? (uint32_t)n : most; /* One always passes. */
+    }
+    uint64_t out_bytes =
+        seat->given_bytes - atomic_load_explicit(&seat->back_bytes, memory_order_relaxed);
+    if (out >= seat->credit_msgs || out_bytes >= seat->credit_bytes) {
+        return 0;
+    }
+    uint64_t n = seat->credit_msgs - out;
+    uint64_t fit = bytes_each == 0 ? n : (seat->credit_bytes - out_bytes) / bytes_each;
+    n = fit < n ? fit : n;
+    return n < most ? (uint32_t)n : most;
+}
+
+static uint32_t key_of(const struct amb_entry *entry, uint32_t index)
+{
+    return ((const struct amb_record *)(const void *)entry->meta)[index].key_hash;
+}
+
+/* Highest random weight: when a member comes or goes only the keys move that are its own. */
+static struct amb_seat *seat_of_key(const struct amb_queue *queue, uint32_t key)
+{
+    struct amb_seat *best = NULL;
+    uint64_t most = 0;
+    AMB_LIST_FOR_EACH (node, &queue->seats) {
+        struct amb_seat *seat = AMB_CONTAINER_OF(node, struct amb_seat, node);
+        uint64_t weight = (seat->to.sub << 32 ^ key) * UINT64_C(0x9e3779b97f4a7c15);
+        weight = (weight ^ weight >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+        weight ^= weight >> 32;
+        if (best == NULL || weight > most) {
+            best = seat;
+            most = weight;
+        }
+    }
+    return best;
+}
+
+static struct amb_seat *seat_with_most_credit(const struct amb_queue *queue)
+{
+    struct amb_seat *best = NULL;
+    uint64_t most = 0;
+    AMB_LIST_FOR_EACH (node, &queue->seats) {
+        struct amb_seat *seat = AMB_CONTAINER_OF(node, struct amb_seat, node);
+        uint64_t out = seat_out_msgs(seat);
+        uint64_t left = out < seat->credit_msgs ? seat->credit_msgs - out : 0;
+        if (left > most && seat_credit(seat, 0, 1) > 0) {
+            best = seat;
+            most = left;
+        }
+    }
+    return best;
+}
+
+/* Who gets how many of the messages first .. first+count-1. 0: nobody has credit. */
+static uint32_t queue_choose(const struct amb_queue *queue, const struct amb_entry *entry,
+                             uint32_t first, uint32_t count, struct amb_seat **out)
+{
+    if (queue->seat_count == 0) {
+        return 0;
+    }
+    uint32_t most = entry->is_leased ? 1 : count; /* By copy each is a delivery of its own. */
+    struct amb_seat *seat = AMB_CONTAINER_OF(queue->seats.next, struct amb_seat, node);
+    if (queue->seat_count > 1) {
+        uint32_t key = key_of(entry, first), run = 1;
+        seat = key == 0 ? seat_with_most_credit(queue) : seat_of_key(queue, key);
+        while (run < most &&
+               (key == 0 ? key_of(entry, first + run) == 0
+                         : key_of(entry, first + run) != 0 &&
+                               seat_of_key(queue, key_of(entry, first + run)) == seat)) {
+            run++;
+        }
+        uint32_t share = (entry->count + queue->seat_count - 1) / queue->seat_count;
+        most = key == 0 && run > share ? share : run;
+    }
+    *out = seat;
+    return seat == NULL ? 0 : seat_credit(seat, amb_entry_bytes(entry) / entry->count, most);
+}
+
+/* False: no memory for it; it is still the caller's. */
+static bool queue_give(struct amb_queue *queue, struct amb_seat *seat, struct amb_take *take)
+{
+    struct amb_shard *shard = queue->shard;
+    if (seat->shard == shard) {
+        take->lent = take->entry;
+        amb_entry_ref(take->entry);
+    } else {
+        take->lent = amb_entry_lend(take->entry, shard);
+        if (take->lent == NULL) {
+            return false;
+        }
+    }
+    seat->given_msgs += take->left;
+    seat->given_bytes += take->bytes;
+    queue->given += take->left;
+    take->to = seat->to;
+    if (queue->seat_count > 1) {
+        amb_list_remove(&seat->node); /* Of those with equal credit the next one is first. */
+        amb_list_push_back(&queue->seats, &seat->node);
+    }
+    amb_take_post(shard, seat->shard, &take->mail, amb_taker_arrived);
+    return true;
+}
+
+/* What is ready goes out again. False: some of it cannot, now. */
+static bool queue_redeliver(struct amb_queue *queue)
+{
+    while (!amb_list_is_empty(&queue->ready)) {
+        struct amb_take *take = AMB_CONTAINER_OF(queue->ready.next, struct amb_take, node);
+        struct amb_seat *seat;
+        uint32_t n = queue_choose(queue, take->entry, take->first, take->count, &seat);
+        struct amb_take *part = take;
+        if (n > 0 && n < take->count) {
+            part = take_make(queue, take->topic, take->entry, take->first, n);
+        }
+        if (n == 0 || part == NULL) {
+            return false;
+        }
+        queue_unkeep(queue, take);
+        if (part != take) {
+            part->attempt = take->attempt;
+            part->lost = take->lost;
+            part->loss = take->loss;
+            take->lost = 0;
+            take->loss = AMB_LOSS_NONE;
+            (void)amb_take_clear(take, take->first, n, NULL);
+            take->first += n;
+            take->count -= n;
+            queue->kept_msgs += take->left;
+            queue->kept_bytes += take->bytes;
+        } else {
+            amb_list_remove(&take->node);
+        }
+        queue->redelivered += part->attempt > 0 ? part->left : 0;
+        if (!queue_give(queue, seat, part)) {
+            queue_keep(queue, part, 0);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* New ones ------------------------------------------------------------------------------------ */
+
+static bool queue_may_feed(const struct amb_queue *queue)
+{
+    return queue->kept_msgs == 0 ||
+           (queue->kept_msgs < queue->credit_msgs && queue->kept_bytes < queue->credit_bytes);
+}
+
+/* What is missing before message `seq`. */
+static void feed_gap(struct amb_queue *queue, struct amb_cursor *cursor, uint64_t seq,
+                     struct amb_take *take)
+{
+    struct amb_gap gap;
+    (void)amb_pick_loss(cursor, seq, &gap);
+    take->lost = gap.lost;
+    take->loss = gap.why;
+    queue->lost += gap.lost == UINT64_MAX ? 0 : gap.lost;
+}
+
+/* Gives the messages from cursor->within to `end`. False: not all of them now. */
+static bool feed_run(struct amb_queue *queue, struct amb_cursor *cursor, struct amb_entry *entry,
+                     uint32_t end)
+{
+    while (cursor->within < end) {
+        struct amb_seat *seat;
+        uint32_t n = queue->takes >= AMB_QUEUE_TAKES_MAX
+                         ? 0
+                         : queue_choose(queue, entry, cursor->within, end - cursor->within, &seat);
+        struct amb_take *take =
+            n == 0 ? NULL : take_make(queue, cursor->topic, entry, cursor->within, n);
+        if (take == NULL) {
+            return false;
+        }
+        uint64_t seq = entry->first_seq + cursor->within;
+        if (seq > cursor->expected_seq) {
+            feed_gap(queue, cursor, seq, take);
+        }
+        if (!queue_give(queue, seat, take)) {
+            take_drop(take);
+            return false;
+        }
+        cursor->within += n;
+        cursor->expected_seq = seq + n;
+    }
+    return true;
+}
+
+/* The rest of an entry, but for what has expired. */
+static bool feed_entry(struct amb_queue *queue, struct amb_cursor *cursor, struct amb_entry *entry)
+{
+    if (entry->first_seq + cursor->within < cursor->expected_seq &&
+        !amb_pick_enter(cursor, entry)) {
+        return true; /* Older than its beginning. */
+    }
+    if (!queue_may_feed(queue) || !queue_redeliver(queue)) {
+        return false;
+    }
+    uint32_t end = entry->count;
+    while (!cursor->topic->has_ttl ||
+           (end = amb_pick_run(cursor, entry, queue->shard->now_ns)) != 0) {
+        if (!feed_run(queue, cursor, entry, end)) {
+            return false;
+        }
+        if (end == entry->count) {
+            break;
+        }
+    }
+    return true;
+}
+
+bool amb_queue_feed(struct amb_cursor *cursor)
+{
+    struct amb_queue *queue = cursor->queue;
+    struct amb_topic *topic = cursor->topic;
+    while (cursor->position < topic->log.hi) {
+        struct amb_entry *entry = amb_log_at(&topic->log, cursor->position);
+        if (!feed_entry(queue, cursor, entry)) {
+            if (amb_list_is_empty(&cursor->stalled)) {
+                amb_list_push_back(&queue->hungry, &cursor->stalled);
+            }
+            return false;
+        }
+        cursor->position++;
+        cursor->within = 0;
+    }
+    return true;
+}
+
+static void queue_wake_later(struct amb_queue *queue, int64_t *next_ns)
+{
+    while (queue->later_count > 0) {
+        if (queue->later[0]->due_ns > queue->shard->now_ns) {
+            *next_ns = queue->later[0]->due_ns < *next_ns ? queue->later[0]->due_ns : *next_ns;
+            return;
+        }
+        ready_put(queue, later_pop(queue));
+        queue_mark(queue);
+    }
+}
+
+static void queues_wake(struct amb_shard *shard)
+{
+    int64_t next_ns = INT64_MAX;
+    for (uint64_t i = 0; shard->queues.count > 0 && i <= shard->queues.mask; i++) {
+        for (struct amb_idmap_node *node = shard->queues.buckets[i]; node != NULL;
+             node = node->next) {
+            queue_wake_later(AMB_CONTAINER_OF(node, struct amb_queue, known), &next_ns);
+        }
+    }
+    shard->queue_due_ns = next_ns;
+}
+
+void amb_queues_run(struct amb_shard *shard)
+{
+    if (shard->now_ns >= shard->queue_due_ns) {
+        queues_wake(shard);
+    }
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&shard->dirty_queues)) != NULL) {
+        struct amb_queue *queue = AMB_CONTAINER_OF(node, struct amb_queue, dirty);
+        if (!queue_redeliver(queue)) {
+            continue; /* Marked again when there is credit. */
+        }
+        while ((node = amb_list_pop_front(&queue->hungry)) != NULL) {
+            amb_topic_mark(AMB_CONTAINER_OF(node, struct amb_cursor, stalled)->topic);
+        }
+    }
+}
+
+/* What comes home ----------------------------------------------------------------------------- */
+
+static void take_die(struct amb_queue *queue, struct amb_take *take, const char *reason)
+{
+    uint32_t first = take->first, count;
+    while (amb_take_run(take, &first, &count)) {
+        for (uint32_t i = first; i < first + count; i++) {
+            amb_deadletter(queue->shard, take->topic->name, take->entry, i, take->attempt + 1,
+                           reason);
+        }
+        first += count;
+    }
+    queue->dead += take->left;
+    amb_stat_add(&queue->shard->stats.msgs_dead, take->left);
+    take_drop(take);
+}
+
+/* What is left of a take that came back goes out again, run by run. */
+static void take_again(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns)
+{
+    uint32_t first = take->first, count;
+    uint64_t each = take->left == 0 ? 0 : take->bytes / take->left;
+    while (amb_take_run(take, &first, &count)) {
+        struct amb_take *part =
+            count == take->count ? take : take_make(queue, take->topic, take->entry, first, count);
+        if (part == NULL) {
+            /* Neither memory nor room for one more: the hole goes out again with the rest. */
+            amb_take_fill(take, take->first, take->count);
+            part = take;
+        }
+        part->attempt = take->attempt;
+        part->bytes = each * part->left;
+        if (part == take) {
+            queue_keep(queue, take, delay_ns);
+            return;
+        }
+        queue_keep(queue, part, delay_ns);
+        first += count;
+    }
+    take_drop(take);
+}
+
+static int64_t queue_backoff(const struct amb_queue *queue, uint32_t attempt)
+{
+    const struct amb_queue_options *options = &queue->options;
+    if (options->backoff_count == 0) {
+        return 0;
+    }
+    uint32_t last = options->backoff_count - 1;
+    return options->backoff_ns[attempt < last ? attempt : last];
+}
+
+/* A delivery was in vain. */
+static void take_failed(struct amb_queue *queue, struct amb_take *take)
+{
+    uint32_t most = queue->options.max_deliver;
+    if (most != 0 && take->attempt + 1 >= most) {
+        char reason[48];
+        (void)snprintf(reason, sizeof(reason), "delivered %u times", take->attempt + 1);
+        take_die(queue, take, reason);
+        return;
+    }
+    int64_t delay_ns = take->end == AMB_TAKE_LEFT ? 0
+                       : take->delay_ns > 0       ? take->delay_ns
+                                                  : queue_backoff(queue, take->attempt);
+    take->attempt++;
+    take_again(queue, take, delay_ns);
+}
+
+void amb_queue_take_home(struct amb_mail *mail, void *owner)
+{
+    struct amb_take *take = AMB_CONTAINER_OF(mail, struct amb_take, mail);
+    struct amb_queue *queue = take->queue;
+    (void)owner;
+    if (take->of != NULL) {
+        take->entry = take->of->entry;
+        take->topic = take->of->topic;
+        take->of = NULL;
+        amb_entry_ref(take->entry);
+        take->topic->naming++;
+        queue->takes++;
+    }
+    take->lost = take->end == AMB_TAKE_UNSENT ? take->lost : 0;
+    take->loss = take->lost == 0 ? AMB_LOSS_NONE : take->loss;
+    if (take->end == AMB_TAKE_SETTLED || queue->is_closed) {
+        take_drop(take);
+        queue_free_if_done(queue);
+        return;
+    }
+    switch (take->end) {
+    case AMB_TAKE_UNSENT:
+        queue_keep(queue, take, 0);
+        break;
+    case AMB_TAKE_TERM: {
+        char *reason = take->reason;
+        take->reason = NULL;
+        take_die(queue, take, reason == NULL ? "terminated" : reason);
+        free(reason);
+        break;
+    }
+    case AMB_TAKE_LEFT:
+    case AMB_TAKE_EXPIRED:
+    case AMB_TAKE_NAK:
+    case AMB_TAKE_SETTLED:
+        take_failed(queue, take);
+        break;
+    }
+}
+
+void amb_queue_seat_kicked(struct amb_mail *mail, void *owner)
+{
+    struct amb_seat *seat = AMB_CONTAINER_OF(mail, struct amb_seat, kick);
+    (void)owner;
+    /* From here on its worker may post it again. */
+    atomic_store_explicit(&seat->is_kicked, 0, memory_order_seq_cst);
+    if (seat->queue != NULL && !seat->queue->is_closed) {
+        queue_mark(seat->queue);
+    }
+}
+
+/* Life ---------------------------------------------------------------------------------------- */
+
+struct amb_queue *amb_shard_queue(const struct amb_shard *shard, uint64_t id)
+{
+    struct amb_idmap_node *node = amb_idmap_find(&shard->queues, id);
+    return node == NULL ? NULL : AMB_CONTAINER_OF(node, struct amb_queue, known);
+}
+
+enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
+                                 const struct amb_queue_options *options, struct amb_queue **out)
+{
+    struct amb_queue *queue = calloc(1, sizeof(*queue));
+    if (queue == NULL || amb_idmap_put(&shard->queues, &queue->known, id) != AMB_OK) {
+        free(queue);
+        return AMB_ENOMEM;
+    }
+    queue->shard = shard;
+    queue->id = id;
+    queue->options = *options;
+    amb_list_init(&queue->dirty);
+    amb_list_init(&queue->cursors);
+    amb_list_init(&queue->hungry);
+    amb_list_init(&queue->seats);
+    amb_list_init(&queue->ready);
+    *out = queue;
+    return AMB_OK;
+}
+
+void amb_queue_close(struct amb_queue *queue)
+{
+    amb_idmap_remove(&queue->shard->queues, &queue->known);
+    amb_list_remove(&queue->dirty);
+    AMB_LIST_FOR_EACH_SAFE (node, &queue->cursors) {
+        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
+        amb_cursor_detach(cursor);
+        free(cursor);
+    }
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&queue->ready)) != NULL) {
+        take_drop(AMB_CONTAINER_OF(node, struct amb_take, node));
+    }
+    while (queue->later_count > 0) {
+        take_drop(later_pop(queue));
+    }
+    queue->is_closed = true;
+    queue_free_if_done(queue);
+}
+
+/* With members it may hold publishers back, without it never does. */
+static void cursor_hold(const struct amb_queue *queue, struct amb_cursor *cursor)
+{
+    enum amb_slow slow = queue->options.slow;
+    slow = slow == AMB_SLOW_DEFAULT ? cursor->topic->rule->slow : slow;
+    cursor->holds = slow == AMB_SLOW_BLOCK && queue->seat_count > 0;
+    amb_topic_mark(cursor->topic);
+}
+
+enum amb_status amb_queue_attach(struct amb_queue *queue, struct amb_topic *topic,
+                                 const struct amb_begun *begun)
+{
+    struct amb_cursor *cursor = calloc(1, sizeof(*cursor));
+    if (cursor == NULL) {
+        return AMB_ENOMEM;
+    }
+    int64_t block_limit_ns = queue->options.slow == AMB_SLOW_DEFAULT ? topic->rule->slow_block_ns
+                                                                     : queue->options.slow_block_ns;
+    amb_cursor_attach(cursor, topic, NULL, AMB_SLOW_DROP_OLDEST, block_limit_ns, begun);
+    cursor->queue = queue;
+    cursor->is_picky = true; /* The forwarder asks no more than that of all others. */
+    amb_list_push_back(&queue->cursors, &cursor->of_sub);
+    cursor_hold(queue, cursor);
+    return AMB_OK;
+}
+
+static void queue_members_changed(struct amb_queue *queue)
+{
+    AMB_LIST_FOR_EACH (node, &queue->cursors) {
+        cursor_hold(queue, AMB_CONTAINER_OF(node, struct amb_cursor, of_sub));
+    }
+    queue_mark(queue);
+}
+
+void amb_queue_join(struct amb_queue *queue, struct amb_seat *seat,
+                    const struct amb_queue_options *options)
+{
+    seat->queue = queue;
+    amb_list_push_back(&queue->seats, &seat->node);
+    queue->seat_count++;
+    queue->credit_msgs += seat->credit_msgs;
+    queue->credit_bytes += seat->credit_bytes;
+    queue->options = *options;
+    queue_members_changed(queue);
+}
+
+void amb_queue_seat_left(struct amb_mail *mail, void *owner)
+{
+    struct amb_seat *seat = AMB_CONTAINER_OF(mail, struct amb_seat, leave);
+    struct amb_queue *queue = seat->queue;
+    (void)owner;
+    if (queue != NULL) {
+        amb_list_remove(&seat->node);
+        queue->seat_count--;
+        queue->credit_msgs -= seat->credit_msgs;
+        queue->credit_bytes -= seat->credit_bytes;
+        if (queue->is_closed) {
+            queue_free_if_done(queue);
+        } else {
+            queue_members_changed(queue);
+        }
+    }
+    free(seat);
+}
+
+uint64_t amb_queue_out(const struct amb_queue *queue)
+{
+    uint64_t out = 0;
+    AMB_LIST_FOR_EACH (node, &queue->seats) {
+        out += seat_out_msgs(AMB_CONTAINER_OF(node, struct amb_seat, node));
+    }
+    return out;
+}
+
+void amb_queues_fini(struct amb_shard *shard)
+{
+    struct amb_idmap_node *node;
+    while ((node = amb_idmap_any(&shard->queues)) != NULL) {
+        amb_queue_close(AMB_CONTAINER_OF(node, struct amb_queue, known));
+    }
+    amb_idmap_fini(&shard->queues);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A queue: cursors that several may share and that outlive them. It is what acknowledgements,
+ * groups and durable names are made of: an acknowledged subscription is the only member of a queue
+ * of its own, a group's members share one, a durable name's stays when its session goes.
+ *
+ *   log ──cursor──► queue ──take──► member (taker.h), of this worker or another
+ *                     ▲                │ settled, or what is left of it
+ *                  ready, later ◄──────┘
+ *                     └── too often, or TERM ──► $DLQ.<topic>
+ *
+ * Each message goes to exactly one member: by its key where it has one and there are several
+ * members, else to whom has the most credit left. A batch is cut into as many takes as there are
+ * members. What comes back unsettled goes out again before anything new; what waits to do so counts
+ * against everybody's credit together.
+ *
+ * Threads: its worker; takes and seats cross by mail. Memory: one allocation; it goes when it is
+ * closed and the last take and seat are back.
+ */
+#pragma once
+
+#include "broker/take.h"
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_BACKOFF_MAX 16u
+#define AMB_QUEUE_TAKES_MAX (UINT64_C(1) << 16) /* of one queue; then its cursors wait */
+#define AMB_ACK_WAIT_DEFAULT_NS (INT64_C(30) * 1000000000)
+#define AMB_QUEUE_HANDLE UINT32_MAX /* in orders: not a subscription's */
+
+struct amb_begun;
+struct amb_cursor;
+
+struct amb_queue_options {
+    enum amb_ack ack; /* NONE, EXPLICIT, CUMULATIVE */
+    int64_t ack_wait_ns;
+    uint32_t max_deliver; /* 0: no limit */
+    uint32_t backoff_count;
+    int64_t backoff_ns[AMB_BACKOFF_MAX]; /* before the first redelivery, ...; the last repeats */
+    enum amb_slow slow;
+    int64_t slow_block_ns;
+};
+
+struct amb_queue {
+    struct amb_idmap_node known; /* of the shard, by id */
+    struct amb_list_node dirty;  /* of the shard */
+    struct amb_shard *shard;
+    uint64_t id;
+    struct amb_queue_options options;
+    struct amb_list_node cursors; /* struct amb_cursor.of_sub */
+    struct amb_list_node hungry;  /* struct amb_cursor.stalled: wait for credit */
+    struct amb_list_node seats;
+    uint32_t seat_count;
+    uint64_t credit_msgs, credit_bytes; /* of all seats */
+    struct amb_list_node ready;         /* struct amb_take.node: to be delivered again now */
+    struct amb_take **later;            /* a heap by due_ns */
+    size_t later_count, later_size;
+    uint64_t kept_msgs, kept_bytes; /* in ready and later */
+    uint64_t takes;                 /* everywhere */
+    bool is_closed;
+    /* counters, of messages */
+    uint64_t given, redelivered, dead, lost;
+};
+
+/* ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
+                                                const struct amb_queue_options *options,
+                                                struct amb_queue **out);
+/* Reads no more, drops what it keeps; what comes home is dropped too. */
+void amb_queue_close(struct amb_queue *queue);
+/* NULL: there is none. */
+struct amb_queue *amb_shard_queue(const struct amb_shard *shard, uint64_t id);
+/* Starts reading a topic, as amb_subscription_attach. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_queue_attach(struct amb_queue *queue, struct amb_topic *topic,
+                                                const struct amb_begun *begun);
+/* A member comes; its options are in force from here on. The seat is the queue's until its worker
+ * says that it leaves. */
+void amb_queue_join(struct amb_queue *queue, struct amb_seat *seat,
+                    const struct amb_queue_options *options);
+
+/* As far as credit goes. Part of the walk of a topic (forward.c). False: it waits for credit. */
+bool amb_queue_feed(struct amb_cursor *cursor);
+/* Once a turn: what is due again, and topics whose queues have credit again are marked. */
+void amb_queues_run(struct amb_shard *shard);
+
+/* Mail of members' workers. */
+void amb_queue_take_home(struct amb_mail *mail, void *owner);
+void amb_queue_seat_left(struct amb_mail *mail, void *owner);
+void amb_queue_seat_kicked(struct amb_mail *mail, void *owner);
+/* Messages that members have and did not settle. */
+uint64_t amb_queue_out(const struct amb_queue *queue);
+/* At the end of the shard. */
+void amb_queues_fini(struct amb_shard *shard);

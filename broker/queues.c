@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/queues.h"
+
+#include "broker/config.h"
+#include "broker/shard.h"
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+#include "wire/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool amb_queue_name_check(const char *name)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:@";
+    size_t len = strlen(name);
+    return len <= AMB_QUEUE_NAME_MAX && strspn(name, letters) == len;
+}
+
+static struct amb_dir_queue *queue_find(struct amb_directory *directory, const char *group,
+                                        const char *durable, const char *pattern)
+{
+    AMB_LIST_FOR_EACH (node, &directory->queues) {
+        struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
+        if (durable[0] != '\0' ? strcmp(queue->durable, durable) == 0
+                               : queue->durable[0] == '\0' && group[0] != '\0' &&
+                                     strcmp(queue->group, group) == 0 &&
+                                     strcmp(queue->sub.pattern, pattern) == 0) {
+            return queue;
+        }
+    }
+    return NULL;
+}
+
+/* May it join? */
+static enum amb_status queue_fits(const struct amb_dir_queue *queue, const struct amb_dir_sub *sub,
+                                  const struct amb_queue_wish *wish, const char **why)
+{
+    if (strcmp(queue->sub.pattern, sub->pattern) != 0) {
+        *why = "the durable name is another pattern's";
+        return AMB_EINVAL;
+    }
+    if (strcmp(queue->group, wish->group) != 0) {
+        *why = "the durable name is another group's";
+        return AMB_EINVAL;
+    }
+    if (queue->ack != wish->options.ack) {
+        *why = "its members acknowledge in another way";
+        return AMB_EINVAL;
+    }
+    if (queue->group[0] == '\0' && queue->members > 0) {
+        *why = "the durable name is in use; several members need a group";
+        return AMB_EBUSY;
+    }
+    return AMB_OK;
+}
+
+/* A new one, and the orders that make it and have it read. */
+static struct amb_dir_queue *queue_make(struct amb_directory *directory,
+                                        const struct amb_dir_sub *sub,
+                                        const struct amb_queue_wish *wish, amb_order_done_fn done,
+                                        void *context, unsigned *posted)
+{
+    struct amb_dir_queue *queue = calloc(1, sizeof(*queue));
+    struct amb_order *order = amb_order_create(amb_order_queue_open, done, context);
+    if (queue == NULL || order == NULL) {
+        free(queue);
+        amb_order_free(order);
+        return NULL;
+    }
+    queue->ack = wish->options.ack;
+    memcpy(queue->group, wish->group, strlen(wish->group));
+    memcpy(queue->durable, wish->durable, strlen(wish->durable));
+    queue->sub.id = amb_directory_next_sub(directory);
+    queue->sub.session = (struct amb_session_id){.shard = sub->session.shard};
+    queue->sub.handle = AMB_QUEUE_HANDLE;
+    queue->sub.options = sub->options;
+    queue->sub.begin = sub->begin;
+    queue->sub.pattern_len = sub->pattern_len;
+    memcpy(queue->sub.pattern, sub->pattern, sub->pattern_len);
+    amb_list_push_back(&directory->queues, &queue->node);
+    order->u.queue.id = queue->sub.id;
+    order->u.queue.options = wish->options;
+    amb_order_post(directory->shards[queue->sub.session.shard], order);
+    *posted = 1 + amb_directory_subscribe(directory, &queue->sub, done, context);
+    amb_list_remove(&queue->sub.node); /* Members are what is listed. */
+    return queue;
+}
+
+static void queue_remove(struct amb_directory *directory, struct amb_dir_queue *queue)
+{
+    amb_directory_unsubscribe(directory, &queue->sub);
+    struct amb_order *order = amb_order_create(amb_order_queue_close, NULL, NULL);
+    if (order == NULL) {
+        amb_error("no memory for an order to a worker");
+    } else {
+        order->u.queue.id = queue->sub.id;
+        amb_order_post(directory->shards[queue->sub.session.shard], order);
+    }
+    amb_list_remove(&queue->node);
+    free(queue);
+}
+
+enum amb_status amb_queues_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
+                                     const struct amb_queue_wish *wish, struct amb_order *order,
+                                     amb_order_done_fn done, void *context, unsigned *posted,
+                                     const char **why)
+{
+    *posted = 0;
+    struct amb_dir_queue *queue = queue_find(directory, wish->group, wish->durable, sub->pattern);
+    if (queue != NULL) {
+        enum amb_status status = queue_fits(queue, sub, wish, why);
+        if (status != AMB_OK) {
+            return status;
+        }
+    } else {
+        queue = queue_make(directory, sub, wish, done, context, posted);
+        if (queue == NULL) {
+            *why = "no memory";
+            return AMB_ENOMEM;
+        }
+    }
+    queue->members++;
+    sub->queue = queue;
+    amb_list_push_back(&directory->subs, &sub->node);
+    amb_list_init(&sub->same);
+    order->u.subscription.queue = queue->sub.id;
+    order->u.subscription.queue_home = queue->sub.session.shard;
+    order->u.subscription.queue_options = wish->options;
+    return AMB_OK;
+}
+
+void amb_queues_unsubscribe(struct amb_directory *directory, struct amb_dir_sub *sub)
+{
+    struct amb_dir_queue *queue = sub->queue;
+    if (queue == NULL) {
+        amb_directory_unsubscribe(directory, sub);
+        return;
+    }
+    sub->queue = NULL;
+    sub->is_closing = true;
+    amb_list_remove(&sub->node);
+    amb_assert(queue->members > 0);
+    if (--queue->members > 0) {
+        return;
+    }
+    queue->idle_ns = directory->now_ns;
+    if (queue->durable[0] == '\0') {
+        queue_remove(directory, queue);
+    }
+}
+
+void amb_queues_tick(struct amb_directory *directory)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &directory->queues) {
+        struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
+        if (queue->members == 0 &&
+            amb_deadline_ns(queue->idle_ns, directory->config->limits.durable_expiry_ns) <=
+                directory->now_ns) {
+            amb_info("durable name %s has expired", queue->durable);
+            queue_remove(directory, queue);
+        }
+    }
+}
+
+enum amb_status amb_queues_remove_durable(struct amb_directory *directory, const char *name)
+{
+    struct amb_dir_queue *queue = name[0] == '\0' ? NULL : queue_find(directory, "", name, "");
+    if (queue == NULL) {
+        return AMB_ENOTFOUND;
+    }
+    if (queue->members > 0) {
+        return AMB_EBUSY;
+    }
+    queue_remove(directory, queue);
+    return AMB_OK;
+}
+
+void amb_queues_close(struct amb_directory *directory)
+{
+    while (!amb_list_is_empty(&directory->queues)) {
+        queue_remove(directory,
+                     AMB_CONTAINER_OF(directory->queues.next, struct amb_dir_queue, node));
+    }
+}
+
+void amb_queues_forget(struct amb_directory *directory)
+{
+    struct amb_list_node *node;
+    while (directory->queues.next != NULL && /* else it never began */
+           (node = amb_list_pop_front(&directory->queues)) != NULL) {
+        free(AMB_CONTAINER_OF(node, struct amb_dir_queue, node));
+    }
+}

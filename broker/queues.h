@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queues of the directory: acknowledged subscriptions, groups and durable names, as the control
+ * thread knows them. A queue reads topics as a subscription does, on a worker of its own choice;
+ * its members are subscriptions that read nothing themselves.
+ *
+ *   queue's worker is told ─► its cursors are attached ─► the member's worker makes the member ─►
+ *   which joins at the queue's worker ─► the client is answered
+ *
+ * A group goes with its last member, a durable name when it has had none for
+ * limits.durable_expiry, or by `broker-ctl durable rm`.
+ *
+ * Threads: the control thread. Memory: one allocation a queue; they count as subscriptions.
+ */
+#pragma once
+
+#include "broker/directory.h"
+#include "broker/queue.h"
+
+#define AMB_QUEUE_NAME_MAX 64u
+
+/* What a client asks for. Names: "" for none. */
+struct amb_queue_wish {
+    const char *group, *durable;
+    struct amb_queue_options options;
+};
+
+struct amb_dir_queue {
+    struct amb_list_node node; /* in the directory's list of them */
+    struct amb_dir_sub sub;    /* that reads for it: its session is the queue's worker */
+    enum amb_ack ack;
+    uint32_t members;
+    int64_t idle_ns; /* since when it has none */
+    char group[AMB_QUEUE_NAME_MAX + 1], durable[AMB_QUEUE_NAME_MAX + 1];
+};
+
+/* 1 to 64 letters, digits and "-_.:@"? "" too. */
+bool amb_queue_name_check(const char *name);
+
+/*
+ * Makes `sub`, whose pattern and session are set, a member of the queue that the wish names: of a
+ * new one of its own where it names none. Fills in what the order that opens the subscription must
+ * say (order->u.subscription). `done` as for amb_directory_subscribe, *posted how often it will be
+ * called. EBUSY, EINVAL, ENOMEM, and a sentence.
+ */
+AMB_MUST_CHECK enum amb_status
+amb_queues_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
+                     const struct amb_queue_wish *wish, struct amb_order *order,
+                     amb_order_done_fn done, void *context, unsigned *posted, const char **why);
+/* amb_directory_unsubscribe for whatever it is; a member leaves its queue. Harmless twice. */
+void amb_queues_unsubscribe(struct amb_directory *directory, struct amb_dir_sub *sub);
+/* Now and then: durable names that nobody came back for. */
+void amb_queues_tick(struct amb_directory *directory);
+/* ENOTFOUND; EBUSY: it has members. */
+AMB_MUST_CHECK enum amb_status amb_queues_remove_durable(struct amb_directory *directory,
+                                                         const char *name);
+/* The broker ends: all of them do, while the workers still run. */
+void amb_queues_close(struct amb_directory *directory);
+/* After the workers have ended. */
+void amb_queues_forget(struct amb_directory *directory);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A taker: a subscription that is a member of a queue (queue.h), on its own worker. It sends the
+ * takes that it is given as deliveries, holds them until they are acknowledged, and gives back home
+ * what was not: at once when it leaves, or when ack_wait has passed.
+ *
+ *   arrived ─► waiting (room, credit) ─► sent, pending by number ─► settled, or home again
+ *
+ * Without acks a take is settled when it is sent, and its credit returns with the release.
+ *
+ * Threads: the subscription's worker. Memory: one allocation, and one a topic for its name.
+ */
+#pragma once
+
+#include "broker/subscription.h"
+#include "broker/take.h"
+#include "wire/base/idmap.h"
+
+struct amb_frame;
+struct amb_session;
+struct amb_shard;
+
+struct amb_taker {
+    struct amb_list_node node; /* of the shard */
+    struct amb_list_node busy; /* of the shard: has something to send */
+    struct amb_subscription *sub;
+    struct amb_shard *shard;
+    struct amb_seat *seat; /* NULL: it has left */
+    enum amb_ack ack;
+    int64_t ack_wait_ns;
+    struct amb_list_node waiting; /* struct amb_take.node, in the order given */
+    struct amb_list_node pending; /* ... sent; the next to expire first */
+    struct amb_idmap known;       /* the pending ones, by delivery number */
+    struct amb_idmap told;        /* topics whose names the client knows */
+    uint64_t frames;              /* ACK and TERM that came */
+    uint64_t ends_at;             /* has_end: it ends when so many have come */
+    bool has_end;
+    void (*gone)(void *arg);
+    void *gone_arg;
+    /* counters, of messages */
+    uint64_t redelivered, acked, naked, termed, expired, late;
+};
+
+/* Makes the subscription a member; the seat, whose `to` and queue are set by the caller, is this
+ * one's until its leave mail. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_taker_create(struct amb_subscription *sub, enum amb_ack ack,
+                                                int64_t ack_wait_ns, struct amb_seat *seat);
+/* Mail: a take for a member of this worker. */
+void amb_taker_arrived(struct amb_mail *mail, void *owner);
+/* An ACK, or a TERM with its reason (may be NULL). EPROTO. */
+AMB_MUST_CHECK enum amb_status amb_taker_ack(struct amb_session *session,
+                                             const struct amb_frame *frame, const char *reason);
+/* amb_subscription_end, once so many ACK and TERM frames have come. */
+void amb_taker_end(struct amb_subscription *sub, uint64_t frames, void (*gone)(void *arg),
+                   void *arg);
+/* Once a turn: sends what waits, gives back what has expired. */
+unsigned amb_takers_run(struct amb_shard *shard);
+/* Messages that it has and were not acknowledged. */
+uint64_t amb_taker_pending(const struct amb_taker *taker);

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/ack.h"
+
+#include "client/conn.h"
+#include "client/control.h"
+#include "client/delivery.h"
+#include "client/sub.h"
+#include "wire/base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void amb_acks_init(struct amb_acks *acks, enum amb_ack mode)
+{
+    amb_list_init(&acks->node);
+    acks->mode = mode == AMB_ACK_DEFAULT ? AMB_ACK_NONE : mode;
+}
+
+/* ---- frames ---- */
+
+static struct amb_ack_frame *frame_get(struct amb_conn *conn)
+{
+    struct amb_list_node *node = amb_list_pop_front(&conn->ack_frames);
+    struct amb_ack_frame *frame = node == NULL
+                                      ? calloc(1, sizeof(*frame))
+                                      : AMB_CONTAINER_OF(node, struct amb_ack_frame, node);
+    if (frame != NULL) {
+        conn->ack_frames_cached -= node != NULL;
+        amb_list_init(&frame->node);
+        memset(&frame->out, 0, sizeof(frame->out));
+        frame->out.kind = AMB_OUTGOING_ACK;
+    }
+    return frame;
+}
+
+void amb_ack_frame_put(struct amb_conn *conn, struct amb_ack_frame *frame)
+{
+    if (conn->ack_frames_cached >= AMB_ACK_FRAMES_CACHED) {
+        free(frame);
+        return;
+    }
+    amb_list_push_front(&conn->ack_frames, &frame->node);
+    conn->ack_frames_cached++;
+}
+
+void amb_ack_frames_fini(struct amb_conn *conn)
+{
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&conn->ack_frames)) != NULL) {
+        free(AMB_CONTAINER_OF(node, struct amb_ack_frame, node));
+    }
+    conn->ack_frames_cached = 0;
+}
+
+/* What one frame says. */
+struct word {
+    enum amb_ack_kind kind;
+    uint64_t number;
+    uint32_t first, count;
+    int64_t delay_ns;
+    const char *reason;
+};
+
+static enum amb_status send_word(struct amb_sub *sub, const struct word *word)
+{
+    struct amb_conn *conn = sub->conn;
+    struct amb_ack_frame *frame = frame_get(conn);
+    if (frame == NULL) {
+        return AMB_ENOMEM;
+    }
+    size_t len = word->reason == NULL ? 0 : strnlen(word->reason, AMB_ACK_REASON_MAX);
+    frame->out.frame = (struct amb_frame){
+        .type = len != 0 ? AMB_FRAME_TERM : AMB_FRAME_ACK,
+        .handle = sub->handle,
+        .number = word->number,
+        .first = word->first,
+        .count = word->count,
+        .status = (int32_t)word->kind,
+        .time_ns = word->delay_ns,
+        .data_len = len,
+    };
+    if (len != 0) {
+        memcpy(frame->reason, word->reason, len);
+        frame->out.tx.data = frame->reason;
+    }
+    enum amb_status status = amb_outgoing_send(conn, &frame->out);
+    if (status != AMB_EAGAIN) {
+        amb_ack_frame_put(conn, frame);
+    }
+    if (status == AMB_OK || status == AMB_EAGAIN) {
+        sub->acks.sent++;
+        return AMB_OK;
+    }
+    return status;
+}
+
+/* The run that waits, if there is one. */
+static enum amb_status send_run(struct amb_sub *sub)
+{
+    struct amb_acks *acks = &sub->acks;
+    if (acks->count == 0) {
+        return AMB_OK;
+    }
+    const struct word word = {.kind = AMB_ACK_KIND_ACK,
+                              .number = acks->number,
+                              .first = acks->first,
+                              .count = acks->count};
+    amb_list_remove(&acks->node);
+    acks->count = 0;
+    return send_word(sub, &word);
+}
+
+void amb_acks_send(struct amb_conn *conn)
+{
+    while (!amb_list_is_empty(&conn->acking)) {
+        struct amb_acks *acks = AMB_CONTAINER_OF(conn->acking.next, struct amb_acks, node);
+        (void)send_run(AMB_CONTAINER_OF(acks, struct amb_sub, acks)); /* Else the link is down. */
+    }
+}
+
+/* ---- the program's words ---- */
+
+/* An ACK joins the run; a cumulative one is as good as all before it. */
+static enum amb_status add_to_run(struct amb_sub *sub, const struct amb_delivery *delivery,
+                                  uint32_t index)
+{
+    struct amb_acks *acks = &sub->acks;
+    bool is_same = acks->count != 0 && acks->number == delivery->number;
+    if (acks->mode == AMB_ACK_CUMULATIVE && acks->count != 0 &&
+        (is_same ? index >= acks->first : delivery->number > acks->number)) {
+        acks->count = 0; /* The new one says it too. */
+        amb_list_remove(&acks->node);
+    } else if (is_same && index == acks->first + acks->count) {
+        acks->count++;
+        return index + 1 == delivery->count ? send_run(sub) : AMB_OK;
+    }
+    enum amb_status status = send_run(sub);
+    acks->number = delivery->number;
+    acks->first = index;
+    acks->count = 1;
+    amb_list_push_back(&sub->conn->acking, &acks->node);
+    return index + 1 == delivery->count ? send_run(sub) : status;
+}
+
+static enum amb_status say_locked(struct amb_sub *sub, const struct amb_delivery *delivery,
+                                  const struct word *word)
+{
+    struct amb_conn *conn = sub->conn;
+    if (conn->down != AMB_OK) {
+        return conn->down;
+    }
+    if (sub->has_left || sub->is_gone) {
+        return AMB_ECLOSED;
+    }
+    enum amb_status status;
+    if (word->kind == AMB_ACK_KIND_ACK) {
+        status = add_to_run(sub, delivery, word->first);
+    } else {
+        status = send_run(sub);
+        status = status == AMB_OK ? send_word(sub, word) : status;
+    }
+    conn->must_flush = true;
+    return status;
+}
+
+static enum amb_status say(struct amb_msg *msg, struct word word)
+{
+    if (msg == NULL || word.delay_ns < 0) {
+        return AMB_EINVAL;
+    }
+    struct amb_delivery *delivery = amb_msg_delivery(msg);
+    struct amb_sub *sub = delivery->sub;
+    struct amb_conn *conn = delivery->conn;
+    if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
+        return AMB_EFORKED;
+    }
+    if (sub == NULL || sub->acks.mode == AMB_ACK_NONE) {
+        return amb_conn_fail(conn, AMB_ESTATE, "the subscription has no acknowledgements: see "
+                                               "amb_sub_options.ack");
+    }
+    word.number = delivery->number;
+    word.first = msg->index;
+    word.count = 1;
+    /* If more is there our caller will look for it, and its word leaves then. */
+    bool may_wait = atomic_load_explicit(&sub->has_ready, memory_order_relaxed);
+    amb_conn_lock(conn);
+    enum amb_status status = say_locked(sub, delivery, &word);
+    amb_conn_push(conn, may_wait);
+    amb_conn_unlock(conn);
+    return status;
+}
+
+enum amb_status amb_msg_ack(struct amb_msg *msg)
+{
+    return say(msg, (struct word){.kind = AMB_ACK_KIND_ACK});
+}
+
+enum amb_status amb_msg_nak(struct amb_msg *msg, int64_t delay_ns)
+{
+    return say(msg, (struct word){.kind = AMB_ACK_KIND_NAK, .delay_ns = delay_ns});
+}
+
+enum amb_status amb_msg_in_progress(struct amb_msg *msg)
+{
+    return say(msg, (struct word){.kind = AMB_ACK_KIND_IN_PROGRESS});
+}
+
+enum amb_status amb_msg_term(struct amb_msg *msg, const char *reason)
+{
+    return say(msg, (struct word){.kind = AMB_ACK_KIND_TERM, .reason = reason});
+}
+
+void amb_acks_refuse(struct amb_delivery *delivery)
+{
+    struct amb_sub *sub = delivery->sub;
+    struct amb_conn *conn = delivery->conn;
+    const struct word word = {
+        .kind = AMB_ACK_KIND_NAK, .number = delivery->number, .count = delivery->count};
+    amb_conn_lock(conn);
+    (void)say_locked(sub, delivery, &word); /* Else it comes again by itself. */
+    amb_conn_unlock(conn);
+}
+
+/* ---- what the broker has counted ---- */
+
+static void ask_sync(struct amb_sub *sub, bool stop, struct amb_request *request)
+{
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    Amb__Control__AckSync sync;
+    amb__control__ack_sync__init(&sync);
+    sync.handle = sub->handle;
+    sync.acks = sub->acks.sent;
+    sync.stop = stop;
+    message.ack_sync = &sync;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_ACK_SYNC;
+    amb_control_ask(sub->conn, &message, request);
+}
+
+enum amb_status amb_acks_sync(struct amb_conn *conn, int64_t timeout_ns)
+{
+    amb_acks_send(conn);
+    int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
+    for (uint32_t i = 0; i < conn->sub_high; i++) {
+        struct amb_sub *sub = conn->subs[i];
+        if (sub == NULL || sub->has_left || sub->acks.sent == sub->acks.confirmed) {
+            continue;
+        }
+        if (conn->must_flush && conn->link != NULL) {
+            amb_conn_flush_link(conn);
+        }
+        struct amb_request request = {0};
+        uint64_t sent = sub->acks.sent;
+        int64_t left = timeout_ns == AMB_FOREVER ? timeout_ns : deadline - amb_clock_monotonic_ns();
+        ask_sync(sub, false, &request);
+        enum amb_status status =
+            amb_control_wait(conn, &request, left > 0 ? left : AMB_NOWAIT, AMB_WAIT_CLOSER);
+        if (status != AMB_OK && status != AMB_ENOTFOUND && status != AMB_ECLOSED) {
+            return status;
+        }
+        if (conn->subs[i] == sub) {
+            sub->acks.confirmed = sent;
+        }
+    }
+    return AMB_OK;
+}
+
+static void stopped(struct amb_conn *conn, struct amb_request *request)
+{
+    (void)conn;
+    free(request);
+}
+
+void amb_acks_stop(struct amb_sub *sub)
+{
+    struct amb_request *request = calloc(1, sizeof(*request));
+    if (request == NULL) {
+        return; /* More comes, and goes back unread. */
+    }
+    request->on_answer = stopped;
+    (void)send_run(sub);
+    ask_sync(sub, true, request);
+}

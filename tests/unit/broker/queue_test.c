@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queues: groups, redelivery, what outlives a member; on one worker and on several.
+ */
+#include "tests/support/shard_lease.h"
+#include "tests/unit/broker/queue_world.h"
+
+static void test_a_nak_comes_again_at_once_or_after_its_delay(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 1, 2, 16);
+    client_say(w->a, 0, 1, 0, 1, AMB_ACK_KIND_NAK, 0);
+    assert_int_equal(w->a->subs[0].last, 2);
+    client_say(w->a, 0, 1, 1, 1, AMB_ACK_KIND_NAK, 5 * AMB_NS_PER_SEC);
+    assert_int_equal(w->a->subs[0].last, 2);
+    harness_pass(&w->h, 5 * AMB_NS_PER_SEC);
+    harness_settle(&w->h);
+    assert_int_equal(w->a->subs[0].last, 3);
+    assert_int_equal(client_delivery(w->a, 0, 3)->frame.seq, 2);
+    client_ack(w->a, 0, 2);
+    client_ack(w->a, 0, 3);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+    assert_int_equal(harness_queue(&w->q)->takes, 0);
+}
+
+static void test_backoff_is_the_pause_before_each_next_delivery(void **state)
+{
+    struct world *w = *state;
+    open_with(w, &(struct amb_queue_options){.ack = AMB_ACK_EXPLICIT,
+                                             .ack_wait_ns = AMB_NS_PER_SEC,
+                                             .backoff_count = 2,
+                                             .backoff_ns = {AMB_NS_PER_SEC, 10 * AMB_NS_PER_SEC}});
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 1, 1, 16);
+    const int64_t pauses[] = {1, 10, 10};
+    for (unsigned i = 0; i < 3; i++) {
+        client_say(w->a, 0, i + 1, 0, 1, AMB_ACK_KIND_NAK, 0);
+        harness_pass(&w->h, pauses[i] * AMB_NS_PER_SEC - AMB_NS_PER_MS);
+        harness_settle(&w->h);
+        assert_int_equal(w->a->subs[0].last, i + 1);
+        harness_pass(&w->h, AMB_NS_PER_MS);
+        harness_settle(&w->h);
+        assert_int_equal(w->a->subs[0].last, i + 2);
+    }
+    client_ack(w->a, 0, 4);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+}
+
+static void test_what_waits_to_come_again_counts_against_the_credit(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 2});
+    publish(w, 6, 1, 16);
+    for (uint64_t i = 1; i <= w->a->subs[0].last; i++) {
+        client_say(w->a, 0, i, 0, 1, AMB_ACK_KIND_NAK, 60 * AMB_NS_PER_SEC);
+        client_release(w->a, 0, i);
+        harness_settle(&w->h);
+    }
+    assert_true(w->a->subs[0].last <= 4); /* not the whole log */
+    harness_pass(&w->h, 61 * AMB_NS_PER_SEC);
+    uint64_t from = 0;
+    harness_settle(&w->h);
+    ack_all(w->a, &from);
+    assert_int_equal(harness_queue(&w->q)->takes, 0);
+    assert_int_equal(w->h.topics[w->topic][0]->log.msgs, 0);
+}
+
+static void test_each_message_goes_to_exactly_one_member(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    client_join(w->b, 0, &w->q, NULL);
+    client_join(w->c, 0, &w->q, NULL);
+    publish(w, 10, 9, 32);
+    expect_seen(w, 1, 90, 1);
+    assert_int_equal(w->a->subs[0].msgs, 30);
+    assert_int_equal(w->b->subs[0].msgs, 30);
+    assert_int_equal(w->c->subs[0].msgs, 30);
+    struct shard_client *all[] = {w->a, w->b, w->c};
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t from = 0;
+        ack_all(all[i], &from);
+    }
+    assert_int_equal(harness_queue(&w->q)->takes, 0);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+static void test_who_has_no_credit_left_gets_nothing_others_do(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 3});
+    client_join(w->b, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 50});
+    publish(w, 20, 1, 32);
+    assert_true(w->a->subs[0].msgs <= 3);
+    assert_int_equal(w->a->subs[0].msgs + w->b->subs[0].msgs, 20);
+    client_drain(w->a, 0);
+    client_drain(w->b, 0);
+}
+
+static void test_what_a_member_leaves_unsettled_the_others_get(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    client_join(w->b, 0, &w->q, NULL);
+    client_join(w->c, 0, &w->q, NULL);
+    publish(w, 3, 6, 32);
+    uint64_t before = w->c->subs[0].msgs;
+    client_ack(w->c, 0, 1);
+    client_drain(w->c, 0);
+    client_close(w->c, false); /* killed */
+    harness_settle(&w->h);
+    uint64_t again = 0;
+    for (uint64_t i = 1; i <= 18; i++) {
+        assert_true(w->seen[i] == 1 || w->seen[i] == 2);
+        again += w->seen[i] - 1;
+    }
+    assert_int_equal(again, before - client_count(w->c, 0, 1));
+    client_quit(w->b, 0, 0); /* left: all that is not settled is a's now */
+    uint64_t from = 0;
+    client_drain(w->a, 0);
+    while (from < w->a->subs[0].last) {
+        client_ack(w->a, 0, ++from);
+    }
+    assert_int_equal(harness_queue(&w->q)->takes, 0);
+    client_drain(w->a, 0);
+    client_drain(w->b, 0);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+static void test_a_queue_outlives_its_member_and_goes_on(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 2, 2, 32);
+    client_ack(w->a, 0, 1);
+    client_close(w->a, false);
+    harness_settle(&w->h);
+    publish(w, 2, 2, 32);
+    assert_int_equal(harness_queue(&w->q)->seat_count, 0);
+    client_join(w->c, 0, &w->q, NULL);
+    assert_int_equal(w->c->subs[0].msgs, 6);
+    expect_seen(w, 1, 2, 1);
+    expect_seen(w, 3, 4, 2);
+    expect_seen(w, 5, 8, 1);
+    assert_int_equal(client_delivery(w->c, 0, 1)->frame.seq, 3);
+    assert_int_equal(client_delivery(w->c, 0, 1)->frame.attempt, 1);
+    assert_int_equal(client_delivery(w->c, 0, 2)->frame.attempt, 0);
+    client_drain(w->c, 0);
+}
+
+static void test_without_a_member_it_blocks_nobody_and_is_cut_with_an_exact_gap(void **state)
+{
+    struct world *w = *state;
+    uint32_t small = harness_topic(&w->h, "small", 0);
+    client_open_pub(w->p, 1, small, false);
+    harness_queue_open(&w->h, w->where, NULL, &w->q);
+    harness_queue_read(&w->q, small);
+    for (unsigned i = 0; i < 25; i++) {
+        client_send(w->p, 1, 1, 32);
+        harness_settle(&w->h);
+    }
+    client_join(w->c, 0, &w->q, NULL);
+    assert_int_equal(w->c->subs[0].msgs, 10);
+    assert_int_equal(w->c->subs[0].lost, 15);
+    assert_int_equal(client_delivery(w->c, 0, 1)->frame.lost, 15);
+    assert_int_equal(client_delivery(w->c, 0, 1)->frame.seq, 16);
+    client_drain(w->c, 0);
+}
+
+static void test_a_leased_batch_goes_out_message_by_message(void **state)
+{
+    struct world *w = *state;
+    struct client_lease lease;
+    assert_int_equal(client_lease_open(w->p, 65536, 4, &lease), AMB_OK);
+    assert_int_equal(client_lease_map(w->p, &lease), AMB_OK);
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    client_join(w->b, 0, &w->q, NULL);
+    client_commit(w->p, 0, &lease, 0, 4, 50000);
+    harness_settle(&w->h);
+    expect_seen(w, 1, 4, 1);
+    assert_int_equal(w->a->subs[0].msgs, 2);
+    assert_int_equal(w->b->subs[0].msgs, 2);
+    uint64_t from_a = 0, from_b = 0;
+    ack_all(w->a, &from_a);
+    ack_all(w->b, &from_b);
+    assert_true(client_is_freed(w->p, 1));
+    client_lease_close(w->p, &lease);
+    client_lease_fini(&lease);
+    harness_settle(&w->h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(test_a_nak_comes_again_at_once_or_after_its_delay),
+        BOTH(test_backoff_is_the_pause_before_each_next_delivery),
+        BOTH(test_what_waits_to_come_again_counts_against_the_credit),
+        BOTH(test_each_message_goes_to_exactly_one_member),
+        BOTH(test_who_has_no_credit_left_gets_nothing_others_do),
+        BOTH(test_what_a_member_leaves_unsettled_the_others_get),
+        BOTH(test_a_queue_outlives_its_member_and_goes_on),
+        BOTH(test_without_a_member_it_blocks_nobody_and_is_cut_with_an_exact_gap),
+        BOTH(test_a_leased_batch_goes_out_message_by_message),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker/queues: who shares a queue with whom, and when it ends. On shards without threads.
+ */
+#include "broker/queues.h"
+
+#include "broker/config.h"
+#include "broker/session.h"
+#include "broker/topic.h"
+#include "tests/support/shard_harness.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct member {
+    struct amb_dir_sub sub;
+    struct amb_session_id session;
+    enum amb_status status;
+    const char *why;
+};
+
+static struct {
+    struct shard_harness harness;
+    struct amb_directory directory;
+    unsigned waiting;
+} f;
+
+static void set_up(void)
+{
+    memset(&f, 0, sizeof(f));
+    harness_init(&f.harness, 2, NULL);
+    assert_int_equal(amb_directory_init(&f.directory, f.harness.config, f.harness.peers, 2),
+                     AMB_OK);
+}
+
+static void tear_down(void)
+{
+    amb_queues_close(&f.directory);
+    harness_settle(&f.harness);
+    for (unsigned i = 0; i < 2; i++) {
+        AMB_LIST_FOR_EACH_SAFE (node, &f.harness.shards[i].live_sessions) {
+            struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
+            struct amb_order *order = amb_order_create(amb_order_session_close, NULL, NULL);
+            order->session = (struct amb_session_id){i, session->index, session->generation};
+            amb_order_post(f.harness.peers[i], order);
+        }
+    }
+    harness_settle(&f.harness);
+    amb_queues_forget(&f.directory);
+    amb_directory_fini(&f.directory);
+    for (unsigned i = 0; i < 2; i++) {
+        for (uint32_t id = 0; id < f.harness.shards[i].topic_slots; id++) {
+            f.harness.shards[i].topics[id] = NULL; /* They were the directory's. */
+        }
+    }
+    harness_fini(&f.harness);
+}
+
+static void done(void *control, struct amb_order *order)
+{
+    (void)control;
+    assert_int_equal(order->status, AMB_OK);
+    f.waiting--;
+    amb_order_free(order);
+}
+
+static void join(struct member *m, unsigned shard, const char *pattern, const char *group,
+                 const char *durable, enum amb_ack ack)
+{
+    static uint32_t next_index;
+    struct amb_session *session;
+    uint32_t index = next_index++;
+    assert_int_equal(amb_session_create(f.harness.peers[shard], index, 1, 0, 0, &session), AMB_OK);
+    memset(m, 0, sizeof(*m));
+    m->session = (struct amb_session_id){shard, index, 1};
+    m->sub.id = amb_directory_next_sub(&f.directory);
+    m->sub.session = m->session;
+    m->sub.pattern_len = (uint32_t)strlen(pattern);
+    memcpy(m->sub.pattern, pattern, m->sub.pattern_len);
+    struct amb_queue_wish wish = {.group = group, .durable = durable};
+    wish.options.ack = ack;
+    wish.options.ack_wait_ns = AMB_ACK_WAIT_DEFAULT_NS;
+    struct amb_order *order = amb_order_create(amb_order_subscription_open, done, NULL);
+    order->session = m->session;
+    order->u.subscription.id = m->sub.id;
+    unsigned posted;
+    m->status =
+        amb_queues_subscribe(&f.directory, &m->sub, &wish, order, done, NULL, &posted, &m->why);
+    if (m->status != AMB_OK) {
+        assert_true(m->why[0] != '\0');
+        amb_order_free(order);
+        return;
+    }
+    f.waiting += posted + 1;
+    amb_order_post(f.harness.peers[shard], order);
+    harness_settle(&f.harness);
+    assert_int_equal(f.waiting, 0);
+}
+
+static void leave(struct member *m)
+{
+    struct amb_order *order = amb_order_create(amb_order_session_close, NULL, NULL);
+    order->session = m->session;
+    amb_order_post(f.harness.peers[m->session.shard], order);
+    amb_queues_unsubscribe(&f.directory, &m->sub);
+    amb_queues_unsubscribe(&f.directory, &m->sub); /* harmless twice */
+    harness_settle(&f.harness);
+}
+
+static unsigned queues(void)
+{
+    return (unsigned)(f.harness.shards[0].queues.count + f.harness.shards[1].queues.count);
+}
+
+static void test_a_group_is_one_reader_of_its_topics_and_goes_with_its_last_member(void **state)
+{
+    (void)state;
+    set_up();
+    struct member a, b, other;
+    struct amb_dir_topic *topic;
+    assert_int_equal(amb_directory_topic(&f.directory, "jobs", 4, 1, &topic), AMB_OK);
+    join(&a, 0, "jobs", "g", "", AMB_ACK_EXPLICIT);
+    join(&b, 1, "jobs", "g", "", AMB_ACK_EXPLICIT);
+    join(&other, 1, "jobs", "h", "", AMB_ACK_EXPLICIT);
+    assert_int_equal(topic->matched, 2);
+    assert_int_equal(queues(), 2);
+    leave(&a);
+    assert_int_equal(queues(), 2);
+    leave(&b);
+    assert_int_equal(queues(), 1);
+    assert_int_equal(topic->matched, 1);
+    leave(&other);
+    assert_int_equal(topic->matched, 0);
+    tear_down();
+}
+
+static void test_without_names_each_has_its_own(void **state)
+{
+    (void)state;
+    set_up();
+    struct member a, b;
+    join(&a, 0, "jobs", "", "", AMB_ACK_EXPLICIT);
+    join(&b, 0, "jobs", "", "", AMB_ACK_CUMULATIVE);
+    assert_int_equal(queues(), 2);
+    leave(&a);
+    leave(&b);
+    assert_int_equal(queues(), 0);
+    tear_down();
+}
+
+static void test_a_durable_name_is_one_subscriptions_unless_it_is_a_groups(void **state)
+{
+    (void)state;
+    set_up();
+    struct member a, b, c, d;
+    join(&a, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
+    join(&b, 1, "jobs", "", "d", AMB_ACK_EXPLICIT);
+    assert_int_equal(b.status, AMB_EBUSY);
+    join(&b, 1, "other", "", "d", AMB_ACK_EXPLICIT);
+    assert_int_equal(b.status, AMB_EINVAL);
+    leave(&a);
+    join(&b, 1, "jobs", "", "d", AMB_ACK_CUMULATIVE);
+    assert_int_equal(b.status, AMB_EINVAL);
+    join(&b, 1, "jobs", "", "d", AMB_ACK_EXPLICIT);
+    assert_int_equal(b.status, AMB_OK);
+    assert_int_equal(queues(), 1);
+    join(&c, 1, "jobs", "g", "e", AMB_ACK_EXPLICIT);
+    join(&d, 0, "jobs", "g", "e", AMB_ACK_EXPLICIT);
+    assert_int_equal(d.status, AMB_OK);
+    assert_int_equal(queues(), 2);
+    leave(&b);
+    leave(&c);
+    leave(&d);
+    assert_int_equal(queues(), 2);
+    tear_down();
+}
+
+static void test_a_durable_name_ends_by_time_or_by_hand(void **state)
+{
+    (void)state;
+    set_up();
+    struct member a;
+    f.directory.now_ns = 1;
+    join(&a, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d"), AMB_EBUSY);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "x"), AMB_ENOTFOUND);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, ""), AMB_ENOTFOUND);
+    f.directory.now_ns += f.harness.config->limits.durable_expiry_ns;
+    amb_queues_tick(&f.directory);
+    assert_int_equal(queues(), 1); /* it is in use */
+    leave(&a);
+    f.directory.now_ns += f.harness.config->limits.durable_expiry_ns - 1;
+    amb_queues_tick(&f.directory);
+    harness_settle(&f.harness);
+    assert_int_equal(queues(), 1);
+    f.directory.now_ns++;
+    amb_queues_tick(&f.directory);
+    harness_settle(&f.harness);
+    assert_int_equal(queues(), 0);
+    join(&a, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
+    leave(&a);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d"), AMB_OK);
+    harness_settle(&f.harness);
+    assert_int_equal(queues(), 0);
+    tear_down();
+}
+
+static void test_names_are_short_and_plain(void **state)
+{
+    (void)state;
+    char name[AMB_QUEUE_NAME_MAX + 2] = {0};
+    memset(name, 'a', AMB_QUEUE_NAME_MAX);
+    assert_true(amb_queue_name_check(name));
+    name[AMB_QUEUE_NAME_MAX] = 'a';
+    assert_false(amb_queue_name_check(name));
+    assert_true(amb_queue_name_check("Resize-2.x_y:z@w"));
+    assert_false(amb_queue_name_check("two words"));
+    assert_false(amb_queue_name_check("\xc3\xa9"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_group_is_one_reader_of_its_topics_and_goes_with_its_last_member),
+        cmocka_unit_test(test_without_names_each_has_its_own),
+        cmocka_unit_test(test_a_durable_name_is_one_subscriptions_unless_it_is_a_groups),
+        cmocka_unit_test(test_a_durable_name_ends_by_time_or_by_hand),
+        cmocka_unit_test(test_names_are_short_and_plain),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Members of queues: deliveries until they are acknowledged, or not in time.
+ */
+#include "tests/unit/broker/queue_world.h"
+
+static void test_credit_returns_with_the_acknowledgement_not_with_the_release(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 4});
+    publish(w, 3, 2, 16);
+    assert_int_equal(w->a->subs[0].msgs, 4);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+    assert_int_equal(w->a->subs[0].msgs, 4);
+    client_say(w->a, 0, 1, 1, 1, AMB_ACK_KIND_ACK, 0);
+    assert_int_equal(w->a->subs[0].msgs, 5);
+    client_ack(w->a, 0, 2);
+    assert_int_equal(w->a->subs[0].msgs, 6);
+    uint64_t from = 0;
+    ack_all(w->a, &from);
+    expect_seen(w, 1, 6, 1);
+    assert_int_equal(harness_queue(&w->q)->takes, 0);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+static void test_what_is_not_acknowledged_in_time_comes_again_and_says_how_often(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 1, 3, 16);
+    client_say(w->a, 0, 1, 1, 1, AMB_ACK_KIND_ACK, 0);
+    harness_pass(&w->h, 31 * AMB_NS_PER_SEC);
+    harness_settle(&w->h);
+    assert_int_equal(w->a->subs[0].last, 3); /* 1 and 3, around the one that is settled */
+    assert_int_equal(client_delivery(w->a, 0, 2)->frame.attempt, 1);
+    assert_int_equal(client_delivery(w->a, 0, 2)->frame.seq, 1);
+    assert_int_equal(client_delivery(w->a, 0, 3)->frame.seq, 3);
+    client_ack(w->a, 0, 1); /* Too late for that delivery: it is another's now. */
+    assert_int_equal(harness_queue(&w->q)->takes, 2);
+    client_ack(w->a, 0, 2);
+    client_ack(w->a, 0, 3);
+    assert_int_equal(harness_queue(&w->q)->takes, 0);
+    client_release_all(w->a, 0);
+    harness_pass(&w->h, 31 * AMB_NS_PER_SEC);
+    harness_settle(&w->h);
+    assert_int_equal(w->a->subs[0].last, 3);
+}
+
+static void test_in_progress_gives_time_anew(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 2, 1, 16);
+    harness_pass(&w->h, 20 * AMB_NS_PER_SEC);
+    client_say(w->a, 0, 1, 0, 1, AMB_ACK_KIND_IN_PROGRESS, 0);
+    harness_pass(&w->h, 20 * AMB_NS_PER_SEC);
+    harness_settle(&w->h);
+    assert_int_equal(w->a->subs[0].last, 3); /* the second one again */
+    assert_int_equal(client_delivery(w->a, 0, 3)->frame.seq, 2);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+}
+
+static void test_a_cumulative_acknowledgement_settles_all_before_it(void **state)
+{
+    struct world *w = *state;
+    open_with(w, &(struct amb_queue_options){.ack = AMB_ACK_CUMULATIVE,
+                                             .ack_wait_ns = 30 * AMB_NS_PER_SEC});
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 10});
+    publish(w, 3, 3, 16);
+    client_say(w->a, 0, 3, 1, 1, AMB_ACK_KIND_ACK, 0);
+    assert_int_equal(harness_queue(&w->q)->takes, 1);
+    harness_pass(&w->h, 31 * AMB_NS_PER_SEC);
+    harness_settle(&w->h);
+    assert_int_equal(w->a->subs[0].last, 4);
+    assert_int_equal(client_delivery(w->a, 0, 4)->frame.seq, 9);
+    client_ack(w->a, 0, 4);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+    assert_int_equal(harness_queue(&w->q)->takes, 0);
+}
+
+static void test_acknowledgements_under_way_count_before_the_end(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 2, 1, 32);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+    client_quit(w->a, 0, 2); /* by another way, and sooner than what was sent before */
+    assert_int_equal(harness_queue(&w->q)->seat_count, 1);
+    client_ack(w->a, 0, 1);
+    client_ack(w->a, 0, 2);
+    assert_int_equal(harness_queue(&w->q)->seat_count, 0);
+    assert_int_equal(harness_queue(&w->q)->takes, 0);
+}
+
+static void test_without_acks_credit_returns_with_the_release(void **state)
+{
+    struct world *w = *state;
+    open_with(w, &(struct amb_queue_options){.ack = AMB_ACK_NONE});
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 2});
+    client_join(w->b, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 2});
+    publish(w, 8, 1, 32);
+    assert_int_equal(w->a->subs[0].msgs, 2);
+    assert_int_equal(w->b->subs[0].msgs, 2);
+    for (unsigned i = 0; i < 4; i++) {
+        client_drain(w->a, 0);
+        client_drain(w->b, 0);
+    }
+    expect_seen(w, 1, 8, 1);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+static void test_lies_about_deliveries_end_the_session(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    client_join(w->b, 0, &w->q, NULL);
+    client_subscribe(w->c, 1, w->topic, NULL);
+    harness_settle(&w->h);
+    publish(w, 2, 2, 32);
+    client_say(w->a, 0, 1, 0, 2, AMB_ACK_KIND_ACK, 0); /* it got one of two */
+    assert_int_equal(w->a->ended, 1);
+    client_say(w->b, 0, 9, 0, 1, AMB_ACK_KIND_ACK, 0);
+    assert_int_equal(w->b->ended, 1);
+    client_say(w->c, 1, 1, 0, 1, AMB_ACK_KIND_ACK, 0);
+    assert_int_equal(w->c->ended, 1);
+    assert_int_equal(w->c->ended_why, AMB_EPROTO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(test_credit_returns_with_the_acknowledgement_not_with_the_release),
+        BOTH(test_what_is_not_acknowledged_in_time_comes_again_and_says_how_often),
+        BOTH(test_in_progress_gives_time_anew),
+        BOTH(test_a_cumulative_acknowledgement_settles_all_before_it),
+        BOTH(test_acknowledgements_under_way_count_before_the_end),
+        BOTH(test_without_acks_credit_returns_with_the_release),
+        BOTH(test_lies_about_deliveries_end_the_session),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
