@@ -71,6 +71,8 @@ struct amb_config_urls {
     size_t count;
 };
 
+#define AMB_DEADLETTER_PATTERN "$DLQ.>"
+
 /* Settings of the topics that `match` covers. */
 struct amb_topic_rule {
     const char *match; /* a pattern */
@@ -203,8 +205,8 @@ AMB_MUST_CHECK enum amb_status amb_config_create(const struct amb_config_source 
 /* NULL is allowed; sets *config to NULL. */
 void amb_config_destroy(struct amb_config **config);
 
-/* The first rule whose pattern covers the topic, else the built-in rule (">": block). Never NULL.
- */
+/* The first rule whose pattern covers the topic, else a built-in one: for dead letters (the oldest
+ * go, 10,000 are kept), for all others (">": block). Never NULL. */
 const struct amb_topic_rule *amb_config_topic(const struct amb_config *config, const char *topic);
 
 /* libconfig text that gives the same configuration, each key with its origin. Hides the token. */

@@ -29,6 +29,16 @@ static const struct amb_topic_rule built_in_rule = {
     .slow_block_ns = AMB_CONFIG_TIME_FOREVER,
     .ttl_ns = AMB_CONFIG_TIME_FOREVER,
 };
+/* Dead letters wait for somebody to look at them, and hold nobody up. */
+static const struct amb_topic_rule dead_letter_rule = {
+    .match = AMB_DEADLETTER_PATTERN,
+    .full = AMB_FULL_DROP_OLDEST,
+    .max_bytes = 64 * 1048576,
+    .slow = AMB_SLOW_DROP_OLDEST,
+    .trust = AMB_TRUST_PUBLISHER,
+    .retain = {.messages = 10000},
+    .ttl_ns = AMB_CONFIG_TIME_FOREVER,
+};
 
 void *amb_config_alloc(struct amb_config *config, size_t size)
 {
@@ -429,7 +439,9 @@ const struct amb_topic_rule *amb_config_topic(const struct amb_config *config, c
             return rule;
         }
     }
-    return &built_in_rule;
+    bool is_dead =
+        amb_pattern_matches(dead_letter_rule.match, strlen(dead_letter_rule.match), topic, len);
+    return is_dead ? &dead_letter_rule : &built_in_rule;
 }
 
 void amb_config_machine_read(struct amb_config_machine *out)

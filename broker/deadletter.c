@@ -111,7 +111,7 @@ static void letter_refer(struct amb_entry *to, const struct letter *letter, stru
 static struct amb_entry *letter_entry(struct amb_shard *shard, const struct letter *letter,
                                       struct amb_entry *entry)
 {
-    bool is_copy = letter->view.len <= DEADLETTER_COPY_MAX;
+    bool is_copy = letter->view.len <= DEADLETTER_COPY_MAX && entry->segment->gpu == NULL;
     uint64_t data_len = amb_payload_padded(letter->view.len);
     uint64_t size = (is_copy ? data_len : 64) +
                     2 * (sizeof(letter->record) + amb_props_padded(letter->record.props_len));

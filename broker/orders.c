@@ -64,9 +64,9 @@ static void order_arrived(struct amb_mail *mail, void *owner)
     /* May be gone after run. */
     bool answers_itself =
         order->run == amb_order_session_close || order->run == amb_order_subscription_open ||
-        order->run == amb_order_subscription_close || order->run == amb_order_publisher_close ||
-        order->run == amb_order_lend || order->run == amb_order_lease_open ||
-        order->run == amb_order_lease_mapped;
+        order->run == amb_order_subscription_close || order->run == amb_order_subscription_sync ||
+        order->run == amb_order_publisher_close || order->run == amb_order_lend ||
+        order->run == amb_order_lease_open || order->run == amb_order_lease_mapped;
     order->run(owner, order);
     if (!answers_itself) {
         order_answer(order);
@@ -298,8 +298,8 @@ static void order_attach(struct amb_shard *shard, struct amb_order *order, uint3
 {
     if (handle == AMB_QUEUE_HANDLE) {
         struct amb_queue *queue = amb_shard_queue(shard, sub_id);
-        order->status = queue == NULL || topic == NULL ? AMB_ENOTFOUND
-                                                       : amb_queue_attach(queue, topic, begun);
+        order->status =
+            queue == NULL || topic == NULL ? AMB_ENOTFOUND : amb_queue_attach(queue, topic, begun);
         return;
     }
     struct amb_session *session = order_session(shard, order);
@@ -509,6 +509,50 @@ static void subscription_gone(void *order)
     order_answer(order);
 }
 
+static struct amb_order *order_of_waiter(struct amb_taker_waiter *waiter)
+{
+    return AMB_CONTAINER_OF(waiter, struct amb_order, u.subscription.waiter);
+}
+
+static void acks_came_last(struct amb_taker_waiter *waiter, struct amb_subscription *sub)
+{
+    struct amb_order *order = order_of_waiter(waiter);
+    if (sub == NULL || sub->has_ended) {
+        order_answer(order);
+    } else {
+        amb_subscription_end(sub, subscription_gone, order);
+    }
+}
+
+static void acks_came(struct amb_taker_waiter *waiter, struct amb_subscription *sub)
+{
+    struct amb_order *order = order_of_waiter(waiter);
+    order->status = sub == NULL ? AMB_ECLOSED : AMB_OK;
+    order_answer(order);
+}
+
+void amb_order_subscription_sync(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = order_session(shard, order);
+    struct amb_subscription *sub =
+        session == NULL ? NULL : session->subscriptions[order->u.subscription.handle];
+    if (sub == NULL || sub->taker == NULL) {
+        order->status = AMB_ENOTFOUND;
+        order_answer(order);
+        return;
+    }
+    if (order->u.subscription.stop) {
+        amb_taker_stop(sub->taker);
+    }
+    order->u.subscription.waiter.frames = order->u.subscription.acks;
+    order->u.subscription.waiter.done = acks_came;
+    enum amb_status status = amb_taker_wait(sub->taker, &order->u.subscription.waiter);
+    if (status != AMB_OK) {
+        order->status = status;
+        order_answer(order);
+    }
+}
+
 /* Answered when the handle may be used again: nothing of it is under way any more. */
 void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *order)
 {
@@ -519,11 +563,16 @@ void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *ord
         order_answer(order);
         return;
     }
-    if (sub->taker != NULL) {
-        amb_taker_end(sub, order->u.subscription.acks, subscription_gone, order);
+    if (sub->taker == NULL) {
+        amb_subscription_end(sub, subscription_gone, order);
         return;
     }
-    amb_subscription_end(sub, subscription_gone, order);
+    amb_taker_stop(sub->taker);
+    order->u.subscription.waiter.frames = order->u.subscription.acks;
+    order->u.subscription.waiter.done = acks_came_last;
+    if (amb_taker_wait(sub->taker, &order->u.subscription.waiter) != AMB_OK) {
+        acks_came_last(&order->u.subscription.waiter, sub); /* It has asked too often. */
+    }
 }
 
 void amb_order_cursor_attach(struct amb_shard *shard, struct amb_order *order)

@@ -12,6 +12,7 @@
 #include "broker/mail.h"
 #include "broker/queue.h"
 #include "broker/subscription.h"
+#include "broker/taker.h"
 #include "broker/topic.h"
 #include "wire/base/status.h"
 #include "wire/codec/url.h"
@@ -79,6 +80,8 @@ struct amb_order {
             uint64_t queue;                         /* id of one that it is a member of; 0: none */
             unsigned queue_home;                    /* its worker */
             struct amb_queue_options queue_options; /* as this member wants it */
+            struct amb_taker_waiter waiter;         /* the workers' */
+            bool stop;                              /* sync: it gets no more */
             struct amb_seat *seat;                  /* the workers' */
         } subscription;
         struct {
@@ -165,6 +168,8 @@ void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order);
 void amb_order_publisher_close(struct amb_shard *shard, struct amb_order *order);
 void amb_order_publisher_subscribers(struct amb_shard *shard, struct amb_order *order);
 void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *order);
+/* A member's: answered when acks have come; it may be stopped before. */
+void amb_order_subscription_sync(struct amb_shard *shard, struct amb_order *order);
 /* A queue begins, and ends: what it has is dropped. */
 void amb_order_queue_open(struct amb_shard *shard, struct amb_order *order);
 void amb_order_queue_close(struct amb_shard *shard, struct amb_order *order);

@@ -291,7 +291,10 @@ static bool queue_redeliver(struct amb_queue *queue)
         } else {
             amb_list_remove(&take->node);
         }
-        queue->redelivered += part->attempt > 0 ? part->left : 0;
+        if (part->attempt > 0) {
+            queue->redelivered += part->left;
+            amb_stat_add(&queue->shard->stats.msgs_redelivered, part->left);
+        }
         if (!queue_give(queue, seat, part)) {
             queue_keep(queue, part, 0);
             return false;

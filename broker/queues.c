@@ -6,6 +6,7 @@
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
+#include "wire/codec/control.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,65 @@ bool amb_queue_name_check(const char *name)
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:@";
     size_t len = strlen(name);
     return len <= AMB_QUEUE_NAME_MAX && strspn(name, letters) == len;
+}
+
+bool amb_queues_are_wanted(const Amb__Control__Subscribe *subscribe)
+{
+    return subscribe->ack > AMB_ACK_NONE || subscribe->group[0] != '\0' ||
+           subscribe->durable[0] != '\0';
+}
+
+const char *amb_queues_refusal(const Amb__Control__Subscribe *subscribe)
+{
+    if (!amb_queues_are_wanted(subscribe)) {
+        return NULL;
+    }
+    if (subscribe->ack > AMB_ACK_CUMULATIVE || subscribe->n_backoff_ns > AMB_BACKOFF_MAX ||
+        subscribe->ack_wait_ns < 0) {
+        return "ack, ack_wait or backoff is out of range";
+    }
+    for (size_t i = 0; i < subscribe->n_backoff_ns; i++) {
+        if (subscribe->backoff_ns[i] < 0) {
+            return "a time of backoff is negative";
+        }
+    }
+    if (!amb_queue_name_check(subscribe->group) || !amb_queue_name_check(subscribe->durable)) {
+        return "group and durable: at most 64 letters, digits and -_.:@";
+    }
+    if (subscribe->position.len > 0 &&
+        (subscribe->group[0] != '\0' || subscribe->durable[0] != '\0')) {
+        return "start = POSITION is not for groups and durable names: they keep their place";
+    }
+    if (subscribe->ack == AMB_ACK_CUMULATIVE && subscribe->group[0] != '\0') {
+        return "members of a group acknowledge each message: explicit, not cumulative";
+    }
+    if (subscribe->slow != AMB_SLOW_DEFAULT && subscribe->slow != AMB_SLOW_DROP_OLDEST &&
+        subscribe->slow != AMB_SLOW_BLOCK) {
+        return "slow: with acknowledgements, groups and durable names block or drop-oldest";
+    }
+    return NULL;
+}
+
+void amb_queues_wish(const Amb__Control__Subscribe *subscribe,
+                     const struct amb_subscription_options *options, struct amb_queue_wish *wish)
+{
+    *wish = (struct amb_queue_wish){
+        .group = subscribe->group,
+        .durable = subscribe->durable,
+        .options =
+            {
+                .ack = subscribe->ack > AMB_ACK_NONE ? (enum amb_ack)subscribe->ack : AMB_ACK_NONE,
+                .ack_wait_ns =
+                    subscribe->ack_wait_ns > 0 ? subscribe->ack_wait_ns : AMB_ACK_WAIT_DEFAULT_NS,
+                .max_deliver = subscribe->max_deliver,
+                .backoff_count = (uint32_t)subscribe->n_backoff_ns,
+                .slow = options->slow,
+                .slow_block_ns = options->slow_block_ns,
+            },
+    };
+    for (size_t i = 0; i < subscribe->n_backoff_ns; i++) {
+        wish->options.backoff_ns[i] = subscribe->backoff_ns[i];
+    }
 }
 
 static struct amb_dir_queue *queue_find(struct amb_directory *directory, const char *group,
@@ -62,7 +122,7 @@ static struct amb_dir_queue *queue_make(struct amb_directory *directory,
                                         const struct amb_queue_wish *wish, amb_order_done_fn done,
                                         void *context, unsigned *posted)
 {
-    struct amb_dir_queue *queue = calloc(1, sizeof(*queue));
+    struct amb_dir_queue *queue = calloc(1, sizeof(*queue) + sub->position_len);
     struct amb_order *order = amb_order_create(amb_order_queue_open, done, context);
     if (queue == NULL || order == NULL) {
         free(queue);
@@ -77,6 +137,12 @@ static struct amb_dir_queue *queue_make(struct amb_directory *directory,
     queue->sub.handle = AMB_QUEUE_HANDLE;
     queue->sub.options = sub->options;
     queue->sub.begin = sub->begin;
+    queue->sub.is_foreign = sub->is_foreign;
+    if (sub->position_len > 0) {
+        queue->sub.position = (uint8_t *)(queue + 1);
+        queue->sub.position_len = sub->position_len;
+        memcpy(queue->sub.position, sub->position, sub->position_len);
+    }
     queue->sub.pattern_len = sub->pattern_len;
     memcpy(queue->sub.pattern, sub->pattern, sub->pattern_len);
     amb_list_push_back(&directory->queues, &queue->node);

@@ -19,6 +19,8 @@
 
 #define AMB_QUEUE_NAME_MAX 64u
 
+struct Amb__Control__Subscribe;
+
 /* What a client asks for. Names: "" for none. */
 struct amb_queue_wish {
     const char *group, *durable;
@@ -33,6 +35,14 @@ struct amb_dir_queue {
     int64_t idle_ns; /* since when it has none */
     char group[AMB_QUEUE_NAME_MAX + 1], durable[AMB_QUEUE_NAME_MAX + 1];
 };
+
+/* Does a client's request ask for one? */
+bool amb_queues_are_wanted(const struct Amb__Control__Subscribe *subscribe);
+/* NULL, or what is wrong with its acknowledgements and names. */
+const char *amb_queues_refusal(const struct Amb__Control__Subscribe *subscribe);
+/* What it asks for; the strings are the request's. */
+void amb_queues_wish(const struct Amb__Control__Subscribe *subscribe,
+                     const struct amb_subscription_options *options, struct amb_queue_wish *out);
 
 /* 1 to 64 letters, digits and "-_.:@"? "" too. */
 bool amb_queue_name_check(const char *name);

@@ -303,62 +303,6 @@ static bool subscribe_may_read(const struct amb_client *client, const char *patt
             amb_map_get(client->control->directory.literals, pattern, len) == NULL);
 }
 
-static bool subscribe_is_queued(const Amb__Control__Subscribe *subscribe)
-{
-    return subscribe->ack > AMB_ACK_NONE || subscribe->group[0] != '\0' ||
-           subscribe->durable[0] != '\0';
-}
-
-/* NULL, or what is wrong with its acknowledgements and names. */
-static const char *subscribe_refusal(const Amb__Control__Subscribe *subscribe)
-{
-    if (!subscribe_is_queued(subscribe)) {
-        return NULL;
-    }
-    if (subscribe->ack > AMB_ACK_CUMULATIVE || subscribe->n_backoff_ns > AMB_BACKOFF_MAX ||
-        subscribe->ack_wait_ns < 0) {
-        return "ack, ack_wait or backoff is out of range";
-    }
-    for (size_t i = 0; i < subscribe->n_backoff_ns; i++) {
-        if (subscribe->backoff_ns[i] < 0) {
-            return "a time of backoff is negative";
-        }
-    }
-    if (!amb_queue_name_check(subscribe->group) || !amb_queue_name_check(subscribe->durable)) {
-        return "group and durable: at most 64 letters, digits and -_.:@";
-    }
-    if (subscribe->ack == AMB_ACK_CUMULATIVE && subscribe->group[0] != '\0') {
-        return "members of a group acknowledge each message: explicit, not cumulative";
-    }
-    if (subscribe->slow != AMB_SLOW_DEFAULT && subscribe->slow != AMB_SLOW_DROP_OLDEST &&
-        subscribe->slow != AMB_SLOW_BLOCK) {
-        return "slow: with acknowledgements, groups and durable names block or drop-oldest";
-    }
-    return NULL;
-}
-
-static void subscribe_wish(const Amb__Control__Subscribe *subscribe, const struct amb_dir_sub *sub,
-                           struct amb_queue_wish *wish)
-{
-    *wish = (struct amb_queue_wish){
-        .group = subscribe->group,
-        .durable = subscribe->durable,
-        .options =
-            {
-                .ack = subscribe->ack > AMB_ACK_NONE ? (enum amb_ack)subscribe->ack : AMB_ACK_NONE,
-                .ack_wait_ns =
-                    subscribe->ack_wait_ns > 0 ? subscribe->ack_wait_ns : AMB_ACK_WAIT_DEFAULT_NS,
-                .max_deliver = subscribe->max_deliver,
-                .backoff_count = (uint32_t)subscribe->n_backoff_ns,
-                .slow = sub->options.slow,
-                .slow_block_ns = sub->options.slow_block_ns,
-            },
-    };
-    for (size_t i = 0; i < subscribe->n_backoff_ns; i++) {
-        wish->options.backoff_ns[i] = subscribe->backoff_ns[i];
-    }
-}
-
 static bool subscribe_check(struct amb_client *client, uint64_t id,
                             const Amb__Control__Subscribe *subscribe)
 {
@@ -399,7 +343,7 @@ static bool subscribe_check(struct amb_client *client, uint64_t id,
         amb_client_send_error(client, id, AMB_ENOTSUP, "slow: no such policy yet");
         return false;
     }
-    const char *refusal = subscribe_refusal(subscribe);
+    const char *refusal = amb_queues_refusal(subscribe);
     if (refusal != NULL) {
         amb_client_send_error(client, id, AMB_EINVAL, "subscription: %s", refusal);
         return false;
@@ -479,14 +423,14 @@ static void request_subscribe(struct amb_client *client, uint64_t id,
     order->u.subscription.handle = subscribe->handle;
     order->u.subscription.options = sub->options;
     order->u.subscription.id = sub->id;
-    if (!subscribe_is_queued(subscribe)) {
+    if (!amb_queues_are_wanted(subscribe)) {
         amb_order_post(control->shards[client->session.shard], order);
         request->waiting +=
             amb_directory_subscribe(&control->directory, sub, subscribe_step, request);
         return;
     }
     struct amb_queue_wish wish;
-    subscribe_wish(subscribe, sub, &wish);
+    amb_queues_wish(subscribe, &sub->options, &wish);
     const char *why = "";
     unsigned posted;
     enum amb_status status = amb_queues_subscribe(&control->directory, sub, &wish, order,
@@ -546,6 +490,48 @@ static void request_unsubscribe(struct amb_client *client, uint64_t id,
     } else {
         sub->is_closing = true; /* It leaves when its last acknowledgements have come. */
     }
+    amb_order_post(client->control->shards[client->session.shard], order);
+}
+
+/* The acknowledgements that it speaks of have counted, or there is no such subscription. */
+static void acks_synced(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct request *request = order->context;
+    if (request->client->state == AMB_CLIENT_LIVE) {
+        if (order->status == AMB_OK) {
+            amb_client_send_ok(request->client, request->id);
+        } else {
+            amb_client_send_error(request->client, request->id, order->status, "subscription: %s",
+                                  amb_status_text(order->status));
+        }
+    }
+    amb_order_free(order);
+    request_free(request);
+}
+
+static void request_ack_sync(struct amb_client *client, uint64_t id,
+                             const Amb__Control__AckSync *sync)
+{
+    if (sync->handle >= AMB_HANDLES_MAX || client->subs == NULL ||
+        client->subs[sync->handle] == NULL) {
+        amb_client_send_error(client, id, AMB_ENOTFOUND, "subscription: no such handle is open");
+        return;
+    }
+    struct amb_order *order = amb_order_create(amb_order_subscription_sync, acks_synced, NULL);
+    /* Answered when the client has sent what it says: no work of ours. */
+    struct request *request =
+        order == NULL ? NULL : request_create(client, id, sync->handle, false);
+    if (request == NULL) {
+        amb_order_free(order);
+        client_out_of_memory(client, id);
+        return;
+    }
+    order->context = request;
+    order->session = client->session;
+    order->u.subscription.handle = sync->handle;
+    order->u.subscription.acks = sync->acks;
+    order->u.subscription.stop = sync->stop != 0;
     amb_order_post(client->control->shards[client->session.shard], order);
 }
 
@@ -730,6 +716,7 @@ static bool is_request(const Amb__Control__Control *message)
     case AMB__CONTROL__CONTROL__BODY_PUB_CLOSE:
     case AMB__CONTROL__CONTROL__BODY_SUBSCRIBE:
     case AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE:
+    case AMB__CONTROL__CONTROL__BODY_ACK_SYNC:
     case AMB__CONTROL__CONTROL__BODY_ADMIN:
     case AMB__CONTROL__CONTROL__BODY_LEASE_OPEN:
     case AMB__CONTROL__CONTROL__BODY_LEASE_MAPPED:
@@ -757,6 +744,9 @@ static void request_live(struct amb_client *client, const Amb__Control__Control 
         return;
     case AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE:
         request_unsubscribe(client, message->id, message->unsubscribe);
+        return;
+    case AMB__CONTROL__CONTROL__BODY_ACK_SYNC:
+        request_ack_sync(client, message->id, message->ack_sync);
         return;
     case AMB__CONTROL__CONTROL__BODY_LEASE_OPEN:
         request_lease_open(client, message->id, message->lease_open);

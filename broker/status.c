@@ -5,6 +5,7 @@
 #include "broker/client.h"
 #include "broker/config.h"
 #include "broker/control.h"
+#include "broker/queues.h"
 #include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
@@ -24,7 +25,7 @@
 #define STATUS_MAX ((unsigned)AMB_CLIENT_OUT_MAX / 8 * 7) /* what may be queued for a client */
 
 static const char *const status_queries[] = {
-    "status", "topics", "subs", "clients", "workers", "memory", "transports", "doctor",
+    "status", "topics", "subs", "queues", "clients", "workers", "memory", "transports", "doctor",
 };
 
 /* One question under way. */
@@ -108,6 +109,30 @@ static json_t *shard_subs(const struct amb_shard *shard)
     return rows;
 }
 
+static json_t *shard_queues(const struct amb_shard *shard)
+{
+    json_t *rows = json_object();
+    for (uint64_t i = 0; shard->queues.count > 0 && i <= shard->queues.mask; i++) {
+        for (struct amb_idmap_node *node = shard->queues.buckets[i]; node != NULL;
+             node = node->next) {
+            const struct amb_queue *q = AMB_CONTAINER_OF(node, struct amb_queue, known);
+            uint64_t waiting = 0;
+            AMB_LIST_FOR_EACH (at, &q->cursors) {
+                const struct amb_cursor *c = AMB_CONTAINER_OF(at, struct amb_cursor, of_sub);
+                waiting += amb_log_bytes_from(&c->topic->log, c->position);
+            }
+            (void)rows_put(rows, q->id,
+                           json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
+                                     num(q->id), "delivered", num(q->given), "pending",
+                                     num(amb_queue_out(q)), "pending_limit", num(q->credit_msgs),
+                                     "to_redeliver", num(q->kept_msgs), "redelivered",
+                                     num(q->redelivered), "dead", num(q->dead), "lost",
+                                     num(q->lost), "waiting_bytes", num(waiting)));
+        }
+    }
+    return rows;
+}
+
 static json_t *shard_sessions(const struct amb_shard *shard)
 {
     json_t *rows = json_object();
@@ -175,10 +200,10 @@ static json_t *shard_memory(const struct amb_shard *shard)
 
 static void status_collect(struct amb_shard *shard, struct amb_order *order)
 {
-    order->u.snapshot.json =
-        json_pack("{s:o, s:o, s:o, s:o, s:o}", "topics", shard_topics(shard), "subs",
-                  shard_subs(shard), "sessions", shard_sessions(shard), "worker",
-                  shard_worker(shard), "memory", shard_memory(shard));
+    order->u.snapshot.json = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o}", "topics", shard_topics(shard), "subs", shard_subs(shard),
+        "queues", shard_queues(shard), "sessions", shard_sessions(shard), "worker",
+        shard_worker(shard), "memory", shard_memory(shard));
 }
 
 /* On the control thread ----------------------------------------------------------------------- */
@@ -219,6 +244,45 @@ static json_t *gather_subs(const struct status_query *query, struct amb_control 
         (void)json_array_append_new(rows, row);
     }
     return rows;
+}
+
+static json_t *gather_queues(const struct status_query *query, struct amb_control *control)
+{
+    static const char *const acks[] = {"none", "none", "explicit", "cumulative"};
+    json_t *rows = json_array();
+    AMB_LIST_FOR_EACH (node, &control->directory.queues) {
+        const struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
+        json_t *row =
+            json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "pattern", shown(queue->sub.pattern),
+                      "group", queue->group, "durable", queue->durable, "ack", acks[queue->ack],
+                      "worker", num(queue->sub.session.shard), "members", num(queue->members));
+        (void)json_object_update(row,
+                                 (json_t *)(uintptr_t)find_by_id(query, queue->sub.session.shard,
+                                                                 "queues", queue->sub.id));
+        (void)json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+/* "durable rm NAME" */
+static void remove_durable(struct amb_client *client, uint64_t id, const char *name)
+{
+    enum amb_status status = amb_queues_remove_durable(&client->control->directory, name);
+    if (status != AMB_OK) {
+        amb_client_send_error(client, id, status, "durable name: %s",
+                              status == AMB_EBUSY ? "it is in use" : "there is none of that name");
+        return;
+    }
+    static const char done[] = "{\"removed\":1}";
+    Amb__Control__AdminReply reply = AMB__CONTROL__ADMIN_REPLY__INIT;
+    reply.json.data = (uint8_t *)(uintptr_t)done;
+    reply.json.len = sizeof(done) - 1;
+    reply.last = 1;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    message.id = id;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_ADMIN_REPLY;
+    message.admin_reply = &reply;
+    amb_client_send(client, &message, NULL, 0);
 }
 
 static const char *client_state_name(const struct amb_client *client)
@@ -269,13 +333,16 @@ static json_t *gather_clients(const struct status_query *query, struct amb_contr
 
 static json_t *gather_status(const struct amb_control *control)
 {
-    uint64_t in = 0, out = 0, dropped = 0, rejected = 0;
+    uint64_t in = 0, out = 0, dropped = 0, rejected = 0, redelivered = 0, dead = 0, dead_lost = 0;
     for (unsigned i = 0; i < control->shard_count; i++) {
         const struct amb_shard_stats *st = &control->shards[i]->stats;
         in += amb_stat_get(&st->msgs_in);
         out += amb_stat_get(&st->msgs_out);
         dropped += amb_stat_get(&st->msgs_dropped);
         rejected += amb_stat_get(&st->msgs_rejected);
+        redelivered += amb_stat_get(&st->msgs_redelivered);
+        dead += amb_stat_get(&st->msgs_dead);
+        dead_lost += amb_stat_get(&st->msgs_dead_lost);
     }
     char ucx[96];
     if (control->ucx == NULL) {
@@ -295,14 +362,16 @@ static json_t *gather_status(const struct amb_control *control)
         num(control->config->server.max_connections), "topics",
         num(control->directory.topic_count));
     json_t *more = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "connecting",
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "connecting",
         num(control->half_open_count), "topics_limit", num(control->config->limits.max_topics),
         "subscriptions", num(control->directory.sub_count), "subscriptions_limit",
         num(control->config->limits.max_subscriptions), "memory_bytes",
         num(atomic_load_explicit(&control->budget->used, memory_order_relaxed)), "leased_bytes",
         num(atomic_load_explicit(&control->budget->leased, memory_order_relaxed)),
         "memory_limit_bytes", num(control->budget->max), "messages_in", num(in), "messages_out",
-        num(out), "dropped", num(dropped), "rejected", num(rejected), "expired", num(st->expired));
+        num(out), "dropped", num(dropped), "rejected", num(rejected), "expired", num(st->expired),
+        "redelivered", num(redelivered), "dead_letters", num(dead), "dead_letters_lost",
+        num(dead_lost));
     json_t *doors =
         json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "accepted", num(st->accepted),
                   "refused_limit", num(st->refused_limit), "refused_auth", num(st->refused_auth),
@@ -329,6 +398,8 @@ static json_t *query_answer(const struct status_query *query, struct amb_control
         rows = gather(query, shards, "topics", true);
     } else if (strcmp(name, "subs") == 0) {
         rows = gather_subs(query, control);
+    } else if (strcmp(name, "queues") == 0) {
+        rows = gather_queues(query, control);
     } else if (strcmp(name, "workers") == 0) {
         rows = gather(query, shards, "worker", false);
     } else if (strcmp(name, "memory") == 0) {
@@ -404,6 +475,7 @@ static bool client_may_ask(const struct amb_client *client)
 
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query)
 {
+    static const char remove_prefix[] = "durable rm ";
     const char *name = NULL;
     for (size_t i = 0; i < sizeof(status_queries) / sizeof(status_queries[0]); i++) {
         if (strcmp(query, status_queries[i]) == 0) {
@@ -413,6 +485,10 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
     if (!client_may_ask(client)) {
         amb_client_send_error(client, id, AMB_EFORBIDDEN,
                               "admin: only the broker's own user or root, on a unix:// URL");
+        return;
+    }
+    if (strncmp(query, remove_prefix, sizeof(remove_prefix) - 1) == 0) {
+        remove_durable(client, id, query + sizeof(remove_prefix) - 1);
         return;
     }
     if (name == NULL) {

@@ -5,6 +5,7 @@
 #include "broker/outgoing.h"
 #include "broker/segment.h"
 #include "broker/topic.h"
+#include "broker/twin.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 
@@ -80,10 +81,9 @@ static bool taker_tell(struct amb_taker *taker, const struct amb_topic *topic)
 }
 
 /* The frame of a take by copy, and its body: as little of the batch as makes a body. */
-static void take_copy(const struct amb_take *take, struct amb_frame *frame, const uint8_t **data,
-                      const uint8_t **meta)
+static void take_copy(const struct amb_take *take, const struct amb_entry *entry,
+                      struct amb_frame *frame, const uint8_t **data, const uint8_t **meta)
 {
-    const struct amb_entry *entry = take->lent;
     const struct amb_record *records = (const void *)entry->meta;
     frame->type = AMB_FRAME_DELIVER;
     *data = entry->data;
@@ -120,11 +120,11 @@ static void take_copy(const struct amb_take *take, struct amb_frame *frame, cons
     }
 }
 
-static void take_send(struct amb_taker *taker, const struct amb_take *take, bool is_map)
+static void take_send(struct amb_taker *taker, const struct amb_take *take, struct amb_entry *entry,
+                      bool is_map)
 {
     struct amb_subscription *sub = taker->sub;
     struct amb_session *session = sub->session;
-    struct amb_entry *entry = take->lent;
     const uint8_t *data = NULL, *meta = NULL;
     struct amb_frame frame = {
         .type = entry->is_leased ? AMB_FRAME_MAP_LEASED : AMB_FRAME_MAP,
@@ -147,7 +147,7 @@ static void take_send(struct amb_taker *taker, const struct amb_take *take, bool
         meta = entry->is_leased ? entry->meta : NULL;
         frame.offset = entry->is_leased ? 0 : (uint64_t)(entry->data - entry->segment->base);
     } else {
-        take_copy(take, &frame, &data, &meta);
+        take_copy(take, entry, &frame, &data, &meta);
     }
     sub->lost += take->lost;
     if (amb_outgoing_send(session, &frame, data, meta, meta == NULL ? NULL : entry) == AMB_ENOMEM) {
@@ -168,6 +168,32 @@ static bool taker_has_room(const struct amb_taker *taker, const struct amb_take 
                                    sub->bytes_out + take->bytes <= 2 * options->credit_bytes));
 }
 
+/* How it goes; a batch in GPU memory there for those who want and may, else as its copy in host
+ * memory, which *entry then is. NULL: there will be none. */
+static enum amb_deliver_way taker_way(const struct amb_taker *taker, struct amb_entry **entry)
+{
+    const struct amb_subscription *sub = taker->sub;
+    struct amb_session *session = sub->session;
+    if ((*entry)->segment->gpu == NULL) {
+        return amb_deliver_way(sub, *entry);
+    }
+    enum amb_mem mem = sub->options.mem;
+    if ((mem == AMB_MEM_CUDA || mem == AMB_MEM_AS_SENT) &&
+        session->mapped_bytes + amb_entry_bytes(*entry) <=
+            session->shard->limits->max_mapped_per_session) {
+        enum amb_mapping_state state = amb_session_mapping_of(session, (*entry)->segment);
+        if (state == AMB_MAPPING_READY || state == AMB_MAPPING_ASKED) {
+            return state == AMB_MAPPING_READY ? AMB_DELIVER_MAP : AMB_DELIVER_WAIT;
+        }
+    }
+    struct amb_entry *twin = amb_twin_get(session->shard, *entry);
+    if (twin == NULL && (*entry)->twin_state != AMB_TWIN_FAILED) {
+        return AMB_DELIVER_WAIT;
+    }
+    *entry = twin;
+    return twin == NULL ? AMB_DELIVER_COPY : amb_deliver_way(sub, twin);
+}
+
 /* False: not now. */
 static bool taker_send(struct amb_taker *taker, struct amb_take *take)
 {
@@ -176,23 +202,29 @@ static bool taker_send(struct amb_taker *taker, struct amb_take *take)
                                          !taker_tell(taker, take->topic))) {
         return false;
     }
-    enum amb_deliver_way way = amb_deliver_way(sub, take->lent);
+    struct amb_entry *entry = take->lent;
+    enum amb_deliver_way way = taker_way(taker, &entry);
     bool is_map = way == AMB_DELIVER_MAP;
     if (way == AMB_DELIVER_WAIT) {
         return false;
+    }
+    if (entry == NULL) { /* It cannot be brought to this member. */
+        amb_list_remove(&take->node);
+        taker_back(taker, take->left, take->bytes);
+        amb_take_go_home(taker->shard, take, AMB_TAKE_EXPIRED);
+        return true;
     }
     bool is_acked = taker->ack != AMB_ACK_NONE;
     if (is_acked && amb_idmap_put(&taker->known, &take->known, sub->delivered + 1) != AMB_OK) {
         return false;
     }
-    if (amb_subscription_deliver(sub, take->count, take->bytes, is_map ? take->lent : NULL) !=
-        AMB_OK) {
+    if (amb_subscription_deliver(sub, take->count, take->bytes, is_map ? entry : NULL) != AMB_OK) {
         if (is_acked) {
             amb_idmap_remove(&taker->known, &take->known);
         }
         return false;
     }
-    take_send(taker, take, is_map);
+    take_send(taker, take, entry, is_map);
     amb_list_remove(&take->node);
     taker->redelivered += take->attempt > 0 ? take->count : 0;
     take->number = sub->delivered;
@@ -327,11 +359,29 @@ static enum amb_status taker_apply(struct amb_taker *taker, const struct amb_fra
     return AMB_OK;
 }
 
-static void taker_end_if_due(struct amb_taker *taker)
+static struct amb_taker_waiter *taker_next_waiter(struct amb_taker *taker)
 {
-    if (taker->has_end && taker->frames >= taker->ends_at) {
-        taker->has_end = false;
-        amb_subscription_end(taker->sub, taker->gone, taker->gone_arg);
+    AMB_LIST_FOR_EACH (node, &taker->waiters) {
+        struct amb_taker_waiter *waiter = AMB_CONTAINER_OF(node, struct amb_taker_waiter, node);
+        if (waiter->frames <= taker->frames) {
+            return waiter;
+        }
+    }
+    return NULL;
+}
+
+static void taker_tell_waiters(struct amb_taker *taker)
+{
+    struct amb_subscription *sub = taker->sub;
+    struct amb_subscription *const *slot = &sub->session->subscriptions[sub->handle];
+    struct amb_taker_waiter *waiter;
+    while ((waiter = taker_next_waiter(taker)) != NULL) {
+        amb_list_remove(&waiter->node);
+        taker->waiter_count--;
+        waiter->done(waiter, sub);
+        if (*slot == NULL) {
+            return; /* It was waited for with its end. */
+        }
     }
 }
 
@@ -352,19 +402,24 @@ enum amb_status amb_taker_ack(struct amb_session *session, const struct amb_fram
     }
     taker->frames++;
     enum amb_status status = taker_apply(taker, frame, reason);
-    taker_end_if_due(taker);
+    if (!amb_list_is_empty(&taker->waiters)) {
+        taker_tell_waiters(taker);
+    }
     return status;
 }
 
-void amb_taker_end(struct amb_subscription *sub, uint64_t frames, void (*gone)(void *arg),
-                   void *arg)
+enum amb_status amb_taker_wait(struct amb_taker *taker, struct amb_taker_waiter *waiter)
 {
-    struct amb_taker *taker = sub->taker;
-    taker->has_end = true;
-    taker->ends_at = frames;
-    taker->gone = gone;
-    taker->gone_arg = arg;
-    taker_end_if_due(taker);
+    if (waiter->frames <= taker->frames) {
+        waiter->done(waiter, taker->sub);
+        return AMB_OK;
+    }
+    if (taker->waiter_count == AMB_TAKER_WAITERS_MAX) {
+        return AMB_ELIMIT;
+    }
+    taker->waiter_count++;
+    amb_list_push_back(&taker->waiters, &waiter->node);
+    return AMB_OK;
 }
 
 void amb_taker_arrived(struct amb_mail *mail, void *owner)
@@ -430,27 +485,32 @@ uint64_t amb_taker_pending(const struct amb_taker *taker)
 
 /* Life ---------------------------------------------------------------------------------------- */
 
-/* It leaves its queue: what it has and did not settle goes home, the oldest first. */
-static void taker_detached(struct amb_subscription *sub)
+void amb_taker_stop(struct amb_taker *taker)
 {
-    struct amb_taker *taker = sub->taker;
     struct amb_seat *seat = taker->seat;
     if (seat == NULL) {
         return;
     }
     taker->seat = NULL;
-    sub->session->takers--;
-    amb_list_remove(&taker->node);
+    taker->sub->session->takers--;
     amb_list_remove(&taker->busy);
-    AMB_LIST_FOR_EACH_SAFE (node, &taker->pending) {
-        take_end(taker, AMB_CONTAINER_OF(node, struct amb_take, node), AMB_TAKE_LEFT);
-    }
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&taker->waiting)) != NULL) {
         amb_take_go_home(taker->shard, AMB_CONTAINER_OF(node, struct amb_take, node),
                          AMB_TAKE_UNSENT);
     }
     amb_take_post(taker->shard, seat->home, &seat->leave, seat->on_leave);
+}
+
+/* What it has and did not settle goes home too, the oldest first. */
+static void taker_detached(struct amb_subscription *sub)
+{
+    struct amb_taker *taker = sub->taker;
+    amb_taker_stop(taker);
+    amb_list_remove(&taker->node);
+    AMB_LIST_FOR_EACH_SAFE (node, &taker->pending) {
+        take_end(taker, AMB_CONTAINER_OF(node, struct amb_take, node), AMB_TAKE_LEFT);
+    }
 }
 
 static void taker_released(struct amb_subscription *sub, uint64_t msgs, uint64_t bytes)
@@ -465,6 +525,7 @@ static void taker_destroyed(struct amb_subscription *sub)
     struct amb_taker *taker = sub->taker;
     amb_assert(taker->seat == NULL);
     struct amb_idmap_node *node;
+    struct amb_list_node *list_node;
     while ((node = amb_idmap_any(&taker->told)) != NULL) {
         amb_idmap_remove(&taker->told, node);
         struct told *told = AMB_CONTAINER_OF(node, struct told, node);
@@ -476,8 +537,10 @@ static void taker_destroyed(struct amb_subscription *sub)
     }
     amb_idmap_fini(&taker->told);
     amb_idmap_fini(&taker->known);
-    if (taker->has_end) {
-        taker->gone(taker->gone_arg); /* The session was the first to end. */
+    while ((list_node = amb_list_pop_front(&taker->waiters)) != NULL) {
+        struct amb_taker_waiter *waiter =
+            AMB_CONTAINER_OF(list_node, struct amb_taker_waiter, node);
+        waiter->done(waiter, NULL); /* The session was the first to end. */
     }
     free(taker);
 }
@@ -504,6 +567,7 @@ enum amb_status amb_taker_create(struct amb_subscription *sub, enum amb_ack ack,
     amb_list_init(&taker->waiting);
     amb_list_init(&taker->pending);
     amb_list_init(&taker->busy);
+    amb_list_init(&taker->waiters);
     amb_list_push_back(&shard->takers, &taker->node);
     sub->session->takers++;
     sub->taker = taker;

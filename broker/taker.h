@@ -20,6 +20,15 @@ struct amb_frame;
 struct amb_session;
 struct amb_shard;
 
+/* Somebody who waits for acknowledgements that are under way. */
+struct amb_taker_waiter {
+    struct amb_list_node node;
+    uint64_t frames; /* so many ACK and TERM */
+    void (*done)(struct amb_taker_waiter *waiter, struct amb_subscription *sub);
+};
+
+#define AMB_TAKER_WAITERS_MAX 16u
+
 struct amb_taker {
     struct amb_list_node node; /* of the shard */
     struct amb_list_node busy; /* of the shard: has something to send */
@@ -33,10 +42,8 @@ struct amb_taker {
     struct amb_idmap known;       /* the pending ones, by delivery number */
     struct amb_idmap told;        /* topics whose names the client knows */
     uint64_t frames;              /* ACK and TERM that came */
-    uint64_t ends_at;             /* has_end: it ends when so many have come */
-    bool has_end;
-    void (*gone)(void *arg);
-    void *gone_arg;
+    struct amb_list_node waiters; /* struct amb_taker_waiter.node */
+    uint32_t waiter_count;
     /* counters, of messages */
     uint64_t redelivered, acked, naked, termed, expired, late;
 };
@@ -50,9 +57,12 @@ void amb_taker_arrived(struct amb_mail *mail, void *owner);
 /* An ACK, or a TERM with its reason (may be NULL). EPROTO. */
 AMB_MUST_CHECK enum amb_status amb_taker_ack(struct amb_session *session,
                                              const struct amb_frame *frame, const char *reason);
-/* amb_subscription_end, once so many ACK and TERM frames have come. */
-void amb_taker_end(struct amb_subscription *sub, uint64_t frames, void (*gone)(void *arg),
-                   void *arg);
+/* Calls done when waiter->frames have come, or when the subscription goes (sub is NULL then).
+ * ELIMIT: AMB_TAKER_WAITERS_MAX wait already. */
+AMB_MUST_CHECK enum amb_status amb_taker_wait(struct amb_taker *taker,
+                                              struct amb_taker_waiter *waiter);
+/* It gets no more; what it has it may still acknowledge. Harmless twice. */
+void amb_taker_stop(struct amb_taker *taker);
 /* Once a turn: sends what waits, gives back what has expired. */
 unsigned amb_takers_run(struct amb_shard *shard);
 /* Messages that it has and were not acknowledged. */

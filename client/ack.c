@@ -10,20 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void amb_acks_init(struct amb_acks *acks, enum amb_ack mode)
-{
-    amb_list_init(&acks->node);
-    acks->mode = mode == AMB_ACK_DEFAULT ? AMB_ACK_NONE : mode;
-}
-
 /* ---- frames ---- */
 
 static struct amb_ack_frame *frame_get(struct amb_conn *conn)
 {
     struct amb_list_node *node = amb_list_pop_front(&conn->ack_frames);
-    struct amb_ack_frame *frame = node == NULL
-                                      ? calloc(1, sizeof(*frame))
-                                      : AMB_CONTAINER_OF(node, struct amb_ack_frame, node);
+    struct amb_ack_frame *frame = node == NULL ? calloc(1, sizeof(*frame))
+                                               : AMB_CONTAINER_OF(node, struct amb_ack_frame, node);
     if (frame != NULL) {
         conn->ack_frames_cached -= node != NULL;
         amb_list_init(&frame->node);
@@ -107,7 +100,7 @@ static enum amb_status send_run(struct amb_sub *sub)
                               .count = acks->count};
     amb_list_remove(&acks->node);
     acks->count = 0;
-    return send_word(sub, &word);
+    return acks->life == sub->conn->life ? send_word(sub, &word) : AMB_OK;
 }
 
 void amb_acks_send(struct amb_conn *conn)
@@ -135,6 +128,7 @@ static enum amb_status add_to_run(struct amb_sub *sub, const struct amb_delivery
         return index + 1 == delivery->count ? send_run(sub) : AMB_OK;
     }
     enum amb_status status = send_run(sub);
+    acks->life = delivery->life;
     acks->number = delivery->number;
     acks->first = index;
     acks->count = 1;
@@ -146,6 +140,9 @@ static enum amb_status say_locked(struct amb_sub *sub, const struct amb_delivery
                                   const struct word *word)
 {
     struct amb_conn *conn = sub->conn;
+    if (delivery->life != conn->life || amb_conn_has_trouble(conn, AMB_TROUBLE_AWAY)) {
+        return AMB_ESTALE; /* Its session is gone, and with it the delivery. */
+    }
     if (conn->down != AMB_OK) {
         return conn->down;
     }
@@ -175,8 +172,9 @@ static enum amb_status say(struct amb_msg *msg, struct word word)
         return AMB_EFORKED;
     }
     if (sub == NULL || sub->acks.mode == AMB_ACK_NONE) {
-        return amb_conn_fail(conn, AMB_ESTATE, "the subscription has no acknowledgements: see "
-                                               "amb_sub_options.ack");
+        return amb_conn_fail(conn, AMB_ESTATE,
+                             "the subscription has no acknowledgements: see "
+                             "amb_sub_options.ack");
     }
     word.number = delivery->number;
     word.first = msg->index;

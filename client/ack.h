@@ -16,19 +16,9 @@
 #include <stdint.h>
 
 struct amb_conn;
-struct amb_delivery;
 struct amb_sub;
 
 #define AMB_ACK_FRAMES_CACHED 64u
-
-/* Of a subscription. */
-struct amb_acks {
-    struct amb_list_node node; /* in conn->acking: its run waits */
-    enum amb_ack mode;         /* NONE: it has no acks */
-    uint64_t number;           /* of the run's delivery */
-    uint32_t first, count;     /* 0: no run */
-    uint64_t sent, confirmed;  /* frames; the broker has counted */
-};
 
 /* A frame, and the reason of a TERM. */
 struct amb_ack_frame {
@@ -37,13 +27,10 @@ struct amb_ack_frame {
     char reason[AMB_ACK_REASON_MAX + 1];
 };
 
-void amb_acks_init(struct amb_acks *acks, enum amb_ack mode);
 /* The link is done with it. Lock held. */
 void amb_ack_frame_put(struct amb_conn *conn, struct amb_ack_frame *frame);
 void amb_ack_frames_fini(struct amb_conn *conn);
 /* Waits until the broker has counted what was acknowledged so far. Lock held, given up. */
 enum amb_status amb_acks_sync(struct amb_conn *conn, int64_t timeout_ns);
-/* All of a delivery that could not be brought here: the broker shall send it again. Without locks. */
-void amb_acks_refuse(struct amb_delivery *delivery);
 /* The subscription gets no more, but may acknowledge what it has. Lock held. */
 void amb_acks_stop(struct amb_sub *sub);

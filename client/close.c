@@ -6,6 +6,7 @@
  *                          no: Bye, link closed, I/O thread joined
  *                          yes: the I/O thread goes on alone until the last one is released
  */
+#include "client/ack.h"
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/delivery.h"
@@ -79,6 +80,8 @@ static enum amb_status flush_all(struct amb_conn *conn, int64_t timeout_ns)
         (void)amb_conn_progress(conn);
         status = conn->failure;
         conn->failure = AMB_OK;
+        enum amb_status acked = amb_acks_sync(conn, timeout_ns);
+        status = status == AMB_OK ? acked : status;
     }
     amb_conn_unlock(conn);
     return status;
@@ -125,13 +128,23 @@ enum amb_status amb_drain(struct amb_conn *conn, int64_t timeout_ns)
         struct amb_sub *sub = conn->subs[i];
         if (sub != NULL && !atomic_load_explicit(&sub->is_shut, memory_order_relaxed)) {
             amb_sub_shut(sub);
-            amb_sub_leave(sub);
+            if (sub->acks.mode == AMB_ACK_NONE) {
+                amb_sub_leave(sub);
+            } else {
+                amb_acks_stop(sub); /* What is held may still be acknowledged. */
+            }
         }
     }
     amb_conn_wake_all(conn);
     struct amb_wait wait = {
         .is_ready = nothing_out, .arg = conn, .timeout_ns = timeout_ns, .flags = AMB_WAIT_CLOSER};
     status = amb_conn_wait(conn, &wait);
+    for (uint32_t i = 0; i < conn->sub_high && status == AMB_OK; i++) {
+        if (conn->subs[i] != NULL &&
+            atomic_load_explicit(&conn->subs[i]->is_shut, memory_order_relaxed)) {
+            amb_sub_leave(conn->subs[i]);
+        }
+    }
     amb_conn_unlock(conn);
     if (status == AMB_OK) {
         int64_t left = timeout_ns == AMB_FOREVER ? timeout_ns : deadline - amb_clock_monotonic_ns();

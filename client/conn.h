@@ -156,6 +156,9 @@ struct amb_conn {
     struct amb_list_node topics;                 /* every name ever told, for messages still held */
     struct amb_list_node outstanding;            /* deliveries with messages out */
     struct amb_buffers buffers;
+    struct amb_list_node acking;     /* struct amb_acks.node: something of them is to be said */
+    struct amb_list_node ack_frames; /* unused ones */
+    uint32_t ack_frames_cached;
     void *delivery_free[3];                        /* by class */
     struct amb_list_node batches, larges, commits; /* unused batches, see amb_pub_batch_put */
     uint32_t batches_cached, larges_cached, commits_cached;
@@ -254,6 +257,23 @@ enum amb_status amb_conn_fail(struct amb_conn *conn, enum amb_status status, con
 
 /* ---- link_events.c ---- */
 extern const struct amb_link_events amb_conn_link_events;
+
+/* ---- ack.c ---- */
+/* Hands the link every acknowledgement that waits. Lock held. */
+void amb_acks_send(struct amb_conn *conn);
+struct amb_delivery;
+/* All of a delivery that could not be brought here shall come again. Without locks. */
+void amb_acks_refuse(struct amb_delivery *delivery);
+
+/* Pushes out what the link was given, and what waits to be given with it. Lock held, has a link. */
+static inline void amb_conn_flush_link(struct amb_conn *conn)
+{
+    if (__builtin_expect(!amb_list_is_empty(&conn->acking), 0)) {
+        amb_acks_send(conn);
+    }
+    conn->must_flush = false;
+    amb_link_flush(conn->link);
+}
 
 /* ---- io.c ---- */
 enum amb_status amb_io_start(struct amb_conn *conn); /* lock held */

@@ -129,6 +129,7 @@ void amb_control_ask_close(struct amb_conn *conn, enum amb_orphan what, uint32_t
         message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_CLOSE;
     } else {
         unsubscribe.handle = handle;
+        unsubscribe.acks = conn->subs[handle] == NULL ? 0 : conn->subs[handle]->acks.sent;
         message.unsubscribe = &unsubscribe;
         message.body_case = AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE;
     }

@@ -158,8 +158,7 @@ unsigned amb_conn_progress(struct amb_conn *conn)
         done += amb_pub_flush_due(conn);
     }
     if (conn->must_flush && conn->link != NULL) {
-        conn->must_flush = false;
-        amb_link_flush(conn->link);
+        amb_conn_flush_link(conn);
     }
     if (done != 0) {
         tell_followers(conn);
@@ -260,8 +259,7 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
     bool want_flow =
         (wait->flags & AMB_WAIT_FLOW) != 0 || conn->flow_waits != 0 || conn->settled_wanted != 0;
     if (conn->must_flush && conn->link != NULL) {
-        conn->must_flush = false; /* Left to us, see amb_conn_push. */
-        amb_link_flush(conn->link);
+        amb_conn_flush_link(conn); /* Left to us, see amb_conn_push. */
     }
     if (!amb_conn_arm(conn, want_flow)) {
         return;

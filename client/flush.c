@@ -166,8 +166,7 @@ static enum amb_status send_batch(struct amb_pub *pub, struct amb_batch *batch, 
         atomic_store_explicit(&pub->sent_batches, number - 1, memory_order_relaxed);
     }
     if (conn->link != NULL) {
-        conn->must_flush = false;
-        amb_link_flush(conn->link);
+        amb_conn_flush_link(conn);
     }
     return status;
 }

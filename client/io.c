@@ -143,8 +143,8 @@ static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns
 static void push_saved(struct amb_conn *conn, struct io_turn *turn)
 {
     if (turn->may_flush && conn->may_flush && conn->link != NULL && conn->down == AMB_OK) {
-        conn->may_flush = conn->must_flush = false;
-        amb_link_flush(conn->link);
+        conn->may_flush = false;
+        amb_conn_flush_link(conn);
     }
     turn->may_flush = conn->may_flush;
 }

@@ -4,6 +4,8 @@
  */
 #include "client/conn.h"
 
+#include "client/ack.h"
+
 #include "client/control.h"
 #include "client/delivery.h"
 #include "client/due.h"
@@ -52,6 +54,8 @@ struct amb_conn *amb_conn_create(void)
     conn->again.cancel_fd = -1;
     amb_list_init(&conn->topics);
     amb_list_init(&conn->outstanding);
+    amb_list_init(&conn->acking);
+    amb_list_init(&conn->ack_frames);
     amb_list_init(&conn->batches);
     amb_list_init(&conn->larges);
     amb_list_init(&conn->commits);
@@ -67,6 +71,7 @@ static void conn_free(struct amb_conn *conn)
     amb_fork_unregister(conn);
     amb_control_reader_fini(&conn->reader);
     amb_deliveries_fini(conn);
+    amb_ack_frames_fini(conn);
     amb_segments_fini(conn);
     amb_leases_fini(conn);
     amb_lease_cache_fini(conn);
@@ -137,8 +142,7 @@ void amb_conn_push(struct amb_conn *conn, bool may_wait)
                        (conn->has_driver ||
                         atomic_load_explicit(&conn->io_mode, memory_order_relaxed) == AMB_IO_TICK);
     if (!is_attended || (!conn->is_busy && !may_wait)) {
-        conn->must_flush = false;
-        amb_link_flush(conn->link);
+        amb_conn_flush_link(conn);
     }
 }
 

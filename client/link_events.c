@@ -3,6 +3,7 @@
  * What the link says: the one place where frames of the broker are told apart. Everything here runs
  * under the connection's lock, inside amb_link_poll or amb_link_flush.
  */
+#include "client/ack.h"
 #include "client/conn.h"
 #include "client/due.h"
 #include "client/outgoing.h"
@@ -273,6 +274,8 @@ static void on_sent(void *arg, struct amb_link_tx *tx, enum amb_status status)
     amb_conn_changed(conn);
     if (out->kind == AMB_OUTGOING_SEGMENT) {
         amb_segment_sent(AMB_CONTAINER_OF(out, struct amb_segment, out));
+    } else if (out->kind == AMB_OUTGOING_ACK) {
+        amb_ack_frame_put(conn, AMB_CONTAINER_OF(out, struct amb_ack_frame, out));
     } else if (out->kind == AMB_OUTGOING_RANGE) {
         free(out);
     } else {

@@ -85,8 +85,7 @@ int64_t amb_msg_time(const struct amb_msg *msg)
 
 uint32_t amb_msg_deliveries(const struct amb_msg *msg)
 {
-    (void)msg;
-    return 1;
+    return amb_msg_delivery(msg)->frame.attempt + 1;
 }
 
 uint64_t amb_msg_lost(const struct amb_msg *msg, enum amb_loss *why)

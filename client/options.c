@@ -166,16 +166,53 @@ static enum amb_status check_sub_enums(const struct amb_sub_options *options,
         complain(complaint, "amb_sub_options: start = POSITION goes with position and its length");
         return AMB_EINVAL;
     }
-    if (options->ack != AMB_ACK_DEFAULT && options->ack != AMB_ACK_NONE) {
-        complain(complaint, "amb_sub_options.ack: only NONE is there in this release");
-        return AMB_ENOTSUP;
-    }
     if (options->slow == AMB_SLOW_SPILL || options->slow > AMB_SLOW_DISCONNECT) {
         complain(complaint, "amb_sub_options.slow: SPILL is not there yet in this release");
         return options->slow == AMB_SLOW_SPILL ? AMB_ENOTSUP : AMB_EINVAL;
     }
     if (options->copy > 1 || options->slow_block_ns < 0) {
         complain(complaint, "amb_sub_options: copy or slow_block_ns is out of range");
+        return AMB_EINVAL;
+    }
+    return AMB_OK;
+}
+
+static bool is_plain_name(const char *name)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:@";
+    size_t len = name == NULL ? 1 : strnlen(name, AMB_SUB_NAME_MAX + 1);
+    return len >= 1 && len <= AMB_SUB_NAME_MAX && (name == NULL || strspn(name, letters) == len);
+}
+
+/* Acknowledgements, group, durable name. */
+static enum amb_status check_sub_acks(const struct amb_sub_options *options,
+                                      struct amb_complaint *complaint)
+{
+    if (options->ack > AMB_ACK_CUMULATIVE) {
+        complain(complaint, "amb_sub_options.ack is out of range");
+        return AMB_EINVAL;
+    }
+    if (!is_plain_name(options->group) || !is_plain_name(options->durable)) {
+        complain(complaint, "amb_sub_options: group and durable are 1 to 64 letters, digits and "
+                            "-_.:@");
+        return AMB_EINVAL;
+    }
+    bool is_acked = options->ack > AMB_ACK_NONE;
+    if (!is_acked &&
+        (options->ack_wait_ns != 0 || options->backoff_count != 0 || options->max_deliver != 0)) {
+        complain(complaint, "amb_sub_options: ack_wait_ns, backoff_ns and max_deliver are for "
+                            "ack = EXPLICIT or CUMULATIVE");
+        return AMB_EINVAL;
+    }
+    if (options->ack_wait_ns < 0 || options->backoff_count > AMB_SUB_BACKOFF_MAX ||
+        (options->backoff_count != 0 && options->backoff_ns == NULL)) {
+        complain(complaint, "amb_sub_options: ack_wait_ns or backoff_count is out of range");
+        return AMB_EINVAL;
+    }
+    if (options->ack == AMB_ACK_CUMULATIVE && options->group != NULL) {
+        complain(complaint, "amb_sub_options: members of a group acknowledge each message: "
+                            "ack = EXPLICIT");
         return AMB_EINVAL;
     }
     return AMB_OK;
@@ -212,14 +249,14 @@ enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct 
                                      struct amb_complaint *complaint)
 {
     static const struct later later[] = {
-        LATER(amb_sub_options, lazy),        LATER(amb_sub_options, group),
-        LATER(amb_sub_options, durable),     LATER(amb_sub_options, ack_wait_ns),
-        LATER(amb_sub_options, backoff_ns),  LATER(amb_sub_options, backoff_count),
-        LATER(amb_sub_options, max_deliver),
+        LATER(amb_sub_options, lazy),
     };
     enum amb_status status = read_struct("amb_sub_options", from, to, sizeof(*to), complaint);
     if (status == AMB_OK) {
         status = check_sub_enums(to, complaint);
+    }
+    if (status == AMB_OK) {
+        status = check_sub_acks(to, complaint);
     }
     if (status != AMB_OK) {
         return status;
@@ -227,7 +264,9 @@ enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct 
     if (to->credit_msgs == 0 && to->slow == AMB_SLOW_LATEST) {
         to->credit_msgs = 1; /* What waits here is older than what is there. */
     }
-    to->credit_msgs = to->credit_msgs != 0 ? to->credit_msgs : AMB_SUB_CREDIT_MSGS;
+    if (to->credit_msgs == 0) {
+        to->credit_msgs = to->ack > AMB_ACK_NONE ? AMB_SUB_CREDIT_MSGS_ACKED : AMB_SUB_CREDIT_MSGS;
+    }
     to->credit_bytes = to->credit_bytes != 0 ? to->credit_bytes : AMB_SUB_CREDIT_BYTES;
     to->slow_block_ns = to->slow_block_ns != 0 ? to->slow_block_ns : 100 * AMB_MS;
     return refuse_later("amb_sub_options", to, later, sizeof(later) / sizeof(later[0]), complaint);

@@ -79,8 +79,7 @@ void amb_put_added(struct amb_pub *pub, const struct amb_batch *batch, bool is_f
         conn->activity++;
         enum amb_status status = amb_pub_flush_open(pub);
         if (status == AMB_EAGAIN && conn->must_flush && conn->link != NULL) {
-            conn->must_flush = false;
-            amb_link_flush(conn->link);
+            amb_conn_flush_link(conn);
         }
         amb_conn_unlock(conn);
         if (status == AMB_OK) {

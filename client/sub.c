@@ -154,11 +154,16 @@ enum amb_status amb_sub_ready(struct amb_delivery *delivery, enum amb_status sta
 /* Counts a delivery whose bytes never came as lost before the next one. */
 static void skip_failed(struct amb_sub *sub, struct amb_delivery *delivery)
 {
+    amb_list_remove(&delivery->node);
+    delivery->topic->next = delivery->seq + delivery->count;
+    if (sub->acks.mode != AMB_ACK_NONE) { /* It comes again. */
+        sub->carry_lost = amb_lost_sum(sub->carry_lost, delivery->lost);
+        sub->carry_loss = delivery->lost != 0 ? delivery->loss : sub->carry_loss;
+        return;
+    }
     sub->carry_lost = amb_lost_sum(sub->carry_lost, amb_lost_sum(delivery->lost, delivery->count));
     sub->carry_loss = sub->carry_loss == AMB_LOSS_NONE && delivery->lost == 0 ? AMB_LOSS_TRANSFER
                                                                               : AMB_LOSS_MIXED;
-    delivery->topic->next = delivery->seq + delivery->count;
-    amb_list_remove(&delivery->node);
 }
 
 static size_t take_from(struct amb_sub *sub, struct amb_delivery *delivery, struct amb_msg **out,
@@ -215,6 +220,9 @@ size_t amb_sub_take_plain(struct amb_sub *sub, struct amb_msg **out, size_t max)
     }
     amb_spinlock_unlock(&sub->lock);
     for (unsigned i = 0; i < failed_count; i++) {
+        if (sub->acks.mode != AMB_ACK_NONE) {
+            amb_acks_refuse(failed[i]);
+        }
         amb_delivery_release(failed[i], failed[i]->count);
     }
     return taken;

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "client/acks.h"
 #include "client/delivery.h"
 #include "client/release.h"
 #include "client/spinlock.h"
@@ -43,6 +44,7 @@ struct amb_sub {
 
     /* Under the connection's lock. */
     struct amb_release release;
+    struct amb_acks acks;
     uint64_t saved_msgs, saved_bytes; /* back, and not said in a hurry */
     struct amb_topic_table topics;
     uint64_t names;   /* that have come */

@@ -13,6 +13,7 @@
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@ static struct amb_sub *sub_create(struct amb_conn *conn, const struct amb_sub_op
         sub->credit_bytes = conn->memory_max / 2;
     }
     amb_list_init(&sub->arrived);
+    amb_acks_init(&sub->acks, options->ack);
     amb_release_init(&sub->release, sub->credit_msgs, sub->credit_bytes);
     return sub;
 }
@@ -58,7 +60,8 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
 {
     struct amb_conn *conn = sub->conn;
     struct amb_request request = {0};
-    char name[AMB_TOPIC_MAX + 1];
+    char name[AMB_TOPIC_MAX + 1], group[AMB_SUB_NAME_MAX + 1], durable[AMB_SUB_NAME_MAX + 1];
+    int64_t backoff[AMB_SUB_BACKOFF_MAX];
     (void)memcpy(name, pattern, strlen(pattern) + 1);
     Amb__Control__Control message;
     amb__control__control__init(&message);
@@ -76,6 +79,17 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
     subscribe.start_at = options->start_at;
     subscribe.position.data = sub->resumed;
     subscribe.position.len = sub->resumed_len;
+    subscribe.ack = sub->acks.mode;
+    subscribe.ack_wait_ns = options->ack_wait_ns;
+    subscribe.max_deliver = options->max_deliver;
+    subscribe.backoff_ns = backoff;
+    subscribe.n_backoff_ns = options->backoff_count;
+    memcpy(backoff, options->backoff_ns, options->backoff_count * sizeof(backoff[0]));
+    (void)snprintf(group, sizeof(group), "%s", options->group != NULL ? options->group : "");
+    (void)snprintf(durable, sizeof(durable), "%s",
+                   options->durable != NULL ? options->durable : "");
+    subscribe.group = group;
+    subscribe.durable = durable;
     message.subscribe = &subscribe;
     message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
     enum amb_status status = keep_ask(sub, &subscribe);
@@ -367,6 +381,7 @@ void amb_sub_leave(struct amb_sub *sub)
     if (!sub->has_left) {
         sub->has_left = true; /* Without a session there is nobody to tell. */
         if (conn->down == AMB_OK) {
+            amb_acks_send(conn); /* How many there were is said with it. */
             amb_control_ask_close(conn, AMB_ORPHAN_UNSUBSCRIBE, sub->handle);
         }
     }
@@ -402,7 +417,9 @@ static bool ask_again(struct amb_sub *sub)
         return false;
     }
     size_t len = 0;
-    uint8_t *position = amb_position_arrived(sub, conn->again.former_epoch, &len);
+    /* A group's place, and a durable name's, is with the broker. */
+    bool is_kept = subscribe->group[0] != '\0' || subscribe->durable[0] != '\0';
+    uint8_t *position = is_kept ? NULL : amb_position_arrived(sub, conn->again.former_epoch, &len);
     subscribe->start = position != NULL ? AMB_START_POSITION : AMB_START_NEW;
     free(subscribe->position.data);
     subscribe->position.data = position;
@@ -437,6 +454,7 @@ void amb_sub_resume(struct amb_sub *sub, bool is_same_epoch)
     amb_release_fini(&sub->release);
     amb_release_init(&sub->release, sub->credit_msgs, sub->credit_bytes);
     sub->saved_msgs = sub->saved_bytes = 0;
+    amb_acks_begin(&sub->acks);
     bool is_asked = ask_again(sub);
     if (!is_same_epoch) {
         amb_sub_topics_forget(sub);

@@ -44,6 +44,14 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
         fake->seen.ranges++;
         fake->seen.range_first = frame->number;
         fake->seen.range_count = frame->count;
+    } else if (frame->type == AMB_FRAME_ACK || frame->type == AMB_FRAME_TERM) {
+        fake->seen.acks++;
+        fake->seen.ack = *frame;
+        memset(fake->seen.reason, 0, sizeof(fake->seen.reason));
+        if (frame->type == AMB_FRAME_TERM) {
+            *dst = fake->seen.reason;
+            *cookie = &fake->seen;
+        }
     } else if (frame->type == AMB_FRAME_SEG_READY) {
         fake->seen.segments_ready++;
     } else if (frame->type == AMB_FRAME_SEG_GONE) {
@@ -86,8 +94,7 @@ static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
 {
     struct fake_broker *fake = arg;
     const struct amb_frame *frame = &fake->batch;
-    (void)cookie;
-    if (status != AMB_OK) {
+    if (status != AMB_OK || cookie == &fake->seen) { /* The latter: a reason is whole. */
         return AMB_OK;
     }
     bool is_leased = amb_frame_is_leased(frame->type);

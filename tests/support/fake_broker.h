@@ -34,6 +34,16 @@ struct fake_seen {
     uint64_t closed_at[FAKE_HANDLES]; /* batches, by PubClose */
     uint64_t release[FAKE_HANDLES];
     uint64_t ranges, range_first, range_count;
+    uint64_t acks;        /* ACK and TERM frames, */
+    struct amb_frame ack; /* the newest of them, */
+    char reason[256];     /* and what it said */
+    uint64_t synced_acks; /* by AckSync and Unsubscribe: how many the client has sent */
+    bool stopped;
+    struct {
+        uint32_t ack, max_deliver, backoffs;
+        int64_t ack_wait_ns, backoff_ns;
+        char group[65], durable[65];
+    } wish; /* the newest Subscribe */
     uint64_t pings, opens, closes, subscribes, unsubscribes;
     uint64_t segments_ready, segments_refused, segments_gone;
     bool said_bye, has_client, has_pidfd, hung_up;

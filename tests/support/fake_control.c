@@ -172,6 +172,17 @@ static void say_pong(struct fake_broker *fake)
     fake_say(fake->control, &message, NULL, 0);
 }
 
+static void note_wish(struct fake_seen *seen, const Amb__Control__Subscribe *subscribe)
+{
+    seen->wish.ack = subscribe->ack;
+    seen->wish.max_deliver = subscribe->max_deliver;
+    seen->wish.ack_wait_ns = subscribe->ack_wait_ns;
+    seen->wish.backoffs = (uint32_t)subscribe->n_backoff_ns;
+    seen->wish.backoff_ns = subscribe->n_backoff_ns == 0 ? 0 : subscribe->backoff_ns[0];
+    (void)snprintf(seen->wish.group, sizeof(seen->wish.group), "%s", subscribe->group);
+    (void)snprintf(seen->wish.durable, sizeof(seen->wish.durable), "%s", subscribe->durable);
+}
+
 static void handle_control(struct fake_broker *fake, const Amb__Control__Control *message)
 {
     struct fake_seen *seen = &fake->seen;
@@ -197,10 +208,17 @@ static void handle_control(struct fake_broker *fake, const Amb__Control__Control
         break;
     case AMB__CONTROL__CONTROL__BODY_SUBSCRIBE:
         seen->subscribes++;
+        note_wish(seen, message->subscribe);
         fake_say_ok(fake, fake->control, message->id);
         break;
     case AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE:
         seen->unsubscribes++;
+        seen->synced_acks = message->unsubscribe->acks;
+        fake_say_ok(fake, fake->control, message->id);
+        break;
+    case AMB__CONTROL__CONTROL__BODY_ACK_SYNC:
+        seen->synced_acks = message->ack_sync->acks;
+        seen->stopped = message->ack_sync->stop != 0;
         fake_say_ok(fake, fake->control, message->id);
         break;
     case AMB__CONTROL__CONTROL__BODY_SEG_REFUSED:

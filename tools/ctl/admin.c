@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/ctl.h"
 
+#include <stdio.h>
+
 static enum amb_exit show(struct amb_ctl *ctl, const char *query)
 {
     struct amb_msg *answer;
@@ -20,7 +22,9 @@ static enum amb_exit show(struct amb_ctl *ctl, const char *query)
     return AMB_EXIT_OK;
 }
 
-enum amb_exit amb_ctl_admin(struct amb_ctl *ctl, int argc, char **argv)
+/* Asks with a query; words: how many arguments the command has. */
+static enum amb_exit ask(struct amb_ctl *ctl, int argc, char **argv, int words, char *query,
+                         size_t size)
 {
     static const struct option options[] = {AMB_CTL_OPTIONS, {NULL, 0, NULL, 0}};
     int option;
@@ -32,13 +36,37 @@ enum amb_exit amb_ctl_admin(struct amb_ctl *ctl, int argc, char **argv)
     if (ctl->is_help_wanted) {
         return AMB_EXIT_OK;
     }
-    if (optind != argc) {
-        amb_tool_error("%s takes no argument '%.40s'", argv[0], argv[optind]);
+    if (argc - optind > words) {
+        amb_tool_error("%s takes no argument '%.40s'", argv[0], argv[optind + words]);
+        return AMB_EXIT_USAGE;
+    }
+    if (argc - optind < words) {
+        amb_tool_error("%s needs %d more arguments", argv[0], words - (argc - optind));
+        return AMB_EXIT_USAGE;
+    }
+    size_t len = (size_t)snprintf(query, size, "%s", argv[0]);
+    for (int i = optind; i < argc && len < size; i++) {
+        len += (size_t)snprintf(query + len, size - len, " %s", argv[i]);
+    }
+    if (len >= size) {
+        amb_tool_error("%s: the argument is too long", argv[0]);
         return AMB_EXIT_USAGE;
     }
     enum amb_exit code = amb_ctl_connect(ctl);
     if (code == AMB_EXIT_OK) {
-        code = show(ctl, argv[0]);
+        code = show(ctl, query);
     }
     return amb_ctl_close(ctl, code);
+}
+
+enum amb_exit amb_ctl_admin(struct amb_ctl *ctl, int argc, char **argv)
+{
+    char query[32];
+    return ask(ctl, argc, argv, 0, query, sizeof(query));
+}
+
+enum amb_exit amb_ctl_durable(struct amb_ctl *ctl, int argc, char **argv)
+{
+    char query[128];
+    return ask(ctl, argc, argv, 2, query, sizeof(query));
 }

@@ -14,6 +14,8 @@ static const struct amb_ctl_command commands[] = {
     {"status", amb_ctl_admin, "", "the broker: version, uptime, totals"},
     {"topics", amb_ctl_admin, "", "topics: messages, bytes, subscriptions"},
     {"subs", amb_ctl_admin, "", "subscriptions: pattern, delivered, waiting, lost"},
+    {"queues", amb_ctl_admin, "", "acknowledged, group and durable subscriptions: pending, dead"},
+    {"durable", amb_ctl_durable, "rm NAME", "forget a durable name that nobody uses"},
     {"clients", amb_ctl_admin, "", "clients: name, user, link, worker"},
     {"workers", amb_ctl_admin, "", "worker threads"},
     {"memory", amb_ctl_admin, "", "segments: used, free, held"},
@@ -26,7 +28,9 @@ static const struct amb_ctl_command commands[] = {
     {"sub", amb_ctl_sub,
      "PATTERN [--count N] [--out-dir D] [--sha256] [--stats]\n"
      "             [--start PLACE] [--save FILE] [--policy POLICY] [--slow-block T] [--credit N] "
-     "[--copy] [--hold]",
+     "[--copy] [--hold]\n"
+     "             [--group G] [--durable D] [--ack explicit|cumulative] [--ack-wait T]\n"
+     "             [--backoff T,...] [--max-deliver N] [--nak | --term REASON]",
      "receive messages: print, save, or count them"},
     {"request", amb_ctl_request, "TOPIC [--text TEXT]",
      "publish one request, of the text or of standard input, and print its reply"},

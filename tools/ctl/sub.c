@@ -15,6 +15,7 @@
 
 #define MANY 256u
 #define POSITION_MAX 32768u /* bytes of a position */
+#define BACKOFF_MAX 16u
 
 enum {
     OPT_OUT_DIR = 256,
@@ -27,6 +28,14 @@ enum {
     OPT_SAVE,
     OPT_COPY,
     OPT_HOLD,
+    OPT_GROUP,
+    OPT_DURABLE,
+    OPT_ACK,
+    OPT_ACK_WAIT,
+    OPT_BACKOFF,
+    OPT_MAX_DELIVER,
+    OPT_NAK,
+    OPT_TERM,
 };
 
 struct sub {
@@ -38,6 +47,9 @@ struct sub {
     const char *save; /* where the position goes at the end, or NULL */
     uint8_t *position;
     struct amb_sub_options options;
+    int64_t backoff_ns[BACKOFF_MAX];
+    bool wants_nak;
+    const char *term; /* why */
     struct amb_deliver_options deliver_options;
     struct amb_deliver deliver;
 };
@@ -68,6 +80,18 @@ static enum amb_exit ended(const struct sub *s)
     return AMB_EXIT_TIMEOUT;
 }
 
+/* What the broker is told of a message that has been printed. */
+static enum amb_exit answer(const struct sub *s, struct amb_msg *msg)
+{
+    if (s->options.ack == AMB_ACK_DEFAULT) {
+        return AMB_EXIT_OK;
+    }
+    enum amb_status status = s->term != NULL ? amb_msg_term(msg, s->term)
+                             : s->wants_nak  ? amb_msg_nak(msg, 0)
+                                             : amb_msg_ack(msg);
+    return status == AMB_OK ? AMB_EXIT_OK : fail(s, status);
+}
+
 static enum amb_exit receive(struct sub *s)
 {
     struct amb_msg *msgs[MANY];
@@ -90,6 +114,9 @@ static enum amb_exit receive(struct sub *s)
         for (size_t i = 0; i < n; i++) {
             if (code == AMB_EXIT_OK) {
                 code = amb_deliver_message(&s->deliver, msgs[i], now_ns);
+            }
+            if (code == AMB_EXIT_OK) {
+                code = answer(s, msgs[i]);
             }
             amb_msg_release(msgs[i]);
         }
@@ -214,6 +241,75 @@ static bool take_start(struct sub *s, const char *value)
     return strncmp(value, "file:", 5) == 0 && read_position(s, value + 5);
 }
 
+static enum amb_exit take_ack(struct sub *s, const char *value)
+{
+    if (strcmp(value, "explicit") == 0) {
+        s->options.ack = AMB_ACK_EXPLICIT;
+    } else if (strcmp(value, "cumulative") == 0) {
+        s->options.ack = AMB_ACK_CUMULATIVE;
+    } else {
+        return amb_ctl_bad("--ack", value, "explicit or cumulative");
+    }
+    return AMB_EXIT_OK;
+}
+
+/* Times separated by commas. */
+static enum amb_exit take_backoff(struct sub *s, const char *value)
+{
+    char text[32];
+    s->options.backoff_ns = s->backoff_ns;
+    for (const char *at = value; s->options.backoff_count < BACKOFF_MAX; at++) {
+        size_t len = strcspn(at, ",");
+        if (len >= sizeof(text)) {
+            break;
+        }
+        memcpy(text, at, len);
+        text[len] = '\0';
+        if (!amb_units_duration(text, &s->backoff_ns[s->options.backoff_count++])) {
+            break;
+        }
+        at += len;
+        if (*at == '\0') {
+            return AMB_EXIT_OK;
+        }
+    }
+    return amb_ctl_bad("--backoff", value, "up to 16 times, as 1,10,1m");
+}
+
+/* What is said of acknowledgements, groups and durable names. */
+static enum amb_exit take_queue_option(struct sub *s, int option, const char *value)
+{
+    uint64_t count;
+    switch (option) {
+    case OPT_GROUP:
+        s->options.group = value;
+        return AMB_EXIT_OK;
+    case OPT_DURABLE:
+        s->options.durable = value;
+        return AMB_EXIT_OK;
+    case OPT_ACK:
+        return take_ack(s, value);
+    case OPT_ACK_WAIT:
+        return amb_units_duration(value, &s->options.ack_wait_ns)
+                   ? AMB_EXIT_OK
+                   : amb_ctl_bad("--ack-wait", value, "a time, as 10 or 500ms");
+    case OPT_BACKOFF:
+        return take_backoff(s, value);
+    case OPT_MAX_DELIVER:
+        if (!amb_units_count(value, UINT32_MAX, &count) || count == 0) {
+            return amb_ctl_bad("--max-deliver", value, "a number of deliveries, above 0");
+        }
+        s->options.max_deliver = (uint32_t)count;
+        return AMB_EXIT_OK;
+    case OPT_NAK:
+        s->wants_nak = true;
+        return AMB_EXIT_OK;
+    default:
+        s->term = value;
+        return AMB_EXIT_OK;
+    }
+}
+
 static enum amb_exit take_option(struct sub *s, int option, const char *value)
 {
     switch (option) {
@@ -236,6 +332,15 @@ static enum amb_exit take_option(struct sub *s, int option, const char *value)
     case OPT_COPY:
         s->options.copy = 1;
         return AMB_EXIT_OK;
+    case OPT_GROUP:
+    case OPT_DURABLE:
+    case OPT_ACK:
+    case OPT_ACK_WAIT:
+    case OPT_BACKOFF:
+    case OPT_MAX_DELIVER:
+    case OPT_NAK:
+    case OPT_TERM:
+        return take_queue_option(s, option, value);
     case OPT_SLOW:
         return take_slow(s, value);
     case OPT_CREDIT:
@@ -276,6 +381,14 @@ enum amb_exit amb_ctl_sub(struct amb_ctl *ctl, int argc, char **argv)
         {"slow-block", required_argument, NULL, OPT_SLOW_BLOCK},
         {"copy", no_argument, NULL, OPT_COPY},
         {"hold", no_argument, NULL, OPT_HOLD},
+        {"group", required_argument, NULL, OPT_GROUP},
+        {"durable", required_argument, NULL, OPT_DURABLE},
+        {"ack", required_argument, NULL, OPT_ACK},
+        {"ack-wait", required_argument, NULL, OPT_ACK_WAIT},
+        {"backoff", required_argument, NULL, OPT_BACKOFF},
+        {"max-deliver", required_argument, NULL, OPT_MAX_DELIVER},
+        {"nak", no_argument, NULL, OPT_NAK},
+        {"term", required_argument, NULL, OPT_TERM},
         {NULL, 0, NULL, 0},
     };
     struct sub s = {.ctl = ctl, .options = AMB_INIT(amb_sub_options)};
@@ -291,6 +404,9 @@ enum amb_exit amb_ctl_sub(struct amb_ctl *ctl, int argc, char **argv)
     if (optind + 1 != argc) {
         amb_tool_error("sub takes one pattern");
         return AMB_EXIT_USAGE;
+    }
+    if ((s.wants_nak || s.term != NULL) && s.options.ack == AMB_ACK_DEFAULT) {
+        s.options.ack = AMB_ACK_EXPLICIT;
     }
     s.pattern = argv[optind];
     s.deliver_options.is_json = ctl->is_json && !s.wants_stats;

@@ -197,10 +197,10 @@ struct amb_sub_options {
     enum amb_mem mem;          /* HOST, CUDA; AS_SENT is HOST; others (later) */
     int32_t device;            /* CUDA: which, as the driver counts */
     uint32_t lazy;             /* (later) */
-    const char *group;         /* (later) */
-    const char *durable;       /* (later) */
+    const char *group;         /* exactly one member of a group gets each message; NULL: none */
+    const char *durable;       /* the place in the topics outlives this subscription; NULL: no */
     enum amb_start start;      /* NEW; in each topic of the pattern on its own */
-    enum amb_ack ack;          /* NONE; others (later) */
+    enum amb_ack ack;          /* NONE: what is delivered is done with; see amb_msg_ack */
     uint64_t start_at;         /* LAST_N: messages; SEQ: the first; TIME: ns since 1970 */
     int64_t ack_wait_ns;       /* (later) */
     const int64_t *backoff_ns; /* (later) */
@@ -564,6 +564,22 @@ AMB_API size_t amb_msg_prop_count(const struct amb_msg *msg);
 /* ENOTFOUND behind the last. */
 AMB_API enum amb_status amb_msg_prop_at(const struct amb_msg *msg, size_t index,
                                         struct amb_prop *out);
+
+/*
+ * With amb_sub_options.ack: what became of the message. Queued, never waits for the broker; the
+ * reference stays yours, and the message may be released before or after. What comes too late
+ * (after ack_wait it is somebody's again) changes nothing. amb_flush waits until the broker has
+ * counted them all. ESTATE: the subscription has no acks; ESTALE: its session was lost meanwhile;
+ * ECLOSED, ELOST.
+ */
+/* It is done with. CUMULATIVE: and all that came before it. */
+AMB_API enum amb_status amb_msg_ack(struct amb_msg *msg);
+/* It shall come again, after so long (0: as backoff_ns says, or at once), to whoever is free. */
+AMB_API enum amb_status amb_msg_nak(struct amb_msg *msg, int64_t delay_ns);
+/* Still at it: ack_wait begins anew. */
+AMB_API enum amb_status amb_msg_in_progress(struct amb_msg *msg);
+/* It shall never come again: to $DLQ.<topic>, with the reason (up to 255 bytes, or NULL). */
+AMB_API enum amb_status amb_msg_term(struct amb_msg *msg, const char *reason);
 
 /* ---- request and reply ----
  *

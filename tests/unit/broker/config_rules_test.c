@@ -16,6 +16,21 @@ static void test_a_rule_has_defaults(void **state)
     amb_config_destroy(&config);
 }
 
+static void test_dead_letters_have_a_rule_unless_one_is_given(void **state)
+{
+    (void)state;
+    struct amb_config *config = try_accept("topics = ( { match = \">\"; full = \"reject\"; } );");
+    const struct amb_topic_rule *rule = amb_config_topic(config, "$DLQ.jobs.a");
+    assert_int_equal(rule->full, AMB_FULL_DROP_OLDEST);
+    assert_int_equal(rule->retain.messages, 10000);
+    assert_int_equal(amb_config_topic(config, "$DLQ")->retain.messages, 0);
+    amb_config_destroy(&config);
+    config = try_accept("topics = ( { match = \"$DLQ.jobs.*\"; max_messages = 7; } );");
+    assert_int_equal(amb_config_topic(config, "$DLQ.jobs.a")->max_messages, 7);
+    assert_int_equal(amb_config_topic(config, "$DLQ.other")->retain.messages, 10000);
+    amb_config_destroy(&config);
+}
+
 static void test_the_first_match_wins(void **state)
 {
     (void)state;
@@ -132,6 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_rule_has_defaults),
+        cmocka_unit_test(test_dead_letters_have_a_rule_unless_one_is_given),
         cmocka_unit_test(test_the_first_match_wins),
         cmocka_unit_test(test_without_a_rule_the_built_in_one_holds),
         cmocka_unit_test(test_a_rule_may_have_groups),
