@@ -495,10 +495,11 @@ void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *orde
                                                 &order->u.subscription.options, &sub);
     }
     if (sub != NULL && order->u.subscription.queue != 0) {
-        order->status = member_open(sub, order);
-        if (order->status == AMB_OK) {
-            return;
+        enum amb_status status = member_open(sub, order);
+        if (status == AMB_OK) {
+            return; /* The order is the queue's worker's. */
         }
+        order->status = status;
         amb_subscription_destroy(&sub, false);
     }
     order_answer(order);

@@ -84,7 +84,9 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
     subscribe.max_deliver = options->max_deliver;
     subscribe.backoff_ns = backoff;
     subscribe.n_backoff_ns = options->backoff_count;
-    memcpy(backoff, options->backoff_ns, options->backoff_count * sizeof(backoff[0]));
+    for (uint32_t i = 0; i < options->backoff_count; i++) {
+        backoff[i] = options->backoff_ns[i];
+    }
     (void)snprintf(group, sizeof(group), "%s", options->group != NULL ? options->group : "");
     (void)snprintf(durable, sizeof(durable), "%s",
                    options->durable != NULL ? options->durable : "");
