@@ -4,9 +4,10 @@
  *
  *   gpu-fake order           messages leave behind their streams, and nobody waits for a device
  *   gpu-fake torture STEP    each call of the driver failing, a process for each STEP-th of them
- *   gpu-fake publish         leases, writes, commits; says "sent"; waits to be killed
- *   gpu-fake hold            takes what was published, says "held"; at the end of standard input
- *                            compares it and gives it back
+ *   gpu-fake again           goes on, in the new broker's GPU memory, when its broker has died;
+ * says "first" when that may be gpu-fake publish         leases, writes, commits; says "sent";
+ * waits to be killed gpu-fake hold            takes what was published, says "held"; at the end of
+ * standard input compares it and gives it back
  */
 #include "tests/fakecuda/fakecuda.h"
 #include "wire/base/clock.h"
@@ -264,6 +265,50 @@ static void torture(unsigned long step)
     (void)printf("{\"check\": \"torture\", \"processes\": %lu}\n", turns);
 }
 
+/* ---- another broker ---- */
+
+/* Publishes and receives until `count` messages came from GPU memory in a row. */
+static void exchange(struct amb_pub *pub, struct amb_sub *sub, unsigned count)
+{
+    const struct amb_out *out =
+        AMB_OUT(.data = (const void *)(uintptr_t)memory, .len = BYTES, .stream = stream);
+    unsigned in_a_row = 0;
+    int64_t deadline = amb_clock_monotonic_ns() + 30 * AMB_SEC;
+    while (in_a_row < count) {
+        struct amb_msg *msg;
+        CHECK(amb_clock_monotonic_ns() < deadline);
+        bool is_sent = amb_pub_post(pub, out, AMB_SEC, NULL) == AMB_OK;
+        if (!is_sent || amb_next(sub, AMB_SEC, &msg) != AMB_OK) {
+            in_a_row = 0;
+            continue;
+        }
+        in_a_row = strcmp(amb_msg_path(msg), "cuda_ipc") == 0 ? in_a_row + 1 : 0;
+        if (in_a_row != 0) {
+            CHECK(is_word((uintptr_t)amb_msg_data_on(msg, stream), BYTES, 11));
+        }
+        amb_msg_release_on(msg, stream);
+    }
+}
+
+static void again(void)
+{
+    struct amb_pub *pub;
+    struct amb_sub *sub;
+    char byte;
+    start_cuda();
+    CHECK(cuMemsetD32Async(memory, 11, BYTES / 4, stream) == CUDA_SUCCESS);
+    struct amb_conn *conn = connect_to();
+    CHECK(amb_subscribe(conn, TOPIC, AMB_SUB(.mem = AMB_MEM_CUDA), &sub) == AMB_OK);
+    CHECK(amb_pub_open(conn, TOPIC, NULL, &pub) == AMB_OK);
+    exchange(pub, sub, 5);
+    (void)puts("first");
+    (void)fflush(stdout);
+    while (read(0, &byte, 1) > 0) { /* Until the old broker is dead and the new one there. */
+    }
+    exchange(pub, sub, 5);
+    (void)!amb_close(conn, 5 * AMB_SEC);
+}
+
 /* ---- death ---- */
 
 static void publish(void)
@@ -317,12 +362,14 @@ int main(int argc, char **argv)
         order();
     } else if (strcmp(mode, "torture") == 0 && argc > 2 && atoi(argv[2]) > 0) {
         torture((unsigned long)atoi(argv[2]));
+    } else if (strcmp(mode, "again") == 0) {
+        again();
     } else if (strcmp(mode, "publish") == 0) {
         publish();
     } else if (strcmp(mode, "hold") == 0) {
         hold();
     } else {
-        (void)fprintf(stderr, "usage: gpu-fake order|torture STEP|publish|hold\n");
+        (void)fprintf(stderr, "usage: gpu-fake order|torture STEP|again|publish|hold\n");
         return 64;
     }
     return 0;

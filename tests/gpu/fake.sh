@@ -102,6 +102,20 @@ wait "$publisher" || true
 pids=()
 await_used 0 "after both deaths"
 
+# The broker is killed, and another one comes: a program goes on, in the memory of that one.
+mkfifo "$dir/go2"
+"$fake" again <"$dir/go2" >"$dir/again" 2>"$dir/again.err" &
+pids=($!)
+exec 9>"$dir/go2"
+await_word first again
+kill -9 "$broker"
+wait "$broker" || true
+start 9>&- || fail "brokerd does not start again"
+exec 9>&-
+wait "${pids[0]}" || fail "again: $(cat "$dir/again.err")"
+pids=()
+await_used 0 "after a program that went on"
+
 "$fake" torture "$step" || fail "torture"
 await_used 0 "after torture"
 stop
