@@ -14,6 +14,7 @@
 #include "broker/route.h"
 #include "broker/segment.h"
 #include "broker/session.h"
+#include "broker/slow.h"
 #include "broker/transports.h"
 #include "broker/worker.h"
 #include "wire/base/assert.h"
@@ -195,6 +196,30 @@ static void dead_letter(struct amb_shard *shard, struct amb_entry *entry, const 
     amb_mail_post(shard->control, &letter->mail, dead_letter_arrived);
 }
 
+struct note_mail {
+    struct amb_mail mail;
+    struct amb_note note;
+};
+
+static void note_arrived(struct amb_mail *mail, void *owner)
+{
+    struct note_mail *noted = AMB_CONTAINER_OF(mail, struct note_mail, mail);
+    struct amb_client *client = control_client(owner, noted->note.client_id);
+    if (client != NULL) {
+        amb_client_note(client, &noted->note);
+    }
+    free(noted);
+}
+
+static void noted(struct amb_shard *shard, const struct amb_note *note)
+{
+    struct note_mail *mail = malloc(sizeof(*mail));
+    if (mail != NULL) {
+        mail->note = *note;
+        amb_mail_post(shard->control, &mail->mail, note_arrived);
+    }
+}
+
 /* Start --------------------------------------------------------------------------------------- */
 
 static enum amb_status broker_open_ucx(struct amb_broker *broker, char *error, size_t error_size)
@@ -234,6 +259,7 @@ static enum amb_status broker_make_workers(struct amb_broker *broker)
         shard->offer_gpu = offer_gpu;
         shard->session_ended = session_ended;
         shard->dead_letter = dead_letter;
+        shard->noted = noted;
         shard->segment_gone = amb_retire_segment;
     }
     return AMB_OK;

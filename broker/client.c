@@ -3,13 +3,16 @@
 
 #include "broker/config.h"
 #include "broker/control.h"
+#include "broker/events.h"
 #include "broker/queues.h"
+#include "broker/slow.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -213,6 +216,9 @@ void amb_client_send_error(struct amb_client *client, uint64_t id, enum amb_stat
     if (client->fd < 0) {
         return;
     }
+    if (id == 0 && client->end_status == AMB_OK) {
+        client->end_status = status;
+    }
     if (id == 0 && status == AMB_EPROTO) {
         client->control->stats.violations++;
     }
@@ -325,6 +331,75 @@ static void client_close_connection(struct amb_client *client)
     client_drop_fd(client);
 }
 
+static json_t *client_event(const struct amb_client *client)
+{
+    if (!amb_events_are_wanted(client->control)) {
+        return NULL;
+    }
+    return json_pack("{s:I, s:s, s:s, s:s}", "client", (json_int_t)client->id, "name", client->name,
+                     "address", client->address, "link", amb_link_kind_name(client->link));
+}
+
+void amb_client_come(const struct amb_client *client)
+{
+    amb_events_publish(client->control, "$SYS.client.come", client_event(client));
+}
+
+/* left: it said so; ended: the broker ended it, and told it why; lost: neither. */
+static void client_gone(const struct amb_client *client, const char *why)
+{
+    const char *kind = client->said_bye ? "left" : client->end_status != AMB_OK ? "ended" : "lost";
+    json_t *json = client_event(client);
+    if (json != NULL) {
+        (void)json_object_set_new(json, "kind", json_string(kind));
+        (void)json_object_set_new(json, "status", json_integer(client->end_status));
+        (void)json_object_set_new(json, "why", json_string(why));
+    }
+    amb_events_publish(client->control, "$SYS.client.gone", json);
+}
+
+static void client_tell_note(struct amb_client *client, const struct amb_note *note)
+{
+    Amb__Control__SubNotice notice = AMB__CONTROL__SUB_NOTICE__INIT;
+    notice.handle = note->handle;
+    notice.slow = note->kind == AMB_NOTE_SLOW;
+    notice.outstanding = note->msgs_out;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_SUB_NOTICE;
+    message.sub_notice = &notice;
+    amb_client_send(client, &message, NULL, 0);
+}
+
+void amb_client_note(struct amb_client *client, const struct amb_note *note)
+{
+    static const char *const topics[] = {"$SYS.sub.slow", "$SYS.sub.recovered", "$SYS.sub.lost"};
+    static const char *const reasons[] = {"none",     "slow",           "trimmed", "expired",
+                                          "transfer", "broker restart", "mixed"};
+    const struct amb_dir_sub *sub = client->subs == NULL ? NULL : client->subs[note->handle];
+    if (sub == NULL || sub->id != note->sub) {
+        return;
+    }
+    json_t *json = client_event(client);
+    if (json != NULL) {
+        (void)json_object_set_new(json, "subscription", json_integer((json_int_t)sub->id));
+        (void)json_object_set_new(json, "pattern", json_string(sub->pattern));
+        if (note->kind == AMB_NOTE_LOST) {
+            (void)json_object_set_new(json, "count", json_integer((json_int_t)note->count));
+            (void)json_object_set_new(json, "total", json_integer((json_int_t)note->total));
+            (void)json_object_set_new(json, "why", json_string(reasons[note->why]));
+        } else {
+            (void)json_object_set_new(json, "outstanding",
+                                      json_integer((json_int_t)note->msgs_out));
+            (void)json_object_set_new(json, "outstanding_bytes",
+                                      json_integer((json_int_t)note->bytes_out));
+        }
+    }
+    amb_events_publish(client->control, topics[note->kind], json);
+    if (note->kind != AMB_NOTE_LOST) {
+        client_tell_note(client, note); /* Which may end it. */
+    }
+}
+
 void amb_client_end(struct amb_client *client, const char *why)
 {
     if (client->state == AMB_CLIENT_ENDING) {
@@ -332,6 +407,7 @@ void amb_client_end(struct amb_client *client, const char *why)
     }
     if (client->state == AMB_CLIENT_LIVE) {
         amb_info("client %" PRIu64 " (%s): ended: %s", client->id, client->name, why);
+        client_gone(client, why);
     } else {
         client->control->half_open_count--;
         amb_debug("connection %" PRIu64 ": ended: %s", client->id, why);

@@ -71,6 +71,7 @@ struct amb_client {
     int64_t peer_timeout_ns; /* that it was told */
     int64_t refusal_ns; /* when it is told that it is not authenticated; 0: it is not refused */
     uint64_t held_bytes;
+    enum amb_status end_status; /* that it was told as the end of its session; OK: none */
 
     struct amb_control_reader reader;
     int passed_fd;            /* that came with the message being read */
@@ -112,6 +113,11 @@ void amb_client_refuse(struct amb_client *client);
 void amb_client_end(struct amb_client *client, const char *why);
 /* Has the worker close the session of a client that has ended. */
 void amb_client_close_session(struct amb_client *client);
+/* It can publish and subscribe from here on: tells those who want to know. */
+void amb_client_come(const struct amb_client *client);
+struct amb_note;
+/* One of its subscriptions is slow, or has lost something: tells it, and those who want to know. */
+void amb_client_note(struct amb_client *client, const struct amb_note *note);
 /* The broker ends: a quarantine that waits for the client's process is over. */
 void amb_client_give_up(struct amb_client *client);
 /* An order for the client is under way, and has been answered. */

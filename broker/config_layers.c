@@ -40,6 +40,15 @@ static const struct amb_topic_rule dead_letter_rule = {
     .ttl_ns = AMB_CONFIG_TIME_FOREVER,
 };
 
+/* Of topics that begin with '$': no reader of the broker's events holds anything up. */
+static const struct amb_topic_rule sys_rule = {
+    .match = "$SYS.>",
+    .full = AMB_FULL_DROP_OLDEST,
+    .max_bytes = UINT64_C(4) << 20,
+    .slow = AMB_SLOW_DROP_OLDEST,
+    .ttl_ns = AMB_CONFIG_TIME_FOREVER,
+};
+
 void *amb_config_alloc(struct amb_config *config, size_t size)
 {
     struct amb_config_block *block = calloc(1, sizeof(*block) + size);
@@ -441,7 +450,10 @@ const struct amb_topic_rule *amb_config_topic(const struct amb_config *config, c
     }
     bool is_dead =
         amb_pattern_matches(dead_letter_rule.match, strlen(dead_letter_rule.match), topic, len);
-    return is_dead ? &dead_letter_rule : &built_in_rule;
+    if (is_dead) {
+        return &dead_letter_rule;
+    }
+    return amb_topic_is_reserved(topic, len) ? &sys_rule : &built_in_rule;
 }
 
 void amb_config_machine_read(struct amb_config_machine *out)

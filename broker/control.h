@@ -47,7 +47,7 @@ struct amb_session_indices {
 
 struct amb_control_stats {
     uint64_t accepted, refused_limit, refused_auth, refused_version, handshake_timeout, bad_magic,
-        bad_message, expired, quarantined, attached, violations;
+        bad_message, expired, quarantined, attached, violations, events_failed;
 };
 
 struct amb_control {
@@ -78,6 +78,7 @@ struct amb_control {
     int64_t drain_started_ns, drain_deadline_ns;
     unsigned backlog_orders;
     uint64_t backlog, held, idle_backlogs;
+    uint32_t events; /* under way: events.h */
     struct amb_control_stats stats;
     struct amb_failures failures;
     /* What a client's message asks for is done above the clients: see requests.h. */

@@ -574,6 +574,7 @@ unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir
 {
     amb_assert(sub->id != 0 && amb_directory_has_room(directory));
     directory->sub_count++;
+    directory->sys_count += sub->pattern[0] == '$';
     amb_list_push_back(&directory->subs, &sub->node);
     unsigned posted = 0;
     if (sub_enter(directory, sub)) {
@@ -614,6 +615,7 @@ void amb_directory_unsubscribe(struct amb_directory *directory, struct amb_dir_s
     sub->is_closing = true;
     amb_list_remove(&sub->node);
     directory->sub_count--;
+    directory->sys_count -= sub->pattern[0] == '$';
     sub_remove(directory, sub);
     if (amb_pattern_is_literal(sub->pattern, sub->pattern_len)) {
         struct amb_dir_topic *topic =

@@ -48,6 +48,7 @@ struct amb_directory {
     struct amb_list_node untold;       /* struct amb_dir_topic.untold: others read it now */
     struct amb_list_node queues;       /* struct amb_dir_queue.node: queues.h */
     uint32_t topic_count, sub_count;
+    uint32_t sys_count; /* subscriptions to $ topics */
     uint32_t slots;     /* of topic ids that were ever given */
     uint32_t *free_ids; /* a ring: the next ids of slots that are free */
     uint32_t free_size, free_first, free_count;

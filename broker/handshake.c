@@ -302,6 +302,9 @@ static void session_opened(void *owner, struct amb_order *order)
                  amb_link_kind_name(client->link), client->address, client->session.shard);
         amb_client_send(client, &message, client->link == AMB_LINK_RING ? passed : NULL,
                         client->link == AMB_LINK_RING ? 3 : 0);
+        if (client->state == AMB_CLIENT_LIVE) {
+            amb_client_come(client);
+        }
     }
     amb_order_free(order);
     amb_client_release(client);

@@ -38,6 +38,9 @@ void amb_order_free(struct amb_order *order)
     if (order != NULL && order->run == amb_order_session_open) {
         free(order->u.open.address);
     }
+    if (order != NULL && order->fini != NULL) {
+        order->fini(order);
+    }
     free(order);
 }
 

@@ -42,8 +42,9 @@ struct amb_order {
     struct amb_shard *shard;
     amb_order_fn run;
     amb_order_done_fn done;
-    void *context;          /* the control thread's */
-    enum amb_status status; /* of the answer */
+    void *context;                         /* the control thread's */
+    enum amb_status status;                /* of the answer */
+    void (*fini)(struct amb_order *order); /* NULL: nothing else is to be freed */
     struct amb_session_id session;
     union {
         struct {
@@ -131,6 +132,10 @@ struct amb_order {
         struct {
             uint64_t left, held; /* out: messages not sent yet, not given back yet */
         } drain;
+        struct {
+            uint32_t topic;
+            char *text; /* freed with the order */
+        } announce;
         struct {
             struct json_t *json; /* out: an object */
         } snapshot;

@@ -33,6 +33,7 @@ struct amb_entry;
 struct amb_config_limits;
 struct amb_gpus;
 struct amb_maker;
+struct amb_note;
 struct amb_session;
 struct amb_topic;
 struct amb_ucx_context;
@@ -121,6 +122,8 @@ struct amb_shard {
     struct amb_list_node blocked;             /* struct amb_cursor.blocked: hold publishers back */
     struct amb_list_node timed;               /* struct amb_topic.timed: history.h */
     int64_t timed_ns;                         /* they are not looked at before */
+    int64_t slow_ns;                          /* slow.h: does nothing before */
+    uint64_t slow_moved;                      /* messages, as of the last look */
     struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
     int64_t shed_at_ns;                /* its own topics are not looked through again before */
     int64_t relief_at_ns;              /* not asked again before */
@@ -150,6 +153,8 @@ struct amb_shard {
     /* A dead letter: takes over the entry, whose topic is that of the name. NULL: there are none.
      */
     void (*dead_letter)(struct amb_shard *shard, struct amb_entry *entry, const char *topic);
+    /* A subscription is slow, or has lost something; NULL: nobody is told. */
+    void (*noted)(struct amb_shard *shard, const struct amb_note *note);
     struct amb_shard_stats stats;
 };
 

@@ -96,6 +96,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     amb_list_init(&shard->busy_takers);
     amb_list_init(&shard->takes);
     shard->queue_due_ns = shard->take_due_ns = INT64_MAX;
+    shard->slow_ns = INT64_MAX;
     shard->entries_max = entries_max_of(config);
     amb_pool_init(&shard->entries, sizeof(struct amb_entry), SHARD_POOL_CHUNK, 0);
     amb_pool_init(&shard->txs, AMB_OUTGOING_SIZE, SHARD_POOL_CHUNK, 0);

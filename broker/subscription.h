@@ -70,6 +70,9 @@ struct amb_subscription {
     uint64_t delivered, released; /* numbers given out; all up to `released` are back */
     uint64_t told;                /* the highest cumulative release that came */
     uint64_t msgs_out, bytes_out; /* outstanding */
+    bool is_slow;                 /* as told: slow.h */
+    uint64_t lost_told;           /* losses told so far, those to come with a delivery among them */
+    int64_t lost_told_ns;         /* the next ones are not told before */
     /* counters */
     uint64_t msgs, bytes, lost;
     uint64_t lost_by[AMB_LOSS_MIXED]; /* the last by reason */

@@ -10,6 +10,7 @@
 #include "broker/queue.h"
 #include "broker/reclaim.h"
 #include "broker/session.h"
+#include "broker/slow.h"
 #include "broker/taker.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
@@ -190,6 +191,10 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     }
     (void)amb_compact_run(shard);
     (void)amb_history_tick(shard);
+    if (done > 0 && shard->slow_ns == INT64_MAX) {
+        shard->slow_ns = amb_deadline_ns(now_ns, AMB_SLOW_TICK_NS);
+    }
+    (void)amb_slow_tick(shard);
     amb_bufpool_ahead(&shard->bufpool);
     if (!amb_list_is_empty(&shard->starving)) {
         shard_retry_starving(shard);
@@ -251,6 +256,10 @@ static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
     int64_t next_ns = amb_forward_expire(shard);
     next_ns = shard->queue_due_ns < next_ns ? shard->queue_due_ns : next_ns;
     next_ns = shard->take_due_ns < next_ns ? shard->take_due_ns : next_ns;
+    if (next_ns - now_ns < max_ns) {
+        max_ns = next_ns - now_ns;
+    }
+    next_ns = amb_slow_tick(shard);
     if (next_ns - now_ns < max_ns) {
         max_ns = next_ns - now_ns;
     }

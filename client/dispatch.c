@@ -4,11 +4,13 @@
  */
 #include "client/conn.h"
 #include "client/control.h"
+#include "client/due.h"
 #include "client/gpu.h"
 #include "client/import.h"
 #include "client/inbox.h"
 #include "client/segment.h"
 #include "client/slots.h"
+#include "client/sub.h"
 #include "wire/base/assert.h"
 
 #include <errno.h>
@@ -118,6 +120,14 @@ static void add_segment(struct amb_conn *conn, const Amb__Control__SegAdd *add, 
     amb_segment_add_gpu(conn, add->segment, add->size, is_read ? &range : NULL);
 }
 
+static void take_notice(struct amb_conn *conn, const Amb__Control__SubNotice *notice)
+{
+    struct amb_sub *sub = notice->handle < AMB_HANDLES_MAX ? conn->subs[notice->handle] : NULL;
+    if (sub != NULL && !sub->has_left && !sub->is_user_done) {
+        amb_event_slow(conn, sub, notice->slow != 0, notice->outstanding);
+    }
+}
+
 static void handle_message(struct amb_conn *conn, const Amb__Control__Control *message, int fd)
 {
     if (message->body_case == AMB__CONTROL__CONTROL__BODY_SEG_ADD) {
@@ -137,6 +147,8 @@ static void handle_message(struct amb_conn *conn, const Amb__Control__Control *m
         amb_conn_lost(conn, error_status(message->error), message->error->text);
     } else if (message->body_case == AMB__CONTROL__CONTROL__BODY_BYE) {
         amb_conn_lost(conn, AMB_ECLOSED, "the broker is shutting down");
+    } else if (message->body_case == AMB__CONTROL__CONTROL__BODY_SUB_NOTICE) {
+        take_notice(conn, message->sub_notice);
     } else if (message->body_case == AMB__CONTROL__CONTROL__BODY_PING) {
         Amb__Control__Control answer;
         amb__control__control__init(&answer);

@@ -126,6 +126,14 @@ void amb_event_gap(struct amb_conn *conn, struct amb_sub *sub, uint64_t count, e
     queue_event(conn, &event, "messages were lost");
 }
 
+void amb_event_slow(struct amb_conn *conn, struct amb_sub *sub, bool is_slow, uint64_t count)
+{
+    struct amb_event event = {
+        .type = is_slow ? AMB_EVENT_SLOW : AMB_EVENT_RECOVERED, .sub = sub, .count = count};
+    queue_event(conn, &event,
+                is_slow ? "a subscription does not keep up" : "a subscription keeps up again");
+}
+
 void amb_event_subscribers(struct amb_conn *conn, struct amb_pub *pub, uint32_t count)
 {
     struct amb_event event = {.type = AMB_EVENT_SUBSCRIBERS, .pub = pub, .count = count};

@@ -27,6 +27,7 @@ void amb_event_sub_closed(struct amb_conn *conn, struct amb_sub *sub, enum amb_s
                           const char *text);
 void amb_event_gap(struct amb_conn *conn, struct amb_sub *sub, uint64_t count, enum amb_loss loss,
                    uint64_t seq);
+void amb_event_slow(struct amb_conn *conn, struct amb_sub *sub, bool is_slow, uint64_t count);
 void amb_event_subscribers(struct amb_conn *conn, struct amb_pub *pub, uint32_t count);
 /* Forgets events that name a handle about to be freed. */
 void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const struct amb_sub *sub);

@@ -91,8 +91,8 @@ enum amb_event_type {
     AMB_EVENT_RESTORED,  /* it is back, and so is every publisher and subscription */
     AMB_EVENT_CLOSED,    /* the session is over for good, or that of sub; status and text say why */
     AMB_EVENT_GAP,       /* count messages of sub were lost, as loss says; seq follows them */
-    AMB_EVENT_SLOW,      /* (later) */
-    AMB_EVENT_RECOVERED, /* (later) */
+    AMB_EVENT_SLOW,      /* sub has used 75 % of its credit, count messages, or is waited for */
+    AMB_EVENT_RECOVERED, /* sub keeps up again; told at most ten times a second */
     AMB_EVENT_SUBSCRIBERS, /* pub has count matching subscriptions now */
     AMB_EVENT_DRAINING,    /* (later) */
     AMB_EVENT_RESOURCE,    /* (later) */
@@ -105,7 +105,7 @@ struct amb_event {
     enum amb_loss loss;     /* GAP */
     struct amb_pub *pub;    /* of whom, or NULL */
     struct amb_sub *sub;
-    uint64_t count; /* GAP: messages; SUBSCRIBERS: how many */
+    uint64_t count; /* GAP: messages; SUBSCRIBERS: how many; SLOW, RECOVERED: not given back */
     uint64_t seq;   /* GAP: the first sequence after it */
     int64_t time_ns;
     const char *text; /* one line for a log, never NULL, valid during the call */

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/announce.h"
+
+#include "broker/entry.h"
+#include "broker/reclaim.h"
+#include "broker/route.h"
+#include "broker/shard.h"
+#include "broker/topic.h"
+#include "wire/codec/frame.h"
+
+#include <string.h>
+
+static enum amb_status announce_write(struct amb_shard *shard, const char *text,
+                                      struct amb_entry *entry)
+{
+    size_t len = strlen(text);
+    const struct amb_record record = {.len = (uint32_t)len};
+    entry->data_len = amb_payload_padded(len);
+    entry->meta_len = (uint32_t)sizeof(record);
+    enum amb_status status =
+        amb_reclaim_alloc(shard, entry->data_len + entry->meta_len, &entry->buf);
+    if (status != AMB_OK) {
+        return status;
+    }
+    memset(entry->buf.data, 0, entry->data_len);
+    memcpy(entry->buf.data, text, len);
+    memcpy(entry->buf.data + entry->data_len, &record, sizeof(record));
+    return AMB_OK;
+}
+
+void amb_order_announce(struct amb_shard *shard, struct amb_order *order)
+{
+    const struct amb_topic *topic = amb_shard_topic(shard, order->u.announce.topic);
+    struct amb_entry *entry =
+        topic == NULL || topic->matched == 0 ? NULL : amb_pool_get(&shard->entries);
+    if (entry == NULL) {
+        order->status = topic == NULL ? AMB_ENOTFOUND : AMB_OK;
+        return;
+    }
+    entry->refs = 1;
+    entry->home = shard;
+    entry->count = 1;
+    entry->topic = topic->id;
+    order->status = announce_write(shard, order->u.announce.text, entry);
+    if (order->status != AMB_OK) {
+        amb_pool_put(&shard->entries, entry);
+        return;
+    }
+    entry->data = entry->buf.data;
+    entry->meta = entry->buf.data + entry->data_len;
+    entry->segment = entry->buf.segment;
+    entry->charge = entry->buf.cap + sizeof(*entry);
+    entry->is_whole = true;
+    entry->time_ns = shard->real_ns;
+    amb_route(shard, entry, shard->index);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/events.h"
+
+#include "broker/announce.h"
+#include "broker/control.h"
+#include "wire/base/clock.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool amb_events_are_wanted(const struct amb_control *control)
+{
+    return control->directory.sys_count > 0 && !control->is_draining;
+}
+
+static void event_free(struct amb_order *order)
+{
+    free(order->u.announce.text);
+}
+
+static void event_announced(void *owner, struct amb_order *order)
+{
+    struct amb_control *control = owner;
+    control->events--;
+    control->stats.events_failed += order->status != AMB_OK;
+    amb_order_free(order);
+}
+
+static bool event_send(struct amb_control *control, const char *topic, char *text)
+{
+    struct amb_dir_topic *at;
+    if (control->events >= AMB_EVENTS_MAX ||
+        amb_directory_topic(&control->directory, topic, strlen(topic), 0, &at) != AMB_OK) {
+        return false;
+    }
+    struct amb_order *order = amb_order_create(amb_order_announce, event_announced, NULL);
+    if (order == NULL) {
+        return false;
+    }
+    order->u.announce.topic = at->id;
+    order->u.announce.text = text;
+    order->fini = event_free;
+    control->events++;
+    amb_order_post(control->shards[at->home], order);
+    return true;
+}
+
+void amb_events_publish(struct amb_control *control, const char *topic, struct json_t *json)
+{
+    char *text = NULL;
+    if (json != NULL && amb_events_are_wanted(control)) {
+        (void)json_object_set_new(json, "time_ns", json_integer(amb_clock_realtime_ns()));
+        text = json_dumps(json, JSON_COMPACT);
+    }
+    if (text != NULL && !event_send(control, topic, text)) {
+        control->stats.events_failed++;
+        free(text);
+    }
+    json_decref(json);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events on $SYS topics, which anybody subscribes to like any other: "$SYS.>". Each is a JSON
+ * object. Nobody reads them: they cost a comparison.
+ *
+ *   $SYS.client.come, $SYS.client.gone                    who, and why it has gone
+ *   $SYS.sub.slow, $SYS.sub.recovered, $SYS.sub.lost      slow.h
+ *
+ * They are at home on the first worker; a reader that does not keep up loses the oldest.
+ *
+ * Threads: the control thread. Memory: one order an event, AMB_EVENTS_MAX under way.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#define AMB_EVENTS_MAX 1024u
+
+struct amb_control;
+struct json_t;
+
+bool amb_events_are_wanted(const struct amb_control *control);
+/* Publishes json, whose reference it takes over; NULL, or without room: nothing. */
+void amb_events_publish(struct amb_control *control, const char *topic, struct json_t *json);

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/slow.h"
+
+#include "broker/entry.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "broker/subscription.h"
+#include "broker/topic.h"
+#include "wire/base/clock.h"
+
+/* Of credit that is a handful of messages all of it is always used. */
+#define SLOW_CREDIT_MIN UINT64_C(16)
+/* The same subscription's losses are told at most so often. */
+#define SLOW_LOST_EVERY_NS AMB_NS_PER_SEC
+
+/* What the cursors have been left behind by, and will be told with their next deliveries. */
+static uint64_t sub_gap(const struct amb_subscription *sub)
+{
+    uint64_t gap = 0;
+    AMB_LIST_FOR_EACH (node, &sub->cursors) {
+        const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
+        const struct amb_log *log = &cursor->topic->log;
+        if (cursor->is_unknown) {
+            continue;
+        }
+        uint64_t next = log->next_seq;
+        uint64_t position = cursor->position < log->lo ? log->lo : cursor->position;
+        if (position < log->hi) {
+            next = amb_log_at(log, position)->first_seq + cursor->within;
+        }
+        /* At a shadow's end more may be on its way. */
+        gap += next > cursor->expected_seq ? next - cursor->expected_seq : 0;
+    }
+    return gap;
+}
+
+static bool sub_is_waited_for(const struct amb_subscription *sub)
+{
+    AMB_LIST_FOR_EACH (node, &sub->cursors) {
+        const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
+        if (!amb_list_is_empty(&cursor->stalled) && cursor->position < cursor->topic->log.hi) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool sub_uses(const struct amb_subscription *sub, uint64_t quarters)
+{
+    return (sub->options.credit_msgs >= SLOW_CREDIT_MIN &&
+            sub->msgs_out >= sub->options.credit_msgs / 4 * quarters) ||
+           sub->bytes_out >= sub->options.credit_bytes / 4 * quarters;
+}
+
+static struct amb_note note_of(const struct amb_subscription *sub, enum amb_note_kind kind)
+{
+    return (struct amb_note){
+        .kind = kind,
+        .client_id = sub->session->client_id,
+        .sub = sub->id,
+        .handle = sub->handle,
+        .msgs_out = sub->msgs_out,
+        .bytes_out = sub->bytes_out,
+    };
+}
+
+/* Latest has no queue to fall behind with: what it skips is told as lost. */
+static unsigned slow_look_at_use(struct amb_subscription *sub)
+{
+    bool is_waited_for = sub_is_waited_for(sub) && sub->options.slow != AMB_SLOW_LATEST;
+    if (!sub->is_slow && !is_waited_for && !sub_uses(sub, 3)) {
+        return 0;
+    }
+    if (sub->is_slow && (is_waited_for || sub_uses(sub, 2))) {
+        return 0;
+    }
+    sub->is_slow = !sub->is_slow;
+    struct amb_note note = note_of(sub, sub->is_slow ? AMB_NOTE_SLOW : AMB_NOTE_RECOVERED);
+    sub->session->shard->noted(sub->session->shard, &note);
+    return 1;
+}
+
+static unsigned slow_look_at_loss(struct amb_subscription *sub, int64_t now_ns)
+{
+    uint64_t lost = sub->lost + sub_gap(sub);
+    if (lost <= sub->lost_told || now_ns < sub->lost_told_ns) {
+        return 0;
+    }
+    struct amb_note note = note_of(sub, AMB_NOTE_LOST);
+    note.count = lost - sub->lost_told;
+    note.total = lost;
+    bool is_expired = sub->lost_by[AMB_LOSS_EXPIRED] > 0;
+    bool is_trimmed = sub->lost_by[AMB_LOSS_TRIMMED] > 0;
+    note.why = is_expired && is_trimmed ? AMB_LOSS_MIXED
+               : is_expired             ? AMB_LOSS_EXPIRED
+               : is_trimmed             ? AMB_LOSS_TRIMMED
+                                        : AMB_LOSS_SLOW;
+    sub->lost_told = lost;
+    sub->lost_told_ns = amb_deadline_ns(now_ns, SLOW_LOST_EVERY_NS);
+    sub->session->shard->noted(sub->session->shard, &note);
+    return 1;
+}
+
+static bool sub_is_of_interest(const struct amb_subscription *sub)
+{
+    return sub->is_slow || sub->lost > sub->lost_told;
+}
+
+int64_t amb_slow_tick(struct amb_shard *shard)
+{
+    if (shard->now_ns < shard->slow_ns || shard->noted == NULL) {
+        return shard->noted == NULL ? INT64_MAX : shard->slow_ns;
+    }
+    unsigned notes = 0;
+    bool is_of_interest = false;
+    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
+        AMB_LIST_FOR_EACH (sub_node, &session->subscription_list) {
+            struct amb_subscription *sub =
+                AMB_CONTAINER_OF(sub_node, struct amb_subscription, node);
+            if (notes < AMB_SLOW_NOTES_MAX && !sub->has_ended) {
+                notes += slow_look_at_use(sub) + slow_look_at_loss(sub, shard->now_ns);
+            }
+            is_of_interest = is_of_interest || sub_is_of_interest(sub);
+        }
+    }
+    uint64_t moved = amb_stat_get(&shard->stats.msgs_out) + amb_stat_get(&shard->stats.msgs_in);
+    bool is_quiet = moved == shard->slow_moved && notes == 0 && !is_of_interest;
+    shard->slow_moved = moved;
+    shard->slow_ns = is_quiet ? INT64_MAX : amb_deadline_ns(shard->now_ns, AMB_SLOW_TICK_NS);
+    return shard->slow_ns;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is slow, and who has lost something: subscriptions are looked at ten times a second while
+ * anything moves, so that the way of a message pays nothing for it and nobody is told of what has
+ * passed at once. A subscription is slow when it has used 75 % of its credit, or when a message
+ * waits for it to give something back; it has recovered below 50 %.
+ *
+ * Threads: the shard's worker. Memory: none.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdint.h>
+
+#define AMB_SLOW_TICK_NS INT64_C(100000000)
+#define AMB_SLOW_NOTES_MAX 64u /* in one look, of one worker; others wait for the next */
+
+struct amb_shard;
+
+enum amb_note_kind {
+    AMB_NOTE_SLOW,
+    AMB_NOTE_RECOVERED,
+    AMB_NOTE_LOST,
+};
+
+/* Of one subscription. */
+struct amb_note {
+    enum amb_note_kind kind;
+    uint64_t client_id, sub;
+    uint32_t handle;
+    uint64_t count; /* LOST: messages since the last note about it */
+    uint64_t total; /* LOST: in all */
+    enum amb_loss why;
+    uint64_t msgs_out, bytes_out; /* SLOW, RECOVERED: outstanding */
+};
+
+/* Looks if it is time to. Returns when it will be; INT64_MAX: when something moves. */
+int64_t amb_slow_tick(struct amb_shard *shard);
