@@ -27,7 +27,9 @@ void amb_take_put(struct amb_shard *shard, struct amb_take *take)
     if (take == NULL) {
         return;
     }
-    free(take->reason);
+    if (take->reason != NULL) {
+        free(take->reason);
+    }
     if (shard->takes_cached >= AMB_TAKES_CACHED_MAX) {
         free(take);
         return;

@@ -13,6 +13,7 @@
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "tests/support/shard_lease.h"
+#include "tests/support/shard_queue.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,6 +80,7 @@ struct short_link {
     uint64_t ready;                   /* a segment to say SEG_READY for */
     const struct client_lease *lease; /* NULL: batches; else commits, in slots that are free */
     uint64_t freed, freed_early;
+    bool acks; /* what it gives back, too */
 };
 
 static const uint32_t message_len = 200;
@@ -189,6 +191,13 @@ static unsigned short_poll(struct amb_link *link, unsigned budget)
         void *dst, *cookie;
         struct amb_link_mem *mem;
         s->ready = 0;
+        assert_int_equal(link->events->on_frame(link->arg, &frame, &dst, &cookie, &mem), AMB_OK);
+    }
+    for (uint64_t i = s->released + 1; s->acks && i <= s->delivered; i++) {
+        const struct amb_frame frame = {
+            .type = AMB_FRAME_ACK, .number = i, .count = 4, .status = AMB_ACK_KIND_ACK};
+        void *dst, *cookie;
+        struct amb_link_mem *mem;
         assert_int_equal(link->events->on_frame(link->arg, &frame, &dst, &cookie, &mem), AMB_OK);
     }
     if (s->delivered > s->released) {
@@ -334,6 +343,42 @@ static void run(unsigned shards, unsigned home, const unsigned *where, const boo
     free(h);
 }
 
+/* One member, which acknowledges each batch: on the queue's worker, or another one. */
+static void run_acked(unsigned shards, unsigned queue_at, unsigned member_at)
+{
+    struct shard_harness *h = calloc(1, sizeof(*h));
+    assert_non_null(h);
+    harness_init(h, shards, NULL);
+    uint32_t topic = harness_topic(h, "a", 0);
+    struct harness_queue queue;
+    struct short_link p, reader, *list[1] = {&reader};
+    client_open_pub(make(h, 0, false, &p), 0, topic, true);
+    p.window = AMB_WINDOW_FIRST;
+    struct shard_client *client = make(h, member_at, false, &reader);
+    reader.acks = true;
+    harness_queue_open(h, queue_at, NULL, &queue);
+    harness_queue_read(&queue, topic);
+    client_join(client, 0, &queue, NULL);
+    pump(h, &p, WARM_UP, list, 1);
+    heap_calls = 0;
+    is_counting = true;
+    pump(h, &p, MEASURED, list, 1);
+    is_counting = false;
+    assert_int_equal(heap_calls, 0);
+    client_close(client, false);
+    harness_settle(h);
+    harness_queue_close(&queue);
+    harness_fini(h);
+    free(h);
+}
+
+static void test_acknowledged_batches_allocate_nothing(void **state)
+{
+    (void)state;
+    run_acked(1, 0, 0);
+    run_acked(3, 1, 2);
+}
+
 static void test_one_shard_allocates_nothing_per_batch(void **state)
 {
     (void)state;
@@ -355,6 +400,7 @@ static void test_three_shards_allocate_nothing_per_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_acknowledged_batches_allocate_nothing),
         cmocka_unit_test(test_one_shard_allocates_nothing_per_batch),
         cmocka_unit_test(test_three_shards_allocate_nothing_per_batch),
     };
