@@ -55,6 +55,7 @@ struct amb_directory {
     uint64_t next_sub;
     int64_t now_ns; /* the owner's */
     bool is_over;   /* workers have ended: no more orders */
+    bool is_ending; /* the broker drains: durable names do not outlive their last member */
 };
 
 enum amb_leave_stage {

@@ -4,6 +4,7 @@
 #include "broker/client.h"
 #include "broker/config.h"
 #include "broker/door.h"
+#include "broker/queues.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/subscription.h"
@@ -76,6 +77,7 @@ void amb_drain_begin(struct amb_control *control)
         control->drain_deadline_ns = control->now_ns;
         return;
     }
+    amb_queues_end(&control->directory);
     control->is_draining = true;
     control->drain_started_ns = control->now_ns;
     control->drain_deadline_ns =

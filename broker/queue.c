@@ -10,7 +10,9 @@
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
+#include "wire/base/log.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -443,6 +445,11 @@ static void take_die(struct amb_queue *queue, struct amb_take *take, const char 
                            reason);
         }
         first += count;
+    }
+    if (queue->dead == 0) { /* Said once a queue; counted always. */
+        amb_warn("topic %s: message %" PRIu64 " is given up (%s); so may be others: see %s%s",
+                 take->topic->name, take->entry->first_seq + take->first, reason,
+                 AMB_DEADLETTER_PREFIX, take->topic->name);
     }
     queue->dead += take->left;
     amb_stat_add(&queue->shard->stats.msgs_dead, take->left);

@@ -212,7 +212,7 @@ void amb_queues_unsubscribe(struct amb_directory *directory, struct amb_dir_sub 
         return;
     }
     queue->idle_ns = directory->now_ns;
-    if (queue->durable[0] == '\0') {
+    if (queue->durable[0] == '\0' || directory->is_ending) {
         queue_remove(directory, queue);
     }
 }
@@ -241,6 +241,17 @@ enum amb_status amb_queues_remove_durable(struct amb_directory *directory, const
     }
     queue_remove(directory, queue);
     return AMB_OK;
+}
+
+void amb_queues_end(struct amb_directory *directory)
+{
+    directory->is_ending = true;
+    AMB_LIST_FOR_EACH_SAFE (node, &directory->queues) {
+        struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
+        if (queue->members == 0) {
+            queue_remove(directory, queue);
+        }
+    }
 }
 
 void amb_queues_close(struct amb_directory *directory)

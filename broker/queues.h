@@ -64,6 +64,8 @@ void amb_queues_tick(struct amb_directory *directory);
 /* ENOTFOUND; EBUSY: it has members. */
 AMB_MUST_CHECK enum amb_status amb_queues_remove_durable(struct amb_directory *directory,
                                                          const char *name);
+/* The broker drains: names that nobody uses end now, the others with their last member. */
+void amb_queues_end(struct amb_directory *directory);
 /* The broker ends: all of them do, while the workers still run. */
 void amb_queues_close(struct amb_directory *directory);
 /* After the workers have ended. */

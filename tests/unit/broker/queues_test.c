@@ -210,6 +210,23 @@ static void test_a_durable_name_ends_by_time_or_by_hand(void **state)
     tear_down();
 }
 
+static void test_a_broker_that_drains_waits_for_nobody_who_is_not_there(void **state)
+{
+    (void)state;
+    set_up();
+    struct member a, b;
+    join(&a, 0, "jobs", "", "a", AMB_ACK_EXPLICIT);
+    join(&b, 0, "jobs", "", "b", AMB_ACK_EXPLICIT);
+    leave(&a);
+    assert_int_equal(queues(), 2);
+    amb_queues_end(&f.directory);
+    harness_settle(&f.harness);
+    assert_int_equal(queues(), 1);
+    leave(&b);
+    assert_int_equal(queues(), 0);
+    tear_down();
+}
+
 static void test_names_are_short_and_plain(void **state)
 {
     (void)state;
@@ -230,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_without_names_each_has_its_own),
         cmocka_unit_test(test_a_durable_name_is_one_subscriptions_unless_it_is_a_groups),
         cmocka_unit_test(test_a_durable_name_ends_by_time_or_by_hand),
+        cmocka_unit_test(test_a_broker_that_drains_waits_for_nobody_who_is_not_there),
         cmocka_unit_test(test_names_are_short_and_plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
