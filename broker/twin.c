@@ -150,7 +150,8 @@ struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry)
     if (entry->twin_state != AMB_TWIN_NONE) {
         return NULL;
     }
-    if (entry->parent != NULL) {
+    /* A dead letter has a parent too, and is another message than that. */
+    if (entry->parent != NULL && entry->meta == entry->parent->meta) {
         /* The mail is its own: it cannot go home before it is answered. */
         entry->twin_state = AMB_TWIN_COMING;
         entry->twin_for = shard;
