@@ -6,6 +6,7 @@
 #include "broker/control.h"
 #include "broker/drain.h"
 #include "broker/entry.h"
+#include "broker/events.h"
 #include "broker/gpupool.h"
 #include "broker/lease.h"
 #include "broker/maker.h"
@@ -23,6 +24,7 @@
 #include "wire/link/ucx.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,6 +183,10 @@ static void dead_letter_arrived(struct amb_mail *mail, void *owner)
         home = topic->home;
     }
     amb_route_hand_over(control->shards[home], entry);
+    if (amb_events_are_wanted(control)) {
+        amb_events_publish(control, "$SYS.dead_letter",
+                           json_pack("{s:s?}", "topic", letter->topic));
+    }
     free(letter);
 }
 

@@ -4,6 +4,7 @@
  * object. Nobody reads them: they cost a comparison.
  *
  *   $SYS.client.come, $SYS.client.gone                    who, and why it has gone
+ *   $SYS.dead_letter                                      of which topic: deadletter.h
  *   $SYS.sub.slow, $SYS.sub.recovered, $SYS.sub.lost      slow.h
  *
  * They are at home on the first worker; a reader that does not keep up loses the oldest.

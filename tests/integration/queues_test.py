@@ -72,11 +72,16 @@ def workers(world, kept):
     until(20, look, "twenty jobs")
     check(sorted(seen) == sorted(f"job{i}, delivery 1" for i in range(20)), f"{seen}")
     # Given up at once; and after three times.
+    events = world.rig.start([world.rig.program("broker-ctl"), "--url", world.url, "sub",
+                              "$SYS.dead_letter", "--count", "2", "--timeout", "20"])
+    until(20, lambda: any(s["pattern"] == "$SYS.dead_letter" for s in world.admin("subs")), "events")
     world.publish("jobs.resize", "bad", "later")
     lines = sorted([letters.line(), letters.line()])
     check(lines[0].startswith("jobs.resize ") and lines[0].endswith(
         "bad: nobody can do this, after 1"), f"{lines}")
     check(lines[1].endswith("later: delivered 3 times, after 3"), f"{lines}")
+    check("$DLQ.jobs.resize" in events.line(), "an event says so")
+    check(events.wait() == 0, events.log())
     until(20, lambda: world.queue(group="resizers")["pending"] == 0, "all acknowledged")
     check(world.queue(group="resizers")["dead"] == 2, "dead letters are counted")
     # Nobody is there: the name keeps the place.
