@@ -10,6 +10,9 @@
  *  - Per topic, sequence numbers come in order, and each gap is as large as the loss that the
  *    message behind it reports. What is missing by number is exactly what was reported lost.
  *  - Each number of a publisher that ended as it should is settled once.
+ *  - Where messages are acknowledged (all members of a group together are one subscriber): each is
+ *    delivered for the first time once, again only while nobody has acknowledged it, and in the end
+ *    each has been acknowledged once.
  *  - A subscriber that read from before the first message to after the last has got, or was told
  *    lost, every message that was settled as accepted, and nothing else. --killed: publishers may
  *    have died: what they posted and was not settled may be there or not; subscribers whose log
@@ -54,6 +57,17 @@ struct publisher {
     struct posted topics[DELIVERY_TOPICS];
 };
 
+/* What has become of a topic's messages in a group, by sequence number. */
+enum fate {
+    FATE_DELIVERED = 1,
+    FATE_ACKED = 2,
+};
+
+struct fates {
+    uint8_t *of;
+    uint64_t size, acked;
+};
+
 /* One subscriber's reading of one topic. */
 struct reading {
     uint64_t seq, received, lost, stamped, missing;
@@ -87,7 +101,14 @@ static void log_open(struct log *log, const char *path)
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     void *base = MAP_FAILED;
-    if (fd >= 0 && fstat(fd, &st) == 0 && (size_t)st.st_size >= sizeof(struct delivery_head)) {
+    bool is_there = fd >= 0 && fstat(fd, &st) == 0;
+    if (is_there && is_killed && (size_t)st.st_size < sizeof(struct delivery_head)) {
+        static const struct delivery_head nothing = {.magic = DELIVERY_MAGIC};
+        log->head = &nothing; /* It died at its very beginning. */
+        (void)close(fd);
+        return;
+    }
+    if (is_there && (size_t)st.st_size >= sizeof(struct delivery_head)) {
         base = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
     }
     if (base == MAP_FAILED) {
@@ -99,7 +120,8 @@ static void log_open(struct log *log, const char *path)
     log->head = base;
     log->records = (const struct delivery_record *)(log->head + 1);
     log->count = atomic_load_explicit(&log->head->count, memory_order_acquire);
-    if (log->head->magic != DELIVERY_MAGIC || log->count > log->head->max) {
+    bool is_empty = is_killed && log->head->magic == 0 && log->count == 0;
+    if ((log->head->magic != DELIVERY_MAGIC && !is_empty) || log->count > log->head->max) {
         (void)fprintf(stderr, "%s: not a log\n", path);
         exit(2);
     }
@@ -276,6 +298,114 @@ static void read_subscriber(const struct log *log, uint64_t *received, uint64_t 
     free(readings);
 }
 
+/* ---- acknowledgements ---- */
+
+static uint8_t *fate_at(struct fates *fates, uint64_t seq)
+{
+    if (seq >= fates->size) {
+        uint64_t size = fates->size != 0 ? fates->size : 4096;
+        while (size <= seq) {
+            size *= 2;
+        }
+        fates->of = must(realloc(fates->of, size));
+        memset(fates->of + fates->size, 0, size - fates->size);
+        fates->size = size;
+    }
+    return &fates->of[seq];
+}
+
+/* Members' logs have no order between them, so first all deliveries, then all acknowledgements. */
+static void read_deliveries(const struct log *log, struct fates *fates)
+{
+    for (uint64_t i = 0; i < log->count; i++) {
+        const struct delivery_record *r = &log->records[i];
+        if ((r->kind != DELIVERY_RECEIVED && r->kind != DELIVERY_WRONG) ||
+            r->topic >= DELIVERY_TOPICS) {
+            continue;
+        }
+        uint8_t *fate = fate_at(&fates[r->topic], r->seq);
+        if (r->attempt == 1 && (*fate & FATE_DELIVERED) != 0) {
+            WRONG("%s: topic %u seq %" PRIu64 ": a first delivery, and not the first", log->path,
+                  r->topic, r->seq);
+        }
+        if (r->kind == DELIVERY_WRONG) {
+            WRONG("%s: topic %u seq %" PRIu64 ": wrong bytes", log->path, r->topic, r->seq);
+        }
+        *fate |= r->attempt == 1 ? FATE_DELIVERED : 0;
+    }
+}
+
+static void read_acks(const struct log *log, struct fates *fates)
+{
+    for (uint64_t i = 0; i < log->count; i++) {
+        const struct delivery_record *r = &log->records[i];
+        if (r->kind != DELIVERY_ACKED || r->topic >= DELIVERY_TOPICS) {
+            continue;
+        }
+        uint8_t *fate = fate_at(&fates[r->topic], r->seq);
+        if ((*fate & FATE_ACKED) != 0 && !is_killed) {
+            WRONG("%s: topic %u seq %" PRIu64 ": acknowledged twice", log->path, r->topic, r->seq);
+        }
+        fates[r->topic].acked += (*fate & FATE_ACKED) == 0;
+        *fate |= FATE_ACKED;
+    }
+}
+
+static uint64_t judge_acks(const char *who, uint32_t groups, struct fates *fates)
+{
+    uint64_t acked = 0;
+    for (uint32_t t = 0; t < DELIVERY_TOPICS; t++) {
+        uint64_t accepted = 0, posted = 0;
+        bool all_ended = true;
+        for (size_t i = 0; i < publisher_count; i++) {
+            accepted += publishers[i].topics[t].accepted;
+            posted += publishers[i].topics[t].count;
+            all_ended = all_ended && publishers[i].has_ended;
+        }
+        if ((groups >> t / GROUP_TOPICS & 1) != 0 &&
+            (fates[t].acked < accepted || fates[t].acked > (all_ended ? accepted : posted))) {
+            WRONG("%s: topic %u: %" PRIu64 " acknowledged of %" PRIu64 " accepted", who, t,
+                  fates[t].acked, accepted);
+        }
+        acked += fates[t].acked;
+        free(fates[t].of);
+    }
+    return acked;
+}
+
+/* A subscriber with acknowledgements of its own, or all members of the group. */
+static uint64_t read_acknowledging(const struct log *logs, size_t count, uint32_t mode,
+                                   uint64_t *received)
+{
+    struct fates *fates = must(calloc(DELIVERY_TOPICS, sizeof(*fates)));
+    uint32_t groups = 0;
+    const char *who = NULL;
+    for (unsigned pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < count; i++) {
+            const struct log *log = &logs[i];
+            if (log->head->id != 0 || log->head->mode != mode) {
+                continue;
+            }
+            who = log->path;
+            groups |= log->head->groups;
+            if (pass == 0) {
+                read_deliveries(log, fates);
+                *received += log->count;
+                if (!log->has_ended && !is_killed) {
+                    WRONG("%s: its subscriber did not end as it should", log->path);
+                }
+            } else {
+                read_acks(log, fates);
+            }
+        }
+    }
+    /* One alone that died is judged by nobody's acknowledgements. */
+    bool is_cut = mode == DELIVERY_ACKS && !logs[0].has_ended;
+    uint64_t acked = who != NULL && !is_cut ? judge_acks(who, groups, fates) : 0;
+    free(fates);
+    return acked;
+}
+
 int main(int argc, char **argv)
 {
     int first = argc > 1 && strcmp(argv[1], "--killed") == 0 ? 2 : 1;
@@ -287,7 +417,7 @@ int main(int argc, char **argv)
     size_t count = (size_t)(argc - first);
     struct log *logs = must(calloc(count, sizeof(*logs)));
     publishers = must(calloc(count, sizeof(*publishers)));
-    uint64_t posted = 0, accepted = 0, received = 0, lost = 0;
+    uint64_t posted = 0, accepted = 0, received = 0, lost = 0, acked = 0;
     for (size_t i = 0; i < count; i++) {
         log_open(&logs[i], argv[first + (int)i]);
         if (logs[i].head->id != 0) {
@@ -304,12 +434,18 @@ int main(int argc, char **argv)
         }
     }
     for (size_t i = 0; i < count; i++) {
-        if (logs[i].head->id == 0) {
+        if (logs[i].head->id != 0) {
+            continue;
+        }
+        if (logs[i].head->mode == DELIVERY_PLAIN) {
             read_subscriber(&logs[i], &received, &lost);
+        } else if (logs[i].head->mode == DELIVERY_ACKS) {
+            acked += read_acknowledging(&logs[i], 1, DELIVERY_ACKS, &received);
         }
     }
+    acked += read_acknowledging(logs, count, DELIVERY_GROUP, &received);
     (void)printf("{\"posted\": %" PRIu64 ", \"accepted\": %" PRIu64 ", \"received\": %" PRIu64
-                 ", \"lost\": %" PRIu64 ", \"wrong\": %" PRIu64 "}\n",
-                 posted, accepted, received, lost, wrongs);
+                 ", \"lost\": %" PRIu64 ", \"acked\": %" PRIu64 ", \"wrong\": %" PRIu64 "}\n",
+                 posted, accepted, received, lost, acked, wrongs);
     return wrongs == 0 ? 0 : 1;
 }

@@ -14,21 +14,22 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from harness import check, main
 
 MAGIC = 0x31676F6C626D6101
-POSTED, SETTLED, RECEIVED, WRONG, END = 1, 2, 3, 4, 5
+POSTED, SETTLED, RECEIVED, WRONG, END, ACKED = 1, 2, 3, 4, 5, 6
 SIZE = 100
+MODES = {"sub": 0, "ack": 1, "group": 2}
 
 
-def record(kind, publisher=0, number=0, seq=0, topic=0, size=0, lost=0):
+def record(kind, publisher=0, number=0, seq=0, topic=0, size=0, lost=0, attempt=1):
     return {"kind": kind, "publisher": publisher, "number": number, "seq": seq, "topic": topic,
-            "size": size, "lost": lost}
+            "size": size, "lost": lost, "attempt": attempt}
 
 
-def write(path, id_, groups, records):
+def write(path, id_, groups, mode, records):
     with open(path, "wb") as log:
-        log.write(struct.pack("<QQIIQQ24x", MAGIC, id_, groups, 0, len(records), len(records)))
+        log.write(struct.pack("<QQIIQQ24x", MAGIC, id_, groups, mode, len(records), len(records)))
         for r in records:
-            log.write(struct.pack("<QQQIIII", r["publisher"], r["number"], r["seq"], r["topic"],
-                                  r["size"], r["lost"], r["kind"]))
+            log.write(struct.pack("<QQQIIIHH", r["publisher"], r["number"], r["seq"], r["topic"],
+                                  r["size"], r["lost"], r["kind"], r["attempt"]))
 
 
 def good():
@@ -85,12 +86,47 @@ FAULTS = {
 }
 
 
+def good_acks(name):
+    """One publisher, five messages; the third is given back once."""
+    one = [record(POSTED, 1, n, topic=3, size=SIZE) for n in range(1, 6)]
+    one += [record(SETTLED, 1, 1, 5, topic=3), record(END)]
+    reads = []
+    for n in (1, 2, 3, 4, 3, 5):
+        attempt = 2 if n == 3 and reads[-1]["number"] == 4 else 1
+        reads.append(record(RECEIVED, 1, n, n, 3, SIZE, attempt=attempt))
+        if n != 3 or attempt == 2:
+            reads.append(record(ACKED, 1, n, n, 3, SIZE, attempt=attempt))
+    if name == "ack":
+        return {1: one, "ack": reads + [record(END)]}
+    # Two members: the message that was given back goes to the other one.
+    return {1: one, "group-a": reads[:7] + [record(END)], "group-b": reads[7:] + [record(END)]}
+
+
+def first_of(records, kind):
+    return next(r for r in records if r["kind"] == kind)
+
+
+ACK_FAULTS = {
+    "never acknowledged": lambda logs: logs["ack"].pop(-2),
+    "acknowledged twice": lambda logs: logs["ack"].insert(-1, dict(logs["ack"][-2])),
+    "first delivered twice": lambda logs: logs["ack"].insert(0, dict(logs["ack"][0])),
+    "wrong bytes, acknowledged": lambda logs: logs["ack"][0].update(kind=WRONG),
+}
+GROUP_FAULTS = {
+    "to two members": lambda logs: logs["group-b"].insert(0, dict(logs["group-a"][0])),
+    "acknowledged by two members": lambda logs: logs["group-b"].insert(
+        0, dict(first_of(logs["group-a"], ACKED))),
+    "to no member": lambda logs: logs.update({"group-b": [record(END)]}),
+}
+
+
 def judge(rig, logs, *options):
     paths = []
     for name, records in logs.items():
         paths.append(str(rig.folder / f"log-{name}"))
-        is_sub = name == "sub"
-        write(paths[-1], 0 if is_sub else name, 1 if is_sub else 0, records)
+        is_sub = isinstance(name, str)
+        mode = MODES[name.partition("-")[0]] if is_sub else 0
+        write(paths[-1], 0 if is_sub else name, 1 if is_sub else 0, mode, records)
     done = subprocess.run([rig.program("delivery-check"), *options, *paths], capture_output=True,
                           text=True, check=False)
     return done.returncode, done.stderr
@@ -98,8 +134,14 @@ def judge(rig, logs, *options):
 
 def test(rig, _options):
     check(judge(rig, good()) == (0, ""), f"good logs are judged {judge(rig, good())}")
-    for name, plant in FAULTS.items():
-        logs = copy.deepcopy(good())
+    for kind in ("ack", "group"):
+        verdict = judge(rig, good_acks(kind))
+        check(verdict == (0, ""), f"good logs with {kind} are judged {verdict}")
+    faults = [(good, *fault) for fault in FAULTS.items()]
+    faults += [(lambda: good_acks("ack"), *fault) for fault in ACK_FAULTS.items()]
+    faults += [(lambda: good_acks("group"), *fault) for fault in GROUP_FAULTS.items()]
+    for make, name, plant in faults:
+        logs = copy.deepcopy(make())
         plant(logs)
         status, text = judge(rig, logs)
         check(status == 1 and text, f"not found: {name}")

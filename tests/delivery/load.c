@@ -7,7 +7,8 @@
  *
  * pub: MESSAGES messages to random topics of all, from 0 to MAX_SIZE bytes; prints "done" when all
  * are settled. sub: reads the groups whose bits are set; prints "ready", and after TERM goes on
- * until nothing has come for a second. POLICY: block (default), drop-oldest.
+ * until nothing has come for a second. POLICY: block (default), drop-oldest; ack, group:
+ * acknowledges each message, one in twenty after it has come twice; group: as a member of one.
  */
 #include "tests/delivery/record.h"
 
@@ -218,22 +219,38 @@ static int publish(const char *url, const char *path, uint64_t id, uint64_t mess
 
 /* ---- subscriber ---- */
 
+/* One in twenty comes again first. */
+static void acknowledge(struct amb_msg *msg, struct delivery_record record)
+{
+    if (record.attempt == 1 && mix(record.seq * DELIVERY_TOPICS + record.topic) % 20 == 0) {
+        check("nak", amb_msg_nak(msg, 0));
+        return;
+    }
+    record.kind = DELIVERY_ACKED;
+    note(&record);
+    check("ack", amb_msg_ack(msg));
+}
+
 static void on_message(struct amb_msg *msg, void *arg)
 {
-    (void)arg;
     struct delivery_stamp stamp;
     uint32_t size = (uint32_t)amb_msg_size(msg);
     const bool is_whole = is_right(amb_msg_data(msg), size, &stamp);
     enum amb_loss why;
     uint32_t topic = (uint32_t)strtoul(strrchr(amb_msg_topic(msg), '.') + 1, NULL, 10);
     const bool right = is_whole && (size < DELIVERY_STAMP || stamp.topic == topic);
-    note(&(struct delivery_record){.kind = right ? DELIVERY_RECEIVED : DELIVERY_WRONG,
-                                   .publisher = stamp.publisher,
-                                   .number = stamp.number,
-                                   .seq = amb_msg_seq(msg),
-                                   .topic = topic,
-                                   .size = size,
-                                   .lost = (uint32_t)amb_msg_lost(msg, &why)});
+    struct delivery_record record = {.kind = right ? DELIVERY_RECEIVED : DELIVERY_WRONG,
+                                     .publisher = stamp.publisher,
+                                     .number = stamp.number,
+                                     .seq = amb_msg_seq(msg),
+                                     .topic = topic,
+                                     .size = size,
+                                     .lost = (uint32_t)amb_msg_lost(msg, &why),
+                                     .attempt = (uint16_t)amb_msg_deliveries(msg)};
+    note(&record);
+    if (log_head->mode != DELIVERY_PLAIN) {
+        acknowledge(msg, record);
+    }
     *(bool *)arg = true;
 }
 
@@ -249,7 +266,10 @@ static int subscribe(const char *url, const char *path, uint32_t groups, uint64_
     static bool has_come;
     log_open(path, 0, groups, messages + 1);
     (void)sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_term}, NULL);
-    bool drops = strcmp(policy, "drop-oldest") == 0;
+    bool drops = strcmp(policy, "drop-oldest") == 0, is_group = strcmp(policy, "group") == 0;
+    log_head->mode = is_group                     ? DELIVERY_GROUP
+                     : strcmp(policy, "ack") == 0 ? DELIVERY_ACKS
+                                                  : DELIVERY_PLAIN;
     check("connect", amb_connect(url, AMB_OPTIONS(.name = "load-sub"), &conn));
     for (unsigned i = 0; i < DELIVERY_GROUPS; i++) {
         char pattern[64];
@@ -260,7 +280,9 @@ static int subscribe(const char *url, const char *path, uint32_t groups, uint64_
                   amb_subscribe(conn, pattern,
                                 AMB_SUB(.slow = drops ? AMB_SLOW_DROP_OLDEST : AMB_SLOW_BLOCK,
                                         .slow_block_ns = 600 * AMB_SEC, .on_message = on_message,
-                                        .arg = &has_come),
+                                        .ack = log_head->mode != DELIVERY_PLAIN ? AMB_ACK_EXPLICIT
+                                                                                : AMB_ACK_NONE,
+                                        .group = is_group ? "load" : NULL, .arg = &has_come),
                                 &sub));
         }
     }

@@ -21,19 +21,27 @@ enum delivery_kind {
     DELIVERY_RECEIVED,   /* publisher and number 0: too small to say */
     DELIVERY_WRONG,      /* the same, and its bytes are not what its publisher wrote */
     DELIVERY_END,        /* its writer ended as it should */
+    DELIVERY_ACKED,      /* about to be */
+};
+
+enum delivery_mode {
+    DELIVERY_PLAIN,
+    DELIVERY_ACKS,  /* each message is acknowledged, some at their second delivery only */
+    DELIVERY_GROUP, /* the same; all subscribers of this mode are members of one group */
 };
 
 struct delivery_record {
     uint64_t publisher, number;
     uint64_t seq; /* in the topic, as the broker counts */
-    uint32_t topic, size, lost, kind;
+    uint32_t topic, size, lost;
+    uint16_t kind, attempt; /* which delivery of this message it was, 1: the first */
 };
 
 struct delivery_head {
     uint64_t magic;
     uint64_t id;     /* publisher's; 0: a subscriber's log */
     uint32_t groups; /* subscriber: bits of the groups that it reads */
-    uint32_t unused;
+    uint32_t mode;   /* the same: enum delivery_mode */
     uint64_t max;
     _Atomic uint64_t count;
     uint8_t pad[24];
