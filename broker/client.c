@@ -295,6 +295,8 @@ static void client_leave_directory(struct amb_client *client)
     for (unsigned i = 0; client->publishers != NULL && i < AMB_HANDLES_MAX; i++) {
         if (client->publishers[i] != NULL) {
             amb_directory_unpublish(directory, client->publishers[i]);
+            amb_identity_give(&client->control->identities, client->publishers[i]->identity,
+                              client->control->now_ns);
             free(client->publishers[i]);
         }
     }

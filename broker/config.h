@@ -148,6 +148,7 @@ struct amb_config_limits {
     int64_t peer_timeout_ns;
     int64_t heartbeat_ns; /* at most half of peer_timeout_ns */
     int64_t drain_timeout_ns;
+    int64_t dedup_window_ns;
 };
 
 struct amb_config_private;

@@ -11,6 +11,7 @@
 
 #include "broker/directory.h"
 #include "broker/failures.h"
+#include "broker/identity.h"
 #include "broker/mail.h"
 #include "broker/watch.h"
 #include "wire/base/list.h"
@@ -61,6 +62,7 @@ struct amb_control {
     const struct amb_transports *transports; /* why there is none, and when it is preferred */
     uint32_t ucx_release, ucx_tx_seg, ucx_rx_seg;
     struct amb_directory directory;
+    struct amb_identities identities;
     struct amb_listener listeners[AMB_LISTENERS_MAX];
     unsigned listener_count;
     int epoll_fd;

@@ -47,6 +47,9 @@ static enum amb_status control_open(struct amb_control *control, char *error, si
         status = amb_directory_init(&control->directory, control->config, control->shards,
                                     control->shard_count);
     }
+    if (status == AMB_OK) {
+        status = amb_identities_init(&control->identities);
+    }
     for (size_t i = 0; i < control->config->listen.count && status == AMB_OK; i++) {
         status = amb_door_open(control, &control->config->listen.items[i], error, error_size);
     }
@@ -93,6 +96,7 @@ void amb_control_fini(struct amb_control *control)
     amb_client_bury(control);
     amb_queues_forget(&control->directory);
     amb_directory_fini(&control->directory);
+    amb_identities_fini(&control->identities);
     amb_inbox_fini(&control->inbox);
     if (control->epoll_fd >= 0) {
         (void)close(control->epoll_fd);

@@ -32,6 +32,7 @@
 
 struct amb_config;
 struct amb_dir_queue;
+struct amb_identity;
 struct amb_shard;
 struct amb_topic;
 
@@ -92,6 +93,7 @@ struct amb_dir_publisher {
     struct amb_dir_topic *topic; /* NULL: not open */
     struct amb_session_id session;
     uint32_t handle;
+    struct amb_identity *identity; /* or NULL */
     bool is_closing; /* its worker has not answered yet; the handle is in use until then */
 };
 

@@ -29,6 +29,9 @@ static void ingest_drain(struct amb_publisher *publisher)
         }
         amb_list_remove(&entry->pending);
         entry->time_ns = shard->real_ns;
+        if (publisher->seq != NULL) {
+            *publisher->seq += entry->count;
+        }
         amb_route(shard, entry, publisher->home);
     }
     amb_publisher_routed(publisher); /* Which may be gone now. */

@@ -4,6 +4,7 @@
 #include "broker/begin.h"
 #include "broker/config.h"
 #include "broker/dispatch.h"
+#include "broker/identity.h"
 #include "broker/maker.h"
 #include "broker/publisher.h"
 #include "broker/reclaim.h"
@@ -396,6 +397,8 @@ void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order)
                              order->u.publisher.home, order->u.publisher.wants_settled, &publisher);
     if (order->status == AMB_OK) {
         publisher->verifies = order->u.publisher.verifies;
+        publisher->seq =
+            order->u.publisher.identity != NULL ? &order->u.publisher.identity->seq : NULL;
         order->u.publisher.window = publisher->window;
     }
 }

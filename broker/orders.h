@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct amb_identity;
 struct amb_gpu_pool;
 struct amb_order;
 struct amb_shard;
@@ -70,8 +71,10 @@ struct amb_order {
             uint32_t handle, topic;
             unsigned home;
             bool wants_settled, verifies;
-            uint64_t batches; /* of one that closes: the last one sent */
-            uint64_t window;  /* out */
+            struct amb_identity *identity; /* or NULL */
+            uint64_t last_seq;             /* of a named one: the newest that has come */
+            uint64_t batches;              /* of one that closes: the last one sent */
+            uint64_t window;               /* out */
         } publisher;
         struct {
             uint32_t handle;

@@ -44,6 +44,7 @@ struct amb_publisher {
     struct amb_list_node pending;  /* struct amb_entry.pending, in order of arrival */
     struct amb_list_node starving; /* in the shard's list: wants memory */
     struct amb_list_node node;
+    uint64_t *seq;           /* of a named one: messages that have come; or NULL */
     bool is_ending;          /* goes when batch `last` has been routed */
     uint64_t last;           /* ... the last one that the client has sent */
     void (*gone)(void *arg); /* of an ending one, may be NULL */

@@ -90,6 +90,8 @@ static void publisher_forget(struct amb_client *client, uint32_t handle)
 {
     if (client->publishers != NULL && client->publishers[handle] != NULL) {
         amb_directory_unpublish(&client->control->directory, client->publishers[handle]);
+        amb_identity_give(&client->control->identities, client->publishers[handle]->identity,
+                          client->control->now_ns);
         free(client->publishers[handle]);
         client->publishers[handle] = NULL;
         client->publisher_count--;
@@ -111,6 +113,7 @@ static void publisher_opened(void *control, struct amb_order *order)
             opened.topic = request->topic;
             opened.window = order->u.publisher.window;
             opened.subscribers = request->subscribers;
+            opened.last_seq = order->u.publisher.last_seq;
             opened.gpu = request->gpu;
             Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
             message.id = request->id;
@@ -158,6 +161,117 @@ static bool publisher_check(struct amb_client *client, uint64_t id,
     return true;
 }
 
+/* The worker of the last publisher of that name has read that it is over: what it has counted is
+ * known, and the next one opens. */
+static void identity_known(void *control, struct amb_order *fence)
+{
+    struct amb_control *own = control;
+    struct amb_order *order = fence->context;
+    struct amb_identity *identity = order->u.publisher.identity;
+    amb_order_free(fence);
+    if (identity->seq < order->u.publisher.last_seq) {
+        identity->seq = order->u.publisher.last_seq; /* Its program knows more than we do. */
+    }
+    order->u.publisher.last_seq = identity->seq;
+    identity->shard = order->session.shard;
+    identity->was_taken = true;
+    amb_order_post(own->shards[order->session.shard], order);
+}
+
+/* Posts the order to open it, behind a fence where it has a name. */
+static void publisher_order(struct amb_control *control, struct amb_order *order,
+                            struct amb_order *fence)
+{
+    const struct amb_identity *identity = order->u.publisher.identity;
+    if (identity == NULL) {
+        amb_order_post(control->shards[order->session.shard], order);
+        return;
+    }
+    fence->context = order;
+    if (identity->was_taken) {
+        amb_order_post(control->shards[identity->shard], fence);
+    } else {
+        identity_known(control, fence);
+    }
+}
+
+/* Takes the name that a publisher wants. False: it may not, and the client has been told. */
+static bool publisher_identify(struct amb_client *client, uint64_t id,
+                               const Amb__Control__PubOpen *open, struct amb_identity **out)
+{
+    *out = NULL;
+    if (open->name[0] == '\0') {
+        return true;
+    }
+    struct amb_control *control = client->control;
+    enum amb_status status =
+        amb_identity_take(&control->identities, client->uid, open->name, open->topic,
+                          control->now_ns, control->config->limits.dedup_window_ns, out);
+    if (status == AMB_OK) {
+        return true;
+    }
+    amb_client_send_error(client, id, status, "publisher's name: %s",
+                          status == AMB_EINVAL  ? "1 to 64 bytes without white space"
+                          : status == AMB_EBUSY ? "another one has it"
+                                                : amb_status_text(status));
+    return false;
+}
+
+static void publisher_fill(struct amb_client *client, const Amb__Control__PubOpen *open,
+                           const struct amb_dir_topic *topic, struct amb_order *order)
+{
+    order->session = client->session;
+    order->u.publisher.handle = open->handle;
+    order->u.publisher.topic = topic->id;
+    order->u.publisher.home = topic->home;
+    order->u.publisher.wants_settled = open->settled != 0;
+    order->u.publisher.last_seq = open->first_seq != 0 ? open->first_seq - 1 : 0;
+    order->u.publisher.verifies =
+        amb_config_topic(client->control->config, open->topic)->trust == AMB_TRUST_VERIFY;
+}
+
+/* Takes the identity. */
+static void publisher_begin(struct amb_client *client, uint64_t id,
+                            const Amb__Control__PubOpen *open, struct amb_dir_topic *topic,
+                            struct amb_identity *identity)
+{
+    struct amb_control *control = client->control;
+    struct amb_dir_publisher *publisher = calloc(1, sizeof(*publisher));
+    struct amb_order *order = amb_order_create(amb_order_publisher_open, publisher_opened, NULL);
+    struct amb_order *fence =
+        identity == NULL ? NULL : amb_order_create(amb_order_nothing, identity_known, NULL);
+    struct request *request = NULL;
+    if (publisher != NULL && order != NULL && (identity == NULL || fence != NULL) &&
+        handles_ready((void ***)&client->publishers)) {
+        request = request_create(client, id, open->handle, true);
+    }
+    if (request == NULL) {
+        free(publisher);
+        amb_order_free(order);
+        amb_order_free(fence);
+        amb_identity_give(&control->identities, identity, control->now_ns);
+        client_out_of_memory(client, id);
+        return;
+    }
+    request->topic = topic->id;
+    amb_list_init(&publisher->of_topic);
+    publisher->session = client->session;
+    publisher->handle = open->handle;
+    publisher->identity = identity;
+    client->publishers[open->handle] = publisher;
+    client->publisher_count++;
+    amb_directory_publish(publisher, topic);
+    order->context = request;
+    order->u.publisher.identity = identity;
+    publisher_fill(client, open, topic, order);
+    /* Whoever comes between this order and its answer is not known to the worker yet: a publisher
+     * that waits for him hears of him by a flow value, behind which nothing can be lost. */
+    request->subscribers = topic->matched;
+    request->gpu =
+        !order->u.publisher.verifies && control_has_gpus(control) && amb_client_may_map_gpu(client);
+    publisher_order(control, order, fence);
+}
+
 static void request_pub_open(struct amb_client *client, uint64_t id,
                              const Amb__Control__PubOpen *open)
 {
@@ -177,39 +291,10 @@ static void request_pub_open(struct amb_client *client, uint64_t id,
         amb_client_send_error(client, id, status, "topic: %s", amb_status_text(status));
         return;
     }
-    struct amb_dir_publisher *publisher = calloc(1, sizeof(*publisher));
-    struct amb_order *order = amb_order_create(amb_order_publisher_open, publisher_opened, NULL);
-    struct request *request = NULL;
-    if (publisher != NULL && order != NULL && handles_ready((void ***)&client->publishers)) {
-        request = request_create(client, id, open->handle, true);
+    struct amb_identity *identity;
+    if (publisher_identify(client, id, open, &identity)) {
+        publisher_begin(client, id, open, topic, identity);
     }
-    if (request == NULL) {
-        free(publisher);
-        amb_order_free(order);
-        client_out_of_memory(client, id);
-        return;
-    }
-    request->topic = topic->id;
-    amb_list_init(&publisher->of_topic);
-    publisher->session = client->session;
-    publisher->handle = open->handle;
-    client->publishers[open->handle] = publisher;
-    client->publisher_count++;
-    amb_directory_publish(publisher, topic);
-    order->context = request;
-    order->session = client->session;
-    order->u.publisher.handle = open->handle;
-    order->u.publisher.topic = topic->id;
-    order->u.publisher.home = topic->home;
-    order->u.publisher.wants_settled = open->settled != 0;
-    order->u.publisher.verifies =
-        amb_config_topic(control->config, open->topic)->trust == AMB_TRUST_VERIFY;
-    /* Whoever comes between this order and its answer is not known to the worker yet: a publisher
-     * that waits for him hears of him by a flow value, behind which nothing can be lost. */
-    request->subscribers = topic->matched;
-    request->gpu =
-        !order->u.publisher.verifies && control_has_gpus(control) && amb_client_may_map_gpu(client);
-    amb_order_post(control->shards[client->session.shard], order);
 }
 
 /* The worker has closed it: the handle is free. */

@@ -37,7 +37,7 @@ struct amb_request {
     char text[AMB_CONTROL_TEXT_MAX + 1];
     /* PubOpened */
     uint32_t topic, subscribers;
-    uint64_t window;
+    uint64_t window, last_seq;
     int64_t time_ns; /* Ok */
     /* LeaseOpened, to an on_answer only: it has the descriptor, -1: none came */
     uint64_t segment, size;

@@ -92,6 +92,7 @@ static void handle_answer(struct amb_conn *conn, const Amb__Control__Control *me
     } else if (message->body_case == AMB__CONTROL__CONTROL__BODY_PUB_OPENED) {
         request->topic = message->pub_opened->topic;
         request->window = message->pub_opened->window;
+        request->last_seq = message->pub_opened->last_seq;
         request->subscribers = message->pub_opened->subscribers;
         request->has_gpu = message->pub_opened->gpu != 0;
         amb_control_answer(conn, request, AMB_OK, "");

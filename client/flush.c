@@ -153,6 +153,10 @@ static enum amb_status send_batch(struct amb_pub *pub, struct amb_batch *batch, 
         pub->leased_bytes += size;
         pub->leased += batch->count;
     }
+    if (pub->is_named) {
+        batch->first_seq = last_seq - batch->count + 1;
+        batch->is_kept = true;
+    }
     amb_settle_sent(&pub->settle, last_seq, size);
     pub->sent_bytes += size;
     atomic_store_explicit(&pub->sent_batches, number, memory_order_relaxed);
@@ -164,6 +168,9 @@ static enum amb_status send_batch(struct amb_pub *pub, struct amb_batch *batch, 
         amb_settle_unsent(&pub->settle);
         pub->sent_bytes -= size;
         atomic_store_explicit(&pub->sent_batches, number - 1, memory_order_relaxed);
+        batch->is_kept = false;
+    } else if (pub->is_named && (status == AMB_OK || status == AMB_EAGAIN)) {
+        amb_list_push_back(&pub->unacked, &batch->node);
     }
     if (conn->link != NULL) {
         amb_conn_flush_link(conn);
@@ -191,9 +198,9 @@ static enum amb_status flush_small(struct amb_pub *pub)
         last = first_queued(pub)->first_seq - 1;
     }
     enum amb_status status = send_batch(pub, batch, last);
-    if (status == AMB_OK) {
+    if (status == AMB_OK && !pub->is_named) {
         amb_batch_reset(batch);
-    } else if (status == AMB_EAGAIN) {
+    } else if (status == AMB_OK || status == AMB_EAGAIN) {
         pub->open = amb_pub_batch_get(pub->conn);
     } else {
         return status;
@@ -318,7 +325,7 @@ static enum amb_status flush_held(struct amb_pub *pub)
             return status;
         }
         pub->held_bytes -= size;
-        if (status == AMB_OK) {
+        if (status == AMB_OK && !pub->is_named) {
             amb_pub_batch_put(pub->conn, batch);
         }
     }
@@ -362,6 +369,9 @@ static enum amb_status flush_queue(struct amb_pub *pub)
         amb_list_remove(&batch->node);
         bool is_leased = batch->is_leased;
         enum amb_status status = send_batch(pub, batch, batch->first_seq + batch->count - 1);
+        if (status == AMB_OK && pub->is_named) {
+            continue;
+        }
         if (status == AMB_OK) {
             amb_pub_batch_put(conn, batch);
         } else if (status != AMB_EAGAIN) {
@@ -383,9 +393,66 @@ void amb_pub_enqueue(struct amb_pub *pub, struct amb_batch *batch)
     amb_list_push_back(&pub->queue, &batch->node);
 }
 
+/* What the link still has comes back by itself. */
+static void unkeep(struct amb_pub *pub, struct amb_batch *batch)
+{
+    amb_list_remove(&batch->node);
+    batch->is_kept = false;
+    if (!batch->out.is_queued) {
+        amb_pub_batch_put(pub->conn, batch);
+    }
+}
+
+/* What is settled need not be sent again. */
+static void unkeep_settled(struct amb_pub *pub)
+{
+    while (!amb_list_is_empty(&pub->unacked)) {
+        struct amb_batch *batch = AMB_CONTAINER_OF(pub->unacked.next, struct amb_batch, node);
+        if (batch->first_seq + batch->count - 1 > pub->settle.settled_seq) {
+            return;
+        }
+        unkeep(pub, batch);
+    }
+}
+
+void amb_pub_send_again(struct amb_pub *pub, uint64_t come)
+{
+    uint64_t posted = atomic_load_explicit(&pub->posted, memory_order_relaxed);
+    settle_upto(pub, come < posted ? come : posted, AMB_OK);
+    while (!amb_list_is_empty(&pub->unacked)) {
+        struct amb_list_node *last = pub->unacked.prev;
+        amb_list_remove(last);
+        amb_list_push_front(&pub->held, last);
+        pub->held_bytes += amb_batch_size(AMB_CONTAINER_OF(last, struct amb_batch, node));
+    }
+    if (!amb_list_is_empty(&pub->held) && !pub->must_restage) {
+        pub->must_restage = true; /* Whoever has the publisher's lock next sees to it. */
+        atomic_fetch_add_explicit(&pub->conn->staged, 1, memory_order_seq_cst);
+    }
+}
+
+/* Both locks held: there is something to send. */
+static void restage(struct amb_pub *pub)
+{
+    pub->must_restage = false;
+    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
+        atomic_fetch_sub_explicit(&pub->conn->staged, 1, memory_order_relaxed);
+    } else {
+        atomic_store_explicit(&pub->is_staged, true, memory_order_relaxed);
+    }
+    atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
+}
+
 void amb_pub_queue_drop(struct amb_pub *pub)
 {
     struct amb_list_node *node;
+    while (!amb_list_is_empty(&pub->unacked)) {
+        unkeep(pub, AMB_CONTAINER_OF(pub->unacked.next, struct amb_batch, node));
+    }
+    if (pub->must_restage) {
+        pub->must_restage = false;
+        atomic_fetch_sub_explicit(&pub->conn->staged, 1, memory_order_relaxed);
+    }
     while ((node = amb_list_pop_front(&pub->held)) != NULL) {
         amb_pub_batch_put(pub->conn, AMB_CONTAINER_OF(node, struct amb_batch, node));
     }
@@ -442,6 +509,9 @@ static enum amb_status outcome(const struct amb_pub *pub, enum amb_status status
 enum amb_status amb_pub_flush_open(struct amb_pub *pub)
 {
     struct amb_conn *conn = pub->conn;
+    if (__builtin_expect(pub->must_restage, 0)) {
+        restage(pub);
+    }
     if (!atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
         return AMB_OK;
     }
@@ -495,7 +565,7 @@ enum amb_status amb_pub_flush_large(struct amb_pub *pub, struct amb_batch *large
     atomic_store_explicit(&pub->posted, seq, memory_order_release);
     if (status == AMB_OK) {
         amb_pub_batch_sent(large);
-        if (!large->is_waited) {
+        if (!large->is_waited && !large->is_kept) {
             amb_pub_batch_put(conn, large);
         }
     }
@@ -508,9 +578,13 @@ static unsigned flush_some(struct amb_conn *conn, int64_t now_ns, bool is_only_o
     unsigned left = 0;
     for (uint32_t i = 0; i < conn->pub_high; i++) {
         struct amb_pub *pub = conn->pubs[i];
-        if (pub == NULL || !atomic_load_explicit(&pub->is_staged, memory_order_relaxed) ||
+        if (pub == NULL ||
+            !(atomic_load_explicit(&pub->is_staged, memory_order_relaxed) || pub->must_restage) ||
             !amb_spinlock_try(&pub->lock)) {
             continue; /* Who has the lock looks for itself. */
+        }
+        if (__builtin_expect(!amb_list_is_empty(&pub->held) || pub->must_restage, 0)) {
+            left += amb_pub_flush_open(pub) == AMB_OK;
         }
         const struct amb_batch *batch = pub->open;
         if (batch == NULL || batch->count == 0) {
@@ -552,6 +626,9 @@ static void after_settling(struct amb_pub *pub)
     }
     /* Release: pairs with the look of those who have only the publisher's lock. */
     atomic_store_explicit(&pub->settled_seq, pub->settle.settled_seq, memory_order_release);
+    if (pub->is_named) {
+        unkeep_settled(pub);
+    }
     amb_conn_changed(conn);
     if (pub->settle.range_count != 0) {
         amb_due_callback(conn);
@@ -620,7 +697,9 @@ static void settle_upto(struct amb_pub *pub, uint64_t last, enum amb_status why)
 void amb_pub_lose(struct amb_pub *pub)
 {
     pub->is_away = true;
-    settle_upto(pub, amb_settle_sent_seq(&pub->settle), AMB_EUNKNOWN);
+    if (!pub->is_named) { /* Else it is known once there is another session. */
+        settle_upto(pub, amb_settle_sent_seq(&pub->settle), AMB_EUNKNOWN);
+    }
 }
 
 void amb_pub_settle_all(struct amb_pub *pub, enum amb_status why)

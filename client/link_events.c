@@ -281,7 +281,7 @@ static void on_sent(void *arg, struct amb_link_tx *tx, enum amb_status status)
     } else {
         struct amb_batch *batch = AMB_CONTAINER_OF(out, struct amb_batch, out);
         amb_pub_batch_sent(batch);
-        if (!batch->is_waited) {
+        if (!batch->is_waited && !batch->is_kept) {
             amb_pub_batch_put(conn, batch);
         }
     }

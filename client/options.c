@@ -107,9 +107,6 @@ enum amb_status amb_options_read(const struct amb_options *from, struct amb_opti
 enum amb_status amb_pub_options_read(const struct amb_pub_options *from, struct amb_pub_options *to,
                                      struct amb_complaint *complaint)
 {
-    static const struct later later[] = {
-        LATER(amb_pub_options, name),
-    };
     enum amb_status status = read_struct("amb_pub_options", from, to, sizeof(*to), complaint);
     if (status != AMB_OK) {
         return status;
@@ -125,6 +122,15 @@ enum amb_status amb_pub_options_read(const struct amb_pub_options *from, struct 
                             "release");
         return AMB_ENOTSUP;
     }
+    if (to->name != NULL && (to->name[0] == '\0' || strlen(to->name) > AMB_PUB_NAME_MAX)) {
+        complain(complaint, "amb_pub_options.name: 1 to %u bytes", AMB_PUB_NAME_MAX);
+        return AMB_EINVAL;
+    }
+    if (to->name != NULL && to->lease_mem == AMB_MEM_CUDA) {
+        complain(complaint, "amb_pub_options.name: a named publisher leases host memory only in "
+                            "this release");
+        return AMB_ENOTSUP;
+    }
     if (to->device != 0 && to->lease_mem != AMB_MEM_CUDA) {
         complain(complaint, "amb_pub_options.device is for lease_mem = CUDA");
         return AMB_EINVAL;
@@ -137,7 +143,7 @@ enum amb_status amb_pub_options_read(const struct amb_pub_options *from, struct 
     to->window_msgs = to->window_msgs != 0 ? to->window_msgs : AMB_PUB_WINDOW_MSGS;
     to->window_bytes = to->window_bytes != 0 ? to->window_bytes : AMB_PUB_WINDOW_BYTES;
     to->linger_ns = to->linger_ns != 0 ? to->linger_ns : AMB_PUB_LINGER_NS;
-    return refuse_later("amb_pub_options", to, later, sizeof(later) / sizeof(later[0]), complaint);
+    return AMB_OK;
 }
 
 static enum amb_status check_sub_enums(const struct amb_sub_options *options,

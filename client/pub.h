@@ -45,7 +45,11 @@ struct amb_pub {
     _Atomic uint64_t staged_bytes; /* read from devices */
 
     /* Under lock. */
-    struct amb_batch *open;    /* NULL until the first message */
+    struct amb_batch *open;       /* NULL until the first message */
+    struct amb_list_node unacked; /* of a named one: sent and not settled, under the connection's
+                                     lock */
+    bool is_named;                /* it has a name, and sends again what may be lost */
+    bool must_restage; /* held has batches of the last session: under the connection's lock */
     struct amb_list_node held; /* full batches from while it is away, before the open one */
     uint64_t held_bytes;
     struct amb_list_node queue; /* batches of commits; while there are any, batch_msgs is 0, so
@@ -137,6 +141,8 @@ enum amb_status amb_pub_accepted(struct amb_pub *pub, uint64_t batches);
 enum amb_status amb_pub_window(struct amb_pub *pub, uint64_t bytes);
 void amb_pub_subscribers(struct amb_pub *pub, uint32_t count);
 enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *frame);
+/* Of a named one, in another session: messages up to `come` have come, the rest is sent again. */
+void amb_pub_send_again(struct amb_pub *pub, uint64_t come);
 /* Nobody knows what became of what was sent: EUNKNOWN. The rest stays. */
 void amb_pub_lose(struct amb_pub *pub);
 /* Settles everything posted and not settled with `why`: nothing of it will be heard of again. */

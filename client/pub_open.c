@@ -16,6 +16,7 @@
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -39,6 +40,8 @@ static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
     amb_list_init(&pub->asking.asked);
     memcpy(pub->topic, topic, strlen(topic) + 1);
     amb_list_init(&pub->held);
+    amb_list_init(&pub->unacked);
+    pub->is_named = options->name != NULL;
     amb_list_init(&pub->queue);
     amb_list_init(&pub->leases);
     amb_batch_rule_init(&pub->rule, options->linger_ns);
@@ -97,7 +100,7 @@ static enum amb_status keep_ask(struct amb_pub *pub, const Amb__Control__PubOpen
 }
 
 /* Asks the broker; lock held, given up while it waits. */
-static enum amb_status ask_open(struct amb_pub *pub, uint32_t confirm)
+static enum amb_status ask_open(struct amb_pub *pub, uint32_t confirm, const char *name_text)
 {
     struct amb_conn *conn = pub->conn;
     struct amb_request request = {0};
@@ -109,6 +112,11 @@ static enum amb_status ask_open(struct amb_pub *pub, uint32_t confirm)
     open.topic = pub->topic;
     open.confirm = confirm;
     open.settled = pub->is_settled_told;
+    char name[AMB_PUB_NAME_MAX + 1] = "";
+    if (pub->is_named) {
+        (void)snprintf(name, sizeof(name), "%s", name_text);
+    }
+    open.name = name;
     message.pub_open = &open;
     message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
     enum amb_status status = keep_ask(pub, &open);
@@ -121,6 +129,15 @@ static enum amb_status ask_open(struct amb_pub *pub, uint32_t confirm)
     if (status == AMB_OK) {
         take_opened(pub, &request);
         pub->is_open = true;
+        if (pub->is_named) { /* It goes on behind what its last life has sent. */
+            if (request.last_seq > INT64_MAX) {
+                amb_conn_lost(conn, AMB_EPROTO, "the broker counts more messages than there are");
+                return AMB_EPROTO;
+            }
+            atomic_store_explicit(&pub->posted, request.last_seq, memory_order_relaxed);
+            atomic_store_explicit(&pub->settled_seq, request.last_seq, memory_order_relaxed);
+            pub->settle.settled_seq = request.last_seq;
+        }
         return AMB_OK;
     }
     if (request.is_done) {
@@ -162,7 +179,7 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
     }
     pub_begin(pub);
     conn->pubs[pub->handle] = pub; /* The link may speak of it before the answer is here. */
-    status = ask_open(pub, options->confirm);
+    status = ask_open(pub, options->confirm, options->name);
     if (status == AMB_OK) {
         conn->settled_wanted += pub->on_settled != NULL;
     } else {
@@ -288,6 +305,9 @@ static void on_resumed(struct amb_conn *conn, struct amb_request *request)
     if (pub != NULL && pub->is_away && status == AMB_OK) {
         take_opened(pub, request);
         pub->is_away = false;
+        if (pub->is_named) {
+            amb_pub_send_again(pub, request->last_seq);
+        }
     } else if (pub != NULL && amb_status_scope_of(status) != AMB_SCOPE_SESSION &&
                status != AMB_OK) {
         pub->refused = status; /* Told by its next flush. */
@@ -320,6 +340,7 @@ void amb_pub_resume(struct amb_pub *pub)
     pub->sent_bytes = pub->window = pub->leased_bytes = pub->wanted = pub->need = 0;
     pub->has_heard_subscribers = false;
     amb_settle_restart(&pub->settle);
+    open->first_seq = pub->settle.settled_seq + 1;
     request->on_answer = on_resumed;
     request->handle = pub->handle;
     Amb__Control__Control message;

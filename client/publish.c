@@ -169,10 +169,12 @@ void amb_put_gather(uint8_t *to, const struct amb_put *put)
     }
 }
 
-/* A batch of this message alone. Its payload goes out from where it lies, pieces from a copy. */
-static enum amb_status prepare_large(struct amb_conn *conn, const struct amb_put *put,
+/* A batch of this message alone. Its payload goes out from where it lies; pieces, and what may have
+ * to go out again, from a copy. */
+static enum amb_status prepare_large(struct amb_pub *pub, const struct amb_put *put,
                                      struct amb_batch **out)
 {
+    struct amb_conn *conn = pub->conn;
     amb_conn_lock(conn);
     struct amb_batch *batch = amb_pub_large_get(conn);
     amb_conn_unlock(conn);
@@ -183,7 +185,7 @@ static enum amb_status prepare_large(struct amb_conn *conn, const struct amb_put
     amb_batch_records(batch)[0] = (struct amb_record){.len = (uint32_t)put->len};
     batch->count = 1;
     batch->data_len = padded;
-    if (put->iov == NULL) {
+    if (put->iov == NULL && !pub->is_named) {
         batch->data = (uint8_t *)(uintptr_t)put->data;
         batch->data_pad = (uint32_t)(padded - put->len);
     } else {
@@ -192,7 +194,11 @@ static enum amb_status prepare_large(struct amb_conn *conn, const struct amb_put
             amb_batch_destroy(&batch);
             return AMB_ENOMEM;
         }
-        amb_put_gather(batch->owned, put);
+        if (put->iov != NULL) {
+            amb_put_gather(batch->owned, put);
+        } else {
+            memcpy(batch->owned, put->data, put->len);
+        }
         memset(batch->owned + put->len, 0, padded - put->len);
         batch->data = batch->owned;
     }
@@ -316,7 +322,7 @@ static enum amb_status put_large(struct amb_pub *pub, const struct amb_put *put,
                                  struct amb_batch **large, uint64_t *seq)
 {
     if (*large == NULL) {
-        enum amb_status status = prepare_large(pub->conn, put, large);
+        enum amb_status status = prepare_large(pub, put, large);
         if (status != AMB_OK) {
             return amb_conn_fail(pub->conn, status, "no memory for a message of %llu bytes",
                                  (unsigned long long)put->len);
@@ -351,7 +357,8 @@ static enum amb_status put_or_wait(struct amb_pub *pub, const struct amb_put *pu
                                    int64_t timeout_ns, uint64_t *seq)
 {
     struct amb_conn *conn = pub->conn;
-    bool may_lease = put->len >= AMB_PLAIN_LEASE_MIN && conn->leases.bytes_max != 0;
+    bool may_lease =
+        put->len >= AMB_PLAIN_LEASE_MIN && conn->leases.bytes_max != 0 && !pub->is_named;
     uint64_t slot_len = may_lease ? put->len : 0;
     struct amb_batch *large = NULL;
     enum amb_status status;

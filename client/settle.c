@@ -181,7 +181,6 @@ void amb_settle_unsent(struct amb_settle *settle)
 
 void amb_settle_restart(struct amb_settle *settle)
 {
-    amb_assert(settle->last == settle->settled);
     settle->former = settle->settled = settle->last = 0;
     settle->settled_bytes = 0;
 }

@@ -69,7 +69,7 @@ void amb_settle_rest(struct amb_settle *settle, uint64_t last_seq, enum amb_stat
 uint64_t amb_settle_sent_seq(const struct amb_settle *settle);
 /* The newest batch has not left after all. */
 void amb_settle_unsent(struct amb_settle *settle);
-/* Nothing is on its way, and the next batch has number 1 again. */
+/* What is on its way is not any more, and the next batch has number 1 again. */
 void amb_settle_restart(struct amb_settle *settle);
 /* The oldest range not yet told; false: none. */
 bool amb_settle_take(struct amb_settle *settle, struct amb_settle_range *out);

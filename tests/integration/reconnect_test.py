@@ -140,6 +140,60 @@ def client_freezes(rig, links):
     place.broker.kill()
 
 
+def named_publishers(rig, links):
+    """What is sent again when a session was lost comes once, and all of it; so it does for the next
+    life of the program. Over a broker's death nothing is unknown."""
+    place = Place(rig, "named")
+    place.start("-o", "limits.peer_timeout=1s", "-o", "limits.heartbeat=200ms")
+    def start(link):
+        return rig.start([rig.program("test-returner"), place.url(link), "nothing", f"n.{link}",
+                          f"me-{link}"])
+    readers = {link: rig.start([rig.program("test-returner"), place.url("ring"), f"n.{link}"])
+               for link in links}
+    for reader in readers.values():
+        reader.expect("ready")
+    publishers = {link: start(link) for link in links}
+    for publisher in publishers.values():
+        publisher.expect("ready")
+    second = start(links[0])
+    check(second.wait() == 1 and "another one has it" in second.log(), f"{second.log()}")
+    for pause in (0.31, 0.17):
+        time.sleep(pause)
+        for publisher in publishers.values():
+            publisher.signal(signal.SIGSTOP)
+        time.sleep(1.7)
+        for publisher in publishers.values():
+            publisher.signal(signal.SIGCONT)
+        for publisher in publishers.values():
+            expect_event(publisher, "lost")
+            expect_event(publisher, "restored")
+    time.sleep(0.3)
+    counts = {}
+    for link, publisher in publishers.items():
+        counts[link] = totals(publisher)
+        check(counts[link]["unknown"] == 0, f"{link}: {counts}")
+    publishers = {link: start(link) for link in links}  # the next life
+    for publisher in publishers.values():
+        publisher.expect("ready")
+    time.sleep(0.5)
+    for link, publisher in publishers.items():
+        seen = totals(publisher)
+        check(seen["sent"] > counts[link]["sent"] > 1000, f"{link}: {seen} after {counts[link]}")
+        read = totals(readers[link])
+        check(read["received"] == seen["sent"] and read["lost"] == 0, f"{link}: {seen} {read}")
+        print(f"named {link}: {seen}", flush=True)
+    publishers = {link: start(link) for link in links}
+    for publisher in publishers.values():
+        publisher.expect("ready")
+    time.sleep(0.3)
+    place.broker.kill()
+    place.start()
+    for publisher in publishers.values():
+        expect_event(publisher, "restored")
+        check(totals(publisher)["unknown"] == 0, publisher.log())
+    place.broker.kill()
+
+
 def broker_freezes(rig, links):
     """For twice the time-out: it expires nobody when it is back."""
     place = Place(rig, "frozen-broker")
@@ -198,6 +252,7 @@ def test(rig, options):
     next_host(rig)
     broker_dies(rig, links)
     client_freezes(rig, links)
+    named_publishers(rig, links)
     broker_freezes(rig, links)
 
 

@@ -2,12 +2,13 @@
 /*
  * A client that stays, whatever becomes of its broker.
  *
- *     returner URL PATTERN [TOPIC [lease]]
+ *     returner URL PATTERN [TOPIC [lease | NAME]]
  *
  * Takes the messages of PATTERN, each of which begins with a number of 8 bytes that only grows, and
- * publishes such to TOPIC, one a millisecond; "lease" writes them in place. Prints "ready", then
- * what on_event hears: "lost TEXT", "restored", "gap COUNT WHY", "closed TEXT". At the end of
- * standard input it flushes, takes what there is, and prints
+ * publishes such to TOPIC, one a millisecond; "lease" writes them in place; NAME is the
+ * publisher's, who sends 20 a millisecond. Prints "ready", then what on_event hears: "lost TEXT",
+ * "restored", "gap COUNT WHY", "closed TEXT". At the end of standard input it flushes, takes what
+ * there is, and prints
  *
  *     sent N unknown N received N missing N lost N restarts N
  *
@@ -140,9 +141,16 @@ int main(int argc, char **argv)
     }
     struct amb_sub *sub;
     struct amb_pub *pub = NULL;
+    struct amb_pub_info info = AMB_INIT(amb_pub_info);
+    const char *name = NULL;
     status = amb_subscribe(conn, argv[2], AMB_SUB(.slow = AMB_SLOW_DROP_OLDEST), &sub);
     if (status == AMB_OK && argc > 3) {
-        status = amb_pub_open(conn, argv[3], NULL, &pub);
+        name = argc > 4 && strcmp(argv[4], "lease") != 0 ? argv[4] : NULL;
+        status = amb_pub_open(conn, argv[3], AMB_PUB(.name = name), &pub);
+        if (status == AMB_OK) { /* A named one goes on where it was. */
+            (void)amb_pub_stat(pub, &info);
+            sent = info.posted;
+        }
     }
     if (status != AMB_OK) {
         fail("open", status);
@@ -151,8 +159,8 @@ int main(int argc, char **argv)
     (void)fflush(stdout);
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     while (poll(&input, 1, 0) == 0) {
-        if (pub != NULL) {
-            publish(pub, argc > 4);
+        for (int i = 0; pub != NULL && i < (name != NULL ? 20 : 1); i++) {
+            publish(pub, argc > 4 && name == NULL);
         }
         receive(sub, AMB_MS);
         status = amb_poll(conn, AMB_NOWAIT);
@@ -160,7 +168,6 @@ int main(int argc, char **argv)
             fail("poll", status);
         }
     }
-    struct amb_pub_info info = AMB_INIT(amb_pub_info);
     status = amb_flush(conn, 10 * AMB_SEC);
     /* ECLOSED: a broker that was ending took no more. */
     if (status != AMB_OK && status != AMB_EUNKNOWN && status != AMB_ECLOSED) {

@@ -156,12 +156,16 @@ typedef void (*amb_settled_fn)(struct amb_pub *pub, const struct amb_settled *se
 struct amb_pub_options {
     uint32_t size;
     enum amb_confirm confirm; /* ACCEPTED; NONE too; DELIVERED, DURABLE (later) */
-    const char *name;         /* (later) */
-    uint64_t window_msgs;     /* 64 Ki messages not yet settled */
-    uint64_t window_bytes;    /* 64 MiB; the broker's window may be smaller */
-    int64_t linger_ns;        /* 50 us: how long a message may wait for company in its batch */
-    enum amb_mem lease_mem;   /* HOST or CUDA; others (later) */
-    int32_t device;           /* CUDA: which, as the driver counts */
+    /* 1 to 64 bytes without white space, its user's own on this topic, one publisher at a time
+     * (EBUSY). What may be lost with a session is sent again, and comes once; the next life of the
+     * program goes on behind what has come: amb_pub_info.posted tells, and the next message is the
+     * one after. Leases are private memory. */
+    const char *name;
+    uint64_t window_msgs;   /* 64 Ki messages not yet settled */
+    uint64_t window_bytes;  /* 64 MiB; the broker's window may be smaller */
+    int64_t linger_ns;      /* 50 us: how long a message may wait for company in its batch */
+    enum amb_mem lease_mem; /* HOST or CUDA; others (later) */
+    int32_t device;         /* CUDA: which, as the driver counts */
     amb_settled_fn on_settled;
     void *arg;
 };

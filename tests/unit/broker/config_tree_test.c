@@ -52,7 +52,6 @@ static void test_keys_of_later_releases_say_so(void **state)
         {"tls = { };", "tls"},
         {"auth = { users = ( ); };", "auth.users"},
         {"limits = { resume_grace = \"10s\"; };", "limits.resume_grace"},
-        {"limits = { dedup_window = \"10s\"; };", "limits.dedup_window"},
         {"log = { format = \"json\"; };", "log.format"},
         {"transports = { rdmacm = \"auto\"; };", "transports.rdmacm"},
     };

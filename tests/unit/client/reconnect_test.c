@@ -129,6 +129,36 @@ static void what_is_not_sent_is_kept_and_what_was_is_unknown(void **state)
     close_two(&two);
 }
 
+static void a_named_publisher_sends_again_what_is_not_confirmed(void **state)
+{
+    struct two two;
+    struct amb_pub *pub;
+    open_two(&two, *state, 0);
+    assert_int_equal(amb_pub_open(two.conn, "a", AMB_PUB(.name = "me"), &pub), AMB_OK);
+    assert_int_equal(amb_pub_send(pub, "0", 1, AMB_SEC), AMB_OK);
+    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+    fake_broker_hold(two.first, true);
+    assert_int_equal(amb_pub_send(pub, "1", 1, AMB_SEC), AMB_OK);
+    FAKE_WAIT(two.first, &two.seen, two.seen.msgs[0] == 2);
+    static uint8_t large[100000];
+    memset(large, 'l', sizeof(large));
+    assert_int_equal(amb_pub_send(pub, "2", 1, AMB_SEC), AMB_OK); /* may wait in its batch */
+    lose(&two);
+    poll_until(&two, &two.restored);
+    assert_int_equal(amb_pub_send(pub, large, sizeof(large), 5 * AMB_SEC), AMB_OK);
+    memset(large, 'x', sizeof(large)); /* ours again */
+    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+    fake_broker_look(two.second, &two.again);
+    assert_int_equal(two.again.msgs[0], 3);
+    assert_int_equal(two.again.last[0], 'l');
+    struct amb_pub_info info = AMB_INIT(amb_pub_info);
+    assert_int_equal(amb_pub_stat(pub, &info), AMB_OK);
+    assert_int_equal(info.settled, 4);
+    assert_int_equal(info.failed, 0);
+    assert_int_equal(amb_pub_close(pub, AMB_SEC), AMB_OK);
+    close_two(&two);
+}
+
 static void attempts_are_counted(void **state)
 {
     struct two two;
@@ -189,6 +219,8 @@ int main(void)
         cmocka_unit_test_prestate(handles_go_on_in_the_next_session, &stream),
         cmocka_unit_test_prestate(what_is_not_sent_is_kept_and_what_was_is_unknown, &ring),
         cmocka_unit_test_prestate(what_is_not_sent_is_kept_and_what_was_is_unknown, &stream),
+        cmocka_unit_test_prestate(a_named_publisher_sends_again_what_is_not_confirmed, &ring),
+        cmocka_unit_test_prestate(a_named_publisher_sends_again_what_is_not_confirmed, &stream),
         cmocka_unit_test_prestate(attempts_are_counted, &ring),
         cmocka_unit_test_prestate(a_stop_and_a_close_wait_for_nobody, &ring),
         cmocka_unit_test(waits_double_up_to_a_limit_and_a_fifth_is_chance),

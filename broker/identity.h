@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Publishers with a name of their own: how far each has come on a topic, over sessions and restarts
+ * of its program. A worker counts the messages of whoever has an identity; when a session comes
+ * back for one, the control thread tells it where it left off, and it sends the rest. So nothing is
+ * looked up for a message, and nothing comes twice.
+ *
+ *   free ─► taken by a client ─► its session ends ─► its worker has read that (a fence) ─► free
+ *
+ * Names belong to a user: nobody else's publishers meet them.
+ *
+ * Threads: the control thread; `seq` is the worker's that has the publisher, and ours behind a
+ * fence at that worker. Memory: one allocation each, at most AMB_IDENTITIES_MAX; never freed before
+ * the end, the one unused for longest is used anew when it is older than limits.dedup_window.
+ */
+#pragma once
+
+#include "wire/base/hash.h"
+#include "wire/base/list.h"
+#include "wire/base/status.h"
+#include "wire/codec/topic.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AMB_IDENTITIES_MAX 65536u
+#define AMB_IDENTITY_NAME_MAX 64u
+#define AMB_IDENTITY_KEY_MAX (16u + AMB_IDENTITY_NAME_MAX + AMB_TOPIC_MAX)
+
+struct amb_identity {
+    struct amb_list_node node; /* unused longest first */
+    uint64_t seq;              /* messages that have come, whatever became of them */
+    unsigned shard;            /* of its last publisher */
+    bool is_taken, was_taken;
+    int64_t used_ns;
+    size_t key_len;
+    char key[AMB_IDENTITY_KEY_MAX];
+};
+
+struct amb_identities {
+    struct amb_map *by_key;
+    struct amb_list_node all;
+    uint32_t count;
+};
+
+AMB_MUST_CHECK enum amb_status amb_identities_init(struct amb_identities *identities);
+/* Without workers. */
+void amb_identities_fini(struct amb_identities *identities);
+
+/*
+ * The identity of that user's publisher on a topic, taken from here on. EBUSY: somebody has it;
+ * EINVAL: not a name; ELIMIT: all are too young; ENOMEM.
+ */
+AMB_MUST_CHECK enum amb_status amb_identity_take(struct amb_identities *identities, uint32_t user,
+                                                 const char *name, const char *topic,
+                                                 int64_t now_ns, int64_t window_ns,
+                                                 struct amb_identity **out);
+/* Its publisher is gone, or will be when its worker has read what it was sent. NULL is allowed. */
+void amb_identity_give(struct amb_identities *identities, struct amb_identity *identity,
+                       int64_t now_ns);

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of publishers: one owner at a time, remembered, bounded. */
+#include "broker/identity.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static enum amb_status take(struct amb_identities *all, uint32_t user, const char *name,
+                            const char *topic, int64_t now_ns, struct amb_identity **out)
+{
+    return amb_identity_take(all, user, name, topic, now_ns, 100, out);
+}
+
+static void a_name_has_one_owner_and_is_remembered(void **state)
+{
+    (void)state;
+    struct amb_identities all;
+    struct amb_identity *one, *two;
+    assert_int_equal(amb_identities_init(&all), AMB_OK);
+    assert_int_equal(take(&all, 1, "me", "a.b", 0, &one), AMB_OK);
+    assert_int_equal(take(&all, 1, "me", "a.b", 0, &two), AMB_EBUSY);
+    one->seq = 42;
+    amb_identity_give(&all, one, 10);
+    assert_int_equal(take(&all, 1, "me", "a.b", 1000000, &two), AMB_OK);
+    assert_ptr_equal(one, two);
+    assert_int_equal(two->seq, 42);
+    amb_identity_give(&all, two, 10);
+    amb_identity_give(&all, NULL, 10);
+    amb_identities_fini(&all);
+}
+
+static void users_names_and_topics_are_apart(void **state)
+{
+    (void)state;
+    struct amb_identities all;
+    struct amb_identity *own, *other[3];
+    assert_int_equal(amb_identities_init(&all), AMB_OK);
+    assert_int_equal(take(&all, 1, "me", "a", 0, &own), AMB_OK);
+    assert_int_equal(take(&all, 2, "me", "a", 0, &other[0]), AMB_OK);
+    assert_int_equal(take(&all, 1, "you", "a", 0, &other[1]), AMB_OK);
+    assert_int_equal(take(&all, 1, "me", "b", 0, &other[2]), AMB_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_ptr_not_equal(own, other[i]);
+    }
+    struct amb_identity *none = NULL;
+    assert_int_equal(take(&all, 1, "", "a", 0, &none), AMB_EINVAL);
+    assert_int_equal(take(&all, 1, "with space", "a", 0, &none), AMB_EINVAL);
+    char longest[AMB_IDENTITY_NAME_MAX + 2];
+    memset(longest, 'x', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    assert_int_equal(take(&all, 1, longest, "a", 0, &none), AMB_EINVAL);
+    assert_int_equal(take(&all, UINT32_MAX, longest + 1, "a", 0, &none), AMB_OK);
+    amb_identities_fini(&all);
+}
+
+static void when_there_are_too_many_the_one_unused_for_longest_goes(void **state)
+{
+    (void)state;
+    struct amb_identities all;
+    struct amb_identity *first = NULL, *one;
+    char name[16];
+    assert_int_equal(amb_identities_init(&all), AMB_OK);
+    for (unsigned i = 0; i < AMB_IDENTITIES_MAX; i++) {
+        (void)snprintf(name, sizeof(name), "n%u", i);
+        assert_int_equal(take(&all, 1, name, "a", 0, &one), AMB_OK);
+        first = i == 0 ? one : first;
+        if (i != 1) {
+            amb_identity_give(&all, one, i);
+        }
+    }
+    assert_int_equal(take(&all, 1, "new", "a", 99, &one), AMB_ELIMIT); /* all are too young */
+    assert_int_equal(take(&all, 1, "new", "a", 100, &one), AMB_OK);
+    assert_ptr_equal(one, first);
+    assert_int_equal(one->seq, 0);
+    assert_int_equal(take(&all, 1, "n2", "a", 100, &one), AMB_OK); /* is still known */
+    assert_int_equal(all.count, AMB_IDENTITIES_MAX);
+    amb_identities_fini(&all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_has_one_owner_and_is_remembered),
+        cmocka_unit_test(users_names_and_topics_are_apart),
+        cmocka_unit_test(when_there_are_too_many_the_one_unused_for_longest_goes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
