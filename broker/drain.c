@@ -70,6 +70,22 @@ static void drain_end_clients(struct amb_control *control)
     }
 }
 
+/* Lame: whoever has another host may go there, the others wait for the next broker here. */
+static void drain_notice(struct amb_control *control)
+{
+    Amb__Control__Draining draining = AMB__CONTROL__DRAINING__INIT;
+    draining.timeout_ns = control->config->limits.drain_timeout_ns;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_DRAINING;
+    message.draining = &draining;
+    AMB_LIST_FOR_EACH_SAFE (node, &control->clients) {
+        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->state == AMB_CLIENT_LIVE) {
+            amb_client_send(client, &message, NULL, 0);
+        }
+    }
+}
+
 void amb_drain_begin(struct amb_control *control)
 {
     control->drain_calls++;
@@ -84,6 +100,7 @@ void amb_drain_begin(struct amb_control *control)
         amb_deadline_ns(control->now_ns, control->config->limits.drain_timeout_ns);
     amb_info("draining");
     amb_door_close(control);
+    drain_notice(control);
     drain_ask(control);
 }
 

@@ -69,6 +69,7 @@ struct amb_entry {
     /* slow path */
     struct amb_list_node pending; /* root: in its publisher's order of arrival, until routed */
     bool is_whole;
+    uint64_t expect;        /* the sequence that it must get; 0: any */
     enum amb_status status; /* what the receipt says */
     uint32_t matched;
     struct amb_origin origin;

@@ -91,6 +91,7 @@ enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_fr
         return AMB_ENOMEM;
     }
     entry->has_window = true;
+    entry->expect = frame->number;
     status = session->shard->is_draining
                  ? AMB_ECLOSED
                  : amb_publisher_buffer(publisher, amb_entry_bytes(entry), &entry->buf);

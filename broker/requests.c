@@ -5,6 +5,7 @@
 #include "broker/control.h"
 #include "broker/gpupool.h"
 #include "broker/handshake.h"
+#include "broker/naming.h"
 #include "broker/queues.h"
 #include "broker/shard.h"
 #include "broker/status.h"
@@ -161,62 +162,6 @@ static bool publisher_check(struct amb_client *client, uint64_t id,
     return true;
 }
 
-/* The worker of the last publisher of that name has read that it is over: what it has counted is
- * known, and the next one opens. */
-static void identity_known(void *control, struct amb_order *fence)
-{
-    struct amb_control *own = control;
-    struct amb_order *order = fence->context;
-    struct amb_identity *identity = order->u.publisher.identity;
-    amb_order_free(fence);
-    if (identity->seq < order->u.publisher.last_seq) {
-        identity->seq = order->u.publisher.last_seq; /* Its program knows more than we do. */
-    }
-    order->u.publisher.last_seq = identity->seq;
-    identity->shard = order->session.shard;
-    identity->was_taken = true;
-    amb_order_post(own->shards[order->session.shard], order);
-}
-
-/* Posts the order to open it, behind a fence where it has a name. */
-static void publisher_order(struct amb_control *control, struct amb_order *order,
-                            struct amb_order *fence)
-{
-    const struct amb_identity *identity = order->u.publisher.identity;
-    if (identity == NULL) {
-        amb_order_post(control->shards[order->session.shard], order);
-        return;
-    }
-    fence->context = order;
-    if (identity->was_taken) {
-        amb_order_post(control->shards[identity->shard], fence);
-    } else {
-        identity_known(control, fence);
-    }
-}
-
-/* Takes the name that a publisher wants. False: it may not, and the client has been told. */
-static bool publisher_identify(struct amb_client *client, uint64_t id,
-                               const Amb__Control__PubOpen *open, struct amb_identity **out)
-{
-    *out = NULL;
-    if (open->name[0] == '\0') {
-        return true;
-    }
-    struct amb_control *control = client->control;
-    enum amb_status status =
-        amb_identity_take(&control->identities, client->uid, open->name, open->topic,
-                          control->now_ns, control->config->limits.dedup_window_ns, out);
-    if (status == AMB_OK) {
-        return true;
-    }
-    amb_client_send_error(client, id, status, "publisher's name: %s",
-                          status == AMB_EINVAL  ? "1 to 64 bytes without white space"
-                          : status == AMB_EBUSY ? "another one has it"
-                                                : amb_status_text(status));
-    return false;
-}
-
 static void publisher_fill(struct amb_client *client, const Amb__Control__PubOpen *open,
                            const struct amb_dir_topic *topic, struct amb_order *order)
 {
@@ -238,8 +183,7 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     struct amb_control *control = client->control;
     struct amb_dir_publisher *publisher = calloc(1, sizeof(*publisher));
     struct amb_order *order = amb_order_create(amb_order_publisher_open, publisher_opened, NULL);
-    struct amb_order *fence =
-        identity == NULL ? NULL : amb_order_create(amb_order_nothing, identity_known, NULL);
+    struct amb_order *fence = identity == NULL ? NULL : amb_naming_fence();
     struct request *request = NULL;
     if (publisher != NULL && order != NULL && (identity == NULL || fence != NULL) &&
         handles_ready((void ***)&client->publishers)) {
@@ -269,7 +213,7 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     request->subscribers = topic->matched;
     request->gpu =
         !order->u.publisher.verifies && control_has_gpus(control) && amb_client_may_map_gpu(client);
-    publisher_order(control, order, fence);
+    amb_naming_post(control, order, fence);
 }
 
 static void request_pub_open(struct amb_client *client, uint64_t id,
@@ -292,7 +236,7 @@ static void request_pub_open(struct amb_client *client, uint64_t id,
         return;
     }
     struct amb_identity *identity;
-    if (publisher_identify(client, id, open, &identity)) {
+    if (amb_naming_take(client, id, open, &identity)) {
         publisher_begin(client, id, open, topic, identity);
     }
 }

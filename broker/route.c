@@ -86,6 +86,10 @@ void amb_route_grants(struct amb_topic *topic)
 static void route_append(struct amb_shard *shard, struct amb_entry *entry)
 {
     struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
+    if (__builtin_expect(entry->expect != 0, 0) && entry->status == AMB_OK && topic != NULL &&
+        topic->log.next_seq != entry->expect) {
+        entry->status = AMB_EREJECTED; /* Somebody else was faster. */
+    }
     if (entry->status == AMB_OK) {
         entry->status = topic == NULL ? AMB_ENOTFOUND : amb_topic_append(topic, entry, 0);
         entry->matched = topic == NULL ? 0 : topic->matched;

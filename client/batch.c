@@ -179,6 +179,7 @@ void amb_batch_reset(struct amb_batch *batch)
     batch->slots = NULL;
     batch->slot_head = AMB_SLOT_NONE;
     if (batch->is_large) {
+        batch->out.frame.number = 0;
         amb_assert(!batch->is_pooled);
         free(batch->owned);
         batch->owned = NULL;

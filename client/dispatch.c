@@ -8,6 +8,7 @@
 #include "client/gpu.h"
 #include "client/import.h"
 #include "client/inbox.h"
+#include "client/pub.h"
 #include "client/segment.h"
 #include "client/slots.h"
 #include "client/sub.h"
@@ -146,6 +147,11 @@ static void handle_message(struct amb_conn *conn, const Amb__Control__Control *m
         handle_answer(conn, message);
     } else if (message->body_case == AMB__CONTROL__CONTROL__BODY_ERROR) {
         amb_conn_lost(conn, error_status(message->error), message->error->text);
+    } else if (message->body_case == AMB__CONTROL__CONTROL__BODY_DRAINING) {
+        amb_event_session(conn, AMB_EVENT_DRAINING, AMB_OK, "the broker is shutting down");
+        if (conn->again.is_on) { /* It would refuse what another session may take. */
+            amb_pubs_pause(conn);
+        }
     } else if (message->body_case == AMB__CONTROL__CONTROL__BODY_BYE) {
         amb_conn_lost(conn, AMB_ECLOSED, "the broker is shutting down");
     } else if (message->body_case == AMB__CONTROL__CONTROL__BODY_SUB_NOTICE) {

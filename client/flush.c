@@ -694,6 +694,15 @@ static void settle_upto(struct amb_pub *pub, uint64_t last, enum amb_status why)
     after_settling(pub);
 }
 
+void amb_pubs_pause(struct amb_conn *conn)
+{
+    for (uint32_t i = 0; i < conn->pub_high; i++) {
+        if (conn->pubs[i] != NULL) {
+            conn->pubs[i]->is_away = true;
+        }
+    }
+}
+
 void amb_pub_lose(struct amb_pub *pub)
 {
     pub->is_away = true;

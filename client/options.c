@@ -332,5 +332,9 @@ enum amb_status amb_commit_out_read(const struct amb_out *from, struct amb_out *
                             "must be 0");
         return AMB_EINVAL;
     }
+    if (to->expect_seq != 0) {
+        complain(complaint, "amb_out.expect_seq is not for leases in this release");
+        return AMB_ENOTSUP;
+    }
     return AMB_OK;
 }

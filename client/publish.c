@@ -184,6 +184,7 @@ static enum amb_status prepare_large(struct amb_pub *pub, const struct amb_put *
     uint64_t padded = amb_payload_padded(put->len);
     amb_batch_records(batch)[0] = (struct amb_record){.len = (uint32_t)put->len};
     batch->count = 1;
+    batch->out.frame.number = put->expect;
     batch->data_len = padded;
     if (put->iov == NULL && !pub->is_named) {
         batch->data = (uint8_t *)(uintptr_t)put->data;
@@ -349,16 +350,16 @@ static enum amb_status put_once(struct amb_pub *pub, const struct amb_put *put, 
     }
     uint64_t whole =
         amb_payload_padded(put->len) + amb_props_padded(put->blob_len) + sizeof(struct amb_record);
-    return whole <= pub->conn->batch_bytes ? amb_put_small(pub, put, seq)
-                                           : put_large(pub, put, large, seq);
+    return whole <= pub->conn->batch_bytes && put->expect == 0 ? amb_put_small(pub, put, seq)
+                                                               : put_large(pub, put, large, seq);
 }
 
 static enum amb_status put_or_wait(struct amb_pub *pub, const struct amb_put *put,
                                    int64_t timeout_ns, uint64_t *seq)
 {
     struct amb_conn *conn = pub->conn;
-    bool may_lease =
-        put->len >= AMB_PLAIN_LEASE_MIN && conn->leases.bytes_max != 0 && !pub->is_named;
+    bool may_lease = put->len >= AMB_PLAIN_LEASE_MIN && conn->leases.bytes_max != 0 &&
+                     !pub->is_named && put->expect == 0;
     uint64_t slot_len = may_lease ? put->len : 0;
     struct amb_batch *large = NULL;
     enum amb_status status;
@@ -579,6 +580,11 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
     }
     if (put.len > conn->max_message) {
         return amb_put_too_large(conn, put.len);
+    }
+    put.expect = out.expect_seq;
+    if (is_staged && put.expect != 0) {
+        return amb_conn_fail(conn, AMB_ENOTSUP,
+                             "amb_out.expect_seq is not for GPU memory in this release");
     }
     if (is_staged) {
         return amb_staged_post(pub, &out, false, timeout_ns, seq);

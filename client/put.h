@@ -24,7 +24,8 @@ struct amb_put {
     uint32_t iov_count;
     uint32_t blob_len, key_hash, ttl_ms;
     const uint8_t *blob;
-    bool is_lent; /* data stays as it is until the message is settled */
+    uint64_t expect; /* the sequence that it must get; 0: any */
+    bool is_lent;    /* data stays as it is until the message is settled */
 };
 
 /* ---- publish.c ---- */

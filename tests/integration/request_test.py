@@ -13,7 +13,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from harness import LINKS, check, main
 
-RULES = ["one by one", "many", "no responders", "time-out", "rights", "closed", "done"]
+RULES = ["one by one", "many", "no responders", "time-out", "compare and set", "rights", "closed", "done"]
 
 
 def shell(rig, broker):

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define BIG (200u << 10)
 
@@ -153,6 +154,34 @@ static void time_is_over(void)
     said("time-out");
 }
 
+/* Two writers, each with what it has read: one of them wins. */
+static void compare_and_set(void)
+{
+    struct amb_pub *mine, *theirs;
+    uint64_t seq;
+    char topic[64];
+    (void)snprintf(topic, sizeof(topic), "cas.%d", (int)getpid());
+    need(amb_pub_open(client, topic, NULL, &mine) == AMB_OK, "open");
+    need(amb_pub_open(service, topic, NULL, &theirs) == AMB_OK, "open");
+    need(amb_pub_post(mine, AMB_OUT(.data = "a", .len = 1, .expect_seq = 1), AMB_SEC, &seq) ==
+             AMB_OK,
+         "post");
+    need(amb_pub_flush(mine, 0, 5 * AMB_SEC) == AMB_OK, "the first message has sequence 1");
+    need(amb_pub_post(theirs, AMB_OUT(.data = "b", .len = 1, .expect_seq = 1), AMB_SEC, &seq) ==
+             AMB_OK,
+         "post");
+    need(amb_pub_flush(theirs, 0, 5 * AMB_SEC) == AMB_EREJECTED, "who is late is told");
+    need(amb_pub_post(theirs, AMB_OUT(.data = "b", .len = 1, .expect_seq = 2), AMB_SEC, &seq) ==
+             AMB_OK,
+         "post");
+    need(amb_pub_flush(theirs, 0, 5 * AMB_SEC) == AMB_OK, "and may try again");
+    need(amb_pub_send(mine, "c", 1, AMB_SEC) == AMB_OK, "others expect nothing");
+    need(amb_pub_close(mine, 5 * AMB_SEC) == AMB_OK && amb_pub_close(theirs, AMB_SEC) == AMB_OK,
+         "close");
+    need(amb_flush(service, AMB_SEC) == AMB_EREJECTED, "the connection's flush tells too");
+    said("compare and set");
+}
+
 static void rights(void)
 {
     struct amb_sub *sub;
@@ -202,6 +231,7 @@ int main(int argc, char **argv)
     ask_many(count);
     nobody_answers();
     time_is_over();
+    compare_and_set();
     rights();
     struct tally tally = {0};
     need(amb_request_post(client, "echo", AMB_OUT(.data = "mute", .len = 4), AMB_FOREVER,

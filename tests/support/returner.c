@@ -7,8 +7,8 @@
  * Takes the messages of PATTERN, each of which begins with a number of 8 bytes that only grows, and
  * publishes such to TOPIC, one a millisecond; "lease" writes them in place; NAME is the
  * publisher's, who sends 20 a millisecond. Prints "ready", then what on_event hears: "lost TEXT",
- * "restored", "gap COUNT WHY", "closed TEXT". At the end of standard input it flushes, takes what
- * there is, and prints
+ * "draining", "restored", "gap COUNT WHY", "closed TEXT". At the end of standard input it flushes,
+ * takes what there is, and prints
  *
  *     sent N unknown N received N missing N lost N restarts N
  *
@@ -40,6 +40,9 @@ static void on_event(struct amb_conn *of, const struct amb_event *event, void *a
     switch ((int)event->type) {
     case AMB_EVENT_LOST:
         (void)printf("lost %s\n", event->text);
+        break;
+    case AMB_EVENT_DRAINING:
+        (void)printf("draining\n");
         break;
     case AMB_EVENT_RESTORED:
         (void)printf("restored\n");

@@ -158,7 +158,7 @@ static bool is_well_formed(const struct amb_frame *frame)
 {
     switch (frame->type) {
     case AMB_FRAME_BATCH:
-        return is_batch_head(frame);
+        return is_batch_head(frame) && (frame->number == 0 || frame->count == 1);
     case AMB_FRAME_COMMIT:
         return is_batch_head(frame) && frame->number >= 1;
     case AMB_FRAME_DELIVER:

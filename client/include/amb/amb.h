@@ -94,7 +94,8 @@ enum amb_event_type {
     AMB_EVENT_SLOW,      /* sub has used 75 % of its credit, count messages, or is waited for */
     AMB_EVENT_RECOVERED, /* sub keeps up again; told at most ten times a second */
     AMB_EVENT_SUBSCRIBERS, /* pub has count matching subscriptions now */
-    AMB_EVENT_DRAINING,    /* (later) */
+    AMB_EVENT_DRAINING,    /* the broker takes no more and will end: what is published now waits for
+                              the next session, or is refused where there will be none */
     AMB_EVENT_RESOURCE,    /* (later) */
 };
 
@@ -256,6 +257,9 @@ struct amb_out {
     void *stream;   /* CUstream: what is on it so far comes first; NULL: the default one */
     int64_t ttl_ns; /* 0: for ever. Rounded up to milliseconds */
     void *reserved;
+    /* Compare and set: the sequence in its topic that this message must get, one more than the last
+     * one there is, or it is refused (settled with EREJECTED); 0: any. It leaves alone. */
+    uint64_t expect_seq;
 };
 
 #ifndef __cplusplus

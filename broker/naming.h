@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The opening of a publisher that has a name: what its last life has sent must be known first, so
+ * the order to open it waits for a fence at the worker that had it. See identity.h. Threads: the
+ * control thread. Memory: the orders.
+ */
+#pragma once
+
+#include "broker/client.h"
+#include "broker/identity.h"
+#include "broker/orders.h"
+
+/* Takes the name that a publisher wants; *out NULL: it wants none. False: it may not, and the
+ * client has been told. */
+bool amb_naming_take(struct amb_client *client, uint64_t id, const Amb__Control__PubOpen *open,
+                     struct amb_identity **out);
+/* NULL: no memory. */
+struct amb_order *amb_naming_fence(void);
+/* Posts the order to open a publisher, behind the fence if it has a name; takes both. */
+void amb_naming_post(struct amb_control *control, struct amb_order *order, struct amb_order *fence);
