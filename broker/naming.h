@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The opening of a publisher that has a name: what its last life has sent must be known first, so
- * the order to open it waits for a fence at the worker that had it. See identity.h. Threads: the
- * control thread. Memory: the orders.
+ * May a publisher be opened? And the opening of one that has a name: what its last life has sent
+ * must be known first, so the order to open it waits for a fence at the worker that had it. See
+ * identity.h. Threads: the control thread. Memory: the orders.
  */
 #pragma once
 
@@ -10,6 +10,10 @@
 #include "broker/identity.h"
 #include "broker/orders.h"
 
+/* Topic, handle and limits of a publisher that is to be opened. False: refused, and the client
+ * told.
+ */
+bool amb_naming_check(struct amb_client *client, uint64_t id, const Amb__Control__PubOpen *open);
 /* Takes the name that a publisher wants; *out NULL: it wants none. False: it may not, and the
  * client has been told. */
 bool amb_naming_take(struct amb_client *client, uint64_t id, const Amb__Control__PubOpen *open,

@@ -127,41 +127,6 @@ static void publisher_opened(void *control, struct amb_order *order)
     request_free(request);
 }
 
-/* False: refused, and the client told. */
-static bool publisher_check(struct amb_client *client, uint64_t id,
-                            const Amb__Control__PubOpen *open)
-{
-    const char *reason = "";
-    size_t len = strlen(open->topic);
-    if (open->handle >= AMB_HANDLES_MAX ||
-        (client->publishers != NULL && client->publishers[open->handle] != NULL)) {
-        amb_client_send_error(client, id, AMB_EINVAL,
-                              "publisher: the handle is in use or too large");
-        return false;
-    }
-    uint32_t max = client->control->config->limits.max_publishers;
-    if (client->publisher_count >= max) {
-        amb_client_send_error(client, id, AMB_ELIMIT,
-                              "limit: %u publishers of one client (limits.max_publishers)", max);
-        return false;
-    }
-    if (amb_topic_check(open->topic, len, &reason) != AMB_OK) {
-        amb_client_send_error(client, id, AMB_ETOPIC, "topic: %s", reason);
-        return false;
-    }
-    if (amb_topic_is_reserved(open->topic, len) && !amb_topic_is_inbox(open->topic, len)) {
-        amb_client_send_error(client, id, AMB_EFORBIDDEN,
-                              "topic: names that begin with '$' are the broker's");
-        return false;
-    }
-    if (open->confirm == AMB_CONFIRM_DELIVERED || open->confirm == AMB_CONFIRM_DURABLE) {
-        amb_client_send_error(client, id, AMB_ENOTSUP,
-                              "confirm: delivered and durable are not yet supported");
-        return false;
-    }
-    return true;
-}
-
 static void publisher_fill(struct amb_client *client, const Amb__Control__PubOpen *open,
                            const struct amb_dir_topic *topic, struct amb_order *order)
 {
@@ -219,7 +184,7 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
 static void request_pub_open(struct amb_client *client, uint64_t id,
                              const Amb__Control__PubOpen *open)
 {
-    if (!publisher_check(client, id, open)) {
+    if (!amb_naming_check(client, id, open)) {
         return;
     }
     struct amb_control *control = client->control;
