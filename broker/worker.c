@@ -16,6 +16,7 @@
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
+#include "wire/base/spin.h"
 #include "wire/link/link.h"
 #include "wire/link/ucx.h"
 
@@ -312,7 +313,8 @@ static int64_t shard_next_pause(const struct amb_shard *shard, int64_t pause_ns)
 static void worker_loop(struct amb_worker *worker)
 {
     struct amb_shard *shard = &worker->shard;
-    int64_t spin_ns = worker_spin_ns(shard);
+    struct amb_spin spin;
+    amb_spin_init(&spin, worker_spin_ns(shard));
     int64_t idle_since_ns = 0, pause_ns = 0, turn_ns = 0;
     int64_t looked_ns = 0, real_ahead_ns = 0; /* of the clock of the day */
     bool is_trimmed = true;
@@ -325,6 +327,9 @@ static void worker_loop(struct amb_worker *worker)
             real_ahead_ns = amb_clock_realtime_ns() - now_ns;
         }
         if (amb_shard_turn(shard, now_ns, now_ns + real_ahead_ns) > 0) {
+            if (idle_since_ns != 0) {
+                amb_spin_note(&spin, now_ns - idle_since_ns);
+            }
             idle_since_ns = pause_ns = 0;
             is_trimmed = false;
             continue;
@@ -333,7 +338,7 @@ static void worker_loop(struct amb_worker *worker)
         if (idle_since_ns == 0) {
             idle_since_ns = now_ns;
         }
-        if (now_ns - idle_since_ns < spin_ns) {
+        if (now_ns - idle_since_ns < spin.budget_ns) {
             pause_ns = shard_next_pause(shard, pause_ns);
             amb_clock_yield_until(pause_ns != 0 ? now_ns + pause_ns : 0);
             continue;

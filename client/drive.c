@@ -22,7 +22,6 @@
 
 /* Frames a turn: few, so that what was received is still in the cache when it is taken. */
 #define POLL_BUDGET 8u
-#define SPIN_SHORT_NS (5 * AMB_NS_PER_US)
 /* Between two looks at a stream of large batches, each a system call: so long, then twice. */
 #define PAUSE_MIN_NS (8 * AMB_NS_PER_US)
 #define PAUSE_MAX_NS (32 * AMB_NS_PER_US)
@@ -38,21 +37,6 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns
 static void futex_wake_all(_Atomic uint32_t *word)
 {
     (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
-}
-
-void amb_spin_init(struct amb_spin *spin, int64_t max_ns)
-{
-    *spin = (struct amb_spin){.budget_ns = max_ns, .max_ns = max_ns};
-}
-
-void amb_spin_note(struct amb_spin *spin, int64_t waited_ns)
-{
-    if (waited_ns > 4 * spin->max_ns) {
-        waited_ns = 4 * spin->max_ns;
-    }
-    spin->gap_ns += (waited_ns - spin->gap_ns) / 4;
-    bool helps = spin->gap_ns < spin->max_ns;
-    spin->budget_ns = helps || spin->max_ns < SPIN_SHORT_NS ? spin->max_ns : SPIN_SHORT_NS;
 }
 
 void amb_conn_changed(struct amb_conn *conn)

@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "wire/base/spin.h"
 #include "wire/base/status.h"
 
 #include <stdatomic.h>
@@ -32,18 +33,6 @@ struct amb_wait {
     uint32_t flags;
     const _Atomic bool *is_over; /* ends it with ECLOSED; or NULL */
 };
-
-/*
- * How long a driver yields before it sleeps, adapted: it is worth it only if the last waits were
- * short.
- */
-struct amb_spin {
-    int64_t budget_ns, max_ns, gap_ns;
-};
-
-void amb_spin_init(struct amb_spin *spin, int64_t max_ns);
-/* A wait has ended after so long. */
-void amb_spin_note(struct amb_spin *spin, int64_t waited_ns);
 
 /*
  * Lock held on entry and on return, given up in between. AMB_OK: is_ready said so. EAGAIN,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a driver yields before it sleeps. What it moves is tested by publish and subscribe. */
-#include "client/wait.h"
+/* How long a thread yields before it sleeps. */
+#include "wire/base/spin.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
