@@ -207,10 +207,10 @@ struct amb_sub_options {
     enum amb_start start;      /* NEW; in each topic of the pattern on its own */
     enum amb_ack ack;          /* NONE: what is delivered is done with; see amb_msg_ack */
     uint64_t start_at;         /* LAST_N: messages; SEQ: the first; TIME: ns since 1970 */
-    int64_t ack_wait_ns;       /* (later) */
-    const int64_t *backoff_ns; /* (later) */
-    uint32_t backoff_count;    /* (later) */
-    uint32_t max_deliver;      /* (later) */
+    int64_t ack_wait_ns;       /* 30 s: unacknowledged for so long, a message comes again */
+    const int64_t *backoff_ns; /* the pause before each redelivery, the last for all later ones */
+    uint32_t backoff_count;    /* up to 16 of them; 0: no pause */
+    uint32_t max_deliver;      /* deliveries before a message is a dead letter; 0: no limit */
     uint64_t credit_msgs;      /* 64 Ki delivered and not released; slow = LATEST: 1 */
     uint64_t credit_bytes;     /* 64 MiB */
     enum amb_slow slow;        /* the topic's; all but SPILL (later) */
