@@ -15,6 +15,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* FREED frames that may wait in a link. */
+#define COMMIT_FREED_QUEUED_MAX (AMB_SESSION_QUEUED_MAX / 2)
+
 /* What comes ----------------------------------------------------------------------------------- */
 
 static uint32_t blobs_len(const struct amb_frame *frame)
@@ -172,11 +175,8 @@ enum amb_status amb_commit_check(struct amb_publisher *publisher, struct amb_ent
 static void commit_send_freed(struct amb_session *session, uint64_t number, uint32_t count)
 {
     const struct amb_frame frame = {.type = AMB_FRAME_FREED, .number = number, .count = count};
-    enum amb_status status = session->link->queued >= AMB_SESSION_RECEIPTS_MAX
-                                 ? AMB_ELIMIT
-                                 : amb_outgoing_send(session, &frame, NULL, NULL, NULL);
-    if (status == AMB_ELIMIT || status == AMB_ENOMEM) {
-        session->shard->session_ended(session->shard, session->client_id, status,
+    if (amb_outgoing_send(session, &frame, NULL, NULL, NULL) == AMB_ENOMEM) {
+        session->shard->session_ended(session->shard, session->client_id, AMB_ENOMEM,
                                       "the client could not be told of its free slots");
     }
 }
@@ -193,6 +193,11 @@ void amb_commit_tell_news(struct amb_session *session)
     uint64_t first = 0;
     uint32_t count = 0;
     while (!amb_list_is_empty(&book->untold)) {
+        if (session->link->queued >= COMMIT_FREED_QUEUED_MAX) {
+            /* The rest when these have left; by then the counter may speak for many of them. */
+            book->has_news = true;
+            break;
+        }
         struct amb_entry *entry =
             AMB_CONTAINER_OF(book->untold.next, struct amb_entry, commit.node);
         uint64_t number = entry->commit.number;

@@ -20,8 +20,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Frames a turn: few, so that what was received is still in the cache when it is taken. */
-#define POLL_BUDGET 8u
 /* Between two looks at a stream of large batches, each a system call: so long, then twice. */
 #define PAUSE_MIN_NS (8 * AMB_NS_PER_US)
 #define PAUSE_MAX_NS (32 * AMB_NS_PER_US)
@@ -115,7 +113,7 @@ static unsigned poll_link(struct amb_conn *conn)
 {
     unsigned done = amb_client_ucx_progress(conn);
     if (conn->link != NULL) {
-        done += amb_link_poll(conn->link, POLL_BUDGET);
+        done += amb_link_poll(conn->link, AMB_POLL_BUDGET);
     }
     if (conn->is_link_down && conn->down == AMB_OK) {
         amb_conn_lost(conn, conn->link_status, conn->link_text);

@@ -20,6 +20,9 @@
 
 struct amb_conn;
 
+/* Frames a turn: few, so that what was received is still in the cache when it is taken. */
+#define AMB_POLL_BUDGET 8u
+
 #define AMB_WAIT_STOPPABLE 1u /* ESTOPPED after amb_stop */
 #define AMB_WAIT_CONTROL 2u   /* the answer comes on the control socket: do not spin */
 #define AMB_WAIT_FLOW 4u      /* a flow value may end it */

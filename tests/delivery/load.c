@@ -44,6 +44,14 @@ static void check(const char *what, enum amb_status status)
     }
 }
 
+/* A lost session is a failure here; what the library says of it is worth having. */
+static void on_event(struct amb_conn *of, const struct amb_event *event, void *arg)
+{
+    (void)of;
+    (void)arg;
+    (void)fprintf(stderr, "test-load: event %d: %s\n", (int)event->type, event->text);
+}
+
 /* ---- the log ---- */
 
 static void log_open(const char *path, uint64_t id, uint32_t groups, uint64_t max)
@@ -192,7 +200,8 @@ static int publish(const char *url, const char *path, uint64_t id, uint64_t mess
 {
     static struct stream streams[DELIVERY_TOPICS];
     log_open(path, id, 0, messages * SETTLES_MAX + DELIVERY_TOPICS + 1);
-    check("connect", amb_connect(url, AMB_OPTIONS(.name = "load-pub"), &conn));
+    check("connect",
+          amb_connect(url, AMB_OPTIONS(.name = "load-pub", .on_event = on_event), &conn));
     for (uint32_t i = 0; i < DELIVERY_TOPICS; i++) {
         char topic[64];
         (void)snprintf(topic, sizeof(topic), "load.%u.%u", i / (DELIVERY_TOPICS / DELIVERY_GROUPS),
@@ -270,7 +279,8 @@ static int subscribe(const char *url, const char *path, uint32_t groups, uint64_
     log_head->mode = is_group                     ? DELIVERY_GROUP
                      : strcmp(policy, "ack") == 0 ? DELIVERY_ACKS
                                                   : DELIVERY_PLAIN;
-    check("connect", amb_connect(url, AMB_OPTIONS(.name = "load-sub"), &conn));
+    check("connect",
+          amb_connect(url, AMB_OPTIONS(.name = "load-sub", .on_event = on_event), &conn));
     for (unsigned i = 0; i < DELIVERY_GROUPS; i++) {
         char pattern[64];
         struct amb_sub *sub;
