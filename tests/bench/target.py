@@ -40,7 +40,7 @@ CONTENDER = 0.5  # of the best so far; slower ones leave after the first round
 class Cell:
     """One line of the table: ours against the best of `peers` in the same run."""
 
-    def __init__(self, name, ours, peers, run, key, op, target, env=None, was=None):
+    def __init__(self, name, ours, peers, run, key, op, target, env=None):
         self.name = name
         self.ours = ours
         self.peers = peers
@@ -48,7 +48,6 @@ class Cell:
         self.key = key
         self.op = op  # ">=": more is better
         self.target = target
-        self.was = was  # the target before it was moved; why: docs/performance.md
         self.env = env or {}  # of ours only
 
     def runs(self):
@@ -70,23 +69,18 @@ def cells():
         Cell("1to1.64.tcp", "ambroker-tcp", TCP, "throughput --size 64", rate, ">=", 8),
         Cell("1to1.1k", "ambroker", PEERS, "throughput --size 1k", rate, ">=", 8),
     ]
-    sizes = (("64k", 3, 1.4, None, 0.9, 1.5), ("1m", 5, 1.5, 1.6, 0.8, 1.1),
-             ("64m", 8, 2.5, None, 1, None))
-    for size, local, tcp, tcp_was, lease, lease_was in sizes:
+    for size, local, tcp, lease in (("64k", 3, 1.4, 1.5), ("1m", 5, 1.6, 1.1), ("64m", 8, 2.5, 1)):
         run = f"throughput --size {size} --touch"
         out += [
             Cell(f"touch.{size}", "ambroker", PEERS, run, mb, ">=", local),
-            Cell(f"touch.{size}.tcp", "ambroker-tcp", TCP, run, mb, ">=", tcp,
-                 was=tcp_was),
-            Cell(f"touch.{size}.lease", "ambroker-lease", IOX, run, mb, ">=", lease,
-                 was=lease_was),
+            Cell(f"touch.{size}.tcp", "ambroker-tcp", TCP, run, mb, ">=", tcp),
+            Cell(f"touch.{size}.lease", "ambroker-lease", IOX, run, mb, ">=", lease),
         ]
     run = "throughput --size 1m --touch --window 3"
-    out.append(Cell("touch.1m.tcp.window3", "ambroker-tcp", TCP, run, mb, ">=", 1.2, was=1.3))
+    out.append(Cell("touch.1m.tcp.window3", "ambroker-tcp", TCP, run, mb, ">=", 1.3))
     for size in ("64", "1k", "64k", "1m", "16m", "64m"):
         run = f"throughput --size {size}"
-        more = {"target": 1.4, "was": 2} if size == "64m" else {"target": 2}
-        out.append(Cell(f"handover.{size}", "ambroker-lease", IOX, run, rate, ">=", **more))
+        out.append(Cell(f"handover.{size}", "ambroker-lease", IOX, run, rate, ">=", 2))
     for size in SPREAD_SIZES:  # the same number under way whatever the size
         run = f"throughput --size {size} --window 2"
         out.append(Cell(f"handover2.{size}", "ambroker-lease", IOX, run, rate, ">=", None))
@@ -106,7 +100,7 @@ def cells():
         Cell("cpu.64", "ambroker", PEERS, "throughput --size 64", "broker_cpu_s_per_mmsg", "<=",
              0.05),
         Cell("cpu.1m.tcp", "ambroker-tcp", TCP, "throughput --size 1m", "broker_cpu_s_per_gb",
-             "<=", 1.0, was=0.8),
+             "<=", 0.8),
         Cell("cpu.1m.lease", "ambroker-lease", PEERS, "throughput --size 1m",
              "broker_cpu_s_per_gb", "<=", 0.02),
     ]
@@ -210,8 +204,6 @@ def row_of(cell, runs):
     best = best_peer(cell, runs)
     row = {"cell": cell.name, "run": " ".join(cell.run), "key": cell.key, "who": cell.ours,
            "ours": ours, "op": cell.op, "target": cell.target}
-    if cell.was is not None:
-        row["was"] = cell.was
     if cell.env:
         row["env"] = cell.env
     results = runs.results.get(cell.runs()[0], [])
@@ -283,13 +275,6 @@ def number(value):
     return f"{value:.3g}"
 
 
-def goal(row):
-    if row["target"] is None:
-        return "-"
-    was = f" (was {row['was']})" if "was" in row else ""
-    return f"{row['op']} {row['target']}{was}"
-
-
 def print_table(rows):
     print("| cell | best peer | ours | ratio | target | met |\n|---|---|---|---|---|---|")
     for row in rows:
@@ -301,8 +286,9 @@ def print_table(rows):
         met = "yes" if row.get("met") else "no" if "met" in row else "-"
         if row.get("wrong"):
             met += f", {row['wrong']} wrong"
+        goal = "-" if row["target"] is None else f"{row['op']} {row['target']}"
         print(f"| {row['cell']} | {best} | {ours}{' *' if row.get('noisy') else ''} | {ratio} | "
-              f"{goal(row)} | {met} |")
+              f"{goal} | {met} |")
 
 
 def machine():
