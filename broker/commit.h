@@ -41,5 +41,11 @@ static inline void amb_commit_tell(struct amb_session *session)
         amb_commit_tell_news(session);
     }
 }
+/* There is something to tell, and nothing in the link whose leaving would wake the worker for it.
+ */
+static inline bool amb_commit_may_tell(const struct amb_session *session)
+{
+    return session->book.has_news && session->link->queued == 0;
+}
 /* The session's client cannot be told any more. */
 void amb_commit_forget(struct amb_session *session);

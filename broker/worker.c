@@ -239,8 +239,9 @@ static bool shard_arm(struct amb_shard *shard)
     }
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
-        if (session_is_up(session) && (!amb_link_arm(session->link, session_wants_flow(session)) ||
-                                       (session->is_watched && session->has_edge))) {
+        if (session_is_up(session) &&
+            (!amb_link_arm(session->link, session_wants_flow(session)) ||
+             amb_commit_may_tell(session) || (session->is_watched && session->has_edge))) {
             session->has_edge = true;
             amb_session_stir(session);
             return false;

@@ -297,6 +297,45 @@ static void test_early_ones_are_told_in_ranges(void **state)
     assert_int_equal(w->p->ended, 0);
 }
 
+static void test_a_link_that_is_slow_is_told_as_it_has_room(void **state)
+{
+    struct world *w = *state;
+    const struct client_options narrow = {
+        .may_map = true, .answers_offers = true, .link_bytes_max = 1};
+    struct shard_client *slow = shard_client_create(&w->h, 0, &narrow);
+    struct client_lease lease;
+    client_open_pub(slow, 0, w->topic, false);
+    assert_int_equal(client_lease_open(slow, 4096, 200, &lease), AMB_OK);
+    assert_int_equal(client_lease_map(slow, &lease), AMB_OK);
+    client_subscribe(w->mapper, 0, w->topic, NULL);
+    client_commit(slow, 0, &lease, 0, 1, 200);
+    harness_settle(&w->h);
+    client_drain(w->mapper, 0);
+    uint64_t first = w->mapper->subs[0].last + 1;
+    for (uint32_t i = 0; i < 200; i++) {
+        client_commit(slow, 0, &lease, i, 1, 200);
+        harness_settle(&w->h);
+    }
+    for (uint64_t i = 1; i < 200; i += 2) { /* No two beside each other: a frame each. */
+        client_release_range(w->mapper, 0, first + i, 1);
+    }
+    amb_link_flush(w->mapper->link);
+    (void)harness_turn(&w->h, 0);
+    (void)harness_turn(&w->h, 0);
+    struct amb_session *session = slow->session;
+    /* And the range that was being put together. */
+    assert_in_range(session->link->queued, 1, AMB_SESSION_QUEUED_MAX / 2 + 1);
+    assert_true(session->book.has_news);
+    assert_false(amb_commit_may_tell(session)); /* It waits for the link, which wakes the worker. */
+    harness_settle(&w->h);
+    assert_int_equal(slow->freed_frames, 100);
+    assert_int_equal(slow->ended, 0);
+    assert_false(session->book.has_news);
+    client_drain(w->mapper, 0);
+    assert_int_equal(slow->freed, 201);
+    client_lease_fini(&lease);
+}
+
 static void test_a_commit_for_a_closed_publisher_counts_and_is_free(void **state)
 {
     struct world *w = *state;
@@ -598,6 +637,7 @@ int main(void)
         T(test_past_the_mapped_cap_it_is_copied),
         T(test_batches_and_commits_keep_their_order),
         T(test_early_ones_are_told_in_ranges),
+        T(test_a_link_that_is_slow_is_told_as_it_has_room),
         T(test_a_commit_for_a_closed_publisher_counts_and_is_free),
         T(test_a_draining_broker_refuses_and_says_so),
         T(test_without_memory_for_the_records_it_is_refused),
