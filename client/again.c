@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/again.h"
 
+#include "wire/codec/control.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -30,6 +32,21 @@ enum amb_status amb_again_init(struct amb_reconnect *again, const char *urls, co
     again->options.error = NULL;
     again->is_on = is_good;
     return is_good ? AMB_OK : AMB_ENOMEM;
+}
+
+enum amb_status amb_again_keep(const struct amb_reconnect *again, const ProtobufCMessage *message,
+                               uint8_t **out, size_t *len)
+{
+    if (!again->is_on) {
+        return AMB_OK;
+    }
+    *len = protobuf_c_message_get_packed_size(message);
+    *out = malloc(*len != 0 ? *len : 1);
+    if (*out == NULL) {
+        return AMB_ENOMEM;
+    }
+    (void)protobuf_c_message_pack(message, *out);
+    return AMB_OK;
 }
 
 void amb_again_fini(struct amb_reconnect *again)

@@ -10,7 +10,10 @@
 #include <amb/amb.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+struct ProtobufCMessage;
 
 struct amb_reconnect {
     bool is_on;
@@ -29,4 +32,9 @@ struct amb_reconnect {
  * ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_again_init(struct amb_reconnect *again, const char *urls,
                                               const char *name, const struct amb_options *options);
+/* Keeps what a publisher or a subscription asks, packed, in *out of *len bytes, which is the
+ * caller's to free; both stay as they are where there will be no other session. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_again_keep(const struct amb_reconnect *again,
+                                              const struct ProtobufCMessage *message, uint8_t **out,
+                                              size_t *len);
 void amb_again_fini(struct amb_reconnect *again);

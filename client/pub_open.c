@@ -84,21 +84,6 @@ static void take_opened(struct amb_pub *pub, const struct amb_request *request)
     }
 }
 
-/* Keeps what it asks, for another session. */
-static enum amb_status keep_ask(struct amb_pub *pub, const Amb__Control__PubOpen *open)
-{
-    if (!pub->conn->again.is_on) {
-        return AMB_OK;
-    }
-    pub->ask_len = amb__control__pub_open__get_packed_size(open);
-    pub->ask = malloc(pub->ask_len != 0 ? pub->ask_len : 1);
-    if (pub->ask == NULL) {
-        return AMB_ENOMEM;
-    }
-    (void)amb__control__pub_open__pack(open, pub->ask);
-    return AMB_OK;
-}
-
 /* Asks the broker; lock held, given up while it waits. */
 static enum amb_status ask_open(struct amb_pub *pub, uint32_t confirm, const char *name_text)
 {
@@ -119,7 +104,8 @@ static enum amb_status ask_open(struct amb_pub *pub, uint32_t confirm, const cha
     open.name = name;
     message.pub_open = &open;
     message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
-    enum amb_status status = keep_ask(pub, &open);
+    enum amb_status status =
+        amb_again_keep(&pub->conn->again, &open.base, &pub->ask, &pub->ask_len);
     if (status != AMB_OK) {
         conn->pub_taken[pub->handle] = false;
         return amb_conn_fail(conn, status, "no memory for a publisher");

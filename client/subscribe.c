@@ -39,21 +39,6 @@ static struct amb_sub *sub_create(struct amb_conn *conn, const struct amb_sub_op
     return sub;
 }
 
-/* Keeps what it asks, for another session. */
-static enum amb_status keep_ask(struct amb_sub *sub, const Amb__Control__Subscribe *subscribe)
-{
-    if (!sub->conn->again.is_on) {
-        return AMB_OK;
-    }
-    sub->ask_len = amb__control__subscribe__get_packed_size(subscribe);
-    sub->ask = malloc(sub->ask_len != 0 ? sub->ask_len : 1);
-    if (sub->ask == NULL) {
-        return AMB_ENOMEM;
-    }
-    (void)amb__control__subscribe__pack(subscribe, sub->ask);
-    return AMB_OK;
-}
-
 /* Asks the broker; lock held, given up while it waits. */
 static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
                                      const struct amb_sub_options *options)
@@ -94,7 +79,8 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
     subscribe.durable = durable;
     message.subscribe = &subscribe;
     message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
-    enum amb_status status = keep_ask(sub, &subscribe);
+    enum amb_status status =
+        amb_again_keep(&sub->conn->again, &subscribe.base, &sub->ask, &sub->ask_len);
     if (status != AMB_OK) {
         conn->sub_taken[sub->handle] = false;
         sub->is_gone = true;

@@ -13,11 +13,12 @@
  * most 1024 records of 32-bit lengths, so they cannot overflow.
  */
 #include "wire/codec/frame.h"
+
 #include "wire/base/assert.h"
+#include "wire/codec/bytes.h"
 #include "wire/codec/props.h"
 #include "wire/codec/topic.h"
 
-#include <endian.h>
 #include <stdalign.h>
 #include <string.h>
 
@@ -60,69 +61,30 @@ _Static_assert(offsetof(struct amb_record, ttl_ms) == 12, "wire layout");
 _Static_assert(AMB_PAYLOAD_PAD % alignof(struct amb_record) == 0, "the table follows the data");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little endian in memory");
 
-static void put16(uint8_t *at, uint16_t x)
-{
-    x = htole16(x);
-    memcpy(at, &x, sizeof(x));
-}
-
-static void put32(uint8_t *at, uint32_t x)
-{
-    x = htole32(x);
-    memcpy(at, &x, sizeof(x));
-}
-
-static void put64(uint8_t *at, uint64_t x)
-{
-    x = htole64(x);
-    memcpy(at, &x, sizeof(x));
-}
-
-static uint16_t get16(const uint8_t *at)
-{
-    uint16_t x;
-    memcpy(&x, at, sizeof(x));
-    return le16toh(x);
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-    uint32_t x;
-    memcpy(&x, at, sizeof(x));
-    return le32toh(x);
-}
-
-static uint64_t get64(const uint8_t *at)
-{
-    uint64_t x;
-    memcpy(&x, at, sizeof(x));
-    return le64toh(x);
-}
-
 void amb_frame_encode(const struct amb_frame *frame, uint8_t head[AMB_FRAME_HEAD_SIZE])
 {
-    put16(head + AT_MAGIC, AMB_FRAME_MAGIC);
+    amb_put16(head + AT_MAGIC, AMB_FRAME_MAGIC);
     head[AT_VERSION] = AMB_FRAME_VERSION;
     head[AT_TYPE] = frame->type;
-    put32(head + AT_FLAGS, frame->flags);
-    put32(head + AT_SESSION, frame->session);
-    put32(head + AT_GENERATION, frame->generation);
-    put64(head + AT_SECRET, frame->secret);
-    put32(head + AT_HANDLE, frame->handle);
-    put32(head + AT_TOPIC, frame->topic);
-    put32(head + AT_COUNT, frame->count);
-    put32(head + AT_FIRST, frame->first);
-    put32(head + AT_META_LEN, frame->meta_len);
-    put32(head + AT_STATUS, (uint32_t)frame->status);
-    put64(head + AT_DATA_LEN, frame->data_len);
-    put64(head + AT_SEQ, frame->seq);
-    put64(head + AT_NUMBER, frame->number);
-    put64(head + AT_LOST, frame->lost);
-    put64(head + AT_TIME, (uint64_t)frame->time_ns);
-    put64(head + AT_SEGMENT, frame->segment);
-    put64(head + AT_OFFSET, frame->offset);
-    put32(head + AT_REST, frame->rest);
-    put32(head + AT_ATTEMPT, frame->attempt);
+    amb_put32(head + AT_FLAGS, frame->flags);
+    amb_put32(head + AT_SESSION, frame->session);
+    amb_put32(head + AT_GENERATION, frame->generation);
+    amb_put64(head + AT_SECRET, frame->secret);
+    amb_put32(head + AT_HANDLE, frame->handle);
+    amb_put32(head + AT_TOPIC, frame->topic);
+    amb_put32(head + AT_COUNT, frame->count);
+    amb_put32(head + AT_FIRST, frame->first);
+    amb_put32(head + AT_META_LEN, frame->meta_len);
+    amb_put32(head + AT_STATUS, (uint32_t)frame->status);
+    amb_put64(head + AT_DATA_LEN, frame->data_len);
+    amb_put64(head + AT_SEQ, frame->seq);
+    amb_put64(head + AT_NUMBER, frame->number);
+    amb_put64(head + AT_LOST, frame->lost);
+    amb_put64(head + AT_TIME, (uint64_t)frame->time_ns);
+    amb_put64(head + AT_SEGMENT, frame->segment);
+    amb_put64(head + AT_OFFSET, frame->offset);
+    amb_put32(head + AT_REST, frame->rest);
+    amb_put32(head + AT_ATTEMPT, frame->attempt);
     memset(head + AT_RESERVED, 0, AMB_FRAME_HEAD_SIZE - AT_RESERVED);
 }
 
@@ -188,33 +150,33 @@ static bool is_well_formed(const struct amb_frame *frame)
 
 enum amb_status amb_frame_decode(const uint8_t head[AMB_FRAME_HEAD_SIZE], struct amb_frame *out)
 {
-    if (get16(head + AT_MAGIC) != AMB_FRAME_MAGIC || head[AT_VERSION] != AMB_FRAME_VERSION) {
+    if (amb_get16(head + AT_MAGIC) != AMB_FRAME_MAGIC || head[AT_VERSION] != AMB_FRAME_VERSION) {
         return AMB_EPROTO;
     }
-    if ((get64(head + AT_RESERVED) | get64(head + AT_RESERVED + 8)) != 0) {
+    if ((amb_get64(head + AT_RESERVED) | amb_get64(head + AT_RESERVED + 8)) != 0) {
         return AMB_EPROTO;
     }
     struct amb_frame frame = {
         .type = head[AT_TYPE],
-        .flags = get32(head + AT_FLAGS),
-        .session = get32(head + AT_SESSION),
-        .generation = get32(head + AT_GENERATION),
-        .secret = get64(head + AT_SECRET),
-        .handle = get32(head + AT_HANDLE),
-        .topic = get32(head + AT_TOPIC),
-        .count = get32(head + AT_COUNT),
-        .first = get32(head + AT_FIRST),
-        .rest = get32(head + AT_REST),
-        .attempt = get32(head + AT_ATTEMPT),
-        .meta_len = get32(head + AT_META_LEN),
-        .status = (int32_t)get32(head + AT_STATUS),
-        .data_len = get64(head + AT_DATA_LEN),
-        .seq = get64(head + AT_SEQ),
-        .number = get64(head + AT_NUMBER),
-        .lost = get64(head + AT_LOST),
-        .time_ns = (int64_t)get64(head + AT_TIME),
-        .segment = get64(head + AT_SEGMENT),
-        .offset = get64(head + AT_OFFSET),
+        .flags = amb_get32(head + AT_FLAGS),
+        .session = amb_get32(head + AT_SESSION),
+        .generation = amb_get32(head + AT_GENERATION),
+        .secret = amb_get64(head + AT_SECRET),
+        .handle = amb_get32(head + AT_HANDLE),
+        .topic = amb_get32(head + AT_TOPIC),
+        .count = amb_get32(head + AT_COUNT),
+        .first = amb_get32(head + AT_FIRST),
+        .rest = amb_get32(head + AT_REST),
+        .attempt = amb_get32(head + AT_ATTEMPT),
+        .meta_len = amb_get32(head + AT_META_LEN),
+        .status = (int32_t)amb_get32(head + AT_STATUS),
+        .data_len = amb_get64(head + AT_DATA_LEN),
+        .seq = amb_get64(head + AT_SEQ),
+        .number = amb_get64(head + AT_NUMBER),
+        .lost = amb_get64(head + AT_LOST),
+        .time_ns = (int64_t)amb_get64(head + AT_TIME),
+        .segment = amb_get64(head + AT_SEGMENT),
+        .offset = amb_get64(head + AT_OFFSET),
     };
     if (!is_in_range(&frame) || !is_well_formed(&frame)) {
         return AMB_EPROTO;

@@ -1,41 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/codec/position.h"
 
+#include "wire/codec/bytes.h"
 #include "wire/codec/topic.h"
 
-#include <endian.h>
 #include <string.h>
 
 #define HEAD_SIZE 24u
 #define TOPIC_SIZE 16u
 
 static const uint8_t magic[4] = {'A', 'M', 'P', 1};
-
-static void put32(uint8_t *at, uint32_t x)
-{
-    x = htole32(x);
-    memcpy(at, &x, sizeof(x));
-}
-
-static void put64(uint8_t *at, uint64_t x)
-{
-    x = htole64(x);
-    memcpy(at, &x, sizeof(x));
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-    uint32_t x;
-    memcpy(&x, at, sizeof(x));
-    return le32toh(x);
-}
-
-static uint64_t get64(const uint8_t *at)
-{
-    uint64_t x;
-    memcpy(&x, at, sizeof(x));
-    return le64toh(x);
-}
 
 void amb_position_begin(struct amb_position_writer *writer, uint8_t *out, size_t cap)
 {
@@ -48,9 +22,9 @@ void amb_position_add(struct amb_position_writer *writer, const struct amb_posit
     size_t end = writer->len + TOPIC_SIZE + topic->name_len;
     if (writer->out != NULL && end <= writer->cap) {
         uint8_t *at = writer->out + writer->len;
-        put32(at, topic->id);
-        put32(at + 4, topic->name_len);
-        put64(at + 8, topic->next);
+        amb_put32(at, topic->id);
+        amb_put32(at + 4, topic->name_len);
+        amb_put64(at + 8, topic->next);
         memcpy(at + TOPIC_SIZE, topic->name, topic->name_len);
     }
     writer->len = end;
@@ -64,9 +38,9 @@ enum amb_status amb_position_end(struct amb_position_writer *writer, uint64_t ep
         return AMB_ETOOLARGE;
     }
     memcpy(writer->out, magic, sizeof(magic));
-    put32(writer->out + 4, writer->count);
-    put64(writer->out + 8, epoch);
-    put64(writer->out + 16, (uint64_t)since_ns);
+    amb_put32(writer->out + 4, writer->count);
+    amb_put64(writer->out + 8, epoch);
+    amb_put64(writer->out + 16, (uint64_t)since_ns);
     return AMB_OK;
 }
 
@@ -76,16 +50,16 @@ enum amb_status amb_position_read(const uint8_t *bytes, size_t len, struct amb_p
         return AMB_EINVAL;
     }
     struct amb_position position = {
-        .epoch = get64(bytes + 8),
-        .since_ns = (int64_t)get64(bytes + 16),
-        .count = get32(bytes + 4),
+        .epoch = amb_get64(bytes + 8),
+        .since_ns = (int64_t)amb_get64(bytes + 16),
+        .count = amb_get32(bytes + 4),
     };
     size_t at = HEAD_SIZE;
     for (uint32_t i = 0; i < position.count; i++) {
         if (len - at < TOPIC_SIZE) {
             return AMB_EINVAL;
         }
-        uint32_t name_len = get32(bytes + at + 4);
+        uint32_t name_len = amb_get32(bytes + at + 4);
         if (name_len == 0 || name_len > AMB_TOPIC_MAX || name_len > len - at - TOPIC_SIZE) {
             return AMB_EINVAL;
         }
@@ -108,9 +82,9 @@ bool amb_position_next(const uint8_t *bytes, size_t len, size_t *at, struct amb_
     }
     const uint8_t *topic = bytes + *at;
     *out = (struct amb_position_topic){
-        .id = get32(topic),
-        .name_len = get32(topic + 4),
-        .next = get64(topic + 8),
+        .id = amb_get32(topic),
+        .name_len = amb_get32(topic + 4),
+        .next = amb_get64(topic + 8),
         .name = (const char *)topic + TOPIC_SIZE,
     };
     *at += TOPIC_SIZE + out->name_len;
