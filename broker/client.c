@@ -4,7 +4,9 @@
 #include "broker/config.h"
 #include "broker/control.h"
 #include "broker/events.h"
+#include "broker/gpupool.h"
 #include "broker/queues.h"
+#include "broker/shard.h"
 #include "broker/slow.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
@@ -81,6 +83,19 @@ bool amb_client_may_map_gpu(const struct amb_client *client)
     enum amb_gpu_trust trust = client->control->config->memory.cuda.trust;
     return amb_client_may_map(client) && trust != AMB_GPU_TRUST_NONE &&
            (trust == AMB_GPU_TRUST_ALL || client->uid == 0 || client->uid == geteuid());
+}
+
+const char *amb_client_gpu_obstacle(const struct amb_client *client)
+{
+    const struct amb_gpus *gpus = client->control->shards[0]->gpus;
+    if (gpus == NULL || gpus->count == 0) {
+        return gpus != NULL ? gpus->why_not : "the broker has no GPU memory (memory.cuda.size)";
+    }
+    if (!amb_client_may_map(client)) {
+        return "only over the ring, by clients on the broker's host";
+    }
+    return amb_client_may_map_gpu(client) ? NULL
+                                          : "not trusted with GPU memory (memory.cuda.trust)";
 }
 
 static void out_free(struct amb_client *client, struct client_out *out)

@@ -63,6 +63,9 @@ struct amb_client {
     const char *link_reason;
     char gpu_reason[80]; /* why it does not map GPU memory, in its own words */
     bool has_gpu;        /* it has asked for GPU memory */
+    /* What it says of GPU memory that did not stay on a GPU, with its last sign of life. */
+    uint64_t staged_in, staged_out;
+    char staged_why[128];
     uint8_t nonce[AMB_NONCE_SIZE];
     uint64_t secret;
     struct amb_session_id session;
@@ -96,6 +99,8 @@ static inline bool amb_client_may_map(const struct amb_client *client)
 
 /* And GPU memory: trusted with all of a pool, which is mapped writable. */
 bool amb_client_may_map_gpu(const struct amb_client *client);
+/* Why it may lease no GPU memory; static; NULL: it may. */
+const char *amb_client_gpu_obstacle(const struct amb_client *client);
 
 /* Queues a message and sends what can be sent. fds (may be NULL) go with it and are closed. A
  * client that does not read is ended. */

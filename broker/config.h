@@ -44,6 +44,12 @@ enum amb_topic_trust {
     AMB_TRUST_VERIFY,    /* the broker's: it copies them when they are committed */
 };
 
+/* What becomes of GPU memory that cannot stay on its GPU: no pool there, no trust, no way. */
+enum amb_topic_gpu {
+    AMB_TOPIC_GPU_STAGE,  /* its publisher brings it to host memory */
+    AMB_TOPIC_GPU_REJECT, /* its publisher is told AMB_EKIND */
+};
+
 /* Who may map the pools of GPU memory. */
 enum amb_gpu_trust {
     AMB_GPU_TRUST_USER, /* the broker's own user, and root */
@@ -83,6 +89,7 @@ struct amb_topic_rule {
     int64_t slow_block_ns; /* how long BLOCK holds publishers back, then it drops the oldest;
                               AMB_CONFIG_TIME_FOREVER */
     enum amb_topic_trust trust;
+    enum amb_topic_gpu gpu;
     /* History kept for readers to come; each limit that is not 0 holds. All 0: none is kept. */
     struct {
         uint32_t messages;

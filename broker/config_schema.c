@@ -31,6 +31,9 @@ static const struct amb_config_word full_words[] = {{"block", AMB_FULL_BLOCK, fa
 static const struct amb_config_word trust_words[] = {{"publisher", AMB_TRUST_PUBLISHER, false},
                                                      {"verify", AMB_TRUST_VERIFY, false},
                                                      {NULL, 0, false}};
+static const struct amb_config_word topic_gpu_words[] = {{"stage", AMB_TOPIC_GPU_STAGE, false},
+                                                         {"reject", AMB_TOPIC_GPU_REJECT, false},
+                                                         {NULL, 0, false}};
 static const struct amb_config_word gpu_trust_words[] = {{"user", AMB_GPU_TRUST_USER, false},
                                                          {"all", AMB_GPU_TRUST_ALL, false},
                                                          {"none", AMB_GPU_TRUST_NONE, false},
@@ -431,6 +434,13 @@ static const struct amb_config_key rule_keys[] = {
      .words = trust_words,
      .help = "Leased batches stay in memory that their publisher can still write; verify copies "
              "them when they come."},
+    {.path = "gpu",
+     .type = AMB_CONFIG_WORD,
+     .offset = RULE(gpu),
+     .default_text = "stage",
+     .words = topic_gpu_words,
+     .help = "What is published from a GPU and cannot stay on it (no pool, no trust, another host) "
+             "goes by host memory, or is rejected."},
     {.path = "retain.messages",
      .type = AMB_CONFIG_COUNT,
      .offset = RULE(retain.messages),

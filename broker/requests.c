@@ -29,7 +29,8 @@ struct request {
     uint32_t topic;       /* id, of a publisher */
     uint32_t subscribers; /* of it, told to the topic before the publisher */
     uint64_t sub;         /* id of a subscription */
-    bool gpu;             /* a publisher may lease GPU memory */
+    bool gpu_reject;      /* a publisher's GPU memory stays on its GPU or is not published */
+    const char *gpu_why;  /* it may not lease such memory because; static; NULL: it may */
     int64_t time_ns;      /* when it came */
 };
 
@@ -74,12 +75,6 @@ static bool handles_ready(void ***table)
     return *table != NULL;
 }
 
-static bool control_has_gpus(const struct amb_control *control)
-{
-    const struct amb_gpus *gpus = control->shards[0]->gpus;
-    return gpus != NULL && gpus->count != 0;
-}
-
 static void client_out_of_memory(struct amb_client *client, uint64_t id)
 {
     amb_client_send_error(client, id, AMB_ENOMEM, "no memory");
@@ -115,7 +110,9 @@ static void publisher_opened(void *control, struct amb_order *order)
             opened.window = order->u.publisher.window;
             opened.subscribers = request->subscribers;
             opened.last_seq = order->u.publisher.last_seq;
-            opened.gpu = request->gpu;
+            opened.gpu = request->gpu_why == NULL;
+            opened.gpu_why = (char *)(uintptr_t)(request->gpu_why != NULL ? request->gpu_why : "");
+            opened.gpu_reject = request->gpu_reject;
             Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
             message.id = request->id;
             message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPENED;
@@ -176,8 +173,11 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     /* Whoever comes between this order and its answer is not known to the worker yet: a publisher
      * that waits for him hears of him by a flow value, behind which nothing can be lost. */
     request->subscribers = topic->matched;
-    request->gpu =
-        !order->u.publisher.verifies && control_has_gpus(control) && amb_client_may_map_gpu(client);
+    request->gpu_why = order->u.publisher.verifies
+                           ? "trust = \"verify\": the broker copies what is published"
+                           : amb_client_gpu_obstacle(client);
+    request->gpu_reject =
+        amb_config_topic(control->config, open->topic)->gpu == AMB_TOPIC_GPU_REJECT;
     amb_naming_post(control, order, fence);
 }
 
@@ -695,6 +695,11 @@ static void request_seg_refused(struct amb_client *client, const Amb__Control__S
 static void request_ping(struct amb_client *client, const Amb__Control__Ping *ping)
 {
     Amb__Control__Pong pong = AMB__CONTROL__PONG__INIT;
+    if (ping->staged_in != 0 || ping->staged_out != 0) {
+        client->staged_in = ping->staged_in;
+        client->staged_out = ping->staged_out;
+        amb_copy_printable(client->staged_why, sizeof(client->staged_why), ping->staged_why);
+    }
     pong.time_ns = ping->time_ns;
     Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
     message.body_case = AMB__CONTROL__CONTROL__BODY_PONG;

@@ -42,27 +42,20 @@ void amb_status_gpu_memory(const struct amb_control *control, json_t *rows)
     }
 }
 
-/* Why the client has no way into the pools; NULL: it has. */
-static const char *obstacle(const struct amb_client *client)
-{
-    const struct amb_gpus *gpus = client->control->shards[0]->gpus;
-    if (gpus_of(client->control) == NULL) {
-        return gpus != NULL ? gpus->why_not : "the broker has no GPU memory (memory.cuda.size)";
-    }
-    if (!amb_client_may_map(client)) {
-        return "only over the ring, by clients on the broker's host";
-    }
-    if (!amb_client_may_map_gpu(client)) {
-        return "not trusted with GPU memory (memory.cuda.trust)";
-    }
-    return client->gpu_reason[0] != '\0' ? client->gpu_reason : NULL;
-}
-
 void amb_status_gpu_client(const struct amb_client *client, json_t *row)
 {
-    const char *why = obstacle(client);
+    const char *why = amb_client_gpu_obstacle(client);
+    if (why == NULL && client->gpu_reason[0] != '\0') {
+        why = client->gpu_reason;
+    }
     const char *way = why != NULL ? "staged" : client->has_gpu ? "cuda_ipc" : "possible";
+    /* It may map, and staged all the same: a topic with trust = "verify", a full pool. */
+    if (client->staged_why[0] != '\0' && why == NULL) {
+        why = client->staged_why;
+    }
     (void)json_object_set_new(row, "gpu", json_string(way));
+    (void)json_object_set_new(row, "gpu_staged_in", json_integer(num(client->staged_in)));
+    (void)json_object_set_new(row, "gpu_staged_out", json_integer(num(client->staged_out)));
     (void)json_object_set_new(row, "gpu_why", json_string(why != NULL ? why : ""));
 }
 

@@ -175,6 +175,9 @@ struct amb_conn {
     struct amb_region *regions;   /* memory that the application has registered */
     struct amb_import *imports;   /* what it has open of the broker's memory there */
     _Atomic uint32_t gpu_waiting; /* releases that wait for a stream */
+    _Atomic uint64_t staged_out;  /* bytes brought from the host to a GPU */
+    uint64_t staged_in;           /* gpu_lock: bytes of GPU memory published by way of the host */
+    char staged_why[128];         /* gpu_lock: the last reason, of AMB_GPU_WHY_BYTES */
 
     /* Options. */
     bool is_poll_mode;

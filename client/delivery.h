@@ -47,6 +47,7 @@ struct amb_tensor;
 struct amb_side {
     const uint8_t *bytes;              /* the payload as it came; NULL: on a GPU */
     struct amb_gpu *gpu;               /* whose memory address is; NULL: host */
+    enum amb_mem mem;                  /* of address; 0: as it came */
     uint64_t address;                  /* where it was brought; 0: nowhere */
     struct amb_region *region;         /* of the application, that address is in; or NULL */
     struct amb_gpu_buffer *buffer;     /* of our pool; NULL: the allocator's */

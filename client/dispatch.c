@@ -15,6 +15,7 @@
 #include "wire/base/assert.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -96,6 +97,9 @@ static void handle_answer(struct amb_conn *conn, const Amb__Control__Control *me
         request->last_seq = message->pub_opened->last_seq;
         request->subscribers = message->pub_opened->subscribers;
         request->has_gpu = message->pub_opened->gpu != 0;
+        request->rejects_gpu = message->pub_opened->gpu_reject != 0;
+        (void)snprintf(request->gpu_why, sizeof(request->gpu_why), "%s",
+                       message->pub_opened->gpu_why);
         amb_control_answer(conn, request, AMB_OK, "");
     } else if (message->body_case == AMB__CONTROL__CONTROL__BODY_OK) {
         request->time_ns = message->ok->time_ns;
@@ -261,6 +265,9 @@ void amb_conn_timers(struct amb_conn *conn, int64_t now_ns)
         Amb__Control__Ping ping;
         amb__control__ping__init(&ping);
         ping.time_ns = now_ns;
+        char why[AMB_GPU_WHY_BYTES];
+        amb_gpus_staged(conn, &ping.staged_in, &ping.staged_out, why);
+        ping.staged_why = why;
         message.ping = &ping;
         message.body_case = AMB__CONTROL__CONTROL__BODY_PING;
         amb_control_send(conn, &message);

@@ -56,10 +56,18 @@ static bool lies_within(const struct amb_tensor *tensor, const int64_t *strides,
            (need + 7) / 8 <= len;
 }
 
+static int32_t type_of(enum amb_mem mem)
+{
+    return mem == AMB_MEM_CUDA           ? AMB_DL_CUDA
+           : mem == AMB_MEM_CUDA_MANAGED ? AMB_DL_CUDA_MANAGED
+           : mem == AMB_MEM_PINNED       ? AMB_DL_CUDA_HOST
+                                         : AMB_DL_CPU;
+}
+
 static void give_back(struct DLManagedTensorVersioned *managed)
 {
     struct loan *loan = (struct loan *)managed;
-    if (amb_msg_device(loan->msg) >= 0) {
+    if (amb_msg_mem(loan->msg) != AMB_MEM_HOST) {
         amb_msg_release_on(loan->msg, loan->stream);
     } else {
         amb_msg_release(loan->msg);
@@ -106,7 +114,7 @@ enum amb_status amb_msg_dlpack(struct amb_msg *msg, void *stream,
         .deleter = give_back,
         .flags = AMB_DL_READ_ONLY,
         .dl_tensor = {.data = len != 0 ? (void *)(uintptr_t)data : NULL,
-                      .device_type = is_device ? AMB_DL_CUDA : AMB_DL_CPU,
+                      .device_type = type_of(amb_msg_mem(msg)),
                       .device_id = is_device ? amb_msg_device(msg) : 0,
                       .ndim = (int32_t)tensor->ndim,
                       .code = tensor->code,

@@ -5,11 +5,13 @@
 #include "wire/base/assert.h"
 #include "wire/mem/stage.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CLASS_MIN_BITS 8u /* 256 B: what device pointers are aligned to */
 #define CLASSES 33u       /* to 1 TiB */
+#define KINDS 3u          /* PINNED, CUDA, CUDA_MANAGED */
 #define CACHED_MAX (UINT64_C(256) << 20)
 
 /* A message whose release waits for a stream. */
@@ -25,7 +27,7 @@ struct amb_gpu {
     struct amb_cuda *cuda;
     struct amb_stage *stage;
     pthread_mutex_t lock; /* of what follows */
-    struct amb_gpu_buffer *free_list[CLASSES];
+    struct amb_gpu_buffer *free_list[KINDS][CLASSES];
     uint64_t cached;
     struct waiting *waiting, *unused;
     struct amb_gpu_fence *fences; /* unused */
@@ -67,6 +69,26 @@ void amb_gpus_renew(struct amb_conn *conn)
         gpu->room = (struct amb_gpu_room){.bytes = gpu->room.bytes};
     }
     (void)pthread_mutex_unlock(&conn->gpu_lock);
+}
+
+void amb_gpus_count_in(struct amb_conn *conn, uint64_t bytes, const char *why)
+{
+    (void)pthread_mutex_lock(&conn->gpu_lock);
+    conn->staged_in += bytes;
+    if (strcmp(conn->staged_why, why) != 0) {
+        (void)snprintf(conn->staged_why, sizeof(conn->staged_why), "%s", why);
+    }
+    (void)pthread_mutex_unlock(&conn->gpu_lock);
+}
+
+void amb_gpus_staged(struct amb_conn *conn, uint64_t *in, uint64_t *out,
+                     char why[AMB_GPU_WHY_BYTES])
+{
+    (void)pthread_mutex_lock(&conn->gpu_lock);
+    *in = conn->staged_in;
+    memcpy(why, conn->staged_why, AMB_GPU_WHY_BYTES);
+    (void)pthread_mutex_unlock(&conn->gpu_lock);
+    *out = atomic_load_explicit(&conn->staged_out, memory_order_relaxed);
 }
 
 bool amb_gpu_is_sound(const struct amb_gpu *gpu)
@@ -137,17 +159,27 @@ enum amb_status amb_gpu_get(struct amb_conn *conn, int device, struct amb_gpu **
     return AMB_OK;
 }
 
+/* The device is entered. */
+static void memory_free(struct amb_gpu *gpu, const struct amb_gpu_buffer *buffer)
+{
+    if (buffer->mem == AMB_MEM_PINNED) {
+        amb_cuda_unpin(gpu->cuda, (void *)(uintptr_t)buffer->address);
+    } else {
+        amb_cuda_free(gpu->cuda, buffer->address);
+    }
+}
+
 static void destroy(struct amb_gpu *gpu)
 {
     struct amb_cuda_scope scope;
     amb_assert(gpu->waiting == NULL);
     bool is_entered = amb_cuda_enter(gpu->cuda, &scope) == AMB_OK;
-    for (unsigned i = 0; i < CLASSES; i++) {
-        struct amb_gpu_buffer *buffer;
-        while ((buffer = gpu->free_list[i]) != NULL) {
-            gpu->free_list[i] = buffer->next;
+    for (unsigned i = 0; i < KINDS * CLASSES; i++) {
+        struct amb_gpu_buffer **list = &gpu->free_list[i / CLASSES][i % CLASSES], *buffer;
+        while ((buffer = *list) != NULL) {
+            *list = buffer->next;
             if (is_entered) {
-                amb_cuda_free(gpu->cuda, buffer->address);
+                memory_free(gpu, buffer);
             }
             free(buffer);
         }
@@ -350,7 +382,21 @@ static unsigned class_of(uint64_t len)
     return class;
 }
 
-static struct amb_gpu_buffer *allocate(struct amb_gpu *gpu, unsigned class)
+/* The device is entered. */
+static enum amb_status memory_make(struct amb_gpu *gpu, enum amb_mem mem, uint64_t size,
+                                   uint64_t *out)
+{
+    if (mem == AMB_MEM_PINNED) {
+        void *memory;
+        enum amb_status status = amb_cuda_pin(gpu->cuda, size, &memory);
+        *out = status == AMB_OK ? (uintptr_t)memory : 0;
+        return status;
+    }
+    return mem == AMB_MEM_CUDA ? amb_cuda_alloc(gpu->cuda, size, out)
+                               : amb_cuda_alloc_managed(gpu->cuda, size, out);
+}
+
+static struct amb_gpu_buffer *allocate(struct amb_gpu *gpu, enum amb_mem mem, unsigned class)
 {
     struct amb_cuda_scope scope;
     struct amb_gpu_buffer *buffer = calloc(1, sizeof(*buffer));
@@ -359,8 +405,9 @@ static struct amb_gpu_buffer *allocate(struct amb_gpu *gpu, unsigned class)
         return NULL;
     }
     buffer->class = class;
+    buffer->mem = mem;
     enum amb_status status =
-        amb_cuda_alloc(gpu->cuda, (uint64_t)1 << (class + CLASS_MIN_BITS), &buffer->address);
+        memory_make(gpu, mem, (uint64_t)1 << (class + CLASS_MIN_BITS), &buffer->address);
     amb_cuda_leave(&scope);
     if (status != AMB_OK) {
         free(buffer);
@@ -369,20 +416,26 @@ static struct amb_gpu_buffer *allocate(struct amb_gpu *gpu, unsigned class)
     return buffer;
 }
 
-struct amb_gpu_buffer *amb_gpu_buffer_get(struct amb_gpu *gpu, uint64_t len)
+static struct amb_gpu_buffer **list_of(struct amb_gpu *gpu, enum amb_mem mem, unsigned class)
 {
+    return &gpu->free_list[mem - AMB_MEM_PINNED][class];
+}
+
+struct amb_gpu_buffer *amb_gpu_buffer_get(struct amb_gpu *gpu, enum amb_mem mem, uint64_t len)
+{
+    amb_assert(mem >= AMB_MEM_PINNED && mem <= AMB_MEM_CUDA_MANAGED);
     unsigned class = class_of(len);
     if (class >= CLASSES) {
         return NULL;
     }
     (void)pthread_mutex_lock(&gpu->lock);
-    struct amb_gpu_buffer *buffer = gpu->free_list[class];
+    struct amb_gpu_buffer **list = list_of(gpu, mem, class), *buffer = *list;
     if (buffer != NULL) {
-        gpu->free_list[class] = buffer->next;
+        *list = buffer->next;
         gpu->cached -= (uint64_t)1 << (class + CLASS_MIN_BITS);
     }
     (void)pthread_mutex_unlock(&gpu->lock);
-    return buffer != NULL ? buffer : allocate(gpu, class);
+    return buffer != NULL ? buffer : allocate(gpu, mem, class);
 }
 
 void amb_gpu_buffer_put(struct amb_gpu *gpu, struct amb_gpu_buffer *buffer)
@@ -391,15 +444,16 @@ void amb_gpu_buffer_put(struct amb_gpu *gpu, struct amb_gpu_buffer *buffer)
     (void)pthread_mutex_lock(&gpu->lock);
     bool is_kept = gpu->cached + size <= CACHED_MAX;
     if (is_kept) {
+        struct amb_gpu_buffer **list = list_of(gpu, buffer->mem, buffer->class);
         gpu->cached += size;
-        buffer->next = gpu->free_list[buffer->class];
-        gpu->free_list[buffer->class] = buffer;
+        buffer->next = *list;
+        *list = buffer;
     }
     (void)pthread_mutex_unlock(&gpu->lock);
     struct amb_cuda_scope scope;
     if (!is_kept) {
         if (amb_cuda_enter(gpu->cuda, &scope) == AMB_OK) {
-            amb_cuda_free(gpu->cuda, buffer->address);
+            memory_free(gpu, buffer);
             amb_cuda_leave(&scope);
         }
         free(buffer);

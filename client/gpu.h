@@ -28,6 +28,9 @@ struct amb_gpu_room {
     char text[128];
 };
 
+/* A sentence of why GPU memory is not used in place. */
+#define AMB_GPU_WHY_BYTES 128u
+
 /* How often releases that wait for a stream are looked at, by whoever waits or the I/O thread. */
 #define AMB_GPU_LOOK_NS INT64_C(1000000)
 
@@ -41,6 +44,12 @@ int amb_gpu_index(const struct amb_gpu *gpu);
 struct amb_gpu_room *amb_gpu_room_of(struct amb_gpu *gpu);
 /* Another session: what the last broker refused may be given now. Connection's lock held. */
 void amb_gpus_renew(struct amb_conn *conn);
+/* Counts bytes that went by way of the host although they lay on a GPU; why: static or the
+ * caller's. */
+void amb_gpus_count_in(struct amb_conn *conn, uint64_t bytes, const char *why);
+/* The sums of a connection, and the last reason. */
+void amb_gpus_staged(struct amb_conn *conn, uint64_t *in, uint64_t *out,
+                     char why[AMB_GPU_WHY_BYTES]);
 /* False once a sticky error was seen. */
 bool amb_gpu_is_sound(const struct amb_gpu *gpu);
 /* A failed call on a device, as the connection's error. Returns status. */
@@ -87,16 +96,19 @@ struct amb_gpu_buffer {
     struct amb_gpu_buffer *next;
     uint64_t address;
     unsigned class;
+    enum amb_mem mem;
 };
 
-/* A device buffer of at least len bytes, aligned to 256; NULL: there is none now. */
-struct amb_gpu_buffer *amb_gpu_buffer_get(struct amb_gpu *gpu, uint64_t len);
+/* A buffer of at least len bytes, aligned to 256, of a kind: CUDA, CUDA_MANAGED, PINNED. NULL:
+ * there is none now. */
+struct amb_gpu_buffer *amb_gpu_buffer_get(struct amb_gpu *gpu, enum amb_mem mem, uint64_t len);
 void amb_gpu_buffer_put(struct amb_gpu *gpu, struct amb_gpu_buffer *buffer);
 /* Host to device, whole when it returns. */
 AMB_MUST_CHECK enum amb_status amb_gpu_store(struct amb_gpu *gpu, uint64_t to, const void *from,
                                              uint64_t len);
 
-/* From memory of another GPU, or of this one, whole when it returns. */
+/* From memory of another GPU, or of this one, to this one's or to managed memory, whole when it
+ * returns. */
 AMB_MUST_CHECK enum amb_status amb_gpu_fetch(struct amb_gpu *gpu, uint64_t to,
                                              struct amb_gpu *source, uint64_t from, uint64_t len);
 

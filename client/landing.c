@@ -27,8 +27,9 @@
 struct amb_landing {
     struct amb_conn *conn;
     pthread_mutex_t lock;            /* who takes */
-    int device;                      /* -1: host */
-    struct amb_gpu *gpu;             /* NULL: host, or as sent */
+    enum amb_mem mem;                /* HOST, PINNED, CUDA, CUDA_MANAGED */
+    int device;                      /* for the allocator; -1: host */
+    struct amb_gpu *gpu;             /* NULL: memory that is the allocator's, or as sent */
     bool is_as_sent;                 /* nothing is brought anywhere */
     bool is_copied;                  /* into memory of its own, also where it could stay */
     struct amb_allocator allocator;  /* alloc NULL: the GPU's pool */
@@ -36,6 +37,12 @@ struct amb_landing {
     _Atomic int64_t retry_ns;        /* not before; 0: at once */
     _Atomic uint64_t staged_bytes;
 };
+
+/* Does the driver write there? */
+static bool is_on_gpu(enum amb_mem mem)
+{
+    return mem == AMB_MEM_CUDA || mem == AMB_MEM_CUDA_MANAGED;
+}
 
 enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_options *options,
                                    struct amb_landing **out)
@@ -49,11 +56,11 @@ enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_o
     }
     bool is_as_sent = options->mem == AMB_MEM_AS_SENT && allocator.alloc == NULL &&
                       options->copy == 0 && amb_cuda_start() == AMB_OK;
-    if (allocator.mem != AMB_MEM_CUDA && allocator.alloc == NULL && !is_as_sent) {
+    if (allocator.mem == AMB_MEM_HOST && allocator.alloc == NULL && !is_as_sent) {
         return AMB_OK;
     }
     struct amb_gpu *gpu = NULL;
-    if (allocator.mem == AMB_MEM_CUDA) {
+    if (is_on_gpu(allocator.mem) || (allocator.mem == AMB_MEM_PINNED && allocator.alloc == NULL)) {
         status = amb_gpu_get(conn, options->device, &gpu);
         if (status != AMB_OK) {
             return status;
@@ -65,10 +72,12 @@ enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_o
     }
     landing->conn = conn;
     landing->is_as_sent = is_as_sent;
-    landing->is_copied = options->copy != 0 || allocator.alloc != NULL;
+    landing->mem = allocator.mem;
+    landing->is_copied =
+        options->copy != 0 || allocator.alloc != NULL || allocator.mem != AMB_MEM_CUDA;
     landing->allocator = allocator;
     landing->gpu = gpu;
-    landing->device = gpu != NULL ? options->device : -1;
+    landing->device = is_on_gpu(allocator.mem) ? options->device : -1;
     (void)pthread_mutex_init(&landing->lock, NULL);
     *out = landing;
     return AMB_OK;
@@ -76,10 +85,11 @@ enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_o
 
 enum amb_mem amb_landing_wish(const struct amb_landing *landing)
 {
-    if (landing == NULL || (landing->gpu == NULL && !landing->is_as_sent)) {
-        return AMB_MEM_HOST;
+    if (landing != NULL && landing->is_as_sent) {
+        return AMB_MEM_AS_SENT;
     }
-    return landing->is_as_sent ? AMB_MEM_AS_SENT : AMB_MEM_CUDA;
+    /* Pinned memory is filled from the host copy that all host readers share. */
+    return landing != NULL && is_on_gpu(landing->mem) ? AMB_MEM_CUDA : AMB_MEM_HOST;
 }
 
 void amb_landing_destroy(struct amb_landing **landing)
@@ -99,7 +109,7 @@ static bool get_memory(struct amb_landing *landing, struct amb_side *side, uint6
 {
     if (landing->allocator.alloc != NULL) {
         void *memory = landing->allocator.alloc(landing->allocator.ctx, len,
-                                                landing->gpu != NULL ? DEVICE_ALIGN : HOST_ALIGN,
+                                                is_on_gpu(landing->mem) ? DEVICE_ALIGN : HOST_ALIGN,
                                                 landing->device);
         side->address = (uintptr_t)memory;
         if (memory != NULL) {
@@ -107,7 +117,7 @@ static bool get_memory(struct amb_landing *landing, struct amb_side *side, uint6
         }
         return memory != NULL;
     }
-    side->buffer = amb_gpu_buffer_get(landing->gpu, len);
+    side->buffer = amb_gpu_buffer_get(landing->gpu, landing->mem, len);
     side->address = side->buffer != NULL ? side->buffer->address : 0;
     return side->buffer != NULL;
 }
@@ -125,7 +135,14 @@ static void put_memory(struct amb_landing *landing, struct amb_side *side, uint6
     side->buffer = NULL;
     side->address = 0;
     side->gpu = NULL;
+    side->mem = AMB_MEM_DEFAULT;
     side->is_in_place = false;
+}
+
+/* A brought payload as the CPU reads it; NULL: it cannot. */
+static const uint8_t *readable(const struct amb_side *side)
+{
+    return side->mem == AMB_MEM_CUDA ? NULL : (const uint8_t *)(uintptr_t)side->address;
 }
 
 /* The payload lies in memory of that GPU: it stays there if it may, or is fetched. */
@@ -154,7 +171,22 @@ static enum amb_status bring_from(struct amb_landing *landing, struct amb_msg *m
         }
     }
     side->gpu = side->is_in_place ? gpu : landing->gpu;
-    msg->payload = NULL; /* The CPU cannot read it. */
+    side->mem = side->is_in_place ? AMB_MEM_CUDA : landing->mem;
+    msg->payload = readable(side);
+    return AMB_OK;
+}
+
+/* Into memory that the host writes. */
+static enum amb_status bring_to_host(struct amb_landing *landing, struct amb_msg *msg,
+                                     struct amb_side *side, uint64_t len)
+{
+    if (!get_memory(landing, side, len)) {
+        return landing->gpu == NULL || amb_gpu_is_sound(landing->gpu) ? AMB_EAGAIN : AMB_ECUDA;
+    }
+    memcpy((void *)(uintptr_t)side->address, msg->payload, len);
+    side->gpu = landing->gpu;
+    side->mem = landing->mem;
+    msg->payload = readable(side);
     return AMB_OK;
 }
 
@@ -178,13 +210,8 @@ static enum amb_status bring(struct amb_landing *landing, struct amb_msg *msg)
     if (len == 0) {
         return AMB_OK;
     }
-    if (landing->gpu == NULL) {
-        if (!get_memory(landing, side, len)) {
-            return AMB_EAGAIN;
-        }
-        memcpy((void *)(uintptr_t)side->address, msg->payload, len);
-        msg->payload = (const uint8_t *)(uintptr_t)side->address;
-        return AMB_OK;
+    if (!is_on_gpu(landing->mem)) {
+        return bring_to_host(landing, msg, side, len);
     }
     if (!amb_gpu_is_sound(landing->gpu)) {
         return AMB_ECUDA;
@@ -197,9 +224,11 @@ static enum amb_status bring(struct amb_landing *landing, struct amb_msg *msg)
         put_memory(landing, side, len);
         return status;
     }
-    msg->payload = NULL; /* The CPU cannot read it. */
     side->gpu = landing->gpu;
+    side->mem = landing->mem;
+    msg->payload = readable(side);
     atomic_fetch_add_explicit(&landing->staged_bytes, len, memory_order_relaxed);
+    atomic_fetch_add_explicit(&landing->conn->staged_out, len, memory_order_relaxed);
     return AMB_OK;
 }
 
@@ -321,21 +350,23 @@ static const struct amb_side *placed(const struct amb_msg *msg)
     return sides != NULL && sides[msg->index].is_placed ? &sides[msg->index] : NULL;
 }
 
-/* NULL: host memory. */
+/* Memory that the driver knows; DEFAULT: plain host memory. */
+static enum amb_mem mem_of(const struct amb_msg *msg)
+{
+    const struct amb_side *side = placed(msg);
+    return side != NULL && side->mem != AMB_MEM_HOST ? side->mem : AMB_MEM_DEFAULT;
+}
+
+/* NULL: no GPU's. */
 static struct amb_gpu *gpu_of(const struct amb_msg *msg)
 {
     const struct amb_side *side = placed(msg);
     return side != NULL ? side->gpu : NULL;
 }
 
-static bool is_on_device(const struct amb_msg *msg)
-{
-    return gpu_of(msg) != NULL;
-}
-
 const void *amb_msg_bytes(const struct amb_msg *msg)
 {
-    return is_on_device(msg) ? placed(msg)->bytes : msg->payload;
+    return is_on_gpu(mem_of(msg)) ? placed(msg)->bytes : msg->payload;
 }
 
 struct amb_side *amb_side_of(const struct amb_msg *msg)
@@ -358,19 +389,19 @@ struct amb_side *amb_side_of(const struct amb_msg *msg)
 
 enum amb_mem amb_msg_mem(const struct amb_msg *msg)
 {
-    return is_on_device(msg) ? AMB_MEM_CUDA : AMB_MEM_HOST;
+    enum amb_mem mem = mem_of(msg);
+    return mem != AMB_MEM_DEFAULT ? mem : AMB_MEM_HOST;
 }
 
 int amb_msg_device(const struct amb_msg *msg)
 {
-    const struct amb_gpu *gpu = gpu_of(msg);
-    return gpu != NULL ? amb_gpu_index(gpu) : -1;
+    return is_on_gpu(mem_of(msg)) ? amb_gpu_index(gpu_of(msg)) : -1;
 }
 
 const char *amb_msg_path(const struct amb_msg *msg)
 {
     const struct amb_delivery *delivery = amb_msg_delivery(msg);
-    if (is_on_device(msg)) {
+    if (is_on_gpu(mem_of(msg))) {
         return placed(msg)->bytes == NULL ? "cuda_ipc" : "staged";
     }
     return delivery->segment != NULL ? "mapped" : delivery->conn->path;
@@ -379,7 +410,7 @@ const char *amb_msg_path(const struct amb_msg *msg)
 const void *amb_msg_data_on(const struct amb_msg *msg, void *stream)
 {
     (void)stream; /* The bytes were whole before the message was given out. */
-    return is_on_device(msg) ? (const void *)(uintptr_t)placed(msg)->address : NULL;
+    return mem_of(msg) != AMB_MEM_DEFAULT ? (const void *)(uintptr_t)placed(msg)->address : NULL;
 }
 
 void amb_msg_release_on(struct amb_msg *msg, void *stream)

@@ -306,6 +306,9 @@ enum amb_status amb_lease_on(struct amb_pub *pub, struct amb_gpu *gpu, uint64_t 
 static const char *gpu_obstacle(struct amb_pub *pub, enum amb_status status)
 {
     struct amb_conn *conn = pub->conn;
+    if (!pub->has_gpu_room && pub->gpu_why[0] != '\0') {
+        return pub->gpu_why;
+    }
     const char *text = amb_gpu_room_of(pub->lease_gpu)->text; /* Written once, if at all. */
     amb_conn_lock(conn);
     bool is_refused = amb_gpu_room_of(pub->lease_gpu)->refused == status && text[0] != '\0';

@@ -147,7 +147,7 @@ static enum amb_status on_deliver(struct amb_conn *conn, struct amb_sub *sub,
         if (amb_segment_borrow(conn, frame->segment, 0, 0, &place.segment) == NULL) {
             return AMB_EPROTO;
         }
-        if (place.segment->gpu != NULL && sub->landing == NULL) {
+        if (place.segment->gpu != NULL && amb_landing_wish(sub->landing) == AMB_MEM_HOST) {
             amb_segment_return(place.segment);
             return AMB_EPROTO; /* Nobody asked for GPU memory. */
         }

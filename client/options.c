@@ -153,12 +153,8 @@ static enum amb_status check_sub_enums(const struct amb_sub_options *options,
         complain(complaint, "amb_sub_options.mem is no kind of memory");
         return AMB_EINVAL;
     }
-    if (options->mem == AMB_MEM_PINNED || options->mem == AMB_MEM_CUDA_MANAGED) {
-        complain(complaint, "amb_sub_options.mem: only HOST and CUDA are there in this release");
-        return AMB_ENOTSUP;
-    }
-    if (options->device != 0 && options->mem != AMB_MEM_CUDA && options->allocator == NULL) {
-        complain(complaint, "amb_sub_options.device is for mem = CUDA");
+    if (options->device != 0 && options->mem < AMB_MEM_PINNED && options->allocator == NULL) {
+        complain(complaint, "amb_sub_options.device is for mem = CUDA, CUDA_MANAGED, PINNED");
         return AMB_EINVAL;
     }
     if (options->start > AMB_START_POSITION ||
@@ -235,9 +231,9 @@ enum amb_status amb_allocator_read(const struct amb_sub_options *options, struct
     enum amb_mem mem = options->mem == AMB_MEM_AS_SENT ? AMB_MEM_HOST : options->mem;
     mem = mem == AMB_MEM_DEFAULT ? to->mem : mem;
     mem = mem == AMB_MEM_DEFAULT ? AMB_MEM_HOST : mem;
-    if (mem != AMB_MEM_HOST && mem != AMB_MEM_CUDA) {
-        complain(complaint, "amb_allocator.mem: only HOST and CUDA are there in this release");
-        return AMB_ENOTSUP;
+    if (mem == AMB_MEM_AS_SENT || mem > AMB_MEM_CUDA_MANAGED) {
+        complain(complaint, "amb_allocator.mem is no kind of memory that an allocator can give");
+        return AMB_EINVAL;
     }
     if (to->mem != AMB_MEM_DEFAULT && to->mem != mem) {
         complain(complaint, "amb_allocator.mem is not the kind that the subscription wants");

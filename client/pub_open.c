@@ -79,6 +79,8 @@ static void take_opened(struct amb_pub *pub, const struct amb_request *request)
         pub->window = request->window;
     }
     pub->has_gpu_room = request->has_gpu;
+    pub->rejects_gpu = request->rejects_gpu;
+    memcpy(pub->gpu_why, request->gpu_why, sizeof(pub->gpu_why));
     if (!pub->has_heard_subscribers) {
         atomic_store_explicit(&pub->subscribers, request->subscribers, memory_order_relaxed);
     }

@@ -571,7 +571,7 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
         amb_msg_bytes(out.forward) == NULL) {
         out.data = amb_msg_data_on(out.forward, NULL);
         out.len = amb_msg_size(out.forward);
-        out.mem = out.len != 0 ? AMB_MEM_CUDA : AMB_MEM_DEFAULT;
+        out.mem = out.len != 0 ? amb_msg_mem(out.forward) : AMB_MEM_DEFAULT;
         out.forward = NULL;
     }
     bool is_staged = false;

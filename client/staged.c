@@ -7,6 +7,8 @@
 #include "client/put.h"
 #include "wire/codec/props.h"
 
+#include <stdio.h>
+
 bool amb_staged_is_wanted(struct amb_pub *pub, const void *data, uint64_t len)
 {
     if (!amb_cuda_is_live()) {
@@ -119,17 +121,30 @@ static bool is_no_way(enum amb_status status)
            status == AMB_ENOMEM || status == AMB_ELIMIT || status == AMB_EPROTO;
 }
 
-/* One copy on the device, into a range of the broker's. What is_no_way answers is not told. */
-static enum amb_status post_on_gpu(struct amb_pub *pub, const struct amb_out *out, bool is_waited,
-                                   int64_t timeout_ns, uint64_t *seq)
+/* Why a message on that GPU does not stay there. */
+static void why_staged(struct amb_pub *pub, struct amb_gpu *gpu, enum amb_status status,
+                       char text[AMB_GPU_WHY_BYTES])
 {
-    struct amb_gpu *gpu;
-    struct amb_lease *lease;
-    enum amb_status status = amb_gpu_of(pub->conn, out->data, out->len, &gpu);
-    if (status != AMB_OK) {
-        return status;
+    struct amb_conn *conn = pub->conn;
+    amb_conn_lock(conn);
+    const struct amb_gpu_room *room = gpu != NULL ? amb_gpu_room_of(gpu) : NULL;
+    const char *why = amb_status_text(status);
+    if (!pub->has_gpu_room && pub->gpu_why[0] != '\0') {
+        why = pub->gpu_why;
+    } else if (room != NULL && room->text[0] != '\0') {
+        why = room->text;
     }
-    status = amb_lease_on(pub, gpu, out->len, timeout_ns, &lease);
+    (void)snprintf(text, AMB_GPU_WHY_BYTES, "%s", why);
+    amb_conn_unlock(conn);
+}
+
+/* One copy on the device, into a range of the broker's. What is_no_way answers is not told. */
+static enum amb_status post_on_gpu(struct amb_pub *pub, struct amb_gpu *gpu,
+                                   const struct amb_out *out, bool is_waited, int64_t timeout_ns,
+                                   uint64_t *seq)
+{
+    struct amb_lease *lease;
+    enum amb_status status = amb_lease_on(pub, gpu, out->len, timeout_ns, &lease);
     if (status != AMB_OK) {
         return status == AMB_ECUDA
                    ? amb_gpu_fail(pub->conn, gpu, status, "cannot copy what to publish")
@@ -147,21 +162,39 @@ static enum amb_status post_on_gpu(struct amb_pub *pub, const struct amb_out *ou
     return amb_lease_commit_after(lease, &rest, fence, seq);
 }
 
-enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out, bool is_waited,
-                                int64_t timeout_ns, uint64_t *seq)
+/* By way of the host; why: it cannot stay where it is. */
+static enum amb_status post_by_host(struct amb_pub *pub, const struct amb_out *out, const char *why,
+                                    int64_t timeout_ns, uint64_t *seq)
 {
-    amb_pub_enter(pub);
-    if (pub->has_gpu_room) {
-        enum amb_status on_gpu = post_on_gpu(pub, out, is_waited, timeout_ns, seq);
-        if (!is_no_way(on_gpu)) {
-            return amb_pub_leave(pub, on_gpu);
-        }
+    if (pub->rejects_gpu) {
+        return amb_conn_fail(pub->conn, AMB_EKIND,
+                             "'%s' takes GPU memory only where it stays on its GPU "
+                             "(gpu = \"reject\"): %s",
+                             pub->topic, why);
     }
     enum amb_status status = out->len >= AMB_PLAIN_LEASE_MIN
                                  ? post_leased(pub, out, timeout_ns, seq)
                                  : post_small(pub, out, timeout_ns, seq);
     if (status == AMB_OK) {
         atomic_fetch_add_explicit(&pub->staged_bytes, out->len, memory_order_relaxed);
+        amb_gpus_count_in(pub->conn, out->len, why);
+    }
+    return status;
+}
+
+enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out, bool is_waited,
+                                int64_t timeout_ns, uint64_t *seq)
+{
+    struct amb_gpu *gpu;
+    char why[AMB_GPU_WHY_BYTES];
+    amb_pub_enter(pub);
+    enum amb_status status = amb_gpu_of(pub->conn, out->data, out->len, &gpu);
+    if (status == AMB_OK) {
+        status = post_on_gpu(pub, gpu, out, is_waited, timeout_ns, seq);
+        if (is_no_way(status)) {
+            why_staged(pub, gpu, status, why);
+            status = post_by_host(pub, out, why, timeout_ns, seq);
+        }
     }
     return amb_pub_leave(pub, status);
 }

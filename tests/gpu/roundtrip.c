@@ -5,12 +5,16 @@
  *   gpu-roundtrip publish DEVICE SUBSCRIBERS     from device memory, each message behind its stream
  *   gpu-roundtrip lease DEVICE SUBSCRIBERS       written in place, in the broker's memory there
  *   gpu-roundtrip gpu DEVICE                     into device memory, read back on a stream
+ *   gpu-roundtrip pinned DEVICE                  into pinned memory, and managed, for both sides
+ *   gpu-roundtrip managed DEVICE
  *   gpu-roundtrip sent                           wherever it is sent
  *   gpu-roundtrip host                           into host memory, the default
  *   gpu-roundtrip pool                           into memory of an allocator's
  *
+ * SOURCE=pinned, SOURCE=managed: `publish` has its bytes in such memory instead.
  * $AMB_URL is the broker. EXPECT_PATH: what amb_msg_path must say; EXPECT_STAGED: 0, the publisher
- * stages nothing. Every byte is compared with its pattern. Without a driver: exit 77. The
+ * stages nothing; EXPECT_REJECTED: its messages are refused; HOLD: it stays until standard input
+ * ends. Every byte is compared with its pattern. Without a driver: exit 77. The
  * driver is the one that libamb takes, so the same program runs on a fake GPU and on a real one.
  */
 #include "client/dlpack_abi.h"
@@ -63,8 +67,26 @@ struct source {
     void *stream;
     uint64_t memory;
     void *pinned;
-    bool is_gpu_only; /* a subscriber's: host memory would be wrong */
+    enum amb_mem mem; /* a publisher's: of memory; a subscriber's: that it wants */
 };
+
+static enum amb_status source_memory(struct source *source)
+{
+    const char *kind = getenv("SOURCE");
+    void *memory = NULL;
+    source->mem = AMB_MEM_CUDA;
+    if (kind != NULL && strcmp(kind, "pinned") == 0) {
+        source->mem = AMB_MEM_PINNED;
+        enum amb_status status = amb_cuda_pin(source->device, SIZE_MAX_BYTES, &memory);
+        source->memory = (uintptr_t)memory;
+        return status;
+    }
+    if (kind != NULL && strcmp(kind, "managed") == 0) {
+        source->mem = AMB_MEM_CUDA_MANAGED;
+        return amb_cuda_alloc_managed(source->device, SIZE_MAX_BYTES, &source->memory);
+    }
+    return amb_cuda_alloc(source->device, SIZE_MAX_BYTES, &source->memory);
+}
 
 static enum amb_status source_open(struct source *source, int device)
 {
@@ -78,7 +100,7 @@ static enum amb_status source_open(struct source *source, int device)
         status = amb_cuda_stream_create(source->device, &source->stream);
     }
     if (status == AMB_OK) {
-        status = amb_cuda_alloc(source->device, SIZE_MAX_BYTES, &source->memory);
+        status = source_memory(source);
     }
     if (status == AMB_OK) {
         status = amb_cuda_pin(source->device, SIZE_MAX_BYTES, &source->pinned);
@@ -96,7 +118,8 @@ static enum amb_status post(struct amb_pub *pub, struct source *source, size_t l
                                            (uintptr_t)source->pinned, len, source->stream);
     if (status == AMB_OK) {
         status = amb_pub_post(pub,
-                              AMB_OUT(.data = (const void *)(uintptr_t)source->memory, .len = len,
+                              AMB_OUT(.mem = source->mem,
+                                      .data = (const void *)(uintptr_t)source->memory, .len = len,
                                       .stream = source->stream, .tensor = &tensor),
                               20 * AMB_SEC, &seq);
     }
@@ -155,6 +178,14 @@ static int publish(struct amb_conn *conn, const char *role, int device, uint32_t
     if (status == AMB_OK) {
         status = amb_pub_flush(pub, 0, 20 * AMB_SEC);
     }
+    if (getenv("EXPECT_REJECTED") != NULL) {
+        (void)fail(conn, "publish", status);
+        return status != AMB_EKIND;
+    }
+    if (getenv("HOLD") != NULL) { /* Until standard input ends. */
+        while (getchar() != EOF) {
+        }
+    }
     struct amb_pub_info info = AMB_INIT(amb_pub_info);
     if (status != AMB_OK || amb_pub_stat(pub, &info) != AMB_OK) {
         return fail(conn, "publish", status);
@@ -187,8 +218,9 @@ static void pool_free(void *ctx, void *ptr, size_t len, int device)
 static const void *readable(struct amb_msg *msg, struct source *sink, enum amb_status *status)
 {
     const void *data = amb_msg_data(msg);
-    if (data != NULL) {
-        return sink->is_gpu_only ? NULL : data;
+    bool is_right = sink->mem == AMB_MEM_DEFAULT || amb_msg_mem(msg) == sink->mem;
+    if (data != NULL || !is_right) {
+        return is_right ? data : NULL;
     }
     const void *device = amb_msg_data_on(msg, sink->stream);
     if (amb_msg_device(msg) < 0 || device == NULL || amb_msg_mem(msg) != AMB_MEM_CUDA) {
@@ -212,8 +244,12 @@ static bool is_array(struct amb_msg *msg, const struct source *sink)
     const struct amb_dl_tensor *dl = &array->dl_tensor;
     const void *data =
         amb_msg_device(msg) >= 0 ? amb_msg_data_on(msg, sink->stream) : amb_msg_data(msg);
+    static const int32_t types[] = {[AMB_MEM_HOST] = AMB_DL_CPU,
+                                    [AMB_MEM_PINNED] = AMB_DL_CUDA_HOST,
+                                    [AMB_MEM_CUDA] = AMB_DL_CUDA,
+                                    [AMB_MEM_CUDA_MANAGED] = AMB_DL_CUDA_MANAGED};
     bool is_right = dl->data == data && dl->ndim == 2 &&
-                    dl->device_type == (amb_msg_device(msg) >= 0 ? AMB_DL_CUDA : AMB_DL_CPU) &&
+                    dl->device_type == types[amb_msg_mem(msg)] &&
                     dl->shape[1] == (int64_t)amb_msg_size(msg);
     array->deleter(array);
     return is_right;
@@ -258,6 +294,14 @@ static int receive(struct amb_conn *conn, struct amb_sub *sub, struct source *si
     return 0;
 }
 
+static enum amb_mem wish_of(const char *role)
+{
+    return strcmp(role, "gpu") == 0       ? AMB_MEM_CUDA
+           : strcmp(role, "pinned") == 0  ? AMB_MEM_PINNED
+           : strcmp(role, "managed") == 0 ? AMB_MEM_CUDA_MANAGED
+                                          : AMB_MEM_DEFAULT;
+}
+
 static int subscribe(struct amb_conn *conn, const char *role, int device)
 {
     struct source sink = {.device = NULL};
@@ -265,20 +309,21 @@ static int subscribe(struct amb_conn *conn, const char *role, int device)
     struct amb_allocator allocator = AMB_INIT(amb_allocator);
     struct amb_sub_options *options =
         AMB_SUB(.slow = AMB_SLOW_BLOCK, .slow_block_ns = 20 * AMB_SEC);
-    if (strcmp(role, "gpu") == 0) {
+    enum amb_mem mem = wish_of(role);
+    if (mem != AMB_MEM_DEFAULT) {
         enum amb_status status = source_open(&sink, device);
         if (status != AMB_OK) {
             return fail(conn, "GPU", status);
         }
-        options->mem = AMB_MEM_CUDA;
+        options->mem = sink.mem = mem;
         options->device = device;
-        sink.is_gpu_only = true;
     } else if (strcmp(role, "sent") == 0) {
         enum amb_status status = source_open(&sink, device);
         if (status != AMB_OK) {
             return fail(conn, "GPU", status);
         }
         options->mem = AMB_MEM_AS_SENT;
+        sink.mem = AMB_MEM_DEFAULT;
     } else if (strcmp(role, "pool") == 0) {
         allocator.alloc = pool_alloc;
         allocator.free = pool_free;
@@ -296,11 +341,11 @@ int main(int argc, char **argv)
     const char *role = argc > 1 ? argv[1] : "";
     int device = argc > 2 ? atoi(argv[2]) : 0;
     bool is_publisher = strcmp(role, "publish") == 0 || strcmp(role, "lease") == 0;
-    bool needs_gpu = is_publisher || strcmp(role, "gpu") == 0 || strcmp(role, "sent") == 0;
+    bool needs_gpu = is_publisher || wish_of(role) != AMB_MEM_DEFAULT || strcmp(role, "sent") == 0;
     if (!needs_gpu && strcmp(role, "host") != 0 && strcmp(role, "pool") != 0) {
         (void)fprintf(
-            stderr,
-            "usage: gpu-roundtrip publish|lease|gpu|sent|host|pool [DEVICE] [SUBSCRIBERS]\n");
+            stderr, "usage: gpu-roundtrip publish|lease|gpu|pinned|managed|sent|host|pool [DEVICE] "
+                    "[SUBSCRIBERS]\n");
         return 64;
     }
     if (needs_gpu && amb_cuda_start() != AMB_OK) {

@@ -59,6 +59,10 @@ audience() { # url role staged gpu_path sent_path
     readers+=($!)
     EXPECT_PATH=$4 "$roundtrip" gpu "$other" >"$dir/gpu1" 2>"$dir/gpu1.err" &
     readers+=($!)
+    EXPECT_PATH=$4 "$roundtrip" managed 0 >"$dir/managed" 2>"$dir/managed.err" &
+    readers+=($!)
+    "$roundtrip" pinned 0 >"$dir/pinned" 2>"$dir/pinned.err" &
+    readers+=($!)
     EXPECT_PATH=$5 "$roundtrip" sent >"$dir/sent" 2>"$dir/sent.err" &
     readers+=($!)
     # These two have no driver at all.
@@ -66,12 +70,12 @@ audience() { # url role staged gpu_path sent_path
     readers+=($!)
     AMB_CUDA_LIBRARY=/nowhere "$roundtrip" pool >"$dir/pool" 2>"$dir/pool.err" &
     readers+=($!)
-    EXPECT_STAGED=$3 timeout 120 "$roundtrip" "$2" 0 5 || fail "$1: $2: $?"
+    EXPECT_STAGED=$3 timeout 120 "$roundtrip" "$2" 0 7 || fail "$1: $2: $?"
     for pid in "${readers[@]}"; do
         wait "$pid" || fail "$1: $2: a subscriber: $(cat "$dir"/*.err)"
     done
     readers=()
-    cat "$dir/gpu0" "$dir/gpu1" "$dir/sent" "$dir/host" "$dir/pool"
+    cat "$dir/gpu0" "$dir/gpu1" "$dir/managed" "$dir/pinned" "$dir/sent" "$dir/host" "$dir/pool"
 }
 
 # With memory of the broker's on each GPU: in place, and nothing goes by the host that need not.
@@ -80,6 +84,9 @@ start -o memory.cuda.size=512M
 for role in publish lease; do
     audience "$unix_url" "$role" 0 cuda_ipc cuda_ipc
 done
+# Other kinds to publish from: managed memory is copied on the device, pinned is host memory.
+SOURCE=managed audience "$unix_url" publish 0 cuda_ipc cuda_ipc
+SOURCE=pinned audience "$unix_url" publish 0 staged mapped
 # Remote subscribers get the broker's copies, remote publishers stage.
 AMB_URL=$tcp_url AMB_CUDA_LIBRARY=/nowhere "$roundtrip" host >"$dir/host" 2>"$dir/host.err" &
 readers=($!)
@@ -98,7 +105,30 @@ if [ "${2:-}" != --real ]; then
     stop
 fi
 
+# Without a pool: staged, and shown with the reason; or rejected, where the topic says so.
+printf 'topics = ( { match = "gpu.>"; gpu = "reject"; } );\n' >"$dir/conf"
+start --config "$dir/conf"
+AMB_URL=$unix_url EXPECT_REJECTED=1 timeout 60 "$roundtrip" publish 0 0 2>"$dir/rejected" ||
+    fail "gpu = reject: $(cat "$dir/rejected")"
+grep -q 'memory.cuda.size' "$dir/rejected" || fail "no reason: $(cat "$dir/rejected")"
+stop
 start
+if [ -x "$build/tools/broker-ctl" ]; then
+    mkfifo "$dir/go"
+    AMB_URL=$unix_url HOLD=1 timeout 60 "$roundtrip" publish 0 0 <"$dir/go" >"$dir/held" 2>&1 &
+    readers=($!)
+    exec 9>"$dir/go"
+    for ((i = 0; i < 200; i++)); do
+        "$build/tools/broker-ctl" --url "$unix_url" -o json transports >"$dir/transports"
+        grep -q '"gpu_staged_in": *[1-9]' "$dir/transports" && break
+        sleep 0.05
+    done
+    grep -q '"gpu_staged_in": *[1-9]' "$dir/transports" || fail "transports: $(cat "$dir/transports")"
+    grep -q '"gpu_why": *"the broker has no GPU memory' "$dir/transports" || fail "no reason"
+    exec 9>&-
+    wait "${readers[0]}" || fail "$(cat "$dir/held")"
+    readers=()
+fi
 for url in "$unix_url" "$tcp_url"; do
     export AMB_URL=$url
     readers=()

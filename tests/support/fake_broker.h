@@ -25,6 +25,8 @@ struct fake_options {
     int64_t heartbeat_ns, peer_timeout_ns; /* 0: 1 s, 5 s */
     uint64_t lease_bytes;                  /* 0: no lease segments */
     bool refuses_leases;                   /* each LeaseOpen is answered ELIMIT */
+    bool rejects_gpu;                      /* GPU memory that cannot stay there */
+    const char *gpu_why;                   /* why it cannot; NULL: not said */
 };
 
 /* What the client did. Read with fake_broker_look. */
@@ -43,7 +45,9 @@ struct fake_seen {
         uint32_t ack, max_deliver, backoffs;
         int64_t ack_wait_ns, backoff_ns;
         char group[65], durable[65];
-    } wish; /* the newest Subscribe */
+    } wish;                         /* the newest Subscribe */
+    uint64_t staged_in, staged_out; /* by the newest Ping */
+    char staged_why[128];
     uint64_t pings, opens, closes, subscribes, unsubscribes;
     uint64_t segments_ready, segments_refused, segments_gone;
     bool said_bye, has_client, has_pidfd, hung_up;

@@ -134,6 +134,10 @@ static void say_opened(struct fake_broker *fake, const Amb__Control__Control *re
     amb__control__pub_opened__init(&opened);
     opened.topic = 1;
     opened.window = fake->window[handle];
+    opened.gpu_reject = fake->options.rejects_gpu;
+    if (fake->options.gpu_why != NULL) {
+        opened.gpu_why = (char *)(uintptr_t)fake->options.gpu_why;
+    }
     message.id = request->id;
     message.pub_opened = &opened;
     message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPENED;
@@ -235,6 +239,9 @@ static void handle_control(struct fake_broker *fake, const Amb__Control__Control
         break;
     case AMB__CONTROL__CONTROL__BODY_PING:
         seen->pings++;
+        seen->staged_in = message->ping->staged_in;
+        seen->staged_out = message->ping->staged_out;
+        (void)snprintf(seen->staged_why, sizeof(seen->staged_why), "%s", message->ping->staged_why);
         say_pong(fake);
         break;
     case AMB__CONTROL__CONTROL__BODY_BYE:

@@ -86,6 +86,10 @@ AMB_MUST_CHECK enum amb_status amb_cuda_bind(struct amb_cuda *device);
 /* ENOMEM, ECUDA. */
 AMB_MUST_CHECK enum amb_status amb_cuda_alloc(struct amb_cuda *device, uint64_t size,
                                               uint64_t *out);
+/* Memory that both sides read and write, moved as they do. */
+AMB_MUST_CHECK enum amb_status amb_cuda_alloc_managed(struct amb_cuda *device, uint64_t size,
+                                                      uint64_t *out);
+/* Of both of these. */
 void amb_cuda_free(struct amb_cuda *device, uint64_t address);
 /* Host memory that copy engines reach. */
 AMB_MUST_CHECK enum amb_status amb_cuda_pin(struct amb_cuda *device, uint64_t size, void **out);

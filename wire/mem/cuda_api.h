@@ -36,6 +36,7 @@
     ADD(cuIpcGetMemHandle)                                                                         \
     ADD(cuIpcOpenMemHandle)                                                                        \
     ADD(cuMemAlloc)                                                                                \
+    ADD(cuMemAllocManaged)                                                                         \
     ADD(cuMemFree)                                                                                 \
     ADD(cuMemFreeHost)                                                                             \
     ADD(cuMemHostAlloc)                                                                            \

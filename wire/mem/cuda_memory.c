@@ -26,6 +26,17 @@ enum amb_status amb_cuda_alloc(struct amb_cuda *device, uint64_t size, uint64_t 
     return status;
 }
 
+enum amb_status amb_cuda_alloc_managed(struct amb_cuda *device, uint64_t size, uint64_t *out)
+{
+    amb_assert(amb_cuda_is_current(device) && size != 0);
+    CUdeviceptr address = 0;
+    enum amb_status status = CALL(device, cuMemAllocManaged, &address, size, CU_MEM_ATTACH_GLOBAL);
+    if (status == AMB_OK) {
+        *out = address;
+    }
+    return status;
+}
+
 void amb_cuda_free(struct amb_cuda *device, uint64_t address)
 {
     if (address != 0) {

@@ -85,6 +85,7 @@ enum amb_status amb_cuda_enter(struct amb_cuda *device UNUSED, struct amb_cuda_s
 void amb_cuda_leave(struct amb_cuda_scope *scope UNUSED) NOTHING
 enum amb_status amb_cuda_bind(struct amb_cuda *device UNUSED) NOBODY
 enum amb_status amb_cuda_alloc(struct amb_cuda *device UNUSED, uint64_t size UNUSED, uint64_t *out UNUSED) NOBODY
+enum amb_status amb_cuda_alloc_managed(struct amb_cuda *device UNUSED, uint64_t size UNUSED, uint64_t *out UNUSED) NOBODY
 void amb_cuda_free(struct amb_cuda *device UNUSED, uint64_t address UNUSED) NOTHING
 enum amb_status amb_cuda_pin(struct amb_cuda *device UNUSED, uint64_t size UNUSED, void **out UNUSED) NOBODY
 void amb_cuda_unpin(struct amb_cuda *device UNUSED, void *memory UNUSED) NOTHING

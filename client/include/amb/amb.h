@@ -179,7 +179,7 @@ struct amb_pub_options {
  */
 struct amb_allocator {
     uint32_t size;
-    enum amb_mem mem; /* HOST or CUDA; 0: what the subscription wants */
+    enum amb_mem mem; /* HOST, PINNED, CUDA, CUDA_MANAGED; 0: what the subscription wants */
     void *(*alloc)(void *ctx, size_t len, size_t align, int device);
     void (*free)(void *ctx, void *ptr, size_t len, int device);
     void *ctx;
@@ -199,8 +199,8 @@ typedef void (*amb_msg_fn)(struct amb_msg *msg, void *arg);
 
 struct amb_sub_options {
     uint32_t size;
-    enum amb_mem mem;          /* HOST, CUDA; AS_SENT is HOST; others (later) */
-    int32_t device;            /* CUDA: which, as the driver counts */
+    enum amb_mem mem;          /* HOST, PINNED, CUDA, CUDA_MANAGED; AS_SENT: where it lies */
+    int32_t device;            /* all but HOST: which, as the driver counts */
     uint32_t lazy;             /* (later) */
     const char *group;         /* exactly one member of a group gets each message; NULL: none */
     const char *durable;       /* the place in the topics outlives this subscription; NULL: no */
@@ -507,8 +507,8 @@ AMB_API int amb_msg_device(const struct amb_msg *msg);
 AMB_API const char *amb_msg_path(const struct amb_msg *msg);
 /*
  * GPU memory (mem = CUDA) is given out for a stream, and back on one: the address of the payload,
- * for what is put on `stream` (CUstream; NULL: the default one) from here on. NULL: it is host
- * memory.
+ * for what is put on `stream` (CUstream; NULL: the default one) from here on. So are PINNED and
+ * CUDA_MANAGED memory, which amb_msg_data gives to the CPU, too. NULL: it is plain host memory.
  */
 AMB_API const void *amb_msg_data_on(const struct amb_msg *msg, void *stream);
 /* amb_msg_release, when what is on the stream so far has run. */

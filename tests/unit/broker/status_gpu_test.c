@@ -111,6 +111,36 @@ static void test_who_is_not_trusted_is_told_so(void **state)
     door_close(&door);
 }
 
+static void test_what_a_client_says_it_staged_is_shown(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"memory.cuda.size=16M", NULL};
+    struct door door;
+    struct door_client client;
+    door_open(&door, options);
+    door_login_unix(&door, &client);
+    Amb__Control__Ping ping;
+    amb__control__ping__init(&ping);
+    ping.staged_in = 4711;
+    ping.staged_out = 12;
+    ping.staged_why = (char *)(uintptr_t) "trust\n= verify";
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    message.body_case = AMB__CONTROL__CONTROL__BODY_PING;
+    message.ping = &ping;
+    door_send(&client, &message);
+    amb_control_free(door_expect(&client, AMB__CONTROL__CONTROL__BODY_PONG));
+    json_t *rows = ask(&client, "transports");
+    const json_t *row = json_array_get(rows, 0);
+    assert_int_equal(json_integer_value(json_object_get(row, "gpu_staged_in")), 4711);
+    assert_int_equal(json_integer_value(json_object_get(row, "gpu_staged_out")), 12);
+    assert_non_null(strstr(text(row, "gpu_why"), "= verify"));
+    assert_null(strchr(text(row, "gpu_why"), '\n'));
+    json_decref(rows);
+    door_disconnect(&client);
+    door_close(&door);
+}
+
 int main(void)
 {
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
@@ -118,6 +148,7 @@ int main(void)
         cmocka_unit_test(test_without_pools_it_says_how_to_get_them),
         cmocka_unit_test(test_each_pool_has_a_row_and_each_client_its_way),
         cmocka_unit_test(test_who_is_not_trusted_is_told_so),
+        cmocka_unit_test(test_what_a_client_says_it_staged_is_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

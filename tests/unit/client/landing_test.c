@@ -168,6 +168,75 @@ static void a_message_that_cannot_be_brought_counts_as_lost(void **state)
     session_close(&s);
 }
 
+static void open_sub_of(struct session *s, const void *state, enum amb_mem mem,
+                        struct amb_sub **sub)
+{
+    session_open(s, state, NULL);
+    assert_int_equal(amb_subscribe(s->conn, "t.>", AMB_SUB(.mem = mem, .device = 1), sub), AMB_OK);
+}
+
+static bool is_kind(const void *data, enum amb_mem mem)
+{
+    struct amb_mem_place place;
+    amb_cuda_classify(data, &place);
+    return place.mem == mem;
+}
+
+static void pinned_payloads_are_for_both_sides(void **state)
+{
+    struct session s;
+    struct amb_sub *sub;
+    open_sub_of(&s, *state, AMB_MEM_PINNED, &sub);
+    fake_broker_deliver(s.fake, 0, 1, "m", 2, 1, 0);
+    struct amb_msg *first = next(sub), *second = next(sub);
+    assert_payload(first, "m0");
+    assert_payload(second, "m1");
+    assert_int_equal(amb_msg_mem(first), AMB_MEM_PINNED);
+    assert_int_equal(amb_msg_device(first), -1);
+    assert_true(is_kind(amb_msg_data(first), AMB_MEM_PINNED));
+    assert_ptr_equal(amb_msg_data(first), amb_msg_data_on(first, NULL));
+    amb_msg_release_on(first, NULL);
+    amb_msg_release(second);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.release[0] == 1);
+    session_close(&s);
+}
+
+static void managed_payloads_are_for_both_sides(void **state)
+{
+    struct session s;
+    struct amb_sub *sub;
+    open_sub_of(&s, *state, AMB_MEM_CUDA_MANAGED, &sub);
+    fake_broker_deliver(s.fake, 0, 1, "m", 1, 1, 0);
+    struct amb_msg *msg = next(sub);
+    assert_payload(msg, "m0");
+    assert_int_equal(amb_msg_mem(msg), AMB_MEM_CUDA_MANAGED);
+    assert_int_equal(amb_msg_device(msg), 1);
+    assert_string_equal(amb_msg_path(msg), "staged");
+    assert_true(is_kind(amb_msg_data(msg), AMB_MEM_CUDA_MANAGED));
+    assert_ptr_equal(amb_msg_data(msg), amb_msg_data_on(msg, NULL));
+    amb_msg_release_on(msg, NULL);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.release[0] == 1);
+    session_close(&s);
+}
+
+static void without_room_they_wait_or_are_lost(void **state)
+{
+    static const enum amb_mem kinds[] = {AMB_MEM_PINNED, AMB_MEM_CUDA_MANAGED};
+    static const char *const calls[] = {"cuMemHostAlloc:1=2", "cuMemAllocManaged:1=2"};
+    for (size_t i = 0; i < 2; i++) {
+        struct session s;
+        struct amb_sub *sub;
+        open_sub_of(&s, *state, kinds[i], &sub);
+        fakecuda_fail(calls[i]);
+        fake_broker_deliver(s.fake, 0, 1, "m", 1, 1, 0);
+        struct amb_msg *msg = next(sub); /* Asked again a moment later. */
+        assert_payload(msg, "m0");
+        fakecuda_fail(NULL);
+        amb_msg_release(msg);
+        session_close(&s);
+    }
+}
+
 static void a_device_that_is_not_there_is_named(void **state)
 {
     struct session s;
@@ -344,6 +413,9 @@ int main(void)
         BOTH(a_release_on_a_stream_waits_for_it),
         BOTH(a_close_waits_for_releases_on_streams),
         BOTH(a_message_that_cannot_be_brought_counts_as_lost),
+        BOTH(pinned_payloads_are_for_both_sides),
+        BOTH(managed_payloads_are_for_both_sides),
+        BOTH(without_room_they_wait_or_are_lost),
         BOTH(a_device_that_is_not_there_is_named),
         BOTH(an_allocator_gives_each_payload_its_place),
         BOTH(no_memory_holds_messages_back_until_some_is_given_back),

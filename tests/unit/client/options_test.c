@@ -90,8 +90,11 @@ static void later_features_are_refused_by_name(void **state)
         amb_pub_options_read(AMB_PUB(.lease_mem = AMB_MEM_PINNED), &pub_options, &complaint),
         AMB_ENOTSUP);
     assert_non_null(strstr(complaint.text, "lease_mem"));
-    assert_int_equal(amb_sub_options_read(AMB_SUB(.mem = AMB_MEM_PINNED), &sub, &complaint),
-                     AMB_ENOTSUP);
+    assert_int_equal(
+        amb_sub_options_read(AMB_SUB(.mem = AMB_MEM_PINNED, .device = 1), &sub, &complaint),
+        AMB_OK);
+    assert_int_equal(amb_sub_options_read(AMB_SUB(.mem = (enum amb_mem)99), &sub, &complaint),
+                     AMB_EINVAL);
     assert_non_null(strstr(complaint.text, "mem"));
 }
 

@@ -238,6 +238,48 @@ static void a_driver_that_fails_is_the_messages_error(void **state)
     assert_int_equal(cuMemFree(memory), CUDA_SUCCESS);
 }
 
+static void the_broker_hears_how_much_was_staged_and_why(void **state)
+{
+    (void)state;
+    struct fake_options options = with_leases;
+    options.heartbeat_ns = 20 * AMB_MS;
+    options.gpu_why = "no pool on that GPU";
+    struct session s;
+    struct amb_pub *pub = open_pub(&s, &options);
+    uint64_t memory = device_memory(MIB, 1);
+    assert_int_equal(amb_pub_send(pub, as_data(memory), 64, 10 * AMB_SEC), AMB_OK);
+    assert_int_equal(amb_pub_send(pub, as_data(memory), MIB, 10 * AMB_SEC), AMB_OK);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.staged_in == MIB + 64);
+    assert_string_equal(s.seen.staged_why, "no pool on that GPU");
+    assert_int_equal(s.seen.staged_out, 0);
+    session_close(&s);
+    assert_int_equal(cuMemFree(memory), CUDA_SUCCESS);
+}
+
+static void a_topic_may_refuse_what_would_be_staged(void **state)
+{
+    (void)state;
+    struct fake_options options = with_leases;
+    options.rejects_gpu = true;
+    options.gpu_why = "no pool on that GPU";
+    struct session s;
+    struct amb_pub *pub = open_pub(&s, &options);
+    uint64_t memory = device_memory(MIB, 1);
+    const size_t sizes[] = {64, MIB};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(amb_pub_send(pub, as_data(memory), sizes[i], 10 * AMB_SEC), AMB_EKIND);
+        assert_non_null(strstr(amb_last_error(s.conn).text, "no pool on that GPU"));
+    }
+    /* Host memory is not meant. */
+    assert_int_equal(amb_pub_send(pub, "host", 4, 10 * AMB_SEC), AMB_OK);
+    assert_int_equal(amb_pub_flush(pub, 0, 10 * AMB_SEC), AMB_OK);
+    fake_broker_look(s.fake, &s.seen);
+    assert_int_equal(s.seen.msgs[0], 1);
+    assert_int_equal(staged_bytes(pub), 0);
+    session_close(&s);
+    assert_int_equal(cuMemFree(memory), CUDA_SUCCESS);
+}
+
 static void nothing_of_the_driver_is_left_behind(void **state)
 {
     (void)state;
@@ -263,6 +305,8 @@ int main(void)
         cmocka_unit_test(memory_of_another_kind_than_said_is_refused),
         cmocka_unit_test(managed_memory_is_read_by_the_driver),
         cmocka_unit_test(a_driver_that_fails_is_the_messages_error),
+        cmocka_unit_test(the_broker_hears_how_much_was_staged_and_why),
+        cmocka_unit_test(a_topic_may_refuse_what_would_be_staged),
         cmocka_unit_test(nothing_of_the_driver_is_left_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
