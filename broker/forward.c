@@ -12,6 +12,7 @@
 #include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/slice.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
 #include "broker/twin.h"
@@ -36,16 +37,22 @@ static bool forward_is_near(const struct amb_topic *topic, uint64_t position)
     return amb_log_bytes_from(&topic->log, position) <= amb_topic_depth(topic);
 }
 
-/* The cursor cannot go on: it is walked again when its session gets credit or room. */
-static void cursor_stall(struct amb_cursor *cursor)
+/* The cursor does not go on now, for whatever reason. */
+static void cursor_wait(struct amb_cursor *cursor)
 {
     if (cursor->is_replaying && forward_is_near(cursor->topic, cursor->position)) {
         cursor->is_replaying = false;
     }
+    cursor_behind(cursor);
+}
+
+/* It cannot go on: it is walked again when its session gets credit or room. */
+static void cursor_stall(struct amb_cursor *cursor)
+{
     if (amb_list_is_empty(&cursor->stalled)) {
         amb_list_push_back(&cursor->sub->session->stalled, &cursor->stalled);
     }
-    cursor_behind(cursor);
+    cursor_wait(cursor);
 }
 
 /* It has taken something: its time limit begins anew. */
@@ -165,6 +172,30 @@ static bool cursor_deliver_singles(struct amb_cursor *cursor, struct amb_entry *
     return true;
 }
 
+/* Less than half of a batch by copy, for which the cursor is ready: cut out, so that the rest does
+ * not go over the link with it. Without memory for that it does. */
+static bool cursor_deliver_slice(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t count)
+{
+    struct amb_entry *slice = amb_slice_copy(cursor->topic->shard, entry, cursor->within, count);
+    const struct amb_entry *body = slice != NULL ? slice : entry;
+    const struct forward_piece piece = {
+        .type = AMB_FRAME_DELIVER,
+        .total = body->count,
+        .first = slice != NULL ? 0 : cursor->within,
+        .count = count,
+        .meta_len = body->meta_len,
+        .seq = entry->first_seq + cursor->within,
+        .data_len = body->data_len,
+        .data = body->data,
+        .meta = body->meta,
+    };
+    bool is_delivered = cursor_deliver(cursor, slice != NULL ? slice : entry, &piece);
+    if (slice != NULL) {
+        amb_entry_unref(slice, cursor->topic->shard);
+    }
+    return is_delivered;
+}
+
 static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t end);
 
 /* A batch in GPU memory: there, for those who want and may; else its copy in host memory. */
@@ -235,6 +266,9 @@ static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry, uint
         if (entry->is_leased) {
             return cursor_deliver_singles(cursor, entry, end);
         }
+        if (__builtin_expect(piece.count * 2 < piece.total, 0)) {
+            return cursor_deliver_slice(cursor, entry, piece.count);
+        }
         piece.type = AMB_FRAME_DELIVER;
         piece.data = entry->data;
         piece.meta = entry->meta;
@@ -281,7 +315,16 @@ static void forward_picky(struct amb_topic *topic, struct amb_cursor *cursor)
         if (cursor->slow == AMB_SLOW_LATEST && amb_pick_latest(cursor, entry, &end)) {
             continue;
         }
+        struct amb_pace *pace = cursor->sub->pace;
+        uint32_t first = cursor->within;
+        if (pace != NULL && !amb_pace_ask(pace, cursor, entry, &end)) {
+            cursor_wait(cursor);
+            return;
+        }
         if (!cursor_take(cursor, entry, end)) {
+            if (pace != NULL) {
+                amb_pace_spend(pace, entry, first, cursor->within);
+            }
             if (entry->twin_state == AMB_TWIN_COMING) {
                 return;
             }
@@ -289,6 +332,9 @@ static void forward_picky(struct amb_topic *topic, struct amb_cursor *cursor)
                 cursor_stall(cursor);
                 return;
             }
+        }
+        if (pace != NULL) {
+            amb_pace_spend(pace, entry, first, end);
         }
         cursor->within = end;
         if (end == entry->count) {

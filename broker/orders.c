@@ -454,6 +454,8 @@ static void member_joins(struct amb_mail *mail, void *owner)
         order->status = AMB_ENOTFOUND; /* Its seat goes when the subscription does. */
     } else {
         amb_queue_join(queue, order->u.subscription.seat, &order->u.subscription.queue_options);
+        amb_queue_filter(queue, order->u.subscription.filter);
+        order->u.subscription.filter = NULL;
     }
     order_answer(order);
 }
@@ -499,6 +501,10 @@ void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *orde
     } else if (session != NULL) {
         order->status = amb_subscription_create(session, handle, order->u.subscription.id,
                                                 &order->u.subscription.options, &sub);
+    }
+    if (sub != NULL && order->u.subscription.queue == 0) {
+        sub->filter = order->u.subscription.filter;
+        order->u.subscription.filter = NULL;
     }
     if (sub != NULL && order->u.subscription.queue != 0) {
         enum amb_status status = member_open(sub, order);

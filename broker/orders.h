@@ -87,6 +87,7 @@ struct amb_order {
             struct amb_taker_waiter waiter;         /* the workers' */
             bool stop;                              /* sync: it gets no more */
             struct amb_seat *seat;                  /* the workers' */
+            struct amb_filter *filter;              /* opening: becomes theirs, or is freed */
         } subscription;
         struct {
             uint64_t id;

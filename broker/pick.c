@@ -5,10 +5,12 @@
 #include "broker/entry.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/slice.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
+#include "wire/codec/filter.h"
 #include "wire/codec/frame.h"
 
 #include <stdio.h>
@@ -20,6 +22,21 @@ bool amb_pick_enter(struct amb_cursor *cursor, const struct amb_entry *entry)
         cursor->within = older < entry->count ? (uint32_t)older : entry->count;
     }
     return cursor->within < entry->count;
+}
+
+/* Blobs lie one behind the other; a cursor asks for them in order. */
+static const uint8_t *blob_of(struct amb_cursor *cursor, const struct amb_entry *entry,
+                              uint32_t index)
+{
+    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    struct amb_cursor_blob *blob = &cursor->blob;
+    if (blob->of_seq != entry->first_seq || blob->index > index) {
+        *blob = (struct amb_cursor_blob){.of_seq = entry->first_seq};
+    }
+    for (; blob->index < index; blob->index++) {
+        blob->at += amb_props_padded(records[blob->index].props_len);
+    }
+    return amb_slice_blobs(entry) + blob->at;
 }
 
 static bool message_is_over(const struct amb_cursor *cursor, const struct amb_entry *entry,
@@ -34,23 +51,57 @@ static bool message_is_over(const struct amb_cursor *cursor, const struct amb_en
     return ttl_ns != AMB_CONFIG_TIME_FOREVER && now_ns - entry->arrived_ns >= ttl_ns;
 }
 
+bool amb_pick_chooses(const struct amb_cursor *cursor)
+{
+    return cursor->topic->has_ttl || cursor->filter != NULL;
+}
+
+enum verdict {
+    GIVEN,
+    UNWANTED,
+    OVER
+};
+
+static enum verdict judge(struct amb_cursor *cursor, const struct amb_entry *entry, uint32_t index,
+                          int64_t now_ns)
+{
+    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    const struct amb_filter *filter = cursor->filter;
+    if (filter != NULL &&
+        !amb_filter_match(filter, blob_of(cursor, entry, index), records[index].props_len)) {
+        return UNWANTED;
+    }
+    bool may_be_over = entry->expires_ns != 0 && now_ns >= entry->expires_ns;
+    return may_be_over && message_is_over(cursor, entry, index, now_ns) ? OVER : GIVEN;
+}
+
 uint32_t amb_pick_run(struct amb_cursor *cursor, const struct amb_entry *entry, int64_t now_ns)
 {
     if (!amb_pick_enter(cursor, entry)) {
         return 0;
     }
-    if (entry->expires_ns == 0 || now_ns < entry->expires_ns) {
+    bool may_be_over = entry->expires_ns != 0 && now_ns >= entry->expires_ns;
+    if (!may_be_over && cursor->filter == NULL) {
         return entry->count;
     }
+    uint64_t seq = entry->first_seq + cursor->within;
+    if (!may_be_over && cursor->blob.run_seq == seq && cursor->blob.of_seq == entry->first_seq) {
+        return cursor->blob.run_end; /* It waits, and is asked for once more. */
+    }
+    enum verdict verdict;
     while (cursor->within < entry->count &&
-           message_is_over(cursor, entry, cursor->within, now_ns)) {
+           (verdict = judge(cursor, entry, cursor->within, now_ns)) != GIVEN) {
         cursor->within++;
-        cursor->expired++;
+        /* What is unwanted is not missing: what was before it is as far away as ever. */
+        cursor->expired += verdict == OVER;
+        cursor->expected_seq += verdict == UNWANTED;
     }
     uint32_t end = cursor->within;
-    while (end < entry->count && !message_is_over(cursor, entry, end, now_ns)) {
+    while (end < entry->count && judge(cursor, entry, end, now_ns) == GIVEN) {
         end++;
     }
+    cursor->blob.run_seq = entry->first_seq + cursor->within;
+    cursor->blob.run_end = end;
     return end == cursor->within ? 0 : end;
 }
 

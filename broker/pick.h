@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which messages of a log a reader gets, where that is not simply all of them: it came in the
- * middle of a batch, its policy leaves some out, or their time is over. The forwarder asks only for
- * cursors that are picky and logs in which messages expire.
+ * middle of a batch, its policy leaves some out, it has a filter, or their time is over. The
+ * forwarder asks only for cursors that are picky and logs in which messages expire.
  *
  * What a reader does not get shows as a gap in the sequence numbers before its next delivery: so
- * the count is exact whatever the reason.
+ * the count is exact whatever the reason. What its filter does not pass is no gap; but of what the
+ * log has dropped before it was looked at nobody knows whether it would have passed: all of it is.
  *
  * Threads: the shard's worker. Memory: none.
  */
@@ -28,8 +29,11 @@ struct amb_gap {
  * subscription. False: all of it is. */
 bool amb_pick_enter(struct amb_cursor *cursor, const struct amb_entry *entry);
 
-/* Takes the cursor over messages that have expired; returns the index behind the next run of those
- * that have not. 0: nothing is left of the entry. */
+/* Might amb_pick_run leave something out for it? */
+bool amb_pick_chooses(const struct amb_cursor *cursor);
+
+/* Takes the cursor over messages that its filter does not pass and those that have expired; returns
+ * the index behind the next run of others. 0: nothing is left of the entry. */
 uint32_t amb_pick_run(struct amb_cursor *cursor, const struct amb_entry *entry, int64_t now_ns);
 
 /*

@@ -11,6 +11,7 @@
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
+#include "wire/codec/filter.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,6 +30,7 @@ static void queue_free_if_done(struct amb_queue *queue)
 {
     if (queue->is_closed && queue->takes == 0 && queue->seat_count == 0) {
         amb_list_remove(&queue->dirty);
+        amb_filter_free(&queue->filter);
         free(queue->later);
         free(queue);
     }
@@ -363,7 +365,7 @@ static bool feed_entry(struct amb_queue *queue, struct amb_cursor *cursor, struc
         return false;
     }
     uint32_t end = entry->count;
-    while (!cursor->topic->has_ttl ||
+    while (!amb_pick_chooses(cursor) ||
            (end = amb_pick_run(cursor, entry, queue->shard->now_ns)) != 0) {
         if (!feed_run(queue, cursor, entry, end)) {
             return false;
@@ -627,6 +629,7 @@ enum amb_status amb_queue_attach(struct amb_queue *queue, struct amb_topic *topi
                                                                      : queue->options.slow_block_ns;
     amb_cursor_attach(cursor, topic, NULL, AMB_SLOW_DROP_OLDEST, block_limit_ns, begun);
     cursor->queue = queue;
+    cursor->filter = queue->filter;
     cursor->is_picky = true; /* The forwarder asks no more than that of all others. */
     amb_list_push_back(&queue->cursors, &cursor->of_sub);
     cursor_hold(queue, cursor);
@@ -651,6 +654,17 @@ void amb_queue_join(struct amb_queue *queue, struct amb_seat *seat,
     queue->credit_bytes += seat->credit_bytes;
     queue->options = *options;
     queue_members_changed(queue);
+}
+
+void amb_queue_filter(struct amb_queue *queue, struct amb_filter *filter)
+{
+    amb_filter_free(&queue->filter);
+    queue->filter = filter;
+    AMB_LIST_FOR_EACH (node, &queue->cursors) { /* What the former has passed says nothing. */
+        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
+        cursor->filter = filter;
+        cursor->blob = (struct amb_cursor_blob){0};
+    }
 }
 
 void amb_queue_seat_left(struct amb_mail *mail, void *owner)

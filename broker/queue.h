@@ -32,6 +32,7 @@
 
 struct amb_begun;
 struct amb_cursor;
+struct amb_filter;
 
 struct amb_queue_options {
     enum amb_ack ack; /* NONE, EXPLICIT, CUMULATIVE */
@@ -49,6 +50,7 @@ struct amb_queue {
     struct amb_shard *shard;
     uint64_t id;
     struct amb_queue_options options;
+    struct amb_filter *filter;    /* what it wants of its topics; NULL: all */
     struct amb_list_node cursors; /* struct amb_cursor.of_sub */
     struct amb_list_node hungry;  /* struct amb_cursor.stalled: wait for credit */
     struct amb_list_node seats;
@@ -79,6 +81,8 @@ AMB_MUST_CHECK enum amb_status amb_queue_attach(struct amb_queue *queue, struct 
  * says that it leaves. */
 void amb_queue_join(struct amb_queue *queue, struct amb_seat *seat,
                     const struct amb_queue_options *options);
+/* And so is its filter, or that it has none. Takes it over. */
+void amb_queue_filter(struct amb_queue *queue, struct amb_filter *filter);
 
 /* As far as credit goes. Part of the walk of a topic (forward.c). False: it waits for credit. */
 bool amb_queue_feed(struct amb_cursor *cursor);

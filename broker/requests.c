@@ -9,8 +9,10 @@
 #include "broker/queues.h"
 #include "broker/shard.h"
 #include "broker/status.h"
+#include "broker/wish.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
+#include "wire/codec/filter.h"
 #include "wire/codec/position.h"
 
 #include <inttypes.h>
@@ -288,61 +290,9 @@ static void subscribe_step(void *control, struct amb_order *order)
     request_free(request);
 }
 
-/* Replies are for whoever asked: nobody else may listen in. */
-static bool subscribe_may_read(const struct amb_client *client, const char *pattern)
+static void subscription_order_fini(struct amb_order *order)
 {
-    size_t len = strlen(pattern);
-    return !amb_pattern_is_inbox(pattern, len) ||
-           (amb_topic_is_inbox(pattern, len) &&
-            amb_map_get(client->control->directory.literals, pattern, len) == NULL);
-}
-
-static bool subscribe_check(struct amb_client *client, uint64_t id,
-                            const Amb__Control__Subscribe *subscribe)
-{
-    const char *reason = "";
-    if (subscribe->handle >= AMB_HANDLES_MAX ||
-        (client->subs != NULL && client->subs[subscribe->handle] != NULL)) {
-        amb_client_send_error(client, id, AMB_EINVAL,
-                              "subscription: the handle is in use or too large");
-        return false;
-    }
-    if (!amb_directory_has_room(&client->control->directory)) {
-        amb_client_send_error(client, id, AMB_ELIMIT,
-                              "limit: %u subscriptions (limits.max_subscriptions)",
-                              client->control->config->limits.max_subscriptions);
-        return false;
-    }
-    if (amb_pattern_check(subscribe->pattern, strlen(subscribe->pattern), &reason) != AMB_OK) {
-        amb_client_send_error(client, id, AMB_ETOPIC, "pattern: %s", reason);
-        return false;
-    }
-    if (!subscribe_may_read(client, subscribe->pattern)) {
-        amb_client_send_error(client, id, AMB_EFORBIDDEN,
-                              "pattern: an inbox has one reader, who made it");
-        return false;
-    }
-    if (subscribe->start > AMB_START_POSITION ||
-        (subscribe->start == AMB_START_POSITION) != (subscribe->position.len > 0)) {
-        amb_client_send_error(client, id, AMB_EINVAL, "start: no such place, or no position");
-        return false;
-    }
-    struct amb_position position;
-    if (subscribe->position.len > 0 &&
-        amb_position_read(subscribe->position.data, subscribe->position.len, &position) != AMB_OK) {
-        amb_client_send_error(client, id, AMB_EINVAL, "start: these bytes are no position");
-        return false;
-    }
-    if (subscribe->slow == AMB_SLOW_SPILL || subscribe->slow > AMB_SLOW_DISCONNECT) {
-        amb_client_send_error(client, id, AMB_ENOTSUP, "slow: no such policy yet");
-        return false;
-    }
-    const char *refusal = amb_queues_refusal(subscribe);
-    if (refusal != NULL) {
-        amb_client_send_error(client, id, AMB_EINVAL, "subscription: %s", refusal);
-        return false;
-    }
-    return true;
+    amb_filter_free(&order->u.subscription.filter);
 }
 
 /* Topics that it does not name: what came since, or since this broker began. */
@@ -383,6 +333,9 @@ static struct amb_dir_sub *subscribe_sub(struct amb_client *client,
         .slow_block_ns = subscribe->slow_block_ns > 0 ? subscribe->slow_block_ns : INT64_MAX,
         .copy = subscribe->copy != 0,
         .mem = amb_client_may_map_gpu(client) ? (enum amb_mem)subscribe->mem : AMB_MEM_HOST,
+        .pace = {.msgs = subscribe->rate_msgs,
+                 .bytes = subscribe->rate_bytes,
+                 .is_original = subscribe->replay == AMB_TEMPO_ORIGINAL},
     };
     sub->pattern_len = (uint32_t)strlen(subscribe->pattern);
     memcpy(sub->pattern, subscribe->pattern, sub->pattern_len);
@@ -392,7 +345,9 @@ static struct amb_dir_sub *subscribe_sub(struct amb_client *client,
 static void request_subscribe(struct amb_client *client, uint64_t id,
                               const Amb__Control__Subscribe *subscribe)
 {
-    if (!subscribe_check(client, id, subscribe)) {
+    struct amb_filter *filter;
+    if (!amb_wish_check(client, id, subscribe) ||
+        !amb_wish_filter(client, id, subscribe, &filter)) {
         return;
     }
     struct amb_control *control = client->control;
@@ -404,6 +359,7 @@ static void request_subscribe(struct amb_client *client, uint64_t id,
     }
     if (request == NULL) {
         free(sub);
+        amb_filter_free(&filter);
         amb_order_free(order);
         client_out_of_memory(client, id);
         return;
@@ -417,6 +373,8 @@ static void request_subscribe(struct amb_client *client, uint64_t id,
     order->u.subscription.handle = subscribe->handle;
     order->u.subscription.options = sub->options;
     order->u.subscription.id = sub->id;
+    order->u.subscription.filter = filter;
+    order->fini = subscription_order_fini;
     if (!amb_queues_are_wanted(subscribe)) {
         amb_order_post(control->shards[client->session.shard], order);
         request->waiting +=

@@ -120,6 +120,8 @@ struct amb_shard {
     struct amb_list_node dirty_topics;        /* struct amb_topic.dirty: to be walked this turn */
     struct amb_list_node starving;            /* struct amb_publisher.starving: wait for memory */
     struct amb_list_node blocked;             /* struct amb_cursor.blocked: hold publishers back */
+    struct amb_list_node paced;               /* struct amb_pace.node: wait for their time */
+    int64_t pace_due_ns;                      /* none is due before; INT64_MAX */
     struct amb_list_node timed;               /* struct amb_topic.timed: history.h */
     int64_t timed_ns;                         /* they are not looked at before */
     int64_t slow_ns;                          /* slow.h: does nothing before */

@@ -8,6 +8,7 @@
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
+#include "wire/codec/filter.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -38,6 +39,10 @@ enum amb_status amb_subscription_create(struct amb_session *session, uint32_t ha
         sub->options.credit_bytes = AMB_CREDIT_BYTES_DEFAULT;
     }
     amb_list_init(&sub->cursors);
+    if (amb_pace_create(session->shard, &sub->cursors, &options->pace, &sub->pace) != AMB_OK) {
+        free(sub);
+        return AMB_ENOMEM;
+    }
     amb_list_push_back(&session->subscription_list, &sub->node);
     session->subscriptions[handle] = sub;
     *out = sub;
@@ -126,6 +131,8 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
     }
     void (*gone)(void *arg) = sub->gone;
     void *gone_arg = sub->gone_arg;
+    amb_filter_free(&sub->filter);
+    amb_pace_destroy(&sub->pace);
     free(sub->deliveries);
     free(sub);
     if (gone != NULL) {
@@ -164,6 +171,8 @@ enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
         block_limit_ns = topic->rule->slow_block_ns;
     }
     amb_cursor_attach(cursor, topic, subscription, slow, block_limit_ns, begun);
+    cursor->filter = subscription->filter;
+    cursor->is_picky |= subscription->filter != NULL || subscription->pace != NULL;
     amb_list_push_back(&subscription->cursors, &cursor->of_sub);
     return AMB_OK;
 }

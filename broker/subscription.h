@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "broker/pace.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 
@@ -25,6 +26,7 @@
 
 struct amb_begun;
 struct amb_entry;
+struct amb_filter;
 struct amb_session;
 struct amb_topic;
 
@@ -41,6 +43,7 @@ struct amb_subscription_options {
     int64_t slow_block_ns;              /* BLOCK: how long; INT64_MAX: for ever */
     bool copy;                          /* never in place */
     enum amb_mem mem;                   /* GPU memory in place: CUDA or AS_SENT */
+    struct amb_pace_options pace;       /* not of members of queues */
 };
 
 struct amb_subscription;
@@ -62,6 +65,8 @@ struct amb_subscription {
     struct amb_list_node cursors;               /* struct amb_cursor.of_sub */
     const struct amb_subscription_hooks *hooks; /* NULL: it is not a member of a queue */
     struct amb_taker *taker;                    /* ... else what it is there */
+    struct amb_filter *filter;                  /* what it wants of its topics; NULL: all */
+    struct amb_pace *pace;                      /* how fast; NULL: as fast as it can */
     bool has_ended;                             /* unsubscribed, but not everything is back */
     void (*gone)(void *arg);                    /* of an ended one, may be NULL */
     void *gone_arg;

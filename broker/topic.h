@@ -38,6 +38,7 @@
 
 struct amb_config;
 struct amb_entry;
+struct amb_filter;
 struct amb_queue;
 struct amb_shard;
 struct amb_subscription;
@@ -57,6 +58,14 @@ struct amb_begun {
     uint64_t seq;      /* it reads messages from this one on; what is missing then is lost */
     bool is_late;      /* something is: it was gone when the subscription came */
     bool is_unknown;
+};
+
+/* Where a cursor with a filter has looked last: pick.h. */
+struct amb_cursor_blob {
+    uint64_t of_seq;    /* first_seq of the entry */
+    uint32_t index, at; /* of a message, and where its blob is */
+    uint64_t run_seq;   /* from here on */
+    uint32_t run_end;   /* ... up to this index messages pass */
 };
 
 /* A subscription's place in one topic. */
@@ -81,6 +90,8 @@ struct amb_cursor {
     bool is_named;          /* its client knows the topic's name */
     int64_t block_limit_ns; /* how long it may; INT64_MAX: for ever */
     int64_t behind_since_ns;
+    const struct amb_filter *filter; /* what it wants; NULL: everything */
+    struct amb_cursor_blob blob;
 };
 
 /* Another worker's place in a log of ours. */

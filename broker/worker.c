@@ -186,6 +186,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     if (!amb_list_is_empty(&shard->dirty_queues) || now_ns >= shard->queue_due_ns) {
         amb_queues_run(shard);
     }
+    (void)amb_pace_tick(shard);
     done += amb_forward_run(shard);
     if (!amb_list_is_empty(&shard->busy_takers) || now_ns >= shard->take_due_ns) {
         done += amb_takers_run(shard);
@@ -258,6 +259,7 @@ static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
     int64_t next_ns = amb_forward_expire(shard);
     next_ns = shard->queue_due_ns < next_ns ? shard->queue_due_ns : next_ns;
     next_ns = shard->take_due_ns < next_ns ? shard->take_due_ns : next_ns;
+    next_ns = shard->pace_due_ns < next_ns ? shard->pace_due_ns : next_ns;
     if (next_ns - now_ns < max_ns) {
         max_ns = next_ns - now_ns;
     }

@@ -72,7 +72,7 @@ static void count_missed(struct amb_sub *sub, struct amb_topic_name *topic,
         delivery->loss = AMB_LOSS_BROKER_RESTART;
     } else if (__builtin_expect(topic->resumes_at != 0, 0)) {
         uint64_t missed = delivery->seq > topic->resumes_at ? delivery->seq - topic->resumes_at : 0;
-        if (missed > delivery->lost) {
+        if (missed > delivery->lost && !sub->is_choosy) {
             delivery->loss = delivery->lost == 0 ? AMB_LOSS_AWAY : AMB_LOSS_MIXED;
             delivery->lost = missed;
         }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/options.h"
 
+#include "wire/codec/filter.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -179,6 +181,32 @@ static enum amb_status check_sub_enums(const struct amb_sub_options *options,
     return AMB_OK;
 }
 
+/* What is chosen of the topics, and how fast it comes. */
+static enum amb_status check_sub_choice(const struct amb_sub_options *options,
+                                        struct amb_complaint *complaint)
+{
+    if (options->filter != NULL &&
+        (options->filter[0] == '\0' || strlen(options->filter) > AMB_FILTER_TEXT_MAX)) {
+        complain(complaint, "amb_sub_options.filter is 1 to 1,024 bytes");
+        return AMB_EINVAL;
+    }
+    if (options->filter != NULL && options->slow == AMB_SLOW_LATEST) {
+        complain(complaint, "amb_sub_options.filter does not go with slow = LATEST");
+        return AMB_EINVAL;
+    }
+    if (options->replay > AMB_TEMPO_ORIGINAL) {
+        complain(complaint, "amb_sub_options.replay is no pace");
+        return AMB_EINVAL;
+    }
+    if ((options->rate_msgs != 0 || options->rate_bytes != 0 || options->replay != 0) &&
+        (options->ack > AMB_ACK_NONE || options->group != NULL || options->durable != NULL)) {
+        complain(complaint, "amb_sub_options: rates and replay go with neither ack, group nor "
+                            "durable");
+        return AMB_EINVAL;
+    }
+    return AMB_OK;
+}
+
 static bool is_plain_name(const char *name)
 {
     static const char letters[] =
@@ -259,6 +287,9 @@ enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct 
     }
     if (status == AMB_OK) {
         status = check_sub_acks(to, complaint);
+    }
+    if (status == AMB_OK) {
+        status = check_sub_choice(to, complaint);
     }
     if (status != AMB_OK) {
         return status;

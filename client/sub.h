@@ -61,7 +61,8 @@ struct amb_sub {
                              message */
     uint8_t *ask;         /* the Subscribe, packed, for another session */
     size_t ask_len;
-    bool is_inbox; /* the connection's own, for replies */
+    bool is_choosy; /* has a filter: a gap in the sequence is no loss unless the broker says so */
+    bool is_inbox;  /* the connection's own, for replies */
     bool in_callback;
     pthread_t callback_thread;
 };

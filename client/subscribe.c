@@ -11,6 +11,7 @@
 #include "client/reconnect.h"
 #include "client/sub.h"
 #include "wire/base/assert.h"
+#include "wire/codec/filter.h"
 #include "wire/codec/topic.h"
 
 #include <stdio.h>
@@ -29,6 +30,7 @@ static struct amb_sub *sub_create(struct amb_conn *conn, const struct amb_sub_op
     sub->arg = options->arg;
     sub->credit_msgs = options->credit_msgs;
     sub->credit_bytes = options->credit_bytes;
+    sub->is_choosy = options->filter != NULL;
     /* Copies must find room: what we cannot hold must not be sent. */
     if (sub->credit_bytes > conn->memory_max / 2) {
         sub->credit_bytes = conn->memory_max / 2;
@@ -46,6 +48,7 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
     struct amb_conn *conn = sub->conn;
     struct amb_request request = {0};
     char name[AMB_TOPIC_MAX + 1], group[AMB_SUB_NAME_MAX + 1], durable[AMB_SUB_NAME_MAX + 1];
+    char filter[AMB_FILTER_TEXT_MAX + 1];
     int64_t backoff[AMB_SUB_BACKOFF_MAX];
     (void)memcpy(name, pattern, strlen(pattern) + 1);
     Amb__Control__Control message;
@@ -75,6 +78,11 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
     (void)snprintf(group, sizeof(group), "%s", options->group != NULL ? options->group : "");
     (void)snprintf(durable, sizeof(durable), "%s",
                    options->durable != NULL ? options->durable : "");
+    (void)snprintf(filter, sizeof(filter), "%s", options->filter != NULL ? options->filter : "");
+    subscribe.filter = filter;
+    subscribe.rate_msgs = options->rate_msgs;
+    subscribe.rate_bytes = options->rate_bytes;
+    subscribe.replay = options->replay;
     subscribe.group = group;
     subscribe.durable = durable;
     message.subscribe = &subscribe;

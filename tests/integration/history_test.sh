@@ -71,6 +71,35 @@ for url in "$unix_url" "$tcp_url"; do
     timeout 60 "$examples/example-ttl" >"$dir/out" 2>"$dir/out2" || fail "$url: ttl"
     expect_lines "$dir/out" 'left' '1 came too late: expired' 'right'
 
+    # What is chosen of a topic, and how fast it comes.
+    timeout 60 "$examples/example-filter" >"$dir/out" 2>"$dir/out2" || fail "$url: filter"
+    grep -q "^refused: .*behind 7 bytes: a value is expected here" "$dir/out" || fail "$url: a bad filter"
+    sed -i 1d "$dir/out"
+    expect_lines "$dir/out" 'bought at 100.5, 0 lost' 'bought at 120, 0 lost' '10 trades in all'
+    for kind in a b a c; do
+        printf "$kind" | ctl pub history.kinds --prop kind=$kind
+    done
+    ctl sub history.kinds --start first --filter "kind = 'a'" --count 2 >"$dir/out"
+    expect_lines "$dir/out" a a
+    ctl sub history.kinds --start first --filter "kind != 'a'" --ack explicit --count 2 >"$dir/out"
+    expect_lines "$dir/out" b c
+    began=$(date +%s%N)
+    ctl pub history.many --count 40 --size 10
+    ctl sub history.many --start first --rate 20 --count 40 --stats >"$dir/out"
+    took=$((($(date +%s%N) - began) / 1000000))
+    [ "$took" -ge 1700 ] || fail "$url: 40 messages at 20 a second took $took ms"
+    printf x | ctl pub history.paced
+    sleep 0.7
+    printf y | ctl pub history.paced
+    began=$(date +%s%N)
+    ctl sub history.paced --start first --replay original --count 2 >"$dir/out"
+    took=$((($(date +%s%N) - began) / 1000000))
+    expect_lines "$dir/out" x y
+    [ "$took" -ge 690 ] || fail "$url: what came 0.7 s apart took $took ms"
+    rc=0
+    ctl sub history.kinds --filter 'kind =' >"$dir/out" 2>"$dir/out2" || rc=$?
+    [ "$rc" != 0 ] && grep -q 'filter, behind 6 bytes' "$dir/out2" || fail "$url: a bad --filter: $rc"
+
     # A position outlives the process; what history has given up meanwhile is told.
     rm -f "$dir/position"
     price 1 2 3

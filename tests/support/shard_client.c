@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/shard_client.h"
 
+#include "wire/codec/filter.h"
+
 #include "broker/begin.h"
 #include "broker/config.h"
 #include "broker/dispatch.h"
@@ -580,6 +582,12 @@ void client_subscribe_from(struct shard_client *client, uint32_t handle, uint32_
     };
     assert_int_equal(
         amb_subscription_create(client->session, handle, sub->id, &sub->options, &made), AMB_OK);
+    if (client->filter != NULL) {
+        struct amb_filter_error error;
+        assert_int_equal(
+            amb_filter_parse(client->filter, strlen(client->filter), &made->filter, &error),
+            AMB_OK);
+    }
     note_former(sub, made->delivered);
     client_attach(client, handle, topic);
 }

@@ -103,6 +103,7 @@ struct shard_client {
     void (*on_message)(struct shard_client *client, const struct amb_frame *frame, uint32_t index,
                        const struct client_stamp *stamp);
     void *user;
+    const char *filter; /* of the subscriptions to come; NULL: none */
 };
 
 struct client_options {

@@ -36,6 +36,10 @@ enum {
     OPT_MAX_DELIVER,
     OPT_NAK,
     OPT_TERM,
+    OPT_FILTER,
+    OPT_RATE,
+    OPT_RATE_BYTES,
+    OPT_REPLAY,
 };
 
 struct sub {
@@ -310,6 +314,33 @@ static enum amb_exit take_queue_option(struct sub *s, int option, const char *va
     }
 }
 
+/* What is chosen of the topics, and how fast it comes. */
+static enum amb_exit take_choice(struct sub *s, int option, const char *value)
+{
+    switch (option) {
+    case OPT_FILTER:
+        s->options.filter = value;
+        return AMB_EXIT_OK;
+    case OPT_RATE:
+        return amb_units_count(value, UINT64_MAX / 2, &s->options.rate_msgs) &&
+                       s->options.rate_msgs > 0
+                   ? AMB_EXIT_OK
+                   : amb_ctl_bad("--rate", value, "messages a second, above 0");
+    case OPT_RATE_BYTES:
+        return amb_units_size(value, &s->options.rate_bytes) && s->options.rate_bytes > 0
+                   ? AMB_EXIT_OK
+                   : amb_ctl_bad("--rate-bytes", value, "bytes a second, as 10M");
+    default:
+        if (strcmp(value, "original") == 0) {
+            s->options.replay = AMB_TEMPO_ORIGINAL;
+            return AMB_EXIT_OK;
+        }
+        return strcmp(value, "at-once") == 0
+                   ? AMB_EXIT_OK
+                   : amb_ctl_bad("--replay", value, "at-once or original");
+    }
+}
+
 static enum amb_exit take_option(struct sub *s, int option, const char *value)
 {
     switch (option) {
@@ -341,6 +372,11 @@ static enum amb_exit take_option(struct sub *s, int option, const char *value)
     case OPT_NAK:
     case OPT_TERM:
         return take_queue_option(s, option, value);
+    case OPT_FILTER:
+    case OPT_RATE:
+    case OPT_RATE_BYTES:
+    case OPT_REPLAY:
+        return take_choice(s, option, value);
     case OPT_SLOW:
         return take_slow(s, value);
     case OPT_CREDIT:
@@ -389,6 +425,10 @@ enum amb_exit amb_ctl_sub(struct amb_ctl *ctl, int argc, char **argv)
         {"max-deliver", required_argument, NULL, OPT_MAX_DELIVER},
         {"nak", no_argument, NULL, OPT_NAK},
         {"term", required_argument, NULL, OPT_TERM},
+        {"filter", required_argument, NULL, OPT_FILTER},
+        {"rate", required_argument, NULL, OPT_RATE},
+        {"rate-bytes", required_argument, NULL, OPT_RATE_BYTES},
+        {"replay", required_argument, NULL, OPT_REPLAY},
         {NULL, 0, NULL, 0},
     };
     struct sub s = {.ctl = ctl, .options = AMB_INIT(amb_sub_options)};

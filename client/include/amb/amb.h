@@ -223,6 +223,16 @@ struct amb_sub_options {
      * borrowed for the call: amb_msg_ref to keep it. */
     amb_msg_fn on_message;
     void *arg;
+    /* Only messages whose properties pass, as "kind = 'trade' and (price > 100 or has urgent)";
+     * others are not sent and not lost. NULL: all. docs/api.md has the language. EINVAL: it is
+     * wrong, amb_last_error says where. Not with slow = LATEST. */
+    const char *filter;
+    /* At most so many messages, and bytes of payload, a second; 0: no limit. What comes faster
+     * waits in the topics' logs, as slow says. These three: without acks, group and durable. */
+    uint64_t rate_msgs;
+    uint64_t rate_bytes;
+    enum amb_tempo replay; /* AT_ONCE; ORIGINAL: at the times at which it was published */
+    uint32_t reserved;
 };
 
 struct amb_iov {

@@ -97,6 +97,12 @@ enum amb_start {
     AMB_START_POSITION,
 };
 
+/* How fast history is given. */
+enum amb_tempo {
+    AMB_TEMPO_AT_ONCE,
+    AMB_TEMPO_ORIGINAL, /* each message as long after the first one as it was published */
+};
+
 /* What happens to a subscriber that does not keep up. */
 enum amb_slow {
     AMB_SLOW_DEFAULT,

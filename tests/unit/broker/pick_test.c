@@ -10,6 +10,7 @@
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "wire/base/clock.h"
+#include "wire/codec/props.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -227,6 +228,98 @@ static void test_a_batch_that_is_young_enough_is_given_whole(void **state)
     finish(w);
 }
 
+/* One batch; the i-th message has a property n, the i-th digit of `digits`, but for '-'. */
+static void publish_digits(struct world *w, const char *digits)
+{
+    struct client_pub *pub = &w->p->pubs[0];
+    uint8_t body[16 * 64] = {0};
+    uint32_t count = (uint32_t)strlen(digits);
+    struct amb_frame frame = {
+        .type = AMB_FRAME_BATCH,
+        .seq = ++pub->batches,
+        .count = count,
+        .data_len = (uint64_t)count * 32,
+        .meta_len = count * (uint32_t)sizeof(struct amb_record),
+    };
+    uint8_t *blobs = body + frame.data_len + frame.meta_len;
+    for (uint32_t i = 0; i < count; i++) {
+        struct client_stamp stamp = {.number = ++pub->messages};
+        struct amb_record record = {.len = 32};
+        struct amb_props_writer writer;
+        amb_props_writer_init(&writer, blobs, 16);
+        if (digits[i] != '-') {
+            assert_int_equal(amb_props_add(&writer, "n", digits + i, 1), AMB_OK);
+        }
+        record.props_len = (uint16_t)writer.len;
+        blobs += amb_props_padded(record.props_len);
+        frame.meta_len += amb_props_padded(record.props_len);
+        memcpy(body + (size_t)i * 32, &stamp, sizeof(stamp));
+        memcpy(body + (size_t)count * 32 + i * sizeof(record), &record, sizeof(record));
+    }
+    pub->bytes += frame.data_len + frame.meta_len;
+    client_send_body(w->p, &frame, body);
+    harness_settle(&w->h);
+}
+
+static void begin_filtered(struct world *w, const char *name, const char *filter, uint64_t credit)
+{
+    w->near->filter = w->far->filter = filter;
+    begin(w, name, AMB_SLOW_DROP_OLDEST, credit);
+}
+
+static void test_a_filter_gives_what_passes_and_loses_nothing(void **state)
+{
+    struct world *w = *state;
+    begin_filtered(w, "a", "n > 5", 100);
+    publish_digits(w, "1-678129");
+    expect_last(w, 2, 8, 1, 0, AMB_LOSS_NONE);
+    assert_int_equal(client_delivery(w->near, 0, 1)->frame.seq, 3);
+    assert_int_equal(client_delivery(w->far, 0, 1)->stamp.number, 3);
+    publish_digits(w, "123");
+    publish(w, 3, 2); /* without properties */
+    publish_digits(w, "9");
+    expect_last(w, 3, 18, 1, 0, AMB_LOSS_NONE);
+    assert_int_equal(w->near->subs[0].lost + w->far->subs[0].lost, 0);
+    assert_int_equal(w->near->subs[0].msgs, 5);
+    finish(w);
+}
+
+static void test_a_small_part_of_a_batch_goes_without_the_rest(void **state)
+{
+    struct world *w = *state;
+    begin_filtered(w, "a", "n = '7'", 100);
+    publish_digits(w, "7"); /* from here on near has it mapped */
+    publish_digits(w, "11111711");
+    /* In place all of it is there anyway. */
+    assert_int_equal(client_delivery(w->near, 0, 2)->frame.count, 8);
+    const struct amb_frame *frame = &client_delivery(w->far, 0, 2)->frame;
+    assert_int_equal(frame->count, 1);
+    assert_int_equal(frame->first + frame->rest, 0);
+    assert_int_equal(frame->data_len, 32);
+    assert_int_equal(frame->meta_len, sizeof(struct amb_record) + 8);
+    expect_last(w, 2, 7, 1, 0, AMB_LOSS_NONE);
+    finish(w);
+}
+
+static void test_what_the_log_lost_unseen_is_lost_whether_it_would_have_passed_or_not(void **state)
+{
+    struct world *w = *state;
+    begin_filtered(w, "few", "n = '7'", 1);
+    publish_digits(w, "7"); /* 1, delivered */
+    publish_digits(w, "7"); /* 2, waits */
+    publish_digits(w, "1"); /* never looked at */
+    publish_digits(w, "7");
+    publish_digits(w, "111111117"); /* 5 to 13: the log keeps 10, so 2 and 3 go */
+    release(w);
+    expect_last(w, 2, 4, 1, 2, AMB_LOSS_SLOW);
+    release(w);
+    expect_last(w, 3, 13, 1, 0, AMB_LOSS_NONE);
+    release(w);
+    publish_digits(w, "117");
+    expect_last(w, 4, 16, 1, 0, AMB_LOSS_NONE);
+    finish(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +331,9 @@ int main(void)
         T(test_a_topic_may_say_how_old_messages_get),
         T(test_messages_of_a_batch_expire_each_in_its_time),
         T(test_a_batch_that_is_young_enough_is_given_whole),
+        T(test_a_filter_gives_what_passes_and_loses_nothing),
+        T(test_a_small_part_of_a_batch_goes_without_the_rest),
+        T(test_what_the_log_lost_unseen_is_lost_whether_it_would_have_passed_or_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

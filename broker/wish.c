@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/wish.h"
+
+#include "broker/config.h"
+#include "broker/control.h"
+#include "broker/queues.h"
+#include "wire/codec/filter.h"
+#include "wire/codec/position.h"
+
+#include <string.h>
+
+/* Replies are for whoever asked: nobody else may listen in. */
+static bool wish_may_read(const struct amb_client *client, const char *pattern)
+{
+    size_t len = strlen(pattern);
+    return !amb_pattern_is_inbox(pattern, len) ||
+           (amb_topic_is_inbox(pattern, len) &&
+            amb_map_get(client->control->directory.literals, pattern, len) == NULL);
+}
+
+bool amb_wish_check(struct amb_client *client, uint64_t id,
+                    const Amb__Control__Subscribe *subscribe)
+{
+    const char *reason = "";
+    if (subscribe->handle >= AMB_HANDLES_MAX ||
+        (client->subs != NULL && client->subs[subscribe->handle] != NULL)) {
+        amb_client_send_error(client, id, AMB_EINVAL,
+                              "subscription: the handle is in use or too large");
+        return false;
+    }
+    if (!amb_directory_has_room(&client->control->directory)) {
+        amb_client_send_error(client, id, AMB_ELIMIT,
+                              "limit: %u subscriptions (limits.max_subscriptions)",
+                              client->control->config->limits.max_subscriptions);
+        return false;
+    }
+    if (amb_pattern_check(subscribe->pattern, strlen(subscribe->pattern), &reason) != AMB_OK) {
+        amb_client_send_error(client, id, AMB_ETOPIC, "pattern: %s", reason);
+        return false;
+    }
+    if (!wish_may_read(client, subscribe->pattern)) {
+        amb_client_send_error(client, id, AMB_EFORBIDDEN,
+                              "pattern: an inbox has one reader, who made it");
+        return false;
+    }
+    if (subscribe->start > AMB_START_POSITION ||
+        (subscribe->start == AMB_START_POSITION) != (subscribe->position.len > 0)) {
+        amb_client_send_error(client, id, AMB_EINVAL, "start: no such place, or no position");
+        return false;
+    }
+    struct amb_position position;
+    if (subscribe->position.len > 0 &&
+        amb_position_read(subscribe->position.data, subscribe->position.len, &position) != AMB_OK) {
+        amb_client_send_error(client, id, AMB_EINVAL, "start: these bytes are no position");
+        return false;
+    }
+    if (subscribe->slow == AMB_SLOW_SPILL || subscribe->slow > AMB_SLOW_DISCONNECT) {
+        amb_client_send_error(client, id, AMB_ENOTSUP, "slow: no such policy yet");
+        return false;
+    }
+    const char *refusal = amb_queues_refusal(subscribe);
+    bool has_pace =
+        subscribe->rate_msgs != 0 || subscribe->rate_bytes != 0 || subscribe->replay != 0;
+    if (refusal == NULL && subscribe->replay > AMB_TEMPO_ORIGINAL) {
+        refusal = "replay: no such pace";
+    }
+    if (refusal == NULL && has_pace && amb_queues_are_wanted(subscribe)) {
+        refusal = "rates and replay go with neither acknowledgements, groups nor durable names";
+    }
+    if (refusal == NULL && subscribe->filter[0] != '\0' && subscribe->slow == AMB_SLOW_LATEST) {
+        refusal = "a filter does not go with slow = LATEST";
+    }
+    if (refusal != NULL) {
+        amb_client_send_error(client, id, AMB_EINVAL, "subscription: %s", refusal);
+        return false;
+    }
+    return true;
+}
+
+bool amb_wish_filter(struct amb_client *client, uint64_t id,
+                     const Amb__Control__Subscribe *subscribe, struct amb_filter **out)
+{
+    *out = NULL;
+    if (subscribe->filter[0] == '\0') {
+        return true;
+    }
+    struct amb_filter_error error = {.why = "no memory"};
+    enum amb_status status =
+        amb_filter_parse(subscribe->filter, strlen(subscribe->filter), out, &error);
+    if (status != AMB_OK) {
+        amb_client_send_error(client, id, status, "filter, behind %zu bytes: %s", error.at,
+                              error.why);
+    }
+    return status == AMB_OK;
+}
