@@ -49,8 +49,7 @@ static struct amb_batch *create(uint64_t data_cap, uint32_t meta_cap)
 
 struct amb_batch *amb_batch_create(uint32_t batch_bytes)
 {
-    return create(batch_bytes,
-                  AMB_BATCH_MSGS_MAX * (uint32_t)sizeof(struct amb_record) + batch_bytes);
+    return create(batch_bytes, batch_bytes); /* amb_batch_fits counts all of it as one. */
 }
 
 struct amb_batch *amb_batch_create_large(void)
@@ -149,8 +148,85 @@ enum amb_status amb_batch_add_props(struct amb_batch *batch, const uint8_t *blob
     return AMB_OK;
 }
 
+/* Where a copy has what. */
+struct copy_layout {
+    uint64_t meta, data, size;
+    uint32_t meta_len;
+};
+
+static struct copy_layout lay_out(const struct amb_batch *batch)
+{
+    uint64_t record = batch->is_leased ? LEASED_RECORD : sizeof(struct amb_record);
+    struct copy_layout layout = {.meta = (sizeof(*batch) + 63) & ~UINT64_C(63)};
+    layout.meta_len = batch->count * (uint32_t)record + batch->blob_len;
+    layout.data = (layout.meta + layout.meta_len + 63) & ~UINT64_C(63);
+    layout.size = layout.data + (batch->is_leased ? 0 : batch->data_len);
+    return layout;
+}
+
+uint64_t amb_batch_whole(const struct amb_batch *batch)
+{
+    if (batch->is_packed) {
+        return batch->owned_len;
+    }
+    uint64_t bytes = sizeof(*batch) + META_FRONT + batch->meta_cap;
+    bytes += batch->is_large ? 0 : batch->data_cap;
+    bytes += batch->is_pooled ? 0 : batch->owned_len; /* That is counted as a lease. */
+    bytes += batch->is_leased ? AMB_BATCH_MSGS_MAX * sizeof(*batch->offsets) : 0;
+    /* These two may still get properties after they were counted. */
+    bool has_blobs = batch->blobs != NULL || batch->is_leased || batch->is_large;
+    return bytes + (has_blobs ? batch->blob_cap : 0);
+}
+
+uint64_t amb_batch_copy_size(const struct amb_batch *batch)
+{
+    return lay_out(batch).size;
+}
+
+struct amb_batch *amb_batch_copy(struct amb_batch *batch, void *room)
+{
+    amb_assert(!batch->is_large && !batch->is_packed && batch->fences == NULL);
+    struct copy_layout layout = lay_out(batch);
+    amb_batch_close(batch);
+    amb_assert(batch->out.frame.meta_len == layout.meta_len);
+    struct amb_batch *copy = room;
+    uint8_t *bytes = room;
+    *copy = (struct amb_batch){
+        .out = {.frame = batch->out.frame, .kind = AMB_OUTGOING_BATCH},
+        .is_packed = true,
+        .is_leased = batch->is_leased,
+        .slots = batch->slots,
+        .slot_head = batch->slot_head,
+        .has_failed = batch->has_failed,
+        .first_seq = batch->first_seq,
+        .count = batch->count,
+        .blob_len = batch->blob_len,
+        .data_len = batch->data_len,
+        .meta = bytes + layout.meta,
+        .owned_len = layout.size,
+    };
+    amb_list_init(&copy->node);
+    memcpy(copy->meta, batch->meta, layout.meta_len);
+    if (batch->is_leased) {
+        copy->offsets = (uint64_t *)(void *)(amb_batch_records(copy) + copy->count);
+    } else {
+        copy->data = bytes + layout.data;
+        memcpy(copy->data, batch->data, batch->data_len);
+    }
+    copy->blobs = copy->meta + (layout.meta_len - copy->blob_len);
+    batch->slots = NULL;
+    batch->slot_head = AMB_SLOT_NONE;
+    batch->has_failed = false;
+    return copy;
+}
+
 void amb_batch_close(struct amb_batch *batch)
 {
+    if (batch->is_packed) {
+        batch->out.tx.data = batch->data;
+        batch->out.tx.meta = batch->meta;
+        return;
+    }
     uint32_t table = batch->count * (uint32_t)sizeof(struct amb_record);
     if (batch->is_leased) {
         uint32_t offsets = batch->count * (uint32_t)sizeof(*batch->offsets);
@@ -183,6 +259,7 @@ void amb_batch_reset(struct amb_batch *batch)
         amb_assert(!batch->is_pooled);
         free(batch->owned);
         batch->owned = NULL;
+        batch->owned_len = 0;
         batch->data = NULL;
         batch->data_pad = 0;
         batch->pub = NULL;

@@ -55,6 +55,7 @@ struct amb_batch {
     uint8_t *owned;               /* a large message's own copy, or NULL */
     uint32_t data_pad;            /* large: bytes of data_len that are not behind data */
     bool is_large, is_leased;
+    bool is_packed; /* a copy in one block of its own size: closed for good, see batches.h */
     bool is_pooled; /* owned is of conn->lease_buffers, for owned_len bytes */
     bool is_kept;   /* it may have to be sent again: not recycled when the link is done with it */
     bool is_waited; /* somebody waits until the link is done with it, and frees it */
@@ -62,6 +63,7 @@ struct amb_batch {
     uint32_t blob_len, blob_cap, meta_cap;
     uint64_t data_len, data_cap;
     uint64_t owned_len;
+    uint64_t charged; /* part of the connection's out_bytes */
 };
 
 /* For many small messages. NULL: no memory. */
@@ -76,6 +78,14 @@ static inline struct amb_record *amb_batch_records(const struct amb_batch *batch
 {
     return (struct amb_record *)(void *)batch->meta;
 }
+
+/* The memory that it holds: what was allocated for it, not what is in it. */
+uint64_t amb_batch_whole(const struct amb_batch *batch);
+/* The same of a copy as amb_batch_copy makes it. */
+uint64_t amb_batch_copy_size(const struct amb_batch *batch);
+/* Makes a closed batch of small or leased messages, whose fences are over, in `room` of that size.
+ * It takes over the chain of slots. */
+struct amb_batch *amb_batch_copy(struct amb_batch *batch, void *room);
 
 /* data + meta as they would go out now. */
 static inline uint64_t amb_batch_size(const struct amb_batch *batch)

@@ -4,6 +4,7 @@
  * with those before it by the rule of small messages, and stands in the publisher's queue while the
  * batch before it finds no window.
  */
+#include "client/batches.h"
 #include "client/conn.h"
 #include "client/gpu.h"
 #include "client/put.h"
@@ -44,7 +45,8 @@ static struct amb_batch *tail_for(const struct amb_pub *pub, const struct amb_pu
         return NULL;
     }
     struct amb_batch *tail = AMB_CONTAINER_OF(pub->queue.prev, struct amb_batch, node);
-    bool fits = tail->is_leased && tail->slots == place->slots && !is_full(pub->conn, tail) &&
+    bool fits = tail->is_leased && !tail->is_packed && tail->slots == place->slots &&
+                !is_full(pub->conn, tail) &&
                 tail->blob_len + amb_props_padded(put->blob_len) <= tail->blob_cap;
     return fits ? tail : NULL;
 }
@@ -55,6 +57,10 @@ static struct amb_batch *begin(struct amb_pub *pub, const struct amb_place *plac
     struct amb_conn *conn = pub->conn;
     amb_conn_lock(conn);
     (void)amb_pub_flush_open(pub);
+    if (!amb_list_is_empty(&pub->queue)) { /* Nothing comes to its last one any more. */
+        (void)amb_batch_pack_queued(conn,
+                                    AMB_CONTAINER_OF(pub->queue.prev, struct amb_batch, node));
+    }
     struct amb_batch *batch = amb_pub_commit_get(conn);
     amb_conn_unlock(conn);
     if (batch != NULL) {
@@ -196,8 +202,9 @@ enum amb_status amb_put_slot(struct amb_pub *pub, const struct amb_put *put, boo
     if (may_wait && amb_slots_are_deep(conn, put->len)) {
         wait_warm(pub, put->len);
     }
-    bool has_place = amb_place_take(conn, put->len, &place);
-    if (!has_place && amb_slots_look(conn, put->len) == AMB_ROOM_NONE) {
+    bool has_memory = !amb_batches_are_full(conn);
+    bool has_place = has_memory && amb_place_take(conn, put->len, &place);
+    if (!has_place && has_memory && amb_slots_look(conn, put->len) == AMB_ROOM_NONE) {
         (void)amb_slots_open(conn, put->len); /* For the next ones. */
     }
     amb_conn_unlock(conn);
@@ -227,7 +234,7 @@ static struct amb_batch *wrap(struct amb_conn *conn, const struct amb_put *put, 
                               uint64_t room)
 {
     amb_conn_lock(conn);
-    struct amb_batch *batch = amb_pub_large_get(conn);
+    struct amb_batch *batch = amb_pub_large_get(conn, 0);
     amb_conn_unlock(conn);
     if (batch == NULL) {
         return NULL;
@@ -235,7 +242,9 @@ static struct amb_batch *wrap(struct amb_conn *conn, const struct amb_put *put, 
     amb_batch_records(batch)[0] = (struct amb_record){.len = (uint32_t)put->len};
     batch->count = 1;
     if (add_props(batch, put) != AMB_OK) {
-        amb_batch_destroy(&batch);
+        amb_conn_lock(conn);
+        amb_pub_batch_put(conn, batch);
+        amb_conn_unlock(conn);
         return NULL;
     }
     batch->data = batch->owned = bytes;

@@ -162,7 +162,10 @@ struct amb_conn {
     void *delivery_free[3];                        /* by class */
     struct amb_list_node batches, larges, commits; /* unused batches, see amb_pub_batch_put */
     uint32_t batches_cached, larges_cached, commits_cached;
-    enum amb_status failure; /* the first failed publish not told by amb_flush; AMB_OK */
+    struct amb_buffers packed;  /* for batches that are no larger than they must be */
+    _Atomic uint64_t out_bytes; /* what closed batches hold: see batches.h */
+    uint64_t out_max;           /* ... and may hold */
+    enum amb_status failure;    /* the first failed publish not told by amb_flush; AMB_OK */
 
     /* amb_publish's own publishers. */
     struct amb_implicit *implicit;

@@ -70,6 +70,7 @@ static void take_options(struct amb_conn *conn, const struct amb_options *option
     conn->timeout_ns = options->timeout_ns;
     conn->heartbeat_ns = options->heartbeat_ns;
     conn->memory_max = options->memory_max;
+    conn->out_max = options->send_memory_max;
     amb_buffers_init(&conn->buffers, options->memory_max);
     amb_buffers_init(&conn->lease_buffers, options->memory_max);
     amb_spin_init(&conn->spin, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_NS : 0);

@@ -113,7 +113,8 @@ static unsigned poll_link(struct amb_conn *conn)
 {
     unsigned done = amb_client_ucx_progress(conn);
     if (conn->link != NULL) {
-        done += amb_link_poll(conn->link, AMB_POLL_BUDGET);
+        done += amb_link_poll(conn->link,
+                              conn->link->queued == 0 ? AMB_POLL_BUDGET : AMB_POLL_BUDGET_BUSY);
     }
     if (conn->is_link_down && conn->down == AMB_OK) {
         amb_conn_lost(conn, conn->link_status, conn->link_text);

@@ -2,6 +2,7 @@
 /*
  * Batches leave: window, frame, link, and what happens when the broker answers.
  */
+#include "client/batches.h"
 #include "client/conn.h"
 #include "client/due.h"
 #include "client/gpu.h"
@@ -9,93 +10,6 @@
 #include "client/pub.h"
 #include "client/slots.h"
 #include "wire/base/assert.h"
-
-#include <stdlib.h>
-
-#define BATCHES_CACHED_MAX 64u
-#define LARGES_CACHED_MAX 1024u /* small, and as many as private leases may be on their way */
-
-struct amb_batch *amb_pub_batch_get(struct amb_conn *conn)
-{
-    struct amb_list_node *node = amb_list_pop_front(&conn->batches);
-    if (node == NULL) {
-        return amb_batch_create(conn->batch_bytes);
-    }
-    conn->batches_cached--;
-    return AMB_CONTAINER_OF(node, struct amb_batch, node);
-}
-
-struct amb_batch *amb_pub_large_get(struct amb_conn *conn)
-{
-    struct amb_list_node *node = amb_list_pop_front(&conn->larges);
-    if (node == NULL) {
-        return amb_batch_create_large();
-    }
-    conn->larges_cached--;
-    return AMB_CONTAINER_OF(node, struct amb_batch, node);
-}
-
-struct amb_batch *amb_pub_commit_get(struct amb_conn *conn)
-{
-    struct amb_list_node *node = amb_list_pop_front(&conn->commits);
-    if (node == NULL) {
-        return amb_batch_create_leased();
-    }
-    conn->commits_cached--;
-    return AMB_CONTAINER_OF(node, struct amb_batch, node);
-}
-
-void amb_pub_batch_put(struct amb_conn *conn, struct amb_batch *batch)
-{
-    if (batch == NULL) {
-        return;
-    }
-    if (batch->place.slots != NULL) {
-        amb_place_return(&batch->place);
-        batch->place.slots = NULL;
-    }
-    if (batch->is_pooled) {
-        amb_buffers_put(&conn->lease_buffers, batch->owned, batch->owned_len);
-        batch->owned = NULL;
-        batch->is_pooled = false;
-        amb_leases_wake(conn);
-    }
-    struct amb_list_node *list = &conn->batches;
-    uint32_t *cached = &conn->batches_cached;
-    uint32_t max = BATCHES_CACHED_MAX;
-    if (batch->is_large) {
-        list = &conn->larges;
-        cached = &conn->larges_cached;
-        max = LARGES_CACHED_MAX;
-    } else if (batch->is_leased) {
-        list = &conn->commits;
-        cached = &conn->commits_cached;
-    }
-    if (*cached >= max) {
-        amb_batch_destroy(&batch);
-        return;
-    }
-    amb_batch_reset(batch);
-    amb_list_push_front(list, &batch->node);
-    ++*cached;
-}
-
-static void free_all(struct amb_list_node *list)
-{
-    struct amb_list_node *node;
-    while ((node = amb_list_pop_front(list)) != NULL) {
-        struct amb_batch *batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
-        amb_batch_destroy(&batch);
-    }
-}
-
-void amb_pub_batches_fini(struct amb_conn *conn)
-{
-    free_all(&conn->batches);
-    free_all(&conn->larges);
-    free_all(&conn->commits);
-    conn->batches_cached = conn->larges_cached = conn->commits_cached = 0;
-}
 
 void amb_pub_batch_sent(struct amb_batch *batch)
 {
@@ -183,9 +97,34 @@ static struct amb_batch *first_queued(const struct amb_pub *pub)
     return AMB_CONTAINER_OF(pub->queue.next, struct amb_batch, node);
 }
 
+/* Will a batch be ours after it was sent: because others are before it on the link, or because it
+ * may have to be sent again? */
+static bool would_stay(const struct amb_pub *pub)
+{
+    const struct amb_link *link = pub->conn->link;
+    return pub->is_named || (link != NULL && link->queued != 0);
+}
+
+/* Sends a copy of the open batch that is as large as it must be; the open one goes on. */
+static enum amb_status send_packed(struct amb_pub *pub, struct amb_batch *packed, uint64_t last)
+{
+    struct amb_conn *conn = pub->conn;
+    enum amb_status status = send_batch(pub, packed, last);
+    if (status == AMB_OK || status == AMB_EAGAIN) {
+        amb_batch_reset(pub->open);
+        if (status == AMB_OK && !pub->is_named) {
+            amb_pub_batch_put(conn, packed);
+        }
+        return AMB_OK;
+    }
+    amb_pub_batch_put(conn, packed);
+    return status;
+}
+
 /* The batch of small messages alone. */
 static enum amb_status flush_small(struct amb_pub *pub)
 {
+    struct amb_conn *conn = pub->conn;
     struct amb_batch *batch = pub->open;
     if (batch == NULL || batch->count == 0) {
         return AMB_OK;
@@ -197,15 +136,23 @@ static enum amb_status flush_small(struct amb_pub *pub)
     if (!amb_list_is_empty(&pub->queue)) {
         last = first_queued(pub)->first_seq - 1;
     }
-    enum amb_status status = send_batch(pub, batch, last);
-    if (status == AMB_OK && !pub->is_named) {
-        amb_batch_reset(batch);
-    } else if (status == AMB_OK || status == AMB_EAGAIN) {
-        pub->open = amb_pub_batch_get(pub->conn);
-    } else {
-        return status;
+    if (would_stay(pub)) {
+        struct amb_batch *packed = amb_batch_pack(conn, batch);
+        if (packed != NULL) {
+            return send_packed(pub, packed, last);
+        }
     }
-    return AMB_OK;
+    amb_batch_charge(conn, batch); /* Before: the link may have given it back when it answers. */
+    enum amb_status status = send_batch(pub, batch, last);
+    if (status == AMB_EAGAIN || (status == AMB_OK && pub->is_named)) {
+        pub->open = amb_pub_batch_get(conn);
+        return AMB_OK;
+    }
+    amb_batch_discharge(conn, batch);
+    if (status == AMB_OK) {
+        amb_batch_reset(batch);
+    }
+    return status;
 }
 
 /* Has the GPU done with the payloads of a batch? */
@@ -229,7 +176,7 @@ static bool has_passed_fences(struct amb_batch *batch)
 static struct amb_batch *rescue_one(struct amb_pub *pub, const struct amb_batch *commit, uint32_t i,
                                     const uint8_t **blob)
 {
-    struct amb_batch *batch = amb_pub_large_get(pub->conn);
+    struct amb_batch *batch = amb_pub_large_get(pub->conn, 0);
     if (batch == NULL) {
         return NULL;
     }
@@ -346,6 +293,7 @@ bool amb_pub_hold(struct amb_pub *pub)
     }
     batch->first_seq = atomic_load_explicit(&pub->posted, memory_order_relaxed) - batch->count + 1;
     pub->held_bytes += amb_batch_size(batch);
+    amb_batch_charge(pub->conn, batch);
     amb_list_push_back(&pub->held, &batch->node);
     pub->open = next;
     return true;
@@ -365,6 +313,9 @@ static enum amb_status flush_queue(struct amb_pub *pub)
         if (batch->is_leased ? batch->fences != NULL && !has_passed_fences(batch)
                              : !has_window(pub, amb_batch_size(batch))) {
             return AMB_EAGAIN;
+        }
+        if (would_stay(pub)) {
+            batch = amb_batch_pack_queued(conn, batch);
         }
         amb_list_remove(&batch->node);
         bool is_leased = batch->is_leased;

@@ -4,6 +4,7 @@
  */
 #include "client/lease.h"
 
+#include "client/batches.h"
 #include "client/conn.h"
 #include "client/gpu.h"
 #include "client/options.h"
@@ -79,6 +80,12 @@ static enum amb_status wait_for(struct room_wait *room, bool (*is_ready)(void *a
 static bool is_past(const struct room_wait *room)
 {
     return room->deadline_ns != INT64_MAX && amb_clock_monotonic_ns() >= room->deadline_ns;
+}
+
+static bool has_memory(void *arg)
+{
+    const struct room_wait *wait = arg;
+    return !amb_batches_are_full(wait->pub->conn);
 }
 
 static enum amb_status take_private(struct room_wait *room, struct amb_lease *lease)
@@ -279,9 +286,13 @@ static enum amb_status lease_open(struct amb_pub *pub, struct amb_gpu *gpu, uint
     }
     amb_conn_lock(conn);
     struct amb_lease *lease = lease_get(conn);
-    enum amb_status status = lease == NULL ? AMB_ENOMEM
-                             : gpu == NULL ? take_room(&room, lease)
-                                           : take_gpu_room(&room, lease);
+    enum amb_status status = lease == NULL ? AMB_ENOMEM : AMB_OK;
+    if (status == AMB_OK && !has_memory(&room)) { /* A commit will not wait. */
+        status = wait_for(&room, has_memory, AMB_FOREVER);
+    }
+    if (status == AMB_OK) {
+        status = gpu == NULL ? take_room(&room, lease) : take_gpu_room(&room, lease);
+    }
     if (status == AMB_OK) {
         lend(pub, lease, len);
     } else if (lease != NULL) {

@@ -2,6 +2,7 @@
 /*
  * A connection's life apart from its calls: made, locked, lost, torn down, freed.
  */
+#include "client/batches.h"
 #include "client/conn.h"
 
 #include "client/ack.h"
@@ -56,9 +57,7 @@ struct amb_conn *amb_conn_create(void)
     amb_list_init(&conn->outstanding);
     amb_list_init(&conn->acking);
     amb_list_init(&conn->ack_frames);
-    amb_list_init(&conn->batches);
-    amb_list_init(&conn->larges);
-    amb_list_init(&conn->commits);
+    amb_batches_init(conn, AMB_SEND_MEMORY_MAX);
     amb_leases_init(&conn->leases);
     amb_list_init(&conn->registry);
     amb_buffers_init(&conn->buffers, AMB_MEMORY_MAX);
@@ -77,7 +76,7 @@ static void conn_free(struct amb_conn *conn)
     amb_lease_cache_fini(conn);
     amb_buffers_fini(&conn->buffers);
     amb_buffers_fini(&conn->lease_buffers);
-    amb_pub_batches_fini(conn);
+    amb_batches_fini(conn);
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&conn->topics)) != NULL) {
         free(AMB_CONTAINER_OF(node, struct amb_topic_name, node));

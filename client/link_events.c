@@ -4,6 +4,7 @@
  * under the connection's lock, inside amb_link_poll or amb_link_flush.
  */
 #include "client/ack.h"
+#include "client/batches.h"
 #include "client/conn.h"
 #include "client/due.h"
 #include "client/outgoing.h"

@@ -103,6 +103,7 @@ enum amb_status amb_options_read(const struct amb_options *from, struct amb_opti
     to->reconnect_min_ns = to->reconnect_min_ns != 0 ? to->reconnect_min_ns : 50 * AMB_MS;
     to->reconnect_max_ns = to->reconnect_max_ns != 0 ? to->reconnect_max_ns : 5 * AMB_SEC;
     to->memory_max = to->memory_max != 0 ? to->memory_max : AMB_MEMORY_MAX;
+    to->send_memory_max = to->send_memory_max != 0 ? to->send_memory_max : AMB_SEND_MEMORY_MAX;
     return refuse_later("options", to, later, sizeof(later) / sizeof(later[0]), complaint);
 }
 

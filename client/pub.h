@@ -124,18 +124,10 @@ unsigned amb_pub_flush_due(struct amb_conn *conn);
 unsigned amb_pub_flush_lingering(struct amb_conn *conn, int64_t now_ns);
 /* The link has settled a batch's tx. Connection's lock held. */
 void amb_pub_batch_sent(struct amb_batch *batch);
-/* An unused batch of small messages, for `open`. NULL: no memory. Connection's lock held. */
-struct amb_batch *amb_pub_batch_get(struct amb_conn *conn);
-/* The same for one large message. */
-struct amb_batch *amb_pub_large_get(struct amb_conn *conn);
-/* The same for leased messages. */
-struct amb_batch *amb_pub_commit_get(struct amb_conn *conn);
 /* Appends a batch of commits to the queue; publisher's lock held. */
 void amb_pub_enqueue(struct amb_pub *pub, struct amb_batch *batch);
 /* Gives back what has not left. Connection's lock held. */
 void amb_pub_queue_drop(struct amb_pub *pub);
-void amb_pub_batch_put(struct amb_conn *conn, struct amb_batch *batch);
-void amb_pub_batches_fini(struct amb_conn *conn);
 
 /* ---- what the broker says, from link_events.c; connection's lock held ---- */
 

@@ -4,6 +4,7 @@
  */
 #include "client/pub.h"
 
+#include "client/batches.h"
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/due.h"

@@ -2,6 +2,7 @@
 /*
  * amb_pub_*: a message into the open batch of its publisher, or out on its own if it is large.
  */
+#include "client/batches.h"
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/delivery.h"
@@ -127,7 +128,8 @@ static enum amb_status make_room(struct amb_pub *pub, uint64_t len, uint32_t blo
     if (status == AMB_OK && pub->open->count == 0) {
         uint64_t unsettled = atomic_load_explicit(&pub->posted, memory_order_relaxed) -
                              atomic_load_explicit(&pub->settled_seq, memory_order_acquire);
-        status = unsettled < pub->window_msgs ? AMB_OK : AMB_EAGAIN;
+        bool is_full = unsettled >= pub->window_msgs || amb_batches_are_full(conn);
+        status = is_full ? AMB_EAGAIN : AMB_OK;
     }
     return status;
 }
@@ -175,30 +177,56 @@ void amb_put_gather(uint8_t *to, const struct amb_put *put)
     }
 }
 
+static bool is_large_copied(const struct amb_pub *pub, const struct amb_put *put)
+{
+    return put->iov != NULL || pub->is_named;
+}
+
+/* With room for a copy of `owned` bytes. EAGAIN: others hold too much. */
+static enum amb_status large_get(struct amb_pub *pub, uint64_t owned, struct amb_batch **out)
+{
+    struct amb_conn *conn = pub->conn;
+    enum amb_status status = AMB_EAGAIN;
+    amb_conn_lock(conn);
+    if (amb_batches_have_room(conn, amb_batches_large(owned))) {
+        *out = amb_pub_large_get(conn, owned);
+        status = *out != NULL ? AMB_OK : AMB_ENOMEM;
+    }
+    amb_conn_unlock(conn);
+    return status;
+}
+
+static void large_put(struct amb_pub *pub, struct amb_batch *batch)
+{
+    amb_conn_lock(pub->conn);
+    amb_pub_batch_put(pub->conn, batch);
+    amb_conn_changed(pub->conn); /* Who waits for memory looks again. */
+    amb_conn_unlock(pub->conn);
+}
+
 /* A batch of this message alone. Its payload goes out from where it lies; pieces, and what may have
  * to go out again, from a copy. */
 static enum amb_status prepare_large(struct amb_pub *pub, const struct amb_put *put,
                                      struct amb_batch **out)
 {
-    struct amb_conn *conn = pub->conn;
-    amb_conn_lock(conn);
-    struct amb_batch *batch = amb_pub_large_get(conn);
-    amb_conn_unlock(conn);
-    if (batch == NULL) {
-        return AMB_ENOMEM;
-    }
     uint64_t padded = amb_payload_padded(put->len);
+    bool is_copied = is_large_copied(pub, put);
+    struct amb_batch *batch = NULL;
+    enum amb_status status = large_get(pub, is_copied ? padded : 0, &batch);
+    if (status != AMB_OK) {
+        return status;
+    }
     amb_batch_records(batch)[0] = (struct amb_record){.len = (uint32_t)put->len};
     batch->count = 1;
     batch->out.frame.number = put->expect;
     batch->data_len = padded;
-    if (put->iov == NULL && !pub->is_named) {
+    if (!is_copied) {
         batch->data = (uint8_t *)(uintptr_t)put->data;
         batch->data_pad = (uint32_t)(padded - put->len);
     } else {
         batch->owned = aligned_alloc(64, (padded + 63) & ~UINT64_C(63));
         if (batch->owned == NULL) {
-            amb_batch_destroy(&batch);
+            large_put(pub, batch);
             return AMB_ENOMEM;
         }
         if (put->iov != NULL) {
@@ -209,10 +237,9 @@ static enum amb_status prepare_large(struct amb_pub *pub, const struct amb_put *
         memset(batch->owned + put->len, 0, padded - put->len);
         batch->data = batch->owned;
     }
-    enum amb_status status =
-        amb_batch_add_props(batch, put->blob, put->blob_len, put->key_hash, put->ttl_ms);
+    status = amb_batch_add_props(batch, put->blob, put->blob_len, put->key_hash, put->ttl_ms);
     if (status != AMB_OK) {
-        amb_batch_destroy(&batch);
+        large_put(pub, batch);
         return status;
     }
     *out = batch;
@@ -266,12 +293,18 @@ static enum amb_status try_large(struct amb_pub *pub, struct amb_batch *batch, u
 struct room_wait {
     struct amb_pub *pub;
     uint64_t slot_len; /* a slot for so many bytes would do as well; 0: no slot */
+    uint64_t large;  /* as a batch of its own it will take so much memory; 0: it goes with others */
+    bool has_memory; /* it has what it needs */
 };
 
 static bool has_room(void *arg)
 {
     const struct room_wait *room = arg;
     const struct amb_pub *pub = room->pub;
+    if (!room->has_memory && (room->large != 0 ? !amb_batches_have_room(pub->conn, room->large)
+                                               : amb_batches_are_full(pub->conn))) {
+        return false;
+    }
     if (room->slot_len != 0 && amb_slots_look(pub->conn, room->slot_len) == AMB_ROOM_FREE) {
         return true;
     }
@@ -284,9 +317,9 @@ static bool has_room(void *arg)
 }
 
 /* Until it is worth trying again. */
-static enum amb_status wait_room(struct amb_pub *pub, uint64_t slot_len, int64_t deadline_ns)
+static enum amb_status wait_room(struct room_wait *room, int64_t deadline_ns)
 {
-    struct room_wait room = {.pub = pub, .slot_len = slot_len};
+    struct amb_pub *pub = room->pub;
     struct amb_conn *conn = pub->conn;
     int64_t left = AMB_FOREVER;
     if (deadline_ns != INT64_MAX) {
@@ -300,7 +333,7 @@ static enum amb_status wait_room(struct amb_pub *pub, uint64_t slot_len, int64_t
         atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
     }
     struct amb_wait wait = {.is_ready = has_room,
-                            .arg = &room,
+                            .arg = room,
                             .timeout_ns = left,
                             .flags = AMB_WAIT_FLOW,
                             .is_over = &pub->is_closing};
@@ -330,6 +363,9 @@ static enum amb_status put_large(struct amb_pub *pub, const struct amb_put *put,
 {
     if (*large == NULL) {
         enum amb_status status = prepare_large(pub, put, large);
+        if (status == AMB_EAGAIN) {
+            return status;
+        }
         if (status != AMB_OK) {
             return amb_conn_fail(pub->conn, status, "no memory for a message of %llu bytes",
                                  (unsigned long long)put->len);
@@ -344,6 +380,13 @@ static enum amb_status put_large(struct amb_pub *pub, const struct amb_put *put,
     return status;
 }
 
+static bool goes_small(const struct amb_pub *pub, const struct amb_put *put)
+{
+    uint64_t whole =
+        amb_payload_padded(put->len) + amb_props_padded(put->blob_len) + sizeof(struct amb_record);
+    return whole <= pub->conn->batch_bytes && put->expect == 0;
+}
+
 /* The best way that has room. */
 static enum amb_status put_once(struct amb_pub *pub, const struct amb_put *put, uint64_t slot_len,
                                 bool may_wait, struct amb_batch **large, uint64_t *seq)
@@ -354,10 +397,19 @@ static enum amb_status put_once(struct amb_pub *pub, const struct amb_put *put, 
             return status;
         }
     }
-    uint64_t whole =
-        amb_payload_padded(put->len) + amb_props_padded(put->blob_len) + sizeof(struct amb_record);
-    return whole <= pub->conn->batch_bytes && put->expect == 0 ? amb_put_small(pub, put, seq)
-                                                               : put_large(pub, put, large, seq);
+    return goes_small(pub, put) ? amb_put_small(pub, put, seq) : put_large(pub, put, large, seq);
+}
+
+/* What it waits for. */
+static struct room_wait room_of(struct amb_pub *pub, const struct amb_put *put, uint64_t slot_len,
+                                const struct amb_batch *large)
+{
+    struct room_wait room = {.pub = pub, .slot_len = slot_len, .has_memory = large != NULL};
+    if (!goes_small(pub, put)) {
+        room.large =
+            amb_batches_large(is_large_copied(pub, put) ? amb_payload_padded(put->len) : 0);
+    }
+    return room;
 }
 
 static enum amb_status put_or_wait(struct amb_pub *pub, const struct amb_put *put,
@@ -380,14 +432,14 @@ static enum amb_status put_or_wait(struct amb_pub *pub, const struct amb_put *pu
                            ? INT64_MAX
                            : amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
         }
-        status = wait_room(pub, slot_len, deadline);
+        struct room_wait room = room_of(pub, put, slot_len, large);
+        status = wait_room(&room, deadline);
         if (status != AMB_OK) {
             break;
         }
     }
     if (large != NULL) {
-        large->pub = NULL;
-        amb_batch_destroy(&large);
+        large_put(pub, large);
     }
     if (status != AMB_OK && amb_status_scope_of(status) == AMB_SCOPE_SESSION) {
         enum amb_status trouble = amb_conn_trouble(conn, AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);
@@ -424,7 +476,7 @@ static inline bool takes_at_once(struct amb_pub *pub, const struct amb_batch *ba
     }
     uint64_t unsettled = atomic_load_explicit(&pub->posted, memory_order_relaxed) -
                          atomic_load_explicit(&pub->settled_seq, memory_order_acquire);
-    return len <= FIRST_MAX && unsettled < pub->window_msgs;
+    return len <= FIRST_MAX && unsettled < pub->window_msgs && !amb_batches_are_full(pub->conn);
 }
 
 enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len, int64_t timeout_ns)
@@ -731,9 +783,10 @@ enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *inf
     };
     full.inflight_msgs = full.posted - full.settled;
     bool is_blocked = pub->wanted > pub->window || full.inflight_msgs >= pub->window_msgs;
-    full.blocked = conn->down != AMB_OK ? AMB_BLOCKED_LOST
-                   : is_blocked         ? AMB_BLOCKED_WINDOW
-                                        : AMB_BLOCKED_NOT;
+    full.blocked = conn->down != AMB_OK         ? AMB_BLOCKED_LOST
+                   : is_blocked                 ? AMB_BLOCKED_WINDOW
+                   : amb_batches_are_full(conn) ? AMB_BLOCKED_MEMORY
+                                                : AMB_BLOCKED_NOT;
     amb_conn_unlock(conn);
     uint32_t size = info->size < sizeof(full) ? info->size : (uint32_t)sizeof(full);
     full.size = info->size;

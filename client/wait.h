@@ -22,6 +22,9 @@ struct amb_conn;
 
 /* Frames a turn: few, so that what was received is still in the cache when it is taken. */
 #define AMB_POLL_BUDGET 8u
+/* The same while frames wait to be sent. A turn sends up to 1,024 of them, each may be answered,
+ * and who reads less than he has answered is one that does not read, to the broker. */
+#define AMB_POLL_BUDGET_BUSY 2048u
 
 #define AMB_WAIT_STOPPABLE 1u /* ESTOPPED after amb_stop */
 #define AMB_WAIT_CONTROL 2u   /* the answer comes on the control socket: do not spin */

@@ -12,7 +12,8 @@
  *  - Each number of a publisher that ended as it should is settled once.
  *  - Where messages are acknowledged (all members of a group together are one subscriber): each is
  *    delivered for the first time once, again only while nobody has acknowledged it, and in the end
- *    each has been acknowledged once.
+ *    each has been acknowledged once. Cumulative: what came before an acknowledgement, on the same
+ *    subscription, is covered by it; first deliveries come in order.
  *  - A subscriber that read from before the first message to after the last has got, or was told
  *    lost, every message that was settled as accepted, and nothing else. --killed: publishers may
  *    have died: what they posted and was not settled may be there or not; subscribers whose log
@@ -66,6 +67,12 @@ enum fate {
 struct fates {
     uint8_t *of;
     uint64_t size, acked;
+};
+
+/* Deliveries that no acknowledgement covers: indices of records. */
+struct waiting {
+    uint64_t *records;
+    uint64_t count, capacity;
 };
 
 /* One subscriber's reading of one topic. */
@@ -314,9 +321,19 @@ static uint8_t *fate_at(struct fates *fates, uint64_t seq)
     return &fates->of[seq];
 }
 
+static bool was_posted(const struct delivery_record *r)
+{
+    size_t at = publisher_at(r->publisher);
+    const struct posted *posted = at < publisher_count ? &publishers[at].topics[r->topic] : NULL;
+    return r->size < DELIVERY_STAMP || r->kind == DELIVERY_WRONG ||
+           (posted != NULL && r->number != 0 && r->number <= posted->count &&
+            posted->sizes[r->number - 1] == r->size);
+}
+
 /* Members' logs have no order between them, so first all deliveries, then all acknowledgements. */
 static void read_deliveries(const struct log *log, struct fates *fates)
 {
+    uint64_t last[DELIVERY_TOPICS] = {0};
     for (uint64_t i = 0; i < log->count; i++) {
         const struct delivery_record *r = &log->records[i];
         if ((r->kind != DELIVERY_RECEIVED && r->kind != DELIVERY_WRONG) ||
@@ -331,6 +348,14 @@ static void read_deliveries(const struct log *log, struct fates *fates)
         if (r->kind == DELIVERY_WRONG) {
             WRONG("%s: topic %u seq %" PRIu64 ": wrong bytes", log->path, r->topic, r->seq);
         }
+        if (!was_posted(r)) {
+            WRONG("%s: topic %u seq %" PRIu64 ": never posted", log->path, r->topic, r->seq);
+        }
+        if (r->attempt == 1 && r->seq <= last[r->topic]) {
+            WRONG("%s: topic %u seq %" PRIu64 " for the first time after %" PRIu64, log->path,
+                  r->topic, r->seq, last[r->topic]);
+        }
+        last[r->topic] = r->attempt == 1 ? r->seq : last[r->topic];
         *fate |= r->attempt == 1 ? FATE_DELIVERED : 0;
     }
 }
@@ -348,6 +373,55 @@ static void read_acks(const struct log *log, struct fates *fates)
         }
         fates[r->topic].acked += (*fate & FATE_ACKED) == 0;
         *fate |= FATE_ACKED;
+    }
+}
+
+/* One record of a cumulative subscriber; waiting: what its subscriptions got and no acknowledgement
+ * covers, as indices of records. */
+static void read_cumulative_one(const struct log *log, uint64_t at, struct fates *fates,
+                                struct waiting *waiting)
+{
+    const struct delivery_record *r = &log->records[at];
+    if (r->topic >= DELIVERY_TOPICS || r->kind == DELIVERY_END) {
+        return;
+    }
+    struct waiting *own = &waiting[r->topic / GROUP_TOPICS];
+    uint8_t *fate = fate_at(&fates[r->topic], r->seq);
+    if (r->kind != DELIVERY_ACKED) {
+        if ((*fate & FATE_ACKED) != 0) {
+            WRONG("%s: topic %u seq %" PRIu64 ": again, though acknowledged", log->path, r->topic,
+                  r->seq);
+        }
+        if (own->count == own->capacity) {
+            own->capacity = own->capacity != 0 ? own->capacity * 2 : 1024;
+            own->records = must(realloc(own->records, own->capacity * sizeof(*own->records)));
+        }
+        own->records[own->count++] = at;
+        return;
+    }
+    bool is_there = false;
+    for (uint64_t i = 0; i < own->count; i++) {
+        const struct delivery_record *covered = &log->records[own->records[i]];
+        is_there = is_there || (covered->topic == r->topic && covered->seq == r->seq);
+        fate = fate_at(&fates[covered->topic], covered->seq);
+        fates[covered->topic].acked += (*fate & FATE_ACKED) == 0;
+        *fate |= FATE_ACKED;
+    }
+    own->count = 0;
+    if (!is_there) {
+        WRONG("%s: topic %u seq %" PRIu64 ": acknowledged, and not there", log->path, r->topic,
+              r->seq);
+    }
+}
+
+static void read_cumulative(const struct log *log, struct fates *fates)
+{
+    struct waiting waiting[DELIVERY_GROUPS] = {0};
+    for (uint64_t i = 0; i < log->count; i++) {
+        read_cumulative_one(log, i, fates, waiting);
+    }
+    for (unsigned i = 0; i < DELIVERY_GROUPS; i++) {
+        free(waiting[i].records);
     }
 }
 
@@ -394,13 +468,15 @@ static uint64_t read_acknowledging(const struct log *logs, size_t count, uint32_
                 if (!log->has_ended && !is_killed) {
                     WRONG("%s: its subscriber did not end as it should", log->path);
                 }
+            } else if (mode == DELIVERY_CUMULATIVE) {
+                read_cumulative(log, fates);
             } else {
                 read_acks(log, fates);
             }
         }
     }
     /* One alone that died is judged by nobody's acknowledgements. */
-    bool is_cut = mode == DELIVERY_ACKS && !logs[0].has_ended;
+    bool is_cut = mode != DELIVERY_GROUP && !logs[0].has_ended;
     uint64_t acked = who != NULL && !is_cut ? judge_acks(who, groups, fates) : 0;
     free(fates);
     return acked;
@@ -439,8 +515,8 @@ int main(int argc, char **argv)
         }
         if (logs[i].head->mode == DELIVERY_PLAIN) {
             read_subscriber(&logs[i], &received, &lost);
-        } else if (logs[i].head->mode == DELIVERY_ACKS) {
-            acked += read_acknowledging(&logs[i], 1, DELIVERY_ACKS, &received);
+        } else if (logs[i].head->mode != DELIVERY_GROUP) {
+            acked += read_acknowledging(&logs[i], 1, logs[i].head->mode, &received);
         }
     }
     acked += read_acknowledging(logs, count, DELIVERY_GROUP, &received);

@@ -16,7 +16,7 @@ from harness import check, main
 MAGIC = 0x31676F6C626D6101
 POSTED, SETTLED, RECEIVED, WRONG, END, ACKED = 1, 2, 3, 4, 5, 6
 SIZE = 100
-MODES = {"sub": 0, "ack": 1, "group": 2}
+MODES = {"sub": 0, "ack": 1, "group": 2, "cumulative": 3}
 
 
 def record(kind, publisher=0, number=0, seq=0, topic=0, size=0, lost=0, attempt=1):
@@ -98,6 +98,11 @@ def good_acks(name):
             reads.append(record(ACKED, 1, n, n, 3, SIZE, attempt=attempt))
     if name == "ack":
         return {1: one, "ack": reads + [record(END)]}
+    if name == "cumulative":  # 1 to 3 by one, 4 and 5 by another; 3 came again before.
+        reads = [record(RECEIVED, 1, n, n, 3, SIZE, attempt=a)
+                 for n, a in ((1, 1), (2, 1), (3, 1), (3, 2), (4, 1), (5, 1))]
+        reads.insert(4, record(ACKED, 1, 3, 3, 3, SIZE))
+        return {1: one, "cumulative": reads + [record(ACKED, 1, 5, 5, 3, SIZE), record(END)]}
     # Two members: the message that was given back goes to the other one.
     return {1: one, "group-a": reads[:7] + [record(END)], "group-b": reads[7:] + [record(END)]}
 
@@ -111,6 +116,16 @@ ACK_FAULTS = {
     "acknowledged twice": lambda logs: logs["ack"].insert(-1, dict(logs["ack"][-2])),
     "first delivered twice": lambda logs: logs["ack"].insert(0, dict(logs["ack"][0])),
     "wrong bytes, acknowledged": lambda logs: logs["ack"][0].update(kind=WRONG),
+}
+CUMULATIVE_FAULTS = {
+    "the last ones not covered": lambda logs: logs["cumulative"].pop(-2),
+    "covered, and never there": lambda logs: logs["cumulative"].pop(1),
+    "again, though covered": lambda logs: logs["cumulative"].insert(
+        -1, dict(logs["cumulative"][0], attempt=2)),
+    "acknowledged before it came": lambda logs: swap(logs["cumulative"], 6, 7),
+    "the second before the first": lambda logs: swap(logs["cumulative"], 0, 1),
+    "another size, acknowledged": lambda logs: logs["cumulative"][0].update(size=SIZE + 1),
+    "wrong bytes, covered": lambda logs: logs["cumulative"][0].update(kind=WRONG),
 }
 GROUP_FAULTS = {
     "to two members": lambda logs: logs["group-b"].insert(0, dict(logs["group-a"][0])),
@@ -134,12 +149,13 @@ def judge(rig, logs, *options):
 
 def test(rig, _options):
     check(judge(rig, good()) == (0, ""), f"good logs are judged {judge(rig, good())}")
-    for kind in ("ack", "group"):
+    for kind in ("ack", "group", "cumulative"):
         verdict = judge(rig, good_acks(kind))
         check(verdict == (0, ""), f"good logs with {kind} are judged {verdict}")
     faults = [(good, *fault) for fault in FAULTS.items()]
     faults += [(lambda: good_acks("ack"), *fault) for fault in ACK_FAULTS.items()]
     faults += [(lambda: good_acks("group"), *fault) for fault in GROUP_FAULTS.items()]
+    faults += [(lambda: good_acks("cumulative"), *fault) for fault in CUMULATIVE_FAULTS.items()]
     for make, name, plant in faults:
         logs = copy.deepcopy(make())
         plant(logs)

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Eight publishers, eight subscribers, 64 topics: what was delivered, judged from logs alone.
 
-    delivery.py BUILD [--messages N] [--links ring,stream,ucx] [--policy block|drop-oldest|ack|group]
+    delivery.py BUILD [--messages N] [--links ring,stream,ucx] [--policy block|drop-oldest|ack|cumulative|group]
                 [--kills N] [--max BYTES] [--seed N]
 
 test-load's processes write down what they post and what they get (load.c), delivery-check judges
 (check.c). N messages from each publisher, 0 B to 16 MiB; each topic has two subscribers. Clients take
 the links in turn. --kills: that many of them are killed at random, and others take their places.
-With ack and group each message is acknowledged, some after they have come twice; group: the eight are
+With ack and group each message is acknowledged, some after they have come twice; cumulative: some, each
+for all before it; group: the eight are
 members of one, and dead members' messages go to the others. With drop-oldest topics hold 200 KB, and subscribers are stopped now and then: losses must be exact.
 """
 import json

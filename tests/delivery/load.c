@@ -8,7 +8,8 @@
  * pub: MESSAGES messages to random topics of all, from 0 to MAX_SIZE bytes; prints "done" when all
  * are settled. sub: reads the groups whose bits are set; prints "ready", and after TERM goes on
  * until nothing has come for a second. POLICY: block (default), drop-oldest; ack, group:
- * acknowledges each message, one in twenty after it has come twice; group: as a member of one.
+ * acknowledges each message, one in twenty after it has come twice; group: as a member of one;
+ * cumulative: acknowledges one in eight, and what is last when nothing more comes.
  */
 #include "tests/delivery/record.h"
 
@@ -240,6 +241,35 @@ static void acknowledge(struct amb_msg *msg, struct delivery_record record)
     check("ack", amb_msg_ack(msg));
 }
 
+/* The newest of each subscription that is not acknowledged. */
+static struct {
+    struct amb_msg *msg;
+    struct delivery_record record;
+} newest[DELIVERY_GROUPS];
+
+static void acknowledge_newest(unsigned group)
+{
+    if (newest[group].msg != NULL) {
+        newest[group].record.kind = DELIVERY_ACKED;
+        note(&newest[group].record);
+        check("ack", amb_msg_ack(newest[group].msg));
+        amb_msg_release(newest[group].msg);
+        newest[group].msg = NULL;
+    }
+}
+
+static void acknowledge_some(struct amb_msg *msg, const struct delivery_record *record)
+{
+    unsigned group = record->topic / (DELIVERY_TOPICS / DELIVERY_GROUPS);
+    amb_msg_release(newest[group].msg);
+    amb_msg_ref(msg);
+    newest[group].msg = msg;
+    newest[group].record = *record;
+    if (mix(record->seq * DELIVERY_TOPICS + record->topic) % 8 == 0) {
+        acknowledge_newest(group);
+    }
+}
+
 static void on_message(struct amb_msg *msg, void *arg)
 {
     struct delivery_stamp stamp;
@@ -257,7 +287,9 @@ static void on_message(struct amb_msg *msg, void *arg)
                                      .lost = (uint32_t)amb_msg_lost(msg, &why),
                                      .attempt = (uint16_t)amb_msg_deliveries(msg)};
     note(&record);
-    if (log_head->mode != DELIVERY_PLAIN) {
+    if (log_head->mode == DELIVERY_CUMULATIVE) {
+        acknowledge_some(msg, &record);
+    } else if (log_head->mode != DELIVERY_PLAIN) {
         acknowledge(msg, record);
     }
     *(bool *)arg = true;
@@ -276,9 +308,13 @@ static int subscribe(const char *url, const char *path, uint32_t groups, uint64_
     log_open(path, 0, groups, messages + 1);
     (void)sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_term}, NULL);
     bool drops = strcmp(policy, "drop-oldest") == 0, is_group = strcmp(policy, "group") == 0;
-    log_head->mode = is_group                     ? DELIVERY_GROUP
-                     : strcmp(policy, "ack") == 0 ? DELIVERY_ACKS
-                                                  : DELIVERY_PLAIN;
+    log_head->mode = is_group                            ? DELIVERY_GROUP
+                     : strcmp(policy, "ack") == 0        ? DELIVERY_ACKS
+                     : strcmp(policy, "cumulative") == 0 ? DELIVERY_CUMULATIVE
+                                                         : DELIVERY_PLAIN;
+    enum amb_ack ack = log_head->mode == DELIVERY_PLAIN        ? AMB_ACK_NONE
+                       : log_head->mode == DELIVERY_CUMULATIVE ? AMB_ACK_CUMULATIVE
+                                                               : AMB_ACK_EXPLICIT;
     check("connect",
           amb_connect(url, AMB_OPTIONS(.name = "load-sub", .on_event = on_event), &conn));
     for (unsigned i = 0; i < DELIVERY_GROUPS; i++) {
@@ -290,9 +326,8 @@ static int subscribe(const char *url, const char *path, uint32_t groups, uint64_
                   amb_subscribe(conn, pattern,
                                 AMB_SUB(.slow = drops ? AMB_SLOW_DROP_OLDEST : AMB_SLOW_BLOCK,
                                         .slow_block_ns = 600 * AMB_SEC, .on_message = on_message,
-                                        .ack = log_head->mode != DELIVERY_PLAIN ? AMB_ACK_EXPLICIT
-                                                                                : AMB_ACK_NONE,
-                                        .group = is_group ? "load" : NULL, .arg = &has_come),
+                                        .ack = ack, .group = is_group ? "load" : NULL,
+                                        .arg = &has_come),
                                 &sub));
         }
     }
@@ -305,6 +340,9 @@ static int subscribe(const char *url, const char *path, uint32_t groups, uint64_
             fail("poll", status);
         }
         is_quiet = status == AMB_ETIMEDOUT && !has_come;
+        for (unsigned i = 0; is_quiet && i < DELIVERY_GROUPS; i++) {
+            acknowledge_newest(i);
+        }
     }
     note(&(struct delivery_record){.kind = DELIVERY_END});
     check("close", amb_close(conn, 10 * AMB_SEC));

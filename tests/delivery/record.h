@@ -26,8 +26,10 @@ enum delivery_kind {
 
 enum delivery_mode {
     DELIVERY_PLAIN,
-    DELIVERY_ACKS,  /* each message is acknowledged, some at their second delivery only */
-    DELIVERY_GROUP, /* the same; all subscribers of this mode are members of one group */
+    DELIVERY_ACKS,       /* each message is acknowledged, some at their second delivery only */
+    DELIVERY_GROUP,      /* the same; all subscribers of this mode are members of one group */
+    DELIVERY_CUMULATIVE, /* an acknowledgement is one of all that its subscription got before;
+                            there is a subscription for each of the head's groups */
 };
 
 struct delivery_record {

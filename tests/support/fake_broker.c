@@ -191,8 +191,12 @@ static void turn(struct fake_broker *fake)
     if (fake->newcomer >= 0) {
         (void)fake_read(fake, fake->newcomer, &fake->newcomer_reader);
     }
-    if (fake->link != NULL && !fake->is_frozen) {
+    if (fake->link != NULL && !fake->is_frozen && !fake->is_stalled) {
         while (!fake->link->is_down && amb_link_poll(fake->link, 64) != 0) {
+            amb_link_flush(fake->link);
+            if (fake->link->queued > fake->seen.most_queued) {
+                fake->seen.most_queued = fake->link->queued;
+            }
         }
         amb_link_flush(fake->link);
     }
@@ -206,7 +210,8 @@ static void rest(struct fake_broker *fake)
         {.fd = fake->newcomer, .events = POLLIN},
         {.fd = fake->seen.hung_up || fake->is_frozen ? -1 : fake->control, .events = POLLIN},
         {.fd = -1, .events = POLLIN}};
-    bool has_link = fake->link != NULL && !fake->link->is_down && !fake->is_frozen;
+    bool has_link =
+        fake->link != NULL && !fake->link->is_down && !fake->is_frozen && !fake->is_stalled;
     bool may_sleep = true;
     if (has_link) {
         fds[3].fd = amb_link_fd(fake->link);
@@ -357,6 +362,13 @@ void fake_broker_freeze(struct fake_broker *fake)
 {
     (void)pthread_mutex_lock(&fake->lock);
     fake->is_frozen = true;
+    (void)pthread_mutex_unlock(&fake->lock);
+}
+
+void fake_broker_stall(struct fake_broker *fake, bool is_stalled)
+{
+    (void)pthread_mutex_lock(&fake->lock);
+    fake->is_stalled = is_stalled;
     (void)pthread_mutex_unlock(&fake->lock);
 }
 

@@ -54,9 +54,10 @@ struct fake_seen {
     uint64_t leases_opened, leases_mapped, leases_closed, lease_bytes;
     uint64_t commits[FAKE_HANDLES], commit_msgs[FAKE_HANDLES]; /* also in batches and msgs */
     uint64_t commit_number, last_segment, last_offset;
-    uint32_t last_count; /* messages of the newest batch */
-    uint64_t last_len;   /* its data_len */
-    uint8_t last[4096];  /* the beginning of its body; of a commit: of its last payload */
+    uint64_t most_queued; /* of its own frames on the link, behind what the client has not read */
+    uint32_t last_count;  /* messages of the newest batch */
+    uint64_t last_len;    /* its data_len */
+    uint8_t last[4096];   /* the beginning of its body; of a commit: of its last payload */
     uint8_t last_meta[256];
 };
 
@@ -91,6 +92,8 @@ void fake_broker_refuse(struct fake_broker *fake, enum amb_status status);
 void fake_broker_subscribers(struct fake_broker *fake, uint32_t handle, uint64_t count);
 /* Does not answer anything any more, but keeps the connection. */
 void fake_broker_freeze(struct fake_broker *fake);
+/* Reads nothing from the link any more; then again. The control connection is served. */
+void fake_broker_stall(struct fake_broker *fake, bool is_stalled);
 /* Closes the control connection. */
 void fake_broker_hang_up(struct fake_broker *fake);
 /* Error with id 0. */

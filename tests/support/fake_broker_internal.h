@@ -21,7 +21,7 @@ struct fake_broker {
     struct fake_options options;
     pthread_mutex_t lock;
     pthread_t thread;
-    bool must_stop, is_held, is_window_held, is_frozen, is_freed_held;
+    bool must_stop, is_held, is_window_held, is_frozen, is_freed_held, is_stalled;
     char dir[64], url[128];
     int listener, control, newcomer; /* newcomer: a second connection, about to attach */
     struct amb_control_reader reader, newcomer_reader;

@@ -26,6 +26,7 @@
 
 /* What one flush or poll sends at most, so that a link with much to send does not starve others. */
 #define STREAM_BURST (UINT64_C(4) << 20)
+#define STREAM_BURST_UNITS 1024u
 
 #define STREAM_STAGING (UINT32_C(64) << 10)
 /* Read behind a body: little where frames are large, for what comes is the next body, and bytes

@@ -224,7 +224,7 @@ unsigned amb_stream_push(struct stream *stream)
     struct gather gather;
     unsigned done = 0;
     stream->is_pending = stream->is_blocked = false;
-    for (uint64_t burst = 0; burst < STREAM_BURST;) {
+    for (uint64_t burst = 0; burst < STREAM_BURST && done < STREAM_BURST_UNITS;) {
         gather_all(stream, &gather);
         if (gather.bytes == 0) {
             return done;

@@ -132,7 +132,7 @@ struct amb_options {
     int64_t reconnect_max_ns;
     uint32_t reconnect_attempts;
     uint32_t retry_first; /* 1: amb_connect tries again too, until connect_timeout_ns is over */
-    uint64_t memory_max;  /* 1 GiB: host memory for messages received by copy */
+    uint64_t memory_max;  /* 1 GiB: host memory for messages received by copy; for sending below */
     const struct amb_resource *resources; /* (later) */
     uint32_t resource_count;              /* (later) */
     uint32_t detached;                    /* (later) */
@@ -141,6 +141,12 @@ struct amb_options {
     /* Interfaces on which this program lets UCX open a port ("lo", "ib0,mlx5_0:1"), needed for
      * ?link=ucx: whoever can reach that port owns the process. $AMB_TRUSTED; none. */
     const char *trusted_network;
+    /* 128 MiB: what batches may hold that are on their way and still in this process, because the
+     * link is full, there is no session or, of publishers with a name, they are not settled yet. By
+     * what was allocated for them. At the limit publishing waits as for a window; a message larger
+     * than the rest passes when nothing is held. Beside it each publisher has one batch, up to 200
+     * KiB, and leases in private memory are bounded by window_bytes. */
+    uint64_t send_memory_max;
 };
 
 /* One run of consecutive messages of a publisher, settled alike. */
@@ -363,7 +369,8 @@ AMB_CHECK enum amb_status amb_pub_open(struct amb_conn *conn, const char *topic,
 /*
  * The hot call: publishes a copy; the bytes are yours on return. Small messages leave together, at
  * the latest linger_ns after the first of them. The n-th message of a publisher has sequence n.
- * EAGAIN, ETIMEDOUT: no room, nothing was published. ETOOLARGE, ELOST.
+ * EAGAIN, ETIMEDOUT: no room (in the window, in options.send_memory_max), nothing was published.
+ * ETOOLARGE, ELOST.
  */
 AMB_CHECK enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len,
                                        int64_t timeout_ns);
