@@ -25,6 +25,7 @@
 
 #include <stdint.h>
 
+struct amb_tally;
 struct amb_shard;
 struct amb_topic;
 
@@ -65,6 +66,9 @@ struct amb_entry {
     uint32_t twin_state;           /* enum amb_twin_state */
     struct amb_shard *twin_for;    /* of a shadow: whose it is */
     struct amb_entry *twin_wanted; /* shadows, elsewhere, that wait for it; the next of them */
+    /* Its publisher waits for its delivery, and not all readers of this log have passed it. Else
+     * NULL. */
+    struct amb_tally *tally;
 
     /* slow path */
     struct amb_list_node pending; /* root: in its publisher's order of arrival, until routed */

@@ -14,6 +14,7 @@
 #include "broker/shard.h"
 #include "broker/slice.h"
 #include "broker/subscription.h"
+#include "broker/tally.h"
 #include "broker/topic.h"
 #include "broker/twin.h"
 #include "wire/base/assert.h"
@@ -94,6 +95,17 @@ static bool cursor_is_ready(struct amb_cursor *cursor, uint32_t msgs, uint64_t b
            (cursor->is_named || cursor_name_topic(cursor));
 }
 
+/* What was noted last counts for whoever published it. */
+static void cursor_tally(const struct amb_cursor *cursor, const struct amb_entry *entry)
+{
+    struct amb_subscription *sub = cursor->sub;
+    struct amb_tally *tally = amb_tally_of(entry, cursor->counts_from);
+    if (tally != NULL) {
+        sub->deliveries[sub->delivered & sub->mask].tally = tally;
+        tally->open++;
+    }
+}
+
 /* One delivery, for which the cursor is ready. False: not now. */
 static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry,
                            const struct forward_piece *piece)
@@ -104,6 +116,9 @@ static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry,
     if (amb_subscription_deliver(sub, piece->count, piece->data_len + piece->meta_len,
                                  is_map ? entry : NULL) != AMB_OK) {
         return false;
+    }
+    if (__builtin_expect(entry->tally != NULL, 0)) {
+        cursor_tally(cursor, entry);
     }
     struct amb_gap gap = {0};
     if (piece->seq > cursor->expected_seq) {
@@ -178,6 +193,9 @@ static bool cursor_deliver_slice(struct amb_cursor *cursor, struct amb_entry *en
 {
     struct amb_entry *slice = amb_slice_copy(cursor->topic->shard, entry, cursor->within, count);
     const struct amb_entry *body = slice != NULL ? slice : entry;
+    if (slice != NULL) {
+        slice->tally = entry->tally; /* Of this log; looked at here alone. */
+    }
     const struct forward_piece piece = {
         .type = AMB_FRAME_DELIVER,
         .total = body->count,
@@ -228,6 +246,7 @@ static bool cursor_take_gpu(struct amb_cursor *cursor, struct amb_entry *entry, 
     }
     struct amb_entry *twin = amb_twin_get(session->shard, entry);
     if (twin != NULL) {
+        twin->tally = entry->tally; /* Of this log; looked at here alone. */
         return cursor_take(cursor, twin, end);
     }
     /* Failed: its next delivery tells the gap. */
@@ -398,6 +417,9 @@ static void entry_lent(struct amb_mail *mail, void *owner)
     topic->lent += amb_entry_charge(entry);
     if (amb_topic_append(topic, entry, entry->first_seq) != AMB_OK) {
         amb_topic_mark(topic);
+        if (entry->tally != NULL) {
+            amb_tally_settle(shard, entry->tally, 0);
+        }
         amb_entry_unref(entry, shard); /* The next entry's sequence number shows the gap. */
     }
 }
@@ -411,6 +433,10 @@ static bool lend_entry(struct amb_topic *topic, const struct amb_lend *lend, uns
         return false;
     }
     shadow->lent_to = lend->shadow;
+    if (__builtin_expect(entry->tally != NULL, 0) &&
+        amb_tally_of(entry, lend->counts_from) != NULL) {
+        amb_tally_lend(shard, entry, shadow);
+    }
     amb_mail_post(&shard->peers[borrower]->inbox, &shadow->mail, entry_lent);
     return true;
 }

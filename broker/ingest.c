@@ -9,6 +9,7 @@
 #include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/tally.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 
@@ -31,6 +32,9 @@ static void ingest_drain(struct amb_publisher *publisher)
         entry->time_ns = shard->real_ns;
         if (publisher->seq != NULL) {
             *publisher->seq += entry->count;
+        }
+        if (__builtin_expect(publisher->confirms, 0)) {
+            amb_tally_make(shard, entry, amb_route_confirmed);
         }
         amb_route(shard, entry, publisher->home);
     }

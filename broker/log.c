@@ -70,9 +70,11 @@ struct amb_entry *amb_log_at(const struct amb_log *log, uint64_t position)
 
 void amb_log_replace(struct amb_log *log, uint64_t position, struct amb_entry *entry)
 {
-    const struct amb_entry *former = amb_log_at(log, position);
+    struct amb_entry *former = amb_log_at(log, position);
     amb_assert(former->first_seq == entry->first_seq && former->count == entry->count);
     log->bytes += amb_entry_charge(entry) - amb_entry_charge(former); /* modulo 2^64 */
+    entry->tally = former->tally;
+    former->tally = NULL;
     log->slots[position & log->mask] = entry;
 }
 

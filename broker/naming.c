@@ -32,9 +32,8 @@ bool amb_naming_check(struct amb_client *client, uint64_t id, const Amb__Control
                               "topic: names that begin with '$' are the broker's");
         return false;
     }
-    if (open->confirm == AMB_CONFIRM_DELIVERED || open->confirm == AMB_CONFIRM_DURABLE) {
-        amb_client_send_error(client, id, AMB_ENOTSUP,
-                              "confirm: delivered and durable are not yet supported");
+    if (open->confirm > AMB_CONFIRM_DELIVERED) {
+        amb_client_send_error(client, id, AMB_ENOTSUP, "confirm: durable is not yet supported");
         return false;
     }
     return true;

@@ -23,6 +23,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#define CLOSE_POLLS_MAX 64u
+#define CLOSE_POLL_BUDGET 64u
+
 struct amb_order *amb_order_create(amb_order_fn run, amb_order_done_fn done, void *context)
 {
     struct amb_order *order = calloc(1, sizeof(*order));
@@ -191,6 +194,16 @@ static void session_ended(struct amb_session *session, void *arg)
     order_answer(order);
 }
 
+/* What a client has said before it left still counts: its Bye overtakes what it has given back and
+ * acknowledged. Within limits, for one that goes on talking. */
+static void session_hear(struct amb_session *session)
+{
+    for (unsigned i = 0; i < CLOSE_POLLS_MAX && session->link != NULL && !session->is_link_down &&
+                         amb_link_poll(session->link, CLOSE_POLL_BUDGET) > 0;
+         i++) {
+    }
+}
+
 void amb_order_session_close(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = order_session(shard, order);
@@ -198,6 +211,7 @@ void amb_order_session_close(struct amb_shard *shard, struct amb_order *order)
         order_answer(order);
         return;
     }
+    session_hear(session);
     amb_session_close(session, order->u.close.keep_held, session_ended, order);
 }
 
@@ -397,6 +411,7 @@ void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order)
                              order->u.publisher.home, order->u.publisher.wants_settled, &publisher);
     if (order->status == AMB_OK) {
         publisher->verifies = order->u.publisher.verifies;
+        publisher->confirms = order->u.publisher.confirms;
         publisher->seq =
             order->u.publisher.identity != NULL ? &order->u.publisher.identity->seq : NULL;
         order->u.publisher.window = publisher->window;

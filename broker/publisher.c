@@ -7,6 +7,7 @@
 #include "broker/reclaim.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/tally.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 #include "wire/link/link.h"
@@ -294,19 +295,51 @@ static void refusal_left(struct amb_session *session, uint32_t handle, uint32_t 
     publisher_accept(publisher);
 }
 
-void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_entry *entry)
+/* May one more frame wait for the client? */
+static bool publisher_may_tell(const struct amb_publisher *publisher)
 {
     struct amb_session *session = publisher->session;
     if (session->link == NULL || session->is_link_down) {
-        return;
+        return false;
     }
     if (session->link->queued >= AMB_SESSION_RECEIPTS_MAX) {
         session->shard->session_ended(session->shard, session->client_id, AMB_ELIMIT,
                                       "the client publishes and does not read");
+        return false;
+    }
+    return true;
+}
+
+void amb_publisher_confirmed(struct amb_publisher *publisher, const struct amb_tally *tally)
+{
+    if (!publisher_may_tell(publisher)) {
+        return;
+    }
+    const struct amb_frame frame = {
+        .type = AMB_FRAME_SETTLED,
+        .handle = publisher->handle,
+        .seq = tally->origin.batch,
+        .number = tally->first_seq,
+        .count = tally->readers,
+        .lost = amb_tally_dropped(tally),
+    };
+    enum amb_status status =
+        amb_outgoing_send_watched(publisher->session, &frame, publisher->opened, NULL);
+    if (status == AMB_ENOMEM) {
+        publisher->session->shard->session_ended(publisher->session->shard,
+                                                 publisher->session->client_id, status,
+                                                 "no memory for a confirmation");
+    }
+}
+
+void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_entry *entry)
+{
+    struct amb_session *session = publisher->session;
+    if (!publisher_may_tell(publisher)) {
         return;
     }
     publisher->accepted = entry->origin.batch;
-    if (entry->status != AMB_OK || publisher->wants_settled) {
+    if (entry->status != AMB_OK || (publisher->wants_settled && !publisher->confirms)) {
         const struct amb_frame frame = {
             .type = AMB_FRAME_SETTLED,
             .handle = publisher->handle,

@@ -22,6 +22,7 @@
 
 #define AMB_WINDOW_FIRST (UINT64_C(64) << 10) /* bytes granted at declaration */
 
+struct amb_tally;
 struct amb_entry;
 struct amb_frame;
 struct amb_session;
@@ -32,6 +33,7 @@ struct amb_publisher {
     uint32_t topic;
     unsigned home;                 /* index of the topic's worker */
     bool wants_settled;            /* a SETTLED frame for each batch */
+    bool confirms;                 /* ... of one taken, when it has been delivered */
     bool verifies;                 /* its topic copies leased batches: trust = "verify" */
     uint64_t batches;              /* heads that came */
     uint64_t received, granted;    /* bytes that came; bytes whose place is free again */
@@ -80,6 +82,8 @@ AMB_MUST_CHECK enum amb_status amb_publisher_buffer(struct amb_publisher *publis
 AMB_MUST_CHECK enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t want);
 /* The entry is appended, or refused (entry->status): tells the client. */
 void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_entry *entry);
+/* A batch that was taken has been delivered to all its readers, or not at all: tells the client. */
+void amb_publisher_confirmed(struct amb_publisher *publisher, const struct amb_tally *tally);
 /* So many bytes may be used again. */
 void amb_publisher_grant(struct amb_publisher *publisher, uint64_t bytes);
 /* Memory has come back: tries again what it could not grant. */

@@ -7,6 +7,7 @@
 #include "broker/pick.h"
 #include "broker/shard.h"
 #include "broker/taker.h"
+#include "broker/tally.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
@@ -38,6 +39,14 @@ static void queue_free_if_done(struct amb_queue *queue)
 
 /* Takes --------------------------------------------------------------------------------------- */
 
+static void take_tally(struct amb_take *take, struct amb_tally *tally)
+{
+    take->tally = tally;
+    if (tally != NULL) {
+        tally->open++;
+    }
+}
+
 /* With a reference on the entry of its own. NULL: not now. */
 static struct amb_take *take_make(struct amb_queue *queue, struct amb_topic *topic,
                                   struct amb_entry *entry, uint32_t first, uint32_t count)
@@ -64,6 +73,9 @@ static struct amb_take *take_make(struct amb_queue *queue, struct amb_topic *top
 static void take_drop(struct amb_take *take)
 {
     struct amb_queue *queue = take->queue;
+    if (take->tally != NULL) {
+        amb_tally_settle(queue->shard, take->tally, take->acked);
+    }
     amb_entry_unref(take->entry, queue->shard);
     take->topic->naming--;
     queue->takes--;
@@ -282,6 +294,7 @@ static bool queue_redeliver(struct amb_queue *queue)
         }
         queue_unkeep(queue, take);
         if (part != take) {
+            take_tally(part, take->tally);
             part->attempt = take->attempt;
             part->lost = take->lost;
             part->loss = take->loss;
@@ -340,6 +353,7 @@ static bool feed_run(struct amb_queue *queue, struct amb_cursor *cursor, struct 
         if (take == NULL) {
             return false;
         }
+        take_tally(take, amb_tally_of(entry, cursor->counts_from));
         uint64_t seq = entry->first_seq + cursor->within;
         if (seq > cursor->expected_seq) {
             feed_gap(queue, cursor, seq, take);
@@ -471,6 +485,9 @@ static void take_again(struct amb_queue *queue, struct amb_take *take, int64_t d
             amb_take_fill(take, take->first, take->count);
             part = take;
         }
+        if (part != take) {
+            take_tally(part, take->tally);
+        }
         part->attempt = take->attempt;
         part->bytes = each * part->left;
         if (part == take) {
@@ -518,6 +535,7 @@ void amb_queue_take_home(struct amb_mail *mail, void *owner)
     if (take->of != NULL) {
         take->entry = take->of->entry;
         take->topic = take->of->topic;
+        take_tally(take, take->of->tally);
         take->of = NULL;
         amb_entry_ref(take->entry);
         take->topic->naming++;

@@ -20,6 +20,7 @@ struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, u
     replay->lend.subs = 1;
     replay->lend.holding = holds;
     replay->lend.position = begun->position;
+    replay->lend.counts_from = topic->log.next_seq;
     replay->lend.shadow = shadow;
     replay->borrower = borrower;
     replay->sub = sub;

@@ -134,6 +134,7 @@ static void publisher_fill(struct amb_client *client, const Amb__Control__PubOpe
     order->u.publisher.topic = topic->id;
     order->u.publisher.home = topic->home;
     order->u.publisher.wants_settled = open->settled != 0;
+    order->u.publisher.confirms = open->confirm == AMB_CONFIRM_DELIVERED;
     order->u.publisher.last_seq = open->first_seq != 0 ? open->first_seq - 1 : 0;
     order->u.publisher.verifies =
         amb_config_topic(client->control->config, open->topic)->trust == AMB_TRUST_VERIFY;

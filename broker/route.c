@@ -5,6 +5,7 @@
 #include "broker/publisher.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/tally.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 
@@ -43,6 +44,16 @@ static void route_grant(struct amb_shard *shard, struct amb_entry *entry)
     if (publisher != NULL) {
         amb_publisher_grant(publisher, amb_entry_bytes(entry));
     }
+}
+
+void amb_route_confirmed(struct amb_mail *mail, void *owner)
+{
+    struct amb_tally *tally = AMB_CONTAINER_OF(mail, struct amb_tally, mail);
+    struct amb_publisher *publisher = route_publisher(owner, &tally->origin);
+    if (publisher != NULL) {
+        amb_publisher_confirmed(publisher, tally);
+    }
+    amb_tally_put(tally);
 }
 
 static void receipt_arrived(struct amb_mail *mail, void *owner)
@@ -98,6 +109,9 @@ static void route_append(struct amb_shard *shard, struct amb_entry *entry)
     if (entry->status == AMB_OK) {
         amb_route_grants(topic);
     } else {
+        if (entry->tally != NULL) {
+            amb_tally_cancel(shard, entry);
+        }
         route_send_grant(shard, entry);
         amb_entry_unref(entry, shard);
     }

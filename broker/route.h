@@ -13,6 +13,8 @@
  */
 #pragma once
 
+#include "broker/mail.h"
+
 struct amb_entry;
 struct amb_shard;
 struct amb_topic;
@@ -22,5 +24,7 @@ struct amb_topic;
 void amb_route(struct amb_shard *shard, struct amb_entry *entry, unsigned home);
 /* From any thread: hands an entry over to its topic's home, as amb_route does. */
 void amb_route_hand_over(struct amb_shard *home, struct amb_entry *entry);
+/* A tally (tally.h) is at its end, at the publisher's worker: that one is told. */
+void amb_route_confirmed(struct amb_mail *tally, void *owner);
 /* Gives back the windows that may be given back now. At home only. */
 void amb_route_grants(struct amb_topic *topic);

@@ -99,7 +99,7 @@ struct amb_shard {
     const struct amb_config *config;        /* that it was started with */
     const struct amb_config_limits *limits; /* those in force; the worker's own */
     struct amb_bufpool bufpool;
-    struct amb_pool entries, txs;
+    struct amb_pool entries, txs, tallies;
     size_t entries_max;          /* beyond it nothing more is taken in */
     struct amb_list_node leases; /* struct amb_lease.of_shard */
     uint64_t leased_bytes;       /* of their segments */

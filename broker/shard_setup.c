@@ -11,6 +11,7 @@
 #include "broker/queue.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
+#include "broker/tally.h"
 #include "wire/base/assert.h"
 #include "wire/link/link.h"
 #include "wire/link/ucx.h"
@@ -101,6 +102,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     shard->slow_ns = INT64_MAX;
     shard->entries_max = entries_max_of(config);
     amb_pool_init(&shard->entries, sizeof(struct amb_entry), SHARD_POOL_CHUNK, 0);
+    amb_pool_init(&shard->tallies, sizeof(struct amb_tally), SHARD_POOL_CHUNK, AMB_TALLIES_MAX);
     amb_pool_init(&shard->txs, AMB_OUTGOING_SIZE, SHARD_POOL_CHUNK, 0);
     enum amb_status status = amb_inbox_init(&shard->inbox, shard);
     if (status != AMB_OK) {
@@ -129,6 +131,7 @@ void amb_shard_fini(struct amb_shard *shard)
     amb_inbox_fini(&shard->inbox);
     amb_pool_fini(&shard->entries);
     amb_pool_fini(&shard->txs);
+    amb_pool_fini(&shard->tallies);
     free(shard->topics);
     free(shard->sessions);
     shard->topics = NULL;

@@ -5,6 +5,7 @@
 #include "broker/entry.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/tally.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
@@ -56,6 +57,17 @@ static void delivery_unref(struct amb_subscription *sub, struct amb_delivery *de
         sub->session->mapped_bytes -= amb_entry_charge(delivery->entry);
         amb_entry_unref(delivery->entry, sub->session->shard);
         delivery->entry = NULL;
+    }
+}
+
+/* Its publisher is to hear of it. */
+static void delivery_tally(struct amb_subscription *sub, struct amb_delivery *delivery,
+                           uint32_t msgs)
+{
+    struct amb_tally *tally = delivery->tally;
+    if (__builtin_expect(tally != NULL, 0)) {
+        delivery->tally = NULL;
+        amb_tally_settle(sub->session->shard, tally, msgs);
     }
 }
 
@@ -117,6 +129,7 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
     amb_subscription_detach(sub);
     for (uint64_t number = sub->released + 1; number <= sub->delivered; number++) {
         struct amb_delivery *delivery = &sub->deliveries[number & sub->mask];
+        delivery_tally(sub, delivery, 0);
         if (keep_held) {
             delivery_quarantine(sub, delivery);
         } else {
@@ -240,8 +253,9 @@ static void delivery_release(struct amb_subscription *sub, uint64_t number)
     sub->msgs_out -= delivery->msgs;
     sub->bytes_out -= delivery->bytes;
     if (sub->hooks != NULL) {
-        sub->hooks->released(sub, delivery->msgs, delivery->bytes);
+        sub->hooks->released(sub, number, delivery);
     }
+    delivery_tally(sub, delivery, delivery->msgs);
     delivery_unref(sub, delivery);
 }
 

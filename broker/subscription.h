@@ -25,6 +25,7 @@
 #define AMB_CREDIT_BYTES_DEFAULT (UINT64_C(64) << 20)
 
 struct amb_begun;
+struct amb_tally;
 struct amb_entry;
 struct amb_filter;
 struct amb_session;
@@ -32,6 +33,7 @@ struct amb_topic;
 
 struct amb_delivery {
     struct amb_entry *entry; /* delivered in place: one reference; else NULL */
+    struct amb_tally *tally; /* counts it as delivered when it comes back; or NULL */
     uint64_t bytes;
     uint32_t msgs;
     bool is_released;
@@ -52,7 +54,8 @@ struct amb_taker;
 /* What a member of a queue does where other subscriptions do nothing. */
 struct amb_subscription_hooks {
     void (*detached)(struct amb_subscription *sub); /* it gets no more; harmless twice */
-    void (*released)(struct amb_subscription *sub, uint64_t msgs, uint64_t bytes);
+    void (*released)(struct amb_subscription *sub, uint64_t number,
+                     const struct amb_delivery *delivery);
     void (*destroyed)(struct amb_subscription *sub); /* it is freed next */
 };
 

@@ -28,6 +28,7 @@
 #define AMB_TAKE_WORDS (AMB_BATCH_MSGS_MAX / 64u)
 #define AMB_TAKES_CACHED_MAX 4096u /* kept for use again, by each worker */
 
+struct amb_tally;
 struct amb_entry;
 struct amb_queue;
 struct amb_shard;
@@ -57,12 +58,14 @@ struct amb_take {
     struct amb_queue *queue;     /* home's, as the next two are */
     struct amb_entry *entry;     /* home's reference */
     struct amb_topic *topic;     /* counted in its `naming`: its name is read by all */
+    struct amb_tally *tally;     /* ... and this one; or NULL */
     struct amb_entry *lent;      /* the member's worker's reference: a shadow, or the same */
     const struct amb_take *of;   /* cut from it; home gives it an entry */
     amb_mail_fn come_home;
     struct amb_take_to to;
     uint32_t first, count; /* messages of the entry */
     uint32_t left;         /* of them, not settled */
+    uint32_t acked;        /* of them, for its tally */
     uint32_t attempt;      /* deliveries before this one */
     uint64_t bytes;        /* of those left, as credit counts them */
     uint64_t lost;         /* by the queue, just before it */

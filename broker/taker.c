@@ -214,7 +214,8 @@ static bool taker_send(struct amb_taker *taker, struct amb_take *take)
         amb_take_go_home(taker->shard, take, AMB_TAKE_EXPIRED);
         return true;
     }
-    bool is_acked = taker->ack != AMB_ACK_NONE;
+    /* One whose publisher waits for its delivery is kept until it is released. */
+    bool is_acked = taker->ack != AMB_ACK_NONE || take->tally != NULL;
     if (is_acked && amb_idmap_put(&taker->known, &take->known, sub->delivered + 1) != AMB_OK) {
         return false;
     }
@@ -232,7 +233,9 @@ static bool taker_send(struct amb_taker *taker, struct amb_take *take)
         amb_take_go_home(taker->shard, take, AMB_TAKE_SETTLED);
         return true;
     }
-    take->due_ns = amb_deadline_ns(taker->shard->now_ns, taker->ack_wait_ns);
+    take->due_ns = taker->ack == AMB_ACK_NONE
+                       ? INT64_MAX
+                       : amb_deadline_ns(taker->shard->now_ns, taker->ack_wait_ns);
     if (take->due_ns < taker->shard->take_due_ns) {
         taker->shard->take_due_ns = take->due_ns;
     }
@@ -289,6 +292,7 @@ static uint32_t take_settle(struct amb_taker *taker, struct amb_take *take, uint
     uint64_t bytes = take->bytes;
     uint32_t cleared = amb_take_clear(take, first, count, NULL);
     taker->acked += cleared;
+    take->acked += cleared;
     taker_back(taker, cleared, bytes - take->bytes);
     return cleared;
 }
@@ -508,15 +512,29 @@ static void taker_detached(struct amb_subscription *sub)
     struct amb_taker *taker = sub->taker;
     amb_taker_stop(taker);
     amb_list_remove(&taker->node);
+    if (taker->ack == AMB_ACK_NONE) {
+        return; /* They come no second time, and may be released yet. */
+    }
     AMB_LIST_FOR_EACH_SAFE (node, &taker->pending) {
         take_end(taker, AMB_CONTAINER_OF(node, struct amb_take, node), AMB_TAKE_LEFT);
     }
 }
 
-static void taker_released(struct amb_subscription *sub, uint64_t msgs, uint64_t bytes)
+static void taker_released(struct amb_subscription *sub, uint64_t number,
+                           const struct amb_delivery *delivery)
 {
-    if (sub->taker->ack == AMB_ACK_NONE) {
-        taker_back(sub->taker, msgs, bytes);
+    struct amb_taker *taker = sub->taker;
+    if (taker->ack != AMB_ACK_NONE) {
+        return;
+    }
+    taker_back(taker, delivery->msgs, delivery->bytes);
+    struct amb_idmap_node *node =
+        taker->known.count == 0 ? NULL : amb_idmap_find(&taker->known, number);
+    if (node != NULL) {
+        struct amb_take *take = AMB_CONTAINER_OF(node, struct amb_take, known);
+        take->acked = take->left;
+        take_forget(taker, take);
+        amb_take_go_home(taker->shard, take, AMB_TAKE_SETTLED);
     }
 }
 
@@ -526,6 +544,9 @@ static void taker_destroyed(struct amb_subscription *sub)
     amb_assert(taker->seat == NULL);
     struct amb_idmap_node *node;
     struct amb_list_node *list_node;
+    AMB_LIST_FOR_EACH_SAFE (pending, &taker->pending) {
+        take_end(taker, AMB_CONTAINER_OF(pending, struct amb_take, node), AMB_TAKE_SETTLED);
+    }
     while ((node = amb_idmap_any(&taker->told)) != NULL) {
         amb_idmap_remove(&taker->told, node);
         struct told *told = AMB_CONTAINER_OF(node, struct told, node);

@@ -5,6 +5,7 @@
 #include "broker/entry.h"
 #include "broker/retain.h"
 #include "broker/shard.h"
+#include "broker/tally.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/codec/frame.h"
@@ -47,11 +48,64 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
     return AMB_OK;
 }
 
+/* The log's newest entry: its tally is open until all readers have passed it. */
+static void topic_tally(struct amb_topic *topic, struct amb_entry *entry)
+{
+    if (topic->tallies++ == 0) {
+        topic->tallied = topic->log.hi - 1;
+    }
+    if (amb_topic_is_home(topic)) {
+        uint32_t readers = 0;
+        AMB_LIST_FOR_EACH (node, &topic->cursors) {
+            readers++;
+        }
+        for (unsigned i = 0; i < topic->lend_count; i++) {
+            readers += topic->lends[i].subs;
+        }
+        AMB_LIST_FOR_EACH (node, &topic->replays) {
+            readers++;
+        }
+        amb_tally_begin(entry, readers);
+    }
+}
+
+static void topic_untally(struct amb_topic *topic, struct amb_entry *entry)
+{
+    struct amb_tally *tally = entry->tally;
+    topic->tallies--;
+    entry->tally = NULL;
+    amb_tally_settle(topic->shard, tally, 0);
+}
+
+/* Readers have gone on. */
+static void topic_tally_passed(struct amb_topic *topic)
+{
+    uint64_t from = amb_topic_read_from(topic);
+    uint64_t position = topic->tallied > topic->log.lo ? topic->tallied : topic->log.lo;
+    for (; position < from && topic->tallies > 0; position++) {
+        struct amb_entry *entry = amb_log_at(&topic->log, position);
+        if (entry->tally != NULL) {
+            topic_untally(topic, entry);
+        }
+    }
+    topic->tallied = position;
+}
+
+/* The oldest entry leaves the log. */
+static void topic_pop(struct amb_topic *topic)
+{
+    struct amb_entry *entry = amb_log_pop(&topic->log);
+    if (__builtin_expect(entry->tally != NULL, 0)) {
+        topic_untally(topic, entry);
+    }
+    amb_entry_unref(entry, topic->shard);
+}
+
 void amb_topic_clear(struct amb_topic *topic)
 {
     amb_assert(amb_list_is_empty(&topic->cursors));
     while (topic->log.lo < topic->log.hi) {
-        amb_entry_unref(amb_log_pop(&topic->log), topic->shard);
+        topic_pop(topic);
     }
     amb_list_remove(&topic->dirty);
     amb_list_remove(&topic->timed);
@@ -135,13 +189,12 @@ uint64_t amb_topic_read_from(const struct amb_topic *topic)
 /* wanted: the position from which on somebody wants to read. */
 static void topic_drop_oldest(struct amb_topic *topic, uint64_t wanted)
 {
-    bool is_wanted = topic->log.lo >= wanted;
-    struct amb_entry *entry = amb_log_pop(&topic->log);
-    if (is_wanted) {
+    if (topic->log.lo >= wanted) {
+        const struct amb_entry *entry = amb_log_at(&topic->log, topic->log.lo);
         topic->msgs_dropped += entry->count;
         amb_stat_add(&topic->shard->stats.msgs_dropped, entry->count);
     }
-    amb_entry_unref(entry, topic->shard);
+    topic_pop(topic);
 }
 
 uint64_t amb_topic_needed_from(const struct amb_topic *topic)
@@ -160,15 +213,18 @@ uint64_t amb_topic_unread(const struct amb_topic *topic)
 
 void amb_topic_trim(struct amb_topic *topic)
 {
+    if (__builtin_expect(topic->tallies != 0, 0)) {
+        topic_tally_passed(topic);
+    }
     uint64_t keep = amb_topic_needed_from(topic);
     if (__builtin_expect(topic->retains, 0)) {
         while (topic->log.lo < keep && amb_retain_is_over(&topic->log, topic->rule, topic->shard)) {
-            amb_entry_unref(amb_log_pop(&topic->log), topic->shard);
+            topic_pop(topic);
         }
         return;
     }
     while (topic->log.lo < keep) {
-        amb_entry_unref(amb_log_pop(&topic->log), topic->shard);
+        topic_pop(topic);
     }
 }
 
@@ -292,6 +348,9 @@ enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entr
     if (status == AMB_OK) {
         topic->msgs_in += entry->count;
         topic->bytes_in += amb_entry_bytes(entry);
+        if (__builtin_expect(entry->tally != NULL, 0)) {
+            topic_tally(topic, entry);
+        }
         amb_topic_mark(topic);
     }
     return status;
@@ -332,6 +391,7 @@ void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
     cursor->block_limit_ns = block_limit_ns;
     cursor->position = amb_topic_is_home(topic) ? begun->position : topic->log.hi;
     cursor->expected_seq = begun->seq;
+    cursor->counts_from = amb_topic_is_home(topic) ? topic->log.next_seq : 0;
     cursor->is_late = begun->is_late;
     cursor->is_unknown = begun->is_unknown;
     cursor->is_replaying = cursor->position < topic->log.hi;

@@ -88,6 +88,7 @@ struct amb_cursor {
     bool is_unknown;        /* ... cannot be known */
     bool is_replaying;      /* reads history: does not hold until it is near the end */
     bool is_named;          /* its client knows the topic's name */
+    uint64_t counts_from;   /* what it gets from this sequence on is tallied: tally.h */
     int64_t block_limit_ns; /* how long it may; INT64_MAX: for ever */
     int64_t behind_since_ns;
     const struct amb_filter *filter; /* what it wants; NULL: everything */
@@ -99,6 +100,7 @@ struct amb_lend {
     uint32_t subs, holding; /* subscriptions there, and how many of them hold */
     uint64_t position;
     uint64_t lent;            /* bytes, ever */
+    uint64_t counts_from;     /* as of a cursor */
     struct amb_topic *shadow; /* there; its `consumed` is ours to read */
 };
 
@@ -135,6 +137,8 @@ struct amb_topic {
     struct amb_list_node of_namesake;
     struct amb_topic *namesake; /* of a private shadow: the shard's own; else NULL */
     uint32_t matched;           /* at home: subscriptions that match, everywhere */
+    uint32_t tallies;           /* entries in the log that have one: tally.h */
+    uint64_t tallied;           /* ... none of them before this position */
     uint64_t ungranted;         /* at home: position of the first entry not granted yet */
     struct amb_lend *lends;     /* at home: one for each worker */
     unsigned lend_count;

@@ -241,7 +241,8 @@ enum amb_status amb_acks_sync(struct amb_conn *conn, int64_t timeout_ns)
     int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
     for (uint32_t i = 0; i < conn->sub_high; i++) {
         struct amb_sub *sub = conn->subs[i];
-        if (sub == NULL || sub->has_left || sub->acks.sent == sub->acks.confirmed) {
+        /* One that was closed is asked about, too: our Bye may overtake what it has said. */
+        if (sub == NULL || sub->acks.sent == sub->acks.confirmed) {
             continue;
         }
         if (conn->must_flush && conn->link != NULL) {

@@ -369,7 +369,9 @@ static void unkeep_settled(struct amb_pub *pub)
 void amb_pub_send_again(struct amb_pub *pub, uint64_t come)
 {
     uint64_t posted = atomic_load_explicit(&pub->posted, memory_order_relaxed);
-    settle_upto(pub, come < posted ? come : posted, AMB_OK);
+    /* They have come; whether they were delivered nobody tells any more. */
+    enum amb_status status = pub->settle.awaits_delivery ? AMB_EUNKNOWN : AMB_OK;
+    settle_upto(pub, come < posted ? come : posted, status);
     while (!amb_list_is_empty(&pub->unacked)) {
         struct amb_list_node *last = pub->unacked.prev;
         amb_list_remove(last);
@@ -603,8 +605,9 @@ enum amb_status amb_pub_accepted(struct amb_pub *pub, uint64_t batches)
 enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *frame)
 {
     enum amb_status why = frame->status < 0 ? (enum amb_status)frame->status : AMB_OK;
-    enum amb_status status =
-        amb_settle_told(&pub->settle, frame->seq, why, frame->number, frame->count);
+    const struct amb_settle_range said = {
+        .status = why, .log_seq = frame->number, .matched = frame->count, .dropped = frame->lost};
+    enum amb_status status = amb_settle_told(&pub->settle, frame->seq, &said);
     if (status == AMB_OK && pub->asking.is_on && frame->seq > pub->settle.settled) {
         amb_asking_settled(pub, amb_settle_first_seq(&pub->settle, frame->seq),
                            amb_settle_last_seq(&pub->settle, frame->seq), why, frame->count);

@@ -114,9 +114,8 @@ enum amb_status amb_pub_options_read(const struct amb_pub_options *from, struct 
     if (status != AMB_OK) {
         return status;
     }
-    if (to->confirm == AMB_CONFIRM_DELIVERED || to->confirm == AMB_CONFIRM_DURABLE) {
-        complain(complaint, "amb_pub_options.confirm: DELIVERED and DURABLE are not there yet in "
-                            "this release");
+    if (to->confirm == AMB_CONFIRM_DURABLE) {
+        complain(complaint, "amb_pub_options.confirm: DURABLE is not there yet in this release");
         return AMB_ENOTSUP;
     }
     if (to->lease_mem != AMB_MEM_DEFAULT && to->lease_mem != AMB_MEM_HOST &&

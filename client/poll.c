@@ -50,7 +50,9 @@ static unsigned run_settled(struct amb_pub *pub, unsigned max)
                                       .first = range.first,
                                       .last = range.last,
                                       .log_seq = range.log_seq,
-                                      .matched = range.matched};
+                                      .matched = range.matched,
+                                      .delivered = range.delivered,
+                                      .dropped = range.dropped};
         amb_conn_unlock(conn);
         pub->on_settled(pub, &settled, pub->arg);
         amb_conn_lock(conn);

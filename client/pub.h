@@ -78,6 +78,7 @@ struct amb_pub {
     struct amb_settle settle;
     uint32_t borrowed; /* batches of the user's memory that the link has */
     bool has_heard_subscribers;
+    bool awaits_delivery; /* confirm is DELIVERED */
     bool is_settled_told; /* the broker sends SETTLED for each batch */
 
     struct amb_asking asking;

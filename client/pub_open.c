@@ -36,7 +36,8 @@ static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
     pub->window_bytes = options->window_bytes;
     pub->on_settled = options->on_settled;
     pub->arg = options->arg;
-    pub->is_settled_told = options->on_settled != NULL || is_asking;
+    pub->awaits_delivery = options->confirm == AMB_CONFIRM_DELIVERED;
+    pub->is_settled_told = options->on_settled != NULL || is_asking || pub->awaits_delivery;
     pub->asking.is_on = is_asking;
     amb_list_init(&pub->asking.asked);
     memcpy(pub->topic, topic, strlen(topic) + 1);
@@ -62,6 +63,7 @@ static void pub_begin(struct amb_pub *pub)
     atomic_store_explicit(&pub->accepted_batches, past->batches, memory_order_relaxed);
     pub->sent_bytes = pub->window = past->bytes;
     amb_settle_init(&pub->settle, pub->on_settled != NULL, past->batches, past->bytes);
+    pub->settle.awaits_delivery = pub->awaits_delivery;
 }
 
 void amb_pub_free(struct amb_pub *pub)

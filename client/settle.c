@@ -68,8 +68,8 @@ void amb_settle_sent(struct amb_settle *settle, uint64_t last_seq, uint64_t byte
         (struct amb_settle_batch){.last_seq = last_seq, .bytes = bytes, .status = AMB_OK};
 }
 
-enum amb_status amb_settle_told(struct amb_settle *settle, uint64_t batch, enum amb_status status,
-                                uint64_t log_seq, uint32_t matched)
+enum amb_status amb_settle_told(struct amb_settle *settle, uint64_t batch,
+                                const struct amb_settle_range *said)
 {
     if (batch == 0 || batch > settle->last) {
         return AMB_EPROTO;
@@ -79,15 +79,16 @@ enum amb_status amb_settle_told(struct amb_settle *settle, uint64_t batch, enum 
     }
     if (batch <= settle->settled) {
         /* A counter has overtaken the frame: late, but not lost. */
-        if (status != AMB_OK && settle->failure == AMB_OK) {
-            settle->failure = status;
+        if (said->status != AMB_OK && settle->failure == AMB_OK) {
+            settle->failure = said->status;
         }
         return AMB_OK;
     }
     struct amb_settle_batch *slot = slot_of(settle, batch);
-    slot->status = status;
-    slot->log_seq = log_seq;
-    slot->matched = matched;
+    slot->status = (int32_t)said->status;
+    slot->log_seq = said->log_seq;
+    slot->matched = said->matched;
+    slot->dropped = said->dropped;
     slot->is_told = true;
     return AMB_OK;
 }
@@ -114,6 +115,8 @@ static void add_range(struct amb_settle *settle, const struct amb_settle_range *
             }
             newest->last = range->last;
             newest->matched = range->matched;
+            newest->delivered += range->delivered;
+            newest->dropped += range->dropped;
             return;
         }
     }
@@ -147,7 +150,12 @@ enum amb_status amb_settle_upto(struct amb_settle *settle, uint64_t batch, bool 
                                          .last = slot->last_seq,
                                          .log_seq = slot->log_seq,
                                          .matched = slot->matched,
+                                         .dropped = slot->dropped,
                                          .status = (enum amb_status)slot->status};
+        if (settle->awaits_delivery && slot->status == AMB_OK) {
+            uint64_t all = (range.last - range.first + 1) * range.matched;
+            range.delivered = range.dropped < all ? all - range.dropped : 0;
+        }
         settle->settled_bytes += slot->bytes;
         settle_range(settle, &range);
         settle->settled++;

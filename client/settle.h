@@ -20,6 +20,7 @@ struct amb_settle_batch {
     uint64_t last_seq;
     uint64_t bytes;
     uint64_t log_seq;
+    uint64_t dropped;
     uint32_t matched;
     int32_t status;
     bool is_told; /* its SETTLED frame has come */
@@ -28,6 +29,7 @@ struct amb_settle_batch {
 /* A run of messages settled alike, for on_settled. */
 struct amb_settle_range {
     uint64_t first, last, log_seq;
+    uint64_t delivered, dropped; /* where delivery is waited for: to all readers together */
     uint32_t matched;
     enum amb_status status;
 };
@@ -43,7 +45,8 @@ struct amb_settle {
     enum amb_status failure; /* the first one not yet told by a flush */
     struct amb_settle_range ranges[AMB_SETTLE_RANGES_MAX];
     uint32_t range_first, range_count;
-    bool keeps_ranges; /* somebody wants them */
+    bool keeps_ranges;    /* somebody wants them */
+    bool awaits_delivery; /* SETTLED says what was delivered */
 };
 
 /* The first batch has number `former` + 1, and `bytes` were sent before it. */
@@ -53,10 +56,10 @@ void amb_settle_fini(struct amb_settle *settle);
 AMB_MUST_CHECK enum amb_status amb_settle_reserve(struct amb_settle *settle);
 /* Batch last + 1, of `bytes`, whose last message is last_seq, has left. */
 void amb_settle_sent(struct amb_settle *settle, uint64_t last_seq, uint64_t bytes);
-/* What the broker says of one batch. EPROTO: no such batch is on its way. */
+/* What the broker says of one batch: status, log_seq, matched, dropped of `said`. EPROTO: no such
+ * batch is on its way. */
 AMB_MUST_CHECK enum amb_status amb_settle_told(struct amb_settle *settle, uint64_t batch,
-                                               enum amb_status status, uint64_t log_seq,
-                                               uint32_t matched);
+                                               const struct amb_settle_range *said);
 /* The messages that a batch on its way carries. */
 uint64_t amb_settle_first_seq(const struct amb_settle *settle, uint64_t batch);
 uint64_t amb_settle_last_seq(const struct amb_settle *settle, uint64_t batch);

@@ -81,6 +81,45 @@ printf 'over the pipe' | ctl pub pipe --wait-subscribers 1 --timeout 20
 wait "$sub"
 [ "$(cat "$tmp/got")" = 'over the pipe' ] || fail 'standard input'
 
+# What became of it: whom it was for, who has dealt with it, who has not.
+told() { # FIELD: of the line that `pub --confirm` printed
+    sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" "$tmp/told"
+}
+ctl sub orders --ack explicit --count 3 --timeout 20 >"$tmp/got" &
+sub=$!
+ctl -o json pub orders --count 3 --wait-subscribers 1 --confirm delivered --timeout 20 >"$tmp/told"
+wait "$sub"
+[ "$(told confirmed) $(told matched) $(told delivered) $(told dropped)" = '3 1 3 0' ] ||
+    fail "confirmed: $(cat "$tmp/told")"
+ctl sub orders --ack explicit --term 'no such order' --count 2 --timeout 20 >"$tmp/got" &
+sub=$!
+ctl -o json pub orders --count 2 --wait-subscribers 1 --confirm delivered --timeout 20 >"$tmp/told"
+wait "$sub"
+[ "$(told confirmed) $(told matched) $(told delivered) $(told dropped)" = '2 1 0 2' ] ||
+    fail "terminated: $(cat "$tmp/told")"
+ctl -o json pub nobody --count 7 --confirm accepted >"$tmp/told"
+[ "$(told confirmed) $(told matched)" = '7 0' ] || fail "accepted: $(cat "$tmp/told")"
+expect 64 'accepted or delivered' ctl pub t --count 1 --confirm durable
+
+# Compare and set; a name that counts on.
+ctl pub cas --count 2 --expect-seq 1 || fail 'the first two'
+expect 65 'publish cas' ctl pub cas --count 1 --expect-seq 2
+ctl pub cas --count 1 --expect-seq 3 --name setter || fail 'the third'
+expect 64 'a sequence' ctl pub cas --count 1 --expect-seq 0
+
+# One key, one member.
+for i in 1 2; do
+    "$ctl_path" --url "$url" sub keyed --group g --stats --timeout 20 >"$tmp/keyed$i" 2>&1 &
+    keyed[i]=$!
+done
+has_members() { ctl -o json queues | grep -q '"members": *2'; }
+wait_until has_members
+ctl pub keyed --count 9 --key k --confirm delivered --timeout 20
+kill -INT "${keyed[@]}"
+wait "${keyed[@]}" || fail "SIGINT: $?"
+keyed=$(cat "$tmp/keyed1" "$tmp/keyed2" | awk "/^messages / {print \$2}" | sort | tr "\n" " ")
+[ "$keyed" = '0 9 ' ] || fail "one key: $keyed"
+
 # Names that would leave the folder.
 ctl sub 'names.>' --count 5 --timeout 20 --out-dir "$tmp/dir" --stats >"$tmp/stats" &
 sub=$!

@@ -104,6 +104,12 @@ for url in "$unix_url" "$tcp_url"; do
     wait_for 10 asked || fail "$url: no sum: $(cat "$dir/sums")"
     [ "$(tr '\n' ';' <"$dir/sums")" = "now: 42;later: 2;" ] || fail "$url: $(cat "$dir/sums")"
 
+    # Two orders were dealt with, one was not.
+    timeout 20 "$examples/example-confirm" >"$dir/orders" || fail "$url: $(cat "$dir/orders")"
+    grep -qx 'after 100 ms: timed out' "$dir/orders" &&
+        [ "$(awk '/delivered/ {got += $6; not += $8} END {print got, not}' "$dir/orders")" = '2 1' ] ||
+        fail "$url: $(cat "$dir/orders")"
+
     # A signal ends both loops, with 0: amb_stop.
     for pid in "${readers[@]}"; do
         kill -TERM "$pid"

@@ -136,6 +136,7 @@ static void note_settled(struct shard_client *client, const struct amb_frame *fr
             .handle = frame->handle,
             .batch = frame->seq,
             .first_seq = frame->number,
+            .dropped = frame->lost,
             .matched = frame->count,
             .status = (enum amb_status)frame->status,
         };

@@ -96,6 +96,7 @@ static void harness_expect_empty(const struct shard_harness *harness)
         assert_int_equal(amb_bufpool_used(&shard->bufpool), 0);
         assert_int_equal(shard->entries.used, 0);
         assert_int_equal(shard->txs.used, 0);
+        assert_int_equal(shard->tallies.used, 0);
         assert_int_equal(amb_stat_get(&shard->stats.quarantined_bytes), 0);
         assert_true(amb_list_is_empty(&shard->live_sessions));
         assert_true(amb_list_is_empty(&shard->starving));

@@ -30,6 +30,16 @@ enum {
     OPT_TTL,
     OPT_STATS,
     OPT_HOLD,
+    OPT_KEY,
+    OPT_NAME,
+    OPT_CONFIRM,
+    OPT_EXPECT,
+};
+
+/* What the broker has said of the messages. */
+struct told {
+    uint64_t messages, delivered, dropped;
+    uint32_t matched;
 };
 
 struct pub {
@@ -40,7 +50,11 @@ struct pub {
     uint64_t count, size; /* count: of generated messages, or how often the files are sent */
     bool has_count, has_size, has_name, wants_stats, wants_hold;
     int64_t ttl_ns; /* 0: for ever */
-    double rate;    /* messages a second, 0: as fast as they go */
+    const char *key, *name;
+    enum amb_confirm confirm; /* DEFAULT: nothing is printed of it */
+    uint64_t expect_seq;      /* of the next message; 0: any */
+    struct told told;
+    double rate; /* messages a second, 0: as fast as they go */
     uint32_t wait_subscribers;
     struct amb_prop props[PROPS_MAX]; /* [0] is kept for the file's name */
     uint32_t prop_count;
@@ -102,6 +116,8 @@ static enum amb_status post(struct pub *p, const struct amb_outbox_slot *slot, c
         .props = &p->props[1],
         .prop_count = p->prop_count - 1,
         .ttl_ns = p->ttl_ns,
+        .key = p->key,
+        .expect_seq = p->expect_seq,
     };
     if (name != NULL && !p->has_name) {
         p->props[0] = (struct amb_prop){.name = "name", .value = name, .len = strlen(name)};
@@ -111,6 +127,7 @@ static enum amb_status post(struct pub *p, const struct amb_outbox_slot *slot, c
     pace(p);
     enum amb_status status = amb_outbox_post(&p->box, &out);
     if (status == AMB_OK) {
+        p->expect_seq += p->expect_seq != 0;
         sent(p, len);
     }
     return status;
@@ -191,7 +208,7 @@ static enum amb_exit publish_files(struct pub *p)
 static enum amb_status send_generated(struct pub *p, const uint8_t *data, size_t len)
 {
     enum amb_status status;
-    if (p->prop_count > 1 || p->ttl_ns != 0) {
+    if (p->prop_count > 1 || p->ttl_ns != 0 || p->key != NULL || p->expect_seq != 0) {
         struct amb_outbox_slot *slot;
         status = amb_outbox_take(&p->box, len, &slot);
         if (status != AMB_OK) {
@@ -296,6 +313,35 @@ static void print_stats(const struct pub *p)
     amb_ctl_print(p->ctl, stats);
 }
 
+static void on_settled(struct amb_pub *pub, const struct amb_settled *settled, void *arg)
+{
+    struct told *told = arg;
+    (void)pub;
+    if (settled->status == AMB_OK) {
+        told->messages += settled->last - settled->first + 1;
+        told->matched = settled->matched;
+        told->delivered += settled->delivered;
+        told->dropped += settled->dropped;
+    }
+}
+
+/* Everything is settled; what became of it is told by amb_poll. */
+static void print_confirmed(struct pub *p)
+{
+    struct amb_pub_info info = AMB_INIT(amb_pub_info);
+    (void)amb_pub_stat(p->box.pub, &info);
+    while (p->told.messages + info.failed < p->sent_msgs &&
+           amb_poll(p->ctl->conn, AMB_SEC) == AMB_OK) {
+    }
+    json_t *told = json_pack("{s:I, s:I}", "confirmed", (json_int_t)p->told.messages, "matched",
+                             (json_int_t)p->told.matched);
+    if (p->confirm == AMB_CONFIRM_DELIVERED) {
+        (void)json_object_set_new(told, "delivered", json_integer((json_int_t)p->told.delivered));
+        (void)json_object_set_new(told, "dropped", json_integer((json_int_t)p->told.dropped));
+    }
+    amb_ctl_print(p->ctl, told);
+}
+
 static enum amb_exit publish_all(struct pub *p)
 {
     enum amb_exit code;
@@ -318,7 +364,10 @@ static enum amb_exit publish_all(struct pub *p)
 static enum amb_exit publish(struct pub *p)
 {
     p->box.ctl = p->ctl;
-    enum amb_status status = amb_pub_open(p->ctl->conn, p->topic, NULL, &p->box.pub);
+    struct amb_pub_options options = {
+        .size = sizeof(options), .name = p->name, .confirm = p->confirm, .arg = &p->told};
+    options.on_settled = p->confirm == AMB_CONFIRM_DEFAULT ? NULL : on_settled;
+    enum amb_status status = amb_pub_open(p->ctl->conn, p->topic, &options, &p->box.pub);
     if (status != AMB_OK) {
         return fail(p, status);
     }
@@ -326,6 +375,9 @@ static enum amb_exit publish(struct pub *p)
     if (code == AMB_EXIT_OK) {
         p->first_ns = amb_clock_monotonic_ns();
         code = publish_all(p);
+        if (code == AMB_EXIT_OK && p->confirm != AMB_CONFIRM_DEFAULT) {
+            print_confirmed(p);
+        }
         if (p->wants_stats) {
             print_stats(p);
         }
@@ -352,10 +404,34 @@ static bool add_prop(struct pub *p, char *text)
     return true;
 }
 
+static enum amb_exit take_confirm(struct pub *p, const char *value)
+{
+    if (strcmp(value, "accepted") == 0) {
+        p->confirm = AMB_CONFIRM_ACCEPTED;
+    } else if (strcmp(value, "delivered") == 0) {
+        p->confirm = AMB_CONFIRM_DELIVERED;
+    } else {
+        return amb_ctl_bad("--confirm", value, "accepted or delivered");
+    }
+    return AMB_EXIT_OK;
+}
+
 static enum amb_exit take_option(struct pub *p, int option, char *value)
 {
     uint64_t number;
     switch (option) {
+    case OPT_KEY:
+        p->key = value;
+        return AMB_EXIT_OK;
+    case OPT_NAME:
+        p->name = value;
+        return AMB_EXIT_OK;
+    case OPT_CONFIRM:
+        return take_confirm(p, value);
+    case OPT_EXPECT:
+        return amb_units_count(value, UINT64_MAX / 2, &p->expect_seq) && p->expect_seq != 0
+                   ? AMB_EXIT_OK
+                   : amb_ctl_bad("--expect-seq", value, "a sequence, from 1");
     case 'f':
         p->files[p->file_count++] = value;
         return AMB_EXIT_OK;
@@ -424,6 +500,10 @@ enum amb_exit amb_ctl_pub(struct amb_ctl *ctl, int argc, char **argv)
         {"wait-subscribers", required_argument, NULL, OPT_WAIT},
         {"prop", required_argument, NULL, OPT_PROP},
         {"ttl", required_argument, NULL, OPT_TTL},
+        {"key", required_argument, NULL, OPT_KEY},
+        {"name", required_argument, NULL, OPT_NAME},
+        {"confirm", required_argument, NULL, OPT_CONFIRM},
+        {"expect-seq", required_argument, NULL, OPT_EXPECT},
         {"stats", no_argument, NULL, OPT_STATS},
         {"hold", no_argument, NULL, OPT_HOLD},
         {NULL, 0, NULL, 0},

@@ -157,12 +157,18 @@ struct amb_settled {
     uint64_t log_seq;       /* sequence of `first` in the topic; 0 if refused or not told */
     uint32_t matched;       /* subscriptions that matched, of the last batch in the run */
     uint32_t duplicates;    /* (later) */
+    /* confirm = DELIVERED: of the run's messages, counted once for each subscription that matched
+     * when they came (a group is one): released, or acknowledged where the subscription does that;
+     * and not, because of its policy, a time to live, its end, or as dead letters. */
+    uint64_t delivered, dropped;
 };
 typedef void (*amb_settled_fn)(struct amb_pub *pub, const struct amb_settled *settled, void *arg);
 
 struct amb_pub_options {
     uint32_t size;
-    enum amb_confirm confirm; /* ACCEPTED; NONE too; DELIVERED, DURABLE (later) */
+    /* ACCEPTED: settled when the broker has it; NONE too. DELIVERED: when each subscription that
+     * matched then is done with it. DURABLE (later). */
+    enum amb_confirm confirm;
     /* 1 to 64 bytes without white space, its user's own on this topic, one publisher at a time
      * (EBUSY). What may be lost with a session is sent again, and comes once; the next life of the
      * program goes on behind what has come: amb_pub_info.posted tells, and the next message is the

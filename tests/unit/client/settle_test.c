@@ -9,6 +9,11 @@
 
 #include <cmocka.h>
 
+static enum amb_status tell(struct amb_settle *settle, uint64_t batch, struct amb_settle_range said)
+{
+    return amb_settle_told(settle, batch, &said);
+}
+
 static void send_batches(struct amb_settle *settle, uint64_t count, uint64_t msgs)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -43,7 +48,7 @@ static void a_refused_batch_is_a_range_of_its_own_and_the_flush_hears_of_it(void
     struct amb_settle settle;
     amb_settle_init(&settle, true, 0, 0);
     send_batches(&settle, 5, 10);
-    assert_int_equal(amb_settle_told(&settle, 3, AMB_EREJECTED, 0, 0), AMB_OK);
+    assert_int_equal(tell(&settle, 3, (struct amb_settle_range){.status = AMB_EREJECTED}), AMB_OK);
     assert_int_equal(amb_settle_upto(&settle, 5, false), AMB_OK);
     struct amb_settle_range range;
     assert_true(amb_settle_take(&settle, &range));
@@ -68,7 +73,8 @@ static void with_receipts_nothing_settles_before_its_own(void **state)
     send_batches(&settle, 3, 1);
     assert_int_equal(amb_settle_upto(&settle, 3, true), AMB_OK);
     assert_int_equal(settle.settled_seq, 0);
-    assert_int_equal(amb_settle_told(&settle, 1, AMB_OK, 77, 2), AMB_OK);
+    assert_int_equal(tell(&settle, 1, (struct amb_settle_range){.log_seq = 77, .matched = 2}),
+                     AMB_OK);
     assert_int_equal(amb_settle_upto(&settle, 3, true), AMB_OK);
     assert_int_equal(settle.settled_seq, 1);
     struct amb_settle_range range;
@@ -85,7 +91,7 @@ static void a_refusal_that_a_counter_overtook_is_still_told(void **state)
     amb_settle_init(&settle, false, 0, 0);
     send_batches(&settle, 1, 1);
     assert_int_equal(amb_settle_upto(&settle, 1, false), AMB_OK);
-    assert_int_equal(amb_settle_told(&settle, 1, AMB_ENOMEM, 0, 0), AMB_OK);
+    assert_int_equal(tell(&settle, 1, (struct amb_settle_range){.status = AMB_ENOMEM}), AMB_OK);
     assert_int_equal(settle.failure, AMB_ENOMEM);
     amb_settle_fini(&settle);
 }
@@ -97,8 +103,8 @@ static void numbers_that_were_never_sent_are_refused(void **state)
     amb_settle_init(&settle, true, 0, 0);
     send_batches(&settle, 2, 1);
     assert_int_equal(amb_settle_upto(&settle, 3, false), AMB_EPROTO);
-    assert_int_equal(amb_settle_told(&settle, 3, AMB_OK, 0, 0), AMB_EPROTO);
-    assert_int_equal(amb_settle_told(&settle, 0, AMB_OK, 0, 0), AMB_EPROTO);
+    assert_int_equal(tell(&settle, 3, (struct amb_settle_range){0}), AMB_EPROTO);
+    assert_int_equal(tell(&settle, 0, (struct amb_settle_range){0}), AMB_EPROTO);
     amb_settle_fini(&settle);
 }
 
@@ -109,7 +115,8 @@ static void failures_without_a_listener_stay_bounded(void **state)
     amb_settle_init(&settle, true, 0, 0);
     send_batches(&settle, 1000, 1);
     for (uint64_t i = 1; i <= 1000; i += 2) {
-        assert_int_equal(amb_settle_told(&settle, i, AMB_EREJECTED, 0, 0), AMB_OK);
+        assert_int_equal(tell(&settle, i, (struct amb_settle_range){.status = AMB_EREJECTED}),
+                         AMB_OK);
     }
     assert_int_equal(amb_settle_upto(&settle, 1000, false), AMB_OK);
     struct amb_settle_range range;
