@@ -58,6 +58,7 @@ struct amb_link_tx {
     uint8_t head[128];             /* the link's: the encoded head */
     uint64_t data_len;             /* the link's: of the body on the link, 0 if it has none */
     uint32_t meta_len;             /* the link's: the same */
+    bool is_run;                   /* the link's: meta repeats its first record, sent once */
     uint64_t sent;                 /* the link's: progress */
     void *link_private;            /* the link's */
 };

@@ -12,6 +12,7 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -54,6 +55,16 @@ void amb_stream_fail(struct stream *stream, enum amb_status why, const char *tex
     stream->link.events->on_down(stream->link.arg, why, text != NULL ? text : "connection failed");
 }
 
+/* Messages alike have records alike: a fifth of the bytes of a batch of 64 B messages. */
+static bool is_run(const struct amb_link_tx *tx)
+{
+    const uint8_t *meta = tx->meta;
+    return tx->data_len != 0 && tx->data_pad == 0 && tx->meta_len >= STREAM_RUN_MIN &&
+           tx->meta_len % STREAM_RECORD_SIZE == 0 &&
+           tx->data_len + STREAM_RECORD_SIZE <= AMB_STREAM_CHUNK &&
+           memcmp(meta, meta + STREAM_RECORD_SIZE, tx->meta_len - STREAM_RECORD_SIZE) == 0;
+}
+
 static enum amb_status stream_send(struct amb_link *link, struct amb_link_tx *tx)
 {
     struct stream *stream = stream_of(link);
@@ -64,6 +75,8 @@ static enum amb_status stream_send(struct amb_link *link, struct amb_link_tx *tx
     tx->data_len = has_body ? amb_frame_body_data(tx->frame) - tx->data_pad : 0;
     tx->meta_len = has_body ? tx->frame->meta_len + tx->data_pad : 0;
     tx->sent = 0;
+    tx->is_run = is_run(tx);
+    tx->meta_len = tx->is_run ? STREAM_RECORD_SIZE : tx->meta_len;
     amb_frame_encode(tx->frame, tx->head);
     amb_list_push_back(&stream->queue, &tx->node);
     link->queued++;

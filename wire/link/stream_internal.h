@@ -9,6 +9,7 @@
  *
  *   unit:  u32 kind | u32 len | u64 zero | len bytes
  *   FRAME: head, first part of the body     CHUNK: next part     FLOW: n x {u32, u32, u64}
+ *   RUN:   head, data, one record: a frame whose meta is nothing but this record, again and again
  *
  * A tx as it stands on the socket is a function of its lengths alone, so `tx->sent` is an offset in
  * it and nothing else is remembered about a partial write.
@@ -20,6 +21,8 @@
 
 #define STREAM_UNIT_HEAD 16u
 #define STREAM_FRAME_HEAD (STREAM_UNIT_HEAD + AMB_FRAME_HEAD_SIZE)
+#define STREAM_RECORD_SIZE 16u
+#define STREAM_RUN_MIN (4u * STREAM_RECORD_SIZE) /* less is not worth the look */
 #define STREAM_FLOW_SIZE 16u
 #define STREAM_FLOWS_MAX 256u /* values in one unit */
 #define STREAM_FLOW_UNIT_MAX (STREAM_UNIT_HEAD + STREAM_FLOWS_MAX * STREAM_FLOW_SIZE)
@@ -38,6 +41,7 @@ enum stream_unit_kind {
     STREAM_UNIT_FRAME = 1,
     STREAM_UNIT_CHUNK,
     STREAM_UNIT_FLOW,
+    STREAM_UNIT_RUN,
 };
 
 /* Counters of ours that the peer does not know yet: each at most once in `dirty`. */
@@ -55,6 +59,7 @@ struct stream_rx {
     uint8_t *dst;        /* where the next byte of the open body goes; NULL: nowhere */
     uint64_t body_left;  /* of the open body, in all units to come */
     uint64_t part_left;  /* of it, in this unit */
+    uint32_t run_left;   /* of it, behind all units: copies of the last record */
     uint64_t last_body;  /* size of the latest body, to guess the next one's */
     uint32_t start, end; /* unparsed bytes of staging */
     uint32_t need;       /* bytes beyond those that the parser waits for */

@@ -29,6 +29,16 @@ static bool check_answer(struct stream *stream, enum amb_status answer, const ch
     return true;
 }
 
+/* Fills len bytes from `to` with the record in front of them. */
+static void repeat_record(uint8_t *to, uint32_t len)
+{
+    uint64_t record[STREAM_RECORD_SIZE / 8]; /* In registers: each store waits for no other. */
+    memcpy(record, to - STREAM_RECORD_SIZE, sizeof(record));
+    for (uint32_t at = 0; at < len; at += STREAM_RECORD_SIZE) {
+        memcpy(to + at, record, sizeof(record));
+    }
+}
+
 /* `len` bytes of the open body are where they belong. */
 static bool advance_body(struct stream *stream, uint64_t len)
 {
@@ -41,6 +51,10 @@ static bool advance_body(struct stream *stream, uint64_t len)
     rx->dst += len;
     if (rx->body_left != 0) {
         return true;
+    }
+    /* on_frame gave room for all of the body. */
+    if (rx->run_left != 0) {
+        repeat_record(rx->dst, rx->run_left);
     }
     rx->dst = NULL;
     enum amb_status answer = stream->link.events->on_body(stream->link.arg, rx->cookie, AMB_OK);
@@ -62,7 +76,16 @@ static bool parse_body(struct stream *stream)
     return advance_body(stream, len);
 }
 
-static bool parse_frame(struct stream *stream, uint32_t len, uint32_t here)
+/* What of a frame's body is left out of a RUN of `part` bytes; 0: it cannot be one. */
+static uint32_t run_left_out(const struct amb_frame *frame, uint64_t part)
+{
+    uint64_t data = amb_frame_body_data(frame);
+    bool is_one = data != 0 && part == data + STREAM_RECORD_SIZE &&
+                  frame->meta_len > STREAM_RECORD_SIZE && frame->meta_len % STREAM_RECORD_SIZE == 0;
+    return is_one ? frame->meta_len - STREAM_RECORD_SIZE : 0;
+}
+
+static bool parse_frame(struct stream *stream, uint32_t kind, uint32_t len, uint32_t here)
 {
     struct stream_rx *rx = &stream->rx;
     if (rx->body_left != 0) {
@@ -84,6 +107,10 @@ static bool parse_frame(struct stream *stream, uint32_t len, uint32_t here)
     if (part > body) {
         return refuse(stream, "more bytes than the frame has");
     }
+    uint32_t left_out = kind == STREAM_UNIT_RUN ? run_left_out(&frame, part) : 0;
+    if (kind == STREAM_UNIT_RUN && left_out == 0) {
+        return refuse(stream, "run of a frame that cannot have one");
+    }
     rx->start += STREAM_FRAME_HEAD;
     stream->link.stats.frames_received++;
 
@@ -96,8 +123,9 @@ static bool parse_frame(struct stream *stream, uint32_t len, uint32_t here)
     }
     rx->dst = body != 0 ? dst : NULL;
     rx->cookie = cookie;
-    rx->body_left = rx->last_body = body;
+    rx->body_left = rx->last_body = body - left_out;
     rx->part_left = part;
+    rx->run_left = left_out;
     return true;
 }
 
@@ -148,7 +176,8 @@ static bool parse_unit(struct stream *stream)
     }
     switch (kind) {
     case STREAM_UNIT_FRAME:
-        return parse_frame(stream, len, here);
+    case STREAM_UNIT_RUN:
+        return parse_frame(stream, kind, len, here);
     case STREAM_UNIT_FLOW:
         return parse_flows(stream, len, here);
     case STREAM_UNIT_CHUNK:

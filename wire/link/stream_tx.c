@@ -125,7 +125,10 @@ static uint64_t gather_unit(struct gather *gather, const struct amb_link_tx *tx,
     if (place.into < place.head) {
         uint8_t head[STREAM_FRAME_HEAD];
         bool is_first = place.body_start == 0;
-        put_unit_head(head, is_first ? STREAM_UNIT_FRAME : STREAM_UNIT_CHUNK,
+        put_unit_head(head,
+                      !is_first    ? STREAM_UNIT_CHUNK
+                      : tx->is_run ? STREAM_UNIT_RUN
+                                   : STREAM_UNIT_FRAME,
                       place.head - STREAM_UNIT_HEAD + place.part);
         if (is_first) {
             memcpy(head + STREAM_UNIT_HEAD, tx->head, AMB_FRAME_HEAD_SIZE);

@@ -164,7 +164,7 @@ static void expect_violation(struct hostile *hostile)
 
 static void test_unknown_unit_is_refused(void **state)
 {
-    static const uint32_t kinds[] = {0, 4, 255, UINT32_MAX};
+    static const uint32_t kinds[] = {0, 5, 255, UINT32_MAX};
     for (size_t n = 0; n < sizeof(kinds) / sizeof(kinds[0]); n++) {
         if (n != 0) {
             (void)teardown_hostile(state);
