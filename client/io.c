@@ -25,14 +25,16 @@
 
 #define TICK_MIN_NS (50 * AMB_NS_PER_US)
 #define TICK_LINGER_MAX_NS (500 * AMB_NS_PER_US)
-#define TICK_ACTIVE_NS AMB_NS_PER_MS
+#define TICK_ACTIVE_MIN_NS AMB_NS_PER_MS
+#define TICK_ACTIVE_MAX_NS (4 * AMB_NS_PER_MS)
 
 /* What the thread remembers from one turn to the next. */
 struct io_turn {
     uint64_t activity, driver_epoch;
-    int64_t tick_ns; /* of a lingering batch */
-    bool may_flush;  /* what was saved up at the last turn is sent at this one */
-    bool must_go;    /* the connection is over */
+    int64_t tick_ns;   /* of a lingering batch */
+    int64_t active_ns; /* of callers that come and go */
+    bool may_flush;    /* what was saved up at the last turn is sent at this one */
+    bool must_go;      /* the connection is over */
 };
 
 void amb_io_kick(struct amb_conn *conn)
@@ -53,6 +55,18 @@ static int64_t linger_tick(struct io_turn *turn, unsigned work)
         turn->tick_ns += TICK_MIN_NS;
     }
     return turn->tick_ns;
+}
+
+/* How long to nap while callers move the link: the longer they have done so, the longer. A nap
+ * costs a wake-up, and of a broker's many subscribers on one host each has a thread like this. */
+static int64_t active_tick(struct io_turn *turn)
+{
+    if (turn->active_ns == 0) {
+        turn->active_ns = TICK_ACTIVE_MIN_NS;
+    } else if (turn->active_ns < TICK_ACTIVE_MAX_NS) {
+        turn->active_ns += TICK_ACTIVE_MIN_NS;
+    }
+    return turn->active_ns;
 }
 
 /* Chooses how to sleep, and for how long at most. Lock held. */
@@ -80,9 +94,10 @@ static enum amb_io_mode choose(struct amb_conn *conn, struct io_turn *turn, unsi
         return AMB_IO_DEEP;
     }
     if (is_active || conn->has_driver || conn->may_flush) {
-        *timeout_ns = TICK_ACTIVE_NS;
+        *timeout_ns = active_tick(turn);
         return AMB_IO_TICK;
     }
+    turn->active_ns = 0;
     bool want_flow = conn->settled_wanted != 0 || conn->flow_waits != 0;
     if (!amb_conn_arm(conn, want_flow)) {
         *timeout_ns = 0;
