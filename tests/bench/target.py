@@ -12,8 +12,13 @@ cell so far, unless --all. A run during which other programs took more than 15 %
 repeated once at the end of its round, and left out as long as a cleaner one of its kind remains;
 `*` marks figures that stand on such runs only. Compared are medians.
 
+With --build the cells that bytes decide have the machine's own limit beside them, run in the same
+rounds by the tests' limits-bench: the same bytes written, moved and checked with no broker to speak
+of. A cell that misses its target but comes within a tenth of that limit is marked so: more would
+be a matter of the machine. limits-bench's third process is simple; ours can be above it.
+
 --cells takes shell patterns of the names --list shows ("1to1*"). --build (with the tests' programs)
-adds the idle cell by tests/bench/idle.py. All cells take about eight minutes with three rounds.
+also adds the idle cell by tests/bench/idle.py. All cells take about nine minutes with three rounds.
 """
 import argparse
 import fnmatch
@@ -31,16 +36,19 @@ OTHERS_MAX = 0.15
 TCP = ["nats", "redis", "mosquitto", "zmq", "nng"]
 PEERS = TCP + ["redis-unix", "mosquitto-unix", "zmq-ipc", "nng-ipc"]
 IOX = ["iceoryx"]
+LIMIT = "limit"  # of the machine: limits-bench
 KEPT = ("msgs_per_s", "mb_per_s", "p50_us", "p99_us", "broker_cpu_s_per_mmsg",
         "broker_cpu_s_per_gb", "broker_peak_rss_mib", "others")
 SPREAD_SIZES = ("64k", "1m", "16m", "64m")
+NEAR = 0.9  # of the limit: at it
 CONTENDER = 0.5  # of the best so far; slower ones leave after the first round
 
 
 class Cell:
     """One line of the table: ours against the best of `peers` in the same run."""
 
-    def __init__(self, name, ours, peers, run, key, op, target, env=None):
+    def __init__(self, name, ours, peers, run, key, op, target, env=None, limit=None):
+        self.limit = None if limit is None else (LIMIT, tuple(limit.split()), ())
         self.name = name
         self.ours = ours
         self.peers = peers
@@ -54,6 +62,9 @@ class Cell:
         """What has to be run: (who, arguments, environment)."""
         ours = (self.ours, self.run, tuple(sorted(self.env.items())))
         return [ours] + [(peer, self.run, ()) for peer in self.peers]
+
+    def all_runs(self, has_limits):
+        return self.runs() + ([self.limit] if has_limits and self.limit is not None else [])
 
     def better(self, values):
         return max(values) if self.op == ">=" else min(values)
@@ -72,12 +83,16 @@ def cells():
     for size, local, tcp, lease in (("64k", 3, 1.4, 1.5), ("1m", 5, 1.6, 1.1), ("64m", 8, 2.5, 1)):
         run = f"throughput --size {size} --touch"
         out += [
-            Cell(f"touch.{size}", "ambroker", PEERS, run, mb, ">=", local),
-            Cell(f"touch.{size}.tcp", "ambroker-tcp", TCP, run, mb, ">=", tcp),
-            Cell(f"touch.{size}.lease", "ambroker-lease", IOX, run, mb, ">=", lease),
+            Cell(f"touch.{size}", "ambroker", PEERS, run, mb, ">=", local,
+                 limit=f"copy --size {size}"),
+            Cell(f"touch.{size}.tcp", "ambroker-tcp", TCP, run, mb, ">=", tcp,
+                 limit=f"tcp --size {size}"),
+            Cell(f"touch.{size}.lease", "ambroker-lease", IOX, run, mb, ">=", lease,
+                 limit=f"lease --size {size}"),
         ]
     run = "throughput --size 1m --touch --window 3"
-    out.append(Cell("touch.1m.tcp.window3", "ambroker-tcp", TCP, run, mb, ">=", 1.3))
+    out.append(Cell("touch.1m.tcp.window3", "ambroker-tcp", TCP, run, mb, ">=", 1.3,
+                    limit="tcp --size 1m --window 3"))
     for size in ("64", "1k", "64k", "1m", "16m", "64m"):
         run = f"throughput --size {size}"
         out.append(Cell(f"handover.{size}", "ambroker-lease", IOX, run, rate, ">=", 2))
@@ -95,12 +110,13 @@ def cells():
         Cell("fanout16.1k", "ambroker", PEERS, "fanout --subs 16 --size 1k", rate, ">=", 20),
         Cell("fanout16.1m.lease", "ambroker-lease", IOX, "fanout --subs 16 --size 1m", rate, ">=",
              3),
-        Cell("fanout16.1m.tcp", "ambroker-tcp", TCP, "fanout --subs 16 --size 1m", mb, ">=", 1),
+        Cell("fanout16.1m.tcp", "ambroker-tcp", TCP, "fanout --subs 16 --size 1m", mb, ">=", 1,
+             limit="fanout --subs 16 --size 1m"),
         Cell("4to1.1k", "ambroker", PEERS, "manypub --size 1k", rate, ">=", 15),
         Cell("cpu.64", "ambroker", PEERS, "throughput --size 64", "broker_cpu_s_per_mmsg", "<=",
              0.05),
         Cell("cpu.1m.tcp", "ambroker-tcp", TCP, "throughput --size 1m", "broker_cpu_s_per_gb",
-             "<=", 0.8),
+             "<=", 0.8, limit="raw --size 1m"),
         Cell("cpu.1m.lease", "ambroker-lease", PEERS, "throughput --size 1m",
              "broker_cpu_s_per_gb", "<=", 0.02),
     ]
@@ -119,8 +135,11 @@ class Runs:
 
     def make(self, what):
         who, run, env = what
-        command = [self.options.peerbench, who, *run, "--seconds", str(self.options.seconds),
-                   "--json"]
+        seconds = ["--seconds", str(self.options.seconds)]
+        if who == LIMIT:
+            command = [f"{self.options.build}/tests/limits-bench", *run, *seconds]
+        else:
+            command = [self.options.peerbench, who, *run, *seconds, "--json"]
         if self.options.nice:
             command = ["nice", "-n", str(self.options.nice), *command]
         try:
@@ -168,6 +187,8 @@ def contenders(chosen, runs):
     """What later rounds repeat: ours, and the peers near the best of any of their cells."""
     keep = {}
     for cell in chosen:
+        if cell.limit is not None:
+            keep[cell.limit] = True
         best = best_peer(cell, runs)
         for what in cell.runs():
             value = runs.value(what, cell.key)
@@ -180,7 +201,8 @@ def contenders(chosen, runs):
 
 def measure(chosen, options):
     runs = Runs(options)
-    plan = list(dict.fromkeys(what for cell in chosen for what in cell.runs()))
+    has_limits = options.build is not None
+    plan = list(dict.fromkeys(what for cell in chosen for what in cell.all_runs(has_limits)))
     for turn in range(options.rounds):
         start = time.monotonic()
         noisy = []
@@ -219,6 +241,12 @@ def row_of(cell, runs):
             row["met"] = cell.met(row["ratio"]) and row["wrong"] == 0
     elif results:
         row["status"] = results[-1]["status"]
+    limit = None if cell.limit is None else runs.value(cell.limit, cell.key)
+    if limit and ours:
+        row["limit"], row["of_limit"] = limit, ours / limit
+        row["at_limit"] = (row["of_limit"] >= NEAR if cell.op == ">=" else
+                           row["of_limit"] <= 1 / NEAR)
+        row["wrong"] += runs.wrong(cell.limit)
     if cell.key == "p50_us":
         row["p99_us"] = runs.value(cell.runs()[0], "p99_us")
     return row
@@ -276,7 +304,8 @@ def number(value):
 
 
 def print_table(rows):
-    print("| cell | best peer | ours | ratio | target | met |\n|---|---|---|---|---|---|")
+    print("| cell | best peer | ours | ratio | target | met | limit | of it |\n"
+          "|---|---|---|---|---|---|---|---|")
     for row in rows:
         best = f"{row['best_peer']} {number(row['best'])}" if "best" in row else "-"
         ours = f"{number(row.get('ours'))} {row.get('key', '')}"
@@ -284,11 +313,13 @@ def print_table(rows):
             ours += f" (p99 {number(row['p99_us'])})"
         ratio = f"{row['ratio']:.3g}" if "ratio" in row else row.get("status", "-")
         met = "yes" if row.get("met") else "no" if "met" in row else "-"
+        if met == "no" and row.get("at_limit"):
+            met = "no: at the limit"
         if row.get("wrong"):
             met += f", {row['wrong']} wrong"
         goal = "-" if row["target"] is None else f"{row['op']} {row['target']}"
         print(f"| {row['cell']} | {best} | {ours}{' *' if row.get('noisy') else ''} | {ratio} | "
-              f"{goal} | {met} |")
+              f"{goal} | {met} | {number(row.get('limit'))} | {number(row.get('of_limit'))} |")
 
 
 def machine():
