@@ -2,6 +2,7 @@
 #include "broker/begin.h"
 
 #include "broker/entry.h"
+#include "broker/keys.h"
 #include "broker/retain.h"
 #include "broker/topic.h"
 
@@ -73,6 +74,10 @@ void amb_begin_find(const struct amb_topic *topic, const struct amb_begin *begin
     const struct amb_log *log = &topic->log;
     *out = (struct amb_begun){.position = log->hi, .seq = log->next_seq};
     if (begin == NULL) {
+        return;
+    }
+    if (begin->start == AMB_START_LAST && topic->has_keys && !begin->is_unknown) {
+        out->prelude = amb_keys_prelude(topic->keys);
         return;
     }
     uint64_t seq = wanted_seq(topic, begin), floor = amb_retain_floor(log, topic->rule);

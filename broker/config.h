@@ -95,13 +95,15 @@ struct amb_topic_rule {
         uint32_t messages;
         uint64_t bytes;
         int64_t age_ns;
+        uint32_t keys; /* the newest message of each of so many, beside those */
     } retain;
     int64_t ttl_ns; /* how long messages are worth something; AMB_CONFIG_TIME_FOREVER */
 };
 
 static inline bool amb_topic_rule_retains(const struct amb_topic_rule *rule)
 {
-    return rule->retain.messages != 0 || rule->retain.bytes != 0 || rule->retain.age_ns != 0;
+    return rule->retain.messages != 0 || rule->retain.bytes != 0 || rule->retain.age_ns != 0 ||
+           rule->retain.keys != 0;
 }
 
 struct amb_topic_rules {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config_schema.h"
 
+#include "broker/keys.h"
+
 #include "wire/base/clock.h"
 
 #include <string.h>
@@ -462,6 +464,14 @@ static const struct amb_config_key rule_keys[] = {
      .default_text = "0",
      .max = 8760 * HOUR,
      .help = "... what came within so long; 0: no such limit."},
+    {.path = "retain.keys",
+     .type = AMB_CONFIG_COUNT,
+     .offset = RULE(retain.keys),
+     .default_text = "0",
+     .max = AMB_KEYS_MAX,
+     .help = "Beside that the newest message of each key, of so many keys at most, in max_bytes: "
+             "start = last then gives these, and slow = latest leaves out what has a newer one of "
+             "its key. 0: none."},
     {.path = "ttl",
      .type = AMB_CONFIG_TIME,
      .offset = RULE(ttl_ns),

@@ -321,17 +321,25 @@ static bool cursor_jump(struct amb_topic *topic, struct amb_cursor *cursor)
     return true;
 }
 
+static void picky_next_entry(struct amb_cursor *cursor)
+{
+    amb_cursor_advance(cursor);
+    cursor_went_on(cursor);
+}
+
 /* A reader that may leave messages out, or a log in which some expire. */
 static void forward_picky(struct amb_topic *topic, struct amb_cursor *cursor)
 {
-    while (cursor->position < topic->log.hi) {
-        struct amb_entry *entry = amb_log_at(&topic->log, cursor->position);
+    while (amb_cursor_has_next(cursor)) {
+        struct amb_entry *entry = amb_cursor_entry(cursor);
         uint32_t end = amb_pick_run(cursor, entry, topic->shard->now_ns);
         if (end == 0) {
-            cursor_next_entry(cursor);
+            picky_next_entry(cursor);
             continue;
         }
-        if (cursor->slow == AMB_SLOW_LATEST && amb_pick_latest(cursor, entry, &end)) {
+        bool is_prelude = cursor->prelude != NULL; /* All of that is given. */
+        if (cursor->slow == AMB_SLOW_LATEST && !is_prelude &&
+            amb_pick_latest(cursor, entry, &end)) {
             continue;
         }
         struct amb_pace *pace = cursor->sub->pace;
@@ -347,7 +355,8 @@ static void forward_picky(struct amb_topic *topic, struct amb_cursor *cursor)
             if (entry->twin_state == AMB_TWIN_COMING) {
                 return;
             }
-            if (cursor->slow != AMB_SLOW_DROP_NEWEST || !amb_pick_is_dropped(cursor, entry, end)) {
+            if (is_prelude || cursor->slow != AMB_SLOW_DROP_NEWEST ||
+                !amb_pick_is_dropped(cursor, entry, end)) {
                 cursor_stall(cursor);
                 return;
             }
@@ -357,7 +366,7 @@ static void forward_picky(struct amb_topic *topic, struct amb_cursor *cursor)
         }
         cursor->within = end;
         if (end == entry->count) {
-            cursor_next_entry(cursor);
+            picky_next_entry(cursor);
         }
     }
     cursor_caught_up(cursor);

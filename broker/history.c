@@ -4,6 +4,7 @@
 #include "broker/commit.h"
 #include "broker/config.h"
 #include "broker/entry.h"
+#include "broker/keys.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
@@ -50,6 +51,9 @@ static bool history_copy(struct amb_topic *topic, uint64_t position, struct amb_
         return false;
     }
     amb_log_replace(&topic->log, position, copy);
+    if (topic->has_keys) {
+        amb_keys_moved(topic->keys, entry, copy);
+    }
     amb_entry_unref(entry, shard);
     return true;
 }

@@ -6,6 +6,7 @@
 #include "broker/dispatch.h"
 #include "broker/identity.h"
 #include "broker/maker.h"
+#include "broker/prelude.h"
 #include "broker/publisher.h"
 #include "broker/reclaim.h"
 #include "broker/replay.h"
@@ -345,6 +346,9 @@ static void lend_arrived(struct amb_mail *mail, void *owner)
     }
     order_attach(owner, order, order->u.lend.handle, order->u.lend.sub, topic,
                  &order->u.lend.begun);
+    if (order->status != AMB_OK) {
+        amb_prelude_free(&order->u.lend.begun.prelude, owner);
+    }
     order_answer(order);
 }
 
@@ -354,6 +358,7 @@ static bool order_replay(struct amb_topic *topic, struct amb_order *order)
 {
     struct amb_begun *begun = &order->u.lend.begun;
     amb_begin_find(topic, &order->u.lend.begin, begun);
+    amb_prelude_lend(&begun->prelude, topic->shard);
     if (begun->position < topic->log.hi) {
         order->u.lend.attach_to =
             amb_replay_begin(topic, order->u.lend.borrower, order->u.lend.sub,
@@ -611,6 +616,9 @@ void amb_order_cursor_attach(struct amb_shard *shard, struct amb_order *order)
         amb_begin_find(topic, &order->u.cursor.begin, &begun);
     }
     order_attach(shard, order, order->u.cursor.handle, order->u.cursor.sub, topic, &begun);
+    if (order->status != AMB_OK) {
+        amb_prelude_free(&begun.prelude, shard);
+    }
 }
 
 void amb_order_segment_refused(struct amb_shard *shard, struct amb_order *order)

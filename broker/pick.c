@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/entry.h"
+#include "broker/keys.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/slice.h"
@@ -114,12 +115,33 @@ static bool latest_fits(const struct amb_cursor *cursor, uint32_t msgs, uint64_t
            amb_subscription_has_credit(sub, msgs, bytes);
 }
 
+/* Has its key a newer message, or, without one, the topic? */
+static bool is_superseded(const struct amb_cursor *cursor, const struct amb_entry *entry)
+{
+    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    const struct amb_topic *topic = cursor->topic;
+    return records[cursor->within].key_hash != 0
+               ? amb_keys_is_superseded(topic->keys, entry, cursor->within)
+               : entry->first_seq + cursor->within + 1 < topic->log.next_seq;
+}
+
 bool amb_pick_latest(struct amb_cursor *cursor, const struct amb_entry *entry, uint32_t *end)
 {
     if (latest_fits(cursor, *end - cursor->within, amb_entry_bytes(entry))) {
         return false;
     }
-    const struct amb_log *log = &cursor->topic->log;
+    const struct amb_topic *topic = cursor->topic;
+    if (topic->has_keys) {
+        if (is_superseded(cursor, entry)) {
+            if (++cursor->within == entry->count) {
+                amb_cursor_advance(cursor);
+            }
+            return true;
+        }
+        *end = cursor->within + 1; /* It is given, whatever comes behind it. */
+        return false;
+    }
+    const struct amb_log *log = &topic->log;
     const struct amb_entry *newest = amb_log_at(log, log->hi - 1);
     if (cursor->position != log->hi - 1 || cursor->within != newest->count - 1) {
         cursor->position = log->hi - 1;

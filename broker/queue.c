@@ -394,17 +394,15 @@ static bool feed_entry(struct amb_queue *queue, struct amb_cursor *cursor, struc
 bool amb_queue_feed(struct amb_cursor *cursor)
 {
     struct amb_queue *queue = cursor->queue;
-    struct amb_topic *topic = cursor->topic;
-    while (cursor->position < topic->log.hi) {
-        struct amb_entry *entry = amb_log_at(&topic->log, cursor->position);
+    while (amb_cursor_has_next(cursor)) {
+        struct amb_entry *entry = amb_cursor_entry(cursor);
         if (!feed_entry(queue, cursor, entry)) {
             if (amb_list_is_empty(&cursor->stalled)) {
                 amb_list_push_back(&queue->hungry, &cursor->stalled);
             }
             return false;
         }
-        cursor->position++;
-        cursor->within = 0;
+        amb_cursor_advance(cursor);
     }
     return true;
 }

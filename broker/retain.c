@@ -10,6 +10,9 @@ bool amb_retain_is_over(const struct amb_log *log, const struct amb_topic_rule *
                         const struct amb_shard *shard)
 {
     const struct amb_entry *oldest = amb_log_at(log, log->lo);
+    if (rule->retain.messages == 0 && rule->retain.bytes == 0 && rule->retain.age_ns == 0) {
+        return true; /* It keeps keys alone. */
+    }
     if (rule->retain.messages != 0 && log->msgs - oldest->count >= rule->retain.messages) {
         return true;
     }

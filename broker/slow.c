@@ -20,7 +20,7 @@ static uint64_t sub_gap(const struct amb_subscription *sub)
     AMB_LIST_FOR_EACH (node, &sub->cursors) {
         const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
         const struct amb_log *log = &cursor->topic->log;
-        if (cursor->is_unknown) {
+        if (cursor->is_unknown || cursor->prelude != NULL) {
             continue;
         }
         uint64_t next = log->next_seq;

@@ -3,6 +3,8 @@
 
 #include "broker/config.h"
 #include "broker/entry.h"
+#include "broker/keys.h"
+#include "broker/prelude.h"
 #include "broker/retain.h"
 #include "broker/shard.h"
 #include "broker/tally.h"
@@ -37,6 +39,14 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
     topic->rule = amb_config_topic(shard->config, topic->name);
     topic->has_ttl = topic->rule->ttl_ns != AMB_CONFIG_TIME_FOREVER;
     topic->retains = home == shard->index && amb_topic_rule_retains(topic->rule);
+    uint32_t keys = topic->rule->retain.keys;
+    if (keys != 0 && amb_keys_create(shard, keys, topic->rule->max_bytes, home == shard->index,
+                                     &topic->keys) != AMB_OK) {
+        free(topic->lends);
+        free(topic);
+        return AMB_ENOMEM;
+    }
+    topic->has_keys = topic->keys != NULL;
     amb_list_init(&topic->timed);
     amb_list_init(&topic->replays);
     amb_list_init(&topic->privates);
@@ -98,12 +108,17 @@ static void topic_pop(struct amb_topic *topic)
     if (__builtin_expect(entry->tally != NULL, 0)) {
         topic_untally(topic, entry);
     }
+    if (__builtin_expect(topic->has_keys, 0)) {
+        amb_keys_left(topic->keys, entry);
+    }
     amb_entry_unref(entry, topic->shard);
 }
 
 void amb_topic_clear(struct amb_topic *topic)
 {
     amb_assert(amb_list_is_empty(&topic->cursors));
+    topic->has_keys = false;
+    amb_keys_destroy(&topic->keys);
     while (topic->log.lo < topic->log.hi) {
         topic_pop(topic);
     }
@@ -244,12 +259,12 @@ void amb_topic_forget(struct amb_topic *topic, uint64_t upto)
 
 bool amb_topic_shed(struct amb_topic *topic)
 {
-    if (topic->log.lo == topic->log.hi) {
-        return false;
-    }
     uint64_t before = topic->log.lo;
-    amb_topic_forget(topic, amb_topic_held_from(topic));
-    return topic->log.lo > before;
+    if (topic->log.lo < topic->log.hi) {
+        amb_topic_forget(topic, amb_topic_held_from(topic));
+    }
+    bool is_shed = topic->log.lo > before;
+    return (topic->has_keys && amb_keys_shed(topic->keys)) || is_shed;
 }
 
 static bool topic_is_full(const struct amb_topic *topic, const struct amb_entry *entry)
@@ -341,10 +356,14 @@ enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entr
             return status;
         }
     }
-    if (__builtin_expect(entry->has_ttl | topic->has_ttl | topic->retains, 0)) {
+    bool is_special = entry->has_ttl | topic->has_ttl | topic->retains | topic->has_keys;
+    if (__builtin_expect(is_special, 0)) {
         topic_note_age(topic, entry);
     }
     enum amb_status status = amb_log_append(&topic->log, entry, first_seq);
+    if (__builtin_expect(is_special, 0) && topic->has_keys && status == AMB_OK) {
+        amb_keys_note(topic->keys, entry);
+    }
     if (status == AMB_OK) {
         topic->msgs_in += entry->count;
         topic->bytes_in += amb_entry_bytes(entry);
@@ -395,12 +414,36 @@ void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
     cursor->is_late = begun->is_late;
     cursor->is_unknown = begun->is_unknown;
     cursor->is_replaying = cursor->position < topic->log.hi;
+    cursor->prelude = begun->prelude;
+    if (cursor->prelude != NULL) {
+        cursor->prelude_end = begun->seq;
+        cursor->expected_seq = amb_prelude_entry(cursor->prelude)->first_seq;
+        cursor->is_picky = true;
+    }
     amb_list_init(&cursor->stalled);
     amb_list_init(&cursor->blocked);
     amb_list_push_back(&topic->cursors, &cursor->of_topic);
-    if (cursor->is_replaying) {
+    if (cursor->is_replaying || cursor->prelude != NULL) {
         amb_topic_mark(topic);
     }
+}
+
+struct amb_entry *amb_cursor_entry(const struct amb_cursor *cursor)
+{
+    return cursor->prelude != NULL ? amb_prelude_entry(cursor->prelude)
+                                   : amb_log_at(&cursor->topic->log, cursor->position);
+}
+
+void amb_cursor_advance(struct amb_cursor *cursor)
+{
+    cursor->within = 0;
+    if (cursor->prelude == NULL) {
+        cursor->position++;
+        return;
+    }
+    amb_prelude_advance(&cursor->prelude, cursor->topic->shard);
+    cursor->expected_seq = cursor->prelude != NULL ? amb_prelude_entry(cursor->prelude)->first_seq
+                                                   : cursor->prelude_end;
 }
 
 void amb_cursor_detach(struct amb_cursor *cursor)
@@ -412,6 +455,7 @@ void amb_cursor_detach(struct amb_cursor *cursor)
     amb_list_remove(&cursor->of_sub);
     amb_list_remove(&cursor->stalled);
     amb_list_remove(&cursor->blocked);
+    amb_prelude_free(&cursor->prelude, cursor->topic->shard);
     amb_topic_mark(cursor->topic); /* What it held back may go. */
     cursor->topic = NULL;
 }

@@ -39,6 +39,8 @@
 struct amb_config;
 struct amb_entry;
 struct amb_filter;
+struct amb_keys;
+struct amb_prelude;
 struct amb_queue;
 struct amb_shard;
 struct amb_subscription;
@@ -58,6 +60,8 @@ struct amb_begun {
     uint64_t seq;      /* it reads messages from this one on; what is missing then is lost */
     bool is_late;      /* something is: it was gone when the subscription came */
     bool is_unknown;
+    struct amb_prelude *prelude; /* it reads this first; NULL: nothing. Whose it is: the cursor's,
+                                    or, if none takes it, to be freed */
 };
 
 /* Where a cursor with a filter has looked last: pick.h. */
@@ -93,6 +97,8 @@ struct amb_cursor {
     int64_t behind_since_ns;
     const struct amb_filter *filter; /* what it wants; NULL: everything */
     struct amb_cursor_blob blob;
+    struct amb_prelude *prelude; /* is read before the log; NULL: no more of it */
+    uint64_t prelude_end;        /* ... all before this number, of which nothing is lost */
 };
 
 /* Another worker's place in a log of ours. */
@@ -130,6 +136,8 @@ struct amb_topic {
     struct amb_list_node cursors;
     bool has_ttl;                  /* entries with an end have come: pick.h */
     bool retains;                  /* at home: keeps history (history.h) */
+    bool has_keys;                 /* ... or anywhere: knows the newest of each key */
+    struct amb_keys *keys;         /* keys.h; NULL: it does not */
     uint64_t settled;              /* ... position up to which none of it is in slots */
     struct amb_list_node timed;    /* in its shard's list: something in it goes by age */
     struct amb_list_node replays;  /* at home: struct amb_replay.node (replay.h) */
@@ -205,6 +213,14 @@ void amb_topic_mark_all(struct amb_topic *topic);
 void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
                        struct amb_subscription *sub, enum amb_slow slow, int64_t block_limit_ns,
                        const struct amb_begun *begun);
+/* What it reads next, if position is below the log's end or it has a prelude. */
+struct amb_entry *amb_cursor_entry(const struct amb_cursor *cursor);
+/* That has been read, or left out. */
+void amb_cursor_advance(struct amb_cursor *cursor);
+static inline bool amb_cursor_has_next(const struct amb_cursor *cursor)
+{
+    return cursor->prelude != NULL || cursor->position < cursor->topic->log.hi;
+}
 /* Harmless if it is not attached. */
 void amb_cursor_detach(struct amb_cursor *cursor);
 static inline bool amb_cursor_is_holding(const struct amb_cursor *cursor)

@@ -23,6 +23,7 @@ fail() {
 cat >"$dir/conf" <<CONF
 topics = ( { match = "history.>"; retain = { messages = 100; }; },
            { match = "prices.>"; retain = { messages = 5; }; },
+           { match = "values.>"; retain = { keys = 100; }; },
            { match = "\$SYS.>"; } );
 CONF
 start() {
@@ -70,6 +71,14 @@ for url in "$unix_url" "$tcp_url"; do
 
     timeout 60 "$examples/example-ttl" >"$dir/out" 2>"$dir/out2" || fail "$url: ttl"
     expect_lines "$dir/out" 'left' '1 came too late: expired' 'right'
+
+    # The newest of each key.
+    timeout 60 "$examples/example-lastvalues" >"$dir/out" 2>"$dir/out2" || fail "$url: lastvalues"
+    expect_lines "$dir/out" 'rome 12' 'paris 10' 'oslo 3' '0 lost' 'oslo 4'
+    ctl sub values.cities --start last --count 3 >"$dir/out"
+    expect_lines "$dir/out" 12 10 4
+    ctl sub values.cities --start last --count 3 --ack explicit >"$dir/out"
+    expect_lines "$dir/out" 12 10 4
 
     # What is chosen of a topic, and how fast it comes.
     timeout 60 "$examples/example-filter" >"$dir/out" 2>"$dir/out2" || fail "$url: filter"

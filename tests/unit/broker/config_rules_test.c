@@ -84,7 +84,8 @@ static void test_a_rule_may_have_groups(void **state)
     assert_non_null(out);
     amb_config_print(config, out);
     (void)fclose(out);
-    assert_non_null(strstr(text, "retain = { messages = 5; bytes = \"0\"; age = \"1h\"; };"));
+    assert_non_null(
+        strstr(text, "retain = { messages = 5; bytes = \"0\"; age = \"1h\"; keys = 0; };"));
     struct amb_config *again = try_accept(text);
     assert_int_equal(amb_config_topic(again, "a")->retain.messages, 5);
     amb_config_destroy(&again);

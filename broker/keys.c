@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/keys.h"
+
+#include "broker/entry.h"
+#include "broker/prelude.h"
+#include "broker/segment.h"
+#include "broker/shard.h"
+#include "broker/slice.h"
+#include "wire/base/list.h"
+#include "wire/codec/frame.h"
+#include "wire/codec/props.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS_FIRST 64u
+
+struct key {
+    struct key *next;         /* of its bucket */
+    struct amb_list_node age; /* in keys->ages: whose newest is oldest comes first */
+    uint64_t seq;
+    struct amb_entry *entry; /* one reference; NULL: not kept */
+    uint32_t index;          /* of the message in it */
+    uint32_t hash;
+    bool is_own; /* nothing but this message is in it: the log is done with it */
+    uint32_t len;
+    const char *name; /* in the entry; not kept: behind this struct */
+};
+
+struct amb_keys {
+    struct amb_shard *shard;
+    struct key **buckets;
+    uint32_t mask, count, max;
+    uint64_t bytes, max_bytes; /* of entries that are here alone */
+    bool keeps;
+    struct amb_list_node ages;
+};
+
+/* A message's key, as a walk over an entry finds it. */
+struct name {
+    const char *text;
+    uint32_t len, hash, index;
+};
+
+struct walk {
+    const struct amb_record *records;
+    const uint8_t *blob;
+    uint32_t count, next;
+};
+
+static struct walk walk_of(const struct amb_entry *entry)
+{
+    return (struct walk){.records = (const struct amb_record *)(const void *)entry->meta,
+                         .blob = amb_slice_blobs(entry),
+                         .count = entry->count};
+}
+
+/* The next message with a key. */
+static bool walk_next(struct walk *walk, struct name *out)
+{
+    while (walk->next < walk->count) {
+        const struct amb_record *record = &walk->records[walk->next];
+        const uint8_t *blob = walk->blob;
+        walk->blob += amb_props_padded(record->props_len);
+        walk->next++;
+        struct amb_prop_view prop;
+        if (record->key_hash != 0 && amb_props_find(blob, record->props_len, AMB_PROP_KEY, &prop)) {
+            *out = (struct name){.text = (const char *)prop.value,
+                                 .len = (uint32_t)prop.value_len,
+                                 .hash = record->key_hash,
+                                 .index = walk->next - 1};
+            return true;
+        }
+    }
+    return false;
+}
+
+enum amb_status amb_keys_create(struct amb_shard *shard, uint32_t max, uint64_t max_bytes,
+                                bool keeps, struct amb_keys **out)
+{
+    struct amb_keys *keys = calloc(1, sizeof(*keys));
+    struct key **buckets = calloc(BUCKETS_FIRST, sizeof(struct key *));
+    if (keys == NULL || buckets == NULL) {
+        free(keys);
+        free(buckets);
+        return AMB_ENOMEM;
+    }
+    *keys = (struct amb_keys){.shard = shard,
+                              .buckets = buckets,
+                              .mask = BUCKETS_FIRST - 1,
+                              .max = max,
+                              .max_bytes = max_bytes,
+                              .keeps = keeps};
+    amb_list_init(&keys->ages);
+    *out = keys;
+    return AMB_OK;
+}
+
+/* The place that points to it, or where it would be put. */
+static struct key **key_place(const struct amb_keys *keys, const struct name *name)
+{
+    struct key **at = &keys->buckets[name->hash & keys->mask];
+    while (*at != NULL && ((*at)->hash != name->hash || (*at)->len != name->len ||
+                           memcmp((*at)->name, name->text, name->len) != 0)) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+static void key_drop_entry(struct amb_keys *keys, struct key *key)
+{
+    if (key->entry != NULL) {
+        keys->bytes -= key->is_own ? amb_entry_charge(key->entry) : 0;
+        amb_entry_unref(key->entry, keys->shard);
+        key->entry = NULL;
+        key->is_own = false;
+    }
+}
+
+static void key_remove(struct amb_keys *keys, struct key *key)
+{
+    struct key **at = &keys->buckets[key->hash & keys->mask];
+    while (*at != key) {
+        at = &(*at)->next;
+    }
+    *at = key->next;
+    key_drop_entry(keys, key);
+    amb_list_remove(&key->age);
+    keys->count--;
+    free(key);
+}
+
+static struct key *key_oldest(const struct amb_keys *keys)
+{
+    return AMB_CONTAINER_OF(keys->ages.next, struct key, age);
+}
+
+void amb_keys_destroy(struct amb_keys **keys)
+{
+    struct amb_keys *k = *keys;
+    if (k == NULL) {
+        return;
+    }
+    *keys = NULL;
+    while (k->count > 0) {
+        key_remove(k, key_oldest(k));
+    }
+    free(k->buckets);
+    free(k);
+}
+
+/* For speed only: without memory buckets get longer. */
+static void keys_grow(struct amb_keys *keys)
+{
+    uint32_t buckets = (keys->mask + 1) * 2;
+    struct key **grown = calloc(buckets, sizeof(struct key *));
+    if (grown == NULL) {
+        return;
+    }
+    AMB_LIST_FOR_EACH (node, &keys->ages) {
+        struct key *key = AMB_CONTAINER_OF(node, struct key, age);
+        struct key **at = &grown[key->hash & (buckets - 1)];
+        key->next = *at;
+        *at = key;
+    }
+    free(keys->buckets);
+    keys->buckets = grown;
+    keys->mask = buckets - 1;
+}
+
+/* NULL: no memory. */
+static struct key *key_add(struct amb_keys *keys, const struct name *name)
+{
+    if (keys->count >= keys->max) {
+        key_remove(keys, key_oldest(keys));
+    }
+    if (keys->count > keys->mask) {
+        keys_grow(keys);
+    }
+    struct key *key = calloc(1, sizeof(*key) + (keys->keeps ? 0 : name->len));
+    if (key == NULL) {
+        return NULL;
+    }
+    key->hash = name->hash;
+    key->len = name->len;
+    key->name = name->text;
+    if (!keys->keeps) {
+        memcpy(key + 1, name->text, name->len);
+        key->name = (const char *)(key + 1);
+    }
+    amb_list_init(&key->age);
+    struct key **at = &keys->buckets[key->hash & keys->mask];
+    key->next = *at;
+    *at = key;
+    keys->count++;
+    return key;
+}
+
+void amb_keys_note(struct amb_keys *keys, struct amb_entry *entry)
+{
+    struct walk walk = walk_of(entry);
+    struct name name;
+    bool is_kept = keys->keeps && !(entry->is_leased && entry->segment->gpu != NULL);
+    while (walk_next(&walk, &name)) {
+        struct key *key = *key_place(keys, &name);
+        if (key != NULL && keys->keeps && !is_kept) {
+            key_remove(keys, key);
+            continue;
+        }
+        key = key != NULL ? key : keys->keeps && !is_kept ? NULL : key_add(keys, &name);
+        if (key == NULL) {
+            continue;
+        }
+        key_drop_entry(keys, key);
+        key->seq = entry->first_seq + name.index;
+        key->index = name.index;
+        if (is_kept) {
+            key->entry = entry;
+            key->name = name.text;
+            amb_entry_ref(entry);
+        }
+        amb_list_remove(&key->age);
+        amb_list_push_back(&keys->ages, &key->age);
+    }
+}
+
+/* From here on it keeps its own message alone. False: no memory. */
+static bool key_cut_out(struct amb_keys *keys, struct key *key, const struct name *name)
+{
+    struct amb_entry *entry = key->entry;
+    if (entry->count > 1 || entry->is_leased) {
+        struct amb_entry *own = amb_slice_copy(keys->shard, entry, name->index, 1);
+        if (own == NULL) {
+            return false;
+        }
+        struct walk walk = walk_of(own);
+        struct name own_name;
+        (void)walk_next(&walk, &own_name);
+        key->entry = own;
+        key->index = 0;
+        key->name = own_name.text;
+        amb_entry_unref(entry, keys->shard);
+    }
+    key->is_own = true;
+    keys->bytes += amb_entry_charge(key->entry);
+    return true;
+}
+
+void amb_keys_left(struct amb_keys *keys, struct amb_entry *entry)
+{
+    struct walk walk = walk_of(entry);
+    struct name name;
+    while (keys->keeps && walk_next(&walk, &name)) {
+        struct key *key = *key_place(keys, &name);
+        if (key != NULL && key->entry == entry && !key->is_own && key->index == name.index &&
+            !key_cut_out(keys, key, &name)) {
+            key_remove(keys, key);
+        }
+    }
+    while (keys->bytes > keys->max_bytes && keys->count > 0) {
+        key_remove(keys, key_oldest(keys));
+    }
+}
+
+void amb_keys_moved(struct amb_keys *keys, const struct amb_entry *from, struct amb_entry *to)
+{
+    struct walk walk = walk_of(to);
+    struct name name;
+    while (keys->keeps && walk_next(&walk, &name)) {
+        struct key *key = *key_place(keys, &name);
+        if (key != NULL && key->entry == from && key->index == name.index) {
+            amb_entry_ref(to);
+            key_drop_entry(keys, key);
+            key->entry = to;
+            key->name = name.text;
+        }
+    }
+}
+
+bool amb_keys_is_superseded(const struct amb_keys *keys, const struct amb_entry *entry,
+                            uint32_t index)
+{
+    struct walk walk = walk_of(entry);
+    struct name name = {.index = UINT32_MAX};
+    while (walk_next(&walk, &name) && name.index < index) {
+    }
+    if (name.index != index) {
+        return false;
+    }
+    const struct key *key = *key_place(keys, &name);
+    return key != NULL && key->seq > entry->first_seq + index;
+}
+
+bool amb_keys_shed(struct amb_keys *keys)
+{
+    uint32_t goes = (keys->count + 1) / 2;
+    bool is_shed = false;
+    while (goes-- > 0) {
+        is_shed = is_shed || key_oldest(keys)->is_own;
+        key_remove(keys, key_oldest(keys));
+    }
+    return is_shed;
+}
+
+uint64_t amb_keys_count(const struct amb_keys *keys)
+{
+    return keys->count;
+}
+
+struct amb_prelude *amb_keys_prelude(struct amb_keys *keys)
+{
+    if (keys->count == 0) {
+        return NULL;
+    }
+    struct amb_prelude *prelude =
+        calloc(1, sizeof(*prelude) + keys->count * sizeof(struct amb_entry *));
+    /* The list of ages is in the order of the sequence. */
+    AMB_LIST_FOR_EACH (node, &keys->ages) {
+        struct key *key = AMB_CONTAINER_OF(node, struct key, age);
+        if (prelude == NULL) {
+            return NULL;
+        }
+        if (key->entry->count > 1) {
+            struct amb_entry *own = amb_slice_copy(keys->shard, key->entry, key->index, 1);
+            if (own == NULL) {
+                amb_prelude_free(&prelude, keys->shard);
+                return NULL;
+            }
+            prelude->entries[prelude->count++] = own;
+        } else {
+            amb_entry_ref(key->entry);
+            prelude->entries[prelude->count++] = key->entry;
+        }
+    }
+    return prelude;
+}

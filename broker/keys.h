@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The newest message of each key of a topic (retain.keys). At home it keeps those messages, also
+ * when the log has given them up: what shared a batch or lies in a publisher's slots is cut out
+ * then (slice.h), so that one message keeps no other's memory. Elsewhere it knows their numbers.
+ *
+ * There are at most so many keys, and what is kept outside the log is at most what the log may
+ * hold: beyond either the key goes that has had nothing new for longest. Where memory is short half
+ * of them go.
+ *
+ * Threads: the topic's worker. Memory: one allocation a key, when it comes first.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_KEYS_MAX (1U << 16) /* of one topic */
+
+struct amb_entry;
+struct amb_keys;
+struct amb_prelude;
+struct amb_shard;
+
+/* keeps: messages, not only their numbers. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_keys_create(struct amb_shard *shard, uint32_t max,
+                                               uint64_t max_bytes, bool keeps,
+                                               struct amb_keys **out);
+void amb_keys_destroy(struct amb_keys **keys);
+/* It has been appended to the log. Messages in GPU memory are not kept. */
+void amb_keys_note(struct amb_keys *keys, struct amb_entry *entry);
+/* It leaves the log: what is the newest of its key stays here. */
+void amb_keys_left(struct amb_keys *keys, struct amb_entry *entry);
+/* The log has the same messages in another place now. */
+void amb_keys_moved(struct amb_keys *keys, const struct amb_entry *from, struct amb_entry *to);
+/* Is there a newer one with the key of that message? */
+bool amb_keys_is_superseded(const struct amb_keys *keys, const struct amb_entry *entry,
+                            uint32_t index);
+/* Memory is short. False: there is nothing to be given up. */
+bool amb_keys_shed(struct amb_keys *keys);
+uint64_t amb_keys_count(const struct amb_keys *keys);
+/* The newest of each, one entry each, oldest first, with references of this shard's. NULL: there is
+ * none, or no memory. */
+struct amb_prelude *amb_keys_prelude(struct amb_keys *keys);
