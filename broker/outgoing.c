@@ -88,6 +88,7 @@ void amb_outgoing_settled(struct amb_session *session, struct amb_link_tx *tx)
     amb_outgoing_fn left = outgoing->left;
     uint32_t handle = outgoing->handle, opened = outgoing->opened;
     outgoing_free(session, outgoing);
+    session->left++;
     if (left != NULL) {
         left(session, handle, opened);
     }

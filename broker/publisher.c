@@ -295,6 +295,19 @@ static void refusal_left(struct amb_session *session, uint32_t handle, uint32_t 
     publisher_accept(publisher);
 }
 
+/* More waits for the client than it may leave unread for long. */
+static bool is_deaf(struct amb_session *session)
+{
+    int64_t now = session->shard->now_ns;
+    /* It has moved whenever less has waited meanwhile. */
+    if (session->left != session->left_seen || session->left_ns == 0) {
+        session->left_seen = session->left;
+        session->left_ns = now;
+    }
+    return session->link->queued >= AMB_SESSION_RECEIPTS_BURST ||
+           now - session->left_ns >= AMB_SESSION_DEAF_NS;
+}
+
 /* May one more frame wait for the client? */
 static bool publisher_may_tell(const struct amb_publisher *publisher)
 {
@@ -302,7 +315,8 @@ static bool publisher_may_tell(const struct amb_publisher *publisher)
     if (session->link == NULL || session->is_link_down) {
         return false;
     }
-    if (session->link->queued >= AMB_SESSION_RECEIPTS_MAX) {
+    if (__builtin_expect(session->link->queued >= AMB_SESSION_RECEIPTS_MAX, 0) &&
+        is_deaf(session)) {
         session->shard->session_ended(session->shard, session->client_id, AMB_ELIMIT,
                                       "the client publishes and does not read");
         return false;

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "broker/lease.h"
+#include "wire/base/clock.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 #include "wire/codec/frame.h"
@@ -25,8 +26,12 @@
 #define AMB_SESSION_SEGMENTS_MAX 256u /* mapped by one client; beyond it deliveries are copied */
 #define AMB_SESSION_QUEUED_MAX 64u    /* frames that wait in a link */
 #define AMB_SESSION_QUEUED_BYTES_MAX (UINT64_C(4) << 20)
-/* Receipts are not held back by the two above; beyond this the client is not reading at all. */
+/* Receipts are not held back by the two above. Beyond this the client must read: one that takes
+ * nothing for so long does not. A worker that had no CPU for a while answers for all that others
+ * have taken meanwhile at once, which is no fault of the client's; it is bounded all the same. */
 #define AMB_SESSION_RECEIPTS_MAX 16384u
+#define AMB_SESSION_RECEIPTS_BURST (8 * AMB_SESSION_RECEIPTS_MAX)
+#define AMB_SESSION_DEAF_NS AMB_NS_PER_SEC
 
 struct amb_publisher;
 struct amb_segment;
@@ -96,6 +101,9 @@ struct amb_session {
     struct amb_lease_book book; /* segments that its client writes, and its commits */
     void (*closed)(struct amb_session *session, void *arg);
     void *closed_arg;
+    uint64_t left;      /* frames that had to wait in the link and have left */
+    uint64_t left_seen; /* ... when it was last asked whether the client reads, */
+    int64_t left_ns;    /* and when that had changed */
     /* counters */
     uint64_t msgs_in, bytes_in, msgs_out, bytes_out, frames_ignored;
 };

@@ -109,6 +109,15 @@ static void test_a_frame_in_a_link_that_breaks_is_given_back(void **state)
     assert_int_equal(w->h.shards[0].txs.used, 0);
 }
 
+static void publish_unread(struct world *w, struct shard_client *deaf, unsigned count)
+{
+    for (unsigned i = 0; i < count && deaf->ended == 0; i++) {
+        client_send(deaf, 0, 1, 0);
+        amb_link_flush(deaf->link);
+        (void)harness_turn(&w->h, 0);
+    }
+}
+
 static void test_a_client_that_publishes_and_never_reads_is_ended(void **state)
 {
     struct world *w = *state;
@@ -116,16 +125,33 @@ static void test_a_client_that_publishes_and_never_reads_is_ended(void **state)
         shard_client_create(&w->h, 0, &(struct client_options){.link_bytes_max = 1});
     client_open_pub(deaf, 0, w->topic, true);
     /* It knows that its window moves without having to read it. */
-    for (unsigned i = 0; i < AMB_SESSION_RECEIPTS_MAX + 100 && deaf->ended == 0; i++) {
-        client_send(deaf, 0, 1, 0);
-        amb_link_flush(deaf->link);
-        (void)harness_turn(&w->h, 0);
-    }
+    publish_unread(w, deaf, AMB_SESSION_RECEIPTS_MAX + 100);
+    assert_int_equal(deaf->ended, 0); /* It may not have had the time. */
+    w->h.now_ns += AMB_SESSION_DEAF_NS / 2;
+    (void)shard_client_turn(deaf); /* It has read something. */
+    publish_unread(w, deaf, 100);
+    w->h.now_ns += AMB_SESSION_DEAF_NS - AMB_NS_PER_MS;
+    publish_unread(w, deaf, 1);
+    assert_int_equal(deaf->ended, 0);
+    w->h.now_ns += AMB_NS_PER_MS;
+    publish_unread(w, deaf, 1);
     assert_true(deaf->ended > 0);
     assert_int_equal(deaf->ended_why, AMB_ELIMIT);
-    assert_true(w->h.shards[0].txs.used <= AMB_SESSION_RECEIPTS_MAX);
+    assert_true(w->h.shards[0].txs.used <= AMB_SESSION_RECEIPTS_MAX + 202);
     client_close(deaf, false);
     assert_int_equal(w->h.shards[0].txs.used, 0);
+}
+
+static void test_what_waits_for_a_client_is_bounded_within_that_time_too(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *deaf =
+        shard_client_create(&w->h, 0, &(struct client_options){.link_bytes_max = 1});
+    client_open_pub(deaf, 0, w->topic, true);
+    publish_unread(w, deaf, AMB_SESSION_RECEIPTS_BURST + 100);
+    assert_int_equal(deaf->ended_why, AMB_ELIMIT);
+    assert_true(w->h.shards[0].txs.used <= AMB_SESSION_RECEIPTS_BURST);
+    client_close(deaf, false);
 }
 
 int main(void)
@@ -136,6 +162,7 @@ int main(void)
         T(test_a_frame_for_a_link_that_is_down_is_given_back_at_once),
         T(test_a_frame_in_a_link_that_breaks_is_given_back),
         T(test_a_client_that_publishes_and_never_reads_is_ended),
+        T(test_what_waits_for_a_client_is_bounded_within_that_time_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
