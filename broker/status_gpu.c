@@ -4,8 +4,10 @@
 #include "broker/client.h"
 #include "broker/config.h"
 #include "broker/control.h"
+#include "broker/doctor.h"
 #include "broker/gpupool.h"
 #include "broker/shard.h"
+#include "broker/transports.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,13 +63,6 @@ void amb_status_gpu_client(const struct amb_client *client, json_t *row)
 
 /* Doctor --------------------------------------------------------------------------------------- */
 
-static void find(json_t *rows, const char *check, const char *state, const char *finding,
-                 const char *fix)
-{
-    (void)json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s}", "check", check, "state",
-                                                state, "finding", finding, "fix", fix));
-}
-
 static void look_at_pool(json_t *rows, struct amb_gpu_pool *pool)
 {
     char check[32], text[320], failure[200];
@@ -77,18 +72,19 @@ static void look_at_pool(json_t *rows, struct amb_gpu_pool *pool)
     if (!amb_gpu_pool_is_sound(pool)) {
         amb_cuda_failure(pool->cuda, failure, sizeof(failure));
         (void)snprintf(text, sizeof(text), "%s: out of use: %s", info->name, failure);
-        find(rows, check, "error", text,
-             "start the broker anew; see the kernel's log for Xid lines");
+        amb_doctor_find(rows, check, "error", text,
+                        "start the broker anew; see the kernel's log for Xid lines");
         return;
     }
     (void)snprintf(text, sizeof(text), "%s (%s, %s): %" PRIu64 " of %" PRIu64 " bytes leased",
                    info->name, info->uuid, info->pci, used, pool->size);
     bool is_full = used > pool->size / 10 * 9;
-    find(rows, check, is_full ? "warning" : "ok", text,
-         is_full ? "raise memory.cuda.size, or have readers release sooner" : "");
+    amb_doctor_find(rows, check, is_full ? "warning" : "ok", text,
+                    is_full ? "raise memory.cuda.size, or have readers release sooner" : "");
     if (!pool->is_exported) {
-        find(rows, check, "warning", "its memory cannot be exported: clients are served by copies",
-             "CUDA IPC needs Linux, one IPC namespace, and no MIG slice that forbids it");
+        amb_doctor_find(
+            rows, check, "warning", "its memory cannot be exported: clients are served by copies",
+            "CUDA IPC needs Linux, one IPC namespace, and no MIG slice that forbids it");
     }
 }
 
@@ -105,32 +101,50 @@ static void look_at_peers(json_t *rows, const struct amb_gpus *gpus)
             (void)snprintf(check, sizeof(check), "gpu %d to %d",
                            amb_cuda_info(gpus->pools[i].cuda)->index,
                            amb_cuda_info(gpus->pools[k].cuda)->index);
-            find(rows, check, can ? "ok" : "warning",
-                 can ? "peer access" : "no peer access: copies between them go by the host",
-                 can ? "" : "nvidia-smi topo -p2p r shows why (IOMMU, bridge, driver)");
+            amb_doctor_find(rows, check, can ? "ok" : "warning",
+                            can ? "peer access"
+                                : "no peer access: copies between them go by the host",
+                            can ? "" : "nvidia-smi topo -p2p r shows why (IOMMU, bridge, driver)");
         }
     }
+}
+
+static void look_at_trust(json_t *rows, enum amb_gpu_trust trust)
+{
+    static const char *const trusts[] = {
+        [AMB_GPU_TRUST_USER] = "its user and root may map GPU memory",
+        [AMB_GPU_TRUST_ALL] = "every local client may map, and write, all of it",
+        [AMB_GPU_TRUST_NONE] = "nobody may map GPU memory: copies only"};
+    amb_doctor_find(rows, "gpu trust", trust == AMB_GPU_TRUST_USER ? "ok" : "warning",
+                    trusts[trust],
+                    trust == AMB_GPU_TRUST_USER ? "" : "memory.cuda.trust = \"user\"");
 }
 
 json_t *amb_status_doctor(const struct amb_control *control)
 {
     json_t *rows = json_array();
     const struct amb_gpus *gpus = gpus_of(control);
+    const struct amb_doctor_look look = {.root = "",
+                                         .has_pools = gpus != NULL,
+                                         .has_rdma = control->transports != NULL &&
+                                                     control->transports->has_rdma,
+                                         .ucx = amb_doctor_ucx()};
+    amb_doctor_host(&look, rows);
     if (gpus == NULL) {
-        find(rows, "gpu", "ok", "no GPU memory: GPU payloads travel through host memory",
-             "set memory.cuda.size where there are GPUs");
+        amb_doctor_find(rows, "gpu", "ok", "no GPU memory: GPU payloads travel through host memory",
+                        "set memory.cuda.size where there are GPUs");
         return rows;
     }
     for (uint32_t i = 0; i < gpus->count; i++) {
         look_at_pool(rows, &gpus->pools[i]);
     }
     look_at_peers(rows, gpus);
-    static const char *const trusts[] = {
-        [AMB_GPU_TRUST_USER] = "its user and root may map GPU memory",
-        [AMB_GPU_TRUST_ALL] = "every local client may map, and write, all of it",
-        [AMB_GPU_TRUST_NONE] = "nobody may map GPU memory: copies only"};
-    enum amb_gpu_trust trust = control->config->memory.cuda.trust;
-    find(rows, "gpu trust", trust == AMB_GPU_TRUST_USER ? "ok" : "warning", trusts[trust],
-         trust == AMB_GPU_TRUST_USER ? "" : "memory.cuda.trust = \"user\"");
+    look_at_trust(rows, control->config->memory.cuda.trust);
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->has_session && client->is_unix) {
+            amb_doctor_client("", client->name, client->pid, rows);
+        }
+    }
     return rows;
 }

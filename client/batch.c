@@ -262,6 +262,7 @@ void amb_batch_reset(struct amb_batch *batch)
         batch->owned_len = 0;
         batch->data = NULL;
         batch->data_pad = 0;
+        batch->out.tx.is_device = false;
         batch->pub = NULL;
         batch->is_waited = false;
     }

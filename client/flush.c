@@ -504,6 +504,9 @@ enum amb_status amb_pub_flush_large(struct amb_pub *pub, struct amb_batch *large
     if (__builtin_expect(is_stuck(pub), 0)) {
         return why_stuck(pub);
     }
+    if (large->out.tx.is_device && !conn->link->takes_cuda) {
+        return AMB_ENOTSUP; /* Another session, another link. */
+    }
     if (!has_window(pub, amb_batch_size(large))) {
         return AMB_EAGAIN;
     }

@@ -220,6 +220,7 @@ static enum amb_status prepare_large(struct amb_pub *pub, const struct amb_put *
     batch->count = 1;
     batch->out.frame.number = put->expect;
     batch->data_len = padded;
+    batch->out.tx.is_device = put->is_device;
     if (!is_copied) {
         batch->data = (uint8_t *)(uintptr_t)put->data;
         batch->data_pad = (uint32_t)(padded - put->len);
@@ -384,7 +385,7 @@ static bool goes_small(const struct amb_pub *pub, const struct amb_put *put)
 {
     uint64_t whole =
         amb_payload_padded(put->len) + amb_props_padded(put->blob_len) + sizeof(struct amb_record);
-    return whole <= pub->conn->batch_bytes && put->expect == 0;
+    return whole <= pub->conn->batch_bytes && put->expect == 0 && !put->is_device;
 }
 
 /* The best way that has room. */
@@ -417,7 +418,7 @@ static enum amb_status put_or_wait(struct amb_pub *pub, const struct amb_put *pu
 {
     struct amb_conn *conn = pub->conn;
     bool may_lease = put->len >= AMB_PLAIN_LEASE_MIN && conn->leases.bytes_max != 0 &&
-                     !pub->is_named && put->expect == 0;
+                     !pub->is_named && put->expect == 0 && !put->is_device;
     uint64_t slot_len = may_lease ? put->len : 0;
     struct amb_batch *large = NULL;
     enum amb_status status;

@@ -25,6 +25,7 @@ struct amb_put {
     uint32_t blob_len, key_hash, ttl_ms;
     const uint8_t *blob;
     uint64_t expect; /* the sequence that it must get; 0: any */
+    bool is_device;  /* data is a GPU's memory, for a link that takes such: a batch of its own */
     bool is_lent;    /* data stays as it is until the message is settled */
 };
 

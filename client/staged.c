@@ -162,16 +162,53 @@ static enum amb_status post_on_gpu(struct amb_pub *pub, struct amb_gpu *gpu,
     return amb_lease_commit_after(lease, &rest, fence, seq);
 }
 
+/* Below it a copy to the host is as quick as a rendezvous, and most properties fit a head. */
+#define CROSS_MIN (UINT64_C(64) << 10)
+#define CROSS_PROPS_MAX 2048u
+
+/* From where it lies, by a link that takes such memory (UCX with CUDA). ENOTSUP: there is none. */
+static enum amb_status post_by_link(struct amb_pub *pub, struct amb_gpu *gpu,
+                                    const struct amb_out *out, bool is_waited, int64_t timeout_ns,
+                                    uint64_t *seq)
+{
+    struct amb_conn *conn = pub->conn;
+    amb_conn_lock(conn);
+    bool can = conn->link != NULL && conn->link->takes_cuda && out->mem != AMB_MEM_CUDA_MANAGED &&
+               !pub->is_named && out->len >= CROSS_MIN;
+    amb_conn_unlock(conn);
+    uint8_t blob[AMB_PROPS_MAX];
+    struct amb_put put = {
+        .data = out->data, .len = out->len, .is_device = true, .is_lent = !is_waited};
+    if (!can) {
+        return AMB_ENOTSUP;
+    }
+    enum amb_status status = amb_put_props(conn, out, blob, &put);
+    if (status != AMB_OK || put.blob_len > CROSS_PROPS_MAX) {
+        return status != AMB_OK ? status : AMB_ENOTSUP;
+    }
+    struct amb_gpu_fence *fence = NULL;
+    status = amb_gpu_fence(gpu, out->stream, &fence);
+    if (status == AMB_OK && fence != NULL) {
+        status = amb_gpu_fence_wait(fence);
+    }
+    if (status != AMB_OK) {
+        return amb_gpu_fail(conn, gpu, AMB_ECUDA, "cannot read what to publish");
+    }
+    return amb_put_any(pub, &put, timeout_ns, seq);
+}
+
+static enum amb_status reject(struct amb_pub *pub, const char *why)
+{
+    return amb_conn_fail(pub->conn, AMB_EKIND,
+                         "'%s' takes GPU memory only where it stays on its GPU "
+                         "(gpu = \"reject\"): %s",
+                         pub->topic, why);
+}
+
 /* By way of the host; why: it cannot stay where it is. */
 static enum amb_status post_by_host(struct amb_pub *pub, const struct amb_out *out, const char *why,
                                     int64_t timeout_ns, uint64_t *seq)
 {
-    if (pub->rejects_gpu) {
-        return amb_conn_fail(pub->conn, AMB_EKIND,
-                             "'%s' takes GPU memory only where it stays on its GPU "
-                             "(gpu = \"reject\"): %s",
-                             pub->topic, why);
-    }
     enum amb_status status = out->len >= AMB_PLAIN_LEASE_MIN
                                  ? post_leased(pub, out, timeout_ns, seq)
                                  : post_small(pub, out, timeout_ns, seq);
@@ -193,7 +230,11 @@ enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out, 
         status = post_on_gpu(pub, gpu, out, is_waited, timeout_ns, seq);
         if (is_no_way(status)) {
             why_staged(pub, gpu, status, why);
-            status = post_by_host(pub, out, why, timeout_ns, seq);
+            status = pub->rejects_gpu ? reject(pub, why)
+                                      : post_by_link(pub, gpu, out, is_waited, timeout_ns, seq);
+            if (is_no_way(status)) {
+                status = post_by_host(pub, out, why, timeout_ns, seq);
+            }
         }
     }
     return amb_pub_leave(pub, status);

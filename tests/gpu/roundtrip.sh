@@ -129,7 +129,16 @@ if [ -x "$build/tools/broker-ctl" ]; then
     wait "${readers[0]}" || fail "$(cat "$dir/held")"
     readers=()
 fi
-for url in "$unix_url" "$tcp_url"; do
+# Over UCX as well, where there is one: what has no CUDA never sees a device pointer.
+urls=("$unix_url" "$tcp_url")
+ucx=$tcp_url?link=ucx
+if AMB_URL=$ucx AMB_TRUSTED=lo timeout 60 "$build/tools/broker-ctl" pub try --count 1 --size 8 >"$dir/ucx" 2>&1; then
+    export AMB_TRUSTED=lo
+    urls+=("$ucx")
+else
+    echo "no ucx link: $(cat "$dir/ucx")"
+fi
+for url in "${urls[@]}"; do
     export AMB_URL=$url
     readers=()
     "$roundtrip" gpu 0 >"$dir/gpu0" 2>"$dir/gpu0.err" &
@@ -141,7 +150,10 @@ for url in "$unix_url" "$tcp_url"; do
     readers+=($!)
     AMB_CUDA_LIBRARY=/nowhere "$roundtrip" pool >"$dir/pool" 2>"$dir/pool.err" &
     readers+=($!)
-    timeout 120 "$roundtrip" publish 0 4 || fail "$url: the publisher: $?"
+    # A UCX with CUDA, which only a real driver lets it have, takes the large ones as they are.
+    expected=35823830
+    [ "${2:-}" != --real ] || [ "$url" != "$ucx" ] || expected=any
+    EXPECT_STAGED=$expected timeout 120 "$roundtrip" publish 0 4 || fail "$url: the publisher: $?"
     for pid in "${readers[@]}"; do
         wait "$pid" || fail "$url: a subscriber: $(cat "$dir"/*.err)"
     done

@@ -55,6 +55,7 @@ struct amb_link_tx {
     uint32_t data_pad;             /* < 16: padding of data that is not behind data but before
                                       meta, for payloads in memory that ends where they end */
     struct amb_link_mem *mem;      /* what data lies in, or NULL */
+    bool is_device;                /* data is a GPU's memory: on a link that takes_cuda only */
     uint8_t head[128];             /* the link's: the encoded head */
     uint64_t data_len;             /* the link's: of the body on the link, 0 if it has none */
     uint32_t meta_len;             /* the link's: the same */
@@ -115,6 +116,7 @@ struct amb_link {
     size_t queued;         /* tx taken and not settled */
     uint64_t queued_bytes; /* their heads and bodies */
     bool is_down;
+    bool takes_cuda; /* tx->data may be memory of a GPU */
     bool is_dry; /* stream: all that was there has most likely been read, and an edge will tell of
                     more; only arm makes sure */
 };

@@ -21,6 +21,9 @@ struct amb_ucx_worker;
  * the library loaded now. */
 uint32_t amb_ucx_release(void);
 
+/* Where the UCX of this process has its modules; false: no UCX is loaded. */
+bool amb_ucx_modules(char *out, size_t size);
+
 /* One setting of UCX for amb_ucx_context_create, without the UCX_ prefix. */
 struct amb_ucx_setting {
     const char *name, *value;

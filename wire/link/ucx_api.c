@@ -10,7 +10,7 @@
 struct amb_ucx_api amb_ucx_api;
 
 static pthread_once_t load_once = PTHREAD_ONCE_INIT;
-static bool is_loaded;
+static _Atomic bool is_loaded;
 
 /* Each symbol from libucp, which brings libucs along; false if one is missing. */
 static bool resolve(void *library)
@@ -45,5 +45,10 @@ static void load(void)
 bool amb_ucx_load(void)
 {
     (void)pthread_once(&load_once, load);
+    return is_loaded;
+}
+
+bool amb_ucx_is_loaded(void)
+{
     return is_loaded;
 }

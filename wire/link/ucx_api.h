@@ -24,6 +24,7 @@ ucs_status_t ucs_global_opts_get_value(const char *name, char *value, size_t max
     ADD(ucp_am_recv_data_nbx)                                                                      \
     ADD(ucp_am_send_nbx)                                                                           \
     ADD(ucp_cleanup)                                                                               \
+    ADD(ucp_context_query)                                                                         \
     ADD(ucp_config_modify)                                                                         \
     ADD(ucp_config_print)                                                                          \
     ADD(ucp_config_read)                                                                           \
@@ -60,3 +61,5 @@ extern struct amb_ucx_api amb_ucx_api;
 
 /* Loads libucp.so.0 and libucs.so.0 at the first call. False: there is none that fits. */
 bool amb_ucx_load(void);
+/* Has it been called, and said yes? */
+bool amb_ucx_is_loaded(void);

@@ -4,8 +4,10 @@
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 uint32_t amb_ucx_release(void)
 {
@@ -17,6 +19,26 @@ uint32_t amb_ucx_release(void)
     }
     amb_ucx_api.ucp_get_version(&major, &minor, &patch);
     return (uint32_t)major << 16 | (uint32_t)minor << 8 | (uint32_t)patch;
+}
+
+bool amb_ucx_modules(char *out, size_t size)
+{
+    Dl_info info;
+    void *symbol;
+    if (!amb_ucx_is_loaded()) {
+        return false;
+    }
+    const char *set = getenv("UCX_MODULE_DIR");
+    memcpy(&symbol, &amb_ucx_api.ucp_get_version, sizeof(symbol));
+    if (set != NULL) {
+        (void)snprintf(out, size, "%s", set);
+    } else if (dladdr(symbol, &info) != 0 && strchr(info.dli_fname, '/') != NULL) {
+        (void)snprintf(out, size, "%.*s/ucx", (int)(strrchr(info.dli_fname, '/') - info.dli_fname),
+                       info.dli_fname);
+    } else {
+        (void)snprintf(out, size, "ucx");
+    }
+    return true;
 }
 
 static enum amb_status init_context(const struct amb_ucx_options *options, char *error,
@@ -44,6 +66,17 @@ static enum amb_status init_context(const struct amb_ucx_options *options, char 
         return AMB_EUCX;
     }
     return AMB_OK;
+}
+
+/* Older releases need the right CUDA context on each thread that makes progress. */
+#define CUDA_ANY_THREAD_RELEASE ((UINT32_C(1) << 16) | (UINT32_C(19) << 8))
+
+static bool takes_cuda(const struct amb_ucx_context *context)
+{
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+    return amb_ucx_release() >= CUDA_ANY_THREAD_RELEASE &&
+           amb_ucx_api.ucp_context_query(context->handle, &attr) == UCS_OK &&
+           (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
 }
 
 enum amb_status amb_ucx_context_create(const struct amb_ucx_options *options, char *error,
@@ -75,6 +108,7 @@ enum amb_status amb_ucx_context_create(const struct amb_ucx_options *options, ch
     if (status != AMB_OK) {
         goto fail;
     }
+    context->takes_cuda = takes_cuda(context);
     *out = context;
     return AMB_OK;
 

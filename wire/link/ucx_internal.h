@@ -45,6 +45,7 @@ enum amb_ucx_am {
 
 struct amb_ucx_context {
     ucp_context_h handle;
+    bool takes_cuda; /* sends from GPU memory, whatever context is current */
 };
 
 struct amb_link_mem {
@@ -179,6 +180,7 @@ struct amb_ucx_link *amb_ucx_find(struct amb_ucx_worker *worker, uint32_t sessio
 
 /* What one active message is made of. */
 struct amb_ucx_am_parts {
+    bool is_device; /* buffer is a GPU's memory */
     const void *header;
     size_t header_len;
     const void *buffer;

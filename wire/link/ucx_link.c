@@ -248,6 +248,7 @@ enum amb_status amb_ucx_link_create(struct amb_ucx_worker *worker, const void *a
     link->base.ops = &ops;
     link->base.events = events;
     link->base.arg = arg;
+    link->base.takes_cuda = worker->context->takes_cuda;
     link->worker = worker;
     link->session = session;
     link->generation = generation;

@@ -9,6 +9,8 @@
  */
 #include "wire/link/ucx_internal.h"
 
+#include "wire/base/assert.h"
+
 #include <string.h>
 
 static void on_send_done(void *request, ucs_status_t status, void *user_data)
@@ -26,6 +28,7 @@ static bool parts_of(struct amb_ucx_op *op, struct amb_ucx_am_parts *parts)
     if (tx->data_len > 0) {
         parts->buffer = tx->data;
         parts->count = tx->data_len;
+        parts->is_device = tx->is_device;
         /* A registration of another context would crash UCX. */
         if (tx->mem != NULL && tx->mem->context == worker->context) {
             parts->memh = tx->mem->handle;
@@ -54,6 +57,7 @@ static bool parts_of(struct amb_ucx_op *op, struct amb_ucx_am_parts *parts)
         parts->header_len += tx->meta_len;
         return true;
     }
+    amb_assert(!tx->is_device); /* UCX takes no list of two kinds; senders keep meta small. */
     op->iov[0] = (ucp_dt_iov_t){.buffer = (void *)(uintptr_t)tx->data, .length = tx->data_len};
     op->iov[1] = (ucp_dt_iov_t){.buffer = (void *)(uintptr_t)tx->meta, .length = tx->meta_len};
     parts->buffer = op->iov;
@@ -71,7 +75,8 @@ ucs_status_ptr_t amb_ucx_am_send(struct amb_ucx_op *op, enum amb_ucx_am id,
                         UCP_OP_ATTR_FIELD_MEMORY_TYPE,
         .cb.send = on_send_done,
         .user_data = op,
-        .memory_type = UCS_MEMORY_TYPE_HOST,
+        /* Said, so that nothing is detected: that would cost every message. */
+        .memory_type = parts->is_device ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST,
     };
     if (parts->is_iov) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;

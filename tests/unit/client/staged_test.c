@@ -3,6 +3,7 @@
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/unit/client/session.h"
 
+#include "client/conn.h"
 #include "wire/codec/props.h"
 #include "wire/mem/cuda.h"
 
@@ -280,6 +281,67 @@ static void a_topic_may_refuse_what_would_be_staged(void **state)
     assert_int_equal(cuMemFree(memory), CUDA_SUCCESS);
 }
 
+/* ---- a link that takes GPU memory, as UCX with CUDA does ---- */
+
+static struct amb_link_ops lane_ops;
+static enum amb_status (*lane_send)(struct amb_link *link, struct amb_link_tx *tx);
+static unsigned lane_sent;
+
+/* Reads the device as UCX would, and sends what it read. */
+static enum amb_status send_by_lane(struct amb_link *link, struct amb_link_tx *tx)
+{
+    if (!tx->is_device) {
+        return lane_send(link, tx);
+    }
+    static uint8_t bytes[4 * MIB];
+    uint64_t len = tx->frame->data_len - tx->data_pad;
+    assert_true(len <= sizeof(bytes) && fakecuda_peek((uintptr_t)tx->data, bytes, len));
+    tx->data = bytes;
+    lane_sent++;
+    return lane_send(link, tx);
+}
+
+static void make_lane(struct amb_conn *conn)
+{
+    amb_conn_lock(conn);
+    lane_ops = *conn->link->ops;
+    lane_send = lane_ops.send;
+    lane_ops.send = send_by_lane;
+    conn->link->ops = &lane_ops;
+    conn->link->takes_cuda = true;
+    lane_sent = 0;
+    amb_conn_unlock(conn);
+}
+
+static void a_link_that_takes_gpu_memory_gets_large_payloads_from_where_they_lie(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_pub *pub = open_pub(&s, &on_stream);
+    uint64_t memory = device_memory(2 * MIB, 0x5a);
+    make_lane(s.conn);
+    assert_int_equal(amb_pub_send(pub, as_data(memory), MIB + 3, 10 * AMB_SEC), AMB_OK);
+    assert_int_equal(amb_pub_post(pub, AMB_OUT(.data = as_data(memory), .len = MIB, .key = "k"),
+                                  10 * AMB_SEC, NULL),
+                     AMB_OK);
+    assert_int_equal(amb_pub_flush(pub, 0, 10 * AMB_SEC), AMB_OK);
+    fake_broker_look(s.fake, &s.seen);
+    assert_int_equal(lane_sent, 2);
+    assert_int_equal(staged_bytes(pub), 0);
+    assert_int_equal(s.seen.msgs[0], 2);
+    assert_int_equal(s.seen.last_len, MIB);
+    assert_int_equal(s.seen.last[4095], 0x5a);
+    /* Small ones, and host memory, go as ever; and so does what follows. */
+    assert_int_equal(amb_pub_send(pub, as_data(memory), 1000, 10 * AMB_SEC), AMB_OK);
+    static char host[MIB];
+    assert_int_equal(amb_pub_send(pub, host, sizeof(host), 10 * AMB_SEC), AMB_OK);
+    assert_int_equal(amb_pub_flush(pub, 0, 10 * AMB_SEC), AMB_OK);
+    assert_int_equal(lane_sent, 2);
+    assert_int_equal(staged_bytes(pub), 1000);
+    session_close(&s);
+    assert_int_equal(cuMemFree(memory), CUDA_SUCCESS);
+}
+
 static void nothing_of_the_driver_is_left_behind(void **state)
 {
     (void)state;
@@ -307,6 +369,7 @@ int main(void)
         cmocka_unit_test(a_driver_that_fails_is_the_messages_error),
         cmocka_unit_test(the_broker_hears_how_much_was_staged_and_why),
         cmocka_unit_test(a_topic_may_refuse_what_would_be_staged),
+        cmocka_unit_test(a_link_that_takes_gpu_memory_gets_large_payloads_from_where_they_lie),
         cmocka_unit_test(nothing_of_the_driver_is_left_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

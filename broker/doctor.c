@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/doctor.h"
+
+#include "wire/link/ucx.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATH_SIZE 512u
+
+void amb_doctor_find(json_t *rows, const char *check, const char *state, const char *finding,
+                     const char *fix)
+{
+    (void)json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s}", "check", check, "state",
+                                                state, "finding", finding, "fix", fix));
+}
+
+static bool has(const char *root, const char *path)
+{
+    char full[PATH_SIZE];
+    (void)snprintf(full, sizeof(full), "%s%s", root, path);
+    return access(full, F_OK) == 0;
+}
+
+/* The first line of a file; false: there is none. */
+static bool read_line(const char *root, const char *path, char *out, size_t size)
+{
+    char full[PATH_SIZE];
+    (void)snprintf(full, sizeof(full), "%s%s", root, path);
+    FILE *file = fopen(full, "re");
+    bool is_read = file != NULL && fgets(out, (int)size, file) != NULL;
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    if (is_read) {
+        out[strcspn(out, "\n")] = '\0';
+    }
+    return is_read;
+}
+
+static void look_at_driver(const struct amb_doctor_look *look, json_t *rows)
+{
+    char version[160];
+    if (!read_line(look->root, "/proc/driver/nvidia/version", version, sizeof(version))) {
+        amb_doctor_find(rows, "gpu driver", "ok", "this host has no NVIDIA driver", "");
+        return;
+    }
+    if (!has(look->root, "/dev/nvidiactl")) {
+        amb_doctor_find(rows, "gpu driver", "warning",
+                        "the driver is there, and its devices (/dev/nvidia*) are not shown here",
+                        "run the container with its GPUs (--gpus all)");
+        return;
+    }
+    amb_doctor_find(rows, "gpu driver", look->has_pools ? "ok" : "warning", version,
+                    look->has_pools ? "" : "the broker has no GPU memory: set memory.cuda.size");
+}
+
+static void look_at_ucx(const struct amb_doctor_look *look, json_t *rows)
+{
+    switch (look->ucx) {
+    case AMB_UCX_CUDA_UNLOADED:
+        amb_doctor_find(rows, "ucx cuda", "ok",
+                        "no ucx links here, and so no UCX: GPU payloads need none on one host", "");
+        break;
+    case AMB_UCX_CUDA_NONE:
+        amb_doctor_find(rows, "ucx cuda", look->has_pools ? "warning" : "ok",
+                        "this UCX has no CUDA modules: GPU payloads of ucx links are staged",
+                        look->has_pools ? "install a UCX with CUDA (libuct_cuda.so)" : "");
+        break;
+    case AMB_UCX_CUDA_THERE:
+        amb_doctor_find(rows, "ucx cuda", "ok", "this UCX has its CUDA modules", "");
+        break;
+    }
+}
+
+static void look_at_gpudirect(const struct amb_doctor_look *look, json_t *rows)
+{
+    bool has_peermem =
+        has(look->root, "/sys/module/nvidia_peermem") || has(look->root, "/sys/module/nv_peer_mem");
+    if (!look->has_rdma) {
+        amb_doctor_find(rows, "gpudirect", "ok", "no RDMA device in use", "");
+    } else if (has_peermem) {
+        amb_doctor_find(rows, "gpudirect", "ok",
+                        has(look->root, "/dev/gdrdrv") ? "peer memory module and gdrcopy are there"
+                                                       : "the peer memory module is there",
+                        "");
+    } else {
+        amb_doctor_find(rows, "gpudirect", "warning",
+                        "no peer memory module: RDMA goes by host memory, unless it is by dmabuf",
+                        "modprobe nvidia_peermem");
+    }
+}
+
+void amb_doctor_host(const struct amb_doctor_look *look, json_t *rows)
+{
+    look_at_driver(look, rows);
+    look_at_ucx(look, rows);
+    look_at_gpudirect(look, rows);
+}
+
+/* What /proc says a process's namespace is; false: it may not be asked. */
+static bool namespace_of(const char *root, pid_t pid, const char *kind, char *out, size_t size)
+{
+    char path[PATH_SIZE];
+    if (pid > 0) {
+        (void)snprintf(path, sizeof(path), "%s/proc/%d/ns/%s", root, (int)pid, kind);
+    } else {
+        (void)snprintf(path, sizeof(path), "%s/proc/self/ns/%s", root, kind);
+    }
+    ssize_t len = readlink(path, out, size - 1);
+    if (len >= 0) {
+        out[len] = '\0';
+    }
+    return len >= 0;
+}
+
+void amb_doctor_client(const char *root, const char *name, pid_t pid, json_t *rows)
+{
+    static const char *const kinds[] = {"pid", "ipc"};
+    if (pid <= 0) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        char own[64], theirs[64], text[160];
+        if (namespace_of(root, 0, kinds[i], own, sizeof(own)) &&
+            namespace_of(root, pid, kinds[i], theirs, sizeof(theirs)) && strcmp(own, theirs) != 0) {
+            (void)snprintf(text, sizeof(text),
+                           "client '%s' is in another %s namespace: CUDA IPC does not cross it, it "
+                           "is served by copies",
+                           name, kinds[i]);
+            amb_doctor_find(rows, "gpu namespaces", "warning", text,
+                            strcmp(kinds[i], "pid") == 0 ? "run its container with --pid=host"
+                                                         : "run its container with --ipc=host");
+        }
+    }
+}
+
+enum amb_ucx_cuda amb_doctor_ucx(void)
+{
+    char folder[PATH_SIZE], path[PATH_SIZE + 32];
+    if (!amb_ucx_modules(folder, sizeof(folder))) {
+        return AMB_UCX_CUDA_UNLOADED;
+    }
+    (void)snprintf(path, sizeof(path), "%s/libuct_cuda.so.0", folder);
+    return access(path, F_OK) == 0 ? AMB_UCX_CUDA_THERE : AMB_UCX_CUDA_NONE;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `broker-ctl doctor` finds on this host that decides how GPU payloads can travel: driver,
+ * UCX's CUDA modules, namespaces, GPUDirect. Nothing is loaded to find it out. Threads: the control
+ * thread. Memory: JSON, the caller's.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum amb_ucx_cuda {
+    AMB_UCX_CUDA_UNLOADED, /* no UCX in this process */
+    AMB_UCX_CUDA_NONE,     /* a UCX without CUDA modules */
+    AMB_UCX_CUDA_THERE,
+};
+
+struct amb_doctor_look {
+    const char *root; /* "", or, in tests, a folder that has dev, proc and sys */
+    bool has_pools;   /* the broker has GPU memory */
+    bool has_rdma;    /* it uses RDMA devices */
+    enum amb_ucx_cuda ucx;
+};
+
+/* Appends a row {check, state, finding, fix}. */
+void amb_doctor_find(json_t *rows, const char *check, const char *state, const char *finding,
+                     const char *fix);
+/* Driver, UCX, GPUDirect. */
+void amb_doctor_host(const struct amb_doctor_look *look, json_t *rows);
+/* A client's namespaces, where they are not the broker's: CUDA IPC does not cross them. */
+void amb_doctor_client(const char *root, const char *name, pid_t pid, json_t *rows);
+/* Of the UCX that this process has. */
+enum amb_ucx_cuda amb_doctor_ucx(void);

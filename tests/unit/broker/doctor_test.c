@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the doctor says of hosts made of folders. */
+#include "broker/doctor.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char root[64];
+
+/* The path in root, its folders made. */
+static const char *place(const char *path)
+{
+    static char full[512];
+    (void)snprintf(full, sizeof(full), "%s/%s", root, path);
+    for (char *at = strchr(full + strlen(root) + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
+        *at = '\0';
+        (void)mkdir(full, 0700);
+        *at = '/';
+    }
+    return full;
+}
+
+static void make(const char *path, const char *text)
+{
+    FILE *file = fopen(place(path), "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int make_root(void **state)
+{
+    (void)state;
+    (void)strcpy(root, "/tmp/amb-doctor-XXXXXX");
+    return mkdtemp(root) != NULL ? 0 : -1;
+}
+
+static int remove_root(void **state)
+{
+    (void)state;
+    char command[128];
+    (void)snprintf(command, sizeof(command), "rm -rf '%s'", root);
+    return system(command);
+}
+
+static const json_t *row_of(const json_t *rows, const char *check)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        if (strcmp(json_string_value(json_object_get(row, "check")), check) == 0) {
+            return row;
+        }
+    }
+    fail_msg("no finding about %s", check);
+    return NULL;
+}
+
+static void expect(const struct amb_doctor_look *look, const char *check, const char *state,
+                   const char *finding, const char *fix)
+{
+    json_t *rows = json_array();
+    amb_doctor_host(look, rows);
+    const json_t *row = row_of(rows, check);
+    assert_string_equal(json_string_value(json_object_get(row, "state")), state);
+    assert_non_null(strstr(json_string_value(json_object_get(row, "finding")), finding));
+    assert_non_null(strstr(json_string_value(json_object_get(row, "fix")), fix));
+    json_decref(rows);
+}
+
+static void a_plain_host_has_nothing_to_mend(void **state)
+{
+    (void)state;
+    const struct amb_doctor_look look = {.root = root};
+    expect(&look, "gpu driver", "ok", "no NVIDIA driver", "");
+    expect(&look, "ucx cuda", "ok", "no ucx links", "");
+    expect(&look, "gpudirect", "ok", "no RDMA", "");
+}
+
+static void a_driver_that_is_not_used_is_named(void **state)
+{
+    (void)state;
+    struct amb_doctor_look look = {.root = root};
+    make("proc/driver/nvidia/version", "NVRM version: 555.42\nmore\n");
+    expect(&look, "gpu driver", "warning", "not shown here", "--gpus");
+    make("dev/nvidiactl", "");
+    expect(&look, "gpu driver", "warning", "NVRM version: 555.42", "memory.cuda.size");
+    look.has_pools = true;
+    expect(&look, "gpu driver", "ok", "NVRM version: 555.42", "");
+}
+
+static void a_ucx_without_cuda_matters_only_beside_gpus(void **state)
+{
+    (void)state;
+    struct amb_doctor_look look = {.root = root, .ucx = AMB_UCX_CUDA_NONE};
+    expect(&look, "ucx cuda", "ok", "staged", "");
+    look.has_pools = true;
+    expect(&look, "ucx cuda", "warning", "staged", "libuct_cuda");
+    look.ucx = AMB_UCX_CUDA_THERE;
+    expect(&look, "ucx cuda", "ok", "has its CUDA modules", "");
+}
+
+static void gpudirect_needs_a_module(void **state)
+{
+    (void)state;
+    const struct amb_doctor_look look = {.root = root, .has_rdma = true};
+    expect(&look, "gpudirect", "warning", "no peer memory module", "nvidia_peermem");
+    make("sys/module/nvidia_peermem/version", "1\n");
+    expect(&look, "gpudirect", "ok", "is there", "");
+    make("dev/gdrdrv", "");
+    expect(&look, "gpudirect", "ok", "gdrcopy", "");
+}
+
+static void clients_in_other_namespaces_are_named(void **state)
+{
+    (void)state;
+    json_t *rows = json_array();
+    assert_int_equal(symlink("pid:[1]", place("proc/self/ns/pid")), 0);
+    assert_int_equal(symlink("ipc:[1]", place("proc/self/ns/ipc")), 0);
+    assert_int_equal(symlink("pid:[2]", place("proc/77/ns/pid")), 0);
+    assert_int_equal(symlink("ipc:[1]", place("proc/77/ns/ipc")), 0);
+    amb_doctor_client(root, "boxed", 77, rows);
+    amb_doctor_client(root, "gone", 78, rows);
+    amb_doctor_client(root, "unknown", 0, rows);
+    assert_int_equal(json_array_size(rows), 1);
+    const json_t *row = row_of(rows, "gpu namespaces");
+    assert_non_null(strstr(json_string_value(json_object_get(row, "finding")), "'boxed'"));
+    assert_non_null(strstr(json_string_value(json_object_get(row, "fix")), "--pid=host"));
+    json_decref(rows);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, make_root, remove_root)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_plain_host_has_nothing_to_mend),
+        CASE(a_driver_that_is_not_used_is_named),
+        CASE(a_ucx_without_cuda_matters_only_beside_gpus),
+        CASE(gpudirect_needs_a_module),
+        CASE(clients_in_other_namespaces_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
