@@ -3,11 +3,15 @@
  * What only the fake driver can show of GPU segments, with a real broker ($AMB_URL) that has pools:
  *
  *   gpu-fake order           messages leave behind their streams, and nobody waits for a device
- *   gpu-fake torture STEP    each call of the driver failing, a process for each STEP-th of them
+ *   gpu-fake torture COUNT FIRST STRIDE
+ *                            calls of the driver failing, a process for each of COUNT plans: any
+ *                            call, seven codes, three kinds of subscribers, streams that are late
+ *   gpu-fake try             the same without a failure
  *   gpu-fake again           goes on, in the new broker's GPU memory, when its broker has died;
- * says "first" when that may be gpu-fake publish         leases, writes, commits; says "sent";
- * waits to be killed gpu-fake hold            takes what was published, says "held"; at the end of
- * standard input compares it and gives it back
+ *                            says "first" when that may be
+ *   gpu-fake publish         leases, writes, commits; says "sent"; waits to be killed
+ *   gpu-fake hold            takes what was published, says "held"; at the end of standard input
+ *                            compares it and gives it back
  */
 #include "tests/fakecuda/fakecuda.h"
 #include "wire/base/clock.h"
@@ -178,17 +182,49 @@ static void order(void)
 
 /* ---- torture ---- */
 
+#define AT_ONCE 4
+#define CODES 7u
+#define KINDS 3u
+#define CALLS 120u /* about as many as there are */
+
+/* What fails in a run. */
+struct plan {
+    unsigned long turn, second; /* second: another call, 0: none */
+    const char *code;
+    enum amb_mem kind; /* of the subscriber */
+    bool is_late;
+};
+
+/* Single failures first, then pairs. */
+static struct plan plan_of(unsigned long number)
+{
+    /* The system, memory, a handle, three sticky ones, support. Not 1 (a wrong value): of a pointer
+     * that is no error but an answer, and says that it is plain host memory. */
+    static const char *const codes[CODES] = {"304", "2", "400", "700", "719", "999", "801"};
+    static const enum amb_mem kinds[KINDS] = {AMB_MEM_CUDA, AMB_MEM_PINNED, AMB_MEM_CUDA_MANAGED};
+    struct plan plan = {.code = codes[number % CODES], .kind = kinds[number / CODES % KINDS]};
+    number /= CODES * KINDS;
+    plan.is_late = number % 2 == 1;
+    number /= 2;
+    plan.turn = number % CALLS + 1;
+    number /= CALLS;
+    plan.second = number == 0 ? 0 : plan.turn + 1 + number * 7 % 40;
+    return plan;
+}
+
 /* Publishes and receives what it can. Any of it may fail; none of it may hang or crash. */
-static void try_gpu(struct amb_conn *conn)
+static void try_gpu(struct amb_conn *conn, enum amb_mem kind)
 {
     struct amb_pub *pub;
     struct amb_sub *sub;
     struct amb_msg *msg;
     struct amb_lease *lease;
-    if (amb_subscribe(conn, TOPIC, AMB_SUB(.mem = AMB_MEM_CUDA), &sub) != AMB_OK) {
+    char topic[64];
+    (void)snprintf(topic, sizeof(topic), TOPIC ".p%d", (int)getpid());
+    if (amb_subscribe(conn, topic, AMB_SUB(.mem = kind), &sub) != AMB_OK) {
         return;
     }
-    if (amb_pub_open(conn, TOPIC, AMB_PUB(.lease_mem = AMB_MEM_CUDA), &pub) != AMB_OK) {
+    if (amb_pub_open(conn, topic, AMB_PUB(.lease_mem = AMB_MEM_CUDA), &pub) != AMB_OK) {
         return;
     }
     const struct amb_out *out =
@@ -220,49 +256,93 @@ static void host_goes_on(struct amb_conn *conn)
     amb_msg_release(msg);
 }
 
-/* In a process of its own: the turn-th call fails. Exit 2: there are not so many. */
-static int one_turn(unsigned long turn, const char *code)
+/* In a process of its own. Exit 2: there are not so many calls. */
+static int one_run(const struct plan *plan)
 {
-    char plan[32];
+    char text[64], second[32] = "";
     (void)alarm(60);
+    if (plan->is_late) {
+        (void)setenv("FAKECUDA_DELAY_US", "300", 1);
+    }
     start_cuda();
     struct amb_conn *conn = connect_to();
-    (void)snprintf(plan, sizeof(plan), "*:%lu=%s", turn, code);
-    fakecuda_fail(plan);
+    if (plan->second != 0) {
+        (void)snprintf(second, sizeof(second), ",*:%lu=%s", plan->second, plan->code);
+    }
+    (void)snprintf(text, sizeof(text), "*:%lu=%s%s", plan->turn, plan->code, second);
+    fakecuda_fail(text);
     unsigned long before = fakecuda_calls();
-    try_gpu(conn);
-    bool has_failed = fakecuda_calls() - before >= turn;
+    try_gpu(conn, plan->kind);
+    bool has_failed = fakecuda_calls() - before >= plan->turn;
     fakecuda_fail(NULL);
     host_goes_on(conn);
     CHECK(amb_close(conn, 5 * AMB_SEC) != AMB_ETIMEDOUT);
     return has_failed ? 0 : 2;
 }
 
-static void torture(unsigned long step)
+static bool is_sticky(const char *code)
 {
-    static const char *const codes[] = {"2", "801", "719"}; /* memory, support, sticky */
-    unsigned long turns = 0;
-    for (size_t c = 0; c < sizeof(codes) / sizeof(codes[0]); c++) {
-        int status = 0;
-        for (unsigned long turn = 1 + c; WEXITSTATUS(status) != 2; turn += step) {
-            pid_t pid = fork();
-            if (pid == 0) {
-                int result = one_turn(turn, codes[c]);
-                if (c == 2) {
-                    _exit(result); /* What was made on a lost device cannot be freed. */
-                }
-                exit(result);
-            }
-            CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
-            if (!WIFEXITED(status) || WEXITSTATUS(status) == 1) {
-                (void)fprintf(stderr, "gpu-fake: call %lu answering %s: status %x\n", turn,
-                              codes[c], (unsigned)status);
-                exit(1);
-            }
-            turns++;
+    return strcmp(code, "700") == 0 || strcmp(code, "719") == 0 || strcmp(code, "999") == 0;
+}
+
+static pid_t begin_run(const struct plan *plan)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        int result = one_run(plan);
+        if (is_sticky(plan->code)) {
+            _exit(result); /* What was made on a lost device cannot be freed. */
         }
+        exit(result);
     }
-    (void)printf("{\"check\": \"torture\", \"processes\": %lu}\n", turns);
+    CHECK(pid > 0);
+    return pid;
+}
+
+static void torture(unsigned long count, unsigned long first, unsigned long stride)
+{
+    struct {
+        pid_t pid;
+        struct plan plan;
+    } runs[AT_ONCE] = {{0}};
+    unsigned long begun = 0, ended = 0, failed_calls = 0;
+    while (ended < count) {
+        for (size_t i = 0; i < AT_ONCE && begun < count; i++) {
+            if (runs[i].pid == 0) {
+                runs[i].plan = plan_of(first + begun++ * stride);
+                runs[i].pid = begin_run(&runs[i].plan);
+            }
+        }
+        int status;
+        pid_t pid = wait(&status);
+        size_t i = 0;
+        while (i < AT_ONCE && runs[i].pid != pid) {
+            i++;
+        }
+        CHECK(pid > 0 && i < AT_ONCE);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) == 1) {
+            const struct plan *plan = &runs[i].plan;
+            (void)fprintf(stderr,
+                          "gpu-fake: call %lu and %lu answering %s, kind %d, late %d: status %x\n",
+                          plan->turn, plan->second, plan->code, (int)plan->kind, plan->is_late,
+                          (unsigned)status);
+            exit(1);
+        }
+        failed_calls += WEXITSTATUS(status) == 0;
+        runs[i].pid = 0;
+        ended++;
+    }
+    (void)printf("{\"check\": \"torture\", \"processes\": %lu, \"failed_calls\": %lu}\n", ended,
+                 failed_calls);
+}
+
+static void try_once(void)
+{
+    start_cuda();
+    struct amb_conn *conn = connect_to();
+    try_gpu(conn, AMB_MEM_CUDA);
+    host_goes_on(conn);
+    CHECK(amb_close(conn, 5 * AMB_SEC) != AMB_ETIMEDOUT);
 }
 
 /* ---- another broker ---- */
@@ -360,8 +440,11 @@ int main(int argc, char **argv)
     const char *mode = argc > 1 ? argv[1] : "";
     if (strcmp(mode, "order") == 0) {
         order();
-    } else if (strcmp(mode, "torture") == 0 && argc > 2 && atoi(argv[2]) > 0) {
-        torture((unsigned long)atoi(argv[2]));
+    } else if (strcmp(mode, "torture") == 0 && argc > 4) {
+        torture((unsigned long)atoi(argv[2]), (unsigned long)atoi(argv[3]),
+                (unsigned long)atoi(argv[4]));
+    } else if (strcmp(mode, "try") == 0) {
+        try_once();
     } else if (strcmp(mode, "again") == 0) {
         again();
     } else if (strcmp(mode, "publish") == 0) {
@@ -369,7 +452,8 @@ int main(int argc, char **argv)
     } else if (strcmp(mode, "hold") == 0) {
         hold();
     } else {
-        (void)fprintf(stderr, "usage: gpu-fake order|torture STEP|again|publish|hold\n");
+        (void)fprintf(stderr,
+                      "usage: gpu-fake order|torture COUNT FIRST STRIDE|try|again|publish|hold\n");
         return 64;
     }
     return 0;

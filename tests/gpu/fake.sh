@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # GPU segments where a real driver cannot be asked to misbehave: order behind held streams, deaths, and
 # driver calls that fail, in the client and in the broker. At the end no range is in use.
-#   tests/gpu/fake.sh BUILD_FOLDER STEP     every STEP-th call of the driver fails
+#   tests/gpu/fake.sh BUILD_FOLDER RUNS STEP    that many plans of failing calls in clients, and every
+#                                               STEP-th call in a broker; the long form: torture.sh
 set -euo pipefail
 build=$1
-step=$2
+runs=$2
+step=$3
 dir=$(mktemp -d /tmp/amb-gpu-XXXXXX)
 broker=
 pids=()
@@ -116,7 +118,7 @@ wait "${pids[0]}" || fail "again: $(cat "$dir/again.err")"
 pids=()
 await_used 0 "after a program that went on"
 
-"$fake" torture "$step" || fail "torture"
+"$fake" torture "$runs" 0 211 || fail "torture" # All calls, codes and kinds in turn.
 await_used 0 "after torture"
 stop
 

@@ -25,6 +25,7 @@
 #define AMB_BENCH_PUBS_MAX 16u
 #define AMB_BENCH_BROKER_OPTIONS_MAX 32u
 #define AMB_BENCH_WARM_NS (150 * AMB_MS)          /* unless told otherwise */
+#define AMB_BENCH_GPU_SIZE_MIN 4u                 /* on a GPU; host: AMB_PAYLOAD_MIN */
 #define AMB_BENCH_TIMED_SIZE (UINT64_C(64) << 10) /* from here on every arrival is timed */
 
 struct amb_bench {
@@ -36,6 +37,8 @@ struct amb_bench {
     pid_t broker_pid; /* whose CPU time and memory are shown; 0: nobody's */
     const char *credentials;
     const char *topic;
+    enum amb_mem mem; /* HOST, or CUDA: what is published from and received into */
+    int device;
     uint64_t size, count; /* count 0: by time */
     unsigned subs, pubs;
     int64_t duration_ns, warm_ns;

@@ -5,6 +5,7 @@
 #include "tools/bench/bench.h"
 
 #include "tools/bench/compare.h"
+#include "tools/bench/gpu.h"
 #include "tools/bench/payload.h"
 #include "tools/common/table.h"
 #include "tools/common/units.h"
@@ -35,6 +36,7 @@ static const struct command commands[] = {
     {"matrix", amb_bench_matrix, true, 0, "both, 64 B to 64 MiB, on each link"},
     {"pub", amb_bench_pub, false, 0, "only a publisher, as fast as the broker lets it"},
     {"sub", amb_bench_sub, false, 0, "only a subscriber, from its first message on"},
+    {"copies", amb_bench_copies, true, 0, "plain copies on a GPU, to measure against"},
     {"compare", amb_bench_compare, true, 2, "A.json B.json: ratios, and what became slower"},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
@@ -122,6 +124,9 @@ static void print_help(void)
         "  --post               lend messages to the library instead of having them copied\n"
         "  --lease              write messages in place, in leased memory\n"
         "  --copy               subscribers get copies, never mapped memory\n"
+        "  --memory KIND        host, or cuda: from GPU memory into GPU memory (host); sizes from\n"
+        "                       4 bytes then, one publisher, and --touch is done by kernels\n"
+        "  --device N           which GPU (0)\n"
         "  --slow POLICY        block or drop-oldest for slow subscribers (block)\n"
         "  --topic T            (bench)\n"
         "  --rate R             messages a second of each publisher: of pub, and of latency, "
@@ -163,6 +168,8 @@ enum {
     OPT_JSON,
     OPT_WARM,
     OPT_TOLERANCE,
+    OPT_MEMORY,
+    OPT_DEVICE,
 };
 
 static const struct option options[] = {
@@ -192,6 +199,8 @@ static const struct option options[] = {
     {"json", required_argument, NULL, OPT_JSON},
     {"warm", required_argument, NULL, OPT_WARM},
     {"tolerance", required_argument, NULL, OPT_TOLERANCE},
+    {"memory", required_argument, NULL, OPT_MEMORY},
+    {"device", required_argument, NULL, OPT_DEVICE},
     {NULL, 0, NULL, 0},
 };
 
@@ -211,7 +220,7 @@ static bool take_measure(struct amb_bench *bench, int option, const char *value)
     uint64_t number = 0;
     switch (option) {
     case OPT_SIZE:
-        return amb_units_size(value, &bench->size) && bench->size >= AMB_PAYLOAD_MIN &&
+        return amb_units_size(value, &bench->size) && bench->size >= AMB_BENCH_GPU_SIZE_MIN &&
                bench->size <= (UINT64_C(1) << 40);
     case OPT_SECONDS:
         return amb_units_duration(value, &bench->duration_ns) && bench->duration_ns > 0 &&
@@ -235,6 +244,15 @@ static bool take_measure(struct amb_bench *bench, int option, const char *value)
     case OPT_SLOW:
         bench->slow = strcmp(value, "block") == 0 ? AMB_SLOW_BLOCK : AMB_SLOW_DROP_OLDEST;
         return is_one_of(value, "block", "drop-oldest", "drop-oldest");
+    case OPT_MEMORY:
+        bench->mem = strcmp(value, "cuda") == 0 ? AMB_MEM_CUDA : AMB_MEM_DEFAULT;
+        return is_one_of(value, "cuda", "host", "host");
+    case OPT_DEVICE:
+        if (!take_count(value, 0, 63, &number)) {
+            return false;
+        }
+        bench->device = (int)number;
+        return true;
     case OPT_RATE:
         return amb_units_rate(value, &bench->rate);
     case OPT_WARM:
@@ -293,6 +311,20 @@ static bool take_rest(struct amb_bench *bench, int option, const char *value)
     }
 }
 
+/* Do the options fit each other? */
+static bool check(const struct amb_bench *bench)
+{
+    if (bench->mem != AMB_MEM_CUDA && bench->size < AMB_PAYLOAD_MIN) {
+        amb_tool_error("--size: from %u bytes", AMB_PAYLOAD_MIN);
+        return false;
+    }
+    if (bench->mem == AMB_MEM_CUDA && (bench->pubs != 1 || bench->size % sizeof(uint32_t) != 0)) {
+        amb_tool_error("--memory cuda: one publisher, and sizes that are multiples of 4");
+        return false;
+    }
+    return true;
+}
+
 static enum amb_exit parse(struct amb_bench *bench, int argc, char **argv)
 {
     int index = 0;
@@ -330,7 +362,7 @@ static enum amb_exit parse(struct amb_bench *bench, int argc, char **argv)
             }
         }
     }
-    return AMB_EXIT_OK;
+    return check(bench) ? AMB_EXIT_OK : AMB_EXIT_USAGE;
 }
 
 static const struct command *find_command(const char *name)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/receiver.h"
 
+#include "tools/bench/gpu.h"
 #include "tools/bench/payload.h"
 #include "wire/base/clock.h"
 
@@ -14,11 +15,49 @@ enum amb_status amb_receiver_init(struct amb_receiver *receiver, const struct am
 {
     *receiver = (struct amb_receiver){.bench = bench, .counts = counts};
     struct amb_sub_options options = AMB_INIT(amb_sub_options);
+    if (bench->mem == AMB_MEM_CUDA) {
+        const char *why;
+        enum amb_status status = amb_bench_gpu_open(bench->device, &receiver->gpu, &why);
+        if (status != AMB_OK) {
+            amb_tool_error("GPU %d: %s", bench->device, why);
+            return status;
+        }
+        options.mem = AMB_MEM_CUDA;
+        options.device = bench->device;
+    }
     options.slow = bench->slow;
     options.copy = bench->wants_copy ? 1 : 0;
     /* A pause of the machine is no reason to lose messages of a measurement. */
     options.slow_block_ns = bench->slow == AMB_SLOW_BLOCK ? 60 * AMB_SEC : 0;
     return amb_subscribe(conn, topic, &options, &receiver->sub);
+}
+
+bool amb_receiver_read(struct amb_receiver *receiver, const struct amb_msg *msg, uint64_t *word)
+{
+    const struct amb_bench *bench = receiver->bench;
+    if (receiver->gpu == NULL) {
+        return amb_payload_check(amb_msg_data(msg), amb_msg_size(msg), (size_t)bench->size,
+                                 bench->is_touch, word);
+    }
+    /* The topic's only publisher counts as the log does. */
+    *word = amb_payload_word(0, amb_msg_seq(msg) - 1);
+    const void *at = amb_msg_data_on(msg, amb_bench_gpu_stream(receiver->gpu));
+    if (at == NULL || amb_msg_size(msg) != bench->size || !bench->is_touch) {
+        return at != NULL && amb_msg_size(msg) == bench->size;
+    }
+    uint32_t before = receiver->wrong;
+    return amb_bench_gpu_check(receiver->gpu, at, bench->size, (uint32_t)*word) == AMB_OK &&
+           amb_bench_gpu_wrong(receiver->gpu, &receiver->wrong) == AMB_OK &&
+           receiver->wrong == before;
+}
+
+void amb_receiver_release(struct amb_receiver *receiver, struct amb_msg *msg)
+{
+    if (receiver->gpu != NULL && receiver->bench->is_touch) {
+        amb_msg_release_on(msg, amb_bench_gpu_stream(receiver->gpu));
+    } else {
+        amb_msg_release(msg);
+    }
 }
 
 /* Late against its own schedule, however late the publisher was: a broker that holds publishers
@@ -40,8 +79,7 @@ static void check(struct amb_receiver *receiver, const struct amb_msg *msg, int6
     uint64_t lost = amb_msg_lost(msg, NULL);
     counts->lost += lost == UINT64_MAX ? 1 : lost;
     receiver->received++;
-    if (!amb_payload_check(amb_msg_data(msg), amb_msg_size(msg), (size_t)receiver->bench->size,
-                           receiver->bench->is_touch, &word)) {
+    if (!amb_receiver_read(receiver, msg, &word)) {
         counts->corrupt++;
         return;
     }
@@ -95,7 +133,7 @@ enum amb_status amb_receiver_run(struct amb_receiver *receiver, int64_t timeout_
     int64_t now_ns = receiver->team != NULL ? amb_clock_monotonic_ns() : 0;
     for (size_t i = 0; i < n; i++) {
         check(receiver, msgs[i], now_ns);
-        amb_msg_release(msgs[i]);
+        amb_receiver_release(receiver, msgs[i]);
     }
     show(receiver, is_large);
     return AMB_OK;
@@ -105,6 +143,7 @@ void amb_receiver_fini(struct amb_receiver *receiver, int64_t timeout_ns)
 {
     (void)amb_sub_close(receiver->sub, timeout_ns);
     receiver->sub = NULL;
+    amb_bench_gpu_close(&receiver->gpu);
 }
 
 void amb_receiver_main(const struct amb_team *team, unsigned index)

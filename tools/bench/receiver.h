@@ -9,6 +9,8 @@
 
 struct amb_receiver {
     const struct amb_bench *bench;
+    struct amb_bench_gpu *gpu; /* NULL: host memory */
+    uint32_t wrong;            /* words, so far */
     struct amb_sub *sub;
     struct amb_team_sub *counts;
     const struct amb_team *team; /* open loop: says when messages were due; else NULL */
@@ -21,6 +23,10 @@ struct amb_receiver {
 enum amb_status amb_receiver_init(struct amb_receiver *receiver, const struct amb_bench *bench,
                                   struct amb_conn *conn, const char *topic,
                                   struct amb_team_sub *counts);
+/* Are these the bytes that were sent? *word then says which message it is. On a GPU every word is
+ * looked at by a kernel, with --touch, and waited for. */
+bool amb_receiver_read(struct amb_receiver *receiver, const struct amb_msg *msg, uint64_t *word);
+void amb_receiver_release(struct amb_receiver *receiver, struct amb_msg *msg);
 /* Takes and counts what is there; ETIMEDOUT: nothing came. */
 enum amb_status amb_receiver_run(struct amb_receiver *receiver, int64_t timeout_ns);
 /* A subscriber's process of a team, from connect to close. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/sender.h"
 
+#include "tools/bench/gpu.h"
 #include "tools/bench/payload.h"
 
 #include <stdio.h>
@@ -9,6 +10,44 @@
 #define SYNC_NS (20 * AMB_SEC)
 #define LENT_BYTES (UINT64_C(64) << 20)
 
+/* Present before the clock runs: page faults are not what is measured. */
+static void *buffer_make(struct amb_sender *sender)
+{
+    size_t size = (size_t)sender->bench->size;
+    if (sender->gpu != NULL) {
+        return amb_bench_gpu_alloc(sender->gpu, size);
+    }
+    void *buffer =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    return buffer != MAP_FAILED ? buffer : NULL;
+}
+
+static void buffer_free(struct amb_sender *sender, void *buffer)
+{
+    if (sender->gpu != NULL) {
+        amb_bench_gpu_free(sender->gpu, buffer);
+    } else {
+        (void)munmap(buffer, (size_t)sender->bench->size);
+    }
+}
+
+/* What is written on a GPU is whole behind its stream. */
+static enum amb_status write_payload(struct amb_sender *sender, void *to, uint64_t word)
+{
+    const struct amb_bench *bench = sender->bench;
+    if (sender->gpu == NULL) {
+        amb_payload_write(to, (size_t)bench->size, word, bench->is_touch);
+        return AMB_OK;
+    }
+    return bench->is_touch ? amb_bench_gpu_fill(sender->gpu, to, bench->size, (uint32_t)word)
+                           : AMB_OK;
+}
+
+static void *stream_of(struct amb_sender *sender)
+{
+    return sender->gpu != NULL ? amb_bench_gpu_stream(sender->gpu) : NULL;
+}
+
 enum amb_status amb_sender_init(struct amb_sender *sender, const struct amb_bench *bench,
                                 struct amb_conn *conn, const char *topic, unsigned index)
 {
@@ -16,16 +55,25 @@ enum amb_status amb_sender_init(struct amb_sender *sender, const struct amb_benc
     uint64_t count = bench->is_post ? LENT_BYTES / bench->size + 2 : 1;
     sender->buffer_count =
         count < AMB_SENDER_BUFFERS_MAX ? (unsigned)count : AMB_SENDER_BUFFERS_MAX;
+    if (bench->mem == AMB_MEM_CUDA) {
+        const char *why;
+        enum amb_status status = amb_bench_gpu_open(bench->device, &sender->gpu, &why);
+        if (status != AMB_OK) {
+            amb_tool_error("GPU %d: %s", bench->device, why);
+            return status;
+        }
+    }
     for (unsigned i = 0; i < sender->buffer_count; i++) {
-        /* Present before the clock runs: page faults are not what is measured. */
-        void *buffer = mmap(NULL, (size_t)bench->size, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-        if (buffer == MAP_FAILED) {
+        sender->buffers[i] = buffer_make(sender);
+        if (sender->buffers[i] == NULL) {
             return AMB_ENOMEM;
         }
-        sender->buffers[i] = buffer;
     }
-    return amb_pub_open(conn, topic, NULL, &sender->pub);
+    bool is_gpu_lease = sender->gpu != NULL && bench->is_lease;
+    return amb_pub_open(conn, topic,
+                        AMB_PUB(.lease_mem = is_gpu_lease ? AMB_MEM_CUDA : AMB_MEM_DEFAULT,
+                                .device = is_gpu_lease ? bench->device : 0),
+                        &sender->pub);
 }
 
 static enum amb_status send_lease(struct amb_sender *sender, uint64_t word, int64_t timeout_ns)
@@ -36,8 +84,16 @@ static enum amb_status send_lease(struct amb_sender *sender, uint64_t word, int6
     if (status != AMB_OK) {
         return status;
     }
-    amb_payload_write(amb_lease_data(lease), (size_t)bench->size, word, bench->is_touch);
-    return amb_lease_commit(lease, NULL, NULL);
+    if (sender->gpu == NULL) {
+        amb_payload_write(amb_lease_data(lease), (size_t)bench->size, word, bench->is_touch);
+        return amb_lease_commit(lease, NULL, NULL);
+    }
+    status = write_payload(sender, amb_lease_data_on(lease, stream_of(sender)), word);
+    if (status != AMB_OK) {
+        amb_lease_abandon(lease);
+        return status;
+    }
+    return amb_lease_commit(lease, AMB_OUT(.stream = stream_of(sender)), NULL);
 }
 
 enum amb_status amb_sender_send(struct amb_sender *sender, int64_t timeout_ns)
@@ -57,12 +113,21 @@ enum amb_status amb_sender_send(struct amb_sender *sender, int64_t timeout_ns)
             }
             sender->seqs[i] = 0;
         }
-        amb_payload_write(sender->buffers[i], size, word, bench->is_touch);
-        status = amb_pub_post(sender->pub, AMB_OUT(.data = sender->buffers[i], .len = size),
-                              timeout_ns, &sender->seqs[i]);
+        status = write_payload(sender, sender->buffers[i], word);
+        if (status == AMB_OK) {
+            status = amb_pub_post(sender->pub,
+                                  AMB_OUT(.mem = bench->mem, .data = sender->buffers[i],
+                                          .len = size, .stream = stream_of(sender)),
+                                  timeout_ns, &sender->seqs[i]);
+        }
     } else {
-        amb_payload_write(sender->buffers[i], size, word, bench->is_touch);
-        status = amb_pub_send(sender->pub, sender->buffers[i], size, timeout_ns);
+        status = write_payload(sender, sender->buffers[i], word);
+        if (status == AMB_OK && sender->gpu != NULL && bench->is_touch) {
+            status = amb_bench_gpu_sync(sender->gpu);
+        }
+        if (status == AMB_OK) {
+            status = amb_pub_send(sender->pub, sender->buffers[i], size, timeout_ns);
+        }
     }
     if (status == AMB_OK) {
         sender->sent++;
@@ -84,10 +149,11 @@ void amb_sender_fini(struct amb_sender *sender, int64_t timeout_ns)
     sender->pub = NULL;
     for (unsigned i = 0; i < sender->buffer_count; i++) {
         if (sender->buffers[i] != NULL) {
-            (void)munmap(sender->buffers[i], (size_t)sender->bench->size);
+            buffer_free(sender, sender->buffers[i]);
             sender->buffers[i] = NULL;
         }
     }
+    amb_bench_gpu_close(&sender->gpu);
 }
 
 void amb_sender_main(const struct amb_team *team, unsigned index, amb_sender_fn publish)

@@ -13,6 +13,7 @@
 
 struct amb_sender {
     const struct amb_bench *bench;
+    struct amb_bench_gpu *gpu; /* NULL: host memory */
     struct amb_pub *pub;
     unsigned index; /* of the publisher, as payloads say it */
     uint64_t sent;

@@ -49,6 +49,7 @@ struct amb_team_shared {
     struct amb_team_pub pub[AMB_BENCH_PUBS_MAX];
     _Atomic bool is_warm;
     uint64_t unanswered;
+    int64_t first_ns;      /* the first round trip */
     struct amb_hdr rtt_ns; /* round trips */
     /* Open loop: when messages are due, and which of them are measured; set before RUN. */
     int64_t start_ns, from_ns, until_ns;
