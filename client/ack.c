@@ -91,15 +91,17 @@ static enum amb_status send_word(struct amb_sub *sub, const struct word *word)
 static enum amb_status send_run(struct amb_sub *sub)
 {
     struct amb_acks *acks = &sub->acks;
-    if (acks->count == 0) {
-        return AMB_OK;
-    }
+    amb_spinlock_lock(&acks->lock);
     const struct word word = {.kind = AMB_ACK_KIND_ACK,
                               .number = acks->number,
                               .first = acks->first,
                               .count = acks->count};
-    amb_list_remove(&acks->node);
     acks->count = 0;
+    amb_spinlock_unlock(&acks->lock);
+    amb_list_remove(&acks->node);
+    if (word.count == 0) {
+        return AMB_OK;
+    }
     return acks->life == sub->conn->life ? send_word(sub, &word) : AMB_OK;
 }
 
@@ -113,25 +115,65 @@ void amb_acks_send(struct amb_conn *conn)
 
 /* ---- the program's words ---- */
 
-/* An ACK joins the run; a cumulative one is as good as all before it. */
+/* An ACK joins the run that there is; a cumulative one is as good as all before it. False: it does
+ * not follow that run, or there is none. */
+static bool join_run(struct amb_acks *acks, const struct amb_delivery *delivery, uint32_t index)
+{
+    amb_spinlock_lock(&acks->lock);
+    bool is_next = acks->count != 0 && acks->number == delivery->number &&
+                   acks->life == delivery->life && index == acks->first + acks->count;
+    if (is_next && acks->mode == AMB_ACK_CUMULATIVE) {
+        acks->first = index;
+    } else if (is_next) {
+        acks->count++;
+    }
+    amb_spinlock_unlock(&acks->lock);
+    return is_next;
+}
+
+/*
+ * The same without the connection's lock, which so is taken twice a delivery and not for each of
+ * its messages: while there is more for the caller to look for, and nothing else to be told.
+ */
+static bool join_quickly(struct amb_sub *sub, const struct amb_delivery *delivery, uint32_t index)
+{
+    return index + 1 < delivery->count &&
+           atomic_load_explicit(&sub->has_ready, memory_order_relaxed) &&
+           atomic_load_explicit(&sub->conn->trouble, memory_order_acquire) == 0 &&
+           join_run(&sub->acks, delivery, index);
+}
+
+/* Would an ACK of that message say all that the run says? */
+static bool outdates_run(struct amb_acks *acks, const struct amb_delivery *delivery, uint32_t index)
+{
+    amb_spinlock_lock(&acks->lock);
+    bool is_so =
+        acks->mode == AMB_ACK_CUMULATIVE && acks->count != 0 &&
+        (acks->number == delivery->number ? index >= acks->first : delivery->number > acks->number);
+    if (is_so) {
+        acks->count = 0;
+    }
+    amb_spinlock_unlock(&acks->lock);
+    return is_so;
+}
+
 static enum amb_status add_to_run(struct amb_sub *sub, const struct amb_delivery *delivery,
                                   uint32_t index)
 {
     struct amb_acks *acks = &sub->acks;
-    bool is_same = acks->count != 0 && acks->number == delivery->number;
-    if (acks->mode == AMB_ACK_CUMULATIVE && acks->count != 0 &&
-        (is_same ? index >= acks->first : delivery->number > acks->number)) {
-        acks->count = 0; /* The new one says it too. */
-        amb_list_remove(&acks->node);
-    } else if (is_same && index == acks->first + acks->count) {
-        acks->count++;
+    if (join_run(acks, delivery, index)) {
         return index + 1 == delivery->count ? send_run(sub) : AMB_OK;
     }
+    if (outdates_run(acks, delivery, index)) {
+        amb_list_remove(&acks->node);
+    }
     enum amb_status status = send_run(sub);
+    amb_spinlock_lock(&acks->lock);
     acks->life = delivery->life;
     acks->number = delivery->number;
     acks->first = index;
     acks->count = 1;
+    amb_spinlock_unlock(&acks->lock);
     amb_list_push_back(&sub->conn->acking, &acks->node);
     return index + 1 == delivery->count ? send_run(sub) : status;
 }
@@ -175,6 +217,9 @@ static enum amb_status say(struct amb_msg *msg, struct word word)
         return amb_conn_fail(conn, AMB_ESTATE,
                              "the subscription has no acknowledgements: see "
                              "amb_sub_options.ack");
+    }
+    if (word.kind == AMB_ACK_KIND_ACK && join_quickly(sub, delivery, msg->index)) {
+        return AMB_OK;
     }
     word.number = delivery->number;
     word.first = msg->index;

@@ -4,7 +4,8 @@
  * one frame: a run waits until another begins, until the delivery's last message is in it, or until
  * anything else pushes the link (amb_acks_send is part of that).
  *
- * Threads: under the connection's lock. Memory: frames are used again.
+ * Threads: under the connection's lock, which a run needs only where it begins and ends. Memory:
+ * frames are used again.
  */
 #pragma once
 

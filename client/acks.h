@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a subscription keeps of its acknowledgements: see ack.h.
- * Threads: under the connection's lock. Memory: none.
+ * Threads: under the connection's lock; a run that there is may grow under its own alone, so what
+ * is of the run is read and written under both. Memory: none.
  */
 #pragma once
 
+#include "client/spinlock.h"
 #include "wire/base/list.h"
 
 #include <amb/amb.h>
@@ -14,6 +16,7 @@
 struct amb_acks {
     struct amb_list_node node; /* in conn->acking: its run waits */
     enum amb_ack mode;         /* NONE: it has no acks */
+    struct amb_spinlock lock;  /* a leaf: */
     uint64_t number;           /* of the run's delivery */
     uint32_t first, count;     /* 0: no run */
     uint32_t life;             /* of the session that the run is of */
@@ -24,7 +27,9 @@ struct amb_acks {
 static inline void amb_acks_begin(struct amb_acks *acks)
 {
     amb_list_remove(&acks->node);
+    amb_spinlock_lock(&acks->lock);
     acks->count = 0;
+    amb_spinlock_unlock(&acks->lock);
     acks->sent = acks->confirmed = 0;
 }
 
