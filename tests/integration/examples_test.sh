@@ -104,6 +104,23 @@ for url in "$unix_url" "$tcp_url"; do
     wait_for 10 asked || fail "$url: no sum: $(cat "$dir/sums")"
     [ "$(tr '\n' ';' <"$dir/sums")" = "now: 42;later: 2;" ] || fail "$url: $(cat "$dir/sums")"
 
+    # The broker's own user may look at it, on this host.
+    if [ "$url" = "$unix_url" ]; then
+        timeout 20 "$examples/example-admin" >"$dir/status" || fail "$url: admin"
+        grep -q '^{.*}$' "$dir/status" || fail "$url: $(cat "$dir/status")"
+        "$examples/example-admin" nonsense >"$dir/status" 2>&1 && fail "$url: admin nonsense"
+    fi
+
+    # Two lives of one meter; two writers of one ledger; a member for each key.
+    timeout 20 "$examples/example-named" 3 >"$dir/meter" || fail "$url: $(cat "$dir/meter")"
+    timeout 20 "$examples/example-named" 2 >>"$dir/meter" || fail "$url: $(cat "$dir/meter")"
+    awk '{sub(":", "", $4); if (NR == 1) {next_one = $4 + 1} else if ($2 != next_one) {exit 1}}' \
+        "$dir/meter" || fail "$url: $(cat "$dir/meter")"
+    timeout 20 "$examples/example-cas" >"$dir/ledger" || fail "$url: $(cat "$dir/ledger")"
+    [ "$(tr '\n' ';' <"$dir/ledger")" = \
+        'opened;bob was too late: yes;alice: 10;bob: 17;' ] || fail "$url: $(cat "$dir/ledger")"
+    timeout 20 "$examples/example-keyed" >"$dir/keys" || fail "$url: $(cat "$dir/keys")"
+
     # Two orders were dealt with, one was not.
     timeout 20 "$examples/example-confirm" >"$dir/orders" || fail "$url: $(cat "$dir/orders")"
     grep -qx 'after 100 ms: timed out' "$dir/orders" &&
@@ -140,3 +157,20 @@ kill -TERM "${readers[0]}"
 wait "${readers[0]}" || fail "the reader ended with $?: $(cat "$dir/errors")"
 readers=()
 echo "reconnect: ok"
+
+# One that is asked to end says so, and nothing is lost on the way to the next.
+AMB_URL=$unix_url "$examples/example-lameduck" >"$dir/ticks" 2>"$dir/errors" &
+readers=($!)
+ticking() { "$build/tools/broker-ctl" --url "$unix_url" topics | grep -q ticks; }
+wait_for 10 ticking || fail "no tick: $(cat "$dir/errors")"
+kill -TERM "$broker"
+wait "$broker" || fail "brokerd ended with $?: $(cat "$dir/log")"
+wait_for 5 grep -q 'the broker will end' "$dir/ticks" || fail "no notice: $(cat "$dir/ticks")"
+"$build/broker/brokerd" --dev --listen "unix://$dir/s" >"$dir/ready" 2>"$dir/log" &
+broker=$!
+wait_for 10 grep -q 'there is another one' "$dir/ticks" || fail "not back: $(cat "$dir/ticks")"
+kill -TERM "${readers[0]}"
+wait "${readers[0]}" || fail "lameduck ended with $?: $(cat "$dir/ticks" "$dir/errors")"
+readers=()
+grep -q 'ticks, ok' "$dir/ticks" || fail "ticks: $(cat "$dir/ticks")"
+echo "lameduck: ok"
