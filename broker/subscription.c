@@ -196,7 +196,11 @@ bool amb_subscription_has_credit(const struct amb_subscription *subscription, ui
     if (subscription->msgs_out == 0) {
         return true;
     }
-    return subscription->msgs_out + msgs <= subscription->options.credit_msgs &&
+    if (subscription->msgs_out + msgs > subscription->options.credit_msgs) {
+        return false;
+    }
+    bool is_second = subscription->delivered - subscription->released == 1;
+    return (is_second && subscription->session->may_map && !subscription->options.copy) ||
            subscription->bytes_out + bytes <= subscription->options.credit_bytes;
 }
 

@@ -110,7 +110,9 @@ AMB_MUST_CHECK enum amb_status amb_subscription_attach(struct amb_subscription *
                                                        struct amb_topic *topic,
                                                        const struct amb_begun *begun);
 
-/* One delivery always passes when nothing is outstanding. */
+/* One delivery always passes when nothing is outstanding. To a client that maps, whose own memory
+ * it takes nothing of, a second one does as far as bytes go: else messages of more than half the
+ * credit would each wait for the release of the one before. */
 bool amb_subscription_has_credit(const struct amb_subscription *subscription, uint32_t msgs,
                                  uint64_t bytes);
 /* Notes a delivery; its number is then subscription->delivered. entry: in place, gets a reference;

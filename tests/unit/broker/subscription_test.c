@@ -95,6 +95,25 @@ static void test_one_delivery_always_passes_when_nothing_is_out(void **state)
     client_drain(w->s, 0);
 }
 
+static void test_who_maps_gets_a_second_message_however_large(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->s, 0, w->topic, &(struct amb_subscription_options){.credit_bytes = 1});
+    publish(w, 4, 1, 1000);
+    assert_int_equal(w->s->subs[0].last, 2);
+    client_release(w->s, 0, 1);
+    harness_settle(&w->h);
+    assert_int_equal(w->s->subs[0].last, 3);
+    client_drain(w->s, 0);
+    /* Messages are counted all the same. */
+    client_subscribe(w->s, 1, w->topic,
+                     &(struct amb_subscription_options){.credit_msgs = 1, .credit_bytes = 1});
+    publish(w, 2, 1, 1000);
+    assert_int_equal(w->s->subs[1].last, 1);
+    client_drain(w->s, 0);
+    client_drain(w->s, 1);
+}
+
 static void test_credit_has_defaults_and_a_maximum(void **state)
 {
     struct world *w = *state;
@@ -287,6 +306,7 @@ int main(void)
         T(test_credit_in_messages_is_exact),
         T(test_credit_in_bytes_is_exact),
         T(test_one_delivery_always_passes_when_nothing_is_out),
+        T(test_who_maps_gets_a_second_message_however_large),
         T(test_credit_has_defaults_and_a_maximum),
         T(test_releases_out_of_order_give_credit_and_memory_back),
         T(test_numbers_that_were_not_given_are_protocol_errors),
