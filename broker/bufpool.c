@@ -115,7 +115,10 @@ static enum amb_status segment_make(struct amb_bufpool *pool, uint64_t bytes,
 {
     struct amb_membudget *budget = pool->options.budget;
     struct amb_segment *segment = NULL;
-    enum amb_status status = amb_segment_create(amb_membudget_next_id(budget), bytes, &segment);
+    uint64_t id = amb_membudget_next_id(budget);
+    enum amb_status status = pool->options.create != NULL
+                                 ? pool->options.create(id, bytes, &segment)
+                                 : amb_segment_create(id, bytes, &segment);
     if (status == AMB_OK && pool->options.on_create != NULL) {
         status = pool->options.on_create(pool->options.arg, segment);
     }

@@ -55,6 +55,8 @@ struct amb_bufpool_options {
     struct amb_membudget *budget;
     uint64_t segment_bytes;   /* of a normal segment; a multiple of AMB_SEGMENT_ALIGN */
     uint32_t dedicated_cache; /* free dedicated segments kept, 0: one */
+    /* In place of amb_segment_create, for a simulator; NULL: that. */
+    enum amb_status (*create)(uint64_t id, uint64_t size, struct amb_segment **out);
     /* May be NULL. create: register the segment, tell the world; an error makes the allocation
      * fail with it. destroy: the opposite, just before it is unmapped. */
     enum amb_status (*on_create)(void *arg, struct amb_segment *segment);

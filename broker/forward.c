@@ -4,6 +4,7 @@
 #include "broker/config.h"
 #include "broker/deliver.h"
 #include "broker/entry.h"
+#include "broker/fault.h"
 #include "broker/history.h"
 #include "broker/outgoing.h"
 #include "broker/pick.h"
@@ -299,6 +300,10 @@ static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry, uint
 static void cursor_next_entry(struct amb_cursor *cursor)
 {
     cursor->position++;
+    if (AMB_FAULT(CURSOR_SKIPS) && cursor->position % 16 == 0 &&
+        cursor->position < cursor->topic->log.hi) {
+        cursor->position++;
+    }
     cursor->within = 0;
     cursor_went_on(cursor);
 }
@@ -463,6 +468,10 @@ static void forward_lend(struct amb_topic *topic, struct amb_lend *lend, unsigne
     uint64_t depth = amb_topic_depth(topic);
     while (lend->position < topic->log.hi && lend->lent - consumed <= depth) {
         struct amb_entry *entry = amb_log_at(&topic->log, lend->position);
+        if (AMB_FAULT(LEND_SKIPS) && lend->position % 16 == 15) {
+            lend->position++;
+            continue;
+        }
         if (!lend_entry(topic, lend, borrower, entry)) {
             return;
         }

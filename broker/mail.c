@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/mail.h"
 
+#include "broker/fault.h"
+
 #include "wire/base/assert.h"
 
 #include <errno.h>
@@ -43,6 +45,12 @@ unsigned amb_inbox_run(struct amb_inbox *inbox)
 {
     unsigned done = 0;
     struct amb_mpsc_node *node = amb_mpsc_take_all(&inbox->posted);
+    if (AMB_FAULT(ORDER_SWAPPED) && node != NULL && node->next != NULL) {
+        struct amb_mpsc_node *second = node->next;
+        node->next = second->next;
+        second->next = node;
+        node = second;
+    }
     while (node != NULL) {
         struct amb_mpsc_node *next = node->next; /* fn may free or repost its mail */
         struct amb_mail *mail = (struct amb_mail *)(void *)node;

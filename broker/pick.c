@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/entry.h"
+#include "broker/fault.h"
 #include "broker/keys.h"
 #include "broker/session.h"
 #include "broker/shard.h"
@@ -175,7 +176,7 @@ uint64_t amb_pick_loss(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *
         *out = (struct amb_gap){.lost = UINT64_MAX, .why = AMB_LOSS_BROKER_RESTART};
         return 0;
     }
-    out->lost = seq - cursor->expected_seq;
+    out->lost = seq - cursor->expected_seq - AMB_FAULT(LOSS_NOT_COUNTED);
     uint64_t expired = cursor->expired < out->lost ? cursor->expired : out->lost;
     enum amb_loss other = cursor->holds || cursor->is_late ? AMB_LOSS_TRIMMED : AMB_LOSS_SLOW;
     out->why = expired == 0 ? other : expired == out->lost ? AMB_LOSS_EXPIRED : AMB_LOSS_MIXED;

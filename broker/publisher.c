@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/entry.h"
+#include "broker/fault.h"
 #include "broker/outgoing.h"
 #include "broker/reclaim.h"
 #include "broker/session.h"
@@ -364,6 +365,9 @@ void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_ent
         };
         enum amb_status status = amb_outgoing_send_watched(
             session, &frame, publisher->opened, entry->status == AMB_OK ? NULL : refusal_left);
+        if (AMB_FAULT(SETTLED_TWICE) && entry->origin.batch % 8 == 0) {
+            status = amb_outgoing_send_watched(session, &frame, publisher->opened, NULL);
+        }
         if (status == AMB_EAGAIN && entry->status != AMB_OK) {
             publisher->refusals++;
         } else if (status != AMB_OK && status != AMB_EAGAIN) {

@@ -4,6 +4,7 @@
 #include "broker/config.h"
 #include "broker/deadletter.h"
 #include "broker/entry.h"
+#include "broker/fault.h"
 #include "broker/pick.h"
 #include "broker/shard.h"
 #include "broker/taker.h"
@@ -519,9 +520,9 @@ static void take_failed(struct amb_queue *queue, struct amb_take *take)
         return;
     }
     int64_t delay_ns = take->end == AMB_TAKE_LEFT ? 0
-                       : take->delay_ns > 0       ? take->delay_ns
+                       : take->delay_ns > 0       ? take->delay_ns * !AMB_FAULT(NAK_DELAY_IGNORED)
                                                   : queue_backoff(queue, take->attempt);
-    take->attempt++;
+    take->attempt += !AMB_FAULT(ATTEMPT_NOT_RAISED);
     take_again(queue, take, delay_ns);
 }
 

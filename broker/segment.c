@@ -195,6 +195,10 @@ void amb_segment_destroy(struct amb_segment **segment)
         return;
     }
     amb_list_remove(&s->node);
+    if (s->destroy != NULL) {
+        s->destroy(s);
+        return;
+    }
     if (s->gpu != NULL) {
         amb_gpu_pool_give(s->gpu, s->gpu_offset, s->size);
     } else if (s->base != NULL) {

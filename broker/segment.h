@@ -29,14 +29,15 @@ struct amb_segment {
     uint64_t id;   /* never reused in the broker's life */
     uint8_t *base; /* writable, here and by whoever has leased it */
     uint64_t size;
-    struct amb_gpu_pool *gpu;  /* a range of it: base is a device address; NULL: host memory */
-    uint64_t gpu_offset;       /* in the pool */
-    int fd_ro;                 /* O_RDONLY, to be sent with SCM_RIGHTS */
-    int fd_rw;                 /* of a leased one until it is finished; else -1 */
-    struct amb_link_mem *mem;  /* registration by the owner's hook, or NULL */
-    void *owner_data;          /* the owner's hook's */
-    void *pool_data;           /* bufpool's */
-    struct amb_list_node node; /* in the pool's list */
+    struct amb_gpu_pool *gpu; /* a range of it: base is a device address; NULL: host memory */
+    uint64_t gpu_offset;      /* in the pool */
+    int fd_ro;                /* O_RDONLY, to be sent with SCM_RIGHTS */
+    int fd_rw;                /* of a leased one until it is finished; else -1 */
+    struct amb_link_mem *mem; /* registration by the owner's hook, or NULL */
+    void *owner_data;         /* the owner's hook's */
+    void *pool_data;          /* bufpool's */
+    void (*destroy)(struct amb_segment *segment); /* whoever made it otherwise; else NULL */
+    struct amb_list_node node;                    /* in the pool's list */
 };
 
 /* size: a multiple of the page size. ENOMEM, ELIMIT (descriptors), EINVAL. Takes about 1 ms a

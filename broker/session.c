@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/session.h"
 
+#include "broker/fault.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
@@ -129,7 +130,9 @@ void amb_session_unstall(struct amb_session *session)
 {
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&session->stalled)) != NULL) {
-        amb_topic_mark(AMB_CONTAINER_OF(node, struct amb_cursor, stalled)->topic);
+        if (!AMB_FAULT(LOST_WAKEUP)) {
+            amb_topic_mark(AMB_CONTAINER_OF(node, struct amb_cursor, stalled)->topic);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/entry.h"
+#include "broker/fault.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/tally.h"
@@ -130,7 +131,7 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
     for (uint64_t number = sub->released + 1; number <= sub->delivered; number++) {
         struct amb_delivery *delivery = &sub->deliveries[number & sub->mask];
         delivery_tally(sub, delivery, 0);
-        if (keep_held) {
+        if (keep_held && !AMB_FAULT(QUARANTINE_SKIPPED)) {
             delivery_quarantine(sub, delivery);
         } else {
             delivery_unref(sub, delivery);
@@ -196,7 +197,8 @@ bool amb_subscription_has_credit(const struct amb_subscription *subscription, ui
     if (subscription->msgs_out == 0) {
         return true;
     }
-    if (subscription->msgs_out + msgs > subscription->options.credit_msgs) {
+    if (subscription->msgs_out + msgs >
+        subscription->options.credit_msgs + AMB_FAULT(CREDIT_OFF_BY_ONE)) {
         return false;
     }
     bool is_second = subscription->delivered - subscription->released == 1;
@@ -254,7 +256,7 @@ static void delivery_release(struct amb_subscription *sub, uint64_t number)
         return;
     }
     delivery->is_released = true;
-    sub->msgs_out -= delivery->msgs;
+    sub->msgs_out -= AMB_FAULT(RELEASE_TWICE) ? 2 * delivery->msgs : delivery->msgs;
     sub->bytes_out -= delivery->bytes;
     if (sub->hooks != NULL) {
         sub->hooks->released(sub, number, delivery);

@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/entry.h"
+#include "broker/fault.h"
 #include "broker/keys.h"
 #include "broker/prelude.h"
 #include "broker/retain.h"
@@ -239,6 +240,9 @@ void amb_topic_trim(struct amb_topic *topic)
         return;
     }
     while (topic->log.lo < keep) {
+        if (AMB_FAULT(REFERENCE_LEAKED) && topic->log.lo % 16 == 0) {
+            amb_entry_ref(amb_log_at(&topic->log, topic->log.lo));
+        }
         topic_pop(topic);
     }
 }
@@ -317,8 +321,8 @@ static void topic_set_expiry(const struct amb_topic *topic, struct amb_entry *en
         int64_t own_ns = (int64_t)records[i].ttl_ms * AMB_NS_PER_MS;
         ttl_ns = own_ns != 0 && own_ns < ttl_ns ? own_ns : ttl_ns;
     }
-    if (ttl_ns != AMB_CONFIG_TIME_FOREVER) {
-        entry->arrived_ns = topic->shard->now_ns;
+    if (ttl_ns != AMB_CONFIG_TIME_FOREVER && !AMB_FAULT(TTL_IGNORED)) {
+        entry->arrived_ns = topic->shard->now_ns - (AMB_FAULT(TTL_EARLY) ? ttl_ns / 2 : 0);
         entry->expires_ns = amb_deadline_ns(entry->arrived_ns, ttl_ns);
     }
 }
@@ -395,6 +399,9 @@ bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out)
     }
     *out = amb_log_at(&topic->log, topic->ungranted);
     topic->ungranted++;
+    if (AMB_FAULT(GRANT_LOST) && topic->ungranted % 16 == 0) {
+        return false;
+    }
     return true;
 }
 

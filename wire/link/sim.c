@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FLOW_WORDS (AMB_HANDLES_MAX / 64u)
+
 /* A frame between the ends. */
 struct sim_frame {
     struct amb_list_node node;
@@ -23,24 +25,31 @@ struct sim_frame {
 
 struct sim_pair;
 
+/* Counters of one direction that have changed: a bit each, and its newest value. */
+struct sim_flows {
+    uint64_t bits[AMB_FLOW_KINDS][FLOW_WORDS];
+    uint64_t *values; /* [kind * handles + handle] */
+    unsigned count;
+};
+
 struct sim_end {
     struct amb_link link;
     struct sim_pair *pair;
     struct amb_list_node queue;    /* struct amb_link_tx, sent here and not flushed */
     struct amb_list_node incoming; /* struct sim_frame, flushed by the peer */
     uint64_t incoming_bytes;
-    /* Set here and not flushed; flushed by the peer and not polled; how many of each. */
-    uint64_t flow_set[AMB_FLOW_KINDS][AMB_HANDLES_MAX], flow_new[AMB_FLOW_KINDS][AMB_HANDLES_MAX];
-    bool flow_is_set[AMB_FLOW_KINDS][AMB_HANDLES_MAX], flow_is_new[AMB_FLOW_KINDS][AMB_HANDLES_MAX];
-    unsigned flows_set, flows_new;
+    struct sim_flows set; /* here and not flushed */
+    struct sim_flows new; /* flushed by the peer and not polled */
     enum amb_status fate; /* goes down with this at the next poll */
     const char *fate_text;
-    bool is_closed, is_busy;
+    bool is_closed, is_busy, is_held;
 };
 
 struct sim_pair {
     struct sim_end end[2];
     struct amb_sim_options options;
+    uint32_t handles; /* of each kind of counter */
+    uint64_t values[];
 };
 
 static struct sim_end *end_of(struct amb_link *link)
@@ -109,34 +118,49 @@ static enum amb_status sim_send(struct amb_link *link, struct amb_link_tx *tx)
     return AMB_EAGAIN;
 }
 
+static void flows_put(const struct sim_pair *pair, struct sim_flows *flows, unsigned kind,
+                      uint32_t handle, uint64_t value)
+{
+    uint64_t *word = &flows->bits[kind][handle / 64], bit = UINT64_C(1) << (handle % 64);
+    flows->values[kind * pair->handles + handle] = value;
+    flows->count += (*word & bit) == 0;
+    *word |= bit;
+}
+
+/* The next one, by kind and handle. False: there is none at or behind them. */
+static bool flows_take(const struct sim_pair *pair, struct sim_flows *flows, unsigned *kind,
+                       uint32_t *handle, uint64_t *value)
+{
+    for (; flows->count != 0 && *kind < AMB_FLOW_KINDS; ++*kind, *handle = 0) {
+        for (uint32_t i = *handle / 64; i < (pair->handles + 63) / 64; i++) {
+            uint64_t word = flows->bits[*kind][i];
+            if (word != 0) {
+                *handle = i * 64 + (uint32_t)__builtin_ctzll(word);
+                *value = flows->values[*kind * pair->handles + *handle];
+                flows->bits[*kind][i] &= word - 1;
+                flows->count--;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static void sim_flow(struct amb_link *link, enum amb_flow_kind kind, uint32_t handle,
                      uint64_t value)
 {
     struct sim_end *end = end_of(link);
-    amb_assert((unsigned)kind < AMB_FLOW_KINDS && handle < AMB_HANDLES_MAX);
-    end->flow_set[kind][handle] = value;
-    if (!end->flow_is_set[kind][handle]) {
-        end->flow_is_set[kind][handle] = true;
-        end->flows_set++;
-    }
+    amb_assert((unsigned)kind < AMB_FLOW_KINDS && handle < end->pair->handles);
+    flows_put(end->pair, &end->set, (unsigned)kind, handle, value);
 }
 
 static void flush_flows(struct sim_end *end)
 {
-    struct sim_end *peer = peer_of(end);
-    for (unsigned kind = 0; end->flows_set != 0 && kind < AMB_FLOW_KINDS; kind++) {
-        for (uint32_t handle = 0; handle < AMB_HANDLES_MAX; handle++) {
-            if (!end->flow_is_set[kind][handle]) {
-                continue;
-            }
-            end->flow_is_set[kind][handle] = false;
-            end->flows_set--;
-            peer->flow_new[kind][handle] = end->flow_set[kind][handle];
-            if (!peer->flow_is_new[kind][handle]) {
-                peer->flow_is_new[kind][handle] = true;
-                peer->flows_new++;
-            }
-        }
+    unsigned kind = 0;
+    uint32_t handle = 0;
+    uint64_t value;
+    while (flows_take(end->pair, &end->set, &kind, &handle, &value)) {
+        flows_put(end->pair, &peer_of(end)->new, kind, handle, value);
     }
 }
 
@@ -192,20 +216,15 @@ static void sim_flush(struct amb_link *link)
 
 static unsigned poll_flows(struct sim_end *end)
 {
-    unsigned done = 0;
-    for (unsigned kind = 0; end->flows_new != 0 && kind < AMB_FLOW_KINDS; kind++) {
-        for (uint32_t handle = 0; handle < AMB_HANDLES_MAX && end->fate == AMB_OK; handle++) {
-            if (!end->flow_is_new[kind][handle]) {
-                continue;
-            }
-            end->flow_is_new[kind][handle] = false;
-            end->flows_new--;
-            done++;
-            enum amb_status status = end->link.events->on_flow(
-                end->link.arg, (enum amb_flow_kind)kind, handle, end->flow_new[kind][handle]);
-            if (status != AMB_OK) {
-                doom(end, status, "flow value refused");
-            }
+    unsigned done = 0, kind = 0;
+    uint32_t handle = 0;
+    uint64_t value;
+    while (end->fate == AMB_OK && flows_take(end->pair, &end->new, &kind, &handle, &value)) {
+        done++;
+        enum amb_status status =
+            end->link.events->on_flow(end->link.arg, (enum amb_flow_kind)kind, handle, value);
+        if (status != AMB_OK) {
+            doom(end, status, "flow value refused");
         }
     }
     return done;
@@ -265,7 +284,7 @@ static unsigned sim_poll(struct amb_link *link, unsigned budget)
     }
     end->is_busy = true;
     unsigned done = 0;
-    if (end->fate == AMB_OK) {
+    if (end->fate == AMB_OK && !end->is_held) {
         done = poll_flows(end) + poll_frames(end, budget);
         if (peer_of(end)->is_closed && amb_list_is_empty(&end->incoming)) {
             doom(end, AMB_ELOST, "the peer closed the link");
@@ -291,8 +310,9 @@ static bool sim_arm(struct amb_link *link, bool want_flow)
     if (link->is_down) {
         return true;
     }
-    return end->fate == AMB_OK && end->flows_new == 0 && amb_list_is_empty(&end->incoming) &&
-           !peer_of(end)->is_closed;
+    return end->fate == AMB_OK &&
+           (end->is_held ||
+            (end->new.count == 0 && amb_list_is_empty(&end->incoming) && !peer_of(end)->is_closed));
 }
 
 static void sim_disarm(struct amb_link *link)
@@ -345,17 +365,23 @@ enum amb_status amb_sim_create(const struct amb_sim_options *options,
                                const struct amb_link_events *events[2], void *args[2],
                                struct amb_link *out[2])
 {
-    struct sim_pair *pair = calloc(1, sizeof(*pair));
+    uint32_t handles = options->handles == 0 ? AMB_HANDLES_MAX : options->handles;
+    amb_assert(handles <= AMB_HANDLES_MAX);
+    size_t values = (size_t)AMB_FLOW_KINDS * handles;
+    struct sim_pair *pair = calloc(1, sizeof(*pair) + 4 * values * sizeof(uint64_t));
     if (pair == NULL) {
         return AMB_ENOMEM;
     }
     pair->options = *options;
+    pair->handles = handles;
     for (unsigned i = 0; i < 2; i++) {
         struct sim_end *end = &pair->end[i];
         end->link.ops = &sim_ops;
         end->link.events = events[i];
         end->link.arg = args[i];
         end->pair = pair;
+        end->set.values = &pair->values[(size_t)(2 * i) * values];
+        end->new.values = &pair->values[(size_t)(2 * i + 1) * values];
         amb_list_init(&end->queue);
         amb_list_init(&end->incoming);
         out[i] = &end->link;
@@ -368,4 +394,16 @@ void amb_sim_break(struct amb_link *link)
     struct sim_end *end = end_of(link);
     drop_incoming(end);
     doom(end, AMB_ELOST, "broken by the test");
+}
+
+void amb_sim_hold(struct amb_link *link, bool is_held)
+{
+    end_of(link)->is_held = is_held;
+}
+
+bool amb_sim_is_drained(struct amb_link *link)
+{
+    struct sim_end *end = end_of(link);
+    return amb_list_is_empty(&end->incoming) && end->new.count == 0 &&
+           (peer_of(end)->is_closed || amb_list_is_empty(&peer_of(end)->queue));
 }

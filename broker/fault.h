@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Faults that are planted to see whether the simulator (tests/sim) finds them. Only a library of
+ * its own is compiled with AMB_SIM_FAULTS; in the product AMB_FAULT is 0 and what asks for it is
+ * gone. Threads: set before anything runs. Memory: none.
+ */
+#pragma once
+
+#ifdef AMB_SIM_FAULTS
+
+/* One line each: its name, and what it does. tests/sim/README.md says which seed finds it. */
+#define AMB_FAULTS(X)                                                                              \
+    X(RELEASE_TWICE, "a release gives its credit back twice")                                      \
+    X(CREDIT_OFF_BY_ONE, "a subscription gets a message more than its credit")                     \
+    X(CURSOR_SKIPS, "a cursor now and then passes over an entry")                                  \
+    X(LOST_WAKEUP, "who waits for credit is not walked again")                                     \
+    X(LOSS_NOT_COUNTED, "a gap is told with a message less than were lost")                        \
+    X(ATTEMPT_NOT_RAISED, "a redelivery has the count of the delivery before")                     \
+    X(REFERENCE_LEAKED, "an entry that is trimmed now and then keeps its reference")               \
+    X(ORDER_SWAPPED, "two mails of an inbox change places")                                        \
+    X(SETTLED_TWICE, "a batch now and then is settled twice")                                      \
+    X(ACK_IGNORED, "an acknowledgement now and then counts for nothing")                           \
+    X(ACK_WAIT_SHORT, "an acknowledgement is waited for half as long as was said")                 \
+    X(NAK_DELAY_IGNORED, "what was refused with a delay comes again at once")                      \
+    X(TTL_EARLY, "messages expire after half their time")                                          \
+    X(TTL_IGNORED, "messages do not expire")                                                       \
+    X(GRANT_LOST, "the window of an entry now and then does not come back")                        \
+    X(LEND_SKIPS, "an entry now and then is not lent to another worker")                           \
+    X(QUARANTINE_SKIPPED, "what a lost client still reads is used again")                          \
+    X(DEDUP_FORGETS, "messages of a named publisher now and then are not counted")
+
+#define AMB_FAULT_ENUM(name, text) AMB_FAULT_##name,
+enum amb_fault {
+    AMB_FAULT_NONE,
+    AMB_FAULTS(AMB_FAULT_ENUM) AMB_FAULT_COUNT,
+};
+#undef AMB_FAULT_ENUM
+
+extern enum amb_fault amb_fault;
+#define AMB_FAULT(name) (amb_fault == AMB_FAULT_##name)
+
+#else
+enum amb_fault {
+    AMB_FAULT_NONE,
+};
+#define AMB_FAULT(name) 0
+#endif

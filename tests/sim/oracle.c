@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/sim/model.h"
+
+#include "broker/config.h"
+#include "broker/deadletter.h"
+#include "tests/sim/sim.h"
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+#include "wire/codec/topic.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NEIGHBOURS 64u /* how far the next message of the same publisher is looked for */
+
+void model_begin(struct sim *s)
+{
+    struct model *m = &s->model;
+    for (uint32_t i = 1; i <= m->topic_count; i++) {
+        struct model_topic *topic = &m->topics[i];
+        memset(topic->at, 0, (topic->top + 1) * sizeof(*topic->at));
+        *topic = (struct model_topic){.at = topic->at, .cap = topic->cap};
+    }
+    for (uint32_t i = 1; i <= m->pub_count; i++) {
+        struct model_pub *pub = &m->pubs[i];
+        *pub = (struct model_pub){.messages = pub->messages, .cap = pub->cap};
+    }
+    for (uint32_t i = 1; i <= m->queue_count; i++) {
+        for (unsigned k = 0; k < m->queues[i].count; k++) {
+            free(m->queues[i].on[k].turns);
+        }
+        memset(&m->queues[i], 0, sizeof(m->queues[i]));
+    }
+    m->topic_count = m->pub_count = m->queue_count = 0;
+}
+
+void model_fini(struct sim *s)
+{
+    model_begin(s);
+    for (uint32_t i = 0; i < MODEL_TOPICS; i++) {
+        free(s->model.topics[i].at);
+    }
+    for (uint32_t i = 0; i < MODEL_PUBS; i++) {
+        free(s->model.pubs[i].messages);
+    }
+}
+
+/* Topics and publishers ------------------------------------------------------------------------ */
+
+uint32_t model_topic(struct sim *s, uint32_t id, const char *name)
+{
+    struct model *m = &s->model;
+    for (uint32_t i = m->topic_count; i > 0; i--) {
+        if (m->topics[i].id == id) {
+            SIM_CHECK(s, name == NULL || strcmp(m->topics[i].name, name) == 0,
+                      "topic id %" PRIu32 " is %s and %s", id, m->topics[i].name, name);
+            return i;
+        }
+    }
+    SIM_CHECK(s, name != NULL, "topic id %" PRIu32 " came before its name", id);
+    SIM_CHECK(s, m->topic_count + 1 < MODEL_TOPICS, "more topics than the model has room for");
+    struct model_topic *topic = &m->topics[++m->topic_count];
+    topic->id = id;
+    strncpy(topic->name, name, sizeof(topic->name) - 1);
+    topic->is_dead_letters =
+        strncmp(name, AMB_DEADLETTER_PREFIX, strlen(AMB_DEADLETTER_PREFIX)) == 0;
+    topic->rule = amb_config_topic(s->config, name);
+    topic->born = s->step;
+    return m->topic_count;
+}
+
+uint32_t model_publisher(struct sim *s, uint32_t where, uint32_t name)
+{
+    struct model *m = &s->model;
+    for (uint32_t i = 1; name != 0 && i <= m->pub_count; i++) {
+        if (m->pubs[i].name == name && m->pubs[i].where == where) {
+            return i;
+        }
+    }
+    SIM_CHECK(s, m->pub_count + 1 < MODEL_PUBS, "more publishers than the model has room for");
+    m->pubs[++m->pub_count].name = name;
+    m->pubs[m->pub_count].where = where;
+    return m->pub_count;
+}
+
+struct model_message *model_message(struct sim *s, uint32_t pub, uint32_t number)
+{
+    SIM_CHECK(
+        s, pub > 0 && pub <= s->model.pub_count && number > 0 && number <= s->model.pubs[pub].count,
+        "message %" PRIu32 " of publisher %" PRIu32 " was never sent", number, pub);
+    return &s->model.pubs[pub].messages[number - 1];
+}
+
+void model_send(struct sim *s, uint32_t pub, uint32_t number, uint32_t ttl_ms)
+{
+    struct model_pub *p = &s->model.pubs[pub];
+    s->model.topics[p->topic].has_own_ttl |= ttl_ms != 0;
+    if (number <= p->count) {
+        struct model_message *message = model_message(s, pub, number);
+        SIM_CHECK(s, message->seq == 0 || message->topic != p->topic,
+                  "publisher %" PRIu32 ": message %" PRIu32 " is asked for again, and it is there",
+                  pub, number);
+        *message = (struct model_message){
+            .topic = p->topic, .sent_ns = s->now_ns, .step = s->step, .ttl_ms = ttl_ms};
+        return;
+    }
+    if (p->count == p->cap) {
+        p->cap = p->cap == 0 ? 64 : p->cap * 2;
+        p->messages = realloc(p->messages, p->cap * sizeof(*p->messages));
+        amb_assert(p->messages != NULL);
+    }
+    p->messages[p->count++] = (struct model_message){
+        .topic = p->topic, .sent_ns = s->now_ns, .step = s->step, .ttl_ms = ttl_ms};
+}
+
+static void topic_reach(struct model_topic *topic, uint64_t seq)
+{
+    if (seq >= topic->cap) {
+        uint64_t cap = topic->cap == 0 ? 256 : topic->cap;
+        while (cap <= seq) {
+            cap *= 2;
+        }
+        topic->at = realloc(topic->at, cap * sizeof(*topic->at));
+        amb_assert(topic->at != NULL);
+        memset(topic->at + topic->cap, 0, (cap - topic->cap) * sizeof(*topic->at));
+        topic->cap = cap;
+    }
+    topic->top = seq > topic->top ? seq : topic->top;
+}
+
+/* The publisher's neighbours that have a number have one on their side. */
+static void check_order(const struct sim *s, const struct model_pub *pub, uint32_t topic,
+                        uint32_t number, uint64_t seq)
+{
+    for (uint32_t i = number - 1; i > 0 && number - i < NEIGHBOURS; i--) {
+        const struct model_message *before = &pub->messages[i - 1];
+        if (before->seq != 0 && before->topic == topic) {
+            SIM_CHECK(s, before->seq < seq,
+                      "order: message %" PRIu32 " has number %" PRIu64 ", an older one %" PRIu64,
+                      number, seq, before->seq);
+            break;
+        }
+    }
+    for (uint32_t i = number + 1; i <= pub->count && i - number < NEIGHBOURS; i++) {
+        const struct model_message *after = &pub->messages[i - 1];
+        if (after->seq != 0 && after->topic == topic) {
+            SIM_CHECK(s, after->seq > seq,
+                      "order: message %" PRIu32 " has number %" PRIu64 ", a newer one %" PRIu64,
+                      number, seq, after->seq);
+            break;
+        }
+    }
+}
+
+/* Is it read by a queue that gives up? Then it may be given up without having been seen, by members
+ * that died before they looked. */
+static bool may_exhaust(const struct sim *s, uint32_t topic)
+{
+    const char *name = s->model.topics[topic].name;
+    for (uint32_t i = 1; i <= s->model.queue_count; i++) {
+        const struct model_queue *queue = &s->model.queues[i];
+        if (queue->options.max_deliver != 0 &&
+            amb_pattern_matches(queue->pattern, strlen(queue->pattern), name, strlen(name))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void place(struct sim *s, uint32_t topic_index, uint64_t seq, uint32_t pub, uint32_t number)
+{
+    struct model_topic *topic = &s->model.topics[topic_index];
+    struct model_message *message = model_message(s, pub, number);
+    topic_reach(topic, seq);
+    struct model_at *at = &topic->at[seq];
+    if (at->pub != 0) {
+        SIM_CHECK(s, at->pub == pub && at->number == number,
+                  "%s: number %" PRIu64 " is message %" PRIu32 " of publisher %" PRIu32
+                  " and message %" PRIu32 " of %" PRIu32,
+                  topic->name, seq, at->number, at->pub, number, pub);
+        return;
+    }
+    *at = (struct model_at){pub, number};
+    if (topic->is_dead_letters) {
+        SIM_CHECK(s, message->may_die || may_exhaust(s, message->topic),
+                  "a dead letter of message %" PRIu32 " of publisher %" PRIu32, number, pub);
+        s->stats.dead++;
+        return;
+    }
+    SIM_CHECK(s, message->topic == topic_index, "a message is in another topic");
+    SIM_CHECK(s, message->fate != MODEL_REFUSED,
+              "%s: message %" PRIu32 " of publisher %" PRIu32 " was refused and is number %" PRIu64,
+              topic->name, number, pub, seq);
+    SIM_CHECK(s, message->seq == 0,
+              "%s: message %" PRIu32 " of publisher %" PRIu32 " is number %" PRIu64
+              " and number %" PRIu64,
+              topic->name, number, pub, message->seq, seq);
+    message->seq = seq;
+    check_order(s, &s->model.pubs[pub], topic_index, number, seq);
+}
+
+void model_settle(struct sim *s, uint32_t pub, uint32_t first, uint32_t count,
+                  enum amb_status status, uint64_t seq)
+{
+    const struct model_pub *p = &s->model.pubs[pub];
+    const struct amb_topic_rule *rule = s->model.topics[p->topic].rule;
+    SIM_CHECK(s,
+              status == AMB_OK || (status == AMB_EREJECTED && rule->full == AMB_FULL_REJECT) ||
+                  (status == AMB_ENOMEM && s->may_lack_memory),
+              "%s: a batch is refused: %s", s->model.topics[p->topic].name,
+              amb_status_text(status));
+    for (uint32_t i = 0; i < count; i++) {
+        struct model_message *message = model_message(s, pub, first + i);
+        message->settled_ns = s->now_ns;
+        if (status == AMB_OK) {
+            place(s, p->topic, seq + i, pub, first + i);
+            message->fate = MODEL_IN;
+        } else {
+            SIM_CHECK(s, message->seq == 0, "a message is refused that was delivered");
+            message->fate = MODEL_REFUSED;
+            s->stats.refused++;
+        }
+    }
+    if (status == AMB_OK && seq + count - 1 > s->model.topics[p->topic].settled_top) {
+        s->model.topics[p->topic].settled_top = seq + count - 1;
+    }
+}
+
+void model_forget(struct sim *s, uint32_t pub, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct model_message *message = model_message(s, pub, first + i);
+        message->fate = message->fate == MODEL_SENT ? MODEL_UNKNOWN : message->fate;
+    }
+}
+
+/* Readers -------------------------------------------------------------------------------------- */
+
+static int64_t message_ttl_ns(const struct model_topic *topic, const struct model_message *message)
+{
+    int64_t own_ns = (int64_t)message->ttl_ms * AMB_NS_PER_MS;
+    return own_ns != 0 && own_ns < topic->rule->ttl_ns ? own_ns : topic->rule->ttl_ns;
+}
+
+/* All of them are said to have expired: none may be younger than its time. */
+static void check_expired(struct sim *s, const struct model_topic *topic, uint64_t seq,
+                          uint64_t lost)
+{
+    for (uint64_t i = seq - lost; i < seq; i++) {
+        const struct model_at *at = i <= topic->top ? &topic->at[i] : &topic->at[0];
+        if (at->pub != 0) {
+            const struct model_message *message = model_message(s, at->pub, at->number);
+            SIM_CHECK(s, s->now_ns - message->sent_ns >= message_ttl_ns(topic, message),
+                      "%s: number %" PRIu64 " has expired before its time", topic->name, i);
+        }
+    }
+}
+
+static enum amb_slow slow_of(const struct sim_sub *sub, const struct model_topic *topic)
+{
+    return sub->options.slow == AMB_SLOW_DEFAULT ? topic->rule->slow : sub->options.slow;
+}
+
+/* Does it hold its topic until it has read? */
+static bool holds_for_ever(const struct sim_sub *sub, const struct model_topic *topic)
+{
+    int64_t limit_ns = sub->options.slow == AMB_SLOW_DEFAULT ? topic->rule->slow_block_ns
+                                                             : sub->options.slow_block_ns;
+    return slow_of(sub, topic) == AMB_SLOW_BLOCK && limit_ns == INT64_MAX &&
+           topic->rule->full != AMB_FULL_DROP_OLDEST;
+}
+
+static void check_loss(struct sim *s, const struct sim_sub *sub, const struct amb_frame *frame,
+                       const struct model_topic *topic, bool is_first)
+{
+    enum amb_loss why = (enum amb_loss)frame->status;
+    s->stats.lost += frame->lost;
+    SIM_CHECK(s,
+              why == AMB_LOSS_SLOW || why == AMB_LOSS_TRIMMED || why == AMB_LOSS_EXPIRED ||
+                  why == AMB_LOSS_MIXED,
+              "%s: %" PRIu64 " lost, and no reason for it (%d)", topic->name, frame->lost,
+              (int)why);
+    SIM_CHECK(s, frame->lost < frame->seq, "%s: more lost than there was", topic->name);
+    bool reads_history = sub->begin.start != AMB_START_NEW || sub->resumes;
+    if (why == AMB_LOSS_EXPIRED) {
+        check_expired(s, topic, frame->seq, frame->lost);
+    } else if (sub->queue == 0 && !is_first && !reads_history) {
+        SIM_CHECK(s, !holds_for_ever(sub, topic),
+                  "%s: a reader that holds has lost %" PRIu64 " before number %" PRIu64 " (%d)",
+                  topic->name, frame->lost, frame->seq, (int)why);
+    }
+    if (why == AMB_LOSS_SLOW && sub->queue == 0) {
+        SIM_CHECK(s, slow_of(sub, topic) != AMB_SLOW_BLOCK, "%s: lost as slow, and it blocks",
+                  topic->name);
+    }
+}
+
+static struct sim_reading *reading_of(struct sim *s, struct sim_sub *sub, uint32_t topic)
+{
+    for (unsigned i = 0; i < sub->reading_count; i++) {
+        if (sub->readings[i].topic == topic) {
+            return &sub->readings[i];
+        }
+    }
+    SIM_CHECK(s, sub->reading_count < SIM_READINGS, "more topics than a reader has room for");
+    struct sim_reading *reading = &sub->readings[sub->reading_count++];
+    *reading = (struct sim_reading){.topic = topic};
+    return reading;
+}
+
+/* Where a reader of what is new has begun: with everything sent since its subscription was
+ * answered, and nothing that was known to be there when it was asked for. */
+static void check_begin(struct sim *s, const struct sim_sub *sub, const struct model_topic *topic,
+                        uint64_t base)
+{
+    if (sub->begin.start != AMB_START_NEW || sub->resumes || sub->ok_step == 0) {
+        return;
+    }
+    uint64_t end = base <= topic->top ? base : topic->top + 1;
+    for (uint64_t seq = end > NEIGHBOURS ? end - NEIGHBOURS : 1; seq < end; seq++) {
+        const struct model_at *at = &topic->at[seq];
+        SIM_CHECK(s, at->pub == 0 || model_message(s, at->pub, at->number)->step <= sub->ok_step,
+                  "%s: number %" PRIu64
+                  " was sent after the subscription, and it begins at %" PRIu64,
+                  topic->name, seq, base);
+    }
+    struct model_at at = base <= topic->top ? topic->at[base] : (struct model_at){0};
+    if (at.pub != 0 && !topic->is_dead_letters) {
+        int64_t settled_ns = model_message(s, at.pub, at.number)->settled_ns;
+        SIM_CHECK(s, settled_ns == 0 || settled_ns >= sub->first_ns,
+                  "%s: number %" PRIu64 " is older than the subscription", topic->name, base);
+    }
+}
+
+static void read_plain(struct sim *s, struct sim_sub *sub, const struct amb_frame *frame,
+                       const struct model_topic *topic, uint32_t topic_index)
+{
+    struct sim_reading *reading = reading_of(s, sub, topic_index);
+    bool is_first = reading->expected == 0 || reading->is_resumed;
+    uint64_t lost = frame->lost;
+    if (lost == UINT64_MAX) {
+        SIM_CHECK(s, is_first && sub->resumes && frame->status == AMB_LOSS_BROKER_RESTART,
+                  "%s: a loss that nobody can count", topic->name);
+        lost = 0;
+    } else if (lost != 0) {
+        check_loss(s, sub, frame, topic, is_first);
+    }
+    if (reading->expected != 0) {
+        SIM_CHECK(s, frame->seq == reading->expected + lost,
+                  "%s: number %" PRIu64 " came, %" PRIu64 " was due, and %" PRIu64 " were lost",
+                  topic->name, frame->seq, reading->expected, lost);
+    } else {
+        check_begin(s, sub, topic, frame->seq - lost);
+    }
+    reading->is_resumed = false;
+    reading->expected = frame->seq + frame->count - frame->first - frame->rest;
+}
+
+/* What it holds, with this delivery, is within its credit: what the broker cannot have back yet. */
+static void check_credit(struct sim *s, const struct sim_client *client, const struct sim_sub *sub,
+                         uint32_t count, uint64_t bytes)
+{
+    uint64_t msgs = 0, held_bytes = 0;
+    const struct model_queue *queue = &s->model.queues[sub->queue];
+    bool is_acked = sub->queue != 0 && queue->options.ack != AMB_ACK_NONE;
+    for (uint64_t n = sub->released + 1; n < sub->last; n++) {
+        const struct sim_held *held = sim_held(sub, n);
+        if (is_acked) {
+            bool is_late = s->now_ns - held->low_ns >= queue->options.ack_wait_ns;
+            msgs += is_late ? 0 : (uint64_t)__builtin_popcountll(held->open);
+        } else if (!held->is_back) {
+            msgs += held->count;
+            held_bytes += held->bytes;
+        }
+    }
+    uint64_t most = sub->options.credit_msgs;
+    SIM_CHECK(s, msgs == 0 || msgs + count <= most,
+              "client %u: %" PRIu64 " and %" PRIu32
+              " messages are more than its credit of %" PRIu64,
+              client->slot, msgs, count, most);
+    bool is_second = sub->last - 1 - sub->released <= 1 && client->may_map && !sub->options.copy;
+    SIM_CHECK(s,
+              msgs == 0 || sub->queue != 0 || is_second ||
+                  held_bytes + bytes <= sub->options.credit_bytes,
+              "client %u: %" PRIu64 " and %" PRIu64 " bytes are more than its credit of %" PRIu64,
+              client->slot, held_bytes, bytes, sub->options.credit_bytes);
+}
+
+void model_delivery(struct sim *s, struct sim_client *client, struct sim_sub *sub,
+                    const struct amb_frame *frame, uint32_t topic_index)
+{
+    const struct model_topic *topic = &s->model.topics[topic_index];
+    uint32_t count = frame->count - frame->first - frame->rest;
+    s->stats.delivered += count;
+    check_credit(s, client, sub, count, frame->data_len + frame->meta_len);
+    if (sub->queue != 0) {
+        if (frame->lost != 0) {
+            check_loss(s, sub, frame, topic, true);
+        }
+        return;
+    }
+    SIM_CHECK(s, frame->attempt == 0, "%s: a redelivery to a reader without acks", topic->name);
+    read_plain(s, sub, frame, topic, topic_index);
+}
+
+/* It was not there any more when everything that was sent before had come: it had settled before,
+ * and its time has passed since. */
+static void check_not_expired(struct sim *s, const struct sim_held *held,
+                              const struct model_topic *topic, uint64_t seq, uint32_t pub,
+                              uint32_t number)
+{
+    const struct model_message *message = model_message(s, pub, number);
+    int64_t ttl_ns = message_ttl_ns(topic, message);
+    if (message->settled_ns != 0 && ttl_ns != AMB_CONFIG_TIME_FOREVER) {
+        SIM_CHECK(s, held->low_ns - message->settled_ns < ttl_ns,
+                  "%s: number %" PRIu64 " was given after its time", topic->name, seq);
+    }
+}
+
+/* Queues --------------------------------------------------------------------------------------- */
+
+static struct model_queue *queue_make(struct sim *s)
+{
+    struct model *m = &s->model;
+    SIM_CHECK(s, m->queue_count + 1 < MODEL_QUEUES, "more queues than the model has room for");
+    return &m->queues[++m->queue_count];
+}
+
+uint32_t model_wish(struct sim *s, const char *group, const char *durable, const char *pattern,
+                    const struct amb_queue_options *options)
+{
+    struct model *m = &s->model;
+    for (uint32_t i = 1; i <= m->queue_count; i++) {
+        const struct model_queue *queue = &m->queues[i];
+        bool is_it = durable[0] != '\0' ? strcmp(queue->durable, durable) == 0
+                                        : group[0] != '\0' && queue->durable[0] == '\0' &&
+                                              strcmp(queue->group, group) == 0 &&
+                                              strcmp(queue->pattern, pattern) == 0;
+        if (is_it && queue->id == 0) {
+            return i;
+        }
+    }
+    struct model_queue *queue = queue_make(s);
+    queue->options = *options;
+    strncpy(queue->group, group, sizeof(queue->group) - 1);
+    strncpy(queue->durable, durable, sizeof(queue->durable) - 1);
+    strncpy(queue->pattern, pattern, sizeof(queue->pattern) - 1);
+    return m->queue_count;
+}
+
+uint32_t model_queue(struct sim *s, uint32_t wish, uint64_t id)
+{
+    struct model *m = &s->model;
+    for (uint32_t i = m->queue_count; i > 0; i--) {
+        if (m->queues[i].id == id) {
+            return i;
+        }
+    }
+    struct model_queue *queue = queue_make(s);
+    *queue = m->queues[wish];
+    queue->id = id;
+    return m->queue_count;
+}
+
+static struct model_turn *turn_of(struct sim *s, struct model_queue *queue, uint32_t topic,
+                                  uint64_t seq)
+{
+    unsigned i = 0;
+    while (i < queue->count && queue->on[i].topic != topic) {
+        i++;
+    }
+    if (i == queue->count) {
+        SIM_CHECK(s, i < SIM_READINGS, "more topics than a queue has room for");
+        queue->on[queue->count++].topic = topic;
+    }
+    if (seq >= queue->on[i].cap) {
+        uint64_t cap = queue->on[i].cap == 0 ? 128 : queue->on[i].cap;
+        while (cap <= seq) {
+            cap *= 2;
+        }
+        queue->on[i].turns = realloc(queue->on[i].turns, cap * sizeof(struct model_turn));
+        amb_assert(queue->on[i].turns != NULL);
+        memset(queue->on[i].turns + queue->on[i].cap, 0,
+               (cap - queue->on[i].cap) * sizeof(struct model_turn));
+        queue->on[i].cap = cap;
+    }
+    return &queue->on[i].turns[seq];
+}
+
+/* A message comes to a member. What was sent to another one later may have been seen before. */
+static void turn_given(struct sim *s, struct model_queue *queue, const struct sim_sub *sub,
+                       const struct sim_held *held, uint64_t seq, struct model_turn *turn)
+{
+    const char *name = s->model.topics[held->topic].name;
+    uint32_t attempt = held->attempt + 1;
+    uint64_t bit = UINT64_C(1) << (attempt & 63);
+    SIM_CHECK(s, attempt < 64 && (turn->seen & bit) == 0,
+              "%s: number %" PRIu64 " comes twice with count %" PRIu32, name, seq, held->attempt);
+    turn->seen |= bit;
+    if (attempt < turn->attempt) {
+        SIM_CHECK(s, turn->owner != sub->serial,
+                  "%s: number %" PRIu64 " comes with count %" PRIu32 " after %" PRIu32, name, seq,
+                  held->attempt, turn->attempt - 1);
+        return;
+    }
+    SIM_CHECK(s, !turn->is_over, "%s: number %" PRIu64 " comes again, and it was settled", name,
+              seq);
+    SIM_CHECK(s, turn->attempt == 0 || s->now_ns >= turn->low_ns,
+              "%s: number %" PRIu64 " comes again too soon", name, seq);
+    SIM_CHECK(s, queue->options.max_deliver == 0 || attempt <= queue->options.max_deliver,
+              "%s: number %" PRIu64 " comes too often", name, seq);
+    s->stats.redelivered += turn->attempt != 0;
+    turn->attempt = attempt;
+    /* Whoever has it has it for so long. */
+    turn->owner = sub->is_leaving ? 0 : sub->serial;
+    turn->low_ns = sub->is_leaving ? 0 : held->low_ns + queue->options.ack_wait_ns;
+}
+
+void model_given(struct sim *s, const struct sim_client *client, const struct sim_sub *sub,
+                 const struct sim_held *held, uint64_t seq, uint32_t pub, uint32_t number)
+{
+    (void)client;
+    const struct model_topic *topic = &s->model.topics[held->topic];
+    place(s, held->topic, seq, pub, number);
+    if (!topic->is_dead_letters && sub->queue == 0) {
+        check_not_expired(s, held, topic, seq, pub, number);
+    }
+    if (sub->queue != 0) {
+        struct model_queue *queue = &s->model.queues[sub->queue];
+        turn_given(s, queue, sub, held, seq, turn_of(s, queue, held->topic, seq));
+    }
+}
+
+static int64_t backoff_ns(const struct model_queue *queue, uint32_t attempt)
+{
+    uint32_t count = queue->options.backoff_count;
+    uint32_t i = attempt < count ? attempt : count - 1;
+    return count == 0 ? 0 : queue->options.backoff_ns[i];
+}
+
+static void turn_said(struct sim *s, const struct model_queue *queue, const struct sim_said *said,
+                      struct model_turn *turn)
+{
+    /* It may have expired: then what was said of it counts for nothing, or it was in time. */
+    bool is_in_time = s->now_ns < turn->low_ns;
+    switch (said->kind) {
+    case AMB_ACK_KIND_ACK:
+    case AMB_ACK_KIND_TERM:
+        turn->is_over = turn->is_over || is_in_time;
+        break;
+    case AMB_ACK_KIND_NAK: {
+        int64_t delay_ns =
+            said->delay_ns > 0 ? said->delay_ns : backoff_ns(queue, turn->attempt - 1);
+        if (is_in_time) {
+            turn->low_ns = s->now_ns + delay_ns;
+            turn->owner = 0;
+        }
+        break;
+    }
+    case AMB_ACK_KIND_IN_PROGRESS:
+        if (is_in_time) {
+            turn->low_ns = s->now_ns + queue->options.ack_wait_ns;
+        }
+        break;
+    }
+}
+
+void model_said(struct sim *s, uint32_t queue_index, const struct sim_said *said)
+{
+    struct model_queue *queue = &s->model.queues[queue_index];
+    for (uint32_t i = 0; said->open >> i != 0; i++) {
+        struct model_turn *turn = turn_of(s, queue, said->topic, said->seq + i);
+        if ((said->open >> i & 1) != 0 && turn->owner == said->serial &&
+            turn->attempt == said->attempt + 1) {
+            turn_said(s, queue, said, turn);
+        }
+    }
+}
+
+void model_left(struct sim *s, struct sim_sub *sub)
+{
+    sub->is_leaving = true;
+    struct model_queue *queue = &s->model.queues[sub->queue];
+    for (unsigned i = 0; i < queue->count; i++) {
+        for (uint64_t seq = 1; seq < queue->on[i].cap; seq++) {
+            struct model_turn *turn = &queue->on[i].turns[seq];
+            if (turn->owner == sub->serial) {
+                turn->owner = 0;
+                turn->low_ns = 0;
+            }
+        }
+    }
+}
+
+/* The end -------------------------------------------------------------------------------------- */
+
+/* Every number is a message: one that is known, or one whose publisher did not hear of it. */
+void model_end(struct sim *s)
+{
+    const struct model *m = &s->model;
+    for (uint32_t t = 1; t <= m->topic_count; t++) {
+        const struct model_topic *topic = &m->topics[t];
+        uint64_t holes = 0, unknown = 0;
+        if (topic->is_dead_letters) {
+            continue;
+        }
+        for (uint64_t seq = 1; seq <= topic->top; seq++) {
+            holes += topic->at[seq].pub == 0;
+        }
+        for (uint32_t p = 1; p <= m->pub_count; p++) {
+            const struct model_pub *pub = &m->pubs[p];
+            for (uint32_t i = 0; i < pub->count; i++) {
+                const struct model_message *message = &pub->messages[i];
+                if (message->topic != t) {
+                    continue;
+                }
+                SIM_CHECK(s, message->fate != MODEL_SENT,
+                          "%s: message %" PRIu32 " of publisher %" PRIu32 " was never settled",
+                          topic->name, i + 1, p);
+                unknown += message->fate == MODEL_UNKNOWN && message->seq == 0;
+            }
+        }
+        SIM_CHECK(s, holes <= unknown,
+                  "%s: %" PRIu64 " numbers are nobody's, and only %" PRIu64
+                  " messages have an unknown fate",
+                  topic->name, holes, unknown);
+    }
+}
+
+void model_caught_up(struct sim *s, const struct sim_client *client, const struct sim_sub *sub,
+                     bool is_last)
+{
+    for (unsigned i = 0; sub->queue == 0 && i < sub->reading_count; i++) {
+        const struct sim_reading *reading = &sub->readings[i];
+        const struct model_topic *topic = &s->model.topics[reading->topic];
+        bool may_miss = topic->rule->ttl_ns != AMB_CONFIG_TIME_FOREVER || topic->has_own_ttl ||
+                        (s->may_lack_memory && !holds_for_ever(sub, topic)) ||
+                        slow_of(sub, topic) == AMB_SLOW_DROP_NEWEST;
+        /* The last ones of several topics come at once. */
+        bool may_miss_last =
+            slow_of(sub, topic) == AMB_SLOW_DROP_NEWEST && sub->options.credit_msgs < SIM_NAMES;
+        if (reading->expected == 0 || may_miss_last || reading->is_resumed ||
+            topic->is_dead_letters || (may_miss && !is_last)) {
+            continue;
+        }
+        SIM_CHECK(s, reading->expected > topic->settled_top,
+                  "client %u: %s: number %" PRIu64 " never came, the last one is %" PRIu64,
+                  client->slot, topic->name, reading->expected, topic->settled_top);
+    }
+}

@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/config.h"
+#include "broker/directory.h"
+#include "broker/log.h"
+#include "broker/queue.h"
+#include "broker/queues.h"
+#include "broker/session.h"
+#include "broker/topic.h"
+#include "broker/worker.h"
+#include "tests/sim/sim.h"
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUNDS_MAX 3000u /* of one end: beyond it nothing comes to an end any more */
+#define QUIET_ROUNDS 3u  /* before time passes */
+#define QUIET_PASSES 8u  /* before it is over */
+#define PASS_NS (40 * AMB_NS_PER_MS)
+#define REAL_NS INT64_C(1700000000000000000)
+#define START_NS AMB_NS_PER_SEC
+
+struct sim_profile {
+    const char *text;
+    unsigned shards;
+    uint64_t memory; /* of all segments */
+};
+
+#define TOPICS                                                                                     \
+    "topics = ( { match = \"d.>\"; full = \"drop-oldest\"; max_messages = 30; },\n"                \
+    "           { match = \"r.>\"; full = \"reject\"; max_messages = 40; },\n"                     \
+    "           { match = \"t.>\"; ttl = \"20ms\"; },\n"                                           \
+    "           { match = \"h.>\"; retain = { messages = 50; }; },\n"                              \
+    "           { match = \"a.>\"; retain = { age = \"50ms\"; }; },\n"                             \
+    "           { match = \"s.>\"; max_bytes = \"64K\"; slow_block = \"15ms\"; },\n"               \
+    "           { match = \"l.>\"; max_messages = 20; slow = \"drop-oldest\"; },\n"                \
+    "           { match = \"$DLQ.>\"; full = \"drop-oldest\"; } );\n"
+
+static const char plain[] =
+    "memory = { host = { size = \"64M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"
+    "limits = { max_topics = 24; topic_idle = \"1s\"; durable_expiry = \"10m\"; };\n" TOPICS;
+static const char tight[] =
+    "memory = { host = { size = \"64M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"
+    "limits = { max_topics = 8; topic_idle = \"1s\"; durable_expiry = \"10m\"; window = \"64K\";\n"
+    "           max_mapped_per_session = \"1M\"; };\n" TOPICS;
+
+static const struct sim_profile profiles[] = {
+    {plain, 1, UINT64_C(64) << 20}, {plain, 2, UINT64_C(64) << 20}, {plain, 3, UINT64_C(64) << 20},
+    {tight, 2, UINT64_C(64) << 20}, {tight, 2, UINT64_C(4) << 20},
+};
+#define PROFILES (sizeof(profiles) / sizeof(profiles[0]))
+
+static struct amb_config *configs[PROFILES];
+
+static const char *const all_names[SIM_NAMES] = {"b.1", "d.1", "r.1", "t.1",
+                                                 "h.1", "a.1", "s.1", "l.1"};
+
+uint64_t sim_random(struct sim *s)
+{
+    uint64_t z = s->random += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* Once ----------------------------------------------------------------------------------------- */
+
+static struct amb_config *read_config(const struct sim_profile *profile)
+{
+    static const struct amb_config_machine machine = {
+        .cores = 4, .ram = UINT64_C(16) << 30, .descriptors = 1024, .host = "sim"};
+    const struct amb_config_source source = {
+        .text = profile->text, .text_len = strlen(profile->text), .machine = &machine};
+    char error[AMB_CONFIG_ERROR_MAX] = "";
+    struct amb_config *config = NULL;
+    if (amb_config_create(&source, error, sizeof(error), &config) != AMB_OK) {
+        (void)fprintf(stderr, "%s\n", error);
+        abort();
+    }
+    return config;
+}
+
+static void *memory(size_t size)
+{
+    void *p = calloc(1, size);
+    amb_assert(p != NULL);
+    return p;
+}
+
+void sim_init(struct sim *s)
+{
+    for (unsigned i = 0; i < PROFILES; i++) {
+        configs[i] = read_config(&profiles[i]);
+    }
+    for (unsigned i = 0; i < SIM_CLIENTS; i++) {
+        struct sim_client *client = &s->clients[i];
+        client->said = memory(SIM_SAID * sizeof(*client->said));
+        for (unsigned h = 0; h < SIM_HANDLES; h++) {
+            client->pubs[h].log = memory(SIM_BATCHES * sizeof(struct sim_batch));
+            client->subs[h].held = memory(SIM_HELD * sizeof(struct sim_held));
+        }
+    }
+}
+
+void sim_fini(struct sim *s)
+{
+    for (unsigned i = 0; i < SIM_CLIENTS; i++) {
+        struct sim_client *client = &s->clients[i];
+        free(client->said);
+        for (unsigned h = 0; h < SIM_HANDLES; h++) {
+            free(client->pubs[h].log);
+            free(client->subs[h].held);
+        }
+    }
+    for (unsigned i = 0; i < SIM_SHARDS_MAX; i++) {
+        amb_pool_fini(&s->entries[i]);
+        amb_pool_fini(&s->txs[i]);
+    }
+    model_fini(s);
+    sim_segments_fini();
+    for (unsigned i = 0; i < PROFILES; i++) {
+        amb_config_destroy(&configs[i]);
+    }
+}
+
+/* A seed begins and ends ----------------------------------------------------------------------- */
+
+static void shard_begin(struct sim *s, unsigned i)
+{
+    struct amb_shard *shard = &s->shards[i];
+    amb_assert(amb_shard_init(shard, i, s->config, &s->budget) == AMB_OK);
+    if (s->entries[i].object_size != 0) {
+        shard->entries = s->entries[i];
+        shard->txs = s->txs[i];
+    }
+    shard->bufpool.options.create = sim_segment_create;
+    shard->control = &s->control;
+    shard->peers = s->peers;
+    shard->peer_count = s->shard_count;
+    shard->now_ns = s->now_ns;
+    sim_desk_connect_upcalls(shard);
+    s->peers[i] = shard;
+}
+
+static void shard_end(struct sim *s, unsigned i)
+{
+    struct amb_shard *shard = &s->shards[i];
+    SIM_CHECK(s, amb_bufpool_used(&shard->bufpool) == 0,
+              "%" PRIu64 " bytes of buffers are not back", amb_bufpool_used(&shard->bufpool));
+    SIM_CHECK(s, shard->entries.used == 0, "%zu entries are not back", shard->entries.used);
+    SIM_CHECK(s, shard->txs.used == 0, "%zu frames are not back", shard->txs.used);
+    SIM_CHECK(s, amb_stat_get(&shard->stats.quarantined_bytes) == 0, "bytes are in quarantine");
+    SIM_CHECK(s,
+              amb_list_is_empty(&shard->live_sessions) && amb_list_is_empty(&shard->starving) &&
+                  amb_list_is_empty(&shard->takers) && amb_list_is_empty(&shard->blocked) &&
+                  shard->queues.count == 0,
+              "something of a shard is left");
+    s->entries[i] = shard->entries;
+    s->txs[i] = shard->txs;
+    memset(&shard->entries, 0, sizeof(shard->entries));
+    memset(&shard->txs, 0, sizeof(shard->txs));
+    shard->segment_gone = NULL;
+    amb_shard_fini(shard);
+}
+
+static void begin(struct sim *s, uint64_t seed, uint32_t steps)
+{
+    s->seed = s->random = seed;
+    s->hash = seed;
+    s->step = 0;
+    s->steps = steps;
+    s->now_ns = START_NS;
+    s->serials = 0;
+    s->is_ending = false;
+    unsigned which = sim_pick(s, PROFILES);
+    s->profile = &profiles[which];
+    s->config = configs[which];
+    s->shard_count = s->profile->shards;
+    memset(&s->budget, 0, sizeof(s->budget));
+    s->budget.max = s->profile->memory;
+    s->may_lack_memory = s->profile->memory < (UINT64_C(16) << 20);
+    s->topic_count = 0;
+    for (unsigned i = 0; i < SIM_NAMES; i++) {
+        if (sim_chance(s, 45) || s->topic_count + SIM_NAMES - i <= 2) {
+            s->names[s->topic_count++] = all_names[i];
+        }
+    }
+    for (unsigned i = 0; i < SIM_CLIENTS; i++) {
+        struct sim_client *c = &s->clients[i];
+        struct sim_said *said = c->said;
+        c->sim = s;
+        c->slot = i;
+        c->is_alive = c->is_up = c->is_held = false;
+        c->link = NULL;
+        c->id = 0;
+        c->frozen_ns = 0;
+        c->txs = 0;
+        c->said = said;
+        for (unsigned h = 0; h < SIM_HANDLES; h++) {
+            c->pubs[h].state = SIM_CLOSED;
+            c->subs[h].state = SIM_CLOSED;
+            c->subs[h].queue = c->subs[h].wish = 0;
+            c->subs[h].reading_count = 0;
+        }
+    }
+    model_begin(s);
+    for (unsigned i = 0; i < s->shard_count; i++) {
+        s->peers[i] = &s->shards[i];
+    }
+    sim_desk_begin(s);
+    for (unsigned i = 0; i < s->shard_count; i++) {
+        shard_begin(s, i);
+    }
+    for (unsigned i = 2 + sim_pick(s, 4); i > 0; i--) {
+        sim_script_start(s);
+    }
+}
+
+/* Turns ---------------------------------------------------------------------------------------- */
+
+/* What the broker has read of what a client said counts from here on. */
+static void hear_said(struct sim *s, struct sim_client *client)
+{
+    const struct amb_session *session =
+        amb_session_find(s->peers[client->shard], client->index, client->generation);
+    if (session == NULL || session->link == NULL) {
+        return;
+    }
+    while (client->said_count > 0) {
+        const struct sim_said *said = &client->said[client->said_first];
+        if (said->ordinal > session->link->stats.frames_received) {
+            return;
+        }
+        model_said(s, said->queue, said);
+        client->said_first = (client->said_first + 1) % SIM_SAID;
+        client->said_count--;
+    }
+}
+
+static unsigned turn(struct sim *s, unsigned i)
+{
+    s->now_ns += 1000;
+    s->stats.turns++;
+    unsigned done = amb_shard_turn(s->peers[i], s->now_ns, REAL_NS + s->now_ns);
+    for (unsigned c = 0; c < SIM_CLIENTS; c++) {
+        if (s->clients[c].said_count > 0 && s->clients[c].shard == i && s->clients[c].is_up) {
+            hear_said(s, &s->clients[c]);
+        }
+    }
+    return done;
+}
+
+void sim_turn(struct sim *s, unsigned shard)
+{
+    unsigned done = turn(s, shard);
+    SIM_EVENT(s, "turn shard done", shard, done);
+}
+
+static bool is_quiet(const struct sim *s)
+{
+    for (unsigned i = 0; i < s->shard_count; i++) {
+        const struct amb_shard *shard = &s->shards[i];
+        if (!amb_list_is_empty(&shard->dirty_topics) || !amb_list_is_empty(&shard->dirty_queues) ||
+            !amb_mpsc_is_empty(&s->peers[i]->inbox.posted)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Returns whether clients or the control thread did anything. */
+static bool one_round(struct sim *s)
+{
+    bool did = sim_desk_turn(s, SIM_ASKS) != 0;
+    for (unsigned i = 0; i < s->shard_count; i++) {
+        (void)turn(s, i);
+    }
+    for (unsigned i = 0; i < SIM_CLIENTS; i++) {
+        struct sim_client *client = &s->clients[i];
+        if (client->is_up) {
+            did = sim_catch_up(s, client) || did;
+        }
+        if (client->is_up) {
+            did = sim_client_turn(s, client) != 0 || did;
+        }
+    }
+    return did;
+}
+
+/* Until nothing happens any more that anybody could see, however much time passes. */
+static void settle(struct sim *s)
+{
+    unsigned quiet = 0, passes = 0;
+    for (unsigned round = 0; passes < QUIET_PASSES; round++) {
+        SIM_CHECK(s, round < ROUNDS_MAX, "no end of what happens");
+        uint64_t hash = s->hash;
+        bool is_active = one_round(s);
+        quiet = !is_active && s->hash == hash && is_quiet(s) ? quiet + 1 : 0;
+        passes = s->hash == hash ? passes : 0;
+        if (quiet >= (passes == 0 ? QUIET_ROUNDS : 1)) {
+            s->now_ns += PASS_NS;
+            passes++;
+            quiet = 0;
+        }
+    }
+}
+
+/* Invariants ----------------------------------------------------------------------------------- */
+
+static void inspect_sub(const struct sim *s, const struct amb_subscription *sub)
+{
+    uint64_t msgs = 0, bytes = 0;
+    SIM_CHECK(s, sub->released <= sub->delivered, "more is back than was given");
+    for (uint64_t n = sub->released + 1; n <= sub->delivered; n++) {
+        const struct amb_delivery *delivery = &sub->deliveries[n & sub->mask];
+        msgs += delivery->is_released ? 0 : delivery->msgs;
+        bytes += delivery->is_released ? 0 : delivery->bytes;
+    }
+    SIM_CHECK(s, msgs == sub->msgs_out && bytes == sub->bytes_out,
+              "credit: %" PRIu64 " messages are out, and it is counted %" PRIu64, msgs,
+              sub->msgs_out);
+}
+
+void sim_inspect(struct sim *s)
+{
+    for (unsigned i = 0; i < s->shard_count; i++) {
+        const struct amb_shard *shard = &s->shards[i];
+        amb_bufpool_check(&shard->bufpool);
+        for (uint32_t t = 0; t < shard->topic_slots; t++) {
+            if (shard->topics[t] != NULL) {
+                amb_log_check(&shard->topics[t]->log);
+            }
+        }
+        AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+            const struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
+            AMB_LIST_FOR_EACH (sub_node, &session->subscription_list) {
+                inspect_sub(s, AMB_CONTAINER_OF(sub_node, struct amb_subscription, node));
+            }
+        }
+    }
+}
+
+static void topic_is_read(const struct sim *s, const struct amb_topic *topic)
+{
+    AMB_LIST_FOR_EACH (node, &topic->cursors) {
+        const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
+        bool has_reader = cursor->queue == NULL || cursor->queue->seat_count > 0;
+        SIM_CHECK(s, !has_reader || cursor->position == topic->log.hi,
+                  "stuck: a reader of %s is %" PRIu64 " entries behind and nothing moves",
+                  topic->name, topic->log.hi - cursor->position);
+    }
+    for (unsigned i = 0; i < topic->lend_count; i++) {
+        const struct amb_lend *lend = &topic->lends[i];
+        SIM_CHECK(s, lend->subs == 0 || lend->position == topic->log.hi,
+                  "stuck: %s is lent to shard %u up to %" PRIu64 " entries from its end",
+                  topic->name, i, topic->log.hi - lend->position);
+    }
+    SIM_CHECK(s, !amb_topic_is_home(topic) || topic->ungranted >= topic->log.hi,
+              "stuck: windows of %s do not come back", topic->name);
+}
+
+static void queues_are_done(const struct sim *s, const struct amb_shard *shard)
+{
+    for (uint64_t i = 0; shard->queues.count > 0 && i <= shard->queues.mask; i++) {
+        for (struct amb_idmap_node *node = shard->queues.buckets[i]; node != NULL;
+             node = node->next) {
+            const struct amb_queue *queue = AMB_CONTAINER_OF(node, struct amb_queue, known);
+            SIM_CHECK(s, queue->seat_count == 0 || queue->takes == 0,
+                      "stuck: %" PRIu64 " takes of a queue are not settled", queue->takes);
+        }
+    }
+}
+
+/* Everybody has done all he can: nothing may be left. */
+static void expect_done(struct sim *s)
+{
+    SIM_CHECK(s, sim_desk_is_quiet(), "stuck: a request has no answer");
+    for (unsigned i = 0; i < s->shard_count; i++) {
+        const struct amb_shard *shard = &s->shards[i];
+        for (uint32_t t = 0; t < shard->topic_slots; t++) {
+            if (shard->topics[t] != NULL) {
+                topic_is_read(s, shard->topics[t]);
+            }
+        }
+        queues_are_done(s, shard);
+    }
+    for (unsigned i = 0; i < SIM_CLIENTS; i++) {
+        const struct sim_client *client = &s->clients[i];
+        for (uint32_t h = 0; client->is_up && h < SIM_HANDLES; h++) {
+            const struct sim_publisher *p = &client->pubs[h];
+            const struct sim_sub *sub = &client->subs[h];
+            SIM_CHECK(s, p->state == SIM_CLOSED || p->state == SIM_OPEN,
+                      "client %u: publisher %u has no answer", i, h);
+            SIM_CHECK(s, sub->state == SIM_CLOSED || sub->state == SIM_OPEN,
+                      "client %u: subscription %u has no answer", i, h);
+            if (p->state == SIM_OPEN) {
+                SIM_CHECK(s, p->plan_count == 0, "client %u: publisher %u waits for a window", i,
+                          h);
+                SIM_CHECK(s, p->accepted == p->batches,
+                          "client %u: publisher %u: %" PRIu64 " batches of %" PRIu64
+                          " are accepted",
+                          i, h, p->accepted, p->batches);
+                SIM_CHECK(s, !p->wants_settled || p->settled == p->batches,
+                          "client %u: publisher %u: %" PRIu64 " batches of %" PRIu64 " are settled",
+                          i, h, p->settled, p->batches);
+            }
+        }
+    }
+}
+
+/* The end of a seed ---------------------------------------------------------------------------- */
+
+static void readers_have_all(struct sim *s, bool is_last)
+{
+    for (unsigned i = 0; i < SIM_CLIENTS; i++) {
+        const struct sim_client *client = &s->clients[i];
+        for (uint32_t h = 0; client->is_up && h < SIM_HANDLES; h++) {
+            if (client->subs[h].state == SIM_OPEN) {
+                model_caught_up(s, client, &client->subs[h], is_last);
+            }
+        }
+    }
+}
+
+/* One more message in each topic shows what was left out just before it. */
+static void publish_last(struct sim *s)
+{
+    struct sim_client *client = &s->clients[0];
+    if (client->is_alive) {
+        sim_client_die(s, client);
+        settle(s);
+    }
+    client->is_alive = true;
+    client->shard = 0;
+    client->may_map = false;
+    amb_assert(sim_desk_open(s, client));
+    sim_client_start(s, client);
+    for (unsigned t = 0; t < s->topic_count; t += SIM_HANDLES) {
+        for (unsigned h = 0; h < SIM_HANDLES && t + h < s->topic_count; h++) {
+            struct sim_publisher *p = &client->pubs[h];
+            p->state = SIM_ASKED;
+            p->topic = t + h;
+            p->wants_settled = true;
+            p->plan_count = 0;
+            sim_client_ask(s, client, SIM_ASK_PUB_OPEN, h, 0);
+        }
+        settle(s);
+        for (unsigned h = 0; h < SIM_HANDLES && t + h < s->topic_count; h++) {
+            if (client->pubs[h].state != SIM_OPEN) {
+                continue; /* Its topic has left, and there are too many others. */
+            }
+            client->pubs[h].plan_count = 1;
+            client->pubs[h].plan_len = sizeof(struct sim_stamp);
+            client->pubs[h].plan_ttl_ms = 0;
+            sim_client_publish(s, client, h, 1);
+        }
+        settle(s);
+        expect_done(s);
+        for (unsigned h = 0; h < SIM_HANDLES && t + h < s->topic_count; h++) {
+            if (client->pubs[h].state == SIM_OPEN) {
+                client->pubs[h].state = SIM_CLOSING;
+                sim_client_ask(s, client, SIM_ASK_PUB_CLOSE, h, client->pubs[h].batches);
+            }
+        }
+        settle(s);
+    }
+}
+
+static void finish(struct sim *s)
+{
+    s->is_ending = true;
+    for (unsigned i = 0; i < SIM_CLIENTS; i++) {
+        struct sim_client *client = &s->clients[i];
+        client->frozen_ns = 0;
+        if (client->is_alive && !client->is_up) {
+            sim_client_die(s, client);
+        }
+    }
+    settle(s);
+    expect_done(s);
+    readers_have_all(s, false);
+    publish_last(s);
+    readers_have_all(s, true);
+    model_end(s);
+    for (unsigned i = 0; i < SIM_CLIENTS; i++) {
+        struct sim_client *client = &s->clients[i];
+        if (client->is_up && sim_chance(s, 50)) {
+            sim_client_ask(s, client, SIM_ASK_BYE, 0, 0);
+        } else if (client->is_alive) {
+            sim_client_die(s, client);
+        }
+    }
+    settle(s);
+    for (unsigned i = 0; i < SIM_CLIENTS; i++) {
+        if (s->clients[i].is_alive) {
+            sim_client_die(s, &s->clients[i]);
+        }
+        SIM_CHECK(s, s->clients[i].txs == 0, "client %u: frames are lost", i);
+    }
+    amb_queues_close(&s->directory);
+    settle(s);
+    for (unsigned i = 0; i < s->shard_count; i++) {
+        for (uint32_t t = 0; t < s->shards[i].topic_slots; t++) {
+            if (s->shards[i].topics[t] != NULL) {
+                amb_topic_clear(s->shards[i].topics[t]); /* History. */
+            }
+        }
+    }
+    settle(s);
+    sim_inspect(s);
+}
+
+void sim_run(struct sim *s, uint64_t seed, uint32_t steps)
+{
+    begin(s, seed, steps);
+    for (s->step = 1; s->step <= steps; s->step++) {
+        sim_step(s);
+        if (s->step % 128 == 0) {
+            sim_inspect(s);
+        }
+    }
+    s->stats.steps += steps;
+    finish(s);
+    sim_desk_end(s);
+    for (unsigned i = 0; i < s->shard_count; i++) {
+        shard_end(s, i);
+    }
+    SIM_CHECK(s, atomic_load(&s->budget.used) == 0, "bytes of segments are not back");
+}
