@@ -2,7 +2,7 @@
 /*
  * Judges a delivery test by what its clients wrote down, and by nothing else.
  *
- *     delivery-check [--killed] LOG...
+ *     delivery-check [--killed] [--restarts N] LOG...
  *
  *  - Every message received was posted, by that publisher, with that number, topic and size, and
  *    its bytes are right.
@@ -18,6 +18,11 @@
  *    lost, every message that was settled as accepted, and nothing else. --killed: publishers may
  *    have died: what they posted and was not settled may be there or not; subscribers whose log
  *    has no end are judged up to where it stops.
+ *  - --restarts: the broker was replaced N times. Then a publisher may be told that nobody knows
+ *    what became of a message, and a subscription, up to N times, that nobody knows what it has
+ *    lost; what it gets of its topics from there on is another broker's. Between two such words,
+ *    and after the last, everything is as above: what is missing by number there was refused,
+ *    unknown or counted as lost. Nothing comes twice, whatever became of the broker.
  *
  * Prints one line of JSON, and what is wrong to standard error; exit 1 if anything is.
  */
@@ -47,9 +52,11 @@ struct log {
 /* What one publisher posted to one topic. */
 struct posted {
     uint32_t *sizes;   /* of number i + 1 */
-    uint32_t *stamped; /* how many of the first i numbers say whose they are; [count + 1] */
+    uint32_t *stamped; /* how many of the first i numbers say whose they are and were, as far as
+                          anybody knows, accepted; [count + 1] */
+    uint8_t *doubtful; /* number i + 1 was refused or is unknown */
     uint64_t count, capacity;
-    uint64_t settled, accepted; /* numbers */
+    uint64_t settled, accepted, unknown; /* numbers */
 };
 
 struct publisher {
@@ -78,13 +85,16 @@ struct waiting {
 /* One subscriber's reading of one topic. */
 struct reading {
     uint64_t seq, received, lost, stamped, missing;
-    uint64_t *last; /* by publisher */
+    uint64_t life;  /* of its subscription, when it got its last message */
+    uint64_t *last; /* by publisher: number, */
+    uint64_t *when; /* and the life in which it came */
 };
 
 static struct publisher *publishers;
 static size_t publisher_count;
 static uint64_t wrongs;
 static bool is_killed;
+static uint64_t restarts, told; /* brokers replaced; how often subscriptions heard of one */
 
 #define WRONG(...)                                                                                 \
     do {                                                                                           \
@@ -142,7 +152,9 @@ static void posted_add(struct posted *posted, uint32_t size)
     if (posted->count == posted->capacity) {
         posted->capacity = posted->capacity != 0 ? posted->capacity * 2 : 1024;
         posted->sizes = must(realloc(posted->sizes, posted->capacity * sizeof(uint32_t)));
+        posted->doubtful = must(realloc(posted->doubtful, posted->capacity));
     }
+    posted->doubtful[posted->count] = 0;
     posted->sizes[posted->count++] = size;
 }
 
@@ -158,8 +170,19 @@ static void read_settled(struct publisher *p, const struct delivery_record *r)
         return;
     }
     posted->settled = r->seq;
+    uint64_t count = r->seq - r->number + 1;
     if (r->size == 0) {
-        posted->accepted += r->seq - r->number + 1;
+        posted->accepted += count;
+    } else {
+        memset(posted->doubtful + r->number - 1, 1, count);
+    }
+    if (r->size == DELIVERY_UNKNOWN) {
+        posted->unknown += count;
+        if (restarts == 0) {
+            WRONG("publisher %" PRIu64 " topic %u: %" PRIu64 " to %" PRIu64
+                  " unknown, and the broker was there",
+                  p->id, r->topic, r->number, r->seq);
+        }
     }
 }
 
@@ -192,7 +215,8 @@ static void read_publisher(const struct log *log)
         }
         posted->stamped = must(calloc(posted->count + 1, sizeof(uint32_t)));
         for (uint64_t i = 0; i < posted->count; i++) {
-            posted->stamped[i + 1] = posted->stamped[i] + (posted->sizes[i] >= DELIVERY_STAMP);
+            bool is_due = posted->sizes[i] >= DELIVERY_STAMP && posted->doubtful[i] == 0;
+            posted->stamped[i + 1] = posted->stamped[i] + is_due;
         }
     }
 }
@@ -227,12 +251,17 @@ static void read_stamped(const struct log *log, struct reading *reading,
               log->path, r->topic, r->seq, r->publisher, r->number, last);
         return;
     }
-    reading->missing += posted->stamped[r->number - 1] - posted->stamped[last];
+    if (reading->when[at] == reading->life) { /* Else the end of a broker explains it. */
+        reading->missing += posted->stamped[r->number - 1] - posted->stamped[last];
+    }
     reading->last[at] = r->number;
+    reading->when[at] = reading->life;
     reading->stamped++;
 }
 
-static void read_received(const struct log *log, struct reading *readings,
+/* lives: of each subscription, how often it was told that its broker is another one: with the first
+ * message after, and with that of each topic which it had read before. */
+static void read_received(const struct log *log, struct reading *readings, uint64_t *lives,
                           const struct delivery_record *r)
 {
     if (r->topic >= DELIVERY_TOPICS || (log->head->groups >> r->topic / GROUP_TOPICS & 1) == 0) {
@@ -243,20 +272,28 @@ static void read_received(const struct log *log, struct reading *readings,
     if (r->kind == DELIVERY_WRONG) {
         WRONG("%s: topic %u seq %" PRIu64 ": wrong bytes", log->path, r->topic, r->seq);
     }
-    if (reading->seq != 0 && r->seq != reading->seq + 1 + r->lost) {
+    uint64_t *life = &lives[r->topic / GROUP_TOPICS];
+    bool is_another = r->lost == DELIVERY_LOST_ALL;
+    if (is_another && reading->life == *life && ++*life > restarts) {
+        WRONG("%s: topic %u seq %" PRIu64 ": told %" PRIu64 " times that the broker is another one",
+              log->path, r->topic, r->seq, *life);
+    }
+    if (reading->life == *life && reading->seq != 0 && r->seq != reading->seq + 1 + r->lost) {
         WRONG("%s: topic %u: seq %" PRIu64 " after %" PRIu64 ", and %u reported lost", log->path,
               r->topic, r->seq, reading->seq, r->lost);
     }
+    reading->life = *life;
     reading->seq = r->seq;
     reading->received++;
-    reading->lost += r->lost;
+    reading->lost += is_another ? 0 : r->lost;
     if (r->kind == DELIVERY_RECEIVED && r->size >= DELIVERY_STAMP) {
         read_stamped(log, reading, r);
     }
 }
 
 /* Everything of a topic from its first message to its last has come or is known to be lost. */
-static void judge_whole(const struct log *log, uint32_t topic, const struct reading *reading)
+static void judge_whole(const struct log *log, uint32_t topic, const struct reading *reading,
+                        uint64_t life)
 {
     uint64_t accepted = 0, posted = 0, tail = 0;
     bool all_ended = true;
@@ -265,16 +302,19 @@ static void judge_whole(const struct log *log, uint32_t topic, const struct read
         accepted += p->accepted;
         posted += p->count;
         all_ended = all_ended && publishers[i].has_ended;
-        tail += p->stamped[p->count] - p->stamped[reading->last[i]];
+        if (reading->when[i] == life) {
+            tail += p->stamped[p->count] - p->stamped[reading->last[i]];
+        }
     }
     uint64_t got = reading->received + reading->lost;
-    if (got < accepted || got > (all_ended ? accepted : posted)) {
+    if (life == 0 && (got < accepted || (restarts == 0 && got > (all_ended ? accepted : posted)))) {
         WRONG("%s: topic %u: %" PRIu64 " received and %" PRIu64 " lost of %" PRIu64
               " accepted, %" PRIu64 " posted",
               log->path, topic, reading->received, reading->lost, accepted, posted);
     }
     /* What is missing by number, tiny ones aside, is some of what was lost. */
-    if (all_ended && accepted == posted && reading->missing + tail > reading->lost) {
+    if (all_ended && (restarts != 0 || accepted == posted) &&
+        reading->missing + tail > reading->lost) {
         WRONG("%s: topic %u: %" PRIu64 " numbers are missing, %" PRIu64 " reported lost", log->path,
               topic, reading->missing + tail, reading->lost);
     }
@@ -282,13 +322,15 @@ static void judge_whole(const struct log *log, uint32_t topic, const struct read
 
 static void read_subscriber(const struct log *log, uint64_t *received, uint64_t *lost)
 {
+    uint64_t lives[DELIVERY_GROUPS] = {0};
     struct reading *readings = must(calloc(DELIVERY_TOPICS, sizeof(*readings)));
     for (uint32_t t = 0; t < DELIVERY_TOPICS; t++) {
         readings[t].last = must(calloc(publisher_count + 1, sizeof(uint64_t)));
+        readings[t].when = must(calloc(publisher_count + 1, sizeof(uint64_t)));
     }
     for (uint64_t i = 0; i < log->count; i++) {
         if (log->records[i].kind == DELIVERY_RECEIVED || log->records[i].kind == DELIVERY_WRONG) {
-            read_received(log, readings, &log->records[i]);
+            read_received(log, readings, lives, &log->records[i]);
         }
     }
     if (!log->has_ended && !is_killed) {
@@ -296,11 +338,15 @@ static void read_subscriber(const struct log *log, uint64_t *received, uint64_t 
     }
     for (uint32_t t = 0; t < DELIVERY_TOPICS; t++) {
         if (log->has_ended && (log->head->groups >> t / GROUP_TOPICS & 1) != 0) {
-            judge_whole(log, t, &readings[t]);
+            judge_whole(log, t, &readings[t], lives[t / GROUP_TOPICS]);
         }
         *received += readings[t].received;
         *lost += readings[t].lost;
         free(readings[t].last);
+        free(readings[t].when);
+    }
+    for (unsigned i = 0; i < DELIVERY_GROUPS; i++) {
+        told += lives[i];
     }
     free(readings);
 }
@@ -486,14 +532,18 @@ int main(int argc, char **argv)
 {
     int first = argc > 1 && strcmp(argv[1], "--killed") == 0 ? 2 : 1;
     is_killed = first == 2;
+    if (argc > first + 1 && strcmp(argv[first], "--restarts") == 0) {
+        restarts = strtoull(argv[first + 1], NULL, 10);
+        first += 2;
+    }
     if (argc <= first) {
-        (void)fprintf(stderr, "delivery-check: [--killed] LOG...\n");
+        (void)fprintf(stderr, "delivery-check: [--killed] [--restarts N] LOG...\n");
         return 64;
     }
     size_t count = (size_t)(argc - first);
     struct log *logs = must(calloc(count, sizeof(*logs)));
     publishers = must(calloc(count, sizeof(*publishers)));
-    uint64_t posted = 0, accepted = 0, received = 0, lost = 0, acked = 0;
+    uint64_t posted = 0, accepted = 0, unknown = 0, received = 0, lost = 0, acked = 0;
     for (size_t i = 0; i < count; i++) {
         log_open(&logs[i], argv[first + (int)i]);
         if (logs[i].head->id != 0) {
@@ -507,6 +557,7 @@ int main(int argc, char **argv)
         for (uint32_t t = 0; t < DELIVERY_TOPICS; t++) {
             posted += publishers[i].topics[t].count;
             accepted += publishers[i].topics[t].accepted;
+            unknown += publishers[i].topics[t].unknown;
         }
     }
     for (size_t i = 0; i < count; i++) {
@@ -521,7 +572,8 @@ int main(int argc, char **argv)
     }
     acked += read_acknowledging(logs, count, DELIVERY_GROUP, &received);
     (void)printf("{\"posted\": %" PRIu64 ", \"accepted\": %" PRIu64 ", \"received\": %" PRIu64
-                 ", \"lost\": %" PRIu64 ", \"acked\": %" PRIu64 ", \"wrong\": %" PRIu64 "}\n",
-                 posted, accepted, received, lost, acked, wrongs);
+                 ", \"lost\": %" PRIu64 ", \"acked\": %" PRIu64 ", \"unknown\": %" PRIu64
+                 ", \"told\": %" PRIu64 ", \"wrong\": %" PRIu64 "}\n",
+                 posted, accepted, received, lost, acked, unknown, told, wrongs);
     return wrongs == 0 ? 0 : 1;
 }

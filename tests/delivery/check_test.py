@@ -107,6 +107,38 @@ def good_acks(name):
     return {1: one, "group-a": reads[:7] + [record(END)], "group-b": reads[7:] + [record(END)]}
 
 
+UNKNOWN, LOST_ALL = 1, 0xFFFFFFFF
+
+
+def good_restart():
+    """One publisher, twenty messages to topic 3 and as many to topic 4, same subscription. The broker is replaced
+    behind number 10 of each: 9 was accepted and is lost with it, 10 is unknown, 11 came before
+    the subscription was back. Sequences begin anew."""
+    one, reads = [], []
+    for topic in (3, 4):
+        one += [record(POSTED, 1, n, topic=topic, size=SIZE) for n in range(1, 21)]
+        one += [record(SETTLED, 1, 1, 9, topic), record(SETTLED, 1, 10, 10, topic, UNKNOWN),
+                record(SETTLED, 1, 11, 20, topic)]
+        reads += [record(RECEIVED, 1, n, n, topic, SIZE) for n in range(1, 9)]
+    for topic in (3, 4):
+        reads += [record(RECEIVED, 1, n, n - 10, topic, SIZE) for n in range(12, 21)]
+    reads[16]["lost"] = LOST_ALL
+    return {1: one + [record(END)], "sub": reads + [record(END)]}
+
+
+RESTART_FAULTS = {
+    "told more often than there were restarts": lambda logs: logs["sub"][20].update(lost=LOST_ALL),
+    "a loss that nobody told": lambda logs: logs["sub"][16].update(lost=0),
+    "a gap in the second life": lambda logs: logs["sub"].pop(18),
+    "a gap without a gap in the sequence": lambda logs: (
+        logs["sub"][18].update(number=15), logs["sub"][19].update(number=16),
+        logs["sub"].pop(20), [r.update(seq=r["seq"] - 1) for r in logs["sub"][20:24]]),
+    "the end of the second life missing": lambda logs: logs["sub"].pop(-2),
+    "the same twice, once in each life": lambda logs: logs["sub"][16].update(number=8),
+    "a gap in the first life": lambda logs: logs["sub"].pop(5),
+}
+
+
 def first_of(records, kind):
     return next(r for r in records if r["kind"] == kind)
 
@@ -155,6 +187,15 @@ def test(rig, _options):
     faults = [(good, *fault) for fault in FAULTS.items()]
     faults += [(lambda: good_acks("ack"), *fault) for fault in ACK_FAULTS.items()]
     faults += [(lambda: good_acks("group"), *fault) for fault in GROUP_FAULTS.items()]
+    check(judge(rig, good_restart(), "--restarts", "1") == (0, ""),
+          f"a restart is taken for a fault: {judge(rig, good_restart(), '--restarts', '1')}")
+    faults.append((good_restart, "unknown without a restart", lambda logs: logs["sub"].clear()))
+    for name, plant in RESTART_FAULTS.items():
+        logs = good_restart()
+        plant(logs)
+        status, text = judge(rig, logs, "--restarts", "1")
+        check(status == 1 and text, f"not found: {name}")
+        print(f"{name}: {text.splitlines()[0]}")
     faults += [(lambda: good_acks("cumulative"), *fault) for fault in CUMULATIVE_FAULTS.items()]
     for make, name, plant in faults:
         logs = copy.deepcopy(make())

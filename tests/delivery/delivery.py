@@ -3,11 +3,13 @@
 """Eight publishers, eight subscribers, 64 topics: what was delivered, judged from logs alone.
 
     delivery.py BUILD [--messages N] [--links ring,stream,ucx] [--policy block|drop-oldest|ack|cumulative|group]
-                [--kills N] [--max BYTES] [--seed N]
+                [--kills N] [--restarts N] [--max BYTES] [--seed N]
 
 test-load's processes write down what they post and what they get (load.c), delivery-check judges
 (check.c). N messages from each publisher, 0 B to 16 MiB; each topic has two subscribers. Clients take
 the links in turn. --kills: that many of them are killed at random, and others take their places.
+--restarts: that many brokers are killed, and others take their place; what was lost must be what that explains
+(policy block only).
 With ack and group each message is acknowledged, some after they have come twice; cumulative: some, each
 for all before it; group: the eight are
 members of one, and dead members' messages go to the others. With drop-oldest topics hold 200 KB, and subscribers are stopped now and then: losses must be exact.
@@ -21,7 +23,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from harness import LINKS, check, main
+from harness import LINKS, Failure, check, main, until
 
 CLIENTS = 8
 
@@ -82,6 +84,34 @@ def kill_some(load, dice, kills):
         load.broker.check_alive()
 
 
+def count_of(path):
+    """Records in a log, which may not be there yet."""
+    try:
+        with open(path, "rb") as log:
+            return int.from_bytes(log.read(40)[32:], "little")
+    except FileNotFoundError:
+        return 0
+
+
+def restart_some(load, dice, restarts, options):
+    """Brokers end by SIGKILL while all publish, and another takes the place; how many did."""
+    if restarts:
+        until(60, lambda: all(count_of(log) for log in load.logs[CLIENTS:]), "all have begun")
+    for number in range(restarts):
+        time.sleep(dice.uniform(0.3, 1.0))
+        if not all(pub.is_running() for pub in load.pubs):
+            return number
+        load.broker.kill()
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                load.broker = load.rig.broker(*options, at=load.broker)
+                break
+            except Failure:  # Its port is not free yet.
+                check(time.monotonic() < deadline, "no broker")
+    return restarts
+
+
 def stop_some(load, dice):
     """Subscribers fall behind, so that something is dropped."""
     while any(pub.is_running() for pub in load.pubs):
@@ -93,20 +123,22 @@ def stop_some(load, dice):
 
 def test(rig, options):
     seed = int(options.get("seed", time.time_ns() & 0xFFFFFF))
-    kills = int(options.get("kills", 0))
+    kills, restarts = int(options.get("kills", 0)), int(options.get("restarts", 0))
     drops = options.get("policy") == "drop-oldest"
     seconds = int(options.get("seconds", 280))
     print(f"seed {seed}", flush=True)
     dice = random.Random(seed)
     config = rig.folder / "delivery.conf"
     config.write_text('topics = ( { match = "load.>"; max_bytes = "200K"; } );' if drops else "")
-    broker = rig.broker("--config", str(config), "-o", "server.workers=2")
+    broker_options = ("--config", str(config), "-o", "server.workers=2")
+    broker = rig.broker(*broker_options)
     load = Load(rig, broker, options)
     for number in range(CLIENTS):
         load.subscribe(number)
     for number in range(CLIENTS):
         load.publish(number)
     kill_some(load, dice, kills)
+    restarts = restart_some(load, dice, restarts, broker_options)
     if drops:
         stop_some(load, dice)
     for pub in load.pubs:
@@ -118,13 +150,15 @@ def test(rig, options):
             sub.signal(signal.SIGTERM)
     for sub in load.subs:
         check(sub.wait(60) in (0, -signal.SIGKILL), f"a subscriber: {sub.log()}")
-    broker.check_alive()
-    judge = [str(rig.program("delivery-check")), *(["--killed"] if kills else []), *load.logs]
+    load.broker.check_alive()
+    judge = [str(rig.program("delivery-check")), *(["--killed"] if kills else []),
+             *(["--restarts", str(restarts)] if restarts else []), *load.logs]
     done = subprocess.run(judge, capture_output=True, text=True, check=False)
     print(done.stdout.strip(), flush=True)
     check(done.returncode == 0, done.stderr)
+    check(not restarts or json.loads(done.stdout)["told"] > 0, "nobody heard of a restart")
     check(not drops or json.loads(done.stdout)["lost"] > 0, "nothing was dropped")
-    broker.stop()
+    load.broker.stop()
 
 
 if __name__ == "__main__":

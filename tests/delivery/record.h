@@ -15,9 +15,14 @@
 /* Payloads of so many bytes and more begin with a stamp that says whose they are. */
 #define DELIVERY_STAMP 24u
 
+/* Settled so: nobody knows. Other numbers: refused. */
+#define DELIVERY_UNKNOWN 1u
+/* Lost: by the end of a broker, and nobody knows how many, of all of the subscription's topics. */
+#define DELIVERY_LOST_ALL UINT32_MAX
+
 enum delivery_kind {
     DELIVERY_POSTED = 1, /* before the call: publisher, topic, number, size */
-    DELIVERY_SETTLED,    /* numbers `number` to `seq` of a topic: the status in `size` */
+    DELIVERY_SETTLED,    /* numbers `number` to `seq` of a topic: `size` 0: accepted; UNKNOWN */
     DELIVERY_RECEIVED,   /* publisher and number 0: too small to say */
     DELIVERY_WRONG,      /* the same, and its bytes are not what its publisher wrote */
     DELIVERY_END,        /* its writer ended as it should */

@@ -174,11 +174,14 @@ class Process:
 
 
 class Broker(Process):
-    def __init__(self, rig, arguments, socket_query="", tcp=True, env=None, dev=True):
-        self.socket = rig.folder / f"broker-{rig.started}.sock"
+    """at: a former one, whose addresses it takes over."""
+
+    def __init__(self, rig, arguments, socket_query="", tcp=True, env=None, dev=True, at=None):
+        self.socket = at.socket if at is not None else rig.folder / f"broker-{rig.started}.sock"
+        port = at.tcp_url.rsplit(":", 1)[1] if at is not None and at.tcp_url is not None else "0"
         listen = ["--listen", f"unix://{self.socket}{socket_query}"]
         if tcp:
-            listen += ["--listen", "tcp://127.0.0.1:0"]
+            listen += ["--listen", f"tcp://127.0.0.1:{port}"]
         super().__init__(
             rig, [rig.program("brokerd"), *(["--dev"] if dev else []), *listen, *arguments], env
         )
