@@ -97,7 +97,7 @@ enum amb_exit amb_ctl_connect(struct amb_ctl *ctl)
         .name = ctl->client_name != NULL ? ctl->client_name : "broker-ctl",
         .credentials = ctl->credentials,
         .connect_timeout_ns = timeout_ns,
-        .reconnect_attempts = AMB_NONE, /* A lost broker is an answer. */
+        .reconnect_attempts = ctl->stays ? 0 : AMB_NONE, /* Else a lost broker is an answer. */
         .error = &error,
     };
     enum amb_status status = amb_connect(ctl->url, &options, &ctl->conn);

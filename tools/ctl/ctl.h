@@ -23,6 +23,7 @@ struct amb_ctl {
     int64_t timeout_ns; /* -1: not given */
     bool is_json;
     bool is_help_wanted;
+    bool stays; /* reconnects when the broker is lost, instead of ending */
     int64_t start_ns;
     struct amb_conn *conn;
 };

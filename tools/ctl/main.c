@@ -32,7 +32,8 @@ static const struct amb_ctl_command commands[] = {
      "[--copy] [--hold]\n"
      "             [--group G] [--durable D] [--ack explicit|cumulative] [--ack-wait T]\n"
      "             [--backoff T,...] [--max-deliver N] [--nak | --term REASON]\n"
-     "             [--filter EXPRESSION] [--rate N] [--rate-bytes N] [--replay original]",
+     "             [--filter EXPRESSION] [--rate N] [--rate-bytes N] [--replay original] "
+     "[--reconnect]",
      "receive messages: print, save, or count them"},
     {"request", amb_ctl_request, "TOPIC [--text TEXT]",
      "publish one request, of the text or of standard input, and print its reply"},

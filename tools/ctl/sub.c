@@ -40,6 +40,7 @@ enum {
     OPT_RATE,
     OPT_RATE_BYTES,
     OPT_REPLAY,
+    OPT_RECONNECT,
 };
 
 struct sub {
@@ -360,6 +361,9 @@ static enum amb_exit take_option(struct sub *s, int option, const char *value)
     case OPT_HOLD:
         s->wants_hold = true;
         return AMB_EXIT_OK;
+    case OPT_RECONNECT:
+        s->ctl->stays = true;
+        return AMB_EXIT_OK;
     case OPT_COPY:
         s->options.copy = 1;
         return AMB_EXIT_OK;
@@ -429,6 +433,7 @@ enum amb_exit amb_ctl_sub(struct amb_ctl *ctl, int argc, char **argv)
         {"rate", required_argument, NULL, OPT_RATE},
         {"rate-bytes", required_argument, NULL, OPT_RATE_BYTES},
         {"replay", required_argument, NULL, OPT_REPLAY},
+        {"reconnect", no_argument, NULL, OPT_RECONNECT},
         {NULL, 0, NULL, 0},
     };
     struct sub s = {.ctl = ctl, .options = AMB_INIT(amb_sub_options)};

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A subscriber that is stopped for longer than the peer timeout, then a broker that is.
+
+    stopped_test.py BUILD [--time SECONDS]
+
+--time 10 is the long form.
+
+The subscriber is noticed within peer_timeout + 1 s; when it goes on it is told, comes back, and what it
+got and what it was told that it lost add up to what was published, to the message: where the topic
+keeps history nothing is lost. The broker, when it goes on, expires nobody; clients that have given it up
+meanwhile come back, and the same sum holds.
+"""
+import json
+import pathlib
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from harness import LINKS, check, main, until
+
+PEER_TIMEOUT = 2
+SIZE = 100
+TOPICS = ("kept.a", "plain.a")
+
+
+def ctl(rig, url, *arguments):
+    return rig.client("broker-ctl", "--url", url, "-o", "json", *arguments)
+
+
+def subscriptions(broker, topic):
+    return [row for row in broker.ask("subs") if row["pattern"] == topic]
+
+
+def client_of(broker, process):
+    return next((row for row in broker.clients() if row["pid"] == process.pid), None)
+
+
+def publish(rig, broker, topic, count, *more):
+    publisher = ctl(rig, broker.url("ring"), "pub", topic, "--count", count, "--size", SIZE, *more)
+    lines = publisher.all_lines(60)
+    check(publisher.wait() == 0, f"the publisher: {lines} {publisher.log()}")
+    rig.forget(publisher)
+
+
+def finish(process):
+    process.signal(signal.SIGTERM)
+    lines = process.all_lines(60)
+    check(process.wait(60) == 0, f"a subscriber: {lines} {process.log()}")
+    return json.loads("".join(lines))
+
+
+def check_sum(rig, broker, subscribers, published):
+    """Of each topic, one more message later."""
+    for topic, process in subscribers.items():
+        until(10, lambda: subscriptions(broker, topic), f"the subscriber of {topic} is back")
+        publish(rig, broker, topic, 1)
+        until(
+            10,
+            lambda: all(
+                row["pending_bytes"] == 0 and row["outstanding"] == 0
+                for row in subscriptions(broker, topic)
+            ),
+            f"all of {topic} is read",
+        )
+        stats = finish(process)
+        total = stats["messages"] + stats["lost"]
+        check(total == published + 1, f"{topic}: {stats} are not {published + 1}")
+        if topic.startswith("kept"):
+            check(stats["lost"] == 0, f"{topic}: lost though it was kept: {stats}")
+        yield topic, stats
+
+
+def stop_subscribers(rig, broker, link, seconds):
+    """Two of them: of a topic that keeps what they miss, and of one that does not."""
+    subscribers = {t: ctl(rig, broker.url(link), "sub", t, "--stats", "--reconnect") for t in TOPICS}
+    for topic in TOPICS:
+        until(20, lambda: subscriptions(broker, topic), f"a subscriber of {topic}")
+        publish(rig, broker, topic, 100)
+        until(10, lambda: subscriptions(broker, topic)[0]["outstanding"] == 0, f"{topic} is read")
+    began = time.monotonic()
+    for process in subscribers.values():
+        process.signal(signal.SIGSTOP)
+    noticed = {}
+    while len(noticed) < len(subscribers):
+        for topic, process in subscribers.items():
+            row = client_of(broker, process)
+            if topic not in noticed and (row is None or row["state"] != "live"):
+                noticed[topic] = time.monotonic() - began
+        check(time.monotonic() - began < PEER_TIMEOUT + 1.5, f"{link}: not noticed: {noticed}")
+        time.sleep(0.02)
+    worst = max(noticed.values())
+    check(worst <= PEER_TIMEOUT + 1, f"{link}: noticed after {worst:.2f} s")
+    for topic in TOPICS:
+        publish(rig, broker, topic, 1000)
+    time.sleep(max(0, began + seconds - time.monotonic()))
+    for process in subscribers.values():
+        process.signal(signal.SIGCONT)
+    for topic, stats in check_sum(rig, broker, subscribers, 1100):
+        print(f"{link}: {topic}: noticed after {noticed[topic]:.2f} s, then {stats['messages']} and "
+              f"{stats['lost']} lost", flush=True)
+
+
+def stop_broker(rig, broker, link, seconds):
+    subscribers = {t: ctl(rig, broker.url(link), "sub", t, "--stats", "--reconnect") for t in TOPICS}
+    for topic in TOPICS:
+        until(20, lambda: subscriptions(broker, topic), f"a subscriber of {topic}")
+        publish(rig, broker, topic, 100)
+    expired = broker.ask("status")["expired"]
+    broker.signal(signal.SIGSTOP)
+    time.sleep(seconds)
+    broker.signal(signal.SIGCONT)
+    for topic, stats in check_sum(rig, broker, subscribers, 100):
+        check(stats["lost"] == 0, f"{link}: {topic}: {stats}")
+    check(broker.ask("status")["expired"] == expired, f"{link}: the broker has expired somebody")
+    print(f"{link}: the broker was stopped for {seconds} s, and nobody lost anything", flush=True)
+
+
+def test(rig, options):
+    seconds = float(options.get("time", 4))
+    broker = rig.broker(
+        *("-o", f"limits.peer_timeout={PEER_TIMEOUT}s", "-o", "limits.heartbeat=500ms"),
+        *("-o", "server.workers=2"),
+        *("-o", 'topics=( { match = "kept.>"; retain = { messages = 100000; }; } )'),
+    )
+    broker.ask("status")
+    for link in LINKS:
+        stop_subscribers(rig, broker, link, seconds)
+        stop_broker(rig, broker, link, seconds)
+    broker.stop()
+
+
+if __name__ == "__main__":
+    main(test, 180)
