@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/keys.h"
 
+#include "broker/config.h"
 #include "broker/entry.h"
 #include "broker/prelude.h"
 #include "broker/segment.h"
@@ -289,6 +290,17 @@ bool amb_keys_is_superseded(const struct amb_keys *keys, const struct amb_entry 
     }
     const struct key *key = *key_place(keys, &name);
     return key != NULL && key->seq > entry->first_seq + index;
+}
+
+void amb_keys_expire(struct amb_keys *keys, int64_t now_ns, int64_t ttl_ns)
+{
+    while (keys->count > 0 && ttl_ns != AMB_CONFIG_TIME_FOREVER) {
+        struct key *key = key_oldest(keys);
+        if (key->entry == NULL || now_ns - key->entry->arrived_ns < ttl_ns) {
+            return;
+        }
+        key_remove(keys, key);
+    }
 }
 
 bool amb_keys_shed(struct amb_keys *keys)

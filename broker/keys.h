@@ -38,6 +38,8 @@ void amb_keys_moved(struct amb_keys *keys, const struct amb_entry *from, struct 
 /* Is there a newer one with the key of that message? */
 bool amb_keys_is_superseded(const struct amb_keys *keys, const struct amb_entry *entry,
                             uint32_t index);
+/* What is older than the topic's time to live goes. */
+void amb_keys_expire(struct amb_keys *keys, int64_t now_ns, int64_t ttl_ns);
 /* Memory is short. False: there is nothing to be given up. */
 bool amb_keys_shed(struct amb_keys *keys);
 uint64_t amb_keys_count(const struct amb_keys *keys);

@@ -5,6 +5,7 @@
 #include "broker/config.h"
 #include "broker/dispatch.h"
 #include "broker/identity.h"
+#include "broker/keys.h"
 #include "broker/maker.h"
 #include "broker/prelude.h"
 #include "broker/publisher.h"
@@ -269,9 +270,12 @@ static bool topic_is_read(const struct amb_topic *topic)
 /* Somebody may come for its history: it stays until that has gone. */
 void amb_order_topic_ask(struct amb_shard *shard, struct amb_order *order)
 {
-    (void)shard;
     const struct amb_topic *topic = order->u.topic.topic;
     bool has_history = topic->retains && topic->log.lo < topic->log.hi;
+    if (topic->retains && topic->has_keys) {
+        amb_keys_expire(topic->keys, shard->now_ns, topic->rule->ttl_ns);
+        has_history = has_history || amb_keys_count(topic->keys) > 0;
+    }
     order->status = topic_is_read(topic) && !has_history ? AMB_OK : AMB_EAGAIN;
 }
 

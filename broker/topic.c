@@ -234,6 +234,9 @@ void amb_topic_trim(struct amb_topic *topic)
     }
     uint64_t keep = amb_topic_needed_from(topic);
     if (__builtin_expect(topic->retains, 0)) {
+        if (topic->has_keys) {
+            amb_keys_expire(topic->keys, topic->shard->now_ns, topic->rule->ttl_ns);
+        }
         while (topic->log.lo < keep && amb_retain_is_over(&topic->log, topic->rule, topic->shard)) {
             topic_pop(topic);
         }

@@ -33,8 +33,8 @@ def subscriptions(broker, topic):
     return [row for row in broker.ask("subs") if row["pattern"] == topic]
 
 
-def client_of(broker, process):
-    return next((row for row in broker.clients() if row["pid"] == process.pid), None)
+def client_of(broker, name):
+    return next((row for row in broker.clients() if row["name"] == name), None)
 
 
 def publish(rig, broker, topic, count, *more):
@@ -74,7 +74,10 @@ def check_sum(rig, broker, subscribers, published):
 
 def stop_subscribers(rig, broker, link, seconds):
     """Two of them: of a topic that keeps what they miss, and of one that does not."""
-    subscribers = {t: ctl(rig, broker.url(link), "sub", t, "--stats", "--reconnect") for t in TOPICS}
+    subscribers = {
+        t: ctl(rig, broker.url(link), "sub", t, "--stats", "--reconnect", "--client-name", t)
+        for t in TOPICS
+    }
     for topic in TOPICS:
         until(20, lambda: subscriptions(broker, topic), f"a subscriber of {topic}")
         publish(rig, broker, topic, 100)
@@ -84,8 +87,8 @@ def stop_subscribers(rig, broker, link, seconds):
         process.signal(signal.SIGSTOP)
     noticed = {}
     while len(noticed) < len(subscribers):
-        for topic, process in subscribers.items():
-            row = client_of(broker, process)
+        for topic in subscribers:
+            row = client_of(broker, topic)
             if topic not in noticed and (row is None or row["state"] != "live"):
                 noticed[topic] = time.monotonic() - began
         check(time.monotonic() - began < PEER_TIMEOUT + 1.5, f"{link}: not noticed: {noticed}")
@@ -111,6 +114,8 @@ def stop_broker(rig, broker, link, seconds):
     broker.signal(signal.SIGSTOP)
     time.sleep(seconds)
     broker.signal(signal.SIGCONT)
+    broker.asker.kill()  # It has given the broker up, and does not come back.
+    broker.asker = None
     for topic, stats in check_sum(rig, broker, subscribers, 100):
         check(stats["lost"] == 0, f"{link}: {topic}: {stats}")
     check(broker.ask("status")["expired"] == expired, f"{link}: the broker has expired somebody")

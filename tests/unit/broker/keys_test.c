@@ -6,6 +6,7 @@
 #include "broker/keys.h"
 
 #include "broker/config.h"
+#include "broker/orders.h"
 #include "broker/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
@@ -286,6 +287,45 @@ static void test_what_has_expired_is_not_given(void **state)
     client_drain(w->far, 0);
 }
 
+static enum amb_status ask(struct world *w)
+{
+    struct amb_order order = {.u.topic.topic = harness_home(&w->h, w->topic)};
+    amb_order_topic_ask(w->h.peers[1], &order);
+    return order.status;
+}
+
+static void test_a_topic_stays_for_as_long_as_it_keeps_some(void **state)
+{
+    struct world *w = *state;
+    struct amb_topic *home = begin(w, "keys");
+    assert_int_equal(ask(w), AMB_OK);
+    publish(w, "ab", 32);
+    harness_pass(&w->h, 100 * AMB_NS_PER_SEC);
+    harness_settle(&w->h);
+    assert_int_equal(ask(w), AMB_EAGAIN);
+    while (amb_topic_shed(home)) {
+    }
+    assert_int_equal(ask(w), AMB_OK);
+}
+
+static void test_what_has_expired_goes(void **state)
+{
+    struct world *w = *state;
+    struct amb_topic *home = begin(w, "short");
+    publish(w, "ab", 32);
+    harness_pass(&w->h, 3 * AMB_NS_PER_SEC / 4);
+    publish(w, "bc", 32);
+    assert_int_equal(amb_keys_count(home->keys), 3);
+    harness_pass(&w->h, AMB_NS_PER_SEC / 2);
+    publish(w, "d", 32);
+    assert_int_equal(amb_keys_count(home->keys), 3); /* without a */
+    harness_pass(&w->h, 2 * AMB_NS_PER_SEC);
+    harness_settle(&w->h);
+    assert_int_equal(ask(w), AMB_OK);
+    harness_settle(&w->h);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
 static void test_latest_leaves_out_what_has_a_newer_one_of_its_key(void **state)
 {
     struct world *w = *state;
@@ -325,6 +365,8 @@ int main(void)
         T(test_where_memory_is_short_they_go),
         T(test_history_is_kept_beside_them),
         T(test_what_has_expired_is_not_given),
+        T(test_a_topic_stays_for_as_long_as_it_keeps_some),
+        T(test_what_has_expired_goes),
         T(test_latest_leaves_out_what_has_a_newer_one_of_its_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
