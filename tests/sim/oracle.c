@@ -361,7 +361,7 @@ static void read_plain(struct sim *s, struct sim_sub *sub, const struct amb_fram
 static void check_credit(struct sim *s, const struct sim_client *client, const struct sim_sub *sub,
                          uint32_t count, uint64_t bytes)
 {
-    uint64_t msgs = 0, held_bytes = 0;
+    uint64_t msgs = 0, held_bytes = 0, deliveries = 0;
     const struct model_queue *queue = &s->model.queues[sub->queue];
     bool is_acked = sub->queue != 0 && queue->options.ack != AMB_ACK_NONE;
     for (uint64_t n = sub->released + 1; n < sub->last; n++) {
@@ -372,6 +372,7 @@ static void check_credit(struct sim *s, const struct sim_client *client, const s
         } else if (!held->is_back) {
             msgs += held->count;
             held_bytes += held->bytes;
+            deliveries++;
         }
     }
     uint64_t most = sub->options.credit_msgs;
@@ -379,7 +380,7 @@ static void check_credit(struct sim *s, const struct sim_client *client, const s
               "client %u: %" PRIu64 " and %" PRIu32
               " messages are more than its credit of %" PRIu64,
               client->slot, msgs, count, most);
-    bool is_second = sub->last - 1 - sub->released <= 1 && client->may_map && !sub->options.copy;
+    bool is_second = deliveries <= 1 && client->may_map && !sub->options.copy;
     SIM_CHECK(s,
               msgs == 0 || sub->queue != 0 || is_second ||
                   held_bytes + bytes <= sub->options.credit_bytes,
