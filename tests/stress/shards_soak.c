@@ -114,8 +114,9 @@ static void check_gap(struct soak *s, const struct shard_client *client,
                     topic->rule->full == AMB_FULL_DROP_OLDEST);
         s->lost += frame->lost;
     }
-    reading->expected = frame->seq + frame->count;
-    s->delivered += frame->count;
+    uint32_t given = frame->count - frame->first - frame->rest;
+    reading->expected = frame->seq + given;
+    s->delivered += given;
 }
 
 static struct soak *soak_of(const struct shard_client *client)

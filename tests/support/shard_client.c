@@ -44,7 +44,7 @@ static struct client_delivery *delivery_add(struct client_sub *sub, const struct
         assert_non_null(sub->deliveries);
     }
     struct client_delivery *delivery = &sub->deliveries[sub->last - 1];
-    *delivery = (struct client_delivery){.frame = *frame, .offset = frame->offset};
+    *delivery = (struct client_delivery){.frame = *frame};
     sub->msgs += frame->count - frame->first - frame->rest;
     sub->lost += frame->lost;
     sub->bytes += frame->data_len + frame->meta_len;
@@ -67,6 +67,7 @@ static void note_messages(struct shard_client *client, struct client_delivery *d
         }
         if (i == 0) {
             delivery->stamp = stamp;
+            delivery->payload = view.len >= sizeof(stamp) ? view.payload : NULL;
         }
         if (client->on_message != NULL) {
             client->on_message(client, &frame, i, &stamp);
@@ -112,7 +113,6 @@ static void note_leased(struct shard_client *client, const struct amb_frame *fra
     assert_non_null(segment->base);
     assert_int_equal(amb_leased_check(frame, meta, segment->size), AMB_OK);
     struct client_delivery *delivery = delivery_add(&client->subs[frame->handle], frame);
-    delivery->offset = amb_leased_offsets(meta, frame->count)[0];
     struct amb_body_iter iter;
     amb_body_iter_init_leased(&iter, segment->base, meta, frame->count);
     note_messages(client, delivery, &iter);
@@ -621,9 +621,8 @@ void client_check_held(const struct shard_client *client, uint32_t handle)
         }
         const struct client_segment *segment = segment_find(client, delivery->frame.segment);
         assert_non_null(segment); /* Nothing that is held is dropped. */
-        if (delivery->frame.data_len >= sizeof(delivery->stamp)) {
-            assert_memory_equal(segment->base + delivery->offset, &delivery->stamp,
-                                sizeof(delivery->stamp));
+        if (delivery->payload != NULL) {
+            assert_memory_equal(delivery->payload, &delivery->stamp, sizeof(delivery->stamp));
         }
     }
 }

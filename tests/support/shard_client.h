@@ -40,8 +40,8 @@ struct client_pub {
 
 struct client_delivery {
     struct amb_frame frame;
-    struct client_stamp stamp; /* of the first message */
-    uint64_t offset;           /* of its payload, where it lies in a segment */
+    struct client_stamp stamp; /* of the first message given */
+    const uint8_t *payload;    /* its, where it lies in a segment; NULL: too short for a stamp */
     bool is_back;              /* released, here */
 };
 
