@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LAST_BYTES 64u /* a message of publish_last on the link, rounded up */
+
 #define NEIGHBOURS 64u /* how far the next message of the same publisher is looked for */
 
 void model_begin(struct sim *s)
@@ -649,9 +651,13 @@ void model_caught_up(struct sim *s, const struct sim_client *client, const struc
         bool may_miss = topic->rule->ttl_ns != AMB_CONFIG_TIME_FOREVER || topic->has_own_ttl ||
                         (s->may_lack_memory && !holds_for_ever(sub, topic)) ||
                         slow_of(sub, topic) == AMB_SLOW_DROP_NEWEST;
-        /* The last ones of several topics come at once. */
-        bool may_miss_last =
-            slow_of(sub, topic) == AMB_SLOW_DROP_NEWEST && sub->options.credit_msgs < SIM_NAMES;
+        /* The last ones of several topics come at once: who has credit for a few of them waits
+         * with the rest, which drop-newest does not keep, and no policy but block where memory is
+         * short. */
+        bool is_tight = sub->options.credit_msgs < SIM_NAMES ||
+                        sub->options.credit_bytes < SIM_NAMES * LAST_BYTES;
+        bool may_miss_last = is_tight && (slow_of(sub, topic) == AMB_SLOW_DROP_NEWEST ||
+                                          (s->may_lack_memory && !holds_for_ever(sub, topic)));
         if (reading->expected == 0 || may_miss_last || reading->is_resumed ||
             topic->is_dead_letters || (may_miss && !is_last) ||
             (may_miss && has_come_again(&s->model, reading->topic))) {
