@@ -28,9 +28,15 @@ int main(void)
         (void)fprintf(stderr, "no GPU\n");
         return 1;
     }
-    if (amb_connect(NULL, NULL, &conn) != AMB_OK ||
-        amb_subscribe(conn, "weights", AMB_SUB(.mem = AMB_MEM_CUDA, .device = 0), &sub) != AMB_OK ||
+    struct amb_error error = {0};
+    if (amb_connect(NULL, AMB_OPTIONS(.error = &error), &conn) != AMB_OK) {
+        (void)fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    if (amb_subscribe(conn, "weights", AMB_SUB(.mem = AMB_MEM_CUDA, .device = 0), &sub) != AMB_OK ||
         amb_pub_open(conn, "weights", NULL, &pub) != AMB_OK) {
+        (void)fprintf(stderr, "%s\n", amb_last_error(conn).text);
+        (void)amb_close(conn, AMB_NOWAIT);
         return 1;
     }
 
