@@ -66,9 +66,10 @@ struct model_topic {
     bool is_dead_letters, has_own_ttl;
     const struct amb_topic_rule *rule;
     char name[32];
-    uint64_t top;         /* highest number known */
-    uint64_t settled_top; /* ... to be told to a publisher */
-    uint32_t born;        /* the step in which a client heard of it first */
+    uint64_t top;             /* highest number known */
+    uint64_t settled_top;     /* ... to be told to a publisher */
+    uint64_t top_before_last; /* the same before publish_last */
+    uint32_t born;            /* the step in which a client heard of it first */
     uint64_t cap;
     struct model_at *at; /* by number */
 };
@@ -142,6 +143,8 @@ void model_left(struct sim *s, struct sim_sub *sub);
 
 /* Everybody has caught up: nothing is missing, the numbers have no hole. */
 void model_end(struct sim *s);
+/* One more message comes in each topic, if the broker takes it. */
+void model_before_last(struct sim *s);
 /* The subscription must have seen all there is. is_last: even what may have been left out. */
 void model_caught_up(struct sim *s, const struct sim_client *client, const struct sim_sub *sub,
                      bool is_last);

@@ -21,7 +21,9 @@ void model_begin(struct sim *s)
     struct model *m = &s->model;
     for (uint32_t i = 1; i <= m->topic_count; i++) {
         struct model_topic *topic = &m->topics[i];
-        memset(topic->at, 0, (topic->top + 1) * sizeof(*topic->at));
+        if (topic->at != NULL) { /* It had a message. */
+            memset(topic->at, 0, (topic->top + 1) * sizeof(*topic->at));
+        }
         *topic = (struct model_topic){.at = topic->at, .cap = topic->cap};
     }
     for (uint32_t i = 1; i <= m->pub_count; i++) {
@@ -642,6 +644,13 @@ static bool has_come_again(const struct model *model, uint32_t topic)
     return false;
 }
 
+void model_before_last(struct sim *s)
+{
+    for (uint32_t t = 1; t <= s->model.topic_count; t++) {
+        s->model.topics[t].top_before_last = s->model.topics[t].settled_top;
+    }
+}
+
 void model_caught_up(struct sim *s, const struct sim_client *client, const struct sim_sub *sub,
                      bool is_last)
 {
@@ -660,7 +669,8 @@ void model_caught_up(struct sim *s, const struct sim_client *client, const struc
                                           (s->may_lack_memory && !holds_for_ever(sub, topic)));
         if (reading->expected == 0 || may_miss_last || reading->is_resumed ||
             topic->is_dead_letters || (may_miss && !is_last) ||
-            (may_miss && has_come_again(&s->model, reading->topic))) {
+            (may_miss && (has_come_again(&s->model, reading->topic) ||
+                          topic->settled_top == topic->top_before_last))) {
             continue;
         }
         SIM_CHECK(s, reading->expected > topic->settled_top,

@@ -481,6 +481,7 @@ static void finish(struct sim *s)
     settle(s);
     expect_done(s);
     readers_have_all(s, false);
+    model_before_last(s);
     publish_last(s);
     readers_have_all(s, true);
     model_end(s);
