@@ -313,6 +313,11 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
             amb_conn_unlock(conn);
             (void)sched_yield();
             amb_conn_lock(conn);
+            /* Whoever had the lock in between saw nobody asleep and woke nobody. */
+            status = verdict(conn, wait);
+            if (status != AMB_EAGAIN) {
+                break;
+            }
         }
         if (work != 0) {
             idle_ns = now;
