@@ -21,7 +21,7 @@
 
 #define STREAM_UNIT_HEAD 16u
 #define STREAM_FRAME_HEAD (STREAM_UNIT_HEAD + AMB_FRAME_HEAD_SIZE)
-#define STREAM_RECORD_SIZE 16u
+#define STREAM_RECORD_SIZE ((uint32_t)sizeof(struct amb_record))
 #define STREAM_RUN_MIN (4u * STREAM_RECORD_SIZE) /* less is not worth the look */
 #define STREAM_FLOW_SIZE 16u
 #define STREAM_FLOWS_MAX 256u /* values in one unit */

@@ -66,9 +66,9 @@ static size_t collect(struct amb_ucx_link *link, unsigned kind, uint8_t *at, siz
             unsigned bit = (unsigned)__builtin_ctzll(block->dirty);
             block->dirty &= block->dirty - 1;
             uint8_t *record = at + count * FLOW_RECORD_SIZE;
-            amb_ucx_put_u32(record, kind);
-            amb_ucx_put_u32(record + 4, index * 64 + bit);
-            amb_ucx_put_u64(record + 8, block->values[bit]);
+            amb_put32(record, kind);
+            amb_put32(record + 4, index * 64 + bit);
+            amb_put64(record + 8, block->values[bit]);
             count++;
         }
         if (block->dirty == 0) {
@@ -81,11 +81,11 @@ static size_t collect(struct amb_ucx_link *link, unsigned kind, uint8_t *at, siz
 
 static void put_head(const struct amb_ucx_link *link, uint8_t *head, uint32_t count)
 {
-    amb_ucx_put_u32(head, link->session);
-    amb_ucx_put_u32(head + 4, link->generation);
-    amb_ucx_put_u64(head + 8, link->secret);
-    amb_ucx_put_u32(head + 16, count);
-    amb_ucx_put_u32(head + 20, 0);
+    amb_put32(head, link->session);
+    amb_put32(head + 4, link->generation);
+    amb_put64(head + 8, link->secret);
+    amb_put32(head + 16, count);
+    amb_put32(head + 20, 0);
 }
 
 /* All that is dirty, or as much as fits; nothing is a message too. */
@@ -120,7 +120,7 @@ void amb_ucx_flow_word(struct amb_ucx_link *link, uint32_t word)
         return;
     }
     put_head(link, op->head, word);
-    amb_ucx_put_u64(op->head + FLOW_HEAD_SIZE, link->nonce);
+    amb_put64(op->head + FLOW_HEAD_SIZE, link->nonce);
     const struct amb_ucx_am_parts parts = {.header = op->head, .header_len = WORD_SIZE};
     ucs_status_ptr_t request = amb_ucx_am_send(op, AMB_UCX_AM_FLOW, &parts);
     if (request == NULL || UCS_PTR_IS_ERR(request)) {
@@ -165,15 +165,15 @@ ucs_status_t amb_ucx_am_flow(void *arg, const void *header, size_t header_length
         worker->foreign++;
         return UCS_OK;
     }
-    size_t count = amb_ucx_get_u32(head + 16);
+    size_t count = amb_get32(head + 16);
     if (count == 0) {
         return UCS_OK; /* connects, and may come before our own link is there */
     }
-    struct amb_ucx_link *link = amb_ucx_find(worker, amb_ucx_get_u32(head),
-                                             amb_ucx_get_u32(head + 4), amb_ucx_get_u64(head + 8));
+    struct amb_ucx_link *link =
+        amb_ucx_find(worker, amb_get32(head), amb_get32(head + 4), amb_get64(head + 8));
     if (link != NULL && (count == AMB_UCX_WORD_BYE || count == AMB_UCX_WORD_DONE) &&
         header_length == WORD_SIZE) {
-        amb_ucx_leave_word(link, (uint32_t)count, amb_ucx_get_u64(head + FLOW_HEAD_SIZE));
+        amb_ucx_leave_word(link, (uint32_t)count, amb_get64(head + FLOW_HEAD_SIZE));
         return UCS_OK;
     }
     if (link == NULL || link->base.is_down) {
@@ -186,14 +186,14 @@ ucs_status_t amb_ucx_am_flow(void *arg, const void *header, size_t header_length
     }
     for (size_t i = 0; i < count && !link->base.is_down; i++) {
         const uint8_t *record = head + FLOW_HEAD_SIZE + i * FLOW_RECORD_SIZE;
-        uint32_t kind = amb_ucx_get_u32(record);
-        uint32_t handle = amb_ucx_get_u32(record + 4);
+        uint32_t kind = amb_get32(record);
+        uint32_t handle = amb_get32(record + 4);
         if (kind >= AMB_FLOW_KINDS || handle >= AMB_HANDLES_MAX) {
             amb_ucx_link_break(link, AMB_EPROTO, "a flow value of nothing");
             break;
         }
         enum amb_status status = link->base.events->on_flow(
-            link->base.arg, (enum amb_flow_kind)kind, handle, amb_ucx_get_u64(record + 8));
+            link->base.arg, (enum amb_flow_kind)kind, handle, amb_get64(record + 8));
         if (status != AMB_OK) {
             amb_ucx_link_break(link, status, "a flow value was refused");
         }

@@ -22,6 +22,7 @@
 
 #include "wire/base/list.h"
 #include "wire/base/pool.h"
+#include "wire/codec/bytes.h"
 #include "wire/codec/frame.h"
 #include "wire/link/ucx.h"
 #include "wire/link/ucx_api.h"
@@ -250,30 +251,4 @@ static inline struct amb_ucx_link *amb_ucx_link_of(struct amb_link *base)
 static inline enum amb_status amb_ucx_status(ucs_status_t ucs)
 {
     return ucs == UCS_ERR_NO_MEMORY ? AMB_ENOMEM : AMB_ELOST;
-}
-
-static inline void amb_ucx_put_u32(uint8_t *at, uint32_t value)
-{
-    value = htole32(value);
-    memcpy(at, &value, sizeof(value));
-}
-
-static inline void amb_ucx_put_u64(uint8_t *at, uint64_t value)
-{
-    value = htole64(value);
-    memcpy(at, &value, sizeof(value));
-}
-
-static inline uint32_t amb_ucx_get_u32(const uint8_t *at)
-{
-    uint32_t value;
-    memcpy(&value, at, sizeof(value));
-    return le32toh(value);
-}
-
-static inline uint64_t amb_ucx_get_u64(const uint8_t *at)
-{
-    uint64_t value;
-    memcpy(&value, at, sizeof(value));
-    return le64toh(value);
 }

@@ -93,9 +93,9 @@ ucs_status_t amb_ucx_am_data(void *arg, const void *header, size_t header_length
         worker->foreign++;
         return UCS_OK;
     }
-    struct amb_ucx_link *link = amb_ucx_find(worker, amb_ucx_get_u32(head + HEAD_AT_SESSION),
-                                             amb_ucx_get_u32(head + HEAD_AT_GENERATION),
-                                             amb_ucx_get_u64(head + HEAD_AT_SECRET));
+    struct amb_ucx_link *link =
+        amb_ucx_find(worker, amb_get32(head + HEAD_AT_SESSION),
+                     amb_get32(head + HEAD_AT_GENERATION), amb_get64(head + HEAD_AT_SECRET));
     if (link == NULL || link->base.is_down) {
         return UCS_OK;
     }
