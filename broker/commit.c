@@ -46,7 +46,7 @@ static enum amb_status commit_take_slots(const struct amb_publisher *publisher,
 {
     uint64_t max = publisher->session->shard->config->server.max_message;
     const uint64_t *offsets = amb_leased_offsets(entry->meta, entry->count);
-    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    const struct amb_record *records = amb_entry_records(entry);
     entry->commit.offsets = offsets;
     for (uint32_t i = 0; i < entry->count; i++) {
         if (records[i].len > max) {

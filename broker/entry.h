@@ -22,6 +22,7 @@
 #include "broker/bufpool.h"
 #include "broker/lease.h"
 #include "broker/mail.h"
+#include "wire/codec/frame.h"
 
 #include <stdint.h>
 
@@ -82,6 +83,12 @@ struct amb_entry {
     struct amb_mail receipt;   /* to the publisher's worker: appended or refused */
     struct amb_mail grant;     /* to the publisher's worker: its bytes may be used again */
 };
+
+/* The table of its messages, `count` records. */
+static inline const struct amb_record *amb_entry_records(const struct amb_entry *entry)
+{
+    return (const struct amb_record *)(const void *)entry->meta;
+}
 
 static inline uint64_t amb_entry_bytes(const struct amb_entry *entry)
 {

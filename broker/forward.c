@@ -188,30 +188,37 @@ static bool cursor_deliver_singles(struct amb_cursor *cursor, struct amb_entry *
     return true;
 }
 
+/* Messages of an entry from index `first` on, as a frame of that type has them. */
+static struct forward_piece piece_of(const struct amb_entry *entry, uint8_t type, uint32_t first,
+                                     uint32_t count)
+{
+    return (struct forward_piece){
+        .type = type,
+        .total = entry->count,
+        .first = first,
+        .count = count,
+        .meta_len = entry->meta_len,
+        .seq = entry->first_seq + first,
+        .data_len = entry->data_len,
+        .data = type == AMB_FRAME_DELIVER ? entry->data : NULL,
+        .meta = type != AMB_FRAME_MAP ? entry->meta : NULL,
+    };
+}
+
 /* Less than half of a batch by copy, for which the cursor is ready: cut out, so that the rest does
  * not go over the link with it. Without memory for that it does. */
 static bool cursor_deliver_slice(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t count)
 {
     struct amb_entry *slice = amb_slice_copy(cursor->topic->shard, entry, cursor->within, count);
-    const struct amb_entry *body = slice != NULL ? slice : entry;
-    if (slice != NULL) {
-        slice->tally = entry->tally; /* Of this log; looked at here alone. */
+    if (slice == NULL) {
+        const struct forward_piece whole =
+            piece_of(entry, AMB_FRAME_DELIVER, cursor->within, count);
+        return cursor_deliver(cursor, entry, &whole);
     }
-    const struct forward_piece piece = {
-        .type = AMB_FRAME_DELIVER,
-        .total = body->count,
-        .first = slice != NULL ? 0 : cursor->within,
-        .count = count,
-        .meta_len = body->meta_len,
-        .seq = entry->first_seq + cursor->within,
-        .data_len = body->data_len,
-        .data = body->data,
-        .meta = body->meta,
-    };
-    bool is_delivered = cursor_deliver(cursor, slice != NULL ? slice : entry, &piece);
-    if (slice != NULL) {
-        amb_entry_unref(slice, cursor->topic->shard);
-    }
+    slice->tally = entry->tally; /* Of this log; looked at here alone. */
+    const struct forward_piece piece = piece_of(slice, AMB_FRAME_DELIVER, 0, count);
+    bool is_delivered = cursor_deliver(cursor, slice, &piece);
+    amb_entry_unref(slice, cursor->topic->shard);
     return is_delivered;
 }
 
@@ -221,16 +228,8 @@ static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry, uint
 static bool cursor_take_gpu(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t end)
 {
     struct amb_session *session = cursor->sub->session;
-    const struct forward_piece piece = {
-        .type = AMB_FRAME_MAP_LEASED,
-        .total = entry->count,
-        .first = cursor->within,
-        .count = end - cursor->within,
-        .meta_len = entry->meta_len,
-        .seq = entry->first_seq + cursor->within,
-        .data_len = entry->data_len,
-        .meta = entry->meta,
-    };
+    const struct forward_piece piece =
+        piece_of(entry, AMB_FRAME_MAP_LEASED, cursor->within, end - cursor->within);
     enum amb_mem mem = cursor->sub->options.mem;
     enum amb_mapping_state state = AMB_MAPPING_REFUSED;
     if ((mem == AMB_MEM_CUDA || mem == AMB_MEM_AS_SENT) &&
@@ -267,16 +266,8 @@ static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry, uint
     if (!cursor_is_ready(cursor, end - cursor->within, amb_entry_bytes(entry))) {
         return false;
     }
-    struct forward_piece piece = {
-        .type = entry->is_leased ? AMB_FRAME_MAP_LEASED : AMB_FRAME_MAP,
-        .total = entry->count,
-        .first = cursor->within,
-        .count = end - cursor->within,
-        .meta_len = entry->meta_len,
-        .seq = entry->first_seq + cursor->within,
-        .data_len = entry->data_len,
-        .meta = entry->is_leased ? entry->meta : NULL,
-    };
+    uint32_t count = end - cursor->within;
+    uint8_t type = entry->is_leased ? AMB_FRAME_MAP_LEASED : AMB_FRAME_MAP;
     switch (amb_deliver_way(cursor->sub, entry)) {
     case AMB_DELIVER_WAIT:
         return false;
@@ -286,14 +277,13 @@ static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry, uint
         if (entry->is_leased) {
             return cursor_deliver_singles(cursor, entry, end);
         }
-        if (__builtin_expect(piece.count * 2 < piece.total, 0)) {
-            return cursor_deliver_slice(cursor, entry, piece.count);
+        if (__builtin_expect(count * 2 < entry->count, 0)) {
+            return cursor_deliver_slice(cursor, entry, count);
         }
-        piece.type = AMB_FRAME_DELIVER;
-        piece.data = entry->data;
-        piece.meta = entry->meta;
+        type = AMB_FRAME_DELIVER;
         break;
     }
+    const struct forward_piece piece = piece_of(entry, type, cursor->within, count);
     return cursor_deliver(cursor, entry, &piece);
 }
 

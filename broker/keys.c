@@ -51,9 +51,8 @@ struct walk {
 
 static struct walk walk_of(const struct amb_entry *entry)
 {
-    return (struct walk){.records = (const struct amb_record *)(const void *)entry->meta,
-                         .blob = amb_slice_blobs(entry),
-                         .count = entry->count};
+    return (struct walk){
+        .records = amb_entry_records(entry), .blob = amb_slice_blobs(entry), .count = entry->count};
 }
 
 /* The next message with a key. */
@@ -201,21 +200,23 @@ void amb_keys_note(struct amb_keys *keys, struct amb_entry *entry)
 {
     struct walk walk = walk_of(entry);
     struct name name;
-    bool is_kept = keys->keeps && !(entry->is_leased && entry->segment->gpu != NULL);
+    bool cannot_stay = keys->keeps && entry->is_leased && entry->segment->gpu != NULL;
     while (walk_next(&walk, &name)) {
         struct key *key = *key_place(keys, &name);
-        if (key != NULL && keys->keeps && !is_kept) {
-            key_remove(keys, key);
+        if (cannot_stay) {
+            if (key != NULL) {
+                key_remove(keys, key);
+            }
             continue;
         }
-        key = key != NULL ? key : keys->keeps && !is_kept ? NULL : key_add(keys, &name);
+        key = key != NULL ? key : key_add(keys, &name);
         if (key == NULL) {
             continue;
         }
         key_drop_entry(keys, key);
         key->seq = entry->first_seq + name.index;
         key->index = name.index;
-        if (is_kept) {
+        if (keys->keeps) {
             key->entry = entry;
             key->name = name.text;
             amb_entry_ref(entry);
@@ -326,12 +327,12 @@ struct amb_prelude *amb_keys_prelude(struct amb_keys *keys)
     }
     struct amb_prelude *prelude =
         calloc(1, sizeof(*prelude) + keys->count * sizeof(struct amb_entry *));
+    if (prelude == NULL) {
+        return NULL;
+    }
     /* The list of ages is in the order of the sequence. */
     AMB_LIST_FOR_EACH (node, &keys->ages) {
         struct key *key = AMB_CONTAINER_OF(node, struct key, age);
-        if (prelude == NULL) {
-            return NULL;
-        }
         if (key->entry->count > 1) {
             struct amb_entry *own = amb_slice_copy(keys->shard, key->entry, key->index, 1);
             if (own == NULL) {

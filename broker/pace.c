@@ -73,7 +73,7 @@ static int64_t original_due_ns(struct amb_pace *pace, const struct amb_entry *en
 static uint32_t pace_fit(const struct amb_pace *pace, const struct amb_entry *entry, uint32_t first,
                          uint32_t end, int64_t now_ns)
 {
-    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    const struct amb_record *records = amb_entry_records(entry);
     int64_t until_ns = now_ns + AMB_PACE_BURST_NS;
     uint64_t bytes = 0;
     uint32_t i = first;
@@ -110,7 +110,7 @@ bool amb_pace_ask(struct amb_pace *pace, const struct amb_cursor *cursor,
 void amb_pace_spend(struct amb_pace *pace, const struct amb_entry *entry, uint32_t first,
                     uint32_t end)
 {
-    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    const struct amb_record *records = amb_entry_records(entry);
     uint64_t bytes = 0;
     for (uint32_t i = first; i < end; i++) {
         bytes += records[i].len;

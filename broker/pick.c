@@ -30,7 +30,7 @@ bool amb_pick_enter(struct amb_cursor *cursor, const struct amb_entry *entry)
 static const uint8_t *blob_of(struct amb_cursor *cursor, const struct amb_entry *entry,
                               uint32_t index)
 {
-    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    const struct amb_record *records = amb_entry_records(entry);
     struct amb_cursor_blob *blob = &cursor->blob;
     if (blob->of_seq != entry->first_seq || blob->index > index) {
         *blob = (struct amb_cursor_blob){.of_seq = entry->first_seq};
@@ -44,7 +44,7 @@ static const uint8_t *blob_of(struct amb_cursor *cursor, const struct amb_entry 
 static bool message_is_over(const struct amb_cursor *cursor, const struct amb_entry *entry,
                             uint32_t index, int64_t now_ns)
 {
-    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    const struct amb_record *records = amb_entry_records(entry);
     int64_t ttl_ns = cursor->topic->rule->ttl_ns;
     if (entry->has_ttl && records[index].ttl_ms != 0) {
         int64_t own_ns = (int64_t)records[index].ttl_ms * AMB_NS_PER_MS;
@@ -67,7 +67,7 @@ enum verdict {
 static enum verdict judge(struct amb_cursor *cursor, const struct amb_entry *entry, uint32_t index,
                           int64_t now_ns)
 {
-    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    const struct amb_record *records = amb_entry_records(entry);
     const struct amb_filter *filter = cursor->filter;
     if (filter != NULL &&
         !amb_filter_match(filter, blob_of(cursor, entry, index), records[index].props_len)) {
@@ -119,7 +119,7 @@ static bool latest_fits(const struct amb_cursor *cursor, uint32_t msgs, uint64_t
 /* Has its key a newer message, or, without one, the topic? */
 static bool is_superseded(const struct amb_cursor *cursor, const struct amb_entry *entry)
 {
-    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    const struct amb_record *records = amb_entry_records(entry);
     const struct amb_topic *topic = cursor->topic;
     return records[cursor->within].key_hash != 0
                ? amb_keys_is_superseded(topic->keys, entry, cursor->within)

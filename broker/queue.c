@@ -192,7 +192,7 @@ static uint32_t seat_credit(const struct amb_seat *seat, uint64_t bytes_each, ui
 
 static uint32_t key_of(const struct amb_entry *entry, uint32_t index)
 {
-    return ((const struct amb_record *)(const void *)entry->meta)[index].key_hash;
+    return amb_entry_records(entry)[index].key_hash;
 }
 
 /* Highest random weight: when a member comes or goes only the keys move that are its own. */

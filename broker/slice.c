@@ -7,11 +7,6 @@
 
 #include <string.h>
 
-static const struct amb_record *records_of(const struct amb_entry *entry)
-{
-    return (const struct amb_record *)(const void *)entry->meta;
-}
-
 const uint8_t *amb_slice_blobs(const struct amb_entry *entry)
 {
     size_t each = sizeof(struct amb_record) + (entry->is_leased ? sizeof(uint64_t) : 0);
@@ -20,7 +15,7 @@ const uint8_t *amb_slice_blobs(const struct amb_entry *entry)
 
 uint32_t amb_slice_blobs_before(const struct amb_entry *entry, uint32_t index)
 {
-    const struct amb_record *records = records_of(entry);
+    const struct amb_record *records = amb_entry_records(entry);
     uint32_t len = 0;
     for (uint32_t i = 0; i < index; i++) {
         len += amb_props_padded(records[i].props_len);
@@ -31,7 +26,7 @@ uint32_t amb_slice_blobs_before(const struct amb_entry *entry, uint32_t index)
 /* Of messages `from` to `to`, where the payloads follow each other. */
 static uint64_t data_between(const struct amb_entry *entry, uint32_t from, uint32_t to)
 {
-    const struct amb_record *records = records_of(entry);
+    const struct amb_record *records = amb_entry_records(entry);
     uint64_t len = 0;
     for (uint32_t i = from; i < to; i++) {
         len += amb_payload_padded(records[i].len);
@@ -48,7 +43,7 @@ static void copy_payloads(const struct amb_entry *entry, uint32_t first, uint32_
     }
     const uint64_t *offsets = amb_leased_offsets(entry->meta, entry->count);
     for (uint32_t i = first; i < first + count; i++) {
-        uint64_t padded = amb_payload_padded(records_of(entry)[i].len);
+        uint64_t padded = amb_payload_padded(amb_entry_records(entry)[i].len);
         memcpy(to, entry->data + offsets[i], padded);
         to += padded;
     }
@@ -71,7 +66,7 @@ struct amb_entry *amb_slice_copy(struct amb_shard *shard, const struct amb_entry
         return NULL;
     }
     copy_payloads(entry, first, count, buf.data, data_len);
-    memcpy(buf.data + data_len, records_of(entry) + first, table);
+    memcpy(buf.data + data_len, amb_entry_records(entry) + first, table);
     memcpy(buf.data + data_len + table, amb_slice_blobs(entry) + blobs_at, blobs);
     amb_entry_describe(slice, entry);
     slice->home = shard;

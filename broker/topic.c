@@ -318,7 +318,7 @@ static enum amb_status topic_make_room(struct amb_topic *topic, const struct amb
 /* At home: when the first of its messages expires. */
 static void topic_set_expiry(const struct amb_topic *topic, struct amb_entry *entry)
 {
-    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    const struct amb_record *records = amb_entry_records(entry);
     int64_t ttl_ns = topic->rule->ttl_ns;
     for (uint32_t i = 0; entry->has_ttl && i < entry->count; i++) {
         int64_t own_ns = (int64_t)records[i].ttl_ms * AMB_NS_PER_MS;

@@ -127,7 +127,7 @@ static void twin_copy(struct amb_mail *mail, void *owner)
     struct amb_entry *twin = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
     const struct amb_entry *entry = twin->twin;
     const uint64_t *offsets = amb_leased_offsets(entry->meta, entry->count);
-    const struct amb_record *records = (const struct amb_record *)(const void *)entry->meta;
+    const struct amb_record *records = amb_entry_records(entry);
     uint8_t *to = twin->buf.data;
     twin->status = AMB_OK;
     for (uint32_t i = 0; i < entry->count && twin->status == AMB_OK; i++) {
