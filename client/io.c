@@ -45,15 +45,17 @@ void amb_io_kick(struct amb_conn *conn)
     }
 }
 
+/* The nap after one of nap_ns (0: the first). */
+static int64_t longer(int64_t nap_ns, int64_t min_ns, int64_t max_ns)
+{
+    return nap_ns < max_ns ? nap_ns + min_ns : nap_ns;
+}
+
 /* How long to nap for batches that linger: short while they need us, longer while their publisher
  * sends them itself. */
 static int64_t linger_tick(struct io_turn *turn, unsigned work)
 {
-    if (work != 0 || turn->tick_ns == 0) {
-        turn->tick_ns = TICK_MIN_NS;
-    } else if (turn->tick_ns < TICK_LINGER_MAX_NS) {
-        turn->tick_ns += TICK_MIN_NS;
-    }
+    turn->tick_ns = longer(work != 0 ? 0 : turn->tick_ns, TICK_MIN_NS, TICK_LINGER_MAX_NS);
     return turn->tick_ns;
 }
 
@@ -61,11 +63,7 @@ static int64_t linger_tick(struct io_turn *turn, unsigned work)
  * costs a wake-up, and of a broker's many subscribers on one host each has a thread like this. */
 static int64_t active_tick(struct io_turn *turn)
 {
-    if (turn->active_ns == 0) {
-        turn->active_ns = TICK_ACTIVE_MIN_NS;
-    } else if (turn->active_ns < TICK_ACTIVE_MAX_NS) {
-        turn->active_ns += TICK_ACTIVE_MIN_NS;
-    }
+    turn->active_ns = longer(turn->active_ns, TICK_ACTIVE_MIN_NS, TICK_ACTIVE_MAX_NS);
     return turn->active_ns;
 }
 
