@@ -55,6 +55,7 @@ struct shared {
     struct counter sent;
     struct counter got[SUBS_MAX];
     struct counter wrong;
+    struct counter connected;
     struct counter relay_us; /* CPU that the third process has used */
     struct counter is_over;
 };
@@ -159,8 +160,8 @@ static uint8_t *slot_of(const struct limits *limits, uint64_t number)
     return limits->slots + number % limits->slot_count * limits->size;
 }
 
-/* A reader right behind the writer finds lines in the writer's own cache, which is slow: it begins
- * again when a quarter of the slots is written, or nothing more comes. */
+/* One that has caught up begins again when a quarter of the slots is written: right behind its
+ * writer it would find lines in the writer's own cache, which can be slow. */
 static void shm_subscriber(const struct limits *limits)
 {
     const struct shared *shared = limits->shared;
@@ -333,7 +334,7 @@ static void tcp_relay(const struct limits *limits, int listener)
         int one = 1;
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         *(i < limits->subs ? &relay.out[i] : &relay.in) = fd;
-        atomic_fetch_add(&limits->shared->relay_us.value, 1); /* It is the publisher's turn yet? */
+        set(&limits->shared->connected, i + 1);
     }
     while (relay.bytes != NULL && relay_read(&relay, limits->chunk) && relay_write(&relay)) {
         struct rusage usage;
@@ -424,7 +425,7 @@ static void run_tcp(struct limits *limits)
     unsigned count = 0;
     for (unsigned i = 0; i < limits->subs + 2; i++, count++) {
         if (i == limits->subs + 1) { /* The publisher: all the others are connected. */
-            while (get(&limits->shared->relay_us) < limits->subs) {
+            while (get(&limits->shared->connected) < limits->subs) {
                 (void)sched_yield();
             }
         }

@@ -5,6 +5,17 @@
  */
 #pragma once
 
+/* %d3: the thread's first word; %d5: how far its next one is. */
+#define AMB_KERNEL_INDEX                                                                           \
+    "mov.u32 %r2, %ctaid.x;\n"                                                                     \
+    "mov.u32 %r3, %ntid.x;\n"                                                                      \
+    "mov.u32 %r4, %tid.x;\n"                                                                       \
+    "mov.u32 %r5, %nctaid.x;\n"                                                                    \
+    "mul.wide.u32 %d3, %r2, %r3;\n"                                                                \
+    "cvt.u64.u32 %d4, %r4;\n"                                                                      \
+    "add.u64 %d3, %d3, %d4;\n"                                                                     \
+    "mul.wide.u32 %d5, %r5, %r3;\n"
+
 static const char amb_bench_kernels[] =
     ".version 6.0\n"
     ".target sm_70\n"
@@ -17,16 +28,7 @@ static const char amb_bench_kernels[] =
     "ld.param.u64 %d1, [p_to];\n"
     "ld.param.u64 %d2, [p_count];\n"
     "ld.param.u32 %r1, [p_base];\n"
-    "cvta.to.global.u64 %d1, %d1;\n"
-    "mov.u32 %r2, %ctaid.x;\n"
-    "mov.u32 %r3, %ntid.x;\n"
-    "mov.u32 %r4, %tid.x;\n"
-    "mov.u32 %r5, %nctaid.x;\n"
-    "mul.wide.u32 %d3, %r2, %r3;\n"
-    "cvt.u64.u32 %d4, %r4;\n"
-    "add.u64 %d3, %d3, %d4;\n"
-    "mul.wide.u32 %d5, %r5, %r3;\n"
-    "again:\n"
+    "cvta.to.global.u64 %d1, %d1;\n" AMB_KERNEL_INDEX "again:\n"
     "setp.ge.u64 %p, %d3, %d2;\n"
     "@%p bra done;\n"
     "cvt.u32.u64 %r6, %d3;\n"
@@ -50,16 +52,7 @@ static const char amb_bench_kernels[] =
     "ld.param.u32 %r1, [p_base];\n"
     "ld.param.u64 %d7, [p_wrong];\n"
     "cvta.to.global.u64 %d1, %d1;\n"
-    "cvta.to.global.u64 %d7, %d7;\n"
-    "mov.u32 %r2, %ctaid.x;\n"
-    "mov.u32 %r3, %ntid.x;\n"
-    "mov.u32 %r4, %tid.x;\n"
-    "mov.u32 %r5, %nctaid.x;\n"
-    "mul.wide.u32 %d3, %r2, %r3;\n"
-    "cvt.u64.u32 %d4, %r4;\n"
-    "add.u64 %d3, %d3, %d4;\n"
-    "mul.wide.u32 %d5, %r5, %r3;\n"
-    "again:\n"
+    "cvta.to.global.u64 %d7, %d7;\n" AMB_KERNEL_INDEX "again:\n"
     "setp.ge.u64 %p, %d3, %d2;\n"
     "@%p bra done;\n"
     "shl.b64 %d6, %d3, 2;\n"

@@ -6,8 +6,7 @@
 #include "broker/config.h"
 #include "broker/pace.h"
 #include "broker/topic.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard_trio.h"
 #include "wire/base/clock.h"
 
 #include <setjmp.h>
@@ -21,33 +20,12 @@ static const char rules[] =
     "topics = ( { match = \"few\"; max_messages = 10; },\n"
     "           { match = \"kept\"; retain = { messages = 100; }; } );\n";
 
-struct world {
-    struct shard_harness h;
-    struct shard_client *p, *near, *far;
-};
-
 static int setup(void **state)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
-    harness_init(&w->h, 3, rules);
-    const struct client_options maps = {.may_map = true, .answers_offers = true};
-    w->p = shard_client_create(&w->h, 0, NULL);
-    w->near = shard_client_create(&w->h, 1, &maps);
-    w->far = shard_client_create(&w->h, 2, NULL);
-    *state = w;
-    return 0;
+    return shard_trio_setup(state, rules);
 }
 
-static int teardown(void **state)
-{
-    struct world *w = *state;
-    harness_fini(&w->h);
-    free(w);
-    return 0;
-}
-
-static void begin(struct world *w, const char *name, const struct amb_pace_options *pace,
+static void begin(struct shard_trio *w, const char *name, const struct amb_pace_options *pace,
                   enum amb_slow slow)
 {
     uint32_t topic = harness_topic(&w->h, name, 1);
@@ -59,7 +37,7 @@ static void begin(struct world *w, const char *name, const struct amb_pace_optio
 }
 
 /* In steps that a worker's sleep is shorter than. */
-static void pass(struct world *w, int64_t ns)
+static void pass(struct shard_trio *w, int64_t ns)
 {
     for (int64_t left_ns = ns; left_ns > 0; left_ns -= 10 * AMB_NS_PER_MS) {
         harness_pass(&w->h, left_ns < 10 * AMB_NS_PER_MS ? left_ns : 10 * AMB_NS_PER_MS);
@@ -67,13 +45,13 @@ static void pass(struct world *w, int64_t ns)
     }
 }
 
-static void expect_got(const struct world *w, uint64_t least, uint64_t most)
+static void expect_got(const struct shard_trio *w, uint64_t least, uint64_t most)
 {
     assert_in_range(w->near->subs[0].msgs, least, most);
     assert_in_range(w->far->subs[0].msgs, least, most);
 }
 
-static void finish(struct world *w)
+static void finish(struct shard_trio *w)
 {
     client_drain(w->near, 0);
     client_drain(w->far, 0);
@@ -82,7 +60,7 @@ static void finish(struct world *w)
 
 static void test_messages_come_no_faster_than_asked(void **state)
 {
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     begin(w, "a", &(struct amb_pace_options){.msgs = 100}, AMB_SLOW_DROP_OLDEST);
     client_send(w->p, 0, 200, 32);
     harness_settle(&w->h);
@@ -101,7 +79,7 @@ static void test_messages_come_no_faster_than_asked(void **state)
 
 static void test_bytes_come_no_faster_than_asked(void **state)
 {
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     begin(w, "a", &(struct amb_pace_options){.bytes = 10000}, AMB_SLOW_DROP_OLDEST);
     for (unsigned i = 0; i < 20; i++) {
         client_send(w->p, 0, 1, 1000);
@@ -120,7 +98,7 @@ static void test_bytes_come_no_faster_than_asked(void **state)
 
 static void test_a_message_larger_than_its_share_comes_and_is_paid_for(void **state)
 {
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     begin(w, "a", &(struct amb_pace_options){.bytes = 1000}, AMB_SLOW_DROP_OLDEST);
     client_send(w->p, 0, 1, 3000);
     client_send(w->p, 0, 1, 16);
@@ -135,7 +113,7 @@ static void test_a_message_larger_than_its_share_comes_and_is_paid_for(void **st
 
 static void test_what_does_not_fit_its_pace_is_lost_as_its_policy_says(void **state)
 {
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     begin(w, "few", &(struct amb_pace_options){.msgs = 10}, AMB_SLOW_DROP_OLDEST);
     for (unsigned i = 0; i < 50; i++) {
         client_send(w->p, 0, 1, 32);
@@ -154,7 +132,7 @@ static void test_what_does_not_fit_its_pace_is_lost_as_its_policy_says(void **st
 
 static void test_others_go_on_meanwhile(void **state)
 {
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     uint32_t topic = harness_topic(&w->h, "a", 1);
     const struct amb_subscription_options slow = {.slow = AMB_SLOW_DROP_OLDEST,
                                                   .pace = {.msgs = 1}};
@@ -177,7 +155,7 @@ static void test_others_go_on_meanwhile(void **state)
 
 static void test_history_comes_as_it_came(void **state)
 {
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     uint32_t topic = harness_topic(&w->h, "kept", 1);
     client_open_pub(w->p, 0, topic, false);
     for (unsigned i = 0; i < 4; i++) {
@@ -210,7 +188,7 @@ static void test_history_comes_as_it_came(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, shard_trio_teardown)
         T(test_messages_come_no_faster_than_asked),
         T(test_bytes_come_no_faster_than_asked),
         T(test_a_message_larger_than_its_share_comes_and_is_paid_for),

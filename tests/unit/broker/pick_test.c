@@ -7,8 +7,7 @@
 #include "broker/config.h"
 #include "broker/forward.h"
 #include "broker/topic.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard_trio.h"
 #include "wire/base/clock.h"
 #include "wire/codec/props.h"
 
@@ -24,33 +23,12 @@ static const char rules[] =
     "topics = ( { match = \"few\"; max_messages = 10; },\n"
     "           { match = \"short\"; ttl = \"1s\"; } );\n";
 
-struct world {
-    struct shard_harness h;
-    struct shard_client *p, *near, *far;
-};
-
 static int setup(void **state)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
-    harness_init(&w->h, 3, rules);
-    const struct client_options maps = {.may_map = true, .answers_offers = true};
-    w->p = shard_client_create(&w->h, 0, NULL);
-    w->near = shard_client_create(&w->h, 1, &maps);
-    w->far = shard_client_create(&w->h, 2, NULL);
-    *state = w;
-    return 0;
+    return shard_trio_setup(state, rules);
 }
 
-static int teardown(void **state)
-{
-    struct world *w = *state;
-    harness_fini(&w->h);
-    free(w);
-    return 0;
-}
-
-static void begin(struct world *w, const char *name, enum amb_slow slow, uint64_t credit)
+static void begin(struct shard_trio *w, const char *name, enum amb_slow slow, uint64_t credit)
 {
     uint32_t topic = harness_topic(&w->h, name, 1);
     const struct amb_subscription_options options = {
@@ -61,7 +39,7 @@ static void begin(struct world *w, const char *name, enum amb_slow slow, uint64_
     harness_settle(&w->h);
 }
 
-static void publish(struct world *w, unsigned batches, uint32_t count)
+static void publish(struct shard_trio *w, unsigned batches, uint32_t count)
 {
     for (unsigned i = 0; i < batches; i++) {
         client_send(w->p, 0, count, 32);
@@ -69,14 +47,14 @@ static void publish(struct world *w, unsigned batches, uint32_t count)
     }
 }
 
-static void release(struct world *w)
+static void release(struct shard_trio *w)
 {
     client_release_all(w->near, 0);
     client_release_all(w->far, 0);
     harness_settle(&w->h);
 }
 
-static void finish(struct world *w)
+static void finish(struct shard_trio *w)
 {
     client_drain(w->near, 0);
     client_drain(w->far, 0);
@@ -84,7 +62,7 @@ static void finish(struct world *w)
 }
 
 /* The newest delivery of both: its first message, how many are given, what is missing before. */
-static void expect_last(struct world *w, uint64_t number, uint64_t seq, uint32_t given,
+static void expect_last(struct shard_trio *w, uint64_t number, uint64_t seq, uint32_t given,
                         uint64_t lost, enum amb_loss why)
 {
     struct shard_client *both[2] = {w->near, w->far};
@@ -102,7 +80,7 @@ static void expect_last(struct world *w, uint64_t number, uint64_t seq, uint32_t
 
 static void test_drop_newest_keeps_what_is_within_its_credit(void **state)
 {
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     begin(w, "a", AMB_SLOW_DROP_NEWEST, 3);
     publish(w, 10, 1);
     expect_last(w, 3, 3, 1, 0, AMB_LOSS_NONE);
@@ -117,7 +95,7 @@ static void test_drop_newest_keeps_what_is_within_its_credit(void **state)
 
 static void test_latest_gives_the_newest_when_the_reader_is_ready(void **state)
 {
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     begin(w, "a", AMB_SLOW_LATEST, 1);
     publish(w, 10, 1);
     expect_last(w, 1, 1, 1, 0, AMB_LOSS_NONE);
@@ -131,7 +109,7 @@ static void test_latest_gives_the_newest_when_the_reader_is_ready(void **state)
 
 static void test_latest_takes_the_end_of_a_batch_that_is_larger_than_its_credit(void **state)
 {
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     begin(w, "a", AMB_SLOW_LATEST, 4);
     publish(w, 1, 4);
     expect_last(w, 1, 1, 4, 0, AMB_LOSS_NONE);
@@ -145,7 +123,7 @@ static void test_latest_takes_the_end_of_a_batch_that_is_larger_than_its_credit(
 
 static void test_disconnect_ends_a_session_before_it_loses_anything(void **state)
 {
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     begin(w, "few", AMB_SLOW_DISCONNECT, 1);
     publish(w, 9, 1);
     assert_int_equal(w->near->ended + w->far->ended, 0);
@@ -160,7 +138,7 @@ static void test_disconnect_ends_a_session_before_it_loses_anything(void **state
 
 static void test_a_topic_may_say_how_old_messages_get(void **state)
 {
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     begin(w, "short", AMB_SLOW_BLOCK, 1);
     publish(w, 5, 1);
     harness_pass(&w->h, AMB_NS_PER_SEC + 1000);
@@ -175,7 +153,7 @@ static void test_a_topic_may_say_how_old_messages_get(void **state)
 }
 
 /* One batch, each message of it with its own time to live. */
-static void publish_with_ttls(struct world *w, const uint32_t *ttls_ms, uint32_t count)
+static void publish_with_ttls(struct shard_trio *w, const uint32_t *ttls_ms, uint32_t count)
 {
     struct client_pub *pub = &w->p->pubs[0];
     uint8_t body[16 * 48] = {0};
@@ -202,7 +180,7 @@ static void publish_with_ttls(struct world *w, const uint32_t *ttls_ms, uint32_t
 static void test_messages_of_a_batch_expire_each_in_its_time(void **state)
 {
     static const uint32_t ttls_ms[] = {100, 0, 0, 100, 5000, 100};
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     begin(w, "a", AMB_SLOW_BLOCK, 2);
     publish(w, 1, 2);
     publish_with_ttls(w, ttls_ms, 6); /* 3 to 8 */
@@ -221,7 +199,7 @@ static void test_messages_of_a_batch_expire_each_in_its_time(void **state)
 static void test_a_batch_that_is_young_enough_is_given_whole(void **state)
 {
     static const uint32_t ttls_ms[] = {100, 0, 50};
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     begin(w, "a", AMB_SLOW_BLOCK, 10);
     publish_with_ttls(w, ttls_ms, 3);
     expect_last(w, 1, 1, 3, 0, AMB_LOSS_NONE);
@@ -229,7 +207,7 @@ static void test_a_batch_that_is_young_enough_is_given_whole(void **state)
 }
 
 /* One batch; the i-th message has a property n, the i-th digit of `digits`, but for '-'. */
-static void publish_digits(struct world *w, const char *digits)
+static void publish_digits(struct shard_trio *w, const char *digits)
 {
     struct client_pub *pub = &w->p->pubs[0];
     uint8_t body[16 * 64] = {0};
@@ -261,7 +239,8 @@ static void publish_digits(struct world *w, const char *digits)
     harness_settle(&w->h);
 }
 
-static void begin_filtered(struct world *w, const char *name, const char *filter, uint64_t credit)
+static void begin_filtered(struct shard_trio *w, const char *name, const char *filter,
+                           uint64_t credit)
 {
     w->near->filter = w->far->filter = filter;
     begin(w, name, AMB_SLOW_DROP_OLDEST, credit);
@@ -269,7 +248,7 @@ static void begin_filtered(struct world *w, const char *name, const char *filter
 
 static void test_a_filter_gives_what_passes_and_loses_nothing(void **state)
 {
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     begin_filtered(w, "a", "n > 5", 100);
     publish_digits(w, "1-678129");
     expect_last(w, 2, 8, 1, 0, AMB_LOSS_NONE);
@@ -286,7 +265,7 @@ static void test_a_filter_gives_what_passes_and_loses_nothing(void **state)
 
 static void test_a_small_part_of_a_batch_goes_without_the_rest(void **state)
 {
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     begin_filtered(w, "a", "n = '7'", 100);
     publish_digits(w, "7"); /* from here on near has it mapped */
     publish_digits(w, "11111711");
@@ -303,7 +282,7 @@ static void test_a_small_part_of_a_batch_goes_without_the_rest(void **state)
 
 static void test_what_the_log_lost_unseen_is_lost_whether_it_would_have_passed_or_not(void **state)
 {
-    struct world *w = *state;
+    struct shard_trio *w = *state;
     begin_filtered(w, "few", "n = '7'", 1);
     publish_digits(w, "7"); /* 1, delivered */
     publish_digits(w, "7"); /* 2, waits */
@@ -323,7 +302,7 @@ static void test_what_the_log_lost_unseen_is_lost_whether_it_would_have_passed_o
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, shard_trio_teardown)
         T(test_drop_newest_keeps_what_is_within_its_credit),
         T(test_latest_gives_the_newest_when_the_reader_is_ready),
         T(test_latest_takes_the_end_of_a_batch_that_is_larger_than_its_credit),
