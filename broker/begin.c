@@ -22,6 +22,33 @@ static uint64_t find_seq(const struct amb_log *log, uint64_t seq)
     return lo;
 }
 
+/* The number within its log of the first message whose number in the topic is not below that.
+ * *is_unknown: of what is gone nobody knows how much there was of this priority since. */
+static uint64_t own_seq(const struct amb_topic *topic, uint64_t number, bool *is_unknown)
+{
+    const struct amb_log *log = &topic->log;
+    uint64_t lo = log->lo, hi = log->hi;
+    while (lo < hi) {
+        uint64_t middle = lo + (hi - lo) / 2;
+        const struct amb_entry *entry = amb_log_at(log, middle);
+        if (entry->first_seq + entry->above + entry->count <= number) {
+            lo = middle + 1;
+        } else {
+            hi = middle;
+        }
+    }
+    if (lo == log->hi && topic->counts_kin) {
+        return log->next_seq; /* Nobody knows whose the numbers to come will be. */
+    }
+    uint64_t seq = lo < log->hi ? amb_log_at(log, lo)->first_seq : log->next_seq;
+    uint64_t above = lo < log->hi ? amb_log_at(log, lo)->above : log->above;
+    if (above == 0 || number >= seq + above) {
+        return number - above; /* Within that entry; or all before it were of this priority. */
+    }
+    *is_unknown = lo == log->lo && seq > 1;
+    return seq;
+}
+
 /* The first entry that came at that time or later. Times of entries do not go back by more than the
  * clock of the day does. */
 static uint64_t find_time(const struct amb_log *log, int64_t time_ns)
@@ -38,27 +65,31 @@ static uint64_t find_time(const struct amb_log *log, int64_t time_ns)
     return lo;
 }
 
-static uint64_t last_n(const struct amb_log *log, uint64_t n)
+static uint64_t last_n(const struct amb_topic *topic, uint64_t n)
 {
-    return n < log->next_seq ? log->next_seq - n : 1;
+    uint64_t next = topic->log.next_seq + topic->log.above;
+    bool is_unknown = false;
+    return own_seq(topic, n < next ? next - n : 1, &is_unknown);
 }
 
 /* The number of the first message wanted, before it is asked what there is. */
-static uint64_t wanted_seq(const struct amb_topic *topic, const struct amb_begin *begin)
+static uint64_t wanted_seq(const struct amb_topic *topic, const struct amb_begin *begin,
+                           bool *is_unknown)
 {
     const struct amb_log *log = &topic->log;
+    uint64_t at = begin->at > 0 ? begin->at : 1;
     switch (begin->start) {
     case AMB_START_NEW:
     case AMB_START_POSITION:
         break;
     case AMB_START_LAST:
-        return last_n(log, 1);
+        return last_n(topic, 1);
     case AMB_START_LAST_N:
-        return last_n(log, begin->at);
+        return last_n(topic, begin->at);
     case AMB_START_FIRST:
         return 1;
     case AMB_START_SEQ:
-        return begin->at > 0 ? begin->at : 1;
+        return begin->is_own ? at : own_seq(topic, at, is_unknown);
     case AMB_START_TIME: {
         int64_t time_ns = begin->at < INT64_MAX ? (int64_t)begin->at : INT64_MAX;
         uint64_t position = find_time(log, time_ns);
@@ -80,7 +111,9 @@ void amb_begin_find(const struct amb_topic *topic, const struct amb_begin *begin
         out->prelude = amb_keys_prelude(topic->keys);
         return;
     }
-    uint64_t seq = wanted_seq(topic, begin), floor = amb_retain_floor(log, topic->rule);
+    bool is_unknown = false;
+    uint64_t seq = wanted_seq(topic, begin, &is_unknown),
+             floor = amb_retain_floor(log, topic->rule);
     if (begin->start != AMB_START_SEQ && seq < floor) {
         seq = floor;
     }
@@ -88,8 +121,8 @@ void amb_begin_find(const struct amb_topic *topic, const struct amb_begin *begin
     out->position = find_seq(log, seq);
     uint64_t first =
         out->position < log->hi ? amb_log_at(log, out->position)->first_seq : log->next_seq;
-    out->is_late = seq < first;
-    if (begin->is_unknown) {
+    out->is_late = seq < first || is_unknown;
+    if (begin->is_unknown || is_unknown) {
         out->is_unknown = true;
         out->seq = (first < seq ? seq : first) - 1; /* A gap before whatever comes first. */
     }

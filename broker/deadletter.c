@@ -150,7 +150,8 @@ void amb_deadletter(struct amb_shard *shard, const char *topic, struct amb_entry
     struct amb_entry *to = NULL;
     if (has_name && shard->dead_letter != NULL) {
         letter_find(&letter, entry, index);
-        letter_write_props(&letter, topic, entry->first_seq + index, deliveries, reason);
+        letter_write_props(&letter, topic, entry->first_seq + entry->above + index, deliveries,
+                           reason);
         to = letter_entry(shard, &letter, entry);
     }
     if (to == NULL) {

@@ -102,6 +102,9 @@ static struct amb_topic *topic_introduce(struct amb_directory *directory,
     if (topic->on_shard[shard] != NULL) {
         return topic->on_shard[shard];
     }
+    if (topic->main != NULL && topic_introduce(directory, topic->main, shard) == NULL) {
+        return NULL;
+    }
     struct amb_order *order = order_or_log(amb_order_topic_add, NULL, NULL);
     if (order == NULL) {
         return NULL;
@@ -110,6 +113,10 @@ static struct amb_topic *topic_introduce(struct amb_directory *directory,
                          topic->name_len, &topic->on_shard[shard]) != AMB_OK) {
         amb_order_free(order);
         return NULL;
+    }
+    if (topic->main != NULL) {
+        amb_topic_set_priority(topic->on_shard[shard], topic->priority);
+        topic->on_shard[shard]->main = topic->main->on_shard[shard];
     }
     order->u.topic.topic = topic->on_shard[shard];
     amb_order_post(directory->shards[shard], order);
@@ -158,15 +165,16 @@ void amb_directory_tell(struct amb_directory *directory)
 static struct amb_begin sub_begin(const struct amb_dir_sub *sub, const struct amb_dir_topic *topic)
 {
     struct amb_position_topic at;
-    bool is_known = sub->position_len > 0 && amb_position_find(sub->position, sub->position_len,
-                                                               topic->name, topic->name_len, &at);
+    bool is_known =
+        sub->position_len > 0 && amb_position_find(sub->position, sub->position_len, topic->name,
+                                                   topic->name_len, topic->priority, &at);
     if (!is_known) {
         return sub->begin;
     }
     if (sub->is_foreign || at.id != topic->id) {
         return (struct amb_begin){.start = AMB_START_FIRST, .is_unknown = true};
     }
-    return (struct amb_begin){.start = AMB_START_SEQ, .at = at.next};
+    return (struct amb_begin){.start = AMB_START_SEQ, .at = at.next, .is_own = true};
 }
 
 /* Changes what the topic's home lends to the subscriber's worker; a change upwards attaches the
@@ -266,6 +274,7 @@ static void id_give(struct amb_directory *directory, uint32_t id)
 /* Leaving ------------------------------------------------------------------------------------- */
 
 static void leave_go_on(struct amb_dir_topic *topic);
+static void topic_rest(struct amb_directory *directory, struct amb_dir_topic *topic);
 
 static void leave_answered(void *control, struct amb_order *order)
 {
@@ -328,13 +337,18 @@ static void leave_go_on(struct amb_dir_topic *topic)
     uint32_t slot = amb_topic_slot(topic->id);
     id_give(directory, slot | (((topic->id >> AMB_TOPIC_SLOT_BITS) + 1) << AMB_TOPIC_SLOT_BITS));
     amb_list_remove(&topic->node);
+    struct amb_dir_topic *main = topic->main;
     topic_free(topic, directory->shard_count);
+    if (main != NULL) {
+        main->kin_count--;
+        topic_rest(directory, main);
+    }
 }
 
 /* Those who read it by a wildcard find it again when it comes again. */
 static bool topic_is_used(const struct amb_directory *directory, const struct amb_dir_topic *topic)
 {
-    return topic->publisher_count > 0 ||
+    return topic->publisher_count > 0 || topic->kin_count > 0 ||
            amb_map_get(directory->literals, topic->name, topic->name_len) != NULL;
 }
 
@@ -350,7 +364,11 @@ static void topic_rest(struct amb_directory *directory, struct amb_dir_topic *to
 static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
     amb_assert(!topic_is_used(directory, topic));
-    (void)amb_map_remove(directory->by_name, topic->name, topic->name_len);
+    if (topic->main == NULL) {
+        (void)amb_map_remove(directory->by_name, topic->name, topic->name_len);
+    } else {
+        topic->main->kin[topic->priority] = NULL;
+    }
     amb_list_remove(&topic->node);
     amb_list_remove(&topic->idle);
     amb_list_remove(&topic->untold); /* Nobody is left to hear of it. */
@@ -428,6 +446,16 @@ void amb_directory_tick(struct amb_directory *directory)
 
 /* Topics -------------------------------------------------------------------------------------- */
 
+/* Those of one name, in the order in which a reader comes to them: what is lower gives way. */
+static const enum amb_priority by_rank[] = {AMB_PRIORITY_HIGH, AMB_PRIORITY_NORMAL,
+                                            AMB_PRIORITY_LOW};
+
+/* NULL: there is none of that priority. */
+static struct amb_dir_topic *topic_kin(struct amb_dir_topic *main, enum amb_priority priority)
+{
+    return priority == AMB_PRIORITY_NORMAL ? main : main->kin[priority];
+}
+
 /* Whoever reads that name reads it from its first message on. */
 static void topic_find_readers(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
@@ -470,6 +498,50 @@ static struct amb_dir_topic *topic_make(struct amb_directory *directory, const c
     return topic;
 }
 
+/* Gives the topic an id and has its home know it. */
+static enum amb_status topic_begin(struct amb_directory *directory, struct amb_dir_topic *topic)
+{
+    if (!id_take(directory, &topic->id)) {
+        return AMB_ELIMIT; /* Thousands are just leaving. */
+    }
+    if (topic_introduce(directory, topic, topic->home) == NULL) {
+        id_give(directory, topic->id);
+        return AMB_ENOMEM;
+    }
+    /* The home knows it, so from here on it stays, whatever else fails. */
+    directory->topic_count++;
+    if (topic->priority == AMB_PRIORITY_HIGH) {
+        /* Whoever finds both reads this one first. */
+        amb_list_insert_before(&topic->main->node, &topic->node);
+    } else {
+        amb_list_push_back(&directory->topics, &topic->node);
+    }
+    return AMB_OK;
+}
+
+static enum amb_status topic_add(struct amb_directory *directory, const char *name, size_t len,
+                                 unsigned home, struct amb_dir_topic *main,
+                                 enum amb_priority priority, struct amb_dir_topic **out)
+{
+    if (directory->topic_count >= directory->config->limits.max_topics &&
+        !leave_oldest(directory)) {
+        return AMB_ELIMIT;
+    }
+    struct amb_dir_topic *topic = topic_make(directory, name, len, home);
+    if (topic == NULL) {
+        return AMB_ENOMEM;
+    }
+    topic->main = main;
+    topic->priority = priority;
+    enum amb_status status = topic_begin(directory, topic);
+    if (status != AMB_OK) {
+        topic_free(topic, directory->shard_count);
+        return status;
+    }
+    *out = topic;
+    return AMB_OK;
+}
+
 enum amb_status amb_directory_topic(struct amb_directory *directory, const char *name, size_t len,
                                     unsigned home, struct amb_dir_topic **out)
 {
@@ -478,29 +550,38 @@ enum amb_status amb_directory_topic(struct amb_directory *directory, const char 
         *out = topic;
         return AMB_OK;
     }
-    if (directory->topic_count >= directory->config->limits.max_topics &&
-        !leave_oldest(directory)) {
-        return AMB_ELIMIT;
+    enum amb_status status =
+        topic_add(directory, name, len, home, NULL, AMB_PRIORITY_NORMAL, &topic);
+    if (status != AMB_OK) {
+        return status;
     }
-    topic = topic_make(directory, name, len, home);
-    if (topic == NULL) {
-        return AMB_ENOMEM;
-    }
-    if (!id_take(directory, &topic->id)) {
-        topic_free(topic, directory->shard_count);
-        return AMB_ELIMIT; /* Thousands are just leaving. */
-    }
-    if (topic_introduce(directory, topic, home) == NULL) {
-        id_give(directory, topic->id);
-        topic_free(topic, directory->shard_count);
-        return AMB_ENOMEM;
-    }
-    /* The home knows it, so from here on it stays, whatever else fails. */
-    directory->topic_count++;
-    amb_list_push_back(&directory->topics, &topic->node);
     if (amb_map_put(directory->by_name, name, len, topic) != AMB_OK) {
         return AMB_ENOMEM;
     }
+    topic_find_readers(directory, topic);
+    topic_tell_matched(directory, topic);
+    *out = topic;
+    return AMB_OK;
+}
+
+enum amb_status amb_directory_priority(struct amb_directory *directory, struct amb_dir_topic *main,
+                                       enum amb_priority priority, struct amb_dir_topic **out)
+{
+    struct amb_dir_topic *topic = topic_kin(main, priority);
+    if (topic != NULL) {
+        *out = topic;
+        return AMB_OK;
+    }
+    topic_use(main); /* Whatever leaves for it, that stays. */
+    main->kin_count++;
+    enum amb_status status =
+        topic_add(directory, main->name, main->name_len, main->home, main, priority, &topic);
+    if (status != AMB_OK) {
+        main->kin_count--;
+        topic_rest(directory, main);
+        return status;
+    }
+    main->kin[priority] = topic;
     topic_find_readers(directory, topic);
     topic_tell_matched(directory, topic);
     *out = topic;
@@ -580,9 +661,12 @@ unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir
     if (sub_enter(directory, sub)) {
         struct amb_dir_topic *topic =
             amb_map_get(directory->by_name, sub->pattern, sub->pattern_len);
-        if (topic != NULL) {
-            posted += topic_connect(directory, topic, sub, done, context);
-            topic_changed(directory, topic);
+        for (unsigned i = 0; topic != NULL && i <= AMB_PRIORITY_LOW; i++) {
+            struct amb_dir_topic *kin = topic_kin(topic, by_rank[i]);
+            if (kin != NULL) {
+                posted += topic_connect(directory, kin, sub, done, context);
+                topic_changed(directory, kin);
+            }
         }
     } else {
         AMB_LIST_FOR_EACH (node, &directory->topics) {
@@ -620,8 +704,11 @@ void amb_directory_unsubscribe(struct amb_directory *directory, struct amb_dir_s
     if (amb_pattern_is_literal(sub->pattern, sub->pattern_len)) {
         struct amb_dir_topic *topic =
             amb_map_get(directory->by_name, sub->pattern, sub->pattern_len);
-        if (topic != NULL) {
-            sub_leave(directory, sub, topic);
+        for (unsigned i = 0; topic != NULL && i <= AMB_PRIORITY_LOW; i++) {
+            struct amb_dir_topic *kin = topic_kin(topic, by_rank[i]);
+            if (kin != NULL) {
+                sub_leave(directory, sub, kin);
+            }
         }
         return;
     }

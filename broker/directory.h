@@ -8,6 +8,9 @@
  * and sends the order on to it, to attach the cursor. Mail keeps that order, so what is lent always
  * finds its cursor.
  *
+ * Each priority of a topic that somebody has published with is a topic of its own here, beside the
+ * main one of its name, which stays as long as it has such kin (priority.h).
+ *
  * A topic that nobody publishes to and nobody reads by its name is idle. After limits.topic_idle,
  * and when those who read it by a wildcard have come to its end, it leaves; they find it again when
  * it comes again.
@@ -80,6 +83,10 @@ struct amb_dir_topic {
     uint64_t on;               /* leaving: shards that still have it, by bit */
     uint32_t id;
     unsigned home;
+    enum amb_priority priority; /* only those of NORMAL are found by name, */
+    struct amb_dir_topic *main; /* ... others by that one of their name; NULL: is that one */
+    struct amb_dir_topic *kin[AMB_PRIORITY_LOW + 1]; /* of the main one: by priority, or NULL */
+    uint32_t kin_count;                              /* those that leave, too */
     uint32_t matched;
     uint32_t publisher_count;
     struct amb_topic **on_shard; /* one for each shard, NULL where there is none */
@@ -129,6 +136,11 @@ void amb_directory_fini(struct amb_directory *directory);
 AMB_MUST_CHECK enum amb_status amb_directory_topic(struct amb_directory *directory,
                                                    const char *name, size_t len, unsigned home,
                                                    struct amb_dir_topic **out);
+/* The one of that name with that priority, made if there is none. As amb_directory_topic. */
+AMB_MUST_CHECK enum amb_status amb_directory_priority(struct amb_directory *directory,
+                                                      struct amb_dir_topic *main,
+                                                      enum amb_priority priority,
+                                                      struct amb_dir_topic **out);
 /* Enters and removes a publisher, for its topic's SUBSCRIBERS counts. */
 void amb_directory_publish(struct amb_dir_publisher *publisher, struct amb_dir_topic *topic);
 void amb_directory_unpublish(struct amb_directory *directory, struct amb_dir_publisher *publisher);

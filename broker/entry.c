@@ -18,6 +18,7 @@ void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry)
     copy->is_leased = entry->is_leased;
     copy->segment = entry->segment;
     copy->first_seq = entry->first_seq;
+    copy->above = entry->above;
     copy->log_offset = entry->log_offset;
     copy->time_ns = entry->time_ns;
     copy->has_ttl = entry->has_ttl;

@@ -51,7 +51,8 @@ struct amb_entry {
     bool is_leased;
     bool has_window;             /* its bytes are of its publisher's window */
     struct amb_segment *segment; /* of data */
-    uint64_t first_seq;          /* given by the log */
+    uint64_t first_seq;          /* given by the log, as is */
+    uint64_t above;              /* what came before it in the topic's other priorities */
     uint64_t log_offset;         /* bytes appended to the log before it */
     int64_t time_ns;             /* when it was whole, ns since 1970 */
     bool has_ttl;                /* some of its messages say how long they are worth something */

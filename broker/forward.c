@@ -8,6 +8,7 @@
 #include "broker/history.h"
 #include "broker/outgoing.h"
 #include "broker/pick.h"
+#include "broker/priority.h"
 #include "broker/queue.h"
 #include "broker/route.h"
 #include "broker/segment.h"
@@ -72,6 +73,7 @@ static bool cursor_name_topic(struct amb_cursor *cursor)
         .type = AMB_FRAME_TOPIC,
         .handle = cursor->sub->handle,
         .topic = topic->id,
+        .count = topic->priority,
         .data_len = topic->name_len,
     };
     enum amb_status status =
@@ -139,6 +141,7 @@ static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry,
         .lost = gap.lost,
         .status = (int32_t)gap.why,
         .time_ns = entry->time_ns,
+        .above = entry->above,
         .segment = is_map ? entry->segment->id : 0,
         .offset = piece->type == AMB_FRAME_MAP ? (uint64_t)(entry->data - entry->segment->base) : 0,
     };
@@ -383,17 +386,31 @@ static void forward_queue(struct amb_cursor *cursor)
     }
 }
 
+/* Not simply one that takes all, in a log where nothing expires. */
+static void forward_special(struct amb_topic *topic, struct amb_cursor *cursor)
+{
+    bool has_kin = !amb_list_is_empty(&cursor->kin);
+    if (has_kin && amb_priority_is_outranked(cursor)) {
+        cursor_wait(cursor);
+        return;
+    }
+    if (cursor->queue != NULL) {
+        forward_queue(cursor);
+    } else {
+        forward_picky(topic, cursor);
+    }
+    if (has_kin && !amb_cursor_has_next(cursor)) {
+        amb_cursor_pass_on(cursor);
+    }
+}
+
 static void forward_cursor(struct amb_topic *topic, struct amb_cursor *cursor)
 {
     if (cursor->position < topic->log.lo && !cursor_jump(topic, cursor)) {
         return;
     }
     if (__builtin_expect(cursor->is_picky | topic->has_ttl, 0)) {
-        if (cursor->queue != NULL) {
-            forward_queue(cursor);
-        } else {
-            forward_picky(topic, cursor);
-        }
+        forward_special(topic, cursor);
         return;
     }
     while (cursor->position < topic->log.hi) {
@@ -543,8 +560,10 @@ unsigned amb_forward_run(struct amb_shard *shard)
     amb_list_init(&marked);
     /* Topics marked during the walk are the next walk's. */
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&shard->dirty_topics)) != NULL) {
-        amb_list_push_back(&marked, node);
+    for (unsigned rank = 0; rank < 3; rank++) {
+        while ((node = amb_list_pop_front(&shard->dirty_topics[rank])) != NULL) {
+            amb_list_push_back(&marked, node);
+        }
     }
     while ((node = amb_list_pop_front(&marked)) != NULL) {
         forward_topic(AMB_CONTAINER_OF(node, struct amb_topic, dirty));

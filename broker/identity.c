@@ -27,15 +27,16 @@ void amb_identities_fini(struct amb_identities *identities)
     amb_map_destroy(&identities->by_key);
 }
 
-/* "user name topic": a topic has no spaces, and what is in front of it neither. */
-static bool make_key(uint32_t user, const char *name, const char *topic,
+/* "user name topic priority": a topic has no spaces, and what is beside it neither. */
+static bool make_key(uint32_t user, const char *name, const char *topic, enum amb_priority priority,
                      char key[AMB_IDENTITY_KEY_MAX], size_t *len)
 {
     size_t name_len = strlen(name);
     if (name_len == 0 || name_len > AMB_IDENTITY_NAME_MAX || strcspn(name, " \t\r\n") != name_len) {
         return false;
     }
-    *len = (size_t)snprintf(key, AMB_IDENTITY_KEY_MAX, "%u %s %s", user, name, topic);
+    *len = (size_t)snprintf(key, AMB_IDENTITY_KEY_MAX, "%u %s %s %u", user, name, topic,
+                            (unsigned)priority);
     return *len < AMB_IDENTITY_KEY_MAX;
 }
 
@@ -85,12 +86,12 @@ static enum amb_status make(struct amb_identities *identities, const char *key, 
 }
 
 enum amb_status amb_identity_take(struct amb_identities *identities, uint32_t user,
-                                  const char *name, const char *topic, int64_t now_ns,
-                                  int64_t window_ns, struct amb_identity **out)
+                                  const char *name, const char *topic, enum amb_priority priority,
+                                  int64_t now_ns, int64_t window_ns, struct amb_identity **out)
 {
     char key[AMB_IDENTITY_KEY_MAX];
     size_t len;
-    if (!make_key(user, name, topic, key, &len)) {
+    if (!make_key(user, name, topic, priority, key, &len)) {
         return AMB_EINVAL;
     }
     struct amb_identity *identity = amb_map_get(identities->by_key, key, len);

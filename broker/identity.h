@@ -26,7 +26,7 @@
 
 #define AMB_IDENTITIES_MAX 65536u
 #define AMB_IDENTITY_NAME_MAX 64u
-#define AMB_IDENTITY_KEY_MAX (16u + AMB_IDENTITY_NAME_MAX + AMB_TOPIC_MAX)
+#define AMB_IDENTITY_KEY_MAX (18u + AMB_IDENTITY_NAME_MAX + AMB_TOPIC_MAX)
 
 struct amb_identity {
     struct amb_list_node node; /* unused longest first */
@@ -49,13 +49,13 @@ AMB_MUST_CHECK enum amb_status amb_identities_init(struct amb_identities *identi
 void amb_identities_fini(struct amb_identities *identities);
 
 /*
- * The identity of that user's publisher on a topic, taken from here on. EBUSY: somebody has it;
- * EINVAL: not a name; ELIMIT: all are too young; ENOMEM.
+ * The identity of that user's publisher of that priority on a topic, taken from here on. EBUSY:
+ * somebody has it; EINVAL: not a name; ELIMIT: all are too young; ENOMEM.
  */
 AMB_MUST_CHECK enum amb_status amb_identity_take(struct amb_identities *identities, uint32_t user,
                                                  const char *name, const char *topic,
-                                                 int64_t now_ns, int64_t window_ns,
-                                                 struct amb_identity **out);
+                                                 enum amb_priority priority, int64_t now_ns,
+                                                 int64_t window_ns, struct amb_identity **out);
 /* Its publisher is gone, or will be when its worker has read what it was sent. NULL is allowed. */
 void amb_identity_give(struct amb_identities *identities, struct amb_identity *identity,
                        int64_t now_ns);

@@ -51,7 +51,11 @@ enum amb_status amb_log_append(struct amb_log *log, struct amb_entry *entry, uin
             return status;
         }
     }
-    entry->first_seq = first_seq != 0 ? first_seq : log->next_seq;
+    if (first_seq == 0) {
+        first_seq = log->next_seq;
+        entry->above = log->above;
+    }
+    entry->first_seq = first_seq;
     entry->log_offset = log->bytes_appended;
     log->next_seq = entry->first_seq + entry->count;
     log->slots[log->hi & log->mask] = entry;

@@ -23,6 +23,7 @@ struct amb_log {
     uint64_t mask; /* slots - 1 */
     uint64_t lo, hi;
     uint64_t next_seq;       /* of the next message; the first message of a topic has 1 */
+    uint64_t above;          /* at home: messages of the topic's other priorities so far */
     uint64_t bytes, msgs;    /* kept now; bytes as entries are charged */
     uint64_t bytes_appended; /* ever */
 };

@@ -7,6 +7,12 @@
 
 #include <string.h>
 
+static bool naming_may_rank(const struct amb_client *client, const char *topic)
+{
+    return !amb_topic_is_inbox(topic, strlen(topic)) &&
+           amb_config_topic(client->control->config, topic)->retain.keys == 0;
+}
+
 bool amb_naming_check(struct amb_client *client, uint64_t id, const Amb__Control__PubOpen *open)
 {
     const char *reason = "";
@@ -30,6 +36,16 @@ bool amb_naming_check(struct amb_client *client, uint64_t id, const Amb__Control
     if (amb_topic_is_reserved(open->topic, len) && !amb_topic_is_inbox(open->topic, len)) {
         amb_client_send_error(client, id, AMB_EFORBIDDEN,
                               "topic: names that begin with '$' are the broker's");
+        return false;
+    }
+    if (open->priority > AMB_PRIORITY_LOW) {
+        amb_client_send_error(client, id, AMB_EINVAL, "publisher: no such priority");
+        return false;
+    }
+    if (open->priority != AMB_PRIORITY_NORMAL && !naming_may_rank(client, open->topic)) {
+        amb_client_send_error(client, id, AMB_ENOTSUP,
+                              "priority: not of an inbox, nor of a topic that keeps the newest of "
+                              "each key (retain.keys), for there is one newest");
         return false;
     }
     if (open->confirm > AMB_CONFIRM_DELIVERED) {
@@ -86,7 +102,8 @@ bool amb_naming_take(struct amb_client *client, uint64_t id, const Amb__Control_
     struct amb_control *control = client->control;
     enum amb_status status =
         amb_identity_take(&control->identities, client->uid, open->name, open->topic,
-                          control->now_ns, control->config->limits.dedup_window_ns, out);
+                          (enum amb_priority)open->priority, control->now_ns,
+                          control->config->limits.dedup_window_ns, out);
     if (status == AMB_OK) {
         return true;
     }

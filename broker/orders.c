@@ -8,6 +8,7 @@
 #include "broker/keys.h"
 #include "broker/maker.h"
 #include "broker/prelude.h"
+#include "broker/priority.h"
 #include "broker/publisher.h"
 #include "broker/reclaim.h"
 #include "broker/replay.h"
@@ -239,6 +240,7 @@ void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order)
     }
     amb_assert(*slot == NULL);
     *slot = topic;
+    amb_priority_enter(topic);
 }
 
 /* Have all readers here, and at borrowers, come to its end? */

@@ -6,6 +6,7 @@
 #include "broker/entry.h"
 #include "broker/fault.h"
 #include "broker/pick.h"
+#include "broker/priority.h"
 #include "broker/shard.h"
 #include "broker/taker.h"
 #include "broker/tally.h"
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 
 #define SORT_STEPS 64u /* of one search for a place among those that are ready */
+#define RANK_LAST 2u   /* amb_topic_rank */
 
 static void queue_mark(struct amb_queue *queue)
 {
@@ -128,9 +130,10 @@ static struct amb_take *later_pop(struct amb_queue *queue)
 /* About in the order of the log. */
 static void ready_put(struct amb_queue *queue, struct amb_take *take)
 {
-    struct amb_list_node *before = &queue->ready;
+    struct amb_list_node *ready = &queue->ready[amb_topic_rank(take->topic->priority)];
+    struct amb_list_node *before = ready;
     uint64_t seq = take->entry->first_seq + take->first;
-    for (unsigned i = 0; before->prev != &queue->ready && i < SORT_STEPS; i++) {
+    for (unsigned i = 0; before->prev != ready && i < SORT_STEPS; i++) {
         const struct amb_take *other = AMB_CONTAINER_OF(before->prev, struct amb_take, node);
         if (other->topic == take->topic && other->entry->first_seq + other->first <= seq) {
             break;
@@ -279,11 +282,22 @@ static bool queue_give(struct amb_queue *queue, struct amb_seat *seat, struct am
     return true;
 }
 
-/* What is ready goes out again. False: some of it cannot, now. */
-static bool queue_redeliver(struct amb_queue *queue)
+/* The first of those that are ready, up to that rank. NULL: there is none. */
+static struct amb_take *ready_first(const struct amb_queue *queue, unsigned rank_max)
 {
-    while (!amb_list_is_empty(&queue->ready)) {
-        struct amb_take *take = AMB_CONTAINER_OF(queue->ready.next, struct amb_take, node);
+    for (unsigned rank = 0; rank <= rank_max; rank++) {
+        if (!amb_list_is_empty(&queue->ready[rank])) {
+            return AMB_CONTAINER_OF(queue->ready[rank].next, struct amb_take, node);
+        }
+    }
+    return NULL;
+}
+
+/* What is ready, up to that rank, goes out again. False: some of it cannot, now. */
+static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
+{
+    struct amb_take *take;
+    while ((take = ready_first(queue, rank_max)) != NULL) {
         struct amb_seat *seat;
         uint32_t n = queue_choose(queue, take->entry, take->first, take->count, &seat);
         struct amb_take *part = take;
@@ -376,7 +390,8 @@ static bool feed_entry(struct amb_queue *queue, struct amb_cursor *cursor, struc
         !amb_pick_enter(cursor, entry)) {
         return true; /* Older than its beginning. */
     }
-    if (!queue_may_feed(queue) || !queue_redeliver(queue)) {
+    if (!queue_may_feed(queue) ||
+        !queue_redeliver(queue, amb_topic_rank(cursor->topic->priority))) {
         return false;
     }
     uint32_t end = entry->count;
@@ -405,7 +420,25 @@ bool amb_queue_feed(struct amb_cursor *cursor)
         }
         amb_cursor_advance(cursor);
     }
+    if (queue->has_priorities && ready_first(queue, RANK_LAST) != NULL) {
+        queue_mark(queue); /* What comes again, and has given way to this. */
+    }
     return true;
+}
+
+/* What comes again does not go before anything new of a higher priority, which waits for credit;
+ * unless that can only go when some of it has gone. */
+static unsigned queue_turn_of(const struct amb_queue *queue)
+{
+    unsigned best = RANK_LAST;
+    if (queue->has_priorities && queue_may_feed(queue) && queue->takes < AMB_QUEUE_TAKES_MAX) {
+        AMB_LIST_FOR_EACH (node, &queue->hungry) {
+            const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, stalled);
+            unsigned rank = amb_topic_rank(cursor->topic->priority);
+            best = rank < best ? rank : best;
+        }
+    }
+    return best;
 }
 
 static void queue_wake_later(struct amb_queue *queue, int64_t *next_ns)
@@ -440,7 +473,7 @@ void amb_queues_run(struct amb_shard *shard)
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&shard->dirty_queues)) != NULL) {
         struct amb_queue *queue = AMB_CONTAINER_OF(node, struct amb_queue, dirty);
-        if (!queue_redeliver(queue)) {
+        if (!queue_redeliver(queue, queue_turn_of(queue))) {
             continue; /* Marked again when there is credit. */
         }
         while ((node = amb_list_pop_front(&queue->hungry)) != NULL) {
@@ -463,8 +496,8 @@ static void take_die(struct amb_queue *queue, struct amb_take *take, const char 
     }
     if (queue->dead == 0) { /* Said once a queue; counted always. */
         amb_warn("topic %s: message %" PRIu64 " is given up (%s); so may be others: see %s%s",
-                 take->topic->name, take->entry->first_seq + take->first, reason,
-                 AMB_DEADLETTER_PREFIX, take->topic->name);
+                 take->topic->name, take->entry->first_seq + take->entry->above + take->first,
+                 reason, AMB_DEADLETTER_PREFIX, take->topic->name);
     }
     queue->dead += take->left;
     amb_stat_add(&queue->shard->stats.msgs_dead, take->left);
@@ -601,7 +634,9 @@ enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
     amb_list_init(&queue->cursors);
     amb_list_init(&queue->hungry);
     amb_list_init(&queue->seats);
-    amb_list_init(&queue->ready);
+    for (unsigned rank = 0; rank <= RANK_LAST; rank++) {
+        amb_list_init(&queue->ready[rank]);
+    }
     *out = queue;
     return AMB_OK;
 }
@@ -615,9 +650,10 @@ void amb_queue_close(struct amb_queue *queue)
         amb_cursor_detach(cursor);
         free(cursor);
     }
-    struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&queue->ready)) != NULL) {
-        take_drop(AMB_CONTAINER_OF(node, struct amb_take, node));
+    struct amb_take *take;
+    while ((take = ready_first(queue, RANK_LAST)) != NULL) {
+        amb_list_remove(&take->node);
+        take_drop(take);
     }
     while (queue->later_count > 0) {
         take_drop(later_pop(queue));
@@ -649,6 +685,8 @@ enum amb_status amb_queue_attach(struct amb_queue *queue, struct amb_topic *topi
     cursor->filter = queue->filter;
     cursor->is_picky = true; /* The forwarder asks no more than that of all others. */
     amb_list_push_back(&queue->cursors, &cursor->of_sub);
+    amb_priority_join(cursor);
+    queue->has_priorities = queue->has_priorities || topic->priority != AMB_PRIORITY_NORMAL;
     cursor_hold(queue, cursor);
     return AMB_OK;
 }

@@ -56,7 +56,9 @@ struct amb_queue {
     struct amb_list_node seats;
     uint32_t seat_count;
     uint64_t credit_msgs, credit_bytes; /* of all seats */
-    struct amb_list_node ready;         /* struct amb_take.node: to be delivered again now */
+    struct amb_list_node ready[3];      /* struct amb_take.node: to be delivered again now; by
+                                           amb_topic_rank */
+    bool has_priorities;                /* it reads others than NORMAL */
     struct amb_take **later;            /* a heap by due_ns */
     size_t later_count, later_size;
     uint64_t kept_msgs, kept_bytes; /* in ready and later */

@@ -17,6 +17,7 @@ struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, u
         return NULL;
     }
     shadow->namesake = shared;
+    amb_topic_set_priority(shadow, topic->priority);
     replay->lend.subs = 1;
     replay->lend.holding = holds;
     replay->lend.position = begun->position;

@@ -194,6 +194,10 @@ static void request_pub_open(struct amb_client *client, uint64_t id,
     struct amb_dir_topic *topic;
     enum amb_status status = amb_directory_topic(
         &control->directory, open->topic, strlen(open->topic), client->session.shard, &topic);
+    if (status == AMB_OK) {
+        status = amb_directory_priority(&control->directory, topic,
+                                        (enum amb_priority)open->priority, &topic);
+    }
     if (status == AMB_ELIMIT) {
         amb_client_send_error(client, id, status, "limit: %u topics (limits.max_topics)",
                               control->config->limits.max_topics);

@@ -98,7 +98,7 @@ static void route_append(struct amb_shard *shard, struct amb_entry *entry)
 {
     struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
     if (__builtin_expect(entry->expect != 0, 0) && entry->status == AMB_OK && topic != NULL &&
-        topic->log.next_seq != entry->expect) {
+        topic->log.next_seq + topic->log.above != entry->expect) {
         entry->status = AMB_EREJECTED; /* Somebody else was faster. */
     }
     if (entry->status == AMB_OK) {

@@ -117,7 +117,8 @@ struct amb_shard {
     struct amb_list_node live_sessions; /* struct amb_session.live */
     struct amb_list_node warm, cold;    /* the same, struct amb_session.heat */
     uint32_t warm_count, cold_watched;
-    struct amb_list_node dirty_topics;        /* struct amb_topic.dirty: to be walked this turn */
+    struct amb_list_node dirty_topics[3];     /* struct amb_topic.dirty: to be walked this turn;
+                                                 by amb_topic_rank */
     struct amb_list_node starving;            /* struct amb_publisher.starving: wait for memory */
     struct amb_list_node blocked;             /* struct amb_cursor.blocked: hold publishers back */
     struct amb_list_node paced;               /* struct amb_pace.node: wait for their time */
@@ -200,6 +201,13 @@ static inline struct amb_topic *amb_shard_topic_at(const struct amb_shard *shard
 {
     uint32_t slot = amb_topic_slot(id);
     return slot < shard->topic_slots ? shard->topics[slot] : NULL;
+}
+
+static inline bool amb_shard_is_dirty(const struct amb_shard *shard)
+{
+    return !amb_list_is_empty(&shard->dirty_topics[0]) ||
+           !amb_list_is_empty(&shard->dirty_topics[1]) ||
+           !amb_list_is_empty(&shard->dirty_topics[2]) || !amb_list_is_empty(&shard->dirty_queues);
 }
 
 /* The slot for an id, growing the table; NULL without memory. */

@@ -86,7 +86,9 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     amb_list_init(&shard->live_sessions);
     amb_list_init(&shard->warm);
     amb_list_init(&shard->cold);
-    amb_list_init(&shard->dirty_topics);
+    for (unsigned rank = 0; rank < 3; rank++) {
+        amb_list_init(&shard->dirty_topics[rank]);
+    }
     amb_list_init(&shard->starving);
     amb_list_init(&shard->blocked);
     amb_list_init(&shard->leases);

@@ -58,6 +58,12 @@ static const char *shown(const char *name)
     return amb_pattern_is_inbox(name, strlen(name)) ? AMB_INBOX_PREFIX "…" : name;
 }
 
+static const char *priority_name(enum amb_priority priority)
+{
+    static const char *const names[] = {"normal", "high", "low"};
+    return names[priority];
+}
+
 static json_t *shard_topics(const struct amb_shard *shard)
 {
     json_t *rows = json_array();
@@ -68,10 +74,11 @@ static json_t *shard_topics(const struct amb_shard *shard)
         }
         (void)json_array_append_new(
             rows,
-            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "topic", shown(t->name),
-                      "worker", num(t->home), "subscriptions", num(t->matched), "messages",
-                      num(t->msgs_in), "bytes", num(t->bytes_in), "log_messages", num(t->log.msgs),
-                      "log_bytes", num(t->log.bytes), "last_seq", num(t->log.next_seq - 1),
+            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "topic",
+                      shown(t->name), "priority", priority_name(t->priority), "worker",
+                      num(t->home), "subscriptions", num(t->matched), "messages", num(t->msgs_in),
+                      "bytes", num(t->bytes_in), "log_messages", num(t->log.msgs), "log_bytes",
+                      num(t->log.bytes), "last_seq", num(t->log.next_seq - 1 + t->log.above),
                       "rejected", num(t->msgs_rejected), "dropped", num(t->msgs_dropped)));
     }
     return rows;

@@ -4,6 +4,7 @@
 #include "broker/config.h"
 #include "broker/entry.h"
 #include "broker/fault.h"
+#include "broker/priority.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/tally.h"
@@ -188,6 +189,7 @@ enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
     cursor->filter = subscription->filter;
     cursor->is_picky |= subscription->filter != NULL || subscription->pace != NULL;
     amb_list_push_back(&subscription->cursors, &cursor->of_sub);
+    amb_priority_join(cursor);
     return AMB_OK;
 }
 

@@ -63,6 +63,7 @@ static bool taker_tell(struct amb_taker *taker, const struct amb_topic *topic)
         .type = AMB_FRAME_TOPIC,
         .handle = taker->sub->handle,
         .topic = topic->id,
+        .count = topic->priority,
         .data_len = topic->name_len,
     };
     if (amb_idmap_put(&taker->told, &told->node, topic->id) != AMB_OK) {
@@ -142,6 +143,7 @@ static void take_send(struct amb_taker *taker, const struct amb_take *take, stru
         .lost = take->lost,
         .status = (int32_t)take->loss,
         .time_ns = entry->time_ns,
+        .above = entry->above,
     };
     if (is_map) {
         frame.segment = entry->segment->id;

@@ -55,8 +55,16 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
     amb_log_init(&topic->log);
     amb_list_init(&topic->cursors);
     amb_list_init(&topic->dirty);
+    amb_list_init(&topic->kin);
+    amb_topic_set_priority(topic, AMB_PRIORITY_NORMAL);
     *out = topic;
     return AMB_OK;
+}
+
+void amb_topic_set_priority(struct amb_topic *topic, enum amb_priority priority)
+{
+    topic->priority = priority;
+    topic->dirty_topics = &topic->shard->dirty_topics[amb_topic_rank(priority)];
 }
 
 /* The log's newest entry: its tally is open until all readers have passed it. */
@@ -126,6 +134,7 @@ void amb_topic_clear(struct amb_topic *topic)
     amb_list_remove(&topic->dirty);
     amb_list_remove(&topic->timed);
     amb_list_remove(&topic->of_namesake);
+    amb_list_remove(&topic->kin);
 }
 
 void amb_topic_destroy(struct amb_topic **topic)
@@ -163,7 +172,7 @@ void amb_topic_mark_all(struct amb_topic *topic)
 void amb_topic_mark(struct amb_topic *topic)
 {
     if (amb_list_is_empty(&topic->dirty)) {
-        amb_list_push_back(&topic->shard->dirty_topics, &topic->dirty);
+        amb_list_push_back(topic->dirty_topics, &topic->dirty);
     }
 }
 
@@ -353,6 +362,19 @@ static void topic_note_age(struct amb_topic *topic, struct amb_entry *entry)
     }
 }
 
+/* What others shall know of it, now that it has its number. */
+static void topic_note_special(struct amb_topic *topic, struct amb_entry *entry)
+{
+    if (topic->has_keys) {
+        amb_keys_note(topic->keys, entry);
+    }
+    if (topic->counts_kin) {
+        AMB_LIST_FOR_EACH (node, &topic->kin) {
+            AMB_CONTAINER_OF(node, struct amb_topic, kin)->log.above += entry->count;
+        }
+    }
+}
+
 enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entry,
                                  uint64_t first_seq)
 {
@@ -363,13 +385,14 @@ enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entr
             return status;
         }
     }
-    bool is_special = entry->has_ttl | topic->has_ttl | topic->retains | topic->has_keys;
+    bool is_special =
+        entry->has_ttl | topic->has_ttl | topic->retains | topic->has_keys | topic->counts_kin;
     if (__builtin_expect(is_special, 0)) {
         topic_note_age(topic, entry);
     }
     enum amb_status status = amb_log_append(&topic->log, entry, first_seq);
-    if (__builtin_expect(is_special, 0) && topic->has_keys && status == AMB_OK) {
-        amb_keys_note(topic->keys, entry);
+    if (__builtin_expect(is_special, 0) && status == AMB_OK) {
+        topic_note_special(topic, entry);
     }
     if (status == AMB_OK) {
         topic->msgs_in += entry->count;
@@ -432,6 +455,7 @@ void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
     }
     amb_list_init(&cursor->stalled);
     amb_list_init(&cursor->blocked);
+    amb_list_init(&cursor->kin);
     amb_list_push_back(&topic->cursors, &cursor->of_topic);
     if (cursor->is_replaying || cursor->prelude != NULL) {
         amb_topic_mark(topic);
@@ -456,10 +480,25 @@ void amb_cursor_advance(struct amb_cursor *cursor)
                                                    : cursor->prelude_end;
 }
 
+void amb_cursor_pass_on(const struct amb_cursor *cursor)
+{
+    unsigned rank = amb_topic_rank(cursor->topic->priority);
+    AMB_LIST_FOR_EACH (node, &cursor->kin) {
+        const struct amb_cursor *other = AMB_CONTAINER_OF(node, struct amb_cursor, kin);
+        if (amb_topic_rank(other->topic->priority) > rank && amb_cursor_has_next(other)) {
+            amb_topic_mark(other->topic);
+        }
+    }
+}
+
 void amb_cursor_detach(struct amb_cursor *cursor)
 {
     if (cursor->topic == NULL) {
         return;
+    }
+    if (__builtin_expect(!amb_list_is_empty(&cursor->kin), 0)) {
+        amb_cursor_pass_on(cursor);
+        amb_list_remove(&cursor->kin);
     }
     amb_list_remove(&cursor->of_topic);
     amb_list_remove(&cursor->of_sub);

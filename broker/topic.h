@@ -22,6 +22,7 @@
 #include "broker/mail.h"
 #include "broker/shard.h"
 #include "wire/base/list.h"
+#include "wire/base/status.h"
 #include "wire/codec/topic.h"
 
 #include <stdatomic.h>
@@ -52,6 +53,7 @@ struct amb_begin {
     enum amb_start start; /* not POSITION: that is a SEQ of each topic */
     uint64_t at;          /* LAST_N: messages; SEQ: of the first; TIME: ns since 1970 */
     bool is_unknown;      /* what it has lost before that nobody can know */
+    bool is_own;          /* SEQ: a number within this priority's log, not the topic's */
 };
 
 /* And where that is. */
@@ -77,6 +79,7 @@ struct amb_cursor {
     struct amb_list_node of_topic, of_sub;
     struct amb_list_node stalled; /* in its session's list: waits for credit or room */
     struct amb_list_node blocked; /* in the shard's list: holding, behind, with a time limit */
+    struct amb_list_node kin;     /* a ring: its owner's in the topic's other priorities */
     struct amb_topic *topic;
     struct amb_subscription *sub; /* NULL: a queue's */
     struct amb_queue *queue;      /* NULL: a subscription's */
@@ -132,6 +135,10 @@ struct amb_topic {
     uint32_t name_len;
     char name[AMB_TOPIC_MAX + 1];
     const struct amb_topic_rule *rule;
+    enum amb_priority priority; /* of all its messages: priority.h */
+    bool counts_kin;            /* at home: others of its name count its messages */
+    struct amb_topic *main;     /* the one of NORMAL here; NULL: is that, or a private shadow */
+    struct amb_list_node kin;   /* a ring of those that have its name */
     struct amb_log log;
     struct amb_list_node cursors;
     bool has_ttl;                  /* entries with an end have come: pick.h */
@@ -151,7 +158,8 @@ struct amb_topic {
     struct amb_lend *lends;     /* at home: one for each worker */
     unsigned lend_count;
     struct amb_list_node dirty;
-    uint32_t naming; /* frames on a link, and takes, that read its name here */
+    struct amb_list_node *dirty_topics; /* the shard's list for it */
+    uint32_t naming;                    /* frames on a link, and takes, that read its name here */
     /* shadow to home */
     struct amb_shard *shard;   /* whose this struct is */
     uint64_t lent;             /* bytes that came from home, ever */
@@ -162,10 +170,18 @@ struct amb_topic {
     uint64_t msgs_in, bytes_in, msgs_rejected, msgs_dropped;
 };
 
-/* A topic of this shard, at home or shadow. ENOMEM. */
+/* In which order topics are walked: 0 first. */
+static inline unsigned amb_topic_rank(enum amb_priority priority)
+{
+    return priority == AMB_PRIORITY_HIGH ? 0 : priority == AMB_PRIORITY_NORMAL ? 1 : 2;
+}
+
+/* A topic of this shard, at home or shadow, of priority NORMAL. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned home,
                                                 const char *name, size_t name_len,
                                                 struct amb_topic **out);
+/* Before it is used. */
+void amb_topic_set_priority(struct amb_topic *topic, enum amb_priority priority);
 /* Without cursors: drops what the log holds, on its worker. */
 void amb_topic_clear(struct amb_topic *topic);
 /* Clears it, and frees it. */
@@ -221,6 +237,8 @@ static inline bool amb_cursor_has_next(const struct amb_cursor *cursor)
 {
     return cursor->prelude != NULL || cursor->position < cursor->topic->log.hi;
 }
+/* It has come to its end, or goes: whoever gave way to it is walked again. */
+void amb_cursor_pass_on(const struct amb_cursor *cursor);
 /* Harmless if it is not attached. */
 void amb_cursor_detach(struct amb_cursor *cursor);
 static inline bool amb_cursor_is_holding(const struct amb_cursor *cursor)

@@ -44,6 +44,7 @@ static struct amb_entry *twin_create(struct amb_shard *shard, struct amb_entry *
     twin->segment = twin->buf.segment;
     twin->charge = twin->buf.cap + sizeof(*twin);
     twin->first_seq = entry->first_seq;
+    twin->above = entry->above;
     twin->time_ns = entry->time_ns;
     twin_write_meta(entry, twin->buf.data + entry->data_len);
     return twin;

@@ -234,8 +234,7 @@ static void shard_disarm(struct amb_shard *shard)
 /* Asks everybody for a wake-up. False: there is work. */
 static bool shard_arm(struct amb_shard *shard)
 {
-    if (!amb_list_is_empty(&shard->dirty_topics) || !amb_list_is_empty(&shard->dirty_queues) ||
-        !amb_inbox_arm(&shard->inbox)) {
+    if (amb_shard_is_dirty(shard) || !amb_inbox_arm(&shard->inbox)) {
         return false;
     }
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {

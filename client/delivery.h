@@ -35,6 +35,7 @@ struct amb_topic_name {
     uint64_t resumes_at; /* what the first delivery of this session should begin with; 0: any */
     uint32_t life;       /* of the session that named it */
     uint32_t len;
+    enum amb_priority priority;
     char name[256];
 };
 
@@ -78,7 +79,7 @@ struct amb_delivery {
     uint64_t body_len;   /* wherever it lies */
     const uint8_t *base; /* a leased batch's segment */
     uint64_t base_size;
-    uint64_t number, seq, lost;
+    uint64_t number, seq, lost; /* seq: within its priority */
     int64_t time_ns;
     enum amb_loss loss;
     uint32_t life; /* of its session */

@@ -51,6 +51,10 @@ static enum amb_status on_topic(struct amb_conn *conn, struct amb_sub *sub,
     if (name == NULL) {
         return AMB_ENOMEM;
     }
+    name->priority = (enum amb_priority)frame->count;
+    if (name->priority != AMB_PRIORITY_NORMAL) {
+        amb_sub_has_ranks(sub);
+    }
     *dst = name->name;
     *cookie = (void *)((uintptr_t)name | COOKIE_NAME);
     return AMB_OK;
@@ -124,7 +128,7 @@ static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *fra
     conn->is_bulk = delivery->count >= BULK_MSGS;
     count_missed(sub, topic, delivery);
     if (delivery->lost != 0) {
-        amb_event_gap(conn, sub, delivery->lost, delivery->loss, frame->seq);
+        amb_event_gap(conn, sub, delivery->lost, delivery->loss, frame->seq + frame->above);
     }
     *out = delivery;
     return AMB_OK;

@@ -75,7 +75,14 @@ const char *amb_msg_content_type(const struct amb_msg *msg)
 
 uint64_t amb_msg_seq(const struct amb_msg *msg)
 {
-    return amb_msg_delivery(msg)->seq + msg->index;
+    const struct amb_delivery *delivery = amb_msg_delivery(msg);
+    return delivery->seq + delivery->frame.above + msg->index;
+}
+
+enum amb_priority amb_msg_priority(const struct amb_msg *msg)
+{
+    const struct amb_delivery *delivery = amb_msg_delivery(msg);
+    return delivery->topic != NULL ? delivery->topic->priority : AMB_PRIORITY_NORMAL;
 }
 
 int64_t amb_msg_time(const struct amb_msg *msg)

@@ -137,8 +137,8 @@ enum amb_status amb_pub_options_read(const struct amb_pub_options *from, struct 
         complain(complaint, "amb_pub_options.device is for lease_mem = CUDA");
         return AMB_EINVAL;
     }
-    if (to->confirm > AMB_CONFIRM_DURABLE || to->linger_ns < 0) {
-        complain(complaint, "amb_pub_options: confirm or linger_ns is out of range");
+    if (to->confirm > AMB_CONFIRM_DURABLE || to->linger_ns < 0 || to->priority > AMB_PRIORITY_LOW) {
+        complain(complaint, "amb_pub_options: confirm, linger_ns or priority is out of range");
         return AMB_EINVAL;
     }
     to->confirm = to->confirm == AMB_CONFIRM_DEFAULT ? AMB_CONFIRM_ACCEPTED : to->confirm;

@@ -52,17 +52,14 @@ static uint64_t next_of(const struct amb_sub *sub, const struct amb_topic_name *
     if (is_arrived) {
         return topic->next_seq;
     }
-    struct amb_list_node *head = sub->arrived.next;
-    const struct amb_delivery *delivery = AMB_CONTAINER_OF(head, struct amb_delivery, node);
-    if (head != &sub->arrived && delivery->topic == topic && delivery->taken > 0) {
-        return delivery->seq + delivery->taken;
-    }
-    return topic->next;
+    const struct amb_delivery *begun = amb_sub_begun(sub, topic);
+    return begun != NULL ? begun->seq + begun->taken : topic->next;
 }
 
-static bool same_name(const struct amb_topic_name *a, const char *name, uint32_t len)
+static bool is_same(const struct amb_topic_name *a, const char *name, uint32_t len,
+                    enum amb_priority priority)
 {
-    return a->len == len && memcmp(a->name, name, len) == 0;
+    return a->priority == priority && a->len == len && memcmp(a->name, name, len) == 0;
 }
 
 /* Is the topic, of that name, the one that this name was read as last? One may leave and come again
@@ -72,18 +69,19 @@ static bool is_newest(const struct amb_sub *sub, const struct amb_topic_name *to
     for (uint32_t i = 0; i <= sub->topics.mask; i++) {
         const struct amb_topic_name *other = sub->topics.slots[i].name;
         if (other != NULL && other->order > topic->order &&
-            same_name(other, topic->name, topic->len)) {
+            is_same(other, topic->name, topic->len, topic->priority)) {
             return false;
         }
     }
     return true;
 }
 
-static bool is_read(const struct amb_sub *sub, const char *name, uint32_t len, bool is_arrived)
+static bool is_read(const struct amb_sub *sub, const struct amb_position_topic *at, bool is_arrived)
 {
     for (uint32_t i = 0; sub->topics.slots != NULL && i <= sub->topics.mask; i++) {
         const struct amb_topic_name *topic = sub->topics.slots[i].name;
-        if (topic != NULL && same_name(topic, name, len) && next_of(sub, topic, is_arrived) != 0) {
+        if (topic != NULL && is_same(topic, at->name, at->name_len, at->priority) &&
+            next_of(sub, topic, is_arrived) != 0) {
             return true;
         }
     }
@@ -104,6 +102,7 @@ static void write_topics(const struct amb_sub *sub, bool is_arrived,
             .next = next_of(sub, topic, is_arrived),
             .name = topic->name,
             .name_len = topic->len,
+            .priority = topic->priority,
         };
         amb_position_add(writer, &at);
     }
@@ -111,7 +110,7 @@ static void write_topics(const struct amb_sub *sub, bool is_arrived,
     size_t at = 0;
     while (sub->resumed != NULL &&
            amb_position_next(sub->resumed, sub->resumed_len, &at, &former)) {
-        if (!is_read(sub, former.name, former.name_len, is_arrived)) {
+        if (!is_read(sub, &former, is_arrived)) {
             amb_position_add(writer, &former);
         }
     }

@@ -90,7 +90,7 @@ static void take_opened(struct amb_pub *pub, const struct amb_request *request)
 }
 
 /* Asks the broker; lock held, given up while it waits. */
-static enum amb_status ask_open(struct amb_pub *pub, uint32_t confirm, const char *name_text)
+static enum amb_status ask_open(struct amb_pub *pub, const struct amb_pub_options *options)
 {
     struct amb_conn *conn = pub->conn;
     struct amb_request request = {0};
@@ -100,11 +100,12 @@ static enum amb_status ask_open(struct amb_pub *pub, uint32_t confirm, const cha
     amb__control__pub_open__init(&open);
     open.handle = pub->handle;
     open.topic = pub->topic;
-    open.confirm = confirm;
+    open.confirm = options->confirm;
+    open.priority = options->priority;
     open.settled = pub->is_settled_told;
     char name[AMB_PUB_NAME_MAX + 1] = "";
     if (pub->is_named) {
-        (void)snprintf(name, sizeof(name), "%s", name_text);
+        (void)snprintf(name, sizeof(name), "%s", options->name);
     }
     open.name = name;
     message.pub_open = &open;
@@ -170,7 +171,7 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
     }
     pub_begin(pub);
     conn->pubs[pub->handle] = pub; /* The link may speak of it before the answer is here. */
-    status = ask_open(pub, options->confirm, options->name);
+    status = ask_open(pub, options);
     if (status == AMB_OK) {
         conn->settled_wanted += pub->on_settled != NULL;
     } else {

@@ -89,6 +89,59 @@ struct amb_topic_name *amb_sub_topic_find(const struct amb_sub *sub, uint32_t to
 
 /* ---- arrivals ---- */
 
+void amb_sub_has_ranks(struct amb_sub *sub)
+{
+    /* An acknowledgement of one covers all that were delivered before it: these come first. */
+    if (sub->has_ranks || sub->acks.mode == AMB_ACK_CUMULATIVE) {
+        return;
+    }
+    amb_spinlock_lock(&sub->lock);
+    sub->has_ranks = true;
+    sub->lower[0] = sub->arrived.next;
+    sub->lower[1] = &sub->arrived;
+    amb_spinlock_unlock(&sub->lock);
+}
+
+/* Behind its like, before what is lower. */
+static void insert_ranked(struct amb_sub *sub, struct amb_delivery *delivery)
+{
+    enum amb_priority priority = delivery->topic->priority;
+    unsigned rank = priority == AMB_PRIORITY_HIGH ? 0 : priority == AMB_PRIORITY_NORMAL ? 1 : 2;
+    struct amb_list_node *where = rank < 2 ? sub->lower[rank] : &sub->arrived;
+    amb_list_insert_before(where, &delivery->node);
+    for (unsigned i = 0; i < rank; i++) {
+        if (sub->lower[i] == where) {
+            sub->lower[i] = &delivery->node;
+        }
+    }
+}
+
+static void arrived_remove(struct amb_sub *sub, struct amb_delivery *delivery)
+{
+    if (__builtin_expect(sub->has_ranks, 0)) {
+        for (unsigned i = 0; i < 2; i++) {
+            if (sub->lower[i] == &delivery->node) {
+                sub->lower[i] = delivery->node.next;
+            }
+        }
+    }
+    amb_list_remove(&delivery->node);
+}
+
+const struct amb_delivery *amb_sub_begun(const struct amb_sub *sub,
+                                         const struct amb_topic_name *topic)
+{
+    const struct amb_list_node *first[3] = {sub->arrived.next, sub->lower[0], sub->lower[1]};
+    for (unsigned i = 0; i < (sub->has_ranks ? 3u : 1u); i++) {
+        const struct amb_delivery *delivery = AMB_CONTAINER_OF(
+            (struct amb_list_node *)(uintptr_t)first[i], struct amb_delivery, node);
+        if (first[i] != &sub->arrived && delivery->topic == topic && delivery->taken > 0) {
+            return delivery;
+        }
+    }
+    return NULL;
+}
+
 enum amb_status amb_sub_append(struct amb_sub *sub, struct amb_delivery *delivery)
 {
     enum amb_status status = amb_release_arrived(
@@ -99,7 +152,11 @@ enum amb_status amb_sub_append(struct amb_sub *sub, struct amb_delivery *deliver
     delivery->sub = sub;
     atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
     amb_spinlock_lock(&sub->lock);
-    amb_list_push_back(&sub->arrived, &delivery->node);
+    if (__builtin_expect(sub->has_ranks, 0)) {
+        insert_ranked(sub, delivery);
+    } else {
+        amb_list_push_back(&sub->arrived, &delivery->node);
+    }
     amb_spinlock_unlock(&sub->lock);
     return AMB_OK;
 }
@@ -154,7 +211,7 @@ enum amb_status amb_sub_ready(struct amb_delivery *delivery, enum amb_status sta
 /* Counts a delivery whose bytes never came as lost before the next one. */
 static void skip_failed(struct amb_sub *sub, struct amb_delivery *delivery)
 {
-    amb_list_remove(&delivery->node);
+    arrived_remove(sub, delivery);
     delivery->topic->next = delivery->seq + delivery->count;
     if (sub->acks.mode != AMB_ACK_NONE) { /* It comes again. */
         sub->carry_lost = amb_lost_sum(sub->carry_lost, delivery->lost);
@@ -180,10 +237,10 @@ static size_t take_from(struct amb_sub *sub, struct amb_delivery *delivery, stru
     }
     size_t n = amb_delivery_take(delivery, out, max);
     sub->delivered += n;
-    sub->last_seq = delivery->seq + delivery->taken - 1;
+    sub->last_seq = delivery->seq + delivery->frame.above + delivery->taken - 1;
     if (delivery->taken == delivery->count) {
         delivery->topic->next = delivery->seq + delivery->count;
-        amb_list_remove(&delivery->node);
+        arrived_remove(sub, delivery);
     }
     return n;
 }
@@ -252,7 +309,7 @@ void amb_sub_shut(struct amb_sub *sub)
         if (!delivery->is_ready) {
             continue; /* The link still writes its body. */
         }
-        amb_list_remove(node);
+        arrived_remove(sub, delivery);
         amb_list_push_back(&gone, node);
     }
     atomic_store_explicit(&sub->has_ready, false, memory_order_relaxed);

@@ -37,7 +37,9 @@ struct amb_sub {
     struct amb_landing *landing; /* payloads are brought elsewhere; or NULL */
 
     struct amb_spinlock lock;
-    struct amb_list_node arrived; /* deliveries, oldest first */
+    struct amb_list_node arrived;   /* deliveries, oldest first; by priority if it has_ranks */
+    bool has_ranks;                 /* higher ones overtake what was not taken yet */
+    struct amb_list_node *lower[2]; /* then: the first below HIGH, and below NORMAL */
     uint64_t delivered, lost, last_seq, carry_lost;
     enum amb_loss carry_loss;
     _Atomic bool has_ready; /* amb_next would find something; written under lock */
@@ -72,6 +74,11 @@ struct amb_sub {
 /* Room for the name that a TOPIC frame brings, to be filled in; NULL: no memory. */
 struct amb_topic_name *amb_sub_topic_add(struct amb_sub *sub, uint32_t topic, uint32_t len);
 struct amb_topic_name *amb_sub_topic_find(const struct amb_sub *sub, uint32_t topic);
+/* Something of it has another priority than NORMAL. Connection's lock held. */
+void amb_sub_has_ranks(struct amb_sub *sub);
+/* The delivery of that topic that was taken in part, or NULL. Subscription's lock held. */
+const struct amb_delivery *amb_sub_begun(const struct amb_sub *sub,
+                                         const struct amb_topic_name *topic);
 /* The name has come. If it is that of an older session, messages are missed from there on. */
 void amb_sub_topic_named(struct amb_topic_name *name);
 /* Ids of another broker's mean nothing. */

@@ -121,6 +121,12 @@ for url in "$unix_url" "$tcp_url"; do
         'opened;bob was too late: yes;alice: 10;bob: 17;' ] || fail "$url: $(cat "$dir/ledger")"
     timeout 20 "$examples/example-keyed" >"$dir/keys" || fail "$url: $(cat "$dir/keys")"
 
+    # What is urgent overtakes what waits.
+    timeout 20 "$examples/example-priority" >"$dir/reports" || fail "$url: $(cat "$dir/reports")"
+    [ "$(tr '\n' ';' <"$dir/reports")" = \
+        'low: report;high: stop!;low: report;low: report;' ] ||
+        fail "$url: $(cat "$dir/reports")"
+
     # Two orders were dealt with, one was not.
     timeout 20 "$examples/example-confirm" >"$dir/orders" || fail "$url: $(cat "$dir/orders")"
     grep -qx 'after 100 ms: timed out' "$dir/orders" &&

@@ -185,8 +185,8 @@ static void pub_open(struct sim *s, struct visit *visit, const struct sim_ask *a
         amb_directory_topic(&s->directory, name, strlen(name), visit->session.shard, &topic);
     if (answer.status == AMB_OK && wish->name != 0) {
         char id[2] = {(char)('a' + wish->name), '\0'};
-        answer.status = amb_identity_take(&s->identities, 0, id, name, s->now_ns,
-                                          s->config->limits.dedup_window_ns, &identity);
+        answer.status = amb_identity_take(&s->identities, 0, id, name, AMB_PRIORITY_NORMAL,
+                                          s->now_ns, s->config->limits.dedup_window_ns, &identity);
     }
     if (answer.status != AMB_OK) {
         tell(s, visit, &answer);

@@ -262,8 +262,7 @@ static bool is_quiet(const struct sim *s)
 {
     for (unsigned i = 0; i < s->shard_count; i++) {
         const struct amb_shard *shard = &s->shards[i];
-        if (!amb_list_is_empty(&shard->dirty_topics) || !amb_list_is_empty(&shard->dirty_queues) ||
-            !amb_mpsc_is_empty(&s->peers[i]->inbox.posted)) {
+        if (amb_shard_is_dirty(shard) || !amb_mpsc_is_empty(&s->peers[i]->inbox.posted)) {
             return false;
         }
     }

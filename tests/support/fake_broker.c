@@ -447,9 +447,17 @@ static void tell_topic(struct fake_broker *fake, uint32_t sub, uint32_t topic)
     fake->topic_told[sub][topic] = true;
     uint8_t *name = malloc(16);
     amb_assert(name != NULL);
-    int len = snprintf((char *)name, 16, "t%u", topic);
+    bool is_ranked = topic >= FAKE_TOPIC_HIGH;
+    int len = snprintf((char *)name, 16, "t%u", is_ranked ? 1 : topic);
     const struct amb_frame frame = {
-        .type = AMB_FRAME_TOPIC, .handle = sub, .topic = topic, .data_len = (uint64_t)len};
+        .type = AMB_FRAME_TOPIC,
+        .handle = sub,
+        .topic = topic,
+        .count = topic == FAKE_TOPIC_HIGH  ? AMB_PRIORITY_HIGH
+                 : topic == FAKE_TOPIC_LOW ? AMB_PRIORITY_LOW
+                                           : AMB_PRIORITY_NORMAL,
+        .data_len = (uint64_t)len,
+    };
     send_frame(fake, &frame, name);
 }
 

@@ -16,6 +16,9 @@
 #include <stdint.h>
 
 #define FAKE_HANDLES 8u
+/* These topics are t1 again, in its other priorities. */
+#define FAKE_TOPIC_HIGH 6u
+#define FAKE_TOPIC_LOW 7u
 #define FAKE_BODY_MAX (UINT32_C(4) << 20)
 
 struct fake_options {

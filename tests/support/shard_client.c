@@ -210,6 +210,7 @@ static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
         const char *name = client->harness->names[frame->topic];
         assert_int_equal(frame->data_len, strlen(name));
         assert_memory_equal(body->bytes, name, frame->data_len);
+        assert_int_equal(frame->count, client->harness->topic_priority[frame->topic]);
         client->subs[frame->handle].is_named[frame->topic] = true;
     } else if (status == AMB_OK && frame->type == AMB_FRAME_MAP_LEASED) {
         note_leased(client, frame, body->bytes);

@@ -137,6 +137,18 @@ uint32_t harness_topic(struct shard_harness *harness, const char *name, unsigned
     return id;
 }
 
+uint32_t harness_priority(struct shard_harness *harness, uint32_t main, enum amb_priority priority)
+{
+    assert_true(harness->topic_count < HARNESS_TOPICS_MAX);
+    uint32_t id = harness->topic_count++;
+    harness->topic_home[id] = harness->topic_home[main];
+    harness->topic_priority[id] = priority;
+    harness->topic_main[id] = main;
+    memcpy(harness->names[id], harness->names[main], sizeof(harness->names[id]));
+    (void)harness_topic_on(harness, id, harness->topic_home[id]);
+    return id;
+}
+
 struct amb_topic *harness_topic_on(struct shard_harness *harness, uint32_t topic, unsigned shard)
 {
     struct amb_topic **at = &harness->topics[topic][shard];
@@ -145,6 +157,10 @@ struct amb_topic *harness_topic_on(struct shard_harness *harness, uint32_t topic
         assert_int_equal(amb_topic_create(harness->peers[shard], topic, harness->topic_home[topic],
                                           name, strlen(name), at),
                          AMB_OK);
+        if (harness->topic_priority[topic] != AMB_PRIORITY_NORMAL) {
+            amb_topic_set_priority(*at, harness->topic_priority[topic]);
+            (*at)->main = harness_topic_on(harness, harness->topic_main[topic], shard);
+        }
         struct amb_order order = {.u.topic.topic = *at};
         amb_order_topic_add(harness->peers[shard], &order);
         assert_int_equal(order.status, AMB_OK);
@@ -195,8 +211,7 @@ static bool harness_is_quiet(const struct shard_harness *harness)
 {
     for (unsigned i = 0; i < harness->count; i++) {
         const struct amb_shard *shard = &harness->shards[i];
-        if (!amb_list_is_empty(&shard->dirty_topics) || !amb_list_is_empty(&shard->dirty_queues) ||
-            atomic_load(&shard->inbox.posted.head) != NULL) {
+        if (amb_shard_is_dirty(shard) || atomic_load(&shard->inbox.posted.head) != NULL) {
             return false;
         }
     }

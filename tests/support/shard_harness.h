@@ -34,6 +34,8 @@ struct shard_harness {
     int64_t now_ns;
     unsigned topic_count;
     unsigned topic_home[HARNESS_TOPICS_MAX];
+    enum amb_priority topic_priority[HARNESS_TOPICS_MAX];
+    uint32_t topic_main[HARNESS_TOPICS_MAX]; /* of other priorities than NORMAL */
     struct amb_topic *topics[HARNESS_TOPICS_MAX][HARNESS_SHARDS_MAX]; /* as each shard knows it */
     char names[HARNESS_TOPICS_MAX][64];
     unsigned client_count; /* ever made; a client's id is its index */
@@ -47,6 +49,8 @@ void harness_fini(struct shard_harness *harness);
 
 /* A new topic with that home; returns its id. */
 uint32_t harness_topic(struct shard_harness *harness, const char *name, unsigned home);
+/* The same name with another priority, of the id; returns the id of that. */
+uint32_t harness_priority(struct shard_harness *harness, uint32_t main, enum amb_priority priority);
 /* As the shard knows it: introduced there if it was not. */
 struct amb_topic *harness_topic_on(struct shard_harness *harness, uint32_t topic, unsigned shard);
 struct amb_topic *harness_home(struct shard_harness *harness, uint32_t topic);

@@ -150,16 +150,21 @@ static json_t *json_text(const char *text)
     return value;
 }
 
+static const char *priority_name(enum amb_priority priority)
+{
+    return priority == AMB_PRIORITY_HIGH ? "high" : priority == AMB_PRIORITY_LOW ? "low" : "normal";
+}
+
 static void print_json(const struct amb_msg *msg, const char *clean, const char *file,
                        const char *hex)
 {
     uint64_t lost = amb_msg_lost(msg, NULL);
-    json_t *line =
-        json_pack("{s:s?, s:I, s:I, s:o, s:s?, s:I, s:i, s:o}", "topic", amb_msg_topic(msg), "seq",
-                  (json_int_t)amb_msg_seq(msg), "size", (json_int_t)amb_msg_size(msg), "name",
-                  json_text(clean), "path", amb_msg_path(msg), "time_ns",
-                  (json_int_t)amb_msg_time(msg), "deliveries", (int)amb_msg_deliveries(msg), "lost",
-                  lost == UINT64_MAX ? json_null() : json_integer((json_int_t)lost));
+    json_t *line = json_pack(
+        "{s:s?, s:s, s:I, s:I, s:o, s:s?, s:I, s:i, s:o}", "topic", amb_msg_topic(msg), "priority",
+        priority_name(amb_msg_priority(msg)), "seq", (json_int_t)amb_msg_seq(msg), "size",
+        (json_int_t)amb_msg_size(msg), "name", json_text(clean), "path", amb_msg_path(msg),
+        "time_ns", (json_int_t)amb_msg_time(msg), "deliveries", (int)amb_msg_deliveries(msg),
+        "lost", lost == UINT64_MAX ? json_null() : json_integer((json_int_t)lost));
     if (file[0] != '\0') {
         (void)json_object_set_new(line, "file", json_text(file));
     }

@@ -24,7 +24,8 @@ static const struct amb_ctl_command commands[] = {
     {"pub", amb_ctl_pub,
      "TOPIC [--file F]... [--count N] [--size S] [--rate R]\n"
      "             [--wait-subscribers N] [--prop NAME=VALUE]... [--ttl T] [--stats] [--hold]\n"
-     "             [--key K] [--confirm accepted|delivered] [--name N] [--expect-seq N]",
+     "             [--key K] [--confirm accepted|delivered] [--name N] [--expect-seq N]"
+     " [--priority P]",
      "publish files, generated messages, or standard input"},
     {"sub", amb_ctl_sub,
      "PATTERN [--count N] [--out-dir D] [--sha256] [--stats]\n"

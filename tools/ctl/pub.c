@@ -34,6 +34,7 @@ enum {
     OPT_NAME,
     OPT_CONFIRM,
     OPT_EXPECT,
+    OPT_PRIORITY,
 };
 
 /* What the broker has said of the messages. */
@@ -52,7 +53,8 @@ struct pub {
     int64_t ttl_ns; /* 0: for ever */
     const char *key, *name;
     enum amb_confirm confirm; /* DEFAULT: nothing is printed of it */
-    uint64_t expect_seq;      /* of the next message; 0: any */
+    enum amb_priority priority;
+    uint64_t expect_seq; /* of the next message; 0: any */
     struct told told;
     double rate; /* messages a second, 0: as fast as they go */
     uint32_t wait_subscribers;
@@ -365,7 +367,12 @@ static enum amb_exit publish(struct pub *p)
 {
     p->box.ctl = p->ctl;
     struct amb_pub_options options = {
-        .size = sizeof(options), .name = p->name, .confirm = p->confirm, .arg = &p->told};
+        .size = sizeof(options),
+        .name = p->name,
+        .confirm = p->confirm,
+        .priority = p->priority,
+        .arg = &p->told,
+    };
     options.on_settled = p->confirm == AMB_CONFIRM_DEFAULT ? NULL : on_settled;
     enum amb_status status = amb_pub_open(p->ctl->conn, p->topic, &options, &p->box.pub);
     if (status != AMB_OK) {
@@ -416,10 +423,26 @@ static enum amb_exit take_confirm(struct pub *p, const char *value)
     return AMB_EXIT_OK;
 }
 
+static enum amb_exit take_priority(struct pub *p, const char *value)
+{
+    if (strcmp(value, "high") == 0) {
+        p->priority = AMB_PRIORITY_HIGH;
+    } else if (strcmp(value, "low") == 0) {
+        p->priority = AMB_PRIORITY_LOW;
+    } else if (strcmp(value, "normal") == 0) {
+        p->priority = AMB_PRIORITY_NORMAL;
+    } else {
+        return amb_ctl_bad("--priority", value, "high, normal or low");
+    }
+    return AMB_EXIT_OK;
+}
+
 static enum amb_exit take_option(struct pub *p, int option, char *value)
 {
     uint64_t number;
     switch (option) {
+    case OPT_PRIORITY:
+        return take_priority(p, value);
     case OPT_KEY:
         p->key = value;
         return AMB_EXIT_OK;
@@ -504,6 +527,7 @@ enum amb_exit amb_ctl_pub(struct amb_ctl *ctl, int argc, char **argv)
         {"name", required_argument, NULL, OPT_NAME},
         {"confirm", required_argument, NULL, OPT_CONFIRM},
         {"expect-seq", required_argument, NULL, OPT_EXPECT},
+        {"priority", required_argument, NULL, OPT_PRIORITY},
         {"stats", no_argument, NULL, OPT_STATS},
         {"hold", no_argument, NULL, OPT_HOLD},
         {NULL, 0, NULL, 0},

@@ -7,7 +7,8 @@
  *     3 u8  type        28 u32 topic      48 u64 data_len    88 u64 segment
  *     4 u32 flags       32 u32 count      56 u64 seq         96 u64 offset
  *     8 u32 session     36 u32 first      64 u64 number     104 u32 rest
- *    12 u32 generation                                      108 u32 attempt, zeros up to 128
+ *    12 u32 generation                                      108 u32 attempt
+ *                                                           112 u64 above, zeros up to 128
  *
  * Every field is at a multiple of its size. Sums of peer-chosen lengths are taken in 64 bits: at
  * most 1024 records of 32-bit lengths, so they cannot overflow.
@@ -45,12 +46,13 @@ enum {
     AT_OFFSET = 96,
     AT_REST = 104,
     AT_ATTEMPT = 108,
-    AT_RESERVED = 112, /* two words */
+    AT_ABOVE = 112,
+    AT_RESERVED = 120, /* a word */
 };
 
 #define RECORD_SIZE 16u
 
-_Static_assert(AT_RESERVED + 2 * sizeof(uint64_t) == AMB_FRAME_HEAD_SIZE, "nothing unchecked");
+_Static_assert(AT_RESERVED + sizeof(uint64_t) == AMB_FRAME_HEAD_SIZE, "nothing unchecked");
 _Static_assert((AMB_PAYLOAD_PAD & (AMB_PAYLOAD_PAD - 1)) == 0, "padding is by masks");
 _Static_assert(sizeof(struct amb_record) == RECORD_SIZE, "records are read where they lie");
 _Static_assert(offsetof(struct amb_record, len) == 0, "wire layout");
@@ -85,7 +87,8 @@ void amb_frame_encode(const struct amb_frame *frame, uint8_t head[AMB_FRAME_HEAD
     amb_put64(head + AT_OFFSET, frame->offset);
     amb_put32(head + AT_REST, frame->rest);
     amb_put32(head + AT_ATTEMPT, frame->attempt);
-    memset(head + AT_RESERVED, 0, AMB_FRAME_HEAD_SIZE - AT_RESERVED);
+    amb_put64(head + AT_ABOVE, frame->above);
+    amb_put64(head + AT_RESERVED, 0);
 }
 
 /* Ranges that hold for every type. */
@@ -137,7 +140,8 @@ static bool is_well_formed(const struct amb_frame *frame)
         return is_ack_head(frame) && frame->status == AMB_ACK_KIND_TERM && frame->data_len >= 1 &&
                frame->data_len <= AMB_ACK_REASON_MAX && frame->meta_len == 0;
     case AMB_FRAME_TOPIC:
-        return frame->data_len >= 1 && frame->data_len <= AMB_TOPIC_MAX && frame->meta_len == 0;
+        return frame->data_len >= 1 && frame->data_len <= AMB_TOPIC_MAX && frame->meta_len == 0 &&
+               frame->count <= AMB_PRIORITY_LOW;
     case AMB_FRAME_SEG_READY:
     case AMB_FRAME_SEG_GONE:
     case AMB_FRAME_SETTLED:
@@ -153,7 +157,7 @@ enum amb_status amb_frame_decode(const uint8_t head[AMB_FRAME_HEAD_SIZE], struct
     if (amb_get16(head + AT_MAGIC) != AMB_FRAME_MAGIC || head[AT_VERSION] != AMB_FRAME_VERSION) {
         return AMB_EPROTO;
     }
-    if ((amb_get64(head + AT_RESERVED) | amb_get64(head + AT_RESERVED + 8)) != 0) {
+    if (amb_get64(head + AT_RESERVED) != 0) {
         return AMB_EPROTO;
     }
     struct amb_frame frame = {
@@ -177,6 +181,7 @@ enum amb_status amb_frame_decode(const uint8_t head[AMB_FRAME_HEAD_SIZE], struct
         .time_ns = (int64_t)amb_get64(head + AT_TIME),
         .segment = amb_get64(head + AT_SEGMENT),
         .offset = amb_get64(head + AT_OFFSET),
+        .above = amb_get64(head + AT_ABOVE),
     };
     if (!is_in_range(&frame) || !is_well_formed(&frame)) {
         return AMB_EPROTO;

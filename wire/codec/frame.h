@@ -52,10 +52,10 @@ enum amb_frame_type {
                           status = enum amb_ack_kind; time_ns = delay of a NAK */
     AMB_FRAME_TERM,    /* the same, of kind TERM; data: why, 1 to 255 bytes */
     /* broker to client */
-    AMB_FRAME_TOPIC =
-        32, /* handle = subscription; topic; data = its name; before its first delivery */
-    AMB_FRAME_DELIVER, /* a batch by copy: handle, topic, count, first, rest, seq, number, lost;
-                          body */
+    AMB_FRAME_TOPIC = 32, /* handle = subscription; topic; data = its name; before its first
+                             delivery; count = enum amb_priority of what has this id */
+    AMB_FRAME_DELIVER,    /* a batch by copy: handle, topic, count, first, rest, seq, number, lost;
+                             body */
     AMB_FRAME_MAP, /* a batch by map descriptor: the same, and segment, offset instead of a body */
     AMB_FRAME_SETTLED,    /* handle = publisher; seq = batch number; number = first sequence in the
                              log; status; count = matched */
@@ -104,6 +104,7 @@ struct amb_frame {
     uint64_t lost;   /* messages lost just before this delivery */
     int64_t time_ns; /* DELIVER, MAP: when the broker took it, ns since 1970 */
     uint64_t segment, offset;
+    uint64_t above; /* DELIVER, MAP: messages of the topic's other priorities that came before */
 };
 
 /* A record of a body's table, as it stands in memory and on the wire. */

@@ -8,6 +8,8 @@
 
 #define HEAD_SIZE 24u
 #define TOPIC_SIZE 16u
+#define PRIORITY_SHIFT 24u
+#define NAME_LEN_MASK ((1u << PRIORITY_SHIFT) - 1)
 
 static const uint8_t magic[4] = {'A', 'M', 'P', 1};
 
@@ -23,7 +25,7 @@ void amb_position_add(struct amb_position_writer *writer, const struct amb_posit
     if (writer->out != NULL && end <= writer->cap) {
         uint8_t *at = writer->out + writer->len;
         amb_put32(at, topic->id);
-        amb_put32(at + 4, topic->name_len);
+        amb_put32(at + 4, topic->name_len | (uint32_t)topic->priority << PRIORITY_SHIFT);
         amb_put64(at + 8, topic->next);
         memcpy(at + TOPIC_SIZE, topic->name, topic->name_len);
     }
@@ -59,8 +61,9 @@ enum amb_status amb_position_read(const uint8_t *bytes, size_t len, struct amb_p
         if (len - at < TOPIC_SIZE) {
             return AMB_EINVAL;
         }
-        uint32_t name_len = amb_get32(bytes + at + 4);
-        if (name_len == 0 || name_len > AMB_TOPIC_MAX || name_len > len - at - TOPIC_SIZE) {
+        uint32_t word = amb_get32(bytes + at + 4), name_len = word & NAME_LEN_MASK;
+        if (word >> PRIORITY_SHIFT > AMB_PRIORITY_LOW || name_len == 0 ||
+            name_len > AMB_TOPIC_MAX || name_len > len - at - TOPIC_SIZE) {
             return AMB_EINVAL;
         }
         at += TOPIC_SIZE + name_len;
@@ -83,7 +86,8 @@ bool amb_position_next(const uint8_t *bytes, size_t len, size_t *at, struct amb_
     const uint8_t *topic = bytes + *at;
     *out = (struct amb_position_topic){
         .id = amb_get32(topic),
-        .name_len = amb_get32(topic + 4),
+        .name_len = amb_get32(topic + 4) & NAME_LEN_MASK,
+        .priority = (enum amb_priority)(amb_get32(topic + 4) >> PRIORITY_SHIFT),
         .next = amb_get64(topic + 8),
         .name = (const char *)topic + TOPIC_SIZE,
     };
@@ -92,11 +96,12 @@ bool amb_position_next(const uint8_t *bytes, size_t len, size_t *at, struct amb_
 }
 
 bool amb_position_find(const uint8_t *bytes, size_t len, const char *name, size_t name_len,
-                       struct amb_position_topic *out)
+                       enum amb_priority priority, struct amb_position_topic *out)
 {
     size_t at = 0;
     while (amb_position_next(bytes, len, &at, out)) {
-        if (out->name_len == name_len && memcmp(out->name, name, name_len) == 0) {
+        if (out->priority == priority && out->name_len == name_len &&
+            memcmp(out->name, name, name_len) == 0) {
             return true;
         }
     }

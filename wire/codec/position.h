@@ -4,10 +4,11 @@
  * keeps and gives back to subscribe again. Opaque to programs; the broker checks what it is given.
  *
  *   'A' 'M' 'P' 1 | u32 count | u64 epoch | i64 since_ns | count x topic
- *   topic: u32 id | u32 len of the name | u64 next sequence | name
+ *   topic: u32 id | u24 len of the name | u8 priority | u64 next sequence | name
  *
  * Little endian, unpadded. What is not among the topics is read from since_ns on (ns since 1970, by
- * the broker's clock; 0: from its beginning). Sequences mean something within the broker's epoch.
+ * the broker's clock; 0: from its beginning). Sequences mean something within the broker's epoch;
+ * each priority of a topic has an id and sequences of its own.
  *
  * Threads: any. Memory: never allocates.
  */
@@ -32,6 +33,7 @@ struct amb_position_topic {
     uint64_t next;
     const char *name; /* not terminated */
     uint32_t name_len;
+    enum amb_priority priority;
 };
 
 struct amb_position_writer {
@@ -54,4 +56,4 @@ AMB_MUST_CHECK enum amb_status amb_position_read(const uint8_t *bytes, size_t le
 bool amb_position_next(const uint8_t *bytes, size_t len, size_t *at,
                        struct amb_position_topic *out);
 bool amb_position_find(const uint8_t *bytes, size_t len, const char *name, size_t name_len,
-                       struct amb_position_topic *out);
+                       enum amb_priority priority, struct amb_position_topic *out);

@@ -181,6 +181,9 @@ struct amb_pub_options {
     int32_t device;         /* CUDA: which, as the driver counts */
     amb_settled_fn on_settled;
     void *arg;
+    /* NORMAL; of all its messages. What waits for a subscription leaves HIGH first, LOW last,
+     * always: order is per publisher, not between priorities. ENOTSUP: the topic has none. */
+    enum amb_priority priority;
 };
 
 /*
@@ -575,8 +578,9 @@ AMB_API const char *amb_msg_topic(const struct amb_msg *msg);
 /* NULL: none. */
 AMB_API const char *amb_msg_key(const struct amb_msg *msg);
 AMB_API const char *amb_msg_content_type(const struct amb_msg *msg);
-/* Its number in its topic. */
+/* Its number in its topic; whatever is of other priorities is counted with it. */
 AMB_API uint64_t amb_msg_seq(const struct amb_msg *msg);
+AMB_API enum amb_priority amb_msg_priority(const struct amb_msg *msg);
 /* When the broker took it, ns since 1970. */
 AMB_API int64_t amb_msg_time(const struct amb_msg *msg);
 /* How often it has been delivered, this time included. */

@@ -114,6 +114,13 @@ enum amb_slow {
     AMB_SLOW_DISCONNECT,
 };
 
+/* Which waiting messages of a topic a subscription gets first. */
+enum amb_priority {
+    AMB_PRIORITY_NORMAL,
+    AMB_PRIORITY_HIGH,
+    AMB_PRIORITY_LOW,
+};
+
 /* Why messages are missing just before a delivery. */
 enum amb_loss {
     AMB_LOSS_NONE,

@@ -520,9 +520,95 @@ static void test_readers_of_one_name_are_found_whoever_leaves_first(void **state
     tear_down();
 }
 
+static struct amb_dir_topic *priority_of(struct amb_dir_topic *main, enum amb_priority priority)
+{
+    struct amb_dir_topic *topic = NULL;
+    assert_int_equal(amb_directory_priority(&f.directory, main, priority, &topic), AMB_OK);
+    settle();
+    return topic;
+}
+
+static void test_each_priority_is_a_topic_beside_the_main_one_of_its_name(void **state)
+{
+    (void)state;
+    set_up(2, NULL);
+    struct amb_session_id near = open_session(1, 0), far = open_session(0, 0);
+    struct amb_dir_sub before, wild, after;
+    (void)subscribe(&before, &far, 0, "a.b");
+    struct amb_dir_topic *main = topic_of("a.b", 1);
+    assert_ptr_equal(priority_of(main, AMB_PRIORITY_NORMAL), main);
+    struct amb_dir_topic *high = priority_of(main, AMB_PRIORITY_HIGH);
+    struct amb_dir_topic *low = priority_of(main, AMB_PRIORITY_LOW);
+    assert_ptr_equal(priority_of(main, AMB_PRIORITY_HIGH), high);
+    assert_ptr_equal(topic_of("a.b", 0), main);
+    assert_int_equal(f.directory.topic_count, 3);
+    assert_int_equal(high->home, main->home);
+    assert_int_equal(high->on_shard[1]->priority, AMB_PRIORITY_HIGH);
+    assert_ptr_equal(high->on_shard[1]->main, main->on_shard[1]);
+    assert_ptr_equal(low->on_shard[0]->main, main->on_shard[0]);
+    /* Who was there reads all of them, and so do those who come. */
+    (void)subscribe(&wild, &near, 0, "a.>");
+    (void)subscribe(&after, &near, 1, "a.b");
+    struct amb_dir_topic *all[] = {high, main, low};
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(all[i]->matched, 3);
+        assert_int_equal(cursors_of(all[i], 0), 1);
+        assert_int_equal(cursors_of(all[i], 1), 2);
+    }
+    unsubscribe(&after);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(all[i]->matched, 2);
+    }
+    tear_down();
+}
+
+static void test_a_topic_stays_as_long_as_it_has_other_priorities(void **state)
+{
+    (void)state;
+    set_up(2, NULL);
+    int64_t idle_ns = f.harness.config->limits.topic_idle_ns;
+    struct amb_dir_topic *main = topic_of("a", 1);
+    struct amb_dir_topic *high = priority_of(main, AMB_PRIORITY_HIGH);
+    struct amb_dir_publisher publisher = {.handle = 0};
+    amb_list_init(&publisher.of_topic);
+    amb_directory_publish(&publisher, high);
+    publish_once(main);
+    advance(idle_ns);
+    assert_int_equal(f.directory.topic_count, 2); /* One has a publisher, and so both stay. */
+    amb_directory_unpublish(&f.directory, &publisher);
+    advance(idle_ns);
+    assert_int_equal(f.directory.topic_count, 1);
+    assert_null(main->kin[AMB_PRIORITY_HIGH]);
+    assert_int_equal(main->kin_count, 0);
+    advance(idle_ns);
+    assert_int_equal(f.directory.topic_count, 0);
+    assert_true(amb_list_is_empty(&f.directory.leaving));
+    tear_down();
+}
+
+static void test_one_count_goes_on_when_a_priority_comes_again(void **state)
+{
+    (void)state;
+    set_up(1, NULL);
+    int64_t idle_ns = f.harness.config->limits.topic_idle_ns;
+    struct amb_dir_topic *main = topic_of("a", 0);
+    struct amb_dir_topic *high = priority_of(main, AMB_PRIORITY_HIGH);
+    main->on_shard[0]->log.above = 5; /* It has had so many. */
+    publish_once(high);
+    advance(idle_ns);
+    assert_int_equal(f.directory.topic_count, 1);
+    assert_int_equal(main->on_shard[0]->log.above, 5);
+    high = priority_of(main, AMB_PRIORITY_HIGH);
+    assert_int_equal(high->on_shard[0]->log.above, 5);
+    tear_down();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_priority_is_a_topic_beside_the_main_one_of_its_name),
+        cmocka_unit_test(test_a_topic_stays_as_long_as_it_has_other_priorities),
+        cmocka_unit_test(test_one_count_goes_on_when_a_priority_comes_again),
         cmocka_unit_test(test_a_topic_is_made_once_and_keeps_its_home),
         cmocka_unit_test(test_topics_are_limited),
         cmocka_unit_test(test_subscriptions_are_limited),

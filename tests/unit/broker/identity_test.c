@@ -15,7 +15,7 @@
 static enum amb_status take(struct amb_identities *all, uint32_t user, const char *name,
                             const char *topic, int64_t now_ns, struct amb_identity **out)
 {
-    return amb_identity_take(all, user, name, topic, now_ns, 100, out);
+    return amb_identity_take(all, user, name, topic, AMB_PRIORITY_NORMAL, now_ns, 100, out);
 }
 
 static void a_name_has_one_owner_and_is_remembered(void **state)

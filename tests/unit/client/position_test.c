@@ -15,7 +15,8 @@ static void take(struct amb_sub *sub, unsigned count)
 static uint64_t next_of(const uint8_t *bytes, size_t len, const char *name)
 {
     struct amb_position_topic at;
-    return amb_position_find(bytes, len, name, strlen(name), &at) ? at.next : 0;
+    return amb_position_find(bytes, len, name, strlen(name), AMB_PRIORITY_NORMAL, &at) ? at.next
+                                                                                       : 0;
 }
 
 static void it_names_what_was_taken_and_not_what_has_come(void **state)

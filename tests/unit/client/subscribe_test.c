@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Receiving from a fake broker: order, names, loss, what is given back and when. */
 #include "tests/unit/client/session.h"
+#include "wire/codec/position.h"
 
 #include <stdio.h>
 
@@ -138,6 +139,79 @@ static void next_many_takes_what_is_there(void **state)
     session_close(&s);
 }
 
+/* Waits until so many messages are there and none is taken. */
+static void expect_pending(struct amb_sub *sub, uint64_t count)
+{
+    struct amb_sub_info info = AMB_INIT(amb_sub_info);
+    for (unsigned i = 0; i < 50000 && info.pending_msgs != count; i++) {
+        fake_broker_nap();
+        assert_int_equal(amb_sub_stat(sub, &info), AMB_OK);
+    }
+    assert_int_equal(info.pending_msgs, count);
+}
+
+static void deliver_mixed(struct session *s)
+{
+    fake_broker_deliver(s->fake, 0, 1, "n", 1, 1, 0);
+    fake_broker_deliver(s->fake, 0, FAKE_TOPIC_LOW, "l", 2, 1, 0);
+    fake_broker_deliver(s->fake, 0, FAKE_TOPIC_HIGH, "h", 1, 1, 0);
+    fake_broker_deliver(s->fake, 0, 1, "m", 1, 2, 0);
+    fake_broker_deliver(s->fake, 0, FAKE_TOPIC_LOW, "k", 1, 3, 0);
+    fake_broker_deliver(s->fake, 0, FAKE_TOPIC_HIGH, "g", 1, 2, 0);
+}
+
+static void expect_all(struct amb_sub *sub, const char *const *texts, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct amb_msg *msg = next(sub);
+        assert_payload(msg, texts[i]);
+        assert_string_equal(amb_msg_topic(msg), "t1");
+        assert_int_equal(amb_msg_priority(msg),
+                         texts[i][0] == 'h' || texts[i][0] == 'g'   ? AMB_PRIORITY_HIGH
+                         : texts[i][0] == 'l' || texts[i][0] == 'k' ? AMB_PRIORITY_LOW
+                                                                    : AMB_PRIORITY_NORMAL);
+        amb_msg_release(msg);
+    }
+}
+
+static void what_waits_here_too_is_taken_by_priority(void **state)
+{
+    struct session s;
+    struct amb_sub *sub;
+    open_sub(&s, *state, NULL, &sub);
+    deliver_mixed(&s);
+    expect_pending(sub, 7);
+    expect_all(sub, (const char *const[]){"h0", "g0", "n0", "m0", "l0"}, 5);
+    /* One that comes in the middle of a batch is not behind the rest of it. */
+    fake_broker_deliver(s.fake, 0, FAKE_TOPIC_HIGH, "h", 1, 3, 0);
+    expect_pending(sub, 3);
+    uint8_t bytes[256];
+    size_t len = sizeof(bytes), at = 0;
+    assert_int_equal(amb_sub_position(sub, bytes, &len), AMB_OK);
+    struct amb_position_topic topic;
+    unsigned seen = 0;
+    while (amb_position_next(bytes, len, &at, &topic)) {
+        static const uint64_t expected[] = {3, 3, 2}; /* by priority: NORMAL, HIGH, LOW */
+        assert_int_equal(topic.next, expected[topic.priority]);
+        seen |= 1u << topic.priority;
+    }
+    assert_int_equal(seen, 7);
+    expect_all(sub, (const char *const[]){"h0", "l1", "k0"}, 3);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.release[0] == 7);
+    session_close(&s);
+}
+
+static void cumulative_acknowledgements_keep_the_order_of_deliveries(void **state)
+{
+    struct session s;
+    struct amb_sub *sub;
+    open_sub(&s, *state, AMB_SUB(.ack = AMB_ACK_CUMULATIVE), &sub);
+    deliver_mixed(&s);
+    expect_pending(sub, 7);
+    expect_all(sub, (const char *const[]){"n0", "l0", "l1", "h0", "m0", "k0", "g0"}, 7);
+    session_close(&s);
+}
+
 static void *wait_for_message(void *arg)
 {
     struct amb_msg *msg;
@@ -269,6 +343,8 @@ int main(void)
         BOTH(a_held_message_holds_its_delivery),
         BOTH(releases_out_of_order_are_told_as_ranges),
         BOTH(next_many_takes_what_is_there),
+        BOTH(what_waits_here_too_is_taken_by_priority),
+        BOTH(cumulative_acknowledgements_keep_the_order_of_deliveries),
         BOTH(several_threads_share_what_arrives),
         BOTH(stop_ends_waits_and_stays),
         BOTH(closing_wakes_waiters_and_gives_the_unfetched_back),

@@ -38,6 +38,7 @@ static struct amb_frame full_frame(void)
         .offset = UINT64_C(0xb1b2b3b4b5b6b7b8),
         .rest = 1,
         .attempt = 0xc1c2c3c4,
+        .above = UINT64_C(0xd1d2d3d4d5d6d7d8),
     };
 }
 
@@ -59,7 +60,8 @@ static void the_layout_of_wire_version_1_is_frozen(void **state)
         0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* time_ns */
         0xa8, 0xa7, 0xa6, 0xa5, 0xa4, 0xa3, 0xa2, 0xa1, /* segment */
         0xb8, 0xb7, 0xb6, 0xb5, 0xb4, 0xb3, 0xb2, 0xb1, /* offset */
-        1,    0,    0,    0,    0xc4, 0xc3, 0xc2, 0xc1, /* rest, attempt, then zeros */
+        1,    0,    0,    0,    0xc4, 0xc3, 0xc2, 0xc1, /* rest, attempt */
+        0xd8, 0xd7, 0xd6, 0xd5, 0xd4, 0xd3, 0xd2, 0xd1, /* above, then zeros */
     };
     struct amb_frame frame = full_frame();
     uint8_t head[AMB_FRAME_HEAD_SIZE];
@@ -95,7 +97,7 @@ static void any_reserved_byte_or_wrong_constant_is_refused(void **state)
         head[fixed[i]] ^= 0x80;
         assert_int_equal(amb_frame_decode(head, &out), AMB_EPROTO);
     }
-    for (unsigned i = 112; i < AMB_FRAME_HEAD_SIZE; i++) {
+    for (unsigned i = 120; i < AMB_FRAME_HEAD_SIZE; i++) {
         amb_frame_encode(&frame, head);
         head[i] = 1;
         assert_int_equal(amb_frame_decode(head, &out), AMB_EPROTO);

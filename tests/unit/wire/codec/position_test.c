@@ -38,12 +38,12 @@ static void what_was_written_is_read(void **state)
     assert_int_equal(position.since_ns, 1234567);
     assert_int_equal(position.count, 2);
     struct amb_position_topic found;
-    assert_true(amb_position_find(bytes, len, "c", 1, &found));
+    assert_true(amb_position_find(bytes, len, "c", 1, AMB_PRIORITY_NORMAL, &found));
     assert_int_equal(found.id, 8);
     assert_true(found.next == UINT64_MAX);
-    assert_true(amb_position_find(bytes, len, "a.b", 3, &found));
+    assert_true(amb_position_find(bytes, len, "a.b", 3, AMB_PRIORITY_NORMAL, &found));
     assert_int_equal(found.next, 100);
-    assert_false(amb_position_find(bytes, len, "a", 1, &found));
+    assert_false(amb_position_find(bytes, len, "a", 1, AMB_PRIORITY_NORMAL, &found));
 }
 
 static void any_length_but_the_right_one_is_refused(void **state)
