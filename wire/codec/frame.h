@@ -31,10 +31,10 @@
 #define AMB_FRAME_VERSION UINT8_C(1)
 #define AMB_FRAME_HEAD_SIZE 128u
 
-#define AMB_BATCH_MSGS_MAX 1024u /* messages in one batch */
-#define AMB_BATCH_BYTES 60000u   /* default limit of data + meta of a batch of several messages */
-#define AMB_PAYLOAD_PAD 16u      /* payloads of a batch start at multiples of this */
-#define AMB_PROPS_MAX 3072u      /* bytes of one message's property blob */
+#define AMB_BATCH_MSGS_MAX 1024u                   /* messages in one batch */
+#define AMB_BATCH_BYTES (AMB_BATCH_MSGS_MAX * 80u) /* limit of data + meta of several messages */
+#define AMB_PAYLOAD_PAD 16u /* payloads of a batch start at multiples of this */
+#define AMB_PROPS_MAX 3072u /* bytes of one message's property blob */
 #define AMB_META_MAX (AMB_BATCH_MSGS_MAX * 24u + 65536u)
 #define AMB_DATA_MAX (UINT64_C(4) << 30) /* a record's length has 32 bits */
 #define AMB_HANDLES_MAX 1024u            /* publishers, and subscriptions, of one session */

@@ -136,7 +136,7 @@ static inline uint64_t ring_unit_max(const struct ring *ring)
 }
 
 #define RING_COPY_PIECE ((size_t)1024) /* below the C library's threshold */
-#define RING_COPY_MAX ((size_t)65536)  /* a whole batch */
+#define RING_COPY_MAX ((size_t)AMB_BATCH_BYTES)
 
 /*
  * As memcpy. From a few kilobytes on the C library takes `rep movsb`, which is right where memory
