@@ -131,14 +131,22 @@ static bool join_run(struct amb_acks *acks, const struct amb_delivery *delivery,
     return is_next;
 }
 
+/* Will the caller be back with another word? It has taken more of this delivery together with this
+ * message, or there is more for it to look for. */
+static bool is_followed(const struct amb_sub *sub, const struct amb_delivery *delivery,
+                        uint32_t index)
+{
+    return index + 1 < atomic_load_explicit(&delivery->taken, memory_order_relaxed) ||
+           atomic_load_explicit(&sub->has_ready, memory_order_relaxed);
+}
+
 /*
  * The same without the connection's lock, which so is taken twice a delivery and not for each of
- * its messages: while there is more for the caller to look for, and nothing else to be told.
+ * its messages: while the caller will be back, and nothing else is to be told.
  */
 static bool join_quickly(struct amb_sub *sub, const struct amb_delivery *delivery, uint32_t index)
 {
-    return index + 1 < delivery->count &&
-           atomic_load_explicit(&sub->has_ready, memory_order_relaxed) &&
+    return index + 1 < delivery->count && is_followed(sub, delivery, index) &&
            atomic_load_explicit(&sub->conn->trouble, memory_order_acquire) == 0 &&
            join_run(&sub->acks, delivery, index);
 }
@@ -224,8 +232,7 @@ static enum amb_status say(struct amb_msg *msg, struct word word)
     word.number = delivery->number;
     word.first = msg->index;
     word.count = 1;
-    /* If more is there our caller will look for it, and its word leaves then. */
-    bool may_wait = atomic_load_explicit(&sub->has_ready, memory_order_relaxed);
+    bool may_wait = is_followed(sub, delivery, msg->index); /* It leaves with the next one. */
     amb_conn_lock(conn);
     enum amb_status status = say_locked(sub, delivery, &word);
     amb_conn_push(conn, may_wait);

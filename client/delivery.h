@@ -86,7 +86,7 @@ struct amb_delivery {
     uint32_t class;
     uint32_t count; /* messages to take: those behind the first `skip` of the body */
     uint32_t skip;
-    uint32_t taken;         /* under the subscription's lock */
+    _Atomic uint32_t taken; /* written under the subscription's lock */
     bool is_ready;          /* the body is here; under the subscription's lock */
     bool has_failed;        /* it never will be; the same */
     struct amb_frame frame; /* as it came, for the check of the body */

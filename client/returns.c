@@ -182,7 +182,8 @@ void amb_deliveries_fini(struct amb_conn *conn)
 
 size_t amb_delivery_take(struct amb_delivery *delivery, struct amb_msg **out, size_t max)
 {
-    uint32_t taken = delivery->taken, left = delivery->count - taken;
+    uint32_t taken = atomic_load_explicit(&delivery->taken, memory_order_relaxed);
+    uint32_t left = delivery->count - taken;
     uint32_t n = max < left ? (uint32_t)max : left;
     struct amb_body_iter iter = delivery->iter;
     amb_assert(n <= iter.left); /* The body was checked against its head. */
@@ -203,6 +204,6 @@ size_t amb_delivery_take(struct amb_delivery *delivery, struct amb_msg **out, si
     }
     iter.left -= n;
     delivery->iter = iter;
-    delivery->taken = taken + n;
+    atomic_store_explicit(&delivery->taken, taken + n, memory_order_relaxed);
     return n;
 }

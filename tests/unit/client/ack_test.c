@@ -95,6 +95,30 @@ static void acks_of_one_delivery_in_a_row_are_few_frames(void **state)
     session_close(&s);
 }
 
+static void an_ack_leaves_though_its_company_is_not_acknowledged(void **state)
+{
+    struct session s;
+    struct amb_sub *sub;
+    open_sub(&s, *state, AMB_SUB(.ack = AMB_ACK_EXPLICIT), &sub);
+    fake_broker_deliver(s.fake, 0, 1, "m", 20, 1, 0);
+    struct amb_msg *msgs[20];
+    size_t count = 0;
+    assert_int_equal(amb_next_many(sub, 5 * AMB_SEC, msgs, 20, &count), AMB_OK);
+    assert_int_equal(count, 20);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(amb_msg_ack(msgs[i]), AMB_OK);
+    }
+    FAKE_WAIT(s.fake, &s.seen, s.seen.acks > 0 && s.seen.ack.first + s.seen.ack.count == 3);
+    for (unsigned i = 3; i < 20; i++) {
+        assert_int_equal(amb_msg_ack(msgs[i]), AMB_OK);
+    }
+    FAKE_WAIT(s.fake, &s.seen, s.seen.ack.first + s.seen.ack.count == 20);
+    for (unsigned i = 0; i < 20; i++) {
+        amb_msg_release(msgs[i]);
+    }
+    session_close(&s);
+}
+
 static void a_cumulative_ack_replaces_those_before_it(void **state)
 {
     struct session s;
@@ -181,6 +205,7 @@ int main(void)
         BOTH(what_the_options_say_the_broker_hears),
         BOTH(each_word_names_its_message),
         BOTH(acks_of_one_delivery_in_a_row_are_few_frames),
+        BOTH(an_ack_leaves_though_its_company_is_not_acknowledged),
         BOTH(a_cumulative_ack_replaces_those_before_it),
         BOTH(who_asked_for_no_acks_gives_none),
         BOTH(the_end_of_a_subscription_says_how_many_there_were),
