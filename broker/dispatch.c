@@ -3,6 +3,7 @@
 
 #include "broker/commit.h"
 #include "broker/ingest.h"
+#include "broker/lazy.h"
 #include "broker/outgoing.h"
 #include "broker/publisher.h"
 #include "broker/retire.h"
@@ -71,6 +72,8 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
         return amb_taker_ack(session, frame, NULL);
     case AMB_FRAME_TERM:
         return dispatch_term(frame, dst, cookie);
+    case AMB_FRAME_FETCH:
+        return amb_lazy_fetch(session, frame);
     case AMB_FRAME_RELEASE_RANGE:
         return dispatch_release_range(session, frame);
     case AMB_FRAME_SEG_READY:

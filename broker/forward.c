@@ -6,6 +6,7 @@
 #include "broker/entry.h"
 #include "broker/fault.h"
 #include "broker/history.h"
+#include "broker/lazy.h"
 #include "broker/outgoing.h"
 #include "broker/pick.h"
 #include "broker/priority.h"
@@ -109,6 +110,16 @@ static void cursor_tally(const struct amb_cursor *cursor, const struct amb_entry
     }
 }
 
+static void cursor_send(struct amb_session *session, const struct amb_frame *frame,
+                        const uint8_t *data, const uint8_t *meta, struct amb_entry *entry)
+{
+    if (amb_outgoing_send(session, frame, data, meta, entry) == AMB_ENOMEM) {
+        /* A number was given and is missing: only the end of the session repairs that. */
+        session->shard->session_ended(session->shard, session->client_id, AMB_ENOMEM,
+                                      "no memory for a delivery");
+    }
+}
+
 /* One delivery, for which the cursor is ready. False: not now. */
 static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry,
                            const struct forward_piece *piece)
@@ -145,13 +156,7 @@ static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry,
         .segment = is_map ? entry->segment->id : 0,
         .offset = piece->type == AMB_FRAME_MAP ? (uint64_t)(entry->data - entry->segment->base) : 0,
     };
-    enum amb_status status = amb_outgoing_send(session, &frame, piece->data, piece->meta,
-                                               piece->meta == NULL ? NULL : entry);
-    if (status == AMB_ENOMEM) {
-        /* A number was given and is missing: only the end of the session repairs that. */
-        session->shard->session_ended(session->shard, session->client_id, AMB_ENOMEM,
-                                      "no memory for a delivery");
-    }
+    cursor_send(session, &frame, piece->data, piece->meta, piece->meta == NULL ? NULL : entry);
     amb_deliver_count(session, !is_map, piece->count, piece->data_len + piece->meta_len);
     cursor->expected_seq = piece->seq + piece->count;
     return true;
@@ -290,6 +295,42 @@ static bool cursor_take(struct amb_cursor *cursor, struct amb_entry *entry, uint
     return cursor_deliver(cursor, entry, &piece);
 }
 
+/* The same for a reader that asks for payloads if it wants them. */
+static bool cursor_take_lazy(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t end)
+{
+    struct amb_subscription *sub = cursor->sub;
+    uint32_t first = cursor->within, count = end - first;
+    struct amb_frame frame = {
+        .handle = sub->handle,
+        .topic = cursor->topic->id,
+        .seq = entry->first_seq + first,
+        .time_ns = entry->time_ns,
+        .above = entry->above,
+    };
+    const uint8_t *meta;
+    amb_lazy_cut(entry, first, count, &frame, &meta);
+    uint64_t bytes = frame.meta_len + (sub->options.lazy == AMB_LAZY_PIN ? frame.data_len : 0);
+    if (!cursor_is_ready(cursor, count, amb_lazy_bytes(sub, entry)) ||
+        !amb_lazy_has_room(sub, entry) ||
+        amb_lazy_deliver(sub, entry, first, count, bytes) != AMB_OK) {
+        return false;
+    }
+    if (entry->tally != NULL) {
+        cursor_tally(cursor, entry);
+    }
+    struct amb_gap gap = {0};
+    if (frame.seq > cursor->expected_seq) {
+        amb_pick_gap(cursor, frame.seq, &gap);
+    }
+    frame.number = sub->delivered;
+    frame.lost = gap.lost;
+    frame.status = (int32_t)gap.why;
+    cursor_send(sub->session, &frame, NULL, meta, entry);
+    amb_deliver_count(sub->session, true, count, frame.meta_len);
+    cursor->expected_seq = frame.seq + count;
+    return true;
+}
+
 static void cursor_next_entry(struct amb_cursor *cursor)
 {
     cursor->position++;
@@ -328,6 +369,7 @@ static void picky_next_entry(struct amb_cursor *cursor)
 /* A reader that may leave messages out, or a log in which some expire. */
 static void forward_picky(struct amb_topic *topic, struct amb_cursor *cursor)
 {
+    bool is_lazy = cursor->sub->options.lazy != AMB_LAZY_OFF;
     while (amb_cursor_has_next(cursor)) {
         struct amb_entry *entry = amb_cursor_entry(cursor);
         uint32_t end = amb_pick_run(cursor, entry, topic->shard->now_ns);
@@ -346,11 +388,11 @@ static void forward_picky(struct amb_topic *topic, struct amb_cursor *cursor)
             cursor_wait(cursor);
             return;
         }
-        if (!cursor_take(cursor, entry, end)) {
+        if (!(is_lazy ? cursor_take_lazy : cursor_take)(cursor, entry, end)) {
             if (pace != NULL) {
                 amb_pace_spend(pace, entry, first, cursor->within);
             }
-            if (entry->twin_state == AMB_TWIN_COMING) {
+            if (entry->twin_state == AMB_TWIN_COMING && !is_lazy) {
                 return;
             }
             if (is_prelude || cursor->slow != AMB_SLOW_DROP_NEWEST ||

@@ -50,6 +50,26 @@ enum amb_status amb_outgoing_send(struct amb_session *session, const struct amb_
     return status == AMB_EAGAIN ? AMB_OK : status;
 }
 
+enum amb_status amb_outgoing_send_answer(struct amb_session *session, const struct amb_frame *frame,
+                                         const void *data, struct amb_entry *entry,
+                                         amb_outgoing_fn left)
+{
+    amb_assert(session->link != NULL);
+    struct amb_outgoing *outgoing = amb_pool_get(&session->shard->txs);
+    if (outgoing == NULL) {
+        return AMB_ENOMEM;
+    }
+    outgoing->tx.frame = frame;
+    outgoing->left = left;
+    if (entry != NULL) {
+        outgoing->entry = entry;
+        outgoing->tx.data = data;
+        amb_entry_ref(entry);
+        outgoing->tx.mem = entry->segment->mem;
+    }
+    return outgoing_send(session, outgoing);
+}
+
 enum amb_status amb_outgoing_send_name(struct amb_session *session, const struct amb_frame *frame,
                                        const char *name, uint32_t *naming)
 {

@@ -42,5 +42,11 @@ AMB_MUST_CHECK enum amb_status amb_outgoing_send_name(struct amb_session *sessio
 AMB_MUST_CHECK enum amb_status amb_outgoing_send_watched(struct amb_session *session,
                                                          const struct amb_frame *frame,
                                                          uint32_t opened, amb_outgoing_fn left);
+/* Sends a frame with data in `entry` (may be NULL, both), as amb_outgoing_send, and `left` as
+ * amb_outgoing_send_watched. */
+AMB_MUST_CHECK enum amb_status amb_outgoing_send_answer(struct amb_session *session,
+                                                        const struct amb_frame *frame,
+                                                        const void *data, struct amb_entry *entry,
+                                                        amb_outgoing_fn left);
 /* The link's on_sent. */
 void amb_outgoing_settled(struct amb_session *session, struct amb_link_tx *tx);

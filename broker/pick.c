@@ -5,6 +5,7 @@
 #include "broker/entry.h"
 #include "broker/fault.h"
 #include "broker/keys.h"
+#include "broker/lazy.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/slice.h"
@@ -128,7 +129,7 @@ static bool is_superseded(const struct amb_cursor *cursor, const struct amb_entr
 
 bool amb_pick_latest(struct amb_cursor *cursor, const struct amb_entry *entry, uint32_t *end)
 {
-    if (latest_fits(cursor, *end - cursor->within, amb_entry_bytes(entry))) {
+    if (latest_fits(cursor, *end - cursor->within, amb_lazy_bytes(cursor->sub, entry))) {
         return false;
     }
     const struct amb_topic *topic = cursor->topic;
@@ -155,7 +156,8 @@ bool amb_pick_latest(struct amb_cursor *cursor, const struct amb_entry *entry, u
 bool amb_pick_is_dropped(const struct amb_cursor *cursor, const struct amb_entry *entry,
                          uint32_t end)
 {
-    return !amb_subscription_has_credit(cursor->sub, end - cursor->within, amb_entry_bytes(entry));
+    return !amb_subscription_has_credit(cursor->sub, end - cursor->within,
+                                        amb_lazy_bytes(cursor->sub, entry));
 }
 
 void amb_pick_disconnect(struct amb_cursor *cursor)

@@ -3,6 +3,7 @@
 
 #include "broker/bufpool.h"
 #include "broker/shard.h"
+#include "broker/subscription.h"
 #include "broker/topic.h"
 
 /* Back at the shard that asked, whose starving publishers are tried again this turn. */
@@ -19,6 +20,7 @@ static void relief_asked(struct amb_mail *mail, void *owner)
     struct amb_shard *shard = owner;
     struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
     uint64_t before = shard->bufpool.segment_bytes;
+    (void)amb_subscriptions_shed(shard);
     amb_bufpool_trim(&shard->bufpool, 0);
     uint64_t given = before - shard->bufpool.segment_bytes;
     for (uint32_t i = 0; i < shard->topic_slots && given < relief->bytes; i++) {
@@ -87,6 +89,10 @@ enum amb_status amb_reclaim_alloc(struct amb_shard *shard, uint64_t len, struct 
         if (shard->bufpool.segment_bytes < before) {
             status = reclaim_try(shard, len, out);
         }
+    }
+    if (status != AMB_OK && amb_subscriptions_shed(shard)) {
+        amb_bufpool_trim(&shard->bufpool, 0);
+        status = reclaim_try(shard, len, out);
     }
     /* A walk that found nothing is not done again at once: there may be 10,000 topics. */
     if (status != AMB_OK && shard->now_ns >= shard->shed_at_ns) {

@@ -95,6 +95,7 @@ struct amb_session {
     uint32_t mapping_count;
     uint8_t mapping_at[AMB_SESSION_SEGMENTS_MAX]; /* by segment, modulo: where it was seen last */
     uint64_t mapped_bytes;                        /* delivered in place and not given back */
+    uint32_t fetches;                             /* answers to FETCH that wait in the link */
     uint64_t prepared_bytes;    /* of its publishers' buffers for messages still to come */
     struct amb_list_node held;  /* struct amb_held of subscription.h, when quarantined */
     bool keep_held;             /* when closing: what is held in place stays */

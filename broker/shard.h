@@ -58,8 +58,10 @@ struct amb_shard_stats {
     _Atomic uint64_t twins, twins_failed; /* host copies of batches in GPU memory */
     _Atomic uint64_t leases_refused;      /* requests for a lease segment: limits, memory */
     _Atomic uint64_t msgs_redelivered;
-    _Atomic uint64_t msgs_dead;      /* given up, and */
-    _Atomic uint64_t msgs_dead_lost; /* of them, not even kept as dead letters */
+    _Atomic uint64_t msgs_dead;              /* given up, and */
+    _Atomic uint64_t msgs_dead_lost;         /* of them, not even kept as dead letters */
+    _Atomic uint64_t fetches, fetched_bytes; /* answered, of lazy subscriptions */
+    _Atomic uint64_t fetches_stale;          /* ... whose payload was not there any more */
 };
 
 static inline void amb_stat_add(_Atomic uint64_t *counter, uint64_t n)
@@ -128,6 +130,7 @@ struct amb_shard {
     int64_t slow_ns;                          /* slow.h: does nothing before */
     uint64_t slow_moved;                      /* messages, as of the last look */
     struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
+    uint64_t lazy_kept;                       /* bytes that may go stale: lazy.h */
     int64_t shed_at_ns;                /* its own topics are not looked through again before */
     int64_t relief_at_ns;              /* not asked again before */
     struct amb_idmap queues;           /* struct amb_queue.known */

@@ -166,7 +166,8 @@ static json_t *shard_worker(const struct amb_shard *shard)
 {
     const struct amb_shard_stats *st = &shard->stats;
     return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
+        " s:I, s:I}",
         "worker", num(shard->index), "turns", num(amb_stat_get(&st->turns)), "sleeps",
         num(amb_stat_get(&st->sleeps)), "messages_in", num(amb_stat_get(&st->msgs_in)), "bytes_in",
         num(amb_stat_get(&st->bytes_in)), "batches_in", num(amb_stat_get(&st->batches_in)),
@@ -174,7 +175,10 @@ static json_t *shard_worker(const struct amb_shard *shard)
         num(amb_stat_get(&st->bytes_out)), "maps", num(amb_stat_get(&st->maps)), "copies",
         num(amb_stat_get(&st->copies)), "dropped", num(amb_stat_get(&st->msgs_dropped)), "rejected",
         num(amb_stat_get(&st->msgs_rejected)), "commits", num(amb_stat_get(&st->commits_in)),
-        "commits_refused", num(amb_stat_get(&st->commits_refused)), "leases_refused",
+        "fetches", num(amb_stat_get(&st->fetches)), "fetched_bytes",
+        num(amb_stat_get(&st->fetched_bytes)), "fetches_stale",
+        num(amb_stat_get(&st->fetches_stale)), "commits_refused",
+        num(amb_stat_get(&st->commits_refused)), "leases_refused",
         num(amb_stat_get(&st->leases_refused)), "longest_turn_ns",
         num(amb_stat_get(&st->longest_turn_ns)), "foreign_frames",
         num(shard->ucx_worker == NULL ? 0 : amb_ucx_worker_foreign(shard->ucx_worker)));

@@ -52,10 +52,14 @@ enum amb_status amb_subscription_create(struct amb_session *session, uint32_t ha
     return AMB_OK;
 }
 
-/* An in-place delivery is no longer held by the client. */
+/* An in-place delivery is no longer held by the client, or a lazy one's payload not kept for it. */
 static void delivery_unref(struct amb_subscription *sub, struct amb_delivery *delivery)
 {
     if (delivery->entry != NULL) {
+        if (__builtin_expect(delivery->lazy == AMB_LAZY_ON, 0)) {
+            sub->kept_bytes -= amb_entry_charge(delivery->entry);
+            sub->session->shard->lazy_kept -= amb_entry_charge(delivery->entry);
+        }
         sub->session->mapped_bytes -= amb_entry_charge(delivery->entry);
         amb_entry_unref(delivery->entry, sub->session->shard);
         delivery->entry = NULL;
@@ -90,6 +94,37 @@ static void delivery_quarantine(struct amb_subscription *sub, struct amb_deliver
     delivery->entry = NULL;
     amb_list_push_back(&session->held, &held->node);
     amb_stat_add(&session->shard->stats.quarantined_bytes, amb_entry_charge(held->entry));
+}
+
+bool amb_subscription_drop_kept(struct amb_subscription *subscription)
+{
+    struct amb_subscription *sub = subscription;
+    uint64_t number = sub->kept_from > sub->released ? sub->kept_from : sub->released + 1;
+    for (; sub->kept_bytes != 0 && number <= sub->delivered; number++) {
+        struct amb_delivery *delivery = &sub->deliveries[number & sub->mask];
+        if (delivery->lazy == AMB_LAZY_ON && delivery->entry != NULL) {
+            delivery_unref(sub, delivery);
+            sub->kept_from = number + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool amb_subscriptions_shed(struct amb_shard *shard)
+{
+    if (shard->lazy_kept == 0) {
+        return false;
+    }
+    AMB_LIST_FOR_EACH (at, &shard->live_sessions) {
+        struct amb_session *session = AMB_CONTAINER_OF(at, struct amb_session, live);
+        AMB_LIST_FOR_EACH (node, &session->subscription_list) {
+            while (
+                amb_subscription_drop_kept(AMB_CONTAINER_OF(node, struct amb_subscription, node))) {
+            }
+        }
+    }
+    return true;
 }
 
 void amb_subscription_detach(struct amb_subscription *subscription)
@@ -132,7 +167,8 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
     for (uint64_t number = sub->released + 1; number <= sub->delivered; number++) {
         struct amb_delivery *delivery = &sub->deliveries[number & sub->mask];
         delivery_tally(sub, delivery, 0);
-        if (keep_held && !AMB_FAULT(QUARANTINE_SKIPPED)) {
+        /* A lazy one's payload is read by nobody but us. */
+        if (keep_held && delivery->lazy == AMB_LAZY_OFF && !AMB_FAULT(QUARANTINE_SKIPPED)) {
             delivery_quarantine(sub, delivery);
         } else {
             delivery_unref(sub, delivery);
@@ -187,7 +223,8 @@ enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
     }
     amb_cursor_attach(cursor, topic, subscription, slow, block_limit_ns, begun);
     cursor->filter = subscription->filter;
-    cursor->is_picky |= subscription->filter != NULL || subscription->pace != NULL;
+    cursor->is_picky |= subscription->filter != NULL || subscription->pace != NULL ||
+                        subscription->options.lazy != AMB_LAZY_OFF;
     amb_list_push_back(&subscription->cursors, &cursor->of_sub);
     amb_priority_join(cursor);
     return AMB_OK;

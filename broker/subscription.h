@@ -29,6 +29,7 @@ struct amb_tally;
 struct amb_entry;
 struct amb_filter;
 struct amb_session;
+struct amb_shard;
 struct amb_topic;
 
 struct amb_delivery {
@@ -37,6 +38,8 @@ struct amb_delivery {
     uint64_t bytes;
     uint32_t msgs;
     bool is_released;
+    uint8_t lazy;   /* enum amb_lazy: entry is kept for a fetch, or stale: lazy.h */
+    uint16_t first; /* ... and where in it the messages given begin */
 };
 
 struct amb_subscription_options {
@@ -45,6 +48,7 @@ struct amb_subscription_options {
     int64_t slow_block_ns;              /* BLOCK: how long; INT64_MAX: for ever */
     bool copy;                          /* never in place */
     enum amb_mem mem;                   /* GPU memory in place: CUDA or AS_SENT */
+    enum amb_lazy lazy;                 /* payloads come when they are asked for */
     struct amb_pace_options pace;       /* not of members of queues */
 };
 
@@ -81,6 +85,8 @@ struct amb_subscription {
     bool is_slow;                 /* as told: slow.h */
     uint64_t lost_told;           /* losses told so far, those to come with a delivery among them */
     int64_t lost_told_ns;         /* the next ones are not told before */
+    uint64_t kept_from;           /* lazy: no older delivery has a payload that may go stale */
+    uint64_t kept_bytes;          /* ... what those that have one keep */
     /* counters */
     uint64_t msgs, bytes, lost;
     uint64_t lost_by[AMB_LOSS_MIXED]; /* the last by reason */
@@ -126,6 +132,11 @@ AMB_MUST_CHECK enum amb_status amb_subscription_release(struct amb_subscription 
 /* Gives back number..number+count-1; those that are back already are ignored. EPROTO. */
 AMB_MUST_CHECK enum amb_status amb_subscription_release_range(struct amb_subscription *subscription,
                                                               uint64_t number, uint32_t count);
+
+/* Lazy: the oldest payload that is kept without being pinned goes stale. False: there is none. */
+bool amb_subscription_drop_kept(struct amb_subscription *subscription);
+/* Memory is short: all of them, of all subscriptions. True: there was something. */
+bool amb_subscriptions_shed(struct amb_shard *shard);
 
 /* Something that a quarantined session holds. */
 struct amb_held {

@@ -3,6 +3,7 @@
 
 #include "broker/deliver.h"
 #include "broker/fault.h"
+#include "broker/lazy.h"
 #include "broker/outgoing.h"
 #include "broker/segment.h"
 #include "broker/topic.h"
@@ -149,6 +150,8 @@ static void take_send(struct amb_taker *taker, const struct amb_take *take, stru
         frame.segment = entry->segment->id;
         meta = entry->is_leased ? entry->meta : NULL;
         frame.offset = entry->is_leased ? 0 : (uint64_t)(entry->data - entry->segment->base);
+    } else if (sub->options.lazy != AMB_LAZY_OFF) {
+        amb_lazy_cut(entry, take->first, take->count, &frame, &meta);
     } else {
         take_copy(take, entry, &frame, &data, &meta);
     }
@@ -206,7 +209,11 @@ static bool taker_send(struct amb_taker *taker, struct amb_take *take)
         return false;
     }
     struct amb_entry *entry = take->lent;
-    enum amb_deliver_way way = taker_way(taker, &entry);
+    bool is_lazy = sub->options.lazy != AMB_LAZY_OFF;
+    if (is_lazy && !amb_lazy_has_room(sub, entry)) {
+        return false;
+    }
+    enum amb_deliver_way way = is_lazy ? AMB_DELIVER_COPY : taker_way(taker, &entry);
     bool is_map = way == AMB_DELIVER_MAP;
     if (way == AMB_DELIVER_WAIT) {
         return false;
@@ -222,7 +229,10 @@ static bool taker_send(struct amb_taker *taker, struct amb_take *take)
     if (is_acked && amb_idmap_put(&taker->known, &take->known, sub->delivered + 1) != AMB_OK) {
         return false;
     }
-    if (amb_subscription_deliver(sub, take->count, take->bytes, is_map ? entry : NULL) != AMB_OK) {
+    enum amb_status noted =
+        is_lazy ? amb_lazy_deliver(sub, entry, take->first, take->count, take->bytes)
+                : amb_subscription_deliver(sub, take->count, take->bytes, is_map ? entry : NULL);
+    if (noted != AMB_OK) {
         if (is_acked) {
             amb_idmap_remove(&taker->known, &take->known);
         }

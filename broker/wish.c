@@ -64,6 +64,9 @@ bool amb_wish_check(struct amb_client *client, uint64_t id,
     if (refusal == NULL && subscribe->replay > AMB_TEMPO_ORIGINAL) {
         refusal = "replay: no such pace";
     }
+    if (refusal == NULL && subscribe->lazy > AMB_LAZY_HEADERS) {
+        refusal = "lazy: no such kind";
+    }
     if (refusal == NULL && has_pace && amb_queues_are_wanted(subscribe)) {
         refusal = "rates and replay go with neither acknowledgements, groups nor durable names";
     }

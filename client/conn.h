@@ -159,6 +159,8 @@ struct amb_conn {
     struct amb_list_node acking;     /* struct amb_acks.node: something of them is to be said */
     struct amb_list_node ack_frames; /* unused ones */
     uint32_t ack_frames_cached;
+    struct amb_list_node fetches; /* pieces of payloads that were asked for: fetch.c */
+    uint64_t last_fetch;
     void *delivery_free[3];                        /* by class */
     struct amb_list_node batches, larges, commits; /* unused batches, see amb_pub_batch_put */
     uint32_t batches_cached, larges_cached, commits_cached;

@@ -55,12 +55,14 @@ struct amb_side {
     struct amb_tensor *_Atomic tensor; /* made when asked for */
     bool is_placed;
     bool is_in_place; /* address is of the broker's memory */
+    uint8_t *fetched; /* a lazy message's payload, once it was asked for; connection's lock */
+    uint64_t fetched_len;
 };
 
 struct amb_msg {
     _Atomic uint32_t refs;
-    uint32_t index; /* in its delivery's msgs */
-    const uint8_t *payload;
+    uint32_t index;         /* in its delivery's msgs */
+    const uint8_t *payload; /* NULL: on a GPU, or lazy and not fetched */
     const struct amb_record *record;
     const uint8_t *props;
 };

@@ -106,6 +106,10 @@ enum amb_status amb_msg_dlpack(struct amb_msg *msg, void *stream,
     }
     bool is_device = amb_msg_device(msg) >= 0;
     const void *data = is_device ? amb_msg_data_on(msg, stream) : amb_msg_data(msg);
+    if (data == NULL && len != 0) {
+        free(loan);
+        return AMB_ESTATE; /* Lazy, and not fetched. */
+    }
     loan->msg = amb_msg_ref(msg);
     loan->stream = stream;
     loan->managed = (struct DLManagedTensorVersioned){

@@ -31,6 +31,7 @@ struct amb_landing {
     int device;                      /* for the allocator; -1: host */
     struct amb_gpu *gpu;             /* NULL: memory that is the allocator's, or as sent */
     bool is_as_sent;                 /* nothing is brought anywhere */
+    bool is_lazy;                    /* the same: they come when they are asked for */
     bool is_copied;                  /* into memory of its own, also where it could stay */
     struct amb_allocator allocator;  /* alloc NULL: the GPU's pool */
     struct amb_msg *_Atomic waiting; /* taken, and no memory for it yet */
@@ -56,7 +57,8 @@ enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_o
     }
     bool is_as_sent = options->mem == AMB_MEM_AS_SENT && allocator.alloc == NULL &&
                       options->copy == 0 && amb_cuda_start() == AMB_OK;
-    if (allocator.mem == AMB_MEM_HOST && allocator.alloc == NULL && !is_as_sent) {
+    bool is_lazy = options->lazy != AMB_LAZY_OFF;
+    if (allocator.mem == AMB_MEM_HOST && allocator.alloc == NULL && !is_as_sent && !is_lazy) {
         return AMB_OK;
     }
     struct amb_gpu *gpu = NULL;
@@ -72,6 +74,7 @@ enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_o
     }
     landing->conn = conn;
     landing->is_as_sent = is_as_sent;
+    landing->is_lazy = is_lazy;
     landing->mem = allocator.mem;
     landing->is_copied =
         options->copy != 0 || allocator.alloc != NULL || allocator.mem != AMB_MEM_CUDA;
@@ -190,9 +193,22 @@ static enum amb_status bring_to_host(struct amb_landing *landing, struct amb_msg
     return AMB_OK;
 }
 
+/* A lazy message has no payload, unless that has no bytes. */
+static void leave_away(struct amb_msg *msg)
+{
+    static const uint64_t nothing[2];
+    if (amb_msg_delivery(msg)->frame.type == AMB_FRAME_LAZY) {
+        msg->payload = msg->record->len != 0 ? NULL : (const uint8_t *)nothing;
+    }
+}
+
 /* EAGAIN: there is no memory now. Else it never can be brought there. */
 static enum amb_status bring(struct amb_landing *landing, struct amb_msg *msg)
 {
+    if (landing->is_lazy) {
+        leave_away(msg);
+        return AMB_OK;
+    }
     const struct amb_segment *segment = amb_msg_delivery(msg)->segment;
     if (segment != NULL && segment->gpu != NULL) {
         return bring_from(landing, msg, segment->gpu);
@@ -366,7 +382,7 @@ static struct amb_gpu *gpu_of(const struct amb_msg *msg)
 
 const void *amb_msg_bytes(const struct amb_msg *msg)
 {
-    return is_on_gpu(mem_of(msg)) ? placed(msg)->bytes : msg->payload;
+    return is_on_gpu(mem_of(msg)) ? placed(msg)->bytes : amb_msg_data(msg);
 }
 
 struct amb_side *amb_side_of(const struct amb_msg *msg)
@@ -403,6 +419,9 @@ const char *amb_msg_path(const struct amb_msg *msg)
     const struct amb_delivery *delivery = amb_msg_delivery(msg);
     if (is_on_gpu(mem_of(msg))) {
         return placed(msg)->bytes == NULL ? "cuda_ipc" : "staged";
+    }
+    if (delivery->frame.type == AMB_FRAME_LAZY && amb_msg_data(msg) == NULL) {
+        return "lazy";
     }
     return delivery->segment != NULL ? "mapped" : delivery->conn->path;
 }

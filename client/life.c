@@ -4,6 +4,7 @@
  */
 #include "client/batches.h"
 #include "client/conn.h"
+#include "client/fetch.h"
 
 #include "client/ack.h"
 
@@ -57,6 +58,7 @@ struct amb_conn *amb_conn_create(void)
     amb_list_init(&conn->outstanding);
     amb_list_init(&conn->acking);
     amb_list_init(&conn->ack_frames);
+    amb_list_init(&conn->fetches);
     amb_batches_init(conn, AMB_SEND_MEMORY_MAX);
     amb_leases_init(&conn->leases);
     amb_list_init(&conn->registry);
@@ -71,6 +73,7 @@ static void conn_free(struct amb_conn *conn)
     amb_control_reader_fini(&conn->reader);
     amb_deliveries_fini(conn);
     amb_ack_frames_fini(conn);
+    amb_fetches_fini(conn);
     amb_segments_fini(conn);
     amb_leases_fini(conn);
     amb_lease_cache_fini(conn);

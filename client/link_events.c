@@ -7,6 +7,7 @@
 #include "client/batches.h"
 #include "client/conn.h"
 #include "client/due.h"
+#include "client/fetch.h"
 #include "client/outgoing.h"
 #include "client/pub.h"
 #include "client/segment.h"
@@ -18,8 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Cookies are pointers to one of two things; names are never deliveries. */
+/* Cookies are pointers to one of three things: names, payloads that were asked for, deliveries. */
 #define COOKIE_NAME ((uintptr_t)1)
+#define COOKIE_FETCH ((uintptr_t)2)
 /* Batches of so many show a stream that is not about the next message. */
 #define BULK_MSGS 32u
 
@@ -108,7 +110,10 @@ static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *fra
     }
     delivery->buffer = place->buffer;
     delivery->buffer_len = amb_frame_body_len(frame);
-    delivery->body_len = frame->data_len + frame->meta_len;
+    delivery->body_len = frame->meta_len;
+    if (frame->type != AMB_FRAME_LAZY || sub->lazy == AMB_LAZY_PIN) {
+        delivery->body_len += frame->data_len; /* As the broker counts it. */
+    }
     delivery->number = frame->number;
     delivery->seq = frame->seq;
     delivery->lost = frame->lost;
@@ -140,11 +145,21 @@ static bool is_next(const struct amb_sub *sub, const struct amb_frame *frame)
            amb_sub_topic_find(sub, frame->topic) != NULL;
 }
 
-/* By copy, or leased: what comes on the link goes to a buffer of ours. */
+static enum amb_status on_fetched(struct amb_conn *conn, const struct amb_frame *frame, void **dst,
+                                  void **cookie)
+{
+    struct amb_fetch *fetch = NULL;
+    enum amb_status status = amb_fetch_announced(conn, frame, dst, &fetch);
+    *cookie = (void *)((uintptr_t)fetch | COOKIE_FETCH);
+    return status;
+}
+
+/* By copy, leased or lazy: what comes on the link goes to a buffer of ours. */
 static enum amb_status on_deliver(struct amb_conn *conn, struct amb_sub *sub,
                                   const struct amb_frame *frame, void **dst, void **cookie)
 {
-    if (!is_next(sub, frame)) {
+    if (!is_next(sub, frame) ||
+        (frame->type == AMB_FRAME_LAZY && sub->lazy == AMB_LAZY_OFF)) { /* Nobody asked for it. */
         return AMB_EPROTO;
     }
     struct place place = {.segment = NULL};
@@ -217,6 +232,9 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
         struct amb_pub *pub = conn->pubs[frame->handle];
         return pub == NULL ? AMB_OK : amb_pub_settled(pub, frame);
     }
+    if (frame->type == AMB_FRAME_FETCHED) {
+        return on_fetched(conn, frame, dst, cookie);
+    }
     struct amb_sub *sub = conn->subs[frame->handle];
     if (sub == NULL) {
         return AMB_OK; /* Sent before the broker knew that it is closed. */
@@ -226,6 +244,7 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
         return on_topic(conn, sub, frame, dst, cookie);
     case AMB_FRAME_DELIVER:
     case AMB_FRAME_MAP_LEASED:
+    case AMB_FRAME_LAZY:
         return on_deliver(conn, sub, frame, dst, cookie);
     case AMB_FRAME_MAP:
         return on_map(conn, sub, frame);
@@ -242,6 +261,10 @@ static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
         struct amb_topic_name *name = (void *)(bits & ~COOKIE_NAME);
         name->name[name->len] = '\0';
         amb_sub_topic_named(name);
+        return AMB_OK;
+    }
+    if (__builtin_expect((bits & COOKIE_FETCH) != 0, 0)) {
+        amb_fetch_arrived((void *)(bits & ~COOKIE_FETCH), status);
         return AMB_OK;
     }
     return amb_sub_ready(cookie, status);
@@ -281,6 +304,8 @@ static void on_sent(void *arg, struct amb_link_tx *tx, enum amb_status status)
         amb_segment_sent(AMB_CONTAINER_OF(out, struct amb_segment, out));
     } else if (out->kind == AMB_OUTGOING_ACK) {
         amb_ack_frame_put(conn, AMB_CONTAINER_OF(out, struct amb_ack_frame, out));
+    } else if (out->kind == AMB_OUTGOING_FETCH) {
+        amb_fetch_sent(out);
     } else if (out->kind == AMB_OUTGOING_RANGE) {
         free(out);
     } else {

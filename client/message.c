@@ -36,7 +36,8 @@ void amb_msg_release(struct amb_msg *msg)
 
 const void *amb_msg_data(const struct amb_msg *msg)
 {
-    return msg->payload;
+    /* Acquire: a fetch on another thread may bring it. Elsewhere it is there from the beginning. */
+    return __atomic_load_n(&msg->payload, __ATOMIC_ACQUIRE);
 }
 
 size_t amb_msg_size(const struct amb_msg *msg)

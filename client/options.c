@@ -275,12 +275,27 @@ enum amb_status amb_allocator_read(const struct amb_sub_options *options, struct
     return AMB_OK;
 }
 
+static enum amb_status check_sub_lazy(const struct amb_sub_options *options,
+                                      struct amb_complaint *complaint)
+{
+    if ((unsigned)options->lazy > AMB_LAZY_HEADERS) {
+        complain(complaint, "amb_sub_options.lazy: no such kind");
+        return AMB_EINVAL;
+    }
+    bool is_elsewhere = (options->mem != AMB_MEM_DEFAULT && options->mem != AMB_MEM_HOST) ||
+                        options->allocator != NULL;
+    if (options->lazy != AMB_LAZY_OFF && is_elsewhere) {
+        complain(complaint,
+                 "amb_sub_options.lazy: payloads that are asked for come to host memory, "
+                 "or by amb_msg_read to where that says: not with mem or allocator");
+        return AMB_ENOTSUP;
+    }
+    return AMB_OK;
+}
+
 enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct amb_sub_options *to,
                                      struct amb_complaint *complaint)
 {
-    static const struct later later[] = {
-        LATER(amb_sub_options, lazy),
-    };
     enum amb_status status = read_struct("amb_sub_options", from, to, sizeof(*to), complaint);
     if (status == AMB_OK) {
         status = check_sub_enums(to, complaint);
@@ -290,6 +305,9 @@ enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct 
     }
     if (status == AMB_OK) {
         status = check_sub_choice(to, complaint);
+    }
+    if (status == AMB_OK) {
+        status = check_sub_lazy(to, complaint);
     }
     if (status != AMB_OK) {
         return status;
@@ -302,7 +320,7 @@ enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct 
     }
     to->credit_bytes = to->credit_bytes != 0 ? to->credit_bytes : AMB_SUB_CREDIT_BYTES;
     to->slow_block_ns = to->slow_block_ns != 0 ? to->slow_block_ns : 100 * AMB_MS;
-    return refuse_later("amb_sub_options", to, later, sizeof(later) / sizeof(later[0]), complaint);
+    return AMB_OK;
 }
 
 /* What does not depend on where the payload is. */
@@ -337,6 +355,11 @@ enum amb_status amb_out_read(const struct amb_out *from, struct amb_out *to,
     if (to->mem > AMB_MEM_PINNED && to->data == NULL) {
         complain(complaint, "amb_out.mem: only data can be in GPU memory");
         return AMB_EINVAL;
+    }
+    if (to->forward != NULL && amb_msg_size(to->forward) != 0 && amb_msg_device(to->forward) < 0 &&
+        amb_msg_data(to->forward) == NULL) {
+        complain(complaint, "amb_out.forward: a lazy message without its payload: amb_msg_fetch");
+        return AMB_ESTATE;
     }
     int sources = (to->data != NULL) + (to->iov != NULL) + (to->forward != NULL);
     if (sources > 1 || (to->data == NULL && to->len != 0) ||

@@ -17,6 +17,7 @@ enum amb_outgoing_kind {
     AMB_OUTGOING_BATCH,   /* of struct amb_batch */
     AMB_OUTGOING_SEGMENT, /* of struct amb_segment */
     AMB_OUTGOING_ACK,     /* of struct amb_ack_frame */
+    AMB_OUTGOING_FETCH,   /* of struct amb_fetch */
     AMB_OUTGOING_RANGE,   /* a range of releases, on its own; freed when sent */
 };
 

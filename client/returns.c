@@ -2,6 +2,7 @@
 #include "client/delivery.h"
 
 #include "client/conn.h"
+#include "client/fetch.h"
 #include "client/outgoing.h"
 #include "client/segment.h"
 #include "client/sub.h"
@@ -50,7 +51,11 @@ static void recycle(struct amb_delivery *delivery)
         atomic_fetch_sub_explicit(&conn->mapped_held, 1, memory_order_relaxed);
     }
     amb_buffers_put(&conn->buffers, delivery->buffer, delivery->buffer_len);
-    free(delivery->sides);
+    struct amb_side *sides = atomic_load_explicit(&delivery->sides, memory_order_relaxed);
+    if (__builtin_expect(sides != NULL, 0)) {
+        amb_fetch_recycle(conn, sides, delivery->count);
+        free(sides);
+    }
     amb_list_remove(&delivery->known);
     memcpy(delivery, &conn->delivery_free[delivery->class], sizeof(void *));
     conn->delivery_free[delivery->class] = delivery;

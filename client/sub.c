@@ -144,8 +144,8 @@ const struct amb_delivery *amb_sub_begun(const struct amb_sub *sub,
 
 enum amb_status amb_sub_append(struct amb_sub *sub, struct amb_delivery *delivery)
 {
-    enum amb_status status = amb_release_arrived(
-        &sub->release, delivery->count, delivery->frame.data_len + delivery->frame.meta_len);
+    enum amb_status status =
+        amb_release_arrived(&sub->release, delivery->count, delivery->body_len);
     if (status != AMB_OK) {
         return status;
     }
@@ -164,6 +164,9 @@ enum amb_status amb_sub_append(struct amb_sub *sub, struct amb_delivery *deliver
 static enum amb_status check_body(const struct amb_delivery *delivery)
 {
     const struct amb_frame *frame = &delivery->frame;
+    if (__builtin_expect(frame->type == AMB_FRAME_LAZY, 0)) {
+        return amb_lazy_check(frame, delivery->body);
+    }
     return amb_frame_is_leased(frame->type)
                ? amb_leased_check(frame, delivery->body, delivery->base_size)
                : amb_body_check(frame, delivery->body);
@@ -182,6 +185,8 @@ enum amb_status amb_sub_ready(struct amb_delivery *delivery, enum amb_status sta
         if (amb_frame_is_leased(delivery->frame.type)) {
             amb_body_iter_init_leased(&delivery->iter, delivery->base, delivery->body,
                                       delivery->frame.count);
+        } else if (delivery->frame.type == AMB_FRAME_LAZY) {
+            amb_body_iter_init_lazy(&delivery->iter, &delivery->frame, delivery->body);
         } else {
             amb_body_iter_init(&delivery->iter, delivery->body, delivery->frame.data_len,
                                delivery->frame.count);

@@ -34,7 +34,8 @@ struct amb_sub {
     amb_msg_fn on_message;
     void *arg;
     uint64_t credit_msgs, credit_bytes;
-    struct amb_landing *landing; /* payloads are brought elsewhere; or NULL */
+    struct amb_landing *landing; /* payloads are brought elsewhere, or not at all; or NULL */
+    enum amb_lazy lazy;
 
     struct amb_spinlock lock;
     struct amb_list_node arrived;   /* deliveries, oldest first; by priority if it has_ranks */

@@ -30,6 +30,7 @@ static struct amb_sub *sub_create(struct amb_conn *conn, const struct amb_sub_op
     sub->arg = options->arg;
     sub->credit_msgs = options->credit_msgs;
     sub->credit_bytes = options->credit_bytes;
+    sub->lazy = options->lazy;
     sub->is_choosy = options->filter != NULL;
     /* Copies must find room: what we cannot hold must not be sent. */
     if (sub->credit_bytes > conn->memory_max / 2) {
@@ -63,6 +64,7 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
     subscribe.slow_block_ns = options->slow_block_ns;
     subscribe.copy = options->copy;
     subscribe.mem = (uint32_t)amb_landing_wish(sub->landing);
+    subscribe.lazy = (uint32_t)options->lazy;
     subscribe.start = options->start;
     subscribe.start_at = options->start_at;
     subscribe.position.data = sub->resumed;

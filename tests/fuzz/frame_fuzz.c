@@ -68,6 +68,21 @@ static void walk_leased(const struct amb_frame *frame, const uint8_t *meta)
     amb_assert(messages == frame->count);
 }
 
+static void walk_lazy(const struct amb_frame *frame, const uint8_t *meta)
+{
+    const uint8_t *end = meta + frame->meta_len;
+    struct amb_body_iter iter;
+    struct amb_message_view message;
+    uint32_t messages = 0;
+    amb_body_iter_init_lazy(&iter, frame, meta);
+    while (amb_body_iter_next(&iter, &message)) {
+        amb_assert(message.props >= meta && message.props + message.props_len <= end);
+        walk_props(&message);
+        messages++;
+    }
+    amb_assert(messages == frame->count);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     if (len < AMB_FRAME_HEAD_SIZE) {
@@ -86,6 +101,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         uint8_t *meta = fuzz_copy(data + AMB_FRAME_HEAD_SIZE, frame.meta_len);
         if (amb_leased_check(&frame, meta, SEGMENT_SIZE) == AMB_OK) {
             walk_leased(&frame, meta);
+        }
+        free(meta);
+        return 0;
+    }
+    if (frame.type == AMB_FRAME_LAZY && frame.meta_len <= left) {
+        uint8_t *meta = fuzz_copy(data + AMB_FRAME_HEAD_SIZE, frame.meta_len);
+        if (amb_lazy_check(&frame, meta) == AMB_OK) {
+            walk_lazy(&frame, meta);
         }
         free(meta);
         return 0;

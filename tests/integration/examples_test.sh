@@ -95,6 +95,22 @@ for url in "$unix_url" "$tcp_url"; do
     wait "$framed" || fail "$url: allocator ended with $?: $(cat "$dir/errors")"
     grep -qx '5000 bytes in slot 0' "$dir/frames" || fail "$url: $(cat "$dir/frames")"
 
+    # Two layers come, and a row of one.
+    "$examples/example-lazy" >"$dir/rows" 2>>"$dir/errors" &
+    layers=$!
+    layer() {
+        for name in embed lm_head; do
+            head -c 200000 /dev/zero | "$build/tools/broker-ctl" --url "$url" pub \
+                --prop "layer=$name" "weights.$name" >/dev/null 2>&1
+        done
+        has_lines "$dir/rows" 3
+    }
+    wait_for 10 layer || fail "$url: no row: $(cat "$dir/rows" "$dir/errors")"
+    wait "$layers" || fail "$url: lazy ended with $?: $(cat "$dir/errors")"
+    [ "$(tail -n 3 "$dir/rows" | tr '\n' ';')" = \
+        'weights.embed: embed, 200000 bytes;weights.lm_head: lm_head, 200000 bytes;row 7: ok 0;' ] ||
+        fail "$url: $(cat "$dir/rows")"
+
     # Nobody answers, and says so; then somebody does.
     "$examples/example-request" >"$dir/sums" && fail "$url: somebody answers: $(cat "$dir/sums")"
     grep -q 'nobody answers' "$dir/sums" || fail "$url: $(cat "$dir/sums")"

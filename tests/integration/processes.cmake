@@ -4,7 +4,7 @@ if(NOT TARGET brokerd OR NOT TARGET amb)
     return()
 endif()
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-foreach(name IN ITEMS audience bad_input frozen lease policies priority queues reconnect request steady_state stopped users)
+foreach(name IN ITEMS audience bad_input frozen lazy lease policies priority queues reconnect request steady_state stopped users)
     amb_process_test(integration-${name} integration ${Python3_EXECUTABLE}
         ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py ${CMAKE_BINARY_DIR})
 endforeach()

@@ -29,6 +29,30 @@ void fake_broker_nap(void)
 
 /* ---- link ---- */
 
+static void send_frame(struct fake_broker *fake, const struct amb_frame *frame, uint8_t *body);
+
+static void on_fetch(struct fake_broker *fake, const struct amb_frame *frame)
+{
+    fake->seen.fetches++;
+    fake->seen.fetch = *frame;
+    if (fake->fetch_status == AMB_EINTERNAL) {
+        return;
+    }
+    bool is_here = fake->fetch_status == AMB_OK;
+    const struct amb_frame answer = {.type = AMB_FRAME_FETCHED,
+                                     .handle = frame->handle,
+                                     .seq = frame->seq,
+                                     .offset = frame->offset,
+                                     .data_len = is_here ? frame->data_len : 0,
+                                     .status = fake->fetch_status};
+    uint8_t *bytes = is_here ? malloc(frame->data_len) : NULL;
+    for (uint64_t i = 0; bytes != NULL && i < frame->data_len; i++) {
+        bytes[i] = (uint8_t)('0' + (frame->offset + i) % 10);
+    }
+    fake->fetch_status = fake->fetch_status == AMB_EAGAIN ? AMB_OK : fake->fetch_status;
+    send_frame(fake, &answer, bytes);
+}
+
 static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void **dst, void **cookie,
                                 struct amb_link_mem **mem)
 {
@@ -52,6 +76,8 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
             *dst = fake->seen.reason;
             *cookie = &fake->seen;
         }
+    } else if (frame->type == AMB_FRAME_FETCH) {
+        on_fetch(fake, frame);
     } else if (frame->type == AMB_FRAME_SEG_READY) {
         fake->seen.segments_ready++;
     } else if (frame->type == AMB_FRAME_SEG_GONE) {
@@ -498,6 +524,36 @@ void fake_broker_deliver(struct fake_broker *fake, uint32_t sub, uint32_t topic,
     (void)pthread_mutex_lock(&fake->lock);
     deliver(fake, &frame, text, count, 0);
     amb_link_flush(fake->link);
+    (void)pthread_mutex_unlock(&fake->lock);
+}
+
+void fake_broker_lazy(struct fake_broker *fake, uint32_t sub, uint32_t topic, uint32_t size,
+                      uint32_t count, uint64_t seq)
+{
+    (void)pthread_mutex_lock(&fake->lock);
+    tell_topic(fake, sub, topic);
+    struct amb_record *records = calloc(count, sizeof(*records));
+    amb_assert(records != NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        records[i].len = size;
+    }
+    const struct amb_frame frame = {.type = AMB_FRAME_LAZY,
+                                    .handle = sub,
+                                    .topic = topic,
+                                    .seq = seq,
+                                    .count = count,
+                                    .number = ++fake->delivered[sub],
+                                    .meta_len = count * (uint32_t)sizeof(*records),
+                                    .data_len = amb_payload_padded(size) * count};
+    send_frame(fake, &frame, (uint8_t *)records);
+    amb_link_flush(fake->link);
+    (void)pthread_mutex_unlock(&fake->lock);
+}
+
+void fake_broker_fetches(struct fake_broker *fake, enum amb_status status)
+{
+    (void)pthread_mutex_lock(&fake->lock);
+    fake->fetch_status = status;
     (void)pthread_mutex_unlock(&fake->lock);
 }
 

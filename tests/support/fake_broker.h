@@ -49,6 +49,9 @@ struct fake_seen {
         int64_t ack_wait_ns, backoff_ns;
         char group[65], durable[65];
     } wish;                         /* the newest Subscribe */
+    uint32_t lazy;                  /* of the newest Subscribe */
+    uint64_t fetches;               /* FETCH frames, */
+    struct amb_frame fetch;         /* and the newest of them */
     uint64_t staged_in, staged_out; /* by the newest Ping */
     char staged_why[128];
     uint64_t pings, opens, closes, subscribes, unsubscribes;
@@ -118,6 +121,12 @@ void fake_broker_map(struct fake_broker *fake, uint32_t sub, uint32_t topic, con
  * message's first. */
 void fake_broker_map_leased(struct fake_broker *fake, uint32_t sub, uint32_t topic,
                             const char *text, uint32_t count, uint64_t seq, uint64_t id);
+/* One lazy delivery of `count` messages of so many bytes, which are '0' to '9' over and over. */
+void fake_broker_lazy(struct fake_broker *fake, uint32_t sub, uint32_t topic, uint32_t size,
+                      uint32_t count, uint64_t seq);
+/* How a FETCH is answered from here on: AMB_OK: with the bytes; EINTERNAL: not at all. EAGAIN: the
+ * next one so, then with the bytes. */
+void fake_broker_fetches(struct fake_broker *fake, enum amb_status status);
 /* A segment of 1 MiB; sealed as the client wants it, or not. */
 void fake_broker_segment(struct fake_broker *fake, uint64_t id, bool is_sealed);
 void fake_broker_drop_segment(struct fake_broker *fake, uint64_t id);

@@ -178,6 +178,7 @@ static void say_pong(struct fake_broker *fake)
 
 static void note_wish(struct fake_seen *seen, const Amb__Control__Subscribe *subscribe)
 {
+    seen->lazy = subscribe->lazy;
     seen->wish.ack = subscribe->ack;
     seen->wish.max_deliver = subscribe->max_deliver;
     seen->wish.ack_wait_ns = subscribe->ack_wait_ns;

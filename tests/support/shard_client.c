@@ -118,6 +118,23 @@ static void note_leased(struct shard_client *client, const struct amb_frame *fra
     note_messages(client, delivery, &iter);
 }
 
+static void note_lazy(struct shard_client *client, const struct amb_frame *frame,
+                      const uint8_t *meta)
+{
+    assert_int_equal(amb_lazy_check(frame, meta), AMB_OK);
+    (void)delivery_add(&client->subs[frame->handle], frame);
+}
+
+static void note_fetched(struct shard_client *client, const struct amb_frame *frame,
+                         const uint8_t *bytes)
+{
+    client->answers++;
+    client->answer = *frame;
+    uint64_t len =
+        frame->data_len < sizeof(client->answered) ? frame->data_len : sizeof(client->answered);
+    memcpy(client->answered, bytes, len);
+}
+
 static void note_freed(struct shard_client *client, const struct amb_frame *frame)
 {
     client->freed_frames++;
@@ -174,11 +191,26 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
     switch (frame->type) {
     case AMB_FRAME_TOPIC:
     case AMB_FRAME_MAP_LEASED:
+    case AMB_FRAME_LAZY:
     case AMB_FRAME_DELIVER: {
         uint64_t len = amb_frame_body_len(frame);
         struct client_body *body = aligned_alloc(16, (sizeof(*body) + len + 15) & ~(size_t)15);
         assert_non_null(body);
         body->frame = *frame;
+        *dst = body->bytes;
+        *cookie = body;
+        return AMB_OK;
+    }
+    case AMB_FRAME_FETCHED: {
+        uint64_t len = frame->data_len;
+        struct client_body *body = aligned_alloc(16, (sizeof(*body) + len + 15) & ~(size_t)15);
+        assert_non_null(body);
+        body->frame = *frame;
+        if (len == 0) {
+            note_fetched(client, frame, body->bytes);
+            free(body);
+            return AMB_OK;
+        }
         *dst = body->bytes;
         *cookie = body;
         return AMB_OK;
@@ -214,6 +246,10 @@ static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
         client->subs[frame->handle].is_named[frame->topic] = true;
     } else if (status == AMB_OK && frame->type == AMB_FRAME_MAP_LEASED) {
         note_leased(client, frame, body->bytes);
+    } else if (status == AMB_OK && frame->type == AMB_FRAME_LAZY) {
+        note_lazy(client, frame, body->bytes);
+    } else if (status == AMB_OK && frame->type == AMB_FRAME_FETCHED) {
+        note_fetched(client, frame, body->bytes);
     } else if (status == AMB_OK) {
         note_delivery(client, frame, body->bytes);
     }
@@ -662,6 +698,19 @@ void client_drain(struct shard_client *client, uint32_t handle)
         client_release_all(client, handle);
         harness_settle(client->harness);
     } while (sub->released < sub->last);
+}
+
+void client_fetch(struct shard_client *client, uint32_t handle, uint64_t number, uint32_t first,
+                  uint64_t offset, uint64_t len)
+{
+    const struct amb_frame frame = {.type = AMB_FRAME_FETCH,
+                                    .handle = handle,
+                                    .number = number,
+                                    .first = first,
+                                    .offset = offset,
+                                    .data_len = len,
+                                    .seq = number * 1000 + first};
+    client_send_frame(client, &frame);
 }
 
 void client_map(struct shard_client *client, uint64_t segment)

@@ -102,6 +102,9 @@ struct shard_client {
     /* May be NULL: called for each message of each delivery. */
     void (*on_message)(struct shard_client *client, const struct amb_frame *frame, uint32_t index,
                        const struct client_stamp *stamp);
+    unsigned answers;        /* to FETCH: how many, */
+    struct amb_frame answer; /* the last one, */
+    uint8_t answered[256];   /* and the beginning of its bytes */
     void *user;
     const char *filter; /* of the subscriptions to come; NULL: none */
 };
@@ -155,6 +158,9 @@ void client_release_range(struct shard_client *client, uint32_t handle, uint64_t
 void client_release_all(struct shard_client *client, uint32_t handle);
 /* Gives back whatever comes until nothing comes any more. */
 void client_drain(struct shard_client *client, uint32_t handle);
+/* FETCH of message `first` of those that a delivery gave. */
+void client_fetch(struct shard_client *client, uint32_t handle, uint64_t number, uint32_t first,
+                  uint64_t offset, uint64_t len);
 void client_map(struct shard_client *client, uint64_t segment);
 void client_refuse(struct shard_client *client, uint64_t segment);
 

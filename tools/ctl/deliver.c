@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <openssl/evp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -118,10 +119,8 @@ static bool sha256(EVP_MD_CTX *digest, const struct amb_msg *msg, char hex[SHA25
 }
 
 /* On a terminal, bytes that would drive it are shown as '.'. */
-static void print_payload(const struct amb_deliver *d, const struct amb_msg *msg)
+static void print_bytes(const struct amb_deliver *d, const unsigned char *data, size_t len)
 {
-    const unsigned char *data = amb_msg_data(msg);
-    size_t len = amb_msg_size(msg);
     if (!d->is_terminal) {
         (void)fwrite(data, 1, len, stdout);
     } else {
@@ -132,6 +131,66 @@ static void print_payload(const struct amb_deliver *d, const struct amb_msg *msg
         }
     }
     (void)fputc('\n', stdout);
+}
+
+static void print_payload(const struct amb_deliver *d, const struct amb_msg *msg)
+{
+    print_bytes(d, amb_msg_data(msg), amb_msg_size(msg));
+}
+
+/* " name=value"; what would break the line is shown as '.'. */
+static void print_prop(const char *name, const char *value, size_t len)
+{
+    (void)printf(" %s=", name);
+    for (size_t i = 0; i < len; i++) {
+        bool is_plain = (unsigned char)value[i] >= 0x20 && value[i] != 0x7f;
+        (void)fputc(is_plain ? value[i] : '.', stdout);
+    }
+}
+
+static void print_header(const struct amb_msg *msg)
+{
+    (void)printf("%s seq=%" PRIu64 " size=%zu", amb_msg_topic(msg), amb_msg_seq(msg),
+                 amb_msg_size(msg));
+    const char *key = amb_msg_key(msg), *type = amb_msg_content_type(msg);
+    if (key != NULL) {
+        print_prop("$key", key, strlen(key));
+    }
+    if (type != NULL) {
+        print_prop("$content-type", type, strlen(type));
+    }
+    struct amb_prop prop;
+    for (size_t i = 0; amb_msg_prop_at(msg, i, &prop) == AMB_OK; i++) {
+        print_prop(prop.name, prop.value, prop.len);
+    }
+    (void)fputc('\n', stdout);
+}
+
+/* What of a payload could not be had is said, and the next message is looked at. */
+static bool is_had(const struct amb_msg *msg, enum amb_status status)
+{
+    if (status != AMB_OK) {
+        amb_tool_error("%s seq=%" PRIu64 ": %s", amb_msg_topic(msg), amb_msg_seq(msg),
+                       amb_strerror(status));
+    }
+    return status == AMB_OK;
+}
+
+static void print_range(const struct amb_deliver *d, struct amb_msg *msg)
+{
+    size_t size = amb_msg_size(msg), len = d->options.len;
+    if (d->options.offset >= size) {
+        len = 0;
+    } else if (len > size - d->options.offset) {
+        len = size - d->options.offset;
+    }
+    unsigned char *bytes = malloc(len + 1);
+    if (bytes != NULL &&
+        is_had(msg, len == 0 ? AMB_OK
+                             : amb_msg_read(msg, d->options.offset, bytes, len, 10 * AMB_SEC))) {
+        print_bytes(d, bytes, len);
+    }
+    free(bytes);
 }
 
 /* JSON is UTF-8; file names need not be: then all that is not ASCII becomes '?'. */
@@ -209,12 +268,19 @@ static void count(struct amb_deliver *d, const struct amb_msg *msg, int64_t now_
     count_path(d, amb_msg_path(msg));
 }
 
-enum amb_exit amb_deliver_message(struct amb_deliver *d, const struct amb_msg *msg, int64_t now_ns)
+enum amb_exit amb_deliver_message(struct amb_deliver *d, struct amb_msg *msg, int64_t now_ns)
 {
     const struct amb_deliver_options *options = &d->options;
     count(d, msg, now_ns);
     if (options->wants_payload) {
-        print_payload(d, msg);
+        if (options->is_lazy) {
+            print_header(msg);
+        } else {
+            print_payload(d, msg);
+        }
+        if (options->wants_range) {
+            print_range(d, msg);
+        }
         return AMB_EXIT_OK;
     }
     if (options->out_dir == NULL && !options->wants_sha256 && !options->is_json) {
@@ -224,6 +290,10 @@ enum amb_exit amb_deliver_message(struct amb_deliver *d, const struct amb_msg *m
     char file[FILE_NAME_MAX] = "";
     char hex[SHA256_HEX] = "";
     message_name(msg, clean);
+    bool wants_bytes = options->out_dir != NULL || options->wants_sha256;
+    if (options->is_lazy && wants_bytes && !is_had(msg, amb_msg_fetch(msg, 60 * AMB_SEC))) {
+        return AMB_EXIT_OK;
+    }
     if (options->out_dir != NULL) {
         enum amb_exit code = save(d, msg, clean, file);
         if (code != AMB_EXIT_OK) {

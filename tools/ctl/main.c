@@ -34,7 +34,8 @@ static const struct amb_ctl_command commands[] = {
      "             [--group G] [--durable D] [--ack explicit|cumulative] [--ack-wait T]\n"
      "             [--backoff T,...] [--max-deliver N] [--nak | --term REASON]\n"
      "             [--filter EXPRESSION] [--rate N] [--rate-bytes N] [--replay original] "
-     "[--reconnect]",
+     "[--reconnect]\n"
+     "             [--lazy | --pin | --headers-only] [--read OFFSET:LEN]",
      "receive messages: print, save, or count them"},
     {"request", amb_ctl_request, "TOPIC [--text TEXT]",
      "publish one request, of the text or of standard input, and print its reply"},

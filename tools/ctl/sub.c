@@ -41,6 +41,10 @@ enum {
     OPT_RATE_BYTES,
     OPT_REPLAY,
     OPT_RECONNECT,
+    OPT_LAZY,
+    OPT_PIN,
+    OPT_HEADERS_ONLY,
+    OPT_READ,
 };
 
 struct sub {
@@ -342,6 +346,41 @@ static enum amb_exit take_choice(struct sub *s, int option, const char *value)
     }
 }
 
+/* OFFSET:LEN */
+static bool take_range(struct sub *s, const char *value)
+{
+    char offset[32];
+    uint64_t len;
+    const char *colon = strchr(value, ':');
+    size_t before = colon == NULL ? 0 : (size_t)(colon - value);
+    if (before == 0 || before >= sizeof(offset)) {
+        return false;
+    }
+    memcpy(offset, value, before);
+    offset[before] = '\0';
+    if (!amb_units_size(offset, &s->deliver_options.offset) || !amb_units_size(colon + 1, &len) ||
+        len == 0 || len > SIZE_MAX / 2) {
+        return false;
+    }
+    s->deliver_options.len = (size_t)len;
+    s->deliver_options.wants_range = true;
+    return true;
+}
+
+/* Messages whose payloads stay away, at first or for good. */
+static enum amb_exit take_lazy(struct sub *s, int option, const char *value)
+{
+    if (option == OPT_READ && !take_range(s, value)) {
+        return amb_ctl_bad("--read", value, "OFFSET:LEN, as 0:16 or 1M:4K");
+    }
+    enum amb_lazy kind = option == OPT_PIN            ? AMB_LAZY_PIN
+                         : option == OPT_HEADERS_ONLY ? AMB_LAZY_HEADERS
+                                                      : AMB_LAZY_ON;
+    s->options.lazy = kind > s->options.lazy ? kind : s->options.lazy;
+    s->deliver_options.is_lazy = true;
+    return AMB_EXIT_OK;
+}
+
 static enum amb_exit take_option(struct sub *s, int option, const char *value)
 {
     switch (option) {
@@ -381,6 +420,11 @@ static enum amb_exit take_option(struct sub *s, int option, const char *value)
     case OPT_RATE_BYTES:
     case OPT_REPLAY:
         return take_choice(s, option, value);
+    case OPT_LAZY:
+    case OPT_PIN:
+    case OPT_HEADERS_ONLY:
+    case OPT_READ:
+        return take_lazy(s, option, value);
     case OPT_SLOW:
         return take_slow(s, value);
     case OPT_CREDIT:
@@ -434,6 +478,10 @@ enum amb_exit amb_ctl_sub(struct amb_ctl *ctl, int argc, char **argv)
         {"rate-bytes", required_argument, NULL, OPT_RATE_BYTES},
         {"replay", required_argument, NULL, OPT_REPLAY},
         {"reconnect", no_argument, NULL, OPT_RECONNECT},
+        {"lazy", no_argument, NULL, OPT_LAZY},
+        {"pin", no_argument, NULL, OPT_PIN},
+        {"headers-only", no_argument, NULL, OPT_HEADERS_ONLY},
+        {"read", required_argument, NULL, OPT_READ},
         {NULL, 0, NULL, 0},
     };
     struct sub s = {.ctl = ctl, .options = AMB_INIT(amb_sub_options)};
@@ -448,6 +496,12 @@ enum amb_exit amb_ctl_sub(struct amb_ctl *ctl, int argc, char **argv)
     }
     if (optind + 1 != argc) {
         amb_tool_error("sub takes one pattern");
+        return AMB_EXIT_USAGE;
+    }
+    bool wants_bytes = s.deliver_options.wants_range || s.deliver_options.wants_sha256 ||
+                       s.deliver_options.out_dir != NULL;
+    if (s.options.lazy == AMB_LAZY_HEADERS && wants_bytes) {
+        amb_tool_error("--headers-only has no payloads for --read, --sha256 or --out-dir");
         return AMB_EXIT_USAGE;
     }
     if ((s.wants_nak || s.term != NULL) && s.options.ack == AMB_ACK_DEFAULT) {

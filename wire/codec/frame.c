@@ -94,15 +94,17 @@ void amb_frame_encode(const struct amb_frame *frame, uint8_t head[AMB_FRAME_HEAD
 /* Ranges that hold for every type. */
 static bool is_in_range(const struct amb_frame *frame)
 {
-    return (frame->flags & ~(uint32_t)AMB_FRAME_FLAG_TTL) == 0 && frame->handle < AMB_HANDLES_MAX &&
+    uint32_t flags = frame->type == AMB_FRAME_LAZY ? AMB_FRAME_FLAG_OFFSETS : AMB_FRAME_FLAG_TTL;
+    return (frame->flags & ~flags) == 0 && frame->handle < AMB_HANDLES_MAX &&
            frame->first < AMB_BATCH_MSGS_MAX && frame->rest < AMB_BATCH_MSGS_MAX &&
            frame->meta_len <= AMB_META_MAX && frame->data_len <= AMB_DATA_MAX;
 }
 
 static uint32_t table_len(const struct amb_frame *frame)
 {
-    return frame->count *
-           (RECORD_SIZE + (amb_frame_is_leased(frame->type) ? (uint32_t)sizeof(uint64_t) : 0));
+    bool has_offsets =
+        amb_frame_is_leased(frame->type) || (frame->flags & AMB_FRAME_FLAG_OFFSETS) != 0;
+    return frame->count * (RECORD_SIZE + (has_offsets ? (uint32_t)sizeof(uint64_t) : 0));
 }
 
 static bool is_batch_head(const struct amb_frame *frame)
@@ -118,6 +120,12 @@ static bool is_ack_head(const struct amb_frame *frame)
            frame->status <= AMB_ACK_KIND_TERM && frame->time_ns >= 0;
 }
 
+static bool is_fetch_range(const struct amb_frame *frame)
+{
+    return frame->data_len >= 1 && frame->data_len <= AMB_FETCH_MAX &&
+           frame->offset <= UINT32_MAX - frame->data_len;
+}
+
 /* What each type asks of its own fields. False also for a type that is none. */
 static bool is_well_formed(const struct amb_frame *frame)
 {
@@ -129,7 +137,13 @@ static bool is_well_formed(const struct amb_frame *frame)
     case AMB_FRAME_DELIVER:
     case AMB_FRAME_MAP:
     case AMB_FRAME_MAP_LEASED:
+    case AMB_FRAME_LAZY:
         return is_batch_head(frame) && frame->first + frame->rest < frame->count;
+    case AMB_FRAME_FETCH:
+        return frame->number >= 1 && is_fetch_range(frame);
+    case AMB_FRAME_FETCHED:
+        return frame->meta_len == 0 &&
+               (frame->status == AMB_OK ? is_fetch_range(frame) : frame->data_len == 0);
     case AMB_FRAME_RELEASE_RANGE:
     case AMB_FRAME_FREED:
         return frame->number >= 1 && frame->count >= 1 &&
@@ -231,10 +245,17 @@ static bool is_good_frame(const struct amb_frame *frame, const uint8_t *body)
 
 enum amb_status amb_body_check(const struct amb_frame *frame, const uint8_t *body)
 {
-    if (amb_frame_is_leased(frame->type) || !is_good_frame(frame, body)) {
+    if (amb_frame_is_apart(frame->type) || !is_good_frame(frame, body)) {
         return AMB_EPROTO;
     }
     return is_good_meta(frame, body + frame->data_len) ? AMB_OK : AMB_EPROTO;
+}
+
+enum amb_status amb_lazy_check(const struct amb_frame *frame, const uint8_t *meta)
+{
+    return frame->type == AMB_FRAME_LAZY && is_good_frame(frame, meta) && is_good_meta(frame, meta)
+               ? AMB_OK
+               : AMB_EPROTO;
 }
 
 enum amb_status amb_leased_check(const struct amb_frame *frame, const uint8_t *meta,
@@ -278,6 +299,13 @@ void amb_body_iter_init_leased(struct amb_body_iter *iter, const uint8_t *base, 
     iter->offset = amb_leased_offsets(meta, count);
     iter->base = base;
     iter->props += count * sizeof(uint64_t);
+}
+
+void amb_body_iter_init_lazy(struct amb_body_iter *iter, const struct amb_frame *frame,
+                             const uint8_t *meta)
+{
+    amb_body_iter_init(iter, meta, 0, frame->count);
+    iter->props = meta + table_len(frame);
 }
 
 bool amb_body_iter_next(struct amb_body_iter *iter, struct amb_message_view *out)

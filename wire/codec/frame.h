@@ -51,6 +51,9 @@ enum amb_frame_type {
     AMB_FRAME_ACK = 8, /* handle = subscription; number = delivery; first, count: messages of it;
                           status = enum amb_ack_kind; time_ns = delay of a NAK */
     AMB_FRAME_TERM,    /* the same, of kind TERM; data: why, 1 to 255 bytes */
+    AMB_FRAME_FETCH,   /* handle = subscription; number = delivery; first = message of those it
+                          gave; seq = the client's name for it; offset, data_len: bytes of its
+                          payload, 1 to AMB_FETCH_MAX */
     /* broker to client */
     AMB_FRAME_TOPIC = 32, /* handle = subscription; topic; data = its name; before its first
                              delivery; count = enum amb_priority of what has this id */
@@ -62,6 +65,8 @@ enum amb_frame_type {
     AMB_FRAME_SEG_DROP,   /* segment: unmap it when nothing of it is held any more */
     AMB_FRAME_MAP_LEASED, /* a leased batch by map descriptor: as MAP; body: meta only */
     AMB_FRAME_FREED,      /* number, count: commits whose ranges are free before older ones are */
+    AMB_FRAME_LAZY,       /* a batch without its payloads: as DELIVER; body: meta only */
+    AMB_FRAME_FETCHED,    /* answer to a FETCH: handle, seq; status AMB_OK: data, offset */
 };
 
 /* What an ACK says of messages. Numbers are the wire's. */
@@ -73,17 +78,21 @@ enum amb_ack_kind {
 };
 #define AMB_ACK_REASON_MAX 255u
 
+#define AMB_FETCH_MAX (1u << 20) /* payload bytes that one FETCH asks for */
+
 enum amb_frame_flags {
     AMB_FRAME_FLAG_NONE = 0,
-    AMB_FRAME_FLAG_TTL = 1, /* BATCH, COMMIT: a message of it has a time to live; without it
-                               nobody looks */
+    AMB_FRAME_FLAG_TTL = 1,     /* BATCH, COMMIT: a message of it has a time to live; without it
+                                   nobody looks */
+    AMB_FRAME_FLAG_OFFSETS = 2, /* LAZY: the meta is that of a leased batch; its offsets mean
+                                   nothing to the reader */
 };
 
 /*
  * One head, in host order. Fields that a type does not use are zero; a decoder ignores them.
  * MAP uses data_len and meta_len for the body in the segment; it has none of its own on the link.
- * COMMIT and MAP_LEASED: data_len is what the payloads would take in a body (padded); meta_len
- * bytes are on the link.
+ * COMMIT, MAP_LEASED and LAZY: data_len is what the payloads would take in a body (padded);
+ * meta_len bytes are on the link.
  */
 struct amb_frame {
     uint8_t type;
@@ -135,15 +144,24 @@ static inline bool amb_frame_is_leased(uint8_t type)
 /* Does a frame of this type carry bytes behind its head on the link? */
 static inline bool amb_frame_has_body(uint8_t type)
 {
-    return type == AMB_FRAME_BATCH || type == AMB_FRAME_DELIVER || type == AMB_FRAME_TOPIC ||
-           amb_frame_is_leased(type) || type == AMB_FRAME_TERM;
+    const uint64_t with = UINT64_C(1) << AMB_FRAME_BATCH | UINT64_C(1) << AMB_FRAME_DELIVER |
+                          UINT64_C(1) << AMB_FRAME_TOPIC | UINT64_C(1) << AMB_FRAME_COMMIT |
+                          UINT64_C(1) << AMB_FRAME_MAP_LEASED | UINT64_C(1) << AMB_FRAME_TERM |
+                          UINT64_C(1) << AMB_FRAME_LAZY | UINT64_C(1) << AMB_FRAME_FETCHED;
+    return type < 64 && (with >> type & 1) != 0;
+}
+
+/* Are the payloads that its data_len counts elsewhere? */
+static inline bool amb_frame_is_apart(uint8_t type)
+{
+    return amb_frame_is_leased(type) || type == AMB_FRAME_LAZY;
 }
 
 /* How many of them are data. */
 static inline uint64_t amb_frame_body_data(const struct amb_frame *frame)
 {
-    return amb_frame_has_body(frame->type) && !amb_frame_is_leased(frame->type) ? frame->data_len
-                                                                                : 0;
+    return amb_frame_has_body(frame->type) && !amb_frame_is_apart(frame->type) ? frame->data_len
+                                                                               : 0;
 }
 
 /* How many they are in all. */
@@ -177,6 +195,10 @@ AMB_MUST_CHECK enum amb_status amb_body_check(const struct amb_frame *frame, con
 AMB_MUST_CHECK enum amb_status amb_leased_check(const struct amb_frame *frame, const uint8_t *meta,
                                                 uint64_t segment_size);
 
+/* The same for the meta of a LAZY; what its offsets say, if it has any, is not looked at. EPROTO.
+ */
+AMB_MUST_CHECK enum amb_status amb_lazy_check(const struct amb_frame *frame, const uint8_t *meta);
+
 /* The offsets of a leased batch's meta. */
 static inline const uint64_t *amb_leased_offsets(const uint8_t *meta, uint32_t count)
 {
@@ -207,5 +229,8 @@ void amb_body_iter_init(struct amb_body_iter *iter, const uint8_t *body, uint64_
 /* Walks the messages of a checked leased batch; base: where its segment is mapped. */
 void amb_body_iter_init_leased(struct amb_body_iter *iter, const uint8_t *base, const uint8_t *meta,
                                uint32_t count);
+/* Walks the messages of a checked LAZY: their payloads are not here, and theirs point nowhere. */
+void amb_body_iter_init_lazy(struct amb_body_iter *iter, const struct amb_frame *frame,
+                             const uint8_t *meta);
 /* False at the end. */
 bool amb_body_iter_next(struct amb_body_iter *iter, struct amb_message_view *out);

@@ -214,15 +214,15 @@ typedef void (*amb_msg_fn)(struct amb_msg *msg, void *arg);
 
 struct amb_sub_options {
     uint32_t size;
-    enum amb_mem mem;          /* HOST, PINNED, CUDA, CUDA_MANAGED; AS_SENT: where it lies */
-    int32_t device;            /* all but HOST: which, as the driver counts */
-    uint32_t lazy;             /* (later) */
-    const char *group;         /* exactly one member of a group gets each message; NULL: none */
-    const char *durable;       /* the place in the topics outlives this subscription; NULL: no */
-    enum amb_start start;      /* NEW; in each topic of the pattern on its own */
-    enum amb_ack ack;          /* NONE: what is delivered is done with; see amb_msg_ack */
-    uint64_t start_at;         /* LAST_N: messages; SEQ: the first; TIME: ns since 1970 */
-    int64_t ack_wait_ns;       /* 30 s: unacknowledged for so long, a message comes again */
+    enum amb_mem mem;     /* HOST, PINNED, CUDA, CUDA_MANAGED; AS_SENT: where it lies */
+    int32_t device;       /* all but HOST: which, as the driver counts */
+    enum amb_lazy lazy;   /* 1 (ON): without payloads, which amb_msg_fetch brings; PIN, HEADERS */
+    const char *group;    /* exactly one member of a group gets each message; NULL: none */
+    const char *durable;  /* the place in the topics outlives this subscription; NULL: no */
+    enum amb_start start; /* NEW; in each topic of the pattern on its own */
+    enum amb_ack ack;     /* NONE: what is delivered is done with; see amb_msg_ack */
+    uint64_t start_at;    /* LAST_N: messages; SEQ: the first; TIME: ns since 1970 */
+    int64_t ack_wait_ns;  /* 30 s: unacknowledged for so long, a message comes again */
     const int64_t *backoff_ns; /* the pause before each redelivery, the last for all later ones */
     uint32_t backoff_count;    /* up to 16 of them; 0: no pause */
     uint32_t max_deliver;      /* deliveries before a message is a dead letter; 0: no limit */
@@ -523,13 +523,14 @@ AMB_API struct amb_msg *amb_msg_ref(struct amb_msg *msg);
 AMB_API void amb_msg_release(struct amb_msg *msg);
 
 /* The payload, amb_msg_size bytes, read-only, aligned to 16 bytes. NULL only if the CPU cannot read
- * it: it is GPU memory, and not empty. */
+ * it: it is GPU memory, or lazy and not fetched; and not empty. */
 AMB_API const void *amb_msg_data(const struct amb_msg *msg);
 AMB_API size_t amb_msg_size(const struct amb_msg *msg);
 AMB_API enum amb_mem amb_msg_mem(const struct amb_msg *msg);
 /* The device its memory is on; -1: host. */
 AMB_API int amb_msg_device(const struct amb_msg *msg);
-/* How it came: "mapped", "ring", "tcp", "ucx"; "staged": from the host to a GPU. */
+/* How it came: "mapped", "ring", "tcp", "ucx"; "staged": from the host to a GPU; "lazy": not yet.
+ */
 AMB_API const char *amb_msg_path(const struct amb_msg *msg);
 /*
  * GPU memory (mem = CUDA) is given out for a stream, and back on one: the address of the payload,
@@ -541,6 +542,21 @@ AMB_API const void *amb_msg_data_on(const struct amb_msg *msg, void *stream);
 AMB_API void amb_msg_release_on(struct amb_msg *msg, void *stream);
 /* What the payload is an array of, as its publisher said; NULL: nothing, or no memory for it. */
 AMB_API const struct amb_tensor *amb_msg_tensor(const struct amb_msg *msg);
+
+/*
+ * Brings the payload of a lazy message: from then on amb_msg_data has it, until the message is
+ * released. At once where it is here already.
+ * ESTALE: the broker has it no more, or that session is over; ESTATE: lazy = HEADERS; ETIMEDOUT;
+ * EAGAIN with AMB_NOWAIT; ENOMEM: options.memory_max; ECUDA, ECLOSED, ELOST.
+ */
+AMB_CHECK enum amb_status amb_msg_fetch(struct amb_msg *msg, int64_t timeout_ns);
+/*
+ * The payload's bytes offset .. offset+len-1 to dst, which may be GPU memory: of any message, and
+ * of a lazy one without the rest. Errors as amb_msg_fetch, and EINVAL: it has no such bytes. On
+ * failure some of them may have come.
+ */
+AMB_CHECK enum amb_status amb_msg_read(struct amb_msg *msg, uint64_t offset, void *dst, size_t len,
+                                       int64_t timeout_ns);
 
 struct DLManagedTensorVersioned; /* of <dlpack/dlpack.h>, version 1 */
 /*

@@ -97,6 +97,14 @@ enum amb_start {
     AMB_START_POSITION,
 };
 
+/* Deliveries without payloads. */
+enum amb_lazy {
+    AMB_LAZY_OFF,
+    AMB_LAZY_ON,      /* a payload comes when it is asked for, if it is still there (ESTALE) */
+    AMB_LAZY_PIN,     /* the same, and it is there until the message is released */
+    AMB_LAZY_HEADERS, /* it cannot be asked for */
+};
+
 /* How fast history is given. */
 enum amb_tempo {
     AMB_TEMPO_AT_ONCE,

@@ -61,8 +61,13 @@ static void later_features_are_refused_by_name(void **state)
     (void)state;
     struct amb_complaint complaint;
     struct amb_sub_options sub;
-    assert_int_equal(amb_sub_options_read(AMB_SUB(.lazy = 1), &sub, &complaint), AMB_ENOTSUP);
+    assert_int_equal(
+        amb_sub_options_read(AMB_SUB(.lazy = 1, .mem = AMB_MEM_CUDA), &sub, &complaint),
+        AMB_ENOTSUP);
     assert_non_null(strstr(complaint.text, "lazy"));
+    assert_int_equal(amb_sub_options_read(AMB_SUB(.lazy = 4), &sub, &complaint), AMB_EINVAL);
+    assert_non_null(strstr(complaint.text, "lazy"));
+    assert_int_equal(amb_sub_options_read(AMB_SUB(.lazy = 1), &sub, &complaint), AMB_OK);
     struct amb_pub_options pub;
     assert_int_equal(
         amb_pub_options_read(AMB_PUB(.confirm = AMB_CONFIRM_DURABLE), &pub, &complaint),

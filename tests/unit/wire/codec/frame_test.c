@@ -123,7 +123,7 @@ static void only_known_types_are_taken(void **state)
         frame.meta_len = type == AMB_FRAME_TOPIC ? 0 : 24;
         known += decode_of(&frame) == AMB_OK;
     }
-    assert_int_equal(known, 12);
+    assert_int_equal(known, 14);
 }
 
 static void ranges_that_hold_for_every_type_are_checked(void **state)
@@ -272,20 +272,79 @@ static void a_reason_is_short_and_of_a_term(void **state)
     assert_int_equal(decode_of(&frame), AMB_EPROTO);
 }
 
-static void six_types_have_a_body_on_the_link(void **state)
+static void eight_types_have_a_body_on_the_link(void **state)
 {
     (void)state;
     int with = 0;
     for (unsigned type = 0; type < 256; type++) {
         with += amb_frame_has_body((uint8_t)type);
     }
-    assert_int_equal(with, 6);
+    assert_int_equal(with, 8);
+    assert_true(amb_frame_has_body(AMB_FRAME_LAZY));
+    assert_true(amb_frame_has_body(AMB_FRAME_FETCHED));
     assert_true(amb_frame_has_body(AMB_FRAME_TERM));
     assert_true(amb_frame_has_body(AMB_FRAME_COMMIT));
     assert_true(amb_frame_has_body(AMB_FRAME_MAP_LEASED));
     assert_true(amb_frame_has_body(AMB_FRAME_BATCH));
     assert_true(amb_frame_has_body(AMB_FRAME_DELIVER));
     assert_true(amb_frame_has_body(AMB_FRAME_TOPIC));
+}
+
+static void a_lazy_body_is_meta_with_or_without_offsets(void **state)
+{
+    (void)state;
+    uint64_t words[8] = {5}; /* One record, of 5 bytes. */
+    struct amb_frame frame = {.type = AMB_FRAME_LAZY, .count = 1, .data_len = 16, .meta_len = 16};
+    assert_int_equal(amb_frame_body_len(&frame), 16);
+    assert_int_equal(amb_frame_body_data(&frame), 0);
+    assert_int_equal(decode_of(&frame), AMB_OK);
+    assert_int_equal(amb_lazy_check(&frame, (const uint8_t *)words), AMB_OK);
+    assert_int_equal(amb_body_check(&frame, (const uint8_t *)words), AMB_EPROTO);
+    frame.flags = AMB_FRAME_FLAG_OFFSETS;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO); /* No room for them. */
+    frame.meta_len = 24;
+    words[2] = UINT64_MAX; /* Nobody looks at it. */
+    assert_int_equal(decode_of(&frame), AMB_OK);
+    assert_int_equal(amb_lazy_check(&frame, (const uint8_t *)words), AMB_OK);
+    struct amb_body_iter iter;
+    amb_body_iter_init_lazy(&iter, &frame, (const uint8_t *)words);
+    assert_ptr_equal(iter.props, words + 3);
+    frame.data_len = 32;
+    assert_int_equal(amb_lazy_check(&frame, (const uint8_t *)words), AMB_EPROTO);
+    frame.flags = AMB_FRAME_FLAG_TTL;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.flags = AMB_FRAME_FLAG_OFFSETS;
+    frame.type = AMB_FRAME_MAP_LEASED;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+}
+
+static void a_fetch_is_of_some_bytes_and_not_too_many(void **state)
+{
+    (void)state;
+    struct amb_frame frame = {.type = AMB_FRAME_FETCH, .number = 1, .data_len = AMB_FETCH_MAX};
+    assert_int_equal(decode_of(&frame), AMB_OK);
+    assert_int_equal(amb_frame_body_len(&frame), 0);
+    frame.offset = UINT32_MAX - AMB_FETCH_MAX;
+    assert_int_equal(decode_of(&frame), AMB_OK);
+    frame.offset++;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.offset = UINT64_MAX;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.offset = 0;
+    frame.data_len++;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.data_len = 0;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.data_len = 1;
+    frame.number = 0;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.type = AMB_FRAME_FETCHED;
+    assert_int_equal(decode_of(&frame), AMB_OK);
+    assert_int_equal(amb_frame_body_len(&frame), 1);
+    frame.status = AMB_ESTALE;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.data_len = 0;
+    assert_int_equal(decode_of(&frame), AMB_OK);
 }
 
 static void a_leased_body_is_all_meta(void **state)
@@ -533,8 +592,10 @@ int main(void)
         cmocka_unit_test(a_release_range_names_deliveries_and_cannot_wrap),
         cmocka_unit_test(an_acknowledgement_names_messages_of_one_delivery),
         cmocka_unit_test(a_reason_is_short_and_of_a_term),
-        cmocka_unit_test(six_types_have_a_body_on_the_link),
+        cmocka_unit_test(eight_types_have_a_body_on_the_link),
         cmocka_unit_test(a_leased_body_is_all_meta),
+        cmocka_unit_test(a_lazy_body_is_meta_with_or_without_offsets),
+        cmocka_unit_test(a_fetch_is_of_some_bytes_and_not_too_many),
         cmocka_unit_test(a_commit_needs_its_number_and_room_for_offsets),
         cmocka_unit_test(a_leased_batch_is_walked_by_its_offsets),
         cmocka_unit_test(a_leased_payload_outside_its_segment_is_refused),

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/lazy.h"
+
+#include "broker/config.h"
+#include "broker/outgoing.h"
+#include "broker/segment.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "broker/twin.h"
+#include "wire/base/assert.h"
+
+/* Of a leased segment, what may be kept from its publisher without being pinned. */
+#define LEASED_SHARE 4u
+
+void amb_lazy_cut(const struct amb_entry *entry, uint32_t first, uint32_t count,
+                  struct amb_frame *frame, const uint8_t **meta)
+{
+    const struct amb_record *records = amb_entry_records(entry);
+    uint32_t each = (uint32_t)sizeof(*records) + (entry->is_leased ? sizeof(uint64_t) : 0);
+    frame->type = AMB_FRAME_LAZY;
+    if (entry->meta_len == entry->count * each) {
+        /* Without properties the records of a slice are a table themselves. */
+        frame->count = count;
+        frame->first = frame->rest = 0;
+        frame->flags = AMB_FRAME_FLAG_NONE;
+        frame->meta_len = count * (uint32_t)sizeof(*records);
+        frame->data_len = 0;
+        for (uint32_t i = first; i < first + count; i++) {
+            frame->data_len += amb_payload_padded(records[i].len);
+        }
+        *meta = (const uint8_t *)(records + first);
+        return;
+    }
+    frame->count = entry->count;
+    frame->first = first;
+    frame->rest = entry->count - first - count;
+    frame->flags = entry->is_leased ? AMB_FRAME_FLAG_OFFSETS : AMB_FRAME_FLAG_NONE;
+    frame->meta_len = entry->meta_len;
+    frame->data_len = entry->data_len;
+    *meta = entry->meta;
+}
+
+/* ---- what is kept ---- */
+
+static enum amb_lazy kind_of(const struct amb_subscription *sub)
+{
+    bool is_pinned = sub->options.lazy == AMB_LAZY_ON && sub->taker != NULL;
+    return is_pinned ? AMB_LAZY_PIN : sub->options.lazy;
+}
+
+static uint64_t session_room(const struct amb_session *session)
+{
+    uint64_t most = session->shard->limits->max_mapped_per_session;
+    return session->mapped_bytes < most ? most - session->mapped_bytes : 0;
+}
+
+bool amb_lazy_has_room(const struct amb_subscription *sub, const struct amb_entry *entry)
+{
+    return kind_of(sub) != AMB_LAZY_PIN || sub->msgs_out == 0 ||
+           amb_entry_charge(entry) <= session_room(sub->session);
+}
+
+/* Room for one more payload that is not pinned; false: it is stale from the beginning. */
+static bool make_room(struct amb_subscription *sub, const struct amb_entry *entry)
+{
+    uint64_t charge = amb_entry_charge(entry), most = sub->options.credit_bytes;
+    uint64_t share = entry->segment->size / LEASED_SHARE;
+    if (entry->is_leased && share < most) {
+        most = share;
+    }
+    while ((sub->kept_bytes + charge > most || charge > session_room(sub->session)) &&
+           amb_subscription_drop_kept(sub)) {
+    }
+    return charge <= session_room(sub->session); /* One always may, as far as its share goes. */
+}
+
+enum amb_status amb_lazy_deliver(struct amb_subscription *sub, struct amb_entry *entry,
+                                 uint32_t first, uint32_t count, uint64_t bytes)
+{
+    enum amb_lazy kind = kind_of(sub);
+    bool is_kept = kind == AMB_LAZY_PIN || (kind == AMB_LAZY_ON && make_room(sub, entry));
+    enum amb_status status = amb_subscription_deliver(sub, count, bytes, is_kept ? entry : NULL);
+    if (status != AMB_OK) {
+        return status;
+    }
+    struct amb_delivery *delivery = &sub->deliveries[sub->delivered & sub->mask];
+    delivery->lazy = (uint8_t)kind;
+    delivery->first = (uint16_t)first;
+    if (is_kept && kind == AMB_LAZY_ON) {
+        sub->kept_bytes += amb_entry_charge(entry);
+        sub->session->shard->lazy_kept += amb_entry_charge(entry);
+    }
+    return AMB_OK;
+}
+
+/* ---- what is asked for ---- */
+
+static void fetch_left(struct amb_session *session, uint32_t handle, uint32_t opened)
+{
+    (void)handle;
+    (void)opened;
+    session->fetches--;
+}
+
+static enum amb_status fetch_answer(struct amb_session *session, const struct amb_frame *asked,
+                                    enum amb_status status, const uint8_t *data,
+                                    struct amb_entry *entry)
+{
+    const struct amb_frame frame = {
+        .type = AMB_FRAME_FETCHED,
+        .handle = asked->handle,
+        .seq = asked->seq,
+        .offset = asked->offset,
+        .data_len = status == AMB_OK ? asked->data_len : 0,
+        .status = (int32_t)status,
+    };
+    struct amb_shard_stats *stats = &session->shard->stats;
+    amb_stat_add(&stats->fetches, 1);
+    amb_stat_add(&stats->fetched_bytes, frame.data_len);
+    amb_stat_add(&stats->fetches_stale, status == AMB_ESTALE);
+    session->fetches++;
+    enum amb_status sent = amb_outgoing_send_answer(session, &frame, data, entry, fetch_left);
+    session->fetches -= sent != AMB_EAGAIN;
+    return sent == AMB_ENOMEM ? sent : AMB_OK; /* Of a link that is down others tell. */
+}
+
+/* Where a message's payload begins. */
+static const uint8_t *payload_of(const struct amb_entry *entry, uint32_t index)
+{
+    if (entry->is_leased) {
+        return entry->data + amb_leased_offsets(entry->meta, entry->count)[index];
+    }
+    const struct amb_record *records = amb_entry_records(entry);
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < index; i++) {
+        at += amb_payload_padded(records[i].len);
+    }
+    return entry->data + at;
+}
+
+static enum amb_status fetch_from(struct amb_session *session, const struct amb_frame *frame,
+                                  struct amb_entry *entry, uint32_t index)
+{
+    uint64_t len = amb_entry_records(entry)[index].len;
+    if (frame->offset > len || frame->data_len > len - frame->offset) {
+        return amb_session_broken(session, "the client asks for more than a message has");
+    }
+    if (entry->segment->gpu != NULL) {
+        struct amb_entry *twin = amb_twin_get(session->shard, entry);
+        if (twin == NULL) { /* Asked again, by then it has come. */
+            bool is_coming = entry->twin_state == AMB_TWIN_COMING;
+            return fetch_answer(session, frame, is_coming ? AMB_EAGAIN : AMB_ECUDA, NULL, NULL);
+        }
+        entry = twin;
+    }
+    return fetch_answer(session, frame, AMB_OK, payload_of(entry, index) + frame->offset, entry);
+}
+
+enum amb_status amb_lazy_fetch(struct amb_session *session, const struct amb_frame *frame)
+{
+    struct amb_subscription *sub = session->subscriptions[frame->handle];
+    if (session->fetches >= AMB_LAZY_FETCHES_MAX) {
+        return amb_session_broken(session, "the client asks for more than it reads");
+    }
+    if (sub == NULL) { /* Unsubscribed while this was under way. */
+        session->frames_ignored++;
+        return fetch_answer(session, frame, AMB_ESTALE, NULL, NULL);
+    }
+    if (frame->number > sub->delivered || sub->options.lazy == AMB_LAZY_OFF ||
+        sub->options.lazy == AMB_LAZY_HEADERS) {
+        return amb_session_broken(session, "the client asks for what it was not given");
+    }
+    const struct amb_delivery *delivery = &sub->deliveries[frame->number & sub->mask];
+    if (frame->number <= sub->released || delivery->is_released) {
+        return fetch_answer(session, frame, AMB_ESTALE, NULL, NULL); /* A release may overtake. */
+    }
+    if (delivery->lazy == AMB_LAZY_OFF || frame->first >= delivery->msgs) {
+        return amb_session_broken(session, "the client asks for what it was not given");
+    }
+    if (delivery->entry == NULL) {
+        return fetch_answer(session, frame, AMB_ESTALE, NULL, NULL);
+    }
+    return fetch_from(session, frame, delivery->entry, delivery->first + frame->first);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lazy subscriptions: a delivery is a batch's records and properties, and its payloads are asked
+ * for (FETCH) or not. What kind they are is a subscription's:
+ *
+ *   ON       payloads are kept while there is room: at most credit_bytes of them, of what was
+ * leased a quarter of its segment, so that nobody publishes against what nobody may ever want; the
+ * oldest go stale first, and all of them where memory is short PIN      payloads are kept until the
+ * release, and charged for: credit is what bounds them. Members of queues are served so, for a take
+ * keeps its payloads anyway HEADERS  nothing is kept, nothing can be asked for
+ *
+ * A FETCH is answered at once, from memory, with at most AMB_FETCH_MAX bytes; so an answer is a
+ * frame among others, and a client has at most AMB_LAZY_FETCHES_MAX of them in its link.
+ *
+ * Threads: the shard's worker. Memory: what is kept is a reference on its entry; never allocates.
+ */
+#pragma once
+
+#include "broker/entry.h"
+#include "broker/subscription.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_LAZY_FETCHES_MAX 64u /* answers that wait in a session's link */
+
+struct amb_frame;
+
+/* What a delivery of that entry, or of a part of it, is charged at most: credit is asked for that
+ * much. */
+static inline uint64_t amb_lazy_bytes(const struct amb_subscription *sub,
+                                      const struct amb_entry *entry)
+{
+    bool is_light = sub->options.lazy == AMB_LAZY_ON || sub->options.lazy == AMB_LAZY_HEADERS;
+    return is_light && sub->taker == NULL ? entry->meta_len : amb_entry_bytes(entry);
+}
+
+/* Fills in what a LAZY frame for messages first .. first+count-1 says of its body, which is *meta:
+ * as little of the batch as makes one. */
+void amb_lazy_cut(const struct amb_entry *entry, uint32_t first, uint32_t count,
+                  struct amb_frame *frame, const uint8_t **meta);
+/* May another payload be pinned for it? */
+bool amb_lazy_has_room(const struct amb_subscription *sub, const struct amb_entry *entry);
+/* amb_subscription_deliver for a lazy one: notes the delivery, and keeps what its kind keeps. */
+AMB_MUST_CHECK enum amb_status amb_lazy_deliver(struct amb_subscription *sub,
+                                                struct amb_entry *entry, uint32_t first,
+                                                uint32_t count, uint64_t bytes);
+/* A FETCH. EPROTO: it asks for what was not given, or past its end. */
+AMB_MUST_CHECK enum amb_status amb_lazy_fetch(struct amb_session *session,
+                                              const struct amb_frame *frame);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Payloads of lazy messages, asked for in pieces: each lands in a buffer of ours, and whoever waits
+ * for it takes it to where it is wanted. So a deadline holds, and a large payload lets others pass.
+ *
+ *   FETCH ──► asked ──► (FETCHED) coming ──► done ──► copied by the caller
+ *                │            └─ its caller has left: thrown away when it is whole
+ *                └─ its caller has left: the answer is awaited, and thrown away
+ *
+ * Threads: the connection's lock, but for the copy. Memory: a piece's struct is the heap's, its
+ * buffer the connection's.
+ */
+#pragma once
+
+#include "client/outgoing.h"
+#include "wire/base/list.h"
+
+#include <amb/amb.h>
+
+/* Pieces that one call has out, and all of a connection: the broker ends who has many more. */
+#define AMB_FETCH_AHEAD 4u
+#define AMB_FETCHES_MAX 16u
+
+struct amb_conn;
+struct amb_fetch;
+struct amb_side;
+
+/* A FETCHED frame. EPROTO. Lock held. */
+enum amb_status amb_fetch_announced(struct amb_conn *conn, const struct amb_frame *frame,
+                                    void **dst, struct amb_fetch **out);
+/* Its bytes are here, or never will be. Lock held. */
+void amb_fetch_arrived(struct amb_fetch *fetch, enum amb_status status);
+/* The link has sent, or will never send, what asked for it. Lock held. */
+void amb_fetch_sent(struct amb_outgoing *out);
+/* A delivery goes, and what was brought for its `count` messages. Lock held. */
+void amb_fetch_recycle(struct amb_conn *conn, const struct amb_side *sides, uint32_t count);
+/* No link and no caller is left. */
+void amb_fetches_fini(struct amb_conn *conn);
