@@ -616,7 +616,9 @@ enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *fra
                            amb_settle_last_seq(&pub->settle, frame->seq), why, frame->count);
     }
     if (status == AMB_OK && pub->is_settled_told) {
-        status = amb_settle_upto(&pub->settle, frame->seq, true);
+        /* What was delivered sooner than a batch before it has been told, and waits for this one.
+         */
+        status = amb_settle_upto(&pub->settle, pub->settle.last, true);
     }
     after_settling(pub);
     return status;

@@ -93,10 +93,13 @@ enum amb_status amb_settle_told(struct amb_settle *settle, uint64_t batch,
     return AMB_OK;
 }
 
-/* Does b continue a, with the same result? log_seq stays that of the first message. */
-static bool joins(const struct amb_settle_range *a, const struct amb_settle_range *b)
+/* Does b continue a, with the same result? log_seq stays that of the first message. What was
+ * delivered and dropped is counted for each that matched, so there these must agree too. */
+static bool joins(const struct amb_settle *settle, const struct amb_settle_range *a,
+                  const struct amb_settle_range *b)
 {
-    return a->status == b->status && a->last + 1 == b->first;
+    return a->status == b->status && a->last + 1 == b->first &&
+           (!settle->awaits_delivery || a->matched == b->matched);
 }
 
 static void add_range(struct amb_settle *settle, const struct amb_settle_range *range)
@@ -109,7 +112,7 @@ static void add_range(struct amb_settle *settle, const struct amb_settle_range *
             &settle
                  ->ranges[(settle->range_first + settle->range_count - 1) % AMB_SETTLE_RANGES_MAX];
         bool is_full = settle->range_count == AMB_SETTLE_RANGES_MAX;
-        if (joins(newest, range) || is_full) {
+        if (joins(settle, newest, range) || is_full) {
             if (newest->status == AMB_OK) {
                 newest->status = range->status; /* Full: nobody polls, and one range must tell. */
             }

@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from harness import check, main
 
 MAGIC = 0x31676F6C626D6101
-POSTED, SETTLED, RECEIVED, WRONG, END, ACKED = 1, 2, 3, 4, 5, 6
+POSTED, SETTLED, RECEIVED, WRONG, END, ACKED, TOLD = 1, 2, 3, 4, 5, 6, 7
 SIZE = 100
 MODES = {"sub": 0, "ack": 1, "group": 2, "cumulative": 3}
 
@@ -24,9 +24,10 @@ def record(kind, publisher=0, number=0, seq=0, topic=0, size=0, lost=0, attempt=
             "size": size, "lost": lost, "attempt": attempt}
 
 
-def write(path, id_, groups, mode, records):
+def write(path, id_, groups, mode, records, is_late=False):
     with open(path, "wb") as log:
-        log.write(struct.pack("<QQIIQQ24x", MAGIC, id_, groups, mode, len(records), len(records)))
+        log.write(struct.pack("<QQIIQQI20x", MAGIC, id_, groups, mode, len(records), len(records),
+                              is_late))
         for r in records:
             log.write(struct.pack("<QQQIIIHH", r["publisher"], r["number"], r["seq"], r["topic"],
                                   r["size"], r["lost"], r["kind"], r["attempt"]))
@@ -167,43 +168,173 @@ GROUP_FAULTS = {
 }
 
 
+def told(delivered, dropped, matched):
+    return record(TOLD, 1, delivered, dropped, 3, lost=matched)
+
+
+def good_told(mode="sub"):
+    """Ten messages to two subscribers, the fifth with a stamp as its property; the second one, unless it
+    acknowledges, has lost 7 and 8. 1 to 5, 6 to 8, and the rest were settled together."""
+    has_lost = mode == "sub"
+    one = [record(POSTED, 1, n, topic=3, size=8 if n == 5 else SIZE) for n in range(1, 11)]
+    for first, last, dropped in ((1, 5, 0), (6, 8, 2 * has_lost), (9, 10, 0)):
+        one += [record(SETTLED, 1, first, last, 3), told(2 * (last - first + 1) - dropped, dropped, 2)]
+    logs = {1: one + [record(END)]}
+    for name in (f"{mode}-a", f"{mode}-b"):
+        logs[name] = []
+        for n in range(1, 11):
+            if has_lost and name.endswith("b") and n in (7, 8):
+                continue
+            lost = 2 if has_lost and name.endswith("b") and n == 9 else 0
+            logs[name].append(record(RECEIVED, 1, n, n, 3, 8 if n == 5 else SIZE, lost=lost))
+            if mode == "ack":
+                logs[name].append(dict(logs[name][-1], kind=ACKED))
+        logs[name].append(record(END))
+    return logs
+
+
+def settled_of(logs, nth):
+    """Where the publisher's nth TOLD is."""
+    return [i for i, r in enumerate(logs[1]) if r["kind"] == TOLD][nth]
+
+
+def tell(logs, nth, **changes):
+    logs[1][settled_of(logs, nth)].update(changes)
+
+
+def die(logs, name, keep):
+    """A subscriber's log ends behind so many records, as a kill leaves it."""
+    del logs[name][keep:]
+
+
+TOLD_FAULTS = {
+    "told one delivery too many": lambda logs: tell(logs, 1, number=5, seq=1),
+    "told one delivery too few": lambda logs: tell(logs, 1, number=3, seq=3),
+    "a drop that was none": lambda logs: tell(logs, 0, number=9, seq=1),
+    "told delivered, and nobody matched": lambda logs: tell(logs, 0, lost=0),
+    "counts that do not add up": lambda logs: tell(logs, 0, seq=1),
+    "one subscription too many": lambda logs: tell(logs, 2, number=6, lost=3),
+    "one subscription too few": lambda logs: tell(logs, 2, number=2, lost=1),
+    "a tiny message told delivered, and only one has it": lambda logs: (
+        logs["sub-b"].pop(4), logs["sub-b"][4].update(lost=1)),
+    "settled, and not told": lambda logs: logs[1].pop(settled_of(logs, 1)),
+    "another topic's word": lambda logs: tell(logs, 1, topic=4),
+    "a tiny message under another's number": lambda logs: logs["sub-a"][4].update(number=6),
+    "told delivered, and one has it twice, one not": lambda logs: (
+        logs["sub-b"].pop(0), logs["sub-a"].insert(1, dict(logs["sub-a"][0]))),
+}
+# Of a run in which the subscriber was killed, or the broker: what is found all the same.
+KILLED_TOLD_FAULTS = {
+    "told delivered to one that died before": lambda logs: die(logs, "sub-b", 3),
+    "told all delivered, and one has only most of it": lambda logs: (
+        die(logs, "sub-b", 7), tell(logs, 1, number=5, seq=1)),
+}
+ACK_TOLD_FAULTS = {
+    "told delivered, and never acknowledged": lambda logs: die(logs, "ack-b", 15),
+}
+LATE_FAULTS = {
+    "late, and a gap": lambda logs: logs["sub-late"].pop(1),
+    "late, and its last one missing": lambda logs: logs["sub-late"].pop(-2),
+    "late, and one twice": lambda logs: logs["sub-late"].insert(1, dict(logs["sub-late"][0])),
+}
+
+
+def good_late(mode="sub"):
+    """One has all ten, the other one came before the fifth."""
+    logs = good_told("sub")
+    logs["sub-a"], logs[f"{mode}-late"] = logs["sub-a"], copy.deepcopy(logs["sub-a"][4:])
+    del logs["sub-b"]
+    logs[1] = [r for r in logs[1] if r["kind"] != TOLD]
+    for part in (logs["sub-a"], logs[f"{mode}-late"]):
+        for r in part:
+            if r["size"] == 8:
+                r.update(publisher=0, number=0)
+    if mode == "ack":
+        logs["ack-late"] = [dict(r, kind=kind) for r in logs["ack-late"][:-1]
+                            for kind in (RECEIVED, ACKED)] + [record(END)]
+    return logs
+
+
+def good_told_restart(mode="sub"):
+    """1 to 6 of twenty were told delivered to one, 7 to 9 are unknown, 10 to 20 went to the second broker. The
+    subscriber, which was not back before 12, has 7 too."""
+    one = [record(POSTED, 1, n, topic=3, size=SIZE) for n in range(1, 21)]
+    one += [record(SETTLED, 1, 1, 6, 3), told(6, 0, 1), record(SETTLED, 1, 7, 9, 3, UNKNOWN),
+            record(SETTLED, 1, 10, 11, 3), told(0, 0, 0), record(SETTLED, 1, 12, 20, 3), told(9, 0, 1)]
+    reads = [record(RECEIVED, 1, n, n, 3, SIZE) for n in range(1, 8)]
+    reads += [record(RECEIVED, 1, n, n - 9, 3, SIZE) for n in range(12, 21)]
+    reads[7]["lost"] = LOST_ALL
+    if mode == "ack":  # The last of the first life is in the air.
+        reads = [dict(r, kind=kind) for r in reads for kind in (RECEIVED, ACKED)
+                 if r["number"] != 7 or kind == RECEIVED]
+    return {1: one + [record(END)], mode: reads + [record(END)]}
+
+
+RESTART_TOLD_FAULTS = {
+    "told delivered by the first broker, and it never came": lambda logs: (
+        logs["sub"].pop(5), logs["sub"][5].update(lost=1)),
+    "told delivered by the second broker, and it never came": lambda logs: (
+        logs["sub"].pop(10), logs["sub"][10].update(lost=1)),
+    "told delivered, and another one came": lambda logs: tell(logs, 1, number=1, lost=1, seq=1),
+}
+RESTART_ACK_FAULTS = {
+    "told delivered by the first broker, and not acknowledged": lambda logs: logs["ack"].pop(11),
+    "first delivered by two brokers": lambda logs: logs["ack"][13].update(number=6),
+}
+
+
 def judge(rig, logs, *options):
     paths = []
     for name, records in logs.items():
         paths.append(str(rig.folder / f"log-{name}"))
         is_sub = isinstance(name, str)
-        mode = MODES[name.partition("-")[0]] if is_sub else 0
-        write(paths[-1], 0 if is_sub else name, 1 if is_sub else 0, mode, records)
+        is_confirmed = any(r["kind"] == TOLD for r in records)
+        mode = MODES[name.partition("-")[0]] if is_sub else is_confirmed
+        write(paths[-1], 0 if is_sub else name, 1 if is_sub else 0, mode, records,
+              str(name).endswith("late"))
     done = subprocess.run([rig.program("delivery-check"), *options, *paths], capture_output=True,
                           text=True, check=False)
     return done.returncode, done.stderr
 
 
+RESTARTED = ("--restarts", "1")
+# (how the logs are judged, what makes good ones, what is planted)
+CASES = (
+    ((), good, FAULTS),
+    ((), lambda: good_acks("ack"), ACK_FAULTS),
+    ((), lambda: good_acks("group"), GROUP_FAULTS),
+    ((), lambda: good_acks("cumulative"), CUMULATIVE_FAULTS),
+    (RESTARTED, good_restart, RESTART_FAULTS),
+    ((), good_told, TOLD_FAULTS),
+    (("--killed",), good_told, KILLED_TOLD_FAULTS),
+    (("--killed",), lambda: good_told("ack"), ACK_TOLD_FAULTS),
+    (("--killed",), good_late, LATE_FAULTS),
+    (("--killed",), lambda: good_late("ack"), {
+        "late, and not acknowledged": lambda logs: logs["ack-late"].pop(3)}),
+    (RESTARTED, good_told_restart, RESTART_TOLD_FAULTS),
+    (RESTARTED, lambda: good_told_restart("ack"), RESTART_ACK_FAULTS),
+)
+
+
+def check_found(rig, options, logs, name):
+    status, text = judge(rig, logs, *options)
+    check(status == 1 and text, f"not found: {name}")
+    print(f"{name}: {text.splitlines()[0].rpartition('/')[2]}")
+
+
 def test(rig, _options):
-    check(judge(rig, good()) == (0, ""), f"good logs are judged {judge(rig, good())}")
-    for kind in ("ack", "group", "cumulative"):
-        verdict = judge(rig, good_acks(kind))
-        check(verdict == (0, ""), f"good logs with {kind} are judged {verdict}")
-    faults = [(good, *fault) for fault in FAULTS.items()]
-    faults += [(lambda: good_acks("ack"), *fault) for fault in ACK_FAULTS.items()]
-    faults += [(lambda: good_acks("group"), *fault) for fault in GROUP_FAULTS.items()]
-    check(judge(rig, good_restart(), "--restarts", "1") == (0, ""),
-          f"a restart is taken for a fault: {judge(rig, good_restart(), '--restarts', '1')}")
-    faults.append((good_restart, "unknown without a restart", lambda logs: logs["sub"].clear()))
-    for name, plant in RESTART_FAULTS.items():
-        logs = good_restart()
-        plant(logs)
-        status, text = judge(rig, logs, "--restarts", "1")
-        check(status == 1 and text, f"not found: {name}")
-        print(f"{name}: {text.splitlines()[0]}")
-    faults += [(lambda: good_acks("cumulative"), *fault) for fault in CUMULATIVE_FAULTS.items()]
-    for make, name, plant in faults:
-        logs = copy.deepcopy(make())
-        plant(logs)
-        status, text = judge(rig, logs)
-        check(status == 1 and text, f"not found: {name}")
-        print(f"{name}: {text.splitlines()[0]}")
-    # What a death leaves behind is no fault: a publisher cut off, its last message there or not.
+    for options, make, faults in CASES:
+        verdict = judge(rig, make(), *options)
+        check(verdict == (0, ""), f"good logs are judged {verdict}: {faults}")
+        for name, plant in faults.items():
+            logs = copy.deepcopy(make())
+            plant(logs)
+            check_found(rig, options, logs, name)
+    logs = good_restart()
+    logs["sub"].clear()
+    check_found(rig, (), logs, "unknown without a restart")
+    # What a death leaves behind is no fault: a publisher cut off, its last message there or not; a
+    # subscriber that has more than it could give back; a publisher that was not told any more.
     for received in (True, False):
         logs = good()
         del logs[2][-2:]
@@ -211,6 +342,15 @@ def test(rig, _options):
             drop_tail(logs)
         status, text = judge(rig, logs, "--killed")
         check(status == 0, f"a death is taken for a fault: {text}")
+    for logs in (good_told(), good_told("ack")):
+        tell(logs, 2, number=2, seq=2)
+        del logs[next(name for name in logs if str(name).endswith("b"))][-1:]
+        status, text = judge(rig, logs, "--killed")
+        check(status == 0, f"a death before the release is taken for a fault: {text}")
+    logs = good_told()
+    del logs[1][settled_of(logs, 2):]
+    status, text = judge(rig, logs, "--killed")
+    check(status == 0, f"a death between two records is taken for a fault: {text}")
 
 
 if __name__ == "__main__":

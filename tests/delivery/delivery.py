@@ -3,16 +3,18 @@
 """Eight publishers, eight subscribers, 64 topics: what was delivered, judged from logs alone.
 
     delivery.py BUILD [--messages N] [--links ring,stream,ucx] [--policy block|drop-oldest|ack|cumulative|group]
-                [--kills N] [--restarts N] [--max BYTES] [--seed N]
+                [--confirm delivered] [--kills N] [--restarts N] [--pause SECONDS] [--max BYTES] [--seed N]
 
 test-load's processes write down what they post and what they get (load.c), delivery-check judges
 (check.c). N messages from each publisher, 0 B to 16 MiB; each topic has two subscribers. Clients take
-the links in turn. --kills: that many of them are killed at random, and others take their places.
---restarts: that many brokers are killed, and others take their place; what was lost must be what that explains
-(policy block only).
+the links in turn. --kills: that many publishers are killed at random, and a quarter as many
+subscribers; others take their places. --restarts: that many brokers are killed, and others take their
+place; what was lost must be what that explains. Between two such events at most --pause passes.
 With ack and group each message is acknowledged, some after they have come twice; cumulative: some, each
-for all before it; group: the eight are
-members of one, and dead members' messages go to the others. With drop-oldest topics hold 200 KB, and subscribers are stopped now and then: losses must be exact.
+for all before it; group: the eight are members of one, and dead members' messages go to the others. With
+drop-oldest topics hold 200 KB, and subscribers are stopped now and then: losses must be exact. --confirm
+delivered: publishers wait until their messages have been delivered, and what they were told must be
+in the logs of those who got it, whoever was killed.
 """
 import json
 import os
@@ -39,7 +41,9 @@ class Load:
         self.policy = options.get("policy", "block")
         self.max = options.get("max", str(16 << 20))
         self.links = options["links"].split(",") if "links" in options else LINKS
-        self.logs = []
+        self.kills = int(options.get("kills", 0))
+        self.confirm = options.get("confirm", "accepted")
+        self.logs = {}  # by client
         self.pubs = []
         self.subs = []
         self.killed = set()
@@ -48,48 +52,31 @@ class Load:
         self.killed.add(client)
         client.kill()
 
-    def log(self):
-        self.logs.append(str(self.rig.folder / f"log-{len(self.logs)}"))
-        return self.logs[-1]
+    def start(self, kind, number, *arguments):
+        log = str(self.rig.folder / f"log-{len(self.logs)}")
+        url = self.broker.url(self.links[number % len(self.links)])
+        client = self.rig.client("test-load", kind, url, log, *arguments)
+        client.number = number
+        self.logs[client] = log
+        return client
 
     def written(self):
         """The logs to be judged. Who was killed before it had one has done nothing."""
-        clients = self.subs + self.pubs
-        early = [log for log, client in zip(self.logs, clients)
-                 if client in self.killed and not os.path.exists(log)]
-        return [log for log in self.logs if log not in early]
+        return [log for client, log in self.logs.items()
+                if client not in self.killed or os.path.exists(log)]
 
-    def url(self, number):
-        return self.broker.url(self.links[number % len(self.links)])
-
-    def subscribe(self, number):
+    def subscribe(self, number, *late):
         groups = 1 << number % CLIENTS | 1 << (number + 1) % CLIENTS
         if self.policy == "group":
             groups = (1 << CLIENTS) - 1
-        room = self.messages * (CLIENTS + 1) * 4
-        sub = self.rig.client("test-load", "sub", self.url(number), self.log(), f"{groups:x}",
-                              str(room), self.policy)
+        room = self.messages * (CLIENTS + 1 + self.kills) * 4
+        sub = self.start("sub", number, f"{groups:x}", str(room), self.policy, *late)
         sub.expect("ready")
         self.subs.append(sub)
 
     def publish(self, number):
-        self.pubs.append(self.rig.client("test-load", "pub", self.url(number + 1), self.log(),
-                                         str(len(self.logs)), str(self.messages), self.max))
-
-
-def kill_some(load, dice, kills):
-    """Publishers at random; each death makes room for another one. And half as often a subscriber,
-    which is not replaced: who comes late has not got everything."""
-    for number in range(kills):
-        time.sleep(dice.uniform(0.01, 0.15))
-        living = [pub for pub in load.pubs if pub.is_running()]
-        if not living:
-            return
-        load.kill(dice.choice(living))
-        load.publish(dice.randrange(1000))
-        if number % 4 == 0 and len([s for s in load.subs if s.is_running()]) > CLIENTS // 2:
-            load.kill(dice.choice([s for s in load.subs if s.is_running()]))
-        load.broker.check_alive()
+        self.pubs.append(self.start("pub", number + 1, str(len(self.logs) + 1), str(self.messages),
+                                    self.max, self.confirm))
 
 
 def count_of(path):
@@ -101,23 +88,55 @@ def count_of(path):
         return 0
 
 
-def restart_some(load, dice, restarts, options):
-    """Brokers end by SIGKILL while all publish, and another takes the place; how many did."""
-    if restarts:
-        until(60, lambda: all(count_of(log) for log in load.logs[CLIENTS:]), "all have begun")
-    for number in range(restarts):
-        time.sleep(dice.uniform(0.3, 1.0))
-        if not all(pub.is_running() for pub in load.pubs):
-            return number
-        load.broker.kill()
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                load.broker = load.rig.broker(*options, at=load.broker)
-                break
-            except Failure:  # Its port is not free yet.
-                check(time.monotonic() < deadline, "no broker")
-    return restarts
+def replace_broker(load, options):
+    load.broker.kill()
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            load.broker = load.rig.broker(*options, at=load.broker)
+            return
+        except Failure:  # Its port is not free yet.
+            check(time.monotonic() < deadline, "no broker")
+
+
+def make_trouble(load, dice, events, pause, broker_options):
+    """Kills what `events` says, in this order, while all publish; how many of each were killed."""
+    done = {"pub": 0, "sub": 0, "broker": 0}
+    if "broker" in events:
+        until(60, lambda: all(count_of(load.logs[pub]) for pub in load.pubs), "all have begun")
+    for event in events:
+        time.sleep(dice.uniform(pause / 10, pause))
+        living = {"pub": [pub for pub in load.pubs if pub.is_running()],
+                  "sub": [sub for sub in load.subs if sub.is_running()]}
+        if len(living["pub"]) < CLIENTS // 2:
+            break
+        if event == "broker":
+            replace_broker(load, broker_options)
+        elif living[event]:
+            victim = dice.choice(living[event])
+            load.kill(victim)
+            if event == "pub":
+                load.publish(dice.randrange(1000))
+            else:  # On another link, with the same groups.
+                load.subscribe(victim.number + CLIENTS, "late")
+        load.broker.check_alive()
+        done[event] += 1
+    return done
+
+
+def finish(pub, seconds):
+    check("done" in pub.all_lines(seconds), f"a publisher: {pub.log()}")  # UCX writes there too.
+    check(pub.wait(seconds) == 0, f"a publisher: {pub.log()}")
+
+
+def publish_last(load, seconds):
+    """A few more, once all subscribers are back: who gets nothing from the last broker is not told of it."""
+    wanted = sum(load.policy == "group" and CLIENTS or 2 for sub in load.subs if sub.is_running())
+    until(30, lambda: len([row for row in load.broker.ask("subs")
+                           if row["pattern"].startswith("load.")]) >= wanted, "all are back")
+    load.messages = 1000
+    load.publish(0)
+    finish(load.pubs[-1], seconds)
 
 
 def stop_some(load, dice):
@@ -132,10 +151,14 @@ def stop_some(load, dice):
 def test(rig, options):
     seed = int(options.get("seed", time.time_ns() & 0xFFFFFF))
     kills, restarts = int(options.get("kills", 0)), int(options.get("restarts", 0))
+    events = ["pub"] * kills + ["sub"] * (kills // 4) + ["broker"] * restarts
+    pause = float(options.get("pause", 1.0 if restarts else 0.15))
     drops = options.get("policy") == "drop-oldest"
     seconds = int(options.get("seconds", 280))
     print(f"seed {seed}", flush=True)
     dice = random.Random(seed)
+    dice.shuffle(events)
+    began = time.monotonic()
     config = rig.folder / "delivery.conf"
     config.write_text('topics = ( { match = "load.>"; max_bytes = "200K"; } );' if drops else "")
     broker_options = ("--config", str(config), "-o", "server.workers=2")
@@ -145,26 +168,29 @@ def test(rig, options):
         load.subscribe(number)
     for number in range(CLIENTS):
         load.publish(number)
-    kill_some(load, dice, kills)
-    restarts = restart_some(load, dice, restarts, broker_options)
+    killed = make_trouble(load, dice, events, pause, broker_options)
+    restarts = killed["broker"]
     if drops:
         stop_some(load, dice)
     for pub in load.pubs:
         if pub not in load.killed:
-            pub.expect("done", seconds)
-            check(pub.wait(seconds) == 0, f"a publisher: {pub.log()}")
+            finish(pub, seconds)
+    if restarts:
+        publish_last(load, seconds)
     for sub in load.subs:
         if sub.is_running():
             sub.signal(signal.SIGTERM)
     for sub in load.subs:
         check(sub.wait(60) in (0, -signal.SIGKILL), f"a subscriber: {sub.log()}")
     load.broker.check_alive()
-    judge = [str(rig.program("delivery-check")), *(["--killed"] if kills else []),
+    took = time.monotonic() - began
+    judge = [str(rig.program("delivery-check")), *(["--killed"] if load.killed else []),
              *(["--restarts", str(restarts)] if restarts else []), *load.written()]
     done = subprocess.run(judge, capture_output=True, text=True, check=False)
-    print(done.stdout.strip(), flush=True)
+    print(f"{took:.0f} s, killed: {killed}", done.stdout.strip(), flush=True)
     check(done.returncode == 0, done.stderr)
     check(not restarts or json.loads(done.stdout)["told"] > 0, "nobody heard of a restart")
+    check(load.confirm != "delivered" or json.loads(done.stdout)["delivered"] > 0, "nothing was delivered")
     check(not drops or json.loads(done.stdout)["lost"] > 0, "nothing was dropped")
     load.broker.stop()
 

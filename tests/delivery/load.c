@@ -2,12 +2,13 @@
 /*
  * Clients of the delivery test: they do, and write down what they do and see; others judge.
  *
- *     test-load pub URL LOG ID MESSAGES [MAX_SIZE]
- *     test-load sub URL LOG GROUPS MESSAGES [POLICY]
+ *     test-load pub URL LOG ID MESSAGES [MAX_SIZE [delivered]]
+ *     test-load sub URL LOG GROUPS MESSAGES [POLICY [late]]
  *
  * pub: MESSAGES messages to random topics of all, from 0 to MAX_SIZE bytes; prints "done" when all
- * are settled. sub: reads the groups whose bits are set; prints "ready", and after TERM goes on
- * until nothing has come for a second. POLICY: block (default), drop-oldest; ack, group:
+ * are settled, with "delivered" that is when all have been delivered. sub: reads the groups whose
+ * bits are set; prints "ready", and after TERM goes on until nothing has come for a second. late:
+ * it is not there from the first message on. POLICY: block (default), drop-oldest; ack, group:
  * acknowledges each message, one in twenty after it has come twice; group: as a member of one;
  * cumulative: acknowledges one in eight, and what is last when nothing more comes.
  */
@@ -25,6 +26,9 @@
 
 #define SETTLES_MAX 4u /* records of one call to note, at most so many for each message */
 #define QUIET_NS AMB_SEC
+/* Not yet settled, of a publisher that waits for delivery: the broker keeps 65,536 such batches for
+ * a worker, those lent to another one twice, and refuses others. */
+#define UNDELIVERED_MAX 4096u
 
 static struct delivery_head *log_head;
 static volatile sig_atomic_t is_over;
@@ -45,6 +49,12 @@ static void check(const char *what, enum amb_status status)
     }
 }
 
+/* Of a session that was lost meanwhile: nobody hears it. */
+static void answered(const char *what, enum amb_status status)
+{
+    check(what, status == AMB_ESTALE ? AMB_OK : status);
+}
+
 /* What nobody knows was noted when it was settled; it is the checker's matter. */
 static void close_is(const char *what, enum amb_status status)
 {
@@ -61,7 +71,7 @@ static void on_event(struct amb_conn *of, const struct amb_event *event, void *a
 
 /* ---- the log ---- */
 
-static void log_open(const char *path, uint64_t id, uint32_t groups, uint64_t max)
+static void log_open(const char *path, const struct delivery_head *head, uint64_t max)
 {
     size_t size = sizeof(struct delivery_head) + max * sizeof(struct delivery_record);
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -75,10 +85,12 @@ static void log_open(const char *path, uint64_t id, uint32_t groups, uint64_t ma
     }
     (void)close(fd);
     log_head = base;
-    log_head->magic = DELIVERY_MAGIC;
-    log_head->id = id;
-    log_head->groups = groups;
+    log_head->id = head->id;
+    log_head->groups = head->groups;
+    log_head->mode = head->mode;
+    log_head->is_late = head->is_late;
     log_head->max = max;
+    log_head->magic = DELIVERY_MAGIC;
 }
 
 static void note(const struct delivery_record *record)
@@ -166,11 +178,14 @@ struct stream {
     uint64_t number;
 };
 
+static uint64_t unsettled;
+
 static void on_settled(struct amb_pub *pub, const struct amb_settled *settled, void *arg)
 {
     (void)pub;
     const struct stream *stream = arg;
     uint32_t status = (uint32_t)settled->status;
+    unsettled -= settled->last - settled->first + 1;
     note(&(struct delivery_record){.kind = DELIVERY_SETTLED,
                                    .publisher = log_head->id,
                                    .topic = stream->topic,
@@ -178,6 +193,33 @@ static void on_settled(struct amb_pub *pub, const struct amb_settled *settled, v
                                    .seq = settled->last,
                                    .size = settled->status == AMB_EUNKNOWN ? DELIVERY_UNKNOWN
                                                                            : status});
+    if (log_head->mode == DELIVERY_CONFIRMED && settled->status == AMB_OK) {
+        note(&(struct delivery_record){.kind = DELIVERY_TOLD,
+                                       .publisher = log_head->id,
+                                       .topic = stream->topic,
+                                       .number = settled->delivered,
+                                       .seq = settled->dropped,
+                                       .lost = settled->matched});
+    }
+}
+
+static void publish_lease(struct stream *stream, const struct delivery_stamp *stamp)
+{
+    struct amb_lease *lease;
+    struct amb_prop prop = {.name = DELIVERY_PROPERTY, .value = stamp, .len = sizeof(*stamp)};
+    const bool is_tiny = stamp->size < DELIVERY_STAMP && log_head->mode == DELIVERY_CONFIRMED;
+    check("lease", amb_lease(stream->pub, stamp->size, AMB_FOREVER, &lease));
+    fill(amb_lease_data(lease), stamp);
+    check("commit",
+          amb_lease_commit(lease, is_tiny ? AMB_OUT(.props = &prop, .prop_count = 1) : NULL, NULL));
+}
+
+static void poll_once(int64_t timeout_ns)
+{
+    enum amb_status status = amb_poll(conn, timeout_ns);
+    if (status != AMB_OK && status != AMB_EAGAIN && status != AMB_ETIMEDOUT) {
+        fail("poll", status);
+    }
 }
 
 static void publish_one(struct stream *stream, uint32_t size, uint8_t *bytes)
@@ -188,41 +230,54 @@ static void publish_one(struct stream *stream, uint32_t size, uint8_t *bytes)
                                    .number = stamp.number,
                                    .topic = stamp.topic,
                                    .size = size});
-    if (stamp.number % 5 != 0) {
+    if (stamp.number % 5 == 0 || (size < DELIVERY_STAMP && log_head->mode == DELIVERY_CONFIRMED)) {
+        publish_lease(stream, &stamp);
+    } else {
         fill(bytes, &stamp);
         check("publish", amb_pub_send(stream->pub, bytes, size, AMB_FOREVER));
-    } else {
-        struct amb_lease *lease;
-        check("lease", amb_lease(stream->pub, size, AMB_FOREVER, &lease));
-        fill(amb_lease_data(lease), &stamp);
-        check("commit", amb_lease_commit(lease, NULL, NULL));
     }
+    unsettled++;
     if (stamp.number % 16 == 0) {
-        enum amb_status status = amb_poll(conn, AMB_NOWAIT);
-        if (status != AMB_OK && status != AMB_EAGAIN && status != AMB_ETIMEDOUT) {
-            fail("poll", status);
-        }
+        poll_once(AMB_NOWAIT);
+    }
+    while (log_head->mode == DELIVERY_CONFIRMED && unsettled >= UNDELIVERED_MAX) {
+        poll_once(AMB_SEC);
     }
 }
 
-static int publish(const char *url, const char *path, uint64_t id, uint64_t messages, uint32_t max)
+/* Again, when a broker was killed in the middle of it. */
+static enum amb_status open_pub(const char *topic, struct stream *stream)
+{
+    enum amb_status status;
+    do {
+        status = amb_pub_open(conn, topic,
+                              AMB_PUB(.on_settled = on_settled, .arg = stream,
+                                      .confirm = log_head->mode == DELIVERY_CONFIRMED
+                                                     ? AMB_CONFIRM_DELIVERED
+                                                     : AMB_CONFIRM_ACCEPTED),
+                              &stream->pub);
+    } while (status == AMB_ELOST);
+    return status;
+}
+
+static int publish(const char *url, const char *path, const struct delivery_head *head,
+                   uint64_t messages, uint32_t max)
 {
     static struct stream streams[DELIVERY_TOPICS];
-    log_open(path, id, 0, messages * SETTLES_MAX + DELIVERY_TOPICS + 1);
+    log_open(path, head, messages * SETTLES_MAX + DELIVERY_TOPICS + 1);
     check("connect",
-          amb_connect(url, AMB_OPTIONS(.name = "load-pub", .on_event = on_event), &conn));
+          amb_connect(url, AMB_OPTIONS(.name = "load-pub", .retry_first = 1, .on_event = on_event),
+                      &conn));
     for (uint32_t i = 0; i < DELIVERY_TOPICS; i++) {
         char topic[64];
         (void)snprintf(topic, sizeof(topic), "load.%u.%u", i / (DELIVERY_TOPICS / DELIVERY_GROUPS),
                        i);
         streams[i].topic = i;
-        check("open",
-              amb_pub_open(conn, topic, AMB_PUB(.on_settled = on_settled, .arg = &streams[i]),
-                           &streams[i].pub));
+        check("open", open_pub(topic, &streams[i]));
     }
     uint8_t *bytes = malloc(max + 8);
     for (uint64_t i = 0; i < messages; i++) {
-        uint64_t random = mix(id * UINT64_C(0x9e3779b97f4a7c15) + i);
+        uint64_t random = mix(head->id * UINT64_C(0x9e3779b97f4a7c15) + i);
         publish_one(&streams[random % DELIVERY_TOPICS], size_of(mix(random), max), bytes);
     }
     for (uint32_t i = 0; i < DELIVERY_TOPICS; i++) {
@@ -241,12 +296,12 @@ static int publish(const char *url, const char *path, uint64_t id, uint64_t mess
 static void acknowledge(struct amb_msg *msg, struct delivery_record record)
 {
     if (record.attempt == 1 && mix(record.seq * DELIVERY_TOPICS + record.topic) % 20 == 0) {
-        check("nak", amb_msg_nak(msg, 0));
+        answered("nak", amb_msg_nak(msg, 0));
         return;
     }
     record.kind = DELIVERY_ACKED;
     note(&record);
-    check("ack", amb_msg_ack(msg));
+    answered("ack", amb_msg_ack(msg));
 }
 
 /* The newest of each subscription that is not acknowledged. */
@@ -260,7 +315,7 @@ static void acknowledge_newest(unsigned group)
     if (newest[group].msg != NULL) {
         newest[group].record.kind = DELIVERY_ACKED;
         note(&newest[group].record);
-        check("ack", amb_msg_ack(newest[group].msg));
+        answered("ack", amb_msg_ack(newest[group].msg));
         amb_msg_release(newest[group].msg);
         newest[group].msg = NULL;
     }
@@ -282,11 +337,17 @@ static void on_message(struct amb_msg *msg, void *arg)
 {
     struct delivery_stamp stamp;
     uint32_t size = (uint32_t)amb_msg_size(msg);
-    const bool is_whole = is_right(amb_msg_data(msg), size, &stamp);
+    bool is_whole = is_right(amb_msg_data(msg), size, &stamp);
+    size_t len = 0;
+    const void *property = amb_msg_prop(msg, DELIVERY_PROPERTY, &len);
+    if (property != NULL && len == sizeof(stamp)) {
+        memcpy(&stamp, property, len);
+        is_whole = is_whole && size < DELIVERY_STAMP && stamp.size == size;
+    }
     enum amb_loss why;
     uint64_t lost = amb_msg_lost(msg, &why);
     uint32_t topic = (uint32_t)strtoul(strrchr(amb_msg_topic(msg), '.') + 1, NULL, 10);
-    const bool right = is_whole && (size < DELIVERY_STAMP || stamp.topic == topic);
+    const bool right = is_whole && (stamp.publisher == 0 || stamp.topic == topic);
     struct delivery_record record = {.kind = right ? DELIVERY_RECEIVED : DELIVERY_WRONG,
                                      .publisher = stamp.publisher,
                                      .number = stamp.number,
@@ -311,17 +372,17 @@ static void on_term(int number)
     is_over = 1;
 }
 
-static int subscribe(const char *url, const char *path, uint32_t groups, uint64_t messages,
-                     const char *policy)
+static int subscribe(const char *url, const char *path, struct delivery_head *head,
+                     uint64_t messages, const char *policy)
 {
     static bool has_come;
-    log_open(path, 0, groups, messages + 1);
     (void)sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_term}, NULL);
     bool drops = strcmp(policy, "drop-oldest") == 0, is_group = strcmp(policy, "group") == 0;
-    log_head->mode = is_group                            ? DELIVERY_GROUP
-                     : strcmp(policy, "ack") == 0        ? DELIVERY_ACKS
-                     : strcmp(policy, "cumulative") == 0 ? DELIVERY_CUMULATIVE
-                                                         : DELIVERY_PLAIN;
+    head->mode = is_group                            ? DELIVERY_GROUP
+                 : strcmp(policy, "ack") == 0        ? DELIVERY_ACKS
+                 : strcmp(policy, "cumulative") == 0 ? DELIVERY_CUMULATIVE
+                                                     : DELIVERY_PLAIN;
+    log_open(path, head, messages + 1);
     enum amb_ack ack = log_head->mode == DELIVERY_PLAIN        ? AMB_ACK_NONE
                        : log_head->mode == DELIVERY_CUMULATIVE ? AMB_ACK_CUMULATIVE
                                                                : AMB_ACK_EXPLICIT;
@@ -331,7 +392,7 @@ static int subscribe(const char *url, const char *path, uint32_t groups, uint64_
         char pattern[64];
         struct amb_sub *sub;
         (void)snprintf(pattern, sizeof(pattern), "load.%u.*", i);
-        if ((groups >> i & 1) != 0) {
+        if ((head->groups >> i & 1) != 0) {
             check("subscribe",
                   amb_subscribe(conn, pattern,
                                 AMB_SUB(.slow = drops ? AMB_SLOW_DROP_OLDEST : AMB_SLOW_BLOCK,
@@ -361,15 +422,20 @@ static int subscribe(const char *url, const char *path, uint32_t groups, uint64_
 
 int main(int argc, char **argv)
 {
+    struct delivery_head head = {0};
     if (argc >= 6 && strcmp(argv[1], "pub") == 0) {
-        return publish(argv[2], argv[3], strtoull(argv[4], NULL, 10), strtoull(argv[5], NULL, 10),
+        head.id = strtoull(argv[4], NULL, 10);
+        head.mode = argc > 7 && strcmp(argv[7], "delivered") == 0 ? DELIVERY_CONFIRMED : 0;
+        return publish(argv[2], argv[3], &head, strtoull(argv[5], NULL, 10),
                        argc > 6 ? (uint32_t)strtoul(argv[6], NULL, 10) : 16u << 20);
     }
     if (argc >= 6 && strcmp(argv[1], "sub") == 0) {
-        return subscribe(argv[2], argv[3], (uint32_t)strtoul(argv[4], NULL, 16),
-                         strtoull(argv[5], NULL, 10), argc > 6 ? argv[6] : "block");
+        head.groups = (uint32_t)strtoul(argv[4], NULL, 16);
+        head.is_late = argc > 7 && strcmp(argv[7], "late") == 0;
+        return subscribe(argv[2], argv[3], &head, strtoull(argv[5], NULL, 10),
+                         argc > 6 ? argv[6] : "block");
     }
-    (void)fprintf(stderr, "test-load: pub URL LOG ID MESSAGES [MAX_SIZE], or sub URL LOG GROUPS "
-                          "MESSAGES [POLICY]\n");
+    (void)fprintf(stderr, "test-load: pub URL LOG ID MESSAGES [MAX_SIZE [delivered]], or sub URL "
+                          "LOG GROUPS MESSAGES [POLICY [late]]\n");
     return 64;
 }

@@ -27,6 +27,8 @@ enum delivery_kind {
     DELIVERY_WRONG,      /* the same, and its bytes are not what its publisher wrote */
     DELIVERY_END,        /* its writer ended as it should */
     DELIVERY_ACKED,      /* about to be */
+    DELIVERY_TOLD,       /* behind SETTLED, of a publisher that waits for delivery: `number`
+                            delivered, `seq` dropped, `lost` subscriptions matched */
 };
 
 enum delivery_mode {
@@ -36,6 +38,11 @@ enum delivery_mode {
     DELIVERY_CUMULATIVE, /* an acknowledgement is one of all that its subscription got before;
                             there is a subscription for each of the head's groups */
 };
+
+/* A publisher's mode. CONFIRMED: it waits until its messages are delivered; those too small for a
+ * stamp have it as a property. */
+#define DELIVERY_CONFIRMED 1u
+#define DELIVERY_PROPERTY "stamp"
 
 struct delivery_record {
     uint64_t publisher, number;
@@ -48,10 +55,11 @@ struct delivery_head {
     uint64_t magic;
     uint64_t id;     /* publisher's; 0: a subscriber's log */
     uint32_t groups; /* subscriber: bits of the groups that it reads */
-    uint32_t mode;   /* the same: enum delivery_mode */
+    uint32_t mode;   /* the same: enum delivery_mode; publisher: CONFIRMED */
     uint64_t max;
     _Atomic uint64_t count;
-    uint8_t pad[24];
+    uint32_t is_late; /* subscriber: it came when messages had been published */
+    uint8_t pad[20];
 };
 
 struct delivery_stamp {

@@ -155,7 +155,8 @@ struct amb_settled {
     enum amb_status status; /* AMB_OK: confirmed as asked */
     uint64_t first, last;   /* of this publisher's sequence, from 1, both included */
     uint64_t log_seq;       /* sequence of `first` in the topic; 0 if refused or not told */
-    uint32_t matched;       /* subscriptions that matched, of the last batch in the run */
+    uint32_t matched;       /* subscriptions that matched, of the last batch in the run; of each
+                               with confirm = DELIVERED, unless 64 runs waited to be told */
     uint32_t duplicates;    /* (later) */
     /* confirm = DELIVERED: of the run's messages, counted once for each subscription that matched
      * when they came (a group is one): released, or acknowledged where the subscription does that;

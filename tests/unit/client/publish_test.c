@@ -205,6 +205,32 @@ static void every_message_is_settled_once_and_only_in_poll(void **state)
     session_close(&s);
 }
 
+static void what_is_delivered_out_of_order_is_settled_with_the_first_of_it(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    fake_broker_hold(s.fake, true);
+    struct amb_pub *pub;
+    assert_int_equal(amb_pub_open(s.conn, "a", AMB_PUB(.confirm = AMB_CONFIRM_DELIVERED), &pub),
+                     AMB_OK);
+    for (uint64_t i = 1; i <= 3; i++) {
+        assert_int_equal(amb_pub_send(pub, "x", 1, AMB_NOWAIT), AMB_OK);
+        FAKE_WAIT(s.fake, &s.seen, s.seen.batches[0] == i);
+    }
+    struct amb_pub_info info = AMB_INIT(amb_pub_info);
+    const uint64_t order[] = {3, 2, 1}, settled[] = {0, 0, 3};
+    for (unsigned i = 0; i < 3; i++) {
+        const struct amb_frame frame = {
+            .type = AMB_FRAME_SETTLED, .handle = 0, .seq = order[i], .count = 1};
+        fake_broker_frame(s.fake, &frame);
+        enum amb_status status = amb_pub_flush(pub, 0, i < 2 ? 20 * AMB_MS : 5 * AMB_SEC);
+        assert_int_equal(status, i < 2 ? AMB_ETIMEDOUT : AMB_OK);
+        assert_int_equal(amb_pub_stat(pub, &info), AMB_OK);
+        assert_int_equal(info.settled, settled[i]);
+    }
+    session_close(&s);
+}
+
 static void what_is_unsettled_at_close_is_told_there(void **state)
 {
     struct session s;
@@ -346,6 +372,7 @@ int main(void)
         BOTH(large_messages_are_batches_of_their_own_and_keep_their_place),
         BOTH(properties_travel_with_their_message),
         BOTH(every_message_is_settled_once_and_only_in_poll),
+        BOTH(what_is_delivered_out_of_order_is_settled_with_the_first_of_it),
         BOTH(what_is_unsettled_at_close_is_told_there),
         BOTH(a_handle_used_again_counts_its_batches_on),
         BOTH(topics_and_rights_are_checked_at_open),

@@ -108,6 +108,31 @@ static void numbers_that_were_never_sent_are_refused(void **state)
     amb_settle_fini(&settle);
 }
 
+static void what_was_delivered_adds_up_where_more_match_later(void **state)
+{
+    (void)state;
+    struct amb_settle settle;
+    amb_settle_init(&settle, true, 0, 0);
+    settle.awaits_delivery = true;
+    send_batches(&settle, 3, 10);
+    assert_int_equal(tell(&settle, 1, (struct amb_settle_range){.matched = 2, .dropped = 3}),
+                     AMB_OK);
+    assert_int_equal(tell(&settle, 2, (struct amb_settle_range){.matched = 2}), AMB_OK);
+    assert_int_equal(tell(&settle, 3, (struct amb_settle_range){.matched = 3}), AMB_OK);
+    assert_int_equal(amb_settle_upto(&settle, 3, true), AMB_OK);
+    struct amb_settle_range range;
+    const uint64_t lasts[] = {20, 30}, delivered[] = {37, 30}, dropped[] = {3, 0};
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(amb_settle_take(&settle, &range));
+        assert_int_equal(range.last, lasts[i]);
+        assert_int_equal(range.matched, 2 + i);
+        assert_int_equal(range.delivered, delivered[i]);
+        assert_int_equal(range.dropped, dropped[i]);
+    }
+    assert_false(amb_settle_take(&settle, &range));
+    amb_settle_fini(&settle);
+}
+
 static void failures_without_a_listener_stay_bounded(void **state)
 {
     (void)state;
@@ -158,6 +183,7 @@ int main(void)
         cmocka_unit_test(with_receipts_nothing_settles_before_its_own),
         cmocka_unit_test(a_refusal_that_a_counter_overtook_is_still_told),
         cmocka_unit_test(numbers_that_were_never_sent_are_refused),
+        cmocka_unit_test(what_was_delivered_adds_up_where_more_match_later),
         cmocka_unit_test(failures_without_a_listener_stay_bounded),
         cmocka_unit_test(the_rest_is_settled_once_sent_or_not),
     };
