@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A driver and whoever takes the lock from it. The system calls in which a driver lets others run
+ * are the test's own, so it decides what happens there.
+ */
+#include "tests/unit/client/session.h"
+
+#include "client/conn.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Of the thread under test; others pass through. */
+static _Thread_local bool is_watched;
+static struct amb_conn *conn;
+static unsigned sleeps;
+static bool has_come, slept_too_long;
+
+/* Gives the lock away for a moment, behind its first sleep: what it waits for comes just then. */
+int sched_yield(void)
+{
+    if (is_watched && sleeps == 1 && !has_come) {
+        amb_conn_lock(conn);
+        has_come = true;
+        amb_conn_changed(conn);
+        amb_conn_unlock(conn);
+    }
+    return (int)syscall(SYS_sched_yield);
+}
+
+/* The first sleep of a driver ends, for nothing, when it has had the lock for long. */
+int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+{
+    if (!is_watched) {
+        struct timespec copy = timeout != NULL ? *timeout : (struct timespec){0};
+        return (int)syscall(SYS_ppoll, fds, count, timeout != NULL ? &copy : NULL, mask,
+                            sizeof(uint64_t));
+    }
+    sleeps++;
+    slept_too_long = slept_too_long || has_come;
+    (void)nanosleep(&(struct timespec){.tv_nsec = 3 * AMB_MS}, NULL);
+    return 0;
+}
+
+static bool is_there(void *arg)
+{
+    (void)arg;
+    return has_come;
+}
+
+static void what_came_while_it_let_go_is_seen_before_it_sleeps(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    conn = s.conn;
+    sleeps = 0;
+    has_come = slept_too_long = false;
+    const struct amb_wait wait = {.is_ready = is_there, .timeout_ns = 5 * AMB_SEC};
+    amb_conn_lock(conn);
+    is_watched = true;
+    enum amb_status status = amb_conn_wait(conn, &wait);
+    is_watched = false;
+    amb_conn_unlock(conn);
+    assert_int_equal(status, AMB_OK);
+    assert_int_equal(sleeps, 1);
+    assert_false(slept_too_long);
+    session_close(&s);
+}
+
+int main(void)
+{
+    static struct fake_options ring = {.link = AMB_LINK_RING};
+    static struct fake_options stream = {.link = AMB_LINK_STREAM};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(what_came_while_it_let_go_is_seen_before_it_sleeps, &ring),
+        cmocka_unit_test_prestate(what_came_while_it_let_go_is_seen_before_it_sleeps, &stream),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
