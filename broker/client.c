@@ -389,7 +389,8 @@ static void client_tell_note(struct amb_client *client, const struct amb_note *n
 
 void amb_client_note(struct amb_client *client, const struct amb_note *note)
 {
-    static const char *const topics[] = {"$SYS.sub.slow", "$SYS.sub.recovered", "$SYS.sub.lost"};
+    static const char *const topics[] = {"$SYS.sub.slow", "$SYS.sub.recovered", "$SYS.sub.lost",
+                                         "$SYS.sub.spill_begin", "$SYS.sub.spill_end"};
     static const char *const reasons[] = {"none",     "slow",           "trimmed", "expired",
                                           "transfer", "broker restart", "mixed"};
     const struct amb_dir_sub *sub = client->subs == NULL ? NULL : client->subs[note->handle];
@@ -410,9 +411,12 @@ void amb_client_note(struct amb_client *client, const struct amb_note *note)
             (void)json_object_set_new(json, "outstanding_bytes",
                                       json_integer((json_int_t)note->bytes_out));
         }
+        if (note->kind >= AMB_NOTE_SPILL_BEGIN) {
+            (void)json_object_set_new(json, "spilled", json_integer((json_int_t)note->spilled));
+        }
     }
     amb_events_publish(client->control, topics[note->kind], json);
-    if (note->kind != AMB_NOTE_LOST) {
+    if (note->kind == AMB_NOTE_SLOW || note->kind == AMB_NOTE_RECOVERED) {
         client_tell_note(client, note); /* Which may end it. */
     }
 }

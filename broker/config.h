@@ -85,9 +85,10 @@ struct amb_topic_rule {
     enum amb_topic_full full;
     uint32_t max_messages; /* 0: bytes alone limit the log */
     uint64_t max_bytes;
-    enum amb_slow slow;    /* of subscriptions that ask for AMB_SLOW_DEFAULT; not SPILL */
+    enum amb_slow slow;    /* of subscriptions that ask for AMB_SLOW_DEFAULT */
     int64_t slow_block_ns; /* how long BLOCK holds publishers back, then it drops the oldest;
                               AMB_CONFIG_TIME_FOREVER */
+    uint64_t spill_max;    /* bytes that wait for readers that SPILL alone, beside max_bytes */
     enum amb_topic_trust trust;
     enum amb_topic_gpu gpu;
     /* History kept for readers to come; each limit that is not 0 holds. All 0: none is kept. */

@@ -27,6 +27,7 @@ static const struct amb_topic_rule built_in_rule = {
     .max_bytes = UINT64_C(64) << 20,
     .slow = AMB_SLOW_BLOCK,
     .slow_block_ns = AMB_CONFIG_TIME_FOREVER,
+    .spill_max = UINT64_C(64) << 20,
     .ttl_ns = AMB_CONFIG_TIME_FOREVER,
 };
 /* Dead letters wait for somebody to look at them, and hold nobody up. */
@@ -35,6 +36,7 @@ static const struct amb_topic_rule dead_letter_rule = {
     .full = AMB_FULL_DROP_OLDEST,
     .max_bytes = 64 * 1048576,
     .slow = AMB_SLOW_DROP_OLDEST,
+    .spill_max = 64 * 1048576,
     .trust = AMB_TRUST_PUBLISHER,
     .retain = {.messages = 10000},
     .ttl_ns = AMB_CONFIG_TIME_FOREVER,
@@ -46,6 +48,7 @@ static const struct amb_topic_rule sys_rule = {
     .full = AMB_FULL_DROP_OLDEST,
     .max_bytes = UINT64_C(4) << 20,
     .slow = AMB_SLOW_DROP_OLDEST,
+    .spill_max = UINT64_C(4) << 20,
     .ttl_ns = AMB_CONFIG_TIME_FOREVER,
 };
 

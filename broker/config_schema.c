@@ -46,7 +46,7 @@ static const struct amb_config_word slow_words[] = {{"block", AMB_SLOW_BLOCK, fa
                                                     {"drop-oldest", AMB_SLOW_DROP_OLDEST, false},
                                                     {"drop-newest", AMB_SLOW_DROP_NEWEST, false},
                                                     {"latest", AMB_SLOW_LATEST, false},
-                                                    {"spill", AMB_SLOW_SPILL, true},
+                                                    {"spill", AMB_SLOW_SPILL, false},
                                                     {"disconnect", AMB_SLOW_DISCONNECT, false},
                                                     {NULL, 0, false}};
 static const struct amb_config_word level_words[] = {
@@ -429,6 +429,13 @@ static const struct amb_config_key rule_keys[] = {
      .words = forever_words,
      .max = 24 * HOUR,
      .help = "How long slow = \"block\" holds publishers back before the oldest are dropped."},
+    {.path = "spill_max",
+     .type = AMB_CONFIG_SIZE,
+     .offset = RULE(spill_max),
+     .default_text = "64M",
+     .max = 4 * TIB,
+     .help = "Bytes that wait in host memory for subscribers with slow = \"spill\" alone, beside "
+             "max_bytes, on each worker; then these lose their oldest."},
     {.path = "trust",
      .type = AMB_CONFIG_WORD,
      .offset = RULE(trust),

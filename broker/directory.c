@@ -74,14 +74,11 @@ static bool sub_matches(const struct amb_dir_sub *sub, const struct amb_dir_topi
     return amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len);
 }
 
-static bool sub_holds(const struct amb_directory *directory, const struct amb_dir_sub *sub,
-                      const struct amb_dir_topic *topic)
+static enum amb_slow sub_slow(const struct amb_directory *directory, const struct amb_dir_sub *sub,
+                              const struct amb_dir_topic *topic)
 {
     enum amb_slow slow = sub->options.slow;
-    if (slow == AMB_SLOW_DEFAULT) {
-        slow = amb_config_topic(directory->config, topic->name)->slow;
-    }
-    return slow == AMB_SLOW_BLOCK;
+    return slow != AMB_SLOW_DEFAULT ? slow : amb_config_topic(directory->config, topic->name)->slow;
 }
 
 /* Posts an order that nobody can do without; without memory the broker is at its end anyway, and
@@ -194,7 +191,9 @@ static bool topic_lend(struct amb_directory *directory, struct amb_dir_topic *to
     order->u.lend.topic = topic->id;
     order->u.lend.borrower = sub->session.shard;
     order->u.lend.subs = change;
-    order->u.lend.holding = sub_holds(directory, sub, topic) ? change : 0;
+    enum amb_slow slow = sub_slow(directory, sub, topic);
+    order->u.lend.holding = slow == AMB_SLOW_BLOCK ? change : 0;
+    order->u.lend.spills = slow == AMB_SLOW_SPILL;
     order->u.lend.shadow = topic->on_shard[sub->session.shard];
     amb_order_post(directory->shards[topic->home], order);
     return true;

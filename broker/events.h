@@ -6,6 +6,7 @@
  *   $SYS.client.come, $SYS.client.gone                    who, and why it has gone
  *   $SYS.dead_letter                                      of which topic: deadletter.h
  *   $SYS.sub.slow, $SYS.sub.recovered, $SYS.sub.lost      slow.h
+ *   $SYS.sub.spill_begin, $SYS.sub.spill_end              the same
  *
  * They are at home on the first worker; a reader that does not keep up loses the oldest.
  *

@@ -16,6 +16,7 @@
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/slice.h"
+#include "broker/spill.h"
 #include "broker/subscription.h"
 #include "broker/tally.h"
 #include "broker/topic.h"
@@ -258,7 +259,7 @@ static bool cursor_take_gpu(struct amb_cursor *cursor, struct amb_entry *entry, 
         return cursor_take(cursor, twin, end);
     }
     /* Failed: its next delivery tells the gap. */
-    return entry->twin_state == AMB_TWIN_FAILED;
+    return entry->twin_state >= AMB_TWIN_FAILED;
 }
 
 /* Delivers the messages from cursor->within to `end`. False: not all of them now. */
@@ -504,7 +505,9 @@ static bool lend_entry(struct amb_topic *topic, const struct amb_lend *lend, uns
     return true;
 }
 
-static void forward_lend(struct amb_topic *topic, struct amb_lend *lend, unsigned borrower)
+/* depth: bytes that may be there and not read. */
+static void forward_lend(struct amb_topic *topic, struct amb_lend *lend, unsigned borrower,
+                         uint64_t depth)
 {
     if (lend->subs == 0) {
         return;
@@ -514,7 +517,6 @@ static void forward_lend(struct amb_topic *topic, struct amb_lend *lend, unsigne
     }
     /* Partner: the store in forward_report. */
     uint64_t consumed = atomic_load_explicit(&lend->shadow->consumed, memory_order_acquire);
-    uint64_t depth = amb_topic_depth(topic);
     while (lend->position < topic->log.hi && lend->lent - consumed <= depth) {
         struct amb_entry *entry = amb_log_at(&topic->log, lend->position);
         if (AMB_FAULT(LEND_SKIPS) && lend->position % 16 == 15) {
@@ -531,7 +533,9 @@ static void forward_lend(struct amb_topic *topic, struct amb_lend *lend, unsigne
 
 static void forward_replay(struct amb_topic *topic, struct amb_replay *replay)
 {
-    forward_lend(topic, &replay->lend, replay->borrower);
+    /* What one that spills is behind lies there, when it has come near the end. */
+    forward_lend(topic, &replay->lend, replay->borrower,
+                 replay->spills && replay->is_near ? UINT64_MAX : amb_topic_depth(topic));
     replay->is_near = replay->is_near || forward_is_near(topic, replay->lend.position);
 }
 
@@ -578,11 +582,15 @@ static void forward_topic(struct amb_topic *topic)
         forward_cursor(topic, AMB_CONTAINER_OF(node, struct amb_cursor, of_topic));
     }
     if (amb_topic_is_home(topic)) {
+        uint64_t depth = amb_topic_depth(topic);
         for (unsigned i = 0; i < topic->lend_count; i++) {
-            forward_lend(topic, &topic->lends[i], i);
+            forward_lend(topic, &topic->lends[i], i, depth);
         }
         AMB_LIST_FOR_EACH (node, &topic->replays) {
             forward_replay(topic, AMB_CONTAINER_OF(node, struct amb_replay, node));
+        }
+        if (__builtin_expect(topic->spillers != 0, 0)) {
+            amb_spill_walk(topic);
         }
         amb_route_grants(topic);
         amb_topic_trim(topic);
@@ -590,6 +598,9 @@ static void forward_topic(struct amb_topic *topic)
             amb_history_settle(topic);
         }
     } else {
+        if (__builtin_expect(topic->spillers != 0, 0)) {
+            amb_spill_walk(topic);
+        }
         amb_topic_trim(topic);
         forward_report(topic);
     }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/history.h"
 
-#include "broker/commit.h"
 #include "broker/config.h"
 #include "broker/entry.h"
-#include "broker/keys.h"
+#include "broker/relocate.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
@@ -26,35 +25,7 @@ static bool history_to_host(struct amb_topic *topic, uint64_t position, struct a
         amb_topic_forget(topic, position + 1);
         return true;
     }
-    amb_entry_ref(twin);
-    twin->log_offset = entry->log_offset;
-    twin->has_ttl = entry->has_ttl;
-    twin->expires_ns = entry->expires_ns;
-    twin->arrived_ns = entry->arrived_ns;
-    amb_log_replace(&topic->log, position, twin);
-    amb_entry_unref(entry, topic->shard);
-    return true;
-}
-
-/* Out of the slots. False: there is no memory for it. */
-static bool history_copy(struct amb_topic *topic, uint64_t position, struct amb_entry *entry)
-{
-    struct amb_shard *shard = topic->shard;
-    struct amb_entry *copy = amb_pool_get(&shard->entries);
-    if (copy == NULL) {
-        return false;
-    }
-    amb_entry_describe(copy, entry);
-    copy->home = shard;
-    if (amb_commit_copy_out(shard, entry, copy) != AMB_OK) {
-        amb_pool_put(&shard->entries, copy);
-        return false;
-    }
-    amb_log_replace(&topic->log, position, copy);
-    if (topic->has_keys) {
-        amb_keys_moved(topic->keys, entry, copy);
-    }
-    amb_entry_unref(entry, shard);
+    amb_relocate_to_twin(topic, position, twin);
     return true;
 }
 
@@ -76,7 +47,7 @@ void amb_history_settle(struct amb_topic *topic)
                 return;
             }
             bytes += entry->data_len;
-            if (!history_copy(topic, topic->settled, entry)) {
+            if (!amb_relocate_leased(topic, topic->settled)) {
                 amb_topic_forget(topic, topic->settled + 1);
                 return;
             }

@@ -366,9 +366,9 @@ static bool order_replay(struct amb_topic *topic, struct amb_order *order)
     amb_begin_find(topic, &order->u.lend.begin, begun);
     amb_prelude_lend(&begun->prelude, topic->shard);
     if (begun->position < topic->log.hi) {
-        order->u.lend.attach_to =
-            amb_replay_begin(topic, order->u.lend.borrower, order->u.lend.sub,
-                             order->u.lend.holding > 0, order->u.lend.shadow, begun);
+        order->u.lend.attach_to = amb_replay_begin(topic, order->u.lend.borrower, order->u.lend.sub,
+                                                   order->u.lend.holding > 0, order->u.lend.spills,
+                                                   order->u.lend.shadow, begun);
     }
     return order->u.lend.attach_to != NULL;
 }

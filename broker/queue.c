@@ -668,6 +668,7 @@ static void cursor_hold(const struct amb_queue *queue, struct amb_cursor *cursor
     enum amb_slow slow = queue->options.slow;
     slow = slow == AMB_SLOW_DEFAULT ? cursor->topic->rule->slow : slow;
     cursor->holds = slow == AMB_SLOW_BLOCK && queue->seat_count > 0;
+    amb_cursor_spill(cursor, slow == AMB_SLOW_SPILL);
     amb_topic_mark(cursor->topic);
 }
 

@@ -50,8 +50,8 @@ const char *amb_queues_refusal(const Amb__Control__Subscribe *subscribe)
         return "members of a group acknowledge each message: explicit, not cumulative";
     }
     if (subscribe->slow != AMB_SLOW_DEFAULT && subscribe->slow != AMB_SLOW_DROP_OLDEST &&
-        subscribe->slow != AMB_SLOW_BLOCK) {
-        return "slow: with acknowledgements, groups and durable names block or drop-oldest";
+        subscribe->slow != AMB_SLOW_BLOCK && subscribe->slow != AMB_SLOW_SPILL) {
+        return "slow: with acknowledgements, groups and durable names block, drop-oldest or spill";
     }
     return NULL;
 }

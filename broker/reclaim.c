@@ -67,7 +67,8 @@ static enum amb_status reclaim_shed(struct amb_shard *shard, uint64_t len, struc
 {
     enum amb_status status = AMB_ENOMEM;
     for (uint32_t i = 0; i < shard->topic_slots && status != AMB_OK; i++) {
-        if (shard->topics[i] != NULL && amb_topic_shed(shard->topics[i])) {
+        struct amb_topic *topic = shard->topics[i];
+        while (topic != NULL && topic != shard->kept && status != AMB_OK && amb_topic_shed(topic)) {
             if (!shard_lacks_entries(shard)) {
                 amb_bufpool_trim(&shard->bufpool, 0);
             }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, uint64_t sub,
-                                   bool holds, struct amb_topic *shared,
+                                   bool holds, bool spills, struct amb_topic *shared,
                                    const struct amb_begun *begun)
 {
     struct amb_replay *replay = calloc(1, sizeof(*replay));
@@ -20,6 +20,7 @@ struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, u
     amb_topic_set_priority(shadow, topic->priority);
     replay->lend.subs = 1;
     replay->lend.holding = holds;
+    replay->spills = spills;
     replay->lend.position = begun->position;
     replay->lend.counts_from = topic->log.next_seq;
     replay->lend.shadow = shadow;

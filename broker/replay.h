@@ -23,7 +23,7 @@
 /* shared: that worker's own shadow, whose name is used. Returns the private one; NULL: no memory.
  * The topic is marked: what it lends comes after the mail with which the cursor is attached. */
 struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, uint64_t sub,
-                                   bool holds, struct amb_topic *shared,
+                                   bool holds, bool spills, struct amb_topic *shared,
                                    const struct amb_begun *begun);
 /* The subscription is over. False: it has none here. */
 bool amb_replay_end(struct amb_topic *topic, uint64_t sub);

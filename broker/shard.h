@@ -53,10 +53,11 @@ struct amb_shard_stats {
     _Atomic uint64_t quarantined_bytes;
     _Atomic uint64_t sparse_slabs; /* of the pool, as of the last look (compact.h) */
     _Atomic uint64_t compacted, compacted_bytes;
-    _Atomic uint64_t commits_in;          /* leased batches */
-    _Atomic uint64_t commits_refused;     /* ... that broke a rule; their session ends */
-    _Atomic uint64_t twins, twins_failed; /* host copies of batches in GPU memory */
-    _Atomic uint64_t leases_refused;      /* requests for a lease segment: limits, memory */
+    _Atomic uint64_t commits_in;             /* leased batches */
+    _Atomic uint64_t commits_refused;        /* ... that broke a rule; their session ends */
+    _Atomic uint64_t twins, twins_failed;    /* host copies of batches in GPU memory */
+    _Atomic uint64_t spilled, spilled_bytes; /* messages that spill.h moved to host memory */
+    _Atomic uint64_t leases_refused;         /* requests for a lease segment: limits, memory */
     _Atomic uint64_t msgs_redelivered;
     _Atomic uint64_t msgs_dead;              /* given up, and */
     _Atomic uint64_t msgs_dead_lost;         /* of them, not even kept as dead letters */
@@ -127,10 +128,13 @@ struct amb_shard {
     int64_t pace_due_ns;                      /* none is due before; INT64_MAX */
     struct amb_list_node timed;               /* struct amb_topic.timed: history.h */
     int64_t timed_ns;                         /* they are not looked at before */
+    struct amb_list_node spilling;            /* struct amb_spill.node: something is due */
+    int64_t spill_ns;                         /* ... not before; INT64_MAX */
     int64_t slow_ns;                          /* slow.h: does nothing before */
     uint64_t slow_moved;                      /* messages, as of the last look */
     struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
     uint64_t lazy_kept;                       /* bytes that may go stale: lazy.h */
+    const struct amb_topic *kept;             /* its log is being read, and is not looked through */
     int64_t shed_at_ns;                /* its own topics are not looked through again before */
     int64_t relief_at_ns;              /* not asked again before */
     struct amb_idmap queues;           /* struct amb_queue.known */

@@ -102,6 +102,8 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     amb_list_init(&shard->takes);
     shard->queue_due_ns = shard->take_due_ns = INT64_MAX;
     shard->slow_ns = INT64_MAX;
+    amb_list_init(&shard->spilling);
+    shard->spill_ns = INT64_MAX;
     shard->entries_max = entries_max_of(config);
     amb_pool_init(&shard->entries, sizeof(struct amb_entry), SHARD_POOL_CHUNK, 0);
     amb_pool_init(&shard->tallies, sizeof(struct amb_tally), SHARD_POOL_CHUNK, AMB_TALLIES_MAX);

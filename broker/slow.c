@@ -4,6 +4,7 @@
 #include "broker/entry.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/spill.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
 #include "wire/base/clock.h"
@@ -61,6 +62,7 @@ static struct amb_note note_of(const struct amb_subscription *sub, enum amb_note
         .handle = sub->handle,
         .msgs_out = sub->msgs_out,
         .bytes_out = sub->bytes_out,
+        .spilled = sub->spilled,
     };
 }
 
@@ -76,6 +78,22 @@ static unsigned slow_look_at_use(struct amb_subscription *sub)
     }
     sub->is_slow = !sub->is_slow;
     struct amb_note note = note_of(sub, sub->is_slow ? AMB_NOTE_SLOW : AMB_NOTE_RECOVERED);
+    sub->session->shard->noted(sub->session->shard, &note);
+    return 1;
+}
+
+static unsigned slow_look_at_spill(struct amb_subscription *sub)
+{
+    bool is_spilling = false;
+    AMB_LIST_FOR_EACH (node, &sub->cursors) {
+        const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
+        is_spilling = is_spilling || amb_spill_is_on(cursor);
+    }
+    if (is_spilling == sub->is_spilling) {
+        return 0;
+    }
+    sub->is_spilling = is_spilling;
+    struct amb_note note = note_of(sub, is_spilling ? AMB_NOTE_SPILL_BEGIN : AMB_NOTE_SPILL_END);
     sub->session->shard->noted(sub->session->shard, &note);
     return 1;
 }
@@ -103,7 +121,7 @@ static unsigned slow_look_at_loss(struct amb_subscription *sub, int64_t now_ns)
 
 static bool sub_is_of_interest(const struct amb_subscription *sub)
 {
-    return sub->is_slow || sub->lost > sub->lost_told;
+    return sub->is_slow || sub->is_spilling || sub->lost > sub->lost_told;
 }
 
 int64_t amb_slow_tick(struct amb_shard *shard)
@@ -119,7 +137,8 @@ int64_t amb_slow_tick(struct amb_shard *shard)
             struct amb_subscription *sub =
                 AMB_CONTAINER_OF(sub_node, struct amb_subscription, node);
             if (notes < AMB_SLOW_NOTES_MAX && !sub->has_ended) {
-                notes += slow_look_at_use(sub) + slow_look_at_loss(sub, shard->now_ns);
+                notes += slow_look_at_use(sub) + slow_look_at_loss(sub, shard->now_ns) +
+                         slow_look_at_spill(sub);
             }
             is_of_interest = is_of_interest || sub_is_of_interest(sub);
         }

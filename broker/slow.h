@@ -22,6 +22,8 @@ enum amb_note_kind {
     AMB_NOTE_SLOW,
     AMB_NOTE_RECOVERED,
     AMB_NOTE_LOST,
+    AMB_NOTE_SPILL_BEGIN, /* what it waits for has begun to go to host memory: spill.h */
+    AMB_NOTE_SPILL_END,   /* it has read all of that */
 };
 
 /* Of one subscription. */
@@ -32,7 +34,8 @@ struct amb_note {
     uint64_t count; /* LOST: messages since the last note about it */
     uint64_t total; /* LOST: in all */
     enum amb_loss why;
-    uint64_t msgs_out, bytes_out; /* SLOW, RECOVERED: outstanding */
+    uint64_t msgs_out, bytes_out; /* SLOW, RECOVERED, SPILL: outstanding */
+    uint64_t spilled;             /* SPILL: messages so far */
 };
 
 /* Looks if it is time to. Returns when it will be; INT64_MAX: when something moves. */

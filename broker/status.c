@@ -10,6 +10,7 @@
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/status_gpu.h"
+#include "broker/status_spill.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
 #include "wire/link/link.h"
@@ -104,13 +105,15 @@ static json_t *shard_subs(const struct amb_shard *shard)
                 AMB_CONTAINER_OF(sub_node, struct amb_subscription, node);
             (void)rows_put(
                 rows, sub->id,
-                json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
+                json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
                           num(sub->id), "delivered", num(sub->msgs), "bytes", num(sub->bytes),
                           "lost", num(sub->lost), "lost_slow", num(sub->lost_by[AMB_LOSS_SLOW]),
                           "lost_trimmed", num(sub->lost_by[AMB_LOSS_TRIMMED]), "lost_expired",
                           num(sub->lost_by[AMB_LOSS_EXPIRED]), "outstanding", num(sub->msgs_out),
                           "outstanding_bytes", num(sub->bytes_out), "credit_bytes",
-                          num(sub->options.credit_bytes), "pending_bytes", num(sub_pending(sub))));
+                          num(sub->options.credit_bytes), "pending_bytes", num(sub_pending(sub)),
+                          "spilled", num(sub->spilled), "spilled_waiting_bytes",
+                          num(amb_status_spill_waiting(sub))));
         }
     }
     return rows;
@@ -167,7 +170,7 @@ static json_t *shard_worker(const struct amb_shard *shard)
     const struct amb_shard_stats *st = &shard->stats;
     return json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
-        " s:I, s:I}",
+        " s:I, s:I, s:I, s:I}",
         "worker", num(shard->index), "turns", num(amb_stat_get(&st->turns)), "sleeps",
         num(amb_stat_get(&st->sleeps)), "messages_in", num(amb_stat_get(&st->msgs_in)), "bytes_in",
         num(amb_stat_get(&st->bytes_in)), "batches_in", num(amb_stat_get(&st->batches_in)),
@@ -181,7 +184,8 @@ static json_t *shard_worker(const struct amb_shard *shard)
         num(amb_stat_get(&st->commits_refused)), "leases_refused",
         num(amb_stat_get(&st->leases_refused)), "longest_turn_ns",
         num(amb_stat_get(&st->longest_turn_ns)), "foreign_frames",
-        num(shard->ucx_worker == NULL ? 0 : amb_ucx_worker_foreign(shard->ucx_worker)));
+        num(shard->ucx_worker == NULL ? 0 : amb_ucx_worker_foreign(shard->ucx_worker)), "spilled",
+        num(amb_stat_get(&st->spilled)), "spilled_bytes", num(amb_stat_get(&st->spilled_bytes)));
 }
 
 static json_t *shard_memory(const struct amb_shard *shard)
@@ -211,10 +215,11 @@ static json_t *shard_memory(const struct amb_shard *shard)
 
 static void status_collect(struct amb_shard *shard, struct amb_order *order)
 {
-    order->u.snapshot.json = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o}", "topics", shard_topics(shard), "subs", shard_subs(shard),
-        "queues", shard_queues(shard), "sessions", shard_sessions(shard), "worker",
-        shard_worker(shard), "memory", shard_memory(shard));
+    order->u.snapshot.json =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "topics", shard_topics(shard), "spills",
+                  amb_status_spills(shard), "subs", shard_subs(shard), "queues",
+                  shard_queues(shard), "sessions", shard_sessions(shard), "worker",
+                  shard_worker(shard), "memory", shard_memory(shard));
 }
 
 /* On the control thread ----------------------------------------------------------------------- */
@@ -407,6 +412,9 @@ static json_t *query_answer(const struct status_query *query, struct amb_control
     json_t *rows;
     if (strcmp(name, "topics") == 0) {
         rows = gather(query, shards, "topics", true);
+        for (unsigned i = 0; i < shards; i++) {
+            amb_status_add_spills(rows, json_object_get(query->shards[i], "spills"));
+        }
     } else if (strcmp(name, "subs") == 0) {
         rows = gather_subs(query, control);
     } else if (strcmp(name, "queues") == 0) {

@@ -44,7 +44,7 @@ struct amb_delivery {
 
 struct amb_subscription_options {
     uint64_t credit_msgs, credit_bytes; /* 0: the default */
-    enum amb_slow slow;                 /* DEFAULT: the topic's; not SPILL */
+    enum amb_slow slow;                 /* DEFAULT: the topic's */
     int64_t slow_block_ns;              /* BLOCK: how long; INT64_MAX: for ever */
     bool copy;                          /* never in place */
     enum amb_mem mem;                   /* GPU memory in place: CUDA or AS_SENT */
@@ -82,13 +82,13 @@ struct amb_subscription {
     uint64_t delivered, released; /* numbers given out; all up to `released` are back */
     uint64_t told;                /* the highest cumulative release that came */
     uint64_t msgs_out, bytes_out; /* outstanding */
-    bool is_slow;                 /* as told: slow.h */
+    bool is_slow, is_spilling;    /* as told: slow.h */
     uint64_t lost_told;           /* losses told so far, those to come with a delivery among them */
     int64_t lost_told_ns;         /* the next ones are not told before */
     uint64_t kept_from;           /* lazy: no older delivery has a payload that may go stale */
     uint64_t kept_bytes;          /* ... what those that have one keep */
     /* counters */
-    uint64_t msgs, bytes, lost;
+    uint64_t msgs, bytes, lost, spilled;
     uint64_t lost_by[AMB_LOSS_MIXED]; /* the last by reason */
 };
 

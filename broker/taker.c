@@ -193,7 +193,7 @@ static enum amb_deliver_way taker_way(const struct amb_taker *taker, struct amb_
         }
     }
     struct amb_entry *twin = amb_twin_get(session->shard, *entry);
-    if (twin == NULL && (*entry)->twin_state != AMB_TWIN_FAILED) {
+    if (twin == NULL && (*entry)->twin_state < AMB_TWIN_FAILED) {
         return AMB_DELIVER_WAIT;
     }
     *entry = twin;

@@ -57,6 +57,7 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
     amb_list_init(&topic->dirty);
     amb_list_init(&topic->kin);
     amb_topic_set_priority(topic, AMB_PRIORITY_NORMAL);
+    amb_list_init(&topic->spill.node);
     *out = topic;
     return AMB_OK;
 }
@@ -133,6 +134,7 @@ void amb_topic_clear(struct amb_topic *topic)
     }
     amb_list_remove(&topic->dirty);
     amb_list_remove(&topic->timed);
+    amb_list_remove(&topic->spill.node);
     amb_list_remove(&topic->of_namesake);
     amb_list_remove(&topic->kin);
 }
@@ -273,11 +275,21 @@ void amb_topic_forget(struct amb_topic *topic, uint64_t upto)
     }
 }
 
+/* Readers that spill have wished to keep what they can: a quarter of it goes at a time. */
+static uint64_t topic_shed_some(const struct amb_topic *topic, uint64_t upto)
+{
+    struct amb_topic_tail tail;
+    amb_topic_tail(topic, &tail);
+    uint64_t some = tail.from + (tail.upto - tail.from + 3) / 4;
+    return tail.from < tail.upto && some < upto ? some : upto;
+}
+
 bool amb_topic_shed(struct amb_topic *topic)
 {
     uint64_t before = topic->log.lo;
     if (topic->log.lo < topic->log.hi) {
-        amb_topic_forget(topic, amb_topic_held_from(topic));
+        uint64_t upto = amb_topic_held_from(topic);
+        amb_topic_forget(topic, topic->spillers != 0 ? topic_shed_some(topic, upto) : upto);
     }
     bool is_shed = topic->log.lo > before;
     return (topic->has_keys && amb_keys_shed(topic->keys)) || is_shed;
@@ -295,10 +307,51 @@ static bool topic_is_full(const struct amb_topic *topic, const struct amb_entry 
            log->hi - log->lo >= AMB_LOG_ENTRIES_MAX;
 }
 
+/* Beside what readers that spill alone want, has the log no room for another entry? */
+static bool topic_is_full_beside(const struct amb_topic *topic, const struct amb_topic_tail *tail,
+                                 const struct amb_entry *entry)
+{
+    const struct amb_topic_rule *rule = topic->rule;
+    uint64_t bytes =
+        amb_log_bytes_from(&topic->log, topic->log.lo) - amb_topic_tail_bytes(topic, tail);
+    uint64_t msgs = amb_topic_msgs_from(topic, topic->log.lo) -
+                    amb_topic_msgs_from(topic, tail->from) + amb_topic_msgs_from(topic, tail->upto);
+    return bytes != 0 && (bytes + amb_entry_charge(entry) > rule->max_bytes ||
+                          (rule->max_messages != 0 && msgs + entry->count > rule->max_messages));
+}
+
+/* Some readers spill. What the others have too much, and they themselves, is seen to in the walk
+ * (spill.c). */
+static enum amb_status topic_make_room_beside(struct amb_topic *topic,
+                                              const struct amb_entry *entry)
+{
+    const struct amb_log *log = &topic->log;
+    uint64_t wanted = topic_read_from(topic, false);
+    while (log->hi - log->lo >= AMB_LOG_ENTRIES_MAX && topic_may_drop(topic, log->hi)) {
+        topic_drop_oldest(topic, wanted);
+    }
+    if (log->hi - log->lo >= AMB_LOG_ENTRIES_MAX) {
+        return AMB_ELIMIT;
+    }
+    struct amb_topic_tail tail;
+    amb_topic_tail(topic, &tail);
+    while (topic_is_full_beside(topic, &tail, entry) && topic_may_drop(topic, tail.from)) {
+        topic_drop_oldest(topic, wanted);
+    }
+    bool is_held = amb_topic_held_from(topic) <= tail.upto;
+    return topic->rule->full == AMB_FULL_REJECT && amb_topic_is_home(topic) && is_held &&
+                   topic_is_full_beside(topic, &tail, entry)
+               ? AMB_EREJECTED
+               : AMB_OK;
+}
+
 /* Makes room as the rule says. EREJECTED: there is none and the topic rejects. */
 static enum amb_status topic_make_room(struct amb_topic *topic, const struct amb_entry *entry)
 {
     amb_topic_trim(topic);
+    if (topic->spillers != 0) {
+        return topic_make_room_beside(topic, entry);
+    }
     uint64_t held = amb_topic_held_from(topic), wanted = topic_read_from(topic, false);
     while (topic_is_full(topic, entry) && topic_may_drop(topic, held)) {
         topic_drop_oldest(topic, wanted);
@@ -457,9 +510,16 @@ void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
     amb_list_init(&cursor->blocked);
     amb_list_init(&cursor->kin);
     amb_list_push_back(&topic->cursors, &cursor->of_topic);
+    amb_cursor_spill(cursor, slow == AMB_SLOW_SPILL);
     if (cursor->is_replaying || cursor->prelude != NULL) {
         amb_topic_mark(topic);
     }
+}
+
+void amb_cursor_spill(struct amb_cursor *cursor, bool spills)
+{
+    cursor->topic->spillers += (uint32_t)spills - (uint32_t)cursor->spills;
+    cursor->spills = spills;
 }
 
 struct amb_entry *amb_cursor_entry(const struct amb_cursor *cursor)
@@ -505,6 +565,7 @@ void amb_cursor_detach(struct amb_cursor *cursor)
     amb_list_remove(&cursor->stalled);
     amb_list_remove(&cursor->blocked);
     amb_prelude_free(&cursor->prelude, cursor->topic->shard);
+    amb_cursor_spill(cursor, false);
     amb_topic_mark(cursor->topic); /* What it held back may go. */
     cursor->topic = NULL;
 }

@@ -89,6 +89,7 @@ struct amb_cursor {
     uint64_t expired;             /* of those that are lost: whose time was over */
     enum amb_slow slow;           /* its policy */
     bool holds;                   /* ... is block */
+    bool spills;                  /* ... is spill: amb_cursor_spill */
     bool is_picky;                /* ... may leave messages out: pick.h */
     bool is_dropping;       /* its time limit has passed: does not hold until it has caught up */
     bool is_late;           /* what is missing before its first message was gone when it came */
@@ -119,6 +120,7 @@ struct amb_replay {
     struct amb_lend lend;
     unsigned borrower;
     uint64_t sub; /* whose it is */
+    bool spills;  /* ... and it spills: what it is behind lies there */
     bool is_near; /* has come near the end */
     struct amb_mail mail;
     struct amb_shard *home;
@@ -128,6 +130,24 @@ static inline bool amb_replay_is_holding(const struct amb_replay *replay)
 {
     return replay->lend.holding > 0 && replay->is_near;
 }
+
+/* What is done about readers that spill (spill.h). */
+struct amb_spill {
+    uint64_t next;             /* position: what could be moved before it has been */
+    uint64_t moved;            /* ... behind the newest that was */
+    uint32_t tries;            /* that memory was asked for, in vain */
+    struct amb_list_node node; /* of the shard: something is due */
+    /* counters */
+    uint64_t msgs, bytes; /* moved */
+    uint64_t failed;      /* messages that could not be, and stay where they lie, */
+    uint64_t failed_upto; /* ... those before this position */
+    uint64_t lost;        /* messages that were too much */
+};
+
+/* What of a log readers that spill alone want: positions from .. upto-1. */
+struct amb_topic_tail {
+    uint64_t from, upto;
+};
 
 struct amb_topic {
     uint32_t id;
@@ -160,6 +180,8 @@ struct amb_topic {
     struct amb_list_node dirty;
     struct amb_list_node *dirty_topics; /* the shard's list for it */
     uint32_t naming;                    /* frames on a link, and takes, that read its name here */
+    uint32_t spillers;                  /* cursors that spill */
+    struct amb_spill spill;
     /* shadow to home */
     struct amb_shard *shard;   /* whose this struct is */
     uint64_t lent;             /* bytes that came from home, ever */
@@ -202,7 +224,8 @@ AMB_MUST_CHECK enum amb_status amb_topic_append(struct amb_topic *topic, struct 
                                                 uint64_t first_seq);
 /* Drops what every reader has passed. */
 void amb_topic_trim(struct amb_topic *topic);
-/* Drops entries that only non-holding readers still want; true if there were any. */
+/* Drops entries that only non-holding readers still want, or some of them; true if there were any.
+ */
 bool amb_topic_shed(struct amb_topic *topic);
 /* Gives up history before that position; what a reader still wants counts as dropped. */
 void amb_topic_forget(struct amb_topic *topic, uint64_t upto);
@@ -212,6 +235,17 @@ bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out);
 uint64_t amb_topic_held_from(const struct amb_topic *topic);
 /* The same of all readers. */
 uint64_t amb_topic_read_from(const struct amb_topic *topic);
+/* Of those that spill, and the slowest of the others. Who reads history counts with neither. */
+void amb_topic_tail(const struct amb_topic *topic, struct amb_topic_tail *out);
+/* Bytes of it, as its entries were charged when they came. */
+uint64_t amb_topic_tail_bytes(const struct amb_topic *topic, const struct amb_topic_tail *tail);
+/* Messages from position to hi, and what is missing between them. */
+uint64_t amb_topic_msgs_from(const struct amb_topic *topic, uint64_t position);
+/* Do the others have more to read than the log may hold? */
+bool amb_topic_is_over(const struct amb_topic *topic, const struct amb_topic_tail *tail);
+/* Readers that have not passed that entry go on behind it, those that spill or all others. What
+ * they have lost shows with what they get next. */
+void amb_topic_skip(struct amb_topic *topic, uint64_t position, bool spilling);
 /* Position up to which nobody needs anything: history, where the topic keeps some. */
 uint64_t amb_topic_needed_from(const struct amb_topic *topic);
 /* Bytes that holding readers may be behind, here and at each borrower: AMB_TOPIC_DEPTH, or all that
@@ -229,6 +263,8 @@ void amb_topic_mark_all(struct amb_topic *topic);
 void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
                        struct amb_subscription *sub, enum amb_slow slow, int64_t block_limit_ns,
                        const struct amb_begun *begun);
+/* Its policy is spill, or is not any more. */
+void amb_cursor_spill(struct amb_cursor *cursor, bool spills);
 /* What it reads next, if position is below the log's end or it has a prelude. */
 struct amb_entry *amb_cursor_entry(const struct amb_cursor *cursor);
 /* That has been read, or left out. */

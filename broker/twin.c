@@ -29,7 +29,10 @@ static struct amb_entry *twin_create(struct amb_shard *shard, struct amb_entry *
         return NULL;
     }
     uint32_t meta_len = entry->meta_len - entry->count * (uint32_t)sizeof(uint64_t);
-    if (amb_reclaim_alloc(shard, entry->data_len + meta_len, &twin->buf) != AMB_OK) {
+    shard->kept = amb_shard_topic(shard, entry->topic); /* Its log is being read. */
+    enum amb_status status = amb_reclaim_alloc(shard, entry->data_len + meta_len, &twin->buf);
+    shard->kept = NULL;
+    if (status != AMB_OK) {
         amb_pool_put(&shard->entries, twin);
         return NULL;
     }
@@ -64,7 +67,9 @@ static void twin_settled(struct amb_shard *shard, struct amb_entry *entry)
 static void twin_lent(struct amb_mail *mail, void *owner)
 {
     struct amb_entry *shadow = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
-    shadow->twin_state = shadow->twin != NULL ? AMB_TWIN_READY : AMB_TWIN_FAILED;
+    shadow->twin_state = shadow->twin != NULL           ? AMB_TWIN_READY
+                         : shadow->status == AMB_ENOMEM ? AMB_TWIN_NO_MEMORY
+                                                        : AMB_TWIN_FAILED;
     twin_settled(owner, shadow);
 }
 
@@ -81,6 +86,7 @@ static void twin_lend(struct amb_shard *home, struct amb_shard *borrower, struct
         amb_entry_ref(entry->twin);
     }
     shadow->twin = copy;
+    shadow->status = entry->twin_state == AMB_TWIN_FAILED ? AMB_ECUDA : AMB_ENOMEM;
     amb_mail_post(&borrower->inbox, &shadow->mail, twin_lent);
 }
 
@@ -148,7 +154,7 @@ struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry)
     if (entry->twin_state == AMB_TWIN_READY) {
         return entry->twin;
     }
-    if (entry->twin_state != AMB_TWIN_NONE) {
+    if (entry->twin_state != AMB_TWIN_NONE && entry->twin_state != AMB_TWIN_NO_MEMORY) {
         return NULL;
     }
     /* A dead letter has a parent too, and is another message than that. */
@@ -163,7 +169,7 @@ struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry)
     entry->twin = twin_create(shard, entry);
     if (entry->twin == NULL) {
         amb_debug("no memory for a host copy of %" PRIu64 " bytes", entry->data_len);
-        entry->twin_state = AMB_TWIN_FAILED;
+        entry->twin_state = AMB_TWIN_NO_MEMORY;
         amb_stat_add(&shard->stats.twins_failed, 1);
         return NULL;
     }

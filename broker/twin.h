@@ -22,7 +22,8 @@ enum amb_twin_state {
     AMB_TWIN_NONE,
     AMB_TWIN_COMING,
     AMB_TWIN_READY,
-    AMB_TWIN_FAILED, /* no memory, or the device's copy failed: those who want it lose the batch */
+    AMB_TWIN_FAILED,    /* the device's copy has: those who want it lose the batch */
+    AMB_TWIN_NO_MEMORY, /* so do they; asked for once more it may come */
 };
 
 /* The twin of a batch in GPU memory. NULL: it is coming, and its topic will be marked; or it has

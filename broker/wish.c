@@ -54,8 +54,8 @@ bool amb_wish_check(struct amb_client *client, uint64_t id,
         amb_client_send_error(client, id, AMB_EINVAL, "start: these bytes are no position");
         return false;
     }
-    if (subscribe->slow == AMB_SLOW_SPILL || subscribe->slow > AMB_SLOW_DISCONNECT) {
-        amb_client_send_error(client, id, AMB_ENOTSUP, "slow: no such policy yet");
+    if (subscribe->slow > AMB_SLOW_DISCONNECT) {
+        amb_client_send_error(client, id, AMB_ENOTSUP, "slow: no such policy");
         return false;
     }
     const char *refusal = amb_queues_refusal(subscribe);

@@ -11,6 +11,7 @@
 #include "broker/reclaim.h"
 #include "broker/session.h"
 #include "broker/slow.h"
+#include "broker/spill.h"
 #include "broker/taker.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
@@ -187,6 +188,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
         amb_queues_run(shard);
     }
     (void)amb_pace_tick(shard);
+    (void)amb_spill_tick(shard);
     done += amb_forward_run(shard);
     if (!amb_list_is_empty(&shard->busy_takers) || now_ns >= shard->take_due_ns) {
         done += amb_takers_run(shard);
@@ -259,6 +261,7 @@ static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
     next_ns = shard->queue_due_ns < next_ns ? shard->queue_due_ns : next_ns;
     next_ns = shard->take_due_ns < next_ns ? shard->take_due_ns : next_ns;
     next_ns = shard->pace_due_ns < next_ns ? shard->pace_due_ns : next_ns;
+    next_ns = shard->spill_ns < next_ns ? shard->spill_ns : next_ns;
     if (next_ns - now_ns < max_ns) {
         max_ns = next_ns - now_ns;
     }

@@ -170,9 +170,9 @@ static enum amb_status check_sub_enums(const struct amb_sub_options *options,
         complain(complaint, "amb_sub_options: start = POSITION goes with position and its length");
         return AMB_EINVAL;
     }
-    if (options->slow == AMB_SLOW_SPILL || options->slow > AMB_SLOW_DISCONNECT) {
-        complain(complaint, "amb_sub_options.slow: SPILL is not there yet in this release");
-        return options->slow == AMB_SLOW_SPILL ? AMB_ENOTSUP : AMB_EINVAL;
+    if (options->slow > AMB_SLOW_DISCONNECT) {
+        complain(complaint, "amb_sub_options.slow is out of range");
+        return AMB_EINVAL;
     }
     if (options->copy > 1 || options->slow_block_ns < 0) {
         complain(complaint, "amb_sub_options: copy or slow_block_ns is out of range");

@@ -31,7 +31,7 @@ from harness import check, main, until
 LIMIT = 128 << 20
 SIZE = 1000
 FEW = 100000
-POLICIES = ("block", "drop-oldest", "drop-newest", "latest", "disconnect")
+POLICIES = ("block", "drop-oldest", "drop-newest", "latest", "spill", "disconnect")
 
 
 def memory_of(process):
@@ -207,7 +207,7 @@ def test(rig, options):
         *("-o", f"memory.host.size={LIMIT >> 20}M", "-o", "memory.host.segment=4M"),
         *("-o", "server.max_message=1M", "-o", "server.workers=2"),
         *("-o", "limits.peer_timeout=10m"),
-        *("-o", f'topics=( {{ match = "t.>"; max_bytes = "{options.get("backlog", "32M")}"; }} )'),
+        *("-o", f'topics=( {{ match = "t.>"; max_bytes = "{options.get("backlog", "32M")}"; spill_max = "32M"; }} )'),
     )
     base = memory_of(broker)
     events = ctl(rig, broker, "sub", "$SYS.>")

@@ -229,7 +229,7 @@ struct amb_sub_options {
     uint32_t max_deliver;      /* deliveries before a message is a dead letter; 0: no limit */
     uint64_t credit_msgs;      /* 64 Ki delivered and not released; slow = LATEST: 1 */
     uint64_t credit_bytes;     /* 64 MiB; one message always passes, in shared memory two */
-    enum amb_slow slow;        /* the topic's; all but SPILL (later) */
+    enum amb_slow slow;        /* the topic's */
     uint32_t copy;             /* 1: always into memory of this process, never mapped in place */
     int64_t slow_block_ns;     /* 100 ms: BLOCK holds publishers back for so long, then drops */
     const struct amb_allocator *allocator; /* payloads into the application's own memory */

@@ -62,7 +62,8 @@ static void test_allowed_names_words_and_ranges(void **state)
     keys = amb_config_rule_keys(&count);
     amb_config_allowed(amb_config_key_find(keys, count, "slow"), text, sizeof(text));
     assert_string_equal(
-        text, "\"block\", \"drop-oldest\", \"drop-newest\", \"latest\" or \"disconnect\"");
+        text,
+        "\"block\", \"drop-oldest\", \"drop-newest\", \"latest\", \"spill\" or \"disconnect\"");
 }
 
 int main(void)

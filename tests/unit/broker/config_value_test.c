@@ -94,14 +94,17 @@ static void test_sizes_and_times_that_cannot_be_read(void **state)
                "\"500ms\", 10ms to 30m)");
 }
 
-static void test_words_of_later_releases_say_so(void **state)
+static void test_words_are_those_that_are_allowed(void **state)
 {
     (void)state;
     try_refuse("log = { level = \"loud\"; };",
                "configuration:1: log.level: unknown word (got \"loud\", allowed \"error\", "
                "\"warn\", \"info\", \"debug\" or \"trace\")");
-    try_refuse("topics = ( { match = \"a\"; slow = \"spill\"; } );",
-               "configuration:1: topics[0].slow: \"spill\" is not yet supported in this release");
+    struct amb_config *config =
+        try_accept("topics = ( { match = \"a\"; slow = \"spill\"; spill_max = \"1M\"; } );");
+    assert_int_equal(config->topics.items[0].slow, AMB_SLOW_SPILL);
+    assert_int_equal(config->topics.items[0].spill_max, 1 << 20);
+    amb_config_destroy(&config);
 }
 
 static void test_texts_have_limits(void **state)
@@ -144,7 +147,7 @@ int main(void)
         cmocka_unit_test(test_wrong_types_are_named),
         cmocka_unit_test(test_ranges_are_named),
         cmocka_unit_test(test_sizes_and_times_that_cannot_be_read),
-        cmocka_unit_test(test_words_of_later_releases_say_so),
+        cmocka_unit_test(test_words_are_those_that_are_allowed),
         cmocka_unit_test(test_texts_have_limits),
         cmocka_unit_test(test_secrets_are_never_shown),
     };

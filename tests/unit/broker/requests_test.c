@@ -265,7 +265,7 @@ static void test_later_features_are_refused_as_such(void **state)
     Amb__Control__Subscribe subscribe;
     amb__control__subscribe__init(&subscribe);
     subscribe.pattern = (char *)(uintptr_t) "a";
-    static const uint32_t later[] = {AMB_SLOW_SPILL, 99, UINT32_MAX};
+    static const uint32_t later[] = {AMB_SLOW_DISCONNECT + 1, 99, UINT32_MAX};
     for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
         subscribe.slow = later[i];
         message.id = 51 + i;

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/relocate.h"
+
+#include "broker/commit.h"
+#include "broker/entry.h"
+#include "broker/keys.h"
+#include "broker/shard.h"
+#include "broker/topic.h"
+
+void amb_relocate_to_twin(struct amb_topic *topic, uint64_t position, struct amb_entry *twin)
+{
+    struct amb_entry *entry = amb_log_at(&topic->log, position);
+    amb_entry_ref(twin);
+    twin->log_offset = entry->log_offset;
+    twin->has_ttl = entry->has_ttl;
+    twin->expires_ns = entry->expires_ns;
+    twin->arrived_ns = entry->arrived_ns;
+    amb_log_replace(&topic->log, position, twin);
+    amb_entry_unref(entry, topic->shard);
+}
+
+bool amb_relocate_leased(struct amb_topic *topic, uint64_t position)
+{
+    struct amb_shard *shard = topic->shard;
+    struct amb_entry *entry = amb_log_at(&topic->log, position);
+    struct amb_entry *copy = amb_pool_get(&shard->entries);
+    if (copy == NULL) {
+        return false;
+    }
+    amb_entry_describe(copy, entry);
+    copy->home = shard;
+    if (amb_commit_copy_out(shard, entry, copy) != AMB_OK) {
+        amb_pool_put(&shard->entries, copy);
+        return false;
+    }
+    amb_log_replace(&topic->log, position, copy);
+    if (topic->has_keys) {
+        amb_keys_moved(topic->keys, entry, copy);
+    }
+    amb_entry_unref(entry, shard);
+    return true;
+}

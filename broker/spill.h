@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Readers whose policy is spill. What they alone still wait for is the tail of a log:
+ *
+ *   lo ... history ... from ....... upto ................ hi
+ *                      | they alone  | somebody else too  |
+ *
+ * A tail holds nobody up. It is beside the log's limits and has one of its own, spill_max of the
+ * topic. It keeps neither a GPU's memory nor a publisher's slots: what lies on a GPU is replaced by
+ * its twin (twin.h), what is leased in host memory by a copy, as soon as it waits behind others or
+ * has waited for AMB_SPILL_AFTER_NS. Who has it mapped keeps it, by a reference of his own.
+ *
+ * Beyond spill_max, and where there is no host memory, the slowest of these readers lose their
+ * oldest, counted like any loss. What a device cannot copy stays where it lies until they come to
+ * it. Where the others are behind by more than the log may hold, those go on as their policy says,
+ * and what they have left out is the tail's.
+ *
+ * Each worker with such readers does that in the log it has: a borrower is lent everything at once.
+ *
+ * Threads: the shard's worker; copies of GPU memory are the copier's. Memory: of the shard's pool.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_SPILL_AFTER_NS INT64_C(50000000)
+
+struct amb_cursor;
+struct amb_shard;
+struct amb_topic;
+
+/* After the readers of a topic some of which spill were walked. */
+void amb_spill_walk(struct amb_topic *topic);
+/* Has topics walked in which something is due; returns when that is, by shard->now_ns. */
+int64_t amb_spill_tick(struct amb_shard *shard);
+/* Something that it has not read was moved: it is spilling. */
+bool amb_spill_is_on(const struct amb_cursor *cursor);
+/* Bytes of that. */
+uint64_t amb_spill_waiting(const struct amb_cursor *cursor);
