@@ -27,7 +27,8 @@
     X(GRANT_LOST, "the window of an entry now and then does not come back")                        \
     X(LEND_SKIPS, "an entry now and then is not lent to another worker")                           \
     X(QUARANTINE_SKIPPED, "what a lost client still reads is used again")                          \
-    X(DEDUP_FORGETS, "messages of a named publisher now and then are not counted")
+    X(DEDUP_FORGETS, "messages of a named publisher now and then are not counted")                 \
+    X(PRIORITY_IGNORED, "a reader does not give way to what is higher")
 
 #define AMB_FAULT_ENUM(name, text) AMB_FAULT_##name,
 enum amb_fault {

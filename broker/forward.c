@@ -433,7 +433,7 @@ static void forward_queue(struct amb_cursor *cursor)
 static void forward_special(struct amb_topic *topic, struct amb_cursor *cursor)
 {
     bool has_kin = !amb_list_is_empty(&cursor->kin);
-    if (has_kin && amb_priority_is_outranked(cursor)) {
+    if (has_kin && !AMB_FAULT(PRIORITY_IGNORED) && amb_priority_is_outranked(cursor)) {
         cursor_wait(cursor);
         return;
     }

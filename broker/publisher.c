@@ -360,6 +360,7 @@ void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_ent
             .handle = publisher->handle,
             .seq = entry->origin.batch,
             .number = entry->status == AMB_OK ? entry->first_seq + entry->above : 0,
+            .above = entry->status == AMB_OK ? entry->above : 0,
             .count = entry->matched,
             .status = (int32_t)entry->status,
         };

@@ -34,6 +34,11 @@ struct amb_release {
 
 void amb_release_init(struct amb_release *release, uint64_t credit_msgs, uint64_t credit_bytes);
 void amb_release_fini(struct amb_release *release);
+/* From here on all that comes back out of order is told at once: higher ones overtake as a rule. */
+static inline void amb_release_at_once(struct amb_release *release)
+{
+    release->limit_msgs = release->limit_bytes = 0;
+}
 /* Delivery last + 1 has arrived. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_release_arrived(struct amb_release *release, uint32_t msgs,
                                                    uint64_t bytes);

@@ -95,6 +95,7 @@ void amb_sub_has_ranks(struct amb_sub *sub)
     if (sub->has_ranks || sub->acks.mode == AMB_ACK_CUMULATIVE) {
         return;
     }
+    amb_release_at_once(&sub->release);
     amb_spinlock_lock(&sub->lock);
     sub->has_ranks = true;
     sub->lower[0] = sub->arrived.next;

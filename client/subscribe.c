@@ -451,6 +451,9 @@ void amb_sub_resume(struct amb_sub *sub, bool is_same_epoch)
     }
     amb_release_fini(&sub->release);
     amb_release_init(&sub->release, sub->credit_msgs, sub->credit_bytes);
+    if (sub->has_ranks) {
+        amb_release_at_once(&sub->release);
+    }
     sub->saved_msgs = sub->saved_bytes = 0;
     amb_acks_begin(&sub->acks);
     bool is_asked = ask_again(sub);

@@ -66,7 +66,7 @@ static void note_delivery(struct sim_client *client, const struct amb_frame *fra
               frame->number, sub->last);
     SIM_CHECK(s, sub->last - sub->released < SIM_HELD, "more deliveries than its credit");
     sub->last++;
-    uint32_t topic = model_topic(s, frame->topic, NULL);
+    uint32_t topic = model_topic(s, frame->topic, NULL, AMB_PRIORITY_NORMAL);
     SIM_EVENT(s, "delivery client sub topic seq count attempt lost why", client->slot,
               frame->handle, topic, frame->seq, count, frame->attempt, frame->lost,
               (uint32_t)frame->status);
@@ -75,6 +75,7 @@ static void note_delivery(struct sim_client *client, const struct amb_frame *fra
     *held = (struct sim_held){
         .number = sub->last,
         .seq = frame->seq,
+        .above = frame->above,
         .bytes = frame->data_len + frame->meta_len,
         .open = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1,
         .topic = topic,
@@ -143,7 +144,7 @@ static void note_settled(struct sim_client *client, const struct amb_frame *fram
     SIM_CHECK(s, batch->settled++ == 0, "batch %" PRIu64 " is settled twice", frame->seq);
     p->settled = frame->seq;
     model_settle(s, p->pub, batch->first, batch->count, (enum amb_status)frame->status,
-                 frame->number);
+                 frame->number - frame->above, frame->above);
 }
 
 static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void **dst, void **cookie,
@@ -183,7 +184,8 @@ static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
         char name[32] = "";
         SIM_CHECK(client->sim, body->frame.data_len < sizeof(name), "a long name");
         memcpy(name, body->bytes, body->frame.data_len);
-        (void)model_topic(client->sim, body->frame.topic, name);
+        (void)model_topic(client->sim, body->frame.topic, name,
+                          (enum amb_priority)body->frame.count);
     } else if (status == AMB_OK && body->frame.type == AMB_FRAME_MAP_LEASED) {
         note_leased(client, &body->frame, body->bytes);
     } else if (status == AMB_OK) {
@@ -558,9 +560,9 @@ static void pub_opened(struct sim *s, struct sim_client *client, const struct si
         p->state = SIM_CLOSED; /* Its name is another's, or its worker has not let go of it. */
         return;
     }
-    p->pub = model_publisher(s, p->topic, p->name);
+    p->pub = model_publisher(s, p->topic + SIM_NAMES * (uint32_t)p->priority, p->name);
     struct model_pub *pub = &s->model.pubs[p->pub];
-    uint32_t topic = model_topic(s, answer->topic, s->names[p->topic]);
+    uint32_t topic = model_topic(s, answer->topic, s->names[p->topic], p->priority);
     pub->topic = topic;
     pub->holder = client->id;
     p->next = pub->count + 1;

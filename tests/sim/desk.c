@@ -183,10 +183,13 @@ static void pub_open(struct sim *s, struct visit *visit, const struct sim_ask *a
     struct amb_identity *identity = NULL;
     answer.status =
         amb_directory_topic(&s->directory, name, strlen(name), visit->session.shard, &topic);
+    if (answer.status == AMB_OK) {
+        answer.status = amb_directory_priority(&s->directory, topic, wish->priority, &topic);
+    }
     if (answer.status == AMB_OK && wish->name != 0) {
         char id[2] = {(char)('a' + wish->name), '\0'};
-        answer.status = amb_identity_take(&s->identities, 0, id, name, AMB_PRIORITY_NORMAL,
-                                          s->now_ns, s->config->limits.dedup_window_ns, &identity);
+        answer.status = amb_identity_take(&s->identities, 0, id, name, wish->priority, s->now_ns,
+                                          s->config->limits.dedup_window_ns, &identity);
     }
     if (answer.status != AMB_OK) {
         tell(s, visit, &answer);
@@ -277,6 +280,7 @@ static void write_position(struct sim *s, const struct sim_sub *wish, struct amb
         const struct model_topic *topic = &s->model.topics[wish->readings[i].topic];
         const struct amb_position_topic at = {.id = topic->id,
                                               .next = wish->readings[i].expected,
+                                              .priority = topic->priority,
                                               .name = topic->name,
                                               .name_len = (uint32_t)strlen(topic->name)};
         if (wish->readings[i].expected != 0) {

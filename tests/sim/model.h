@@ -40,7 +40,8 @@ enum model_fate {
 };
 
 struct model_message {
-    uint64_t seq; /* 0: not known */
+    uint64_t seq;   /* 0: not known */
+    uint64_t above; /* what it has to be added for its number in the topic */
     uint32_t topic;
     int64_t sent_ns, settled_ns;
     uint32_t step, ttl_ms;
@@ -51,7 +52,7 @@ struct model_message {
 struct model_pub {
     uint32_t topic;  /* that it publishes to now */
     uint32_t name;   /* 0: none */
-    uint32_t where;  /* the name of its topic */
+    uint32_t where;  /* the name of its topic, and its priority */
     uint64_t holder; /* of its name: the session that has it */
     uint32_t count, cap;
     struct model_message *messages; /* by number, from 1 */
@@ -63,6 +64,7 @@ struct model_at {
 
 struct model_topic {
     uint32_t id;
+    enum amb_priority priority;
     bool is_dead_letters, has_own_ttl;
     const struct amb_topic_rule *rule;
     char name[32];
@@ -113,14 +115,14 @@ void model_begin(struct sim *s);
 void model_fini(struct sim *s);
 
 /* A client has heard of a topic; returns its index. */
-uint32_t model_topic(struct sim *s, uint32_t id, const char *name);
+uint32_t model_topic(struct sim *s, uint32_t id, const char *name, enum amb_priority priority);
 uint32_t model_publisher(struct sim *s, uint32_t where, uint32_t name);
 /* That message of a publisher is sent now: the next one, or one that is sent again. */
 void model_send(struct sim *s, uint32_t pub, uint32_t number, uint32_t ttl_ms);
 struct model_message *model_message(struct sim *s, uint32_t pub, uint32_t number);
 /* What its publisher was told of messages first .. first+count-1. */
 void model_settle(struct sim *s, uint32_t pub, uint32_t first, uint32_t count,
-                  enum amb_status status, uint64_t seq);
+                  enum amb_status status, uint64_t seq, uint64_t above);
 /* Their publisher will not hear of them. */
 void model_forget(struct sim *s, uint32_t pub, uint32_t first, uint32_t count);
 

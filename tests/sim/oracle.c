@@ -52,13 +52,16 @@ void model_fini(struct sim *s)
 
 /* Topics and publishers ------------------------------------------------------------------------ */
 
-uint32_t model_topic(struct sim *s, uint32_t id, const char *name)
+uint32_t model_topic(struct sim *s, uint32_t id, const char *name, enum amb_priority priority)
 {
     struct model *m = &s->model;
     for (uint32_t i = m->topic_count; i > 0; i--) {
         if (m->topics[i].id == id) {
-            SIM_CHECK(s, name == NULL || strcmp(m->topics[i].name, name) == 0,
-                      "topic id %" PRIu32 " is %s and %s", id, m->topics[i].name, name);
+            SIM_CHECK(s,
+                      name == NULL || (strcmp(m->topics[i].name, name) == 0 &&
+                                       m->topics[i].priority == priority),
+                      "topic id %" PRIu32 " is %s, %d and %s, %d", id, m->topics[i].name,
+                      (int)m->topics[i].priority, name, (int)priority);
             return i;
         }
     }
@@ -66,6 +69,7 @@ uint32_t model_topic(struct sim *s, uint32_t id, const char *name)
     SIM_CHECK(s, m->topic_count + 1 < MODEL_TOPICS, "more topics than the model has room for");
     struct model_topic *topic = &m->topics[++m->topic_count];
     topic->id = id;
+    topic->priority = priority;
     strncpy(topic->name, name, sizeof(topic->name) - 1);
     topic->is_dead_letters =
         strncmp(name, AMB_DEADLETTER_PREFIX, strlen(AMB_DEADLETTER_PREFIX)) == 0;
@@ -172,7 +176,8 @@ static bool may_exhaust(const struct sim *s, uint32_t topic)
     return false;
 }
 
-static void place(struct sim *s, uint32_t topic_index, uint64_t seq, uint32_t pub, uint32_t number)
+static void place(struct sim *s, uint32_t topic_index, uint64_t seq, uint64_t above, uint32_t pub,
+                  uint32_t number)
 {
     struct model_topic *topic = &s->model.topics[topic_index];
     struct model_message *message = model_message(s, pub, number);
@@ -183,6 +188,9 @@ static void place(struct sim *s, uint32_t topic_index, uint64_t seq, uint32_t pu
                   "%s: number %" PRIu64 " is message %" PRIu32 " of publisher %" PRIu32
                   " and message %" PRIu32 " of %" PRIu32,
                   topic->name, seq, at->number, at->pub, number, pub);
+        SIM_CHECK(s, topic->is_dead_letters || message->above == above,
+                  "%s: number %" PRIu64 " has %" PRIu64 " above it, and %" PRIu64, topic->name, seq,
+                  message->above, above);
         return;
     }
     *at = (struct model_at){pub, number};
@@ -201,11 +209,12 @@ static void place(struct sim *s, uint32_t topic_index, uint64_t seq, uint32_t pu
               " and number %" PRIu64,
               topic->name, number, pub, message->seq, seq);
     message->seq = seq;
+    message->above = above;
     check_order(s, &s->model.pubs[pub], topic_index, number, seq);
 }
 
 void model_settle(struct sim *s, uint32_t pub, uint32_t first, uint32_t count,
-                  enum amb_status status, uint64_t seq)
+                  enum amb_status status, uint64_t seq, uint64_t above)
 {
     const struct model_pub *p = &s->model.pubs[pub];
     const struct amb_topic_rule *rule = s->model.topics[p->topic].rule;
@@ -218,7 +227,7 @@ void model_settle(struct sim *s, uint32_t pub, uint32_t first, uint32_t count,
         struct model_message *message = model_message(s, pub, first + i);
         message->settled_ns = s->now_ns;
         if (status == AMB_OK) {
-            place(s, p->topic, seq + i, pub, first + i);
+            place(s, p->topic, seq + i, above, pub, first + i);
             message->fate = MODEL_IN;
         } else {
             SIM_CHECK(s, message->seq == 0, "a message is refused that was delivered");
@@ -344,7 +353,10 @@ static void read_plain(struct sim *s, struct sim_sub *sub, const struct amb_fram
     bool is_first = reading->expected == 0 || reading->is_resumed;
     uint64_t lost = frame->lost;
     if (lost == UINT64_MAX) {
-        SIM_CHECK(s, is_first && sub->resumes && frame->status == AMB_LOSS_BROKER_RESTART,
+        bool is_since = sub->begin.start == AMB_START_SEQ && frame->status == AMB_LOSS_TRIMMED;
+        SIM_CHECK(s,
+                  is_first && ((sub->resumes && frame->status == AMB_LOSS_BROKER_RESTART) ||
+                               (is_since && s->has_priorities)),
                   "%s: a loss that nobody can count", topic->name);
         lost = 0;
     } else if (lost != 0) {
@@ -400,7 +412,9 @@ void model_delivery(struct sim *s, struct sim_client *client, struct sim_sub *su
     s->stats.delivered += count;
     check_credit(s, client, sub, count, frame->data_len + frame->meta_len);
     if (sub->queue != 0) {
-        if (frame->lost != 0) {
+        /* Begun at a number that is gone, among several priorities. */
+        bool is_unknown = frame->lost == UINT64_MAX && frame->status == AMB_LOSS_TRIMMED;
+        if (frame->lost != 0 && !(is_unknown && s->has_priorities)) {
             check_loss(s, sub, frame, topic, true);
         }
         return;
@@ -527,7 +541,7 @@ void model_given(struct sim *s, const struct sim_client *client, const struct si
 {
     (void)client;
     const struct model_topic *topic = &s->model.topics[held->topic];
-    place(s, held->topic, seq, pub, number);
+    place(s, held->topic, seq, held->above, pub, number);
     if (!topic->is_dead_letters && sub->queue == 0) {
         check_not_expired(s, held, topic, seq, pub, number);
     }
@@ -637,7 +651,8 @@ void model_end(struct sim *s)
 static bool has_come_again(const struct model *model, uint32_t topic)
 {
     for (uint32_t t = topic + 1; t <= model->topic_count; t++) {
-        if (strcmp(model->topics[t].name, model->topics[topic].name) == 0) {
+        if (strcmp(model->topics[t].name, model->topics[topic].name) == 0 &&
+            model->topics[t].priority == model->topics[topic].priority) {
             return true;
         }
     }

@@ -45,6 +45,7 @@ static void do_open_pub(struct sim *s, struct sim_client *client, uint32_t handl
     p->topic = sim_pick(s, s->topic_count);
     p->name = sim_chance(s, 35) ? 1 + sim_pick(s, 3) : 0;
     p->wants_settled = p->name != 0 || sim_chance(s, 80);
+    p->priority = s->has_priorities ? (enum amb_priority)sim_pick(s, 3) : AMB_PRIORITY_NORMAL;
     sim_client_ask(s, client, SIM_ASK_PUB_OPEN, handle, 0);
 }
 

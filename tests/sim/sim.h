@@ -60,7 +60,8 @@ struct sim_publisher {
     uint32_t pub;   /* the model's */
     uint32_t topic; /* its index of names */
     uint32_t name;  /* 0: none */
-    uint32_t next;  /* number of the message to send next */
+    enum amb_priority priority;
+    uint32_t next; /* number of the message to send next */
     uint64_t batches, first_batch, accepted, settled;
     uint64_t bytes, window, want;
     struct sim_batch *log; /* by batch & (SIM_BATCHES - 1) */
@@ -70,7 +71,7 @@ struct sim_publisher {
 
 /* A delivery that was not given back, or not settled. */
 struct sim_held {
-    uint64_t number, seq, bytes, open; /* open: bits of messages that are not acknowledged */
+    uint64_t number, seq, above, bytes, open; /* open: bits of messages that are not acknowledged */
     uint32_t topic, count, attempt;
     int64_t low_ns; /* it was not sent before */
     const uint8_t *at;
@@ -180,6 +181,7 @@ struct sim {
     uint32_t serials;
     bool is_ending; /* everybody catches up */
     bool may_lack_memory;
+    bool has_priorities; /* some publishers have others than NORMAL */
     struct model model;
     struct sim_stats stats;
 };

@@ -2,9 +2,11 @@
 #include "broker/config.h"
 #include "broker/directory.h"
 #include "broker/log.h"
+#include "broker/priority.h"
 #include "broker/queue.h"
 #include "broker/queues.h"
 #include "broker/session.h"
+#include "broker/subscription.h"
 #include "broker/topic.h"
 #include "broker/worker.h"
 #include "tests/sim/sim.h"
@@ -18,6 +20,7 @@
 #define ROUNDS_MAX 3000u /* of one end: beyond it nothing comes to an end any more */
 #define QUIET_ROUNDS 3u  /* before time passes */
 #define QUIET_PASSES 8u  /* before it is over */
+#define RANKED_MAX 128u
 #define PASS_NS (40 * AMB_NS_PER_MS)
 #define REAL_NS INT64_C(1700000000000000000)
 #define START_NS AMB_NS_PER_SEC
@@ -181,6 +184,7 @@ static void begin(struct sim *s, uint64_t seed, uint32_t steps)
     memset(&s->budget, 0, sizeof(s->budget));
     s->budget.max = s->profile->memory;
     s->may_lack_memory = s->profile->memory < (UINT64_C(16) << 20);
+    s->has_priorities = seed % 4 == 3; /* Not drawn: the others stay what they were. */
     s->topic_count = 0;
     for (unsigned i = 0; i < SIM_NAMES; i++) {
         if (sim_chance(s, 45) || s->topic_count + SIM_NAMES - i <= 2) {
@@ -239,11 +243,68 @@ static void hear_said(struct sim *s, struct sim_client *client)
     }
 }
 
+/* Cursors that may have to give way, and how far they have come. */
+struct ranked {
+    const struct amb_cursor *cursor;
+    uint64_t owner; /* cursors come again at the same place, ids of owners do not */
+    uint32_t topic;
+    uint64_t expected_seq;
+};
+
+static uint64_t owner_of(const struct amb_cursor *cursor)
+{
+    return cursor->queue != NULL ? cursor->queue->id << 1 | 1 : cursor->sub->id << 1;
+}
+
+static unsigned note_ranked(const struct amb_shard *shard, struct ranked ranked[RANKED_MAX])
+{
+    unsigned count = 0;
+    for (uint32_t t = 0; t < shard->topic_slots; t++) {
+        const struct amb_topic *topic = shard->topics[t];
+        if (topic == NULL || amb_list_is_empty(&topic->kin)) {
+            continue;
+        }
+        AMB_LIST_FOR_EACH (node, &topic->cursors) {
+            const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
+            if (count < RANKED_MAX) {
+                ranked[count++] =
+                    (struct ranked){cursor, owner_of(cursor), topic->id, cursor->expected_seq};
+            }
+        }
+    }
+    return count;
+}
+
+/* Whoever has gone on in this turn had nothing higher to read. */
+static void check_ranked(const struct sim *s, const struct ranked *before, unsigned before_count,
+                         const struct amb_shard *shard)
+{
+    struct ranked after[RANKED_MAX];
+    unsigned count = note_ranked(shard, after);
+    for (unsigned i = 0; i < count; i++) {
+        const struct amb_cursor *cursor = after[i].cursor;
+        bool has_gone_on = false;
+        for (unsigned k = 0; k < before_count; k++) {
+            has_gone_on = has_gone_on ||
+                          (before[k].owner == after[i].owner && before[k].topic == after[i].topic &&
+                           before[k].expected_seq < after[i].expected_seq);
+        }
+        SIM_CHECK(s, !has_gone_on || !amb_priority_is_outranked(cursor),
+                  "%s: a reader has gone on, and did not give way to what is higher",
+                  cursor->topic->name);
+    }
+}
+
 static unsigned turn(struct sim *s, unsigned i)
 {
     s->now_ns += 1000;
     s->stats.turns++;
+    struct ranked ranked[RANKED_MAX];
+    unsigned ranked_count = s->has_priorities ? note_ranked(s->peers[i], ranked) : 0;
     unsigned done = amb_shard_turn(s->peers[i], s->now_ns, REAL_NS + s->now_ns);
+    if (ranked_count > 0) {
+        check_ranked(s, ranked, ranked_count, s->peers[i]);
+    }
     for (unsigned c = 0; c < SIM_CLIENTS; c++) {
         if (s->clients[c].said_count > 0 && s->clients[c].shard == i && s->clients[c].is_up) {
             hear_said(s, &s->clients[c]);
@@ -442,6 +503,7 @@ static void publish_last(struct sim *s)
             p->state = SIM_ASKED;
             p->topic = t + h;
             p->wants_settled = true;
+            p->priority = AMB_PRIORITY_NORMAL;
             p->plan_count = 0;
             sim_client_ask(s, client, SIM_ASK_PUB_OPEN, h, 0);
         }

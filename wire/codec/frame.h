@@ -113,7 +113,7 @@ struct amb_frame {
     uint64_t lost;   /* messages lost just before this delivery */
     int64_t time_ns; /* DELIVER, MAP: when the broker took it, ns since 1970 */
     uint64_t segment, offset;
-    uint64_t above; /* DELIVER, MAP: messages of the topic's other priorities that came before */
+    uint64_t above; /* DELIVER, MAP, SETTLED: what came before in the topic's other priorities */
 };
 
 /* A record of a body's table, as it stands in memory and on the wire. */
