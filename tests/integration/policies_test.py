@@ -50,7 +50,8 @@ def memory_of(process):
 
 
 class Watch(threading.Thread):
-    """The most memory that the broker had."""
+    """The most memory that the broker had. To look costs a few milliseconds of everybody's time, so
+    there is one of these also where what it sees is of no interest."""
 
     def __init__(self, process):
         super().__init__(daemon=True)
@@ -60,7 +61,7 @@ class Watch(threading.Thread):
     def run(self):
         while not self.is_over:
             self.most = max(self.most, memory_of(self.process))
-            time.sleep(0.05)
+            time.sleep(0.25)
 
 
 def ctl(rig, broker, *arguments):
@@ -75,12 +76,27 @@ def subscriptions(broker, topic):
     return [row for row in broker.ask("subs") if row["pattern"] == topic]
 
 
+def cpu_seconds(process):
+    words = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Run:
+    """What one stream took: seconds, the broker's own, and the most memory of the broker."""
+
+    def __init__(self, seconds, cpu, most):
+        self.seconds, self.cpu, self.most = seconds, cpu, most
+
+
 def publish(rig, broker, topic, count):
-    """Publishes so many messages; how fast."""
+    """Publishes so many messages."""
+    watch, before = Watch(broker), cpu_seconds(broker)
     publisher = ctl(rig, broker, "pub", topic, "--count", count, "--size", SIZE, "--stats")
     lines = publisher.all_lines(200)
     check(publisher.wait() == 0, f"the publisher: {lines} {publisher.log()}")
-    return json.loads("".join(lines))["messages_per_s"]
+    watch.is_over = True
+    rate = json.loads("".join(lines))["messages_per_s"]
+    return Run(count / rate, cpu_seconds(broker) - before, max(watch.most, memory_of(broker)))
 
 
 def finish(process):
@@ -134,26 +150,30 @@ class Tally:
     """What the runs of one policy come to."""
 
     def __init__(self):
-        self.alone, self.beside = [], []  # seconds a message
+        self.alone, self.beside = [], []  # runs
         self.most = self.got = self.lost = 0
         self.line = ""
 
     def ratio(self):
-        return sum(self.alone) / sum(self.beside)
+        return sum(run.seconds for run in self.alone) / sum(run.seconds for run in self.beside)
+
+    def cpu(self, count):
+        """The broker's, in microseconds a message: alone, beside one that is stopped."""
+        return [sum(run.cpu for run in runs) / len(runs) / count * 1e6
+                for runs in (self.alone, self.beside)]
 
 
 def run_beside(rig, broker, policy, fast_count, count, tally):
     """A stream with one that is stopped. How many messages there were."""
     topic = f"t.{policy}"
     stopped = Stopped(rig, broker, policy, topic, fast_count)
-    watch = Watch(broker)
-    tally.beside.append(1 / publish(rig, broker, topic, count))
-    watch.is_over = True
+    run = publish(rig, broker, topic, count)
+    tally.beside.append(run)
     memory = broker.ask("memory")
     entries = sum(row["entries"] for row in memory)
     segments = sum(row["segment_bytes"] for row in memory)
     more, got, lost = stopped.judge(count)
-    tally.most = max(tally.most, watch.most)
+    tally.most = max(tally.most, run.most)
     tally.got, tally.lost = tally.got + got, tally.lost + lost
     tally.line = f"{segments >> 20} MiB of segments, {entries} entries"
     until(20, lambda: len(subscriptions(broker, topic)) == fast_count, "the slow one has gone")
@@ -167,22 +187,24 @@ def test_policy(rig, broker, policy, options):
     holds = ("--policy", "block", "--slow-block", "1m")
     fast = [subscribe(rig, broker, topic, *holds) for _ in range(fast_count)]
     until(20, lambda: len(subscriptions(broker, topic)) == fast_count, "the fast ones are there")
-    count = max(FEW, int(publish(rig, broker, topic, FEW) * seconds))
+    count = max(FEW, int(FEW / publish(rig, broker, topic, FEW).seconds * seconds))
     everything, tally = FEW, Tally()
     for pair in range(int(options.get("pairs", 1))):
         for is_beside in (pair % 2 == 1, pair % 2 == 0):
             if is_beside:
                 everything += run_beside(rig, broker, policy, fast_count, count, tally)
             else:
-                tally.alone.append(1 / publish(rig, broker, topic, count))
+                tally.alone.append(publish(rig, broker, topic, count))
                 everything += count
     for process in fast:
         stats = finish(process)
         check(stats["lost"] == 0, f"{policy}: a fast one lost {stats['lost']}")
         check(stats["messages"] == everything, f"{policy}: a fast one got {stats['messages']}")
-    pairs = sorted(alone / beside for alone, beside in zip(tally.alone, tally.beside))
+    pairs = sorted(a.seconds / b.seconds for a, b in zip(tally.alone, tally.beside))
+    cpu_alone, cpu_beside = tally.cpu(count)
     print(f"{policy}: {len(pairs)} x {count} messages, {tally.ratio():.2f} of the rate alone (pairs"
           f" {pairs[0]:.2f} to {pairs[-1]:.2f}, median {statistics.median(pairs):.2f}),"
+          f" {cpu_beside:.3f} of {cpu_alone:.3f} us a message in the broker,"
           f" {tally.most >> 20} MiB ({tally.line}); the stopped one got {tally.got} and lost"
           f" {tally.lost}", flush=True)
     wanted = float(options.get("ratio", 0))

@@ -195,6 +195,9 @@ static void prepare(struct acks_job *job)
 {
     uint64_t window = WINDOW_BYTES / job->size;
     job->window = window > WINDOW_MAX ? WINDOW_MAX : window;
+    /* Told in batches: of large messages they are smaller, or all would wait for one another. */
+    uint64_t most = job->window < 8 ? 1 : job->window / 8;
+    job->batch = job->batch > most ? (unsigned)most : job->batch;
     job->shared = shared_bytes(sizeof(*job->shared));
     job->payload = shared_bytes(job->size);
     for (size_t i = 0; i < job->size; i++) {
