@@ -114,6 +114,7 @@ bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes)
     if (amb_membudget_take_lease(budget, bytes)) {
         return true;
     }
+    (void)amb_subscriptions_shed(shard);
     amb_bufpool_trim(&shard->bufpool, 0);
     if (amb_membudget_take_lease(budget, bytes)) {
         return true;

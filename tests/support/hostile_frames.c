@@ -187,6 +187,35 @@ static enum hostile_verdict wrong_types(struct hostile *h)
     return HOSTILE_ENDS;
 }
 
+/* A payload of what came whole, or never came. */
+static enum hostile_verdict fetch_wrong(struct hostile *h)
+{
+    const struct amb_frame frame = {.type = AMB_FRAME_FETCH,
+                                    .handle = 0,
+                                    .number = 1 + hostile_below(h, 100),
+                                    .first = (uint32_t)hostile_below(h, AMB_BATCH_MSGS_MAX),
+                                    .seq = hostile_edge(h),
+                                    .offset = hostile_below(h, UINT32_MAX - AMB_FETCH_MAX),
+                                    .data_len = 1 + hostile_below(h, AMB_FETCH_MAX)};
+    hostile_frame(h, &frame, NULL);
+    return HOSTILE_ENDS;
+}
+
+/* Of a subscription that is not there: answered, each time. */
+static enum hostile_verdict fetch_foreign(struct hostile *h)
+{
+    for (unsigned i = 0; i < 100; i++) {
+        const struct amb_frame frame = {.type = AMB_FRAME_FETCH,
+                                        .handle = 2 + (uint32_t)hostile_below(h, 1000),
+                                        .number = 1 + hostile_edge(h) / 2,
+                                        .seq = hostile_edge(h),
+                                        .data_len = 1 + hostile_below(h, AMB_FETCH_MAX)};
+        hostile_frame(h, &frame, NULL);
+        hostile_live(h, 0);
+    }
+    return HOSTILE_LIVES;
+}
+
 /* Segments that were never offered, here or to anybody. */
 static enum hostile_verdict segment_words(struct hostile *h)
 {
@@ -272,6 +301,8 @@ const struct hostile_attack hostile_frame_attacks[] = {
     {.name = "body-lies", .run = body_lies},
     {.name = "batch-foreign", .run = batch_foreign},
     {.name = "wrong-types", .run = wrong_types},
+    {.name = "fetch-wrong", .run = fetch_wrong},
+    {.name = "fetch-foreign", .run = fetch_foreign},
     {.name = "segment-words", .run = segment_words},
     {.name = "segment-gone", .run = segment_gone},
     {.name = "body-begun", .run = body_begun},
