@@ -138,6 +138,35 @@ static const uint8_t *payload_of(const struct amb_entry *entry, uint32_t index)
     return entry->data + at;
 }
 
+/* The whole payload in place; ENOTSUP: not for this client, or not yet. */
+static enum amb_status fetch_map(struct amb_subscription *sub, const struct amb_frame *asked,
+                                 struct amb_delivery *delivery)
+{
+    struct amb_session *session = sub->session;
+    struct amb_entry *entry = delivery->entry;
+    struct amb_segment *segment = entry->segment;
+    uint32_t index = delivery->first + asked->first;
+    if (!session->may_map || sub->options.copy || segment->gpu != NULL ||
+        amb_entry_records(entry)[index].len == 0 ||
+        amb_session_mapping_of(session, segment) != AMB_MAPPING_READY) {
+        return fetch_answer(session, asked, AMB_ENOTSUP, NULL, NULL);
+    }
+    const struct amb_frame frame = {
+        .type = AMB_FRAME_FETCHED_MAP,
+        .handle = asked->handle,
+        .seq = asked->seq,
+        .segment = segment->id,
+        .offset = (uint64_t)(payload_of(entry, index) - segment->base),
+        .data_len = amb_entry_records(entry)[index].len,
+    };
+    amb_subscription_keep_mapped(sub, delivery);
+    amb_stat_add(&session->shard->stats.fetches, 1);
+    session->fetches++;
+    enum amb_status sent = amb_outgoing_send_answer(session, &frame, NULL, NULL, fetch_left);
+    session->fetches -= sent != AMB_EAGAIN;
+    return sent == AMB_ENOMEM ? sent : AMB_OK;
+}
+
 static enum amb_status fetch_from(struct amb_session *session, const struct amb_frame *frame,
                                   struct amb_entry *entry, uint32_t index)
 {
@@ -170,7 +199,7 @@ enum amb_status amb_lazy_fetch(struct amb_session *session, const struct amb_fra
         sub->options.lazy == AMB_LAZY_HEADERS) {
         return amb_session_broken(session, "the client asks for what it was not given");
     }
-    const struct amb_delivery *delivery = &sub->deliveries[frame->number & sub->mask];
+    struct amb_delivery *delivery = &sub->deliveries[frame->number & sub->mask];
     if (frame->number <= sub->released || delivery->is_released) {
         return fetch_answer(session, frame, AMB_ESTALE, NULL, NULL); /* A release may overtake. */
     }
@@ -179,6 +208,9 @@ enum amb_status amb_lazy_fetch(struct amb_session *session, const struct amb_fra
     }
     if (delivery->entry == NULL) {
         return fetch_answer(session, frame, AMB_ESTALE, NULL, NULL);
+    }
+    if (frame->data_len == 0) {
+        return fetch_map(sub, frame, delivery);
     }
     return fetch_from(session, frame, delivery->entry, delivery->first + frame->first);
 }

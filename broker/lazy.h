@@ -12,6 +12,9 @@
  * A FETCH is answered at once, from memory, with at most AMB_FETCH_MAX bytes; so an answer is a
  * frame among others, and a client has at most AMB_LAZY_FETCHES_MAX of them in its link.
  *
+ * A client that maps may ask for a whole payload in place; its delivery then is as one that came
+ * so.
+ *
  * Threads: the shard's worker. Memory: what is kept is a reference on its entry; never allocates.
  */
 #pragma once

@@ -111,6 +111,17 @@ bool amb_subscription_drop_kept(struct amb_subscription *subscription)
     return false;
 }
 
+void amb_subscription_keep_mapped(struct amb_subscription *subscription,
+                                  struct amb_delivery *delivery)
+{
+    amb_assert(delivery->entry != NULL && delivery->lazy != AMB_LAZY_OFF);
+    if (delivery->lazy == AMB_LAZY_ON) {
+        subscription->kept_bytes -= amb_entry_charge(delivery->entry);
+        subscription->session->shard->lazy_kept -= amb_entry_charge(delivery->entry);
+    }
+    delivery->lazy = AMB_DELIVERY_MAPPED;
+}
+
 bool amb_subscriptions_shed(struct amb_shard *shard)
 {
     if (shard->lazy_kept == 0) {
@@ -168,7 +179,8 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
         struct amb_delivery *delivery = &sub->deliveries[number & sub->mask];
         delivery_tally(sub, delivery, 0);
         /* A lazy one's payload is read by nobody but us. */
-        if (keep_held && delivery->lazy == AMB_LAZY_OFF && !AMB_FAULT(QUARANTINE_SKIPPED)) {
+        bool is_mapped = delivery->lazy == AMB_LAZY_OFF || delivery->lazy == AMB_DELIVERY_MAPPED;
+        if (keep_held && is_mapped && !AMB_FAULT(QUARANTINE_SKIPPED)) {
             delivery_quarantine(sub, delivery);
         } else {
             delivery_unref(sub, delivery);

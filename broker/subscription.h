@@ -38,9 +38,13 @@ struct amb_delivery {
     uint64_t bytes;
     uint32_t msgs;
     bool is_released;
-    uint8_t lazy;   /* enum amb_lazy: entry is kept for a fetch, or stale: lazy.h */
+    uint8_t lazy;   /* enum amb_lazy: entry is kept for a fetch, or stale: lazy.h; or MAPPED */
     uint16_t first; /* ... and where in it the messages given begin */
 };
+
+/* Of a lazy delivery of which the client has something in place: from then on as one that came so.
+ */
+#define AMB_DELIVERY_MAPPED 255u
 
 struct amb_subscription_options {
     uint64_t credit_msgs, credit_bytes; /* 0: the default */
@@ -135,6 +139,9 @@ AMB_MUST_CHECK enum amb_status amb_subscription_release_range(struct amb_subscri
 
 /* Lazy: the oldest payload that is kept without being pinned goes stale. False: there is none. */
 bool amb_subscription_drop_kept(struct amb_subscription *subscription);
+/* The client will read it in place: it stays until the release, or the process's end. */
+void amb_subscription_keep_mapped(struct amb_subscription *subscription,
+                                  struct amb_delivery *delivery);
 /* Memory is short: all of them, of all subscriptions. True: there was something. */
 bool amb_subscriptions_shed(struct amb_shard *shard);
 

@@ -57,6 +57,7 @@ struct amb_side {
     bool is_in_place; /* address is of the broker's memory */
     uint8_t *fetched; /* a lazy message's payload, once it was asked for; connection's lock */
     uint64_t fetched_len;
+    struct amb_segment *segment; /* it lies in; NULL: it is in a buffer of ours */
 };
 
 struct amb_msg {

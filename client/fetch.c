@@ -7,6 +7,7 @@
 #include "client/conn.h"
 #include "client/delivery.h"
 #include "client/gpu.h"
+#include "client/segment.h"
 #include "client/sub.h"
 #include "wire/base/assert.h"
 #include "wire/mem/cuda.h"
@@ -27,9 +28,12 @@ struct amb_fetch {
     struct amb_outgoing out;
     struct amb_list_node node; /* in conn->fetches until it is answered */
     struct amb_conn *conn;
-    uint64_t id, offset, len;
-    uint8_t *buffer; /* NULL: nobody wants it any more */
-    uint32_t life;   /* of the session that was asked */
+    uint64_t id, offset, len;    /* 0, 0: all of it, in place */
+    uint64_t whole;              /* of the message */
+    uint8_t *buffer;             /* NULL: nobody wants it any more, or it is asked for in place */
+    const uint8_t *place;        /* where it lies, */
+    struct amb_segment *segment; /* in there; a delivery of it is counted for us */
+    uint32_t life;               /* of the session that was asked */
     enum state state;
     enum amb_status status;
     bool is_left; /* by its caller */
@@ -50,9 +54,19 @@ static void free_if_over(struct amb_fetch *fetch)
     free(fetch);
 }
 
+static void put_segment(struct amb_conn *conn, struct amb_segment *segment)
+{
+    if (segment != NULL) {
+        amb_segment_return(segment);
+        atomic_fetch_sub_explicit(&conn->mapped_held, 1, memory_order_relaxed);
+    }
+}
+
 static void leave(struct amb_fetch *fetch)
 {
     fetch->is_left = true;
+    put_segment(fetch->conn, fetch->segment);
+    fetch->segment = NULL;
     if (fetch->state != COMING) {
         amb_buffers_put(&fetch->conn->buffers, fetch->buffer, fetch->len);
         fetch->buffer = NULL;
@@ -72,7 +86,7 @@ static uint32_t count_out(struct amb_conn *conn)
     return count;
 }
 
-/* EAGAIN: not while so much is out. ENOMEM; or the link is down. */
+/* len 0: all of it, in place. EAGAIN: not while so much is out. ENOMEM; or the link is down. */
 static enum amb_status ask(const struct amb_msg *msg, uint64_t offset, uint64_t len,
                            struct amb_fetch **out)
 {
@@ -82,8 +96,8 @@ static enum amb_status ask(const struct amb_msg *msg, uint64_t offset, uint64_t 
         return AMB_EAGAIN;
     }
     struct amb_fetch *fetch = calloc(1, sizeof(*fetch));
-    uint8_t *buffer = fetch == NULL ? NULL : amb_buffers_get(&conn->buffers, len);
-    if (buffer == NULL) {
+    uint8_t *buffer = fetch == NULL || len == 0 ? NULL : amb_buffers_get(&conn->buffers, len);
+    if (fetch == NULL || (buffer == NULL && len != 0)) {
         free(fetch);
         return AMB_ENOMEM;
     }
@@ -91,6 +105,7 @@ static enum amb_status ask(const struct amb_msg *msg, uint64_t offset, uint64_t 
     fetch->id = ++conn->last_fetch;
     fetch->offset = offset;
     fetch->len = len;
+    fetch->whole = msg->record->len;
     fetch->buffer = buffer;
     fetch->life = conn->life;
     fetch->out.kind = AMB_OUTGOING_FETCH;
@@ -112,6 +127,42 @@ static enum amb_status ask(const struct amb_msg *msg, uint64_t offset, uint64_t 
     return AMB_OK;
 }
 
+/* The place of all of it. A caller that has left gives it back. */
+static enum amb_status note_place(struct amb_fetch *fetch, const struct amb_frame *frame)
+{
+    struct amb_conn *conn = fetch->conn;
+    if (fetch->len != 0 || frame->data_len != fetch->whole) {
+        return AMB_EPROTO;
+    }
+    fetch->place =
+        amb_segment_borrow(conn, frame->segment, frame->offset, frame->data_len, &fetch->segment);
+    if (fetch->place == NULL) {
+        return AMB_EPROTO;
+    }
+    atomic_fetch_add_explicit(&conn->mapped_held, 1, memory_order_relaxed);
+    if (fetch->is_left) {
+        put_segment(conn, fetch->segment);
+        fetch->segment = NULL;
+    }
+    return AMB_OK;
+}
+
+/* Is this an answer to that question? */
+static bool is_answer(const struct amb_fetch *fetch, const struct amb_frame *frame)
+{
+    if (fetch->state != ASKED || fetch->life != fetch->conn->life) {
+        return false;
+    }
+    if (frame->type == AMB_FRAME_FETCHED_MAP) {
+        return fetch->len == 0;
+    }
+    if (frame->status == AMB_OK) {
+        return frame->offset == fetch->offset && frame->data_len == fetch->len;
+    }
+    return frame->status == AMB_ESTALE || frame->status == AMB_EAGAIN ||
+           frame->status == AMB_ECUDA || (frame->status == AMB_ENOTSUP && fetch->len == 0);
+}
+
 enum amb_status amb_fetch_announced(struct amb_conn *conn, const struct amb_frame *frame,
                                     void **dst, struct amb_fetch **out)
 {
@@ -120,13 +171,11 @@ enum amb_status amb_fetch_announced(struct amb_conn *conn, const struct amb_fram
         if (fetch->id != frame->seq) {
             continue;
         }
-        bool is_here = frame->status == AMB_OK;
-        bool is_known = is_here || frame->status == AMB_ESTALE || frame->status == AMB_EAGAIN ||
-                        frame->status == AMB_ECUDA;
-        if (fetch->state != ASKED || fetch->life != conn->life || !is_known ||
-            (is_here && (frame->offset != fetch->offset || frame->data_len != fetch->len))) {
+        bool is_map = frame->type == AMB_FRAME_FETCHED_MAP;
+        if (!is_answer(fetch, frame) || (is_map && note_place(fetch, frame) != AMB_OK)) {
             return AMB_EPROTO;
         }
+        bool is_here = frame->status == AMB_OK;
         fetch->state = is_here && fetch->buffer != NULL ? COMING : DONE;
         fetch->status = (enum amb_status)frame->status;
         amb_list_remove(&fetch->node); /* Its number is not used again. */
@@ -354,20 +403,66 @@ static enum amb_status check(const struct amb_msg *msg, int64_t timeout_ns)
     return timeout_ns == AMB_NOWAIT ? AMB_EAGAIN : AMB_OK;
 }
 
-static enum amb_status run(struct range *range, int64_t timeout_ns)
+static int64_t deadline_of(int64_t timeout_ns)
 {
-    struct amb_conn *conn = amb_msg_delivery(range->msg)->conn;
-    range->deadline_ns = timeout_ns == AMB_FOREVER
-                             ? INT64_MAX
-                             : amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
-    amb_conn_enter(conn);
-    amb_conn_lock(conn);
-    enum amb_status status = bring(range);
-    amb_conn_unlock(conn);
+    return timeout_ns == AMB_FOREVER ? INT64_MAX
+                                     : amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
+}
+
+/* Tells why not. */
+static enum amb_status told(struct amb_conn *conn, enum amb_status status)
+{
     if (status != AMB_OK && status != AMB_ETIMEDOUT) {
         (void)amb_conn_fail(conn, status, "a payload that was asked for: %s",
                             amb_status_text(status));
     }
+    return status;
+}
+
+static enum amb_status run(struct range *range)
+{
+    struct amb_conn *conn = amb_msg_delivery(range->msg)->conn;
+    amb_conn_enter(conn);
+    amb_conn_lock(conn);
+    enum amb_status status = bring(range);
+    amb_conn_unlock(conn);
+    return amb_conn_leave(conn, told(conn, status));
+}
+
+/* The message has its payload in place from here on. Lock held. */
+static void settle_place(struct amb_msg *msg, struct amb_side *side, struct amb_fetch *fetch)
+{
+    if (side->segment == NULL && side->fetched == NULL) {
+        side->segment = fetch->segment;
+        fetch->segment = NULL; /* The side's from here on. */
+        __atomic_store_n(&msg->payload, fetch->place, __ATOMIC_RELEASE); /* See settle_in. */
+    }
+}
+
+/* All of it in place; ENOTSUP: in pieces, then. */
+static enum amb_status fetch_place(struct amb_msg *msg, struct amb_side *side, int64_t deadline_ns)
+{
+    struct amb_conn *conn = amb_msg_delivery(msg)->conn;
+    struct range range = {.msg = msg, .deadline_ns = deadline_ns};
+    struct amb_fetch *fetch;
+    amb_conn_enter(conn);
+    amb_conn_lock(conn);
+    enum amb_status status = standing(amb_msg_delivery(msg));
+    bool is_ring = status == AMB_OK && conn->link->ops->kind == AMB_LINK_RING;
+    if (!is_ring || ask(msg, 0, 0, &fetch) != AMB_OK) {
+        amb_conn_unlock(conn);
+        return amb_conn_leave(conn, AMB_ENOTSUP); /* What it is says who asks for pieces. */
+    }
+    amb_conn_flush_link(conn);
+    status = wait_for(&range, is_answered, fetch, INT64_MAX);
+    if (status == AMB_OK) {
+        status = fetch->state == DONE ? fetch->status : AMB_ESTALE;
+    }
+    if (status == AMB_OK) {
+        settle_place(msg, side, fetch);
+    }
+    leave(fetch);
+    amb_conn_unlock(conn);
     return amb_conn_leave(conn, status);
 }
 
@@ -376,7 +471,7 @@ static void settle_in(struct amb_msg *msg, struct amb_side *side, uint8_t *buffe
 {
     struct amb_conn *conn = amb_msg_delivery(msg)->conn;
     amb_conn_lock(conn);
-    if (side->fetched == NULL) {
+    if (side->fetched == NULL && side->segment == NULL) {
         side->fetched = buffer;
         side->fetched_len = msg->record->len;
         /* Release: pairs with amb_msg_data. */
@@ -400,9 +495,14 @@ enum amb_status amb_msg_fetch(struct amb_msg *msg, int64_t timeout_ns)
         return status;
     }
     struct amb_conn *conn = amb_msg_delivery(msg)->conn;
+    int64_t deadline_ns = deadline_of(timeout_ns);
     struct amb_side *side = amb_side_of(msg);
     uint8_t *buffer = NULL;
     if (side != NULL) {
+        status = fetch_place(msg, side, deadline_ns);
+        if (status != AMB_ENOTSUP) {
+            return told(conn, status);
+        }
         amb_conn_lock(conn);
         buffer = amb_buffers_get(&conn->buffers, msg->record->len);
         amb_conn_unlock(conn);
@@ -410,8 +510,9 @@ enum amb_status amb_msg_fetch(struct amb_msg *msg, int64_t timeout_ns)
     if (buffer == NULL) {
         return amb_conn_fail(conn, AMB_ENOMEM, "no memory for a payload (options.memory_max)");
     }
-    struct range range = {.msg = msg, .len = msg->record->len, .to = buffer};
-    status = run(&range, timeout_ns);
+    struct range range = {
+        .msg = msg, .len = msg->record->len, .to = buffer, .deadline_ns = deadline_ns};
+    status = run(&range);
     if (status == AMB_OK) {
         settle_in(msg, side, buffer);
     } else {
@@ -469,13 +570,31 @@ enum amb_status amb_msg_read(struct amb_msg *msg, uint64_t offset, void *dst, si
     if (is_here) {
         return copy_out(msg, offset, dst, len, gpu);
     }
-    struct range range = {.msg = msg, .offset = offset, .len = len, .to = dst, .gpu = gpu};
-    return run(&range, timeout_ns);
+    struct range range = {.msg = msg,
+                          .offset = offset,
+                          .len = len,
+                          .to = dst,
+                          .gpu = gpu,
+                          .deadline_ns = deadline_of(timeout_ns)};
+    return run(&range);
 }
 
 void amb_fetch_recycle(struct amb_conn *conn, const struct amb_side *sides, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         amb_buffers_put(&conn->buffers, sides[i].fetched, sides[i].fetched_len);
+        put_segment(conn, sides[i].segment);
     }
+}
+
+const char *amb_fetch_path(const struct amb_msg *msg)
+{
+    const struct amb_delivery *delivery = amb_msg_delivery(msg);
+    if (amb_msg_data(msg) == NULL) {
+        return "lazy";
+    }
+    /* What it lies in was noted before it was there to be read. */
+    const struct amb_side *sides = atomic_load_explicit(&delivery->sides, memory_order_acquire);
+    bool is_mapped = sides != NULL && sides[msg->index].segment != NULL;
+    return is_mapped ? "mapped" : delivery->conn->path;
 }

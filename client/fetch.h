@@ -7,6 +7,8 @@
  *                │            └─ its caller has left: thrown away when it is whole
  *                └─ its caller has left: the answer is awaited, and thrown away
  *
+ * On a ring a whole payload is asked for in place first, and in pieces if that is not to be had.
+ *
  * Threads: the connection's lock, but for the copy. Memory: a piece's struct is the heap's, its
  * buffer the connection's.
  */
@@ -34,5 +36,7 @@ void amb_fetch_arrived(struct amb_fetch *fetch, enum amb_status status);
 void amb_fetch_sent(struct amb_outgoing *out);
 /* A delivery goes, and what was brought for its `count` messages. Lock held. */
 void amb_fetch_recycle(struct amb_conn *conn, const struct amb_side *sides, uint32_t count);
+/* How a lazy message's payload came, if it has. */
+const char *amb_fetch_path(const struct amb_msg *msg);
 /* No link and no caller is left. */
 void amb_fetches_fini(struct amb_conn *conn);

@@ -10,6 +10,7 @@
  */
 #include "client/conn.h"
 #include "client/due.h"
+#include "client/fetch.h"
 #include "client/gpu.h"
 #include "client/options.h"
 #include "client/region.h"
@@ -420,8 +421,8 @@ const char *amb_msg_path(const struct amb_msg *msg)
     if (is_on_gpu(mem_of(msg))) {
         return placed(msg)->bytes == NULL ? "cuda_ipc" : "staged";
     }
-    if (delivery->frame.type == AMB_FRAME_LAZY && amb_msg_data(msg) == NULL) {
-        return "lazy";
+    if (delivery->frame.type == AMB_FRAME_LAZY) {
+        return amb_fetch_path(msg);
     }
     return delivery->segment != NULL ? "mapped" : delivery->conn->path;
 }

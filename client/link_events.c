@@ -232,7 +232,7 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
         struct amb_pub *pub = conn->pubs[frame->handle];
         return pub == NULL ? AMB_OK : amb_pub_settled(pub, frame);
     }
-    if (frame->type == AMB_FRAME_FETCHED) {
+    if (frame->type == AMB_FRAME_FETCHED || frame->type == AMB_FRAME_FETCHED_MAP) {
         return on_fetched(conn, frame, dst, cookie);
     }
     struct amb_sub *sub = conn->subs[frame->handle];

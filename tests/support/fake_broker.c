@@ -31,8 +31,27 @@ void fake_broker_nap(void)
 
 static void send_frame(struct fake_broker *fake, const struct amb_frame *frame, uint8_t *body);
 
+static void on_fetch_place(struct fake_broker *fake, const struct amb_frame *frame)
+{
+    fake->seen.fetch_places++;
+    bool is_map = fake->fetch_segment != 0;
+    const struct amb_frame answer = {.type = is_map ? AMB_FRAME_FETCHED_MAP : AMB_FRAME_FETCHED,
+                                     .handle = frame->handle,
+                                     .seq = frame->seq,
+                                     .segment = fake->fetch_segment,
+                                     .data_len = fake->fetch_len,
+                                     .status = is_map ? AMB_OK : AMB_ENOTSUP};
+    if (fake->fetch_status != AMB_EINTERNAL) {
+        send_frame(fake, &answer, NULL);
+    }
+}
+
 static void on_fetch(struct fake_broker *fake, const struct amb_frame *frame)
 {
+    if (frame->data_len == 0) {
+        on_fetch_place(fake, frame);
+        return;
+    }
     fake->seen.fetches++;
     fake->seen.fetch = *frame;
     if (fake->fetch_status == AMB_EINTERNAL) {
@@ -547,6 +566,14 @@ void fake_broker_lazy(struct fake_broker *fake, uint32_t sub, uint32_t topic, ui
                                     .data_len = amb_payload_padded(size) * count};
     send_frame(fake, &frame, (uint8_t *)records);
     amb_link_flush(fake->link);
+    (void)pthread_mutex_unlock(&fake->lock);
+}
+
+void fake_broker_fetch_places(struct fake_broker *fake, uint64_t segment, uint64_t len)
+{
+    (void)pthread_mutex_lock(&fake->lock);
+    fake->fetch_segment = segment;
+    fake->fetch_len = len;
     (void)pthread_mutex_unlock(&fake->lock);
 }
 

@@ -50,7 +50,8 @@ struct fake_seen {
         char group[65], durable[65];
     } wish;                         /* the newest Subscribe */
     uint32_t lazy;                  /* of the newest Subscribe */
-    uint64_t fetches;               /* FETCH frames, */
+    uint64_t fetch_places;          /* FETCH frames for all of a payload, in place */
+    uint64_t fetches;               /* ... for some bytes, */
     struct amb_frame fetch;         /* and the newest of them */
     uint64_t staged_in, staged_out; /* by the newest Ping */
     char staged_why[128];
@@ -127,6 +128,8 @@ void fake_broker_lazy(struct fake_broker *fake, uint32_t sub, uint32_t topic, ui
 /* How a FETCH is answered from here on: AMB_OK: with the bytes; EINTERNAL: not at all. EAGAIN: the
  * next one so, then with the bytes. */
 void fake_broker_fetches(struct fake_broker *fake, enum amb_status status);
+/* From here on those for all of a payload are answered with `len` bytes of that segment. */
+void fake_broker_fetch_places(struct fake_broker *fake, uint64_t segment, uint64_t len);
 /* A segment of 1 MiB; sealed as the client wants it, or not. */
 void fake_broker_segment(struct fake_broker *fake, uint64_t id, bool is_sealed);
 void fake_broker_drop_segment(struct fake_broker *fake, uint64_t id);

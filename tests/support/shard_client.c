@@ -218,6 +218,14 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
     case AMB_FRAME_MAP:
         note_map(client, frame);
         return AMB_OK;
+    case AMB_FRAME_FETCHED_MAP: {
+        const struct client_segment *segment = segment_find(client, frame->segment);
+        assert_non_null(segment);
+        assert_non_null(segment->base);
+        assert_true(frame->offset + frame->data_len <= segment->size);
+        note_fetched(client, frame, segment->base + frame->offset);
+        return AMB_OK;
+    }
     case AMB_FRAME_FREED:
         note_freed(client, frame);
         return AMB_OK;

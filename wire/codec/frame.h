@@ -53,20 +53,21 @@ enum amb_frame_type {
     AMB_FRAME_TERM,    /* the same, of kind TERM; data: why, 1 to 255 bytes */
     AMB_FRAME_FETCH,   /* handle = subscription; number = delivery; first = message of those it
                           gave; seq = the client's name for it; offset, data_len: bytes of its
-                          payload, 1 to AMB_FETCH_MAX */
+                          payload, 1 to AMB_FETCH_MAX; 0, 0: all of it, in place */
     /* broker to client */
     AMB_FRAME_TOPIC = 32, /* handle = subscription; topic; data = its name; before its first
                              delivery; count = enum amb_priority of what has this id */
     AMB_FRAME_DELIVER,    /* a batch by copy: handle, topic, count, first, rest, seq, number, lost;
                              body */
     AMB_FRAME_MAP, /* a batch by map descriptor: the same, and segment, offset instead of a body */
-    AMB_FRAME_SETTLED,    /* handle = publisher; seq = batch number; number = first sequence in the
-                             log; status; count = matched */
-    AMB_FRAME_SEG_DROP,   /* segment: unmap it when nothing of it is held any more */
-    AMB_FRAME_MAP_LEASED, /* a leased batch by map descriptor: as MAP; body: meta only */
-    AMB_FRAME_FREED,      /* number, count: commits whose ranges are free before older ones are */
-    AMB_FRAME_LAZY,       /* a batch without its payloads: as DELIVER; body: meta only */
-    AMB_FRAME_FETCHED,    /* answer to a FETCH: handle, seq; status AMB_OK: data, offset */
+    AMB_FRAME_SETTLED,     /* handle = publisher; seq = batch number; number = first sequence in the
+                              log; status; count = matched */
+    AMB_FRAME_SEG_DROP,    /* segment: unmap it when nothing of it is held any more */
+    AMB_FRAME_MAP_LEASED,  /* a leased batch by map descriptor: as MAP; body: meta only */
+    AMB_FRAME_FREED,       /* number, count: commits whose ranges are free before older ones are */
+    AMB_FRAME_LAZY,        /* a batch without its payloads: as DELIVER; body: meta only */
+    AMB_FRAME_FETCHED,     /* answer to a FETCH: handle, seq; status AMB_OK: data, offset */
+    AMB_FRAME_FETCHED_MAP, /* the same for all of it: segment, offset there, data_len */
 };
 
 /* What an ACK says of messages. Numbers are the wire's. */

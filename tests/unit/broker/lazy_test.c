@@ -398,6 +398,37 @@ static void a_session_that_ends_keeps_no_lazy_payload(void **state)
     assert_int_equal(harness_used(&w->h), 0);
 }
 
+static void a_whole_payload_may_come_in_place(void **state)
+{
+    struct shard_trio *w = *state;
+    struct client_stamp stamp;
+    begin(w, "a", AMB_LAZY_ON, 0);
+    send(w, 1, 3, 1000);
+    client_fetch(w->far, 0, 1, 2, 0, 0);  /* Maps nothing. */
+    client_fetch(w->near, 0, 1, 2, 0, 0); /* Has not mapped it yet. */
+    harness_settle(&w->h);
+    assert_int_equal(w->far->answer.status, AMB_ENOTSUP);
+    assert_int_equal(w->near->answer.status, AMB_ENOTSUP);
+    client_fetch(w->near, 0, 1, 2, 0, 0);
+    harness_settle(&w->h);
+    assert_int_equal(w->near->answer.type, AMB_FRAME_FETCHED_MAP);
+    assert_int_equal(w->near->answer.data_len, 1000);
+    memcpy(&stamp, w->near->answered, sizeof(stamp));
+    assert_int_equal(stamp.number, 3);
+    /* From here on it is held, whatever happens. */
+    assert_int_equal(w->h.shards[1].lazy_kept, 0);
+    assert_false(amb_subscriptions_shed(&w->h.shards[1]));
+    expect_message(w->near, 1, 0, 1);
+    client_drain(w->far, 0);
+    client_close(w->near, true);
+    harness_settle(&w->h);
+    assert_true(w->near->is_quarantined);
+    assert_true(harness_used(&w->h) > 0);
+    client_die(w->near);
+    harness_settle(&w->h);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
 static void policies_count_what_a_lazy_delivery_takes(void **state)
 {
     struct shard_trio *w = *state;
@@ -443,6 +474,7 @@ int main(void)
         TEST(leased_payloads_are_asked_for_and_hold_their_publisher_back_little),
         TEST(a_member_of_a_queue_has_its_payload_until_it_gives_it_back),
         TEST(a_session_that_ends_keeps_no_lazy_payload),
+        TEST(a_whole_payload_may_come_in_place),
         TEST(policies_count_what_a_lazy_delivery_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

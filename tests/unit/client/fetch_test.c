@@ -173,7 +173,7 @@ static void a_deadline_holds_and_a_late_answer_is_nobodys(void **state)
     assert_int_equal(amb_msg_read(msg, 0, bytes, 10, 20 * AMB_MS), AMB_ETIMEDOUT);
     assert_int_equal(amb_msg_fetch(msg, 20 * AMB_MS), AMB_ETIMEDOUT);
     fake_broker_stall(s.fake, false);
-    FAKE_WAIT(s.fake, &s.seen, s.seen.fetches == 2);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.fetches == 1 && s.seen.fetch_places == 1);
     assert_int_equal(bytes[0], 0);
     assert_int_equal(amb_msg_read(msg, 5, bytes, 5, 5 * AMB_SEC), AMB_OK);
     assert_digits(bytes, 5, 5);
@@ -293,6 +293,44 @@ static void what_is_not_here_cannot_be_passed_on(void **state)
     session_close(&s);
 }
 
+static void in_place_is_where_it_can_be(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_sub *sub;
+    struct amb_msg *msg = open_lazy(&s, NULL, &sub, AMB_LAZY_ON, 1000, 2), *other;
+    assert_int_equal(amb_next(sub, 5 * AMB_SEC, &other), AMB_OK);
+    fake_broker_segment(s.fake, 5, true);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.segments_ready == 1);
+    fake_broker_fetch_places(s.fake, 5, 1000);
+    assert_int_equal(amb_msg_fetch(msg, 5 * AMB_SEC), AMB_OK);
+    assert_int_equal(amb_msg_fetch(msg, AMB_NOWAIT), AMB_OK);
+    assert_string_equal(amb_msg_path(msg), "mapped");
+    fake_broker_scribble(s.fake, 5);
+    assert_int_equal(((const uint8_t *)amb_msg_data(msg))[999], 0xa5);
+    fake_broker_drop_segment(s.fake, 5);
+    amb_msg_release(msg);
+    assert_int_equal(amb_poll(s.conn, AMB_NOWAIT), AMB_OK);
+    fake_broker_look(s.fake, &s.seen);
+    assert_int_equal(s.seen.segments_gone, 0); /* Until all of its delivery is back. */
+    amb_msg_release(other);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.segments_gone == 1);
+    assert_int_equal(s.seen.fetches, 0);
+    session_close(&s);
+}
+
+static void a_place_that_is_none_ends_the_session(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_sub *sub;
+    struct amb_msg *msg = open_lazy(&s, NULL, &sub, AMB_LAZY_ON, 1000, 1);
+    fake_broker_fetch_places(s.fake, 77, 1000);
+    assert_int_equal(amb_msg_fetch(msg, 5 * AMB_SEC), AMB_EPROTO);
+    amb_msg_release(msg);
+    session_close(&s);
+}
+
 static void more_than_memory_max_is_refused(void **state)
 {
     (void)state;
@@ -372,6 +410,8 @@ int main(void)
         cmocka_unit_test(a_close_ends_who_waits),
         cmocka_unit_test(two_threads_may_fetch_one_message),
         cmocka_unit_test(what_is_not_here_cannot_be_passed_on),
+        cmocka_unit_test(in_place_is_where_it_can_be),
+        cmocka_unit_test(a_place_that_is_none_ends_the_session),
         cmocka_unit_test(more_than_memory_max_is_refused),
         cmocka_unit_test(an_answer_that_nobody_waits_for_ends_the_session),
         cmocka_unit_test(an_answer_of_another_range_ends_the_session),

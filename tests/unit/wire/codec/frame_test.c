@@ -333,8 +333,11 @@ static void a_fetch_is_of_some_bytes_and_not_too_many(void **state)
     frame.offset = 0;
     frame.data_len++;
     assert_int_equal(decode_of(&frame), AMB_EPROTO);
-    frame.data_len = 0;
+    frame.data_len = 0; /* All of it, in place. */
+    assert_int_equal(decode_of(&frame), AMB_OK);
+    frame.offset = 1;
     assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.offset = 0;
     frame.data_len = 1;
     frame.number = 0;
     assert_int_equal(decode_of(&frame), AMB_EPROTO);
