@@ -11,3 +11,5 @@ endforeach()
 set(idle ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/bench/idle.py ${CMAKE_BINARY_DIR})
 amb_process_test(integration-idle integration ${idle} --idle 3 --limit 2 --ucx 1)
 amb_process_test(bench-idle bench ${idle})
+amb_process_test(stress-stopped stress ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_LIST_DIR}/stopped_test.py ${CMAKE_BINARY_DIR} --time 10)

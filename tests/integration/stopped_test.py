@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A subscriber that is stopped for longer than the peer timeout, then a broker that is.
 
-    stopped_test.py BUILD [--time SECONDS]
+    stopped_test.py BUILD [--time SECONDS] [--links ring,stream,ucx]
 
---time 10 is the long form.
+--time 10 is the long form (stress-stopped).
 
 The subscriber is noticed within peer_timeout + 1 s; when it goes on it is told, comes back, and what it
 got and what it was told that it lost add up to what was published, to the message: where the topic
-keeps history nothing is lost. The broker, when it goes on, expires nobody; clients that have given it up
+keeps history nothing is lost. A program that is stopped hears of the loss and of its return as events; its
+calls go on, and the first message after tells the gap between the numbers that its publisher wrote. The broker, when it goes on, expires nobody; clients that have given it up
 meanwhile come back, and the same sum holds.
 """
 import json
@@ -105,6 +106,49 @@ def stop_subscribers(rig, broker, link, seconds):
               f"{stats['lost']} lost", flush=True)
 
 
+def numbers(line):
+    words = line.split()
+    return {name: int(value) for name, value in zip(words[::2], words[1::2])}
+
+
+def stop_reader(rig, broker, link, seconds):
+    """A program's view: what it is told, and by which call, while another one publishes a number a millisecond."""
+    reader = rig.client("test-returner", broker.url(link), "told.a")
+    reader.expect("ready")
+    writer = rig.client("test-returner", broker.url("ring"), "silence", "told.a")
+    writer.expect("ready")
+    time.sleep(0.5)
+    reader.signal(signal.SIGSTOP)
+    time.sleep(seconds)
+    reader.signal(signal.SIGCONT)
+    began = time.monotonic()
+    heard, after = {}, {}
+    while len(heard) < 3:  # The loss comes first.
+        word, _, text = reader.line(10).partition(" ")
+        check(word in ("lost", "restored", "gap") and ("lost" in heard or word == "lost"), f"{word} {text}")
+        heard[word], after[word] = text, (time.monotonic() - began) * 1000
+    gap = int(heard["gap"].split()[0])
+    writer.end_input()
+    sent = numbers(writer.line())["sent"]
+    until(
+        10,
+        lambda: all(
+            row["pending_bytes"] == 0 and row["outstanding"] == 0
+            for row in subscriptions(broker, "told.a")
+        ),
+        "all of it is read",
+    )
+    reader.end_input()
+    read = numbers(reader.line())
+    check(read["lost"] == read["missing"] == gap > 0, f"{link}: {read}, and an event of {gap}")
+    check(read["received"] + read["lost"] == sent, f"{link}: {read} of {sent}")
+    for process in (reader, writer):
+        check(process.wait() == 0, f"{link}: {process.log()}")
+        rig.forget(process)
+    print(f"{link}: stopped for {seconds} s, told after {after['lost']:.0f} ms ({heard['lost']}), back after "
+          f"{after['restored']:.0f} ms; {read['received']} of {sent} and a gap of {gap}", flush=True)
+
+
 def stop_broker(rig, broker, link, seconds):
     subscribers = {t: ctl(rig, broker.url(link), "sub", t, "--stats", "--reconnect") for t in TOPICS}
     for topic in TOPICS:
@@ -130,8 +174,9 @@ def test(rig, options):
         *("-o", 'topics=( { match = "kept.>"; retain = { messages = 100000; }; } )'),
     )
     broker.ask("status")
-    for link in LINKS:
+    for link in options["links"].split(",") if "links" in options else LINKS:
         stop_subscribers(rig, broker, link, seconds)
+        stop_reader(rig, broker, link, seconds)
         stop_broker(rig, broker, link, seconds)
     broker.stop()
 
