@@ -162,13 +162,15 @@ static bool stream_close(struct amb_link *link)
     return true;
 }
 
+union stream_address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
 static void stream_describe(const struct amb_link *link, char *out, size_t size)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } peer = {.any.sa_family = AF_UNSPEC};
+    union stream_address peer = {.any.sa_family = AF_UNSPEC};
     socklen_t len = sizeof(peer);
     char host[INET6_ADDRSTRLEN] = "?";
     (void)getpeername(stream_fd(link), &peer.any, &len);
@@ -180,6 +182,34 @@ static void stream_describe(const struct amb_link *link, char *out, size_t size)
         (void)snprintf(out, size, "stream tcp [%s]:%u", host, (unsigned)ntohs(peer.v6.sin6_port));
     } else {
         (void)snprintf(out, size, "stream");
+    }
+}
+
+/* A TCP connection whose two ends have one address. */
+static bool is_same_host(int fd)
+{
+    union stream_address here = {.any.sa_family = AF_UNSPEC}, there = here;
+    socklen_t len = sizeof(here);
+    if (getsockname(fd, &here.any, &len) != 0) {
+        return false;
+    }
+    len = sizeof(there);
+    if (getpeername(fd, &there.any, &len) != 0 || here.any.sa_family != there.any.sa_family) {
+        return false;
+    }
+    if (here.any.sa_family == AF_INET) {
+        return here.v4.sin_addr.s_addr == there.v4.sin_addr.s_addr;
+    }
+    return here.any.sa_family == AF_INET6 &&
+           memcmp(&here.v6.sin6_addr, &there.v6.sin6_addr, sizeof(here.v6.sin6_addr)) == 0;
+}
+
+static void set_options(int fd)
+{
+    /* Batches are whole when they are sent: nothing is gained by waiting. No TCP: no matter. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    if (is_same_host(fd)) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){AMB_STREAM_NEAR_BUFFER}, sizeof(int));
     }
 }
 
@@ -211,8 +241,7 @@ enum amb_status amb_stream_create(int fd, const struct amb_link_events *events, 
         (void)close(fd);
         return AMB_ENOMEM;
     }
-    /* Batches are whole when they are sent: nothing is gained by waiting. No TCP: no matter. */
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    set_options(fd);
     stream->link.ops = &stream_ops;
     stream->link.events = events;
     stream->link.arg = arg;

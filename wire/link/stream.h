@@ -10,6 +10,12 @@
 
 #define AMB_STREAM_CHUNK (UINT32_C(512) << 10)
 
-/* Takes fd (made non-blocking, TCP_NODELAY where it has that), also on failure. ENOMEM. */
+/* What the kernel may hold for a peer on the same host. Left alone it lets megabytes wait there,
+ * which are then read from memory instead of from a cache. A distance to fill, as between hosts,
+ * there is not: those connections keep the kernel's own rule. */
+#define AMB_STREAM_NEAR_BUFFER (256 << 10)
+
+/* Takes fd (made non-blocking; TCP_NODELAY where it has that, and a send buffer of
+ * AMB_STREAM_NEAR_BUFFER where both ends have one address), also on failure. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_stream_create(int fd, const struct amb_link_events *events,
                                                  void *arg, struct amb_link **out);

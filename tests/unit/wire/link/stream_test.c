@@ -72,6 +72,42 @@ static void make_narrow(struct link_suite_pair *pair, const struct amb_link_even
     make_links(fds, pair, events, args);
 }
 
+static int send_buffer(int fd)
+{
+    int bytes = 0;
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, &(socklen_t){sizeof(bytes)}), 0);
+    return bytes;
+}
+
+static void test_little_waits_in_the_kernel_for_a_peer_on_the_same_host(void **state)
+{
+    (void)state;
+    struct link_peer peers[2];
+    int tcp[2], local[2];
+    tcp_pair(tcp);
+    unix_pair(local);
+    int before = send_buffer(local[0]);
+    const int fds[2] = {tcp[0], local[0]};
+    for (unsigned i = 0; i < 2; i++) {
+        link_peer_init(&peers[i], &peers[1 - i], true);
+        assert_int_equal(amb_stream_create(fds[i], &link_peer_events, &peers[i], &peers[i].link),
+                         AMB_OK);
+    }
+    /* Neither grows from here: the kernel doubles what it is asked for, or gives its own limit. */
+    int near = send_buffer(tcp[0]);
+    assert_true(near <= 2 * AMB_STREAM_NEAR_BUFFER);
+    assert_int_equal(
+        setsockopt(tcp[1], SOL_SOCKET, SO_SNDBUF, &(int){AMB_STREAM_NEAR_BUFFER}, sizeof(int)), 0);
+    assert_int_equal(near, send_buffer(tcp[1]));
+    assert_int_equal(send_buffer(local[0]), before);
+    for (unsigned i = 0; i < 2; i++) {
+        link_peer_close(&peers[i]);
+        link_peer_fini(&peers[i]);
+    }
+    (void)close(tcp[1]);
+    (void)close(local[1]);
+}
+
 /* One stream link, the broker's, and the raw other end of its socket. */
 struct hostile {
     struct link_peer peer, nobody;
@@ -436,6 +472,7 @@ int main(void)
         HOSTILE(test_a_link_is_dry_when_all_that_came_was_read),
         HOSTILE(test_the_end_behind_the_last_bytes_is_seen_before_sleeping),
         cmocka_unit_test(test_closed_descriptor_is_refused),
+        cmocka_unit_test(test_little_waits_in_the_kernel_for_a_peer_on_the_same_host),
     };
     return link_suite_run(&tcp) + link_suite_run(&narrow) +
            cmocka_run_group_tests_name("stream, hostile peer", tests, NULL, NULL);
