@@ -234,14 +234,20 @@ static void handover_follow(const struct limits *limits, const struct counter *f
 
 /* ---- through TCP ---- */
 
+/* As libamb's: with the kernel's own buffers, of megabytes, much of it is read from memory. */
+static void set_options(int fd)
+{
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){256 << 10}, sizeof(int));
+}
+
 static int connect_to(const struct sockaddr_in *address)
 {
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    int one = 1;
     if (fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0) {
         die("connect");
     }
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    set_options(fd);
     return fd;
 }
 
@@ -364,8 +370,7 @@ static void tcp_relay(const struct limits *limits, int listener)
     struct relay relay = {.count = limits->subs, .bytes = malloc(limits->chunk)};
     for (unsigned i = 0; i <= limits->subs; i++) {
         int fd = accept(listener, NULL, NULL);
-        int one = 1;
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        set_options(fd);
         *(i < limits->subs ? &relay.out[i] : &relay.in) = fd;
         set(&limits->shared->connected, i + 1);
     }
