@@ -296,7 +296,7 @@ static void judge_group(const struct acks_job *job, struct acks_member *out)
     for (uint64_t seq = 1; seq <= sent; seq++) {
         unsigned count = 0;
         for (unsigned i = 0; i < job->members; i++) {
-            count += (job->shared->members[i].seen[seq / 8] >> (seq % 8)) & 1u;
+            count += ((unsigned)job->shared->members[i].seen[seq / 8] >> (seq % 8)) & 1u;
         }
         out->lost += count == 0;
         out->again += count > 1 ? count - 1 : 0;
