@@ -17,6 +17,8 @@
 
 /* The broker's copy of GPU memory is on its way: asked again after so long. */
 #define AGAIN_NS (AMB_NS_PER_MS / 2)
+/* Without a deadline so often where the broker has no memory for that copy: a second. */
+#define STARVED_MAX 2000u
 
 enum state {
     ASKED,
@@ -26,7 +28,7 @@ enum state {
 
 struct amb_fetch {
     struct amb_outgoing out;
-    struct amb_list_node node; /* in conn->fetches until it is answered */
+    struct amb_list_node node; /* in conn->fetches until its answer is here */
     struct amb_conn *conn;
     uint64_t id, offset, len;    /* 0, 0: all of it, in place */
     uint64_t whole;              /* of the message */
@@ -74,7 +76,7 @@ static void leave(struct amb_fetch *fetch)
     free_if_over(fetch);
 }
 
-/* How many the broker still has to answer. */
+/* How many the broker still has to answer, or is answering: it counts those too. */
 static uint32_t count_out(struct amb_conn *conn)
 {
     uint32_t count = 0;
@@ -131,14 +133,20 @@ static enum amb_status ask(const struct amb_msg *msg, uint64_t offset, uint64_t 
 static enum amb_status note_place(struct amb_fetch *fetch, const struct amb_frame *frame)
 {
     struct amb_conn *conn = fetch->conn;
+    struct amb_segment *segment;
     if (fetch->len != 0 || frame->data_len != fetch->whole) {
         return AMB_EPROTO;
     }
     fetch->place =
-        amb_segment_borrow(conn, frame->segment, frame->offset, frame->data_len, &fetch->segment);
+        amb_segment_borrow(conn, frame->segment, frame->offset, frame->data_len, &segment);
     if (fetch->place == NULL) {
         return AMB_EPROTO;
     }
+    if (segment->gpu != NULL) { /* Whoever fetches wants to read it. */
+        amb_segment_return(segment);
+        return AMB_EPROTO;
+    }
+    fetch->segment = segment;
     atomic_fetch_add_explicit(&conn->mapped_held, 1, memory_order_relaxed);
     if (fetch->is_left) {
         put_segment(conn, fetch->segment);
@@ -160,7 +168,8 @@ static bool is_answer(const struct amb_fetch *fetch, const struct amb_frame *fra
         return frame->offset == fetch->offset && frame->data_len == fetch->len;
     }
     return frame->status == AMB_ESTALE || frame->status == AMB_EAGAIN ||
-           frame->status == AMB_ECUDA || (frame->status == AMB_ENOTSUP && fetch->len == 0);
+           frame->status == AMB_ENOMEM || frame->status == AMB_ECUDA ||
+           (frame->status == AMB_ENOTSUP && fetch->len == 0);
 }
 
 enum amb_status amb_fetch_announced(struct amb_conn *conn, const struct amb_frame *frame,
@@ -178,11 +187,11 @@ enum amb_status amb_fetch_announced(struct amb_conn *conn, const struct amb_fram
         bool is_here = frame->status == AMB_OK;
         fetch->state = is_here && fetch->buffer != NULL ? COMING : DONE;
         fetch->status = (enum amb_status)frame->status;
-        amb_list_remove(&fetch->node); /* Its number is not used again. */
         if (fetch->state == COMING) {
             *dst = fetch->buffer;
             *out = fetch;
         } else {
+            amb_list_remove(&fetch->node); /* Its number is not used again. */
             amb_conn_changed(conn);
             free_if_over(fetch);
         }
@@ -195,10 +204,10 @@ void amb_fetch_arrived(struct amb_fetch *fetch, enum amb_status status)
 {
     fetch->state = DONE;
     fetch->status = status == AMB_OK ? AMB_OK : AMB_ESTALE; /* The link is down. */
+    amb_list_remove(&fetch->node);
+    amb_conn_changed(fetch->conn);
     if (fetch->is_left) {
         leave(fetch);
-    } else {
-        amb_conn_changed(fetch->conn);
     }
 }
 
@@ -211,9 +220,11 @@ void amb_fetches_fini(struct amb_conn *conn)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &conn->fetches) {
         struct amb_fetch *fetch = AMB_CONTAINER_OF(node, struct amb_fetch, node);
-        amb_assert(fetch->is_left && fetch->state == ASKED);
+        amb_assert(fetch->is_left && fetch->state != DONE);
         amb_list_remove(&fetch->node);
-        free(fetch);
+        if (fetch->state == ASKED) { /* Else of a worker that UCX has kept: it may write there. */
+            free(fetch);
+        }
     }
 }
 
@@ -226,9 +237,17 @@ struct range {
     struct amb_gpu *gpu; /* whose memory `to` is; NULL: host */
     int64_t deadline_ns;
     uint64_t asked, done; /* of len */
+    unsigned starved;     /* answers that the broker had no memory for a copy */
     struct amb_fetch *out[AMB_FETCH_AHEAD];
     unsigned first, count; /* of them, oldest first */
 };
+
+/* Is that session over? One that is there may lack other subscriptions yet. */
+static bool is_over(const struct amb_conn *conn, uint32_t life)
+{
+    return life != conn->life || conn->down != AMB_OK || conn->is_link_closing ||
+           conn->link == NULL;
+}
 
 /* May anything of it be asked for? Lock held. */
 static enum amb_status standing(const struct amb_delivery *delivery)
@@ -238,21 +257,30 @@ static enum amb_status standing(const struct amb_delivery *delivery)
     if (status != AMB_OK) {
         return status;
     }
-    bool is_of_session =
-        delivery->life == conn->life && !amb_conn_has_trouble(conn, AMB_TROUBLE_AWAY);
-    return is_of_session && conn->link != NULL ? AMB_OK : AMB_ESTALE;
+    return is_over(conn, delivery->life) ? AMB_ESTALE : AMB_OK;
 }
 
 static bool is_answered(void *arg)
 {
     const struct amb_fetch *fetch = arg;
-    return fetch->state == DONE || fetch->life != fetch->conn->life ||
-           amb_conn_has_trouble(fetch->conn, AMB_TROUBLE_AWAY);
+    return fetch->state == DONE || is_over(fetch->conn, fetch->life);
 }
 
+/* What it came to. */
+static enum amb_status outcome(const struct amb_fetch *fetch, const struct amb_delivery *delivery)
+{
+    if (fetch->state == DONE) {
+        return fetch->status;
+    }
+    enum amb_status status = standing(delivery);
+    return status != AMB_OK ? status : AMB_ESTALE;
+}
+
+/* Or none will come. */
 static bool has_room(void *arg)
 {
-    return count_out(arg) < AMB_FETCHES_MAX;
+    const struct amb_delivery *delivery = arg;
+    return count_out(delivery->conn) < AMB_FETCHES_MAX || is_over(delivery->conn, delivery->life);
 }
 
 static bool is_never(void *arg)
@@ -306,7 +334,7 @@ static enum amb_status ask_ahead(struct range *range)
         } else if (range->count != 0) {
             break; /* What is out is waited for first. */
         } else if (status == AMB_EAGAIN) {
-            status = wait_for(range, has_room, conn, INT64_MAX);
+            status = wait_for(range, has_room, amb_msg_delivery(range->msg), INT64_MAX);
             if (status != AMB_OK) {
                 return status;
             }
@@ -345,9 +373,12 @@ static enum amb_status take_piece(struct range *range)
     if (status != AMB_OK) {
         return status;
     }
-    status = fetch->state == DONE ? fetch->status : AMB_ESTALE;
+    status = outcome(fetch, amb_msg_delivery(range->msg));
     if (status == AMB_OK) {
         status = carry(range, fetch);
+    } else if (status == AMB_ENOMEM &&
+               (range->deadline_ns != INT64_MAX || range->starved++ < STARVED_MAX)) {
+        status = AMB_EAGAIN;
     }
     range->first = (range->first + 1) % AMB_FETCH_AHEAD;
     range->count--;
@@ -456,7 +487,7 @@ static enum amb_status fetch_place(struct amb_msg *msg, struct amb_side *side, i
     amb_conn_flush_link(conn);
     status = wait_for(&range, is_answered, fetch, INT64_MAX);
     if (status == AMB_OK) {
-        status = fetch->state == DONE ? fetch->status : AMB_ESTALE;
+        status = outcome(fetch, amb_msg_delivery(msg));
     }
     if (status == AMB_OK) {
         settle_place(msg, side, fetch);

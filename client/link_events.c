@@ -111,8 +111,8 @@ static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *fra
     delivery->buffer = place->buffer;
     delivery->buffer_len = amb_frame_body_len(frame);
     delivery->body_len = frame->meta_len;
-    if (frame->type != AMB_FRAME_LAZY || sub->lazy == AMB_LAZY_PIN) {
-        delivery->body_len += frame->data_len; /* As the broker counts it. */
+    if (!sub->is_light) {
+        delivery->body_len += frame->data_len; /* A lazy payload is kept, if not charged for. */
     }
     delivery->number = frame->number;
     delivery->seq = frame->seq;

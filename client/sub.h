@@ -36,6 +36,7 @@ struct amb_sub {
     uint64_t credit_msgs, credit_bytes;
     struct amb_landing *landing; /* payloads are brought elsewhere, or not at all; or NULL */
     enum amb_lazy lazy;
+    bool is_light; /* HEADERS, and no member of a queue: the broker keeps no payload for it */
 
     struct amb_spinlock lock;
     struct amb_list_node arrived;   /* deliveries, oldest first; by priority if it has_ranks */

@@ -31,6 +31,8 @@ static struct amb_sub *sub_create(struct amb_conn *conn, const struct amb_sub_op
     sub->credit_msgs = options->credit_msgs;
     sub->credit_bytes = options->credit_bytes;
     sub->lazy = options->lazy;
+    sub->is_light = options->lazy == AMB_LAZY_HEADERS && options->ack <= AMB_ACK_NONE &&
+                    options->group == NULL && options->durable == NULL;
     sub->is_choosy = options->filter != NULL;
     /* Copies must find room: what we cannot hold must not be sent. */
     if (sub->credit_bytes > conn->memory_max / 2) {

@@ -68,7 +68,8 @@ static void on_fetch(struct fake_broker *fake, const struct amb_frame *frame)
     for (uint64_t i = 0; bytes != NULL && i < frame->data_len; i++) {
         bytes[i] = (uint8_t)('0' + (frame->offset + i) % 10);
     }
-    fake->fetch_status = fake->fetch_status == AMB_EAGAIN ? AMB_OK : fake->fetch_status;
+    bool is_once = fake->fetch_status == AMB_EAGAIN || fake->fetch_status == AMB_ENOMEM;
+    fake->fetch_status = is_once ? AMB_OK : fake->fetch_status;
     send_frame(fake, &answer, bytes);
 }
 

@@ -143,7 +143,8 @@ static bool is_well_formed(const struct amb_frame *frame)
         return frame->number >= 1 &&
                (is_fetch_range(frame) || (frame->data_len == 0 && frame->offset == 0));
     case AMB_FRAME_FETCHED_MAP:
-        return frame->data_len >= 1 && frame->data_len <= UINT32_MAX && frame->meta_len == 0;
+        return frame->data_len >= 1 && frame->data_len <= UINT32_MAX && frame->meta_len == 0 &&
+               frame->status == AMB_OK;
     case AMB_FRAME_FETCHED:
         return frame->meta_len == 0 &&
                (frame->status == AMB_OK ? is_fetch_range(frame) : frame->data_len == 0);

@@ -548,7 +548,8 @@ AMB_API const struct amb_tensor *amb_msg_tensor(const struct amb_msg *msg);
  * Brings the payload of a lazy message: from then on amb_msg_data has it, until the message is
  * released. At once where it is here already.
  * ESTALE: the broker has it no more, or that session is over; ESTATE: lazy = HEADERS; ETIMEDOUT;
- * EAGAIN with AMB_NOWAIT; ENOMEM: options.memory_max; ECUDA, ECLOSED, ELOST.
+ * EAGAIN with AMB_NOWAIT; ENOMEM: options.memory_max, or with AMB_FOREVER the broker's; ECUDA,
+ * ECLOSED, ELOST.
  */
 AMB_CHECK enum amb_status amb_msg_fetch(struct amb_msg *msg, int64_t timeout_ns);
 /*

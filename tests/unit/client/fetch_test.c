@@ -158,8 +158,45 @@ static void what_is_still_coming_is_asked_for_again(void **state)
     assert_digits(bytes, 0, 10);
     fake_broker_look(s.fake, &s.seen);
     assert_int_equal(s.seen.fetches, 2);
+    fake_broker_fetches(s.fake, AMB_ENOMEM);
+    assert_int_equal(amb_msg_read(msg, 3, bytes, 7, AMB_FOREVER), AMB_OK);
+    assert_digits(bytes, 3, 7);
+    fake_broker_look(s.fake, &s.seen);
+    assert_int_equal(s.seen.fetches, 4);
     amb_msg_release(msg);
     session_close(&s);
+}
+
+static void what_is_given_back_behind_a_held_one_is_told(enum amb_lazy lazy, uint64_t ranges)
+{
+    struct session s;
+    struct amb_sub *sub;
+    struct amb_msg *msgs[4];
+    session_open(&s, NULL, NULL);
+    const struct amb_sub_options *options =
+        AMB_SUB(.lazy = lazy, .credit_bytes = 16000, .credit_msgs = 1000);
+    assert_int_equal(amb_subscribe(s.conn, "t.>", options, &sub), AMB_OK);
+    for (uint32_t i = 0; i < 4; i++) {
+        fake_broker_lazy(s.fake, 0, 1, 1008, 1, i + 1);
+        assert_int_equal(amb_next(sub, 5 * AMB_SEC, &msgs[i]), AMB_OK);
+    }
+    for (uint32_t i = 1; i < 4; i++) {
+        amb_msg_release(msgs[i]);
+    }
+    assert_int_equal(amb_poll(s.conn, AMB_NOWAIT), AMB_OK);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.ranges >= ranges);
+    assert_int_equal(s.seen.ranges != 0, ranges != 0);
+    amb_msg_release(msgs[0]);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.release[0] == 4);
+    session_close(&s);
+}
+
+static void payloads_that_are_kept_count_in_what_is_given_back(void **state)
+{
+    (void)state;
+    what_is_given_back_behind_a_held_one_is_told(AMB_LAZY_PIN, 1);
+    what_is_given_back_behind_a_held_one_is_told(AMB_LAZY_ON, 1);
+    what_is_given_back_behind_a_held_one_is_told(AMB_LAZY_HEADERS, 0);
 }
 
 static void a_deadline_holds_and_a_late_answer_is_nobodys(void **state)
@@ -403,6 +440,7 @@ int main(void)
         cmocka_unit_test(other_messages_can_be_read_too),
         cmocka_unit_test(what_the_broker_has_no_more_is_stale),
         cmocka_unit_test(what_is_still_coming_is_asked_for_again),
+        cmocka_unit_test(payloads_that_are_kept_count_in_what_is_given_back),
         cmocka_unit_test(a_deadline_holds_and_a_late_answer_is_nobodys),
         cmocka_unit_test(no_more_is_asked_for_than_the_broker_allows),
         cmocka_unit_test(headers_stay_headers),

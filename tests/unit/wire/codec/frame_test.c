@@ -348,6 +348,11 @@ static void a_fetch_is_of_some_bytes_and_not_too_many(void **state)
     assert_int_equal(decode_of(&frame), AMB_EPROTO);
     frame.data_len = 0;
     assert_int_equal(decode_of(&frame), AMB_OK);
+    frame.type = AMB_FRAME_FETCHED_MAP; /* A place has no status. */
+    frame.data_len = 1;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.status = AMB_OK;
+    assert_int_equal(decode_of(&frame), AMB_OK);
 }
 
 static void a_leased_body_is_all_meta(void **state)
