@@ -167,6 +167,18 @@ static enum amb_status fetch_map(struct amb_subscription *sub, const struct amb_
     return sent == AMB_ENOMEM ? sent : AMB_OK;
 }
 
+static enum amb_status why_no_twin(const struct amb_entry *entry)
+{
+    switch (entry->twin_state) {
+    case AMB_TWIN_COMING:
+        return AMB_EAGAIN; /* Asked again, by then it has come. */
+    case AMB_TWIN_NO_MEMORY:
+        return AMB_ENOMEM; /* Asked again, there may be some. */
+    default:
+        return AMB_ECUDA;
+    }
+}
+
 static enum amb_status fetch_from(struct amb_session *session, const struct amb_frame *frame,
                                   struct amb_entry *entry, uint32_t index)
 {
@@ -176,9 +188,8 @@ static enum amb_status fetch_from(struct amb_session *session, const struct amb_
     }
     if (entry->segment->gpu != NULL) {
         struct amb_entry *twin = amb_twin_get(session->shard, entry);
-        if (twin == NULL) { /* Asked again, by then it has come. */
-            bool is_coming = entry->twin_state == AMB_TWIN_COMING;
-            return fetch_answer(session, frame, is_coming ? AMB_EAGAIN : AMB_ECUDA, NULL, NULL);
+        if (twin == NULL) {
+            return fetch_answer(session, frame, why_no_twin(entry), NULL, NULL);
         }
         entry = twin;
     }
@@ -195,13 +206,17 @@ enum amb_status amb_lazy_fetch(struct amb_session *session, const struct amb_fra
         session->frames_ignored++;
         return fetch_answer(session, frame, AMB_ESTALE, NULL, NULL);
     }
+    if (frame->number <= sub->released) {
+        /* A release may overtake; or it was another subscription's, which had this handle. */
+        return fetch_answer(session, frame, AMB_ESTALE, NULL, NULL);
+    }
     if (frame->number > sub->delivered || sub->options.lazy == AMB_LAZY_OFF ||
         sub->options.lazy == AMB_LAZY_HEADERS) {
         return amb_session_broken(session, "the client asks for what it was not given");
     }
     struct amb_delivery *delivery = &sub->deliveries[frame->number & sub->mask];
-    if (frame->number <= sub->released || delivery->is_released) {
-        return fetch_answer(session, frame, AMB_ESTALE, NULL, NULL); /* A release may overtake. */
+    if (delivery->is_released) {
+        return fetch_answer(session, frame, AMB_ESTALE, NULL, NULL);
     }
     if (delivery->lazy == AMB_LAZY_OFF || frame->first >= delivery->msgs) {
         return amb_session_broken(session, "the client asks for what it was not given");
@@ -212,5 +227,9 @@ enum amb_status amb_lazy_fetch(struct amb_session *session, const struct amb_fra
     if (frame->data_len == 0) {
         return fetch_map(sub, frame, delivery);
     }
-    return fetch_from(session, frame, delivery->entry, delivery->first + frame->first);
+    struct amb_entry *entry = delivery->entry;
+    amb_entry_ref(entry); /* Room for a twin may be made by dropping this very delivery. */
+    enum amb_status status = fetch_from(session, frame, entry, delivery->first + frame->first);
+    amb_entry_unref(entry, session->shard);
+    return status;
 }

@@ -232,6 +232,27 @@ static void what_was_given_back_is_stale(void **state)
     client_drain(w->near, 0);
 }
 
+static void a_handle_that_is_anothers_by_now_is_stale(void **state)
+{
+    struct shard_trio *w = *state;
+    begin(w, "a", AMB_LAZY_PIN, 0);
+    send(w, 2, 1, 1000);
+    client_drain(w->far, 0);
+    const enum amb_lazy others[] = {AMB_LAZY_OFF, AMB_LAZY_HEADERS, AMB_LAZY_ON};
+    for (unsigned i = 0; i < 3; i++) {
+        client_unsubscribe(w->far, 0);
+        harness_settle(&w->h);
+        client_subscribe(w->far, 0, 0, &(struct amb_subscription_options){.lazy = others[i]});
+        harness_settle(&w->h);
+        client_fetch(w->far, 0, 2, 0, 0, 16);
+        harness_settle(&w->h);
+        assert_int_equal(w->far->answers, i + 1);
+        assert_int_equal(w->far->answer.status, AMB_ESTALE);
+    }
+    assert_int_equal(w->far->ended, 0);
+    client_drain(w->near, 0);
+}
+
 static void expect_end(struct shard_client *client, const char *what)
 {
     harness_settle(client->harness);
@@ -466,6 +487,7 @@ int main(void)
         TEST(more_than_memory_has_is_published_against_lazy_readers),
         TEST(pins_stay_within_what_a_session_may_hold),
         TEST(what_was_given_back_is_stale),
+        TEST(a_handle_that_is_anothers_by_now_is_stale),
         TEST(a_number_that_was_not_given_ends_the_session),
         TEST(bytes_that_a_message_has_not_end_the_session),
         TEST(headers_cannot_be_asked_about),

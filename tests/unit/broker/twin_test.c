@@ -234,6 +234,87 @@ static void test_who_may_not_map_gpu_memory_gets_the_copy(void **state)
     harness_settle(&w->h);
 }
 
+#define FILL_MAX 1024u
+#define FILL 50016u /* what a twin of 50000 bytes takes, and a batch of them */
+
+/* All that a buffer of such a size could be had from. */
+static unsigned fill(struct amb_shard *shard, struct amb_buf bufs[FILL_MAX])
+{
+    unsigned count = 0;
+    while (count < FILL_MAX && amb_bufpool_alloc(&shard->bufpool, FILL, &bufs[count]) == AMB_OK) {
+        count++;
+    }
+    assert_in_range(count, 1, FILL_MAX - 1);
+    return count;
+}
+
+static void empty(struct amb_shard *shard, const struct amb_buf bufs[FILL_MAX], unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        amb_bufpool_free(&shard->bufpool, &bufs[i]);
+    }
+}
+
+static enum amb_status fetch(struct world *w, struct shard_client *client, uint64_t number)
+{
+    unsigned answers = client->answers;
+    client_fetch(client, 0, number, 0, 0, 16);
+    harness_settle(&w->h);
+    assert_int_equal(client->answers, answers + 1);
+    return (enum amb_status)client->answer.status;
+}
+
+static enum amb_status fetch_until_here(struct world *w, struct shard_client *client,
+                                        uint64_t number)
+{
+    enum amb_status status;
+    while ((status = fetch(w, client, number)) == AMB_EAGAIN) {
+        (void)sched_yield();
+    }
+    return status;
+}
+
+/* Room for the twin is made by dropping what is kept for the fetch itself. */
+static void test_a_fetch_outlives_the_delivery_that_it_drops(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = w->a->session->shard;
+    struct amb_buf bufs[FILL_MAX];
+    client_subscribe(w->a, 0, w->topic, &(struct amb_subscription_options){.lazy = AMB_LAZY_ON});
+    commit(w, 0, 0, 50000);
+    client_send(w->p, 0, 1, 50000);
+    harness_settle(&w->h);
+    assert_int_equal(w->a->subs[0].last, 2);
+    unsigned count = fill(shard, bufs);
+    assert_int_equal(fetch(w, w->a, 1), AMB_EAGAIN);
+    assert_int_equal(shard->lazy_kept, 0);
+    while (twins(w) == 0) {
+        harness_settle(&w->h);
+        (void)sched_yield();
+    }
+    assert_int_equal(fetch(w, w->a, 1), AMB_ESTALE);
+    empty(shard, bufs, count);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->freed, w->p->commits);
+}
+
+static void test_a_fetch_may_come_when_there_is_memory_again(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = w->a->session->shard;
+    struct amb_buf bufs[FILL_MAX];
+    client_subscribe(w->a, 0, w->topic, &(struct amb_subscription_options){.lazy = AMB_LAZY_PIN});
+    commit(w, 0, 0, 50000);
+    unsigned count = fill(shard, bufs);
+    assert_int_equal(fetch(w, w->a, 1), AMB_ENOMEM);
+    empty(shard, bufs, count);
+    assert_int_equal(fetch_until_here(w, w->a, 1), AMB_OK);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->freed, w->p->commits);
+}
+
 static void test_a_topic_that_verifies_takes_no_gpu_memory(void **state)
 {
     struct world *w = *state;
@@ -339,6 +420,8 @@ int main(void)
         TEST(test_a_copy_that_fails_is_one_message_lost),
         TEST_THREE(test_a_copy_that_fails_is_one_message_lost),
         TEST(test_who_may_not_map_gpu_memory_gets_the_copy),
+        TEST(test_a_fetch_outlives_the_delivery_that_it_drops),
+        TEST(test_a_fetch_may_come_when_there_is_memory_again),
         TEST(test_a_topic_that_verifies_takes_no_gpu_memory),
         TEST(test_payloads_that_failed_are_refused_in_their_turn),
         TEST(test_half_of_a_pool_is_one_clients_and_it_comes_back_with_it),
