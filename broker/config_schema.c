@@ -315,7 +315,9 @@ static const struct amb_config_key keys[] = {
      .default_text = "2M",
      .min = 64 * KIB,
      .max = GIB,
-     .help = "Bytes a publisher may have under way in one topic; small keeps them in the caches."},
+     .help =
+         "Bytes a publisher may have under way in one topic; small keeps them in the caches; below "
+         "160K full batches go one a round trip."},
     {.path = "limits.peer_timeout",
      .type = AMB_CONFIG_TIME,
      .offset = FIELD(limits.peer_timeout_ns),

@@ -148,6 +148,13 @@ enum amb_status amb_publisher_admit_commit(struct amb_publisher *publisher,
     return status;
 }
 
+/* Of several messages, each may be small. */
+static uint64_t largest_data(const struct amb_publisher *publisher, uint32_t count)
+{
+    uint64_t max = publisher->session->shard->config->server.max_message;
+    return AMB_PAYLOAD_PAD + (count > 1 && max < AMB_BATCH_BYTES ? AMB_BATCH_BYTES : max);
+}
+
 enum amb_status amb_publisher_admit(struct amb_publisher *publisher, const struct amb_frame *frame)
 {
     uint64_t len = frame->data_len + frame->meta_len;
@@ -160,7 +167,7 @@ enum amb_status amb_publisher_admit(struct amb_publisher *publisher, const struc
                  publisher->handle);
         return amb_session_broken(publisher->session, "the client sends past its window");
     }
-    if (frame->data_len > publisher->session->shard->config->server.max_message + AMB_PAYLOAD_PAD) {
+    if (frame->data_len > largest_data(publisher, frame->count)) {
         amb_warn("client %" PRIu64 ": publisher %u sent a message that is too large", client,
                  publisher->handle);
         return amb_session_broken(publisher->session, "a message that is too large");

@@ -80,12 +80,16 @@ uint64_t amb_batches_large(uint64_t owned)
 
 struct amb_batch *amb_pub_batch_get(struct amb_conn *conn)
 {
-    struct amb_list_node *node = amb_list_pop_front(&conn->batches);
-    if (node == NULL) {
-        return amb_batch_create(conn->batch_bytes);
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&conn->batches)) != NULL) {
+        conn->batches_cached--;
+        struct amb_batch *batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
+        if (batch->data_cap == conn->batch_bytes) {
+            return batch;
+        }
+        amb_batch_destroy(&batch); /* Of a session with another limit. */
     }
-    conn->batches_cached--;
-    return AMB_CONTAINER_OF(node, struct amb_batch, node);
+    return amb_batch_create(conn->batch_bytes);
 }
 
 struct amb_batch *amb_pub_large_get(struct amb_conn *conn, uint64_t owned)
@@ -150,6 +154,7 @@ void amb_pub_batch_put(struct amb_conn *conn, struct amb_batch *batch)
     struct amb_list_node *list = &conn->batches;
     uint32_t *cached = &conn->batches_cached;
     uint32_t max = BATCHES_CACHED_MAX;
+    bool is_of_use = true;
     if (batch->is_large) {
         list = &conn->larges;
         cached = &conn->larges_cached;
@@ -157,8 +162,10 @@ void amb_pub_batch_put(struct amb_conn *conn, struct amb_batch *batch)
     } else if (batch->is_leased) {
         list = &conn->commits;
         cached = &conn->commits_cached;
+    } else {
+        is_of_use = batch->data_cap == conn->batch_bytes;
     }
-    if (*cached >= max) {
+    if (*cached >= max || !is_of_use) {
         amb_batch_destroy(&batch);
         return;
     }

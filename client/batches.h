@@ -26,7 +26,8 @@ void amb_batches_init(struct amb_conn *conn, uint64_t max);
 /* Frees what is unused. */
 void amb_batches_fini(struct amb_conn *conn);
 
-/* An unused batch of small messages, for `open`. NULL: no memory. */
+/* An unused batch of small messages, for `open`, with room for conn->batch_bytes. NULL: no memory.
+ */
 struct amb_batch *amb_pub_batch_get(struct amb_conn *conn);
 /* The same for one large message, which will have a copy of `owned` bytes; it counts at once. */
 struct amb_batch *amb_pub_large_get(struct amb_conn *conn, uint64_t owned);

@@ -18,6 +18,7 @@
 #define TOKEN_MAX 4096u
 #define TRUSTED_MAX 16u
 #define NONCE_SIZE 32u
+#define BATCH_BYTES_MIN 4096u /* whatever the broker says */
 
 static uint64_t namespace_of(const char *path)
 {
@@ -296,6 +297,9 @@ static enum amb_status take_welcome(struct amb_conn *conn, struct amb_dial *dial
     conn->batch_msgs = welcome->batch_msgs;
     if (conn->batch_bytes == 0 || conn->batch_bytes > AMB_BATCH_BYTES) {
         conn->batch_bytes = AMB_BATCH_BYTES;
+    }
+    if (conn->batch_bytes < BATCH_BYTES_MIN) {
+        conn->batch_bytes = BATCH_BYTES_MIN;
     }
     if (conn->batch_msgs == 0 || conn->batch_msgs > AMB_BATCH_MSGS_MAX) {
         conn->batch_msgs = AMB_BATCH_MSGS_MAX;

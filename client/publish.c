@@ -98,7 +98,7 @@ void amb_put_added(struct amb_pub *pub, const struct amb_batch *batch, bool is_f
     }
 }
 
-/* Makes room for a message of this size in the open batch. Publisher's lock held. */
+/* Makes room in the open batch. EAGAIN, too: it must go alone now. Publisher's lock held. */
 static enum amb_status make_room(struct amb_pub *pub, uint64_t len, uint32_t blob_len)
 {
     struct amb_conn *conn = pub->conn;
@@ -119,17 +119,21 @@ static enum amb_status make_room(struct amb_pub *pub, uint64_t len, uint32_t blo
                 }
             }
         }
-        if (status == AMB_OK && pub->open == NULL) {
+        if (status == AMB_OK && (pub->open == NULL || (pub->open->count == 0 &&
+                                                       pub->open->data_cap != conn->batch_bytes))) {
+            amb_pub_batch_put(conn, pub->open);
             pub->open = amb_pub_batch_get(conn);
             status = pub->open != NULL ? AMB_OK : AMB_ENOMEM;
+        }
+        if (status == AMB_OK && !amb_batch_fits(pub->open, len, blob_len, pub->batch_msgs)) {
+            status = AMB_EAGAIN;
         }
         amb_conn_unlock(conn);
     }
     if (status == AMB_OK && pub->open->count == 0) {
         uint64_t unsettled = atomic_load_explicit(&pub->posted, memory_order_relaxed) -
                              atomic_load_explicit(&pub->settled_seq, memory_order_acquire);
-        bool is_full = unsettled >= pub->window_msgs || amb_batches_are_full(conn);
-        status = is_full ? AMB_EAGAIN : AMB_OK;
+        status = unsettled >= pub->window_msgs || amb_batches_are_full(conn) ? AMB_EAGAIN : status;
     }
     return status;
 }

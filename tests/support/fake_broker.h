@@ -25,6 +25,7 @@ struct fake_options {
     enum amb_link_kind link;               /* RING or STREAM; 0: RING */
     uint64_t window;                       /* of a publisher at first; 0: 64 KiB */
     uint64_t max_message;                  /* 0: 2 MiB */
+    uint32_t batch_bytes;                  /* 0: AMB_BATCH_BYTES */
     int64_t heartbeat_ns, peer_timeout_ns; /* 0: 1 s, 5 s */
     uint64_t lease_bytes;                  /* 0: no lease segments */
     bool refuses_leases;                   /* each LeaseOpen is answered ELIMIT */

@@ -99,7 +99,8 @@ static void say_welcome(struct fake_broker *fake)
     welcome.link = link;
     welcome.ring_size = AMB_RING_SIZE_DEFAULT;
     welcome.max_message = fake->options.max_message;
-    welcome.batch_bytes = AMB_BATCH_BYTES;
+    welcome.batch_bytes =
+        fake->options.batch_bytes != 0 ? fake->options.batch_bytes : AMB_BATCH_BYTES;
     welcome.batch_msgs = AMB_BATCH_MSGS_MAX;
     welcome.heartbeat_ns = fake->options.heartbeat_ns;
     welcome.peer_timeout_ns = fake->options.peer_timeout_ns;

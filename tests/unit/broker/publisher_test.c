@@ -278,6 +278,27 @@ static void test_the_largest_message_is_served_and_a_larger_one_is_not(void **st
     assert_int_equal(w->p->ended_why, AMB_EPROTO);
 }
 
+static void test_a_batch_of_small_messages_may_be_larger_than_the_largest_message(void **state)
+{
+    struct shard_harness h;
+    (void)state;
+    harness_init(&h, 1, "server = { max_message = \"4K\"; };\n");
+    struct shard_client *p = shard_client_create(&h, 0, NULL);
+    client_open_pub(p, 0, harness_topic(&h, "a", 0), false);
+    uint32_t most = AMB_BATCH_BYTES / 80; /* records are 16 bytes */
+    client_want(p, 0, client_batch_bytes(most, 64));
+    harness_settle(&h);
+    assert_true(client_may_send(p, 0, most, 64));
+    client_send(p, 0, most, 64);
+    harness_settle(&h);
+    assert_int_equal(p->ended, 0);
+    assert_int_equal(p->pubs[0].accepted, 1);
+    client_send(p, 0, 1, 4200);
+    harness_settle(&h);
+    assert_int_equal(p->ended_why, AMB_EPROTO);
+    harness_fini(&h);
+}
+
 static void test_a_publisher_starves_without_memory_and_recovers(void **state)
 {
     struct world *w = *state;
@@ -408,6 +429,7 @@ int main(void)
         T(test_nonsense_wants_are_protocol_errors),
         T(test_a_handle_goes_on_where_its_last_publisher_left_off),
         T(test_the_largest_message_is_served_and_a_larger_one_is_not),
+        T(test_a_batch_of_small_messages_may_be_larger_than_the_largest_message),
         T(test_a_publisher_starves_without_memory_and_recovers),
         T(test_small_memory_that_is_free_serves_a_large_message),
         T(test_slow_droppers_make_room_for_a_large_message),

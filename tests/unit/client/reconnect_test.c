@@ -5,6 +5,8 @@
 #include "tests/unit/client/session.h"
 
 #include "client/backoff.h"
+#include "client/batch.h"
+#include "client/pub.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -25,11 +27,12 @@ static void on_event(struct amb_conn *conn, const struct amb_event *event, void 
     two->closed += event->type == AMB_EVENT_CLOSED;
 }
 
-static void open_two(struct two *two, const struct fake_options *options, uint32_t attempts)
+static void open_different(struct two *two, const struct fake_options *first,
+                           const struct fake_options *second, uint32_t attempts)
 {
     memset(two, 0, sizeof(*two));
-    two->first = fake_broker_start(options);
-    two->second = fake_broker_start(options);
+    two->first = fake_broker_start(first);
+    two->second = fake_broker_start(second);
     char urls[400];
     (void)snprintf(urls, sizeof(urls), "%s,%s", fake_broker_url(two->first),
                    fake_broker_url(two->second));
@@ -39,6 +42,11 @@ static void open_two(struct two *two, const struct fake_options *options, uint32
                                 .reconnect_max_ns = 5 * AMB_MS, .reconnect_attempts = attempts),
                     &two->conn),
         AMB_OK);
+}
+
+static void open_two(struct two *two, const struct fake_options *options, uint32_t attempts)
+{
+    open_different(two, options, options, attempts);
 }
 
 /* The first one is gone for good. */
@@ -159,6 +167,45 @@ static void a_named_publisher_sends_again_what_is_not_confirmed(void **state)
     close_two(&two);
 }
 
+/* Open or unused, batches of the session that is over have another size. A larger one that is open
+ * goes on: no broker minds. */
+static void batches_are_as_large_as_the_next_broker_says(void **state)
+{
+    static const uint32_t sizes[2][2] = {{1, AMB_BATCH_BYTES}, {AMB_BATCH_BYTES, 16384}};
+    static uint8_t payload[70000]; /* with others in a batch only where that holds 80 KiB */
+    for (unsigned i = 0; i < 2; i++) {
+        struct fake_options first = *(const struct fake_options *)*state, second = first;
+        first.window = second.window = UINT64_C(1) << 20;
+        first.batch_bytes = sizes[i][0];
+        second.batch_bytes = sizes[i][1];
+        struct two two;
+        struct amb_pub *pubs[2], *gone;
+        open_different(&two, &first, &second, 0);
+        assert_int_equal(two.conn->batch_bytes, i == 0 ? 4096 : AMB_BATCH_BYTES);
+        assert_int_equal(amb_pub_open(two.conn, "a", NULL, &pubs[0]), AMB_OK);
+        assert_int_equal(amb_pub_open(two.conn, "b", NULL, &gone), AMB_OK);
+        assert_int_equal(amb_pub_send(pubs[0], "1", 1, AMB_SEC), AMB_OK);
+        assert_int_equal(amb_pub_send(gone, "1", 1, AMB_SEC), AMB_OK);
+        assert_int_equal(amb_pub_close(gone, 5 * AMB_SEC), AMB_OK);
+        assert_int_equal(amb_pub_flush(pubs[0], 0, 5 * AMB_SEC), AMB_OK);
+        assert_non_null(pubs[0]->open);
+        assert_int_not_equal(two.conn->batches_cached, 0);
+        lose(&two);
+        poll_until(&two, &two.restored);
+        assert_int_equal(two.conn->batch_bytes, sizes[i][1]);
+        assert_int_equal(amb_pub_open(two.conn, "b", NULL, &pubs[1]), AMB_OK);
+        for (unsigned k = 0; k < 2; k++) {
+            assert_int_equal(amb_pub_send(pubs[k], payload, sizeof(payload), AMB_SEC), AMB_OK);
+            assert_int_equal(amb_pub_send(pubs[k], payload, 5000, AMB_SEC), AMB_OK);
+            assert_true(i == 1 || pubs[k]->open->data_cap == AMB_BATCH_BYTES);
+            assert_int_equal(amb_pub_flush(pubs[k], 0, 5 * AMB_SEC), AMB_OK);
+            fake_broker_look(two.second, &two.again);
+            assert_int_equal(two.again.msgs[pubs[k]->handle], 2);
+        }
+        close_two(&two);
+    }
+}
+
 static void attempts_are_counted(void **state)
 {
     struct two two;
@@ -221,6 +268,8 @@ int main(void)
         cmocka_unit_test_prestate(what_is_not_sent_is_kept_and_what_was_is_unknown, &stream),
         cmocka_unit_test_prestate(a_named_publisher_sends_again_what_is_not_confirmed, &ring),
         cmocka_unit_test_prestate(a_named_publisher_sends_again_what_is_not_confirmed, &stream),
+        cmocka_unit_test_prestate(batches_are_as_large_as_the_next_broker_says, &ring),
+        cmocka_unit_test_prestate(batches_are_as_large_as_the_next_broker_says, &stream),
         cmocka_unit_test_prestate(attempts_are_counted, &ring),
         cmocka_unit_test_prestate(a_stop_and_a_close_wait_for_nobody, &ring),
         cmocka_unit_test(waits_double_up_to_a_limit_and_a_fifth_is_chance),
