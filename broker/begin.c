@@ -38,6 +38,8 @@ static uint64_t own_seq(const struct amb_topic *topic, uint64_t number, bool *is
         }
     }
     if (lo == log->hi && topic->counts_kin) {
+        *is_unknown = log->lo == log->hi && log->next_seq > 1 &&
+                      number < log->next_seq + log->above; /* All that it had is gone. */
         return log->next_seq; /* Nobody knows whose the numbers to come will be. */
     }
     uint64_t seq = lo < log->hi ? amb_log_at(log, lo)->first_seq : log->next_seq;

@@ -587,6 +587,11 @@ enum amb_status amb_directory_priority(struct amb_directory *directory, struct a
     return AMB_OK;
 }
 
+void amb_directory_unused(struct amb_directory *directory, struct amb_dir_topic *topic)
+{
+    topic_rest(directory, topic); /* Its main one rests when it has gone. */
+}
+
 void amb_directory_publish(struct amb_dir_publisher *publisher, struct amb_dir_topic *topic)
 {
     amb_assert(publisher->topic == NULL);

@@ -141,6 +141,8 @@ AMB_MUST_CHECK enum amb_status amb_directory_priority(struct amb_directory *dire
                                                       struct amb_dir_topic *main,
                                                       enum amb_priority priority,
                                                       struct amb_dir_topic **out);
+/* Whoever it was made for does not use it after all. */
+void amb_directory_unused(struct amb_directory *directory, struct amb_dir_topic *topic);
 /* Enters and removes a publisher, for its topic's SUBSCRIBERS counts. */
 void amb_directory_publish(struct amb_dir_publisher *publisher, struct amb_dir_topic *topic);
 void amb_directory_unpublish(struct amb_directory *directory, struct amb_dir_publisher *publisher);

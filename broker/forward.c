@@ -429,12 +429,28 @@ static void forward_queue(struct amb_cursor *cursor)
     }
 }
 
+/* What gives way does not keep what has expired meanwhile. */
+static void pass_expired(struct amb_topic *topic, struct amb_cursor *cursor)
+{
+    while (amb_cursor_has_next(cursor) &&
+           amb_pick_run(cursor, amb_cursor_entry(cursor), topic->shard->now_ns) == 0) {
+        picky_next_entry(cursor);
+    }
+}
+
 /* Not simply one that takes all, in a log where nothing expires. */
 static void forward_special(struct amb_topic *topic, struct amb_cursor *cursor)
 {
     bool has_kin = !amb_list_is_empty(&cursor->kin);
     if (has_kin && !AMB_FAULT(PRIORITY_IGNORED) && amb_priority_is_outranked(cursor)) {
-        cursor_wait(cursor);
+        if (topic->has_ttl && cursor->queue == NULL && cursor->filter == NULL) {
+            pass_expired(topic, cursor);
+        }
+        if (amb_cursor_has_next(cursor)) {
+            cursor_wait(cursor);
+        } else {
+            cursor_caught_up(cursor);
+        }
         return;
     }
     if (cursor->queue != NULL) {

@@ -8,7 +8,8 @@
  *         └─ low     log: 1 2 3 …
  *
  * A reader that reads several of them gives way: what waits for it in a higher one goes first,
- * always. That is asked once a walk, of readers that have kin; topics are walked by priority.
+ * always. That is asked once a walk, of readers that have kin; topics are walked by priority. One
+ * that replays history at the times at which it came goes by those.
  *
  * Threads: the shard's worker. Memory: none.
  */

@@ -342,6 +342,7 @@ void amb_publisher_confirmed(struct amb_publisher *publisher, const struct amb_t
         .handle = publisher->handle,
         .seq = tally->origin.batch,
         .number = tally->first_seq,
+        .above = tally->above,
         .count = tally->readers,
         .lost = amb_tally_dropped(tally),
     };

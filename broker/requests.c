@@ -158,6 +158,7 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
         free(publisher);
         amb_order_free(order);
         amb_order_free(fence);
+        amb_directory_unused(&control->directory, topic);
         amb_identity_give(&control->identities, identity, control->now_ns);
         client_out_of_memory(client, id);
         return;
@@ -191,6 +192,10 @@ static void request_pub_open(struct amb_client *client, uint64_t id,
         return;
     }
     struct amb_control *control = client->control;
+    struct amb_identity *identity; /* First: a topic that nobody will use is not made for it. */
+    if (!amb_naming_take(client, id, open, &identity)) {
+        return;
+    }
     struct amb_dir_topic *topic;
     enum amb_status status = amb_directory_topic(
         &control->directory, open->topic, strlen(open->topic), client->session.shard, &topic);
@@ -198,18 +203,16 @@ static void request_pub_open(struct amb_client *client, uint64_t id,
         status = amb_directory_priority(&control->directory, topic,
                                         (enum amb_priority)open->priority, &topic);
     }
+    if (status == AMB_OK) {
+        publisher_begin(client, id, open, topic, identity);
+        return;
+    }
+    amb_identity_give(&control->identities, identity, control->now_ns);
     if (status == AMB_ELIMIT) {
         amb_client_send_error(client, id, status, "limit: %u topics (limits.max_topics)",
                               control->config->limits.max_topics);
-        return;
-    }
-    if (status != AMB_OK) {
+    } else {
         amb_client_send_error(client, id, status, "topic: %s", amb_status_text(status));
-        return;
-    }
-    struct amb_identity *identity;
-    if (amb_naming_take(client, id, open, &identity)) {
-        publisher_begin(client, id, open, topic, identity);
     }
 }
 

@@ -238,7 +238,10 @@ enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
     cursor->is_picky |= subscription->filter != NULL || subscription->pace != NULL ||
                         subscription->options.lazy != AMB_LAZY_OFF;
     amb_list_push_back(&subscription->cursors, &cursor->of_sub);
-    amb_priority_join(cursor);
+    if (!subscription->options.pace
+             .is_original) { /* Each message has its time, also a lower one. */
+        amb_priority_join(cursor);
+    }
     return AMB_OK;
 }
 

@@ -29,6 +29,7 @@ void amb_tally_put(struct amb_tally *tally)
 void amb_tally_begin(struct amb_entry *entry, uint32_t readers)
 {
     entry->tally->first_seq = entry->first_seq + entry->above;
+    entry->tally->above = entry->above;
     entry->tally->readers = readers;
     entry->tally->open = 1;
 }

@@ -29,10 +29,10 @@ struct amb_tally {
     struct amb_shard *home;
     struct amb_tally *parent; /* of another worker's: whose log lent the batch */
     uint32_t open;
-    uint32_t count;     /* messages of the batch */
-    uint32_t readers;   /* subscriptions that read the topic when it came; a group is one */
-    uint64_t delivered; /* of count * readers messages */
-    uint64_t first_seq;
+    uint32_t count;            /* messages of the batch */
+    uint32_t readers;          /* subscriptions that read the topic when it came; a group is one */
+    uint64_t delivered;        /* of count * readers messages */
+    uint64_t first_seq, above; /* in the topic; and what of that is of its other priorities */
     struct amb_origin origin;
 };
 

@@ -91,8 +91,9 @@ struct amb_topic_name *amb_sub_topic_find(const struct amb_sub *sub, uint32_t to
 
 void amb_sub_has_ranks(struct amb_sub *sub)
 {
-    /* An acknowledgement of one covers all that were delivered before it: these come first. */
-    if (sub->has_ranks || sub->acks.mode == AMB_ACK_CUMULATIVE) {
+    /* What is overtaken here would grow old: the broker has counted its ack_wait since it left, and
+     * a cumulative acknowledgement covers all that were delivered before. */
+    if (sub->has_ranks || sub->acks.mode != AMB_ACK_NONE) {
         return;
     }
     amb_release_at_once(&sub->release);

@@ -76,7 +76,8 @@ struct amb_sub {
 /* Room for the name that a TOPIC frame brings, to be filled in; NULL: no memory. */
 struct amb_topic_name *amb_sub_topic_add(struct amb_sub *sub, uint32_t topic, uint32_t len);
 struct amb_topic_name *amb_sub_topic_find(const struct amb_sub *sub, uint32_t topic);
-/* Something of it has another priority than NORMAL. Connection's lock held. */
+/* Something of it has another priority than NORMAL. Without acknowledgements the higher comes first
+ * from here on. Connection's lock held. */
 void amb_sub_has_ranks(struct amb_sub *sub);
 /* The delivery of that topic that was taken in part, or NULL. Subscription's lock held. */
 const struct amb_delivery *amb_sub_begun(const struct amb_sub *sub,

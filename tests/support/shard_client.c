@@ -153,6 +153,7 @@ static void note_settled(struct shard_client *client, const struct amb_frame *fr
             .handle = frame->handle,
             .batch = frame->seq,
             .first_seq = frame->number,
+            .above = frame->above,
             .dropped = frame->lost,
             .matched = frame->count,
             .status = (enum amb_status)frame->status,

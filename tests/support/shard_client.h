@@ -63,7 +63,7 @@ struct client_sub {
 
 struct client_settle {
     uint32_t handle;
-    uint64_t batch, first_seq, dropped;
+    uint64_t batch, first_seq, above, dropped;
     uint32_t matched;
     enum amb_status status;
 };

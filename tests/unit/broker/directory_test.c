@@ -586,6 +586,22 @@ static void test_a_topic_stays_as_long_as_it_has_other_priorities(void **state)
     tear_down();
 }
 
+static void test_what_nobody_came_to_use_leaves_like_others(void **state)
+{
+    (void)state;
+    set_up(2, NULL);
+    int64_t idle_ns = f.harness.config->limits.topic_idle_ns;
+    struct amb_dir_topic *low = priority_of(topic_of("a", 1), AMB_PRIORITY_LOW);
+    advance(idle_ns);
+    assert_int_equal(f.directory.topic_count, 2);
+    amb_directory_unused(&f.directory, low);
+    advance(idle_ns);
+    assert_int_equal(f.directory.topic_count, 1);
+    advance(idle_ns);
+    assert_int_equal(f.directory.topic_count, 0);
+    tear_down();
+}
+
 static void test_one_count_goes_on_when_a_priority_comes_again(void **state)
 {
     (void)state;
@@ -608,6 +624,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_priority_is_a_topic_beside_the_main_one_of_its_name),
         cmocka_unit_test(test_a_topic_stays_as_long_as_it_has_other_priorities),
+        cmocka_unit_test(test_what_nobody_came_to_use_leaves_like_others),
         cmocka_unit_test(test_one_count_goes_on_when_a_priority_comes_again),
         cmocka_unit_test(test_a_topic_is_made_once_and_keeps_its_home),
         cmocka_unit_test(test_topics_are_limited),

@@ -7,8 +7,11 @@
 
 #include "broker/begin.h"
 #include "broker/entry.h"
+#include "broker/publisher.h"
+#include "broker/session.h"
 #include "broker/topic.h"
 #include "tests/support/shard_queue.h"
+#include "wire/base/clock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -165,6 +168,17 @@ static void test_a_topic_has_one_count_whatever_the_priority(void **state)
     expect_order(w, "nhlhnnl");
 }
 
+static void test_a_confirmation_says_what_is_of_the_others(void **state)
+{
+    struct world *w = *state;
+    topics_at(w, "a");
+    w->p->session->publishers[LOW]->confirms = true;
+    publish(w, "nnl", 16);
+    assert_int_equal(w->p->settle_count, 3);
+    assert_int_equal(w->p->settles[2].first_seq, 3);
+    assert_int_equal(w->p->settles[2].above, 2);
+}
+
 static void test_a_small_low_message_does_not_pass_a_large_high_one(void **state)
 {
     struct world *w = *state;
@@ -256,6 +270,40 @@ static void test_what_is_gone_of_a_priority_is_exact_by_its_own_number_else_unkn
     assert_int_equal(begun.seq, 6);
 }
 
+static void test_of_a_priority_that_is_all_gone_the_loss_is_unknown(void **state)
+{
+    struct world *w = *state;
+    topics_at(w, "kept");
+    publish(w, "nhh", 16);
+    struct amb_topic *high = harness_home(&w->h, w->ids[HIGH]);
+    amb_topic_forget(high, high->log.hi);
+    struct amb_begun begun;
+    amb_begin_find(high, &(struct amb_begin){.start = AMB_START_SEQ, .at = 2}, &begun);
+    assert_true(begun.is_unknown && begun.is_late);
+    assert_int_equal(begun.seq, 2); /* A gap before number 3 of its own, whenever that comes. */
+    amb_begin_find(high, &(struct amb_begin){.start = AMB_START_SEQ, .at = 4}, &begun);
+    assert_false(begun.is_unknown || begun.is_late);
+    assert_int_equal(begun.seq, 3);
+    struct amb_topic *low = harness_home(&w->h, w->ids[LOW]); /* It has never had any. */
+    amb_begin_find(low, &(struct amb_begin){.start = AMB_START_SEQ, .at = 1}, &begun);
+    assert_false(begun.is_unknown || begun.is_late);
+}
+
+static void test_a_replay_at_its_own_pace_goes_by_time_alone(void **state)
+{
+    struct world *w = *state;
+    topics_at(w, "kept");
+    publish(w, "hl", 16);
+    w->h.now_ns += 3600 * AMB_NS_PER_SEC;
+    publish(w, "h", 16); /* due an hour later, and nobody waits for it */
+    subscribe(w, &(struct amb_subscription_options){.pace.is_original = true},
+              &(struct amb_begin){.start = AMB_START_FIRST});
+    expect_order(w, "hl");
+    w->h.now_ns += 3600 * AMB_NS_PER_SEC;
+    harness_settle(&w->h);
+    expect_order(w, "h");
+}
+
 static void test_a_queue_gives_by_priority_also_what_comes_again(void **state)
 {
     struct world *w = *state;
@@ -290,11 +338,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_what_waits_goes_by_priority_and_in_order_within_it),
         TEST(test_a_topic_has_one_count_whatever_the_priority),
+        TEST(test_a_confirmation_says_what_is_of_the_others),
         TEST(test_a_small_low_message_does_not_pass_a_large_high_one),
         TEST(test_losses_are_counted_exactly_in_each_priority),
         TEST(test_whoever_gave_way_goes_on_when_the_higher_one_leaves),
         TEST(test_a_beginning_is_a_number_of_the_topic),
         TEST(test_what_is_gone_of_a_priority_is_exact_by_its_own_number_else_unknown),
+        TEST(test_of_a_priority_that_is_all_gone_the_loss_is_unknown),
+        TEST(test_a_replay_at_its_own_pace_goes_by_time_alone),
         TEST(test_a_queue_gives_by_priority_also_what_comes_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
