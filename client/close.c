@@ -246,6 +246,9 @@ enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns)
     atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_CLOSING, memory_order_release);
     amb_reconnect_stop(conn);
     everybody_out(conn);
+    if (conn->link != NULL && (conn->must_flush || !amb_list_is_empty(&conn->acking))) {
+        amb_conn_flush_link(conn); /* What was answered AMB_OK has been said. */
+    }
     amb_inbox_end(conn, AMB_ECLOSED);
     amb_conn_unlock(conn);
     (void)amb_inbox_run(conn, UINT32_MAX);

@@ -442,6 +442,7 @@ void amb_sub_resume(struct amb_sub *sub, bool is_same_epoch)
     if (conn->down != AMB_OK) {
         return;
     }
+    amb_acks_begin(&sub->acks); /* First: it may be gone after this. */
     if (!sub->is_open || sub->has_left) {
         sub->is_gone = true; /* Nothing of it can be told any more. */
         if (sub->is_user_done) {
@@ -457,7 +458,6 @@ void amb_sub_resume(struct amb_sub *sub, bool is_same_epoch)
         amb_release_at_once(&sub->release);
     }
     sub->saved_msgs = sub->saved_bytes = 0;
-    amb_acks_begin(&sub->acks);
     bool is_asked = ask_again(sub);
     if (!is_same_epoch) {
         amb_sub_topics_forget(sub);

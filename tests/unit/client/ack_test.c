@@ -170,6 +170,28 @@ static void the_end_of_a_subscription_says_how_many_there_were(void **state)
     session_close(&s);
 }
 
+static void a_close_that_does_not_wait_says_what_was_gathered(void **state)
+{
+    struct session s;
+    session_open(&s, *state, AMB_OPTIONS(.progress = AMB_PROGRESS_POLL));
+    struct amb_sub *sub;
+    assert_int_equal(amb_subscribe(s.conn, "t.>", AMB_SUB(.ack = AMB_ACK_EXPLICIT), &sub), AMB_OK);
+    fake_broker_deliver(s.fake, 0, 1, "m", 20, 1, 0);
+    struct amb_msg *msgs[20];
+    size_t count = 0;
+    assert_int_equal(amb_next_many(sub, 5 * AMB_SEC, msgs, 20, &count), AMB_OK);
+    assert_int_equal(count, 20);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(amb_msg_ack(msgs[i]), AMB_OK);
+    }
+    for (unsigned i = 0; i < 20; i++) {
+        amb_msg_release(msgs[i]);
+    }
+    assert_int_equal(amb_close(s.conn, AMB_NOWAIT), AMB_OK);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.acks > 0 && s.seen.ack.first + s.seen.ack.count == 3);
+    fake_broker_stop(s.fake);
+}
+
 static void a_drain_stops_what_comes_and_lets_what_is_held_be_acknowledged(void **state)
 {
     struct session s;
@@ -209,6 +231,7 @@ int main(void)
         BOTH(a_cumulative_ack_replaces_those_before_it),
         BOTH(who_asked_for_no_acks_gives_none),
         BOTH(the_end_of_a_subscription_says_how_many_there_were),
+        BOTH(a_close_that_does_not_wait_says_what_was_gathered),
         BOTH(a_drain_stops_what_comes_and_lets_what_is_held_be_acknowledged),
         BOTH(redelivered_messages_say_how_often),
     };

@@ -7,6 +7,7 @@
 #include "client/backoff.h"
 #include "client/batch.h"
 #include "client/pub.h"
+#include "client/sub.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -105,6 +106,31 @@ static void handles_go_on_in_the_next_session(void **state)
     assert_payload(msg, "n0");
     amb_msg_release(msg);
     FAKE_WAIT(two.second, &two.again, two.again.release[0] == 1);
+    close_two(&two);
+}
+
+/* As amb_msg_ack leaves it, and amb_sub_close, while there is no session. */
+static void who_is_closed_while_away_leaves_no_acknowledgement(void **state)
+{
+    struct two two;
+    struct amb_sub *sub;
+    open_two(&two, *state, 0);
+    assert_int_equal(amb_subscribe(two.conn, "t.>", AMB_SUB(.ack = AMB_ACK_EXPLICIT), &sub),
+                     AMB_OK);
+    amb_conn_lock(two.conn);
+    sub->acks.number = sub->acks.count = 1;
+    amb_list_push_back(&two.conn->acking, &sub->acks.node);
+    amb_conn_lost(two.conn, AMB_ELOST, "as the test says");
+    lose(&two);
+    amb_sub_detach(sub);
+    amb_sub_leave(sub);
+    sub->is_user_done = true;
+    assert_false(amb_list_is_empty(&two.conn->acking));
+    amb_conn_unlock(two.conn);
+    poll_until(&two, &two.restored);
+    amb_conn_lock(two.conn);
+    assert_true(amb_list_is_empty(&two.conn->acking));
+    amb_conn_unlock(two.conn);
     close_two(&two);
 }
 
@@ -264,6 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(handles_go_on_in_the_next_session, &ring),
         cmocka_unit_test_prestate(handles_go_on_in_the_next_session, &stream),
+        cmocka_unit_test_prestate(who_is_closed_while_away_leaves_no_acknowledgement, &stream),
         cmocka_unit_test_prestate(what_is_not_sent_is_kept_and_what_was_is_unknown, &ring),
         cmocka_unit_test_prestate(what_is_not_sent_is_kept_and_what_was_is_unknown, &stream),
         cmocka_unit_test_prestate(a_named_publisher_sends_again_what_is_not_confirmed, &ring),
