@@ -131,11 +131,13 @@ static enum amb_status commit_copy(struct amb_shard *shard, struct amb_entry *en
 }
 
 enum amb_status amb_commit_copy_out(struct amb_shard *shard, const struct amb_entry *entry,
-                                    struct amb_entry *copy)
+                                    bool reclaims, struct amb_entry *copy)
 {
     uint32_t meta_len = entry->meta_len - commit_offsets_len(entry);
     struct amb_buf buf;
-    enum amb_status status = amb_bufpool_alloc(&shard->bufpool, entry->data_len + meta_len, &buf);
+    uint64_t len = entry->data_len + meta_len;
+    enum amb_status status = reclaims ? amb_reclaim_alloc(shard, len, &buf)
+                                      : amb_bufpool_alloc(&shard->bufpool, len, &buf);
     if (status == AMB_OK) {
         commit_take_copy(copy, &buf, commit_write(entry, buf.data), meta_len);
         copy->charge = buf.cap + sizeof(*copy);

@@ -425,7 +425,7 @@ static void forward_queue(struct amb_cursor *cursor)
     if (has_caught_up) {
         cursor_caught_up(cursor);
     } else {
-        cursor_behind(cursor);
+        cursor_wait(cursor);
     }
 }
 

@@ -47,7 +47,7 @@ void amb_history_settle(struct amb_topic *topic)
                 return;
             }
             bytes += entry->data_len;
-            if (!amb_relocate_leased(topic, topic->settled)) {
+            if (!amb_relocate_leased(topic, topic->settled, false)) {
                 amb_topic_forget(topic, topic->settled + 1);
                 return;
             }

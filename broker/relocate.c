@@ -19,7 +19,7 @@ void amb_relocate_to_twin(struct amb_topic *topic, uint64_t position, struct amb
     amb_entry_unref(entry, topic->shard);
 }
 
-bool amb_relocate_leased(struct amb_topic *topic, uint64_t position)
+bool amb_relocate_leased(struct amb_topic *topic, uint64_t position, bool reclaims)
 {
     struct amb_shard *shard = topic->shard;
     struct amb_entry *entry = amb_log_at(&topic->log, position);
@@ -29,7 +29,10 @@ bool amb_relocate_leased(struct amb_topic *topic, uint64_t position)
     }
     amb_entry_describe(copy, entry);
     copy->home = shard;
-    if (amb_commit_copy_out(shard, entry, copy) != AMB_OK) {
+    shard->kept = topic; /* Its log is being read. */
+    enum amb_status status = amb_commit_copy_out(shard, entry, reclaims, copy);
+    shard->kept = NULL;
+    if (status != AMB_OK) {
         amb_pool_put(&shard->entries, copy);
         return false;
     }

@@ -14,5 +14,6 @@ struct amb_topic;
 
 /* The entry at that position is replaced by its twin (twin.h). */
 void amb_relocate_to_twin(struct amb_topic *topic, uint64_t position, struct amb_entry *twin);
-/* The leased one at that position, in host memory, by a copy. False: there is no memory for it. */
-bool amb_relocate_leased(struct amb_topic *topic, uint64_t position);
+/* The leased one at that position, in host memory, by a copy; if it reclaims, others give something
+ * up for it, but not this topic. False: there is no memory for it. */
+bool amb_relocate_leased(struct amb_topic *topic, uint64_t position, bool reclaims);

@@ -19,12 +19,14 @@
 #define SPILL_COMING_BYTES (UINT64_C(64) << 20)     /* with the copier, or one entry */
 #define SPILL_ENTRIES_MAX (AMB_LOG_ENTRIES_MAX / 2) /* of a tail: others need some of a log too */
 #define SPILL_TRIES 3u                              /* for memory, then something has to go */
+#define SPILL_RETRY_NS (AMB_RECLAIM_PAUSE_NS / 5)   /* ... each time */
 
 /* One walk through a tail. */
 struct spill_walk {
     struct amb_topic *topic;
     struct amb_topic_tail tail;
     uint64_t copied, coming; /* bytes */
+    uint64_t drops;          /* entries */
     bool is_over;            /* what comes behind waits for another walk */
 };
 
@@ -41,6 +43,17 @@ static void spill_later(struct amb_topic *topic, int64_t at_ns)
 /* What is too much ------------------------------------------------------------------------------
  */
 
+/* One entry more? The rest waits for another walk: each looks at all readers. */
+static bool spill_may_drop(struct spill_walk *walk)
+{
+    if (walk->drops == SPILL_LOOKS) {
+        amb_topic_mark(walk->topic);
+        return false;
+    }
+    walk->drops++;
+    return true;
+}
+
 /* Who is too slow even for a log goes on as with a full log, but for its entries, which stay. */
 static void spill_bound_others(struct spill_walk *walk)
 {
@@ -48,10 +61,12 @@ static void spill_bound_others(struct spill_walk *walk)
     struct amb_topic_tail *tail = &walk->tail;
     uint64_t may =
         topic->rule->full == AMB_FULL_DROP_OLDEST ? topic->log.hi : amb_topic_held_from(topic);
-    while (tail->upto < may && tail->upto + 1 < topic->log.hi && amb_topic_is_over(topic, tail)) {
+    while (tail->upto < may && tail->upto + 1 < topic->log.hi && amb_topic_is_over(topic, tail) &&
+           spill_may_drop(walk)) {
         AMB_LIST_FOR_EACH (node, &topic->cursors) {
             struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
-            if (cursor->slow == AMB_SLOW_DISCONNECT && cursor->position <= tail->upto) {
+            if (cursor->slow == AMB_SLOW_DISCONNECT && !cursor->is_replaying &&
+                cursor->position <= tail->upto) {
                 amb_pick_disconnect(cursor);
             }
         }
@@ -71,8 +86,10 @@ static void spill_bound(struct spill_walk *walk)
 {
     const struct amb_topic_tail *tail = &walk->tail;
     uint64_t most = walk->topic->rule->spill_max;
-    while (tail->from + 1 < tail->upto && (tail->upto - tail->from > SPILL_ENTRIES_MAX ||
-                                           amb_topic_tail_bytes(walk->topic, tail) > most)) {
+    while (tail->from + 1 < tail->upto &&
+           (tail->upto - tail->from > SPILL_ENTRIES_MAX ||
+            amb_topic_tail_bytes(walk->topic, tail) > most) &&
+           spill_may_drop(walk)) {
         spill_drop(walk);
     }
 }
@@ -86,7 +103,9 @@ static void spill_count(struct amb_topic *topic, uint64_t position, const struct
     spill->moved = position + 1 > spill->moved ? position + 1 : spill->moved;
     spill->msgs += entry->count;
     spill->bytes += entry->data_len;
-    spill->tries = 0;
+    if (topic->shard->now_ns - spill->retry_ns > AMB_SPILL_AFTER_NS) {
+        spill->tries = 0; /* There has been enough memory for a while. */
+    }
     amb_stat_add(&topic->shard->stats.spilled, entry->count);
     amb_stat_add(&topic->shard->stats.spilled_bytes, entry->data_len);
     AMB_LIST_FOR_EACH (node, &topic->cursors) {
@@ -113,29 +132,55 @@ static bool spill_is_due(const struct spill_walk *walk, uint64_t position,
     return false;
 }
 
-/* There is no memory for that one. Others have been asked for some; if that does not help the
- * oldest go. True: try once more. */
-static bool spill_make_room(struct spill_walk *walk, uint64_t position)
+/* Others have been asked for some, which has not helped: history goes, or else the tail's oldest,
+ * as much as is wanted. */
+static void spill_make_room(struct spill_walk *walk, uint64_t position)
 {
     struct amb_topic *topic = walk->topic;
     struct amb_topic_tail *tail = &walk->tail;
-    if (++topic->spill.tries < SPILL_TRIES) {
-        spill_later(topic, amb_deadline_ns(topic->shard->now_ns, AMB_RECLAIM_PAUSE_NS));
-        walk->is_over = true;
-        return false;
-    }
     uint64_t want = amb_log_at(&topic->log, position)->data_len, freed = 0;
+    amb_topic_trim(topic);
+    if (topic->retains) {
+        uint64_t lo = topic->log.lo;
+        amb_topic_forget(topic, tail->from);
+        if (topic->log.lo > lo) {
+            return;
+        }
+    }
     while (freed < want && tail->from <= position && tail->from < tail->upto) {
         freed += amb_entry_charge(amb_log_at(&topic->log, tail->from));
         spill_drop(walk);
     }
-    if (tail->from > position) { /* It has gone itself. */
-        amb_topic_mark(topic);
-        walk->is_over = true;
-        return false;
-    }
     amb_topic_trim(topic);
-    return true;
+}
+
+/* May memory be asked for once more? Else the topic is walked when it may. */
+static bool spill_may_ask(struct spill_walk *walk)
+{
+    struct amb_topic *topic = walk->topic;
+    if (topic->spill.tries == 0 || topic->shard->now_ns >= topic->spill.retry_ns) {
+        return true;
+    }
+    spill_later(topic, topic->spill.retry_ns);
+    walk->is_over = true;
+    return false;
+}
+
+/* There is no memory for that one. What is given up for it may have to go home first, so this ends
+ * the walk. */
+static void spill_lacks(struct spill_walk *walk, uint64_t position)
+{
+    struct amb_topic *topic = walk->topic;
+    struct amb_spill *spill = &topic->spill;
+    bool is_tried = spill->tries + 1 >= SPILL_TRIES;
+    int64_t pause_ns = is_tried ? SPILL_RETRY_NS : AMB_RECLAIM_PAUSE_NS;
+    spill->tries += !is_tried;
+    spill->retry_ns = amb_deadline_ns(topic->shard->now_ns, pause_ns);
+    spill_later(topic, spill->retry_ns);
+    walk->is_over = true;
+    if (is_tried) {
+        spill_make_room(walk, position);
+    }
 }
 
 /* This one and spill_gpu: true where nothing is left to be done about it. */
@@ -147,10 +192,12 @@ static bool spill_leased(struct spill_walk *walk, uint64_t position)
         walk->is_over = true;
         return false;
     }
-    while (!amb_relocate_leased(topic, position)) {
-        if (!spill_make_room(walk, position)) {
-            return false;
-        }
+    if (!spill_may_ask(walk)) {
+        return false;
+    }
+    if (!amb_relocate_leased(topic, position, true)) {
+        spill_lacks(walk, position);
+        return false;
     }
     const struct amb_entry *copy = amb_log_at(&topic->log, position);
     walk->copied += copy->data_len;
@@ -177,13 +224,24 @@ static bool spill_gpu(struct spill_walk *walk, uint64_t position, struct amb_ent
         walk->is_over = true; /* The topic is walked when one of those has come. */
         return false;
     }
-    struct amb_entry *twin = NULL;
-    do { /* A borrower may have heard of that just now. */
-        if (entry->twin_state == AMB_TWIN_NO_MEMORY && !spill_make_room(walk, position)) {
+    /* A borrower may have heard of that just now. */
+    bool is_short = entry->twin_state == AMB_TWIN_NO_MEMORY;
+    if (is_short) {
+        if (!spill_may_ask(walk)) {
             return false;
         }
-        twin = amb_twin_get(topic->shard, entry);
-    } while (twin == NULL && entry->twin_state == AMB_TWIN_NO_MEMORY);
+        spill_lacks(walk, position);
+        if (walk->tail.from > position) { /* It has gone itself. */
+            return false;
+        }
+    }
+    struct amb_entry *twin = amb_twin_get(topic->shard, entry);
+    if (twin == NULL && entry->twin_state == AMB_TWIN_NO_MEMORY) {
+        if (!is_short) {
+            spill_lacks(walk, position);
+        }
+        return false;
+    }
     if (twin != NULL) {
         amb_relocate_to_twin(topic, position, twin);
         spill_count(topic, position, twin);

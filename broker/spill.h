@@ -12,8 +12,9 @@
  *
  * Beyond spill_max, and where there is no host memory, the slowest of these readers lose their
  * oldest, counted like any loss. What a device cannot copy stays where it lies until they come to
- * it. Where the others are behind by more than the log may hold, those go on as their policy says,
- * and what they have left out is the tail's.
+ * it. Memory is asked for some times, a little apart, while others are asked to give some up; what
+ * goes then is history first. Where the others are behind by more than the log may hold, those go
+ * on as their policy says, and what they have left out is the tail's.
  *
  * Each worker with such readers does that in the log it has: a borrower is lent everything at once.
  *

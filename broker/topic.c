@@ -267,11 +267,26 @@ static bool topic_may_drop(const struct amb_topic *topic, uint64_t before)
            (!amb_topic_is_home(topic) || topic->log.lo < topic->ungranted);
 }
 
+/* The same where readers spill, whose tail that was before anything went. */
+static void topic_drop_beside(struct amb_topic *topic, const struct amb_topic_tail *tail,
+                              uint64_t wanted)
+{
+    uint64_t oldest = topic->log.lo;
+    if (oldest >= tail->from && oldest < tail->upto) {
+        topic->spill.lost += amb_log_at(&topic->log, oldest)->count;
+    }
+    topic_drop_oldest(topic, wanted);
+}
+
 void amb_topic_forget(struct amb_topic *topic, uint64_t upto)
 {
+    struct amb_topic_tail tail = {0, 0};
     uint64_t wanted = topic_read_from(topic, false);
+    if (topic->spillers != 0) {
+        amb_topic_tail(topic, &tail);
+    }
     while (topic_may_drop(topic, upto)) {
-        topic_drop_oldest(topic, wanted);
+        topic_drop_beside(topic, &tail, wanted);
     }
 }
 
@@ -326,21 +341,22 @@ static enum amb_status topic_make_room_beside(struct amb_topic *topic,
                                               const struct amb_entry *entry)
 {
     const struct amb_log *log = &topic->log;
-    uint64_t wanted = topic_read_from(topic, false);
-    while (log->hi - log->lo >= AMB_LOG_ENTRIES_MAX && topic_may_drop(topic, log->hi)) {
-        topic_drop_oldest(topic, wanted);
+    bool may_reject = topic->rule->full == AMB_FULL_REJECT && amb_topic_is_home(topic);
+    uint64_t held = amb_topic_held_from(topic), wanted = topic_read_from(topic, false);
+    uint64_t upto = topic->rule->full == AMB_FULL_DROP_OLDEST ? log->hi : held;
+    struct amb_topic_tail tail;
+    amb_topic_tail(topic, &tail);
+    while (log->hi - log->lo >= AMB_LOG_ENTRIES_MAX && topic_may_drop(topic, upto)) {
+        topic_drop_beside(topic, &tail, wanted);
     }
     if (log->hi - log->lo >= AMB_LOG_ENTRIES_MAX) {
-        return AMB_ELIMIT;
+        return may_reject ? AMB_EREJECTED : AMB_ELIMIT;
     }
-    struct amb_topic_tail tail;
     amb_topic_tail(topic, &tail);
     while (topic_is_full_beside(topic, &tail, entry) && topic_may_drop(topic, tail.from)) {
         topic_drop_oldest(topic, wanted);
     }
-    bool is_held = amb_topic_held_from(topic) <= tail.upto;
-    return topic->rule->full == AMB_FULL_REJECT && amb_topic_is_home(topic) && is_held &&
-                   topic_is_full_beside(topic, &tail, entry)
+    return may_reject && held <= tail.upto && topic_is_full_beside(topic, &tail, entry)
                ? AMB_EREJECTED
                : AMB_OK;
 }

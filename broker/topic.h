@@ -136,6 +136,7 @@ struct amb_spill {
     uint64_t next;             /* position: what could be moved before it has been */
     uint64_t moved;            /* ... behind the newest that was */
     uint32_t tries;            /* that memory was asked for, in vain */
+    int64_t retry_ns;          /* ... when it may be once more */
     struct amb_list_node node; /* of the shard: something is due */
     /* counters */
     uint64_t msgs, bytes; /* moved */

@@ -32,6 +32,7 @@ static const char rules[] =
     "topics = ( { match = \"few\"; max_messages = 10; spill_max = \"1M\"; },\n"
     "           { match = \"small\"; max_bytes = \"64K\"; spill_max = \"256K\"; },\n"
     "           { match = \"tight\"; full = \"reject\"; max_messages = 10; },\n"
+    "           { match = \"past\"; max_messages = 100; retain = { messages = 1000; }; },\n"
     "           { match = \"kept\"; slow = \"spill\"; retain = { messages = 100000; }; },\n"
     "           { match = \"large\"; spill_max = \"1G\"; } );\n";
 static const struct client_options maps = {.may_map = true, .answers_offers = true};
@@ -225,6 +226,33 @@ static void test_others_are_bound_by_the_log_as_ever(void **state)
     assert_true(w->other.lost >= 185 && w->other.lost <= 190);
     assert_true(harness_home(&w->h, topic)->msgs_dropped > 0 ||
                 topic_of_slow(w, topic)->msgs_dropped > 0);
+}
+
+/* What lies in the tail is there for it, too. */
+static void test_who_reads_history_is_not_ended_for_what_others_leave_out(void **state)
+{
+    struct world *w = *state;
+    uint32_t topic = begin(w, "past");
+    client_subscribe(w->fast.client, 0, topic, &drops);
+    harness_settle(&w->h);
+    w->fast.client->subs[0].is_open = false; /* It is not fast at all. */
+    publish(w, 90, 20000);
+    w->fast.client->subs[0].is_open = true;
+    struct amb_subscription_options ends = {.slow = AMB_SLOW_DISCONNECT, .credit_msgs = 1};
+    client_subscribe_from(w->other.client, 0, topic, &ends,
+                          &(struct amb_begin){.start = AMB_START_FIRST});
+    harness_settle(&w->h);
+    w->fast.client->subs[0].is_open = false;
+    publish(w, 60, 20000);
+    w->fast.client->subs[0].is_open = true;
+    assert_int_equal(w->other.client->ended, 0);
+    assert_int_equal(w->other.got, 1);
+    finish(w, &w->slow);
+    assert_int_equal(w->slow.lost, 0);
+    client_drain(w->other.client, 0);
+    client_drain(w->fast.client, 0);
+    assert_int_equal(w->other.got, 150);
+    amb_topic_forget(harness_home(&w->h, topic), harness_home(&w->h, topic)->log.hi);
 }
 
 static void test_what_only_they_want_is_no_reason_to_reject(void **state)
@@ -436,6 +464,8 @@ int main(void)
         TEST(test_beyond_its_limit_it_loses_the_oldest_and_is_told_how_many),
         TEST(test_one_large_message_is_kept_whatever_the_limit),
         TEST(test_others_are_bound_by_the_log_as_ever),
+        cmocka_unit_test_setup_teardown(
+            test_who_reads_history_is_not_ended_for_what_others_leave_out, setup, teardown),
         TEST(test_what_only_they_want_is_no_reason_to_reject),
         TEST(test_what_a_holding_reader_wants_is),
         TEST(test_it_keeps_no_slots),

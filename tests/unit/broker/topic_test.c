@@ -21,6 +21,8 @@ static const char rules[] =
     "topics = ( { match = \"block\"; max_bytes = \"64K\"; },\n"
     "           { match = \"drop\"; full = \"drop-oldest\"; max_bytes = \"64K\"; },\n"
     "           { match = \"reject\"; full = \"reject\"; max_bytes = \"64K\"; },\n"
+    "           { match = \"large.block\"; max_bytes = \"1G\"; },\n"
+    "           { match = \"large.reject\"; full = \"reject\"; max_bytes = \"1G\"; },\n"
     "           { match = \"few\"; full = \"reject\"; max_messages = 5; } );\n";
 
 struct world {
@@ -235,6 +237,49 @@ static void test_a_full_dropping_topic_drops_even_what_is_held(void **state)
     assert_int_equal(w->topic->msgs_dropped, 7);
 }
 
+/* All the entries that a log may have, which a holding reader wants, and one that spills. */
+static void fill_beside_a_spiller(struct world *w, const char *name)
+{
+    use(w, name);
+    (void)reader(w, true);
+    struct amb_cursor *spiller = reader(w, false);
+    amb_cursor_spill(spiller, true);
+    struct amb_shard *shard = &w->h.shards[0];
+    for (uint64_t i = 0; i < AMB_LOG_ENTRIES_MAX; i++) {
+        struct amb_entry *entry = amb_pool_get(&shard->entries);
+        assert_non_null(entry);
+        entry->refs = 1;
+        entry->home = shard;
+        entry->count = 1;
+        assert_int_equal(amb_topic_append(w->topic, entry, 0), AMB_OK);
+        w->topic->ungranted = w->topic->log.hi;
+    }
+}
+
+static void test_a_spiller_makes_no_room_of_what_is_held(void **state)
+{
+    struct world *w = *state;
+    fill_beside_a_spiller(w, "large.block");
+    assert_int_equal(append(w, 1, 16), AMB_ELIMIT);
+    assert_int_equal(w->topic->log.lo, 0);
+    assert_int_equal(w->topic->msgs_dropped, 0);
+    w->cursors[0].position = 10; /* The spiller alone wants the first ten. */
+    assert_int_equal(append(w, 1, 16), AMB_OK);
+    assert_int_equal(w->topic->log.lo, 1);
+    assert_int_equal(w->topic->spill.lost, 1);
+    w->cursors[0].position = w->cursors[1].position = w->topic->log.hi;
+}
+
+static void test_beside_a_spiller_a_rejecting_topic_rejects_too(void **state)
+{
+    struct world *w = *state;
+    fill_beside_a_spiller(w, "large.reject");
+    assert_int_equal(append(w, 1, 16), AMB_EREJECTED);
+    assert_int_equal(w->topic->log.lo, 0);
+    assert_int_equal(w->topic->msgs_rejected, 1);
+    w->cursors[0].position = w->cursors[1].position = w->topic->log.hi;
+}
+
 static void test_shedding_takes_only_what_nobody_holds(void **state)
 {
     struct world *w = *state;
@@ -325,6 +370,8 @@ int main(void)
         T(test_a_full_rejecting_topic_refuses_and_changes_nothing),
         T(test_messages_are_limited_too_and_one_entry_always_fits),
         T(test_a_full_dropping_topic_drops_even_what_is_held),
+        T(test_a_spiller_makes_no_room_of_what_is_held),
+        T(test_beside_a_spiller_a_rejecting_topic_rejects_too),
         T(test_shedding_takes_only_what_nobody_holds),
         T(test_a_lend_reads_and_holds_like_a_cursor),
         T(test_an_entry_stays_until_its_window_is_given_back),
