@@ -98,7 +98,7 @@ enum amb_status amb_reclaim_alloc(struct amb_shard *shard, uint64_t len, struct 
     /* A walk that found nothing is not done again at once: there may be 10,000 topics. */
     if (status != AMB_OK && shard->now_ns >= shard->shed_at_ns) {
         status = reclaim_shed(shard, len, out);
-        if (status != AMB_OK) {
+        if (status != AMB_OK && shard->kept == NULL) { /* Else there may be something in that. */
             shard->shed_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS / 5);
         }
     }
