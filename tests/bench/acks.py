@@ -251,7 +251,7 @@ def main():
     table = print_tables(runs)
     if options.json:
         options.json.write_text(json.dumps({
-            "machine": platform.machine(), "kernel": platform.release(),
+            "machine": platform.machine(), "kernel": platform.release().split("-")[0],
             "nats": version(["nats-server", "--version"]),
             "redis": version(["redis-server", "--version"]),
             "variants": {name: what for name, (what, _) in VARIANTS.items()},

@@ -155,6 +155,7 @@ def limits(rig):
     until(10, lambda: sum(t["messages"] for t in broker.ask("topics")) == 3, "three topics in use")
     got, text = ctl.run("pub", "topic.more", "--count", 1)
     check(got != 0 and "3" in text, f"one topic too many: {got} {text}")
+    until(5, lambda: len(broker.clients()) == 3, "only those that hold a topic are connected")
     ctl.works("topic.0")
     for user in users:
         user.kill()
@@ -164,6 +165,7 @@ def limits(rig):
         holder.expect("holding")
     got, text = ctl.run("sub", "topic.2", "--count", 1, "--timeout", 5)
     check(got != 0 and "2" in text, f"one subscription too many: {got} {text}")
+    until(5, lambda: len(broker.clients()) == 2, "only those that hold one are connected")
     more = [rig.client("test-asker", broker.unix_url) for _ in range(2)]  # and ours
     for asker in more:
         asker.tell("status")
