@@ -629,7 +629,7 @@ unsigned amb_forward_run(struct amb_shard *shard)
     amb_list_init(&marked);
     /* Topics marked during the walk are the next walk's. */
     struct amb_list_node *node;
-    for (unsigned rank = 0; rank < 3; rank++) {
+    for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
         while ((node = amb_list_pop_front(&shard->dirty_topics[rank])) != NULL) {
             amb_list_push_back(&marked, node);
         }

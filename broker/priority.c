@@ -54,7 +54,7 @@ void amb_priority_join(struct amb_cursor *cursor)
 
 static unsigned rank_of(const struct amb_cursor *cursor)
 {
-    return amb_topic_rank(cursor->topic->priority);
+    return amb_priority_rank(cursor->topic->priority);
 }
 
 bool amb_priority_is_outranked(const struct amb_cursor *cursor)

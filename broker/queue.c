@@ -21,7 +21,7 @@
 #include <stdlib.h>
 
 #define SORT_STEPS 64u /* of one search for a place among those that are ready */
-#define RANK_LAST 2u   /* amb_topic_rank */
+#define RANK_LAST (AMB_PRIORITIES - 1)
 
 static void queue_mark(struct amb_queue *queue)
 {
@@ -130,7 +130,7 @@ static struct amb_take *later_pop(struct amb_queue *queue)
 /* About in the order of the log. */
 static void ready_put(struct amb_queue *queue, struct amb_take *take)
 {
-    struct amb_list_node *ready = &queue->ready[amb_topic_rank(take->topic->priority)];
+    struct amb_list_node *ready = &queue->ready[amb_priority_rank(take->topic->priority)];
     struct amb_list_node *before = ready;
     uint64_t seq = take->entry->first_seq + take->first;
     for (unsigned i = 0; before->prev != ready && i < SORT_STEPS; i++) {
@@ -391,7 +391,7 @@ static bool feed_entry(struct amb_queue *queue, struct amb_cursor *cursor, struc
         return true; /* Older than its beginning. */
     }
     if (!queue_may_feed(queue) ||
-        !queue_redeliver(queue, amb_topic_rank(cursor->topic->priority))) {
+        !queue_redeliver(queue, amb_priority_rank(cursor->topic->priority))) {
         return false;
     }
     uint32_t end = entry->count;
@@ -434,7 +434,7 @@ static unsigned queue_turn_of(const struct amb_queue *queue)
     if (queue->has_priorities && queue_may_feed(queue) && queue->takes < AMB_QUEUE_TAKES_MAX) {
         AMB_LIST_FOR_EACH (node, &queue->hungry) {
             const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, stalled);
-            unsigned rank = amb_topic_rank(cursor->topic->priority);
+            unsigned rank = amb_priority_rank(cursor->topic->priority);
             best = rank < best ? rank : best;
         }
     }

@@ -21,6 +21,7 @@
 
 #include "broker/take.h"
 #include "wire/base/status.h"
+#include "wire/codec/topic.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,11 +56,11 @@ struct amb_queue {
     struct amb_list_node hungry;  /* struct amb_cursor.stalled: wait for credit */
     struct amb_list_node seats;
     uint32_t seat_count;
-    uint64_t credit_msgs, credit_bytes; /* of all seats */
-    struct amb_list_node ready[3];      /* struct amb_take.node: to be delivered again now; by
-                                           amb_topic_rank */
-    bool has_priorities;                /* it reads others than NORMAL */
-    struct amb_take **later;            /* a heap by due_ns */
+    uint64_t credit_msgs, credit_bytes;         /* of all seats */
+    struct amb_list_node ready[AMB_PRIORITIES]; /* struct amb_take.node: to be delivered again now;
+                                      by amb_priority_rank */
+    bool has_priorities;                        /* it reads others than NORMAL */
+    struct amb_take **later;                    /* a heap by due_ns */
     size_t later_count, later_size;
     uint64_t kept_msgs, kept_bytes; /* in ready and later */
     uint64_t takes;                 /* everywhere */

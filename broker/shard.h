@@ -20,6 +20,7 @@
 #include "wire/base/list.h"
 #include "wire/base/pool.h"
 #include "wire/base/status.h"
+#include "wire/codec/topic.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -120,8 +121,8 @@ struct amb_shard {
     struct amb_list_node live_sessions; /* struct amb_session.live */
     struct amb_list_node warm, cold;    /* the same, struct amb_session.heat */
     uint32_t warm_count, cold_watched;
-    struct amb_list_node dirty_topics[3];     /* struct amb_topic.dirty: to be walked this turn;
-                                                 by amb_topic_rank */
+    struct amb_list_node dirty_topics[AMB_PRIORITIES]; /* struct amb_topic.dirty: to be walked this
+                                             turn; by amb_priority_rank */
     struct amb_list_node starving;            /* struct amb_publisher.starving: wait for memory */
     struct amb_list_node blocked;             /* struct amb_cursor.blocked: hold publishers back */
     struct amb_list_node paced;               /* struct amb_pace.node: wait for their time */

@@ -86,7 +86,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     amb_list_init(&shard->live_sessions);
     amb_list_init(&shard->warm);
     amb_list_init(&shard->cold);
-    for (unsigned rank = 0; rank < 3; rank++) {
+    for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
         amb_list_init(&shard->dirty_topics[rank]);
     }
     amb_list_init(&shard->starving);

@@ -65,7 +65,7 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
 void amb_topic_set_priority(struct amb_topic *topic, enum amb_priority priority)
 {
     topic->priority = priority;
-    topic->dirty_topics = &topic->shard->dirty_topics[amb_topic_rank(priority)];
+    topic->dirty_topics = &topic->shard->dirty_topics[amb_priority_rank(priority)];
 }
 
 /* The log's newest entry: its tally is open until all readers have passed it. */
@@ -558,10 +558,10 @@ void amb_cursor_advance(struct amb_cursor *cursor)
 
 void amb_cursor_pass_on(const struct amb_cursor *cursor)
 {
-    unsigned rank = amb_topic_rank(cursor->topic->priority);
+    unsigned rank = amb_priority_rank(cursor->topic->priority);
     AMB_LIST_FOR_EACH (node, &cursor->kin) {
         const struct amb_cursor *other = AMB_CONTAINER_OF(node, struct amb_cursor, kin);
-        if (amb_topic_rank(other->topic->priority) > rank && amb_cursor_has_next(other)) {
+        if (amb_priority_rank(other->topic->priority) > rank && amb_cursor_has_next(other)) {
             amb_topic_mark(other->topic);
         }
     }

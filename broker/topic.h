@@ -193,12 +193,6 @@ struct amb_topic {
     uint64_t msgs_in, bytes_in, msgs_rejected, msgs_dropped;
 };
 
-/* In which order topics are walked: 0 first. */
-static inline unsigned amb_topic_rank(enum amb_priority priority)
-{
-    return priority == AMB_PRIORITY_HIGH ? 0 : priority == AMB_PRIORITY_NORMAL ? 1 : 2;
-}
-
 /* A topic of this shard, at home or shadow, of priority NORMAL. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned home,
                                                 const char *name, size_t name_len,

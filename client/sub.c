@@ -7,6 +7,7 @@
 #include "client/conn.h"
 #include "client/due.h"
 #include "wire/base/assert.h"
+#include "wire/codec/topic.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -107,9 +108,8 @@ void amb_sub_has_ranks(struct amb_sub *sub)
 /* Behind its like, before what is lower. */
 static void insert_ranked(struct amb_sub *sub, struct amb_delivery *delivery)
 {
-    enum amb_priority priority = delivery->topic->priority;
-    unsigned rank = priority == AMB_PRIORITY_HIGH ? 0 : priority == AMB_PRIORITY_NORMAL ? 1 : 2;
-    struct amb_list_node *where = rank < 2 ? sub->lower[rank] : &sub->arrived;
+    unsigned rank = amb_priority_rank(delivery->topic->priority);
+    struct amb_list_node *where = rank < AMB_PRIORITIES - 1 ? sub->lower[rank] : &sub->arrived;
     amb_list_insert_before(where, &delivery->node);
     for (unsigned i = 0; i < rank; i++) {
         if (sub->lower[i] == where) {

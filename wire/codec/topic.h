@@ -16,6 +16,13 @@
 
 #define AMB_TOPIC_MAX 255u
 #define AMB_TOPIC_TOKENS_MAX 32u
+#define AMB_PRIORITIES 3u /* a topic has */
+
+/* In which order priorities come: 0 first. */
+static inline unsigned amb_priority_rank(enum amb_priority priority)
+{
+    return priority == AMB_PRIORITY_HIGH ? 0 : priority == AMB_PRIORITY_NORMAL ? 1 : 2;
+}
 
 /* ETOPIC; *reason (may be NULL) then says what is wrong, static text. */
 AMB_MUST_CHECK enum amb_status amb_topic_check(const char *topic, size_t len, const char **reason);
