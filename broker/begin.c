@@ -6,14 +6,15 @@
 #include "broker/retain.h"
 #include "broker/topic.h"
 
-/* The first entry whose messages are not all before seq; hi: there is none. */
-static uint64_t find_seq(const struct amb_log *log, uint64_t seq)
+/* The first entry whose messages are not all before seq; hi: there is none. The numbers are those
+ * within the log, or all_kin: of the topic with all its priorities. */
+static uint64_t find_seq(const struct amb_log *log, uint64_t seq, bool all_kin)
 {
     uint64_t lo = log->lo, hi = log->hi;
     while (lo < hi) {
         uint64_t middle = lo + (hi - lo) / 2;
         const struct amb_entry *entry = amb_log_at(log, middle);
-        if (entry->first_seq + entry->count <= seq) {
+        if (entry->first_seq + (all_kin ? entry->above : 0) + entry->count <= seq) {
             lo = middle + 1;
         } else {
             hi = middle;
@@ -27,27 +28,18 @@ static uint64_t find_seq(const struct amb_log *log, uint64_t seq)
 static uint64_t own_seq(const struct amb_topic *topic, uint64_t number, bool *is_unknown)
 {
     const struct amb_log *log = &topic->log;
-    uint64_t lo = log->lo, hi = log->hi;
-    while (lo < hi) {
-        uint64_t middle = lo + (hi - lo) / 2;
-        const struct amb_entry *entry = amb_log_at(log, middle);
-        if (entry->first_seq + entry->above + entry->count <= number) {
-            lo = middle + 1;
-        } else {
-            hi = middle;
-        }
-    }
-    if (lo == log->hi && topic->counts_kin) {
+    uint64_t at = find_seq(log, number, true);
+    if (at == log->hi && topic->counts_kin) {
         *is_unknown = log->lo == log->hi && log->next_seq > 1 &&
                       number < log->next_seq + log->above; /* All that it had is gone. */
         return log->next_seq; /* Nobody knows whose the numbers to come will be. */
     }
-    uint64_t seq = lo < log->hi ? amb_log_at(log, lo)->first_seq : log->next_seq;
-    uint64_t above = lo < log->hi ? amb_log_at(log, lo)->above : log->above;
+    uint64_t seq = at < log->hi ? amb_log_at(log, at)->first_seq : log->next_seq;
+    uint64_t above = at < log->hi ? amb_log_at(log, at)->above : log->above;
     if (above == 0 || number >= seq + above) {
         return number - above; /* Within that entry; or all before it were of this priority. */
     }
-    *is_unknown = lo == log->lo && seq > 1;
+    *is_unknown = at == log->lo && seq > 1;
     return seq;
 }
 
@@ -120,7 +112,7 @@ void amb_begin_find(const struct amb_topic *topic, const struct amb_begin *begin
         seq = floor;
     }
     out->seq = seq;
-    out->position = find_seq(log, seq);
+    out->position = find_seq(log, seq, false);
     uint64_t first =
         out->position < log->hi ? amb_log_at(log, out->position)->first_seq : log->next_seq;
     out->is_late = seq < first || is_unknown;

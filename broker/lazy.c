@@ -6,6 +6,7 @@
 #include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/slice.h"
 #include "broker/twin.h"
 #include "wire/base/assert.h"
 
@@ -24,10 +25,7 @@ void amb_lazy_cut(const struct amb_entry *entry, uint32_t first, uint32_t count,
         frame->first = frame->rest = 0;
         frame->flags = AMB_FRAME_FLAG_NONE;
         frame->meta_len = count * (uint32_t)sizeof(*records);
-        frame->data_len = 0;
-        for (uint32_t i = first; i < first + count; i++) {
-            frame->data_len += amb_payload_padded(records[i].len);
-        }
+        frame->data_len = amb_slice_data_between(entry, first, first + count);
         *meta = (const uint8_t *)(records + first);
         return;
     }
@@ -102,6 +100,17 @@ static void fetch_left(struct amb_session *session, uint32_t handle, uint32_t op
     session->fetches--;
 }
 
+/* The answer of a FETCH. `entry`: of its data, kept until that has left. */
+static enum amb_status fetch_send(struct amb_session *session, const struct amb_frame *frame,
+                                  const uint8_t *data, struct amb_entry *entry)
+{
+    amb_stat_add(&session->shard->stats.fetches, 1);
+    session->fetches++;
+    enum amb_status sent = amb_outgoing_send_answer(session, frame, data, entry, fetch_left);
+    session->fetches -= sent != AMB_EAGAIN;
+    return sent == AMB_ENOMEM ? sent : AMB_OK; /* Of a link that is down others tell. */
+}
+
 static enum amb_status fetch_answer(struct amb_session *session, const struct amb_frame *asked,
                                     enum amb_status status, const uint8_t *data,
                                     struct amb_entry *entry)
@@ -115,13 +124,9 @@ static enum amb_status fetch_answer(struct amb_session *session, const struct am
         .status = (int32_t)status,
     };
     struct amb_shard_stats *stats = &session->shard->stats;
-    amb_stat_add(&stats->fetches, 1);
     amb_stat_add(&stats->fetched_bytes, frame.data_len);
     amb_stat_add(&stats->fetches_stale, status == AMB_ESTALE);
-    session->fetches++;
-    enum amb_status sent = amb_outgoing_send_answer(session, &frame, data, entry, fetch_left);
-    session->fetches -= sent != AMB_EAGAIN;
-    return sent == AMB_ENOMEM ? sent : AMB_OK; /* Of a link that is down others tell. */
+    return fetch_send(session, &frame, data, entry);
 }
 
 /* Where a message's payload begins. */
@@ -130,12 +135,7 @@ static const uint8_t *payload_of(const struct amb_entry *entry, uint32_t index)
     if (entry->is_leased) {
         return entry->data + amb_leased_offsets(entry->meta, entry->count)[index];
     }
-    const struct amb_record *records = amb_entry_records(entry);
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < index; i++) {
-        at += amb_payload_padded(records[i].len);
-    }
-    return entry->data + at;
+    return entry->data + amb_slice_data_between(entry, 0, index);
 }
 
 /* The whole payload in place; ENOTSUP: not for this client, or not yet. */
@@ -160,11 +160,7 @@ static enum amb_status fetch_map(struct amb_subscription *sub, const struct amb_
         .data_len = amb_entry_records(entry)[index].len,
     };
     amb_subscription_keep_mapped(sub, delivery);
-    amb_stat_add(&session->shard->stats.fetches, 1);
-    session->fetches++;
-    enum amb_status sent = amb_outgoing_send_answer(session, &frame, NULL, NULL, fetch_left);
-    session->fetches -= sent != AMB_EAGAIN;
-    return sent == AMB_ENOMEM ? sent : AMB_OK;
+    return fetch_send(session, &frame, NULL, NULL);
 }
 
 static enum amb_status why_no_twin(const struct amb_entry *entry)

@@ -23,8 +23,7 @@ uint32_t amb_slice_blobs_before(const struct amb_entry *entry, uint32_t index)
     return len;
 }
 
-/* Of messages `from` to `to`, where the payloads follow each other. */
-static uint64_t data_between(const struct amb_entry *entry, uint32_t from, uint32_t to)
+uint64_t amb_slice_data_between(const struct amb_entry *entry, uint32_t from, uint32_t to)
 {
     const struct amb_record *records = amb_entry_records(entry);
     uint64_t len = 0;
@@ -38,7 +37,7 @@ static void copy_payloads(const struct amb_entry *entry, uint32_t first, uint32_
                           uint8_t *to, uint64_t data_len)
 {
     if (!entry->is_leased) {
-        memcpy(to, entry->data + data_between(entry, 0, first), data_len);
+        memcpy(to, entry->data + amb_slice_data_between(entry, 0, first), data_len);
         return;
     }
     const uint64_t *offsets = amb_leased_offsets(entry->meta, entry->count);
@@ -55,7 +54,7 @@ struct amb_entry *amb_slice_copy(struct amb_shard *shard, const struct amb_entry
     uint32_t table = count * (uint32_t)sizeof(struct amb_record);
     uint32_t blobs_at = amb_slice_blobs_before(entry, first);
     uint32_t blobs = amb_slice_blobs_before(entry, first + count) - blobs_at;
-    uint64_t data_len = data_between(entry, first, first + count);
+    uint64_t data_len = amb_slice_data_between(entry, first, first + count);
     struct amb_buf buf;
     struct amb_entry *slice = amb_pool_get(&shard->entries);
     if (slice == NULL) {

@@ -15,6 +15,8 @@ struct amb_shard;
  * one reference; it is in no log. NULL: no memory. */
 struct amb_entry *amb_slice_copy(struct amb_shard *shard, const struct amb_entry *entry,
                                  uint32_t first, uint32_t count);
+/* Bytes of the payloads of messages from .. to-1, padded, where they follow each other. */
+uint64_t amb_slice_data_between(const struct amb_entry *entry, uint32_t from, uint32_t to);
 /* Bytes of the property blobs before message `index`, from where they begin. */
 uint32_t amb_slice_blobs_before(const struct amb_entry *entry, uint32_t index);
 /* ... which is here. */

@@ -52,14 +52,20 @@ enum amb_status amb_subscription_create(struct amb_session *session, uint32_t ha
     return AMB_OK;
 }
 
+/* Its payload is not one of those any more that may be dropped. */
+static void delivery_unkeep(struct amb_subscription *sub, const struct amb_delivery *delivery)
+{
+    if (__builtin_expect(delivery->lazy == AMB_LAZY_ON, 0)) {
+        sub->kept_bytes -= amb_entry_charge(delivery->entry);
+        sub->session->shard->lazy_kept -= amb_entry_charge(delivery->entry);
+    }
+}
+
 /* An in-place delivery is no longer held by the client, or a lazy one's payload not kept for it. */
 static void delivery_unref(struct amb_subscription *sub, struct amb_delivery *delivery)
 {
     if (delivery->entry != NULL) {
-        if (__builtin_expect(delivery->lazy == AMB_LAZY_ON, 0)) {
-            sub->kept_bytes -= amb_entry_charge(delivery->entry);
-            sub->session->shard->lazy_kept -= amb_entry_charge(delivery->entry);
-        }
+        delivery_unkeep(sub, delivery);
         sub->session->mapped_bytes -= amb_entry_charge(delivery->entry);
         amb_entry_unref(delivery->entry, sub->session->shard);
         delivery->entry = NULL;
@@ -115,10 +121,7 @@ void amb_subscription_keep_mapped(struct amb_subscription *subscription,
                                   struct amb_delivery *delivery)
 {
     amb_assert(delivery->entry != NULL && delivery->lazy != AMB_LAZY_OFF);
-    if (delivery->lazy == AMB_LAZY_ON) {
-        subscription->kept_bytes -= amb_entry_charge(delivery->entry);
-        subscription->session->shard->lazy_kept -= amb_entry_charge(delivery->entry);
-    }
+    delivery_unkeep(subscription, delivery);
     delivery->lazy = AMB_DELIVERY_MAPPED;
 }
 

@@ -203,6 +203,12 @@ struct amb_conn {
     struct amb_list_node registry; /* fork.c */
 };
 
+/* Is there no link that anything may be sent on? Lock held. */
+static inline bool amb_conn_is_cut(const struct amb_conn *conn)
+{
+    return conn->link == NULL || conn->is_link_closing || conn->down != AMB_OK;
+}
+
 static inline bool amb_conn_has_trouble(const struct amb_conn *conn, uint32_t which)
 {
     return (atomic_load_explicit(&conn->trouble, memory_order_relaxed) & which) != 0;

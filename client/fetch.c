@@ -245,8 +245,7 @@ struct range {
 /* Is that session over? One that is there may lack other subscriptions yet. */
 static bool is_over(const struct amb_conn *conn, uint32_t life)
 {
-    return life != conn->life || conn->down != AMB_OK || conn->is_link_closing ||
-           conn->link == NULL;
+    return life != conn->life || amb_conn_is_cut(conn);
 }
 
 /* May anything of it be asked for? Lock held. */

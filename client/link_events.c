@@ -27,7 +27,7 @@
 
 enum amb_status amb_outgoing_send(struct amb_conn *conn, struct amb_outgoing *out)
 {
-    if (conn->link == NULL || conn->is_link_closing || conn->down != AMB_OK) {
+    if (amb_conn_is_cut(conn)) {
         return conn->down != AMB_OK ? conn->down : AMB_ECLOSED;
     }
     out->frame.session = conn->session;
