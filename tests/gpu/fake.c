@@ -14,6 +14,7 @@
  *                            compares it and gives it back
  */
 #include "tests/fakecuda/fakecuda.h"
+#include "tests/gpu/program.h"
 #include "wire/base/clock.h"
 
 #include <amb/amb.h>
@@ -30,36 +31,13 @@
 #define BYTES ((size_t)200000)
 #define HELD 5
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
 static CUstream stream;
 static CUdeviceptr memory;
 
-static void start_cuda(void)
+static void begin_cuda(void)
 {
-    CUcontext context;
-    CHECK(cuInit(0) == CUDA_SUCCESS);
-    CHECK(cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
-    CHECK(cuCtxSetCurrent(context) == CUDA_SUCCESS);
-    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    stream = start_cuda();
     CHECK(cuMemAlloc(&memory, BYTES) == CUDA_SUCCESS);
-}
-
-static struct amb_conn *connect_to(void)
-{
-    struct amb_error error;
-    struct amb_conn *conn;
-    if (amb_connect(NULL, AMB_OPTIONS(.error = &error), &conn) != AMB_OK) {
-        (void)fprintf(stderr, "gpu-fake: %s\n", error.text);
-        exit(1);
-    }
-    return conn;
 }
 
 /* Is a device's memory `word`, over and over? */
@@ -163,7 +141,7 @@ static void order(void)
 {
     struct amb_pub *pub;
     struct amb_sub *sub;
-    start_cuda();
+    begin_cuda();
     struct amb_conn *conn = connect_to();
     CHECK(amb_subscribe(conn, TOPIC, AMB_SUB(.mem = AMB_MEM_AS_SENT), &sub) == AMB_OK);
     CHECK(amb_pub_open(conn, TOPIC, AMB_PUB(.lease_mem = AMB_MEM_CUDA), &pub) == AMB_OK);
@@ -264,7 +242,7 @@ static int one_run(const struct plan *plan)
     if (plan->is_late) {
         (void)setenv("FAKECUDA_DELAY_US", "300", 1);
     }
-    start_cuda();
+    begin_cuda();
     struct amb_conn *conn = connect_to();
     if (plan->second != 0) {
         (void)snprintf(second, sizeof(second), ",*:%lu=%s", plan->second, plan->code);
@@ -338,7 +316,7 @@ static void torture(unsigned long count, unsigned long first, unsigned long stri
 
 static void try_once(void)
 {
-    start_cuda();
+    begin_cuda();
     struct amb_conn *conn = connect_to();
     try_gpu(conn, AMB_MEM_CUDA);
     host_goes_on(conn);
@@ -375,7 +353,7 @@ static void again(void)
     struct amb_pub *pub;
     struct amb_sub *sub;
     char byte;
-    start_cuda();
+    begin_cuda();
     CHECK(cuMemsetD32Async(memory, 11, BYTES / 4, stream) == CUDA_SUCCESS);
     struct amb_conn *conn = connect_to();
     CHECK(amb_subscribe(conn, TOPIC, AMB_SUB(.mem = AMB_MEM_CUDA), &sub) == AMB_OK);
@@ -394,7 +372,7 @@ static void again(void)
 static void publish(void)
 {
     struct amb_pub *pub;
-    start_cuda();
+    begin_cuda();
     struct amb_conn *conn = connect_to();
     CHECK(amb_pub_open(conn, TOPIC, AMB_PUB(.lease_mem = AMB_MEM_CUDA), &pub) == AMB_OK);
     CHECK(amb_pub_wait_subscribers(pub, 1, 20 * AMB_SEC) == AMB_OK);
@@ -418,7 +396,7 @@ static void hold(void)
     struct amb_sub *sub;
     struct amb_msg *held[HELD];
     char byte;
-    start_cuda();
+    begin_cuda();
     struct amb_conn *conn = connect_to();
     CHECK(amb_subscribe(conn, TOPIC, AMB_SUB(.mem = AMB_MEM_CUDA), &sub) == AMB_OK);
     for (uint32_t i = 0; i < HELD; i++) {

@@ -8,46 +8,12 @@ set -euo pipefail
 build=$1
 runs=$2
 step=$3
-dir=$(mktemp -d /tmp/amb-gpu-XXXXXX)
-broker=
-pids=()
-finish() {
-    for pid in "${pids[@]}" $broker; do
-        kill -9 "$pid" 2>/dev/null || true
-    done
-    wait
-    rm -rf "$dir"
-}
-trap finish EXIT
-fail() {
-    echo "FAILED: $*" >&2
-    tail -5 "$dir/log" >&2
-    exit 1
-}
+. "$(dirname "$0")/broker.sh"
 fake=$build/tests/gpu-fake
-export AMB_CUDA_LIBRARY=$build/tests/fakecuda/libfakecuda.so FAKECUDA_MEMORY=1G
-export AMB_URL=unix://$dir/s
+export AMB_CUDA_LIBRARY=$build/tests/fakecuda/libfakecuda.so
 
 start() {
-    rm -f "$dir/ready" "$dir/s"
-    "$build/broker/brokerd" --dev --listen "$AMB_URL" -o memory.cuda.size=256M -o memory.cuda.devices=0 \
-        "$@" >"$dir/ready" 2>"$dir/log" &
-    broker=$!
-    for ((i = 0; i < 200; i++)); do
-        grep -q '^ready' "$dir/ready" 2>/dev/null && return 0
-        kill -0 "$broker" 2>/dev/null || return 1
-        sleep 0.05
-    done
-    return 1
-}
-stop() {
-    kill "$broker"
-    wait "$broker" || fail "brokerd: $?"
-    broker=
-}
-used() {
-    "$build/tools/broker-ctl" -o json memory |
-        sed -n 's/.*"kind": *"cuda"[^}]*"used_bytes": *\([0-9]*\).*/\1/p'
+    start_broker -o memory.cuda.size=256M -o memory.cuda.devices=0
 }
 await_used() { # 0, or "some": in a while
     for ((i = 0; i < 100; i++)); do

@@ -5,37 +5,10 @@
 #   tests/gpu/onebinary.sh BUILD_FOLDER
 set -euo pipefail
 build=$1
-dir=$(mktemp -d /tmp/amb-onebinary-XXXXXX)
-broker=
-finish() {
-    [ -z "$broker" ] || kill "$broker" 2>/dev/null || true
-    wait
-    rm -rf "$dir"
-}
-trap finish EXIT
-fail() {
-    echo "FAILED: $*" >&2
-    cat "$dir/log" >&2
-    exit 1
-}
-export AMB_URL=unix://$dir/s FAKECUDA_MEMORY=1G
+. "$(dirname "$0")/broker.sh"
 
 start() {
-    rm -f "$dir/s"
-    : >"$dir/ready"
-    "$build/broker/brokerd" --dev -o transports.trusted= --listen "$AMB_URL" "$@" >"$dir/ready" 2>"$dir/log" &
-    broker=$!
-    for ((i = 0; i < 200; i++)); do
-        grep -q '^ready' "$dir/ready" && return 0
-        kill -0 "$broker" 2>/dev/null || return 1
-        sleep 0.05
-    done
-    return 1
-}
-stop() {
-    kill "$broker"
-    wait "$broker" || fail "brokerd: $?"
-    broker=
+    start_broker -o transports.trusted= "$@"
 }
 host_traffic() {
     "$build/tools/broker-ctl" sub t --count 100 --timeout 20 >"$dir/sub" 2>"$dir/sub.err" &

@@ -12,6 +12,7 @@
  * Each message is a word, over and over, which is its number. Every byte is looked at.
  */
 #include "tests/fakecuda/fakecuda.h"
+#include "tests/gpu/program.h"
 #include "wire/base/clock.h"
 
 #include <amb/amb.h>
@@ -27,35 +28,7 @@
 #define BYTES ((size_t)200000)
 #define HELD 2u
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
 static CUstream stream;
-
-static void start_cuda(void)
-{
-    CUcontext context;
-    CHECK(cuInit(0) == CUDA_SUCCESS);
-    CHECK(cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
-    CHECK(cuCtxSetCurrent(context) == CUDA_SUCCESS);
-    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
-}
-
-static struct amb_conn *connect_to(void)
-{
-    struct amb_error error;
-    struct amb_conn *conn;
-    if (amb_connect(NULL, AMB_OPTIONS(.error = &error), &conn) != AMB_OK) {
-        (void)fprintf(stderr, "gpu-spill: %s\n", error.text);
-        exit(1);
-    }
-    return conn;
-}
 
 static void say(const char *text)
 {
@@ -190,7 +163,7 @@ int main(int argc, char **argv)
         return 64;
     }
     if (strcmp(mode, "host") != 0) {
-        start_cuda();
+        stream = start_cuda();
     }
     if (strcmp(mode, "publish") == 0 && argc > 3) {
         publish(count, (uint32_t)strtoul(argv[3], NULL, 10));

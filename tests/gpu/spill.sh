@@ -6,44 +6,15 @@
 #   tests/gpu/spill.sh BUILD_FOLDER
 set -euo pipefail
 build=$1
-dir=$(mktemp -d /tmp/amb-spill-XXXXXX)
+. "$(dirname "$0")/broker.sh"
 count=500 # of 200,000 bytes: 100 MB, through half of a pool of 64 MiB
-broker=
-pids=()
-finish() {
-    for pid in "${pids[@]}" $broker; do
-        kill -9 "$pid" 2>/dev/null || true
-    done
-    wait
-    rm -rf "$dir"
-}
-trap finish EXIT
-fail() {
-    echo "FAILED: $*" >&2
-    tail -n 5 "$dir"/log "$dir"/*.err >&2 || true
-    exit 1
-}
 spill=$build/tests/gpu-spill
-export AMB_CUDA_LIBRARY=$build/tests/fakecuda/libfakecuda.so FAKECUDA_MEMORY=1G
-export AMB_URL=unix://$dir/s
+export AMB_CUDA_LIBRARY=$build/tests/fakecuda/libfakecuda.so
 
 start() {
-    rm -f "$dir/ready" "$dir/s"
-    "$build/broker/brokerd" --dev --listen "$AMB_URL" -o memory.cuda.size=64M -o memory.cuda.devices=0 \
-        -o memory.host.size=256M -o memory.host.segment=8M -o server.max_message=16M -o server.workers=2 \
-        -o "topics=( { match = \"gpu.spill\"; spill_max = \"200M\"; } )" >"$dir/ready" 2>"$dir/log" &
-    broker=$!
-    for ((i = 0; i < 200; i++)); do
-        grep -q '^ready' "$dir/ready" 2>/dev/null && return 0
-        kill -0 "$broker" 2>/dev/null || return 1
-        sleep 0.05
-    done
-    return 1
-}
-stop() {
-    kill "$broker"
-    wait "$broker" || fail "brokerd: $?"
-    broker=
+    start_broker -o memory.cuda.size=64M -o memory.cuda.devices=0 -o memory.host.size=256M \
+        -o memory.host.segment=8M -o server.max_message=16M -o server.workers=2 \
+        -o "topics=( { match = \"gpu.spill\"; spill_max = \"200M\"; } )"
 }
 figure() { # of topics or subs
     "$build/tools/broker-ctl" -o json "$1" | grep -o "\"$2\": *[0-9]*" | grep -o "[0-9]*$" | sort -n | tail -n 1
@@ -59,8 +30,7 @@ await() { # what: a command that says yes
     fail "$1"
 }
 is_unused() {
-    [ "$("$build/tools/broker-ctl" -o json memory |
-        sed -n 's/.*"kind": *"cuda"[^}]*"used_bytes": *\([0-9]*\).*/\1/p')" = 0 ]
+    [ "$(used)" = 0 ]
 }
 says() {
     grep -q "$1" "$dir/$2"

@@ -106,6 +106,19 @@ static void harness_expect_empty(const struct shard_harness *harness)
     }
 }
 
+void harness_forget(struct shard_harness *harness)
+{
+    for (unsigned i = 0; i < harness->client_count; i++) {
+        shard_client_destroy(&harness->clients[i]);
+    }
+    harness_settle(harness);
+    for (uint32_t i = 0; i < harness->topic_count; i++) {
+        struct amb_topic *home = harness_home(harness, i);
+        amb_topic_forget(home, home->log.hi);
+    }
+    harness_settle(harness);
+}
+
 void harness_fini(struct shard_harness *harness)
 {
     for (unsigned i = 0; i < harness->client_count; i++) {

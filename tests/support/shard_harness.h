@@ -44,6 +44,8 @@ struct shard_harness {
 
 /* config: libconfig text; NULL: 16 MiB of memory in segments of 2 MiB, topics that block. */
 void harness_init(struct shard_harness *harness, unsigned shards, const char *config);
+/* Ends all clients, and has topics forget what they retain: harness_fini finds that back then. */
+void harness_forget(struct shard_harness *harness);
 /* Ends all clients, then checks that every buffer, entry and frame is back. */
 void harness_fini(struct shard_harness *harness);
 

@@ -50,15 +50,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct world *w = *state;
-    for (unsigned i = 0; i < w->h.client_count; i++) {
-        shard_client_destroy(&w->h.clients[i]);
-    }
-    harness_settle(&w->h);
-    for (uint32_t i = 0; i < w->h.topic_count; i++) {
-        struct amb_topic *home = harness_home(&w->h, i);
-        amb_topic_forget(home, home->log.hi);
-    }
-    harness_settle(&w->h);
+    harness_forget(&w->h);
     harness_fini(&w->h);
     free(w);
     return 0;

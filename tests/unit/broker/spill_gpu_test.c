@@ -13,9 +13,7 @@
 #include "broker/spill.h"
 #include "broker/topic.h"
 #include "tests/fakecuda/fakecuda.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
-#include "tests/support/shard_lease.h"
+#include "tests/support/shard_gpu.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -73,31 +71,12 @@ static void reader_init(struct world *w, struct reader *reader, unsigned shard,
     reader->next = 1;
 }
 
-static void lease_gpu(struct world *w)
-{
-    struct amb_session *session = w->p->session;
-    struct amb_lease *lease;
-    const char *why = "";
-    session->may_map_gpu = true;
-    assert_int_equal(amb_lease_open_gpu(session->shard, &session->book, &w->gpus.pools[0], SLOT,
-                                        SLOTS, &lease, &why),
-                     AMB_OK);
-    w->lease = (struct client_lease){
-        .segment = lease->segment->id, .size = lease->segment->size, .slot = SLOT, .fd = -1};
-    w->address = (uintptr_t)lease->segment->base;
-    assert_int_equal(client_lease_say_mapped(w->p, w->lease.segment), AMB_OK);
-}
-
 static void make(void **state, unsigned shards)
 {
     struct world *w = calloc(1, sizeof(*w));
-    char error[256];
     assert_non_null(w);
     harness_init(&w->h, shards, config);
-    assert_int_equal(amb_gpus_start(&w->gpus, w->h.config, error, sizeof(error)), AMB_OK);
-    for (unsigned i = 0; i < shards; i++) {
-        w->h.shards[i].gpus = &w->gpus;
-    }
+    harness_gpus_start(&w->h, &w->gpus);
     w->topic = harness_topic(&w->h, "t", shards / 2);
     w->host = harness_topic(&w->h, "host", shards / 2);
     w->p = shard_client_create(&w->h, 0, &maps);
@@ -105,7 +84,7 @@ static void make(void **state, unsigned shards)
     reader_init(w, &w->fast, 0, &maps);
     client_open_pub(w->p, 0, w->topic, true);
     client_open_pub(w->p, 1, w->host, true);
-    lease_gpu(w);
+    w->address = client_lease_gpu(w->p, &w->gpus, SLOT, SLOTS, &w->lease);
     client_subscribe(w->slow.client, 0, w->topic, &spills);
     harness_settle(&w->h);
     *state = w;
@@ -129,9 +108,7 @@ static int teardown(void **state)
     fakecuda_fail(NULL);
     fakecuda_hold(false);
     harness_fini(&w->h);
-    assert_int_equal(amb_gpu_pool_used(&w->gpus.pools[0]), 0);
-    amb_gpus_stop(&w->gpus);
-    amb_gpus_fini(&w->gpus);
+    harness_gpus_stop(&w->gpus);
     free(w);
     return 0;
 }
