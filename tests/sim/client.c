@@ -11,22 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct client_tx {
-    struct amb_link_tx tx;
-    _Alignas(16) uint8_t body[];
-};
-
 struct client_body {
     struct amb_frame frame;
     _Alignas(16) uint8_t bytes[];
 };
 
 /* What comes ----------------------------------------------------------------------------------- */
-
-static uint64_t stamp_check(const struct sim_stamp *stamp)
-{
-    return ((uint64_t)stamp->pub << 32 | stamp->number) * UINT64_C(0x9e3779b97f4a7c15);
-}
 
 /* The messages of a delivery, one by one. */
 static void note_messages(struct sim_client *client, struct sim_sub *sub, struct sim_held *held,
@@ -42,8 +32,8 @@ static void note_messages(struct sim_client *client, struct sim_sub *sub, struct
         struct sim_stamp stamp;
         SIM_CHECK(s, view.len >= sizeof(stamp), "a message is too short");
         memcpy(&stamp, view.payload, sizeof(stamp));
-        SIM_CHECK(s, stamp.check == stamp_check(&stamp), "bytes of number %" PRIu64 " are wrong",
-                  held->seq + i - frame->first);
+        SIM_CHECK(s, stamp.check == sim_stamp_check(&stamp),
+                  "bytes of number %" PRIu64 " are wrong", held->seq + i - frame->first);
         if (i == frame->first) {
             held->stamp = stamp;
             held->at = frame->type == AMB_FRAME_DELIVER ? NULL : view.payload;
@@ -126,27 +116,6 @@ static void note_leased(struct sim_client *client, const struct amb_frame *frame
     note_delivery(client, frame, &iter);
 }
 
-static void note_settled(struct sim_client *client, const struct amb_frame *frame)
-{
-    struct sim *s = client->sim;
-    struct sim_publisher *p = &client->pubs[frame->handle % SIM_HANDLES];
-    if (p->state == SIM_CLOSED || p->state == SIM_ASKED || frame->seq < p->first_batch) {
-        return; /* Of a former one, which did not wait for it. */
-    }
-    SIM_EVENT(s, "settled client pub batch seq status", client->slot, frame->handle, frame->seq,
-              frame->number, (uint32_t)-frame->status);
-    SIM_CHECK(s, frame->seq <= p->batches, "batch %" PRIu64 " is settled and was not sent",
-              frame->seq);
-    SIM_CHECK(s, frame->seq > p->settled && (!p->wants_settled || frame->seq == p->settled + 1),
-              "client %u: batch %" PRIu64 " is settled after batch %" PRIu64, client->slot,
-              frame->seq, p->settled);
-    struct sim_batch *batch = &p->log[frame->seq & (SIM_BATCHES - 1)];
-    SIM_CHECK(s, batch->settled++ == 0, "batch %" PRIu64 " is settled twice", frame->seq);
-    p->settled = frame->seq;
-    model_settle(s, p->pub, batch->first, batch->count, (enum amb_status)frame->status,
-                 frame->number - frame->above, frame->above);
-}
-
 static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void **dst, void **cookie,
                                 struct amb_link_mem **mem)
 {
@@ -167,7 +136,7 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
         note_map(client, frame);
         return AMB_OK;
     case AMB_FRAME_SETTLED:
-        note_settled(client, frame);
+        sim_publish_settled(client, frame);
         return AMB_OK;
     case AMB_FRAME_SEG_DROP:
         return AMB_OK;
@@ -197,31 +166,7 @@ static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
 
 static enum amb_status on_flow(void *arg, enum amb_flow_kind kind, uint32_t handle, uint64_t value)
 {
-    struct sim_client *client = arg;
-    struct sim *s = client->sim;
-    struct sim_publisher *p = &client->pubs[handle % SIM_HANDLES];
-    if (p->state == SIM_CLOSED || (p->state == SIM_ASKED && kind != AMB_FLOW_WINDOW)) {
-        return AMB_OK; /* Of a former one. A window may overtake the answer. */
-    }
-    if (kind == AMB_FLOW_ACCEPTED && value >= p->first_batch - 1) {
-        SIM_CHECK(s, value >= p->accepted && value <= p->batches,
-                  "client %u: %" PRIu64 " batches are accepted, of %" PRIu64, client->slot, value,
-                  p->batches);
-        for (uint64_t i = p->accepted + 1; !p->wants_settled && i <= value; i++) {
-            /* Refused ones were told before; of the others nobody says which numbers they have. */
-            const struct sim_batch *batch = &p->log[i & (SIM_BATCHES - 1)];
-            model_forget(s, p->pub, batch->first, batch->count);
-        }
-        p->accepted = value;
-    } else if (kind == AMB_FLOW_WINDOW) {
-        /* The answer to its opening may overtake what the link has of the handle's former one. */
-        SIM_CHECK(s, value >= p->window || !p->has_heard,
-                  "client %u: the window of publisher %" PRIu32 " moves back, from %" PRIu64
-                  " to %" PRIu64,
-                  client->slot, handle, p->window, value);
-        p->has_heard = p->has_heard || (p->state == SIM_OPEN && value > p->window);
-        p->window = value > p->window ? value : p->window;
-    }
+    sim_publish_flow(arg, kind, handle, value);
     return AMB_OK;
 }
 
@@ -230,7 +175,7 @@ static void on_sent(void *arg, struct amb_link_tx *tx, enum amb_status status)
     struct sim_client *client = arg;
     (void)status;
     client->txs--;
-    free(AMB_CONTAINER_OF(tx, struct client_tx, tx));
+    free(AMB_CONTAINER_OF(tx, struct sim_tx, tx));
 }
 
 static void on_down(void *arg, enum amb_status why, const char *text)
@@ -256,16 +201,16 @@ const struct amb_link_events sim_client_events = {
 
 /* What goes ------------------------------------------------------------------------------------ */
 
-static struct client_tx *tx_make(struct sim_client *client, uint64_t len)
+struct sim_tx *sim_tx_make(struct sim_client *client, uint64_t len)
 {
-    struct client_tx *tx = malloc(sizeof(*tx) + len);
+    struct sim_tx *tx = malloc(sizeof(*tx) + len);
     amb_assert(tx != NULL);
     memset(&tx->tx, 0, sizeof(tx->tx));
     client->txs++;
     return tx;
 }
 
-static void tx_send(struct sim_client *client, struct client_tx *tx, const struct amb_frame *frame)
+void sim_tx_send(struct sim_client *client, struct sim_tx *tx, const struct amb_frame *frame)
 {
     tx->tx.frame = frame;
     tx->tx.data = tx->body;
@@ -277,86 +222,9 @@ static void tx_send(struct sim_client *client, struct client_tx *tx, const struc
     }
 }
 
-static void send_frame(struct sim_client *client, const struct amb_frame *frame)
+void sim_send(struct sim_client *client, const struct amb_frame *frame)
 {
-    tx_send(client, tx_make(client, 0), frame);
-}
-
-/* Of as many messages as are planned; those that were sent in a former session come again. */
-static void send_batch(struct sim *s, struct sim_client *client, uint32_t handle)
-{
-    struct sim_publisher *p = &client->pubs[handle];
-    uint64_t padded = amb_payload_padded(p->plan_len);
-    struct amb_frame frame = {
-        .type = AMB_FRAME_BATCH,
-        .flags = p->plan_ttl_ms != 0 ? AMB_FRAME_FLAG_TTL : 0,
-        .handle = handle,
-        .seq = ++p->batches,
-        .count = p->plan_count,
-        .data_len = p->plan_count * padded,
-        .meta_len = p->plan_count * (uint32_t)sizeof(struct amb_record),
-    };
-    struct client_tx *tx = tx_make(client, frame.data_len + frame.meta_len);
-    struct sim_batch *batch = &p->log[p->batches & (SIM_BATCHES - 1)];
-    SIM_CHECK(s, p->batches - p->settled < SIM_BATCHES, "too many batches under way");
-    *batch = (struct sim_batch){.first = p->next, .count = p->plan_count};
-    for (uint32_t i = 0; i < p->plan_count; i++) {
-        struct sim_stamp stamp = {.pub = p->pub, .number = p->next};
-        model_send(s, p->pub, p->next++, p->plan_ttl_ms);
-        stamp.check = stamp_check(&stamp);
-        memcpy(tx->body + i * padded, &stamp, sizeof(stamp));
-        struct amb_record record = {.len = p->plan_len,
-                                    .key_hash = stamp.number % 3 == 0 ? stamp.number % 7 : 0,
-                                    .ttl_ms = p->plan_ttl_ms};
-        memcpy(tx->body + frame.data_len + i * sizeof(record), &record, sizeof(record));
-    }
-    SIM_EVENT(s, "publish client pub batch first count len", client->slot, handle, frame.seq,
-              batch->first, batch->count, p->plan_len);
-    p->bytes += frame.data_len + frame.meta_len;
-    s->stats.sent += p->plan_count;
-    tx_send(client, tx, &frame);
-}
-
-static void plan(struct sim *s, struct sim_publisher *p)
-{
-    uint32_t kind = sim_pick(s, 100), fresh = s->model.pubs[p->pub].count + 1 - p->next;
-    p->plan_count = kind < 50 ? 1 : 1 + sim_pick(s, 12);
-    if (fresh > 0) {
-        p->plan_count = fresh < p->plan_count ? fresh : p->plan_count; /* Some come again. */
-    }
-    p->plan_len = (uint32_t)sizeof(struct sim_stamp) + sim_pick(s, 200);
-    if (kind == 99) {
-        p->plan_len += sim_pick(s, s->may_lack_memory ? 400000 : 60000);
-        p->plan_count = 1;
-    } else if (kind > 92) {
-        p->plan_len += sim_pick(s, 4000);
-    }
-    p->plan_ttl_ms = sim_chance(s, 4) ? 1 + sim_pick(s, 40) : 0;
-}
-
-void sim_client_publish(struct sim *s, struct sim_client *client, uint32_t handle, unsigned most)
-{
-    struct sim_publisher *p = &client->pubs[handle];
-    if (p->state == SIM_OPEN && s->model.pubs[p->pub].holder != client->id) {
-        p->plan_count = 0;
-        return; /* Its session is over, and another one has its name. */
-    }
-    for (; most > 0 && p->state == SIM_OPEN; most--) {
-        if (p->plan_count == 0) {
-            plan(s, p);
-        }
-        uint64_t upto = p->bytes + p->plan_count * (amb_payload_padded(p->plan_len) +
-                                                    sizeof(struct amb_record));
-        if (upto > p->window) {
-            if (upto > p->want) {
-                p->want = upto;
-                amb_link_flow(client->link, AMB_FLOW_WANT, handle, upto);
-            }
-            return;
-        }
-        send_batch(s, client, handle);
-        p->plan_count = 0;
-    }
+    sim_tx_send(client, sim_tx_make(client, 0), frame);
 }
 
 void sim_client_check_held(struct sim *s, const struct sim_client *client, uint32_t handle,
@@ -393,10 +261,10 @@ void sim_client_release_range(struct sim *s, struct sim_client *client, uint32_t
         give_back(s, client, handle, number + i);
     }
     SIM_EVENT(s, "release_range client sub number count", client->slot, handle, number, count);
-    send_frame(client, &(struct amb_frame){.type = AMB_FRAME_RELEASE_RANGE,
-                                           .handle = handle,
-                                           .number = number,
-                                           .count = count});
+    sim_send(client, &(struct amb_frame){.type = AMB_FRAME_RELEASE_RANGE,
+                                         .handle = handle,
+                                         .number = number,
+                                         .count = count});
 }
 
 static void note_said(struct sim *s, struct sim_client *client, const struct sim_sub *sub,
@@ -453,9 +321,9 @@ void sim_client_say(struct sim *s, struct sim_client *client, uint32_t handle, u
                               .status = (int32_t)kind,
                               .data_len = kind == AMB_ACK_KIND_TERM ? 3 : 0,
                               .time_ns = delay_ns};
-    struct client_tx *tx = tx_make(client, 3);
+    struct sim_tx *tx = sim_tx_make(client, 3);
     memcpy(tx->body, "bad", 3);
-    tx_send(client, tx, &frame);
+    sim_tx_send(client, tx, &frame);
     sub->acks += kind == AMB_ACK_KIND_ACK || kind == AMB_ACK_KIND_TERM;
     for (uint32_t i = first; kind == AMB_ACK_KIND_TERM && i < first + count; i++) {
         const struct model_at *at = &s->model.topics[held->topic].at[held->seq + i];
@@ -503,20 +371,6 @@ void sim_client_start(struct sim *s, struct sim_client *client)
     client->turned_ns = client->low_ns = s->now_ns;
 }
 
-static void forget_publisher(struct sim *s, struct sim_publisher *p)
-{
-    if (p->state == SIM_CLOSED || p->state == SIM_ASKED) {
-        p->state = SIM_CLOSED;
-        return;
-    }
-    uint64_t first = p->wants_settled ? p->settled + 1 : p->first_batch;
-    for (uint64_t i = first; i <= p->batches; i++) {
-        const struct sim_batch *batch = &p->log[i & (SIM_BATCHES - 1)];
-        model_forget(s, p->pub, batch->first, batch->count);
-    }
-    p->state = SIM_CLOSED;
-}
-
 void sim_client_lost(struct sim *s, struct sim_client *client)
 {
     SIM_EVENT(s, "lost client", client->slot);
@@ -527,7 +381,7 @@ void sim_client_lost(struct sim *s, struct sim_client *client)
     }
     client->answers.count = 0;
     for (uint32_t h = 0; h < SIM_HANDLES; h++) {
-        forget_publisher(s, &client->pubs[h]);
+        sim_publish_forget(s, &client->pubs[h]);
         struct sim_sub *sub = &client->subs[h];
         bool reads = sub->state != SIM_CLOSED && !client->said_bye;
         for (uint64_t n = sub->released + 1; reads && n <= sub->last; n++) {
@@ -551,35 +405,6 @@ void sim_client_die(struct sim *s, struct sim_client *client)
     client->is_alive = false;
     s->stats.deaths++;
     sim_desk_died(s, client->slot);
-}
-
-static void pub_opened(struct sim *s, struct sim_client *client, const struct sim_ask *answer)
-{
-    struct sim_publisher *p = &client->pubs[answer->handle];
-    if (answer->status != AMB_OK) {
-        p->state = SIM_CLOSED; /* Its name is another's, or its worker has not let go of it. */
-        return;
-    }
-    p->pub = model_publisher(s, p->topic + SIM_NAMES * (uint32_t)p->priority, p->name);
-    struct model_pub *pub = &s->model.pubs[p->pub];
-    uint32_t topic = model_topic(s, answer->topic, s->names[p->topic], p->priority);
-    pub->topic = topic;
-    pub->holder = client->id;
-    p->next = pub->count + 1;
-    if (p->name != 0) {
-        SIM_CHECK(s, answer->last_seq <= pub->count,
-                  "publisher %" PRIu32 " is said to have sent %" PRIu64 " messages, of %" PRIu32,
-                  p->name, answer->last_seq, pub->count);
-        p->next = (uint32_t)answer->last_seq + 1;
-    }
-    SIM_EVENT(s, "opened client pub publisher name topic next", client->slot, answer->handle,
-              p->pub, p->name, topic, p->next);
-    p->state = SIM_OPEN;
-    p->window = answer->number > p->window ? answer->number : p->window;
-    p->want = p->plan_count = 0;
-    p->has_heard = false;
-    p->first_batch = p->batches + 1;
-    p->accepted = p->settled = p->batches;
 }
 
 static void sub_opened(struct sim *s, struct sim_client *client, const struct sim_ask *answer)
@@ -606,10 +431,10 @@ static void hear(struct sim *s, struct sim_client *client, const struct sim_ask 
               answer->handle, (uint32_t) - (int32_t)answer->status, answer->number);
     switch (answer->kind) {
     case SIM_ASK_PUB_OPEN:
-        pub_opened(s, client, answer);
+        sim_publish_opened(s, client, answer);
         break;
     case SIM_ASK_PUB_CLOSE:
-        forget_publisher(s, &client->pubs[answer->handle]);
+        sim_publish_forget(s, &client->pubs[answer->handle]);
         break;
     case SIM_ASK_SUBSCRIBE:
         sub_opened(s, client, answer);
@@ -622,8 +447,8 @@ static void hear(struct sim *s, struct sim_client *client, const struct sim_ask 
         break;
     case SIM_ASK_OFFER:
         if (client->maps) {
-            send_frame(client,
-                       &(struct amb_frame){.type = AMB_FRAME_SEG_READY, .segment = answer->number});
+            sim_send(client,
+                     &(struct amb_frame){.type = AMB_FRAME_SEG_READY, .segment = answer->number});
         } else {
             sim_client_ask(s, client, SIM_ASK_REFUSE, 0, answer->number);
         }

@@ -133,6 +133,11 @@ void model_delivery(struct sim *s, struct sim_client *client, struct sim_sub *su
 void model_given(struct sim *s, const struct sim_client *client, const struct sim_sub *sub,
                  const struct sim_held *held, uint64_t seq, uint32_t pub, uint32_t number);
 
+/* oracle_queue.c */
+
+/* A message comes to a member. What was sent to another one later may have been seen before. */
+void model_turn(struct sim *s, const struct sim_sub *sub, const struct sim_held *held,
+                uint64_t seq);
 /* A wish for a queue: with the same names it has the same options. */
 uint32_t model_wish(struct sim *s, const char *group, const char *durable, const char *pattern,
                     const struct amb_queue_options *options);
@@ -142,6 +147,8 @@ uint32_t model_queue(struct sim *s, uint32_t wish, uint64_t id);
 void model_said(struct sim *s, uint32_t queue, const struct sim_said *said);
 /* A member goes, or may be gone: what it has may be given to others. */
 void model_left(struct sim *s, struct sim_sub *sub);
+
+/* oracle.c */
 
 /* Everybody has caught up: nothing is missing, the numbers have no hole. */
 void model_end(struct sim *s);

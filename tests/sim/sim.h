@@ -253,10 +253,35 @@ void sim_desk_died(struct sim *s, unsigned slot);
 bool sim_desk_is_quiet(void);
 void sim_desk_connect_upcalls(struct amb_shard *shard);
 
+/* publish.c: a client's publishers ---------------------------------------------------------------
+ */
+
+static inline uint64_t sim_stamp_check(const struct sim_stamp *stamp)
+{
+    return ((uint64_t)stamp->pub << 32 | stamp->number) * UINT64_C(0x9e3779b97f4a7c15);
+}
+/* Sends what there is to send, as far as the window goes. */
+void sim_client_publish(struct sim *s, struct sim_client *client, uint32_t handle, unsigned most);
+/* It is answered; a counter of it has moved; a batch of it is settled. */
+void sim_publish_opened(struct sim *s, struct sim_client *client, const struct sim_ask *answer);
+void sim_publish_flow(struct sim_client *client, enum amb_flow_kind kind, uint32_t handle,
+                      uint64_t value);
+void sim_publish_settled(struct sim_client *client, const struct amb_frame *frame);
+/* It is closed. */
+void sim_publish_forget(struct sim *s, struct sim_publisher *publisher);
+
 /* client.c ----------------------------------------------------------------------------------------
  */
 
 extern const struct amb_link_events sim_client_events;
+/* A frame with room for so many bytes behind its head. */
+struct sim_tx {
+    struct amb_link_tx tx;
+    _Alignas(16) uint8_t body[];
+};
+struct sim_tx *sim_tx_make(struct sim_client *client, uint64_t len);
+void sim_tx_send(struct sim_client *client, struct sim_tx *tx, const struct amb_frame *frame);
+void sim_send(struct sim_client *client, const struct amb_frame *frame);
 void sim_client_start(struct sim *s, struct sim_client *client);
 /* Its session is over; it may come back with another one. */
 void sim_client_lost(struct sim *s, struct sim_client *client);
@@ -264,8 +289,6 @@ void sim_client_lost(struct sim *s, struct sim_client *client);
 void sim_client_die(struct sim *s, struct sim_client *client);
 /* Receives and pushes out; returns how much was done. */
 unsigned sim_client_turn(struct sim *s, struct sim_client *client);
-/* Sends what there is to send, as far as the window goes. */
-void sim_client_publish(struct sim *s, struct sim_client *client, uint32_t handle, unsigned most);
 void sim_client_release(struct sim *s, struct sim_client *client, uint32_t handle, uint64_t upto);
 void sim_client_release_range(struct sim *s, struct sim_client *client, uint32_t handle,
                               uint64_t number, uint32_t count);
