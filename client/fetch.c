@@ -553,18 +553,29 @@ enum amb_status amb_msg_fetch(struct amb_msg *msg, int64_t timeout_ns)
     return status;
 }
 
+/* From GPU memory to that of the same or another GPU. */
+static enum amb_status copy_across(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t to,
+                                   const uint8_t *from, uint64_t len)
+{
+    struct amb_gpu *source;
+    enum amb_status status = amb_gpu_of(conn, from, len, &source);
+    if (status != AMB_OK) {
+        return status;
+    }
+    status = amb_gpu_fetch(gpu, to, source, (uintptr_t)from, len);
+    return status == AMB_OK ? AMB_OK : amb_gpu_fail(conn, gpu, status, "cannot read a payload");
+}
+
 /* From where it is already. */
 static enum amb_status copy_out(const struct amb_msg *msg, uint64_t offset, void *dst, uint64_t len,
                                 struct amb_gpu *gpu)
 {
     struct amb_conn *conn = amb_msg_delivery(msg)->conn;
     const uint8_t *bytes = amb_msg_bytes(msg);
-    if (bytes == NULL && gpu != NULL) {
-        return amb_conn_fail(conn, AMB_ENOTSUP, "amb_msg_read: from GPU memory to GPU memory");
-    }
     if (bytes == NULL) {
         const uint8_t *at = amb_msg_data_on(msg, NULL);
-        return amb_gpu_read(conn, dst, at + offset, len, NULL);
+        return gpu != NULL ? copy_across(conn, gpu, (uintptr_t)dst, at + offset, len)
+                           : amb_gpu_read(conn, dst, at + offset, len, NULL);
     }
     if (gpu != NULL) {
         return amb_gpu_store(gpu, (uintptr_t)dst, bytes + offset, len);
