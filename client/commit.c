@@ -167,6 +167,14 @@ enum amb_status amb_commit_place_gpu(struct amb_pub *pub, const struct amb_put *
     return commit_place(pub, put, place, fence, seq);
 }
 
+enum amb_status amb_commit_place_pinned(struct amb_pub *pub, const struct amb_put *put,
+                                        const struct amb_place *place, struct amb_gpu_fence *fence,
+                                        uint64_t *seq)
+{
+    zero_padding(amb_place_bytes(place), put->len);
+    return commit_place(pub, put, place, fence, seq);
+}
+
 struct warm_wait {
     const struct amb_conn *conn;
     uint64_t len;

@@ -299,13 +299,34 @@ bool amb_pub_hold(struct amb_pub *pub)
     return true;
 }
 
+/* Payloads that the broker cannot read where they lie, first in the queue, whose GPU has done its
+ * part: they are transferred. What that GPU has spoilt is settled so, in its turn. EAGAIN: not yet;
+ * ENOMEM. */
+static enum amb_status transfer(struct amb_pub *pub, struct amb_batch *commit)
+{
+    if (commit->fences != NULL && !has_passed_fences(commit)) {
+        return AMB_EAGAIN;
+    }
+    if (!commit->has_failed) {
+        return rescue(pub);
+    }
+    if (pub->settle.settled != pub->settle.last) {
+        return AMB_EAGAIN;
+    }
+    uint64_t last = commit->first_seq + commit->count - 1;
+    amb_list_remove(&commit->node);
+    drop_commit(pub, commit);
+    settle_upto(pub, last, AMB_ECUDA);
+    return AMB_OK;
+}
+
 static enum amb_status flush_queue(struct amb_pub *pub)
 {
     struct amb_conn *conn = pub->conn;
     while (!amb_list_is_empty(&pub->queue)) {
         struct amb_batch *batch = first_queued(pub);
-        if (batch->is_leased && batch->slots->is_over) {
-            if (rescue(pub) != AMB_OK) {
+        if (batch->is_leased && (batch->slots->is_over || batch->slots->is_private)) {
+            if (transfer(pub, batch) != AMB_OK) {
                 return AMB_EAGAIN;
             }
             continue;

@@ -371,6 +371,28 @@ enum amb_status amb_gpu_wait(struct amb_conn *conn, void *stream)
     return AMB_OK;
 }
 
+/* ---- memory that is pinned where it is ---- */
+
+enum amb_status amb_gpu_pin(struct amb_gpu *gpu, void *memory, uint64_t size, uint64_t *address)
+{
+    struct amb_cuda_scope scope;
+    enum amb_status status = amb_cuda_enter(gpu->cuda, &scope);
+    if (status == AMB_OK) {
+        status = amb_cuda_register(gpu->cuda, memory, size, address);
+        amb_cuda_leave(&scope);
+    }
+    return status;
+}
+
+void amb_gpu_unpin(struct amb_gpu *gpu, void *memory)
+{
+    struct amb_cuda_scope scope;
+    if (amb_cuda_enter(gpu->cuda, &scope) == AMB_OK) {
+        amb_cuda_unregister(gpu->cuda, memory);
+        amb_cuda_leave(&scope);
+    }
+}
+
 /* ---- receive ---- */
 
 static unsigned class_of(uint64_t len)

@@ -90,6 +90,12 @@ AMB_MUST_CHECK enum amb_status amb_gpu_copy(struct amb_gpu *gpu, uint64_t to, ui
 /* Waits for what is on a stream of the program's. Not on a device of ours. */
 AMB_MUST_CHECK enum amb_status amb_gpu_wait(struct amb_conn *conn, void *stream);
 
+/* Has host memory pinned, which GPUs see at *address then; it may be undone when no copy engine has
+ * to do with it any more. Blocks. ENOTSUP, ENOMEM, ECUDA. */
+AMB_MUST_CHECK enum amb_status amb_gpu_pin(struct amb_gpu *gpu, void *memory, uint64_t size,
+                                           uint64_t *address);
+void amb_gpu_unpin(struct amb_gpu *gpu, void *memory);
+
 /* ---- receive ---- */
 
 struct amb_gpu_buffer {

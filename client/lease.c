@@ -24,7 +24,8 @@
 
 struct room_wait {
     struct amb_pub *pub;
-    struct amb_gpu *gpu; /* NULL: host memory */
+    struct amb_gpu *gpu; /* NULL: plain host memory */
+    bool is_private;     /* pinned memory of this process alone */
     uint64_t len;
     enum amb_slots_room seen;
     int64_t deadline_ns;
@@ -46,6 +47,13 @@ static bool gpu_room_has_changed(void *arg)
 {
     const struct room_wait *wait = arg;
     return amb_slots_look_gpu(wait->pub->conn, wait->gpu, wait->len) != wait->seen;
+}
+
+static bool pinned_room_has_changed(void *arg)
+{
+    const struct room_wait *wait = arg;
+    return amb_slots_look_pinned(wait->pub->conn, wait->gpu, wait->is_private, wait->len) !=
+           wait->seen;
 }
 
 static bool has_private_room(void *arg)
@@ -187,6 +195,55 @@ static enum amb_status take_gpu_room(struct room_wait *room, struct amb_lease *l
     return conn->down;
 }
 
+/* More of that kind. False: there is none to come. */
+static bool open_pinned(const struct room_wait *room)
+{
+    uint64_t private_max = room->is_private ? room->pub->window_bytes : 0;
+    return amb_slots_open_pinned(room->pub->conn, room->gpu, room->len, private_max);
+}
+
+/* Pinned host memory: the broker's, and where it gives no more, or nobody could read it there, of
+ * this process alone. */
+static enum amb_status take_pinned_room(struct room_wait *room, struct amb_lease *lease)
+{
+    struct amb_conn *conn = room->pub->conn;
+    while (conn->down == AMB_OK) {
+        room->is_private = room->is_private || conn->leases.bytes_max == 0;
+        if (!amb_gpu_is_sound(room->gpu)) {
+            return AMB_ECUDA;
+        }
+        if (amb_place_take_pinned(conn, room->gpu, room->is_private, room->len, &lease->place)) {
+            lease->pin = room->gpu;
+            lease->bytes = amb_place_bytes(&lease->place);
+            lease->room = lease->place.slots->slot;
+            return AMB_OK;
+        }
+        room->seen = amb_slots_look_pinned(conn, room->gpu, room->is_private, room->len);
+        if (room->seen == AMB_ROOM_NONE || room->seen == AMB_ROOM_LEASED) {
+            bool is_coming = open_pinned(room);
+            if (!is_coming && !room->is_private) {
+                room->is_private = true;
+                continue;
+            }
+            if (!is_coming && conn->leases.unpinned != AMB_OK) {
+                return conn->leases.unpinned;
+            }
+            room->seen = is_coming ? AMB_ROOM_COMING : room->seen;
+        }
+        bool is_awaited =
+            room->seen == AMB_ROOM_COMING || (room->is_private && room->seen != AMB_ROOM_NONE);
+        enum amb_status status =
+            wait_for(room, pinned_room_has_changed, is_awaited ? AMB_FOREVER : SLOW_NS);
+        if (status == AMB_ETIMEDOUT && !is_past(room)) {
+            /* Readers are slow, or keep what they read; or others have all there may be. */
+            room->is_private = true;
+        } else if (status != AMB_OK) {
+            return status;
+        }
+    }
+    return conn->down;
+}
+
 /* ---- life ---- */
 
 static struct amb_lease *lease_get(struct amb_conn *conn)
@@ -274,9 +331,10 @@ static void memory_return(const struct amb_lease *lease)
 
 /* ---- calls ---- */
 
-/* gpu NULL: in host memory. */
-static enum amb_status lease_open(struct amb_pub *pub, struct amb_gpu *gpu, uint64_t len,
-                                  int64_t timeout_ns, struct amb_lease **out)
+typedef enum amb_status (*take_fn)(struct room_wait *room, struct amb_lease *lease);
+
+static enum amb_status lease_open(struct amb_pub *pub, struct amb_gpu *gpu, take_fn take,
+                                  uint64_t len, int64_t timeout_ns, struct amb_lease **out)
 {
     struct amb_conn *conn = pub->conn;
     struct room_wait room = {.pub = pub, .gpu = gpu, .len = len, .deadline_ns = INT64_MAX};
@@ -291,7 +349,7 @@ static enum amb_status lease_open(struct amb_pub *pub, struct amb_gpu *gpu, uint
         status = wait_for(&room, has_memory, AMB_FOREVER);
     }
     if (status == AMB_OK) {
-        status = gpu == NULL ? take_room(&room, lease) : take_gpu_room(&room, lease);
+        status = take(&room, lease);
     }
     if (status == AMB_OK) {
         lend(pub, lease, len);
@@ -310,7 +368,19 @@ enum amb_status amb_lease_on(struct amb_pub *pub, struct amb_gpu *gpu, uint64_t 
 {
     return gpu != NULL && !pub->has_gpu_room
                ? AMB_ENOTSUP /* The topic, the link or the broker has none. */
-               : lease_open(pub, gpu, len, timeout_ns, out);
+               : lease_open(pub, gpu, gpu != NULL ? take_gpu_room : take_room, len, timeout_ns,
+                            out);
+}
+
+static enum amb_status lease_pinned(struct amb_pub *pub, uint64_t len, int64_t timeout_ns,
+                                    struct amb_lease **out)
+{
+    struct amb_gpu *gpu = pub->lease_gpu;
+    enum amb_status status = lease_open(pub, gpu, take_pinned_room, len, timeout_ns, out);
+    if (status == AMB_ENOTSUP || status == AMB_ECUDA || status == AMB_ENOMEM) {
+        return amb_gpu_fail(pub->conn, gpu, status, "no lease in pinned memory");
+    }
+    return status;
 }
 
 /* Why there is no lease on the publisher's GPU. */
@@ -346,6 +416,9 @@ enum amb_status amb_lease(struct amb_pub *pub, size_t len, int64_t timeout_ns,
         return amb_put_too_large(conn, len);
     }
     amb_pub_enter(pub);
+    if (pub->is_lease_pinned) {
+        return amb_pub_leave(pub, lease_pinned(pub, len, timeout_ns, out));
+    }
     status = amb_lease_on(pub, pub->lease_gpu, len, timeout_ns, out);
     if (pub->lease_gpu != NULL && status != AMB_OK && status != AMB_EAGAIN &&
         status != AMB_ETIMEDOUT) {
@@ -370,11 +443,13 @@ void *amb_lease_data(const struct amb_lease *lease)
 void *amb_lease_data_on(const struct amb_lease *lease, void *stream)
 {
     (void)stream; /* Whoever read there last has said that he is done. */
-    if (lease == NULL || lease->gpu == NULL ||
-        amb_conn_has_trouble(lease->conn, AMB_TROUBLE_FORKED)) {
+    if (lease == NULL || amb_conn_has_trouble(lease->conn, AMB_TROUBLE_FORKED)) {
         return NULL;
     }
-    return amb_place_bytes(&lease->place);
+    if (lease->pin != NULL) {
+        return (void *)(uintptr_t)amb_place_pinned_at(&lease->place);
+    }
+    return lease->gpu != NULL ? amb_place_bytes(&lease->place) : NULL;
 }
 
 static enum amb_status read_message(const struct amb_lease *lease, const struct amb_out *message,
@@ -387,7 +462,11 @@ static enum amb_status read_message(const struct amb_lease *lease, const struct 
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "%s", complaint.text);
     }
-    if (lease->gpu == NULL && (out.stream != NULL || out.mem > AMB_MEM_PINNED)) {
+    if (lease->pin != NULL && out.mem > AMB_MEM_PINNED) {
+        return amb_conn_fail(conn, AMB_ENOTSUP, "amb_out: the lease is pinned host memory");
+    }
+    if (lease->gpu == NULL && lease->pin == NULL &&
+        (out.stream != NULL || out.mem > AMB_MEM_PINNED)) {
         return amb_conn_fail(conn, AMB_ENOTSUP,
                              "amb_out: the lease is host memory; mem and stream must be 0");
     }
@@ -413,9 +492,9 @@ static enum amb_status commit_fence(const struct amb_lease *lease, const struct 
         }
         stream = out.stream;
     }
-    enum amb_status status = amb_gpu_fence(lease->gpu, stream, fence);
-    return status == AMB_OK ? AMB_OK
-                            : amb_gpu_fail(lease->conn, lease->gpu, status, "cannot commit");
+    struct amb_gpu *gpu = lease->gpu != NULL ? lease->gpu : lease->pin;
+    enum amb_status status = amb_gpu_fence(gpu, stream, fence);
+    return status == AMB_OK ? AMB_OK : amb_gpu_fail(lease->conn, gpu, status, "cannot commit");
 }
 
 static enum amb_status commit(struct amb_pub *pub, const struct amb_lease *own,
@@ -423,6 +502,9 @@ static enum amb_status commit(struct amb_pub *pub, const struct amb_lease *own,
 {
     if (own->gpu != NULL) {
         return amb_commit_place_gpu(pub, put, &own->place, fence, seq);
+    }
+    if (own->pin != NULL) {
+        return amb_commit_place_pinned(pub, put, &own->place, fence, seq);
     }
     return own->place.slots != NULL ? amb_commit_place(pub, put, &own->place, seq)
                                     : amb_commit_private(pub, put, own->bytes, own->room, seq);
@@ -485,7 +567,8 @@ enum amb_status amb_lease_commit(struct amb_lease *lease, const struct amb_out *
         return AMB_EFORKED; /* The parent's. */
     }
     struct amb_gpu_fence *fence = NULL;
-    enum amb_status status = lease->gpu != NULL ? commit_fence(lease, message, &fence) : AMB_OK;
+    bool is_awaited = lease->gpu != NULL || lease->pin != NULL;
+    enum amb_status status = is_awaited ? commit_fence(lease, message, &fence) : AMB_OK;
     return lease_commit(lease, message, status, fence, seq);
 }
 

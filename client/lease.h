@@ -26,11 +26,13 @@ struct amb_lease {
     struct amb_place place;    /* slots NULL: private memory */
     void *bytes;               /* NULL: in GPU memory */
     struct amb_gpu *gpu;       /* then: which; NULL: host memory */
+    struct amb_gpu *pin;       /* host memory that is pinned: by whose driver; NULL: it is not */
     uint64_t len, room;
     struct amb_lease *next; /* unused ones */
 };
 
-/* As amb_lease, in GPU memory; gpu NULL: in host memory. Where there is none for leases at all, the
+/* As amb_lease, in the memory of a GPU, whatever the publisher leases; gpu NULL: in plain host
+ * memory. Where there is none for leases at all, the
  * reason, not told: ENOTSUP, ENOTFOUND, EFORBIDDEN, ECUDA, ENOMEM, ELIMIT; amb_gpu_room_of says
  * more. */
 enum amb_status amb_lease_on(struct amb_pub *pub, struct amb_gpu *gpu, uint64_t len,

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "wire/base/list.h"
+#include "wire/base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,14 +27,20 @@ struct amb_commits_entry {
 };
 
 struct amb_leases {
-    struct amb_list_node segments;     /* in host memory */
-    struct amb_list_node gpu_segments; /* in that of GPUs; each knows its device */
-    uint64_t bytes_max;                /* that the broker gives; 0: none */
-    uint64_t bytes;                    /* of all segments, those being opened too */
-    bool has_work;                     /* amb_slots_turn has something to do */
-    int64_t look_ns;                   /* when idle ones were looked for last */
-    int64_t refused_ns;   /* when the broker refused one, or mapping failed; 0: never */
-    uint64_t said, freed; /* commits */
+    struct amb_list_node segments;         /* in host memory */
+    struct amb_list_node gpu_segments;     /* in that of GPUs; each knows its device */
+    struct amb_list_node pinned_segments;  /* in host memory that a GPU's copy engine reaches */
+    struct amb_list_node private_segments; /* the same, memory of ours: what is committed there is
+                                              transferred */
+    uint64_t bytes_max;                    /* that the broker gives; 0: none */
+    uint64_t bytes;                        /* of all segments, those being opened too */
+    bool has_work;                         /* amb_slots_turn has something to do */
+    int64_t look_ns;                       /* when idle ones were looked for last */
+    int64_t refused_ns;       /* when the broker refused one, or mapping failed; 0: never */
+    uint64_t private_bytes;   /* of private_segments */
+    int64_t unpinned_ns[2];   /* when the driver would not pin one, [1]: a private one; 0: never, */
+    enum amb_status unpinned; /* and why */
+    uint64_t said, freed;     /* commits */
     struct amb_commits_entry *commits; /* of freed + 1 ..., commit n at n & mask */
     uint64_t mask;
     uint64_t depth; /* bytes of one segment that plain publishes let be in use, see slots.c */

@@ -118,23 +118,27 @@ enum amb_status amb_pub_options_read(const struct amb_pub_options *from, struct 
         complain(complaint, "amb_pub_options.confirm: DURABLE is not there yet in this release");
         return AMB_ENOTSUP;
     }
-    if (to->lease_mem != AMB_MEM_DEFAULT && to->lease_mem != AMB_MEM_HOST &&
-        to->lease_mem != AMB_MEM_CUDA) {
-        complain(complaint, "amb_pub_options.lease_mem: only HOST and CUDA are there in this "
-                            "release");
+    if (to->lease_mem == AMB_MEM_CUDA_MANAGED) {
+        complain(complaint, "amb_pub_options.lease_mem: no other process could read managed memory "
+                            "in place; publish your own with amb_pub_post");
         return AMB_ENOTSUP;
+    }
+    bool is_gpus = to->lease_mem == AMB_MEM_PINNED || to->lease_mem == AMB_MEM_CUDA;
+    if (!is_gpus && to->lease_mem != AMB_MEM_DEFAULT && to->lease_mem != AMB_MEM_HOST) {
+        complain(complaint, "amb_pub_options.lease_mem: HOST, PINNED or CUDA");
+        return AMB_EINVAL;
     }
     if (to->name != NULL && (to->name[0] == '\0' || strlen(to->name) > AMB_PUB_NAME_MAX)) {
         complain(complaint, "amb_pub_options.name: 1 to %u bytes", AMB_PUB_NAME_MAX);
         return AMB_EINVAL;
     }
-    if (to->name != NULL && to->lease_mem == AMB_MEM_CUDA) {
-        complain(complaint, "amb_pub_options.name: a named publisher leases host memory only in "
-                            "this release");
+    if (to->name != NULL && is_gpus) {
+        complain(complaint, "amb_pub_options.name: a named publisher leases plain host memory only "
+                            "in this release");
         return AMB_ENOTSUP;
     }
-    if (to->device != 0 && to->lease_mem != AMB_MEM_CUDA) {
-        complain(complaint, "amb_pub_options.device is for lease_mem = CUDA");
+    if (to->device != 0 && !is_gpus) {
+        complain(complaint, "amb_pub_options.device is for lease_mem = CUDA and PINNED");
         return AMB_EINVAL;
     }
     if (to->confirm > AMB_CONFIRM_DURABLE || to->linger_ns < 0 || to->priority > AMB_PRIORITY_LOW) {

@@ -95,6 +95,7 @@ struct amb_pub {
     bool in_callback, is_free_due;
     pthread_t callback_thread;
     struct amb_gpu *lease_gpu; /* what is leased is its memory; NULL: host memory */
+    bool is_lease_pinned;      /* no: host memory that its driver has pinned */
     bool has_gpu_room;         /* the broker takes commits in GPU memory for this topic */
     bool rejects_gpu;          /* what cannot stay on its GPU is not published */
     char gpu_why[128];         /* without has_gpu_room: why, of AMB_GPU_WHY_BYTES */

@@ -208,7 +208,8 @@ enum amb_status amb_pub_open(struct amb_conn *conn, const char *topic,
         return amb_conn_fail(conn, status, "%s", complaint.text);
     }
     struct amb_gpu *gpu = NULL;
-    if (checked.lease_mem == AMB_MEM_CUDA) {
+    bool is_pinned = checked.lease_mem == AMB_MEM_PINNED;
+    if (checked.lease_mem == AMB_MEM_CUDA || is_pinned) {
         status = amb_gpu_get(conn, checked.device, &gpu);
         if (status != AMB_OK) {
             return status;
@@ -221,6 +222,7 @@ enum amb_status amb_pub_open(struct amb_conn *conn, const char *topic,
     }
     if (status == AMB_OK) {
         (*out)->lease_gpu = gpu;
+        (*out)->is_lease_pinned = is_pinned;
     }
     return amb_conn_leave(conn, status);
 }

@@ -67,6 +67,10 @@ enum amb_status amb_commit_place(struct amb_pub *pub, const struct amb_put *put,
 enum amb_status amb_commit_place_gpu(struct amb_pub *pub, const struct amb_put *put,
                                      const struct amb_place *place, struct amb_gpu_fence *fence,
                                      uint64_t *seq);
+/* The same of pinned host memory. */
+enum amb_status amb_commit_place_pinned(struct amb_pub *pub, const struct amb_put *put,
+                                        const struct amb_place *place, struct amb_gpu_fence *fence,
+                                        uint64_t *seq);
 /* put->len bytes in memory of conn->lease_buffers, room bytes. Takes it, also on failure. ENOMEM.
  */
 enum amb_status amb_commit_private(struct amb_pub *pub, const struct amb_put *put, void *bytes,

@@ -14,8 +14,7 @@
 
 #define STEPS_FROM (UINT64_C(1) << 20) /* slots of this size and less: powers of four */
 #define SLOTS_MAX 4096u
-#define REFUSED_NS AMB_NS_PER_SEC /* how long a refusal is taken for an answer */
-#define COMMITS_MIN UINT64_C(64)
+#define REFUSED_NS AMB_NS_PER_SEC     /* how long a refusal is taken for an answer */
 #define DEPTH_MIN (UINT64_C(2) << 20) /* of the order of a core's own cache */
 #define DEPTH_SLOTS 3u
 
@@ -44,6 +43,8 @@ void amb_leases_init(struct amb_leases *leases)
     *leases = (struct amb_leases){.depth = DEPTH_MIN};
     amb_list_init(&leases->segments);
     amb_list_init(&leases->gpu_segments);
+    amb_list_init(&leases->pinned_segments);
+    amb_list_init(&leases->private_segments);
 }
 
 static struct amb_slots *slots_of(struct amb_list_node *node)
@@ -66,7 +67,13 @@ void amb_leases_wake(struct amb_conn *conn)
 
 /* ---- slots ---- */
 
-/* Of those in the list; gpu: only those on it, NULL: all. */
+/* In its memory, or pinned by its driver. */
+static inline bool is_of(const struct amb_slots *slots, const struct amb_gpu *gpu)
+{
+    return slots->gpu == gpu || slots->pin == gpu;
+}
+
+/* Of those in the list; gpu: only those of it, NULL: all. */
 static inline __attribute__((always_inline)) struct amb_slots *
 best_in(const struct amb_list_node *list, const struct amb_gpu *gpu, uint64_t len)
 {
@@ -74,7 +81,7 @@ best_in(const struct amb_list_node *list, const struct amb_gpu *gpu, uint64_t le
     struct amb_slots *best = NULL;
     AMB_LIST_FOR_EACH (node, list) {
         struct amb_slots *slots = slots_of(node);
-        if ((gpu == NULL || slots->gpu == gpu) && slots->free_count != 0 && is_fit(slots, size) &&
+        if ((gpu == NULL || is_of(slots, gpu)) && slots->free_count != 0 && is_fit(slots, size) &&
             (best == NULL || slots->slot < best->slot)) {
             best = slots;
         }
@@ -159,8 +166,33 @@ bool amb_place_take_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len
     return take_of(best_in(&conn->leases.gpu_segments, gpu, len), out);
 }
 
+static const struct amb_list_node *pinned_list(const struct amb_conn *conn, bool is_private)
+{
+    const struct amb_leases *leases = &conn->leases;
+    return is_private ? &leases->private_segments : &leases->pinned_segments;
+}
+
+bool amb_place_take_pinned(struct amb_conn *conn, struct amb_gpu *gpu, bool is_private,
+                           uint64_t len, struct amb_place *out)
+{
+    return take_of(best_in(pinned_list(conn, is_private), gpu, len), out);
+}
+
+/* Which sum its bytes are part of. */
+static uint64_t *bytes_of(const struct amb_slots *slots)
+{
+    struct amb_leases *leases = &slots->conn->leases;
+    if (slots->gpu != NULL) {
+        return &amb_gpu_room_of(slots->gpu)->bytes;
+    }
+    return slots->is_private ? &leases->private_bytes : &leases->bytes;
+}
+
 static void unmap(struct amb_slots *slots)
 {
+    if (slots->pinned_at != 0 && !amb_conn_has_trouble(slots->conn, AMB_TROUBLE_FORKED)) {
+        amb_gpu_unpin(slots->pin, slots->base);
+    }
     if (slots->base != NULL && slots->gpu == NULL) {
         (void)munmap(slots->base, slots->size);
     }
@@ -169,8 +201,7 @@ static void unmap(struct amb_slots *slots)
     }
     amb_list_remove(&slots->request.node);
     amb_list_remove(&slots->node);
-    *(slots->gpu != NULL ? &amb_gpu_room_of(slots->gpu)->bytes : &slots->conn->leases.bytes) -=
-        slots->slot * slots->count;
+    *bytes_of(slots) -= slots->slot * slots->count;
     free(slots);
 }
 
@@ -199,7 +230,7 @@ look_in(const struct amb_list_node *list, const struct amb_gpu *gpu, uint64_t le
     bool is_coming = false;
     AMB_LIST_FOR_EACH (node, list) {
         const struct amb_slots *slots = AMB_CONTAINER_OF(node, struct amb_slots, node);
-        if (slots->is_over || (gpu != NULL && slots->gpu != gpu) || !is_fit(slots, size)) {
+        if (slots->is_over || (gpu != NULL && !is_of(slots, gpu)) || !is_fit(slots, size)) {
             continue;
         }
         if (slots->free_count != 0) {
@@ -226,6 +257,12 @@ enum amb_slots_room amb_slots_look_gpu(const struct amb_conn *conn, const struct
     return look_in(&conn->leases.gpu_segments, gpu, len);
 }
 
+enum amb_slots_room amb_slots_look_pinned(const struct amb_conn *conn, const struct amb_gpu *gpu,
+                                          bool is_private, uint64_t len)
+{
+    return look_in(pinned_list(conn, is_private), gpu, len);
+}
+
 /* ---- segments ---- */
 
 static void say_close(struct amb_conn *conn, uint64_t id)
@@ -245,7 +282,7 @@ static void give_back(struct amb_slots *slots)
 {
     struct amb_conn *conn = slots->conn;
     uint64_t id = slots->state == AMB_SLOTS_ASKED ? 0 : slots->id;
-    bool is_known = slots->state != AMB_SLOTS_ASKED;
+    bool is_known = slots->state != AMB_SLOTS_ASKED && !slots->is_private;
     unmap(slots);
     if (is_known) {
         say_close(conn, id);
@@ -311,24 +348,35 @@ static void ask_open(struct amb_slots *slots)
     amb_control_ask(slots->conn, &message, &slots->request);
 }
 
+/* Puts it into that list, in no state yet. NULL: no memory. */
+static struct amb_slots *add(struct amb_conn *conn, struct amb_list_node *list,
+                             const struct amb_slots *what)
+{
+    struct amb_slots *slots = calloc(1, sizeof(*slots) + what->count * sizeof(slots->next[0]));
+    if (slots == NULL) {
+        return NULL;
+    }
+    *slots = *what;
+    slots->conn = conn;
+    slots->fd = -1;
+    slots->free_head = AMB_SLOT_NONE;
+    amb_list_init(&slots->request.node);
+    *bytes_of(slots) += slots->slot * slots->count;
+    amb_list_push_back(list, &slots->node);
+    return slots;
+}
+
 /* Asks for a segment. False: no memory. */
 static bool begin(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t slot, uint32_t count)
 {
     struct amb_leases *leases = &conn->leases;
-    struct amb_slots *slots = calloc(1, sizeof(*slots) + count * sizeof(slots->next[0]));
-    if (slots == NULL) {
-        return false;
+    const struct amb_slots what = {.gpu = gpu, .slot = slot, .count = count};
+    struct amb_slots *slots =
+        add(conn, gpu != NULL ? &leases->gpu_segments : &leases->segments, &what);
+    if (slots != NULL) {
+        ask_open(slots);
     }
-    slots->conn = conn;
-    slots->gpu = gpu;
-    slots->fd = -1;
-    slots->slot = slot;
-    slots->count = count;
-    slots->free_head = AMB_SLOT_NONE;
-    *(gpu != NULL ? &amb_gpu_room_of(gpu)->bytes : &leases->bytes) += slot * count;
-    amb_list_push_back(gpu != NULL ? &leases->gpu_segments : &leases->segments, &slots->node);
-    ask_open(slots);
-    return true;
+    return slots != NULL;
 }
 
 bool amb_slots_open(struct amb_conn *conn, uint64_t len)
@@ -354,6 +402,79 @@ bool amb_slots_open_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len
     uint64_t slot = amb_slot_size(len);
     uint32_t count = slot_count(slot);
     return begin(conn, gpu, slot, count < SLOTS_MAX ? count : SLOTS_MAX);
+}
+
+/* The I/O thread has something to map. */
+static void have_mapped(struct amb_conn *conn)
+{
+    conn->leases.has_work = true;
+    if (conn->has_io_thread) {
+        amb_io_kick(conn);
+    }
+}
+
+/* Those in which nothing lies. */
+static void give_back_all(struct amb_list_node *list)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, list) {
+        if (is_idle(slots_of(node))) {
+            give_back(slots_of(node));
+        }
+    }
+}
+
+/* One of this process's own: as many slots as there may be, one always. */
+static bool begin_private(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t slot, uint64_t max)
+{
+    struct amb_leases *leases = &conn->leases;
+    if (leases->private_bytes + slot > max) {
+        give_back_all(&leases->private_segments);
+    }
+    uint64_t left = leases->private_bytes < max ? (max - leases->private_bytes) / slot : 0;
+    uint64_t count = slot_count(slot) < left ? slot_count(slot) : left;
+    count = count == 0 && leases->private_bytes == 0 ? 1 : count;
+    const struct amb_slots what = {.pin = gpu,
+                                   .is_private = true,
+                                   .slot = slot,
+                                   .count = (uint32_t)(count < SLOTS_MAX ? count : SLOTS_MAX)};
+    struct amb_slots *slots = what.count != 0 ? add(conn, &leases->private_segments, &what) : NULL;
+    if (slots != NULL) {
+        slots->state = AMB_SLOTS_OPENED;
+        slots->size = slots->slot * slots->count;
+        have_mapped(conn);
+    }
+    return slots != NULL;
+}
+
+static bool was_just(int64_t then_ns)
+{
+    return then_ns != 0 && amb_clock_monotonic_ns() - then_ns < REFUSED_NS;
+}
+
+bool amb_slots_open_pinned(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len,
+                           uint64_t private_max)
+{
+    struct amb_leases *leases = &conn->leases;
+    uint64_t slot = amb_slot_size(len);
+    if (conn->down != AMB_OK || was_just(leases->unpinned_ns[private_max != 0])) {
+        return false;
+    }
+    if (private_max != 0) {
+        return begin_private(conn, gpu, slot, private_max);
+    }
+    if (leases->bytes_max == 0 || was_just(leases->refused_ns)) {
+        return false;
+    }
+    uint32_t count = slot_count(slot);
+    const struct amb_slots what = {
+        .pin = gpu,
+        .slot = slot,
+        .count = fit_count(leases, slot, count < SLOTS_MAX ? count : SLOTS_MAX)};
+    struct amb_slots *slots = what.count != 0 ? add(conn, &leases->pinned_segments, &what) : NULL;
+    if (slots != NULL) {
+        ask_open(slots);
+    }
+    return slots != NULL;
 }
 
 /* There was no room on a GPU: gives back what is idle there. False: nothing is. */
@@ -390,6 +511,20 @@ static void fail(struct amb_slots *slots, enum amb_status why, const char *text)
     amb_leases_wake(conn);
 }
 
+/* Its slots can be taken. */
+static void make_ready(struct amb_slots *slots)
+{
+    slots->state = AMB_SLOTS_READY;
+    for (uint32_t i = slots->count; i-- != 0;) {
+        slots->next[i] = slots->free_head;
+        slots->free_head = i;
+    }
+    slots->free_count = slots->count;
+    slots->depth = depth_min(slots);
+    slots->was_used = true;
+    amb_conn_changed(slots->conn);
+}
+
 static void on_answer(struct amb_conn *conn, struct amb_request *request)
 {
     struct amb_slots *slots = AMB_CONTAINER_OF(request, struct amb_slots, request);
@@ -402,25 +537,14 @@ static void on_answer(struct amb_conn *conn, struct amb_request *request)
         slots->id = request->segment;
         slots->size = request->size;
         slots->fd = request->fd;
-        conn->leases.has_work = true;
-        if (conn->has_io_thread) {
-            amb_io_kick(conn);
-        }
+        have_mapped(conn);
         return;
     }
     if (request->status != AMB_OK) {
         fail(slots, request->status, request->text);
         return;
     }
-    slots->state = AMB_SLOTS_READY;
-    for (uint32_t i = slots->count; i-- != 0;) {
-        slots->next[i] = slots->free_head;
-        slots->free_head = i;
-    }
-    slots->free_count = slots->count;
-    slots->depth = depth_min(slots);
-    slots->was_used = true;
-    amb_conn_changed(conn);
+    make_ready(slots);
 }
 
 /* ---- mapping ---- */
@@ -463,6 +587,41 @@ static void map_gpu(struct amb_slots *slots)
     }
 }
 
+/* The driver would not pin it; base is mapped or NULL. */
+static void fail_pinned(struct amb_slots *slots, enum amb_status why)
+{
+    struct amb_conn *conn = slots->conn;
+    conn->leases.unpinned_ns[slots->is_private] = amb_clock_monotonic_ns();
+    conn->leases.unpinned = why;
+    give_back(slots);
+    amb_leases_wake(conn);
+}
+
+/* Memory of this process's own, pinned. */
+static void map_private(struct amb_slots *slots)
+{
+    struct amb_conn *conn = slots->conn;
+    uint64_t size = slots->size, at = 0;
+    slots->state = AMB_SLOTS_MAPPING;
+    amb_conn_unlock(conn);
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    base = base != MAP_FAILED ? base : NULL;
+    if (base != NULL) {
+        (void)madvise(base, size, MADV_DONTFORK); /* A copy engine writes to these very pages. */
+    }
+    enum amb_status status = base != NULL ? amb_gpu_pin(slots->pin, base, size, &at) : AMB_ENOMEM;
+    amb_conn_lock(conn);
+    slots->base = base;
+    slots->pinned_at = at;
+    if (status != AMB_OK) {
+        fail_pinned(slots, status);
+    } else {
+        conn->leases.unpinned = AMB_OK;
+        make_ready(slots);
+        amb_leases_wake(conn);
+    }
+}
+
 /* Lock held, given up while pages are brought in. Nobody else touches a segment that is MAPPING. */
 static void map(struct amb_slots *slots)
 {
@@ -471,21 +630,30 @@ static void map(struct amb_slots *slots)
         map_gpu(slots);
         return;
     }
+    if (slots->is_private) {
+        map_private(slots);
+        return;
+    }
     slots->state = AMB_SLOTS_MAPPING;
     int fd = slots->fd;
-    uint64_t size = slots->size, need = slots->slot * slots->count;
+    uint64_t size = slots->size, need = slots->slot * slots->count, at = 0;
     slots->fd = -1;
     amb_conn_unlock(conn);
     void *base = size < need ? NULL : amb_segment_map(fd, size, PROT_READ | PROT_WRITE);
     if (fd >= 0) {
         (void)close(fd);
     }
+    enum amb_status pinned =
+        base != NULL && slots->pin != NULL ? amb_gpu_pin(slots->pin, base, size, &at) : AMB_OK;
     amb_conn_lock(conn);
     slots->base = base;
+    slots->pinned_at = at;
     if (conn->down != AMB_OK || slots->is_over) {
         unmap(slots);
     } else if (base == NULL) {
         fail(slots, AMB_ENOMEM, "");
+    } else if (pinned != AMB_OK) {
+        fail_pinned(slots, pinned);
     } else {
         say_mapped(slots);
     }
@@ -526,49 +694,18 @@ void amb_slots_turn(struct amb_conn *conn, int64_t now_ns)
         leases->look_ns = now_ns;
         give_back_idle(&leases->segments, now_ns);
         give_back_idle(&leases->gpu_segments, now_ns);
+        give_back_idle(&leases->pinned_segments, now_ns);
+        give_back_idle(&leases->private_segments, now_ns);
     }
     while (leases->has_work) {
-        leases->has_work = map_one(&leases->segments) || map_one(&leases->gpu_segments);
+        leases->has_work = map_one(&leases->segments) || map_one(&leases->gpu_segments) ||
+                           map_one(&leases->pinned_segments) || map_one(&leases->private_segments);
     }
 }
 
-/* ---- commits ---- */
-
-enum amb_status amb_commits_reserve(struct amb_leases *leases)
+void amb_slots_put_chain(struct amb_leases *leases, struct amb_slots *slots, uint32_t head)
 {
-    if (leases->commits != NULL && leases->said - leases->freed <= leases->mask) {
-        return AMB_OK;
-    }
-    uint64_t capacity = leases->commits == NULL ? COMMITS_MIN : (leases->mask + 1) * 2;
-    struct amb_commits_entry *commits = calloc(capacity, sizeof(*commits));
-    if (commits == NULL) {
-        return AMB_ENOMEM;
-    }
-    for (uint64_t n = leases->freed + 1; n <= leases->said; n++) {
-        commits[n & (capacity - 1)] = leases->commits[n & leases->mask];
-    }
-    free(leases->commits);
-    leases->commits = commits;
-    leases->mask = capacity - 1;
-    return AMB_OK;
-}
-
-uint64_t amb_commits_add(struct amb_leases *leases, struct amb_slots *slots, uint32_t head,
-                         uint32_t taken)
-{
-    amb_assert(slots->taken >= taken && leases->commits != NULL);
-    slots->taken -= taken;
-    leases->said++;
-    leases->commits[leases->said & leases->mask] =
-        (struct amb_commits_entry){.slots = slots, .head = head};
-    return leases->said;
-}
-
-static void free_chain(struct amb_leases *leases, struct amb_commits_entry *entry)
-{
-    struct amb_slots *slots = entry->slots;
-    uint32_t slot = entry->head;
-    entry->slots = NULL;
+    uint32_t slot = head;
     while (slot != AMB_SLOT_NONE) {
         uint32_t next = slots->next[slot];
         slots->next[slot] = slots->free_head;
@@ -582,41 +719,6 @@ static void free_chain(struct amb_leases *leases, struct amb_commits_entry *entr
     if (slots->depth > depth_min(slots) && away(slots) < slots->depth / 2) {
         slots->depth = depth_min(slots);
     }
-}
-
-enum amb_status amb_commits_freed(struct amb_conn *conn, uint64_t upto)
-{
-    struct amb_leases *leases = &conn->leases;
-    if (upto > leases->said) {
-        return AMB_EPROTO;
-    }
-    while (leases->freed < upto) {
-        leases->freed++;
-        struct amb_commits_entry *entry = &leases->commits[leases->freed & leases->mask];
-        if (entry->slots != NULL) {
-            free_chain(leases, entry);
-        }
-    }
-    amb_conn_changed(conn);
-    return AMB_OK;
-}
-
-enum amb_status amb_commits_freed_range(struct amb_conn *conn, uint64_t number, uint64_t count)
-{
-    struct amb_leases *leases = &conn->leases;
-    if (number == 0 || number > leases->said || count > leases->said - number + 1) {
-        return AMB_EPROTO;
-    }
-    /* The counter may have overtaken the frame. */
-    uint64_t end = number + count;
-    for (uint64_t n = number > leases->freed ? number : leases->freed + 1; n < end; n++) {
-        struct amb_commits_entry *entry = &leases->commits[n & leases->mask];
-        if (entry->slots != NULL) {
-            free_chain(leases, entry);
-        }
-    }
-    amb_conn_changed(conn);
-    return AMB_OK;
 }
 
 /* ---- the end ---- */
@@ -637,19 +739,25 @@ void amb_leases_drop_all(struct amb_conn *conn)
 {
     drop_list(&conn->leases.segments);
     drop_list(&conn->leases.gpu_segments);
+    drop_list(&conn->leases.pinned_segments);
     free(conn->leases.commits);
     conn->leases.commits = NULL;
     conn->leases.said = conn->leases.freed = 0;
 }
 
+static void unmap_list(struct amb_list_node *list)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, list) {
+        unmap(slots_of(node));
+    }
+}
+
 void amb_leases_fini(struct amb_conn *conn)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &conn->leases.segments) {
-        unmap(slots_of(node));
-    }
-    AMB_LIST_FOR_EACH_SAFE (node, &conn->leases.gpu_segments) {
-        unmap(slots_of(node));
-    }
+    unmap_list(&conn->leases.segments);
+    unmap_list(&conn->leases.gpu_segments);
+    unmap_list(&conn->leases.pinned_segments);
+    unmap_list(&conn->leases.private_segments);
     free(conn->leases.commits);
     conn->leases.commits = NULL;
 }

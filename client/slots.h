@@ -46,6 +46,9 @@ struct amb_slots {
     enum amb_slots_state state;
     int fd;
     struct amb_gpu *gpu; /* whose memory it is; base is a device address then. NULL: host */
+    struct amb_gpu *pin; /* whose driver has pinned it; NULL: it is not */
+    uint64_t pinned_at;  /* its address for GPUs then */
+    bool is_private;     /* of this process alone: the broker knows nothing of it */
     uint8_t *base;
     uint64_t id, size; /* as the broker says */
     uint64_t slot;     /* bytes of one */
@@ -74,6 +77,12 @@ static inline uint8_t *amb_place_bytes(const struct amb_place *place)
     return place->slots->base + place->slots->slot * place->slot;
 }
 
+/* The same as a GPU sees it; of pinned memory. */
+static inline uint64_t amb_place_pinned_at(const struct amb_place *place)
+{
+    return place->slots->pinned_at + place->slots->slot * place->slot;
+}
+
 /* The slot size for a payload. */
 uint64_t amb_slot_size(uint64_t len);
 
@@ -83,6 +92,15 @@ bool amb_place_take(struct amb_conn *conn, uint64_t len, struct amb_place *out);
 /* The same on a GPU. */
 bool amb_place_take_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len,
                         struct amb_place *out);
+/* In host memory that this GPU's driver has pinned; is_private: of this process alone. */
+bool amb_place_take_pinned(struct amb_conn *conn, struct amb_gpu *gpu, bool is_private,
+                           uint64_t len, struct amb_place *out);
+enum amb_slots_room amb_slots_look_pinned(const struct amb_conn *conn, const struct amb_gpu *gpu,
+                                          bool is_private, uint64_t len);
+/* private_max: bytes that the private ones may have in all; 0: one that the broker gives. False:
+ * there are no more, or conn->leases.unpinned says why none can be pinned. */
+bool amb_slots_open_pinned(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len,
+                           uint64_t private_max);
 enum amb_slots_room amb_slots_look_gpu(const struct amb_conn *conn, const struct amb_gpu *gpu,
                                        uint64_t len);
 /* False: see amb_gpu_room_of. */
@@ -104,6 +122,8 @@ bool amb_slots_are_deep(const struct amb_conn *conn, uint64_t len);
 void amb_slots_deepen(struct amb_conn *conn, uint64_t len);
 /* It was not committed after all. May unmap a segment of a session that is over. */
 void amb_place_return(const struct amb_place *place);
+/* Slots of a segment, a chain from head, can be taken again. */
+void amb_slots_put_chain(struct amb_leases *leases, struct amb_slots *slots, uint32_t head);
 enum amb_slots_room amb_slots_look(const struct amb_conn *conn, uint64_t len);
 /* Begins to open one more segment for such messages. False: the broker gives no more. */
 bool amb_slots_open(struct amb_conn *conn, uint64_t len);

@@ -39,6 +39,7 @@ enum fake_kind {
     FAKE_POOL, /* cuMemAllocAsync */
     FAKE_MANAGED,
     FAKE_PINNED,
+    FAKE_REGISTERED, /* the program's own, pinned where it is */
     FAKE_IMPORTED,
 };
 

@@ -73,15 +73,20 @@ static bool map_host(struct fake_memory *memory)
     return true;
 }
 
+static bool is_page_locked(enum fake_kind kind)
+{
+    return kind == FAKE_PINNED || kind == FAKE_REGISTERED;
+}
+
 static bool is_host_readable(enum fake_kind kind)
 {
-    return kind == FAKE_MANAGED || kind == FAKE_PINNED;
+    return kind == FAKE_MANAGED || is_page_locked(kind);
 }
 
 static void unmap(struct fake_memory *memory)
 {
     size_t len = whole_pages(memory->size);
-    if (memory->base != 0) {
+    if (memory->base != 0 && memory->kind != FAKE_REGISTERED) {
         (void)munmap((void *)memory->base, len);
     }
     if (memory->alias != NULL && !is_host_readable(memory->kind)) {
@@ -121,7 +126,7 @@ struct fake_memory *fake_add(enum fake_kind kind, int device, size_t size, int f
         unmap(memory);
         return NULL;
     }
-    if (kind != FAKE_PINNED && kind != FAKE_IMPORTED) {
+    if (!is_page_locked(kind) && kind != FAKE_IMPORTED) {
         fake.memory_used[device] += size;
     }
     memory->next = fake.memories;
@@ -136,7 +141,7 @@ void fake_remove(struct fake_memory *memory)
         link = &(*link)->next;
     }
     *link = memory->next;
-    if (memory->kind != FAKE_PINNED && memory->kind != FAKE_IMPORTED) {
+    if (!is_page_locked(memory->kind) && memory->kind != FAKE_IMPORTED) {
         fake.memory_used[memory->device] -= memory->size;
     }
     unmap(memory);
@@ -208,7 +213,7 @@ static CUresult release(const char *call, uintptr_t address, bool is_pinned)
     if (result == CUDA_SUCCESS && address != 0) {
         struct fake_memory *memory = fake_find(address);
         if (memory == NULL || memory->base != address || memory->kind == FAKE_IMPORTED ||
-            (memory->kind == FAKE_PINNED) != is_pinned) {
+            memory->kind == FAKE_REGISTERED || (memory->kind == FAKE_PINNED) != is_pinned) {
             result = CUDA_ERROR_INVALID_VALUE;
         } else {
             fake_drain_all(); /* The driver's waits for the device too. */
@@ -232,6 +237,69 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
 CUresult cuMemFreeHost(void *memory)
 {
     return release(__func__, (uintptr_t)memory, true);
+}
+
+/* Does any of it belong to memory that is known? */
+static bool is_known(uintptr_t base, size_t size)
+{
+    for (const struct fake_memory *at = fake.memories; at != NULL; at = at->next) {
+        if (base < at->base + at->size && at->base < base + size) {
+            return true;
+        }
+    }
+    return false;
+}
+
+CUresult cuMemHostRegister(void *memory, size_t size, unsigned int flags)
+{
+    (void)flags;
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS && (memory == NULL || size == 0)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS && is_known((uintptr_t)memory, size)) {
+        result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    }
+    struct fake_memory *added = result == CUDA_SUCCESS ? calloc(1, sizeof(*added)) : NULL;
+    if (added != NULL) {
+        *added = (struct fake_memory){.next = fake.memories,
+                                      .kind = FAKE_REGISTERED,
+                                      .device = fake_current()->device,
+                                      .base = (uintptr_t)memory,
+                                      .size = size,
+                                      .alias = memory,
+                                      .fd = -1};
+        fake.memories = added;
+    } else if (result == CUDA_SUCCESS) {
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuMemHostUnregister(void *memory)
+{
+    CUresult result = fake_enter(__func__, true);
+    struct fake_memory *known = result == CUDA_SUCCESS ? fake_find((uintptr_t)memory) : NULL;
+    if (known != NULL && known->kind == FAKE_REGISTERED && known->alias == memory) {
+        fake_drain_all();
+        fake_remove(known);
+    } else if (result == CUDA_SUCCESS) {
+        result = CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuMemHostGetDevicePointer(CUdeviceptr *out, void *memory, unsigned int flags)
+{
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS) {
+        const struct fake_memory *known = fake_find((uintptr_t)memory);
+        result = flags == 0 && known != NULL && is_page_locked(known->kind)
+                     ? CUDA_SUCCESS
+                     : CUDA_ERROR_INVALID_VALUE;
+        *out = result == CUDA_SUCCESS ? (CUdeviceptr)(uintptr_t)memory : 0;
+    }
+    return fake_leave(result);
 }
 
 CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)
@@ -265,9 +333,9 @@ CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr addre
 static CUresult attribute(void *to, CUpointer_attribute name, const struct fake_memory *memory)
 {
     enum fake_kind kind = memory != NULL ? memory->kind : FAKE_PINNED;
-    unsigned type = memory == NULL        ? 0
-                    : kind == FAKE_PINNED ? CU_MEMORYTYPE_HOST
-                                          : CU_MEMORYTYPE_DEVICE;
+    unsigned type = memory == NULL         ? 0
+                    : is_page_locked(kind) ? CU_MEMORYTYPE_HOST
+                                           : CU_MEMORYTYPE_DEVICE;
     unsigned is_managed = kind == FAKE_MANAGED;
     unsigned can_export = kind == FAKE_DEVICE;
     int device = memory != NULL ? memory->device : -2;
@@ -421,7 +489,7 @@ static unsigned count_kinds(bool is_pinned)
     (void)pthread_mutex_lock(&fake.lock);
     unsigned count = 0;
     for (const struct fake_memory *m = fake.memories; m != NULL; m = m->next) {
-        count += (m->kind == FAKE_PINNED) == is_pinned;
+        count += is_page_locked(m->kind) == is_pinned;
     }
     (void)pthread_mutex_unlock(&fake.lock);
     return count;

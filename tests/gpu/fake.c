@@ -199,10 +199,11 @@ static void try_gpu(struct amb_conn *conn, enum amb_mem kind)
     struct amb_lease *lease;
     char topic[64];
     (void)snprintf(topic, sizeof(topic), TOPIC ".p%d", (int)getpid());
+    enum amb_mem leased = kind == AMB_MEM_PINNED ? AMB_MEM_PINNED : AMB_MEM_CUDA;
     if (amb_subscribe(conn, topic, AMB_SUB(.mem = kind), &sub) != AMB_OK) {
         return;
     }
-    if (amb_pub_open(conn, topic, AMB_PUB(.lease_mem = AMB_MEM_CUDA), &pub) != AMB_OK) {
+    if (amb_pub_open(conn, topic, AMB_PUB(.lease_mem = leased), &pub) != AMB_OK) {
         return;
     }
     const struct amb_out *out =

@@ -11,7 +11,8 @@
  *   gpu-roundtrip host                           into host memory, the default
  *   gpu-roundtrip pool                           into memory of an allocator's
  *
- * SOURCE=pinned, SOURCE=managed: `publish` has its bytes in such memory instead.
+ * SOURCE=pinned, SOURCE=managed: `publish` has its bytes in such memory instead, and `lease` leases
+ * it (pinned).
  * $AMB_URL is the broker. EXPECT_PATH: what amb_msg_path must say; EXPECT_STAGED: 0, the publisher
  * stages nothing; EXPECT_REJECTED: its messages are refused; HOLD: it stays until standard input
  * ends. Every byte is compared with its pattern. Without a driver: exit 77. The
@@ -137,7 +138,7 @@ static enum amb_status lease(struct amb_pub *pub, struct source *source, size_t 
         return status;
     }
     void *to = amb_lease_data_on(lease, source->stream);
-    if (amb_lease_data(lease) != NULL || to == NULL) {
+    if ((amb_lease_data(lease) != NULL) != (source->mem == AMB_MEM_PINNED) || to == NULL) {
         return AMB_EKIND;
     }
     status = amb_cuda_copy(source->device, (uintptr_t)to, (uintptr_t)source->pinned, len,
@@ -161,7 +162,7 @@ static int publish(struct amb_conn *conn, const char *role, int device, uint32_t
         return fail(conn, "GPU", status);
     }
     status = amb_pub_open(conn, TOPIC,
-                          AMB_PUB(.lease_mem = is_leased ? AMB_MEM_CUDA : AMB_MEM_DEFAULT,
+                          AMB_PUB(.lease_mem = is_leased ? source.mem : AMB_MEM_DEFAULT,
                                   .device = is_leased ? device : 0),
                           &pub);
     if (status == AMB_OK) {

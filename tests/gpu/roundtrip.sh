@@ -87,11 +87,17 @@ done
 # Other kinds to publish from: managed memory is copied on the device, pinned is host memory.
 SOURCE=managed audience "$unix_url" publish 0 cuda_ipc cuda_ipc
 SOURCE=pinned audience "$unix_url" publish 0 staged mapped
+SOURCE=pinned audience "$unix_url" lease 0 staged mapped
 # Remote subscribers get the broker's copies, remote publishers stage.
 AMB_URL=$tcp_url AMB_CUDA_LIBRARY=/nowhere "$roundtrip" host >"$dir/host" 2>"$dir/host.err" &
 readers=($!)
 AMB_URL=$unix_url EXPECT_STAGED=0 timeout 120 "$roundtrip" publish 0 1 || fail "publish to a remote one"
 wait "${readers[0]}" || fail "a remote subscriber: $(cat "$dir/host.err")"
+# What a remote one leases in pinned memory is transferred.
+AMB_URL=$unix_url AMB_CUDA_LIBRARY=/nowhere "$roundtrip" host >"$dir/host" 2>"$dir/host.err" &
+readers=($!)
+AMB_URL=$tcp_url SOURCE=pinned EXPECT_STAGED=0 timeout 120 "$roundtrip" lease 0 1 || fail "lease at a remote one"
+wait "${readers[0]}" || fail "a subscriber of a remote one: $(cat "$dir/host.err")"
 readers=()
 stop
 

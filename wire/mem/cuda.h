@@ -94,6 +94,11 @@ void amb_cuda_free(struct amb_cuda *device, uint64_t address);
 /* Host memory that copy engines reach. */
 AMB_MUST_CHECK enum amb_status amb_cuda_pin(struct amb_cuda *device, uint64_t size, void **out);
 void amb_cuda_unpin(struct amb_cuda *device, void *memory);
+/* Pins memory that is there already, whole pages, for all devices; *address is where they see it.
+ * ENOTSUP, ENOMEM, ECUDA. It is undone before the memory goes. */
+AMB_MUST_CHECK enum amb_status amb_cuda_register(struct amb_cuda *device, void *memory,
+                                                 uint64_t size, uint64_t *address);
+void amb_cuda_unregister(struct amb_cuda *device, void *memory);
 
 /* What a pointer points to. */
 struct amb_mem_place {

@@ -40,6 +40,9 @@
     ADD(cuMemFree)                                                                                 \
     ADD(cuMemFreeHost)                                                                             \
     ADD(cuMemHostAlloc)                                                                            \
+    ADD(cuMemHostGetDevicePointer)                                                                 \
+    ADD(cuMemHostRegister)                                                                         \
+    ADD(cuMemHostUnregister)                                                                       \
     ADD(cuMemcpyAsync)                                                                             \
     ADD(cuMemcpyPeerAsync)                                                                         \
     ADD(cuPointerGetAttribute)                                                                     \

@@ -64,6 +64,31 @@ void amb_cuda_unpin(struct amb_cuda *device, void *memory)
     }
 }
 
+enum amb_status amb_cuda_register(struct amb_cuda *device, void *memory, uint64_t size,
+                                  uint64_t *address)
+{
+    amb_assert(amb_cuda_is_current(device) && memory != NULL && size != 0);
+    CUdeviceptr at = 0;
+    enum amb_status status = CALL(device, cuMemHostRegister, memory, size,
+                                  CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    if (status != AMB_OK) {
+        return status;
+    }
+    status = CALL(device, cuMemHostGetDevicePointer, &at, memory, 0);
+    if (status != AMB_OK) {
+        amb_cuda_unregister(device, memory);
+        return status;
+    }
+    *address = at;
+    return AMB_OK;
+}
+
+void amb_cuda_unregister(struct amb_cuda *device, void *memory)
+{
+    amb_assert(amb_cuda_is_current(device));
+    (void)CALL(device, cuMemHostUnregister, memory);
+}
+
 /* ---- pointers ---- */
 
 /* Would reading it here be a crash? Asked of the kernel, where the driver does not say. */

@@ -89,6 +89,8 @@ enum amb_status amb_cuda_alloc_managed(struct amb_cuda *device UNUSED, uint64_t 
 void amb_cuda_free(struct amb_cuda *device UNUSED, uint64_t address UNUSED) NOTHING
 enum amb_status amb_cuda_pin(struct amb_cuda *device UNUSED, uint64_t size UNUSED, void **out UNUSED) NOBODY
 void amb_cuda_unpin(struct amb_cuda *device UNUSED, void *memory UNUSED) NOTHING
+enum amb_status amb_cuda_register(struct amb_cuda *device UNUSED, void *memory UNUSED, uint64_t size UNUSED, uint64_t *address UNUSED) NOBODY
+void amb_cuda_unregister(struct amb_cuda *device UNUSED, void *memory UNUSED) NOTHING
 enum amb_status amb_cuda_export(struct amb_cuda *device UNUSED, uint64_t address UNUSED, uint8_t handle[AMB_CUDA_IPC_BYTES] UNUSED) NOBODY
 enum amb_status amb_cuda_import(struct amb_cuda *device UNUSED, const uint8_t handle[AMB_CUDA_IPC_BYTES] UNUSED, uint64_t *out UNUSED) NOBODY
 void amb_cuda_unimport(struct amb_cuda *device UNUSED, uint64_t address UNUSED) NOTHING

@@ -178,8 +178,8 @@ struct amb_pub_options {
     uint64_t window_msgs;   /* 64 Ki messages not yet settled */
     uint64_t window_bytes;  /* 64 MiB; the broker's window may be smaller */
     int64_t linger_ns;      /* 50 us: how long a message may wait for company in its batch */
-    enum amb_mem lease_mem; /* HOST or CUDA; others (later) */
-    int32_t device;         /* CUDA: which, as the driver counts */
+    enum amb_mem lease_mem; /* HOST, PINNED or CUDA; see amb_lease. Not CUDA_MANAGED */
+    int32_t device;         /* CUDA, PINNED: which, as the driver counts */
     amb_settled_fn on_settled;
     void *arg;
     /* NORMAL; of all its messages. What waits for a subscription leaves HIGH first, LOW last,
@@ -426,6 +426,11 @@ AMB_API enum amb_status amb_pub_close(struct amb_pub *pub, int64_t timeout_ns);
  * Memory for one message, written in place and handed over without a copy. On a ring it lies in
  * memory that the broker and local subscribers map, elsewhere it is private and its bytes are
  * transferred when it is committed: the calls are the same.
+ *
+ * lease_mem = PINNED is such memory too, which the driver of `device` has pinned: copy engines and
+ * kernels write there at full rate, the program goes on meanwhile, and all others see plain host
+ * memory. CUDA is the broker's memory on `device`. Managed memory is not leased: no other process
+ * could read it in place, so amb_pub_post of memory of your own does the same.
  */
 
 /*
@@ -433,7 +438,8 @@ AMB_API enum amb_status amb_pub_close(struct amb_pub *pub, int64_t timeout_ns);
  * the first memory of that size, which takes a while. What the bytes are before they are written is
  * not said.
  *   out  to be given to amb_lease_commit or amb_lease_abandon, by any thread
- * ETOOLARGE, EAGAIN, ETIMEDOUT, ENOMEM; ECLOSED: the publisher is being closed; ELOST.
+ * ETOOLARGE, EAGAIN, ETIMEDOUT, ENOMEM; ECLOSED: the publisher is being closed; ELOST. Of a GPU's:
+ * ENOTSUP, ENOTFOUND, EFORBIDDEN, ELIMIT, ECUDA; amb_last_error has the sentence.
  */
 AMB_CHECK enum amb_status amb_lease(struct amb_pub *pub, size_t len, int64_t timeout_ns,
                                     struct amb_lease **out);
@@ -445,9 +451,9 @@ AMB_CHECK enum amb_status amb_lease(struct amb_pub *pub, size_t len, int64_t tim
  */
 AMB_API void *amb_lease_data(const struct amb_lease *lease);
 /*
- * The same of GPU memory (lease_mem = CUDA): a device address, for what is put on `stream`
- * (CUstream) from here on; aligned to 4096 bytes. NULL: it is host memory. Commit it with that
- * stream, or when what writes there has run; abandon it only then.
+ * The same of GPU memory (lease_mem = CUDA), or of PINNED memory as GPUs see it: a device address,
+ * for what is put on `stream` (CUstream) from here on; aligned to 4096 bytes. NULL: it is plain
+ * host memory. Commit it with that stream, or when what writes there has run; abandon it only then.
  */
 AMB_API void *amb_lease_data_on(const struct amb_lease *lease, void *stream);
 
@@ -455,7 +461,8 @@ AMB_API void *amb_lease_data_on(const struct amb_lease *lease, void *stream);
  * Publishes it, in the order of the calls on its publisher. Never blocks; consumes the lease, also
  * on failure: its bytes are not to be touched any more. Commits gather as small messages do.
  *   message  data, iov and forward unset; len: how many of its bytes (0: all). NULL: all of them,
- *            without properties
+ *            without properties. PINNED and CUDA: it leaves when what is on `stream` (NULL: the
+ *            default one) so far has run
  *   seq      the message's sequence, as amb_pub_post has it; may be NULL
  * EINVAL, ENOTSUP, ETOOLARGE for fields of `message`; ENOMEM; ECLOSED: its publisher is closed;
  * ELOST.

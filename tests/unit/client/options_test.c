@@ -92,7 +92,7 @@ static void later_features_are_refused_by_name(void **state)
         amb_commit_out_read(AMB_OUT(.mem = AMB_MEM_CUDA, .stream = &out), &out, &complaint),
         AMB_OK);
     assert_int_equal(
-        amb_pub_options_read(AMB_PUB(.lease_mem = AMB_MEM_PINNED), &pub_options, &complaint),
+        amb_pub_options_read(AMB_PUB(.lease_mem = AMB_MEM_CUDA_MANAGED), &pub_options, &complaint),
         AMB_ENOTSUP);
     assert_non_null(strstr(complaint.text, "lease_mem"));
     assert_int_equal(

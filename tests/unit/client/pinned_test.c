@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Leases in pinned memory, on the fake driver: where they lie, what they wait for, what fails. */
+#include "tests/fakecuda/fakecuda.h"
+#include "tests/unit/client/session.h"
+
+#include "client/conn.h"
+#include "wire/mem/cuda.h"
+
+#include <cuda.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MIB ((size_t)1 << 20)
+
+static struct fake_options with_leases = {.lease_bytes = 64 * MIB, .max_message = 8 * MIB};
+static struct fake_options refusing = {
+    .lease_bytes = 64 * MIB, .max_message = 8 * MIB, .refuses_leases = true};
+static struct fake_options on_stream = {.link = AMB_LINK_STREAM, .max_message = 8 * MIB};
+
+static CUcontext context;
+static CUstream stream;
+static CUdeviceptr device;
+
+static struct amb_pub *open_pub(struct session *s, const struct fake_options *options,
+                                const struct amb_pub_options *pub_options)
+{
+    struct amb_pub *pub;
+    session_open(s, options, NULL);
+    assert_int_equal(amb_pub_open(s->conn, "a", pub_options, &pub), AMB_OK);
+    return pub;
+}
+
+static struct amb_pub *open_pinned(struct session *s, const struct fake_options *options)
+{
+    return open_pub(s, options, AMB_PUB(.lease_mem = AMB_MEM_PINNED));
+}
+
+/* Nothing of it stays pinned. */
+static void close_pinned(struct session *s)
+{
+    assert_int_equal(amb_close(s->conn, 5 * AMB_SEC), AMB_OK);
+    fake_broker_stop(s->fake);
+    assert_int_equal(fakecuda_live_pinned(), 0);
+}
+
+static struct amb_lease *take(struct amb_pub *pub, size_t len)
+{
+    struct amb_mem_place place;
+    struct amb_lease *lease;
+    assert_int_equal(amb_lease(pub, len, 5 * AMB_SEC, &lease), AMB_OK);
+    assert_non_null(amb_lease_data(lease));
+    assert_ptr_equal(amb_lease_data_on(lease, stream), amb_lease_data(lease));
+    amb_cuda_classify(amb_lease_data(lease), &place);
+    assert_int_equal(place.mem, AMB_MEM_PINNED);
+    return lease;
+}
+
+/* A copy engine writes there, when it is let. */
+static void write_on_stream(struct amb_lease *lease, size_t len, uint8_t value)
+{
+    uint8_t *bytes = malloc(len);
+    assert_non_null(bytes);
+    memset(bytes, value, len);
+    assert_true(fakecuda_poke(device, bytes, len));
+    free(bytes);
+    assert_int_equal(cuMemcpyDtoHAsync(amb_lease_data(lease), device, len, stream), CUDA_SUCCESS);
+}
+
+static void commit(struct amb_lease *lease)
+{
+    assert_int_equal(amb_lease_commit(lease, AMB_OUT(.stream = stream), NULL), AMB_OK);
+}
+
+static uint64_t leased(struct amb_pub *pub)
+{
+    struct amb_pub_info info = AMB_INIT(amb_pub_info);
+    assert_int_equal(amb_pub_stat(pub, &info), AMB_OK);
+    return info.leased;
+}
+
+static void it_leaves_when_its_stream_has_passed(const struct fake_options *options,
+                                                 bool is_in_place)
+{
+    struct session s;
+    struct amb_pub *pub = open_pinned(&s, options);
+    const size_t sizes[] = {100, 70000, 3 * MIB};
+    uint64_t sent = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        struct amb_lease *lease = take(pub, sizes[i]);
+        fakecuda_hold(true);
+        write_on_stream(lease, sizes[i], (uint8_t)(i + 1));
+        commit(lease);
+        assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_MS), AMB_ETIMEDOUT);
+        fake_broker_look(s.fake, &s.seen);
+        assert_int_equal(s.seen.msgs[0], sent);
+        fakecuda_hold(false);
+        assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+        fake_broker_look(s.fake, &s.seen);
+        assert_int_equal(s.seen.msgs[0], ++sent);
+        assert_int_equal(s.seen.last[0], i + 1);
+        assert_int_equal(s.seen.last[99], i + 1);
+        assert_int_equal(s.seen.last_len, amb_payload_padded(sizes[i]));
+        assert_int_equal(leased(pub), is_in_place ? sent : 0);
+    }
+    close_pinned(&s);
+}
+
+static void on_this_host_it_is_read_where_it_was_written(void **state)
+{
+    (void)state;
+    it_leaves_when_its_stream_has_passed(&with_leases, true);
+}
+
+static void elsewhere_it_is_transferred(void **state)
+{
+    (void)state;
+    it_leaves_when_its_stream_has_passed(&on_stream, false);
+}
+
+static void it_is_transferred_where_the_broker_gives_no_memory(void **state)
+{
+    (void)state;
+    it_leaves_when_its_stream_has_passed(&refusing, false);
+}
+
+static void what_comes_behind_one_that_waits_keeps_its_place(const struct fake_options *options)
+{
+    struct session s;
+    struct amb_pub *pub = open_pinned(&s, options);
+    fakecuda_hold(true);
+    struct amb_lease *late = take(pub, 5000), *soon = take(pub, 5000);
+    write_on_stream(late, 5000, 'l');
+    commit(late);
+    memset(amb_lease_data(soon), 's', 5000); /* The CPU has, and nothing is waited for. */
+    CUstream idle;
+    assert_int_equal(cuStreamCreate(&idle, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    assert_int_equal(amb_lease_commit(soon, AMB_OUT(.stream = idle, .key = "k"), NULL), AMB_OK);
+    assert_int_equal(amb_pub_send(pub, "behind", 6, 5 * AMB_MS), AMB_ETIMEDOUT);
+    fake_broker_look(s.fake, &s.seen);
+    assert_int_equal(s.seen.msgs[0], 0);
+    fakecuda_hold(false);
+    assert_int_equal(amb_pub_send(pub, "behind", 6, 5 * AMB_SEC), AMB_OK);
+    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+    fake_broker_look(s.fake, &s.seen);
+    assert_int_equal(s.seen.msgs[0], 3);
+    assert_memory_equal(s.seen.last, "behind", 6);
+    assert_int_equal(cuStreamDestroy(idle), CUDA_SUCCESS);
+    close_pinned(&s);
+}
+
+static void order_holds_in_place(void **state)
+{
+    (void)state;
+    what_comes_behind_one_that_waits_keeps_its_place(&with_leases);
+}
+
+static void order_holds_where_it_is_transferred(void **state)
+{
+    (void)state;
+    what_comes_behind_one_that_waits_keeps_its_place(&on_stream);
+}
+
+/* In its turn: what was before it and comes behind it is not hurt. */
+static void what_its_gpu_has_spoilt_is_settled_so(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_pub *pub = open_pinned(&s, &on_stream);
+    struct amb_pub_info info = AMB_INIT(amb_pub_info);
+    fake_broker_hold(s.fake, true);
+    assert_int_equal(amb_pub_send(pub, "before", 6, AMB_NOWAIT), AMB_OK);
+    struct amb_lease *lease = take(pub, 5000);
+    fakecuda_hold(true);
+    write_on_stream(lease, 5000, 'x');
+    commit(lease);
+    fakecuda_fail("cuEventQuery:1=1");
+    fakecuda_hold(false);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.msgs[0] == 1);
+    fake_broker_nap();
+    assert_int_equal(amb_pub_stat(pub, &info), AMB_OK);
+    assert_int_equal(info.failed, 0); /* Of the one before it nobody knows yet. */
+    fake_broker_hold(s.fake, false);
+    assert_int_equal(amb_pub_send(pub, "behind", 6, 5 * AMB_SEC), AMB_OK);
+    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_ECUDA);
+    fakecuda_fail(NULL);
+    fake_broker_look(s.fake, &s.seen);
+    assert_int_equal(s.seen.msgs[0], 2);
+    assert_memory_equal(s.seen.last, "behind", 6);
+    assert_int_equal(amb_pub_stat(pub, &info), AMB_OK);
+    assert_int_equal(info.failed, 1);
+    assert_int_equal(info.settled, 3);
+    (void)amb_close(s.conn, 5 * AMB_SEC);
+    fake_broker_stop(s.fake);
+    assert_int_equal(fakecuda_live_pinned(), 0);
+}
+
+static void a_segment_that_cannot_be_pinned_is_given_back(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_pub *pub = open_pinned(&s, &with_leases);
+    fakecuda_fail("cuMemHostRegister:1=801");
+    struct amb_lease *lease = take(pub, 5000); /* Memory of our own is pinned instead. */
+    fakecuda_fail(NULL);
+    commit(lease);
+    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.leases_closed == 1);
+    assert_int_equal(leased(pub), 0);
+    close_pinned(&s);
+}
+
+static void without_any_it_says_why_and_plain_leases_go_on(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_pub *pub = open_pinned(&s, &with_leases), *plain;
+    struct amb_lease *lease;
+    fakecuda_fail("cuMemHostRegister:1=801,cuMemHostRegister:2=801");
+    assert_int_equal(amb_lease(pub, 5000, 5 * AMB_SEC, &lease), AMB_ENOTSUP);
+    assert_null(lease);
+    assert_non_null(strstr(amb_last_error(s.conn).text, "cuMemHostRegister"));
+    fakecuda_fail(NULL);
+    assert_int_equal(amb_pub_open(s.conn, "b", NULL, &plain), AMB_OK);
+    assert_int_equal(amb_lease(plain, 5000, 5 * AMB_SEC, &lease), AMB_OK);
+    assert_null(amb_lease_data_on(lease, stream));
+    assert_int_equal(amb_lease_commit(lease, NULL, NULL), AMB_OK);
+    assert_int_equal(amb_pub_flush(plain, 0, 5 * AMB_SEC), AMB_OK);
+    assert_int_equal(leased(plain), 1);
+    close_pinned(&s);
+}
+
+static void who_has_all_that_may_be_pinned_waits(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_pub *pub =
+        open_pub(&s, &on_stream, AMB_PUB(.lease_mem = AMB_MEM_PINNED, .window_bytes = 4 * MIB));
+    struct amb_lease *leases[4], *more;
+    for (unsigned i = 0; i < 4; i++) {
+        leases[i] = take(pub, MIB);
+    }
+    assert_int_equal(amb_lease(pub, MIB, 20 * AMB_MS, &more), AMB_ETIMEDOUT);
+    assert_int_equal(amb_lease(pub, 100, AMB_NOWAIT, &more), AMB_EAGAIN);
+    commit(leases[0]);
+    more = take(pub, MIB);
+    amb_lease_abandon(more);
+    for (unsigned i = 1; i < 4; i++) {
+        amb_lease_abandon(leases[i]);
+    }
+    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+    more = take(pub, 100); /* What is idle makes room for another size. */
+    amb_lease_abandon(more);
+    close_pinned(&s);
+}
+
+static void it_outlives_its_connection(void **state)
+{
+    (void)state;
+    const struct fake_options *options[] = {&with_leases, &on_stream};
+    for (unsigned i = 0; i < 2; i++) {
+        struct session s;
+        struct amb_pub *pub = open_pinned(&s, options[i]);
+        struct amb_lease *lease = take(pub, 5000), *other = take(pub, 5000);
+        assert_int_equal(amb_close(s.conn, AMB_NOWAIT), AMB_OK);
+        memset(amb_lease_data(lease), 'x', 5000);
+        assert_int_equal(amb_lease_commit(lease, AMB_OUT(.stream = stream), NULL), AMB_ECLOSED);
+        amb_lease_abandon(other);
+        fake_broker_stop(s.fake);
+        for (unsigned n = 0; n < 500 && fakecuda_live_pinned() != 0; n++) {
+            fake_broker_nap();
+        }
+        assert_int_equal(fakecuda_live_pinned(), 0);
+    }
+}
+
+/* The slot was the former broker's: once its GPU has done with it, it goes to the next one. */
+static void what_waits_when_a_session_ends_goes_to_the_next(void **state)
+{
+    (void)state;
+    struct fake_broker *first = fake_broker_start(&with_leases);
+    struct fake_broker *second = fake_broker_start(&with_leases);
+    struct fake_seen seen;
+    struct amb_conn *conn;
+    struct amb_pub *pub;
+    char urls[400];
+    (void)snprintf(urls, sizeof(urls), "%s,%s", fake_broker_url(first), fake_broker_url(second));
+    assert_int_equal(
+        amb_connect(urls,
+                    AMB_OPTIONS(.reconnect_min_ns = AMB_MS, .reconnect_max_ns = 5 * AMB_MS,
+                                .reconnect_attempts = 100),
+                    &conn),
+        AMB_OK);
+    assert_int_equal(amb_pub_open(conn, "a", AMB_PUB(.lease_mem = AMB_MEM_PINNED), &pub), AMB_OK);
+    struct amb_lease *lease = take(pub, 5000), *held = take(pub, 5000);
+    fakecuda_hold(true);
+    write_on_stream(lease, 5000, 'w');
+    commit(lease);
+    fake_broker_stop(first);
+    FAKE_WAIT(second, &seen, seen.opens == 1);
+    fake_broker_nap();
+    fake_broker_look(second, &seen);
+    assert_int_equal(seen.msgs[0], 0);
+    fakecuda_hold(false);
+    FAKE_WAIT(second, &seen, seen.msgs[0] == 1);
+    assert_int_equal(seen.commits[0], 0);
+    assert_int_equal(seen.last[0], 'w');
+    assert_int_equal(seen.last[4999 % sizeof(seen.last)], 'w');
+    memset(amb_lease_data(held), 'h', 5000);
+    commit(held);
+    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+    commit(take(pub, 5000)); /* In that one's memory. */
+    FAKE_WAIT(second, &seen, seen.commits[0] == 1);
+    assert_int_equal(amb_close(conn, 5 * AMB_SEC), AMB_OK);
+    fake_broker_stop(second);
+    assert_int_equal(fakecuda_live_pinned(), 0);
+}
+
+static void what_no_pinned_lease_goes_with_is_refused(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_pub *pub;
+    session_open(&s, &with_leases, NULL);
+    assert_int_equal(amb_pub_open(s.conn, "a", AMB_PUB(.lease_mem = AMB_MEM_CUDA_MANAGED), &pub),
+                     AMB_ENOTSUP);
+    assert_non_null(strstr(amb_last_error(s.conn).text, "amb_pub_post"));
+    assert_int_equal(
+        amb_pub_open(s.conn, "a", AMB_PUB(.lease_mem = AMB_MEM_PINNED, .name = "n"), &pub),
+        AMB_ENOTSUP);
+    assert_int_equal(
+        amb_pub_open(s.conn, "a", AMB_PUB(.lease_mem = AMB_MEM_PINNED, .device = 7), &pub),
+        AMB_ENOTFOUND);
+    assert_int_equal(
+        amb_pub_open(s.conn, "a", AMB_PUB(.lease_mem = AMB_MEM_PINNED, .device = 1), &pub), AMB_OK);
+    struct amb_lease *lease = take(pub, 100);
+    assert_int_equal(amb_lease_commit(lease, AMB_OUT(.mem = AMB_MEM_CUDA), NULL), AMB_ENOTSUP);
+    close_pinned(&s);
+}
+
+int main(void)
+{
+    (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
+    if (cuInit(0) != CUDA_SUCCESS || cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS ||
+        cuCtxSetCurrent(context) != CUDA_SUCCESS ||
+        cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
+        cuMemAlloc(&device, 4 * MIB) != CUDA_SUCCESS) {
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(on_this_host_it_is_read_where_it_was_written),
+        cmocka_unit_test(elsewhere_it_is_transferred),
+        cmocka_unit_test(it_is_transferred_where_the_broker_gives_no_memory),
+        cmocka_unit_test(order_holds_in_place),
+        cmocka_unit_test(order_holds_where_it_is_transferred),
+        cmocka_unit_test(what_its_gpu_has_spoilt_is_settled_so),
+        cmocka_unit_test(a_segment_that_cannot_be_pinned_is_given_back),
+        cmocka_unit_test(without_any_it_says_why_and_plain_leases_go_on),
+        cmocka_unit_test(who_has_all_that_may_be_pinned_waits),
+        cmocka_unit_test(it_outlives_its_connection),
+        cmocka_unit_test(what_waits_when_a_session_ends_goes_to_the_next),
+        cmocka_unit_test(what_no_pinned_lease_goes_with_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
