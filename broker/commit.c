@@ -9,6 +9,7 @@
 #include "broker/reclaim.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
+#include "wire/base/copy.h"
 #include "wire/base/log.h"
 #include "wire/link/link.h"
 
@@ -91,7 +92,7 @@ static uint8_t *commit_write(const struct amb_entry *entry, uint8_t *to)
     amb_body_iter_init_leased(&iter, entry->data, entry->meta, entry->count);
     while (amb_body_iter_next(&iter, &view)) {
         uint64_t padded = amb_payload_padded(view.len);
-        memcpy(to, view.payload, padded);
+        amb_copy(to, view.payload, padded);
         to += padded;
     }
     memcpy(to, entry->meta, table);

@@ -9,6 +9,7 @@
 #include "client/gpu.h"
 #include "client/put.h"
 #include "wire/base/assert.h"
+#include "wire/base/copy.h"
 
 #include <string.h>
 
@@ -220,7 +221,7 @@ enum amb_status amb_put_slot(struct amb_pub *pub, const struct amb_put *put, boo
         return AMB_EAGAIN;
     }
     if (put->iov == NULL) {
-        memcpy(amb_place_bytes(&place), put->data, put->len);
+        amb_copy(amb_place_bytes(&place), put->data, put->len);
     } else {
         amb_put_gather(amb_place_bytes(&place), put);
     }

@@ -12,6 +12,7 @@
 #include "client/staged.h"
 #include "client/tensor.h"
 #include "wire/base/assert.h"
+#include "wire/base/copy.h"
 #include "wire/codec/props.h"
 #include "wire/codec/topic.h"
 
@@ -175,7 +176,7 @@ void amb_put_gather(uint8_t *to, const struct amb_put *put)
 {
     for (uint32_t i = 0; i < put->iov_count; i++) {
         if (put->iov[i].len != 0) {
-            memcpy(to, put->iov[i].data, put->iov[i].len);
+            amb_copy(to, put->iov[i].data, put->iov[i].len);
             to += put->iov[i].len;
         }
     }
@@ -237,7 +238,7 @@ static enum amb_status prepare_large(struct amb_pub *pub, const struct amb_put *
         if (put->iov != NULL) {
             amb_put_gather(batch->owned, put);
         } else {
-            memcpy(batch->owned, put->data, put->len);
+            amb_copy(batch->owned, put->data, put->len);
         }
         memset(batch->owned + put->len, 0, padded - put->len);
         batch->data = batch->owned;
