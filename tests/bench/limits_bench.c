@@ -11,8 +11,6 @@
  *              reads what is there and writes it on
  *     raw      the same, untouched
  *     fanout   to --subs subscribers, untouched; the third process waits for whole messages
- *     handover numbers only, through a third process: no bytes move, the publisher sleeps as the
- *              harness's does when its window is full, the other two yield when there is nothing
  *
  * Options: --seconds S (after 0.15 s that do not count), --window N (messages under way, as the
  * harness: 16 MiB, 3 to 32768), --subs N, --chunk BYTES (of the third process; default: 1 MiB).
@@ -22,6 +20,8 @@
  * Threads: none; processes that share `struct shared`. Memory: all mapped before the fork, the
  * slots not yet touched, as a broker's are not when its clients come.
  */
+#include "wire/base/copy.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
@@ -55,7 +55,6 @@ struct counter {
 
 struct shared {
     struct counter sent;
-    struct counter relayed;
     struct counter got[SUBS_MAX];
     struct counter wrong;
     struct counter connected;
@@ -195,41 +194,11 @@ static void shm_publisher(const struct limits *limits)
         uint8_t *slot = slot_of(limits, number);
         fill(has_copy ? own : slot, limits->size, number);
         if (has_copy) {
-            memcpy(slot, own, limits->size);
+            amb_copy(slot, own, limits->size); /* The choice of instructions is ours too. */
         }
         set(&limits->shared->sent, ++number);
     }
     free(own);
-}
-
-/* ---- hand-overs ---- */
-
-#define FULL_NAP_NS 10000 /* The harness's; with the kernel's slack about 60 us. */
-
-static void handover_publisher(const struct limits *limits)
-{
-    for (uint64_t number = 0; !is_over(limits);) {
-        if (number - slowest(limits) >= limits->window) {
-            (void)nanosleep(&(struct timespec){.tv_nsec = FULL_NAP_NS}, NULL);
-            continue;
-        }
-        set(&limits->shared->sent, ++number);
-    }
-}
-
-/* What `from` has grown to, `to` is told. */
-static void handover_follow(const struct limits *limits, const struct counter *from,
-                            struct counter *to)
-{
-    for (uint64_t told = 0; !is_over(limits);) {
-        uint64_t now = get(from);
-        if (now == told) {
-            (void)sched_yield();
-            continue;
-        }
-        told = now;
-        set(to, told);
-    }
 }
 
 /* ---- through TCP ---- */
@@ -449,28 +418,6 @@ static void run_shm(struct limits *limits)
     finish(limits, pids, 2);
 }
 
-static void run_handover(struct limits *limits)
-{
-    struct shared *shared = limits->shared;
-    pid_t pids[3];
-    for (int i = 0; i < 3; i++) {
-        pids[i] = fork();
-        if (pids[i] != 0) {
-            continue;
-        }
-        if (i == 0) {
-            handover_publisher(limits);
-        } else if (i == 1) {
-            handover_follow(limits, &shared->sent, &shared->relayed);
-        } else {
-            handover_follow(limits, &shared->relayed, &shared->got[0]);
-        }
-        _exit(0);
-    }
-    measure(limits);
-    finish(limits, pids, 3);
-}
-
 static void run_tcp(struct limits *limits)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -552,14 +499,12 @@ int main(int argc, char **argv)
     limits.kind = optind < argc ? argv[optind] : "";
     bool is_fanout = strcmp(limits.kind, "fanout") == 0;
     bool is_raw = strcmp(limits.kind, "raw") == 0;
-    bool is_handover = strcmp(limits.kind, "handover") == 0;
     bool is_tcp = is_fanout || is_raw || strcmp(limits.kind, "tcp") == 0;
-    if ((!is_tcp && !is_handover && strcmp(limits.kind, "lease") != 0 &&
-         strcmp(limits.kind, "copy") != 0) ||
+    if ((!is_tcp && strcmp(limits.kind, "lease") != 0 && strcmp(limits.kind, "copy") != 0) ||
         limits.size < 8 || limits.subs == 0 || limits.subs > SUBS_MAX) {
-        (void)fprintf(
-            stderr, "usage: limits-bench lease|copy|tcp|raw|fanout|handover --size N [--seconds S] "
-                    "[--window N] [--subs N] [--chunk N]\n");
+        (void)fprintf(stderr,
+                      "usage: limits-bench lease|copy|tcp|raw|fanout --size N [--seconds S] "
+                      "[--window N] [--subs N] [--chunk N]\n");
         return 2;
     }
     if (limits.window == 0) {
@@ -571,6 +516,6 @@ int main(int argc, char **argv)
     limits.has_touch = !is_fanout && !is_raw;
     limits.chunk = is_fanout ? limits.size : limits.chunk;
     limits.shared = map(sizeof(*limits.shared));
-    (is_handover ? run_handover : is_tcp ? run_tcp : run_shm)(&limits);
+    (is_tcp ? run_tcp : run_shm)(&limits);
     return get(&limits.shared->wrong) == 0 ? 0 : 1;
 }
