@@ -11,12 +11,9 @@
 #include "client/put.h"
 #include "client/staged.h"
 #include "client/tensor.h"
-#include "wire/base/assert.h"
 #include "wire/base/copy.h"
 #include "wire/codec/props.h"
-#include "wire/codec/topic.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* How often a link whose poll is a system call is asked whether a batch has arrived. */
@@ -170,8 +167,6 @@ enum amb_status amb_put_small(struct amb_pub *pub, const struct amb_put *put, ui
     return status;
 }
 
-/* ---- the large ones ---- */
-
 void amb_put_gather(uint8_t *to, const struct amb_put *put)
 {
     for (uint32_t i = 0; i < put->iov_count; i++) {
@@ -180,118 +175,6 @@ void amb_put_gather(uint8_t *to, const struct amb_put *put)
             to += put->iov[i].len;
         }
     }
-}
-
-static bool is_large_copied(const struct amb_pub *pub, const struct amb_put *put)
-{
-    return put->iov != NULL || pub->is_named;
-}
-
-/* With room for a copy of `owned` bytes. EAGAIN: others hold too much. */
-static enum amb_status large_get(struct amb_pub *pub, uint64_t owned, struct amb_batch **out)
-{
-    struct amb_conn *conn = pub->conn;
-    enum amb_status status = AMB_EAGAIN;
-    amb_conn_lock(conn);
-    if (amb_batches_have_room(conn, amb_batches_large(owned))) {
-        *out = amb_pub_large_get(conn, owned);
-        status = *out != NULL ? AMB_OK : AMB_ENOMEM;
-    }
-    amb_conn_unlock(conn);
-    return status;
-}
-
-static void large_put(struct amb_pub *pub, struct amb_batch *batch)
-{
-    amb_conn_lock(pub->conn);
-    amb_pub_batch_put(pub->conn, batch);
-    amb_conn_changed(pub->conn); /* Who waits for memory looks again. */
-    amb_conn_unlock(pub->conn);
-}
-
-/* A batch of this message alone. Its payload goes out from where it lies; pieces, and what may have
- * to go out again, from a copy. */
-static enum amb_status prepare_large(struct amb_pub *pub, const struct amb_put *put,
-                                     struct amb_batch **out)
-{
-    uint64_t padded = amb_payload_padded(put->len);
-    bool is_copied = is_large_copied(pub, put);
-    struct amb_batch *batch = NULL;
-    enum amb_status status = large_get(pub, is_copied ? padded : 0, &batch);
-    if (status != AMB_OK) {
-        return status;
-    }
-    amb_batch_records(batch)[0] = (struct amb_record){.len = (uint32_t)put->len};
-    batch->count = 1;
-    batch->out.frame.number = put->expect;
-    batch->data_len = padded;
-    batch->out.tx.is_device = put->is_device;
-    if (!is_copied) {
-        batch->data = (uint8_t *)(uintptr_t)put->data;
-        batch->data_pad = (uint32_t)(padded - put->len);
-    } else {
-        batch->owned = aligned_alloc(64, (padded + 63) & ~UINT64_C(63));
-        if (batch->owned == NULL) {
-            large_put(pub, batch);
-            return AMB_ENOMEM;
-        }
-        if (put->iov != NULL) {
-            amb_put_gather(batch->owned, put);
-        } else {
-            amb_copy(batch->owned, put->data, put->len);
-        }
-        memset(batch->owned + put->len, 0, padded - put->len);
-        batch->data = batch->owned;
-    }
-    status = amb_batch_add_props(batch, put->blob, put->blob_len, put->key_hash, put->ttl_ms);
-    if (status != AMB_OK) {
-        large_put(pub, batch);
-        return status;
-    }
-    *out = batch;
-    return AMB_OK;
-}
-
-static bool is_sent(void *arg)
-{
-    const struct amb_batch *batch = arg;
-    return !batch->out.is_queued;
-}
-
-/* The link still reads the caller's memory: there is no taking that back. */
-static void wait_sent(struct amb_conn *conn, struct amb_batch *batch)
-{
-    struct amb_wait wait = {.is_ready = is_sent,
-                            .arg = batch,
-                            .timeout_ns = AMB_FOREVER,
-                            .flags = AMB_WAIT_CLOSER | AMB_WAIT_LOST | AMB_WAIT_FLOW};
-    (void)amb_conn_wait(conn, &wait);
-}
-
-static enum amb_status try_large(struct amb_pub *pub, struct amb_batch *batch, uint64_t *seq)
-{
-    struct amb_conn *conn = pub->conn;
-    bool is_waited = batch->is_waited;
-    amb_spinlock_lock(&pub->lock);
-    amb_conn_lock(conn);
-    enum amb_status status = amb_pub_flush_large(pub, batch);
-    if (status == AMB_EAGAIN) {
-        (void)amb_conn_progress(conn);
-        status = amb_pub_flush_large(pub, batch);
-        if (status == AMB_EAGAIN && atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
-            atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
-        }
-    }
-    if (status == AMB_OK && seq != NULL) {
-        *seq = atomic_load_explicit(&pub->posted, memory_order_relaxed);
-    }
-    amb_spinlock_unlock(&pub->lock);
-    if (status == AMB_OK && is_waited) {
-        wait_sent(conn, batch);
-        amb_pub_batch_put(conn, batch);
-    }
-    amb_conn_unlock(conn);
-    return status;
 }
 
 /* ---- waiting for room ---- */
@@ -363,29 +246,6 @@ enum amb_status amb_pub_leave(struct amb_pub *pub, enum amb_status status)
     return amb_conn_leave(conn, status);
 }
 
-/* As a batch of its own, which is prepared once. */
-static enum amb_status put_large(struct amb_pub *pub, const struct amb_put *put,
-                                 struct amb_batch **large, uint64_t *seq)
-{
-    if (*large == NULL) {
-        enum amb_status status = prepare_large(pub, put, large);
-        if (status == AMB_EAGAIN) {
-            return status;
-        }
-        if (status != AMB_OK) {
-            return amb_conn_fail(pub->conn, status, "no memory for a message of %llu bytes",
-                                 (unsigned long long)put->len);
-        }
-        (*large)->is_waited = (*large)->owned == NULL && !put->is_lent;
-        (*large)->pub = (*large)->owned == NULL && put->is_lent ? pub : NULL;
-    }
-    enum amb_status status = try_large(pub, *large, seq);
-    if (status == AMB_OK) {
-        *large = NULL;
-    }
-    return status;
-}
-
 static bool goes_small(const struct amb_pub *pub, const struct amb_put *put)
 {
     uint64_t whole =
@@ -403,7 +263,8 @@ static enum amb_status put_once(struct amb_pub *pub, const struct amb_put *put, 
             return status;
         }
     }
-    return goes_small(pub, put) ? amb_put_small(pub, put, seq) : put_large(pub, put, large, seq);
+    return goes_small(pub, put) ? amb_put_small(pub, put, seq)
+                                : amb_put_large(pub, put, large, seq);
 }
 
 /* What it waits for. */
@@ -412,8 +273,7 @@ static struct room_wait room_of(struct amb_pub *pub, const struct amb_put *put, 
 {
     struct room_wait room = {.pub = pub, .slot_len = slot_len, .has_memory = large != NULL};
     if (!goes_small(pub, put)) {
-        room.large =
-            amb_batches_large(is_large_copied(pub, put) ? amb_payload_padded(put->len) : 0);
+        room.large = amb_large_memory(pub, put);
     }
     return room;
 }
@@ -445,7 +305,7 @@ static enum amb_status put_or_wait(struct amb_pub *pub, const struct amb_put *pu
         }
     }
     if (large != NULL) {
-        large_put(pub, large);
+        amb_large_drop(pub, large);
     }
     if (status != AMB_OK && amb_status_scope_of(status) == AMB_SCOPE_SESSION) {
         enum amb_status trouble = amb_conn_trouble(conn, AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);
@@ -656,146 +516,4 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
     uint8_t blob[AMB_PROPS_MAX];
     status = amb_put_props(conn, &out, blob, &put);
     return status != AMB_OK ? status : amb_put_any(pub, &put, timeout_ns, seq);
-}
-
-struct flush_wait {
-    struct amb_pub *pub;
-    uint64_t seq;
-};
-
-static bool is_flushed(void *arg)
-{
-    const struct flush_wait *flush = arg;
-    return flush->pub->settle.settled_seq >= flush->seq;
-}
-
-/* Has the open batch leave as soon as it may. Returns the last message's number, with the
- * connection locked. */
-static uint64_t push_open(struct amb_pub *pub)
-{
-    struct amb_conn *conn = pub->conn;
-    amb_spinlock_lock(&pub->lock);
-    amb_conn_lock(conn);
-    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed) && conn->down == AMB_OK) {
-        atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
-        (void)amb_pub_flush_open(pub);
-    }
-    uint64_t posted = atomic_load_explicit(&pub->posted, memory_order_relaxed);
-    amb_spinlock_unlock(&pub->lock);
-    return posted;
-}
-
-void amb_put_push(struct amb_pub *pub)
-{
-    (void)push_open(pub);
-    amb_conn_unlock(pub->conn);
-}
-
-enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout_ns)
-{
-    if (pub == NULL || timeout_ns < 0) {
-        return AMB_EINVAL;
-    }
-    struct amb_conn *conn = pub->conn;
-    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED);
-    if (status != AMB_OK) {
-        return status;
-    }
-    amb_pub_enter(pub);
-    uint64_t posted = push_open(pub);
-    struct flush_wait flush = {.pub = pub, .seq = seq == 0 || seq > posted ? posted : seq};
-    struct amb_wait wait = {.is_ready = is_flushed,
-                            .arg = &flush,
-                            .timeout_ns = timeout_ns,
-                            .flags = AMB_WAIT_FLOW,
-                            .is_over = &pub->is_closing};
-    status = amb_conn_wait(conn, &wait);
-    bool is_refused = false;
-    if (status == AMB_OK) {
-        /* A refusal is a frame, which a counter may have overtaken. */
-        (void)amb_conn_progress(conn);
-        status = pub->settle.failure;
-        pub->settle.failure = AMB_OK;
-        is_refused = status != AMB_OK;
-    }
-    amb_conn_unlock(conn);
-    if (is_refused && status == AMB_ENOMEM) {
-        (void)amb_conn_fail(conn, status,
-                            "publishing to '%s': the broker has no memory left for messages "
-                            "(memory.host.size)",
-                            pub->topic);
-    } else if (status != AMB_OK) {
-        (void)amb_conn_fail(conn, status, "publishing to '%s': %s", pub->topic,
-                            amb_conn_reason(conn, status));
-    }
-    return amb_pub_leave(pub, status);
-}
-
-struct subscribers_wait {
-    struct amb_pub *pub;
-    uint32_t count;
-};
-
-static bool has_subscribers(void *arg)
-{
-    const struct subscribers_wait *wait = arg;
-    return atomic_load_explicit(&wait->pub->subscribers, memory_order_relaxed) >= wait->count;
-}
-
-enum amb_status amb_pub_wait_subscribers(struct amb_pub *pub, uint32_t count, int64_t timeout_ns)
-{
-    if (pub == NULL || timeout_ns < 0) {
-        return AMB_EINVAL;
-    }
-    struct amb_conn *conn = pub->conn;
-    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_PUB);
-    if (status != AMB_OK) {
-        return status;
-    }
-    struct subscribers_wait what = {.pub = pub, .count = count};
-    struct amb_wait wait = {.is_ready = has_subscribers,
-                            .arg = &what,
-                            .timeout_ns = timeout_ns,
-                            .flags = AMB_WAIT_FLOW,
-                            .is_over = &pub->is_closing};
-    amb_pub_enter(pub);
-    amb_conn_lock(conn);
-    status = amb_conn_wait(conn, &wait);
-    amb_conn_unlock(conn);
-    return amb_pub_leave(pub, status);
-}
-
-enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *info)
-{
-    if (pub == NULL || info == NULL || info->size < sizeof(info->size)) {
-        return AMB_EINVAL;
-    }
-    struct amb_conn *conn = pub->conn;
-    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED);
-    if (status != AMB_OK) {
-        return status;
-    }
-    amb_conn_lock(conn);
-    struct amb_pub_info full = {
-        .posted = atomic_load_explicit(&pub->posted, memory_order_relaxed),
-        .settled = pub->settle.settled_seq,
-        .failed = pub->settle.failed,
-        .accepted_seq = pub->settle.settled_seq,
-        .inflight_bytes = pub->sent_bytes - pub->settle.settled_bytes,
-        .subscribers = atomic_load_explicit(&pub->subscribers, memory_order_relaxed),
-        .leases = pub->lease_count,
-        .leased = pub->leased,
-        .staged_bytes = atomic_load_explicit(&pub->staged_bytes, memory_order_relaxed),
-    };
-    full.inflight_msgs = full.posted - full.settled;
-    bool is_blocked = pub->wanted > pub->window || full.inflight_msgs >= pub->window_msgs;
-    full.blocked = conn->down != AMB_OK         ? AMB_BLOCKED_LOST
-                   : is_blocked                 ? AMB_BLOCKED_WINDOW
-                   : amb_batches_are_full(conn) ? AMB_BLOCKED_MEMORY
-                                                : AMB_BLOCKED_NOT;
-    amb_conn_unlock(conn);
-    uint32_t size = info->size < sizeof(full) ? info->size : (uint32_t)sizeof(full);
-    full.size = info->size;
-    memcpy(info, &full, size);
-    return AMB_OK;
 }

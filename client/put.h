@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A message on its way into a publisher, and the ways it may go: into the open batch, out as a
- * batch of its own, or into a slot of a lease segment. publish.c, commit.c, lease.c.
+ * batch of its own, or into a slot of a lease segment. publish*.c, commit.c, lease.c.
  * Threads: any, no lock held, unless said. Memory: the caller's, for the call.
  */
 #pragma once
@@ -48,11 +48,25 @@ void amb_put_added(struct amb_pub *pub, const struct amb_batch *batch, bool is_f
 /* The best way that has room; waits for one. */
 enum amb_status amb_put_any(struct amb_pub *pub, const struct amb_put *put, int64_t timeout_ns,
                             uint64_t *seq);
-/* What was put leaves as soon as the window lets it. */
-void amb_put_push(struct amb_pub *pub);
 /* A call that may wait: the publisher, and its connection, stay until it has left. */
 void amb_pub_enter(struct amb_pub *pub);
 enum amb_status amb_pub_leave(struct amb_pub *pub, enum amb_status status);
+
+/* ---- publish_large.c ---- */
+
+/* As a batch of its own, which is prepared once: *large is NULL at first, and when it has left.
+ * EAGAIN: no room. ENOMEM. */
+enum amb_status amb_put_large(struct amb_pub *pub, const struct amb_put *put,
+                              struct amb_batch **large, uint64_t *seq);
+/* One that was prepared and has not left. */
+void amb_large_drop(struct amb_pub *pub, struct amb_batch *batch);
+/* What such a batch takes of send_memory_max. */
+uint64_t amb_large_memory(const struct amb_pub *pub, const struct amb_put *put);
+
+/* ---- pub_wait.c ---- */
+
+/* What was put leaves as soon as the window lets it. */
+void amb_put_push(struct amb_pub *pub);
 
 /* ---- commit.c: commits never wait ---- */
 

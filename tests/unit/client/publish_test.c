@@ -66,62 +66,6 @@ static void a_batch_in_flight_holds_the_next_one_back_until_linger(void **state)
     session_close(&s);
 }
 
-static void without_window_nothing_leaves_and_nowait_says_so(void **state)
-{
-    struct session s;
-    struct fake_options options = *(const struct fake_options *)*state;
-    options.window = 4096;
-    session_open(&s, &options, NULL);
-    fake_broker_hold_window(s.fake, true);
-    struct amb_pub *pub;
-    assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
-    static const char payload[1000];
-    uint64_t sent = 0;
-    enum amb_status status;
-    while ((status = amb_pub_send(pub, payload, sizeof(payload), AMB_NOWAIT)) == AMB_OK) {
-        sent++;
-        assert_true(sent < 1000);
-    }
-    assert_int_equal(status, AMB_EAGAIN);
-    assert_int_equal(amb_pub_send(pub, payload, sizeof(payload), 20 * AMB_MS), AMB_ETIMEDOUT);
-    FAKE_WAIT(s.fake, &s.seen, s.seen.want[0] > 4096);
-    assert_true(s.seen.bytes[0] <= 4096);
-    struct amb_pub_info info = AMB_INIT(amb_pub_info);
-    assert_int_equal(amb_pub_stat(pub, &info), AMB_OK);
-    assert_int_equal(info.blocked, AMB_BLOCKED_WINDOW);
-    fake_broker_window(s.fake, 0, 1 << 20);
-    assert_int_equal(amb_pub_send(pub, payload, sizeof(payload), 5 * AMB_SEC), AMB_OK);
-    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
-    fake_broker_look(s.fake, &s.seen);
-    assert_int_equal(s.seen.msgs[0], sent + 1);
-    session_close(&s);
-}
-
-static void large_messages_are_batches_of_their_own_and_keep_their_place(void **state)
-{
-    struct session s;
-    session_open(&s, *state, NULL);
-    struct amb_pub *pub;
-    assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
-    static uint8_t large[1500001];
-    memset(large, 'x', sizeof(large));
-    assert_int_equal(amb_pub_send(pub, "small", 5, AMB_SEC), AMB_OK);
-    assert_int_equal(amb_pub_send(pub, large, sizeof(large), 5 * AMB_SEC), AMB_OK);
-    uint64_t seq = 0;
-    assert_int_equal(
-        amb_pub_post(pub, AMB_OUT(.data = large, .len = 1500000, .key = "k"), 5 * AMB_SEC, &seq),
-        AMB_OK);
-    assert_int_equal(seq, 3);
-    assert_int_equal(amb_pub_flush(pub, seq, 5 * AMB_SEC), AMB_OK);
-    fake_broker_look(s.fake, &s.seen);
-    assert_int_equal(s.seen.msgs[0], 3);
-    assert_int_equal(s.seen.last_count, 1);
-    assert_int_equal(s.seen.last_len, 1500000);
-    assert_int_equal(s.seen.last[0], 'x');
-    assert_int_equal(amb_pub_send(pub, large, (size_t)3 << 20, AMB_SEC), AMB_ETOOLARGE);
-    session_close(&s);
-}
-
 static void properties_travel_with_their_message(void **state)
 {
     struct session s;
@@ -315,18 +259,6 @@ static void topics_and_rights_are_checked_at_open(void **state)
     session_close(&s);
 }
 
-static void subscribers_can_be_waited_for(void **state)
-{
-    struct session s;
-    session_open(&s, *state, NULL);
-    struct amb_pub *pub;
-    assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
-    assert_int_equal(amb_pub_wait_subscribers(pub, 1, 5 * AMB_MS), AMB_ETIMEDOUT);
-    fake_broker_subscribers(s.fake, 0, 2);
-    assert_int_equal(amb_pub_wait_subscribers(pub, 2, 5 * AMB_SEC), AMB_OK);
-    session_close(&s);
-}
-
 static void *publish_many(void *arg)
 {
     struct amb_pub *pub = arg;
@@ -368,15 +300,12 @@ int main(void)
         BOTH(messages_arrive_whole_and_flush_waits_for_them),
         BOTH(a_lone_message_leaves_without_a_flush),
         BOTH(a_batch_in_flight_holds_the_next_one_back_until_linger),
-        BOTH(without_window_nothing_leaves_and_nowait_says_so),
-        BOTH(large_messages_are_batches_of_their_own_and_keep_their_place),
         BOTH(properties_travel_with_their_message),
         BOTH(every_message_is_settled_once_and_only_in_poll),
         BOTH(what_is_delivered_out_of_order_is_settled_with_the_first_of_it),
         BOTH(what_is_unsettled_at_close_is_told_there),
         BOTH(a_handle_used_again_counts_its_batches_on),
         BOTH(topics_and_rights_are_checked_at_open),
-        BOTH(subscribers_can_be_waited_for),
         BOTH(threads_may_share_a_publisher),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

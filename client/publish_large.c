@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages that are too large for the open batch and have no slot: each a batch of its own.
+ */
+#include "client/batches.h"
+#include "client/conn.h"
+#include "client/put.h"
+#include "wire/base/copy.h"
+#include "wire/codec/props.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_copied(const struct amb_pub *pub, const struct amb_put *put)
+{
+    return put->iov != NULL || pub->is_named;
+}
+
+uint64_t amb_large_memory(const struct amb_pub *pub, const struct amb_put *put)
+{
+    return amb_batches_large(is_copied(pub, put) ? amb_payload_padded(put->len) : 0);
+}
+
+/* With room for a copy of `owned` bytes. EAGAIN: others hold too much. */
+static enum amb_status large_get(struct amb_pub *pub, uint64_t owned, struct amb_batch **out)
+{
+    struct amb_conn *conn = pub->conn;
+    enum amb_status status = AMB_EAGAIN;
+    amb_conn_lock(conn);
+    if (amb_batches_have_room(conn, amb_batches_large(owned))) {
+        *out = amb_pub_large_get(conn, owned);
+        status = *out != NULL ? AMB_OK : AMB_ENOMEM;
+    }
+    amb_conn_unlock(conn);
+    return status;
+}
+
+void amb_large_drop(struct amb_pub *pub, struct amb_batch *batch)
+{
+    amb_conn_lock(pub->conn);
+    amb_pub_batch_put(pub->conn, batch);
+    amb_conn_changed(pub->conn); /* Who waits for memory looks again. */
+    amb_conn_unlock(pub->conn);
+}
+
+/* A batch of this message alone. Its payload goes out from where it lies; pieces, and what may have
+ * to go out again, from a copy. */
+static enum amb_status prepare_large(struct amb_pub *pub, const struct amb_put *put,
+                                     struct amb_batch **out)
+{
+    uint64_t padded = amb_payload_padded(put->len);
+    bool has_copy = is_copied(pub, put);
+    struct amb_batch *batch = NULL;
+    enum amb_status status = large_get(pub, has_copy ? padded : 0, &batch);
+    if (status != AMB_OK) {
+        return status;
+    }
+    amb_batch_records(batch)[0] = (struct amb_record){.len = (uint32_t)put->len};
+    batch->count = 1;
+    batch->out.frame.number = put->expect;
+    batch->data_len = padded;
+    batch->out.tx.is_device = put->is_device;
+    if (!has_copy) {
+        batch->data = (uint8_t *)(uintptr_t)put->data;
+        batch->data_pad = (uint32_t)(padded - put->len);
+    } else {
+        batch->owned = aligned_alloc(64, (padded + 63) & ~UINT64_C(63));
+        if (batch->owned == NULL) {
+            amb_large_drop(pub, batch);
+            return AMB_ENOMEM;
+        }
+        if (put->iov != NULL) {
+            amb_put_gather(batch->owned, put);
+        } else {
+            amb_copy(batch->owned, put->data, put->len);
+        }
+        memset(batch->owned + put->len, 0, padded - put->len);
+        batch->data = batch->owned;
+    }
+    status = amb_batch_add_props(batch, put->blob, put->blob_len, put->key_hash, put->ttl_ms);
+    if (status != AMB_OK) {
+        amb_large_drop(pub, batch);
+        return status;
+    }
+    *out = batch;
+    return AMB_OK;
+}
+
+static bool is_sent(void *arg)
+{
+    const struct amb_batch *batch = arg;
+    return !batch->out.is_queued;
+}
+
+/* The link still reads the caller's memory: there is no taking that back. */
+static void wait_sent(struct amb_conn *conn, struct amb_batch *batch)
+{
+    struct amb_wait wait = {.is_ready = is_sent,
+                            .arg = batch,
+                            .timeout_ns = AMB_FOREVER,
+                            .flags = AMB_WAIT_CLOSER | AMB_WAIT_LOST | AMB_WAIT_FLOW};
+    (void)amb_conn_wait(conn, &wait);
+}
+
+static enum amb_status try_large(struct amb_pub *pub, struct amb_batch *batch, uint64_t *seq)
+{
+    struct amb_conn *conn = pub->conn;
+    bool is_waited = batch->is_waited;
+    amb_spinlock_lock(&pub->lock);
+    amb_conn_lock(conn);
+    enum amb_status status = amb_pub_flush_large(pub, batch);
+    if (status == AMB_EAGAIN) {
+        (void)amb_conn_progress(conn);
+        status = amb_pub_flush_large(pub, batch);
+        if (status == AMB_EAGAIN && atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
+            atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
+        }
+    }
+    if (status == AMB_OK && seq != NULL) {
+        *seq = atomic_load_explicit(&pub->posted, memory_order_relaxed);
+    }
+    amb_spinlock_unlock(&pub->lock);
+    if (status == AMB_OK && is_waited) {
+        wait_sent(conn, batch);
+        amb_pub_batch_put(conn, batch);
+    }
+    amb_conn_unlock(conn);
+    return status;
+}
+
+enum amb_status amb_put_large(struct amb_pub *pub, const struct amb_put *put,
+                              struct amb_batch **large, uint64_t *seq)
+{
+    if (*large == NULL) {
+        enum amb_status status = prepare_large(pub, put, large);
+        if (status == AMB_EAGAIN) {
+            return status;
+        }
+        if (status != AMB_OK) {
+            return amb_conn_fail(pub->conn, status, "no memory for a message of %llu bytes",
+                                 (unsigned long long)put->len);
+        }
+        (*large)->is_waited = (*large)->owned == NULL && !put->is_lent;
+        (*large)->pub = (*large)->owned == NULL && put->is_lent ? pub : NULL;
+    }
+    enum amb_status status = try_large(pub, *large, seq);
+    if (status == AMB_OK) {
+        *large = NULL;
+    }
+    return status;
+}
