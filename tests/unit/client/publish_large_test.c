@@ -37,7 +37,8 @@ static void pieces_are_one_message_and_the_callers_again_at_once(void **state)
     assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
     static uint8_t bytes[600001];
     memset(bytes, 'y', sizeof(bytes));
-    struct amb_iov iov[] = {{bytes, sizeof(bytes)}, {NULL, 0}, {bytes, 300000}, {"pieces are one", 15}};
+    struct amb_iov iov[] = {
+        {bytes, sizeof(bytes)}, {NULL, 0}, {bytes, 300000}, {"pieces are one", 15}};
     assert_int_equal(amb_pub_post(pub, AMB_OUT(.iov = iov, .iov_count = 4), 5 * AMB_SEC, NULL),
                      AMB_OK);
     memset(bytes, 'n', sizeof(bytes));
