@@ -55,7 +55,8 @@ json_t *amb_status_spills(const struct amb_shard *shard)
         AMB_LIST_FOR_EACH (node, &topic->privates) {
             add(row, AMB_CONTAINER_OF(node, struct amb_topic, of_namesake));
         }
-        (void)json_object_set_new(rows, key_of(key, "nhl"[topic->priority], topic -> name), row);
+        char letter = "nhl"[topic->priority]; /* each priority's name begins with its own */
+        (void)json_object_set_new(rows, key_of(key, letter, topic->name), row);
     }
     return rows;
 }
