@@ -174,10 +174,11 @@ uint64_t amb_pick_loss(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *
 {
     amb_assert(seq > cursor->expected_seq);
     if (cursor->is_unknown) {
-        cursor->is_unknown = false;
         *out =
             (struct amb_gap){.lost = UINT64_MAX,
                              .why = cursor->is_late ? AMB_LOSS_TRIMMED : AMB_LOSS_BROKER_RESTART};
+        cursor->is_unknown = cursor->is_late = false;
+        cursor->expired = 0; /* They were of that, and are not of the next gap. */
         return 0;
     }
     out->lost = seq - cursor->expected_seq - AMB_FAULT(LOSS_NOT_COUNTED);

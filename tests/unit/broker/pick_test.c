@@ -6,6 +6,7 @@
  */
 #include "broker/config.h"
 #include "broker/forward.h"
+#include "broker/pick.h"
 #include "broker/topic.h"
 #include "tests/support/shard_trio.h"
 #include "wire/base/clock.h"
@@ -119,6 +120,19 @@ static void test_latest_takes_the_end_of_a_batch_that_is_larger_than_its_credit(
     finish(w);
     assert_int_equal(w->near->subs[0].msgs + w->near->subs[0].lost, 12);
     assert_int_equal(w->far->subs[0].msgs + w->far->subs[0].lost, 12);
+}
+
+static void test_a_gap_that_nobody_can_count_says_nothing_of_the_next_one(void **state)
+{
+    (void)state;
+    struct amb_cursor cursor = {
+        .expected_seq = 1, .is_unknown = true, .is_late = true, .expired = 4};
+    struct amb_gap gap;
+    assert_int_equal(amb_pick_loss(&cursor, 10, &gap), 0);
+    assert_true(gap.lost == UINT64_MAX && gap.why == AMB_LOSS_TRIMMED);
+    cursor.expected_seq = 20;
+    assert_int_equal(amb_pick_loss(&cursor, 23, &gap), 0);
+    assert_true(gap.lost == 3 && gap.why == AMB_LOSS_SLOW);
 }
 
 static void test_disconnect_ends_a_session_before_it_loses_anything(void **state)
@@ -306,6 +320,7 @@ int main(void)
         T(test_drop_newest_keeps_what_is_within_its_credit),
         T(test_latest_gives_the_newest_when_the_reader_is_ready),
         T(test_latest_takes_the_end_of_a_batch_that_is_larger_than_its_credit),
+        T(test_a_gap_that_nobody_can_count_says_nothing_of_the_next_one),
         T(test_disconnect_ends_a_session_before_it_loses_anything),
         T(test_a_topic_may_say_how_old_messages_get),
         T(test_messages_of_a_batch_expire_each_in_its_time),
