@@ -193,7 +193,7 @@ static bool topic_lend(struct amb_directory *directory, struct amb_dir_topic *to
     order->u.lend.subs = change;
     enum amb_slow slow = sub_slow(directory, sub, topic);
     order->u.lend.holding = slow == AMB_SLOW_BLOCK ? change : 0;
-    order->u.lend.spills = slow == AMB_SLOW_SPILL;
+    order->u.lend.spilling = slow == AMB_SLOW_SPILL ? change : 0;
     order->u.lend.shadow = topic->on_shard[sub->session.shard];
     amb_order_post(directory->shards[topic->home], order);
     return true;

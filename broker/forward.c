@@ -525,9 +525,6 @@ static bool lend_entry(struct amb_topic *topic, const struct amb_lend *lend, uns
 static void forward_lend(struct amb_topic *topic, struct amb_lend *lend, unsigned borrower,
                          uint64_t depth)
 {
-    if (lend->subs == 0) {
-        return;
-    }
     if (lend->position < topic->log.lo) {
         lend->position = topic->log.lo;
     }
@@ -547,11 +544,16 @@ static void forward_lend(struct amb_topic *topic, struct amb_lend *lend, unsigne
     }
 }
 
+/* What readers that spill are behind lies there, unless somebody there holds. */
+static uint64_t lend_depth(const struct amb_topic *topic, const struct amb_lend *lend)
+{
+    return lend->spilling > 0 && lend->holding == 0 ? UINT64_MAX : amb_topic_depth(topic);
+}
+
 static void forward_replay(struct amb_topic *topic, struct amb_replay *replay)
 {
-    /* What one that spills is behind lies there, when it has come near the end. */
     forward_lend(topic, &replay->lend, replay->borrower,
-                 replay->spills && replay->is_near ? UINT64_MAX : amb_topic_depth(topic));
+                 replay->is_near ? lend_depth(topic, &replay->lend) : amb_topic_depth(topic));
     replay->is_near = replay->is_near || forward_is_near(topic, replay->lend.position);
 }
 
@@ -598,9 +600,11 @@ static void forward_topic(struct amb_topic *topic)
         forward_cursor(topic, AMB_CONTAINER_OF(node, struct amb_cursor, of_topic));
     }
     if (amb_topic_is_home(topic)) {
-        uint64_t depth = amb_topic_depth(topic);
         for (unsigned i = 0; i < topic->lend_count; i++) {
-            forward_lend(topic, &topic->lends[i], i, depth);
+            struct amb_lend *lend = &topic->lends[i];
+            if (lend->subs > 0) {
+                forward_lend(topic, lend, i, lend_depth(topic, lend));
+            }
         }
         AMB_LIST_FOR_EACH (node, &topic->replays) {
             forward_replay(topic, AMB_CONTAINER_OF(node, struct amb_replay, node));

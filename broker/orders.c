@@ -366,9 +366,9 @@ static bool order_replay(struct amb_topic *topic, struct amb_order *order)
     amb_begin_find(topic, &order->u.lend.begin, begun);
     amb_prelude_lend(&begun->prelude, topic->shard);
     if (begun->position < topic->log.hi) {
-        order->u.lend.attach_to = amb_replay_begin(topic, order->u.lend.borrower, order->u.lend.sub,
-                                                   order->u.lend.holding > 0, order->u.lend.spills,
-                                                   order->u.lend.shadow, begun);
+        order->u.lend.attach_to = amb_replay_begin(
+            topic, order->u.lend.borrower, order->u.lend.sub, order->u.lend.holding > 0,
+            order->u.lend.spilling > 0, order->u.lend.shadow, begun);
     }
     return order->u.lend.attach_to != NULL;
 }
@@ -400,9 +400,8 @@ void amb_order_lend(struct amb_shard *shard, struct amb_order *order)
         lend->position = topic->log.hi; /* Reading begins now. */
         lend->shadow = order->u.lend.shadow;
     }
-    lend->subs = (uint32_t)((int32_t)lend->subs + order->u.lend.subs);
-    lend->holding = (uint32_t)((int32_t)lend->holding + order->u.lend.holding);
-    amb_topic_mark(topic);
+    amb_topic_count_lent(topic, lend, order->u.lend.subs, order->u.lend.holding,
+                         order->u.lend.spilling);
     lend_answer(shard, order, is_new);
 }
 

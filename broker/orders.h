@@ -101,8 +101,7 @@ struct amb_order {
         struct {
             uint32_t topic;
             unsigned borrower;
-            int32_t subs, holding; /* changes */
-            bool spills;
+            int32_t subs, holding, spilling; /* changes */
             struct amb_topic *shadow;
             /* The cursor to attach there, of a change upwards: a subscription of `session`. */
             uint64_t sub;

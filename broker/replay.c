@@ -20,7 +20,8 @@ struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, u
     amb_topic_set_priority(shadow, topic->priority);
     replay->lend.subs = 1;
     replay->lend.holding = holds;
-    replay->spills = spills;
+    replay->lend.spilling = spills;
+    topic->spillers += spills;
     replay->lend.position = begun->position;
     replay->lend.counts_from = topic->log.next_seq;
     replay->lend.shadow = shadow;
@@ -59,6 +60,7 @@ static void replay_ends(struct amb_mail *mail, void *owner)
 static void replay_end(struct amb_topic *topic, struct amb_replay *replay)
 {
     amb_list_remove(&replay->node);
+    topic->spillers -= replay->lend.spilling;
     amb_topic_mark(topic); /* What it held back may go. */
     amb_mail_post(&topic->shard->peers[replay->borrower]->inbox, &replay->mail, replay_ends);
 }

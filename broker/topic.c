@@ -178,6 +178,16 @@ void amb_topic_mark(struct amb_topic *topic)
     }
 }
 
+void amb_topic_count_lent(struct amb_topic *topic, struct amb_lend *lend, int32_t subs,
+                          int32_t holding, int32_t spilling)
+{
+    lend->subs = (uint32_t)((int32_t)lend->subs + subs);
+    lend->holding = (uint32_t)((int32_t)lend->holding + holding);
+    lend->spilling = (uint32_t)((int32_t)lend->spilling + spilling);
+    topic->spillers = (uint32_t)((int32_t)topic->spillers + spilling);
+    amb_topic_mark(topic);
+}
+
 /* The slowest reader's position; with `holding_only`, the slowest holding one's. hi: none. */
 static uint64_t topic_read_from(const struct amb_topic *topic, bool holding_only)
 {

@@ -107,7 +107,9 @@ struct amb_cursor {
 
 /* Another worker's place in a log of ours. */
 struct amb_lend {
-    uint32_t subs, holding; /* subscriptions there, and how many of them hold */
+    uint32_t subs, holding; /* subscriptions there, and how many of them hold, */
+    uint32_t spilling;      /* ... and spill: all goes there at once, and what they are behind is
+                               kept there */
     uint64_t position;
     uint64_t lent;            /* bytes, ever */
     uint64_t counts_from;     /* as of a cursor */
@@ -120,7 +122,6 @@ struct amb_replay {
     struct amb_lend lend;
     unsigned borrower;
     uint64_t sub; /* whose it is */
-    bool spills;  /* ... and it spills: what it is behind lies there */
     bool is_near; /* has come near the end */
     struct amb_mail mail;
     struct amb_shard *home;
@@ -181,7 +182,7 @@ struct amb_topic {
     struct amb_list_node dirty;
     struct amb_list_node *dirty_topics; /* the shard's list for it */
     uint32_t naming;                    /* frames on a link, and takes, that read its name here */
-    uint32_t spillers;                  /* cursors that spill */
+    uint32_t spillers;                  /* cursors that spill, here or where it is lent to */
     struct amb_spill spill;
     /* shadow to home */
     struct amb_shard *shard;   /* whose this struct is */
@@ -248,6 +249,9 @@ uint64_t amb_topic_needed_from(const struct amb_topic *topic);
 uint64_t amb_topic_depth(const struct amb_topic *topic);
 /* Messages that somebody still needs: all but history. */
 uint64_t amb_topic_unread(const struct amb_topic *topic);
+/* More readers at a borrower, or fewer; how many of them hold, and spill. The topic is marked. */
+void amb_topic_count_lent(struct amb_topic *topic, struct amb_lend *lend, int32_t subs,
+                          int32_t holding, int32_t spilling);
 /* The topic is walked this turn. */
 void amb_topic_mark(struct amb_topic *topic);
 /* ... and the private shadows of this worker. */

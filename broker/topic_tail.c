@@ -10,6 +10,15 @@ static void count_reader(uint64_t position, uint64_t *slowest)
     *slowest = position < *slowest ? position : *slowest;
 }
 
+/* A borrower gets everything in the next walk. Until then it is all of these readers there. */
+static void count_lend(const struct amb_lend *lend, struct amb_topic_tail *tail)
+{
+    count_reader(lend->position, &tail->upto);
+    if (lend->spilling > 0) {
+        count_reader(lend->position, &tail->from);
+    }
+}
+
 void amb_topic_tail(const struct amb_topic *topic, struct amb_topic_tail *out)
 {
     out->from = out->upto = topic->log.hi;
@@ -21,13 +30,13 @@ void amb_topic_tail(const struct amb_topic *topic, struct amb_topic_tail *out)
     }
     for (unsigned i = 0; i < topic->lend_count; i++) {
         if (topic->lends[i].subs > 0) {
-            count_reader(topic->lends[i].position, &out->upto);
+            count_lend(&topic->lends[i], out);
         }
     }
     AMB_LIST_FOR_EACH (node, &topic->replays) {
         const struct amb_replay *replay = AMB_CONTAINER_OF(node, struct amb_replay, node);
         if (replay->is_near) {
-            count_reader(replay->lend.position, &out->upto);
+            count_lend(&replay->lend, out);
         }
     }
     out->upto = out->upto < topic->log.lo ? topic->log.lo : out->upto;
@@ -65,6 +74,13 @@ static void cursor_skip(struct amb_cursor *cursor, uint64_t position)
     }
 }
 
+static void lend_skip(struct amb_lend *lend, uint64_t position, bool spilling)
+{
+    if (lend->position <= position && (!spilling || lend->spilling > 0)) {
+        lend->position = position + 1;
+    }
+}
+
 void amb_topic_skip(struct amb_topic *topic, uint64_t position, bool spilling)
 {
     uint32_t count = amb_log_at(&topic->log, position)->count;
@@ -76,18 +92,14 @@ void amb_topic_skip(struct amb_topic *topic, uint64_t position, bool spilling)
             cursor_skip(cursor, position);
         }
     }
-    if (spilling) {
-        topic->spill.lost += count;
-        return;
-    }
+    topic->spill.lost += spilling ? count : 0;
     for (unsigned i = 0; i < topic->lend_count; i++) {
-        struct amb_lend *lend = &topic->lends[i];
-        lend->position = lend->position <= position ? position + 1 : lend->position;
+        lend_skip(&topic->lends[i], position, spilling);
     }
     AMB_LIST_FOR_EACH (node, &topic->replays) {
         struct amb_replay *replay = AMB_CONTAINER_OF(node, struct amb_replay, node);
-        if (replay->is_near && replay->lend.position <= position) {
-            replay->lend.position = position + 1;
+        if (replay->is_near) {
+            lend_skip(&replay->lend, position, spilling);
         }
     }
 }

@@ -209,7 +209,7 @@ void harness_lend(struct shard_harness *harness, uint32_t topic, const struct sh
     order->u.lend.borrower = client->shard;
     order->u.lend.subs = subs;
     order->u.lend.holding = holding;
-    order->u.lend.spills = client->subs[handle].options.slow == AMB_SLOW_SPILL;
+    order->u.lend.spilling = client->subs[handle].options.slow == AMB_SLOW_SPILL ? subs : 0;
     order->u.lend.shadow = harness_topic_on(harness, topic, client->shard);
     amb_order_post(harness->peers[harness->topic_home[topic]], order);
 }

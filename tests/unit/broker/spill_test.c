@@ -228,6 +228,20 @@ static void test_others_are_bound_by_the_log_as_ever(void **state)
                 topic_of_slow(w, topic)->msgs_dropped > 0);
 }
 
+/* More in one turn than the log may hold, before it was lent. */
+static void test_a_burst_reaches_it_on_another_worker(void **state)
+{
+    struct world *w = *state;
+    begin(w, "few");
+    for (unsigned i = 0; i < 100; i++) {
+        client_send(w->p, 0, 1, 100);
+        w->sent++;
+    }
+    harness_settle(&w->h);
+    finish(w, &w->slow);
+    assert_int_equal(w->slow.lost, 0);
+}
+
 /* What lies in the tail is there for it, too. */
 static void test_who_reads_history_is_not_ended_for_what_others_leave_out(void **state)
 {
@@ -464,6 +478,7 @@ int main(void)
         TEST(test_beyond_its_limit_it_loses_the_oldest_and_is_told_how_many),
         TEST(test_one_large_message_is_kept_whatever_the_limit),
         TEST(test_others_are_bound_by_the_log_as_ever),
+        TEST(test_a_burst_reaches_it_on_another_worker),
         cmocka_unit_test_setup_teardown(
             test_who_reads_history_is_not_ended_for_what_others_leave_out, setup, teardown),
         TEST(test_what_only_they_want_is_no_reason_to_reject),
