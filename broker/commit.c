@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/entry.h"
+#include "broker/fault.h"
 #include "broker/gpupool.h"
 #include "broker/outgoing.h"
 #include "broker/publisher.h"
@@ -92,7 +93,9 @@ static uint8_t *commit_write(const struct amb_entry *entry, uint8_t *to)
     amb_body_iter_init_leased(&iter, entry->data, entry->meta, entry->count);
     while (amb_body_iter_next(&iter, &view)) {
         uint64_t padded = amb_payload_padded(view.len);
-        amb_copy(to, view.payload, padded);
+        if (!AMB_FAULT(SPILL_TORN) || iter.left > 0) {
+            amb_copy(to, view.payload, padded);
+        }
         to += padded;
     }
     memcpy(to, entry->meta, table);

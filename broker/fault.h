@@ -28,7 +28,14 @@
     X(LEND_SKIPS, "an entry now and then is not lent to another worker")                           \
     X(QUARANTINE_SKIPPED, "what a lost client still reads is used again")                          \
     X(DEDUP_FORGETS, "messages of a named publisher now and then are not counted")                 \
-    X(PRIORITY_IGNORED, "a reader does not give way to what is higher")
+    X(PRIORITY_IGNORED, "a reader does not give way to what is higher")                            \
+    X(SPILL_UNBOUNDED, "readers that spill keep more than spill_max")                              \
+    X(SPILL_SHORT, "they lose what is more than half of it")                                       \
+    X(SPILL_HOLDS, "a reader that spills holds publishers back")                                   \
+    X(SPILL_COUNTS, "what they alone want fills the log for others")                               \
+    X(SPILL_STAYS, "what waits for them stays in slots")                                           \
+    X(SPILL_TORN, "a copy out of slots lacks its last message")                                    \
+    X(SLOTS_EARLY, "slots are free when what is in them was copied, whoever reads there")
 
 #define AMB_FAULT_ENUM(name, text) AMB_FAULT_##name,
 enum amb_fault {

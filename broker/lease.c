@@ -93,9 +93,12 @@ static enum amb_status lease_make(struct amb_shard *shard, struct amb_gpu_pool *
     if (lease == NULL) {
         return AMB_ENOMEM;
     }
-    uint64_t id = amb_membudget_next_id(shard->bufpool.options.budget);
+    const struct amb_bufpool_options *options = &shard->bufpool.options;
+    uint64_t id = amb_membudget_next_id(options->budget);
     enum amb_status status = pool != NULL ? amb_segment_create_gpu(id, pool, size, &lease->segment)
-                                          : amb_segment_create_leased(id, size, &lease->segment);
+                             : options->create != NULL
+                                 ? options->create(id, size, &lease->segment)
+                                 : amb_segment_create_leased(id, size, &lease->segment);
     if (status != AMB_OK) {
         free(lease);
         return status;

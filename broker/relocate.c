@@ -3,6 +3,7 @@
 
 #include "broker/commit.h"
 #include "broker/entry.h"
+#include "broker/fault.h"
 #include "broker/keys.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
@@ -39,6 +40,9 @@ bool amb_relocate_leased(struct amb_topic *topic, uint64_t position, bool reclai
     amb_log_replace(&topic->log, position, copy);
     if (topic->has_keys) {
         amb_keys_moved(topic->keys, entry, copy);
+    }
+    if (AMB_FAULT(SLOTS_EARLY) && entry->home == shard) {
+        amb_commit_over(&entry->commit);
     }
     amb_entry_unref(entry, shard);
     return true;

@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/entry.h"
+#include "broker/fault.h"
 #include "broker/gpupool.h"
 #include "broker/pick.h"
 #include "broker/reclaim.h"
@@ -85,11 +86,11 @@ static void spill_drop(struct spill_walk *walk)
 static void spill_bound(struct spill_walk *walk)
 {
     const struct amb_topic_tail *tail = &walk->tail;
-    uint64_t most = walk->topic->rule->spill_max;
+    uint64_t most = walk->topic->rule->spill_max >> AMB_FAULT(SPILL_SHORT);
     while (tail->from + 1 < tail->upto &&
            (tail->upto - tail->from > SPILL_ENTRIES_MAX ||
             amb_topic_tail_bytes(walk->topic, tail) > most) &&
-           spill_may_drop(walk)) {
+           !AMB_FAULT(SPILL_UNBOUNDED) && spill_may_drop(walk)) {
         spill_drop(walk);
     }
 }
@@ -267,7 +268,7 @@ static void spill_move(struct spill_walk *walk)
     bool is_whole = true; /* Nothing before is left to be moved. */
     for (uint64_t position = spill->next; position < end && !walk->is_over; position++) {
         struct amb_entry *entry = amb_log_at(&topic->log, position);
-        if (entry->is_leased) {
+        if (entry->is_leased && !AMB_FAULT(SPILL_STAYS)) {
             if (!spill_is_due(walk, position, entry)) {
                 return;
             }

@@ -375,7 +375,7 @@ static enum amb_status topic_make_room_beside(struct amb_topic *topic,
 static enum amb_status topic_make_room(struct amb_topic *topic, const struct amb_entry *entry)
 {
     amb_topic_trim(topic);
-    if (topic->spillers != 0) {
+    if (topic->spillers != 0 && !AMB_FAULT(SPILL_COUNTS)) {
         return topic_make_room_beside(topic, entry);
     }
     uint64_t held = amb_topic_held_from(topic), wanted = topic_read_from(topic, false);
@@ -517,7 +517,7 @@ void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
     cursor->topic = topic;
     cursor->sub = sub;
     cursor->slow = slow;
-    cursor->holds = slow == AMB_SLOW_BLOCK;
+    cursor->holds = slow == AMB_SLOW_BLOCK || (AMB_FAULT(SPILL_HOLDS) && slow == AMB_SLOW_SPILL);
     cursor->is_picky = slow == AMB_SLOW_LATEST || slow == AMB_SLOW_DROP_NEWEST;
     cursor->block_limit_ns = block_limit_ns;
     cursor->position = amb_topic_is_home(topic) ? begun->position : topic->log.hi;

@@ -138,6 +138,9 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
     case AMB_FRAME_SETTLED:
         sim_publish_settled(client, frame);
         return AMB_OK;
+    case AMB_FRAME_FREED:
+        sim_lease_freed(client, frame);
+        return AMB_OK;
     case AMB_FRAME_SEG_DROP:
         return AMB_OK;
     default:
@@ -368,6 +371,8 @@ void sim_client_start(struct sim *s, struct sim_client *client)
     client->said_first = client->said_count = 0;
     client->answers.count = 0;
     client->offer_count = 0;
+    client->lease.state = SIM_CLOSED;
+    client->commits = client->freed = 0;
     client->turned_ns = client->low_ns = s->now_ns;
 }
 
@@ -445,6 +450,9 @@ static void hear(struct sim *s, struct sim_client *client, const struct sim_ask 
         }
         client->subs[answer->handle].state = SIM_CLOSED;
         break;
+    case SIM_ASK_LEASE:
+        sim_lease_opened(s, client, answer);
+        break;
     case SIM_ASK_OFFER:
         if (client->maps) {
             sim_send(client,
@@ -454,6 +462,7 @@ static void hear(struct sim *s, struct sim_client *client, const struct sim_ask 
         }
         break;
     case SIM_ASK_ENDED:
+    case SIM_ASK_LEASE_CLOSE:
     case SIM_ASK_REFUSE:
     case SIM_ASK_BYE:
         break;

@@ -349,6 +349,16 @@ bool sim_desk_is_quiet(void)
     return true;
 }
 
+bool sim_desk_has_quarantine(void)
+{
+    for (uint32_t i = 0; i < SIM_SESSIONS; i++) {
+        if (visits[i].state == VISIT_QUARANTINED) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void sim_desk_begin(struct sim *s)
 {
     memset(visits, 0, sizeof(visits));

@@ -72,11 +72,13 @@ static void print_stats(const struct options *options, const struct sim_stats *s
     (void)printf("%" PRIu64 " seeds, %" PRIu64 " steps in %.1f s (%.2f us a step and job): %" PRIu64
                  " turns, %" PRIu64 " messages sent, %" PRIu64 " delivered, %" PRIu64
                  " again, %" PRIu64 " lost, %" PRIu64 " refused, %" PRIu64 " dead letters, %" PRIu64
-                 " reconnects, %" PRIu64 " deaths: no invariant violated\n",
+                 " reconnects, %" PRIu64 " deaths, %" PRIu64 " commits, %" PRIu64
+                 " copied and %" PRIu64 " lost for readers that spill: no invariant violated\n",
                  options->seeds, stats->steps, seconds,
                  seconds * 1e6 * options->jobs / (double)stats->steps, stats->turns, stats->sent,
                  stats->delivered, stats->redelivered, stats->lost, stats->refused, stats->dead,
-                 stats->reconnects, stats->deaths);
+                 stats->reconnects, stats->deaths, stats->commits, stats->spilled,
+                 stats->spill_lost);
 }
 
 static int wait_for_jobs(const struct options *options, pid_t pids[])

@@ -14,6 +14,8 @@
 
 #define LAST_BYTES 64u /* a message of publish_last on the link, rounded up */
 
+#define BATCH_MAX 12u                  /* messages of a batch */
+#define HUGE_BYTES (UINT64_C(1) << 20) /* no log of a seed has so many */
 #define NEIGHBOURS 64u /* how far the next message of the same publisher is looked for */
 
 void model_begin(struct sim *s)
@@ -284,6 +286,25 @@ static bool holds_for_ever(const struct sim_sub *sub, const struct model_topic *
            topic->rule->full != AMB_FULL_DROP_OLDEST;
 }
 
+/* Is it what its log's limits say? Then so many came since. Of bytes the model knows nothing. */
+static void check_why_lost(struct sim *s, const struct sim_sub *sub, const struct amb_frame *frame,
+                           const struct model_topic *topic)
+{
+    enum amb_slow slow = slow_of(sub, topic);
+    enum amb_loss why = (enum amb_loss)frame->status;
+    bool is_by_log = slow == AMB_SLOW_BLOCK || slow == AMB_SLOW_DROP_OLDEST ||
+                     (slow == AMB_SLOW_SPILL && topic->rule->spill_max >= HUGE_BYTES);
+    if (!is_by_log || s->may_lack_memory || (why != AMB_LOSS_SLOW && why != AMB_LOSS_TRIMMED)) {
+        return;
+    }
+    uint64_t since = sim_topic_next(s, topic->id) - frame->seq + 1;
+    bool is_over = topic->rule->max_messages != 0 && slow != AMB_SLOW_SPILL &&
+                   since + BATCH_MAX > topic->rule->max_messages;
+    SIM_CHECK(s, is_over || topic->rule->max_bytes < HUGE_BYTES,
+              "%s: %" PRIu64 " lost before number %" PRIu64 ", and the log was not full (%d)",
+              topic->name, frame->lost, frame->seq, (int)slow);
+}
+
 static void check_loss(struct sim *s, const struct sim_sub *sub, const struct amb_frame *frame,
                        const struct model_topic *topic, bool is_first)
 {
@@ -302,6 +323,9 @@ static void check_loss(struct sim *s, const struct sim_sub *sub, const struct am
         SIM_CHECK(s, !holds_for_ever(sub, topic),
                   "%s: a reader that holds has lost %" PRIu64 " before number %" PRIu64 " (%d)",
                   topic->name, frame->lost, frame->seq, (int)why);
+    }
+    if (sub->queue == 0 && !is_first && !reads_history) {
+        check_why_lost(s, sub, frame, topic);
     }
     if (why == AMB_LOSS_SLOW && sub->queue == 0) {
         SIM_CHECK(s, slow_of(sub, topic) != AMB_SLOW_BLOCK, "%s: lost as slow, and it blocks",

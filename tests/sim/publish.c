@@ -9,6 +9,32 @@
 
 /* What goes ------------------------------------------------------------------------------------ */
 
+void sim_publish_begin(struct sim *s, struct sim_client *client, uint32_t handle,
+                       struct amb_frame *frame)
+{
+    struct sim_publisher *p = &client->pubs[handle];
+    frame->seq = ++p->batches;
+    SIM_CHECK(s, p->batches - p->settled < SIM_BATCHES, "too many batches under way");
+    p->log[p->batches & (SIM_BATCHES - 1)] =
+        (struct sim_batch){.first = p->next, .count = p->plan_count};
+    SIM_EVENT(s, "publish client pub batch first count len", client->slot, handle, frame->seq,
+              p->next, p->plan_count, p->plan_len);
+    s->stats.sent += p->plan_count;
+}
+
+struct sim_stamp sim_publish_next(struct sim *s, struct sim_publisher *publisher,
+                                  struct amb_record *record)
+{
+    struct sim_publisher *p = publisher;
+    struct sim_stamp stamp = {.pub = p->pub, .number = p->next};
+    model_send(s, p->pub, p->next++, p->plan_ttl_ms);
+    stamp.check = sim_stamp_check(&stamp);
+    *record = (struct amb_record){.len = p->plan_len,
+                                  .key_hash = stamp.number % 3 == 0 ? stamp.number % 7 : 0,
+                                  .ttl_ms = p->plan_ttl_ms};
+    return stamp;
+}
+
 /* Of as many messages as are planned; those that were sent in a former session come again. */
 static void send_batch(struct sim *s, struct sim_client *client, uint32_t handle)
 {
@@ -18,29 +44,19 @@ static void send_batch(struct sim *s, struct sim_client *client, uint32_t handle
         .type = AMB_FRAME_BATCH,
         .flags = p->plan_ttl_ms != 0 ? AMB_FRAME_FLAG_TTL : 0,
         .handle = handle,
-        .seq = ++p->batches,
         .count = p->plan_count,
         .data_len = p->plan_count * padded,
         .meta_len = p->plan_count * (uint32_t)sizeof(struct amb_record),
     };
     struct sim_tx *tx = sim_tx_make(client, frame.data_len + frame.meta_len);
-    struct sim_batch *batch = &p->log[p->batches & (SIM_BATCHES - 1)];
-    SIM_CHECK(s, p->batches - p->settled < SIM_BATCHES, "too many batches under way");
-    *batch = (struct sim_batch){.first = p->next, .count = p->plan_count};
+    sim_publish_begin(s, client, handle, &frame);
     for (uint32_t i = 0; i < p->plan_count; i++) {
-        struct sim_stamp stamp = {.pub = p->pub, .number = p->next};
-        model_send(s, p->pub, p->next++, p->plan_ttl_ms);
-        stamp.check = sim_stamp_check(&stamp);
+        struct amb_record record;
+        struct sim_stamp stamp = sim_publish_next(s, p, &record);
         memcpy(tx->body + i * padded, &stamp, sizeof(stamp));
-        struct amb_record record = {.len = p->plan_len,
-                                    .key_hash = stamp.number % 3 == 0 ? stamp.number % 7 : 0,
-                                    .ttl_ms = p->plan_ttl_ms};
         memcpy(tx->body + frame.data_len + i * sizeof(record), &record, sizeof(record));
     }
-    SIM_EVENT(s, "publish client pub batch first count len", client->slot, handle, frame.seq,
-              batch->first, batch->count, p->plan_len);
     p->bytes += frame.data_len + frame.meta_len;
-    s->stats.sent += p->plan_count;
     sim_tx_send(client, tx, &frame);
 }
 
@@ -59,6 +75,7 @@ static void plan(struct sim *s, struct sim_publisher *p)
         p->plan_len += sim_pick(s, 4000);
     }
     p->plan_ttl_ms = sim_chance(s, 4) ? 1 + sim_pick(s, 40) : 0;
+    p->plan_leased = s->has_leases && sim_chance(s, 75);
 }
 
 void sim_client_publish(struct sim *s, struct sim_client *client, uint32_t handle, unsigned most)
@@ -72,8 +89,13 @@ void sim_client_publish(struct sim *s, struct sim_client *client, uint32_t handl
         if (p->plan_count == 0) {
             plan(s, p);
         }
-        uint64_t upto = p->bytes + p->plan_count * (amb_payload_padded(p->plan_len) +
-                                                    sizeof(struct amb_record));
+        uint64_t padded = amb_payload_padded(p->plan_len);
+        if (p->plan_leased && sim_lease_has_room(client, p->plan_count, padded)) {
+            sim_lease_commit(s, client, handle);
+            p->plan_count = 0;
+            continue;
+        }
+        uint64_t upto = p->bytes + p->plan_count * (padded + sizeof(struct amb_record));
         if (upto > p->window) {
             if (upto > p->want) {
                 p->want = upto;
@@ -114,6 +136,10 @@ void sim_publish_flow(struct sim_client *client, enum amb_flow_kind kind, uint32
 {
     struct sim *s = client->sim;
     struct sim_publisher *p = &client->pubs[handle % SIM_HANDLES];
+    if (kind == AMB_FLOW_FREED) {
+        sim_lease_flow(client, value);
+        return;
+    }
     if (p->state == SIM_CLOSED || (p->state == SIM_ASKED && kind != AMB_FLOW_WINDOW)) {
         return; /* Of a former one. A window may overtake the answer. */
     }

@@ -2,6 +2,8 @@
 /* What clients ask the desk for: publishers, subscriptions. */
 #include "broker/config.h"
 #include "broker/queues.h"
+#include "broker/reclaim.h"
+#include "broker/session.h"
 #include "tests/sim/desk.h"
 #include "wire/base/assert.h"
 #include "wire/codec/position.h"
@@ -128,6 +130,7 @@ static void pub_open(struct sim *s, struct visit *visit, const struct sim_ask *a
     order->u.publisher.topic = topic->id;
     order->u.publisher.home = topic->home;
     order->u.publisher.wants_settled = wish->wants_settled;
+    order->u.publisher.verifies = amb_config_topic(s->config, name)->trust == AMB_TRUST_VERIFY;
     if (identity != NULL && identity->was_taken) {
         struct amb_order *fence = amb_order_create(amb_order_nothing, identity_known, order);
         amb_assert(fence != NULL);
@@ -294,6 +297,59 @@ static void unsubscribe(struct sim *s, struct visit *visit, const struct sim_ask
     desk_post(s, visit, order);
 }
 
+/* Leases --------------------------------------------------------------------------------------- */
+
+/* What amb_order_lease_open and _mapped do, without their passes over pages. */
+static void lease_open_run(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session =
+        amb_session_find(shard, order->session.index, order->session.generation);
+    struct amb_lease *lease;
+    uint64_t size;
+    if (session == NULL || !session->may_map) {
+        order->status = AMB_ENOTSUP;
+        return;
+    }
+    order->status = amb_lease_check(shard, &session->book, order->u.lease.slot,
+                                    order->u.lease.slots, &size, &order->u.lease.why);
+    if (order->status == AMB_OK && !amb_reclaim_lease(shard, size)) {
+        order->status = AMB_ENOMEM;
+    }
+    if (order->status == AMB_OK) {
+        order->status = amb_lease_open(shard, &session->book, order->u.lease.slot,
+                                       order->u.lease.slots, size, &lease);
+    }
+    if (order->status == AMB_OK) {
+        lease->state = AMB_LEASE_SEALED;
+        order->u.lease.segment = lease->segment->id;
+    }
+}
+
+static void lease_opened(void *owner, struct amb_order *order)
+{
+    (void)owner;
+    struct request *request = order->context;
+    request->answer.number = order->u.lease.segment;
+    (void)request_step(request, order);
+    request_end(request);
+}
+
+static void lease_open(struct sim *s, struct visit *visit, const struct sim_ask *ask)
+{
+    struct request *request = request_create(s, visit, ask);
+    struct amb_order *order = desk_order(lease_open_run, lease_opened, visit, request);
+    order->u.lease.slot = SIM_SLOT;
+    order->u.lease.slots = (uint32_t)ask->number;
+    desk_post(s, visit, order);
+}
+
+static void lease_close(struct sim *s, struct visit *visit, const struct sim_ask *ask)
+{
+    struct amb_order *order = desk_order(amb_order_lease_close, NULL, visit, NULL);
+    order->u.lease.segment = ask->number;
+    desk_post(s, visit, order);
+}
+
 /* All of it ------------------------------------------------------------------------------------ */
 
 void desk_request(struct sim *s, struct visit *visit, const struct sim_ask *ask)
@@ -317,6 +373,12 @@ void desk_request(struct sim *s, struct visit *visit, const struct sim_ask *ask)
         desk_post(s, visit, order);
         break;
     }
+    case SIM_ASK_LEASE:
+        lease_open(s, visit, ask);
+        break;
+    case SIM_ASK_LEASE_CLOSE:
+        lease_close(s, visit, ask);
+        break;
     case SIM_ASK_BYE:
     case SIM_ASK_OFFER:
     case SIM_ASK_ENDED:

@@ -59,6 +59,15 @@ static void do_close_pub(struct sim *s, struct sim_client *client, uint32_t hand
     }
 }
 
+static void do_lease(struct sim *s, struct sim_client *client)
+{
+    if (client->lease.state == SIM_CLOSED) {
+        sim_lease_ask(s, client);
+    } else if (client->lease.state == SIM_OPEN && sim_chance(s, 20)) {
+        sim_lease_close(s, client);
+    }
+}
+
 /* Subscriptions -------------------------------------------------------------------------------- */
 
 static void pick_pattern(struct sim *s, struct sim_sub *sub)
@@ -104,6 +113,9 @@ static void pick_queue(struct sim *s, struct sim_sub *sub)
         .slow = sim_chance(s, 70) ? AMB_SLOW_BLOCK : AMB_SLOW_DROP_OLDEST,
         .slow_block_ns = sim_chance(s, 70) ? INT64_MAX : 10 * AMB_NS_PER_MS,
     };
+    if (s->spills && sim_chance(s, 30)) {
+        options.slow = AMB_SLOW_SPILL;
+    }
     for (uint32_t i = 0; i < options.backoff_count; i++) {
         options.backoff_ns[i] = (int64_t)(1 + sim_pick(s, 20)) * AMB_NS_PER_MS;
     }
@@ -137,6 +149,9 @@ static void do_subscribe(struct sim *s, struct sim_client *client, uint32_t hand
         .credit_bytes = sim_chance(s, 60) ? 1000000 : 1 + sim_pick(s, 100000),
         .copy = sim_chance(s, 20),
     };
+    if (s->spills && sim_chance(s, 40)) {
+        sub->options.slow = AMB_SLOW_SPILL;
+    }
     sub->resumes = sub->is_leaving = false;
     sub->queue = sub->wish = 0;
     sub->reading_count = 0;
@@ -280,6 +295,10 @@ static void do_client(struct sim *s, struct sim_client *client)
         return;
     }
     bool may_ask = client->answers.count < SIM_ASKS / 2;
+    if (s->has_leases && may_ask && sim_chance(s, 3)) {
+        do_lease(s, client);
+        return;
+    }
     if (kind < 330) {
         (void)sim_client_turn(s, client);
     } else if (kind < 560) {
@@ -362,6 +381,10 @@ bool sim_catch_up(struct sim *s, struct sim_client *client)
         client->is_held = false;
         amb_sim_hold(client->link, false);
         did = true;
+    }
+    if (s->may_lack_memory && client->lease.state == SIM_OPEN) {
+        sim_lease_close(s, client); /* A window may wait for that memory. */
+        did = did || client->lease.state == SIM_CLOSED;
     }
     for (uint32_t h = 0; h < SIM_HANDLES; h++) {
         struct sim_publisher *p = &client->pubs[h];

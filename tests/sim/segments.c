@@ -61,7 +61,7 @@ enum amb_status sim_segment_create(uint64_t id, uint64_t size, struct amb_segmen
     return AMB_OK;
 }
 
-const uint8_t *sim_segment_base(uint64_t id, uint64_t *size)
+uint8_t *sim_segment_base(uint64_t id, uint64_t *size)
 {
     for (unsigned i = 0; i < live_count; i++) {
         if (live[i]->id == id) {

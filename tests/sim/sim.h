@@ -32,6 +32,8 @@
 #define SIM_SAID 4096u    /* acknowledgements on their way, of one client */
 #define SIM_BATCHES 4096u /* of one publisher, without an answer */
 #define SIM_OFFERS 64u
+#define SIM_SLOTS 40u /* of a lease */
+#define SIM_SLOT UINT64_C(4096)
 #define SIM_PEER_TIMEOUT_NS INT64_C(100000000)
 
 struct amb_config;
@@ -66,6 +68,7 @@ struct sim_publisher {
     uint64_t bytes, window, want;
     struct sim_batch *log; /* by batch & (SIM_BATCHES - 1) */
     uint32_t plan_count, plan_len, plan_ttl_ms;
+    bool plan_leased;
     bool wants_settled, has_heard;
 };
 
@@ -107,12 +110,22 @@ struct sim_said {
     enum amb_ack_kind kind;
 };
 
+/* A segment that the client writes. */
+struct sim_lease {
+    enum sim_state state;
+    uint64_t segment;
+    uint32_t slots;
+    uint64_t taken[SIM_SLOTS]; /* number of the commit that has it; 0: it is free */
+};
+
 enum sim_ask_kind {
     SIM_ASK_PUB_OPEN,
     SIM_ASK_PUB_CLOSE,
     SIM_ASK_SUBSCRIBE,
     SIM_ASK_UNSUBSCRIBE,
     SIM_ASK_REFUSE,
+    SIM_ASK_LEASE,
+    SIM_ASK_LEASE_CLOSE,
     SIM_ASK_BYE,
     SIM_ASK_OFFER, /* answers alone: a segment */
     SIM_ASK_ENDED, /* ... the session is over */
@@ -121,7 +134,7 @@ enum sim_ask_kind {
 struct sim_ask {
     enum sim_ask_kind kind;
     uint32_t handle, topic;
-    uint64_t number; /* batches, acks, segment, window */
+    uint64_t number; /* batches, acks, segment, slots, window */
     uint64_t last_seq;
     enum amb_status status;
 };
@@ -149,6 +162,8 @@ struct sim_client {
     struct sim_asks answers;
     uint64_t offers[SIM_OFFERS];
     unsigned offer_count;
+    struct sim_lease lease;
+    uint64_t commits, freed; /* of this session */
     struct sim_publisher pubs[SIM_HANDLES];
     struct sim_sub subs[SIM_HANDLES];
     struct sim_said *said; /* a ring */
@@ -157,7 +172,8 @@ struct sim_client {
 };
 
 struct sim_stats {
-    uint64_t steps, turns, sent, delivered, redelivered, lost, refused, dead, reconnects, deaths;
+    uint64_t steps, turns, sent, delivered, redelivered, lost, refused, dead, reconnects, deaths,
+        commits, spilled, spill_lost;
 };
 
 struct sim {
@@ -182,6 +198,8 @@ struct sim {
     bool is_ending; /* everybody catches up */
     bool may_lack_memory;
     bool has_priorities; /* some publishers have others than NORMAL */
+    bool spills;         /* some readers' policy is SPILL */
+    bool has_leases;     /* some clients lease */
     struct model model;
     struct sim_stats stats;
 };
@@ -216,6 +234,8 @@ void sim_fini(struct sim *s);
 /* One seed, from an empty world to an empty world. */
 void sim_run(struct sim *s, uint64_t seed, uint32_t steps);
 void sim_turn(struct sim *s, unsigned shard);
+/* The number that the topic's next message gets; 0: it has left. */
+uint64_t sim_topic_next(const struct sim *s, uint32_t id);
 /* White-box invariants of every shard. */
 void sim_inspect(struct sim *s);
 uint64_t sim_random(struct sim *s);
@@ -233,7 +253,7 @@ static inline bool sim_chance(struct sim *s, uint32_t percent)
 
 enum amb_status sim_segment_create(uint64_t id, uint64_t size, struct amb_segment **out);
 /* NULL: it is gone. */
-const uint8_t *sim_segment_base(uint64_t id, uint64_t *size);
+uint8_t *sim_segment_base(uint64_t id, uint64_t *size);
 void sim_segments_fini(void);
 
 /* desk.c: the control thread's part, without sockets ----------------------------------------------
@@ -251,6 +271,8 @@ unsigned sim_desk_turn(struct sim *s, unsigned budget);
 void sim_desk_died(struct sim *s, unsigned slot);
 /* Is nothing under way? */
 bool sim_desk_is_quiet(void);
+/* Is there a session that is over, of a process that is not? */
+bool sim_desk_has_quarantine(void);
 void sim_desk_connect_upcalls(struct amb_shard *shard);
 
 /* publish.c: a client's publishers ---------------------------------------------------------------
@@ -260,6 +282,11 @@ static inline uint64_t sim_stamp_check(const struct sim_stamp *stamp)
 {
     return ((uint64_t)stamp->pub << 32 | stamp->number) * UINT64_C(0x9e3779b97f4a7c15);
 }
+/* A batch of what is planned begins: `frame` gets its number. Then its messages, one by one. */
+void sim_publish_begin(struct sim *s, struct sim_client *client, uint32_t handle,
+                       struct amb_frame *frame);
+struct sim_stamp sim_publish_next(struct sim *s, struct sim_publisher *publisher,
+                                  struct amb_record *record);
 /* Sends what there is to send, as far as the window goes. */
 void sim_client_publish(struct sim *s, struct sim_client *client, uint32_t handle, unsigned most);
 /* It is answered; a counter of it has moved; a batch of it is settled. */
@@ -269,6 +296,27 @@ void sim_publish_flow(struct sim_client *client, enum amb_flow_kind kind, uint32
 void sim_publish_settled(struct sim_client *client, const struct amb_frame *frame);
 /* It is closed. */
 void sim_publish_forget(struct sim *s, struct sim_publisher *publisher);
+
+/* lease.c ----------------------------------------------------------------------------------------
+ */
+
+void sim_lease_ask(struct sim *s, struct sim_client *client);
+void sim_lease_opened(struct sim *s, struct sim_client *client, const struct sim_ask *answer);
+/* If its commits have come. */
+void sim_lease_close(struct sim *s, struct sim_client *client);
+bool sim_lease_has_room(const struct sim_client *client, uint32_t count, uint64_t padded);
+/* What is planned, as a commit; there is room. */
+void sim_lease_commit(struct sim *s, struct sim_client *client, uint32_t handle);
+/* Commits are over: all up to that one; these. */
+void sim_lease_flow(struct sim_client *client, uint64_t value);
+void sim_lease_freed(struct sim_client *client, const struct amb_frame *frame);
+bool sim_lease_is_free(const struct sim_client *client);
+
+/* watch.c ----------------------------------------------------------------------------------------
+ */
+
+void sim_watch_before(struct sim *s, const struct amb_shard *shard);
+void sim_watch_after(struct sim *s, const struct amb_shard *shard);
 
 /* client.c ----------------------------------------------------------------------------------------
  */
