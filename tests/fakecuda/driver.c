@@ -364,7 +364,10 @@ CUresult cuCtxPopCurrent(CUcontext *context)
     if (depth == 0) {
         result = CUDA_ERROR_INVALID_CONTEXT;
     } else {
-        *context = stack[--depth];
+        --depth;
+        if (context != NULL) {
+            *context = stack[depth];
+        }
     }
     return fake_leave(result);
 }

@@ -320,8 +320,12 @@ CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr addre
         if (memory == NULL) {
             result = CUDA_ERROR_NOT_FOUND;
         } else {
-            *base = memory->base;
-            *size = memory->size;
+            if (base != NULL) {
+                *base = memory->base;
+            }
+            if (size != NULL) {
+                *size = memory->size;
+            }
         }
     }
     return fake_leave(result);
@@ -342,7 +346,18 @@ static CUresult attribute(void *to, CUpointer_attribute name, const struct fake_
     CUdeviceptr base = memory != NULL ? memory->base : 0;
     size_t size = memory != NULL ? memory->size : 0;
     CUmemoryPool pool = kind == FAKE_POOL ? (CUmemoryPool)(void *)&fake : NULL;
+    unsigned long long id = memory != NULL ? memory->inode : 0;
+    CUcontext context = memory != NULL ? &fake.contexts[memory->device] : NULL;
     switch ((int)name) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        memcpy(to, &context, sizeof(context));
+        break;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        memset(to, 0, sizeof(unsigned long long));
+        break;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        memcpy(to, &id, sizeof(id));
+        break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         memcpy(to, &type, sizeof(type));
         break;

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fakecuda: what UCX's CUDA modules call and nobody of ours does, and is answered. With it and
+ * refused.c UCX has cuda_copy.
+ */
+#include "tests/fakecuda/internal.h"
+
+CUresult cuDeviceGetAttribute(int *out, CUdevice_attribute name, CUdevice device)
+{
+    CUresult result = fake_enter(__func__, false);
+    if (result == CUDA_SUCCESS && (device < 0 || device >= fake.devices)) {
+        result = CUDA_ERROR_INVALID_DEVICE;
+    }
+    if (result == CUDA_SUCCESS) {
+        *out = name == CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING         ? 1
+               : name == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID               ? device + 1
+               : name == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9
+                                                                      : 0;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
+{
+    CUresult result = fake_enter(__func__, false);
+    if (result == CUDA_SUCCESS) {
+        *flags = 0;
+        *active = device >= 0 && device < fake.devices && fake.contexts[device].retained != 0;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute name, CUdeviceptr pointer)
+{
+    (void)value;
+    (void)name;
+    (void)pointer;
+    return fake_leave(fake_enter(__func__, false));
+}
