@@ -7,6 +7,8 @@
  *   gpu-roundtrip gpu DEVICE                     into device memory, read back on a stream
  *   gpu-roundtrip pinned DEVICE                  into pinned memory, and managed, for both sides
  *   gpu-roundtrip managed DEVICE
+ *   gpu-roundtrip lazy DEVICE                    asks for each: into device memory, a half into
+ *                                                host memory, all of it
  *   gpu-roundtrip sent                           wherever it is sent
  *   gpu-roundtrip host                           into host memory, the default
  *   gpu-roundtrip pool                           into memory of an allocator's
@@ -298,6 +300,64 @@ static int receive(struct amb_conn *conn, struct amb_sub *sub, struct source *si
     return 0;
 }
 
+/* What is asked for of one message, in pieces and as a whole. */
+static enum amb_status ask(struct amb_msg *msg, const struct source *sink, uint64_t seq)
+{
+    size_t len = amb_msg_size(msg), half = len / 2;
+    enum amb_status status =
+        amb_msg_read(msg, 0, (void *)(uintptr_t)sink->memory, len, 20 * AMB_SEC);
+    if (status == AMB_OK) {
+        status =
+            amb_cuda_copy(sink->device, (uintptr_t)sink->pinned, sink->memory, len, sink->stream);
+    }
+    if (status == AMB_OK) {
+        status = amb_cuda_stream_sync(sink->device, sink->stream);
+    }
+    if (status != AMB_OK || !has_pattern(sink->pinned, len, seq)) {
+        return status != AMB_OK ? status : AMB_EKIND;
+    }
+    uint8_t *whole = malloc(2 * len);
+    if (whole == NULL) {
+        return AMB_ENOMEM;
+    }
+    status = amb_msg_read(msg, half, whole + len, len - half, 20 * AMB_SEC);
+    if (status == AMB_OK) {
+        status = amb_msg_fetch(msg, 20 * AMB_SEC);
+    }
+    if (status == AMB_OK) {
+        memcpy(whole, amb_msg_data(msg), len);
+        bool is_right =
+            has_pattern(whole, len, seq) && memcmp(whole + len, whole + half, len - half) == 0;
+        status = is_right ? AMB_OK : AMB_EKIND;
+    }
+    free(whole);
+    return status;
+}
+
+static int receive_lazy(struct amb_conn *conn, struct amb_sub *sub, struct source *sink)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < MESSAGES; i++) {
+        struct amb_msg *msg;
+        enum amb_status status = amb_next(sub, 20 * AMB_SEC, &msg);
+        if (status == AMB_OK && (amb_msg_size(msg) != sizes[i % SIZES] ||
+                                 amb_msg_data(msg) != NULL || amb_msg_lost(msg, NULL) != 0)) {
+            status = AMB_EKIND;
+        }
+        if (status == AMB_OK) {
+            status = ask(msg, sink, i + 1);
+        }
+        if (status != AMB_OK) {
+            return fail(conn, "lazy", status);
+        }
+        bytes += amb_msg_size(msg);
+        amb_msg_release(msg);
+    }
+    (void)printf("{\"role\": \"lazy\", \"messages\": %zu, \"bytes\": %" PRIu64 "}\n", MESSAGES,
+                 bytes);
+    return 0;
+}
+
 static enum amb_mem wish_of(const char *role)
 {
     return strcmp(role, "gpu") == 0       ? AMB_MEM_CUDA
@@ -314,6 +374,7 @@ static int subscribe(struct amb_conn *conn, const char *role, int device)
     struct amb_sub_options *options =
         AMB_SUB(.slow = AMB_SLOW_BLOCK, .slow_block_ns = 20 * AMB_SEC);
     enum amb_mem mem = wish_of(role);
+    bool is_lazy = strcmp(role, "lazy") == 0;
     if (mem != AMB_MEM_DEFAULT) {
         enum amb_status status = source_open(&sink, device);
         if (status != AMB_OK) {
@@ -321,12 +382,13 @@ static int subscribe(struct amb_conn *conn, const char *role, int device)
         }
         options->mem = sink.mem = mem;
         options->device = device;
-    } else if (strcmp(role, "sent") == 0) {
+    } else if (strcmp(role, "sent") == 0 || is_lazy) {
         enum amb_status status = source_open(&sink, device);
         if (status != AMB_OK) {
             return fail(conn, "GPU", status);
         }
-        options->mem = AMB_MEM_AS_SENT;
+        options->mem = is_lazy ? AMB_MEM_DEFAULT : AMB_MEM_AS_SENT;
+        options->lazy = is_lazy ? AMB_LAZY_PIN : AMB_LAZY_OFF;
         sink.mem = AMB_MEM_DEFAULT;
     } else if (strcmp(role, "pool") == 0) {
         allocator.alloc = pool_alloc;
@@ -337,7 +399,7 @@ static int subscribe(struct amb_conn *conn, const char *role, int device)
     if (status != AMB_OK) {
         return fail(conn, "subscribe", status);
     }
-    return receive(conn, sub, &sink, role);
+    return is_lazy ? receive_lazy(conn, sub, &sink) : receive(conn, sub, &sink, role);
 }
 
 int main(int argc, char **argv)
@@ -345,11 +407,12 @@ int main(int argc, char **argv)
     const char *role = argc > 1 ? argv[1] : "";
     int device = argc > 2 ? atoi(argv[2]) : 0;
     bool is_publisher = strcmp(role, "publish") == 0 || strcmp(role, "lease") == 0;
-    bool needs_gpu = is_publisher || wish_of(role) != AMB_MEM_DEFAULT || strcmp(role, "sent") == 0;
+    bool needs_gpu = is_publisher || wish_of(role) != AMB_MEM_DEFAULT ||
+                     strcmp(role, "sent") == 0 || strcmp(role, "lazy") == 0;
     if (!needs_gpu && strcmp(role, "host") != 0 && strcmp(role, "pool") != 0) {
-        (void)fprintf(
-            stderr, "usage: gpu-roundtrip publish|lease|gpu|pinned|managed|sent|host|pool [DEVICE] "
-                    "[SUBSCRIBERS]\n");
+        (void)fprintf(stderr,
+                      "usage: gpu-roundtrip publish|lease|gpu|pinned|managed|lazy|sent|host|pool "
+                      "[DEVICE] [SUBSCRIBERS]\n");
         return 64;
     }
     if (needs_gpu && amb_cuda_start() != AMB_OK) {

@@ -65,17 +65,19 @@ audience() { # url role staged gpu_path sent_path
     readers+=($!)
     EXPECT_PATH=$5 "$roundtrip" sent >"$dir/sent" 2>"$dir/sent.err" &
     readers+=($!)
+    "$roundtrip" lazy 0 >"$dir/lazy" 2>"$dir/lazy.err" &
+    readers+=($!)
     # These two have no driver at all.
     AMB_CUDA_LIBRARY=/nowhere "$roundtrip" host >"$dir/host" 2>"$dir/host.err" &
     readers+=($!)
     AMB_CUDA_LIBRARY=/nowhere "$roundtrip" pool >"$dir/pool" 2>"$dir/pool.err" &
     readers+=($!)
-    EXPECT_STAGED=$3 timeout 120 "$roundtrip" "$2" 0 7 || fail "$1: $2: $?"
+    EXPECT_STAGED=$3 timeout 120 "$roundtrip" "$2" 0 8 || fail "$1: $2: $?"
     for pid in "${readers[@]}"; do
         wait "$pid" || fail "$1: $2: a subscriber: $(cat "$dir"/*.err)"
     done
     readers=()
-    cat "$dir/gpu0" "$dir/gpu1" "$dir/managed" "$dir/pinned" "$dir/sent" "$dir/host" "$dir/pool"
+    cat "$dir/gpu0" "$dir/gpu1" "$dir/managed" "$dir/pinned" "$dir/sent" "$dir/lazy" "$dir/host" "$dir/pool"
 }
 
 # With memory of the broker's on each GPU: in place, and nothing goes by the host that need not.
