@@ -39,12 +39,12 @@ class Load:
         self.broker = broker
         self.messages = int(options.get("messages", 4000))
         self.policy = options.get("policy", "block")
+        self.confirm = options.get("confirm", "accepted")
         self.max = options.get("max", str(16 << 20))
         self.links = options["links"].split(",") if "links" in options else LINKS
         check("restarts" not in options or self.policy == "block" or self.confirm == "delivered",
               "sequences begin anew: acknowledged messages must say whose they are (--confirm delivered)")
         self.kills = int(options.get("kills", 0))
-        self.confirm = options.get("confirm", "accepted")
         self.logs = {}  # by client
         self.pubs = []
         self.subs = []
