@@ -35,7 +35,17 @@
     X(SPILL_COUNTS, "what they alone want fills the log for others")                               \
     X(SPILL_STAYS, "what waits for them stays in slots")                                           \
     X(SPILL_TORN, "a copy out of slots lacks its last message")                                    \
-    X(SLOTS_EARLY, "slots are free when what is in them was copied, whoever reads there")
+    X(SLOTS_EARLY, "slots are free when what is in them was copied, whoever reads there")          \
+    X(FETCH_SHIFTED, "a part of a payload is 16 bytes from where it was asked for")                \
+    X(FETCH_NEIGHBOUR, "a fetch takes the delivery for a whole batch")                             \
+    X(FETCH_LOST, "a fetch now and then has no answer")                                            \
+    X(FETCH_TWICE, "a fetch now and then is answered twice")                                       \
+    X(FETCH_UNHELD, "an answer that waits in the link does not keep its bytes")                    \
+    X(PIN_STALE, "what is pinned is kept as what is not")                                          \
+    X(STALE_EARLY, "payloads go stale at a quarter of their share")                                \
+    X(KEPT_UNBOUNDED, "payloads that are not pinned are kept beyond their share")                  \
+    X(KEPT_MISCOUNTED, "what goes stale now and then is still counted")                            \
+    X(MAP_STALE, "what a client fetched in place may go stale")
 
 #define AMB_FAULT_ENUM(name, text) AMB_FAULT_##name,
 enum amb_fault {

@@ -2,6 +2,7 @@
 #include "broker/lazy.h"
 
 #include "broker/config.h"
+#include "broker/fault.h"
 #include "broker/outgoing.h"
 #include "broker/segment.h"
 #include "broker/session.h"
@@ -42,6 +43,9 @@ void amb_lazy_cut(const struct amb_entry *entry, uint32_t first, uint32_t count,
 
 static enum amb_lazy kind_of(const struct amb_subscription *sub)
 {
+    if (AMB_FAULT(PIN_STALE) && sub->options.lazy == AMB_LAZY_PIN) {
+        return AMB_LAZY_ON;
+    }
     bool is_pinned = sub->options.lazy == AMB_LAZY_ON && sub->taker != NULL;
     return is_pinned ? AMB_LAZY_PIN : sub->options.lazy;
 }
@@ -66,6 +70,7 @@ static bool make_room(struct amb_subscription *sub, const struct amb_entry *entr
     if (entry->is_leased && share < most) {
         most = share;
     }
+    most = AMB_FAULT(STALE_EARLY) ? most / 4 : AMB_FAULT(KEPT_UNBOUNDED) ? UINT64_MAX : most;
     while ((sub->kept_bytes + charge > most || charge > session_room(sub->session)) &&
            amb_subscription_drop_kept(sub)) {
     }
@@ -105,6 +110,14 @@ static enum amb_status fetch_send(struct amb_session *session, const struct amb_
                                   const uint8_t *data, struct amb_entry *entry)
 {
     amb_stat_add(&session->shard->stats.fetches, 1);
+    if (AMB_FAULT(FETCH_LOST) && frame->seq % 8 == 0) {
+        return AMB_OK;
+    }
+    entry = AMB_FAULT(FETCH_UNHELD) ? NULL : entry;
+    if (AMB_FAULT(FETCH_TWICE) && frame->seq % 8 == 0 &&
+        amb_outgoing_send(session, frame, data, NULL, entry) == AMB_ENOMEM) {
+        return AMB_ENOMEM;
+    }
     session->fetches++;
     enum amb_status sent = amb_outgoing_send_answer(session, frame, data, entry, fetch_left);
     session->fetches -= sent != AMB_EAGAIN;
@@ -159,7 +172,9 @@ static enum amb_status fetch_map(struct amb_subscription *sub, const struct amb_
         .offset = (uint64_t)(payload_of(entry, index) - segment->base),
         .data_len = amb_entry_records(entry)[index].len,
     };
-    amb_subscription_keep_mapped(sub, delivery);
+    if (!AMB_FAULT(MAP_STALE)) {
+        amb_subscription_keep_mapped(sub, delivery);
+    }
     return fetch_send(session, &frame, NULL, NULL);
 }
 
@@ -189,7 +204,9 @@ static enum amb_status fetch_from(struct amb_session *session, const struct amb_
         }
         entry = twin;
     }
-    return fetch_answer(session, frame, AMB_OK, payload_of(entry, index) + frame->offset, entry);
+    uint64_t at = frame->offset;
+    at -= AMB_FAULT(FETCH_SHIFTED) && at >= AMB_PAYLOAD_PAD ? AMB_PAYLOAD_PAD : 0;
+    return fetch_answer(session, frame, AMB_OK, payload_of(entry, index) + at, entry);
 }
 
 enum amb_status amb_lazy_fetch(struct amb_session *session, const struct amb_frame *frame)
@@ -225,7 +242,8 @@ enum amb_status amb_lazy_fetch(struct amb_session *session, const struct amb_fra
     }
     struct amb_entry *entry = delivery->entry;
     amb_entry_ref(entry); /* Room for a twin may be made by dropping this very delivery. */
-    enum amb_status status = fetch_from(session, frame, entry, delivery->first + frame->first);
+    uint32_t before = AMB_FAULT(FETCH_NEIGHBOUR) ? 0 : delivery->first;
+    enum amb_status status = fetch_from(session, frame, entry, before + frame->first);
     amb_entry_unref(entry, session->shard);
     return status;
 }

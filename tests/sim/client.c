@@ -5,6 +5,7 @@
  */
 #include "tests/sim/sim.h"
 #include "wire/base/assert.h"
+#include "wire/codec/props.h"
 #include "wire/link/sim.h"
 
 #include <inttypes.h>
@@ -18,6 +19,34 @@ struct client_body {
 
 /* What comes ----------------------------------------------------------------------------------- */
 
+static bool stamp_of_props(const struct amb_message_view *view, struct sim_stamp *out)
+{
+    struct amb_prop_view prop;
+    if (!amb_props_find(view->props, view->props_len, "s", &prop) ||
+        prop.value_len != sizeof(*out)) {
+        return false;
+    }
+    memcpy(out, prop.value, sizeof(*out));
+    return true;
+}
+
+/* Whose it is is told by its properties, if it has some. */
+static void note_lazy_message(struct sim_client *client, struct sim_sub *sub, struct sim_held *held,
+                              const struct amb_message_view *view, uint32_t index)
+{
+    struct sim *s = client->sim;
+    struct sim_stamp stamp;
+    uint64_t seq = held->seq + index;
+    SIM_CHECK(s, index < SIM_BATCH_MSGS && view->len >= sizeof(stamp), "a message is too short");
+    held->lens[index] = (uint32_t)view->len;
+    if (stamp_of_props(view, &stamp)) {
+        SIM_CHECK(s, stamp.check == sim_stamp_check(&stamp),
+                  "properties of number %" PRIu64 " are wrong", seq);
+        model_given(s, client, sub, held, seq, stamp.pub, stamp.number);
+    }
+    held->keeps += model_given_unseen(s, sub, held, seq, view->len);
+}
+
 /* The messages of a delivery, one by one. */
 static void note_messages(struct sim_client *client, struct sim_sub *sub, struct sim_held *held,
                           const struct amb_frame *frame, struct amb_body_iter *iter)
@@ -27,6 +56,10 @@ static void note_messages(struct sim_client *client, struct sim_sub *sub, struct
     for (uint32_t i = 0; i < frame->first + held->count; i++) {
         SIM_CHECK(s, amb_body_iter_next(iter, &view), "a body has less messages than its head");
         if (i < frame->first) {
+            continue;
+        }
+        if (frame->type == AMB_FRAME_LAZY) {
+            note_lazy_message(client, sub, held, &view, i - frame->first);
             continue;
         }
         struct sim_stamp stamp;
@@ -66,7 +99,7 @@ static void note_delivery(struct sim_client *client, const struct amb_frame *fra
         .number = sub->last,
         .seq = frame->seq,
         .above = frame->above,
-        .bytes = frame->data_len + frame->meta_len,
+        .bytes = sim_delivery_bytes(sub, frame),
         .open = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1,
         .topic = topic,
         .count = count,
@@ -116,14 +149,31 @@ static void note_leased(struct sim_client *client, const struct amb_frame *frame
     note_delivery(client, frame, &iter);
 }
 
+static void note_lazy(struct sim_client *client, const struct amb_frame *frame, const uint8_t *meta)
+{
+    const struct sim_sub *sub = &client->subs[frame->handle % SIM_HANDLES];
+    SIM_CHECK(client->sim, sub->options.lazy != AMB_LAZY_OFF,
+              "client %u: a delivery without payloads, and it wants them", client->slot);
+    SIM_CHECK(client->sim, amb_lazy_check(frame, meta) == AMB_OK, "a malformed body");
+    struct amb_body_iter iter;
+    amb_body_iter_init_lazy(&iter, frame, meta);
+    note_delivery(client, frame, &iter);
+}
+
 static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void **dst, void **cookie,
                                 struct amb_link_mem **mem)
 {
     struct sim_client *client = arg;
     (void)mem;
+    if (frame->type == AMB_FRAME_FETCHED && frame->data_len == 0) {
+        sim_fetch_answered(client, frame, NULL); /* No body, and so no end of it. */
+        return AMB_OK;
+    }
     switch (frame->type) {
     case AMB_FRAME_TOPIC:
     case AMB_FRAME_MAP_LEASED:
+    case AMB_FRAME_LAZY:
+    case AMB_FRAME_FETCHED:
     case AMB_FRAME_DELIVER: {
         struct client_body *body = malloc(sizeof(*body) + amb_frame_body_len(frame));
         amb_assert(body != NULL);
@@ -134,6 +184,9 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
     }
     case AMB_FRAME_MAP:
         note_map(client, frame);
+        return AMB_OK;
+    case AMB_FRAME_FETCHED_MAP:
+        sim_fetch_mapped(client, frame);
         return AMB_OK;
     case AMB_FRAME_SETTLED:
         sim_publish_settled(client, frame);
@@ -160,6 +213,10 @@ static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
                           (enum amb_priority)body->frame.count);
     } else if (status == AMB_OK && body->frame.type == AMB_FRAME_MAP_LEASED) {
         note_leased(client, &body->frame, body->bytes);
+    } else if (status == AMB_OK && body->frame.type == AMB_FRAME_LAZY) {
+        note_lazy(client, &body->frame, body->bytes);
+    } else if (status == AMB_OK && body->frame.type == AMB_FRAME_FETCHED) {
+        sim_fetch_answered(client, &body->frame, body->bytes);
     } else if (status == AMB_OK) {
         note_body(client, &body->frame, body->bytes);
     }
@@ -329,8 +386,7 @@ void sim_client_say(struct sim *s, struct sim_client *client, uint32_t handle, u
     sim_tx_send(client, tx, &frame);
     sub->acks += kind == AMB_ACK_KIND_ACK || kind == AMB_ACK_KIND_TERM;
     for (uint32_t i = first; kind == AMB_ACK_KIND_TERM && i < first + count; i++) {
-        const struct model_at *at = &s->model.topics[held->topic].at[held->seq + i];
-        model_message(s, at->pub, at->number)->may_die = true;
+        model_may_die(s, held->topic, held->seq + i);
     }
     if (is_cumulative && kind == AMB_ACK_KIND_ACK) {
         run |= run - 1; /* All of it up to there. */
@@ -372,6 +428,7 @@ void sim_client_start(struct sim *s, struct sim_client *client)
     client->answers.count = 0;
     client->offer_count = 0;
     client->lease.state = SIM_CLOSED;
+    client->fetch_count = 0;
     client->commits = client->freed = 0;
     client->turned_ns = client->low_ns = s->now_ns;
 }

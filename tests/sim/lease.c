@@ -100,7 +100,7 @@ void sim_lease_commit(struct sim *s, struct sim_client *client, uint32_t handle)
         .count = p->plan_count,
         .segment = client->lease.segment,
         .data_len = p->plan_count * amb_payload_padded(p->plan_len),
-        .meta_len = table + p->plan_count * OFFSET_SIZE,
+        .meta_len = table + p->plan_count * (OFFSET_SIZE + (p->plan_props ? SIM_PROPS : 0)),
     };
     struct sim_tx *tx = sim_tx_make(client, frame.meta_len);
     sim_publish_begin(s, client, handle, &frame);
@@ -108,7 +108,9 @@ void sim_lease_commit(struct sim *s, struct sim_client *client, uint32_t handle)
         struct amb_record record;
         uint64_t offset = slot_take(s, client);
         struct sim_stamp stamp = sim_publish_next(s, p, &record);
-        memcpy(base + offset, &stamp, sizeof(stamp));
+        uint8_t *props = tx->body + table + frame.count * OFFSET_SIZE + i * SIM_PROPS;
+        record.props_len = (uint16_t)sim_publish_props(p, &stamp, props);
+        sim_publish_payload(s, base + offset, p, &stamp);
         memcpy(tx->body + i * sizeof(record), &record, sizeof(record));
         memcpy(tx->body + table + i * OFFSET_SIZE, &offset, sizeof(offset));
     }

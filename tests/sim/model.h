@@ -29,6 +29,7 @@ struct amb_topic_rule;
 struct sim;
 struct sim_client;
 struct sim_held;
+struct sim_publisher;
 struct sim_said;
 struct sim_sub;
 
@@ -45,6 +46,8 @@ struct model_message {
     uint32_t topic;
     int64_t sent_ns, settled_ns;
     uint32_t step, ttl_ms;
+    uint32_t len;
+    uint64_t keeps; /* bytes of memory that its batch takes, at most */
     enum model_fate fate;
     bool may_die; /* some queue may make a dead letter of it */
 };
@@ -66,6 +69,7 @@ struct model_topic {
     uint32_t id;
     enum amb_priority priority;
     bool is_dead_letters, has_own_ttl;
+    bool some_may_die; /* of those that came to a lazy reader, and nobody knew which they are */
     const struct amb_topic_rule *rule;
     char name[32];
     uint64_t top;             /* highest number known */
@@ -118,7 +122,7 @@ void model_fini(struct sim *s);
 uint32_t model_topic(struct sim *s, uint32_t id, const char *name, enum amb_priority priority);
 uint32_t model_publisher(struct sim *s, uint32_t where, uint32_t name);
 /* That message of a publisher is sent now: the next one, or one that is sent again. */
-void model_send(struct sim *s, uint32_t pub, uint32_t number, uint32_t ttl_ms);
+void model_send(struct sim *s, uint32_t pub, uint32_t number, const struct sim_publisher *plan);
 struct model_message *model_message(struct sim *s, uint32_t pub, uint32_t number);
 /* What its publisher was told of messages first .. first+count-1. */
 void model_settle(struct sim *s, uint32_t pub, uint32_t first, uint32_t count,
@@ -132,6 +136,15 @@ void model_delivery(struct sim *s, struct sim_client *client, struct sim_sub *su
 /* A message of a delivery. */
 void model_given(struct sim *s, const struct sim_client *client, const struct sim_sub *sub,
                  const struct sim_held *held, uint64_t seq, uint32_t pub, uint32_t number);
+/* ... of which only its length is known. Returns how much memory it keeps at most, by which its
+ * batch is kept. */
+uint64_t model_given_unseen(struct sim *s, const struct sim_sub *sub, const struct sim_held *held,
+                            uint64_t seq, uint64_t len);
+/* It was refused for good. */
+void model_may_die(struct sim *s, uint32_t topic, uint64_t seq);
+/* That number is that message. */
+void model_place(struct sim *s, uint32_t topic, uint64_t seq, uint64_t above, uint32_t pub,
+                 uint32_t number);
 
 /* oracle_queue.c */
 

@@ -73,12 +73,13 @@ static void print_stats(const struct options *options, const struct sim_stats *s
                  " turns, %" PRIu64 " messages sent, %" PRIu64 " delivered, %" PRIu64
                  " again, %" PRIu64 " lost, %" PRIu64 " refused, %" PRIu64 " dead letters, %" PRIu64
                  " reconnects, %" PRIu64 " deaths, %" PRIu64 " commits, %" PRIu64
-                 " copied and %" PRIu64 " lost for readers that spill: no invariant violated\n",
+                 " copied and %" PRIu64 " lost for readers that spill, %" PRIu64
+                 " fetches, %" PRIu64 " stale: no invariant violated\n",
                  options->seeds, stats->steps, seconds,
                  seconds * 1e6 * options->jobs / (double)stats->steps, stats->turns, stats->sent,
                  stats->delivered, stats->redelivered, stats->lost, stats->refused, stats->dead,
                  stats->reconnects, stats->deaths, stats->commits, stats->spilled,
-                 stats->spill_lost);
+                 stats->spill_lost, stats->fetches, stats->stale);
 }
 
 static int wait_for_jobs(const struct options *options, pid_t pids[])

@@ -14,8 +14,9 @@
 
 #define LAST_BYTES 64u /* a message of publish_last on the link, rounded up */
 
-#define BATCH_MAX 12u                  /* messages of a batch */
+#define SIM_BATCH_MSGS 12u             /* messages of a batch */
 #define HUGE_BYTES (UINT64_C(1) << 20) /* no log of a seed has so many */
+#define BATCH_OVERHEAD 8192u
 #define NEIGHBOURS 64u /* how far the next message of the same publisher is looked for */
 
 void model_begin(struct sim *s)
@@ -102,17 +103,31 @@ struct model_message *model_message(struct sim *s, uint32_t pub, uint32_t number
     return &s->model.pubs[pub].messages[number - 1];
 }
 
-void model_send(struct sim *s, uint32_t pub, uint32_t number, uint32_t ttl_ms)
+/* The whole batch's memory: what it says, rounded up by its allocator, and its entry. */
+static uint64_t memory_of(const struct sim_publisher *plan)
 {
+    uint64_t each = amb_payload_padded(plan->plan_len) + sizeof(struct amb_record) +
+                    sizeof(uint64_t) + SIM_PROPS;
+    return plan->plan_count * each * 5 / 4 + BATCH_OVERHEAD;
+}
+
+void model_send(struct sim *s, uint32_t pub, uint32_t number, const struct sim_publisher *plan)
+{
+    const struct model_message message = {.topic = s->model.pubs[pub].topic,
+                                          .sent_ns = s->now_ns,
+                                          .step = s->step,
+                                          .ttl_ms = plan->plan_ttl_ms,
+                                          .len = plan->plan_len,
+                                          .keeps = memory_of(plan)};
+    uint32_t ttl_ms = plan->plan_ttl_ms;
     struct model_pub *p = &s->model.pubs[pub];
     s->model.topics[p->topic].has_own_ttl |= ttl_ms != 0;
     if (number <= p->count) {
-        struct model_message *message = model_message(s, pub, number);
-        SIM_CHECK(s, message->seq == 0 || message->topic != p->topic,
+        struct model_message *before = model_message(s, pub, number);
+        SIM_CHECK(s, before->seq == 0 || before->topic != p->topic,
                   "publisher %" PRIu32 ": message %" PRIu32 " is asked for again, and it is there",
                   pub, number);
-        *message = (struct model_message){
-            .topic = p->topic, .sent_ns = s->now_ns, .step = s->step, .ttl_ms = ttl_ms};
+        *before = message;
         return;
     }
     if (p->count == p->cap) {
@@ -120,8 +135,7 @@ void model_send(struct sim *s, uint32_t pub, uint32_t number, uint32_t ttl_ms)
         p->messages = realloc(p->messages, p->cap * sizeof(*p->messages));
         amb_assert(p->messages != NULL);
     }
-    p->messages[p->count++] = (struct model_message){
-        .topic = p->topic, .sent_ns = s->now_ns, .step = s->step, .ttl_ms = ttl_ms};
+    p->messages[p->count++] = message;
 }
 
 static void topic_reach(struct model_topic *topic, uint64_t seq)
@@ -178,8 +192,8 @@ static bool may_exhaust(const struct sim *s, uint32_t topic)
     return false;
 }
 
-static void place(struct sim *s, uint32_t topic_index, uint64_t seq, uint64_t above, uint32_t pub,
-                  uint32_t number)
+void model_place(struct sim *s, uint32_t topic_index, uint64_t seq, uint64_t above, uint32_t pub,
+                 uint32_t number)
 {
     struct model_topic *topic = &s->model.topics[topic_index];
     struct model_message *message = model_message(s, pub, number);
@@ -197,7 +211,9 @@ static void place(struct sim *s, uint32_t topic_index, uint64_t seq, uint64_t ab
     }
     *at = (struct model_at){pub, number};
     if (topic->is_dead_letters) {
-        SIM_CHECK(s, message->may_die || may_exhaust(s, message->topic),
+        SIM_CHECK(s,
+                  message->may_die || may_exhaust(s, message->topic) ||
+                      s->model.topics[message->topic].some_may_die,
                   "a dead letter of message %" PRIu32 " of publisher %" PRIu32, number, pub);
         s->stats.dead++;
         return;
@@ -215,6 +231,16 @@ static void place(struct sim *s, uint32_t topic_index, uint64_t seq, uint64_t ab
     check_order(s, &s->model.pubs[pub], topic_index, number, seq);
 }
 
+void model_may_die(struct sim *s, uint32_t topic_index, uint64_t seq)
+{
+    struct model_topic *topic = &s->model.topics[topic_index];
+    if (seq <= topic->top && topic->at[seq].pub != 0) {
+        model_message(s, topic->at[seq].pub, topic->at[seq].number)->may_die = true;
+    } else {
+        topic->some_may_die = true;
+    }
+}
+
 void model_settle(struct sim *s, uint32_t pub, uint32_t first, uint32_t count,
                   enum amb_status status, uint64_t seq, uint64_t above)
 {
@@ -229,7 +255,7 @@ void model_settle(struct sim *s, uint32_t pub, uint32_t first, uint32_t count,
         struct model_message *message = model_message(s, pub, first + i);
         message->settled_ns = s->now_ns;
         if (status == AMB_OK) {
-            place(s, p->topic, seq + i, above, pub, first + i);
+            model_place(s, p->topic, seq + i, above, pub, first + i);
             message->fate = MODEL_IN;
         } else {
             SIM_CHECK(s, message->seq == 0, "a message is refused that was delivered");
@@ -299,7 +325,7 @@ static void check_why_lost(struct sim *s, const struct sim_sub *sub, const struc
     }
     uint64_t since = sim_topic_next(s, topic->id) - frame->seq + 1;
     bool is_over = topic->rule->max_messages != 0 && slow != AMB_SLOW_SPILL &&
-                   since + BATCH_MAX > topic->rule->max_messages;
+                   since + SIM_BATCH_MSGS > topic->rule->max_messages;
     SIM_CHECK(s, is_over || topic->rule->max_bytes < HUGE_BYTES,
               "%s: %" PRIu64 " lost before number %" PRIu64 ", and the log was not full (%d)",
               topic->name, frame->lost, frame->seq, (int)slow);
@@ -434,7 +460,7 @@ void model_delivery(struct sim *s, struct sim_client *client, struct sim_sub *su
     const struct model_topic *topic = &s->model.topics[topic_index];
     uint32_t count = frame->count - frame->first - frame->rest;
     s->stats.delivered += count;
-    check_credit(s, client, sub, count, frame->data_len + frame->meta_len);
+    check_credit(s, client, sub, count, sim_delivery_bytes(sub, frame));
     if (sub->queue != 0) {
         /* Begun at a number that is gone, among several priorities. */
         bool is_unknown = frame->lost == UINT64_MAX && frame->status == AMB_LOSS_TRIMMED;
@@ -465,14 +491,31 @@ void model_given(struct sim *s, const struct sim_client *client, const struct si
                  const struct sim_held *held, uint64_t seq, uint32_t pub, uint32_t number)
 {
     (void)client;
-    const struct model_topic *topic = &s->model.topics[held->topic];
-    place(s, held->topic, seq, held->above, pub, number);
-    if (!topic->is_dead_letters && sub->queue == 0) {
-        check_not_expired(s, held, topic, seq, pub, number);
+    model_place(s, held->topic, seq, held->above, pub, number);
+    if (sub->options.lazy == AMB_LAZY_OFF) {
+        (void)model_given_unseen(s, sub, held, seq, 0);
     }
+}
+
+uint64_t model_given_unseen(struct sim *s, const struct sim_sub *sub, const struct sim_held *held,
+                            uint64_t seq, uint64_t len)
+{
+    const struct model_topic *topic = &s->model.topics[held->topic];
+    struct model_at at = seq <= topic->top ? topic->at[seq] : (struct model_at){0};
     if (sub->queue != 0) {
         model_turn(s, sub, held, seq);
     }
+    if (at.pub == 0) {
+        return HUGE_BYTES << 20; /* Nobody knows yet whose it is. */
+    }
+    if (!topic->is_dead_letters && sub->queue == 0) {
+        check_not_expired(s, held, topic, seq, at.pub, at.number);
+    }
+    const struct model_message *message = model_message(s, at.pub, at.number);
+    SIM_CHECK(s, len == 0 || len == message->len,
+              "%s: number %" PRIu64 " is said to have %" PRIu64 " bytes, and has %" PRIu32,
+              topic->name, seq, len, message->len);
+    return message->keeps;
 }
 
 /* The end -------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 /* A client's publishers: what they send, and what they hear of it. */
 #include "tests/sim/sim.h"
 #include "wire/base/assert.h"
+#include "wire/codec/props.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ struct sim_stamp sim_publish_next(struct sim *s, struct sim_publisher *publisher
 {
     struct sim_publisher *p = publisher;
     struct sim_stamp stamp = {.pub = p->pub, .number = p->next};
-    model_send(s, p->pub, p->next++, p->plan_ttl_ms);
+    model_send(s, p->pub, p->next++, p);
     stamp.check = sim_stamp_check(&stamp);
     *record = (struct amb_record){.len = p->plan_len,
                                   .key_hash = stamp.number % 3 == 0 ? stamp.number % 7 : 0,
@@ -35,26 +36,53 @@ struct sim_stamp sim_publish_next(struct sim *s, struct sim_publisher *publisher
     return stamp;
 }
 
+uint32_t sim_publish_props(const struct sim_publisher *publisher, const struct sim_stamp *stamp,
+                           uint8_t *to)
+{
+    struct amb_props_writer writer;
+    if (!publisher->plan_props) {
+        return 0;
+    }
+    memset(to, 0, SIM_PROPS);
+    amb_props_writer_init(&writer, to, SIM_PROPS);
+    amb_assert(amb_props_add(&writer, "s", stamp, sizeof(*stamp)) == AMB_OK);
+    return (uint32_t)writer.len;
+}
+
+void sim_publish_payload(const struct sim *s, uint8_t *to, const struct sim_publisher *publisher,
+                         const struct sim_stamp *stamp)
+{
+    if (s->has_lazy) {
+        sim_payload_fill(to, publisher->plan_len, stamp);
+    } else {
+        memcpy(to, stamp, sizeof(*stamp)); /* Nobody looks at the rest. */
+    }
+}
+
 /* Of as many messages as are planned; those that were sent in a former session come again. */
 static void send_batch(struct sim *s, struct sim_client *client, uint32_t handle)
 {
     struct sim_publisher *p = &client->pubs[handle];
     uint64_t padded = amb_payload_padded(p->plan_len);
+    uint32_t record_size = (uint32_t)sizeof(struct amb_record) + (p->plan_props ? SIM_PROPS : 0);
     struct amb_frame frame = {
         .type = AMB_FRAME_BATCH,
         .flags = p->plan_ttl_ms != 0 ? AMB_FRAME_FLAG_TTL : 0,
         .handle = handle,
         .count = p->plan_count,
         .data_len = p->plan_count * padded,
-        .meta_len = p->plan_count * (uint32_t)sizeof(struct amb_record),
+        .meta_len = p->plan_count * record_size,
     };
     struct sim_tx *tx = sim_tx_make(client, frame.data_len + frame.meta_len);
     sim_publish_begin(s, client, handle, &frame);
+    uint8_t *records = tx->body + frame.data_len;
+    uint8_t *props = records + p->plan_count * sizeof(struct amb_record);
     for (uint32_t i = 0; i < p->plan_count; i++) {
         struct amb_record record;
         struct sim_stamp stamp = sim_publish_next(s, p, &record);
-        memcpy(tx->body + i * padded, &stamp, sizeof(stamp));
-        memcpy(tx->body + frame.data_len + i * sizeof(record), &record, sizeof(record));
+        record.props_len = (uint16_t)sim_publish_props(p, &stamp, props + i * SIM_PROPS);
+        sim_publish_payload(s, tx->body + i * padded, p, &stamp);
+        memcpy(records + i * sizeof(record), &record, sizeof(record));
     }
     p->bytes += frame.data_len + frame.meta_len;
     sim_tx_send(client, tx, &frame);
@@ -75,6 +103,7 @@ static void plan(struct sim *s, struct sim_publisher *p)
         p->plan_len += sim_pick(s, 4000);
     }
     p->plan_ttl_ms = sim_chance(s, 4) ? 1 + sim_pick(s, 40) : 0;
+    p->plan_props = s->has_lazy && sim_chance(s, 50);
     p->plan_leased = s->has_leases && sim_chance(s, 75);
 }
 
@@ -95,7 +124,8 @@ void sim_client_publish(struct sim *s, struct sim_client *client, uint32_t handl
             p->plan_count = 0;
             continue;
         }
-        uint64_t upto = p->bytes + p->plan_count * (padded + sizeof(struct amb_record));
+        uint64_t upto = p->bytes + p->plan_count * (padded + sizeof(struct amb_record) +
+                                                    (p->plan_props ? SIM_PROPS : 0));
         if (upto > p->window) {
             if (upto > p->want) {
                 p->want = upto;

@@ -152,6 +152,11 @@ static void do_subscribe(struct sim *s, struct sim_client *client, uint32_t hand
     if (s->spills && sim_chance(s, 40)) {
         sub->options.slow = AMB_SLOW_SPILL;
     }
+    if (s->has_lazy && sim_chance(s, 45)) {
+        static const enum amb_lazy kinds[] = {AMB_LAZY_ON, AMB_LAZY_ON, AMB_LAZY_PIN, AMB_LAZY_PIN,
+                                              AMB_LAZY_HEADERS};
+        sub->options.lazy = kinds[sim_pick(s, 5)];
+    }
     sub->resumes = sub->is_leaving = false;
     sub->queue = sub->wish = 0;
     sub->reading_count = 0;
@@ -198,6 +203,22 @@ static void do_release(struct sim *s, struct sim_client *client, uint32_t handle
                                  1 + sim_pick(s, open - offset));
     } else {
         sim_client_release(s, client, handle, sub->released + 1 + sim_pick(s, open));
+    }
+}
+
+static void do_fetch(struct sim *s, struct sim_client *client, uint32_t handle)
+{
+    struct sim_sub *sub = &client->subs[handle];
+    bool may_ask = sub->options.lazy == AMB_LAZY_ON || sub->options.lazy == AMB_LAZY_PIN;
+    if (sub->state != SIM_OPEN || !may_ask || sub->last == sub->first) {
+        return;
+    }
+    for (uint32_t n = 1 + sim_pick(s, 6); n > 0; n--) {
+        uint64_t back = sub->last - sub->first;
+        uint64_t number = sub->last - sim_pick(s, back < 16 ? (uint32_t)back : 16);
+        if (!sim_held(sub, number)->is_back || sim_chance(s, 20)) {
+            sim_fetch_ask(s, client, handle, number);
+        }
     }
 }
 
@@ -295,6 +316,10 @@ static void do_client(struct sim *s, struct sim_client *client)
         return;
     }
     bool may_ask = client->answers.count < SIM_ASKS / 2;
+    if (s->has_lazy && sim_chance(s, 15)) {
+        do_fetch(s, client, handle);
+        return;
+    }
     if (s->has_leases && may_ask && sim_chance(s, 3)) {
         do_lease(s, client);
         return;

@@ -32,6 +32,9 @@
 #define SIM_SAID 4096u    /* acknowledgements on their way, of one client */
 #define SIM_BATCHES 4096u /* of one publisher, without an answer */
 #define SIM_OFFERS 64u
+#define SIM_FETCHES 32u /* without an answer, of one client */
+#define SIM_BATCH_MSGS 12u
+#define SIM_PROPS 24u /* bytes of properties that have a stamp, padded */
 #define SIM_SLOTS 40u /* of a lease */
 #define SIM_SLOT UINT64_C(4096)
 #define SIM_PEER_TIMEOUT_NS INT64_C(100000000)
@@ -68,7 +71,7 @@ struct sim_publisher {
     uint64_t bytes, window, want;
     struct sim_batch *log; /* by batch & (SIM_BATCHES - 1) */
     uint32_t plan_count, plan_len, plan_ttl_ms;
-    bool plan_leased;
+    bool plan_leased, plan_props;
     bool wants_settled, has_heard;
 };
 
@@ -80,6 +83,15 @@ struct sim_held {
     const uint8_t *at;
     struct sim_stamp stamp;
     bool is_back;
+    /* of a lazy one */
+    uint64_t keeps; /* at most, of memory */
+    uint32_t lens[SIM_BATCH_MSGS];
+};
+
+/* Bytes that were asked for; len 0: all of them, in place. */
+struct sim_fetch {
+    uint64_t seq, number, offset, len;
+    uint32_t handle, serial, index;
 };
 
 struct sim_sub {
@@ -164,6 +176,9 @@ struct sim_client {
     unsigned offer_count;
     struct sim_lease lease;
     uint64_t commits, freed; /* of this session */
+    struct sim_fetch fetches[SIM_FETCHES];
+    uint32_t fetch_count;
+    uint64_t fetch_seq;
     struct sim_publisher pubs[SIM_HANDLES];
     struct sim_sub subs[SIM_HANDLES];
     struct sim_said *said; /* a ring */
@@ -173,7 +188,7 @@ struct sim_client {
 
 struct sim_stats {
     uint64_t steps, turns, sent, delivered, redelivered, lost, refused, dead, reconnects, deaths,
-        commits, spilled, spill_lost;
+        commits, spilled, spill_lost, fetches, stale;
 };
 
 struct sim {
@@ -200,6 +215,8 @@ struct sim {
     bool has_priorities; /* some publishers have others than NORMAL */
     bool spills;         /* some readers' policy is SPILL */
     bool has_leases;     /* some clients lease */
+    bool has_lazy;       /* some subscriptions are lazy, some messages have properties */
+    bool is_tight;       /* a session may not hold much, or memory is short */
     struct model model;
     struct sim_stats stats;
 };
@@ -287,6 +304,11 @@ void sim_publish_begin(struct sim *s, struct sim_client *client, uint32_t handle
                        struct amb_frame *frame);
 struct sim_stamp sim_publish_next(struct sim *s, struct sim_publisher *publisher,
                                   struct amb_record *record);
+void sim_publish_payload(const struct sim *s, uint8_t *to, const struct sim_publisher *publisher,
+                         const struct sim_stamp *stamp);
+/* Its properties, if it is to have some; returns how many bytes that are. */
+uint32_t sim_publish_props(const struct sim_publisher *publisher, const struct sim_stamp *stamp,
+                           uint8_t *to);
 /* Sends what there is to send, as far as the window goes. */
 void sim_client_publish(struct sim *s, struct sim_client *client, uint32_t handle, unsigned most);
 /* It is answered; a counter of it has moved; a batch of it is settled. */
@@ -311,6 +333,27 @@ void sim_lease_commit(struct sim *s, struct sim_client *client, uint32_t handle)
 void sim_lease_flow(struct sim_client *client, uint64_t value);
 void sim_lease_freed(struct sim_client *client, const struct amb_frame *frame);
 bool sim_lease_is_free(const struct sim_client *client);
+
+/* fetch.c ----------------------------------------------------------------------------------------
+ */
+
+/* Every byte of a payload is told by its message and its place. */
+void sim_payload_fill(uint8_t *to, uint64_t len, const struct sim_stamp *stamp);
+bool sim_payload_is(const uint8_t *bytes, uint64_t offset, uint64_t len,
+                    const struct sim_stamp *stamp);
+/* Something of a delivery, if not too much is asked for already. */
+void sim_fetch_ask(struct sim *s, struct sim_client *client, uint32_t handle, uint64_t number);
+/* FETCHED, FETCHED_MAP. */
+void sim_fetch_answered(struct sim_client *client, const struct amb_frame *frame,
+                        const uint8_t *bytes);
+void sim_fetch_mapped(struct sim_client *client, const struct amb_frame *frame);
+
+/* What a delivery takes of the credit in bytes. */
+static inline uint64_t sim_delivery_bytes(const struct sim_sub *sub, const struct amb_frame *frame)
+{
+    bool is_light = frame->type == AMB_FRAME_LAZY && sub->options.lazy != AMB_LAZY_PIN;
+    return frame->meta_len + (is_light ? 0 : frame->data_len);
+}
 
 /* watch.c ----------------------------------------------------------------------------------------
  */

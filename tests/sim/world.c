@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config.h"
 #include "broker/directory.h"
+#include "broker/entry.h"
 #include "broker/log.h"
 #include "broker/priority.h"
 #include "broker/queue.h"
@@ -163,6 +164,7 @@ static void shard_end(struct sim *s, unsigned i)
                   amb_list_is_empty(&shard->takers) && amb_list_is_empty(&shard->blocked) &&
                   shard->queues.count == 0,
               "something of a shard is left");
+    SIM_CHECK(s, shard->lazy_kept == 0, "payloads of lazy subscriptions are kept");
     s->stats.spilled += amb_stat_get(&shard->stats.spilled);
     s->entries[i] = shard->entries;
     s->txs[i] = shard->txs;
@@ -191,6 +193,8 @@ static void begin(struct sim *s, uint64_t seed, uint32_t steps)
     s->has_priorities = seed % 4 == 3; /* Not drawn: the others stay what they were. */
     s->spills = seed % 3 != 0;
     s->has_leases = seed % 3 == 1;
+    s->has_lazy = seed % 5 >= 3;
+    s->is_tight = s->config != configs[0] && s->config != configs[1] && s->config != configs[2];
     s->topic_count = 0;
     for (unsigned i = 0; i < SIM_NAMES; i++) {
         if (sim_chance(s, 45) || s->topic_count + SIM_NAMES - i <= 2) {
@@ -331,6 +335,25 @@ uint64_t sim_topic_next(const struct sim *s, uint32_t id)
 
 /* Invariants ----------------------------------------------------------------------------------- */
 
+/* What a lazy one keeps is what it says, and within its share: or one alone. Returns it. */
+static uint64_t inspect_kept(const struct sim *s, const struct amb_subscription *sub)
+{
+    uint64_t bytes = 0, count = 0;
+    for (uint64_t n = sub->released + 1; n <= sub->delivered; n++) {
+        const struct amb_delivery *delivery = &sub->deliveries[n & sub->mask];
+        if (delivery->lazy == AMB_LAZY_ON && delivery->entry != NULL) {
+            bytes += amb_entry_charge(delivery->entry);
+            count++;
+        }
+    }
+    SIM_CHECK(s, bytes == sub->kept_bytes,
+              "%" PRIu64 " bytes are kept for a lazy one, and it is counted %" PRIu64, bytes,
+              sub->kept_bytes);
+    SIM_CHECK(s, count <= 1 || bytes <= sub->options.credit_bytes,
+              "%" PRIu64 " bytes are kept for a lazy one, more than its share", bytes);
+    return bytes;
+}
+
 static void inspect_sub(const struct sim *s, const struct amb_subscription *sub)
 {
     uint64_t msgs = 0, bytes = 0;
@@ -355,12 +378,18 @@ void sim_inspect(struct sim *s)
                 amb_log_check(&shard->topics[t]->log);
             }
         }
+        uint64_t kept = 0;
         AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
             const struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
             AMB_LIST_FOR_EACH (sub_node, &session->subscription_list) {
-                inspect_sub(s, AMB_CONTAINER_OF(sub_node, struct amb_subscription, node));
+                const struct amb_subscription *sub =
+                    AMB_CONTAINER_OF(sub_node, struct amb_subscription, node);
+                inspect_sub(s, sub);
+                kept += inspect_kept(s, sub);
             }
         }
+        SIM_CHECK(s, kept == shard->lazy_kept,
+                  "%" PRIu64 " bytes are kept for lazy ones, not %" PRIu64, kept, shard->lazy_kept);
     }
 }
 
@@ -429,6 +458,7 @@ static void expect_done(struct sim *s)
         for (uint32_t h = 0; client->is_up && h < SIM_HANDLES; h++) {
             const struct sim_publisher *p = &client->pubs[h];
             const struct sim_sub *sub = &client->subs[h];
+            SIM_CHECK(s, client->fetch_count == 0, "client %u: a fetch has no answer", i);
             SIM_CHECK(s, may_keep || sim_lease_is_free(client), "client %u: slots do not come back",
                       i);
             SIM_CHECK(s, p->state == SIM_CLOSED || p->state == SIM_OPEN,
