@@ -2,6 +2,7 @@
 #include "broker/bufpool.h"
 
 #include "broker/sizeclass.h"
+#include "broker/slab.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>
@@ -10,30 +11,15 @@
  * amb_buf.cls: 0..19 objects of 64 B to 4 KiB, 20 and 21 of two and three pages (sizes between them
  * would not be page aligned), from RUN_CLASS up runs, DEDICATED.
  */
-#define UNIT UINT64_C(64)
 #define SMALL_MAX (3 * AMB_PAGE_SIZE)
-#define PAGED_CLASS 20u
 #define RUN_CLASS 32u
 #define DEDICATED UINT32_MAX
 /* What is made on the spot while a whole segment is on its way: about 4 ms. */
 #define GROW_HERE_BYTES (UINT64_C(4) << 20)
+/* Beyond the bytes that are reserved: they may be of classes that have no slab with room. */
+#define RESERVE_SLABS 2u
 /* Slabs looked at for a place that is denser. */
 #define DENSER_LOOKS 32u
-#define SLAB_BYTES (AMB_SLAB_PAGES * AMB_PAGE_SIZE)
-
-static uint32_t small_class_of(uint64_t len)
-{
-    if (len <= AMB_PAGE_SIZE) {
-        return amb_sizeclass_of(len == 0 ? 1 : (len + UNIT - 1) / UNIT);
-    }
-    return len <= 2 * AMB_PAGE_SIZE ? PAGED_CLASS : PAGED_CLASS + 1;
-}
-
-static uint32_t small_class_bytes(uint32_t cls)
-{
-    return (uint32_t)(cls < PAGED_CLASS ? amb_sizeclass_units(cls) * UNIT
-                                        : (cls - PAGED_CLASS + 2) * AMB_PAGE_SIZE);
-}
 
 static uint64_t round_up(uint64_t n, uint64_t to)
 {
@@ -46,62 +32,6 @@ static bool is_dedicated_len(const struct amb_bufpool *pool, uint64_t len)
 }
 
 /* ---- segments ---- */
-
-/* Adds bytes, unless that is more than max. */
-static bool counter_take(_Atomic uint64_t *counter, uint64_t max, uint64_t bytes)
-{
-    uint64_t used = atomic_load_explicit(counter, memory_order_relaxed);
-    do {
-        if (used > max || bytes > max - used) {
-            return false;
-        }
-    } while (!atomic_compare_exchange_weak_explicit(counter, &used, used + bytes,
-                                                    memory_order_relaxed, memory_order_relaxed));
-    return true;
-}
-
-static void counter_give(_Atomic uint64_t *counter, uint64_t bytes)
-{
-    uint64_t before = atomic_fetch_sub_explicit(counter, bytes, memory_order_relaxed);
-    amb_assert(before >= bytes);
-}
-
-bool amb_membudget_take(struct amb_membudget *budget, uint64_t bytes)
-{
-    return counter_take(&budget->used, budget->max, bytes);
-}
-
-void amb_membudget_give(struct amb_membudget *budget, uint64_t bytes)
-{
-    counter_give(&budget->used, bytes);
-}
-
-bool amb_membudget_take_lease(struct amb_membudget *budget, uint64_t bytes)
-{
-    uint64_t max = budget->max_leases == 0 ? UINT64_MAX : budget->max_leases;
-    if (!counter_take(&budget->leases, max, 1)) {
-        return false;
-    }
-    if (counter_take(&budget->leased, budget->max / 4 * 3, bytes)) {
-        if (amb_membudget_take(budget, bytes)) {
-            return true;
-        }
-        counter_give(&budget->leased, bytes);
-    }
-    counter_give(&budget->leases, 1);
-    return false;
-}
-
-void amb_membudget_end_lease(struct amb_membudget *budget, uint64_t bytes)
-{
-    counter_give(&budget->leases, 1);
-    counter_give(&budget->leased, bytes);
-}
-
-uint64_t amb_membudget_next_id(struct amb_membudget *budget)
-{
-    return atomic_fetch_add_explicit(&budget->next_id, 1, memory_order_relaxed) + 1;
-}
 
 static void segment_enter(struct amb_bufpool *pool, struct amb_segment *segment)
 {
@@ -258,6 +188,7 @@ static void dedicated_free(struct amb_bufpool *pool, struct amb_extent *extent)
 /* ---- runs ---- */
 
 static void slabs_release_empty(struct amb_bufpool *pool);
+static void slabs_release_kept(struct amb_bufpool *pool);
 
 static enum amb_status heap_enter(struct amb_bufpool *pool, struct amb_segment *segment)
 {
@@ -299,51 +230,81 @@ static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need)
     return heap_enter(pool, segment);
 }
 
-static enum amb_status run_alloc(struct amb_bufpool *pool, uint32_t cls, struct amb_extent **extent,
-                                 uint32_t *first)
+/* Pages that those may need which are reserved. */
+static uint64_t reserved_pages(const struct amb_bufpool *pool, uint64_t bytes)
 {
-    if (amb_pageheap_alloc(&pool->heap, cls, extent, first)) {
+    uint64_t most = pool->is_pressed ? bytes / 4 * 5 : 2 * bytes + RESERVE_SLABS * SLAB_BYTES;
+    return bytes == 0 ? 0 : most / AMB_PAGE_SIZE + 1;
+}
+
+static bool heap_has_room(struct amb_bufpool *pool, uint64_t pages, bool wide)
+{
+    struct amb_pageheap *heap = &pool->heap;
+    if ((wide ? heap->room_wide : heap->room) >= pages) {
+        return true;
+    }
+    if (heap->pages - heap->used_pages + pool->live_slabs * AMB_SLAB_PAGES < pages) {
+        return false; /* However they lie. */
+    }
+    slabs_release_kept(pool);
+    if (heap->quick_bytes > 0) {
+        amb_pageheap_merge(heap);
+    }
+    return (wide ? heap->room_wide : heap->room) >= pages;
+}
+
+/* Is a run left that is not reserved for others? */
+static bool run_may_go(struct amb_bufpool *pool, uint32_t cls)
+{
+    if (pool->reserved == 0 || !amb_list_is_empty(&pool->heap.quick[cls])) {
+        return true;
+    }
+    uint64_t kept = reserved_pages(pool, pool->reserved);
+    if (pool->heap.room >= kept + amb_pageheap_cost(&pool->heap, cls)) {
+        return true;
+    }
+    return heap_has_room(pool, kept, false) && /* It has been put together. */
+           pool->heap.room >= kept + amb_pageheap_cost(&pool->heap, cls);
+}
+
+static bool run_take(struct amb_bufpool *pool, uint32_t cls, bool is_granted,
+                     struct amb_extent **extent, uint32_t *first)
+{
+    return (is_granted || run_may_go(pool, cls)) &&
+           amb_pageheap_alloc(&pool->heap, cls, extent, first);
+}
+
+static enum amb_status run_alloc(struct amb_bufpool *pool, uint32_t cls, bool is_granted,
+                                 struct amb_extent **extent, uint32_t *first)
+{
+    if (run_take(pool, cls, is_granted, extent, first)) {
         return AMB_OK;
     }
     enum amb_status status = heap_grow(pool, amb_sizeclass_units(cls) * AMB_PAGE_SIZE);
     if (status != AMB_OK) {
         slabs_release_empty(pool);
-        return amb_pageheap_alloc(&pool->heap, cls, extent, first) ? AMB_OK : status;
     }
-    bool found = amb_pageheap_alloc(&pool->heap, cls, extent, first);
-    amb_assert(found);
-    return AMB_OK;
+    if (run_take(pool, cls, is_granted, extent, first)) {
+        return AMB_OK;
+    }
+    return status != AMB_OK ? status : AMB_ENOMEM;
 }
 
 /* ---- slabs ---- */
 
-static uint32_t slab_objects(uint32_t cls)
-{
-    return (uint32_t)SLAB_BYTES / small_class_bytes(cls);
-}
-
-static bool slab_is_sparse(const struct amb_slab *slab)
-{
-    return slab->used * 4u <= slab_objects(slab->cls);
-}
-
-static enum amb_status slab_make(struct amb_bufpool *pool, uint32_t cls, struct amb_slab **out)
+static enum amb_status slab_make(struct amb_bufpool *pool, uint32_t cls, bool is_granted,
+                                 struct amb_slab **out)
 {
     struct amb_extent *extent;
     uint32_t first;
-    enum amb_status status = run_alloc(pool, amb_sizeclass_of(AMB_SLAB_PAGES), &extent, &first);
+    enum amb_status status =
+        run_alloc(pool, amb_sizeclass_of(AMB_SLAB_PAGES), is_granted, &extent, &first);
     if (status != AMB_OK) {
         return status;
     }
     struct amb_slab *slab = &extent->slabs[first / AMB_SLAB_PAGES];
     amb_assert(!slab->is_live);
-    *slab =
-        (struct amb_slab){.extent = extent, .first = first, .cls = (uint16_t)cls, .is_live = true};
-    uint32_t objects = slab_objects(cls);
-    for (uint32_t i = 0; i < objects; i += 64) {
-        uint32_t n = objects - i;
-        slab->free_map[i / 64] = n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
-    }
+    slab_begin(slab, extent, first, cls);
     amb_list_push_front(&pool->slabs[cls], &slab->node);
     pool->live_slabs++;
     pool->sparse_slabs++;
@@ -372,16 +333,17 @@ static void slabs_release_empty(struct amb_bufpool *pool)
     }
 }
 
-/* The slab that has this page. */
-static struct amb_slab *slab_at(const struct amb_extent *extent, uint32_t page)
+/* The only one of its class stays when it is empty. */
+static void slabs_release_kept(struct amb_bufpool *pool)
 {
-    uint32_t i = page / AMB_SLAB_PAGES;
-    struct amb_slab *slab = &extent->slabs[i];
-    if (i > 0 && (!slab->is_live || slab->first > page)) {
-        slab--;
+    for (uint32_t cls = 0; cls < AMB_SMALL_CLASSES; cls++) {
+        if (!amb_list_is_empty(&pool->slabs[cls])) {
+            struct amb_slab *slab = AMB_CONTAINER_OF(pool->slabs[cls].prev, struct amb_slab, node);
+            if (slab->used == 0) {
+                slab_release(pool, slab);
+            }
+        }
     }
-    amb_assert(slab->is_live && page - slab->first < AMB_SLAB_PAGES);
-    return slab;
 }
 
 /* An object of a slab that has room. */
@@ -389,13 +351,7 @@ static void slab_take(struct amb_bufpool *pool, struct amb_slab *slab, struct am
 {
     uint32_t bytes = small_class_bytes(slab->cls);
     bool was_sparse = slab_is_sparse(slab);
-    uint32_t word = 0;
-    while (word < AMB_SLAB_WORDS - 1 && slab->free_map[word] == 0) {
-        word++;
-    }
-    amb_assert(slab->free_map[word] != 0);
-    uint32_t i = word * 64 + (uint32_t)__builtin_ctzll(slab->free_map[word]);
-    slab->free_map[word] &= slab->free_map[word] - 1;
+    uint32_t i = slab_pop(slab);
     if (++slab->used == slab_objects(slab->cls)) {
         amb_list_remove(&slab->node);
     }
@@ -407,14 +363,27 @@ static void slab_take(struct amb_bufpool *pool, struct amb_slab *slab, struct am
                             .cls = slab->cls};
 }
 
-static enum amb_status small_alloc(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
+/* There is no room for a slab: an object of a larger class. */
+static bool small_alloc_larger(struct amb_bufpool *pool, uint32_t cls, struct amb_buf *out)
+{
+    for (cls++; cls < AMB_SMALL_CLASSES; cls++) {
+        if (!amb_list_is_empty(&pool->slabs[cls])) {
+            slab_take(pool, AMB_CONTAINER_OF(pool->slabs[cls].next, struct amb_slab, node), out);
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum amb_status small_alloc(struct amb_bufpool *pool, uint64_t len, bool is_granted,
+                                   struct amb_buf *out)
 {
     uint32_t cls = small_class_of(len);
     struct amb_slab *slab;
     if (amb_list_is_empty(&pool->slabs[cls])) {
-        enum amb_status status = slab_make(pool, cls, &slab);
+        enum amb_status status = slab_make(pool, cls, is_granted, &slab);
         if (status != AMB_OK) {
-            return status;
+            return is_granted && small_alloc_larger(pool, cls, out) ? AMB_OK : status;
         }
     } else {
         slab = AMB_CONTAINER_OF(pool->slabs[cls].next, struct amb_slab, node);
@@ -545,31 +514,38 @@ static void run_give_out(struct amb_extent *extent, uint32_t first, uint32_t cls
                             .cls = RUN_CLASS + cls};
 }
 
+static uint32_t run_class_of(uint64_t len)
+{
+    return amb_sizeclass_of(len == 0 ? 1 : round_up(len, AMB_PAGE_SIZE) / AMB_PAGE_SIZE);
+}
+
 /* A run of a segment that is there already. */
 static bool run_cached(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
 {
-    uint32_t cls = amb_sizeclass_of(round_up(len, AMB_PAGE_SIZE) / AMB_PAGE_SIZE);
+    uint32_t cls = run_class_of(len);
     struct amb_extent *extent;
     uint32_t first;
-    if (!amb_pageheap_alloc(&pool->heap, cls, &extent, &first)) {
+    if (!run_take(pool, cls, false, &extent, &first)) {
         return false;
     }
     run_give_out(extent, first, cls, out);
     return true;
 }
 
-enum amb_status amb_bufpool_alloc(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
+static enum amb_status pool_alloc(struct amb_bufpool *pool, uint64_t len, bool is_granted,
+                                  struct amb_buf *out)
 {
-    enum amb_status status;
+    enum amb_status status = AMB_ENOMEM;
     if (is_dedicated_len(pool, len)) {
         status = dedicated_alloc(pool, len, out);
     } else if (len <= SMALL_MAX) {
-        status = small_alloc(pool, len, out);
-    } else {
-        uint32_t cls = amb_sizeclass_of(round_up(len, AMB_PAGE_SIZE) / AMB_PAGE_SIZE);
+        status = small_alloc(pool, len, is_granted, out);
+    }
+    /* A page or three of what was granted, where no slab has room and none can be made. */
+    if (status == AMB_ENOMEM && !is_dedicated_len(pool, len) && (len > SMALL_MAX || is_granted)) {
+        uint32_t cls = run_class_of(len), first;
         struct amb_extent *extent;
-        uint32_t first;
-        status = run_alloc(pool, cls, &extent, &first);
+        status = run_alloc(pool, cls, is_granted, &extent, &first);
         if (status == AMB_OK) {
             run_give_out(extent, first, cls, out);
         }
@@ -578,6 +554,17 @@ enum amb_status amb_bufpool_alloc(struct amb_bufpool *pool, uint64_t len, struct
         pool->used += out->cap;
     }
     return status;
+}
+
+enum amb_status amb_bufpool_alloc(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
+{
+    return pool_alloc(pool, len, false, out);
+}
+
+enum amb_status amb_bufpool_alloc_granted(struct amb_bufpool *pool, uint64_t len,
+                                          struct amb_buf *out)
+{
+    return pool_alloc(pool, len, true, out);
 }
 
 void amb_bufpool_free(struct amb_bufpool *pool, const struct amb_buf *buf)
@@ -601,6 +588,13 @@ enum amb_status amb_bufpool_prepare(struct amb_bufpool *pool)
     return amb_list_is_empty(&pool->segments) ? heap_grow(pool, AMB_SEGMENT_ALIGN) : AMB_OK;
 }
 
+/* May the run of a whole segment go? */
+static bool trim_may_go(const struct amb_bufpool *pool, const struct amb_extent *extent)
+{
+    uint64_t room = extent->pages < AMB_ROOM_PAGES ? 0 : extent->pages - AMB_ROOM_PAGES + 1;
+    return pool->heap.room >= room + reserved_pages(pool, pool->reserved);
+}
+
 static void pool_trim(struct amb_bufpool *pool, uint32_t spare, bool later)
 {
     while (pool->cached > 0) {
@@ -611,7 +605,7 @@ static void pool_trim(struct amb_bufpool *pool, uint32_t spare, bool later)
     AMB_LIST_FOR_EACH_SAFE (node, &pool->segments) {
         struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
         struct amb_extent *extent = segment->pool_data;
-        if (extent->pages == 0 || extent->used_pages > 0) {
+        if (extent->pages == 0 || extent->used_pages > 0 || !trim_may_go(pool, extent)) {
             continue;
         }
         if (spare > 0) {
@@ -689,6 +683,46 @@ void amb_bufpool_ahead(struct amb_bufpool *pool)
     (void)pool_ask(pool, bytes, false);
 }
 
+enum amb_status amb_bufpool_more(struct amb_bufpool *pool)
+{
+    uint64_t bytes = pool->options.segment_bytes;
+    if (pool->is_making) {
+        return AMB_EAGAIN;
+    }
+    if (budget_take_or_shrink(pool, bytes) && pool_ask(pool, bytes, false)) {
+        return AMB_EAGAIN;
+    }
+    return heap_grow(pool, AMB_SEGMENT_ALIGN);
+}
+
+bool amb_bufpool_reserve(struct amb_bufpool *pool, uint64_t bytes, bool wide)
+{
+    if (!heap_has_room(pool, reserved_pages(pool, pool->reserved + bytes), wide)) {
+        return false;
+    }
+    pool->reserved += bytes;
+    return true;
+}
+
+void amb_bufpool_reserve_anyway(struct amb_bufpool *pool, uint64_t bytes)
+{
+    pool->reserved += bytes;
+}
+
+void amb_bufpool_unreserve(struct amb_bufpool *pool, uint64_t bytes)
+{
+    amb_assert(pool->reserved >= bytes);
+    pool->reserved -= bytes;
+}
+
+void amb_bufpool_set_window(struct amb_bufpool *pool, uint64_t bytes)
+{
+    uint64_t most = pool->options.segment_bytes / 2;
+    pool->window_max = bytes < most ? bytes : most;
+    amb_pageheap_set_wide(&pool->heap,
+                          (uint32_t)amb_sizeclass_units(run_class_of(pool->window_max)));
+}
+
 /* EAGAIN, or ENOMEM. */
 static enum amb_status dedicated_later(struct amb_bufpool *pool, uint64_t len)
 {
@@ -726,33 +760,9 @@ enum amb_status amb_bufpool_alloc_later(struct amb_bufpool *pool, uint64_t len, 
 
 /* ---- checks ---- */
 
-static uint64_t check_slabs(const struct amb_extent *extent, uint32_t *live, uint32_t *sparse)
-{
-    uint64_t slack = 0; /* bytes of slabs that are not charged */
-    for (uint32_t i = 0; i <= extent->pages / AMB_SLAB_PAGES; i++) {
-        const struct amb_slab *slab = &extent->slabs[i];
-        if (!slab->is_live) {
-            continue;
-        }
-        const struct amb_page *page = &extent->page[slab->first];
-        amb_assert(page->state == AMB_RUN_USED && page->pages == AMB_SLAB_PAGES);
-        uint32_t n = 0, objects = slab_objects(slab->cls);
-        for (uint32_t w = 0; w < AMB_SLAB_WORDS; w++) {
-            n += (uint32_t)__builtin_popcountll(slab->free_map[w]);
-        }
-        amb_assert(n + slab->used == objects);
-        bool is_listed = slab->node.next != &slab->node;
-        amb_assert(is_listed == (slab->used < objects));
-        slack += SLAB_BYTES - (uint64_t)slab->used * small_class_bytes(slab->cls);
-        ++*live;
-        *sparse += slab_is_sparse(slab);
-    }
-    return slack;
-}
-
 void amb_bufpool_check(const struct amb_bufpool *pool)
 {
-    uint64_t bytes = 0, used = 0, quick = 0, pages = 0;
+    uint64_t bytes = 0, used = 0, quick = 0, pages = 0, room = 0;
     uint32_t cached = 0, live = 0, sparse = 0;
     AMB_LIST_FOR_EACH (node, &pool->segments) {
         const struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
@@ -764,12 +774,12 @@ void amb_bufpool_check(const struct amb_bufpool *pool)
             cached += extent->is_out ? 0 : 1;
             continue;
         }
-        amb_pageheap_check(&pool->heap, extent, &quick);
+        amb_pageheap_check(&pool->heap, extent, &quick, &room);
         pages += extent->used_pages;
         used += extent->used_pages * AMB_PAGE_SIZE - check_slabs(extent, &live, &sparse);
     }
     amb_assert(bytes == pool->segment_bytes && used == pool->used);
-    amb_assert(pages == pool->heap.used_pages);
+    amb_assert(pages == pool->heap.used_pages && room == pool->heap.room);
     amb_assert(live == pool->live_slabs && sparse == pool->sparse_slabs);
     amb_assert(cached == pool->cached && quick == pool->heap.quick_bytes);
     amb_assert(atomic_load_explicit(&pool->options.budget->used, memory_order_relaxed) >= bytes);

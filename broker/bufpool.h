@@ -83,7 +83,14 @@ struct amb_bufpool {
         sparse_slabs; /* of all classes; those of which at most a quarter is used */
     struct amb_extent *cache[AMB_DEDICATED_CACHE_MAX];
     bool is_making, is_making_dedicated; /* one of each at a time */
-    uint64_t made_here;                  /* segments that could not wait */
+    /*
+     * Bytes of batches that may still come (amb_bufpool_reserve), for which there is always room in
+     * the segments that are there: nobody else gets that, and none of them goes.
+     */
+    uint64_t reserved;
+    bool is_pressed;     /* less of that will have to do for this once */
+    uint64_t window_max; /* most bytes that one window may open at a time */
+    uint64_t made_here;  /* segments that could not wait */
     uint32_t cached;
 };
 
@@ -107,6 +114,24 @@ void amb_bufpool_ahead(struct amb_bufpool *pool);
 /* What make has made (on_create is done), or could not make. */
 void amb_bufpool_adopt(struct amb_bufpool *pool, struct amb_segment *segment, bool is_dedicated);
 void amb_bufpool_not_made(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated);
+
+/*
+ * Granting. Of bytes that are reserved a batch may come in whatever pieces, of up to
+ * AMB_BATCH_BYTES each, or with `wide` of whatever size. That is twice the bytes: a size class
+ * wastes at most half; and a few slabs. False: no room in the segments that there are.
+ *
+ * amb_bufpool_more: one more segment, or what is left of the budget. EAGAIN: it is being made.
+ * amb_bufpool_alloc_granted: alloc for what was reserved; the caller has unreserved it.
+ * amb_bufpool_reserve_anyway: what was promised before and cannot be taken back.
+ */
+AMB_MUST_CHECK bool amb_bufpool_reserve(struct amb_bufpool *pool, uint64_t bytes, bool wide);
+void amb_bufpool_reserve_anyway(struct amb_bufpool *pool, uint64_t bytes);
+void amb_bufpool_unreserve(struct amb_bufpool *pool, uint64_t bytes);
+AMB_MUST_CHECK enum amb_status amb_bufpool_more(struct amb_bufpool *pool);
+AMB_MUST_CHECK enum amb_status amb_bufpool_alloc_granted(struct amb_bufpool *pool, uint64_t len,
+                                                         struct amb_buf *out);
+/* Windows open by at most so much, or less where segments are small: window_max. */
+void amb_bufpool_set_window(struct amb_bufpool *pool, uint64_t bytes);
 
 /*
  * One more object of the same class as `from`, in a slab at least as full as that one, so that the

@@ -45,7 +45,8 @@
     X(STALE_EARLY, "payloads go stale at a quarter of their share")                                \
     X(KEPT_UNBOUNDED, "payloads that are not pinned are kept beyond their share")                  \
     X(KEPT_MISCOUNTED, "what goes stale now and then is still counted")                            \
-    X(MAP_STALE, "what a client fetched in place may go stale")
+    X(MAP_STALE, "what a client fetched in place may go stale")                                    \
+    X(GRANT_UNRESERVED, "a window opens and no memory is reserved")
 
 #define AMB_FAULT_ENUM(name, text) AMB_FAULT_##name,
 enum amb_fault {

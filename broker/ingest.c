@@ -162,7 +162,7 @@ enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_
         frame->status != AMB_OK ? AMB_ECUDA /* Its payloads have failed. */
         : session->shard->is_draining
             ? AMB_ECLOSED
-            : amb_reclaim_alloc(session->shard, amb_commit_buffer(frame), &entry->buf);
+            : amb_reclaim_alloc_granted(session->shard, amb_commit_buffer(frame), &entry->buf);
     if (status != AMB_OK) {
         ingest_refuse(publisher, entry, status);
         return AMB_OK;

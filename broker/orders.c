@@ -301,7 +301,7 @@ void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order)
 
 void amb_order_limits(struct amb_shard *shard, struct amb_order *order)
 {
-    shard->limits = order->u.limits.limits;
+    amb_shard_set_limits(shard, order->u.limits.limits);
 }
 
 void amb_order_nothing(struct amb_shard *shard, struct amb_order *order)

@@ -23,6 +23,11 @@ static void mark(struct amb_extent *extent, uint32_t first, uint32_t pages,
     head->state = tail->state = (uint8_t)state;
 }
 
+static uint64_t room_of(uint32_t pages, uint32_t largest)
+{
+    return pages >= largest ? pages - largest + 1 : 0;
+}
+
 static void bin_insert(struct amb_pageheap *heap, struct amb_extent *extent, uint32_t first,
                        uint32_t pages)
 {
@@ -30,12 +35,16 @@ static void bin_insert(struct amb_pageheap *heap, struct amb_extent *extent, uin
     mark(extent, first, pages, AMB_RUN_FREE);
     amb_list_push_front(&heap->bins[cls], &extent->page[first].node);
     heap->bin_map[cls / 64] |= UINT64_C(1) << (cls % 64);
+    heap->room += room_of(pages, AMB_ROOM_PAGES);
+    heap->room_wide += room_of(pages, heap->wide);
 }
 
 static void bin_remove(struct amb_pageheap *heap, struct amb_page *page)
 {
     uint32_t cls = amb_sizeclass_within(page->pages);
     amb_list_remove(&page->node);
+    heap->room -= room_of(page->pages, AMB_ROOM_PAGES);
+    heap->room_wide -= room_of(page->pages, heap->wide);
     if (amb_list_is_empty(&heap->bins[cls])) {
         heap->bin_map[cls / 64] &= ~(UINT64_C(1) << (cls % 64));
     }
@@ -43,10 +52,22 @@ static void bin_remove(struct amb_pageheap *heap, struct amb_page *page)
 
 void amb_pageheap_init(struct amb_pageheap *heap)
 {
-    *heap = (struct amb_pageheap){0};
+    *heap = (struct amb_pageheap){.wide = AMB_ROOM_PAGES};
     for (uint32_t i = 0; i < AMB_RUN_CLASSES; i++) {
         amb_list_init(&heap->bins[i]);
         amb_list_init(&heap->quick[i]);
+    }
+}
+
+void amb_pageheap_set_wide(struct amb_pageheap *heap, uint32_t pages)
+{
+    heap->wide = pages < AMB_ROOM_PAGES ? AMB_ROOM_PAGES : pages;
+    heap->room_wide = 0;
+    for (uint32_t cls = 0; cls < AMB_RUN_CLASSES; cls++) {
+        AMB_LIST_FOR_EACH (node, &heap->bins[cls]) {
+            const struct amb_page *page = AMB_CONTAINER_OF(node, struct amb_page, node);
+            heap->room_wide += room_of(page->pages, heap->wide);
+        }
     }
 }
 
@@ -106,6 +127,13 @@ static struct amb_page *bin_find(const struct amb_pageheap *heap, uint32_t cls)
     }
     const struct amb_list_node *bin = &heap->bins[word * 64 + (uint32_t)__builtin_ctzll(map)];
     return AMB_CONTAINER_OF(bin->next, struct amb_page, node);
+}
+
+uint64_t amb_pageheap_cost(const struct amb_pageheap *heap, uint32_t cls)
+{
+    const struct amb_page *page = bin_find(heap, cls);
+    uint32_t rest = page == NULL ? 0 : page->pages - (uint32_t)amb_sizeclass_units(cls);
+    return page == NULL ? 0 : room_of(page->pages, AMB_ROOM_PAGES) - room_of(rest, AMB_ROOM_PAGES);
 }
 
 bool amb_pageheap_alloc(struct amb_pageheap *heap, uint32_t cls, struct amb_extent **extent,
@@ -192,7 +220,7 @@ void amb_pageheap_free(struct amb_pageheap *heap, struct amb_extent *extent, uin
 }
 
 void amb_pageheap_check(const struct amb_pageheap *heap, const struct amb_extent *extent,
-                        uint64_t *quick_bytes)
+                        uint64_t *quick_bytes, uint64_t *room)
 {
     uint32_t used = 0, i = 0;
     bool was_free = false;
@@ -207,6 +235,7 @@ void amb_pageheap_check(const struct amb_pageheap *heap, const struct amb_extent
         if (is_free) {
             uint32_t cls = amb_sizeclass_within(page->pages);
             amb_assert((heap->bin_map[cls / 64] >> (cls % 64) & 1) != 0);
+            *room += room_of(page->pages, AMB_ROOM_PAGES);
             amb_assert(page->node.next != &page->node);
         } else if (page->state == AMB_RUN_QUICK) {
             amb_assert(page->node.next != &page->node);

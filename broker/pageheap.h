@@ -26,6 +26,7 @@
 #define AMB_EXTENT_PAGES_MAX (1u << 24)
 #define AMB_SLAB_PAGES 16u
 #define AMB_SLAB_WORDS 16u
+#define AMB_ROOM_PAGES 20u /* of a full batch, and more than of a slab */
 
 enum amb_run_state {
     AMB_RUN_INNER = 0, /* never looked at */
@@ -70,9 +71,18 @@ struct amb_pageheap {
     uint64_t bin_map[2];                         /* bins that are not empty */
     uint64_t quick_bytes;
     uint64_t pages, used_pages; /* of all extents */
+    /*
+     * What allocations of up to AMB_ROOM_PAGES pages each, one after the other, can have for
+     * certain of what is binned: of each run all but AMB_ROOM_PAGES - 1 pages. And the same of up
+     * to `wide` pages each.
+     */
+    uint64_t room, room_wide;
+    uint32_t wide;
 };
 
 void amb_pageheap_init(struct amb_pageheap *heap);
+/* Allocations of so many pages are what `room_wide` counts with; at least AMB_ROOM_PAGES. */
+void amb_pageheap_set_wide(struct amb_pageheap *heap, uint32_t pages);
 /* A new extent over a whole segment of at most AMB_EXTENT_PAGES_MAX pages, all free. ENOMEM. */
 AMB_MUST_CHECK enum amb_status
 amb_pageheap_add(struct amb_pageheap *heap, struct amb_segment *segment, struct amb_extent **out);
@@ -81,9 +91,12 @@ void amb_pageheap_remove(struct amb_pageheap *heap, struct amb_extent *extent);
 /* amb_sizeclass_units(cls) pages; false if no extent has them in a row. */
 bool amb_pageheap_alloc(struct amb_pageheap *heap, uint32_t cls, struct amb_extent **extent,
                         uint32_t *first);
+/* By how much less `room` would be then; 0 if none is binned. */
+uint64_t amb_pageheap_cost(const struct amb_pageheap *heap, uint32_t cls);
 void amb_pageheap_free(struct amb_pageheap *heap, struct amb_extent *extent, uint32_t first);
 /* Merges all that is in quick lists. */
 void amb_pageheap_merge(struct amb_pageheap *heap);
-/* Asserts every invariant of the extent; *quick_bytes grows by what it has in quick lists. */
+/* Asserts every invariant of the extent; *quick_bytes grows by what it has in quick lists, *room by
+ * what of `room` is its. */
 void amb_pageheap_check(const struct amb_pageheap *heap, const struct amb_extent *extent,
-                        uint64_t *quick_bytes);
+                        uint64_t *quick_bytes, uint64_t *room);

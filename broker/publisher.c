@@ -17,12 +17,92 @@
 #include <stdlib.h>
 
 #define WINDOW_STEPS 8u
+/* A publisher that waits gets so much beside what it waits for, if there is as much. */
+#define WINDOW_AHEAD (4 * (uint64_t)AMB_BATCH_BYTES)
+
+/*
+ * Memory is reserved when it is granted: what is open of a window and has not been used,
+ * `reserved`, is room in this shard's segments (amb_bufpool_reserve), or is the buffer that was
+ * prepared. What a client was told cannot be taken back, so windows that stand open although nobody
+ * waits are kept within a share: all of a shard's within a quarter of what it may have of memory,
+ * and of what others have left of that one publisher a quarter. As each has what it uses, those
+ * that are in use become the same. Whoever waits gets at least what it waits for as soon as there
+ * is memory.
+ */
+
+static struct amb_bufpool *publisher_pool(const struct amb_publisher *publisher)
+{
+    return &publisher->session->shard->bufpool;
+}
+
+/* Has a publisher's reservation, made or given up, in the books. */
+static void publisher_set_reserved(struct amb_publisher *publisher, uint64_t bytes)
+{
+    publisher->session->reserved += bytes - publisher->reserved;
+    publisher->reserved = bytes;
+}
+
+static bool publisher_reserve(struct amb_publisher *publisher, uint64_t bytes, bool wide)
+{
+    if (!AMB_FAULT(GRANT_UNRESERVED)) {
+        if (!amb_bufpool_reserve(publisher_pool(publisher), bytes, wide)) {
+            return false;
+        }
+        publisher_set_reserved(publisher, publisher->reserved + bytes);
+    }
+    return true;
+}
+
+/* Less of it is still to come. */
+static void publisher_unreserve(struct amb_publisher *publisher, uint64_t bytes)
+{
+    bytes = bytes < publisher->reserved ? bytes : publisher->reserved;
+    amb_bufpool_unreserve(publisher_pool(publisher), bytes);
+    publisher_set_reserved(publisher, publisher->reserved - bytes);
+}
+
+/* What is open of its window is reserved from here on, wherever it was before. */
+static void publisher_reserve_open(struct amb_publisher *publisher)
+{
+    uint64_t open = publisher->window - publisher->received;
+    if (open > publisher->reserved && !AMB_FAULT(GRANT_UNRESERVED)) {
+        amb_bufpool_reserve_anyway(publisher_pool(publisher), open - publisher->reserved);
+        publisher_set_reserved(publisher, open);
+    } else if (open < publisher->reserved) {
+        publisher_unreserve(publisher, publisher->reserved - open);
+    }
+}
+
+/* Bytes that windows of this shard may stand open. */
+static uint64_t shard_windows_max(struct amb_shard *shard)
+{
+    if (shard->windows_max == 0) {
+        shard->windows_max = shard->bufpool.options.budget->max / 8 / shard->peer_count;
+    }
+    return shard->windows_max;
+}
+
+/* The first window of a new publisher: as much as there is room for. */
+static void publisher_open_first(struct amb_publisher *publisher)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    struct amb_bufpool *pool = &shard->bufpool;
+    uint64_t first = publisher->received + AMB_WINDOW_FIRST;
+    if (first <= publisher->window ||
+        pool->reserved + AMB_WINDOW_FIRST > shard_windows_max(shard) / 2 ||
+        (amb_list_is_empty(&pool->segments) && amb_bufpool_more(pool) != AMB_OK)) {
+        return; /* It says when it wants more. */
+    }
+    if (publisher_reserve(publisher, first - publisher->window, false)) {
+        publisher->window = first;
+    }
+}
 
 enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handle, uint32_t topic,
                                      unsigned home, bool wants_settled, struct amb_publisher **out)
 {
     amb_assert(handle < AMB_HANDLES_MAX && session->publishers[handle] == NULL);
-    const struct amb_past *past = amb_session_past(session, handle);
+    struct amb_past *past = amb_session_past(session, handle);
     struct amb_publisher *publisher = past == NULL ? NULL : calloc(1, sizeof(*publisher));
     if (publisher == NULL) {
         return AMB_ENOMEM;
@@ -38,10 +118,12 @@ enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handl
     publisher->accepted = past->batches;
     publisher->received = past->bytes;
     publisher->granted = past->bytes;
-    publisher->window = past->bytes + AMB_WINDOW_FIRST;
-    if (publisher->window < past->window) {
-        publisher->window = past->window; /* Told, and perhaps only heard of now. */
-    }
+    /* Told, and perhaps only heard of now. */
+    publisher->window = past->bytes < past->window ? past->window : past->bytes;
+    publisher->reserved = past->reserved;
+    past->reserved = 0;
+    publisher_reserve_open(publisher);
+    publisher_open_first(publisher);
     amb_list_init(&publisher->pending);
     amb_list_init(&publisher->starving);
     amb_list_push_back(&session->publisher_list, &publisher->node);
@@ -63,7 +145,7 @@ static void publisher_unprepare(struct amb_publisher *publisher)
 {
     if (publisher->prepared.data != NULL) {
         struct amb_buf buf = publisher_take_prepared(publisher);
-        amb_bufpool_free(&publisher->session->shard->bufpool, &buf);
+        amb_bufpool_free(publisher_pool(publisher), &buf);
     }
 }
 
@@ -96,6 +178,7 @@ void amb_publisher_destroy(struct amb_publisher **publisher)
         .batches = p->batches,
         .bytes = p->received,
         .window = p->window,
+        .reserved = p->reserved, /* Until the session ends, or it is opened again. */
         .delivered = amb_session_past(p->session, p->handle)->delivered,
     };
     void (*gone)(void *arg) = p->gone;
@@ -103,6 +186,15 @@ void amb_publisher_destroy(struct amb_publisher **publisher)
     free(p);
     if (gone != NULL) {
         gone(gone_arg);
+    }
+}
+
+void amb_publishers_unreserve(struct amb_session *session)
+{
+    amb_bufpool_unreserve(&session->shard->bufpool, session->reserved);
+    session->reserved = 0;
+    for (uint32_t i = 0; session->past != NULL && i < AMB_HANDLES_MAX; i++) {
+        session->past[i].reserved = 0;
     }
 }
 
@@ -174,22 +266,32 @@ enum amb_status amb_publisher_admit(struct amb_publisher *publisher, const struc
     }
     publisher->batches++;
     publisher->received += len;
+    if (publisher->prepared.data == NULL) {
+        publisher_unreserve(publisher, len);
+    }
     return AMB_OK;
 }
 
 enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
                                      struct amb_buf *out)
 {
-    /* Not for a fraction of what it was made for: whoever holds that message would hold it all. */
-    if (publisher->prepared.data != NULL && publisher->prepared.cap >= len &&
-        len > AMB_WINDOW_FIRST && len > publisher->prepared.cap / 4) {
-        *out = publisher_take_prepared(publisher);
-        return AMB_OK;
+    struct amb_shard *shard = publisher->session->shard;
+    if (publisher->prepared.data != NULL) {
+        /* Not for a fraction of what it was made for: whoever holds that message would hold it all.
+         */
+        if (publisher->prepared.cap >= len && len > publisher->prepared.cap / 4) {
+            *out = publisher_take_prepared(publisher);
+            publisher_reserve_open(publisher);
+            return AMB_OK;
+        }
+        publisher_unprepare(publisher); /* It sends something else in its place. */
+        publisher_reserve_open(publisher);
     }
-    if (publisher->received >= publisher->want) {
-        publisher_unprepare(publisher); /* It sent something else in its place. */
+    enum amb_status status = amb_reclaim_alloc_granted(shard, len, out);
+    if (status == AMB_ENOMEM) {
+        amb_stat_add(&shard->stats.granted_refused, 1);
     }
-    return amb_reclaim_alloc(publisher->session->shard, len, out);
+    return status;
 }
 
 static void publisher_open_window(struct amb_publisher *publisher, uint64_t window)
@@ -203,9 +305,18 @@ static void publisher_open_window(struct amb_publisher *publisher, uint64_t wind
     }
 }
 
+/* It has waited for long. What stands open of others' windows may never be used; that there is room
+ * for the worst of it then counts for less. */
+static bool publisher_is_pressed(const struct amb_publisher *publisher)
+{
+    return !amb_list_is_empty(&publisher->starving) &&
+           publisher->session->shard->now_ns - publisher->starving_since_ns > AMB_STARVING_NS;
+}
+
 /*
- * The message that it waits to send is larger than any standing window: one buffer, when nothing
- * else of this publisher is under way. False if memory is missing, or the session has its share.
+ * A buffer for what it waits to send, when nothing else of this publisher is under way: for what is
+ * larger than any standing window, and for whatever there is no other room for. False if memory is
+ * missing, or the session has its share.
  */
 static bool publisher_prepare(struct amb_publisher *publisher)
 {
@@ -215,40 +326,121 @@ static bool publisher_prepare(struct amb_publisher *publisher)
     uint64_t len = publisher->want - publisher->received;
     if (publisher->prepared.data != NULL && publisher->prepared.cap < len) {
         publisher_unprepare(publisher);
+        publisher_reserve_open(publisher);
     }
     if (publisher->prepared.data == NULL) {
         struct amb_session *session = publisher->session;
-        if (!session_may_prepare(session, len) ||
-            amb_reclaim_alloc_later(session->shard, len, &publisher->prepared) != AMB_OK) {
+        struct amb_bufpool *pool = &session->shard->bufpool;
+        pool->is_pressed = publisher_is_pressed(publisher);
+        bool has_buffer =
+            session_may_prepare(session, len) &&
+            amb_reclaim_alloc_later(session->shard, len, &publisher->prepared) == AMB_OK;
+        pool->is_pressed = false;
+        if (!has_buffer) {
             return false;
         }
         session->prepared_bytes += publisher->prepared.cap;
+        publisher_unreserve(publisher, publisher->reserved); /* It is in the buffer. */
     }
     publisher_open_window(publisher, publisher->want);
     return true;
 }
 
+/* Opens the window up to there, if there is room for it without asking for any. */
+static bool publisher_raise(struct amb_publisher *publisher, uint64_t window)
+{
+    bool wide = window - publisher->received > AMB_BATCH_BYTES;
+    if (!publisher_reserve(publisher, window - publisher->window, wide)) {
+        return false;
+    }
+    publisher_open_window(publisher, window);
+    return true;
+}
+
+/* The same while segments may be made; the last quarter is for those who need it now. */
+static bool publisher_raise_growing(struct amb_publisher *publisher, uint64_t window)
+{
+    struct amb_bufpool *pool = publisher_pool(publisher);
+    const struct amb_membudget *budget = pool->options.budget;
+    while (!publisher_raise(publisher, window)) {
+        uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
+        if (used + pool->options.segment_bytes > budget->max / 4 * 3 ||
+            amb_bufpool_more(pool) != AMB_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* There is no room for as much as it should have: a batch, if it has none. */
+static void publisher_raise_some(struct amb_publisher *publisher)
+{
+    uint64_t window = publisher->received + AMB_BATCH_BYTES;
+    if (window >= publisher->window + AMB_BATCH_BYTES / 2) {
+        (void)publisher_raise(publisher, window);
+    }
+}
+
+/* How far its window may stand open, though nobody waits. */
+static uint64_t publisher_share(const struct amb_publisher *publisher)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    uint64_t max = shard_windows_max(shard), others = shard->bufpool.reserved - publisher->reserved;
+    uint64_t share = others < max ? (max - others) / 2 : 0;
+    return share < publisher->window_size ? share : publisher->window_size;
+}
+
+/* The client waits for a batch, for which its share or nothing of it would have room. False: there
+ * is no memory. */
+static bool publisher_serve_waiting(struct amb_publisher *publisher, uint64_t window)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    uint64_t want = publisher->want,
+             ahead = want + WINDOW_AHEAD < window ? want + WINDOW_AHEAD : window;
+    if (publisher_raise_growing(publisher, window) ||
+        (ahead < window && publisher_raise(publisher, ahead)) || publisher_raise(publisher, want)) {
+        return true;
+    }
+    bool wide = want - publisher->received > AMB_BATCH_BYTES;
+    uint64_t bytes = want - publisher->window;
+    if (amb_reclaim_reserve(shard, bytes, wide)) {
+        publisher_set_reserved(publisher, publisher->reserved + bytes);
+        publisher_open_window(publisher, want);
+        return true;
+    }
+    return publisher->received == publisher->granted && publisher_prepare(publisher);
+}
+
 /* Gives what the client waits for. False if memory is what is missing. */
 static bool publisher_serve(struct amb_publisher *publisher)
 {
-    uint64_t largest = publisher->session->shard->limits->window;
+    const struct amb_shard *shard = publisher->session->shard;
+    const struct amb_bufpool *pool = &shard->bufpool;
+    uint64_t largest = shard->limits->window;
+    largest = largest < pool->window_max ? largest : pool->window_max;
     if (publisher->want > publisher->window && publisher->window_size < largest) {
         publisher->window_size = largest; /* It uses what it has: worth the whole window. */
     }
-    uint64_t window = publisher->granted + publisher->window_size;
+    uint64_t size = publisher_share(publisher), window = publisher->granted + size;
     if (publisher->want <= publisher->window) {
         /* Nobody waits: a word to the client, which costs two cores' cache lines, for a fair part
          * of the window only. */
-        if (window >= publisher->window + publisher->window_size / WINDOW_STEPS) {
-            publisher_open_window(publisher, window);
+        if (size > 0 && window >= publisher->window + size / WINDOW_STEPS &&
+            amb_list_is_empty(&shard->starving) && !publisher_raise_growing(publisher, window)) {
+            publisher_raise_some(publisher);
         }
         return true;
     }
-    publisher_open_window(publisher, window);
-    if (publisher->want <= publisher->window) {
-        return true;
+    uint64_t len = publisher->want - publisher->received;
+    /* A batch at a time is everybody's, whatever the share. */
+    uint64_t least = publisher->granted + AMB_BATCH_BYTES;
+    if (publisher->want > window && publisher->want <= least) {
+        window = publisher->want;
     }
-    if (publisher->want - publisher->received <= publisher->window_size) {
+    if (publisher->want <= window) {
+        return publisher_serve_waiting(publisher, window);
+    }
+    if (len <= size || len <= AMB_BATCH_BYTES) {
         return true; /* Comes with the next grants. */
     }
     return publisher_prepare(publisher);
@@ -260,6 +452,7 @@ static void publisher_serve_or_starve(struct amb_publisher *publisher)
         amb_list_remove(&publisher->starving);
     } else if (amb_list_is_empty(&publisher->starving)) {
         amb_list_push_back(&publisher->session->shard->starving, &publisher->starving);
+        publisher->starving_since_ns = publisher->session->shard->now_ns;
     }
 }
 

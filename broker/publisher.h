@@ -6,21 +6,24 @@
  *   received ─► whole ─► routed ─► receipt (ACCEPTED) ─► grant (WINDOW moves)
  *
  * A slot is reserved at a batch's head and batches leave in that order, because over UCX a large
- * body completes after small ones behind it. What was granted is always taken; so a large message
- * gets its buffer when its window is granted, not when it comes.
+ * body completes after small ones behind it. What was granted is always taken; so memory is
+ * reserved when a window opens, and a large message gets its buffer then, not when it comes.
  *
  * Threads: the shard's worker. Memory: one allocation, made by an order.
  */
 #pragma once
 
 #include "broker/bufpool.h"
+#include "wire/base/clock.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define AMB_WINDOW_FIRST (UINT64_C(64) << 10) /* bytes granted at declaration */
+#define AMB_WINDOW_FIRST (UINT64_C(64) << 10) /* bytes granted at declaration, if there is room */
+/* Who has waited for memory for so long gets it where others only might need it. */
+#define AMB_STARVING_NS (100 * AMB_NS_PER_MS)
 
 struct amb_tally;
 struct amb_entry;
@@ -42,9 +45,11 @@ struct amb_publisher {
     uint64_t want;                 /* bytes the client waits to have sent */
     uint64_t accepted;             /* the last batch whose receipt has come */
     uint32_t refusals;             /* SETTLED frames that wait in the link: ACCEPTED waits too */
-    struct amb_buf prepared;       /* for the large message it wants to send */
+    uint64_t reserved;             /* bytes of the window that nothing has come for yet */
+    struct amb_buf prepared;       /* for the message it wants to send, in their place */
     struct amb_list_node pending;  /* struct amb_entry.pending, in order of arrival */
     struct amb_list_node starving; /* in the shard's list: wants memory */
+    int64_t starving_since_ns;
     struct amb_list_node node;
     uint64_t *seq;           /* of a named one: messages that have come; or NULL */
     bool is_ending;          /* goes when batch `last` has been routed */
@@ -56,6 +61,8 @@ struct amb_publisher {
 AMB_MUST_CHECK enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handle,
                                                     uint32_t topic, unsigned home,
                                                     bool wants_settled, struct amb_publisher **out);
+/* The session's link is gone: nothing comes in its windows any more. */
+void amb_publishers_unreserve(struct amb_session *session);
 /* Entries that are not whole yet are left to their on_body, which finds nobody to give them to. */
 void amb_publisher_destroy(struct amb_publisher **publisher);
 /*
@@ -74,8 +81,8 @@ AMB_MUST_CHECK enum amb_status amb_publisher_admit(struct amb_publisher *publish
 /* The same for a COMMIT's, which takes nothing from the window: its order. */
 AMB_MUST_CHECK enum amb_status amb_publisher_admit_commit(struct amb_publisher *publisher,
                                                           const struct amb_frame *frame);
-/* Its buffer: the prepared one, or a new one, for which logs give up what only slow subscribers
- * want if memory is short. ENOMEM. */
+/* Its buffer: the prepared one, or a new one, of what was reserved. ENOMEM: see
+ * docs/architecture.md for what was not foreseen then. */
 AMB_MUST_CHECK enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
                                                     struct amb_buf *out);
 /* WANT. EPROTO for nonsense; less than before is a word of the handle's last opening. */

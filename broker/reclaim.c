@@ -50,62 +50,103 @@ static void reclaim_ask(struct amb_shard *shard, uint64_t bytes)
     }
 }
 
+/* What is wanted: a buffer, or bytes to grant. */
+struct reclaim {
+    uint64_t len;
+    struct amb_buf *out; /* NULL: bytes */
+    bool is_granted;     /* the buffer is for what was reserved */
+    bool wide;           /* of bytes: amb_bufpool_reserve */
+};
+
 /* Entries lie in the heap, beside the budget, and the smallest message has one: they are bounded
- * too. */
-static bool shard_lacks_entries(const struct amb_shard *shard)
+ * too. The last quarter is for what was granted. */
+static bool shard_lacks_entries(const struct amb_shard *shard, const struct reclaim *what)
 {
-    return shard->entries.used > shard->entries_max;
+    size_t max = what->out != NULL ? shard->entries_max : shard->entries_max / 4 * 3;
+    return shard->entries.used > max;
 }
 
-static enum amb_status reclaim_try(struct amb_shard *shard, uint64_t len, struct amb_buf *out)
+/* OK, ENOMEM; of bytes also EAGAIN: a segment is on its way. */
+static enum amb_status reclaim_try(struct amb_shard *shard, const struct reclaim *what)
 {
-    return shard_lacks_entries(shard) ? AMB_ENOMEM : amb_bufpool_alloc(&shard->bufpool, len, out);
+    struct amb_bufpool *pool = &shard->bufpool;
+    if (shard_lacks_entries(shard, what)) {
+        return AMB_ENOMEM;
+    }
+    if (what->out != NULL) {
+        return what->is_granted ? amb_bufpool_alloc_granted(pool, what->len, what->out)
+                                : amb_bufpool_alloc(pool, what->len, what->out);
+    }
+    if (amb_bufpool_reserve(pool, what->len, what->wide)) {
+        return AMB_OK;
+    }
+    enum amb_status status = amb_bufpool_more(pool);
+    return status == AMB_OK && !amb_bufpool_reserve(pool, what->len, what->wide) ? AMB_ENOMEM
+                                                                                 : status;
 }
 
 /* Gives up what only slow readers want, topic by topic, until it is enough. */
-static enum amb_status reclaim_shed(struct amb_shard *shard, uint64_t len, struct amb_buf *out)
+static enum amb_status reclaim_shed(struct amb_shard *shard, const struct reclaim *what)
 {
     enum amb_status status = AMB_ENOMEM;
-    for (uint32_t i = 0; i < shard->topic_slots && status != AMB_OK; i++) {
+    for (uint32_t i = 0; i < shard->topic_slots && status == AMB_ENOMEM; i++) {
         struct amb_topic *topic = shard->topics[i];
-        while (topic != NULL && topic != shard->kept && status != AMB_OK && amb_topic_shed(topic)) {
-            if (!shard_lacks_entries(shard)) {
+        while (topic != NULL && topic != shard->kept && status == AMB_ENOMEM &&
+               amb_topic_shed(topic)) {
+            if (!shard_lacks_entries(shard, what)) {
                 amb_bufpool_trim(&shard->bufpool, 0);
             }
-            status = reclaim_try(shard, len, out);
+            status = reclaim_try(shard, what);
         }
+    }
+    return status;
+}
+
+static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *what)
+{
+    enum amb_status status = reclaim_try(shard, what);
+    if (status != AMB_ENOMEM) {
+        return status;
+    }
+    if (!shard_lacks_entries(shard, what)) {
+        uint64_t before = shard->bufpool.segment_bytes;
+        amb_bufpool_trim(&shard->bufpool, 0);
+        if (shard->bufpool.segment_bytes < before) {
+            status = reclaim_try(shard, what);
+        }
+    }
+    if (status == AMB_ENOMEM && amb_subscriptions_shed(shard)) {
+        amb_bufpool_trim(&shard->bufpool, 0);
+        status = reclaim_try(shard, what);
+    }
+    /* A walk that found nothing is not done again at once: there may be 10,000 topics. */
+    if (status == AMB_ENOMEM && shard->now_ns >= shard->shed_at_ns) {
+        status = reclaim_shed(shard, what);
+        if (status == AMB_ENOMEM &&
+            shard->kept == NULL) { /* Else there may be something in that. */
+            shard->shed_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS / 5);
+        }
+    }
+    if (status == AMB_ENOMEM && !shard_lacks_entries(shard, what)) {
+        reclaim_ask(shard, amb_bufpool_charge(&shard->bufpool, what->len));
     }
     return status;
 }
 
 enum amb_status amb_reclaim_alloc(struct amb_shard *shard, uint64_t len, struct amb_buf *out)
 {
-    enum amb_status status = reclaim_try(shard, len, out);
-    if (status != AMB_ENOMEM) {
-        return status;
-    }
-    if (!shard_lacks_entries(shard)) {
-        uint64_t before = shard->bufpool.segment_bytes;
-        amb_bufpool_trim(&shard->bufpool, 0);
-        if (shard->bufpool.segment_bytes < before) {
-            status = reclaim_try(shard, len, out);
-        }
-    }
-    if (status != AMB_OK && amb_subscriptions_shed(shard)) {
-        amb_bufpool_trim(&shard->bufpool, 0);
-        status = reclaim_try(shard, len, out);
-    }
-    /* A walk that found nothing is not done again at once: there may be 10,000 topics. */
-    if (status != AMB_OK && shard->now_ns >= shard->shed_at_ns) {
-        status = reclaim_shed(shard, len, out);
-        if (status != AMB_OK && shard->kept == NULL) { /* Else there may be something in that. */
-            shard->shed_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS / 5);
-        }
-    }
-    if (status != AMB_OK && !shard_lacks_entries(shard)) {
-        reclaim_ask(shard, amb_bufpool_charge(&shard->bufpool, len));
-    }
-    return status;
+    return reclaim(shard, &(struct reclaim){.len = len, .out = out});
+}
+
+enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard, uint64_t len,
+                                          struct amb_buf *out)
+{
+    return reclaim(shard, &(struct reclaim){.len = len, .out = out, .is_granted = true});
+}
+
+bool amb_reclaim_reserve(struct amb_shard *shard, uint64_t bytes, bool wide)
+{
+    return reclaim(shard, &(struct reclaim){.len = bytes, .wide = wide}) == AMB_OK;
 }
 
 bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes)

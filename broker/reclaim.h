@@ -26,6 +26,11 @@ AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_later(struct amb_shard *shard, 
 /* ENOMEM: not now, and the other shards have been asked. */
 AMB_MUST_CHECK enum amb_status amb_reclaim_alloc(struct amb_shard *shard, uint64_t len,
                                                  struct amb_buf *out);
+/* The same of what was granted: it may have what is reserved. */
+AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard, uint64_t len,
+                                                         struct amb_buf *out);
+/* Reserves bytes of a window (amb_bufpool_reserve). False: not now; there may be room soon. */
+AMB_MUST_CHECK bool amb_reclaim_reserve(struct amb_shard *shard, uint64_t bytes, bool wide);
 /* Takes bytes of the budget for a lease segment, for which free segments go but no message does.
  * False: as ENOMEM. */
 AMB_MUST_CHECK bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes);

@@ -46,11 +46,12 @@ struct amb_shard_stats {
     _Atomic uint64_t longest_turn_ns;
     _Atomic uint64_t msgs_in, bytes_in, batches_in;
     _Atomic uint64_t msgs_out, bytes_out, batches_out;
-    _Atomic uint64_t msgs_dropped;   /* for a subscription, by its policy or a full topic */
-    _Atomic uint64_t msgs_rejected;  /* told to their publisher */
-    _Atomic uint64_t frames_ignored; /* named nothing that is open */
-    _Atomic uint64_t copies;         /* batches that went out by copy */
-    _Atomic uint64_t maps;           /* ... by map descriptor */
+    _Atomic uint64_t msgs_dropped;    /* for a subscription, by its policy or a full topic */
+    _Atomic uint64_t msgs_rejected;   /* told to their publisher */
+    _Atomic uint64_t granted_refused; /* batches within a window for which there was no memory */
+    _Atomic uint64_t frames_ignored;  /* named nothing that is open */
+    _Atomic uint64_t copies;          /* batches that went out by copy */
+    _Atomic uint64_t maps;            /* ... by map descriptor */
     _Atomic uint64_t quarantined_bytes;
     _Atomic uint64_t sparse_slabs; /* of the pool, as of the last look (compact.h) */
     _Atomic uint64_t compacted, compacted_bytes;
@@ -107,6 +108,7 @@ struct amb_shard {
     size_t entries_max;          /* beyond it nothing more is taken in */
     struct amb_list_node leases; /* struct amb_lease.of_shard */
     uint64_t leased_bytes;       /* of their segments */
+    uint64_t windows_max;        /* bytes that windows may stand open; 0: not asked yet */
     struct amb_maker *maker;     /* of segments; NULL: they are made by the worker itself */
     struct amb_gpus *gpus;       /* NULL: none */
     struct amb_ucx_context *ucx; /* NULL: no ucx links */
@@ -173,6 +175,8 @@ struct amb_shard {
 AMB_MUST_CHECK enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
                                               const struct amb_config *config,
                                               struct amb_membudget *budget);
+/* From here on these are in force; they stay the caller's. */
+void amb_shard_set_limits(struct amb_shard *shard, const struct amb_config_limits *limits);
 /* A segment has been made, or goes: registers it and tells the world, or the opposite. */
 AMB_MUST_CHECK enum amb_status amb_shard_segment_made(struct amb_shard *shard,
                                                       struct amb_segment *segment);

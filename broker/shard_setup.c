@@ -81,7 +81,6 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     memset(shard, 0, sizeof(*shard));
     shard->index = index;
     shard->config = config;
-    shard->limits = &config->limits;
     shard->epoll_fd = -1;
     amb_list_init(&shard->live_sessions);
     amb_list_init(&shard->warm);
@@ -122,7 +121,17 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
         .spare = config->memory.host.spare,
         .arg = shard,
     };
-    return amb_bufpool_init(&shard->bufpool, &options);
+    status = amb_bufpool_init(&shard->bufpool, &options);
+    if (status == AMB_OK) {
+        amb_shard_set_limits(shard, &config->limits);
+    }
+    return status;
+}
+
+void amb_shard_set_limits(struct amb_shard *shard, const struct amb_config_limits *limits)
+{
+    shard->limits = limits;
+    amb_bufpool_set_window(&shard->bufpool, limits->window);
 }
 
 void amb_shard_fini(struct amb_shard *shard)

@@ -367,12 +367,12 @@ static void test_a_draining_broker_refuses_and_says_so(void **state)
 static void test_without_memory_for_the_records_it_is_refused(void **state)
 {
     struct world *w = *state;
-    uint64_t max = w->h.budget.max;
-    w->h.budget.max = atomic_load(&w->h.budget.used);
+    size_t max = w->h.shards[0].entries_max;
+    w->h.shards[0].entries_max = 0;
     commit(w, 0, 1, 200);
     assert_int_equal(w->p->settles[0].status, AMB_ENOMEM);
     assert_int_equal(w->p->freed, 1);
-    w->h.budget.max = max;
+    w->h.shards[0].entries_max = max;
     commit(w, 0, 1, 200);
     assert_int_equal(w->p->settles[1].status, AMB_OK);
 }

@@ -5,6 +5,7 @@
  */
 #include "broker/config.h"
 #include "broker/publisher.h"
+#include "broker/reclaim.h"
 #include "broker/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
@@ -347,6 +348,18 @@ static void test_small_memory_that_is_free_serves_a_large_message(void **state)
     assert_int_equal(w->p->pubs[0].window, 3000 * KIB);
 }
 
+/* Waits for a window if there is none. */
+static void publish(struct world *w, struct shard_client *client, uint64_t len)
+{
+    if (!client_may_send(client, 0, 1, len)) {
+        client_want(client, 0, client->pubs[0].bytes + client_batch_bytes(1, len));
+        harness_settle(&w->h);
+    }
+    assert_true(client_may_send(client, 0, 1, len));
+    client_send(client, 0, 1, len);
+    harness_settle(&w->h);
+}
+
 static void test_slow_droppers_make_room_for_a_large_message(void **state)
 {
     struct world *w = *state;
@@ -355,8 +368,7 @@ static void test_slow_droppers_make_room_for_a_large_message(void **state)
         slow, 0, w->topic,
         &(struct amb_subscription_options){.slow = AMB_SLOW_DROP_OLDEST, .credit_msgs = 1});
     for (unsigned i = 0; i < 400; i++) {
-        client_send(w->p, 0, 1, 60000);
-        harness_settle(&w->h);
+        publish(w, w->p, 60000);
     }
     client_want(w->p, 0, w->p->pubs[0].bytes + 3000 * KIB);
     harness_settle(&w->h);
@@ -411,6 +423,153 @@ static void test_closing_gives_back_what_was_prepared(void **state)
     assert_int_equal(harness_used(&w->h), 0);
 }
 
+static uint32_t draw(uint32_t *seed, uint32_t below)
+{
+    *seed = *seed * 1664525 + 1013904223;
+    return (uint32_t)((uint64_t)*seed * below >> 32);
+}
+
+/* Sends if it may, else says what it wants, and keeps to that. */
+static void try_to_publish(struct shard_client *client, uint32_t handle, uint64_t *plan,
+                           uint32_t *seed)
+{
+    static const uint32_t sizes[] = {16, 300, 4000, 20000, 60000, 300000};
+    if (*plan == 0) {
+        *plan = 16 + draw(seed, sizes[draw(seed, 6)]);
+    }
+    if (client_may_send(client, handle, 1, *plan)) {
+        client_send(client, handle, 1, *plan);
+        *plan = 0;
+    } else {
+        client_want(client, handle, client->pubs[handle].bytes + client_batch_bytes(1, *plan));
+    }
+}
+
+#define CROWD 24u
+#define CROWD_HANDLES 4u
+
+/* Some to a topic that a slow reader holds, some to one with history, some to one that is read. */
+static void test_of_many_publishers_in_a_small_memory_none_is_refused(void **state)
+{
+    (void)state;
+    struct shard_harness h;
+    harness_init(&h, 2,
+                 "memory = { host = { size = \"16M\"; segment = \"2M\"; grow_on_demand = true; "
+                 "}; };\n"
+                 "topics = ( { match = \"h\"; retain = { messages = 100000; }; } );\n");
+    uint32_t topics[3] = {harness_topic(&h, "b", 0), harness_topic(&h, "h", 1),
+                          harness_topic(&h, "r", 1)};
+    struct shard_client *readers[3], *crowd[CROWD];
+    const struct amb_subscription_options stands = {
+        .slow = AMB_SLOW_BLOCK, .slow_block_ns = INT64_MAX, .credit_msgs = 1};
+    for (unsigned i = 0; i < 3; i++) {
+        readers[i] = shard_client_create(&h, i % 2, NULL);
+        client_subscribe(readers[i], 0, topics[i], i == 0 ? &stands : NULL);
+    }
+    uint64_t plans[CROWD][CROWD_HANDLES] = {{0}};
+    for (unsigned i = 0; i < CROWD; i++) {
+        crowd[i] = shard_client_create(&h, i % 2, NULL);
+        for (uint32_t k = 0; k < CROWD_HANDLES; k++) {
+            client_open_pub(crowd[i], k, topics[(i + k) % 3], false);
+        }
+    }
+    uint32_t seed = 1;
+    uint64_t stood = 0;
+    for (unsigned step = 0; step < 40000; step++) {
+        unsigned i = draw(&seed, CROWD);
+        uint32_t k = draw(&seed, CROWD_HANDLES);
+        try_to_publish(crowd[i], k, &plans[i][k], &seed);
+        amb_link_flush(crowd[i]->link);
+        (void)harness_turn(&h, step % 2);
+        (void)shard_client_turn(crowd[i]);
+        if (step % 16 == 0) {
+            for (unsigned r = 1; r < 3; r++) {
+                (void)shard_client_turn(readers[r]);
+                client_release_all(readers[r], 0);
+            }
+            harness_pass(&h, AMB_RECLAIM_PAUSE_NS);
+        }
+        if (step == 20000) {
+            stood = harness_home(&h, topics[2])->msgs_in;
+        }
+    }
+    for (unsigned i = 0; i < CROWD; i++) {
+        assert_int_equal(crowd[i]->settle_count, 0);
+        assert_int_equal(crowd[i]->ended, 0);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(amb_stat_get(&h.shards[i].stats.granted_refused), 0);
+        assert_true(h.shards[i].bufpool.reserved <= 16 * 1024 * KIB);
+    }
+    /* What one reader holds up does not stop the others' topics. */
+    assert_true(harness_home(&h, topics[2])->msgs_in > stood + 500);
+    harness_check(&h);
+    client_drain(readers[0], 0);
+    assert_int_equal(readers[0]->subs[0].lost, 0);
+    harness_forget(&h);
+    harness_fini(&h);
+}
+
+static void test_what_was_granted_is_taken_though_others_have_all_the_rest(void **state)
+{
+    struct world *w = *state;
+    struct amb_bufpool *pool = &w->h.shards[0].bufpool;
+    struct amb_buf bufs[512];
+    unsigned count = 0;
+    client_want(w->p, 0, 100 * KIB); /* The whole window. */
+    harness_settle(&w->h);
+    while (count < 512 && amb_bufpool_alloc(pool, 60000, &bufs[count]) == AMB_OK) {
+        count++;
+    }
+    assert_in_range(count, 100, 511);
+    client_subscribe(w->p, 0, w->topic, &(struct amb_subscription_options){.credit_msgs = 1});
+    uint32_t seed = 7;
+    for (uint64_t left; (left = w->p->pubs[0].window - w->p->pubs[0].bytes) >= 64;) {
+        uint64_t len = 16 + draw(&seed, 80000);
+        len = client_batch_bytes(1, len) <= left ? len : 16;
+        client_send(w->p, 0, 1, len);
+        amb_link_flush(w->p->link);
+        (void)harness_turn(&w->h, 0);
+    }
+    harness_settle(&w->h);
+    assert_int_equal(w->p->settle_count, 0);
+    assert_int_equal(w->p->pubs[0].accepted, w->p->pubs[0].batches);
+    while (count > 0) {
+        amb_bufpool_free(pool, &bufs[--count]);
+    }
+    client_drain(w->p, 0);
+}
+
+static void test_windows_that_stand_open_leave_memory_for_who_waits(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct shard_client *many[100];
+    for (unsigned i = 0; i < 100; i++) {
+        many[i] = shard_client_create(&w->h, 0, NULL);
+        client_open_pub(many[i], 0, w->topic, false);
+        client_want(many[i], 0, 70 * KIB);
+        harness_settle(&w->h);
+        assert_true(many[i]->pubs[0].window >= 70 * KIB);
+        client_send(many[i], 0, 1, 69 * KIB);
+        harness_settle(&w->h);
+    }
+    /* ... and what each has not used of what it waited for. */
+    assert_true(shard->bufpool.reserved <= shard->windows_max + 100 * 2 * KIB);
+    uint64_t max = w->h.config->server.max_message;
+    client_want(w->p, 0, client_batch_bytes(1, max));
+    harness_settle(&w->h);
+    assert_true(client_may_send(w->p, 0, 1, max));
+    /* With its session a window's memory is free. */
+    uint64_t reserved = shard->bufpool.reserved;
+    for (unsigned i = 0; i < 100; i++) {
+        client_close(many[i], false);
+    }
+    harness_settle(&w->h);
+    assert_true(shard->bufpool.reserved < reserved);
+    assert_int_equal(shard->bufpool.reserved, w->p->session->reserved);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -435,6 +594,9 @@ int main(void)
         T(test_slow_droppers_make_room_for_a_large_message),
         T(test_a_refusal_is_told_before_it_counts_as_accepted),
         T(test_closing_gives_back_what_was_prepared),
+        T(test_of_many_publishers_in_a_small_memory_none_is_refused),
+        T(test_what_was_granted_is_taken_though_others_have_all_the_rest),
+        T(test_windows_that_stand_open_leave_memory_for_who_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 static const char rules[] =
-    "memory = { host = { size = \"16M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"
+    "memory = { host = { size = \"64M\"; segment = \"8M\"; grow_on_demand = true; }; };\n"
     "topics = ( { match = \"reject.>\"; full = \"reject\"; max_messages = 3; } );\n";
 
 struct world {

@@ -23,18 +23,31 @@ struct world {
     struct shard_client *p, *s;
 };
 
-static int setup(void **state)
+static struct world *begin(uint64_t windows_max)
 {
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
     harness_init(&w->h, 2, NULL);
+    w->h.shards[0].windows_max = windows_max;
     w->topic = harness_topic(&w->h, "t", 0);
     w->p = shard_client_create(&w->h, 0, NULL);
     w->s = shard_client_create(&w->h, 1, &(struct client_options){.may_map = true});
     client_open_pub(w->p, 0, w->topic, false);
     client_subscribe(w->s, 0, w->topic, NULL);
     harness_settle(&w->h);
-    *state = w;
+    return w;
+}
+
+static int setup(void **state)
+{
+    *state = begin(0);
+    return 0;
+}
+
+/* No window stands open, so no segment is kept for one. */
+static int setup_without_windows(void **state)
+{
+    *state = begin(1);
     return 0;
 }
 
@@ -344,8 +357,11 @@ int main(void)
         T(test_made_up_segments_are_ignored),
         T(test_who_unmaps_a_segment_unasked_is_not_offered_it_again),
         T(test_a_segment_that_goes_is_dropped_by_its_clients),
-        T(test_a_segment_that_goes_before_it_is_mapped_is_dropped_then),
-        T(test_a_refused_segment_that_goes_leaves_no_trace),
+        cmocka_unit_test_setup_teardown(
+            test_a_segment_that_goes_before_it_is_mapped_is_dropped_then, setup_without_windows,
+            teardown),
+        cmocka_unit_test_setup_teardown(test_a_refused_segment_that_goes_leaves_no_trace,
+                                        setup_without_windows, teardown),
         T(test_a_link_has_room_for_so_many_frames),
         T(test_of_many_sessions_the_silent_ones_are_asked_in_turn),
         T(test_closing_gives_everything_back),
