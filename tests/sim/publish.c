@@ -96,7 +96,7 @@ static void plan(struct sim *s, struct sim_publisher *p)
         p->plan_count = fresh < p->plan_count ? fresh : p->plan_count; /* Some come again. */
     }
     p->plan_len = (uint32_t)sizeof(struct sim_stamp) + sim_pick(s, 200);
-    if (kind == 99) {
+    if (kind == 99 || (kind > 95 && s->may_lack_memory)) {
         p->plan_len += sim_pick(s, s->may_lack_memory ? 400000 : 60000);
         p->plan_count = 1;
     } else if (kind > 92) {

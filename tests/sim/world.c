@@ -158,6 +158,8 @@ static void shard_end(struct sim *s, unsigned i)
               "%" PRIu64 " bytes of buffers are not back", amb_bufpool_used(&shard->bufpool));
     SIM_CHECK(s, shard->entries.used == 0, "%zu entries are not back", shard->entries.used);
     SIM_CHECK(s, shard->txs.used == 0, "%zu frames are not back", shard->txs.used);
+    SIM_CHECK(s, amb_stat_get(&shard->stats.granted_refused) == 0,
+              "a batch within its window was refused for memory");
     SIM_CHECK(s, amb_stat_get(&shard->stats.quarantined_bytes) == 0, "bytes are in quarantine");
     SIM_CHECK(s,
               amb_list_is_empty(&shard->live_sessions) && amb_list_is_empty(&shard->starving) &&
