@@ -166,7 +166,8 @@ int64_t amb_conn_next_timer(const struct amb_conn *conn, int64_t now_ns)
     if (conn->inbox != NULL && conn->inbox->due_ns < next) {
         next = conn->inbox->due_ns;
     }
-    return next;
+    /* Segments that are to be mapped; without a session that waits for the next one. */
+    return conn->leases.has_work && conn->down == AMB_OK && now_ns < next ? now_ns : next;
 }
 
 /* ---- waiting ---- */

@@ -307,12 +307,15 @@ enum amb_status amb_gpu_fence(struct amb_gpu *gpu, void *stream, struct amb_gpu_
     }
     struct amb_gpu_fence *fence = NULL;
     status = fence_record(gpu, stream, &fence);
-    amb_cuda_leave(&scope);
     if (status == AMB_OK) {
         status = amb_gpu_fence_look(fence);
         *out = status == AMB_EAGAIN ? fence : NULL;
         status = status == AMB_EAGAIN ? AMB_OK : status;
     }
+    if (status != AMB_OK) {
+        (void)!amb_cuda_stream_sync(gpu->cuda, stream); /* It writes until then. */
+    }
+    amb_cuda_leave(&scope);
     return status;
 }
 

@@ -75,7 +75,7 @@ struct amb_gpu_fence {
     void *event;
 };
 
-/* *out NULL: it is over already. */
+/* *out NULL: it is over already. On failure too: that is waited for. */
 AMB_MUST_CHECK enum amb_status amb_gpu_fence(struct amb_gpu *gpu, void *stream,
                                              struct amb_gpu_fence **out);
 /* AMB_OK, or ECUDA: it is over, and the fence is given back. EAGAIN: not yet. */

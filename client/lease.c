@@ -56,6 +56,21 @@ static bool pinned_room_has_changed(void *arg)
            wait->seen;
 }
 
+/* While the library reconnects; over for good is what the wait itself sees. */
+static bool is_up(void *arg)
+{
+    const struct room_wait *wait = arg;
+    return wait->pub->conn->down == AMB_OK;
+}
+
+/* Nothing is mapped meanwhile, but what we have of our own can be leased. */
+static bool is_up_or_has_own(void *arg)
+{
+    const struct room_wait *wait = arg;
+    return is_up(arg) ||
+           amb_slots_look_pinned(wait->pub->conn, wait->gpu, true, wait->len) == AMB_ROOM_FREE;
+}
+
 static bool has_private_room(void *arg)
 {
     const struct room_wait *wait = arg;
@@ -166,9 +181,19 @@ static enum amb_status take_gpu_room(struct room_wait *room, struct amb_lease *l
     struct amb_conn *conn = room->pub->conn;
     const struct amb_gpu_room *gpu_room = amb_gpu_room_of(room->gpu);
     unsigned grown = 0;
-    while (conn->down == AMB_OK) {
+    while (!amb_conn_has_trouble(conn, AMB_TROUBLE_DOWN)) {
         if (!amb_gpu_is_sound(room->gpu)) {
             return AMB_ECUDA;
+        }
+        if (conn->down != AMB_OK) {
+            enum amb_status status = wait_for(room, is_up, AMB_FOREVER);
+            if (status != AMB_OK) {
+                return status;
+            }
+            continue;
+        }
+        if (!room->pub->has_gpu_room) {
+            return AMB_ENOTSUP; /* The next broker has none. */
         }
         if (amb_place_take_gpu(conn, room->gpu, room->len, &lease->place)) {
             lease->gpu = room->gpu;
@@ -202,21 +227,37 @@ static bool open_pinned(const struct room_wait *room)
     return amb_slots_open_pinned(room->pub->conn, room->gpu, room->len, private_max);
 }
 
+static bool take_pinned(const struct room_wait *room, bool is_private, struct amb_lease *lease)
+{
+    if (!amb_place_take_pinned(room->pub->conn, room->gpu, is_private, room->len, &lease->place)) {
+        return false;
+    }
+    lease->pin = room->gpu;
+    lease->bytes = amb_place_bytes(&lease->place);
+    lease->room = lease->place.slots->slot;
+    return true;
+}
+
 /* Pinned host memory: the broker's, and where it gives no more, or nobody could read it there, of
  * this process alone. */
 static enum amb_status take_pinned_room(struct room_wait *room, struct amb_lease *lease)
 {
     struct amb_conn *conn = room->pub->conn;
-    while (conn->down == AMB_OK) {
+    enum amb_status status;
+    while (!amb_conn_has_trouble(conn, AMB_TROUBLE_DOWN)) {
         room->is_private = room->is_private || conn->leases.bytes_max == 0;
         if (!amb_gpu_is_sound(room->gpu)) {
             return AMB_ECUDA;
         }
-        if (amb_place_take_pinned(conn, room->gpu, room->is_private, room->len, &lease->place)) {
-            lease->pin = room->gpu;
-            lease->bytes = amb_place_bytes(&lease->place);
-            lease->room = lease->place.slots->slot;
+        if (take_pinned(room, room->is_private || conn->down != AMB_OK, lease)) {
             return AMB_OK;
+        }
+        if (conn->down != AMB_OK) {
+            status = wait_for(room, is_up_or_has_own, AMB_FOREVER);
+            if (status != AMB_OK) {
+                return status;
+            }
+            continue;
         }
         room->seen = amb_slots_look_pinned(conn, room->gpu, room->is_private, room->len);
         if (room->seen == AMB_ROOM_NONE || room->seen == AMB_ROOM_LEASED) {
@@ -225,15 +266,15 @@ static enum amb_status take_pinned_room(struct room_wait *room, struct amb_lease
                 room->is_private = true;
                 continue;
             }
-            if (!is_coming && conn->leases.unpinned != AMB_OK) {
-                return conn->leases.unpinned;
+            status = is_coming ? AMB_OK : amb_slots_why_unpinned(conn);
+            if (status != AMB_OK) {
+                return status;
             }
             room->seen = is_coming ? AMB_ROOM_COMING : room->seen;
         }
-        bool is_awaited =
-            room->seen == AMB_ROOM_COMING || (room->is_private && room->seen != AMB_ROOM_NONE);
-        enum amb_status status =
-            wait_for(room, pinned_room_has_changed, is_awaited ? AMB_FOREVER : SLOW_NS);
+        /* What comes back of another size makes room as well: looks again now and then. */
+        status = wait_for(room, pinned_room_has_changed,
+                          room->seen == AMB_ROOM_COMING ? AMB_FOREVER : SLOW_NS);
         if (status == AMB_ETIMEDOUT && !is_past(room)) {
             /* Readers are slow, or keep what they read; or others have all there may be. */
             room->is_private = true;
@@ -478,22 +519,22 @@ static enum amb_status read_message(const struct amb_lease *lease, const struct 
     return amb_put_props(conn, &out, blob, put);
 }
 
-/* What the commit waits for: all that was put on its stream so far. */
+/* Also of a message that is wrong, or does not say its size: what is on it writes all the same. */
+static void *stream_of(const struct amb_out *message)
+{
+    bool has_stream = message != NULL &&
+                      (message->size == 0 ||
+                       message->size >= offsetof(struct amb_out, stream) + sizeof(message->stream));
+    return has_stream ? message->stream : NULL;
+}
+
+/* What the commit waits for: all that was put on its stream so far. On failure that is over, so
+ * that the memory can be given back. */
 static enum amb_status commit_fence(const struct amb_lease *lease, const struct amb_out *message,
                                     struct amb_gpu_fence **fence)
 {
-    void *stream = NULL;
-    if (message != NULL) {
-        struct amb_out out;
-        struct amb_complaint complaint;
-        enum amb_status status = amb_commit_out_read(message, &out, &complaint);
-        if (status != AMB_OK) {
-            return amb_conn_fail(lease->conn, status, "%s", complaint.text);
-        }
-        stream = out.stream;
-    }
     struct amb_gpu *gpu = lease->gpu != NULL ? lease->gpu : lease->pin;
-    enum amb_status status = amb_gpu_fence(gpu, stream, fence);
+    enum amb_status status = amb_gpu_fence(gpu, stream_of(message), fence);
     return status == AMB_OK ? AMB_OK : amb_gpu_fail(lease->conn, gpu, status, "cannot commit");
 }
 
@@ -522,6 +563,10 @@ static enum amb_status lease_commit(struct amb_lease *lease, const struct amb_ou
         status = read_message(lease, message, blob, &put);
     }
     put.len = message != NULL ? put.len : lease->len;
+    if (status != AMB_OK && fence != NULL) {
+        (void)amb_gpu_fence_wait(fence); /* Nobody gets the memory while it is written. */
+        fence = NULL;
+    }
     struct amb_lease own;
     amb_conn_lock(conn);
     take_back(lease, &own);

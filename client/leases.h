@@ -26,6 +26,12 @@ struct amb_commits_entry {
     uint32_t head;           /* chain of its slots */
 };
 
+/* The driver would not pin memory. */
+struct amb_unpinned {
+    int64_t at_ns; /* 0: never */
+    enum amb_status why;
+};
+
 struct amb_leases {
     struct amb_list_node segments;         /* in host memory */
     struct amb_list_node gpu_segments;     /* in that of GPUs; each knows its device */
@@ -36,11 +42,10 @@ struct amb_leases {
     uint64_t bytes;                        /* of all segments, those being opened too */
     bool has_work;                         /* amb_slots_turn has something to do */
     int64_t look_ns;                       /* when idle ones were looked for last */
-    int64_t refused_ns;       /* when the broker refused one, or mapping failed; 0: never */
-    uint64_t private_bytes;   /* of private_segments */
-    int64_t unpinned_ns[2];   /* when the driver would not pin one, [1]: a private one; 0: never, */
-    enum amb_status unpinned; /* and why */
-    uint64_t said, freed;     /* commits */
+    int64_t refused_ns;              /* when the broker refused one, or mapping failed; 0: never */
+    uint64_t private_bytes;          /* of private_segments */
+    struct amb_unpinned unpinned[2]; /* [1]: private ones */
+    uint64_t said, freed;            /* commits */
     struct amb_commits_entry *commits; /* of freed + 1 ..., commit n at n & mask */
     uint64_t mask;
     uint64_t depth; /* bytes of one segment that plain publishes let be in use, see slots.c */

@@ -295,18 +295,26 @@ static bool is_idle(const struct amb_slots *slots)
     return slots->state == AMB_SLOTS_READY && slots->free_count == slots->count;
 }
 
+/* The one of these, or oldest (NULL: none), that has been idle for longest. */
+static struct amb_slots *older(struct amb_list_node *list, struct amb_slots *oldest)
+{
+    AMB_LIST_FOR_EACH (node, list) {
+        struct amb_slots *slots = slots_of(node);
+        if (is_idle(slots) && !slots->was_used &&
+            (oldest == NULL || slots->used_ns < oldest->used_ns)) {
+            oldest = slots;
+        }
+    }
+    return oldest;
+}
+
 /* Gives idle segments back, the longest idle first, until there are `need` bytes below the cap. */
 static bool make_room(struct amb_leases *leases, uint64_t need)
 {
     while (leases->bytes + need > leases->bytes_max) {
         struct amb_slots *oldest = NULL;
-        AMB_LIST_FOR_EACH (node, &leases->segments) {
-            struct amb_slots *slots = slots_of(node);
-            if (is_idle(slots) && !slots->was_used &&
-                (oldest == NULL || slots->used_ns < oldest->used_ns)) {
-                oldest = slots;
-            }
-        }
+        oldest = older(&leases->segments, oldest);
+        oldest = older(&leases->pinned_segments, oldest);
         if (oldest == NULL) {
             return false;
         }
@@ -323,6 +331,9 @@ static uint32_t fit_count(struct amb_leases *leases, uint64_t slot, uint32_t cou
     }
     if (make_room(leases, slot * count)) {
         return count;
+    }
+    if (leases->bytes >= leases->bytes_max) { /* Leases of a broker that gave more, for one. */
+        return 0;
     }
     uint64_t left = (leases->bytes_max - leases->bytes) / slot;
     /* Half a segment is better than none; a sliver of one is not worth its mappings. */
@@ -404,12 +415,14 @@ bool amb_slots_open_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len
     return begin(conn, gpu, slot, count < SLOTS_MAX ? count : SLOTS_MAX);
 }
 
-/* The I/O thread has something to map. */
+/* The I/O thread has something to map, or whoever drives. */
 static void have_mapped(struct amb_conn *conn)
 {
     conn->leases.has_work = true;
     if (conn->has_io_thread) {
         amb_io_kick(conn);
+    } else if (conn->driver_sleeps) {
+        amb_conn_wake_all(conn);
     }
 }
 
@@ -451,12 +464,18 @@ static bool was_just(int64_t then_ns)
     return then_ns != 0 && amb_clock_monotonic_ns() - then_ns < REFUSED_NS;
 }
 
+enum amb_status amb_slots_why_unpinned(const struct amb_conn *conn)
+{
+    const struct amb_unpinned *own = &conn->leases.unpinned[true];
+    return was_just(own->at_ns) ? own->why : AMB_OK;
+}
+
 bool amb_slots_open_pinned(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len,
                            uint64_t private_max)
 {
     struct amb_leases *leases = &conn->leases;
     uint64_t slot = amb_slot_size(len);
-    if (conn->down != AMB_OK || was_just(leases->unpinned_ns[private_max != 0])) {
+    if (conn->down != AMB_OK || was_just(leases->unpinned[private_max != 0].at_ns)) {
         return false;
     }
     if (private_max != 0) {
@@ -591,8 +610,8 @@ static void map_gpu(struct amb_slots *slots)
 static void fail_pinned(struct amb_slots *slots, enum amb_status why)
 {
     struct amb_conn *conn = slots->conn;
-    conn->leases.unpinned_ns[slots->is_private] = amb_clock_monotonic_ns();
-    conn->leases.unpinned = why;
+    conn->leases.unpinned[slots->is_private] =
+        (struct amb_unpinned){.at_ns = amb_clock_monotonic_ns(), .why = why};
     give_back(slots);
     amb_leases_wake(conn);
 }
@@ -616,7 +635,7 @@ static void map_private(struct amb_slots *slots)
     if (status != AMB_OK) {
         fail_pinned(slots, status);
     } else {
-        conn->leases.unpinned = AMB_OK;
+        conn->leases.unpinned[true].at_ns = 0;
         make_ready(slots);
         amb_leases_wake(conn);
     }

@@ -98,9 +98,11 @@ bool amb_place_take_pinned(struct amb_conn *conn, struct amb_gpu *gpu, bool is_p
 enum amb_slots_room amb_slots_look_pinned(const struct amb_conn *conn, const struct amb_gpu *gpu,
                                           bool is_private, uint64_t len);
 /* private_max: bytes that the private ones may have in all; 0: one that the broker gives. False:
- * there are no more, or conn->leases.unpinned says why none can be pinned. */
+ * there are no more, or none can be pinned now. */
 bool amb_slots_open_pinned(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len,
                            uint64_t private_max);
+/* Why the driver has just not pinned memory of this process's own. AMB_OK: it has. */
+enum amb_status amb_slots_why_unpinned(const struct amb_conn *conn);
 enum amb_slots_room amb_slots_look_gpu(const struct amb_conn *conn, const struct amb_gpu *gpu,
                                        uint64_t len);
 /* False: see amb_gpu_room_of. */

@@ -4,9 +4,12 @@
 #include "tests/unit/client/session.h"
 
 #include "client/conn.h"
+#include "client/slots.h"
 #include "wire/mem/cuda.h"
 
 #include <cuda.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -315,6 +318,249 @@ static void what_waits_when_a_session_ends_goes_to_the_next(void **state)
     assert_int_equal(fakecuda_live_pinned(), 0);
 }
 
+/* When the first one goes, the library goes to the second. */
+struct pair {
+    struct fake_broker *first, *second;
+    struct amb_conn *conn;
+    struct amb_pub *pub;
+};
+
+static void pair_open(struct pair *pair, const struct fake_options *options)
+{
+    char urls[400];
+    pair->first = fake_broker_start(options);
+    pair->second = fake_broker_start(options);
+    (void)snprintf(urls, sizeof(urls), "%s,%s", fake_broker_url(pair->first),
+                   fake_broker_url(pair->second));
+    assert_int_equal(
+        amb_connect(urls,
+                    AMB_OPTIONS(.reconnect_min_ns = 50 * AMB_MS, .reconnect_max_ns = 50 * AMB_MS,
+                                .reconnect_attempts = 100),
+                    &pair->conn),
+        AMB_OK);
+    assert_int_equal(
+        amb_pub_open(pair->conn, "a", AMB_PUB(.lease_mem = AMB_MEM_PINNED), &pair->pub), AMB_OK);
+}
+
+/* Returns while the library is without a broker, or has just found the other. */
+static void pair_lose(struct pair *pair)
+{
+    struct fake_seen seen;
+    fake_broker_stop(pair->first);
+    FAKE_WAIT(pair->second, &seen,
+              amb_conn_has_trouble(pair->conn, AMB_TROUBLE_AWAY) || seen.opens != 0);
+}
+
+static void pair_close(struct pair *pair)
+{
+    assert_int_equal(amb_close(pair->conn, 5 * AMB_SEC), AMB_OK);
+    fake_broker_stop(pair->second);
+    assert_int_equal(fakecuda_live_pinned(), 0);
+}
+
+static void a_lease_waits_for_the_next_session(void **state)
+{
+    (void)state;
+    struct pair pair;
+    struct fake_seen seen;
+    struct amb_lease *lease;
+    pair_open(&pair, &with_leases);
+    commit(take(pair.pub, 5000));
+    assert_int_equal(amb_pub_flush(pair.pub, 0, 5 * AMB_SEC), AMB_OK);
+    pair_lose(&pair);
+    assert_int_equal(amb_lease(pair.pub, 5000, AMB_NOWAIT, &lease), AMB_EAGAIN);
+    lease = take(pair.pub, 5000);
+    memset(amb_lease_data(lease), 'n', 5000);
+    commit(lease);
+    FAKE_WAIT(pair.second, &seen, seen.msgs[0] == 1);
+    assert_int_equal(seen.commits[0], 1); /* In that one's memory. */
+    assert_int_equal(seen.last[0], 'n');
+    pair_close(&pair);
+}
+
+static void without_a_session_what_it_has_of_its_own_is_leased(void **state)
+{
+    (void)state;
+    struct pair pair;
+    struct fake_seen seen;
+    struct amb_lease *lease;
+    pair_open(&pair, &on_stream);
+    commit(take(pair.pub, 5000));
+    assert_int_equal(amb_pub_flush(pair.pub, 0, 5 * AMB_SEC), AMB_OK);
+    pair_lose(&pair);
+    assert_int_equal(amb_lease(pair.pub, 5000, AMB_NOWAIT, &lease), AMB_OK);
+    memset(amb_lease_data(lease), 'o', 5000);
+    commit(lease);
+    amb_lease_abandon(take(pair.pub, 70000)); /* Of this size there is none yet. */
+    FAKE_WAIT(pair.second, &seen, seen.msgs[0] == 1);
+    assert_int_equal(seen.last[0], 'o');
+    pair_close(&pair);
+}
+
+static void a_refusal_of_the_brokers_memory_is_none_of_our_own(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_pub *pub =
+        open_pub(&s, &with_leases, AMB_PUB(.lease_mem = AMB_MEM_PINNED, .window_bytes = 4 * MIB));
+    struct amb_lease *leases[4], *more;
+    fakecuda_fail("cuMemHostRegister:1=801");
+    for (unsigned i = 0; i < 4; i++) {
+        leases[i] = take(pub, MIB);
+    }
+    amb_conn_lock(s.conn);
+    s.conn->leases.unpinned[0].at_ns = 0; /* It is long ago. */
+    amb_conn_unlock(s.conn);
+    fakecuda_fail("cuMemHostRegister:1=801");
+    assert_int_equal(amb_lease(pub, MIB, 50 * AMB_MS, &more), AMB_ETIMEDOUT);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.leases_closed == 2);
+    assert_int_equal(amb_lease(pub, MIB, AMB_NOWAIT, &more), AMB_EAGAIN);
+    fakecuda_fail(NULL);
+    for (unsigned i = 0; i < 4; i++) {
+        amb_lease_abandon(leases[i]);
+    }
+    close_pinned(&s);
+}
+
+struct call {
+    struct amb_conn *conn;
+    struct amb_pub *pub;
+    struct amb_lease *lease;
+    enum amb_status status;
+    atomic_bool is_over;
+};
+
+static void *take_4mib(void *arg)
+{
+    struct call *call = arg;
+    call->status = amb_lease(call->pub, 4 * MIB, 5 * AMB_SEC, &call->lease);
+    return NULL;
+}
+
+/* 16 slots of 1 MiB and one of 4 are all that may be: another one of 4 needs those. */
+static void room_of_another_size_ends_a_wait(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_pub *pub =
+        open_pub(&s, &on_stream, AMB_PUB(.lease_mem = AMB_MEM_PINNED, .window_bytes = 20 * MIB));
+    struct amb_lease *small = take(pub, MIB), *large = take(pub, 4 * MIB);
+    struct call call = {.pub = pub};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, take_4mib, &call), 0);
+    session_wait_inside(&s, 1);
+    fake_broker_nap();
+    amb_lease_abandon(small);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(call.status, AMB_OK);
+    amb_lease_abandon(call.lease);
+    amb_lease_abandon(large);
+    close_pinned(&s);
+}
+
+static void *commit_wrongly(void *arg)
+{
+    struct call *call = arg;
+    call->status = amb_lease_commit(call->lease, AMB_OUT(.stream = stream, .expect_seq = 7), NULL);
+    atomic_store(&call->is_over, true);
+    return NULL;
+}
+
+static void nobody_gets_a_slot_while_its_stream_writes(void **state)
+{
+    (void)state;
+    const char *plans[] = {NULL, "cuEventCreate:1=2", "cuEventRecord:1=1", "cuEventQuery:1=1"};
+    for (unsigned i = 0; i < 4; i++) {
+        struct session s;
+        struct amb_pub *pub = open_pinned(&s, &with_leases);
+        struct call call = {.lease = take(pub, 5000)};
+        pthread_t thread;
+        fakecuda_hold(true);
+        write_on_stream(call.lease, 5000, 'w');
+        fakecuda_fail(plans[i]);
+        assert_int_equal(pthread_create(&thread, NULL, commit_wrongly, &call), 0);
+        for (unsigned n = 0; n < 20; n++) {
+            fake_broker_nap();
+        }
+        assert_false(atomic_load(&call.is_over));
+        fakecuda_hold(false);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_not_equal(call.status, AMB_OK);
+        fakecuda_fail(NULL);
+        close_pinned(&s);
+    }
+}
+
+static void *poll_on(void *arg)
+{
+    struct call *call = arg;
+    while (call->status != AMB_ESTOPPED) {
+        call->status = amb_poll(call->conn, 10 * AMB_SEC);
+    }
+    return NULL;
+}
+
+static void without_a_thread_memory_is_there_before_the_next_heartbeat(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_pub *pub;
+    struct fake_options slow = on_stream;
+    slow.heartbeat_ns = 60 * AMB_SEC;
+    slow.peer_timeout_ns = 120 * AMB_SEC;
+    session_open(&s, &slow, AMB_OPTIONS(.progress = AMB_PROGRESS_POLL));
+    assert_int_equal(amb_pub_open(s.conn, "a", AMB_PUB(.lease_mem = AMB_MEM_PINNED), &pub), AMB_OK);
+    for (size_t len = 100; len < MIB; len *= 20) {
+        amb_lease_abandon(take(pub, len));
+    }
+    struct call call = {.conn = s.conn};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, poll_on, &call), 0);
+    for (bool is_asleep = false; !is_asleep; fake_broker_nap()) {
+        amb_conn_lock(s.conn);
+        is_asleep = s.conn->driver_sleeps;
+        amb_conn_unlock(s.conn);
+    }
+    amb_lease_abandon(take(pub, 2 * MIB));
+    amb_stop(s.conn);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)amb_close(s.conn, AMB_NOWAIT);
+    fake_broker_stop(s.fake);
+    assert_int_equal(fakecuda_live_pinned(), 0);
+}
+
+static void an_idle_pinned_segment_makes_room_for_plain_leases(void **state)
+{
+    (void)state;
+    struct session s;
+    struct fake_options few = with_leases;
+    few.lease_bytes = 16 * MIB;
+    struct amb_pub *pub = open_pinned(&s, &few), *plain;
+    struct amb_lease *lease = take(pub, 4 * MIB);
+    assert_int_equal(amb_pub_open(s.conn, "b", NULL, &plain), AMB_OK);
+    /* There is less than it has by now, as of another broker. */
+    amb_conn_lock(s.conn);
+    s.conn->leases.bytes_max = MIB;
+    amb_conn_unlock(s.conn);
+    struct amb_lease *other;
+    assert_int_equal(amb_lease(plain, 5000, 5 * AMB_SEC, &other), AMB_OK);
+    amb_lease_abandon(other);
+    fake_broker_look(s.fake, &s.seen);
+    assert_int_equal(s.seen.leases_opened, 1);
+    amb_lease_abandon(lease);
+    amb_conn_lock(s.conn);
+    s.conn->leases.bytes_max = 16 * MIB;
+    AMB_CONTAINER_OF(s.conn->leases.pinned_segments.next, struct amb_slots, node)->was_used = false;
+    amb_conn_unlock(s.conn);
+    assert_int_equal(amb_lease(plain, 4 * MIB, 5 * AMB_SEC, &other), AMB_OK);
+    assert_int_equal(amb_lease_commit(other, NULL, NULL), AMB_OK);
+    assert_int_equal(amb_pub_flush(plain, 0, 5 * AMB_SEC), AMB_OK);
+    assert_int_equal(leased(plain), 1);
+    fake_broker_look(s.fake, &s.seen);
+    assert_int_equal(s.seen.leases_closed, 1);
+    close_pinned(&s);
+}
+
 static void what_no_pinned_lease_goes_with_is_refused(void **state)
 {
     (void)state;
@@ -358,6 +604,13 @@ int main(void)
         cmocka_unit_test(who_has_all_that_may_be_pinned_waits),
         cmocka_unit_test(it_outlives_its_connection),
         cmocka_unit_test(what_waits_when_a_session_ends_goes_to_the_next),
+        cmocka_unit_test(a_lease_waits_for_the_next_session),
+        cmocka_unit_test(without_a_session_what_it_has_of_its_own_is_leased),
+        cmocka_unit_test(a_refusal_of_the_brokers_memory_is_none_of_our_own),
+        cmocka_unit_test(room_of_another_size_ends_a_wait),
+        cmocka_unit_test(nobody_gets_a_slot_while_its_stream_writes),
+        cmocka_unit_test(without_a_thread_memory_is_there_before_the_next_heartbeat),
+        cmocka_unit_test(an_idle_pinned_segment_makes_room_for_plain_leases),
         cmocka_unit_test(what_no_pinned_lease_goes_with_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
