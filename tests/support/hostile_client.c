@@ -223,6 +223,19 @@ static void take_error(struct hostile *h, uint64_t id, const Amb__Control__Error
     h->is_over = true;
 }
 
+/* A broker that has no room to spare opens with a window of 0. */
+static void take_opened(struct hostile *h, uint64_t id, uint64_t window)
+{
+    for (uint32_t i = 0; i < AMB_HANDLES_MAX; i++) {
+        struct hostile_pub *pub = &h->pubs[i];
+        if (pub->asked == id) {
+            pub->asked = 0;
+            pub->window = pub->window < window ? window : pub->window;
+        }
+    }
+    take_answer(h, id, 0);
+}
+
 static void take_message(struct hostile *h, const Amb__Control__Control *message)
 {
     switch ((unsigned)message->body_case) {
@@ -238,6 +251,9 @@ static void take_message(struct hostile *h, const Amb__Control__Control *message
                                             .size = message->lease_opened->size,
                                             .fd = take_fd(h)};
         take_answer(h, message->id, 0);
+        return;
+    case AMB__CONTROL__CONTROL__BODY_PUB_OPENED:
+        take_opened(h, message->id, message->pub_opened->window);
         return;
     case AMB__CONTROL__CONTROL__BODY_PONG:
         h->pong = message->pong->time_ns;
@@ -431,6 +447,9 @@ bool hostile_publish(struct hostile *h, uint32_t handle, uint64_t size)
         return false;
     }
     if (pub->sent + all > pub->window) {
+        if (pub->asked != 0) {
+            return false; /* It has not been said yet what the window is. */
+        }
         pub->want = pub->want < pub->sent + all ? pub->sent + all : pub->want;
         hostile_flow(h, AMB_FLOW_WANT, handle, pub->want);
         amb_link_flush(h->link);
@@ -676,7 +695,7 @@ uint64_t hostile_pub_open(struct hostile *h, uint32_t handle, const char *topic,
     if (handle < AMB_HANDLES_MAX) {
         struct hostile_pub *pub = &h->pubs[handle]; /* The numbers of a handle go on. */
         pub->is_open = true;
-        pub->window = pub->window == 0 ? UINT64_C(64) << 10 : pub->window;
+        pub->asked = h->next_id;
     }
     return h->next_id;
 }

@@ -28,6 +28,7 @@ struct hostile_segment {
 
 struct hostile_pub {
     bool is_open;
+    uint64_t asked; /* the request that opens it, until that is answered */
     uint64_t window, want, sent, batches, accepted;
 };
 

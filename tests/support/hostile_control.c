@@ -162,7 +162,10 @@ static enum hostile_verdict reopened(struct hostile *h)
     h->keeps_deliveries = true;
     for (unsigned i = 0; i < 50 && !h->is_over; i++) {
         (void)hostile_subscribe(h, 5, "hostile.>", AMB_SLOW_DROP_OLDEST, UINT64_MAX, false);
-        (void)hostile_pub_open(h, 5, "hostile.again", true);
+        uint64_t id = hostile_pub_open(h, 5, "hostile.again", true);
+        if (hostile_below(h, 2) == 0) {
+            (void)hostile_await(h, id);
+        }
         (void)hostile_publish(h, 5, hostile_below(h, 30000));
         amb_link_flush(h->link);
         (void)hostile_unsubscribe(h, 5);

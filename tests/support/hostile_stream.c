@@ -187,7 +187,6 @@ static enum hostile_verdict stream_unread(struct hostile *h)
     (void)hostile_await(
         h, hostile_subscribe(h, 0, "hostile.>", AMB_SLOW_DROP_OLDEST, UINT64_MAX, false));
     int64_t until_ns = amb_clock_monotonic_ns() + 30 * AMB_NS_PER_MS;
-    h->pubs[0].window = UINT64_C(64) << 10;
     while (amb_clock_monotonic_ns() < until_ns) {
         (void)hostile_publish(h, 0, hostile_below(h, 1000));
         amb_link_flush(h->link);
