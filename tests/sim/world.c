@@ -213,6 +213,7 @@ static void begin(struct sim *s, uint64_t seed, uint32_t steps)
         c->id = 0;
         c->frozen_ns = 0;
         c->txs = 0;
+        c->fetch_seq = 0;
         c->said = said;
         for (unsigned h = 0; h < SIM_HANDLES; h++) {
             c->pubs[h].state = SIM_CLOSED;
