@@ -544,10 +544,11 @@ static void forward_lend(struct amb_topic *topic, struct amb_lend *lend, unsigne
     }
 }
 
-/* What readers that spill are behind lies there, unless somebody there holds. */
+/* What readers that spill are behind lies there, unless somebody there holds up publishers. */
 static uint64_t lend_depth(const struct amb_topic *topic, const struct amb_lend *lend)
 {
-    return lend->spilling > 0 && lend->holding == 0 ? UINT64_MAX : amb_topic_depth(topic);
+    bool is_held = lend->holding > 0 && topic->rule->full != AMB_FULL_DROP_OLDEST;
+    return lend->spilling > 0 && !is_held ? UINT64_MAX : amb_topic_depth(topic);
 }
 
 static void forward_replay(struct amb_topic *topic, struct amb_replay *replay)

@@ -260,7 +260,9 @@ static void spill_move(struct spill_walk *walk)
 {
     struct amb_topic *topic = walk->topic;
     struct amb_spill *spill = &topic->spill;
-    spill->next = spill->next < walk->tail.from ? walk->tail.from : spill->next;
+    bool is_back = walk->tail.from < spill->from; /* Somebody comes from further back. */
+    spill->from = walk->tail.from;
+    spill->next = is_back || spill->next < spill->from ? spill->from : spill->next;
     uint64_t end = walk->tail.upto;
     if (end > spill->next + SPILL_LOOKS) {
         end = spill->next + SPILL_LOOKS;

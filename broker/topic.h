@@ -134,7 +134,8 @@ static inline bool amb_replay_is_holding(const struct amb_replay *replay)
 
 /* What is done about readers that spill (spill.h). */
 struct amb_spill {
-    uint64_t next;             /* position: what could be moved before it has been */
+    uint64_t from;             /* position: the tail's at the last walk */
+    uint64_t next;             /* ... what could be moved before it, from there on, has been */
     uint64_t moved;            /* ... behind the newest that was */
     uint32_t tries;            /* that memory was asked for, in vain */
     int64_t retry_ns;          /* ... when it may be once more */

@@ -31,6 +31,8 @@ static const char rules[] =
     "memory = { host = { size = \"24M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"
     "topics = ( { match = \"few\"; max_messages = 10; spill_max = \"1M\"; },\n"
     "           { match = \"small\"; max_bytes = \"64K\"; spill_max = \"256K\"; },\n"
+    "           { match = \"drop\"; full = \"drop-oldest\"; max_bytes = \"64K\";\n"
+    "             spill_max = \"8M\"; },\n"
     "           { match = \"tight\"; full = \"reject\"; max_messages = 10; },\n"
     "           { match = \"past\"; max_messages = 100; retain = { messages = 1000; }; },\n"
     "           { match = \"kept\"; slow = \"spill\"; retain = { messages = 100000; }; },\n"
@@ -47,6 +49,7 @@ struct reader {
     struct shard_client *client;
     uint64_t got, lost, next; /* next: number that is due */
     bool is_refused_some;     /* what was published, and so has no number */
+    enum amb_loss why;
 };
 
 struct world {
@@ -76,7 +79,7 @@ static void read_message(struct shard_client *client, const struct amb_frame *fr
     uint64_t seq = frame->seq + index - frame->first;
     assert_int_equal(seq, reader->next + lost);
     assert_true(stamp->number == seq || (reader->is_refused_some && stamp->number > seq));
-    assert_true(lost == 0 || frame->status == AMB_LOSS_SLOW);
+    assert_true(lost == 0 || frame->status == (int)reader->why);
     reader->next = seq + 1;
     reader->got++;
     reader->lost += lost;
@@ -88,6 +91,7 @@ static void reader_init(struct world *w, struct reader *reader, unsigned shard)
     reader->client->on_message = read_message;
     reader->client->user = reader;
     reader->next = 1;
+    reader->why = AMB_LOSS_SLOW;
 }
 
 static void make(void **state, unsigned shards)
@@ -373,6 +377,63 @@ static void test_more_than_a_little_is_moved_at_once(void **state)
     assert_int_equal(w->slow.lost, 0);
 }
 
+/* Who still reads history is not looked after; what it has come to when it is near the end, others
+ * may long have passed. */
+static void test_who_comes_from_further_back_keeps_no_slots(void **state)
+{
+    struct world *w = *state;
+    uint32_t topic = begin(w, "small");
+    lease(w);
+    for (unsigned i = 0; i < 4; i++) {
+        client_commit(w->p, 0, &w->lease, (uint32_t)w->sent++, 1, 60000);
+        harness_settle(&w->h);
+    }
+    w->other.next = 2; /* The first is out. */
+    client_subscribe_from(w->other.client, 0, topic, &spills,
+                          &(struct amb_begin){.start = AMB_START_SEQ, .at = w->other.next});
+    harness_settle(&w->h);
+    assert_int_equal(w->other.got, 1);
+    client_drain(w->slow.client, 0);
+    assert_int_equal(w->slow.got, 4);
+    while (w->other.got < 2) { /* There is one more, and that is near. */
+        client_release_all(w->other.client, 0);
+        harness_settle(&w->h);
+    }
+    assert_int_equal(topic_of_slow(w, topic)->spill.msgs, 0);
+    assert_false(client_is_freed(w->p, 4));
+    harness_pass(&w->h, AMB_SPILL_AFTER_NS + 1);
+    harness_settle(&w->h);
+    assert_true(client_is_freed(w->p, 4));
+    client_drain(w->other.client, 0);
+    assert_int_equal(w->other.got, 3);
+    assert_int_equal(w->other.lost, 0);
+}
+
+/* One who cannot spill does not keep those beside it from it. */
+static void test_beside_one_that_has_stopped_it_loses_nothing_either(void **state)
+{
+    struct world *w = *state;
+    struct amb_subscription_options stopped = blocks;
+    stopped.credit_msgs = 1;
+    uint32_t topic = begin(w, "drop");
+    w->other.why = AMB_LOSS_TRIMMED;
+    client_subscribe(w->other.client, 0, topic, &stopped);
+    harness_settle(&w->h);
+    client_want(w->p, 0, 64 * client_batch_bytes(1, 4000));
+    harness_settle(&w->h);
+    for (unsigned i = 0; i < 64; i++) { /* More in one turn than a borrower would have. */
+        assert_true(client_may_send(w->p, 0, 1, 4000));
+        client_send(w->p, 0, 1, 4000);
+        w->sent++;
+    }
+    harness_settle(&w->h);
+    finish(w, &w->slow);
+    assert_int_equal(w->slow.lost, 0);
+    client_drain(w->other.client, 0);
+    assert_int_equal(w->other.got + w->other.lost, 64);
+    assert_true(w->other.lost > 40);
+}
+
 static void test_its_beginning_and_its_end_are_told(void **state)
 {
     struct world *w = *state;
@@ -486,6 +547,9 @@ int main(void)
         TEST(test_it_keeps_no_slots),
         TEST(test_a_little_behind_it_reads_in_place),
         TEST(test_more_than_a_little_is_moved_at_once),
+        cmocka_unit_test_setup_teardown(test_who_comes_from_further_back_keeps_no_slots, setup,
+                                        teardown),
+        TEST(test_beside_one_that_has_stopped_it_loses_nothing_either),
         TEST(test_its_beginning_and_its_end_are_told),
         TEST(test_when_it_goes_all_it_kept_goes),
         TEST(test_where_memory_is_short_it_gives_way),
