@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #define JOBS_MAX 64u
+#define SEED_SECONDS_MAX 60u /* of real time, of 1000 steps: they take milliseconds */
 
 struct options {
     uint64_t from, seeds;
@@ -41,6 +42,9 @@ static void no_log(enum amb_log_level level, const char *line, void *arg)
 
 static void run_one(const struct options *options, uint64_t seed)
 {
+    if (options->seeds > 1) { /* else somebody may be looking with a debugger */
+        (void)alarm(SEED_SECONDS_MAX * (1 + options->steps / 1000));
+    }
     sim_run(&sim, seed, options->steps);
     if (options->is_twice) {
         uint64_t hash = sim.hash;

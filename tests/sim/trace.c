@@ -61,8 +61,9 @@ void sim_fail(const struct sim *s, const char *format, ...)
     _exit(1);
 }
 
-/* stdio is not for signal handlers; but the process is at its end, in one thread, and was not in
- * stdio: what failed is an assertion of the broker. */
+/* stdio is not for signal handlers; but the process is at its end, in one thread, and not in stdio:
+ * what failed is an assertion of the broker, or a planted fault has spoilt memory, which may show
+ * as any of these, or as a turn without an end. */
 static void on_signal(int number)
 {
     (void)signal(number, SIG_DFL);
@@ -77,6 +78,8 @@ void sim_trace_init(const struct sim *s, const char *name)
 {
     traced = s;
     program = name;
-    (void)signal(SIGABRT, on_signal);
-    (void)signal(SIGSEGV, on_signal);
+    static const int numbers[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGALRM};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        (void)signal(numbers[i], on_signal);
+    }
 }
