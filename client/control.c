@@ -24,12 +24,11 @@ void amb_control_flush(struct amb_conn *conn)
         if (n < 0 && errno == EINTR) {
             continue;
         }
+        if (n < 0 && errno != EAGAIN) {
+            /* Whoever reads finds the end, and before it what the broker has said. */
+            sent = conn->out_len;
+        }
         if (n < 0) {
-            if (errno != EAGAIN) {
-                conn->out_len = 0;
-                amb_conn_lost(conn, AMB_ELOST, "the broker closed the control connection");
-                return;
-            }
             break;
         }
         sent += (size_t)n;

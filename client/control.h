@@ -78,6 +78,9 @@ void amb_control_flush(struct amb_conn *conn);
 
 /* dispatch.c: reads and handles what is there, writes what waits. */
 void amb_control_service(struct amb_conn *conn);
+/* Takes what the broker has said by now and no more: why it ended the session, say, when the link
+ * is found to be down. */
+void amb_control_hear_out(struct amb_conn *conn);
 
 /* recvmsg without waiting. Descriptors that came are appended to fds, those beyond fds_max closed.
  * Returns what recvmsg does. */

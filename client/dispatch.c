@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define PING_PHASES 4 /* in a heartbeat; the broker ticks as often in one of a second */
@@ -226,6 +227,14 @@ void amb_control_service(struct amb_conn *conn)
         amb_control_flush(conn);
     }
     while (conn->down == AMB_OK && read_some(conn)) {
+    }
+}
+
+void amb_control_hear_out(struct amb_conn *conn)
+{
+    uint8_t byte;
+    while (conn->control_fd >= 0 && conn->down == AMB_OK &&
+           recv(conn->control_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && read_some(conn)) {
     }
 }
 

@@ -117,7 +117,8 @@ static unsigned poll_link(struct amb_conn *conn)
                               conn->link->queued == 0 ? AMB_POLL_BUDGET : AMB_POLL_BUDGET_BUSY);
     }
     if (conn->is_link_down && conn->down == AMB_OK) {
-        amb_conn_lost(conn, conn->link_status, conn->link_text);
+        amb_control_hear_out(conn);
+        amb_conn_lost(conn, conn->link_status, conn->link_text); /* unless that was why */
         done++;
     }
     return done;

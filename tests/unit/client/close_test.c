@@ -149,6 +149,35 @@ static void a_kicked_client_hears_why(void **state)
     session_close(&s);
 }
 
+/* A broker that ends closes everything at once; which end is seen first is chance. */
+static void why_is_heard_though_the_link_is_seen_to_end_first(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, NULL, AMB_OPTIONS(.progress = AMB_PROGRESS_POLL));
+    fake_broker_kick(s.fake, AMB_EKICKED, "you know why");
+    amb_conn_lock(s.conn);
+    s.conn->is_link_down = true;
+    s.conn->link_status = AMB_ELOST;
+    (void)amb_conn_receive(s.conn);
+    amb_conn_unlock(s.conn);
+    assert_string_equal(amb_last_error(s.conn).text, "you know why");
+    session_close(&s);
+}
+
+static void why_is_heard_by_who_meets_the_end_when_it_asks(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, NULL, AMB_OPTIONS(.progress = AMB_PROGRESS_POLL));
+    fake_broker_kick(s.fake, AMB_EKICKED, "you know why");
+    fake_broker_hang_up(s.fake);
+    struct amb_sub *sub;
+    assert_int_equal(amb_subscribe(s.conn, "t1", NULL, &sub), AMB_EKICKED);
+    assert_non_null(strstr(amb_last_error(s.conn).text, "you know why"));
+    session_close(&s);
+}
+
 static void closing_wakes_other_threads(void **state)
 {
     struct session s;
@@ -204,6 +233,8 @@ int main(void)
         BOTH(what_had_arrived_is_given_before_the_loss),
         cmocka_unit_test(a_silent_broker_is_lost),
         BOTH(a_kicked_client_hears_why),
+        cmocka_unit_test(why_is_heard_though_the_link_is_seen_to_end_first),
+        cmocka_unit_test(why_is_heard_by_who_meets_the_end_when_it_asks),
         BOTH(closing_wakes_other_threads),
         BOTH(close_answers_the_first_failure),
         BOTH(drain_waits_for_what_is_held),
