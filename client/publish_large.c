@@ -60,6 +60,9 @@ static enum amb_status prepare_large(struct amb_pub *pub, const struct amb_put *
     batch->out.frame.number = put->expect;
     batch->data_len = padded;
     batch->out.tx.is_device = put->is_device;
+    if (put->is_device) {
+        batch->out.frame.flags |= AMB_FRAME_FLAG_DEVICE;
+    }
     if (!has_copy) {
         batch->data = (uint8_t *)(uintptr_t)put->data;
         batch->data_pad = (uint32_t)(padded - put->len);

@@ -189,7 +189,7 @@ static void the_first_message_delivered_is_one_of_the_batch(void **state)
     assert_int_equal(decode_of(&frame), AMB_OK);
 }
 
-static void the_only_flag_says_that_a_message_may_expire(void **state)
+static void a_batch_says_that_a_message_may_expire_or_that_it_lies_on_a_gpu(void **state)
 {
     (void)state;
     struct amb_frame frame = {
@@ -197,6 +197,21 @@ static void the_only_flag_says_that_a_message_may_expire(void **state)
     assert_int_equal(decode_of(&frame), AMB_OK);
     frame.flags = 2;
     assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.flags = AMB_FRAME_FLAG_TTL | AMB_FRAME_FLAG_DEVICE;
+    assert_int_equal(decode_of(&frame), AMB_OK);
+    frame.count = 2; /* A copy of each message, and there is one place. */
+    frame.meta_len = 32;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.flags = AMB_FRAME_FLAG_TTL;
+    assert_int_equal(decode_of(&frame), AMB_OK);
+    frame = (struct amb_frame){.type = AMB_FRAME_COMMIT,
+                               .flags = AMB_FRAME_FLAG_DEVICE,
+                               .count = 1,
+                               .number = 1,
+                               .meta_len = 24};
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.flags = 0;
+    assert_int_equal(decode_of(&frame), AMB_OK);
 }
 
 static void a_topic_frame_carries_a_name_and_nothing_else(void **state)
@@ -595,7 +610,7 @@ int main(void)
         cmocka_unit_test(ranges_that_hold_for_every_type_are_checked),
         cmocka_unit_test(a_batch_has_1_to_1024_messages_and_a_table_for_them),
         cmocka_unit_test(the_first_message_delivered_is_one_of_the_batch),
-        cmocka_unit_test(the_only_flag_says_that_a_message_may_expire),
+        cmocka_unit_test(a_batch_says_that_a_message_may_expire_or_that_it_lies_on_a_gpu),
         cmocka_unit_test(a_topic_frame_carries_a_name_and_nothing_else),
         cmocka_unit_test(a_release_range_names_deliveries_and_cannot_wrap),
         cmocka_unit_test(an_acknowledgement_names_messages_of_one_delivery),
