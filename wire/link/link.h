@@ -64,7 +64,7 @@ struct amb_link_tx {
     void *link_private;            /* the link's */
 };
 
-/* Upcalls. All are set. `arg` is the one given at creation. */
+/* Upcalls. All but on_device are set. `arg` is the one given at creation. */
 struct amb_link_events {
     /*
      * A head has arrived and is well formed (amb_frame_decode). If the frame has a body, set *dst
@@ -74,6 +74,16 @@ struct amb_link_events {
      */
     enum amb_status (*on_frame)(void *arg, const struct amb_frame *frame, void **dst, void **cookie,
                                 struct amb_link_mem **mem);
+    /*
+     * May be NULL. Before on_frame, and only of a frame whose data its sender has in a GPU's memory
+     * (AMB_FRAME_FLAG_DEVICE), on a link that takes_cuda and can write `len` bytes of it to such
+     * memory: the data, less the end of its padding that lay with the meta. `meta` has
+     * frame->meta_len bytes, not aligned, for this call. Sets *dst to device memory and *cookie;
+     * dst left NULL: as in on_frame. ENOTSUP, and nothing has happened: on_frame is asked. Another
+     * error takes the link down.
+     */
+    enum amb_status (*on_device)(void *arg, const struct amb_frame *frame, const void *meta,
+                                 uint64_t len, void **dst, void **cookie);
     /*
      * The whole body is in dst (AMB_OK), or never will be (the link goes down, or this transfer
      * failed): exactly once for each dst given. Order: that of on_frame on ring, stream, sim; on

@@ -18,7 +18,8 @@
 /* A frame between the ends. */
 struct sim_frame {
     struct amb_list_node node;
-    uint64_t len; /* of the body */
+    uint64_t len;      /* of the body */
+    uint64_t data_len; /* of its data, less what of its padding lay with the meta */
     uint8_t head[AMB_FRAME_HEAD_SIZE];
     uint8_t body[];
 };
@@ -179,8 +180,12 @@ static bool flush_one(struct sim_end *end, struct amb_link_tx *tx)
         return false;
     }
     frame->len = len;
+    frame->data_len = tx->data_len;
     memcpy(frame->head, tx->head, sizeof(frame->head));
-    if (tx->data_len != 0) {
+    if (tx->is_device) {
+        bool is_copied = end->pair->options.copy(frame->body, tx->data, tx->data_len);
+        amb_assert(is_copied); /* The tests' drivers fail on the way in. */
+    } else if (tx->data_len != 0) {
         memcpy(frame->body, tx->data, tx->data_len);
     }
     if (tx->meta_len != 0) {
@@ -230,6 +235,26 @@ static unsigned poll_flows(struct sim_end *end)
     return done;
 }
 
+/* Into the owner's device memory. ENOTSUP: it has none for it. */
+static enum amb_status deliver_to_device(struct sim_end *end, const struct amb_frame *head,
+                                         const struct sim_frame *frame)
+{
+    const struct amb_link_events *events = end->link.events;
+    void *dst = NULL, *cookie = NULL;
+    if (!end->link.takes_cuda || events->on_device == NULL) {
+        return AMB_ENOTSUP;
+    }
+    enum amb_status status =
+        events->on_device(end->link.arg, head, frame->body + frame->len - head->meta_len,
+                          frame->data_len, &dst, &cookie);
+    if (status != AMB_OK || dst == NULL) {
+        return status;
+    }
+    bool is_copied = end->pair->options.copy(dst, frame->body, frame->data_len);
+    status = events->on_body(end->link.arg, cookie, is_copied ? AMB_OK : AMB_ELOST);
+    return is_copied || status != AMB_OK ? status : AMB_ELOST;
+}
+
 static void deliver(struct sim_end *end, const struct sim_frame *frame)
 {
     const struct amb_link_events *events = end->link.events;
@@ -240,7 +265,12 @@ static void deliver(struct sim_end *end, const struct sim_frame *frame)
     }
     void *dst = NULL, *cookie = NULL;
     struct amb_link_mem *mem = NULL;
-    enum amb_status status = events->on_frame(end->link.arg, &head, &dst, &cookie, &mem);
+    enum amb_status status = (head.flags & AMB_FRAME_FLAG_DEVICE) != 0
+                                 ? deliver_to_device(end, &head, frame)
+                                 : AMB_ENOTSUP;
+    if (status == AMB_ENOTSUP) {
+        status = events->on_frame(end->link.arg, &head, &dst, &cookie, &mem);
+    }
     if (status != AMB_OK) {
         doom(end, status, "frame refused");
         return;
@@ -379,6 +409,7 @@ enum amb_status amb_sim_create(const struct amb_sim_options *options,
         end->link.ops = &sim_ops;
         end->link.events = events[i];
         end->link.arg = args[i];
+        end->link.takes_cuda = options->copy != NULL;
         end->pair = pair;
         end->set.values = &pair->values[(size_t)(2 * i) * values];
         end->new.values = &pair->values[(size_t)(2 * i + 1) * values];

@@ -12,6 +12,9 @@ struct amb_sim_options {
     uint64_t bytes_max;   /* flushed and not yet polled; beyond it tx queue */
     unsigned poll_frames; /* at most so many frames a poll */
     uint32_t handles;     /* counters of each kind, for small links that are made fast */
+    /* Copies from and to memory of a GPU, or between them; NULL: the ends take none of it. False:
+     * that failed, and the receiver's transfer with it. */
+    bool (*copy)(void *to, const void *from, uint64_t len);
 };
 
 /* ENOMEM. Either end may be closed first; the other one then goes down with ELOST. */

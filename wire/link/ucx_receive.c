@@ -2,7 +2,8 @@
 /*
  * Frames on their way in. Small bodies come with the message (eager) and are copied here; large
  * ones are fetched by UCX from the sender's memory into the owner's and complete later, in any
- * order. Lengths must be what the head says they are.
+ * order. Lengths must be what the head says they are. What a GPU's memory is fetched from may be
+ * fetched into a GPU's memory, the data alone: the meta then has come with the head.
  */
 #include "wire/link/ucx_internal.h"
 
@@ -23,31 +24,56 @@ static void on_recv_done(void *request, ucs_status_t status, size_t length, void
     amb_ucx_op_settle(op, status);
 }
 
+/* Where a body goes. */
+struct place {
+    void *dst, *cookie;
+    struct amb_link_mem *mem;
+    bool is_device; /* dst is a GPU's memory, for the data alone */
+};
+
 /* Where the owner wants a body. False: the body is not wanted, or the link broken. */
 static bool ask_owner(struct amb_ucx_link *link, const struct amb_frame *frame, bool has_body,
-                      void **dst, void **cookie, struct amb_link_mem **mem)
+                      struct place *place)
 {
-    enum amb_status status = link->base.events->on_frame(link->base.arg, frame, dst, cookie, mem);
+    enum amb_status status = link->base.events->on_frame(link->base.arg, frame, &place->dst,
+                                                         &place->cookie, &place->mem);
     if (status != AMB_OK) {
         amb_ucx_link_break(link, status, "a frame was refused");
         return false;
     }
-    return has_body && *dst != NULL;
+    return has_body && place->dst != NULL;
 }
 
-/* Lets UCX fetch a rendezvous into dst. UCX owns desc from here on. */
-static ucs_status_t fetch(struct amb_ucx_link *link, void *desc, size_t length, void *dst,
-                          void *cookie, const struct amb_link_mem *mem)
+/* May its data, `length` bytes, go to a GPU's memory? ENOTSUP: no; else as ask_owner. */
+static enum amb_status ask_for_device(struct amb_ucx_link *link, const struct amb_frame *frame,
+                                      const uint8_t *meta, size_t length, struct place *place)
+{
+    const struct amb_link_events *events = link->base.events;
+    if (events->on_device == NULL || !link->base.takes_cuda) {
+        return AMB_ENOTSUP;
+    }
+    enum amb_status status =
+        events->on_device(link->base.arg, frame, meta, length, &place->dst, &place->cookie);
+    if (status != AMB_OK && status != AMB_ENOTSUP) {
+        amb_ucx_link_break(link, status, "a frame was refused");
+    }
+    place->is_device = status == AMB_OK && place->dst != NULL;
+    return status;
+}
+
+/* Lets UCX fetch a rendezvous into its place. UCX owns desc from here on. */
+static ucs_status_t fetch(struct amb_ucx_link *link, void *desc, size_t length,
+                          const struct place *place)
 {
     struct amb_ucx_worker *worker = link->worker;
     struct amb_ucx_op *op = amb_ucx_op_get(link, AMB_UCX_OP_RECV);
     if (op == NULL) {
         /* The body was asked for: its owner hears that it never comes. */
         amb_ucx_link_break(link, AMB_ENOMEM, "no memory for a receive");
-        (void)link->base.events->on_body(link->base.arg, cookie, AMB_ENOMEM);
+        (void)link->base.events->on_body(link->base.arg, place->cookie, AMB_ENOMEM);
         return UCS_ERR_NO_MEMORY;
     }
-    op->cookie = cookie;
+    op->cookie = place->cookie;
     op->expected = length;
     link->receiving_bytes += length;
     ucp_request_param_t param = {
@@ -55,14 +81,14 @@ static ucs_status_t fetch(struct amb_ucx_link *link, void *desc, size_t length, 
                         UCP_OP_ATTR_FIELD_MEMORY_TYPE,
         .cb.recv_am = on_recv_done,
         .user_data = op,
-        .memory_type = UCS_MEMORY_TYPE_HOST,
+        .memory_type = place->is_device ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST,
     };
-    if (mem != NULL && mem->context == worker->context) {
+    if (place->mem != NULL && place->mem->context == worker->context) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
-        param.memh = mem->handle;
+        param.memh = place->mem->handle;
     }
     ucs_status_ptr_t request =
-        amb_ucx_api.ucp_am_recv_data_nbx(worker->handle, desc, dst, length, &param);
+        amb_ucx_api.ucp_am_recv_data_nbx(worker->handle, desc, place->dst, length, &param);
     if (request == NULL || UCS_PTR_IS_ERR(request)) {
         amb_ucx_op_settle(op, UCS_PTR_STATUS(request));
     }
@@ -116,17 +142,24 @@ ucs_status_t amb_ucx_am_data(void *arg, const void *header, size_t header_length
     }
     link->base.stats.frames_received++;
     link->base.stats.bytes_received += AMB_FRAME_HEAD_SIZE + body_len;
-    void *dst = NULL;
-    void *cookie = NULL;
-    struct amb_link_mem *mem = NULL;
-    if (!ask_owner(link, &frame, body_len > 0, &dst, &cookie, &mem)) {
+    struct place place = {.dst = NULL};
+    const uint8_t *meta = head + AMB_FRAME_HEAD_SIZE;
+    bool is_fetched = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+    if (__builtin_expect((frame.flags & AMB_FRAME_FLAG_DEVICE) != 0, 0) && is_fetched &&
+        meta_len != 0) {
+        const uint8_t *records = meta + (meta_len - frame.meta_len); /* Behind data's padding. */
+        enum amb_status status = ask_for_device(link, &frame, records, length, &place);
+        if (status != AMB_ENOTSUP) {
+            return place.is_device ? fetch(link, data, length, &place) : UCS_OK;
+        }
+    }
+    if (!ask_owner(link, &frame, body_len > 0, &place)) {
         return UCS_OK;
     }
-    const uint8_t *meta = head + AMB_FRAME_HEAD_SIZE;
-    if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
-        memcpy((uint8_t *)dst + length, meta, meta_len);
-        return fetch(link, data, length, dst, cookie, mem);
+    if (is_fetched) {
+        memcpy((uint8_t *)place.dst + length, meta, meta_len);
+        return fetch(link, data, length, &place);
     }
-    store(link, data, length, meta, meta_len, dst, cookie);
+    store(link, data, length, meta, meta_len, place.dst, place.cookie);
     return UCS_OK;
 }

@@ -95,8 +95,12 @@ static void no_closed(void *arg)
 {
     (void)arg;
 }
-static const struct amb_link_events quiet_events = {no_frame, no_body,   no_flow,
-                                                    no_sent,  note_down, no_closed};
+static const struct amb_link_events quiet_events = {.on_frame = no_frame,
+                                                    .on_body = no_body,
+                                                    .on_flow = no_flow,
+                                                    .on_sent = no_sent,
+                                                    .on_down = note_down,
+                                                    .on_closed = no_closed};
 
 static void test_unix_client_gets_a_ring_with_sealed_memory(void **state)
 {
