@@ -87,6 +87,12 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
     }
 }
 
+static enum amb_status on_device(void *arg, const struct amb_frame *frame, const void *meta,
+                                 uint64_t len, void **dst, void **cookie)
+{
+    return amb_ingest_device(arg, frame, meta, len, dst, cookie);
+}
+
 static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
 {
     if (__builtin_expect(((uintptr_t)cookie & COOKIE_TERM) != 0, 0)) {
@@ -169,6 +175,7 @@ void amb_session_close(struct amb_session *session, bool keep_held,
 
 const struct amb_link_events amb_dispatch_events = {
     .on_frame = on_frame,
+    .on_device = on_device,
     .on_body = on_body,
     .on_flow = on_flow,
     .on_sent = on_sent,

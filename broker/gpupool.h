@@ -40,6 +40,9 @@ struct amb_gpu_pool {
     uint8_t *taken;       /* by AMB_GPU_UNIT bytes: 1 is taken */
     uint64_t used;
     _Atomic uint64_t staged_bytes, stage_failures;
+    _Atomic uint64_t received, received_bytes; /* messages that a link has fetched into it */
+    _Atomic uint64_t missed;                   /* ... into host memory instead, and the last */
+    const char *_Atomic missed_why;            /* time why; of the first pool, for all; static */
 };
 
 struct amb_gpus {

@@ -4,6 +4,8 @@
 #include "broker/commit.h"
 #include "broker/entry.h"
 #include "broker/fault.h"
+#include "broker/gpupool.h"
+#include "broker/gpuslot.h"
 #include "broker/publisher.h"
 #include "broker/reclaim.h"
 #include "broker/route.h"
@@ -15,6 +17,7 @@
 #include "wire/base/log.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* Batches of so many show a stream that is not about the next message. */
 #define INGEST_BULK_MSGS 32u
@@ -114,6 +117,75 @@ enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_fr
     return AMB_OK;
 }
 
+/* Writes record, offset and blob as a leased batch's meta has them, and checks them. */
+static enum amb_status device_meta(const struct amb_frame *frame, const uint8_t *meta, uint64_t len,
+                                   struct amb_entry *entry)
+{
+    const uint64_t *offset = entry->commit.offsets;
+    uint8_t *to = entry->buf.data;
+    struct amb_record record;
+    memcpy(&record, meta, sizeof(record));
+    memcpy(to, &record, sizeof(record));
+    amb_assert((const uint8_t *)offset == to + sizeof(record));
+    memcpy(to + sizeof(record) + sizeof(*offset), meta + sizeof(record),
+           frame->meta_len - sizeof(record));
+    struct amb_frame leased = *frame;
+    leased.type = AMB_FRAME_COMMIT;
+    leased.flags = AMB_FRAME_FLAG_NONE;
+    leased.meta_len += (uint32_t)sizeof(*offset);
+    /* What is not fetched of the slot is what somebody else left there. */
+    return record.len <= len ? amb_leased_check(&leased, to, entry->segment->size) : AMB_EPROTO;
+}
+
+/* The entry has a slot, and the buffer that its meta is written to. */
+static void device_place(struct amb_entry *entry, struct amb_lease *lease)
+{
+    amb_gpuslot_take(lease, entry->data_len, &entry->commit,
+                     (uint64_t *)(void *)(entry->buf.data + sizeof(struct amb_record)));
+    entry->is_leased = true;
+    entry->meta_len += (uint32_t)sizeof(uint64_t);
+    entry->charge = entry->data_len + entry->buf.cap + sizeof(*entry);
+    entry->segment = lease->segment;
+    entry->data = lease->segment->base;
+    entry->meta = entry->buf.data;
+}
+
+enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_frame *frame,
+                                  const void *meta, uint64_t len, void **dst, void **cookie)
+{
+    struct amb_shard *shard = session->shard;
+    struct amb_publisher *publisher = session->publishers[frame->handle];
+    if (frame->type != AMB_FRAME_BATCH || publisher == NULL || publisher->verifies ||
+        shard->is_draining || !amb_publisher_may_send(publisher, frame)) {
+        return AMB_ENOTSUP; /* What is wrong with it is said as of any other. */
+    }
+    struct amb_lease *lease = amb_gpuslot_find(shard, frame->data_len);
+    if (lease == NULL) {
+        return AMB_ENOTSUP;
+    }
+    enum amb_status status = amb_publisher_admit(publisher, frame);
+    struct amb_entry *entry = status == AMB_OK ? ingest_entry(publisher, frame) : NULL;
+    if (entry == NULL) {
+        return status != AMB_OK ? status : AMB_ENOMEM;
+    }
+    entry->has_window = true;
+    entry->expect = frame->number;
+    status = amb_publisher_buffer(publisher, frame->meta_len + sizeof(uint64_t), &entry->buf);
+    if (status != AMB_OK) {
+        ingest_refuse(publisher, entry, status);
+        return AMB_OK;
+    }
+    device_place(entry, lease);
+    if (device_meta(frame, meta, len, entry) != AMB_OK) {
+        amb_list_remove(&entry->pending);
+        amb_entry_unref(entry, shard);
+        return amb_session_broken(session, "a body that is not what its head says");
+    }
+    *dst = entry->segment->base + *entry->commit.offsets;
+    *cookie = entry;
+    return AMB_OK;
+}
+
 /* Its publisher was closed while it was under way: its body is thrown away, but it counts. */
 static enum amb_status commit_ignore(struct amb_session *session)
 {
@@ -188,6 +260,9 @@ static struct amb_publisher *ingest_publisher(struct amb_session *session,
 static enum amb_status ingest_check(struct amb_publisher *publisher, struct amb_entry *entry)
 {
     struct amb_shard *shard = publisher->session->shard;
+    if (amb_ingest_is_landed(entry)) { /* Checked when it began to come. */
+        return amb_gpu_pool_is_sound(entry->segment->gpu) ? AMB_OK : AMB_ECUDA;
+    }
     if (entry->is_leased) {
         enum amb_status status = amb_commit_check(publisher, entry);
         amb_stat_add(

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "broker/entry.h"
 #include "wire/base/status.h"
 
 struct amb_frame;
@@ -24,6 +25,24 @@ AMB_MUST_CHECK enum amb_status amb_ingest_head(struct amb_session *session,
 AMB_MUST_CHECK enum amb_status amb_ingest_commit(struct amb_session *session,
                                                  const struct amb_frame *frame, void **dst,
                                                  void **cookie, struct amb_link_mem **mem);
+/*
+ * on_device of a BATCH: its data goes to a slot of this worker's own in GPU memory (gpuslot.h), and
+ * the batch is then one that was leased there, but has its window and nobody waits for its slot.
+ * ENOTSUP: there is no room, or this batch belongs into host memory. EPROTO: the meta is malformed.
+ */
+AMB_MUST_CHECK enum amb_status amb_ingest_device(struct amb_session *session,
+                                                 const struct amb_frame *frame, const void *meta,
+                                                 uint64_t len, void **dst, void **cookie);
+/* Did the data come into GPU memory by a link? */
+static inline bool amb_ingest_is_landed(const struct amb_entry *entry)
+{
+    return entry->is_leased && entry->has_window;
+}
+/* Bytes of such a one that its publisher has not sent: the offset of its message. */
+static inline uint64_t amb_ingest_added(const struct amb_entry *entry)
+{
+    return amb_ingest_is_landed(entry) ? sizeof(uint64_t) : 0;
+}
 /* on_body of a BATCH or COMMIT. EPROTO: the body is malformed. */
 AMB_MUST_CHECK enum amb_status amb_ingest_body(struct amb_session *session, void *cookie,
                                                enum amb_status status);

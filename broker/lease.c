@@ -171,6 +171,24 @@ enum amb_status amb_lease_open_gpu(struct amb_shard *shard, struct amb_lease_boo
     return AMB_OK;
 }
 
+enum amb_status amb_lease_open_own(struct amb_shard *shard, struct amb_gpu_pool *pool,
+                                   uint64_t slot, uint32_t slots, struct amb_lease **out)
+{
+    struct amb_lease *lease;
+    enum amb_status status = lease_make(shard, pool, slot * slots, slots, &lease);
+    if (status != AMB_OK) {
+        return status;
+    }
+    lease->shard = shard;
+    lease->slot = slot;
+    lease->slots = slots;
+    lease->state = AMB_LEASE_SEALED;
+    amb_list_push_back(&shard->gpu_slots, &lease->of_book);
+    amb_list_push_back(&shard->leases, &lease->of_shard);
+    *out = lease;
+    return AMB_OK;
+}
+
 enum amb_status amb_lease_pass_begin(struct amb_lease *lease, struct amb_lease_pass *pass)
 {
     bool is_new = lease->state == AMB_LEASE_FILLING;

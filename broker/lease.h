@@ -68,15 +68,16 @@ struct amb_lease_pass {
 struct amb_lease {
     struct amb_segment *segment;
     struct amb_shard *shard;
-    struct amb_lease_book *book; /* NULL: its session has ended */
+    struct amb_lease_book *book; /* NULL: its session has ended, or the shard's own */
     enum amb_lease_state state;
     uint64_t slot;               /* bytes */
     struct amb_lease_pass *pass; /* under way, or NULL */
     uint32_t slots;              /* in all */
     uint32_t commits;            /* that name it and are not over */
     bool is_held;                /* its client's process may still write there */
-    struct amb_list_node of_book, of_shard;
-    uint64_t taken[]; /* a bit a slot */
+    int64_t used_ns;             /* of the shard's own: when a slot of it was taken last */
+    struct amb_list_node of_book, of_shard; /* or in shard->gpu_slots, and of_shard */
+    uint64_t taken[];                       /* a bit a slot */
 };
 
 /* A commit's part of its entry. */
@@ -116,6 +117,10 @@ AMB_MUST_CHECK enum amb_status amb_lease_open(struct amb_shard *shard, struct am
 AMB_MUST_CHECK enum amb_status
 amb_lease_open_gpu(struct amb_shard *shard, struct amb_lease_book *book, struct amb_gpu_pool *pool,
                    uint64_t slot, uint32_t slots, struct amb_lease **out, const char **why);
+/* The same for the shard itself, which is its only writer: SEALED at once. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_lease_open_own(struct amb_shard *shard,
+                                                  struct amb_gpu_pool *pool, uint64_t slot,
+                                                  uint32_t slots, struct amb_lease **out);
 /* The pass that the lease's state asks for begins. *pass stays where it is until
  * amb_lease_pass_end, or amb_lease_pass_fini if the lease is gone by then. ELIMIT: no descriptor,
  * the lease is closed. */

@@ -247,6 +247,13 @@ static uint64_t largest_data(const struct amb_publisher *publisher, uint32_t cou
     return AMB_PAYLOAD_PAD + (count > 1 && max < AMB_BATCH_BYTES ? AMB_BATCH_BYTES : max);
 }
 
+bool amb_publisher_may_send(const struct amb_publisher *publisher, const struct amb_frame *frame)
+{
+    return frame->seq == publisher->batches + 1 &&
+           frame->data_len + frame->meta_len <= publisher->window - publisher->received &&
+           frame->data_len <= largest_data(publisher, frame->count);
+}
+
 enum amb_status amb_publisher_admit(struct amb_publisher *publisher, const struct amb_frame *frame)
 {
     uint64_t len = frame->data_len + frame->meta_len;

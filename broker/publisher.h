@@ -75,6 +75,8 @@ void amb_publisher_end(struct amb_publisher *publisher, uint64_t last, void (*go
 /* All that came has been routed. The publisher may be gone afterwards. */
 void amb_publisher_routed(struct amb_publisher *publisher);
 
+/* Would amb_publisher_admit take this head? Says and changes nothing. */
+bool amb_publisher_may_send(const struct amb_publisher *publisher, const struct amb_frame *frame);
 /* Books a batch's head. EPROTO if it may not come: order, window, size. */
 AMB_MUST_CHECK enum amb_status amb_publisher_admit(struct amb_publisher *publisher,
                                                    const struct amb_frame *frame);

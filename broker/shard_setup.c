@@ -91,6 +91,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     amb_list_init(&shard->starving);
     amb_list_init(&shard->blocked);
     amb_list_init(&shard->leases);
+    amb_list_init(&shard->gpu_slots);
     amb_list_init(&shard->paced);
     shard->pace_due_ns = INT64_MAX;
     amb_list_init(&shard->timed);

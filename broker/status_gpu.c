@@ -29,10 +29,11 @@ void amb_status_gpu_memory(const struct amb_control *control, json_t *rows)
     for (uint32_t i = 0; gpus != NULL && i < gpus->count; i++) {
         struct amb_gpu_pool *pool = &gpus->pools[i];
         const struct amb_cuda_info *info = amb_cuda_info(pool->cuda);
+        const char *missed_why = atomic_load_explicit(&pool->missed_why, memory_order_relaxed);
         (void)json_array_append_new(
             rows,
-            json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:I}", "kind", "cuda", "device",
-                      info->index, "uuid", info->uuid, "state",
+            json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "kind",
+                      "cuda", "device", info->index, "uuid", info->uuid, "state",
                       !amb_gpu_pool_is_sound(pool) ? "lost"
                       : pool->is_exported          ? "ok"
                                                    : "not shared",
@@ -40,7 +41,12 @@ void amb_status_gpu_memory(const struct amb_control *control, json_t *rows)
                       "staged_bytes",
                       num(atomic_load_explicit(&pool->staged_bytes, memory_order_relaxed)),
                       "stage_failures",
-                      num(atomic_load_explicit(&pool->stage_failures, memory_order_relaxed))));
+                      num(atomic_load_explicit(&pool->stage_failures, memory_order_relaxed)),
+                      "received", num(atomic_load_explicit(&pool->received, memory_order_relaxed)),
+                      "received_bytes",
+                      num(atomic_load_explicit(&pool->received_bytes, memory_order_relaxed)),
+                      "missed", num(atomic_load_explicit(&pool->missed, memory_order_relaxed)),
+                      "missed_why", missed_why != NULL ? missed_why : ""));
     }
 }
 

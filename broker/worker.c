@@ -5,6 +5,7 @@
 #include "broker/compact.h"
 #include "broker/config.h"
 #include "broker/forward.h"
+#include "broker/gpuslot.h"
 #include "broker/history.h"
 #include "broker/publisher.h"
 #include "broker/queue.h"
@@ -195,6 +196,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     }
     (void)amb_compact_run(shard);
     (void)amb_history_tick(shard);
+    amb_gpuslot_tick(shard);
     if (done > 0 && shard->slow_ns == INT64_MAX) {
         shard->slow_ns = amb_deadline_ns(now_ns, AMB_SLOW_TICK_NS);
     }

@@ -346,7 +346,8 @@ struct shard_client *shard_client_create(struct shard_harness *harness, unsigned
     void *args[2] = {client->session, client};
     struct amb_link *ends[2];
     const struct amb_sim_options sim = {.bytes_max = options->link_bytes_max,
-                                        .poll_frames = options->link_poll_frames};
+                                        .poll_frames = options->link_poll_frames,
+                                        .copy = options->link_copy};
     assert_int_equal(amb_sim_create(&sim, events, args, ends), AMB_OK);
     client->session->link = ends[0];
     client->link = ends[1];

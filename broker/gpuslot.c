@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/gpuslot.h"
+
+#include "broker/gpupool.h"
+#include "broker/lease.h"
+#include "broker/segment.h"
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+
+#define SLOT_MIN (UINT64_C(64) << 10)
+/* A range is a 64th of its pool, within these, or one slot. */
+#define RANGE_MIN AMB_GPU_UNIT
+#define RANGE_MAX (UINT64_C(256) << 20)
+#define IDLE_NS AMB_NS_PER_SEC
+#define LOOK_NS (AMB_NS_PER_SEC / 4)
+
+/* A power of two up to the pools' unit, then multiples of that. */
+static uint64_t slot_for(uint64_t len)
+{
+    uint64_t slot = SLOT_MIN;
+    while (slot < len && slot < AMB_GPU_UNIT) {
+        slot *= 2;
+    }
+    return slot >= len ? slot : (len + AMB_GPU_UNIT - 1) & ~(AMB_GPU_UNIT - 1);
+}
+
+static uint64_t range_for(const struct amb_gpu_pool *pool, uint64_t slot)
+{
+    uint64_t range = (pool->size / 64) & ~(AMB_GPU_UNIT - 1);
+    range = range < RANGE_MIN ? RANGE_MIN : range > RANGE_MAX ? RANGE_MAX : range;
+    return range < slot ? slot : range - range % slot;
+}
+
+static struct amb_lease *lease_at(struct amb_list_node *node)
+{
+    return AMB_CONTAINER_OF(node, struct amb_lease, of_book);
+}
+
+static uint64_t bytes_of(const struct amb_shard *shard, const struct amb_gpu_pool *pool)
+{
+    uint64_t bytes = 0;
+    AMB_LIST_FOR_EACH (node, &shard->gpu_slots) {
+        const struct amb_segment *segment = lease_at(node)->segment;
+        bytes += segment->gpu == pool ? segment->size : 0;
+    }
+    return bytes;
+}
+
+static struct amb_lease *find_free(struct amb_shard *shard, const struct amb_gpu_pool *pool,
+                                   uint64_t slot)
+{
+    AMB_LIST_FOR_EACH (node, &shard->gpu_slots) {
+        struct amb_lease *lease = lease_at(node);
+        if (lease->segment->gpu == pool && lease->slot >= slot && lease->slot <= 2 * slot &&
+            lease->commits < lease->slots) {
+            return lease;
+        }
+    }
+    return NULL;
+}
+
+/* What nothing lies in; of one pool, or of all (NULL) what has not been used for a while. */
+static void give_back(struct amb_shard *shard, const struct amb_gpu_pool *pool)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &shard->gpu_slots) {
+        struct amb_lease *lease = lease_at(node);
+        bool is_due =
+            pool != NULL ? lease->segment->gpu == pool : shard->now_ns - lease->used_ns >= IDLE_NS;
+        if (lease->commits == 0 && is_due) {
+            amb_lease_close(lease);
+        }
+    }
+}
+
+static struct amb_lease *make(struct amb_shard *shard, struct amb_gpu_pool *pool, uint64_t slot)
+{
+    uint64_t range = range_for(pool, slot);
+    struct amb_lease *lease = NULL;
+    if (range > pool->size / 2 || bytes_of(shard, pool) > pool->size / 2 - range ||
+        amb_lease_open_own(shard, pool, slot, (uint32_t)(range / slot), &lease) != AMB_OK) {
+        return NULL;
+    }
+    return lease;
+}
+
+static struct amb_lease *find_in(struct amb_shard *shard, struct amb_gpu_pool *pool, uint64_t slot,
+                                 const char **why)
+{
+    if (!amb_gpu_pool_is_sound(pool)) {
+        *why = "that GPU is out of use until the broker is started anew";
+        return NULL;
+    }
+    struct amb_lease *lease = find_free(shard, pool, slot);
+    lease = lease != NULL ? lease : make(shard, pool, slot);
+    if (lease == NULL) {
+        give_back(shard, pool);
+        lease = make(shard, pool, slot);
+    }
+    *why = "the GPU's pool has no room for it, or a worker half of it already (memory.cuda.size)";
+    return lease;
+}
+
+struct amb_lease *amb_gpuslot_find(struct amb_shard *shard, uint64_t len)
+{
+    struct amb_gpus *gpus = shard->gpus;
+    const char *why = NULL, *first_why = NULL;
+    for (uint32_t i = 0; gpus != NULL && i < gpus->count; i++) {
+        struct amb_lease *lease = find_in(shard, &gpus->pools[i], slot_for(len), &why);
+        if (lease != NULL) {
+            return lease;
+        }
+        first_why = first_why == NULL ? why : first_why;
+    }
+    if (first_why != NULL) {
+        (void)atomic_fetch_add_explicit(&gpus->pools[0].missed, 1, memory_order_relaxed);
+        atomic_store_explicit(&gpus->pools[0].missed_why, first_why, memory_order_relaxed);
+    }
+    return NULL;
+}
+
+static uint64_t free_slot(const struct amb_lease *lease)
+{
+    uint32_t at = 0;
+    while (at < lease->slots && (lease->taken[at / 64] >> (at % 64) & 1) != 0) {
+        at++;
+    }
+    amb_assert(at < lease->slots);
+    return at * lease->slot;
+}
+
+void amb_gpuslot_take(struct amb_lease *lease, uint64_t len, struct amb_commit *commit,
+                      uint64_t *offset)
+{
+    struct amb_gpu_pool *pool = lease->segment->gpu;
+    *offset = free_slot(lease);
+    *commit = (struct amb_commit){.lease = lease, .offsets = offset};
+    amb_list_init(&commit->node);
+    enum amb_status status = amb_commit_take(commit, *offset, len);
+    amb_assert(status == AMB_OK);
+    lease->commits++;
+    lease->used_ns = lease->shard->now_ns;
+    (void)atomic_fetch_add_explicit(&pool->received, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&pool->received_bytes, len, memory_order_relaxed);
+}
+
+void amb_gpuslot_trim(struct amb_shard *shard)
+{
+    give_back(shard, NULL);
+    shard->gpu_slots_ns = amb_deadline_ns(shard->now_ns, LOOK_NS);
+}
