@@ -5,6 +5,8 @@
  */
 #include "tests/fakecuda/internal.h"
 
+#include <stdlib.h>
+
 CUresult cuDeviceGetAttribute(int *out, CUdevice_attribute name, CUdevice device)
 {
     CUresult result = fake_enter(__func__, false);
@@ -36,4 +38,37 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute name, CUde
     (void)name;
     (void)pointer;
     return fake_leave(fake_enter(__func__, false));
+}
+
+/* UCX asks so to be woken when what is on a stream of its own has passed. */
+struct callback {
+    CUstreamCallback fn;
+    CUstream stream;
+    void *arg;
+};
+
+static void CUDA_CB call_back(void *arg)
+{
+    struct callback *callback = arg;
+    callback->fn(callback->stream, CUDA_SUCCESS, callback->arg);
+    free(callback);
+}
+
+CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback fn, void *arg, unsigned int flags)
+{
+    CUresult result = fake_enter(__func__, stream == NULL);
+    (void)flags;
+    if (result == CUDA_SUCCESS) {
+        struct callback *callback = malloc(sizeof(*callback));
+        const struct fake_op op = {.what = FAKE_CALL, .fn = call_back, .arg = callback};
+        if (callback == NULL) {
+            return fake_leave(CUDA_ERROR_OUT_OF_MEMORY);
+        }
+        *callback = (struct callback){.fn = fn, .stream = stream, .arg = arg};
+        result = fake_push(stream, &op);
+        if (result != CUDA_SUCCESS) {
+            free(callback);
+        }
+    }
+    return fake_leave(result);
 }

@@ -35,7 +35,6 @@ REFUSED(cuMemRelease)
 REFUSED(cuMemRetainAllocationHandle)
 REFUSED(cuMemSetAccess)
 REFUSED(cuMemUnmap)
-REFUSED(cuStreamAddCallback)
 
 static const char landmark[] = "here";
 
