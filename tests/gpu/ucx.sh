@@ -9,9 +9,14 @@ build=$1
 . "$(dirname "$0")/broker.sh"
 roundtrip=$build/tests/gpu-roundtrip
 fake=$build/tests/fakecuda
+admin=$AMB_URL
 staged=41168 # What is below 64 KiB.
 export AMB_TRUSTED=lo AMB_CUDA_LIBRARY=$fake/libfakecuda.so
 
+received() { # how many messages UCX has written to the broker's GPU memory
+    AMB_URL=$admin "$build/tools/broker-ctl" -o json memory |
+        grep -o '"received": *[0-9]*' | awk -F: '{ sum += $2 } END { print sum + 0 }'
+}
 has_cuda() { # COMMAND: with UCX's CUDA modules
     LD_LIBRARY_PATH=$fake:$fake/nvml "$@"
 }
@@ -27,7 +32,7 @@ publish() { # what SUBSCRIBERS
 for broker_has in no yes; do
     (
         [ "$broker_has" = no ] || export LD_LIBRARY_PATH=$fake:$fake/nvml
-        exec "$build/broker/brokerd" --dev --listen tcp://127.0.0.1:0 -o memory.cuda.size=128M \
+        exec "$build/broker/brokerd" --dev --listen "$admin" --listen tcp://127.0.0.1:0 -o memory.cuda.size=128M \
             >"$dir/ready" 2>"$dir/log"
     ) &
     broker=$!
@@ -35,7 +40,7 @@ for broker_has in no yes; do
         grep -q '^ready' "$dir/ready" 2>/dev/null && break
         sleep 0.05
     done
-    read -r _ url < <(grep "^ready" "$dir/ready") || fail "brokerd does not start"
+    url=$(grep -o 'tcp://[^ ]*' "$dir/ready") || fail "brokerd does not start"
     export AMB_URL=$url?link=ucx
     AMB_CUDA_LIBRARY=/nowhere "$roundtrip" host >"$dir/host" 2>"$dir/host.err" &
     pids=($!)
@@ -45,6 +50,9 @@ for broker_has in no yes; do
     pids+=($!)
     publish "the broker's has it: $broker_has" 3
     grep -q '"path": "ucx"' "$dir/host" || fail "another link: $(cat "$dir/host")"
+    # Of what UCX fetches, and does not send with its head: 1 and 16 MiB, twice each.
+    fetched=$([ "$broker_has" = no ] && echo 0 || echo 4)
+    [ "$(received)" = "$fetched" ] || fail "fetched into GPU memory: $(received), not $fetched"
     cat "$dir/publish" "$dir/host" "$dir/gpu" "$dir/plain"
     stop
     rm -f "$dir/ready"
