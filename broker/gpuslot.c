@@ -90,6 +90,11 @@ static struct amb_lease *find_in(struct amb_shard *shard, struct amb_gpu_pool *p
         *why = "that GPU is out of use until the broker is started anew";
         return NULL;
     }
+    if (!pool->is_exported) {
+        /* UCX ends the process where it cannot pack a handle of what it is given. */
+        *why = "that GPU's memory cannot be exported";
+        return NULL;
+    }
     struct amb_lease *lease = find_free(shard, pool, slot);
     lease = lease != NULL ? lease : make(shard, pool, slot);
     if (lease == NULL) {

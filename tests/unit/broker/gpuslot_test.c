@@ -280,6 +280,14 @@ static void test_what_no_worker_may_have_is_not_tried(void **state)
     expect_all_back(w);
 }
 
+static void test_memory_that_has_no_handle_is_not_given_to_a_link(void **state)
+{
+    struct world *w = *state;
+    w->gpus.pools[0].is_exported = false;
+    assert_null(amb_gpuslot_find(&w->h.shards[0], 48000));
+    assert_non_null(strstr(w->gpus.pools[0].missed_why, "exported"));
+}
+
 static void test_a_topic_that_is_verified_takes_host_memory(void **state)
 {
     struct world *w = *state;
@@ -398,6 +406,7 @@ int main(void)
         TEST(test_without_room_it_goes_to_host_memory),
         TEST_THREE(test_without_room_it_goes_to_host_memory),
         TEST(test_what_no_worker_may_have_is_not_tried),
+        TEST(test_memory_that_has_no_handle_is_not_given_to_a_link),
         TEST(test_a_topic_that_is_verified_takes_host_memory),
         TEST(test_a_slow_reader_keeps_no_slot),
         TEST_THREE(test_a_slow_reader_keeps_no_slot),
