@@ -94,9 +94,10 @@ void amb_frame_encode(const struct amb_frame *frame, uint8_t head[AMB_FRAME_HEAD
 /* Ranges that hold for every type. */
 static bool is_in_range(const struct amb_frame *frame)
 {
-    uint32_t flags = frame->type == AMB_FRAME_LAZY    ? AMB_FRAME_FLAG_OFFSETS
-                     : frame->type == AMB_FRAME_BATCH ? AMB_FRAME_FLAG_TTL | AMB_FRAME_FLAG_DEVICE
-                                                      : AMB_FRAME_FLAG_TTL;
+    bool may_be_far = frame->type == AMB_FRAME_BATCH || frame->type == AMB_FRAME_DELIVER;
+    uint32_t flags = frame->type == AMB_FRAME_LAZY ? AMB_FRAME_FLAG_OFFSETS
+                     : may_be_far                  ? AMB_FRAME_FLAG_TTL | AMB_FRAME_FLAG_DEVICE
+                                                   : AMB_FRAME_FLAG_TTL;
     return (frame->flags & ~flags) == 0 && frame->handle < AMB_HANDLES_MAX &&
            frame->first < AMB_BATCH_MSGS_MAX && frame->rest < AMB_BATCH_MSGS_MAX &&
            frame->meta_len <= AMB_META_MAX && frame->data_len <= AMB_DATA_MAX;
@@ -139,6 +140,8 @@ static bool is_well_formed(const struct amb_frame *frame)
     case AMB_FRAME_COMMIT:
         return is_batch_head(frame) && frame->number >= 1;
     case AMB_FRAME_DELIVER:
+        return is_batch_head(frame) && frame->first + frame->rest < frame->count &&
+               (frame->count == 1 || (frame->flags & AMB_FRAME_FLAG_DEVICE) == 0);
     case AMB_FRAME_MAP:
     case AMB_FRAME_MAP_LEASED:
     case AMB_FRAME_LAZY:

@@ -87,8 +87,8 @@ enum amb_frame_flags {
                                    nobody looks */
     AMB_FRAME_FLAG_OFFSETS = 2, /* LAZY: the meta is that of a leased batch; its offsets mean
                                    nothing to the reader */
-    AMB_FRAME_FLAG_DEVICE = 4,  /* BATCH of one message: its sender has the data in a GPU's memory,
-                                   and who receives it may want it there too */
+    AMB_FRAME_FLAG_DEVICE = 4,  /* BATCH, DELIVER of one message: its sender has the data in a GPU's
+                                   memory, and who receives it may want it there too */
 };
 
 /*

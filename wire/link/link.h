@@ -56,12 +56,14 @@ struct amb_link_tx {
                                       meta, for payloads in memory that ends where they end */
     struct amb_link_mem *mem;      /* what data lies in, or NULL */
     bool is_device;                /* data is a GPU's memory: on a link that takes_cuda only */
-    uint8_t head[128];             /* the link's: the encoded head */
-    uint64_t data_len;             /* the link's: of the body on the link, 0 if it has none */
-    uint32_t meta_len;             /* the link's: the same */
-    bool is_run;                   /* the link's: meta repeats its first record, sent once */
-    uint64_t sent;                 /* the link's: progress */
-    void *link_private;            /* the link's */
+    bool
+        is_pad_apart; /* of such a one: data_pad is not in front of meta, but zeros of the link's */
+    uint8_t head[128];  /* the link's: the encoded head */
+    uint64_t data_len;  /* the link's: of the body on the link, 0 if it has none */
+    uint32_t meta_len;  /* the link's: the same */
+    bool is_run;        /* the link's: meta repeats its first record, sent once */
+    uint64_t sent;      /* the link's: progress */
+    void *link_private; /* the link's */
 };
 
 /* Upcalls. All but on_device are set. `arg` is the one given at creation. */

@@ -188,8 +188,10 @@ static bool flush_one(struct sim_end *end, struct amb_link_tx *tx)
     } else if (tx->data_len != 0) {
         memcpy(frame->body, tx->data, tx->data_len);
     }
+    uint32_t zeros = tx->is_pad_apart ? tx->data_pad : 0;
     if (tx->meta_len != 0) {
-        memcpy(frame->body + tx->data_len, tx->meta, tx->meta_len);
+        memset(frame->body + tx->data_len, 0, zeros);
+        memcpy(frame->body + tx->data_len + zeros, tx->meta, tx->meta_len - zeros);
     }
     amb_list_push_back(&peer->incoming, &frame->node);
     peer->incoming_bytes += AMB_FRAME_HEAD_SIZE + len;

@@ -42,7 +42,8 @@ static bool parts_of(struct amb_ucx_op *op, struct amb_ucx_am_parts *parts)
         parts->count = tx->meta_len;
         return true;
     }
-    if ((const uint8_t *)tx->data + tx->data_len == tx->meta) { /* one piece, one registration */
+    if ((const uint8_t *)tx->data + tx->data_len == tx->meta &&
+        !tx->is_device) { /* one piece, one registration */
         parts->count += tx->meta_len;
         return true;
     }
@@ -52,7 +53,9 @@ static bool parts_of(struct amb_ucx_op *op, struct amb_ucx_am_parts *parts)
             return false;
         }
         memcpy(op->head, tx->head, AMB_FRAME_HEAD_SIZE);
-        memcpy(op->head + AMB_FRAME_HEAD_SIZE, tx->meta, tx->meta_len);
+        uint32_t zeros = tx->is_pad_apart ? tx->data_pad : 0;
+        memset(op->head + AMB_FRAME_HEAD_SIZE, 0, zeros);
+        memcpy(op->head + AMB_FRAME_HEAD_SIZE + zeros, tx->meta, tx->meta_len - zeros);
         parts->header = op->head;
         parts->header_len += tx->meta_len;
         return true;

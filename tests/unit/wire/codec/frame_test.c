@@ -212,6 +212,14 @@ static void a_batch_says_that_a_message_may_expire_or_that_it_lies_on_a_gpu(void
     assert_int_equal(decode_of(&frame), AMB_EPROTO);
     frame.flags = 0;
     assert_int_equal(decode_of(&frame), AMB_OK);
+    frame = (struct amb_frame){
+        .type = AMB_FRAME_DELIVER, .flags = AMB_FRAME_FLAG_DEVICE, .count = 1, .meta_len = 32};
+    assert_int_equal(decode_of(&frame), AMB_OK);
+    frame.count = 2;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
+    frame.type = AMB_FRAME_MAP;
+    frame.count = 1;
+    assert_int_equal(decode_of(&frame), AMB_EPROTO);
 }
 
 static void a_topic_frame_carries_a_name_and_nothing_else(void **state)

@@ -198,7 +198,29 @@ static void test_device_memory_goes_where_its_receiver_has_room(void **state)
     assert_int_equal(body[0], 61);
     assert_memory_equal(far_to, far_from, 61);
     assert_int_equal(far_to[61], 0);
+    const struct amb_frame frame = {.type = AMB_FRAME_DELIVER,
+                                    .flags = AMB_FRAME_FLAG_DEVICE,
+                                    .count = 1,
+                                    .data_len = 64,
+                                    .meta_len = 16};
+    const uint8_t meta[16] = {61};
+    struct amb_link_tx tx = {.frame = &frame,
+                             .data = far_from,
+                             .meta = meta,
+                             .data_pad = 3,
+                             .is_device = true,
+                             .is_pad_apart = true};
+    has_far_room = false;
+    memset(body, 0xff, sizeof(body));
+    assert_int_equal(amb_link_send(ends[0], &tx), AMB_EAGAIN);
+    amb_link_flush(ends[0]);
+    (void)amb_link_poll(ends[1], 64);
+    assert_memory_equal(body, far_from, 61);
+    assert_memory_equal(body + 61, "\0\0\0", 3);
+    assert_memory_equal(body + 64, meta, 16);
+    has_far_room = true;
     is_far_broken = true;
+    far_bodies = 2;
     send_far(ends);
     assert_int_equal(far_bodies, 3);
     assert_int_equal(far_status, AMB_ELOST);
