@@ -170,7 +170,7 @@ enum amb_status amb_commit_check(struct amb_publisher *publisher, struct amb_ent
     if (status == AMB_OK && publisher->verifies) {
         return commit_copy(shard, entry);
     }
-    if (status == AMB_OK && blobs_len(&frame) > 0 && entry->segment->gpu == NULL) {
+    if (status == AMB_OK && blobs_len(&frame) > 0) {
         commit_make_singles(entry);
     }
     return status;

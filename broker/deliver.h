@@ -8,9 +8,12 @@
 
 #include "broker/config.h"
 #include "broker/entry.h"
+#include "broker/gpupool.h"
+#include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/subscription.h"
+#include "wire/link/link.h"
 
 #include <stdint.h>
 
@@ -43,6 +46,18 @@ static inline enum amb_deliver_way amb_deliver_way(const struct amb_subscription
         break;
     }
     return AMB_DELIVER_COPY;
+}
+
+/* Below it a copy in host memory is as quick. */
+#define AMB_DELIVER_BY_LINK_MIN (UINT64_C(64) << 10)
+
+/* Of a batch in GPU memory: may the session's link take its payloads from there? */
+static inline bool amb_deliver_may_by_link(const struct amb_session *session,
+                                           const struct amb_entry *entry)
+{
+    return session->link != NULL && session->link->takes_cuda &&
+           entry->data_len / entry->count >= AMB_DELIVER_BY_LINK_MIN &&
+           entry->segment->gpu->is_exported && amb_gpu_pool_is_sound(entry->segment->gpu);
 }
 
 static inline void amb_deliver_count(struct amb_session *session, bool is_copy, uint32_t msgs,

@@ -87,6 +87,7 @@ static bool cursor_name_topic(struct amb_cursor *cursor)
 /* What one delivery gives of an entry: `count` messages, from index `first` of `total` on. */
 struct forward_piece {
     uint8_t type;
+    uint32_t flags;
     uint32_t total, first, count, meta_len;
     uint64_t seq, data_len;
     const uint8_t *data, *meta; /* of a body on the link */
@@ -141,6 +142,7 @@ static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry,
     }
     const struct amb_frame frame = {
         .type = piece->type,
+        .flags = piece->flags,
         .handle = sub->handle,
         .topic = cursor->topic->id,
         .count = piece->total,
@@ -169,6 +171,7 @@ static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry,
  */
 static bool cursor_deliver_singles(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t end)
 {
+    bool is_far = entry->segment->gpu != NULL; /* The link fetches it from there. */
     struct amb_body_iter iter;
     struct amb_message_view view;
     const uint8_t *single = entry->singles;
@@ -176,6 +179,7 @@ static bool cursor_deliver_singles(struct amb_cursor *cursor, struct amb_entry *
     for (uint32_t i = 0; i < end && amb_body_iter_next(&iter, &view); i++) {
         struct forward_piece piece = {
             .type = AMB_FRAME_DELIVER,
+            .flags = is_far ? AMB_FRAME_FLAG_DEVICE : AMB_FRAME_FLAG_NONE,
             .total = 1,
             .count = 1,
             .meta_len = (uint32_t)sizeof(struct amb_record) + amb_props_padded(view.props_len),
@@ -252,6 +256,9 @@ static bool cursor_take_gpu(struct amb_cursor *cursor, struct amb_entry *entry, 
     }
     if (state == AMB_MAPPING_ASKED) {
         return false;
+    }
+    if (cursor->sub->options.by_link && amb_deliver_may_by_link(session, entry)) {
+        return cursor_deliver_singles(cursor, entry, end);
     }
     struct amb_entry *twin = amb_twin_get(session->shard, entry);
     if (twin != NULL) {

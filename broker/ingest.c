@@ -129,6 +129,10 @@ static enum amb_status device_meta(const struct amb_frame *frame, const uint8_t 
     amb_assert((const uint8_t *)offset == to + sizeof(record));
     memcpy(to + sizeof(record) + sizeof(*offset), meta + sizeof(record),
            frame->meta_len - sizeof(record));
+    if (frame->meta_len > sizeof(record)) { /* As a delivery of its own has them. */
+        memcpy(to + entry->meta_len, meta, frame->meta_len);
+        entry->singles = to + entry->meta_len;
+    }
     struct amb_frame leased = *frame;
     leased.type = AMB_FRAME_COMMIT;
     leased.flags = AMB_FRAME_FLAG_NONE;
@@ -170,7 +174,7 @@ enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_
     }
     entry->has_window = true;
     entry->expect = frame->number;
-    status = amb_publisher_buffer(publisher, frame->meta_len + sizeof(uint64_t), &entry->buf);
+    status = amb_publisher_buffer(publisher, 2 * frame->meta_len + sizeof(uint64_t), &entry->buf);
     if (status != AMB_OK) {
         ingest_refuse(publisher, entry, status);
         return AMB_OK;

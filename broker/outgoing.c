@@ -30,6 +30,15 @@ static enum amb_status outgoing_send(struct amb_session *session, struct amb_out
     return status;
 }
 
+/* Its one message lies in GPU memory. What pads it there is somebody else's. */
+static void outgoing_from_device(struct amb_link_tx *tx)
+{
+    const struct amb_record *record = tx->meta;
+    tx->is_device = true;
+    tx->is_pad_apart = true;
+    tx->data_pad = (uint32_t)(amb_payload_padded(record->len) - record->len);
+}
+
 enum amb_status amb_outgoing_send(struct amb_session *session, const struct amb_frame *frame,
                                   const void *data, const void *meta, struct amb_entry *entry)
 {
@@ -45,6 +54,9 @@ enum amb_status amb_outgoing_send(struct amb_session *session, const struct amb_
     if (entry != NULL) {
         amb_entry_ref(entry);
         outgoing->tx.mem = entry->segment->mem;
+    }
+    if (__builtin_expect((frame->flags & AMB_FRAME_FLAG_DEVICE) != 0, 0)) {
+        outgoing_from_device(&outgoing->tx);
     }
     enum amb_status status = outgoing_send(session, outgoing);
     return status == AMB_EAGAIN ? AMB_OK : status;

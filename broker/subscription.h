@@ -52,6 +52,7 @@ struct amb_subscription_options {
     int64_t slow_block_ns;              /* BLOCK: how long; INT64_MAX: for ever */
     bool copy;                          /* never in place */
     enum amb_mem mem;                   /* GPU memory in place: CUDA or AS_SENT */
+    bool by_link;                       /* ... or out of GPU memory by a link that takes it */
     enum amb_lazy lazy;                 /* payloads come when they are asked for */
     struct amb_pace_options pace;       /* not of members of queues */
 };

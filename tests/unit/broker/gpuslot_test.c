@@ -35,6 +35,7 @@ struct world {
     int mirror_fd; /* what the pool holds, readable */
     uint8_t *mirror;
     bool is_broken; /* what is fetched fails */
+    uint64_t taken; /* bytes of the pool that a link took last */
 };
 
 static struct world *world; /* of the test that runs: the hooks below are given none */
@@ -45,11 +46,16 @@ static const char config[] =
     "topics = ( { match = \"v\"; trust = \"verify\"; }, { match = \"t\"; spill_max = \"1G\"; } "
     ");\n";
 
-/* The link's: of what the client sends there is only host memory in these tests. */
+/* The link's: what the clients send and receive is host memory in these tests. */
 static bool copy(void *to, const void *from, uint64_t len)
 {
     uint64_t at = (uintptr_t)to - world->gpus.pools[0].base;
-    assert_true(at + len <= world->gpus.pools[0].size);
+    uint64_t from_at = (uintptr_t)from - world->gpus.pools[0].base;
+    if (from_at < world->gpus.pools[0].size) {
+        world->taken = len;
+        return fakecuda_peek((uintptr_t)from, to, len);
+    }
+    assert_true(at < world->gpus.pools[0].size && len <= world->gpus.pools[0].size - at);
     if (world->is_broken) {
         return false;
     }
@@ -237,6 +243,82 @@ static void test_readers_have_it_in_place_and_in_host_memory(void **state)
     expect_all_back(w);
 }
 
+/* Begun, and not whole. */
+static void *begin(struct world *w, uint64_t data_len, uint64_t len, uint32_t record_len,
+                   enum amb_status expected)
+{
+    const struct amb_record record = {.len = record_len};
+    const struct amb_frame frame = head_of(w, 0, data_len);
+    void *dst = NULL, *cookie = NULL;
+    assert_int_equal(amb_ingest_device(w->p->session, &frame, &record, len, &dst, &cookie),
+                     expected);
+    assert_true((dst != NULL) == (expected == AMB_OK));
+    return cookie;
+}
+
+/* What by_link readers get of each message. */
+static void on_far_message(struct shard_client *client, const struct amb_frame *frame,
+                           uint32_t index, const struct client_stamp *stamp)
+{
+    (void)client;
+    (void)index;
+    (void)stamp;
+    assert_int_equal(frame->type, AMB_FRAME_DELIVER);
+    assert_int_equal(frame->flags, AMB_FRAME_FLAG_DEVICE);
+    assert_int_equal(frame->count, 1);
+}
+
+static void test_a_link_takes_it_from_there_to_those_who_wish(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *far = shard_client_create(
+        &w->h, w->h.count - 1, &(struct client_options){.link_copy = copy, .link_bytes_max = 1});
+    far->on_message = on_far_message;
+    client_subscribe(far, 0, w->topic,
+                     &(struct amb_subscription_options){.by_link = true, .credit_msgs = 4});
+    harness_settle(&w->h);
+    for (uint64_t i = 1; i <= 8; i++) {
+        publish(w, 0, LARGE / 2 + i * 16);
+        await(w, far, i);
+        assert_int_equal(client_delivery(far, 0, i)->stamp.number, i);
+        assert_int_equal(w->h.shards[w->h.count - 1].stats.twins, 0);
+        client_release_all(far, 0);
+        harness_settle(&w->h);
+    }
+    assert_int_equal(received(w), 8);
+    far->on_message = NULL; /* Small ones, and those of a lost device, are host memory's. */
+    publish(w, 0, 32768);
+    await(w, far, 9);
+    assert_int_equal(client_delivery(far, 0, 9)->frame.flags, AMB_FRAME_FLAG_NONE);
+    assert_int_equal(client_delivery(far, 0, 9)->stamp.number, 9);
+    client_release_all(far, 0);
+    expect_all_back(w);
+}
+
+static void test_nobody_gets_what_pads_it(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *far =
+        shard_client_create(&w->h, 0, &(struct client_options){.link_copy = copy});
+    client_subscribe(far, 0, w->topic, &(struct amb_subscription_options){.by_link = true});
+    harness_settle(&w->h);
+    memset(w->mirror, 0xee, LARGE);
+    assert_true(fakecuda_poke(w->gpus.pools[0].base, w->mirror, LARGE)); /* Somebody else's. */
+    client_want(w->p, 0, LARGE);
+    amb_link_flush(w->p->link);
+    harness_settle(&w->h);
+    const uint32_t len = (64u << 10) + 1;
+    void *cookie = begin(w, amb_payload_padded(len), len, len, AMB_OK);
+    fill(w, 0, len);
+    assert_true(fakecuda_poke(w->gpus.pools[0].base, w->body, len));
+    assert_int_equal(amb_ingest_body(w->p->session, cookie, AMB_OK), AMB_OK);
+    harness_settle(&w->h);
+    assert_int_equal(client_delivery(far, 0, 1)->frame.flags, AMB_FRAME_FLAG_DEVICE);
+    assert_int_equal(w->taken, len);
+    client_release_all(far, 0);
+    expect_all_back(w);
+}
+
 static void test_without_room_it_goes_to_host_memory(void **state)
 {
     struct world *w = *state;
@@ -334,19 +416,6 @@ static void test_what_never_comes_leaves_nothing(void **state)
     expect_all_back(w);
 }
 
-/* Begun, and not whole. */
-static void *begin(struct world *w, uint64_t data_len, uint64_t len, uint32_t record_len,
-                   enum amb_status expected)
-{
-    const struct amb_record record = {.len = record_len};
-    const struct amb_frame frame = head_of(w, 0, data_len);
-    void *dst = NULL, *cookie = NULL;
-    assert_int_equal(amb_ingest_device(w->p->session, &frame, &record, len, &dst, &cookie),
-                     expected);
-    assert_true((dst != NULL) == (expected == AMB_OK));
-    return cookie;
-}
-
 static void test_a_record_is_no_longer_than_what_is_fetched(void **state)
 {
     struct world *w = *state;
@@ -403,6 +472,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_readers_have_it_in_place_and_in_host_memory),
         TEST_THREE(test_readers_have_it_in_place_and_in_host_memory),
+        TEST(test_a_link_takes_it_from_there_to_those_who_wish),
+        TEST_THREE(test_a_link_takes_it_from_there_to_those_who_wish),
+        TEST(test_nobody_gets_what_pads_it),
         TEST(test_without_room_it_goes_to_host_memory),
         TEST_THREE(test_without_room_it_goes_to_host_memory),
         TEST(test_what_no_worker_may_have_is_not_tried),
