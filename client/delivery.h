@@ -79,8 +79,9 @@ struct amb_delivery {
     uint8_t *body;               /* in the segment, unless the next is set */
     void *buffer;                /* ours, for body; NULL: all of it lies in the segment */
     uint64_t buffer_len;
-    uint64_t body_len;   /* wherever it lies */
-    const uint8_t *base; /* a leased batch's segment */
+    struct amb_gpu_buffer *far; /* what its one payload came into by the link, or NULL */
+    uint64_t body_len;          /* wherever it lies */
+    const uint8_t *base;        /* a leased batch's segment, or far's memory */
     uint64_t base_size;
     uint64_t number, seq, lost; /* seq: within its priority */
     int64_t time_ns;

@@ -203,6 +203,44 @@ static void leave_away(struct amb_msg *msg)
     }
 }
 
+bool amb_landing_is_by_link(const struct amb_landing *landing)
+{
+    return landing != NULL && landing->mem == AMB_MEM_CUDA && landing->allocator.alloc == NULL &&
+           !landing->is_as_sent && !landing->is_lazy;
+}
+
+struct amb_gpu_buffer *amb_landing_far_get(struct amb_landing *landing, uint64_t len)
+{
+    return amb_gpu_is_sound(landing->gpu) ? amb_gpu_buffer_get(landing->gpu, landing->mem, len)
+                                          : NULL;
+}
+
+void amb_landing_far_put(struct amb_landing *landing, struct amb_gpu_buffer *buffer)
+{
+    if (buffer != NULL) {
+        amb_gpu_buffer_put(landing->gpu, buffer);
+    }
+}
+
+/* It is there: the link has brought it. */
+static enum amb_status bring_nothing(struct amb_landing *landing, struct amb_msg *msg)
+{
+    struct amb_delivery *delivery = amb_msg_delivery(msg);
+    struct amb_side *side = amb_side_of(msg);
+    if (side == NULL) {
+        return AMB_EAGAIN;
+    }
+    side->bytes = NULL;
+    side->is_placed = true;
+    side->buffer = delivery->far;
+    side->address = side->buffer->address;
+    side->gpu = landing->gpu;
+    side->mem = landing->mem;
+    msg->payload = NULL;
+    delivery->far = NULL;
+    return AMB_OK;
+}
+
 /* EAGAIN: there is no memory now. Else it never can be brought there. */
 static enum amb_status bring(struct amb_landing *landing, struct amb_msg *msg)
 {
@@ -213,6 +251,9 @@ static enum amb_status bring(struct amb_landing *landing, struct amb_msg *msg)
     const struct amb_segment *segment = amb_msg_delivery(msg)->segment;
     if (segment != NULL && segment->gpu != NULL) {
         return bring_from(landing, msg, segment->gpu);
+    }
+    if (amb_msg_delivery(msg)->far != NULL) {
+        return bring_nothing(landing, msg);
     }
     if (landing->is_as_sent) {
         return AMB_OK;
@@ -419,7 +460,9 @@ const char *amb_msg_path(const struct amb_msg *msg)
 {
     const struct amb_delivery *delivery = amb_msg_delivery(msg);
     if (is_on_gpu(mem_of(msg))) {
-        return placed(msg)->bytes == NULL ? "cuda_ipc" : "staged";
+        return placed(msg)->bytes != NULL  ? "staged"
+               : delivery->segment != NULL ? "cuda_ipc"
+                                           : delivery->conn->path;
     }
     if (delivery->frame.type == AMB_FRAME_LAZY) {
         return amb_fetch_path(msg);

@@ -8,6 +8,7 @@
 #include "client/conn.h"
 #include "client/due.h"
 #include "client/fetch.h"
+#include "client/gpu.h"
 #include "client/outgoing.h"
 #include "client/pub.h"
 #include "client/segment.h"
@@ -192,6 +193,64 @@ static enum amb_status on_deliver(struct amb_conn *conn, struct amb_sub *sub,
     return AMB_OK;
 }
 
+/* As a leased batch, whose segment is a device buffer of ours. */
+static enum amb_status on_deliver_far(struct amb_sub *sub, const struct amb_frame *frame,
+                                      const uint8_t *meta, uint64_t len, struct amb_gpu_buffer *far,
+                                      void **cookie)
+{
+    struct amb_conn *conn = sub->conn;
+    struct amb_frame leased = *frame;
+    leased.type = AMB_FRAME_MAP_LEASED;
+    leased.flags = AMB_FRAME_FLAG_NONE;
+    leased.meta_len += (uint32_t)sizeof(uint64_t);
+    struct place place = {.buffer = amb_buffers_get(&conn->buffers, leased.meta_len)};
+    if (place.buffer == NULL) {
+        return AMB_ENOTSUP;
+    }
+    struct amb_record record;
+    memcpy(&record, meta, sizeof(record));
+    place.body = place.buffer;
+    memcpy(place.body, &record, sizeof(record));
+    memset(place.body + sizeof(record), 0, sizeof(uint64_t)); /* It lies at its beginning. */
+    memcpy(place.body + sizeof(record) + sizeof(uint64_t), meta + sizeof(record),
+           frame->meta_len - sizeof(record));
+    struct amb_delivery *delivery;
+    enum amb_status status =
+        record.len <= len ? announce(sub, &leased, &place, &delivery) : AMB_EPROTO;
+    if (status != AMB_OK) {
+        amb_buffers_put(&conn->buffers, place.buffer, leased.meta_len);
+        return status;
+    }
+    delivery->body_len = frame->data_len + frame->meta_len; /* That is what it is charged for. */
+    delivery->far = far;
+    delivery->base = (const uint8_t *)(uintptr_t)far->address;
+    delivery->base_size = frame->data_len;
+    *cookie = delivery;
+    return AMB_OK;
+}
+
+static enum amb_status on_device(void *arg, const struct amb_frame *frame, const void *meta,
+                                 uint64_t len, void **dst, void **cookie)
+{
+    struct amb_conn *conn = arg;
+    struct amb_sub *sub = frame->handle < AMB_HANDLES_MAX ? conn->subs[frame->handle] : NULL;
+    if (frame->type != AMB_FRAME_DELIVER || sub == NULL || !amb_landing_is_by_link(sub->landing) ||
+        !is_next(sub, frame)) {
+        return AMB_ENOTSUP; /* What is wrong with it is said as of any other. */
+    }
+    struct amb_gpu_buffer *far = amb_landing_far_get(sub->landing, frame->data_len);
+    if (far == NULL) {
+        return AMB_ENOTSUP;
+    }
+    enum amb_status status = on_deliver_far(sub, frame, meta, len, far, cookie);
+    if (status != AMB_OK) {
+        amb_landing_far_put(sub->landing, far);
+        return status;
+    }
+    *dst = (void *)(uintptr_t)far->address;
+    return AMB_OK;
+}
+
 static enum amb_status on_map(struct amb_conn *conn, struct amb_sub *sub,
                               const struct amb_frame *frame)
 {
@@ -337,6 +396,7 @@ static void on_closed(void *arg)
 
 const struct amb_link_events amb_conn_link_events = {
     .on_frame = on_frame,
+    .on_device = on_device,
     .on_body = on_body,
     .on_flow = on_flow,
     .on_sent = on_sent,

@@ -51,6 +51,10 @@ static void recycle(struct amb_delivery *delivery)
         atomic_fetch_sub_explicit(&conn->mapped_held, 1, memory_order_relaxed);
     }
     amb_buffers_put(&conn->buffers, delivery->buffer, delivery->buffer_len);
+    if (__builtin_expect(delivery->far != NULL, 0)) { /* Nobody has taken it. */
+        amb_landing_far_put(delivery->sub->landing, delivery->far);
+        delivery->far = NULL;
+    }
     struct amb_side *sides = atomic_load_explicit(&delivery->sides, memory_order_relaxed);
     if (__builtin_expect(sides != NULL, 0)) {
         amb_fetch_recycle(conn, sides, delivery->count);

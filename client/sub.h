@@ -115,6 +115,12 @@ enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_o
 /* The memory that its deliveries may lie in: CUDA or AS_SENT; else HOST. landing may be NULL. */
 enum amb_mem amb_landing_wish(const struct amb_landing *landing);
 void amb_landing_destroy(struct amb_landing **landing);
+/* May a link bring payloads into the memory that is wished for, by itself? landing may be NULL. */
+bool amb_landing_is_by_link(const struct amb_landing *landing);
+/* Device memory for a payload that a link brings; NULL: there is none now. */
+struct amb_gpu_buffer *amb_landing_far_get(struct amb_landing *landing, uint64_t len);
+/* Not taken by amb_landing_take. NULL is allowed. */
+void amb_landing_far_put(struct amb_landing *landing, struct amb_gpu_buffer *buffer);
 /* As amb_sub_take, payloads brought to where they are wanted; 0 also if there is no memory. */
 size_t amb_landing_take(struct amb_sub *sub, struct amb_msg **out, size_t max);
 /* Would amb_landing_take find something? */

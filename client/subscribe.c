@@ -66,6 +66,8 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
     subscribe.slow_block_ns = options->slow_block_ns;
     subscribe.copy = options->copy;
     subscribe.mem = (uint32_t)amb_landing_wish(sub->landing);
+    subscribe.mem_by_link = conn->link != NULL && conn->link->takes_cuda &&
+                            amb_landing_is_by_link(sub->landing) && options->copy == 0;
     subscribe.lazy = (uint32_t)options->lazy;
     subscribe.start = options->start;
     subscribe.start_at = options->start_at;

@@ -382,6 +382,126 @@ static void an_allocator_without_both_functions_is_refused(void **state)
     session_close(&s);
 }
 
+/* ---- a link that fetches into GPU memory, as UCX with CUDA does ---- */
+
+#define FAR_LEN UINT64_C(100000)
+
+/* The head of delivery `number`, a message of record_len bytes of which `came` were fetched. */
+static enum amb_status far_head(struct session *s, uint64_t number, uint32_t record_len,
+                                uint64_t came, void **dst, void **cookie)
+{
+    const struct amb_record record = {.len = record_len};
+    const struct amb_frame frame = {.type = AMB_FRAME_DELIVER,
+                                    .flags = AMB_FRAME_FLAG_DEVICE,
+                                    .topic = 1,
+                                    .count = 1,
+                                    .seq = number,
+                                    .number = number,
+                                    .data_len = amb_payload_padded(FAR_LEN),
+                                    .meta_len = sizeof(record)};
+    *dst = *cookie = NULL;
+    amb_conn_lock(s->conn);
+    enum amb_status status =
+        amb_conn_link_events.on_device(s->conn, &frame, &record, came, dst, cookie);
+    amb_conn_unlock(s->conn);
+    assert_true((*dst != NULL) == (status == AMB_OK));
+    return status;
+}
+
+static void far_body(struct session *s, void *cookie, enum amb_status status)
+{
+    amb_conn_lock(s->conn);
+    assert_int_equal(amb_conn_link_events.on_body(s->conn, cookie, status), AMB_OK);
+    amb_conn_unlock(s->conn);
+}
+
+/* Delivery 1, by which the topic has a name. */
+static void open_far_sub(struct session *s, const void *state, struct amb_sub **sub)
+{
+    open_gpu_sub(s, state, sub);
+    fake_broker_deliver(s->fake, 0, 1, "m", 1, 1, 0);
+    amb_msg_release(next(*sub));
+    FAKE_WAIT(s->fake, &s->seen, s->seen.release[0] == 1);
+}
+
+static void what_a_link_has_fetched_is_given_out_where_it_lies(void **state)
+{
+    struct session s;
+    struct amb_sub *sub;
+    open_far_sub(&s, *state, &sub);
+    static uint8_t sent[FAR_LEN], got[FAR_LEN];
+    const void *first = NULL;
+    for (uint64_t n = 2; n < 6; n++) {
+        void *dst, *cookie;
+        memset(sent, (int)n, sizeof(sent));
+        assert_int_equal(far_head(&s, n, FAR_LEN, FAR_LEN, &dst, &cookie), AMB_OK);
+        assert_true(fakecuda_poke((uintptr_t)dst, sent, sizeof(sent)));
+        far_body(&s, cookie, AMB_OK);
+        struct amb_msg *msg = next(sub);
+        const void *data = amb_msg_data_on(msg, NULL);
+        assert_ptr_equal(data, dst);
+        assert_null(amb_msg_data(msg));
+        assert_int_equal(amb_msg_size(msg), FAR_LEN);
+        assert_int_equal(amb_msg_mem(msg), AMB_MEM_CUDA);
+        assert_int_equal(amb_msg_device(msg), 1);
+        assert_int_equal(amb_msg_seq(msg), n);
+        assert_string_equal(amb_msg_path(msg), s.conn->path);
+        assert_true(fakecuda_peek((uintptr_t)data, got, sizeof(got)));
+        assert_memory_equal(got, sent, sizeof(got));
+        first = first == NULL ? data : first; /* Its buffer is used again. */
+        assert_ptr_equal(data, first);
+        amb_msg_release(msg);
+        FAKE_WAIT(s.fake, &s.seen, s.seen.release[0] == n);
+    }
+    struct amb_sub_info info = AMB_INIT(amb_sub_info);
+    assert_int_equal(amb_sub_stat(sub, &info), AMB_OK);
+    assert_int_equal(info.staged_bytes, 2); /* The first one. */
+    session_close(&s);
+}
+
+static void what_is_fetched_and_not_taken_gives_its_memory_back(void **state)
+{
+    struct session s;
+    struct amb_sub *sub;
+    void *dst, *cookie;
+    open_far_sub(&s, *state, &sub);
+    assert_int_equal(far_head(&s, 2, FAR_LEN, FAR_LEN, &dst, &cookie), AMB_OK);
+    far_body(&s, cookie, AMB_OK);
+    assert_int_equal(far_head(&s, 3, FAR_LEN, FAR_LEN, &dst, &cookie), AMB_OK);
+    far_body(&s, cookie, AMB_ELOST);
+    session_close(&s);
+}
+
+static void what_is_wrong_with_it_takes_nothing(void **state)
+{
+    struct session s;
+    struct amb_sub *sub;
+    void *dst, *cookie;
+    open_far_sub(&s, *state, &sub);
+    assert_int_equal(far_head(&s, 3, FAR_LEN, FAR_LEN, &dst, &cookie), AMB_ENOTSUP);
+    assert_int_equal(far_head(&s, 2, FAR_LEN, FAR_LEN - 1, &dst, &cookie), AMB_EPROTO);
+    fakecuda_fail("cuMemAlloc:1=2"); /* Into host memory, then. */
+    assert_int_equal(far_head(&s, 2, FAR_LEN, FAR_LEN, &dst, &cookie), AMB_OK); /* Cached. */
+    far_body(&s, cookie, AMB_OK);
+    assert_int_equal(far_head(&s, 3, FAR_LEN, FAR_LEN, &dst, &cookie), AMB_ENOTSUP);
+    fakecuda_fail(NULL);
+    amb_msg_release(next(sub));
+    session_close(&s);
+}
+
+static void who_wants_host_memory_is_not_brought_any_other(void **state)
+{
+    struct session s;
+    struct amb_sub *sub;
+    void *dst, *cookie;
+    session_open(&s, *state, NULL);
+    assert_int_equal(amb_subscribe(s.conn, "t.>", NULL, &sub), AMB_OK);
+    fake_broker_deliver(s.fake, 0, 1, "m", 1, 1, 0);
+    amb_msg_release(next(sub));
+    assert_int_equal(far_head(&s, 2, FAR_LEN, FAR_LEN, &dst, &cookie), AMB_ENOTSUP);
+    session_close(&s);
+}
+
 static void nothing_of_the_driver_is_left_behind(void **state)
 {
     (void)state;
@@ -421,6 +541,10 @@ int main(void)
         BOTH(no_memory_holds_messages_back_until_some_is_given_back),
         BOTH(a_close_gives_up_what_waits_for_memory),
         BOTH(an_allocator_without_both_functions_is_refused),
+        BOTH(what_a_link_has_fetched_is_given_out_where_it_lies),
+        BOTH(what_is_fetched_and_not_taken_gives_its_memory_back),
+        BOTH(what_is_wrong_with_it_takes_nothing),
+        BOTH(who_wants_host_memory_is_not_brought_any_other),
         cmocka_unit_test(nothing_of_the_driver_is_left_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
