@@ -53,6 +53,10 @@ for broker_has in no yes; do
     # Of what UCX fetches, and does not send with its head: 1 and 16 MiB, twice each.
     fetched=$([ "$broker_has" = no ] && echo 0 || echo 4)
     [ "$(received)" = "$fetched" ] || fail "fetched into GPU memory: $(received), not $fetched"
+    # From there UCX brings them into the other GPU; what is smaller its client stages, as all others do.
+    left=$([ "$broker_has" = no ] && echo 35823830 || echo 172246)
+    grep -q "\"staged\": $left," "$dir/gpu" || fail "staged, not $left: $(cat "$dir/gpu")"
+    grep -q '"staged": 35823830,' "$dir/plain" || fail "staged: $(cat "$dir/plain")"
     cat "$dir/publish" "$dir/host" "$dir/gpu" "$dir/plain"
     stop
     rm -f "$dir/ready"
