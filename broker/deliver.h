@@ -48,8 +48,8 @@ static inline enum amb_deliver_way amb_deliver_way(const struct amb_subscription
     return AMB_DELIVER_COPY;
 }
 
-/* Below it a copy in host memory is as quick. */
-#define AMB_DELIVER_BY_LINK_MIN (UINT64_C(64) << 10)
+/* Below it UCX sends eagerly: this worker would wait for a copy to host memory, for each reader. */
+#define AMB_DELIVER_BY_LINK_MIN (UINT64_C(192) << 10)
 
 /* Of a batch in GPU memory: may the session's link take its payloads from there? */
 static inline bool amb_deliver_may_by_link(const struct amb_session *session,

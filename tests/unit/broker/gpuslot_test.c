@@ -307,7 +307,7 @@ static void test_nobody_gets_what_pads_it(void **state)
     client_want(w->p, 0, LARGE);
     amb_link_flush(w->p->link);
     harness_settle(&w->h);
-    const uint32_t len = (64u << 10) + 1;
+    const uint32_t len = (192u << 10) + 1;
     void *cookie = begin(w, amb_payload_padded(len), len, len, AMB_OK);
     fill(w, 0, len);
     assert_true(fakecuda_poke(w->gpus.pools[0].base, w->body, len));
