@@ -443,9 +443,9 @@ void amb_broker_destroy(struct amb_broker **broker)
         amb_worker_fini(&b->workers[i]);
     }
     free(b->workers);
-    amb_gpus_fini(&b->gpus);
     if (b->ucx != NULL) {
         amb_ucx_context_destroy(&b->ucx);
     }
+    amb_gpus_fini(&b->gpus); /* UCX may have had it registered. */
     free(b);
 }

@@ -61,7 +61,7 @@ struct amb_entry {
     struct amb_shard *home;
     struct amb_entry *parent; /* of a shadow; NULL: a root. A dead letter has both: */
     struct amb_buf buf;       /* of a root */
-    struct amb_commit commit; /* of a root that came by COMMIT; home's */
+    struct amb_commit commit; /* of a root that came by COMMIT, or landed; home's */
     /* In GPU memory: its copy in host memory, the holder's; of one that is being made: of what.
      * Else NULL. */
     struct amb_entry *twin;
@@ -94,6 +94,18 @@ static inline const struct amb_record *amb_entry_records(const struct amb_entry 
 static inline uint64_t amb_entry_bytes(const struct amb_entry *entry)
 {
     return entry->data_len + entry->meta_len;
+}
+
+/* A root's: did a link fetch its data into GPU memory (amb_ingest_device)? */
+static inline bool amb_entry_is_landed(const struct amb_entry *entry)
+{
+    return entry->is_leased && entry->has_window;
+}
+
+/* Bytes of its publisher's window: without the offset that such a one has been given here. */
+static inline uint64_t amb_entry_window(const struct amb_entry *entry)
+{
+    return amb_entry_bytes(entry) - (amb_entry_is_landed(entry) ? sizeof(uint64_t) : 0);
 }
 
 /* What logs, lends and holders are charged for it: the whole allocation, and the entry itself. */

@@ -39,6 +39,7 @@ struct amb_gpu_pool {
     pthread_mutex_t lock; /* of the two below */
     uint8_t *taken;       /* by AMB_GPU_UNIT bytes: 1 is taken */
     uint64_t used;
+    _Atomic uint64_t own_bytes; /* of `used`: the workers' own, at most half of the pool */
     _Atomic uint64_t staged_bytes, stage_failures;
     _Atomic uint64_t received, received_bytes; /* messages that a link has fetched into it */
     _Atomic uint64_t missed;                   /* ... into host memory instead, and the last */

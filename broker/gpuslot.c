@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/gpuslot.h"
 
+#include "broker/config.h"
 #include "broker/gpupool.h"
 #include "broker/lease.h"
 #include "broker/segment.h"
@@ -36,16 +37,6 @@ static struct amb_lease *lease_at(struct amb_list_node *node)
     return AMB_CONTAINER_OF(node, struct amb_lease, of_book);
 }
 
-static uint64_t bytes_of(const struct amb_shard *shard, const struct amb_gpu_pool *pool)
-{
-    uint64_t bytes = 0;
-    AMB_LIST_FOR_EACH (node, &shard->gpu_slots) {
-        const struct amb_segment *segment = lease_at(node)->segment;
-        bytes += segment->gpu == pool ? segment->size : 0;
-    }
-    return bytes;
-}
-
 static struct amb_lease *find_free(struct amb_shard *shard, const struct amb_gpu_pool *pool,
                                    uint64_t slot)
 {
@@ -72,11 +63,12 @@ static void give_back(struct amb_shard *shard, const struct amb_gpu_pool *pool)
     }
 }
 
+/* One allocation and the pool's lock, for as many messages as a range has slots. */
 static struct amb_lease *make(struct amb_shard *shard, struct amb_gpu_pool *pool, uint64_t slot)
 {
     uint64_t range = range_for(pool, slot);
     struct amb_lease *lease = NULL;
-    if (range > pool->size / 2 || bytes_of(shard, pool) > pool->size / 2 - range ||
+    if (range > pool->size / 2 ||
         amb_lease_open_own(shard, pool, slot, (uint32_t)(range / slot), &lease) != AMB_OK) {
         return NULL;
     }
@@ -101,8 +93,19 @@ static struct amb_lease *find_in(struct amb_shard *shard, struct amb_gpu_pool *p
         give_back(shard, pool);
         lease = make(shard, pool, slot);
     }
-    *why = "the GPU's pool has no room for it, or a worker half of it already (memory.cuda.size)";
+    *why = "the GPU's pool has no room for it, or links have half of it (memory.cuda.size)";
     return lease;
+}
+
+bool amb_gpuslot_may_link(const struct amb_config *config)
+{
+    return config->memory.cuda.trust != AMB_GPU_TRUST_NONE;
+}
+
+bool amb_gpuslot_suits(const struct amb_config *config, const struct amb_topic_rule *rule)
+{
+    return amb_gpuslot_may_link(config) && rule->trust != AMB_TRUST_VERIFY &&
+           rule->retain.keys == 0;
 }
 
 struct amb_lease *amb_gpuslot_find(struct amb_shard *shard, uint64_t len)

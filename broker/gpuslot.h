@@ -4,8 +4,13 @@
  * pools that a worker takes for itself, cut in slots of one size each. To everybody else they are
  * lease segments whose client has gone: a message keeps its slot until its last reader is done.
  *
- * A worker has at most half of each pool, and gives back what it has not used for a second. The
- * first pool with room is taken: who will read is not known here, nor would one GPU suit all.
+ * All workers together have at most half of each pool, and a worker gives back what it has not used
+ * for a second. The first pool with room is taken: who will read is not known here, nor would one
+ * GPU suit all.
+ *
+ * UCX hands the peer of a transfer a handle of the memory, which for a GPU's is all of its pool and
+ * writable. Whoever has a ucx link is trusted with this process (transports.trusted), and so with
+ * that; where memory.cuda.trust says that nobody is, links move nothing of it.
  *
  * Threads: the shard's worker. Nothing is asked of a driver. Memory: one allocation a range.
  */
@@ -13,10 +18,19 @@
 
 #include "broker/shard.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct amb_commit;
+struct amb_config;
+struct amb_topic_rule;
 struct amb_lease;
+
+/* May links move payloads from and to the pools? */
+bool amb_gpuslot_may_link(const struct amb_config *config);
+/* ... and fetch there what is published to a topic of that rule? Not what is copied when it comes,
+ * and not where the newest message of a key stays for as long as the topic. */
+bool amb_gpuslot_suits(const struct amb_config *config, const struct amb_topic_rule *rule);
 
 /* With a free slot for len bytes. NULL: none, which is counted with its reason. */
 struct amb_lease *amb_gpuslot_find(struct amb_shard *shard, uint64_t len);

@@ -148,7 +148,7 @@ static void device_place(struct amb_entry *entry, struct amb_lease *lease)
                      (uint64_t *)(void *)(entry->buf.data + sizeof(struct amb_record)));
     entry->is_leased = true;
     entry->meta_len += (uint32_t)sizeof(uint64_t);
-    entry->charge = entry->data_len + entry->buf.cap + sizeof(*entry);
+    entry->charge = lease->slot + entry->buf.cap + sizeof(*entry);
     entry->segment = lease->segment;
     entry->data = lease->segment->base;
     entry->meta = entry->buf.data;
@@ -159,7 +159,7 @@ enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_
 {
     struct amb_shard *shard = session->shard;
     struct amb_publisher *publisher = session->publishers[frame->handle];
-    if (frame->type != AMB_FRAME_BATCH || publisher == NULL || publisher->verifies ||
+    if (frame->type != AMB_FRAME_BATCH || publisher == NULL || publisher->avoids_gpu ||
         shard->is_draining || !amb_publisher_may_send(publisher, frame)) {
         return AMB_ENOTSUP; /* What is wrong with it is said as of any other. */
     }
@@ -264,7 +264,7 @@ static struct amb_publisher *ingest_publisher(struct amb_session *session,
 static enum amb_status ingest_check(struct amb_publisher *publisher, struct amb_entry *entry)
 {
     struct amb_shard *shard = publisher->session->shard;
-    if (amb_ingest_is_landed(entry)) { /* Checked when it began to come. */
+    if (amb_entry_is_landed(entry)) { /* Checked when it began to come. */
         return amb_gpu_pool_is_sound(entry->segment->gpu) ? AMB_OK : AMB_ECUDA;
     }
     if (entry->is_leased) {

@@ -9,8 +9,9 @@
  */
 #pragma once
 
-#include "broker/entry.h"
 #include "wire/base/status.h"
+
+#include <stdint.h>
 
 struct amb_frame;
 struct amb_link_mem;
@@ -33,16 +34,6 @@ AMB_MUST_CHECK enum amb_status amb_ingest_commit(struct amb_session *session,
 AMB_MUST_CHECK enum amb_status amb_ingest_device(struct amb_session *session,
                                                  const struct amb_frame *frame, const void *meta,
                                                  uint64_t len, void **dst, void **cookie);
-/* Did the data come into GPU memory by a link? */
-static inline bool amb_ingest_is_landed(const struct amb_entry *entry)
-{
-    return entry->is_leased && entry->has_window;
-}
-/* Bytes of such a one that its publisher has not sent: the offset of its message. */
-static inline uint64_t amb_ingest_added(const struct amb_entry *entry)
-{
-    return amb_ingest_is_landed(entry) ? sizeof(uint64_t) : 0;
-}
 /* on_body of a BATCH or COMMIT. EPROTO: the body is malformed. */
 AMB_MUST_CHECK enum amb_status amb_ingest_body(struct amb_session *session, void *cookie,
                                                enum amb_status status);

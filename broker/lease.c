@@ -31,6 +31,10 @@ static void lease_destroy(struct amb_lease *lease)
         lease->book->slots -= lease->slots;
         lease->book->lease_count--;
     }
+    if (lease->is_own) {
+        (void)atomic_fetch_sub_explicit(&lease->segment->gpu->own_bytes, size,
+                                        memory_order_relaxed);
+    }
     amb_shard_segment_unmade(shard, lease->segment);
     if (is_gpu) {
         amb_segment_destroy(&lease->segment);
@@ -175,13 +179,18 @@ enum amb_status amb_lease_open_own(struct amb_shard *shard, struct amb_gpu_pool 
                                    uint64_t slot, uint32_t slots, struct amb_lease **out)
 {
     struct amb_lease *lease;
-    enum amb_status status = lease_make(shard, pool, slot * slots, slots, &lease);
+    uint64_t size = slot * slots;
+    uint64_t others = atomic_fetch_add_explicit(&pool->own_bytes, size, memory_order_relaxed);
+    enum amb_status status =
+        others + size <= pool->size / 2 ? lease_make(shard, pool, size, slots, &lease) : AMB_ENOMEM;
     if (status != AMB_OK) {
+        (void)atomic_fetch_sub_explicit(&pool->own_bytes, size, memory_order_relaxed);
         return status;
     }
     lease->shard = shard;
     lease->slot = slot;
     lease->slots = slots;
+    lease->is_own = true;
     lease->state = AMB_LEASE_SEALED;
     amb_list_push_back(&shard->gpu_slots, &lease->of_book);
     amb_list_push_back(&shard->leases, &lease->of_shard);

@@ -75,6 +75,7 @@ struct amb_lease {
     uint32_t slots;              /* in all */
     uint32_t commits;            /* that name it and are not over */
     bool is_held;                /* its client's process may still write there */
+    bool is_own;                 /* the shard's */
     int64_t used_ns;             /* of the shard's own: when a slot of it was taken last */
     struct amb_list_node of_book, of_shard; /* or in shard->gpu_slots, and of_shard */
     uint64_t taken[];                       /* a bit a slot */
@@ -117,7 +118,8 @@ AMB_MUST_CHECK enum amb_status amb_lease_open(struct amb_shard *shard, struct am
 AMB_MUST_CHECK enum amb_status
 amb_lease_open_gpu(struct amb_shard *shard, struct amb_lease_book *book, struct amb_gpu_pool *pool,
                    uint64_t slot, uint32_t slots, struct amb_lease **out, const char **why);
-/* The same for the shard itself, which is its only writer: SEALED at once. ENOMEM. */
+/* The same for the shard itself, which is its only writer: SEALED at once. ENOMEM, also when the
+ * shards have half of the pool. */
 AMB_MUST_CHECK enum amb_status amb_lease_open_own(struct amb_shard *shard,
                                                   struct amb_gpu_pool *pool, uint64_t slot,
                                                   uint32_t slots, struct amb_lease **out);

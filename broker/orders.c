@@ -421,6 +421,7 @@ void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order)
                              order->u.publisher.home, order->u.publisher.wants_settled, &publisher);
     if (order->status == AMB_OK) {
         publisher->verifies = order->u.publisher.verifies;
+        publisher->avoids_gpu = order->u.publisher.avoids_gpu;
         publisher->confirms = order->u.publisher.confirms;
         publisher->seq =
             order->u.publisher.identity != NULL ? &order->u.publisher.identity->seq : NULL;

@@ -38,6 +38,7 @@ struct amb_publisher {
     bool wants_settled;            /* a SETTLED frame for each batch */
     bool confirms;                 /* ... of one taken, when it has been delivered */
     bool verifies;                 /* its topic copies leased batches: trust = "verify" */
+    bool avoids_gpu;               /* its link fetches nothing into GPU memory (gpuslot.h) */
     uint64_t batches;              /* heads that came */
     uint64_t received, granted;    /* bytes that came; bytes whose place is free again */
     uint64_t window;               /* bytes that may have come: what the client was told */

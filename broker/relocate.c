@@ -7,10 +7,12 @@
 #include "broker/keys.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
+#include "wire/base/assert.h"
 
 void amb_relocate_to_twin(struct amb_topic *topic, uint64_t position, struct amb_entry *twin)
 {
     struct amb_entry *entry = amb_log_at(&topic->log, position);
+    amb_assert(!entry->has_window || position < topic->ungranted);
     amb_entry_ref(twin);
     twin->log_offset = entry->log_offset;
     twin->has_ttl = entry->has_ttl;

@@ -4,6 +4,7 @@
 #include "broker/config.h"
 #include "broker/control.h"
 #include "broker/gpupool.h"
+#include "broker/gpuslot.h"
 #include "broker/handshake.h"
 #include "broker/naming.h"
 #include "broker/queues.h"
@@ -136,8 +137,10 @@ static void publisher_fill(struct amb_client *client, const Amb__Control__PubOpe
     order->u.publisher.wants_settled = open->settled != 0;
     order->u.publisher.confirms = open->confirm == AMB_CONFIRM_DELIVERED;
     order->u.publisher.last_seq = open->first_seq != 0 ? open->first_seq - 1 : 0;
-    order->u.publisher.verifies =
-        amb_config_topic(client->control->config, open->topic)->trust == AMB_TRUST_VERIFY;
+    const struct amb_config *config = client->control->config;
+    const struct amb_topic_rule *rule = amb_config_topic(config, open->topic);
+    order->u.publisher.verifies = rule->trust == AMB_TRUST_VERIFY;
+    order->u.publisher.avoids_gpu = !amb_gpuslot_suits(config, rule);
 }
 
 /* Takes the identity. */
@@ -341,7 +344,7 @@ static struct amb_dir_sub *subscribe_sub(struct amb_client *client,
         .slow_block_ns = subscribe->slow_block_ns > 0 ? subscribe->slow_block_ns : INT64_MAX,
         .copy = subscribe->copy != 0,
         .mem = amb_client_may_map_gpu(client) ? (enum amb_mem)subscribe->mem : AMB_MEM_HOST,
-        .by_link = subscribe->mem_by_link != 0,
+        .by_link = subscribe->mem_by_link != 0 && amb_gpuslot_may_link(client->control->config),
         .lazy = (enum amb_lazy)subscribe->lazy,
         .pace = {.msgs = subscribe->rate_msgs,
                  .bytes = subscribe->rate_bytes,

@@ -2,7 +2,6 @@
 #include "broker/route.h"
 
 #include "broker/entry.h"
-#include "broker/ingest.h"
 #include "broker/publisher.h"
 #include "broker/session.h"
 #include "broker/shard.h"
@@ -43,7 +42,7 @@ static void route_grant(struct amb_shard *shard, struct amb_entry *entry)
     }
     struct amb_publisher *publisher = route_publisher(shard, &entry->origin);
     if (publisher != NULL) {
-        amb_publisher_grant(publisher, amb_entry_bytes(entry) - amb_ingest_added(entry));
+        amb_publisher_grant(publisher, amb_entry_window(entry));
     }
 }
 

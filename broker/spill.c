@@ -220,6 +220,11 @@ static bool spill_gpu(struct spill_walk *walk, uint64_t position, struct amb_ent
     if (!amb_gpu_pool_is_sound(entry->segment->gpu)) {
         return true; /* Nothing more is taken in there, and nothing can be read. */
     }
+    if (entry->has_window && position >= topic->ungranted) {
+        /* Its publisher's window comes back by this entry, and not by its copy. */
+        spill_later(topic, amb_deadline_ns(topic->shard->now_ns, AMB_SPILL_AFTER_NS));
+        return false;
+    }
     if (entry->twin_state != AMB_TWIN_READY && walk->coming != 0 &&
         walk->coming + entry->data_len > SPILL_COMING_BYTES) {
         walk->is_over = true; /* The topic is walked when one of those has come. */

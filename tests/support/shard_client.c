@@ -6,6 +6,7 @@
 #include "broker/begin.h"
 #include "broker/config.h"
 #include "broker/dispatch.h"
+#include "broker/gpuslot.h"
 #include "broker/publisher.h"
 #include "broker/topic.h"
 #include "tests/support/shard_harness.h"
@@ -480,7 +481,9 @@ void client_open_pub(struct shard_client *client, uint32_t handle, uint32_t topi
     assert_int_equal(amb_publisher_create(client->session, handle, topic,
                                           client->harness->topic_home[topic], settled, &publisher),
                      AMB_OK);
-    publisher->verifies = harness_home(client->harness, topic)->rule->trust == AMB_TRUST_VERIFY;
+    const struct amb_topic_rule *rule = harness_home(client->harness, topic)->rule;
+    publisher->verifies = rule->trust == AMB_TRUST_VERIFY;
+    publisher->avoids_gpu = !amb_gpuslot_suits(client->session->shard->config, rule);
     client->pubs[handle] = (struct client_pub){
         .is_open = true,
         .topic = topic,

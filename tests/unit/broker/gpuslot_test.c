@@ -5,6 +5,8 @@
  */
 #include "broker/gpuslot.h"
 
+#include "broker/config.h"
+#include "broker/entry.h"
 #include "broker/gpupool.h"
 #include "broker/ingest.h"
 #include "broker/lease.h"
@@ -29,7 +31,7 @@
 struct world {
     struct shard_harness h;
     struct amb_gpus gpus;
-    uint32_t topic, verified;
+    uint32_t topic, verified, keyed;
     struct shard_client *p, *host, *gpu; /* of the first, the last and the middle shard */
     uint8_t *body;
     int mirror_fd; /* what the pool holds, readable */
@@ -43,8 +45,8 @@ static struct world *world; /* of the test that runs: the hooks below are given 
 static const char config[] =
     "memory = { host = { size = \"32M\"; segment = \"4M\"; grow_on_demand = true; };\n"
     "           cuda = { size = \"8M\"; devices = ( \"0\" ); }; };\n"
-    "topics = ( { match = \"v\"; trust = \"verify\"; }, { match = \"t\"; spill_max = \"1G\"; } "
-    ");\n";
+    "topics = ( { match = \"v\"; trust = \"verify\"; }, { match = \"t\"; spill_max = \"1G\"; },\n"
+    "           { match = \"k\"; retain = { keys = 8; }; } );\n";
 
 /* The link's: what the clients send and receive is host memory in these tests. */
 static bool copy(void *to, const void *from, uint64_t len)
@@ -101,6 +103,7 @@ static void make(void **state, unsigned shards)
     w->body = aligned_alloc(64, BODY_MAX);
     w->topic = harness_topic(&w->h, "t", shards / 2);
     w->verified = harness_topic(&w->h, "v", 0);
+    w->keyed = harness_topic(&w->h, "k", 0);
     w->p = shard_client_create(&w->h, 0, &(struct client_options){.link_copy = copy});
     w->host = shard_client_create(
         &w->h, shards - 1, &(struct client_options){.may_map = true, .answers_offers = true});
@@ -108,6 +111,7 @@ static void make(void **state, unsigned shards)
     w->gpu->session->may_map_gpu = true;
     client_open_pub(w->p, 0, w->topic, true);
     client_open_pub(w->p, 1, w->verified, true);
+    client_open_pub(w->p, 2, w->keyed, true);
     *state = w;
 }
 
@@ -195,6 +199,22 @@ static uint64_t used(struct world *w)
     return amb_gpu_pool_used(&w->gpus.pools[0]);
 }
 
+/* What is open of windows is reserved, in its buffer or not, and nothing else is. */
+static void expect_reserved(struct world *w)
+{
+    const struct amb_session *session = w->p->session;
+    uint64_t open = 0;
+    for (uint32_t i = 0; i < 3 && session != NULL; i++) {
+        const struct amb_publisher *pub = session->publishers[i];
+        const struct amb_past *past = &session->past[i];
+        open += pub == NULL                  ? past->window - past->bytes
+                : pub->prepared.data != NULL ? 0
+                                             : pub->window - pub->received;
+    }
+    assert_int_equal(w->h.shards[0].bufpool.reserved, open);
+    assert_int_equal(session != NULL ? session->reserved : 0, open);
+}
+
 /* All that is read is given back, and a second passes. */
 static void expect_all_back(struct world *w)
 {
@@ -207,6 +227,7 @@ static void expect_all_back(struct world *w)
     if (w->p->session != NULL && w->p->ended == 0) {
         assert_int_equal(client_granted(w->p, 0), w->p->pubs[0].bytes);
         assert_int_equal(w->p->pubs[0].accepted, w->p->pubs[0].batches);
+        expect_reserved(w);
     }
 }
 
@@ -332,6 +353,7 @@ static void test_without_room_it_goes_to_host_memory(void **state)
         assert_int_equal(client_delivery(w->gpu, 0, i)->frame.type,
                          i <= 4 ? AMB_FRAME_MAP_LEASED : AMB_FRAME_DELIVER);
         assert_int_equal(client_delivery(w->gpu, 0, i)->stamp.number, i);
+        expect_reserved(w);
     }
     assert_int_equal(w->gpus.pools[0].missed, 2);
     assert_non_null(strstr(w->gpus.pools[0].missed_why, "no room"));
@@ -373,10 +395,91 @@ static void test_memory_that_has_no_handle_is_not_given_to_a_link(void **state)
 static void test_a_topic_that_is_verified_takes_host_memory(void **state)
 {
     struct world *w = *state;
-    w->p->session->publishers[1]->verifies = true;
     publish(w, 1, 48000);
     assert_int_equal(received(w), 0);
     assert_int_equal(w->p->settles[0].status, AMB_OK);
+}
+
+static void test_a_topic_that_keeps_the_newest_of_a_key_takes_host_memory(void **state)
+{
+    struct world *w = *state;
+    publish(w, 2, 48000);
+    assert_int_equal(received(w), 0);
+    assert_int_equal(w->p->settles[0].status, AMB_OK);
+}
+
+static void test_links_have_none_of_a_pool_that_nobody_is_trusted_with(void **state)
+{
+    (void)state;
+    struct amb_config none = {.memory.cuda.trust = AMB_GPU_TRUST_NONE};
+    struct amb_topic_rule rule = {.trust = AMB_TRUST_PUBLISHER};
+    assert_false(amb_gpuslot_may_link(&none));
+    assert_false(amb_gpuslot_suits(&none, &rule));
+    none.memory.cuda.trust = AMB_GPU_TRUST_USER;
+    assert_true(amb_gpuslot_may_link(&none));
+    assert_true(amb_gpuslot_suits(&none, &rule));
+}
+
+static void test_all_workers_together_have_half_of_a_pool(void **state)
+{
+    struct world *w = *state;
+    struct amb_lease *first = amb_gpuslot_find(&w->h.shards[0], 2 * LARGE);
+    struct amb_lease *second = amb_gpuslot_find(&w->h.shards[1], 2 * LARGE);
+    assert_true(first != NULL && second != NULL);
+    assert_null(amb_gpuslot_find(&w->h.shards[2], LARGE));
+    assert_int_equal(used(w), 4 << 20);
+    harness_pass(&w->h, INT64_C(2000000000));
+    harness_settle(&w->h);
+    assert_non_null(amb_gpuslot_find(&w->h.shards[2], LARGE));
+    expect_all_back(w);
+}
+
+/* What it keeps from others is its slot, however little of that it fills. */
+static void test_a_message_is_charged_its_slot(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->host, 0, w->topic, NULL);
+    harness_settle(&w->h);
+    void *cookie = begin(w, 16000, 16000, 16000, AMB_OK);
+    const struct amb_entry *entry = cookie;
+    assert_true(amb_entry_charge(entry) >= 65536);
+    w->p->pubs[0].messages++;
+    assert_int_equal(amb_ingest_body(w->p->session, cookie, AMB_ENOMEM), AMB_OK);
+    harness_settle(&w->h);
+    expect_all_back(w);
+}
+
+/* One that holds the log passes one that spills, in one go, and what it passes has its copies. */
+static void test_what_is_moved_to_host_memory_is_granted(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->gpu, 0, w->topic,
+                     &(struct amb_subscription_options){
+                         .mem = AMB_MEM_CUDA, .credit_msgs = 8, .slow_block_ns = INT64_MAX});
+    client_subscribe(w->host, 0, w->topic,
+                     &(struct amb_subscription_options){.slow_block_ns = INT64_MAX});
+    client_subscribe(w->host, 1, w->topic,
+                     &(struct amb_subscription_options){.slow = AMB_SLOW_SPILL, .credit_msgs = 1});
+    harness_settle(&w->h);
+    for (uint64_t i = 1; i <= 16; i++) {
+        publish(w, 0, LARGE / 4);
+        await(w, w->host, i);
+        client_release_all(w->host, 0);
+    }
+    assert_int_equal(received(w), 16);
+    assert_int_equal(w->gpu->subs[0].last, 8);
+    harness_pass(&w->h, INT64_C(100000000));
+    for (unsigned i = 0; used(w) != 0 || w->host->subs[1].last < 16; i++) {
+        assert_true(i < 100000);
+        client_release_all(w->gpu, 0);
+        client_release_all(w->host, 1);
+        harness_pass(&w->h, INT64_C(100000000));
+        harness_settle(&w->h);
+        (void)sched_yield();
+    }
+    assert_int_equal(w->gpu->subs[0].last, 16);
+    client_release_all(w->host, 1);
+    expect_all_back(w);
 }
 
 static void test_a_slow_reader_keeps_no_slot(void **state)
@@ -405,6 +508,20 @@ static void test_a_slow_reader_keeps_no_slot(void **state)
     expect_all_back(w);
 }
 
+/* A client on another link says what it likes. */
+static void test_a_link_that_takes_no_gpu_memory_ignores_the_flag(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *publisher = w->p;
+    client_open_pub(w->host, 0, w->topic, true);
+    w->p = w->host; /* It publishes instead. */
+    publish(w, 0, 48000);
+    w->p = publisher;
+    assert_int_equal(w->host->settles[0].status, AMB_OK);
+    assert_int_equal(received(w), 0);
+    assert_int_equal(used(w), 0);
+}
+
 static void test_what_never_comes_leaves_nothing(void **state)
 {
     struct world *w = *state;
@@ -414,6 +531,8 @@ static void test_what_never_comes_leaves_nothing(void **state)
     assert_int_equal(w->p->ended, 1);
     assert_int_equal(w->p->ended_why, AMB_ELOST);
     expect_all_back(w);
+    client_close(w->p, false);
+    assert_int_equal(w->h.shards[0].bufpool.reserved, 0);
 }
 
 static void test_a_record_is_no_longer_than_what_is_fetched(void **state)
@@ -437,10 +556,14 @@ static void test_sessions_end_while_it_comes(void **state)
 {
     struct world *w = *state;
     void *cookie = begin(w, 16000, 16000, 16000, AMB_OK);
+    expect_reserved(w);
     assert_int_equal(amb_ingest_body(w->p->session, cookie, AMB_ECANCELED), AMB_OK);
+    expect_reserved(w);
     cookie = begin(w, 16000, 16000, 16000, AMB_OK);
     client_close_pub(w->p, 0);
+    expect_reserved(w);
     assert_int_equal(amb_ingest_body(w->p->session, cookie, AMB_OK), AMB_OK);
+    expect_reserved(w);
     harness_pass(&w->h, INT64_C(2000000000));
     harness_settle(&w->h);
     assert_int_equal(used(w), 0);
@@ -480,8 +603,14 @@ int main(void)
         TEST(test_what_no_worker_may_have_is_not_tried),
         TEST(test_memory_that_has_no_handle_is_not_given_to_a_link),
         TEST(test_a_topic_that_is_verified_takes_host_memory),
+        TEST(test_a_topic_that_keeps_the_newest_of_a_key_takes_host_memory),
+        cmocka_unit_test(test_links_have_none_of_a_pool_that_nobody_is_trusted_with),
+        TEST_THREE(test_all_workers_together_have_half_of_a_pool),
+        TEST(test_a_message_is_charged_its_slot),
+        TEST(test_what_is_moved_to_host_memory_is_granted),
         TEST(test_a_slow_reader_keeps_no_slot),
         TEST_THREE(test_a_slow_reader_keeps_no_slot),
+        TEST(test_a_link_that_takes_no_gpu_memory_ignores_the_flag),
         TEST(test_what_never_comes_leaves_nothing),
         TEST(test_a_record_is_no_longer_than_what_is_fetched),
         TEST(test_a_record_is_as_long_as_its_head_says),
