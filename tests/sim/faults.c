@@ -31,7 +31,8 @@ static bool read_verdict(FILE *in, uint64_t *seed, char *why, size_t size)
     why[0] = '\0';
     while (fgets(line, sizeof(line), in) != NULL) {
         if (why[0] == '\0' &&
-            (strncmp(line, "INVARIANT: ", 11) == 0 || strncmp(line, "SIGNAL", 6) == 0)) {
+            (strncmp(line, "INVARIANT: ", 11) == 0 || strncmp(line, "SIGNAL", 6) == 0 ||
+             strncmp(line, "SANITIZER", 9) == 0)) {
             (void)snprintf(why, size, "%.*s", (int)strcspn(line, "\n"), line);
         }
         is_found = is_found || sscanf(line, "  seed %" SCNu64 ",", seed) == 1;

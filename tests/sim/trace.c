@@ -9,6 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Called by the sanitizers, where they are linked in, when they have something to report. */
+__attribute__((visibility("default"))) void __asan_on_error(void);
+__attribute__((visibility("default"))) void __ubsan_on_report(void);
+
 static const struct sim *traced;
 static const char *program;
 
@@ -72,6 +76,25 @@ static void on_signal(int number)
     tell_how(traced);
     (void)fflush(stderr);
     _exit(1);
+}
+
+static void on_report(void)
+{
+    if (traced != NULL) {
+        (void)fflush(stdout);
+        (void)fprintf(stderr, "SANITIZER: see its report\n");
+        tell_how(traced);
+    }
+}
+
+void __asan_on_error(void)
+{
+    on_report();
+}
+
+void __ubsan_on_report(void)
+{
+    on_report();
 }
 
 void sim_trace_init(const struct sim *s, const char *name)
