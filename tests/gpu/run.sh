@@ -40,6 +40,8 @@ pack_ucx() { # build kit
     cp -L "$from"/libuc[pstm].so.0 "$2/lib/"
     mkdir -p "$2/lib/ucx"
     cp -L "$from"/ucx/*.so.0 "$2/lib/ucx/"
+    # Without it UCX has no module that watches the driver, and then cannot send what lies on a GPU.
+    cp -L "$from"/../../*.libs/libcudart* "$2/lib/" 2>/dev/null || true
     # ucx_perftest lies beside the libraries.
     [ ! -x "$from/../bin/ucx_perftest" ] || cp "$from/../bin/ucx_perftest" "$2/tools/"
 }
@@ -52,7 +54,10 @@ pack() {
     cp "$build/tests/gpu-roundtrip" "$build/tests/gpu-fake" "$kit/tests/"
     cp "$build/tools/broker-bench" "$build/tools/broker-ctl" "$kit/tools/"
     cp -L "$build/tests/fakecuda/libfakecuda.so" "$kit/tests/fakecuda/"
-    cp "$here/roundtrip.sh" "$here/run.sh" "$here/dlpack.py" "$kit/"
+    # By the names that UCX looks for, and one driver for both.
+    ln -s libfakecuda.so "$kit/tests/fakecuda/libcuda.so.1"
+    [ ! -d "$build/tests/fakecuda/nvml" ] || cp -RL "$build/tests/fakecuda/nvml" "$kit/tests/fakecuda/"
+    cp "$here/roundtrip.sh" "$here/ucx.sh" "$here/broker.sh" "$here/run.sh" "$here/dlpack.py" "$kit/"
     pack_libraries "$kit" "$kit/broker/brokerd" "$kit/tests/gpu-roundtrip" "$kit/tools/broker-bench" \
         "$kit/tools/broker-ctl"
     pack_ucx "$build" "$kit"
@@ -188,6 +193,22 @@ roundtrip() {
     fi
 }
 
+ucx() {
+    local code=0 last
+    if [ ! -e "$kit/lib/libucp.so.0" ] || ! has_time 60; then
+        row "ucx, GPU to GPU by the broker's" "left out: no UCX in the kit, or no time"
+        return
+    fi
+    timeout 120 "$kit/ucx.sh" "$kit" ${mode:+"$mode"} >"$out/ucx.log" 2>&1 || code=$?
+    if [ "$code" = 0 ]; then
+        row "ucx, GPU to GPU by the broker's" passed
+    else
+        failed=1
+        last=$(grep FAILED "$out/ucx.log" | head -1) || true
+        row "ucx, GPU to GPU by the broker's" "FAILED: ${last:-$code}"
+    fi
+}
+
 machine() {
     uname -srm
     nproc
@@ -219,6 +240,7 @@ run() {
     machine >"$out/machine.txt"
     : >"$out/bench.json"
     roundtrip
+    ucx
     bench_all
     perftest
     dlpack
