@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Orders about leases. Their pages are the maker's work, some at a time, so an order goes to and
+ * fro between worker and maker until all of them are there.
+ */
+#include "broker/maker.h"
+#include "broker/orders_private.h"
+#include "broker/reclaim.h"
+#include "broker/segment.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+
+#include <fcntl.h>
+
+static void lease_failed(struct amb_shard *shard, struct amb_order *order, enum amb_status status,
+                         const char *why)
+{
+    amb_stat_add(&shard->stats.leases_refused, 1);
+    order->status = status;
+    order->u.lease.why = why;
+    amb_order_answer(order);
+}
+
+/* The lease is whole: a descriptor for its client, or commits may name it. */
+static void lease_filled(struct amb_shard *shard, struct amb_order *order, struct amb_lease *lease)
+{
+    if (lease->state == AMB_LEASE_OFFERED) {
+        order->u.lease.size = lease->segment->size;
+        order->u.lease.fd = fcntl(lease->segment->fd_rw, F_DUPFD_CLOEXEC, 0);
+        if (order->u.lease.fd < 0) {
+            amb_lease_close(lease);
+            lease_failed(shard, order, AMB_ELIMIT, "no descriptor left");
+            return;
+        }
+    }
+    amb_order_answer(order);
+}
+
+/* On the worker again. */
+static void lease_passed(struct amb_mail *mail, void *owner)
+{
+    struct amb_shard *shard = owner;
+    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
+    struct amb_session *session = amb_order_session(shard, order);
+    struct amb_lease *lease =
+        session == NULL ? NULL : amb_lease_find(&session->book, order->u.lease.segment);
+    if (lease == NULL) {
+        amb_lease_pass_fini(&order->u.lease.pass);
+        lease_failed(shard, order, AMB_ECLOSED, "closed meanwhile");
+        return;
+    }
+    enum amb_status status = amb_lease_pass_end(lease, &order->u.lease.pass);
+    if (status != AMB_OK) {
+        lease_failed(shard, order, status, "the host's memory is used up");
+    } else {
+        lease_filled(shard, order, lease);
+    }
+}
+
+/* On the maker: a part, then others' work, then the next part. */
+static void lease_pass(struct amb_mail *mail, void *owner)
+{
+    struct amb_maker *maker = owner;
+    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
+    if (amb_lease_pass_step(&order->u.lease.pass) && !maker->is_stopping) {
+        amb_mail_post(&maker->inbox, mail, lease_pass);
+    } else {
+        amb_mail_post(&order->shard->inbox, mail, lease_passed);
+    }
+}
+
+static void lease_begin_pass(struct amb_shard *shard, struct amb_order *order,
+                             struct amb_lease *lease)
+{
+    enum amb_status status = amb_lease_pass_begin(lease, &order->u.lease.pass);
+    if (status != AMB_OK) {
+        lease_failed(shard, order, status, "no descriptor left");
+        return;
+    }
+    if (shard->maker != NULL) {
+        amb_mail_post(&shard->maker->inbox, &order->mail, lease_pass);
+        return;
+    }
+    while (amb_lease_pass_step(&order->u.lease.pass)) {
+    }
+    amb_mail_post(&shard->inbox, &order->mail, lease_passed);
+}
+
+/* There are no pages to be made: it is whole at once. */
+static void lease_open_gpu(struct amb_shard *shard, struct amb_session *session,
+                           struct amb_order *order)
+{
+    const char *why = "";
+    struct amb_lease *lease;
+    enum amb_status status =
+        session->may_map_gpu
+            ? amb_lease_open_gpu(shard, &session->book, order->u.lease.pool, order->u.lease.slot,
+                                 order->u.lease.slots, &lease, &why)
+            : AMB_EFORBIDDEN;
+    if (status != AMB_OK) {
+        lease_failed(shard, order, status,
+                     status == AMB_EFORBIDDEN
+                         ? "this client is not trusted with GPU memory (memory.cuda.trust)"
+                         : why);
+        return;
+    }
+    order->u.lease.segment = lease->segment->id;
+    order->u.lease.size = lease->segment->size;
+    order->u.lease.gpu_offset = lease->segment->gpu_offset;
+    amb_order_answer(order);
+}
+
+void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order)
+{
+    order->u.lease.fd = -1;
+    struct amb_session *session = amb_order_session(shard, order);
+    if (session == NULL || !session->may_map) {
+        lease_failed(shard, order, AMB_ENOTSUP, "this client shares no memory with the broker");
+        return;
+    }
+    if (order->u.lease.pool != NULL) {
+        lease_open_gpu(shard, session, order);
+        return;
+    }
+    uint64_t size = 0;
+    const char *why = "";
+    enum amb_status status = amb_lease_check(shard, &session->book, order->u.lease.slot,
+                                             order->u.lease.slots, &size, &why);
+    if (status == AMB_OK && !amb_reclaim_lease(shard, size)) {
+        status = AMB_ENOMEM;
+        why = "all clients together have what may be leased (memory.host.size, descriptors)";
+    }
+    struct amb_lease *lease = NULL;
+    if (status == AMB_OK) {
+        status = amb_lease_open(shard, &session->book, order->u.lease.slot, order->u.lease.slots,
+                                size, &lease);
+        why = "the segment could not be made";
+    }
+    if (status != AMB_OK) {
+        lease_failed(shard, order, status, why);
+        return;
+    }
+    order->u.lease.segment = lease->segment->id;
+    lease_begin_pass(shard, order, lease);
+}
+
+void amb_order_lease_mapped(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = amb_order_session(shard, order);
+    struct amb_lease *lease =
+        session == NULL ? NULL : amb_lease_find(&session->book, order->u.lease.segment);
+    enum amb_status status = lease == NULL ? AMB_ENOTFOUND : amb_lease_mapped(lease);
+    if (status != AMB_OK) {
+        lease_failed(shard, order, status,
+                     status == AMB_EFORBIDDEN ? "the segment cannot be sealed"
+                                              : "no such segment waits to be mapped");
+        return;
+    }
+    if (lease->state == AMB_LEASE_SEALED) {
+        amb_order_answer(order);
+        return;
+    }
+    lease_begin_pass(shard, order, lease);
+}
+
+void amb_order_lease_close(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = amb_order_session(shard, order);
+    struct amb_lease *lease =
+        session == NULL ? NULL : amb_lease_find(&session->book, order->u.lease.segment);
+    if (lease != NULL) {
+        amb_lease_close(lease);
+    }
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Orders about a session and its publishers: from its link to the end of its quarantine.
+ */
+#include "broker/dispatch.h"
+#include "broker/identity.h"
+#include "broker/orders_private.h"
+#include "broker/publisher.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "wire/link/stream.h"
+#include "wire/link/ucx.h"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define CLOSE_POLLS_MAX 64u
+#define CLOSE_POLL_BUDGET 64u
+
+/* Has the worker's epoll report what happens on the session's link. */
+static enum amb_status session_watch(struct amb_session *session)
+{
+    int fd = amb_link_fd(session->link);
+    if (fd < 0 || session->shard->epoll_fd < 0) {
+        return AMB_OK;
+    }
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET,
+                                .data.u64 =
+                                    amb_shard_watch_tag(session->index, session->generation)};
+    if (epoll_ctl(session->shard->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        return AMB_ENOMEM;
+    }
+    session->is_watched = session->link->ops->kind == AMB_LINK_STREAM;
+    session->has_edge = true;
+    return AMB_OK;
+}
+
+static enum amb_status session_make_link(struct amb_session *session, struct amb_order *order)
+{
+    struct amb_shard *shard = session->shard;
+    enum amb_status status = AMB_OK;
+    switch (order->u.open.link) {
+    case AMB_LINK_RING:
+        status = amb_ring_create(order->u.open.ring_size, &amb_dispatch_events, session,
+                                 &order->u.open.fds, &session->link);
+        break;
+    case AMB_LINK_UCX:
+        status = shard->ucx_worker == NULL
+                     ? AMB_ENOTSUP
+                     : amb_ucx_link_create(shard->ucx_worker, order->u.open.address,
+                                           order->u.open.address_len, session->index,
+                                           session->generation, session->secret,
+                                           &amb_dispatch_events, session, &session->link);
+        break;
+    case AMB_LINK_STREAM: /* comes with its own connection: attach */
+        return AMB_OK;
+    case AMB_LINK_ANY:
+    case AMB_LINK_SIM:
+        return AMB_ENOTSUP;
+    }
+    return status == AMB_OK ? session_watch(session) : status;
+}
+
+static void session_dropped(struct amb_session *session, void *arg)
+{
+    (void)arg;
+    amb_session_destroy(&session);
+}
+
+void amb_order_session_open(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session;
+    order->u.open.fds = (struct amb_ring_fds){-1, -1, -1};
+    order->status = amb_session_create(shard, order->session.index, order->session.generation,
+                                       order->u.open.secret, order->u.open.client_id, &session);
+    if (order->status != AMB_OK) {
+        return;
+    }
+    session->may_map = order->u.open.may_map;
+    session->may_map_gpu = order->u.open.may_map_gpu;
+    order->status = session_make_link(session, order);
+    if (order->status != AMB_OK) {
+        amb_session_close(session, false, session_dropped, NULL);
+    }
+}
+
+void amb_order_session_attach(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = amb_order_session(shard, order);
+    if (session == NULL || session->link != NULL) {
+        (void)close(order->u.attach.fd);
+        order->status = AMB_ESTATE;
+        return;
+    }
+    order->status =
+        amb_stream_create(order->u.attach.fd, &amb_dispatch_events, session, &session->link);
+    if (order->status == AMB_OK) {
+        order->status = session_watch(session);
+        amb_session_unstall(session);
+    }
+}
+
+/* The session is without link. It goes, unless its client's process may still read what it holds.
+ */
+static void session_ended(struct amb_session *session, void *arg)
+{
+    struct amb_order *order = arg;
+    order->u.close.held_bytes = amb_lease_book_held(&session->book) +
+                                (amb_list_is_empty(&session->held) ? 0 : session->mapped_bytes);
+    if (order->u.close.held_bytes == 0) {
+        amb_session_destroy(&session);
+    }
+    amb_order_answer(order);
+}
+
+/* What a client has said before it left still counts: its Bye overtakes what it has given back and
+ * acknowledged. Within limits, for one that goes on talking. */
+static void session_hear(struct amb_session *session)
+{
+    for (unsigned i = 0; i < CLOSE_POLLS_MAX && session->link != NULL && !session->is_link_down &&
+                         amb_link_poll(session->link, CLOSE_POLL_BUDGET) > 0;
+         i++) {
+    }
+}
+
+void amb_order_session_close(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = amb_order_session(shard, order);
+    if (session == NULL) {
+        amb_order_answer(order);
+        return;
+    }
+    session_hear(session);
+    amb_session_close(session, order->u.close.keep_held, session_ended, order);
+}
+
+void amb_order_session_release(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session =
+        amb_session_find(shard, order->session.index, order->session.generation);
+    if (session == NULL || session->state != AMB_SESSION_QUARANTINED) {
+        order->status = AMB_ENOTFOUND;
+        return;
+    }
+    amb_session_release_held(session);
+    amb_session_destroy(&session);
+}
+
+void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = amb_order_session(shard, order);
+    if (session == NULL) {
+        return;
+    }
+    if (session->publishers[order->u.publisher.handle] != NULL) {
+        order->status = AMB_ESTATE;
+        return;
+    }
+    struct amb_publisher *publisher;
+    order->status =
+        amb_publisher_create(session, order->u.publisher.handle, order->u.publisher.topic,
+                             order->u.publisher.home, order->u.publisher.wants_settled, &publisher);
+    if (order->status == AMB_OK) {
+        publisher->verifies = order->u.publisher.verifies;
+        publisher->avoids_gpu = order->u.publisher.avoids_gpu;
+        publisher->confirms = order->u.publisher.confirms;
+        publisher->seq =
+            order->u.publisher.identity != NULL ? &order->u.publisher.identity->seq : NULL;
+        order->u.publisher.window = publisher->window;
+    }
+}
+
+static void publisher_gone(void *order)
+{
+    amb_order_answer(order);
+}
+
+/* Answered when everything that was sent has been routed. */
+void amb_order_publisher_close(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = amb_order_session(shard, order);
+    struct amb_publisher *publisher =
+        session == NULL ? NULL : session->publishers[order->u.publisher.handle];
+    if (publisher == NULL || publisher->is_ending) {
+        amb_order_answer(order);
+        return;
+    }
+    amb_publisher_end(publisher, order->u.publisher.batches, publisher_gone, order);
+}
+
+void amb_order_publisher_subscribers(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = amb_order_session(shard, order);
+    if (session != NULL && session->link != NULL &&
+        session->publishers[order->u.subscribers.handle] != NULL) {
+        amb_session_flow(session, AMB_FLOW_SUBSCRIBERS, order->u.subscribers.handle,
+                         order->u.subscribers.count);
+    }
+}
+
+void amb_order_segment_refused(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = amb_order_session(shard, order);
+    if (session != NULL) {
+        amb_session_mapping(session, order->u.segment.segment, AMB_MAPPING_REFUSED);
+        amb_session_unstall(session);
+    }
+}

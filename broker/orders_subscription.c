@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Orders about subscriptions and the queues that some of them are members of: opened, waited for,
+ * closed.
+ */
+#include "broker/orders_private.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+
+#include <stdlib.h>
+
+void amb_order_queue_open(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_queue *queue;
+    order->status = amb_queue_create(shard, order->u.queue.id, &order->u.queue.options, &queue);
+}
+
+void amb_order_queue_close(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_queue *queue = amb_shard_queue(shard, order->u.queue.id);
+    if (queue != NULL) {
+        amb_queue_close(queue);
+    }
+}
+
+/* At the queue's worker: behind this mail come the member's others. */
+static void member_joins(struct amb_mail *mail, void *owner)
+{
+    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
+    struct amb_queue *queue = amb_shard_queue(owner, order->u.subscription.queue);
+    if (queue == NULL) {
+        order->status = AMB_ENOTFOUND; /* Its seat goes when the subscription does. */
+    } else {
+        amb_queue_join(queue, order->u.subscription.seat, &order->u.subscription.queue_options);
+        amb_queue_filter(queue, order->u.subscription.filter);
+        order->u.subscription.filter = NULL;
+    }
+    amb_order_answer(order);
+}
+
+/* Makes the subscription a member and has it join; the queue's worker answers. */
+static enum amb_status member_open(struct amb_subscription *sub, struct amb_order *order)
+{
+    struct amb_session *session = sub->session;
+    struct amb_shard *home = session->shard->peers[order->u.subscription.queue_home];
+    struct amb_seat *seat = calloc(1, sizeof(*seat));
+    if (seat == NULL) {
+        return AMB_ENOMEM;
+    }
+    seat->home = home;
+    seat->shard = session->shard;
+    seat->on_leave = amb_queue_seat_left;
+    seat->on_kick = amb_queue_seat_kicked;
+    seat->to = (struct amb_take_to){.session = session->index,
+                                    .generation = session->generation,
+                                    .handle = sub->handle,
+                                    .sub = sub->id};
+    seat->credit_msgs = sub->options.credit_msgs;
+    seat->credit_bytes = sub->options.credit_bytes;
+    amb_list_init(&seat->node);
+    const struct amb_queue_options *options = &order->u.subscription.queue_options;
+    enum amb_status status = amb_taker_create(sub, options->ack, options->ack_wait_ns, seat);
+    if (status != AMB_OK) {
+        free(seat);
+        return status;
+    }
+    order->u.subscription.seat = seat;
+    amb_take_post(session->shard, home, &order->mail, member_joins);
+    return AMB_OK;
+}
+
+void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = amb_order_session(shard, order);
+    struct amb_subscription *sub = NULL;
+    uint32_t handle = order->u.subscription.handle;
+    if (session != NULL && session->subscriptions[handle] != NULL) {
+        order->status = AMB_ESTATE;
+    } else if (session != NULL) {
+        order->status = amb_subscription_create(session, handle, order->u.subscription.id,
+                                                &order->u.subscription.options, &sub);
+    }
+    if (sub != NULL && order->u.subscription.queue == 0) {
+        sub->filter = order->u.subscription.filter;
+        order->u.subscription.filter = NULL;
+    }
+    if (sub != NULL && order->u.subscription.queue != 0) {
+        enum amb_status status = member_open(sub, order);
+        if (status == AMB_OK) {
+            return; /* The order is the queue's worker's. */
+        }
+        order->status = status;
+        amb_subscription_destroy(&sub, false);
+    }
+    amb_order_answer(order);
+}
+
+static void subscription_gone(void *order)
+{
+    amb_order_answer(order);
+}
+
+static struct amb_order *order_of_waiter(struct amb_taker_waiter *waiter)
+{
+    return AMB_CONTAINER_OF(waiter, struct amb_order, u.subscription.waiter);
+}
+
+static void acks_came_last(struct amb_taker_waiter *waiter, struct amb_subscription *sub)
+{
+    struct amb_order *order = order_of_waiter(waiter);
+    if (sub == NULL || sub->has_ended) {
+        amb_order_answer(order);
+    } else {
+        amb_subscription_end(sub, subscription_gone, order);
+    }
+}
+
+static void acks_came(struct amb_taker_waiter *waiter, struct amb_subscription *sub)
+{
+    struct amb_order *order = order_of_waiter(waiter);
+    order->status = sub == NULL ? AMB_ECLOSED : AMB_OK;
+    amb_order_answer(order);
+}
+
+void amb_order_subscription_sync(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = amb_order_session(shard, order);
+    struct amb_subscription *sub =
+        session == NULL ? NULL : session->subscriptions[order->u.subscription.handle];
+    if (sub == NULL || sub->taker == NULL) {
+        order->status = AMB_ENOTFOUND;
+        amb_order_answer(order);
+        return;
+    }
+    if (order->u.subscription.stop) {
+        amb_taker_stop(sub->taker);
+    }
+    order->u.subscription.waiter.frames = order->u.subscription.acks;
+    order->u.subscription.waiter.done = acks_came;
+    enum amb_status status = amb_taker_wait(sub->taker, &order->u.subscription.waiter);
+    if (status != AMB_OK) {
+        order->status = status;
+        amb_order_answer(order);
+    }
+}
+
+/* Answered when the handle may be used again: nothing of it is under way any more. */
+void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = amb_order_session(shard, order);
+    struct amb_subscription *sub =
+        session == NULL ? NULL : session->subscriptions[order->u.subscription.handle];
+    if (sub == NULL || sub->has_ended) {
+        amb_order_answer(order);
+        return;
+    }
+    if (sub->taker == NULL) {
+        amb_subscription_end(sub, subscription_gone, order);
+        return;
+    }
+    amb_taker_stop(sub->taker);
+    order->u.subscription.waiter.frames = order->u.subscription.acks;
+    order->u.subscription.waiter.done = acks_came_last;
+    if (amb_taker_wait(sub->taker, &order->u.subscription.waiter) != AMB_OK) {
+        acks_came_last(&order->u.subscription.waiter, sub); /* It has asked too often. */
+    }
+}
