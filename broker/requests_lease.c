@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lease segments as clients ask for them, say that they have them mapped, and give them back.
+ *
+ * Threads: the control thread.
+ */
+#include "broker/config.h"
+#include "broker/control.h"
+#include "broker/gpupool.h"
+#include "broker/requests_private.h"
+#include "broker/shard.h"
+
+#include <unistd.h>
+
+void amb_request_gpu_range(const struct amb_gpu_pool *pool, uint64_t offset,
+                           Amb__Control__GpuRange *out)
+{
+    out->device = (char *)(uintptr_t)amb_cuda_info(pool->cuda)->uuid;
+    out->handle.data = (uint8_t *)(uintptr_t)pool->handle;
+    out->handle.len = sizeof(pool->handle);
+    out->offset = offset;
+    out->pool = pool->size;
+}
+
+static void lease_opened(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct amb_request *request = order->context;
+    struct amb_client *client = request->client;
+    int fd = order->u.lease.fd;
+    if (client->state != AMB_CLIENT_LIVE) {
+        if (order->status == AMB_OK && fd >= 0) {
+            (void)close(fd);
+        }
+    } else if (order->status != AMB_OK) {
+        amb_client_send_error(client, request->id, order->status, "lease: %s", order->u.lease.why);
+    } else {
+        Amb__Control__LeaseOpened opened = AMB__CONTROL__LEASE_OPENED__INIT;
+        opened.segment = order->u.lease.segment;
+        opened.size = order->u.lease.size;
+        Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+        message.id = request->id;
+        message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_OPENED;
+        message.lease_opened = &opened;
+        if (order->u.lease.pool != NULL) {
+            Amb__Control__GpuRange range;
+            amb__control__gpu_range__init(&range);
+            amb_request_gpu_range(order->u.lease.pool, order->u.lease.gpu_offset, &range);
+            opened.gpu = &range;
+            amb_client_send(client, &message, NULL, 0);
+        } else {
+            amb_client_send(client, &message, &fd, 1);
+        }
+    }
+    amb_order_free(order);
+    amb_request_free(request);
+}
+
+static void lease_mapped(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct amb_request *request = order->context;
+    if (request->client->state == AMB_CLIENT_LIVE) {
+        if (order->status == AMB_OK) {
+            amb_client_send_ok(request->client, request->id);
+        } else {
+            amb_client_send_error(request->client, request->id, order->status, "lease: %s",
+                                  order->u.lease.why);
+        }
+    }
+    amb_order_free(order);
+    amb_request_free(request);
+}
+
+static void lease_closed(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct amb_request *request = order->context;
+    amb_order_free(order);
+    amb_request_free(request);
+}
+
+/* The order about a lease, ready to be filled in and posted; NULL: the client has been told. */
+static struct amb_order *lease_order(struct amb_client *client, uint64_t id, amb_order_fn run,
+                                     amb_order_done_fn done)
+{
+    struct amb_order *order = amb_order_create(run, done, NULL);
+    struct amb_request *request = order == NULL ? NULL : amb_request_create(client, id, 0, true);
+    if (request == NULL) {
+        amb_order_free(order);
+        amb_request_no_memory(client, id);
+        return NULL;
+    }
+    order->context = request;
+    order->session = client->session;
+    return order;
+}
+
+static void request_lease(struct amb_client *client, uint64_t id, amb_order_fn run,
+                          amb_order_done_fn done, uint64_t segment)
+{
+    struct amb_order *order = lease_order(client, id, run, done);
+    if (order != NULL) {
+        order->u.lease.segment = segment;
+        amb_order_post(client->control->shards[client->session.shard], order);
+    }
+}
+
+/* False: there is none for this client, and it has been told. */
+static bool lease_find_pool(struct amb_client *client, uint64_t id, const char *device,
+                            struct amb_gpu_pool **out)
+{
+    const struct amb_gpus *gpus = client->control->shards[0]->gpus;
+    client->has_gpu = true;
+    *out = gpus != NULL ? amb_gpus_find(gpus, device) : NULL;
+    if (*out == NULL) {
+        amb_client_send_error(client, id, AMB_ENOTFOUND, "lease: %s",
+                              gpus != NULL ? gpus->why_not : "the broker has no GPU memory");
+    } else if (!(*out)->is_exported) {
+        amb_client_send_error(client, id, AMB_ENOTSUP,
+                              "lease: the GPU's memory cannot be shared between processes here");
+        *out = NULL;
+    }
+    return *out != NULL;
+}
+
+void amb_request_lease_open(struct amb_client *client, uint64_t id,
+                            const Amb__Control__LeaseOpen *open)
+{
+    if (!amb_client_may_map(client) ||
+        client->control->config->limits.max_leased_per_session == 0) {
+        amb_client_send_error(client, id, AMB_ENOTSUP, "lease: %s",
+                              amb_client_may_map(client)
+                                  ? "switched off (limits.max_leased_per_session = 0)"
+                                  : "only over the ring, by clients on the broker's host");
+        return;
+    }
+    struct amb_gpu_pool *pool = NULL;
+    if (open->device[0] != '\0' && !lease_find_pool(client, id, open->device, &pool)) {
+        return;
+    }
+    struct amb_order *order = lease_order(client, id, amb_order_lease_open, lease_opened);
+    if (order != NULL) {
+        order->u.lease.pool = pool;
+        order->u.lease.slot = open->slot;
+        order->u.lease.slots = open->slots;
+        amb_order_post(client->control->shards[client->session.shard], order);
+    }
+}
+
+void amb_request_lease_mapped(struct amb_client *client, uint64_t id, uint64_t segment)
+{
+    request_lease(client, id, amb_order_lease_mapped, lease_mapped, segment);
+}
+
+void amb_request_lease_close(struct amb_client *client, uint64_t segment)
+{
+    request_lease(client, 0, amb_order_lease_close, lease_closed, segment);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of requests (requests_*.c, one for each kind of thing that clients ask for) share:
+ * a request that waits for workers, and the requests themselves. Each of them answers, at once or
+ * when the workers have; `id` is the answer's.
+ *
+ * Threads: the control thread.
+ */
+#pragma once
+
+#include "broker/requests.h"
+
+/* A request whose answer waits for orders. */
+struct amb_request {
+    struct amb_client *client;
+    uint64_t id;
+    uint32_t handle;
+    bool is_work;     /* answered as soon as a worker can */
+    unsigned waiting; /* orders without an answer */
+    enum amb_status status;
+    uint32_t topic;       /* id, of a publisher */
+    uint32_t subscribers; /* of it, told to the topic before the publisher */
+    uint64_t sub;         /* id of a subscription */
+    bool gpu_reject;      /* a publisher's GPU memory stays on its GPU or is not published */
+    const char *gpu_why;  /* it may not lease such memory because; static; NULL: it may */
+    int64_t time_ns;      /* when it came */
+};
+
+/* With one order to wait for; holds the client until amb_request_free. NULL without memory. */
+struct amb_request *amb_request_create(struct amb_client *client, uint64_t id, uint32_t handle,
+                                       bool is_work);
+void amb_request_free(struct amb_request *request);
+/* Makes the table of handles of one kind with the first of it. False without memory. */
+bool amb_request_handles_ready(void ***table);
+/* Answers that there is no memory. */
+void amb_request_no_memory(struct amb_client *client, uint64_t id);
+
+/* requests_publisher.c */
+void amb_request_pub_open(struct amb_client *client, uint64_t id,
+                          const Amb__Control__PubOpen *open);
+void amb_request_pub_close(struct amb_client *client, uint64_t id,
+                           const Amb__Control__PubClose *close);
+/* requests_subscription.c */
+void amb_request_subscribe(struct amb_client *client, uint64_t id,
+                           const Amb__Control__Subscribe *subscribe);
+void amb_request_unsubscribe(struct amb_client *client, uint64_t id,
+                             const Amb__Control__Unsubscribe *unsubscribe);
+void amb_request_ack_sync(struct amb_client *client, uint64_t id,
+                          const Amb__Control__AckSync *sync);
+/* requests_lease.c */
+void amb_request_lease_open(struct amb_client *client, uint64_t id,
+                            const Amb__Control__LeaseOpen *open);
+void amb_request_lease_mapped(struct amb_client *client, uint64_t id, uint64_t segment);
+/* Is not answered. */
+void amb_request_lease_close(struct amb_client *client, uint64_t segment);

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Publishers as clients open and close them. The directory knows a publisher before its worker
+ * does, and forgets it when the worker has closed it.
+ *
+ * Threads: the control thread.
+ */
+#include "broker/config.h"
+#include "broker/control.h"
+#include "broker/gpuslot.h"
+#include "broker/naming.h"
+#include "broker/requests_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void publisher_forget(struct amb_client *client, uint32_t handle)
+{
+    if (client->publishers != NULL && client->publishers[handle] != NULL) {
+        amb_directory_unpublish(&client->control->directory, client->publishers[handle]);
+        amb_identity_give(&client->control->identities, client->publishers[handle]->identity,
+                          client->control->now_ns);
+        free(client->publishers[handle]);
+        client->publishers[handle] = NULL;
+        client->publisher_count--;
+    }
+}
+
+static void publisher_opened(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct amb_request *request = order->context;
+    struct amb_client *client = request->client;
+    if (client->state == AMB_CLIENT_LIVE) {
+        if (order->status != AMB_OK) {
+            publisher_forget(client, request->handle);
+            amb_client_send_error(client, request->id, order->status, "publisher: %s",
+                                  amb_status_text(order->status));
+        } else {
+            Amb__Control__PubOpened opened = AMB__CONTROL__PUB_OPENED__INIT;
+            opened.topic = request->topic;
+            opened.window = order->u.publisher.window;
+            opened.subscribers = request->subscribers;
+            opened.last_seq = order->u.publisher.last_seq;
+            opened.gpu = request->gpu_why == NULL;
+            opened.gpu_why = (char *)(uintptr_t)(request->gpu_why != NULL ? request->gpu_why : "");
+            opened.gpu_reject = request->gpu_reject;
+            Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+            message.id = request->id;
+            message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPENED;
+            message.pub_opened = &opened;
+            amb_client_send(client, &message, NULL, 0);
+        }
+    }
+    amb_order_free(order);
+    amb_request_free(request);
+}
+
+static void publisher_fill(struct amb_client *client, const Amb__Control__PubOpen *open,
+                           const struct amb_dir_topic *topic, struct amb_order *order)
+{
+    order->session = client->session;
+    order->u.publisher.handle = open->handle;
+    order->u.publisher.topic = topic->id;
+    order->u.publisher.home = topic->home;
+    order->u.publisher.wants_settled = open->settled != 0;
+    order->u.publisher.confirms = open->confirm == AMB_CONFIRM_DELIVERED;
+    order->u.publisher.last_seq = open->first_seq != 0 ? open->first_seq - 1 : 0;
+    const struct amb_config *config = client->control->config;
+    const struct amb_topic_rule *rule = amb_config_topic(config, open->topic);
+    order->u.publisher.verifies = rule->trust == AMB_TRUST_VERIFY;
+    order->u.publisher.avoids_gpu = !amb_gpuslot_suits(config, rule);
+}
+
+/* Takes the identity. */
+static void publisher_begin(struct amb_client *client, uint64_t id,
+                            const Amb__Control__PubOpen *open, struct amb_dir_topic *topic,
+                            struct amb_identity *identity)
+{
+    struct amb_control *control = client->control;
+    struct amb_dir_publisher *publisher = calloc(1, sizeof(*publisher));
+    struct amb_order *order = amb_order_create(amb_order_publisher_open, publisher_opened, NULL);
+    struct amb_order *fence = identity == NULL ? NULL : amb_naming_fence();
+    struct amb_request *request = NULL;
+    if (publisher != NULL && order != NULL && (identity == NULL || fence != NULL) &&
+        amb_request_handles_ready((void ***)&client->publishers)) {
+        request = amb_request_create(client, id, open->handle, true);
+    }
+    if (request == NULL) {
+        free(publisher);
+        amb_order_free(order);
+        amb_order_free(fence);
+        amb_directory_unused(&control->directory, topic);
+        amb_identity_give(&control->identities, identity, control->now_ns);
+        amb_request_no_memory(client, id);
+        return;
+    }
+    request->topic = topic->id;
+    amb_list_init(&publisher->of_topic);
+    publisher->session = client->session;
+    publisher->handle = open->handle;
+    publisher->identity = identity;
+    client->publishers[open->handle] = publisher;
+    client->publisher_count++;
+    amb_directory_publish(publisher, topic);
+    order->context = request;
+    order->u.publisher.identity = identity;
+    publisher_fill(client, open, topic, order);
+    /* Whoever comes between this order and its answer is not known to the worker yet: a publisher
+     * that waits for him hears of him by a flow value, behind which nothing can be lost. */
+    request->subscribers = topic->matched;
+    request->gpu_why = order->u.publisher.verifies
+                           ? "trust = \"verify\": the broker copies what is published"
+                           : amb_client_gpu_obstacle(client);
+    request->gpu_reject =
+        amb_config_topic(control->config, open->topic)->gpu == AMB_TOPIC_GPU_REJECT;
+    amb_naming_post(control, order, fence);
+}
+
+void amb_request_pub_open(struct amb_client *client, uint64_t id, const Amb__Control__PubOpen *open)
+{
+    if (!amb_naming_check(client, id, open)) {
+        return;
+    }
+    struct amb_control *control = client->control;
+    struct amb_identity *identity; /* First: a topic that nobody will use is not made for it. */
+    if (!amb_naming_take(client, id, open, &identity)) {
+        return;
+    }
+    struct amb_dir_topic *topic;
+    enum amb_status status = amb_directory_topic(
+        &control->directory, open->topic, strlen(open->topic), client->session.shard, &topic);
+    if (status == AMB_OK) {
+        status = amb_directory_priority(&control->directory, topic,
+                                        (enum amb_priority)open->priority, &topic);
+    }
+    if (status == AMB_OK) {
+        publisher_begin(client, id, open, topic, identity);
+        return;
+    }
+    amb_identity_give(&control->identities, identity, control->now_ns);
+    if (status == AMB_ELIMIT) {
+        amb_client_send_error(client, id, status, "limit: %u topics (limits.max_topics)",
+                              control->config->limits.max_topics);
+    } else {
+        amb_client_send_error(client, id, status, "topic: %s", amb_status_text(status));
+    }
+}
+
+/* The worker has closed it: the handle is free. */
+static void publisher_closed(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct amb_request *request = order->context;
+    if (request->client->state == AMB_CLIENT_LIVE) {
+        publisher_forget(request->client, request->handle);
+        amb_client_send_ok(request->client, request->id);
+    }
+    amb_order_free(order);
+    amb_request_free(request);
+}
+
+void amb_request_pub_close(struct amb_client *client, uint64_t id,
+                           const Amb__Control__PubClose *close)
+{
+    if (close->handle >= AMB_HANDLES_MAX || client->publishers == NULL ||
+        client->publishers[close->handle] == NULL ||
+        client->publishers[close->handle]->is_closing) {
+        amb_client_send_error(client, id, AMB_ENOTFOUND, "publisher: no such handle is open");
+        return;
+    }
+    struct amb_order *order = amb_order_create(amb_order_publisher_close, publisher_closed, NULL);
+    /* Answered when its last batch is here: no work of ours. */
+    struct amb_request *request =
+        order == NULL ? NULL : amb_request_create(client, id, close->handle, false);
+    if (request == NULL) {
+        amb_order_free(order);
+        amb_request_no_memory(client, id);
+        return;
+    }
+    client->publishers[close->handle]->is_closing = true;
+    order->context = request;
+    order->session = client->session;
+    order->u.publisher.handle = close->handle;
+    order->u.publisher.batches = close->batches;
+    amb_order_post(client->control->shards[client->session.shard], order);
+}

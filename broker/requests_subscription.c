@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Subscriptions as clients open and close them, and the acknowledgements that a client waits for.
+ *
+ * Threads: the control thread.
+ */
+#include "broker/control.h"
+#include "broker/gpuslot.h"
+#include "broker/queues.h"
+#include "broker/requests_private.h"
+#include "broker/wish.h"
+#include "wire/base/clock.h"
+#include "wire/codec/filter.h"
+#include "wire/codec/position.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The client's subscription with that handle is forgotten, unless the handle has been used anew. */
+static void sub_forget(struct amb_client *client, uint32_t handle, uint64_t id)
+{
+    struct amb_dir_sub *sub = client->subs == NULL ? NULL : client->subs[handle];
+    if (sub != NULL && sub->id == id) {
+        amb_queues_unsubscribe(&client->control->directory, sub);
+        free(sub);
+        client->subs[handle] = NULL;
+    }
+}
+
+static void subscribe_step(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct amb_request *request = order->context;
+    if (order->status != AMB_OK && request->status == AMB_OK) {
+        request->status = order->status;
+    }
+    amb_order_free(order);
+    if (--request->waiting > 0) {
+        return;
+    }
+    struct amb_client *client = request->client;
+    if (client->state == AMB_CLIENT_LIVE) {
+        if (request->status == AMB_OK) {
+            Amb__Control__Ok ok = AMB__CONTROL__OK__INIT;
+            Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+            ok.time_ns = request->time_ns;
+            message.id = request->id;
+            message.body_case = AMB__CONTROL__CONTROL__BODY_OK;
+            message.ok = &ok;
+            amb_client_send(client, &message, NULL, 0);
+        } else {
+            sub_forget(client, request->handle, request->sub);
+            amb_client_send_error(client, request->id, request->status, "subscription: %s",
+                                  amb_status_text(request->status));
+        }
+    }
+    amb_request_free(request);
+}
+
+static void subscription_order_fini(struct amb_order *order)
+{
+    amb_filter_free(&order->u.subscription.filter);
+}
+
+/* Topics that it does not name: what came since, or since this broker began. */
+static void subscribe_position(const struct amb_client *client, struct amb_dir_sub *sub,
+                               const ProtobufCBinaryData *bytes)
+{
+    struct amb_position position;
+    if (amb_position_read(bytes->data, bytes->len, &position) != AMB_OK) {
+        return; /* never: it was checked */
+    }
+    sub->position = (uint8_t *)(sub + 1);
+    memcpy(sub->position, bytes->data, bytes->len);
+    sub->position_len = (uint32_t)bytes->len;
+    sub->is_foreign = position.epoch != client->control->epoch;
+    sub->begin = (struct amb_begin){.start = AMB_START_TIME, .at = (uint64_t)position.since_ns};
+}
+
+static struct amb_dir_sub *subscribe_sub(struct amb_client *client,
+                                         const Amb__Control__Subscribe *subscribe)
+{
+    struct amb_dir_sub *sub = calloc(1, sizeof(*sub) + subscribe->position.len);
+    if (sub == NULL) {
+        return NULL;
+    }
+    sub->begin =
+        (struct amb_begin){.start = (enum amb_start)subscribe->start, .at = subscribe->start_at};
+    if (subscribe->position.len > 0) {
+        subscribe_position(client, sub, &subscribe->position);
+    }
+    sub->id = amb_directory_next_sub(&client->control->directory);
+    sub->session = client->session;
+    sub->client_id = client->id;
+    sub->handle = subscribe->handle;
+    sub->options = (struct amb_subscription_options){
+        .credit_msgs = subscribe->credit_msgs,
+        .credit_bytes = subscribe->credit_bytes,
+        .slow = (enum amb_slow)subscribe->slow,
+        .slow_block_ns = subscribe->slow_block_ns > 0 ? subscribe->slow_block_ns : INT64_MAX,
+        .copy = subscribe->copy != 0,
+        .mem = amb_client_may_map_gpu(client) ? (enum amb_mem)subscribe->mem : AMB_MEM_HOST,
+        .by_link = subscribe->mem_by_link != 0 && amb_gpuslot_may_link(client->control->config),
+        .lazy = (enum amb_lazy)subscribe->lazy,
+        .pace = {.msgs = subscribe->rate_msgs,
+                 .bytes = subscribe->rate_bytes,
+                 .is_original = subscribe->replay == AMB_TEMPO_ORIGINAL},
+    };
+    sub->pattern_len = (uint32_t)strlen(subscribe->pattern);
+    memcpy(sub->pattern, subscribe->pattern, sub->pattern_len);
+    return sub;
+}
+
+void amb_request_subscribe(struct amb_client *client, uint64_t id,
+                           const Amb__Control__Subscribe *subscribe)
+{
+    struct amb_filter *filter;
+    if (!amb_wish_check(client, id, subscribe) ||
+        !amb_wish_filter(client, id, subscribe, &filter)) {
+        return;
+    }
+    struct amb_control *control = client->control;
+    struct amb_dir_sub *sub = subscribe_sub(client, subscribe);
+    struct amb_order *order = amb_order_create(amb_order_subscription_open, subscribe_step, NULL);
+    struct amb_request *request = NULL;
+    if (sub != NULL && order != NULL && amb_request_handles_ready((void ***)&client->subs)) {
+        request = amb_request_create(client, id, subscribe->handle, true);
+    }
+    if (request == NULL) {
+        free(sub);
+        amb_filter_free(&filter);
+        amb_order_free(order);
+        amb_request_no_memory(client, id);
+        return;
+    }
+    client->subs[subscribe->handle] = sub;
+    request->sub = sub->id;
+    request->time_ns = amb_clock_realtime_ns();
+    /* The session first, then the cursors: orders to one worker arrive in this order. */
+    order->context = request;
+    order->session = client->session;
+    order->u.subscription.handle = subscribe->handle;
+    order->u.subscription.options = sub->options;
+    order->u.subscription.id = sub->id;
+    order->u.subscription.filter = filter;
+    order->fini = subscription_order_fini;
+    if (!amb_queues_are_wanted(subscribe)) {
+        amb_order_post(control->shards[client->session.shard], order);
+        request->waiting +=
+            amb_directory_subscribe(&control->directory, sub, subscribe_step, request);
+        return;
+    }
+    struct amb_queue_wish wish;
+    amb_queues_wish(subscribe, &sub->options, &wish);
+    const char *why = "";
+    unsigned posted;
+    enum amb_status status = amb_queues_subscribe(&control->directory, sub, &wish, order,
+                                                  subscribe_step, request, &posted, &why);
+    if (status == AMB_OK) {
+        /* The queue and its cursors have been ordered: the member comes behind them. */
+        request->waiting += posted;
+        amb_order_post(control->shards[client->session.shard], order);
+        return;
+    }
+    amb_order_free(order);
+    amb_request_free(request);
+    client->subs[subscribe->handle] = NULL;
+    free(sub);
+    amb_client_send_error(client, id, status, "subscription: %s", why);
+}
+
+/* The worker has ended it: the handle is free. */
+static void subscription_closed(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct amb_request *request = order->context;
+    if (request->client->state == AMB_CLIENT_LIVE) {
+        sub_forget(request->client, request->handle, request->sub);
+        amb_client_send_ok(request->client, request->id);
+    }
+    amb_order_free(order);
+    amb_request_free(request);
+}
+
+void amb_request_unsubscribe(struct amb_client *client, uint64_t id,
+                             const Amb__Control__Unsubscribe *unsubscribe)
+{
+    uint32_t handle = unsubscribe->handle;
+    if (handle >= AMB_HANDLES_MAX || client->subs == NULL || client->subs[handle] == NULL ||
+        client->subs[handle]->is_closing) {
+        amb_client_send_error(client, id, AMB_ENOTFOUND, "subscription: no such handle is open");
+        return;
+    }
+    struct amb_order *order =
+        amb_order_create(amb_order_subscription_close, subscription_closed, NULL);
+    /* Answered when the client has given everything back: no work of ours. */
+    struct amb_request *request =
+        order == NULL ? NULL : amb_request_create(client, id, handle, false);
+    if (request == NULL) {
+        amb_order_free(order);
+        amb_request_no_memory(client, id);
+        return;
+    }
+    request->sub = client->subs[handle]->id;
+    order->context = request;
+    order->session = client->session;
+    order->u.subscription.handle = handle;
+    order->u.subscription.acks = unsubscribe->acks;
+    struct amb_dir_sub *sub = client->subs[handle];
+    if (sub->queue == NULL) {
+        amb_directory_unsubscribe(&client->control->directory, sub);
+    } else {
+        sub->is_closing = true; /* It leaves when its last acknowledgements have come. */
+    }
+    amb_order_post(client->control->shards[client->session.shard], order);
+}
+
+/* The acknowledgements that it speaks of have counted, or there is no such subscription. */
+static void acks_synced(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct amb_request *request = order->context;
+    if (request->client->state == AMB_CLIENT_LIVE) {
+        if (order->status == AMB_OK) {
+            amb_client_send_ok(request->client, request->id);
+        } else {
+            amb_client_send_error(request->client, request->id, order->status, "subscription: %s",
+                                  amb_status_text(order->status));
+        }
+    }
+    amb_order_free(order);
+    amb_request_free(request);
+}
+
+void amb_request_ack_sync(struct amb_client *client, uint64_t id, const Amb__Control__AckSync *sync)
+{
+    if (sync->handle >= AMB_HANDLES_MAX || client->subs == NULL ||
+        client->subs[sync->handle] == NULL) {
+        amb_client_send_error(client, id, AMB_ENOTFOUND, "subscription: no such handle is open");
+        return;
+    }
+    struct amb_order *order = amb_order_create(amb_order_subscription_sync, acks_synced, NULL);
+    /* Answered when the client has sent what it says: no work of ours. */
+    struct amb_request *request =
+        order == NULL ? NULL : amb_request_create(client, id, sync->handle, false);
+    if (request == NULL) {
+        amb_order_free(order);
+        amb_request_no_memory(client, id);
+        return;
+    }
+    order->context = request;
+    order->session = client->session;
+    order->u.subscription.handle = sync->handle;
+    order->u.subscription.acks = sync->acks;
+    order->u.subscription.stop = sync->stop != 0;
+    amb_order_post(client->control->shards[client->session.shard], order);
+}
