@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/queue.h"
+#include "broker/queue_private.h"
 
-#include "broker/config.h"
 #include "broker/deadletter.h"
 #include "broker/entry.h"
 #include "broker/fault.h"
 #include "broker/pick.h"
 #include "broker/priority.h"
-#include "broker/shard.h"
 #include "broker/taker.h"
 #include "broker/tally.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
-#include "wire/codec/filter.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,23 +19,6 @@
 
 #define SORT_STEPS 64u /* of one search for a place among those that are ready */
 #define RANK_LAST (AMB_PRIORITIES - 1)
-
-static void queue_mark(struct amb_queue *queue)
-{
-    if (amb_list_is_empty(&queue->dirty)) {
-        amb_list_push_back(&queue->shard->dirty_queues, &queue->dirty);
-    }
-}
-
-static void queue_free_if_done(struct amb_queue *queue)
-{
-    if (queue->is_closed && queue->takes == 0 && queue->seat_count == 0) {
-        amb_list_remove(&queue->dirty);
-        amb_filter_free(&queue->filter);
-        free(queue->later);
-        free(queue);
-    }
-}
 
 /* Takes --------------------------------------------------------------------------------------- */
 
@@ -157,7 +137,7 @@ static void queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t d
         }
     }
     ready_put(queue, take);
-    queue_mark(queue);
+    amb_queue_mark(queue);
 }
 
 static void queue_unkeep(struct amb_queue *queue, const struct amb_take *take)
@@ -168,15 +148,10 @@ static void queue_unkeep(struct amb_queue *queue, const struct amb_take *take)
 
 /* Who gets it --------------------------------------------------------------------------------- */
 
-static uint64_t seat_out_msgs(const struct amb_seat *seat)
-{
-    return seat->given_msgs - atomic_load_explicit(&seat->back_msgs, memory_order_acquire);
-}
-
 /* How many messages of about so many bytes each it may be given now. */
 static uint32_t seat_credit(const struct amb_seat *seat, uint64_t bytes_each, uint32_t most)
 {
-    uint64_t out = seat_out_msgs(seat);
+    uint64_t out = amb_seat_out(seat);
     if (out == 0) {
         uint64_t fit = bytes_each == 0 ? most : seat->credit_bytes / bytes_each;
         uint64_t n = fit < seat->credit_msgs ? fit : seat->credit_msgs;
@@ -222,7 +197,7 @@ static struct amb_seat *seat_with_most_credit(const struct amb_queue *queue)
     uint64_t most = 0;
     AMB_LIST_FOR_EACH (node, &queue->seats) {
         struct amb_seat *seat = AMB_CONTAINER_OF(node, struct amb_seat, node);
-        uint64_t out = seat_out_msgs(seat);
+        uint64_t out = amb_seat_out(seat);
         uint64_t left = out < seat->credit_msgs ? seat->credit_msgs - out : 0;
         if (left > most && seat_credit(seat, 0, 1) > 0) {
             best = seat;
@@ -421,7 +396,7 @@ bool amb_queue_feed(struct amb_cursor *cursor)
         amb_cursor_advance(cursor);
     }
     if (queue->has_priorities && ready_first(queue, RANK_LAST) != NULL) {
-        queue_mark(queue); /* What comes again, and has given way to this. */
+        amb_queue_mark(queue); /* What comes again, and has given way to this. */
     }
     return true;
 }
@@ -449,7 +424,7 @@ static void queue_wake_later(struct amb_queue *queue, int64_t *next_ns)
             return;
         }
         ready_put(queue, later_pop(queue));
-        queue_mark(queue);
+        amb_queue_mark(queue);
     }
 }
 
@@ -479,6 +454,18 @@ void amb_queues_run(struct amb_shard *shard)
         while ((node = amb_list_pop_front(&queue->hungry)) != NULL) {
             amb_topic_mark(AMB_CONTAINER_OF(node, struct amb_cursor, stalled)->topic);
         }
+    }
+}
+
+void amb_queue_drop_kept(struct amb_queue *queue)
+{
+    struct amb_take *take;
+    while ((take = ready_first(queue, RANK_LAST)) != NULL) {
+        amb_list_remove(&take->node);
+        take_drop(take);
+    }
+    while (queue->later_count > 0) {
+        take_drop(later_pop(queue));
     }
 }
 
@@ -577,7 +564,9 @@ void amb_queue_take_home(struct amb_mail *mail, void *owner)
     take->loss = take->lost == 0 ? AMB_LOSS_NONE : take->loss;
     if (take->end == AMB_TAKE_SETTLED || queue->is_closed) {
         take_drop(take);
-        queue_free_if_done(queue);
+        if (queue->is_closed) {
+            amb_queue_free_if_done(queue);
+        }
         return;
     }
     switch (take->end) {
@@ -598,164 +587,4 @@ void amb_queue_take_home(struct amb_mail *mail, void *owner)
         take_failed(queue, take);
         break;
     }
-}
-
-void amb_queue_seat_kicked(struct amb_mail *mail, void *owner)
-{
-    struct amb_seat *seat = AMB_CONTAINER_OF(mail, struct amb_seat, kick);
-    (void)owner;
-    /* From here on its worker may post it again. */
-    atomic_store_explicit(&seat->is_kicked, 0, memory_order_seq_cst);
-    if (seat->queue != NULL && !seat->queue->is_closed) {
-        queue_mark(seat->queue);
-    }
-}
-
-/* Life ---------------------------------------------------------------------------------------- */
-
-struct amb_queue *amb_shard_queue(const struct amb_shard *shard, uint64_t id)
-{
-    struct amb_idmap_node *node = amb_idmap_find(&shard->queues, id);
-    return node == NULL ? NULL : AMB_CONTAINER_OF(node, struct amb_queue, known);
-}
-
-enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
-                                 const struct amb_queue_options *options, struct amb_queue **out)
-{
-    struct amb_queue *queue = calloc(1, sizeof(*queue));
-    if (queue == NULL || amb_idmap_put(&shard->queues, &queue->known, id) != AMB_OK) {
-        free(queue);
-        return AMB_ENOMEM;
-    }
-    queue->shard = shard;
-    queue->id = id;
-    queue->options = *options;
-    amb_list_init(&queue->dirty);
-    amb_list_init(&queue->cursors);
-    amb_list_init(&queue->hungry);
-    amb_list_init(&queue->seats);
-    for (unsigned rank = 0; rank <= RANK_LAST; rank++) {
-        amb_list_init(&queue->ready[rank]);
-    }
-    *out = queue;
-    return AMB_OK;
-}
-
-void amb_queue_close(struct amb_queue *queue)
-{
-    amb_idmap_remove(&queue->shard->queues, &queue->known);
-    amb_list_remove(&queue->dirty);
-    AMB_LIST_FOR_EACH_SAFE (node, &queue->cursors) {
-        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
-        amb_cursor_detach(cursor);
-        free(cursor);
-    }
-    struct amb_take *take;
-    while ((take = ready_first(queue, RANK_LAST)) != NULL) {
-        amb_list_remove(&take->node);
-        take_drop(take);
-    }
-    while (queue->later_count > 0) {
-        take_drop(later_pop(queue));
-    }
-    queue->is_closed = true;
-    queue_free_if_done(queue);
-}
-
-/* With members it may hold publishers back, without it never does. */
-static void cursor_hold(const struct amb_queue *queue, struct amb_cursor *cursor)
-{
-    enum amb_slow slow = queue->options.slow;
-    slow = slow == AMB_SLOW_DEFAULT ? cursor->topic->rule->slow : slow;
-    cursor->holds = slow == AMB_SLOW_BLOCK && queue->seat_count > 0;
-    amb_cursor_spill(cursor, slow == AMB_SLOW_SPILL);
-    amb_topic_mark(cursor->topic);
-}
-
-enum amb_status amb_queue_attach(struct amb_queue *queue, struct amb_topic *topic,
-                                 const struct amb_begun *begun)
-{
-    struct amb_cursor *cursor = calloc(1, sizeof(*cursor));
-    if (cursor == NULL) {
-        return AMB_ENOMEM;
-    }
-    int64_t block_limit_ns = queue->options.slow == AMB_SLOW_DEFAULT ? topic->rule->slow_block_ns
-                                                                     : queue->options.slow_block_ns;
-    amb_cursor_attach(cursor, topic, NULL, AMB_SLOW_DROP_OLDEST, block_limit_ns, begun);
-    cursor->queue = queue;
-    cursor->filter = queue->filter;
-    cursor->is_picky = true; /* The forwarder asks no more than that of all others. */
-    amb_list_push_back(&queue->cursors, &cursor->of_sub);
-    amb_priority_join(cursor);
-    queue->has_priorities = queue->has_priorities || topic->priority != AMB_PRIORITY_NORMAL;
-    cursor_hold(queue, cursor);
-    return AMB_OK;
-}
-
-static void queue_members_changed(struct amb_queue *queue)
-{
-    AMB_LIST_FOR_EACH (node, &queue->cursors) {
-        cursor_hold(queue, AMB_CONTAINER_OF(node, struct amb_cursor, of_sub));
-    }
-    queue_mark(queue);
-}
-
-void amb_queue_join(struct amb_queue *queue, struct amb_seat *seat,
-                    const struct amb_queue_options *options)
-{
-    seat->queue = queue;
-    amb_list_push_back(&queue->seats, &seat->node);
-    queue->seat_count++;
-    queue->credit_msgs += seat->credit_msgs;
-    queue->credit_bytes += seat->credit_bytes;
-    queue->options = *options;
-    queue_members_changed(queue);
-}
-
-void amb_queue_filter(struct amb_queue *queue, struct amb_filter *filter)
-{
-    amb_filter_free(&queue->filter);
-    queue->filter = filter;
-    AMB_LIST_FOR_EACH (node, &queue->cursors) { /* What the former has passed says nothing. */
-        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
-        cursor->filter = filter;
-        cursor->blob = (struct amb_cursor_blob){0};
-    }
-}
-
-void amb_queue_seat_left(struct amb_mail *mail, void *owner)
-{
-    struct amb_seat *seat = AMB_CONTAINER_OF(mail, struct amb_seat, leave);
-    struct amb_queue *queue = seat->queue;
-    (void)owner;
-    if (queue != NULL) {
-        amb_list_remove(&seat->node);
-        queue->seat_count--;
-        queue->credit_msgs -= seat->credit_msgs;
-        queue->credit_bytes -= seat->credit_bytes;
-        if (queue->is_closed) {
-            queue_free_if_done(queue);
-        } else {
-            queue_members_changed(queue);
-        }
-    }
-    free(seat);
-}
-
-uint64_t amb_queue_out(const struct amb_queue *queue)
-{
-    uint64_t out = 0;
-    AMB_LIST_FOR_EACH (node, &queue->seats) {
-        out += seat_out_msgs(AMB_CONTAINER_OF(node, struct amb_seat, node));
-    }
-    return out;
-}
-
-void amb_queues_fini(struct amb_shard *shard)
-{
-    struct amb_idmap_node *node;
-    while ((node = amb_idmap_any(&shard->queues)) != NULL) {
-        amb_queue_close(AMB_CONTAINER_OF(node, struct amb_queue, known));
-    }
-    amb_idmap_fini(&shard->queues);
 }

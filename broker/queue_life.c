@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A queue's beginning and end, who is a member of it, and which topics it reads.
+ */
+#include "broker/config.h"
+#include "broker/priority.h"
+#include "broker/queue_private.h"
+#include "broker/topic.h"
+#include "wire/codec/filter.h"
+
+#include <stdlib.h>
+
+struct amb_queue *amb_shard_queue(const struct amb_shard *shard, uint64_t id)
+{
+    struct amb_idmap_node *node = amb_idmap_find(&shard->queues, id);
+    return node == NULL ? NULL : AMB_CONTAINER_OF(node, struct amb_queue, known);
+}
+
+enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
+                                 const struct amb_queue_options *options, struct amb_queue **out)
+{
+    struct amb_queue *queue = calloc(1, sizeof(*queue));
+    if (queue == NULL || amb_idmap_put(&shard->queues, &queue->known, id) != AMB_OK) {
+        free(queue);
+        return AMB_ENOMEM;
+    }
+    queue->shard = shard;
+    queue->id = id;
+    queue->options = *options;
+    amb_list_init(&queue->dirty);
+    amb_list_init(&queue->cursors);
+    amb_list_init(&queue->hungry);
+    amb_list_init(&queue->seats);
+    for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
+        amb_list_init(&queue->ready[rank]);
+    }
+    *out = queue;
+    return AMB_OK;
+}
+
+void amb_queue_free_if_done(struct amb_queue *queue)
+{
+    if (queue->is_closed && queue->takes == 0 && queue->seat_count == 0) {
+        amb_list_remove(&queue->dirty);
+        amb_filter_free(&queue->filter);
+        free(queue->later);
+        free(queue);
+    }
+}
+
+void amb_queue_close(struct amb_queue *queue)
+{
+    amb_idmap_remove(&queue->shard->queues, &queue->known);
+    amb_list_remove(&queue->dirty);
+    AMB_LIST_FOR_EACH_SAFE (node, &queue->cursors) {
+        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
+        amb_cursor_detach(cursor);
+        free(cursor);
+    }
+    amb_queue_drop_kept(queue);
+    queue->is_closed = true;
+    amb_queue_free_if_done(queue);
+}
+
+void amb_queues_fini(struct amb_shard *shard)
+{
+    struct amb_idmap_node *node;
+    while ((node = amb_idmap_any(&shard->queues)) != NULL) {
+        amb_queue_close(AMB_CONTAINER_OF(node, struct amb_queue, known));
+    }
+    amb_idmap_fini(&shard->queues);
+}
+
+/* With members it may hold publishers back, without it never does. */
+static void cursor_hold(const struct amb_queue *queue, struct amb_cursor *cursor)
+{
+    enum amb_slow slow = queue->options.slow;
+    slow = slow == AMB_SLOW_DEFAULT ? cursor->topic->rule->slow : slow;
+    cursor->holds = slow == AMB_SLOW_BLOCK && queue->seat_count > 0;
+    amb_cursor_spill(cursor, slow == AMB_SLOW_SPILL);
+    amb_topic_mark(cursor->topic);
+}
+
+enum amb_status amb_queue_attach(struct amb_queue *queue, struct amb_topic *topic,
+                                 const struct amb_begun *begun)
+{
+    struct amb_cursor *cursor = calloc(1, sizeof(*cursor));
+    if (cursor == NULL) {
+        return AMB_ENOMEM;
+    }
+    int64_t block_limit_ns = queue->options.slow == AMB_SLOW_DEFAULT ? topic->rule->slow_block_ns
+                                                                     : queue->options.slow_block_ns;
+    amb_cursor_attach(cursor, topic, NULL, AMB_SLOW_DROP_OLDEST, block_limit_ns, begun);
+    cursor->queue = queue;
+    cursor->filter = queue->filter;
+    cursor->is_picky = true; /* The forwarder asks no more than that of all others. */
+    amb_list_push_back(&queue->cursors, &cursor->of_sub);
+    amb_priority_join(cursor);
+    queue->has_priorities = queue->has_priorities || topic->priority != AMB_PRIORITY_NORMAL;
+    cursor_hold(queue, cursor);
+    return AMB_OK;
+}
+
+static void queue_members_changed(struct amb_queue *queue)
+{
+    AMB_LIST_FOR_EACH (node, &queue->cursors) {
+        cursor_hold(queue, AMB_CONTAINER_OF(node, struct amb_cursor, of_sub));
+    }
+    amb_queue_mark(queue);
+}
+
+void amb_queue_join(struct amb_queue *queue, struct amb_seat *seat,
+                    const struct amb_queue_options *options)
+{
+    seat->queue = queue;
+    amb_list_push_back(&queue->seats, &seat->node);
+    queue->seat_count++;
+    queue->credit_msgs += seat->credit_msgs;
+    queue->credit_bytes += seat->credit_bytes;
+    queue->options = *options;
+    queue_members_changed(queue);
+}
+
+void amb_queue_filter(struct amb_queue *queue, struct amb_filter *filter)
+{
+    amb_filter_free(&queue->filter);
+    queue->filter = filter;
+    AMB_LIST_FOR_EACH (node, &queue->cursors) { /* What the former has passed says nothing. */
+        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
+        cursor->filter = filter;
+        cursor->blob = (struct amb_cursor_blob){0};
+    }
+}
+
+void amb_queue_seat_left(struct amb_mail *mail, void *owner)
+{
+    struct amb_seat *seat = AMB_CONTAINER_OF(mail, struct amb_seat, leave);
+    struct amb_queue *queue = seat->queue;
+    (void)owner;
+    if (queue != NULL) {
+        amb_list_remove(&seat->node);
+        queue->seat_count--;
+        queue->credit_msgs -= seat->credit_msgs;
+        queue->credit_bytes -= seat->credit_bytes;
+        if (queue->is_closed) {
+            amb_queue_free_if_done(queue);
+        } else {
+            queue_members_changed(queue);
+        }
+    }
+    free(seat);
+}
+
+void amb_queue_seat_kicked(struct amb_mail *mail, void *owner)
+{
+    struct amb_seat *seat = AMB_CONTAINER_OF(mail, struct amb_seat, kick);
+    (void)owner;
+    /* From here on its worker may post it again. */
+    atomic_store_explicit(&seat->is_kicked, 0, memory_order_seq_cst);
+    if (seat->queue != NULL && !seat->queue->is_closed) {
+        amb_queue_mark(seat->queue);
+    }
+}
+
+uint64_t amb_queue_out(const struct amb_queue *queue)
+{
+    uint64_t out = 0;
+    AMB_LIST_FOR_EACH (node, &queue->seats) {
+        out += amb_seat_out(AMB_CONTAINER_OF(node, struct amb_seat, node));
+    }
+    return out;
+}

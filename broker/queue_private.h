@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the two files of a queue share: queue.c moves its takes, queue_life.c is its beginning, its
+ * members, what it reads, and its end.
+ *
+ * Threads: its worker.
+ */
+#pragma once
+
+#include "broker/queue.h"
+#include "broker/shard.h"
+
+/* Something may go out: it is looked at in this turn, or the next. */
+static inline void amb_queue_mark(struct amb_queue *queue)
+{
+    if (amb_list_is_empty(&queue->dirty)) {
+        amb_list_push_back(&queue->shard->dirty_queues, &queue->dirty);
+    }
+}
+
+/* Messages that the member has and did not settle. */
+static inline uint64_t amb_seat_out(const struct amb_seat *seat)
+{
+    return seat->given_msgs - atomic_load_explicit(&seat->back_msgs, memory_order_acquire);
+}
+
+/* Drops what is ready and what waits for its time. */
+void amb_queue_drop_kept(struct amb_queue *queue);
+/* Frees a closed one whose last take and seat are back. */
+void amb_queue_free_if_done(struct amb_queue *queue);
