@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/directory.h"
+#include "broker/directory_private.h"
 
 #include "broker/config.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
-#include "wire/base/clock.h"
 #include "wire/base/log.h"
 #include "wire/codec/position.h"
 
@@ -39,7 +38,7 @@ enum amb_status amb_directory_init(struct amb_directory *directory, const struct
     return status == AMB_OK ? amb_map_create(&directory->literals) : status;
 }
 
-static void topic_free(struct amb_dir_topic *topic, unsigned shard_count)
+void amb_directory_topic_free(struct amb_dir_topic *topic, unsigned shard_count)
 {
     amb_list_remove(&topic->idle);
     for (unsigned i = 0; i < shard_count && topic->on_shard != NULL; i++) {
@@ -59,7 +58,8 @@ void amb_directory_fini(struct amb_directory *directory)
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&directory->topics)) != NULL ||
            (node = amb_list_pop_front(&directory->leaving)) != NULL) {
-        topic_free(AMB_CONTAINER_OF(node, struct amb_dir_topic, node), directory->shard_count);
+        amb_directory_topic_free(AMB_CONTAINER_OF(node, struct amb_dir_topic, node),
+                                 directory->shard_count);
     }
     amb_map_destroy(&directory->by_name);
     if (directory->literals != NULL) {
@@ -81,9 +81,7 @@ static enum amb_slow sub_slow(const struct amb_directory *directory, const struc
     return slow != AMB_SLOW_DEFAULT ? slow : amb_config_topic(directory->config, topic->name)->slow;
 }
 
-/* Posts an order that nobody can do without; without memory the broker is at its end anyway, and
- * says so. */
-static struct amb_order *order_or_log(amb_order_fn run, amb_order_done_fn done, void *context)
+struct amb_order *amb_directory_order(amb_order_fn run, amb_order_done_fn done, void *context)
 {
     struct amb_order *order = amb_order_create(run, done, context);
     if (order == NULL) {
@@ -102,7 +100,7 @@ static struct amb_topic *topic_introduce(struct amb_directory *directory,
     if (topic->main != NULL && topic_introduce(directory, topic->main, shard) == NULL) {
         return NULL;
     }
-    struct amb_order *order = order_or_log(amb_order_topic_add, NULL, NULL);
+    struct amb_order *order = amb_directory_order(amb_order_topic_add, NULL, NULL);
     if (order == NULL) {
         return NULL;
     }
@@ -122,7 +120,7 @@ static struct amb_topic *topic_introduce(struct amb_directory *directory,
 
 static void topic_tell_matched(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
-    struct amb_order *order = order_or_log(amb_order_topic_matched, NULL, NULL);
+    struct amb_order *order = amb_directory_order(amb_order_topic_matched, NULL, NULL);
     if (order != NULL) {
         order->u.matched.topic = topic->id;
         order->u.matched.matched = topic->matched;
@@ -131,7 +129,7 @@ static void topic_tell_matched(struct amb_directory *directory, struct amb_dir_t
     AMB_LIST_FOR_EACH (node, &topic->publishers) {
         struct amb_dir_publisher *publisher =
             AMB_CONTAINER_OF(node, struct amb_dir_publisher, of_topic);
-        order = order_or_log(amb_order_publisher_subscribers, NULL, NULL);
+        order = amb_directory_order(amb_order_publisher_subscribers, NULL, NULL);
         if (order != NULL) {
             order->session = publisher->session;
             order->u.subscribers.handle = publisher->handle;
@@ -180,7 +178,7 @@ static bool topic_lend(struct amb_directory *directory, struct amb_dir_topic *to
                        const struct amb_dir_sub *sub, int change, amb_order_done_fn done,
                        void *context)
 {
-    struct amb_order *order = order_or_log(amb_order_lend, done, context);
+    struct amb_order *order = amb_directory_order(amb_order_lend, done, context);
     if (order == NULL) {
         return false;
     }
@@ -202,7 +200,7 @@ static bool topic_lend(struct amb_directory *directory, struct amb_dir_topic *to
 static bool topic_attach(struct amb_directory *directory, struct amb_dir_topic *topic,
                          const struct amb_dir_sub *sub, amb_order_done_fn done, void *context)
 {
-    struct amb_order *order = order_or_log(amb_order_cursor_attach, done, context);
+    struct amb_order *order = amb_directory_order(amb_order_cursor_attach, done, context);
     if (order == NULL) {
         return false;
     }
@@ -262,185 +260,12 @@ static bool id_take(struct amb_directory *directory, uint32_t *out)
     return true;
 }
 
-static void id_give(struct amb_directory *directory, uint32_t id)
+void amb_directory_id_give(struct amb_directory *directory, uint32_t id)
 {
     amb_assert(directory->free_count < directory->free_size);
     uint32_t last = (directory->free_first + directory->free_count) % directory->free_size;
     directory->free_ids[last] = id;
     directory->free_count++;
-}
-
-/* Leaving ------------------------------------------------------------------------------------- */
-
-static void leave_go_on(struct amb_dir_topic *topic);
-static void topic_rest(struct amb_directory *directory, struct amb_dir_topic *topic);
-
-static void leave_answered(void *control, struct amb_order *order)
-{
-    (void)control;
-    struct amb_dir_topic *topic = order->context;
-    if (order->status == AMB_OK) {
-        topic->on &= ~(UINT64_C(1) << order->shard->index);
-    } else {
-        topic->is_again = true;
-    }
-    amb_order_free(order);
-    if (--topic->waiting == 0 && !topic->is_again && !topic->directory->is_over) {
-        topic->stage++;
-        leave_go_on(topic);
-    }
-}
-
-static void leave_ask(struct amb_dir_topic *topic, unsigned shard, amb_order_fn run)
-{
-    struct amb_order *order = order_or_log(run, leave_answered, topic);
-    if (order == NULL) {
-        topic->is_again = true;
-        return;
-    }
-    topic->waiting++;
-    order->u.topic.topic = topic->on_shard[shard];
-    amb_order_post(topic->directory->shards[shard], order);
-}
-
-/* Posts the orders of its stage; without any, goes on to the next one. */
-static void leave_go_on(struct amb_dir_topic *topic)
-{
-    struct amb_directory *directory = topic->directory;
-    topic->is_again = false;
-    if (topic->stage == AMB_LEAVE_HOME) {
-        leave_ask(topic, topic->home, amb_order_topic_remove);
-        return;
-    }
-    if (topic->stage == AMB_LEAVE_BORROWERS && topic->on != 0) {
-        for (unsigned i = 0; i < directory->shard_count; i++) {
-            if ((topic->on >> i & 1) != 0) {
-                leave_ask(topic, i, amb_order_topic_remove);
-            }
-        }
-        return;
-    }
-    bool was_lent = false;
-    for (unsigned i = 0; i < directory->shard_count; i++) {
-        was_lent = was_lent || (i != topic->home && topic->on_shard[i] != NULL);
-    }
-    if (topic->stage <= AMB_LEAVE_FENCE && was_lent) {
-        topic->stage = AMB_LEAVE_FENCE; /* What a borrower has said of it is read at home. */
-        leave_ask(topic, topic->home, amb_order_nothing);
-        return;
-    }
-    if (topic->is_asked) {
-        topic->is_again = true; /* That answer speaks of it. */
-        return;
-    }
-    uint32_t slot = amb_topic_slot(topic->id);
-    id_give(directory, slot | (((topic->id >> AMB_TOPIC_SLOT_BITS) + 1) << AMB_TOPIC_SLOT_BITS));
-    amb_list_remove(&topic->node);
-    struct amb_dir_topic *main = topic->main;
-    topic_free(topic, directory->shard_count);
-    if (main != NULL) {
-        main->kin_count--;
-        topic_rest(directory, main);
-    }
-}
-
-/* Those who read it by a wildcard find it again when it comes again. */
-static bool topic_is_used(const struct amb_directory *directory, const struct amb_dir_topic *topic)
-{
-    return topic->publisher_count > 0 || topic->kin_count > 0 ||
-           amb_map_get(directory->literals, topic->name, topic->name_len) != NULL;
-}
-
-/* Its last publisher or reader may have gone. */
-static void topic_rest(struct amb_directory *directory, struct amb_dir_topic *topic)
-{
-    if (!topic->is_asked && amb_list_is_empty(&topic->idle) && !topic_is_used(directory, topic)) {
-        topic->idle_ns = directory->now_ns;
-        amb_list_push_back(&directory->idle, &topic->idle);
-    }
-}
-
-static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *topic)
-{
-    amb_assert(!topic_is_used(directory, topic));
-    if (topic->main == NULL) {
-        (void)amb_map_remove(directory->by_name, topic->name, topic->name_len);
-    } else {
-        topic->main->kin[topic->priority] = NULL;
-    }
-    amb_list_remove(&topic->node);
-    amb_list_remove(&topic->idle);
-    amb_list_remove(&topic->untold); /* Nobody is left to hear of it. */
-    amb_list_push_back(&directory->leaving, &topic->node);
-    directory->topic_count--;
-    topic->has_left = true;
-    topic->stage = AMB_LEAVE_HOME;
-    topic->on = 0;
-    for (unsigned i = 0; i < directory->shard_count; i++) {
-        topic->on |= (uint64_t)(topic->on_shard[i] != NULL) << i;
-    }
-    leave_go_on(topic);
-}
-
-/* Home has told whether everybody has read it to its end. */
-static void ask_answered(void *control, struct amb_order *order)
-{
-    (void)control;
-    struct amb_dir_topic *topic = order->context;
-    struct amb_directory *directory = topic->directory;
-    bool may_leave = order->status == AMB_OK;
-    amb_order_free(order);
-    topic->is_asked = false;
-    if (directory->is_over || topic->has_left) {
-        return;
-    }
-    if (may_leave && topic->uses == topic->uses_asked) {
-        topic_leave(directory, topic);
-    } else {
-        topic_rest(directory, topic);
-    }
-}
-
-static void topic_ask(struct amb_dir_topic *topic)
-{
-    amb_list_remove(&topic->idle);
-    struct amb_order *order = order_or_log(amb_order_topic_ask, ask_answered, topic);
-    if (order == NULL) {
-        topic_rest(topic->directory, topic);
-        return;
-    }
-    topic->is_asked = true;
-    topic->uses_asked = topic->uses;
-    order->u.topic.topic = topic->on_shard[topic->home];
-    amb_order_post(topic->directory->shards[topic->home], order);
-}
-
-static bool leave_oldest(struct amb_directory *directory)
-{
-    if (amb_list_is_empty(&directory->idle)) {
-        return false;
-    }
-    topic_leave(directory, AMB_CONTAINER_OF(directory->idle.next, struct amb_dir_topic, idle));
-    return true;
-}
-
-void amb_directory_tick(struct amb_directory *directory)
-{
-    AMB_LIST_FOR_EACH_SAFE (node, &directory->leaving) {
-        struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);
-        if (topic->is_again && topic->waiting == 0) {
-            leave_go_on(topic);
-        }
-    }
-    while (!amb_list_is_empty(&directory->idle)) {
-        struct amb_dir_topic *oldest =
-            AMB_CONTAINER_OF(directory->idle.next, struct amb_dir_topic, idle);
-        if (amb_deadline_ns(oldest->idle_ns, directory->config->limits.topic_idle_ns) >
-            directory->now_ns) {
-            return;
-        }
-        topic_ask(oldest);
-    }
 }
 
 /* Topics -------------------------------------------------------------------------------------- */
@@ -504,7 +329,7 @@ static enum amb_status topic_begin(struct amb_directory *directory, struct amb_d
         return AMB_ELIMIT; /* Thousands are just leaving. */
     }
     if (topic_introduce(directory, topic, topic->home) == NULL) {
-        id_give(directory, topic->id);
+        amb_directory_id_give(directory, topic->id);
         return AMB_ENOMEM;
     }
     /* The home knows it, so from here on it stays, whatever else fails. */
@@ -523,7 +348,7 @@ static enum amb_status topic_add(struct amb_directory *directory, const char *na
                                  enum amb_priority priority, struct amb_dir_topic **out)
 {
     if (directory->topic_count >= directory->config->limits.max_topics &&
-        !leave_oldest(directory)) {
+        !amb_directory_leave_oldest(directory)) {
         return AMB_ELIMIT;
     }
     struct amb_dir_topic *topic = topic_make(directory, name, len, home);
@@ -534,7 +359,7 @@ static enum amb_status topic_add(struct amb_directory *directory, const char *na
     topic->priority = priority;
     enum amb_status status = topic_begin(directory, topic);
     if (status != AMB_OK) {
-        topic_free(topic, directory->shard_count);
+        amb_directory_topic_free(topic, directory->shard_count);
         return status;
     }
     *out = topic;
@@ -577,7 +402,7 @@ enum amb_status amb_directory_priority(struct amb_directory *directory, struct a
         topic_add(directory, main->name, main->name_len, main->home, main, priority, &topic);
     if (status != AMB_OK) {
         main->kin_count--;
-        topic_rest(directory, main);
+        amb_directory_rest(directory, main);
         return status;
     }
     main->kin[priority] = topic;
@@ -589,7 +414,7 @@ enum amb_status amb_directory_priority(struct amb_directory *directory, struct a
 
 void amb_directory_unused(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
-    topic_rest(directory, topic); /* Its main one rests when it has gone. */
+    amb_directory_rest(directory, topic); /* Its main one rests when it has gone. */
 }
 
 void amb_directory_publish(struct amb_dir_publisher *publisher, struct amb_dir_topic *topic)
@@ -608,7 +433,7 @@ void amb_directory_unpublish(struct amb_directory *directory, struct amb_dir_pub
         amb_list_remove(&publisher->of_topic);
         topic->publisher_count--;
         publisher->topic = NULL;
-        topic_rest(directory, topic);
+        amb_directory_rest(directory, topic);
     }
 }
 
@@ -692,7 +517,7 @@ static void sub_leave(struct amb_directory *directory, struct amb_dir_sub *sub,
         (void)topic_lend(directory, topic, sub, -1, NULL, NULL);
     }
     topic_changed(directory, topic);
-    topic_rest(directory, topic);
+    amb_directory_rest(directory, topic);
 }
 
 void amb_directory_unsubscribe(struct amb_directory *directory, struct amb_dir_sub *sub)
