@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/client.h"
+#include "broker/client_private.h"
 
 #include "broker/config.h"
 #include "broker/control.h"
@@ -12,33 +12,13 @@
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <poll.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#define CLIENT_READS_A_ROUND 64 /* messages of one client before others have their turn */
-/* Requests of one client under way: past it, it is not read until half of them are answered, so
- * that nobody piles up work for a worker faster than it is done. */
-#define CLIENT_WORK_MAX 64u
-
-/* Bytes on their way out, with the descriptors that go with the first of them. */
-struct client_out {
-    struct amb_list_node node;
-    size_t len, sent;
-    unsigned fd_count;
-    int fds[AMB_CLIENT_FDS_MAX];
-    uint8_t bytes[];
-};
-
-static void client_on_events(struct amb_watch *watch, uint32_t events);
 static void client_on_pidfd(struct amb_watch *watch, uint32_t events);
 
 enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_unix,
@@ -49,7 +29,7 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
         (void)close(fd);
         return AMB_ENOMEM;
     }
-    client->watch.fn = client_on_events;
+    client->watch.fn = amb_client_on_events;
     client->pidfd_watch.fn = client_on_pidfd;
     client->control = control;
     client->state = AMB_CLIENT_HELLO;
@@ -96,151 +76,6 @@ const char *amb_client_gpu_obstacle(const struct amb_client *client)
     }
     return amb_client_may_map_gpu(client) ? NULL
                                           : "not trusted with GPU memory (memory.cuda.trust)";
-}
-
-static void out_free(struct amb_client *client, struct client_out *out)
-{
-    for (unsigned i = 0; i < out->fd_count; i++) {
-        (void)close(out->fds[i]);
-    }
-    client->out_bytes -= out->len;
-    amb_list_remove(&out->node);
-    free(out);
-}
-
-static ssize_t out_write(const struct amb_client *client, const struct client_out *out)
-{
-    struct iovec iov = {
-        .iov_base = (void *)(uintptr_t)(out->bytes + out->sent),
-        .iov_len = out->len - out->sent,
-    };
-    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
-    union {
-        char bytes[CMSG_SPACE(sizeof(int) * AMB_CLIENT_FDS_MAX)];
-        struct cmsghdr align;
-    } control = {{0}};
-    if (out->fd_count > 0 && out->sent == 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = CMSG_SPACE(sizeof(int) * out->fd_count);
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int) * out->fd_count);
-        memcpy(CMSG_DATA(header), out->fds, sizeof(int) * out->fd_count);
-    }
-    return sendmsg(client->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-/* Has epoll report what is of interest now. HUP always is, and is not 0. */
-static void client_rewatch(struct amb_client *client)
-{
-    uint32_t events = EPOLLHUP;
-    if (!client->is_paused) {
-        events |= EPOLLIN | EPOLLRDHUP;
-    }
-    if (!amb_list_is_empty(&client->out)) {
-        events |= EPOLLOUT;
-    }
-    if (client->fd >= 0 && events != client->watched) {
-        client->watched = events;
-        amb_control_rewatch(client->control, &client->watch, client->fd, events);
-    }
-}
-
-/* False: the connection is broken. */
-static bool client_flush(struct amb_client *client)
-{
-    while (!amb_list_is_empty(&client->out)) {
-        struct client_out *out = AMB_CONTAINER_OF(client->out.next, struct client_out, node);
-        ssize_t sent = out_write(client, out);
-        if (sent < 0) {
-            if (errno == EINTR) {
-                continue;
-            }
-            if (errno == EAGAIN || errno == EWOULDBLOCK) {
-                client_rewatch(client);
-                return true;
-            }
-            return false;
-        }
-        out->sent += (size_t)sent;
-        if (out->sent == out->len) {
-            out_free(client, out);
-        }
-    }
-    client_rewatch(client);
-    return true;
-}
-
-void amb_client_send(struct amb_client *client, const Amb__Control__Control *message,
-                     const int *fds, unsigned fd_count)
-{
-    amb_assert(fd_count <= AMB_CLIENT_FDS_MAX);
-    size_t len = amb_control_packed_size(message);
-    amb_assert(len > 0);
-    struct client_out *out = NULL;
-    if (client->fd >= 0 && client->out_bytes + len <= AMB_CLIENT_OUT_MAX) {
-        out = malloc(sizeof(*out) + len);
-    }
-    if (out == NULL) {
-        for (unsigned i = 0; i < fd_count; i++) {
-            (void)close(fds[i]);
-        }
-        amb_client_end(client, "it does not read its control connection");
-        return;
-    }
-    out->len = len;
-    out->sent = 0;
-    out->fd_count = fd_count;
-    if (fd_count > 0) {
-        memcpy(out->fds, fds, sizeof(int) * fd_count);
-    }
-    amb_control_pack(message, out->bytes);
-    client->out_bytes += len;
-    amb_list_push_back(&client->out, &out->node);
-    if (!client_flush(client)) {
-        amb_client_end(client, "its control connection is broken");
-    }
-}
-
-void amb_client_send_ok(struct amb_client *client, uint64_t id)
-{
-    Amb__Control__Ok ok = AMB__CONTROL__OK__INIT;
-    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
-    message.id = id;
-    message.body_case = AMB__CONTROL__CONTROL__BODY_OK;
-    message.ok = &ok;
-    amb_client_send(client, &message, NULL, 0);
-}
-
-void amb_client_send_error(struct amb_client *client, uint64_t id, enum amb_status status,
-                           const char *format, ...)
-{
-    char text[AMB_CONTROL_TEXT_MAX];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    Amb__Control__Error error = AMB__CONTROL__ERROR__INIT;
-    error.status = (int32_t)status;
-    error.text = text;
-    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
-    message.id = id;
-    message.body_case = AMB__CONTROL__CONTROL__BODY_ERROR;
-    message.error = &error;
-    if (client->fd < 0) {
-        return;
-    }
-    if (id == 0 && client->end_status == AMB_OK) {
-        client->end_status = status;
-    }
-    if (id == 0 && status == AMB_EPROTO) {
-        client->control->stats.violations++;
-    }
-    amb_client_send(client, &message, NULL, 0);
-    if (id == 0) {
-        amb_client_end(client, text);
-    }
 }
 
 /* Orders of ended sessions ------------------------------------------------------------------- */
@@ -326,26 +161,6 @@ static void client_leave_directory(struct amb_client *client)
     client->publishers = NULL;
     client->publisher_count = 0;
     client->subs = NULL;
-}
-
-static void client_drop_fd(struct amb_client *client)
-{
-    if (client->passed_fd >= 0) {
-        (void)close(client->passed_fd);
-        client->passed_fd = -1;
-    }
-}
-
-static void client_close_connection(struct amb_client *client)
-{
-    AMB_LIST_FOR_EACH_SAFE (node, &client->out) {
-        out_free(client, AMB_CONTAINER_OF(node, struct client_out, node));
-    }
-    if (client->fd >= 0) {
-        (void)close(client->fd);
-        client->fd = -1;
-    }
-    client_drop_fd(client);
 }
 
 static json_t *client_event(const struct amb_client *client)
@@ -435,7 +250,7 @@ void amb_client_end(struct amb_client *client, const char *why)
     }
     bool is_opening = client->state == AMB_CLIENT_OPENING;
     client->state = AMB_CLIENT_ENDING;
-    client_close_connection(client);
+    amb_client_close_connection(client);
     client_leave_directory(client);
     if (client->has_session && !is_opening) { /* opening: closed when the worker has answered */
         amb_client_close_session(client);
@@ -480,10 +295,10 @@ void amb_client_end_work(struct amb_client *client)
 {
     amb_assert(client->work > 0);
     client->work--;
-    if (client->is_paused && client->work <= CLIENT_WORK_MAX / 2) {
+    if (client->is_paused && client->work <= AMB_CLIENT_WORK_MAX / 2) {
         client->is_paused = false;
         client->seen_ns = client->control->now_ns; /* Its heartbeats were not read meanwhile. */
-        client_rewatch(client);
+        amb_client_rewatch(client);
     }
     amb_client_release(client);
 }
@@ -500,135 +315,6 @@ void amb_client_bury(struct amb_control *control)
         amb_order_free(client->end_order);
         control->client_count--;
         free(client);
-    }
-}
-
-/* Input -------------------------------------------------------------------------------------- */
-
-/* Keeps the last descriptor and closes the others: alignment leaves room for two where there is
- * room for one, and whatever comes is ours. */
-static void client_take_fds(struct amb_client *client, const struct cmsghdr *header)
-{
-    size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; i++) {
-        client_drop_fd(client);
-        memcpy(&client->passed_fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-    }
-}
-
-/* Reads at most what the reader wants, so that a descriptor comes with its own message. Returns
- * what recvmsg does. */
-static ssize_t client_receive(struct amb_client *client, uint8_t *bytes, size_t size)
-{
-    struct iovec iov = {.iov_base = bytes, .iov_len = size};
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct msghdr message = {
-        .msg_iov = &iov,
-        .msg_iovlen = 1,
-        .msg_control = control.bytes,
-        .msg_controllen = sizeof(control.bytes),
-    };
-    ssize_t got = recvmsg(client->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got < 0) {
-        return got;
-    }
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c != NULL; c = CMSG_NXTHDR(&message, c)) {
-        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-            client_take_fds(client, c);
-        }
-    }
-    return got;
-}
-
-/* What it sent is no message. Whoever does not speak our protocol at all gets no answer. */
-static void client_refuse_bytes(struct amb_client *client, enum amb_status status,
-                                const char *reason)
-{
-    struct amb_control_stats *stats = &client->control->stats;
-    if (status == AMB_ENOMEM) {
-        amb_client_send_error(client, 0, AMB_ENOMEM, "no memory");
-    } else if (strcmp(reason, "bad_magic") == 0) {
-        stats->bad_magic++;
-        amb_client_end(client, "it does not speak our protocol");
-    } else if (strcmp(reason, "bad_version") == 0) {
-        stats->refused_version++;
-        amb_client_send_error(client, 0, AMB_EVERSION,
-                              "protocol version: this broker speaks %u to %u", AMB_CONTROL_VERSION,
-                              AMB_CONTROL_VERSION);
-    } else {
-        stats->bad_message++;
-        amb_client_send_error(client, 0, AMB_EPROTO, "malformed control message: %s", reason);
-    }
-}
-
-/* False: nothing more to read now, or the client has ended. */
-static bool client_read_one(struct amb_client *client)
-{
-    uint8_t bytes[4096];
-    size_t wanted = amb_control_wanted(&client->reader);
-    ssize_t got = client_receive(client, bytes, wanted < sizeof(bytes) ? wanted : sizeof(bytes));
-    if (got < 0) {
-        if (errno == EAGAIN || errno == EWOULDBLOCK) {
-            return false;
-        }
-        if (errno == EINTR) {
-            return true;
-        }
-        amb_client_end(client, "its control connection is broken");
-        return false;
-    }
-    if (got == 0) {
-        amb_client_end(client, "it has closed its control connection");
-        return false;
-    }
-    size_t used;
-    Amb__Control__Control *message = NULL;
-    const char *reason = "";
-    enum amb_status status =
-        amb_control_read(&client->reader, bytes, (size_t)got, &used, &message, &reason);
-    if (status != AMB_OK) {
-        client_refuse_bytes(client, status, reason);
-        return false;
-    }
-    amb_assert(used == (size_t)got); /* No more than wanted was read. */
-    if (message != NULL) {
-        client->seen_ns = client->control->now_ns;
-        client->control->on_request(client, message);
-        amb_control_free(message);
-        client_drop_fd(client); /* Nobody wanted it. */
-    }
-    if (client->state == AMB_CLIENT_LIVE && client->work >= CLIENT_WORK_MAX) {
-        client->is_paused = true;
-    }
-    if (client->is_paused) {
-        client_rewatch(client);
-        return false;
-    }
-    return client->state != AMB_CLIENT_ENDING;
-}
-
-static void client_on_events(struct amb_watch *watch, uint32_t events)
-{
-    struct amb_client *client = AMB_CONTAINER_OF(watch, struct amb_client, watch);
-    if (client->state == AMB_CLIENT_ENDING) {
-        return;
-    }
-    if ((events & EPOLLOUT) != 0 && !client_flush(client)) {
-        amb_client_end(client, "its control connection is broken");
-        return;
-    }
-    if (client->is_paused) {
-        if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
-            amb_client_end(client, "it has closed its control connection");
-        }
-        return;
-    }
-    if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
-        for (int i = 0; i < CLIENT_READS_A_ROUND && client_read_one(client); i++) {
-        }
     }
 }
 
