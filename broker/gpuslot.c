@@ -14,6 +14,8 @@
 #define RANGE_MAX (UINT64_C(256) << 20)
 #define IDLE_NS AMB_NS_PER_SEC
 #define LOOK_NS (AMB_NS_PER_SEC / 4)
+/* A GPU copies gigabytes in that time. */
+#define SPOILED_NS (10 * AMB_NS_PER_SEC)
 
 /* A power of two up to the pools' unit, then multiples of that. */
 static uint64_t slot_for(uint64_t len)
@@ -43,11 +45,19 @@ static struct amb_lease *find_free(struct amb_shard *shard, const struct amb_gpu
     AMB_LIST_FOR_EACH (node, &shard->gpu_slots) {
         struct amb_lease *lease = lease_at(node);
         if (lease->segment->gpu == pool && lease->slot >= slot && lease->slot <= 2 * slot &&
-            lease->commits < lease->slots) {
+            lease->commits < lease->slots && lease->spoiled_ns == 0) {
             return lease;
         }
     }
     return NULL;
+}
+
+static bool is_due(const struct amb_lease *lease, const struct amb_gpu_pool *pool, int64_t now_ns)
+{
+    if (lease->spoiled_ns != 0) {
+        return now_ns - lease->spoiled_ns >= SPOILED_NS;
+    }
+    return pool != NULL ? lease->segment->gpu == pool : now_ns - lease->used_ns >= IDLE_NS;
 }
 
 /* What nothing lies in; of one pool, or of all (NULL) what has not been used for a while. */
@@ -55,9 +65,7 @@ static void give_back(struct amb_shard *shard, const struct amb_gpu_pool *pool)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &shard->gpu_slots) {
         struct amb_lease *lease = lease_at(node);
-        bool is_due =
-            pool != NULL ? lease->segment->gpu == pool : shard->now_ns - lease->used_ns >= IDLE_NS;
-        if (lease->commits == 0 && is_due) {
+        if (lease->commits == 0 && is_due(lease, pool, shard->now_ns)) {
             amb_lease_close(lease);
         }
     }
@@ -128,10 +136,11 @@ struct amb_lease *amb_gpuslot_find(struct amb_shard *shard, uint64_t len)
 
 static uint64_t free_slot(const struct amb_lease *lease)
 {
-    uint32_t at = 0;
-    while (at < lease->slots && (lease->taken[at / 64] >> (at % 64) & 1) != 0) {
-        at++;
+    uint32_t word = 0;
+    while (lease->taken[word] == UINT64_MAX) {
+        word++; /* There is a free one. */
     }
+    uint32_t at = word * 64 + (uint32_t)__builtin_ctzll(~lease->taken[word]);
     amb_assert(at < lease->slots);
     return at * lease->slot;
 }
@@ -149,6 +158,11 @@ void amb_gpuslot_take(struct amb_lease *lease, uint64_t len, struct amb_commit *
     lease->used_ns = lease->shard->now_ns;
     (void)atomic_fetch_add_explicit(&pool->received, 1, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&pool->received_bytes, len, memory_order_relaxed);
+}
+
+void amb_gpuslot_spoil(struct amb_lease *lease)
+{
+    lease->spoiled_ns = lease->shard->now_ns;
 }
 
 void amb_gpuslot_trim(struct amb_shard *shard)

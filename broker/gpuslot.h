@@ -39,6 +39,10 @@ struct amb_lease *amb_gpuslot_find(struct amb_shard *shard, uint64_t len);
 void amb_gpuslot_take(struct amb_lease *lease, uint64_t len, struct amb_commit *commit,
                       uint64_t *offset);
 
+/* A transfer into it has failed. UCX may have its sender write to where a message goes, who may be
+ * at it still: the range takes no more, and is kept from others for some seconds. */
+void amb_gpuslot_spoil(struct amb_lease *lease);
+
 /* Gives back what is not used. */
 void amb_gpuslot_trim(struct amb_shard *shard);
 static inline void amb_gpuslot_tick(struct amb_shard *shard)

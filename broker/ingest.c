@@ -289,6 +289,9 @@ enum amb_status amb_ingest_body(struct amb_session *session, void *cookie, enum 
 {
     struct amb_entry *entry = cookie;
     struct amb_publisher *publisher = ingest_publisher(session, entry);
+    if (__builtin_expect(status != AMB_OK, 0) && amb_entry_is_landed(entry)) {
+        amb_gpuslot_spoil(entry->commit.lease);
+    }
     if (publisher == NULL) {
         amb_entry_unref(entry, session->shard);
         return AMB_OK;

@@ -76,7 +76,8 @@ struct amb_lease {
     uint32_t commits;            /* that name it and are not over */
     bool is_held;                /* its client's process may still write there */
     bool is_own;                 /* the shard's */
-    int64_t used_ns;             /* of the shard's own: when a slot of it was taken last */
+    int64_t used_ns;             /* of the shard's own: when a slot of it was taken last, */
+    int64_t spoiled_ns;          /* when a transfer into it failed; 0: never */
     struct amb_list_node of_book, of_shard; /* or in shard->gpu_slots, and of_shard */
     uint64_t taken[];                       /* a bit a slot */
 };

@@ -19,6 +19,10 @@ static void on_send_done(void *request, ucs_status_t status, void *user_data)
     amb_ucx_op_settle(user_data, status);
 }
 
+_Static_assert(sizeof(struct amb_record) + AMB_PROPS_MAX + AMB_PAYLOAD_PAD <=
+                   AMB_UCX_META_IN_HEAD_MAX,
+               "what is sent out of a GPU's memory is one message, whose meta rides in the head");
+
 /* False without memory. */
 static bool parts_of(struct amb_ucx_op *op, struct amb_ucx_am_parts *parts)
 {

@@ -444,7 +444,8 @@ static void test_a_message_is_charged_its_slot(void **state)
     const struct amb_entry *entry = cookie;
     assert_true(amb_entry_charge(entry) >= 65536);
     w->p->pubs[0].messages++;
-    assert_int_equal(amb_ingest_body(w->p->session, cookie, AMB_ENOMEM), AMB_OK);
+    w->gpus.pools[0].is_lost = true; /* It is refused. */
+    assert_int_equal(amb_ingest_body(w->p->session, cookie, AMB_OK), AMB_OK);
     harness_settle(&w->h);
     expect_all_back(w);
 }
@@ -522,6 +523,22 @@ static void test_a_link_that_takes_no_gpu_memory_ignores_the_flag(void **state)
     assert_int_equal(used(w), 0);
 }
 
+/* Its sender may still be writing there. */
+static void test_where_a_transfer_failed_nothing_else_comes_for_a_while(void **state)
+{
+    struct world *w = *state;
+    void *cookie = begin(w, 16000, 16000, 16000, AMB_OK);
+    const struct amb_segment *spoiled = ((struct amb_entry *)cookie)->segment;
+    assert_int_equal(amb_ingest_body(w->p->session, cookie, AMB_ELOST), AMB_OK);
+    for (unsigned second = 0; second < 9; second++) {
+        const struct amb_lease *lease = amb_gpuslot_find(&w->h.shards[0], 16000);
+        assert_non_null(lease);
+        assert_ptr_not_equal(lease->segment, spoiled);
+        harness_pass(&w->h, INT64_C(1000000000));
+        harness_settle(&w->h);
+    }
+}
+
 static void test_what_never_comes_leaves_nothing(void **state)
 {
     struct world *w = *state;
@@ -530,6 +547,8 @@ static void test_what_never_comes_leaves_nothing(void **state)
     publish(w, 0, 48000);
     assert_int_equal(w->p->ended, 1);
     assert_int_equal(w->p->ended_why, AMB_ELOST);
+    assert_int_equal(used(w), 2 << 20);
+    harness_pass(&w->h, INT64_C(9000000000));
     expect_all_back(w);
     client_close(w->p, false);
     assert_int_equal(w->h.shards[0].bufpool.reserved, 0);
@@ -564,6 +583,8 @@ static void test_sessions_end_while_it_comes(void **state)
     expect_reserved(w);
     assert_int_equal(amb_ingest_body(w->p->session, cookie, AMB_OK), AMB_OK);
     expect_reserved(w);
+    harness_pass(&w->h, INT64_C(9000000000));
+    harness_settle(&w->h);
     harness_pass(&w->h, INT64_C(2000000000));
     harness_settle(&w->h);
     assert_int_equal(used(w), 0);
@@ -611,6 +632,7 @@ int main(void)
         TEST(test_a_slow_reader_keeps_no_slot),
         TEST_THREE(test_a_slow_reader_keeps_no_slot),
         TEST(test_a_link_that_takes_no_gpu_memory_ignores_the_flag),
+        TEST(test_where_a_transfer_failed_nothing_else_comes_for_a_while),
         TEST(test_what_never_comes_leaves_nothing),
         TEST(test_a_record_is_no_longer_than_what_is_fetched),
         TEST(test_a_record_is_as_long_as_its_head_says),
