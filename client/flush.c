@@ -4,9 +4,7 @@
  */
 #include "client/batches.h"
 #include "client/conn.h"
-#include "client/due.h"
 #include "client/gpu.h"
-#include "client/inbox.h"
 #include "client/pub.h"
 #include "client/slots.h"
 #include "wire/base/assert.h"
@@ -198,8 +196,6 @@ static struct amb_batch *rescue_one(struct amb_pub *pub, const struct amb_batch 
     return batch;
 }
 
-static void settle_upto(struct amb_pub *pub, uint64_t last, enum amb_status why);
-
 /* A commit that will not leave; it is in no list any more. */
 static void drop_commit(struct amb_pub *pub, struct amb_batch *batch)
 {
@@ -226,7 +222,7 @@ static enum amb_status rescue(struct amb_pub *pub)
         uint64_t last = commit->first_seq + commit->count - 1;
         amb_list_remove(&commit->node);
         drop_commit(pub, commit);
-        settle_upto(pub, last, AMB_EUNKNOWN);
+        amb_pub_settle_upto(pub, last, AMB_EUNKNOWN);
         return AMB_OK;
     }
     struct amb_list_node pieces;
@@ -316,7 +312,7 @@ static enum amb_status transfer(struct amb_pub *pub, struct amb_batch *commit)
     uint64_t last = commit->first_seq + commit->count - 1;
     amb_list_remove(&commit->node);
     drop_commit(pub, commit);
-    settle_upto(pub, last, AMB_ECUDA);
+    amb_pub_settle_upto(pub, last, AMB_ECUDA);
     return AMB_OK;
 }
 
@@ -365,46 +361,6 @@ void amb_pub_enqueue(struct amb_pub *pub, struct amb_batch *batch)
     amb_list_push_back(&pub->queue, &batch->node);
 }
 
-/* What the link still has comes back by itself. */
-static void unkeep(struct amb_pub *pub, struct amb_batch *batch)
-{
-    amb_list_remove(&batch->node);
-    batch->is_kept = false;
-    if (!batch->out.is_queued) {
-        amb_pub_batch_put(pub->conn, batch);
-    }
-}
-
-/* What is settled need not be sent again. */
-static void unkeep_settled(struct amb_pub *pub)
-{
-    while (!amb_list_is_empty(&pub->unacked)) {
-        struct amb_batch *batch = AMB_CONTAINER_OF(pub->unacked.next, struct amb_batch, node);
-        if (batch->first_seq + batch->count - 1 > pub->settle.settled_seq) {
-            return;
-        }
-        unkeep(pub, batch);
-    }
-}
-
-void amb_pub_send_again(struct amb_pub *pub, uint64_t come)
-{
-    uint64_t posted = atomic_load_explicit(&pub->posted, memory_order_relaxed);
-    /* They have come; whether they were delivered nobody tells any more. */
-    enum amb_status status = pub->settle.awaits_delivery ? AMB_EUNKNOWN : AMB_OK;
-    settle_upto(pub, come < posted ? come : posted, status);
-    while (!amb_list_is_empty(&pub->unacked)) {
-        struct amb_list_node *last = pub->unacked.prev;
-        amb_list_remove(last);
-        amb_list_push_front(&pub->held, last);
-        pub->held_bytes += amb_batch_size(AMB_CONTAINER_OF(last, struct amb_batch, node));
-    }
-    if (!amb_list_is_empty(&pub->held) && !pub->must_restage) {
-        pub->must_restage = true; /* Whoever has the publisher's lock next sees to it. */
-        atomic_fetch_add_explicit(&pub->conn->staged, 1, memory_order_seq_cst);
-    }
-}
-
 /* Both locks held: there is something to send. */
 static void restage(struct amb_pub *pub)
 {
@@ -421,7 +377,7 @@ void amb_pub_queue_drop(struct amb_pub *pub)
 {
     struct amb_list_node *node;
     while (!amb_list_is_empty(&pub->unacked)) {
-        unkeep(pub, AMB_CONTAINER_OF(pub->unacked.next, struct amb_batch, node));
+        amb_pub_unkeep(pub, AMB_CONTAINER_OF(pub->unacked.next, struct amb_batch, node));
     }
     if (pub->must_restage) {
         pub->must_restage = false;
@@ -591,107 +547,4 @@ unsigned amb_pub_flush_due(struct amb_conn *conn)
 unsigned amb_pub_flush_lingering(struct amb_conn *conn, int64_t now_ns)
 {
     return flush_some(conn, now_ns, true);
-}
-
-/* ---- what the broker says ---- */
-
-static void after_settling(struct amb_pub *pub)
-{
-    struct amb_conn *conn = pub->conn;
-    if (conn->failure == AMB_OK && pub->settle.failure != AMB_OK) {
-        conn->failure = pub->settle.failure;
-    }
-    /* Release: pairs with the look of those who have only the publisher's lock. */
-    atomic_store_explicit(&pub->settled_seq, pub->settle.settled_seq, memory_order_release);
-    if (pub->is_named) {
-        unkeep_settled(pub);
-    }
-    amb_conn_changed(conn);
-    if (pub->settle.range_count != 0) {
-        amb_due_callback(conn);
-    }
-}
-
-enum amb_status amb_pub_accepted(struct amb_pub *pub, uint64_t batches)
-{
-    if (batches > atomic_load_explicit(&pub->sent_batches, memory_order_relaxed)) {
-        return AMB_EPROTO;
-    }
-    if (batches <= atomic_load_explicit(&pub->accepted_batches, memory_order_relaxed)) {
-        return AMB_OK;
-    }
-    atomic_store_explicit(&pub->accepted_batches, batches, memory_order_relaxed);
-    enum amb_status status = amb_settle_upto(&pub->settle, batches, pub->is_settled_told);
-    after_settling(pub);
-    return status;
-}
-
-enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *frame)
-{
-    enum amb_status why = frame->status < 0 ? (enum amb_status)frame->status : AMB_OK;
-    const struct amb_settle_range said = {
-        .status = why, .log_seq = frame->number, .matched = frame->count, .dropped = frame->lost};
-    enum amb_status status = amb_settle_told(&pub->settle, frame->seq, &said);
-    if (status == AMB_OK && pub->asking.is_on && frame->seq > pub->settle.settled) {
-        amb_asking_settled(pub, amb_settle_first_seq(&pub->settle, frame->seq),
-                           amb_settle_last_seq(&pub->settle, frame->seq), why, frame->count);
-    }
-    if (status == AMB_OK && pub->is_settled_told) {
-        /* What was delivered sooner than a batch before it has been told, and waits for this one.
-         */
-        status = amb_settle_upto(&pub->settle, pub->settle.last, true);
-    }
-    after_settling(pub);
-    return status;
-}
-
-enum amb_status amb_pub_window(struct amb_pub *pub, uint64_t bytes)
-{
-    if (bytes > pub->window) {
-        pub->window = bytes;
-        amb_conn_changed(pub->conn);
-    }
-    return AMB_OK;
-}
-
-void amb_pub_subscribers(struct amb_pub *pub, uint32_t count)
-{
-    pub->has_heard_subscribers = true;
-    if (atomic_exchange_explicit(&pub->subscribers, count, memory_order_relaxed) != count) {
-        amb_conn_changed(pub->conn);
-        amb_event_subscribers(pub->conn, pub, count);
-    }
-}
-
-/* Everything up to `last` is over, for `why`. */
-static void settle_upto(struct amb_pub *pub, uint64_t last, enum amb_status why)
-{
-    uint64_t first = pub->settle.settled_seq + 1;
-    amb_settle_rest(&pub->settle, last, why);
-    if (pub->asking.is_on && first <= last) {
-        amb_asking_settled(pub, first, last, why, 0);
-    }
-    after_settling(pub);
-}
-
-void amb_pubs_pause(struct amb_conn *conn)
-{
-    for (uint32_t i = 0; i < conn->pub_high; i++) {
-        if (conn->pubs[i] != NULL) {
-            conn->pubs[i]->is_away = true;
-        }
-    }
-}
-
-void amb_pub_lose(struct amb_pub *pub)
-{
-    pub->is_away = true;
-    if (!pub->is_named) { /* Else it is known once there is another session. */
-        settle_upto(pub, amb_settle_sent_seq(&pub->settle), AMB_EUNKNOWN);
-    }
-}
-
-void amb_pub_settle_all(struct amb_pub *pub, enum amb_status why)
-{
-    settle_upto(pub, atomic_load_explicit(&pub->posted, memory_order_acquire), why);
 }

@@ -131,7 +131,7 @@ void amb_pub_enqueue(struct amb_pub *pub, struct amb_batch *batch);
 /* Gives back what has not left. Connection's lock held. */
 void amb_pub_queue_drop(struct amb_pub *pub);
 
-/* ---- what the broker says, from link_events.c; connection's lock held ---- */
+/* ---- pub_settle.c: what the broker says, from link_events.c; connection's lock held ---- */
 
 enum amb_status amb_pub_accepted(struct amb_pub *pub, uint64_t batches);
 enum amb_status amb_pub_window(struct amb_pub *pub, uint64_t bytes);
@@ -145,6 +145,11 @@ void amb_pubs_pause(struct amb_conn *conn);
 void amb_pub_lose(struct amb_pub *pub);
 /* Settles everything posted and not settled with `why`: nothing of it will be heard of again. */
 void amb_pub_settle_all(struct amb_pub *pub, enum amb_status why);
+/* Everything up to message `last` is over, for `why`. */
+void amb_pub_settle_upto(struct amb_pub *pub, uint64_t last, enum amb_status why);
+/* A batch that was sent need not be kept to be sent again. What the link still has of it comes back
+ * by itself. */
+void amb_pub_unkeep(struct amb_pub *pub, struct amb_batch *batch);
 
 /* ---- pub.c ---- */
 
