@@ -283,14 +283,47 @@ static int64_t next_pause(const struct amb_conn *conn, int64_t pause_ns)
     return amb_clock_next_pause(pause_ns, PAUSE_MIN_NS, PAUSE_MAX_NS);
 }
 
-/* Drives until the wait has an answer or is over; returns that, EAGAIN if the time has passed. */
-static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
-                             int64_t deadline_ns)
+/* A large body may keep a driver for seconds: the heartbeat is its, and others get the lock in
+ * between. */
+static void let_go(struct amb_conn *conn, int64_t now_ns)
+{
+    amb_conn_timers(conn, now_ns);
+    amb_conn_unlock(conn);
+    (void)sched_yield();
+    amb_conn_lock(conn);
+}
+
+static void drive_begin(struct amb_conn *conn)
 {
     conn->has_driver = true;
     conn->driver_epoch++;
     conn->activity++;
     amb_conn_disarm(conn);
+}
+
+/* Somebody else drives from here on. */
+static void drive_end(struct amb_conn *conn)
+{
+    conn->has_driver = false;
+    if (conn->followers != 0) {
+        conn->has_changed = true;
+        tell_followers(conn);
+        return;
+    }
+    /* The link is the I/O thread's again, which does not look at it, or waits for a ring that we
+     * have called off. */
+    enum amb_io_mode io_mode =
+        (enum amb_io_mode)atomic_load_explicit(&conn->io_mode, memory_order_relaxed);
+    if (io_mode == AMB_IO_DEEP || (io_mode == AMB_IO_WATCH && !conn->armed)) {
+        amb_io_kick(conn);
+    }
+}
+
+/* Drives until the wait has an answer or is over; returns that, EAGAIN if the time has passed. */
+static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
+                             int64_t deadline_ns)
+{
+    drive_begin(conn);
     int64_t now = 0, start_ns = 0, idle_ns = 0, let_go_ns = 0, pause_ns = 0;
     bool has_slept = false;
     enum amb_status status;
@@ -307,14 +340,9 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
         if (now >= deadline_ns) {
             break;
         }
-        /* A large body may keep us here for seconds: the heartbeat is ours, and others get the
-         * lock in between. */
         if (now - let_go_ns > LET_GO_NS) {
             let_go_ns = now;
-            amb_conn_timers(conn, now);
-            amb_conn_unlock(conn);
-            (void)sched_yield();
-            amb_conn_lock(conn);
+            let_go(conn, now);
             /* Whoever had the lock in between saw nobody asleep and woke nobody. */
             status = verdict(conn, wait);
             if (status != AMB_EAGAIN) {
@@ -345,19 +373,7 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
         now = has_slept ? amb_clock_monotonic_ns() : now;
         amb_spin_note(&conn->spin, now - start_ns);
     }
-    conn->has_driver = false;
-    if (conn->followers != 0) {
-        conn->has_changed = true;
-        tell_followers(conn);
-    } else {
-        /* The link is the I/O thread's again, which does not look at it, or waits for a ring that
-         * we have called off. */
-        enum amb_io_mode io_mode =
-            (enum amb_io_mode)atomic_load_explicit(&conn->io_mode, memory_order_relaxed);
-        if (io_mode == AMB_IO_DEEP || (io_mode == AMB_IO_WATCH && !conn->armed)) {
-            amb_io_kick(conn);
-        }
-    }
+    drive_end(conn);
     return status;
 }
 
