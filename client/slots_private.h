@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the two files of slots share: slots.c takes slots and gives them back, slots_life.c has
+ * segments come and go.
+ *
+ * Threads: under the connection's lock.
+ */
+#pragma once
+
+#include "client/slots.h"
+
+static inline struct amb_slots *amb_slots_of(struct amb_list_node *node)
+{
+    return AMB_CONTAINER_OF(node, struct amb_slots, node);
+}
+
+/* It is mapped and sealed: its slots can be taken. */
+void amb_slots_make_ready(struct amb_slots *slots);
+/* Frees a segment in which nothing lies; the broker is not told. */
+void amb_slots_unmap(struct amb_slots *slots);
