@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two halves of the fake broker: control messages, and everything else. */
+/* What the files of the fake broker share. */
 #pragma once
 
 #include "tests/support/fake_broker.h"
@@ -49,6 +49,8 @@ struct fake_broker {
 
 extern const struct amb_link_events fake_link_events;
 
+/* Sends a frame on the link; takes its body, which may be NULL. Lock held. */
+void fake_send_frame(struct fake_broker *fake, const struct amb_frame *frame, uint8_t *body);
 /* Sends one control message with descriptors. */
 void fake_say(int socket, const Amb__Control__Control *message, const int *fds, size_t count);
 void fake_say_error(int socket, uint64_t id, enum amb_status status, const char *text);
