@@ -313,7 +313,7 @@ static void publisher_open_window(struct amb_publisher *publisher, uint64_t wind
 }
 
 /* It has waited for long. What stands open of others' windows may never be used; that there is room
- * for the worst of it then counts for less. */
+ * for the worst of it then counts for less, here and with the other shards. */
 static bool publisher_is_pressed(const struct amb_publisher *publisher)
 {
     return !amb_list_is_empty(&publisher->starving) &&
@@ -338,7 +338,7 @@ static bool publisher_prepare(struct amb_publisher *publisher)
     if (publisher->prepared.data == NULL) {
         struct amb_session *session = publisher->session;
         struct amb_bufpool *pool = &session->shard->bufpool;
-        pool->is_pressed = publisher_is_pressed(publisher);
+        pool->is_pressed = session->shard->is_pressed;
         bool has_buffer =
             session_may_prepare(session, len) &&
             amb_reclaim_alloc_later(session->shard, len, &publisher->prepared) == AMB_OK;
@@ -455,12 +455,15 @@ static bool publisher_serve(struct amb_publisher *publisher)
 
 static void publisher_serve_or_starve(struct amb_publisher *publisher)
 {
+    struct amb_shard *shard = publisher->session->shard;
+    shard->is_pressed = publisher_is_pressed(publisher);
     if (publisher_serve(publisher)) {
         amb_list_remove(&publisher->starving);
     } else if (amb_list_is_empty(&publisher->starving)) {
-        amb_list_push_back(&publisher->session->shard->starving, &publisher->starving);
-        publisher->starving_since_ns = publisher->session->shard->now_ns;
+        amb_list_push_back(&shard->starving, &publisher->starving);
+        publisher->starving_since_ns = shard->now_ns;
     }
+    shard->is_pressed = false;
 }
 
 void amb_publisher_retry(struct amb_publisher *publisher)

@@ -21,7 +21,9 @@ static void relief_asked(struct amb_mail *mail, void *owner)
     struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
     uint64_t before = shard->bufpool.segment_bytes;
     (void)amb_subscriptions_shed(shard);
+    shard->bufpool.is_pressed = relief->is_pressed;
     amb_bufpool_trim(&shard->bufpool, 0);
+    shard->bufpool.is_pressed = false;
     uint64_t given = before - shard->bufpool.segment_bytes;
     for (uint32_t i = 0; i < shard->topic_slots && given < relief->bytes; i++) {
         struct amb_topic *topic = shard->topics[i];
@@ -45,6 +47,7 @@ static void reclaim_ask(struct amb_shard *shard, uint64_t bytes)
         }
         relief->asker = shard;
         relief->bytes = bytes;
+        relief->is_pressed = shard->is_pressed;
         relief->is_out = true;
         amb_mail_post(&shard->peers[i]->inbox, &relief->mail, relief_asked);
     }

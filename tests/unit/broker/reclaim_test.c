@@ -124,6 +124,28 @@ static void test_what_slow_droppers_want_elsewhere_goes_too(void **state)
     assert_int_equal(slow->subs[0].msgs + slow->subs[0].lost, 400);
 }
 
+/* Room that another shard keeps for windows nobody may ever use, twice what they are. */
+static void test_who_waits_for_long_gets_what_others_only_might_need(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_bufpool *other = &h->shards[1].bufpool;
+    struct shard_client *p = shard_client_create(h, 0, NULL);
+    hog(&h->shards[1]);
+    amb_bufpool_reserve_anyway(other, 7 * MIB);
+    client_open_pub(p, 0, harness_topic(h, "t", 0), false);
+    client_want(p, 0, client_batch_bytes(1, 100));
+    harness_settle(h);
+    assert_int_equal(p->pubs[0].window, 0);
+    for (int64_t ns = 0; ns <= AMB_STARVING_NS + 2 * AMB_RECLAIM_PAUSE_NS;
+         ns += AMB_RECLAIM_PAUSE_NS) {
+        harness_pass(h, AMB_RECLAIM_PAUSE_NS);
+        harness_settle(h);
+    }
+    assert_true(client_may_send(p, 0, 1, 100));
+    assert_true(other->heap.room >= 7 * MIB / AMB_PAGE_SIZE); /* That is still theirs. */
+    amb_bufpool_unreserve(other, 7 * MIB);
+}
+
 static void test_tiny_messages_are_refused_before_their_entries_fill_the_heap(void **state)
 {
     struct shard_harness *h = *state;
@@ -159,6 +181,7 @@ int main(void)
         T(test_free_segments_of_other_shards_come_with_the_next_attempt),
         T(test_others_are_not_asked_all_the_time),
         T(test_what_slow_droppers_want_elsewhere_goes_too),
+        T(test_who_waits_for_long_gets_what_others_only_might_need),
         T(test_tiny_messages_are_refused_before_their_entries_fill_the_heap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
