@@ -138,7 +138,7 @@ static void session_closed(struct amb_session *session)
         struct amb_publisher *publisher = AMB_CONTAINER_OF(node, struct amb_publisher, node);
         amb_publisher_destroy(&publisher);
     }
-    amb_publishers_unreserve(session);
+    amb_assert(session->reserved == 0);
     AMB_LIST_FOR_EACH_SAFE (node, &session->subscription_list) {
         struct amb_subscription *sub = AMB_CONTAINER_OF(node, struct amb_subscription, node);
         amb_subscription_destroy(&sub, session->keep_held);

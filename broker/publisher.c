@@ -61,18 +61,6 @@ static void publisher_unreserve(struct amb_publisher *publisher, uint64_t bytes)
     publisher_set_reserved(publisher, publisher->reserved - bytes);
 }
 
-/* What is open of its window is reserved from here on, wherever it was before. */
-static void publisher_reserve_open(struct amb_publisher *publisher)
-{
-    uint64_t open = publisher->window - publisher->received;
-    if (open > publisher->reserved && !AMB_FAULT(GRANT_UNRESERVED)) {
-        amb_bufpool_reserve_anyway(publisher_pool(publisher), open - publisher->reserved);
-        publisher_set_reserved(publisher, open);
-    } else if (open < publisher->reserved) {
-        publisher_unreserve(publisher, publisher->reserved - open);
-    }
-}
-
 /* Bytes that windows of this shard may stand open. */
 static uint64_t shard_windows_max(struct amb_shard *shard)
 {
@@ -80,6 +68,31 @@ static uint64_t shard_windows_max(struct amb_shard *shard)
         shard->windows_max = shard->bufpool.options.budget->max / 8 / shard->peer_count;
     }
     return shard->windows_max;
+}
+
+/*
+ * What is open of its window is to be reserved from here on: told long ago, and backed by a buffer,
+ * or by nothing while the handle was closed. If there is room; and in this way nobody gets more
+ * than a window, no session more than half of what all windows may have. The rest has no place for
+ * certain: whoever wished for it does not use it as it said.
+ */
+static void publisher_reserve_open(struct amb_publisher *publisher)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    struct amb_bufpool *pool = &shard->bufpool;
+    uint64_t open = publisher->window - publisher->received;
+    if (open < publisher->reserved) {
+        publisher_unreserve(publisher, publisher->reserved - open);
+        return;
+    }
+    uint64_t max = shard_windows_max(shard), in_session = publisher->session->reserved;
+    uint64_t most = open < pool->window_max ? open : pool->window_max;
+    uint64_t left = in_session < max / 2 ? max / 2 - in_session : 0;
+    uint64_t more = most > publisher->reserved ? most - publisher->reserved : 0;
+    more = more < left ? more : left;
+    if (more > 0) {
+        (void)publisher_reserve(publisher, more, more > AMB_BATCH_BYTES);
+    }
 }
 
 /* The first window of a new publisher: as much as there is room for. */
@@ -120,8 +133,6 @@ enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handl
     publisher->granted = past->bytes;
     /* Told, and perhaps only heard of now. */
     publisher->window = past->bytes < past->window ? past->window : past->bytes;
-    publisher->reserved = past->reserved;
-    past->reserved = 0;
     publisher_reserve_open(publisher);
     publisher_open_first(publisher);
     amb_list_init(&publisher->pending);
@@ -171,6 +182,7 @@ void amb_publisher_destroy(struct amb_publisher **publisher)
         }
     }
     publisher_unprepare(p);
+    publisher_unreserve(p, p->reserved); /* Nothing comes while it is closed. */
     amb_list_remove(&p->starving);
     amb_list_remove(&p->node);
     p->session->publishers[p->handle] = NULL;
@@ -178,7 +190,6 @@ void amb_publisher_destroy(struct amb_publisher **publisher)
         .batches = p->batches,
         .bytes = p->received,
         .window = p->window,
-        .reserved = p->reserved, /* Until the session ends, or it is opened again. */
         .delivered = amb_session_past(p->session, p->handle)->delivered,
     };
     void (*gone)(void *arg) = p->gone;
@@ -186,15 +197,6 @@ void amb_publisher_destroy(struct amb_publisher **publisher)
     free(p);
     if (gone != NULL) {
         gone(gone_arg);
-    }
-}
-
-void amb_publishers_unreserve(struct amb_session *session)
-{
-    amb_bufpool_unreserve(&session->shard->bufpool, session->reserved);
-    session->reserved = 0;
-    for (uint32_t i = 0; session->past != NULL && i < AMB_HANDLES_MAX; i++) {
-        session->past[i].reserved = 0;
     }
 }
 
@@ -273,30 +275,47 @@ enum amb_status amb_publisher_admit(struct amb_publisher *publisher, const struc
     }
     publisher->batches++;
     publisher->received += len;
-    if (publisher->prepared.data == NULL) {
-        publisher_unreserve(publisher, len);
-    }
+    publisher->is_short = publisher->reserved < len && !AMB_FAULT(GRANT_UNRESERVED);
+    publisher_unreserve(publisher, len);
     return AMB_OK;
+}
+
+/* For bytes that nothing was reserved for: others keep as much as those who need it most leave. */
+static enum amb_status alloc_short(struct amb_shard *shard, uint64_t len, struct amb_buf *out)
+{
+    shard->bufpool.is_pressed = true;
+    enum amb_status status = amb_reclaim_alloc(shard, len, out);
+    shard->bufpool.is_pressed = false;
+    return status;
 }
 
 enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
                                      struct amb_buf *out)
 {
     struct amb_shard *shard = publisher->session->shard;
+    bool is_short = publisher->is_short;
     if (publisher->prepared.data != NULL) {
+        /* What was under way before the wish is in front of it. */
+        bool is_beyond = publisher->received > publisher->prepared_from;
         /* Not for a fraction of what it was made for: whoever holds that message would hold it all.
          */
-        if (publisher->prepared.cap >= len && len > publisher->prepared.cap / 4) {
+        if ((is_beyond || is_short) && publisher->prepared.cap >= len &&
+            len > publisher->prepared.cap / 4) {
             *out = publisher_take_prepared(publisher);
             publisher_reserve_open(publisher);
             return AMB_OK;
         }
-        publisher_unprepare(publisher); /* It sends something else in its place. */
-        publisher_reserve_open(publisher);
+        if (is_beyond) { /* It sends something else in its place. */
+            publisher_unprepare(publisher);
+            publisher_reserve_open(publisher);
+            is_short = false;
+        }
     }
-    enum amb_status status = amb_reclaim_alloc_granted(shard, len, out);
+    enum amb_status status =
+        is_short ? alloc_short(shard, len, out) : amb_reclaim_alloc_granted(shard, len, out);
     if (status == AMB_ENOMEM) {
-        amb_stat_add(&shard->stats.granted_refused, 1);
+        amb_stat_add(is_short ? &shard->stats.unreserved_refused : &shard->stats.granted_refused,
+                     1);
     }
     return status;
 }
@@ -316,8 +335,35 @@ static void publisher_open_window(struct amb_publisher *publisher, uint64_t wind
  * for the worst of it then counts for less, here and with the other shards. */
 static bool publisher_is_pressed(const struct amb_publisher *publisher)
 {
-    return !amb_list_is_empty(&publisher->starving) &&
+    return !amb_list_is_empty(&publisher->starving) && !publisher->is_rationed &&
            publisher->session->shard->now_ns - publisher->starving_since_ns > AMB_STARVING_NS;
+}
+
+/* The buffer, beside what is reserved for this publisher; if there is no room for both, in place of
+ * it. EAGAIN or ENOMEM. */
+static enum amb_status publisher_find_buffer(struct amb_publisher *publisher, uint64_t len)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    struct amb_bufpool *pool = &shard->bufpool;
+    uint64_t reserved = publisher->reserved;
+    publisher->prepared_from = publisher->window;
+    pool->is_pressed = shard->is_pressed;
+    enum amb_status status = amb_bufpool_alloc_later(pool, len, &publisher->prepared);
+    if (status == AMB_ENOMEM && reserved > 0) {
+        publisher_unreserve(publisher, reserved);
+        status = amb_bufpool_alloc_later(pool, len, &publisher->prepared);
+        if (status == AMB_OK) {
+            publisher->prepared_from = publisher->received;
+        } else { /* Nobody has had it meanwhile. */
+            amb_bufpool_reserve_anyway(pool, reserved);
+            publisher_set_reserved(publisher, reserved);
+        }
+    }
+    if (status == AMB_ENOMEM) {
+        status = amb_reclaim_alloc(shard, len, &publisher->prepared);
+    }
+    pool->is_pressed = false;
+    return status;
 }
 
 /*
@@ -337,17 +383,11 @@ static bool publisher_prepare(struct amb_publisher *publisher)
     }
     if (publisher->prepared.data == NULL) {
         struct amb_session *session = publisher->session;
-        struct amb_bufpool *pool = &session->shard->bufpool;
-        pool->is_pressed = session->shard->is_pressed;
-        bool has_buffer =
-            session_may_prepare(session, len) &&
-            amb_reclaim_alloc_later(session->shard, len, &publisher->prepared) == AMB_OK;
-        pool->is_pressed = false;
-        if (!has_buffer) {
+        publisher->is_rationed = !session_may_prepare(session, len);
+        if (publisher->is_rationed || publisher_find_buffer(publisher, len) != AMB_OK) {
             return false;
         }
         session->prepared_bytes += publisher->prepared.cap;
-        publisher_unreserve(publisher, publisher->reserved); /* It is in the buffer. */
     }
     publisher_open_window(publisher, publisher->want);
     return true;
@@ -379,7 +419,7 @@ static bool publisher_raise_growing(struct amb_publisher *publisher, uint64_t wi
     return true;
 }
 
-/* There is no room for as much as it should have: a batch, if it has none. */
+/* There is no room for as much as it should have, or wants: a batch, if it has none. */
 static void publisher_raise_some(struct amb_publisher *publisher)
 {
     uint64_t window = publisher->received + AMB_BATCH_BYTES;
@@ -397,6 +437,13 @@ static uint64_t publisher_share(const struct amb_publisher *publisher)
     return share < publisher->window_size ? share : publisher->window_size;
 }
 
+/* Has somebody else waited for memory before? */
+static bool is_behind_others(const struct amb_publisher *publisher)
+{
+    const struct amb_list_node *line = &publisher->session->shard->starving;
+    return !amb_list_is_empty(line) && line->next != &publisher->starving;
+}
+
 /* The client waits for a batch, for which its share or nothing of it would have room. False: there
  * is no memory. */
 static bool publisher_serve_waiting(struct amb_publisher *publisher, uint64_t window)
@@ -404,18 +451,29 @@ static bool publisher_serve_waiting(struct amb_publisher *publisher, uint64_t wi
     struct amb_shard *shard = publisher->session->shard;
     uint64_t want = publisher->want,
              ahead = want + WINDOW_AHEAD < window ? want + WINDOW_AHEAD : window;
+    if (is_behind_others(publisher)) {
+        window = ahead; /* Or who has much to send has again what has just come back. */
+    }
     if (publisher_raise_growing(publisher, window) ||
         (ahead < window && publisher_raise(publisher, ahead)) || publisher_raise(publisher, want)) {
         return true;
     }
     bool wide = want - publisher->received > AMB_BATCH_BYTES;
     uint64_t bytes = want - publisher->window;
+    if (wide && publisher->received == publisher->granted &&
+        session_may_prepare(publisher->session, want - publisher->received)) {
+        return publisher_prepare(publisher); /* Takes less than what is to be certain beforehand. */
+    }
     if (amb_reclaim_reserve(shard, bytes, wide)) {
         publisher_set_reserved(publisher, publisher->reserved + bytes);
         publisher_open_window(publisher, want);
         return true;
     }
-    return publisher->received == publisher->granted && publisher_prepare(publisher);
+    if (publisher->received == publisher->granted && publisher_prepare(publisher)) {
+        return true;
+    }
+    publisher->is_rationed = false;
+    return false;
 }
 
 /* Gives what the client waits for. False if memory is what is missing. */
@@ -450,17 +508,26 @@ static bool publisher_serve(struct amb_publisher *publisher)
     if (len <= size || len <= AMB_BATCH_BYTES) {
         return true; /* Comes with the next grants. */
     }
-    return publisher_prepare(publisher);
+    if (publisher_prepare(publisher)) {
+        return true;
+    }
+    publisher_raise_some(publisher); /* For what it sends meanwhile, or instead. */
+    return false;
 }
 
 static void publisher_serve_or_starve(struct amb_publisher *publisher)
 {
     struct amb_shard *shard = publisher->session->shard;
     shard->is_pressed = publisher_is_pressed(publisher);
+    bool was_rationed = publisher->is_rationed;
+    publisher->is_rationed = false;
     if (publisher_serve(publisher)) {
         amb_list_remove(&publisher->starving);
-    } else if (amb_list_is_empty(&publisher->starving)) {
-        amb_list_push_back(&shard->starving, &publisher->starving);
+        publisher->is_rationed = false;
+    } else if (amb_list_is_empty(&publisher->starving) || was_rationed != publisher->is_rationed) {
+        amb_list_remove(&publisher->starving);
+        amb_list_push_back(publisher->is_rationed ? &shard->rationed : &shard->starving,
+                           &publisher->starving);
         publisher->starving_since_ns = shard->now_ns;
     }
     shard->is_pressed = false;
@@ -478,9 +545,6 @@ enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t wan
     if (want > publisher->window + max) {
         return amb_session_broken(publisher->session,
                                   "the client wants more than it may ever send");
-    }
-    if (want < publisher->want) {
-        return AMB_OK;
     }
     publisher->want = want;
     publisher_serve_or_starve(publisher);
@@ -593,5 +657,9 @@ void amb_publisher_grant(struct amb_publisher *publisher, uint64_t bytes)
 {
     publisher->granted += bytes;
     amb_assert(publisher->granted <= publisher->received);
+    if (__builtin_expect(publisher->window - publisher->received > publisher->reserved, 0) &&
+        publisher->prepared.data == NULL) {
+        publisher_reserve_open(publisher);
+    }
     publisher_serve_or_starve(publisher);
 }

@@ -47,7 +47,10 @@ struct amb_publisher {
     uint64_t accepted;             /* the last batch whose receipt has come */
     uint32_t refusals;             /* SETTLED frames that wait in the link: ACCEPTED waits too */
     uint64_t reserved;             /* bytes of the window that nothing has come for yet */
-    struct amb_buf prepared;       /* for the message it wants to send, in their place */
+    struct amb_buf prepared;       /* for the message it wants to send, beyond them */
+    uint64_t prepared_from;        /* the window before: what comes within is in front of it */
+    bool is_short;                 /* less was reserved than the batch takes that came last */
+    bool is_rationed;              /* in the shard's list `rationed`: its session has its share */
     struct amb_list_node pending;  /* struct amb_entry.pending, in order of arrival */
     struct amb_list_node starving; /* in the shard's list: wants memory */
     int64_t starving_since_ns;
@@ -62,8 +65,6 @@ struct amb_publisher {
 AMB_MUST_CHECK enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handle,
                                                     uint32_t topic, unsigned home,
                                                     bool wants_settled, struct amb_publisher **out);
-/* The session's link is gone: nothing comes in its windows any more. */
-void amb_publishers_unreserve(struct amb_session *session);
 /* Entries that are not whole yet are left to their on_body, which finds nobody to give them to. */
 void amb_publisher_destroy(struct amb_publisher **publisher);
 /*
@@ -88,7 +89,8 @@ AMB_MUST_CHECK enum amb_status amb_publisher_admit_commit(struct amb_publisher *
  * docs/architecture.md for what was not foreseen then. */
 AMB_MUST_CHECK enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
                                                     struct amb_buf *out);
-/* WANT. EPROTO for nonsense; less than before is a word of the handle's last opening. */
+/* WANT. EPROTO for nonsense. The newest word counts: it may be less than the one before, of which
+ * the client has thought better, or which came from the handle's last opening. */
 AMB_MUST_CHECK enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t want);
 /* The entry is appended, or refused (entry->status): tells the client. */
 void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_entry *entry);

@@ -62,7 +62,6 @@ struct amb_mapping {
  */
 struct amb_past {
     uint64_t batches, bytes, window; /* of a publisher */
-    uint64_t reserved;               /* of that window */
     uint64_t delivered;              /* of a subscription */
 };
 
@@ -98,7 +97,7 @@ struct amb_session {
     uint64_t mapped_bytes;                        /* delivered in place and not given back */
     uint32_t fetches;                             /* answers to FETCH that wait in the link */
     uint64_t prepared_bytes;    /* of its publishers' buffers for messages still to come */
-    uint64_t reserved;          /* of their windows, and of those that were */
+    uint64_t reserved;          /* of their windows */
     struct amb_list_node held;  /* struct amb_held of subscription.h, when quarantined */
     bool keep_held;             /* when closing: what is held in place stays */
     struct amb_lease_book book; /* segments that its client writes, and its commits */

@@ -46,12 +46,13 @@ struct amb_shard_stats {
     _Atomic uint64_t longest_turn_ns;
     _Atomic uint64_t msgs_in, bytes_in, batches_in;
     _Atomic uint64_t msgs_out, bytes_out, batches_out;
-    _Atomic uint64_t msgs_dropped;    /* for a subscription, by its policy or a full topic */
-    _Atomic uint64_t msgs_rejected;   /* told to their publisher */
-    _Atomic uint64_t granted_refused; /* batches within a window for which there was no memory */
-    _Atomic uint64_t frames_ignored;  /* named nothing that is open */
-    _Atomic uint64_t copies;          /* batches that went out by copy */
-    _Atomic uint64_t maps;            /* ... by map descriptor */
+    _Atomic uint64_t msgs_dropped;       /* for a subscription, by its policy or a full topic */
+    _Atomic uint64_t msgs_rejected;      /* told to their publisher */
+    _Atomic uint64_t granted_refused;    /* batches within a window for which there was no memory */
+    _Atomic uint64_t unreserved_refused; /* the same, of what no memory was reserved for any more */
+    _Atomic uint64_t frames_ignored;     /* named nothing that is open */
+    _Atomic uint64_t copies;             /* batches that went out by copy */
+    _Atomic uint64_t maps;               /* ... by map descriptor */
     _Atomic uint64_t quarantined_bytes;
     _Atomic uint64_t sparse_slabs; /* of the pool, as of the last look (compact.h) */
     _Atomic uint64_t compacted, compacted_bytes;
@@ -129,6 +130,7 @@ struct amb_shard {
     struct amb_list_node dirty_topics[AMB_PRIORITIES]; /* struct amb_topic.dirty: to be walked this
                                              turn; by amb_priority_rank */
     struct amb_list_node starving; /* struct amb_publisher.starving: wait for memory */
+    struct amb_list_node rationed; /* the same: wait until their sessions have less of it */
     bool is_pressed;               /* the publisher that is served just now has waited for long */
     struct amb_list_node blocked;  /* struct amb_cursor.blocked: hold publishers back */
     struct amb_list_node paced;    /* struct amb_pace.node: wait for their time */

@@ -203,7 +203,7 @@ static json_t *shard_memory(const struct amb_shard *shard)
     const struct amb_shard_stats *st = &shard->stats;
     return json_pack(
         "{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
-        " s:I, s:I}",
+        " s:I, s:I, s:I}",
         "worker", num(shard->index), "kind", "host", "segments", num(segments), "segment_bytes",
         num(bytes), "used_bytes", num(amb_bufpool_used(pool)), "made_late", num(pool->made_here),
         "leased_segments", num(leased), "leased_bytes", num(shard->leased_bytes),
@@ -212,7 +212,8 @@ static json_t *shard_memory(const struct amb_shard *shard)
         num(amb_stat_get(&st->compacted)), "compacted_bytes",
         num(amb_stat_get(&st->compacted_bytes)), "entries", num(shard->entries.used),
         "entries_limit", num(shard->entries_max), "reserved_bytes", num(pool->reserved),
-        "granted_refused", num(amb_stat_get(&st->granted_refused)));
+        "granted_refused", num(amb_stat_get(&st->granted_refused)), "unreserved_refused",
+        num(amb_stat_get(&st->unreserved_refused)));
 }
 
 static void status_collect(struct amb_shard *shard, struct amb_order *order)

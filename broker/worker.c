@@ -62,6 +62,9 @@ static void shard_retry_starving(struct amb_shard *shard)
     AMB_LIST_FOR_EACH_SAFE (node, &shard->starving) {
         amb_publisher_retry(AMB_CONTAINER_OF(node, struct amb_publisher, starving));
     }
+    AMB_LIST_FOR_EACH_SAFE (node, &shard->rationed) {
+        amb_publisher_retry(AMB_CONTAINER_OF(node, struct amb_publisher, starving));
+    }
 }
 
 /* Notes whose links have something. Returns whether the inbox's bell has rung. */
@@ -202,7 +205,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     }
     (void)amb_slow_tick(shard);
     amb_bufpool_ahead(&shard->bufpool);
-    if (!amb_list_is_empty(&shard->starving)) {
+    if (!amb_list_is_empty(&shard->starving) || !amb_list_is_empty(&shard->rationed)) {
         shard_retry_starving(shard);
     }
     AMB_LIST_FOR_EACH (node, &shard->warm) {

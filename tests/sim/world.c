@@ -163,8 +163,8 @@ static void shard_end(struct sim *s, unsigned i)
     SIM_CHECK(s, amb_stat_get(&shard->stats.quarantined_bytes) == 0, "bytes are in quarantine");
     SIM_CHECK(s,
               amb_list_is_empty(&shard->live_sessions) && amb_list_is_empty(&shard->starving) &&
-                  amb_list_is_empty(&shard->takers) && amb_list_is_empty(&shard->blocked) &&
-                  shard->queues.count == 0,
+                  amb_list_is_empty(&shard->rationed) && amb_list_is_empty(&shard->takers) &&
+                  amb_list_is_empty(&shard->blocked) && shard->queues.count == 0,
               "something of a shard is left");
     SIM_CHECK(s, shard->lazy_kept == 0, "payloads of lazy subscriptions are kept");
     s->stats.spilled += amb_stat_get(&shard->stats.spilled);

@@ -99,7 +99,7 @@ static void harness_expect_empty(const struct shard_harness *harness)
         assert_int_equal(shard->tallies.used, 0);
         assert_int_equal(amb_stat_get(&shard->stats.quarantined_bytes), 0);
         assert_true(amb_list_is_empty(&shard->live_sessions));
-        assert_true(amb_list_is_empty(&shard->starving));
+        assert_true(amb_list_is_empty(&shard->starving) && amb_list_is_empty(&shard->rationed));
         assert_true(amb_list_is_empty(&shard->takers));
         assert_int_equal(shard->queues.count, 0);
         assert_true(amb_list_is_empty(&shard->blocked));

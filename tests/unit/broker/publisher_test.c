@@ -570,6 +570,152 @@ static void test_windows_that_stand_open_leave_memory_for_who_waits(void **state
     assert_int_equal(shard->bufpool.reserved, w->p->session->reserved);
 }
 
+/* Its window stays as it was: two of its session's prepare nothing more. */
+static void wish_in_vain(struct world *w)
+{
+    uint64_t max = w->h.config->server.max_message;
+    client_open_pub(w->p, 1, w->topic, false);
+    client_want(w->p, 1, max);
+    harness_settle(&w->h);
+    client_want(w->p, 0, max);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->pubs[0].window, AMB_WINDOW_FIRST);
+    assert_true(amb_list_is_empty(&w->h.shards[0].starving)); /* It is not memory that lacks. */
+}
+
+static void test_small_batches_go_on_while_a_large_message_waits(void **state)
+{
+    struct world *w = *state;
+    wish_in_vain(w);
+    for (unsigned i = 0; i < 100; i++) {
+        assert_true(client_may_send(w->p, 0, 1, 10000));
+        client_send(w->p, 0, 1, 10000);
+        harness_settle(&w->h);
+    }
+    assert_int_equal(w->p->settle_count, 0);
+    client_close_pub(w->p, 1); /* Then it is served. */
+    harness_settle(&w->h);
+    assert_true(w->p->pubs[0].window >= w->h.config->server.max_message);
+}
+
+static void test_a_smaller_wish_takes_the_place_of_one_that_was_dropped(void **state)
+{
+    struct world *w = *state;
+    wish_in_vain(w);
+    client_want(w->p, 0, 100 * KIB);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->pubs[0].window, 256 * KIB);
+    client_close_pub(w->p, 1);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->pubs[0].window, 256 * KIB);
+    assert_null(publisher(w, 0)->prepared.data);
+}
+
+/* Counters overtake frames: the wish is seen before what was sent in front of it. */
+static void test_a_batch_that_a_wish_overtook_leaves_its_buffer_alone(void **state)
+{
+    struct world *w = *state;
+    uint64_t len = 3000 * KIB, small = client_batch_bytes(1, 16);
+    client_want(w->p, 0, 2 * small + client_batch_bytes(1, len));
+    harness_settle(&w->h);
+    const uint8_t *prepared = publisher(w, 0)->prepared.data;
+    uint64_t reserved = w->p->session->reserved;
+    assert_non_null(prepared);
+    assert_int_equal(reserved, AMB_WINDOW_FIRST);
+    client_send(w->p, 0, 1, 16);
+    client_send(w->p, 0, 1, 16);
+    harness_settle(&w->h);
+    assert_ptr_equal(publisher(w, 0)->prepared.data, prepared);
+    assert_int_equal(w->p->session->reserved, reserved - 2 * small);
+    client_subscribe(w->p, 0, w->topic, &(struct amb_subscription_options){.credit_msgs = 1});
+    client_send(w->p, 0, 1, len);
+    harness_settle(&w->h);
+    assert_null(publisher(w, 0)->prepared.data);
+    assert_int_equal(w->p->settle_count, 0);
+    assert_int_equal(w->p->pubs[0].accepted, 3);
+    assert_true(w->h.shards[0].bufpool.reserved <= 256 * KIB);
+    client_release_all(w->p, 0);
+    harness_settle(&w->h);
+}
+
+static void test_wishes_that_were_dropped_do_not_take_the_memory_of_others(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct shard_client *other = shard_client_create(&w->h, 0, NULL);
+    uint64_t max = w->h.config->server.max_message;
+    for (uint32_t handle = 1; handle < 8; handle++) {
+        client_open_pub(w->p, handle, w->topic, false);
+        client_want(w->p, handle, max);
+        harness_settle(&w->h);
+        assert_int_equal(w->p->pubs[handle].window, max);
+        for (unsigned i = 0; i < 8; i++) {
+            client_send(w->p, handle, 1, 16000);
+            harness_settle(&w->h);
+        }
+        assert_null(publisher(w, handle)->prepared.data);
+        assert_true(publisher(w, handle)->reserved <= shard->bufpool.window_max);
+    }
+    assert_true(shard->bufpool.reserved <= shard->windows_max / 2 + AMB_WINDOW_FIRST);
+    client_open_pub(other, 0, w->topic, false);
+    client_want(other, 0, 200 * KIB);
+    harness_settle(&w->h);
+    assert_true(other->pubs[0].window >= 200 * KIB);
+    /* What is not reserved has a place while there is memory. */
+    while (w->p->pubs[1].bytes < max && client_may_send(w->p, 1, 1, 60000)) {
+        client_send(w->p, 1, 1, 60000);
+        harness_settle(&w->h);
+    }
+    assert_int_equal(w->p->settle_count, 0);
+}
+
+static void test_windows_of_what_is_closed_are_nobodys(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    for (uint32_t handle = 1; handle < 8; handle++) {
+        client_open_pub(w->p, handle, w->topic, false);
+        client_want(w->p, handle, 70 * KIB);
+        harness_settle(&w->h);
+    }
+    uint64_t window = w->p->pubs[1].window;
+    for (uint32_t handle = 0; handle < 8; handle++) {
+        client_close_pub(w->p, handle);
+    }
+    harness_settle(&w->h);
+    assert_int_equal(shard->bufpool.reserved, 0);
+    client_open_pub(w->p, 1, w->topic, false);
+    assert_int_equal(publisher(w, 1)->window, window);
+    assert_int_equal(shard->bufpool.reserved, window);
+}
+
+static void test_who_waits_gets_no_more_than_it_needs_while_others_starve(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct amb_buf bufs[512];
+    unsigned count = 0;
+    struct shard_client *large = shard_client_create(&w->h, 0, NULL);
+    client_open_pub(large, 0, w->topic, false);
+    while (count < 512 && amb_bufpool_alloc(&shard->bufpool, 60000, &bufs[count]) == AMB_OK) {
+        count++;
+    }
+    client_want(large, 0, 3000 * KIB);
+    harness_settle(&w->h);
+    assert_false(amb_list_is_empty(&shard->starving));
+    for (unsigned i = 0; i < 20; i++) {
+        amb_bufpool_free(&shard->bufpool, &bufs[--count]);
+    }
+    client_want(w->p, 0, 70 * KIB);
+    harness_settle(&w->h);
+    assert_true(w->p->pubs[0].window >= 70 * KIB);
+    while (count > 0) {
+        amb_bufpool_free(&shard->bufpool, &bufs[--count]);
+    }
+    harness_settle(&w->h);
+    assert_true(large->pubs[0].window >= 3000 * KIB);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -597,6 +743,12 @@ int main(void)
         T(test_of_many_publishers_in_a_small_memory_none_is_refused),
         T(test_what_was_granted_is_taken_though_others_have_all_the_rest),
         T(test_windows_that_stand_open_leave_memory_for_who_waits),
+        T(test_small_batches_go_on_while_a_large_message_waits),
+        T(test_a_smaller_wish_takes_the_place_of_one_that_was_dropped),
+        T(test_a_batch_that_a_wish_overtook_leaves_its_buffer_alone),
+        T(test_wishes_that_were_dropped_do_not_take_the_memory_of_others),
+        T(test_windows_of_what_is_closed_are_nobodys),
+        T(test_who_waits_gets_no_more_than_it_needs_while_others_starve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
