@@ -253,18 +253,33 @@ static bool heap_has_room(struct amb_bufpool *pool, uint64_t pages, bool wide)
     return (wide ? heap->room_wide : heap->room) >= pages;
 }
 
-/* Is a run left that is not reserved for others? */
+/* May the heap have so much less room? What lacks already does not become worse. */
+static bool room_may_go(const struct amb_bufpool *pool, uint64_t narrow, uint64_t wide)
+{
+    return (narrow == 0 || pool->heap.room >= narrow + reserved_pages(pool, pool->reserved)) &&
+           (wide == 0 || pool->heap.room_wide >= wide + reserved_pages(pool, pool->reserved_wide));
+}
+
+/* Is a run binned that is not reserved for others? */
+static bool run_is_spare(const struct amb_bufpool *pool, uint32_t cls)
+{
+    uint64_t narrow, wide;
+    return amb_pageheap_cost(&pool->heap, cls, &narrow, &wide) && room_may_go(pool, narrow, wide);
+}
+
+/* The same, of all there are. */
 static bool run_may_go(struct amb_bufpool *pool, uint32_t cls)
 {
-    if (pool->reserved == 0 || !amb_list_is_empty(&pool->heap.quick[cls])) {
+    if (pool->reserved == 0 || !amb_list_is_empty(&pool->heap.quick[cls]) ||
+        run_is_spare(pool, cls)) {
         return true;
     }
-    uint64_t kept = reserved_pages(pool, pool->reserved);
-    if (pool->heap.room >= kept + amb_pageheap_cost(&pool->heap, cls)) {
-        return true;
+    slabs_release_kept(pool);
+    if (pool->heap.quick_bytes == 0) {
+        return false;
     }
-    return heap_has_room(pool, kept, false) && /* It has been put together. */
-           pool->heap.room >= kept + amb_pageheap_cost(&pool->heap, cls);
+    amb_pageheap_merge(&pool->heap);
+    return run_is_spare(pool, cls);
 }
 
 static bool run_take(struct amb_bufpool *pool, uint32_t cls, bool is_granted,
@@ -591,8 +606,8 @@ enum amb_status amb_bufpool_prepare(struct amb_bufpool *pool)
 /* May the run of a whole segment go? */
 static bool trim_may_go(const struct amb_bufpool *pool, const struct amb_extent *extent)
 {
-    uint64_t room = extent->pages < AMB_ROOM_PAGES ? 0 : extent->pages - AMB_ROOM_PAGES + 1;
-    return pool->heap.room >= room + reserved_pages(pool, pool->reserved);
+    return room_may_go(pool, amb_pageheap_room(extent->pages, AMB_ROOM_PAGES),
+                       amb_pageheap_room(extent->pages, pool->heap.wide));
 }
 
 static void pool_trim(struct amb_bufpool *pool, uint32_t spare, bool later)
@@ -700,19 +715,8 @@ bool amb_bufpool_reserve(struct amb_bufpool *pool, uint64_t bytes, bool wide)
     if (!heap_has_room(pool, reserved_pages(pool, pool->reserved + bytes), wide)) {
         return false;
     }
-    pool->reserved += bytes;
+    amb_bufpool_reserve_anyway(pool, bytes, wide ? bytes : 0);
     return true;
-}
-
-void amb_bufpool_reserve_anyway(struct amb_bufpool *pool, uint64_t bytes)
-{
-    pool->reserved += bytes;
-}
-
-void amb_bufpool_unreserve(struct amb_bufpool *pool, uint64_t bytes)
-{
-    amb_assert(pool->reserved >= bytes);
-    pool->reserved -= bytes;
 }
 
 void amb_bufpool_set_window(struct amb_bufpool *pool, uint64_t bytes)

@@ -17,6 +17,7 @@
 
 #include "broker/pageheap.h"
 #include "broker/segment.h"
+#include "wire/base/assert.h"
 
 #include <stdatomic.h>
 
@@ -87,10 +88,10 @@ struct amb_bufpool {
      * Bytes of batches that may still come (amb_bufpool_reserve), for which there is always room in
      * the segments that are there: nobody else gets that, and none of them goes.
      */
-    uint64_t reserved;
-    bool is_pressed;     /* less of that will have to do for this once */
-    uint64_t window_max; /* most bytes that one window may open at a time */
-    uint64_t made_here;  /* segments that could not wait */
+    uint64_t reserved, reserved_wide; /* the second: of the first, what may come in one piece */
+    bool is_pressed;                  /* less of that will have to do for this once */
+    uint64_t window_max;              /* most bytes that one window may open at a time */
+    uint64_t made_here;               /* segments that could not wait */
     uint32_t cached;
 };
 
@@ -122,11 +123,22 @@ void amb_bufpool_not_made(struct amb_bufpool *pool, uint64_t bytes, bool is_dedi
  *
  * amb_bufpool_more: one more segment, or what is left of the budget. EAGAIN: it is being made.
  * amb_bufpool_alloc_granted: alloc for what was reserved; the caller has unreserved it.
- * amb_bufpool_reserve_anyway: what was promised before and cannot be taken back.
+ * amb_bufpool_unreserve: bytes, and how many of them were reserved as `wide`.
+ * amb_bufpool_reserve_anyway: what was unreserved and nobody has had meanwhile.
  */
 AMB_MUST_CHECK bool amb_bufpool_reserve(struct amb_bufpool *pool, uint64_t bytes, bool wide);
-void amb_bufpool_reserve_anyway(struct amb_bufpool *pool, uint64_t bytes);
-void amb_bufpool_unreserve(struct amb_bufpool *pool, uint64_t bytes);
+static inline void amb_bufpool_reserve_anyway(struct amb_bufpool *pool, uint64_t bytes,
+                                              uint64_t wide)
+{
+    pool->reserved += bytes;
+    pool->reserved_wide += wide;
+}
+static inline void amb_bufpool_unreserve(struct amb_bufpool *pool, uint64_t bytes, uint64_t wide)
+{
+    amb_assert(pool->reserved >= bytes && pool->reserved_wide >= wide);
+    pool->reserved -= bytes;
+    pool->reserved_wide -= wide;
+}
 AMB_MUST_CHECK enum amb_status amb_bufpool_more(struct amb_bufpool *pool);
 AMB_MUST_CHECK enum amb_status amb_bufpool_alloc_granted(struct amb_bufpool *pool, uint64_t len,
                                                          struct amb_buf *out);

@@ -23,11 +23,6 @@ static void mark(struct amb_extent *extent, uint32_t first, uint32_t pages,
     head->state = tail->state = (uint8_t)state;
 }
 
-static uint64_t room_of(uint32_t pages, uint32_t largest)
-{
-    return pages >= largest ? pages - largest + 1 : 0;
-}
-
 static void bin_insert(struct amb_pageheap *heap, struct amb_extent *extent, uint32_t first,
                        uint32_t pages)
 {
@@ -35,16 +30,16 @@ static void bin_insert(struct amb_pageheap *heap, struct amb_extent *extent, uin
     mark(extent, first, pages, AMB_RUN_FREE);
     amb_list_push_front(&heap->bins[cls], &extent->page[first].node);
     heap->bin_map[cls / 64] |= UINT64_C(1) << (cls % 64);
-    heap->room += room_of(pages, AMB_ROOM_PAGES);
-    heap->room_wide += room_of(pages, heap->wide);
+    heap->room += amb_pageheap_room(pages, AMB_ROOM_PAGES);
+    heap->room_wide += amb_pageheap_room(pages, heap->wide);
 }
 
 static void bin_remove(struct amb_pageheap *heap, struct amb_page *page)
 {
     uint32_t cls = amb_sizeclass_within(page->pages);
     amb_list_remove(&page->node);
-    heap->room -= room_of(page->pages, AMB_ROOM_PAGES);
-    heap->room_wide -= room_of(page->pages, heap->wide);
+    heap->room -= amb_pageheap_room(page->pages, AMB_ROOM_PAGES);
+    heap->room_wide -= amb_pageheap_room(page->pages, heap->wide);
     if (amb_list_is_empty(&heap->bins[cls])) {
         heap->bin_map[cls / 64] &= ~(UINT64_C(1) << (cls % 64));
     }
@@ -66,7 +61,7 @@ void amb_pageheap_set_wide(struct amb_pageheap *heap, uint32_t pages)
     for (uint32_t cls = 0; cls < AMB_RUN_CLASSES; cls++) {
         AMB_LIST_FOR_EACH (node, &heap->bins[cls]) {
             const struct amb_page *page = AMB_CONTAINER_OF(node, struct amb_page, node);
-            heap->room_wide += room_of(page->pages, heap->wide);
+            heap->room_wide += amb_pageheap_room(page->pages, heap->wide);
         }
     }
 }
@@ -129,11 +124,18 @@ static struct amb_page *bin_find(const struct amb_pageheap *heap, uint32_t cls)
     return AMB_CONTAINER_OF(bin->next, struct amb_page, node);
 }
 
-uint64_t amb_pageheap_cost(const struct amb_pageheap *heap, uint32_t cls)
+bool amb_pageheap_cost(const struct amb_pageheap *heap, uint32_t cls, uint64_t *cost,
+                       uint64_t *cost_wide)
 {
     const struct amb_page *page = bin_find(heap, cls);
-    uint32_t rest = page == NULL ? 0 : page->pages - (uint32_t)amb_sizeclass_units(cls);
-    return page == NULL ? 0 : room_of(page->pages, AMB_ROOM_PAGES) - room_of(rest, AMB_ROOM_PAGES);
+    if (page == NULL) {
+        return false;
+    }
+    uint32_t rest = page->pages - (uint32_t)amb_sizeclass_units(cls);
+    *cost =
+        amb_pageheap_room(page->pages, AMB_ROOM_PAGES) - amb_pageheap_room(rest, AMB_ROOM_PAGES);
+    *cost_wide = amb_pageheap_room(page->pages, heap->wide) - amb_pageheap_room(rest, heap->wide);
+    return true;
 }
 
 bool amb_pageheap_alloc(struct amb_pageheap *heap, uint32_t cls, struct amb_extent **extent,
@@ -235,7 +237,7 @@ void amb_pageheap_check(const struct amb_pageheap *heap, const struct amb_extent
         if (is_free) {
             uint32_t cls = amb_sizeclass_within(page->pages);
             amb_assert((heap->bin_map[cls / 64] >> (cls % 64) & 1) != 0);
-            *room += room_of(page->pages, AMB_ROOM_PAGES);
+            *room += amb_pageheap_room(page->pages, AMB_ROOM_PAGES);
             amb_assert(page->node.next != &page->node);
         } else if (page->state == AMB_RUN_QUICK) {
             amb_assert(page->node.next != &page->node);

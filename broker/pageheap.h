@@ -80,6 +80,12 @@ struct amb_pageheap {
     uint32_t wide;
 };
 
+/* Pages of a run that allocations of up to `largest` each can have for certain. */
+static inline uint64_t amb_pageheap_room(uint32_t pages, uint32_t largest)
+{
+    return pages >= largest ? pages - largest + 1 : 0;
+}
+
 void amb_pageheap_init(struct amb_pageheap *heap);
 /* Allocations of so many pages are what `room_wide` counts with; at least AMB_ROOM_PAGES. */
 void amb_pageheap_set_wide(struct amb_pageheap *heap, uint32_t pages);
@@ -91,8 +97,9 @@ void amb_pageheap_remove(struct amb_pageheap *heap, struct amb_extent *extent);
 /* amb_sizeclass_units(cls) pages; false if no extent has them in a row. */
 bool amb_pageheap_alloc(struct amb_pageheap *heap, uint32_t cls, struct amb_extent **extent,
                         uint32_t *first);
-/* By how much less `room` would be then; 0 if none is binned. */
-uint64_t amb_pageheap_cost(const struct amb_pageheap *heap, uint32_t cls);
+/* By how much less `room` and `room_wide` would be then; false if none is binned. */
+bool amb_pageheap_cost(const struct amb_pageheap *heap, uint32_t cls, uint64_t *cost,
+                       uint64_t *cost_wide);
 void amb_pageheap_free(struct amb_pageheap *heap, struct amb_extent *extent, uint32_t first);
 /* Merges all that is in quick lists. */
 void amb_pageheap_merge(struct amb_pageheap *heap);

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 
 #define WINDOW_STEPS 8u
+/* A window may stand open so far while those of a shard have not twice their share. */
+#define WINDOW_LEAST (UINT64_C(256) << 10)
 /* A publisher that waits gets so much beside what it waits for, if there is as much. */
 #define WINDOW_AHEAD (4 * (uint64_t)AMB_BATCH_BYTES)
 
@@ -25,7 +27,8 @@
  * `reserved`, is room in this shard's segments (amb_bufpool_reserve), or is the buffer that was
  * prepared. What a client was told cannot be taken back, so windows that stand open although nobody
  * waits are kept within a share: all of a shard's within a quarter of what it may have of memory,
- * and of what others have left of that one publisher a quarter. As each has what it uses, those
+ * and of what others have left of that one publisher half; past that a few batches each, up to half
+ * of its memory. As each has what it uses, those
  * that are in use become the same. Whoever waits gets at least what it waits for as soon as there
  * is memory.
  */
@@ -36,10 +39,11 @@ static struct amb_bufpool *publisher_pool(const struct amb_publisher *publisher)
 }
 
 /* Has a publisher's reservation, made or given up, in the books. */
-static void publisher_set_reserved(struct amb_publisher *publisher, uint64_t bytes)
+static void publisher_set_reserved(struct amb_publisher *publisher, uint64_t bytes, uint64_t wide)
 {
     publisher->session->reserved += bytes - publisher->reserved;
     publisher->reserved = bytes;
+    publisher->reserved_wide = wide;
 }
 
 static bool publisher_reserve(struct amb_publisher *publisher, uint64_t bytes, bool wide)
@@ -48,7 +52,8 @@ static bool publisher_reserve(struct amb_publisher *publisher, uint64_t bytes, b
         if (!amb_bufpool_reserve(publisher_pool(publisher), bytes, wide)) {
             return false;
         }
-        publisher_set_reserved(publisher, publisher->reserved + bytes);
+        publisher_set_reserved(publisher, publisher->reserved + bytes,
+                               publisher->reserved_wide + (wide ? bytes : 0));
     }
     return true;
 }
@@ -57,8 +62,10 @@ static bool publisher_reserve(struct amb_publisher *publisher, uint64_t bytes, b
 static void publisher_unreserve(struct amb_publisher *publisher, uint64_t bytes)
 {
     bytes = bytes < publisher->reserved ? bytes : publisher->reserved;
-    amb_bufpool_unreserve(publisher_pool(publisher), bytes);
-    publisher_set_reserved(publisher, publisher->reserved - bytes);
+    uint64_t left = publisher->reserved - bytes;
+    uint64_t wide = publisher->reserved_wide < left ? publisher->reserved_wide : left;
+    amb_bufpool_unreserve(publisher_pool(publisher), bytes, publisher->reserved_wide - wide);
+    publisher_set_reserved(publisher, left, wide);
 }
 
 /* Bytes that windows of this shard may stand open. */
@@ -345,7 +352,7 @@ static enum amb_status publisher_find_buffer(struct amb_publisher *publisher, ui
 {
     struct amb_shard *shard = publisher->session->shard;
     struct amb_bufpool *pool = &shard->bufpool;
-    uint64_t reserved = publisher->reserved;
+    uint64_t reserved = publisher->reserved, reserved_wide = publisher->reserved_wide;
     publisher->prepared_from = publisher->window;
     pool->is_pressed = shard->is_pressed;
     enum amb_status status = amb_bufpool_alloc_later(pool, len, &publisher->prepared);
@@ -355,8 +362,8 @@ static enum amb_status publisher_find_buffer(struct amb_publisher *publisher, ui
         if (status == AMB_OK) {
             publisher->prepared_from = publisher->received;
         } else { /* Nobody has had it meanwhile. */
-            amb_bufpool_reserve_anyway(pool, reserved);
-            publisher_set_reserved(publisher, reserved);
+            amb_bufpool_reserve_anyway(pool, reserved, reserved_wide);
+            publisher_set_reserved(publisher, reserved, reserved_wide);
         }
     }
     if (status == AMB_ENOMEM) {
@@ -434,6 +441,9 @@ static uint64_t publisher_share(const struct amb_publisher *publisher)
     struct amb_shard *shard = publisher->session->shard;
     uint64_t max = shard_windows_max(shard), others = shard->bufpool.reserved - publisher->reserved;
     uint64_t share = others < max ? (max - others) / 2 : 0;
+    if (share < WINDOW_LEAST && others + WINDOW_LEAST <= 2 * max) {
+        share = WINDOW_LEAST; /* Others may be idle for good, and a batch at a time is slow. */
+    }
     return share < publisher->window_size ? share : publisher->window_size;
 }
 
@@ -465,7 +475,8 @@ static bool publisher_serve_waiting(struct amb_publisher *publisher, uint64_t wi
         return publisher_prepare(publisher); /* Takes less than what is to be certain beforehand. */
     }
     if (amb_reclaim_reserve(shard, bytes, wide)) {
-        publisher_set_reserved(publisher, publisher->reserved + bytes);
+        publisher_set_reserved(publisher, publisher->reserved + bytes,
+                               publisher->reserved_wide + (wide ? bytes : 0));
         publisher_open_window(publisher, want);
         return true;
     }

@@ -47,6 +47,7 @@ struct amb_publisher {
     uint64_t accepted;             /* the last batch whose receipt has come */
     uint32_t refusals;             /* SETTLED frames that wait in the link: ACCEPTED waits too */
     uint64_t reserved;             /* bytes of the window that nothing has come for yet */
+    uint64_t reserved_wide;        /* of them, for what may come in one piece */
     struct amb_buf prepared;       /* for the message it wants to send, beyond them */
     uint64_t prepared_from;        /* the window before: what comes within is in front of it */
     bool is_short;                 /* less was reserved than the batch takes that came last */

@@ -88,6 +88,12 @@ static enum amb_status reclaim_try(struct amb_shard *shard, const struct reclaim
                                                                                  : status;
 }
 
+/* Who looks for bytes wants segments of this shard with free room: those that are free stay. */
+static void reclaim_trim(struct amb_shard *shard, const struct reclaim *what)
+{
+    amb_bufpool_trim(&shard->bufpool, what->out != NULL ? 0 : UINT32_MAX);
+}
+
 /* Gives up what only slow readers want, topic by topic, until it is enough. */
 static enum amb_status reclaim_shed(struct amb_shard *shard, const struct reclaim *what)
 {
@@ -97,7 +103,7 @@ static enum amb_status reclaim_shed(struct amb_shard *shard, const struct reclai
         while (topic != NULL && topic != shard->kept && status == AMB_ENOMEM &&
                amb_topic_shed(topic)) {
             if (!shard_lacks_entries(shard, what)) {
-                amb_bufpool_trim(&shard->bufpool, 0);
+                reclaim_trim(shard, what);
             }
             status = reclaim_try(shard, what);
         }
@@ -113,13 +119,13 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
     }
     if (!shard_lacks_entries(shard, what)) {
         uint64_t before = shard->bufpool.segment_bytes;
-        amb_bufpool_trim(&shard->bufpool, 0);
+        reclaim_trim(shard, what);
         if (shard->bufpool.segment_bytes < before) {
             status = reclaim_try(shard, what);
         }
     }
     if (status == AMB_ENOMEM && amb_subscriptions_shed(shard)) {
-        amb_bufpool_trim(&shard->bufpool, 0);
+        reclaim_trim(shard, what);
         status = reclaim_try(shard, what);
     }
     /* A walk that found nothing is not done again at once: there may be 10,000 topics. */

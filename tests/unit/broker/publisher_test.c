@@ -555,7 +555,7 @@ static void test_windows_that_stand_open_leave_memory_for_who_waits(void **state
         harness_settle(&w->h);
     }
     /* ... and what each has not used of what it waited for. */
-    assert_true(shard->bufpool.reserved <= shard->windows_max + 100 * 2 * KIB);
+    assert_true(shard->bufpool.reserved <= 2 * shard->windows_max + 100 * 2 * KIB);
     uint64_t max = w->h.config->server.max_message;
     client_want(w->p, 0, client_batch_bytes(1, max));
     harness_settle(&w->h);
@@ -716,6 +716,21 @@ static void test_who_waits_gets_no_more_than_it_needs_while_others_starve(void *
     assert_true(large->pubs[0].window >= 3000 * KIB);
 }
 
+static void test_windows_of_idle_publishers_leave_others_more_than_a_batch(void **state)
+{
+    struct world *w = *state;
+    for (unsigned i = 0; i < 12; i++) {
+        struct shard_client *other = shard_client_create(&w->h, 0, NULL);
+        client_open_pub(other, 0, w->topic, false);
+        client_want(other, 0, 70 * KIB);
+        harness_settle(&w->h);
+        assert_int_equal(other->pubs[0].window, 256 * KIB);
+    }
+    client_want(w->p, 0, 70 * KIB);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->pubs[0].window, 256 * KIB);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -748,6 +763,7 @@ int main(void)
         T(test_a_batch_that_a_wish_overtook_leaves_its_buffer_alone),
         T(test_wishes_that_were_dropped_do_not_take_the_memory_of_others),
         T(test_windows_of_what_is_closed_are_nobodys),
+        T(test_windows_of_idle_publishers_leave_others_more_than_a_batch),
         T(test_who_waits_gets_no_more_than_it_needs_while_others_starve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

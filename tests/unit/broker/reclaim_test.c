@@ -131,7 +131,7 @@ static void test_who_waits_for_long_gets_what_others_only_might_need(void **stat
     struct amb_bufpool *other = &h->shards[1].bufpool;
     struct shard_client *p = shard_client_create(h, 0, NULL);
     hog(&h->shards[1]);
-    amb_bufpool_reserve_anyway(other, 7 * MIB);
+    amb_bufpool_reserve_anyway(other, 7 * MIB, 0);
     client_open_pub(p, 0, harness_topic(h, "t", 0), false);
     client_want(p, 0, client_batch_bytes(1, 100));
     harness_settle(h);
@@ -143,7 +143,7 @@ static void test_who_waits_for_long_gets_what_others_only_might_need(void **stat
     }
     assert_true(client_may_send(p, 0, 1, 100));
     assert_true(other->heap.room >= 7 * MIB / AMB_PAGE_SIZE); /* That is still theirs. */
-    amb_bufpool_unreserve(other, 7 * MIB);
+    amb_bufpool_unreserve(other, 7 * MIB, 0);
 }
 
 static void test_tiny_messages_are_refused_before_their_entries_fill_the_heap(void **state)
@@ -173,6 +173,76 @@ static void test_tiny_messages_are_refused_before_their_entries_fill_the_heap(vo
     assert_int_equal(slow->subs[0].msgs + c->settle_count, 201);
 }
 
+static void test_who_wants_bytes_keeps_its_own_free_segments(void **state)
+{
+    struct amb_shard *shard = &((struct shard_harness *)*state)->shards[0];
+    hog(shard);
+    uint64_t bytes = shard->bufpool.segment_bytes;
+    assert_false(amb_reclaim_reserve(shard, 10 * MIB, true));
+    assert_int_equal(shard->bufpool.segment_bytes, bytes);
+}
+
+/* All there is, in pieces of 28 pages; a segment has 18 of them. */
+static unsigned fill(struct amb_bufpool *pool, struct amb_buf *bufs, unsigned max)
+{
+    unsigned count = 0;
+    while (count < max && amb_bufpool_alloc(pool, 100 << 10, &bufs[count]) == AMB_OK) {
+        count++;
+    }
+    assert_in_range(count, 18, max - 1);
+    return count;
+}
+
+static void test_the_only_room_for_a_wide_window_stays(void **state)
+{
+    struct amb_bufpool *pool = &((struct shard_harness *)*state)->shards[0].bufpool;
+    struct amb_buf bufs[256];
+    unsigned count = fill(pool, bufs, 256);
+    for (unsigned i = 0; i < count; i++) {
+        if (bufs[i].segment == bufs[0].segment || i % 4 != 0) {
+            amb_bufpool_free(pool, &bufs[i]);
+        }
+    }
+    assert_true(amb_bufpool_reserve(pool, 100 << 10, true));
+    uint64_t bytes = pool->segment_bytes;
+    amb_bufpool_trim(pool, 0);
+    assert_int_equal(pool->segment_bytes, bytes);
+    amb_bufpool_unreserve(pool, 100 << 10, 100 << 10);
+    assert_true(amb_bufpool_reserve(pool, 100 << 10, false));
+    amb_bufpool_trim(pool, 0);
+    assert_int_equal(pool->segment_bytes, bytes - 2 * MIB); /* Small ones have room elsewhere. */
+    amb_bufpool_unreserve(pool, 100 << 10, 0);
+    for (unsigned i = 4; i < count; i += 4) {
+        if (bufs[i].segment != bufs[0].segment) {
+            amb_bufpool_free(pool, &bufs[i]);
+        }
+    }
+}
+
+static void test_what_was_freed_is_put_together_before_memory_is_said_to_lack(void **state)
+{
+    struct amb_bufpool *pool = &((struct shard_harness *)*state)->shards[0].bufpool;
+    struct amb_buf bufs[256], larger;
+    unsigned count = fill(pool, bufs, 256);
+    for (unsigned i = 0; i < 18; i++) {
+        assert_ptr_equal(bufs[i].segment, bufs[0].segment);
+        amb_bufpool_free(pool, &bufs[i]);
+    }
+    assert_true(amb_bufpool_reserve(pool, 64 << 10, false));
+    for (unsigned i = 0; i < 15; i++) {
+        assert_int_equal(amb_bufpool_alloc(pool, 100 << 10, &bufs[i]), AMB_OK);
+    }
+    for (unsigned i = 0; i < 15; i++) {
+        amb_bufpool_free(pool, &bufs[i]);
+    }
+    assert_int_equal(amb_bufpool_alloc(pool, 120 << 10, &larger), AMB_OK);
+    amb_bufpool_free(pool, &larger);
+    amb_bufpool_unreserve(pool, 64 << 10, 0);
+    for (unsigned i = 18; i < count; i++) {
+        amb_bufpool_free(pool, &bufs[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +253,9 @@ int main(void)
         T(test_what_slow_droppers_want_elsewhere_goes_too),
         T(test_who_waits_for_long_gets_what_others_only_might_need),
         T(test_tiny_messages_are_refused_before_their_entries_fill_the_heap),
+        T(test_who_wants_bytes_keeps_its_own_free_segments),
+        T(test_the_only_room_for_a_wide_window_stays),
+        T(test_what_was_freed_is_put_together_before_memory_is_said_to_lack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
