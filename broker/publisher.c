@@ -19,6 +19,10 @@
 #define WINDOW_STEPS 8u
 /* A window may stand open so far while those of a shard have not twice their share. */
 #define WINDOW_LEAST (UINT64_C(256) << 10)
+#define WINDOW_GROWTH 4u
+/* ... a worker, that windows may stand open; more if that is a 64th, less if it is an eighth. */
+#define WINDOWS_MAX (UINT64_C(64) << 20)
+#define WINDOW_FIRST_OF_MANY (UINT64_C(4) << 10)
 /* A publisher that waits gets so much beside what it waits for, if there is as much. */
 #define WINDOW_AHEAD (4 * (uint64_t)AMB_BATCH_BYTES)
 
@@ -72,7 +76,9 @@ static void publisher_unreserve(struct amb_publisher *publisher, uint64_t bytes)
 static uint64_t shard_windows_max(struct amb_shard *shard)
 {
     if (shard->windows_max == 0) {
-        shard->windows_max = shard->bufpool.options.budget->max / 8 / shard->peer_count;
+        uint64_t mine = shard->bufpool.options.budget->max / shard->peer_count;
+        uint64_t most = mine / 64 > WINDOWS_MAX ? mine / 64 : WINDOWS_MAX;
+        shard->windows_max = mine / 8 < most ? mine / 8 : most;
     }
     return shard->windows_max;
 }
@@ -102,18 +108,42 @@ static void publisher_reserve_open(struct amb_publisher *publisher)
     }
 }
 
-/* The first window of a new publisher: as much as there is room for. */
+/* Room for its window up to there, if there is any. */
+static bool publisher_reserve_upto(struct amb_publisher *publisher, uint64_t window)
+{
+    bool wide = window - publisher->received > AMB_BATCH_BYTES;
+    return publisher_reserve(publisher, window - publisher->window, wide);
+}
+
+/* The same while segments may be made; the last quarter is for those who need it now. */
+static bool publisher_reserve_growing(struct amb_publisher *publisher, uint64_t window)
+{
+    struct amb_bufpool *pool = publisher_pool(publisher);
+    const struct amb_membudget *budget = pool->options.budget;
+    while (!publisher_reserve_upto(publisher, window)) {
+        uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
+        if (used + pool->options.segment_bytes > budget->max / 4 * 3 ||
+            amb_bufpool_more(pool) != AMB_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * The first window of a new publisher. Most of thousands say little and keep what they have open
+ * for as long as they live, so there the first is small; where there are few it is not.
+ */
 static void publisher_open_first(struct amb_publisher *publisher)
 {
     struct amb_shard *shard = publisher->session->shard;
     struct amb_bufpool *pool = &shard->bufpool;
-    uint64_t first = publisher->received + AMB_WINDOW_FIRST;
-    if (first <= publisher->window ||
-        pool->reserved + AMB_WINDOW_FIRST > shard_windows_max(shard) / 2 ||
-        (amb_list_is_empty(&pool->segments) && amb_bufpool_more(pool) != AMB_OK)) {
-        return; /* It says when it wants more. */
-    }
-    if (publisher_reserve(publisher, first - publisher->window, false)) {
+    uint64_t max = shard_windows_max(shard);
+    uint64_t size = pool->reserved < max / 8 ? AMB_WINDOW_FIRST : WINDOW_FIRST_OF_MANY;
+    uint64_t first = publisher->received + size;
+    publisher->window_size = size;
+    if (first > publisher->window && pool->reserved + size <= max / 4 * 3 &&
+        publisher_reserve_growing(publisher, first)) { /* Else it says when it wants more. */
         publisher->window = first;
     }
 }
@@ -133,11 +163,11 @@ enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handl
     publisher->topic = topic;
     publisher->home = home;
     publisher->wants_settled = wants_settled;
-    publisher->window_size = AMB_WINDOW_FIRST;
     publisher->batches = past->batches;
     publisher->accepted = past->batches;
     publisher->received = past->bytes;
     publisher->granted = past->bytes;
+    publisher->widened_at = past->bytes;
     /* Told, and perhaps only heard of now. */
     publisher->window = past->bytes < past->window ? past->window : past->bytes;
     publisher_reserve_open(publisher);
@@ -338,6 +368,24 @@ static void publisher_open_window(struct amb_publisher *publisher, uint64_t wind
     }
 }
 
+static bool publisher_raise(struct amb_publisher *publisher, uint64_t window)
+{
+    if (!publisher_reserve_upto(publisher, window)) {
+        return false;
+    }
+    publisher_open_window(publisher, window);
+    return true;
+}
+
+static bool publisher_raise_growing(struct amb_publisher *publisher, uint64_t window)
+{
+    if (!publisher_reserve_growing(publisher, window)) {
+        return false;
+    }
+    publisher_open_window(publisher, window);
+    return true;
+}
+
 /* It has waited for long. What stands open of others' windows may never be used; that there is room
  * for the worst of it then counts for less, here and with the other shards. */
 static bool publisher_is_pressed(const struct amb_publisher *publisher)
@@ -397,32 +445,6 @@ static bool publisher_prepare(struct amb_publisher *publisher)
         session->prepared_bytes += publisher->prepared.cap;
     }
     publisher_open_window(publisher, publisher->want);
-    return true;
-}
-
-/* Opens the window up to there, if there is room for it without asking for any. */
-static bool publisher_raise(struct amb_publisher *publisher, uint64_t window)
-{
-    bool wide = window - publisher->received > AMB_BATCH_BYTES;
-    if (!publisher_reserve(publisher, window - publisher->window, wide)) {
-        return false;
-    }
-    publisher_open_window(publisher, window);
-    return true;
-}
-
-/* The same while segments may be made; the last quarter is for those who need it now. */
-static bool publisher_raise_growing(struct amb_publisher *publisher, uint64_t window)
-{
-    struct amb_bufpool *pool = publisher_pool(publisher);
-    const struct amb_membudget *budget = pool->options.budget;
-    while (!publisher_raise(publisher, window)) {
-        uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
-        if (used + pool->options.segment_bytes > budget->max / 4 * 3 ||
-            amb_bufpool_more(pool) != AMB_OK) {
-            return false;
-        }
-    }
     return true;
 }
 
@@ -487,6 +509,23 @@ static bool publisher_serve_waiting(struct amb_publisher *publisher, uint64_t wi
     return false;
 }
 
+/* It waits, so it uses what it has: worth the whole window. Where many want some, it is to have
+ * used it indeed, or to wait for more than that, and it gets more step by step. */
+static void publisher_widen(struct amb_publisher *publisher, uint64_t largest)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    uint64_t size = publisher->window_size, used = publisher->received - publisher->widened_at;
+    bool is_crowded = shard->bufpool.reserved >= shard_windows_max(shard) / 4;
+    if (is_crowded && used < size / 2 && publisher->want - publisher->received <= size) {
+        return;
+    }
+    uint64_t want = publisher->want - publisher->received;
+    size = (want > size ? want : size) * WINDOW_GROWTH;
+    size = is_crowded && size < largest ? size : largest;
+    publisher->window_size = size;
+    publisher->widened_at = publisher->received;
+}
+
 /* Gives what the client waits for. False if memory is what is missing. */
 static bool publisher_serve(struct amb_publisher *publisher)
 {
@@ -495,7 +534,7 @@ static bool publisher_serve(struct amb_publisher *publisher)
     uint64_t largest = shard->limits->window;
     largest = largest < pool->window_max ? largest : pool->window_max;
     if (publisher->want > publisher->window && publisher->window_size < largest) {
-        publisher->window_size = largest; /* It uses what it has: worth the whole window. */
+        publisher_widen(publisher, largest);
     }
     uint64_t size = publisher_share(publisher), window = publisher->granted + size;
     if (publisher->want <= publisher->window) {

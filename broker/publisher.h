@@ -43,6 +43,7 @@ struct amb_publisher {
     uint64_t received, granted;    /* bytes that came; bytes whose place is free again */
     uint64_t window;               /* bytes that may have come: what the client was told */
     uint64_t window_size;          /* of it beyond `granted` */
+    uint64_t widened_at;           /* received then */
     uint64_t want;                 /* bytes the client waits to have sent */
     uint64_t accepted;             /* the last batch whose receipt has come */
     uint32_t refusals;             /* SETTLED frames that wait in the link: ACCEPTED waits too */

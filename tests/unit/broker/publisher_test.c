@@ -689,6 +689,28 @@ static void test_windows_of_what_is_closed_are_nobodys(void **state)
     assert_int_equal(shard->bufpool.reserved, window);
 }
 
+/* Windows that stand open are nobody else's, so those of many are small. */
+static void test_each_of_hundreds_of_publishers_has_a_window(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *clients[40];
+    for (unsigned i = 0; i < 40 * 8; i++) {
+        if (i % 8 == 0) {
+            clients[i / 8] = shard_client_create(&w->h, 0, NULL);
+        }
+        client_open_pub(clients[i / 8], i % 8, w->topic, false);
+        harness_settle(&w->h);
+        assert_true(clients[i / 8]->pubs[i % 8].window >= 4 * KIB);
+    }
+    for (unsigned i = 0; i < 3 * 40 * 8; i++) { /* And what each uses of it comes back. */
+        struct shard_client *client = clients[i / 8 % 40];
+        assert_true(client_may_send(client, i % 8, 1, 3000));
+        client_send(client, i % 8, 1, 3000);
+        harness_settle(&w->h);
+    }
+    assert_true(w->h.shards[0].bufpool.reserved <= 2 * KIB * KIB);
+}
+
 static void test_who_waits_gets_no_more_than_it_needs_while_others_starve(void **state)
 {
     struct world *w = *state;
@@ -764,6 +786,7 @@ int main(void)
         T(test_wishes_that_were_dropped_do_not_take_the_memory_of_others),
         T(test_windows_of_what_is_closed_are_nobodys),
         T(test_windows_of_idle_publishers_leave_others_more_than_a_batch),
+        T(test_each_of_hundreds_of_publishers_has_a_window),
         T(test_who_waits_gets_no_more_than_it_needs_while_others_starve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
