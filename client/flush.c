@@ -28,7 +28,9 @@ static bool has_window(struct amb_pub *pub, uint64_t size)
         return true;
     }
     pub->need = size;
-    if (upto > pub->window && pub->wanted != upto) {
+    if (upto <= pub->window) {
+        pub->wanted = upto; /* Who wished for more may have given up. */
+    } else if (pub->wanted != upto) {
         pub->wanted = upto;
         amb_link_flow(conn->link, AMB_FLOW_WANT, pub->handle, pub->wanted);
         conn->must_flush = true;

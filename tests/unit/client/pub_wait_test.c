@@ -35,6 +35,41 @@ static void without_window_nothing_leaves_and_nowait_says_so(void **state)
     session_close(&s);
 }
 
+static void *let_go(void *arg)
+{
+    struct session *s = arg;
+    session_wait_inside(s, 1);
+    for (unsigned i = 0; i < 20; i++) {
+        fake_broker_nap();
+    }
+    fake_broker_hold(s->fake, false);
+    return NULL;
+}
+
+static void a_large_message_that_was_given_up_holds_up_nothing(void **state)
+{
+    struct session s;
+    struct fake_options options = *(const struct fake_options *)*state;
+    options.window = 1 << 20;
+    session_open(&s, &options, NULL);
+    fake_broker_hold_window(s.fake, true);
+    fake_broker_hold(s.fake, true);
+    struct amb_pub *pub;
+    static const char payload[3 << 19];
+    assert_int_equal(amb_pub_open(s.conn, "a", AMB_PUB(.window_bytes = 100000), &pub), AMB_OK);
+    assert_int_equal(amb_pub_send(pub, payload, sizeof(payload), 10 * AMB_MS), AMB_ETIMEDOUT);
+    uint64_t sent = 0;
+    while (amb_pub_send(pub, payload, 60000, AMB_NOWAIT) == AMB_OK) {
+        assert_true(++sent < 10);
+    }
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, let_go, &s), 0);
+    assert_int_equal(amb_pub_send(pub, payload, 60000, 5 * AMB_SEC), AMB_OK);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+    session_close(&s);
+}
+
 static void subscribers_can_be_waited_for(void **state)
 {
     struct session s;
@@ -71,6 +106,7 @@ int main(void)
 #define BOTH(test) cmocka_unit_test_prestate(test, &ring), cmocka_unit_test_prestate(test, &stream)
     const struct CMUnitTest tests[] = {
         BOTH(without_window_nothing_leaves_and_nowait_says_so),
+        BOTH(a_large_message_that_was_given_up_holds_up_nothing),
         BOTH(subscribers_can_be_waited_for),
         BOTH(what_makes_no_sense_is_refused),
     };
