@@ -431,18 +431,31 @@ static bool publisher_prepare(struct amb_publisher *publisher)
     if (publisher->received != publisher->granted) {
         return true; /* Comes again with the next grant. */
     }
+    struct amb_shard *shard = publisher->session->shard;
     uint64_t len = publisher->want - publisher->received;
-    if (publisher->prepared.data != NULL && publisher->prepared.cap < len) {
-        publisher_unprepare(publisher);
-        publisher_reserve_open(publisher);
-    }
-    if (publisher->prepared.data == NULL) {
-        struct amb_session *session = publisher->session;
-        publisher->is_rationed = !session_may_prepare(session, len);
-        if (publisher->is_rationed || publisher_find_buffer(publisher, len) != AMB_OK) {
+    struct amb_buf old = {0};
+    if (publisher->prepared.data != NULL) {
+        if (shard->now_ns - publisher->prepared_ns < AMB_STARVING_NS) {
+            publisher->is_rationed = true; /* What that is for is on its way, and comes first. */
             return false;
         }
-        session->prepared_bytes += publisher->prepared.cap;
+        old = publisher_take_prepared(publisher); /* The client has thought better of it. */
+    }
+    uint64_t old_from = publisher->prepared_from;
+    publisher->is_rationed = !session_may_prepare(publisher->session, len);
+    bool is_found = !publisher->is_rationed && publisher_find_buffer(publisher, len) == AMB_OK;
+    if (!is_found) { /* It has been told of the old one. */
+        publisher->prepared = old;
+        publisher->prepared_from = old_from;
+    } else {
+        publisher->prepared_ns = shard->now_ns;
+        if (old.data != NULL) {
+            amb_bufpool_free(publisher_pool(publisher), &old);
+        }
+    }
+    publisher->session->prepared_bytes += publisher->prepared.cap;
+    if (!is_found) {
+        return false;
     }
     publisher_open_window(publisher, publisher->want);
     return true;

@@ -51,6 +51,7 @@ struct amb_publisher {
     uint64_t reserved_wide;        /* of them, for what may come in one piece */
     struct amb_buf prepared;       /* for the message it wants to send, beyond them */
     uint64_t prepared_from;        /* the window before: what comes within is in front of it */
+    int64_t prepared_ns;           /* when */
     bool is_short;                 /* less was reserved than the batch takes that came last */
     bool is_rationed;              /* in the shard's list `rationed`: its session has its share */
     struct amb_list_node pending;  /* struct amb_entry.pending, in order of arrival */

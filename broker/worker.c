@@ -281,7 +281,8 @@ static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
     if (shard->compaction.is_walking && max_ns > AMB_COMPACT_STEP_NS) {
         max_ns = AMB_COMPACT_STEP_NS;
     }
-    if (!amb_list_is_empty(&shard->starving) && max_ns > AMB_RECLAIM_PAUSE_NS) {
+    bool is_wanted = !amb_list_is_empty(&shard->starving) || !amb_list_is_empty(&shard->rationed);
+    if (is_wanted && max_ns > AMB_RECLAIM_PAUSE_NS) {
         max_ns = AMB_RECLAIM_PAUSE_NS;
     }
     bool rang = false;
