@@ -583,11 +583,13 @@ void model_caught_up(struct sim *s, const struct sim_client *client, const struc
                         slow_of(sub, topic) == AMB_SLOW_DROP_NEWEST;
         /* The last ones of several topics come at once: who has credit for a few of them waits
          * with the rest, which drop-newest does not keep, and no policy but block where memory is
-         * short. */
+         * short. There large ones may come among them, from who has waited for it. */
         bool is_tight = sub->options.credit_msgs < SIM_NAMES ||
                         sub->options.credit_bytes < SIM_NAMES * LAST_BYTES;
-        bool may_miss_last = is_tight && (slow_of(sub, topic) == AMB_SLOW_DROP_NEWEST ||
-                                          (s->may_lack_memory && !holds_for_ever(sub, topic)));
+        bool keeps_oldest = slow_of(sub, topic) == AMB_SLOW_DROP_NEWEST;
+        bool may_miss_last =
+            (is_tight && keeps_oldest) ||
+            (s->may_lack_memory && (keeps_oldest || (is_tight && !holds_for_ever(sub, topic))));
         if (reading->expected == 0 || may_miss_last || reading->is_resumed ||
             topic->is_dead_letters || (may_miss && !is_last) ||
             (may_miss && (has_come_again(&s->model, reading->topic) ||
