@@ -33,7 +33,7 @@ wait_for() {
     done
     return 1
 }
-has_lines() { [ "$(wc -l <"$1")" -ge "$2" ]; }
+has_lines() { [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
 
 "$build/broker/brokerd" --dev --listen "unix://$dir/s" --listen tcp://127.0.0.1:0 \
     >"$dir/ready" 2>"$dir/log" &
@@ -43,6 +43,8 @@ read -r _ unix_url tcp_url <"$dir/ready"
 
 for url in "$unix_url" "$tcp_url"; do
     export AMB_URL=$url
+    # Who is started in the background makes its file when it comes to it.
+    find "$dir" -maxdepth 1 -type f ! -name ready ! -name log -delete
     readers=()
     "$examples/example-subscribe" >"$dir/greetings" 2>"$dir/errors" &
     readers+=($!)
@@ -101,7 +103,8 @@ for url in "$unix_url" "$tcp_url"; do
     layer() {
         for name in embed lm_head; do
             head -c 200000 /dev/zero | "$build/tools/broker-ctl" --url "$url" pub \
-                --prop "layer=$name" "weights.$name" >/dev/null 2>&1
+                --wait-subscribers 1 --timeout 10 --prop "layer=$name" "weights.$name" \
+                >/dev/null 2>&1
         done
         has_lines "$dir/rows" 3
     }
