@@ -209,6 +209,13 @@ static unsigned poll_units(struct ring *ring, unsigned budget)
     return done;
 }
 
+/* Does the peer perhaps sleep until there is room? It then found less than a quarter of the ring
+ * free, for no unit is larger. */
+static bool may_want_room(const struct ring *ring)
+{
+    return ring->in.tail - ring->in.flushed >= ring->size / 2 && ring->in.flushed != ring->in.head;
+}
+
 unsigned ring_poll(struct amb_link *link, unsigned budget)
 {
     struct ring *ring = ring_of(link);
@@ -219,11 +226,15 @@ unsigned ring_poll(struct amb_link *link, unsigned budget)
     if (!link->is_down) {
         done += poll_units(ring, budget);
     }
-    if (!link->is_down && link->queued > 0) {
+    bool has_waited = link->queued > 0;
+    if (!link->is_down && has_waited) {
         done += ring_pump(ring);
     }
     if (!link->is_down && ring->broken != NULL) {
         ring_down(ring, AMB_EPROTO, ring->broken);
+    }
+    if (!link->is_down && (has_waited || may_want_room(ring))) {
+        ring_push_out(ring); /* No flush need follow: our owner has sent nothing. */
     }
     return done;
 }

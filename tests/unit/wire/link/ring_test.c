@@ -328,6 +328,62 @@ static void test_the_clients_bell_is_silent_after_disarm(void **state)
     couple_fini(&c);
 }
 
+/* What has waited for room leaves with the poll that found some: its owner sends nothing then, and
+ * has no reason to flush. */
+static void test_what_has_waited_for_room_wakes_a_peer_that_sleeps(void **state)
+{
+    (void)state;
+    struct couple c;
+    couple_init(&c, SMALL);
+    unsigned sent = 0;
+    while (link_peer_send(&c.client, AMB_FRAME_BATCH, 4096) == AMB_OK) {
+        sent++;
+    }
+    amb_link_flush(c.client.link);
+    assert_int_equal(amb_link_poll(c.broker.link, 64), sent);
+    amb_link_flush(c.broker.link);
+    assert_true(amb_link_arm(c.broker.link, false));
+    assert_int_equal(amb_link_poll(c.client.link, 64), 1);
+    assert_int_equal(c.client.link->stats.wakes_sent, 1);
+    amb_link_disarm(c.broker.link);
+    assert_int_equal(amb_link_poll(c.broker.link, 64), 1);
+    couple_fini(&c);
+}
+
+static void test_the_room_that_a_poll_makes_wakes_a_peer_that_sleeps(void **state)
+{
+    (void)state;
+    struct couple c;
+    couple_init(&c, SMALL);
+    unsigned sent = 0;
+    while (link_peer_send(&c.broker, AMB_FRAME_DELIVER, 4096) == AMB_OK) {
+        sent++;
+    }
+    amb_link_flush(c.broker.link);
+    assert_true(amb_link_arm(c.broker.link, false));
+    assert_int_equal(amb_link_poll(c.client.link, 64), sent);
+    assert_int_equal(c.client.link->stats.wakes_sent, 1);
+    amb_link_disarm(c.broker.link);
+    assert_int_equal(amb_link_poll(c.broker.link, 64), 1);
+    couple_fini(&c);
+}
+
+static void test_a_poll_tells_nobody_who_has_room(void **state)
+{
+    (void)state;
+    struct couple c;
+    couple_init(&c, SMALL);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(link_peer_send(&c.broker, AMB_FRAME_DELIVER, 4096), AMB_OK);
+    }
+    amb_link_flush(c.broker.link);
+    assert_true(amb_link_arm(c.broker.link, false));
+    assert_int_equal(amb_link_poll(c.client.link, 64), 4);
+    assert_int_equal(c.client.link->stats.wakes_sent, 0);
+    amb_link_disarm(c.broker.link);
+    couple_fini(&c);
+}
+
 /* One thread's end: counts, and sleeps whenever there is nothing to do. */
 struct sleeper {
     struct amb_link *link;
@@ -519,6 +575,9 @@ int main(void)
         cmocka_unit_test(test_one_flush_rings_at_most_once),
         cmocka_unit_test(test_flow_values_wake_only_who_wants_them),
         cmocka_unit_test(test_the_clients_bell_is_silent_after_disarm),
+        cmocka_unit_test(test_what_has_waited_for_room_wakes_a_peer_that_sleeps),
+        cmocka_unit_test(test_the_room_that_a_poll_makes_wakes_a_peer_that_sleeps),
+        cmocka_unit_test(test_a_poll_tells_nobody_who_has_room),
         cmocka_unit_test(test_no_wake_up_is_lost_between_two_threads_that_take_turns),
         cmocka_unit_test(test_no_wake_up_is_lost_when_both_wait_for_room),
     };
