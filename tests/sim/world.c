@@ -12,6 +12,7 @@
 #include "broker/worker.h"
 #include "tests/sim/sim.h"
 #include "wire/base/assert.h"
+#include "wire/link/sim.h"
 #include "wire/base/clock.h"
 
 #include <inttypes.h>
@@ -283,6 +284,14 @@ static bool is_quiet(const struct sim *s)
         const struct amb_shard *shard = &s->shards[i];
         if (amb_shard_is_dirty(shard) || !amb_mpsc_is_empty(&s->peers[i]->inbox.posted)) {
             return false;
+        }
+        /* Late acknowledgements, one a turn, change nothing that could be seen. */
+        AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+            const struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
+            if (session->link != NULL && !session->is_link_down &&
+                !amb_sim_is_drained(session->link)) {
+                return false;
+            }
         }
     }
     return true;
