@@ -236,7 +236,7 @@ static bool key_cut_out(struct amb_keys *keys, struct key *key, const struct nam
             return false;
         }
         struct walk walk = walk_of(own);
-        struct name own_name;
+        struct name own_name = {0};
         (void)walk_next(&walk, &own_name);
         key->entry = own;
         key->index = 0;

@@ -41,7 +41,7 @@ static enum amb_status refuse(const struct probe *probe, const char *key, const 
 static bool has_path(const struct probe *probe, const char *format, const char *name)
 {
     char path[PATH_SIZE], full[2 * PATH_SIZE];
-    (void)snprintf(path, sizeof(path), "%s%.79s", format, name);
+    (void)snprintf(path, sizeof(path), "%.400s%.79s", format, name);
     (void)snprintf(full, sizeof(full), "%s%s", probe->root, path);
     return access(full, F_OK) == 0;
 }

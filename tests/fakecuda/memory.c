@@ -528,7 +528,7 @@ static bool reach(uint64_t address, void *to, const void *from, size_t len)
         fake_find(address) != NULL ? fake_resolve(address, len, &is_async) : NULL;
     if (bytes != NULL && to != NULL) {
         memcpy(to, bytes, len);
-    } else if (bytes != NULL) {
+    } else if (bytes != NULL && from != NULL) {
         memcpy(bytes, from, len);
     }
     (void)pthread_mutex_unlock(&fake.lock);

@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 
 #define AMB_TEAM_CHILDREN_MAX (AMB_BENCH_SUBS_MAX + AMB_BENCH_PUBS_MAX)
-#define AMB_TEAM_REASON 160u
+#define AMB_TEAM_REASON 320u
 
 enum amb_team_phase {
     AMB_TEAM_SYNC,

@@ -196,7 +196,7 @@ static void flatten(json_t *object, const char *prefix, json_t *flat, unsigned d
     json_object_foreach(object, key, value)
     {
         char name[CELL_MAX];
-        (void)snprintf(name, sizeof(name), "%s%s", prefix, key);
+        (void)snprintf(name, sizeof(name), "%.255s%.255s", prefix, key);
         if (json_is_object(value) && depth < DEPTH_MAX) {
             char inner[CELL_MAX + 1];
             (void)snprintf(inner, sizeof(inner), "%s.", name);
