@@ -74,11 +74,13 @@ static bool sub_matches(const struct amb_dir_sub *sub, const struct amb_dir_topi
     return amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len);
 }
 
+/* A queue without members holds nobody up. */
 static enum amb_slow sub_slow(const struct amb_directory *directory, const struct amb_dir_sub *sub,
                               const struct amb_dir_topic *topic)
 {
     enum amb_slow slow = sub->options.slow;
-    return slow != AMB_SLOW_DEFAULT ? slow : amb_config_topic(directory->config, topic->name)->slow;
+    slow = slow != AMB_SLOW_DEFAULT ? slow : amb_config_topic(directory->config, topic->name)->slow;
+    return slow == AMB_SLOW_BLOCK && sub->is_idle ? AMB_SLOW_DROP_OLDEST : slow;
 }
 
 struct amb_order *amb_directory_order(amb_order_fn run, amb_order_done_fn done, void *context)
@@ -195,6 +197,27 @@ static bool topic_lend(struct amb_directory *directory, struct amb_dir_topic *to
     order->u.lend.shadow = topic->on_shard[sub->session.shard];
     amb_order_post(directory->shards[topic->home], order);
     return true;
+}
+
+/* The subscription reads on, in another way than what home has counted. */
+static void topic_recount(struct amb_directory *directory, struct amb_dir_topic *topic,
+                          const struct amb_dir_sub *sub, enum amb_slow was)
+{
+    enum amb_slow slow = sub_slow(directory, sub, topic);
+    if (sub->session.shard == topic->home || slow == was) {
+        return;
+    }
+    struct amb_order *order = amb_directory_order(amb_order_recount, NULL, NULL);
+    if (order == NULL) {
+        return;
+    }
+    order->session = sub->session;
+    order->u.lend.sub = sub->id;
+    order->u.lend.topic = topic->id;
+    order->u.lend.borrower = sub->session.shard;
+    order->u.lend.holding = (slow == AMB_SLOW_BLOCK) - (was == AMB_SLOW_BLOCK);
+    order->u.lend.spilling = (slow == AMB_SLOW_SPILL) - (was == AMB_SLOW_SPILL);
+    amb_order_post(directory->shards[topic->home], order);
 }
 
 static bool topic_attach(struct amb_directory *directory, struct amb_dir_topic *topic,
@@ -509,9 +532,35 @@ unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir
     return posted;
 }
 
-static void sub_leave(struct amb_directory *directory, struct amb_dir_sub *sub,
-                      struct amb_dir_topic *topic)
+/* Calls fn with every topic that it reads. */
+static void sub_each_topic(struct amb_directory *directory, struct amb_dir_sub *sub,
+                           void (*fn)(struct amb_directory *directory, struct amb_dir_sub *sub,
+                                      struct amb_dir_topic *topic, const void *arg),
+                           const void *arg)
 {
+    if (amb_pattern_is_literal(sub->pattern, sub->pattern_len)) {
+        struct amb_dir_topic *topic =
+            amb_map_get(directory->by_name, sub->pattern, sub->pattern_len);
+        for (unsigned i = 0; topic != NULL && i <= AMB_PRIORITY_LOW; i++) {
+            struct amb_dir_topic *kin = topic_kin(topic, by_rank[i]);
+            if (kin != NULL) {
+                fn(directory, sub, kin, arg);
+            }
+        }
+        return;
+    }
+    AMB_LIST_FOR_EACH (node, &directory->topics) {
+        struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);
+        if (sub_matches(sub, topic)) {
+            fn(directory, sub, topic, arg);
+        }
+    }
+}
+
+static void sub_leave(struct amb_directory *directory, struct amb_dir_sub *sub,
+                      struct amb_dir_topic *topic, const void *arg)
+{
+    (void)arg;
     topic->matched--;
     if (sub->session.shard != topic->home) {
         (void)topic_lend(directory, topic, sub, -1, NULL, NULL);
@@ -530,21 +579,22 @@ void amb_directory_unsubscribe(struct amb_directory *directory, struct amb_dir_s
     directory->sub_count--;
     directory->sys_count -= sub->pattern[0] == '$';
     sub_remove(directory, sub);
-    if (amb_pattern_is_literal(sub->pattern, sub->pattern_len)) {
-        struct amb_dir_topic *topic =
-            amb_map_get(directory->by_name, sub->pattern, sub->pattern_len);
-        for (unsigned i = 0; topic != NULL && i <= AMB_PRIORITY_LOW; i++) {
-            struct amb_dir_topic *kin = topic_kin(topic, by_rank[i]);
-            if (kin != NULL) {
-                sub_leave(directory, sub, kin);
-            }
-        }
-        return;
-    }
-    AMB_LIST_FOR_EACH (node, &directory->topics) {
-        struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);
-        if (sub_matches(sub, topic)) {
-            sub_leave(directory, sub, topic);
-        }
+    sub_each_topic(directory, sub, sub_leave, NULL);
+}
+
+static void sub_recount(struct amb_directory *directory, struct amb_dir_sub *sub,
+                        struct amb_dir_topic *topic, const void *arg)
+{
+    topic_recount(directory, topic, sub, sub_slow(directory, arg, topic));
+}
+
+void amb_directory_reslow(struct amb_directory *directory, struct amb_dir_sub *sub,
+                          enum amb_slow slow, bool is_idle)
+{
+    struct amb_dir_sub was = {.options = sub->options, .is_idle = sub->is_idle};
+    sub->options.slow = slow;
+    sub->is_idle = is_idle;
+    if (slow != was.options.slow || is_idle != was.is_idle) {
+        sub_each_topic(directory, sub, sub_recount, &was);
     }
 }

@@ -113,6 +113,7 @@ struct amb_dir_sub {
     uint64_t client_id;
     uint32_t handle;
     bool is_closing; /* as that of a publisher */
+    bool is_idle;    /* a queue's: it has no members */
     struct amb_subscription_options options;
     struct amb_dir_queue *queue; /* NULL: it reads itself, else is a member there */
     struct amb_begin
@@ -163,5 +164,8 @@ uint64_t amb_directory_next_sub(struct amb_directory *directory);
  */
 unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
                                  amb_order_done_fn done, void *context);
+/* It is slow in that way from here on. Homes count who holds publishers back. */
+void amb_directory_reslow(struct amb_directory *directory, struct amb_dir_sub *sub,
+                          enum amb_slow slow, bool is_idle);
 /* Removes it; its session has given, or gives, up the cursors itself. Harmless twice. */
 void amb_directory_unsubscribe(struct amb_directory *directory, struct amb_dir_sub *sub);

@@ -173,6 +173,9 @@ void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order);
  * there by the same order, which home sends on with the number that it begins at: before anything
  * that it must see is lent. */
 void amb_order_lend(struct amb_shard *shard, struct amb_order *order);
+/* The same: a reader goes on, and is slow in another way (u.lend: sub, topic, borrower, holding,
+ * spilling). */
+void amb_order_recount(struct amb_shard *shard, struct amb_order *order);
 void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order);
 void amb_order_publisher_close(struct amb_shard *shard, struct amb_order *order);
 void amb_order_publisher_subscribers(struct amb_shard *shard, struct amb_order *order);

@@ -191,3 +191,14 @@ void amb_order_lend(struct amb_shard *shard, struct amb_order *order)
                          order->u.lend.spilling);
     lend_answer(shard, order, is_new);
 }
+
+void amb_order_recount(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_topic *topic = amb_shard_topic(shard, order->u.lend.topic);
+    if (topic == NULL) {
+        return; /* It has left. */
+    }
+    struct amb_lend *lend = amb_replay_lend(topic, order->u.lend.sub);
+    lend = lend != NULL ? lend : &topic->lends[order->u.lend.borrower];
+    amb_topic_count_lent(topic, lend, 0, order->u.lend.holding, order->u.lend.spilling);
+}

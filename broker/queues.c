@@ -180,6 +180,7 @@ enum amb_status amb_queues_subscribe(struct amb_directory *directory, struct amb
         if (status != AMB_OK) {
             return status;
         }
+        amb_directory_reslow(directory, &queue->sub, wish->options.slow, false);
     } else {
         queue = queue_make(directory, sub, wish, done, context, posted);
         if (queue == NULL) {
@@ -214,6 +215,8 @@ void amb_queues_unsubscribe(struct amb_directory *directory, struct amb_dir_sub 
     queue->idle_ns = directory->now_ns;
     if (queue->durable[0] == '\0' || directory->is_ending) {
         queue_remove(directory, queue);
+    } else {
+        amb_directory_reslow(directory, &queue->sub, queue->sub.options.slow, true);
     }
 }
 

@@ -65,16 +65,31 @@ static void replay_end(struct amb_topic *topic, struct amb_replay *replay)
     amb_mail_post(&topic->shard->peers[replay->borrower]->inbox, &replay->mail, replay_ends);
 }
 
-bool amb_replay_end(struct amb_topic *topic, uint64_t sub)
+static struct amb_replay *replay_of(const struct amb_topic *topic, uint64_t sub)
 {
     AMB_LIST_FOR_EACH (node, &topic->replays) {
         struct amb_replay *replay = AMB_CONTAINER_OF(node, struct amb_replay, node);
         if (replay->sub == sub) {
-            replay_end(topic, replay);
-            return true;
+            return replay;
         }
     }
-    return false;
+    return NULL;
+}
+
+struct amb_lend *amb_replay_lend(const struct amb_topic *topic, uint64_t sub)
+{
+    struct amb_replay *replay = replay_of(topic, sub);
+    return replay == NULL ? NULL : &replay->lend;
+}
+
+bool amb_replay_end(struct amb_topic *topic, uint64_t sub)
+{
+    struct amb_replay *replay = replay_of(topic, sub);
+    if (replay == NULL) {
+        return false;
+    }
+    replay_end(topic, replay);
+    return true;
 }
 
 void amb_replay_end_all(struct amb_topic *topic)

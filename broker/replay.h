@@ -25,6 +25,8 @@
 struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, uint64_t sub,
                                    bool holds, bool spills, struct amb_topic *shared,
                                    const struct amb_begun *begun);
+/* What is lent to the subscription. NULL: it has none of its own here. */
+struct amb_lend *amb_replay_lend(const struct amb_topic *topic, uint64_t sub);
 /* The subscription is over. False: it has none here. */
 bool amb_replay_end(struct amb_topic *topic, uint64_t sub);
 /* The topic is about to be forgotten. */

@@ -12,8 +12,8 @@
 #include "broker/worker.h"
 #include "tests/sim/sim.h"
 #include "wire/base/assert.h"
-#include "wire/link/sim.h"
 #include "wire/base/clock.h"
+#include "wire/link/sim.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

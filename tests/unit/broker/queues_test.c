@@ -28,6 +28,7 @@ static struct {
     struct shard_harness harness;
     struct amb_directory directory;
     unsigned waiting;
+    enum amb_slow slow; /* of who joins next */
 } f;
 
 static void set_up(void)
@@ -85,6 +86,7 @@ static void join(struct member *m, unsigned shard, const char *pattern, const ch
     struct amb_queue_wish wish = {.group = group, .durable = durable};
     wish.options.ack = ack;
     wish.options.ack_wait_ns = AMB_ACK_WAIT_DEFAULT_NS;
+    m->sub.options.slow = wish.options.slow = f.slow;
     struct amb_order *order = amb_order_create(amb_order_subscription_open, done, NULL);
     order->session = m->session;
     order->u.subscription.id = m->sub.id;
@@ -240,9 +242,53 @@ static void test_names_are_short_and_plain(void **state)
     assert_false(amb_queue_name_check("\xc3\xa9"));
 }
 
+static void expect_lent(const struct amb_lend *lend, unsigned subs, unsigned holding,
+                        unsigned spilling)
+{
+    assert_int_equal(lend->subs, subs);
+    assert_int_equal(lend->holding, holding);
+    assert_int_equal(lend->spilling, spilling);
+}
+
+static void test_home_hears_whether_a_queue_elsewhere_may_hold_publishers(void **state)
+{
+    (void)state;
+    set_up();
+    struct member m;
+    struct amb_dir_topic *topic;
+    assert_int_equal(amb_directory_topic(&f.directory, "jobs.a", 6, 1, &topic), AMB_OK);
+    harness_settle(&f.harness);
+    const struct amb_topic *home = topic->on_shard[1];
+    const struct amb_lend *lend = &home->lends[0];
+    f.slow = AMB_SLOW_BLOCK;
+    join(&m, 0, "jobs.>", "", "d", AMB_ACK_EXPLICIT);
+    expect_lent(lend, 1, 1, 0);
+    leave(&m);
+    expect_lent(lend, 1, 0, 0); /* The name stays, and nobody is there to catch up. */
+    join(&m, 0, "jobs.>", "", "d", AMB_ACK_EXPLICIT);
+    expect_lent(lend, 1, 1, 0);
+    leave(&m);
+    f.slow = AMB_SLOW_SPILL;
+    join(&m, 0, "jobs.>", "", "d", AMB_ACK_EXPLICIT);
+    expect_lent(lend, 1, 0, 1);
+    assert_int_equal(home->spillers, 1);
+    leave(&m);
+    expect_lent(lend, 1, 0, 1);
+    f.slow = AMB_SLOW_DROP_OLDEST;
+    join(&m, 0, "jobs.>", "", "d", AMB_ACK_EXPLICIT);
+    expect_lent(lend, 1, 0, 0);
+    assert_int_equal(home->spillers, 0);
+    leave(&m);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d"), AMB_OK);
+    harness_settle(&f.harness);
+    expect_lent(lend, 0, 0, 0);
+    tear_down();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_home_hears_whether_a_queue_elsewhere_may_hold_publishers),
         cmocka_unit_test(test_a_group_is_one_reader_of_its_topics_and_goes_with_its_last_member),
         cmocka_unit_test(test_without_names_each_has_its_own),
         cmocka_unit_test(test_a_durable_name_is_one_subscriptions_unless_it_is_a_groups),
