@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/config.h"
+#include "broker/fault.h"
+#include "broker/publisher.h"
+#include "broker/reclaim.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "wire/base/assert.h"
+#include "wire/link/link.h"
+
+#define WINDOW_STEPS 8u
+/* A window may stand open so far while those of a shard have not twice their share. */
+#define WINDOW_LEAST (UINT64_C(256) << 10)
+#define WINDOW_GROWTH 4u
+/* ... a worker, that windows may stand open; more if that is a 64th, less if it is an eighth. */
+#define WINDOWS_MAX (UINT64_C(64) << 20)
+#define WINDOW_FIRST_OF_MANY (UINT64_C(4) << 10)
+/* A publisher that waits gets so much beside what it waits for, if there is as much. */
+#define WINDOW_AHEAD (4 * (uint64_t)AMB_BATCH_BYTES)
+
+/*
+ * Memory is reserved when it is granted: what is open of a window and has not been used,
+ * `reserved`, is room in this shard's segments (amb_bufpool_reserve), or is the buffer that was
+ * prepared. What a client was told cannot be taken back, so windows that stand open although nobody
+ * waits are kept within a share: all of a shard's within shard_windows_max, and of what others have
+ * left of that one publisher half; past that WINDOW_LEAST each, up to twice as much in all. As each
+ * has what it uses, those that are in use become the same. Whoever waits gets at least what it
+ * waits for as soon as there is memory.
+ */
+
+static struct amb_bufpool *publisher_pool(const struct amb_publisher *publisher)
+{
+    return &publisher->session->shard->bufpool;
+}
+
+/* Has a publisher's reservation, made or given up, in the books. */
+static void publisher_set_reserved(struct amb_publisher *publisher, uint64_t bytes, uint64_t wide)
+{
+    publisher->session->reserved += bytes - publisher->reserved;
+    publisher->reserved = bytes;
+    publisher->reserved_wide = wide;
+}
+
+static bool publisher_reserve(struct amb_publisher *publisher, uint64_t bytes, bool wide)
+{
+    if (!AMB_FAULT(GRANT_UNRESERVED)) {
+        if (!amb_bufpool_reserve(publisher_pool(publisher), bytes, wide)) {
+            return false;
+        }
+        publisher_set_reserved(publisher, publisher->reserved + bytes,
+                               publisher->reserved_wide + (wide ? bytes : 0));
+    }
+    return true;
+}
+
+/* Less of it is still to come. */
+void amb_publisher_unreserve(struct amb_publisher *publisher, uint64_t bytes)
+{
+    bytes = bytes < publisher->reserved ? bytes : publisher->reserved;
+    uint64_t left = publisher->reserved - bytes;
+    uint64_t wide = publisher->reserved_wide < left ? publisher->reserved_wide : left;
+    amb_bufpool_unreserve(publisher_pool(publisher), bytes, publisher->reserved_wide - wide);
+    publisher_set_reserved(publisher, left, wide);
+}
+
+/* Bytes that windows of this shard may stand open. */
+static uint64_t shard_windows_max(struct amb_shard *shard)
+{
+    if (shard->windows_max == 0) {
+        uint64_t mine = shard->bufpool.options.budget->max / shard->peer_count;
+        uint64_t most = mine / 64 > WINDOWS_MAX ? mine / 64 : WINDOWS_MAX;
+        shard->windows_max = mine / 8 < most ? mine / 8 : most;
+    }
+    return shard->windows_max;
+}
+
+/*
+ * What is open of its window is to be reserved from here on: told long ago, and backed by a buffer,
+ * or by nothing while the handle was closed. If there is room; and in this way nobody gets more
+ * than a window, no session more than half of what all windows may have. The rest has no place for
+ * certain: whoever wished for it does not use it as it said.
+ */
+void amb_publisher_reserve_open(struct amb_publisher *publisher)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    struct amb_bufpool *pool = &shard->bufpool;
+    uint64_t open = publisher->window - publisher->received;
+    if (open < publisher->reserved) {
+        amb_publisher_unreserve(publisher, publisher->reserved - open);
+        return;
+    }
+    uint64_t max = shard_windows_max(shard), in_session = publisher->session->reserved;
+    uint64_t most = open < pool->window_max ? open : pool->window_max;
+    uint64_t left = in_session < max / 2 ? max / 2 - in_session : 0;
+    uint64_t more = most > publisher->reserved ? most - publisher->reserved : 0;
+    more = more < left ? more : left;
+    if (more > 0) {
+        (void)publisher_reserve(publisher, more, more > AMB_BATCH_BYTES);
+    }
+}
+
+/* Room for its window up to there, if there is any. */
+static bool publisher_reserve_upto(struct amb_publisher *publisher, uint64_t window)
+{
+    bool wide = window - publisher->received > AMB_BATCH_BYTES;
+    return publisher_reserve(publisher, window - publisher->window, wide);
+}
+
+/* The same while segments may be made; the last quarter is for those who need it now. */
+static bool publisher_reserve_growing(struct amb_publisher *publisher, uint64_t window)
+{
+    struct amb_bufpool *pool = publisher_pool(publisher);
+    const struct amb_membudget *budget = pool->options.budget;
+    while (!publisher_reserve_upto(publisher, window)) {
+        uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
+        if (used + pool->options.segment_bytes > budget->max / 4 * 3 ||
+            amb_bufpool_more(pool) != AMB_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * The first window of a new publisher. Most of thousands say little and keep what they have open
+ * for as long as they live, so there the first is small; where there are few it is not.
+ */
+void amb_publisher_open_first(struct amb_publisher *publisher)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    struct amb_bufpool *pool = &shard->bufpool;
+    uint64_t max = shard_windows_max(shard);
+    uint64_t size = pool->reserved < max / 8 ? AMB_WINDOW_FIRST : WINDOW_FIRST_OF_MANY;
+    uint64_t first = publisher->received + size;
+    publisher->window_size = size;
+    if (first > publisher->window && pool->reserved + size <= max / 4 * 3 &&
+        publisher_reserve_growing(publisher, first)) { /* Else it says when it wants more. */
+        publisher->window = first;
+    }
+}
+
+/* Somebody else has it from here on. */
+static struct amb_buf publisher_take_prepared(struct amb_publisher *publisher)
+{
+    struct amb_buf buf = publisher->prepared;
+    publisher->session->prepared_bytes -= buf.cap;
+    publisher->prepared = (struct amb_buf){0};
+    return buf;
+}
+
+void amb_publisher_unprepare(struct amb_publisher *publisher)
+{
+    if (publisher->prepared.data != NULL) {
+        struct amb_buf buf = publisher_take_prepared(publisher);
+        amb_bufpool_free(publisher_pool(publisher), &buf);
+    }
+}
+
+/* Nobody reserves more at a time than the largest message takes, whatever it says it will send. */
+static bool session_may_prepare(const struct amb_session *session, uint64_t len)
+{
+    return session->prepared_bytes == 0 ||
+           session->prepared_bytes + len <= session->shard->config->server.max_message;
+}
+
+/* For bytes that nothing was reserved for: others keep as much as those who need it most leave. */
+static enum amb_status alloc_short(struct amb_shard *shard, uint64_t len, struct amb_buf *out)
+{
+    shard->bufpool.is_pressed = true;
+    enum amb_status status = amb_reclaim_alloc(shard, len, out);
+    shard->bufpool.is_pressed = false;
+    return status;
+}
+
+enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
+                                     struct amb_buf *out)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    bool is_short = publisher->is_short;
+    if (publisher->prepared.data != NULL) {
+        /* What was under way before the wish is in front of it. */
+        bool is_beyond = publisher->received > publisher->prepared_from;
+        /* Not for a fraction of what it was made for: whoever holds that message would hold it all.
+         */
+        if ((is_beyond || is_short) && publisher->prepared.cap >= len &&
+            len > publisher->prepared.cap / 4) {
+            *out = publisher_take_prepared(publisher);
+            amb_publisher_reserve_open(publisher);
+            return AMB_OK;
+        }
+        if (is_beyond) { /* It sends something else in its place. */
+            amb_publisher_unprepare(publisher);
+            amb_publisher_reserve_open(publisher);
+            is_short = false;
+        }
+    }
+    enum amb_status status =
+        is_short ? alloc_short(shard, len, out) : amb_reclaim_alloc_granted(shard, len, out);
+    if (status == AMB_ENOMEM) {
+        amb_stat_add(is_short ? &shard->stats.unreserved_refused : &shard->stats.granted_refused,
+                     1);
+    }
+    return status;
+}
+
+static void publisher_open_window(struct amb_publisher *publisher, uint64_t window)
+{
+    if (window <= publisher->window) {
+        return;
+    }
+    publisher->window = window;
+    if (publisher->session->link != NULL) {
+        amb_session_flow(publisher->session, AMB_FLOW_WINDOW, publisher->handle, window);
+    }
+}
+
+static bool publisher_raise(struct amb_publisher *publisher, uint64_t window)
+{
+    if (!publisher_reserve_upto(publisher, window)) {
+        return false;
+    }
+    publisher_open_window(publisher, window);
+    return true;
+}
+
+static bool publisher_raise_growing(struct amb_publisher *publisher, uint64_t window)
+{
+    if (!publisher_reserve_growing(publisher, window)) {
+        return false;
+    }
+    publisher_open_window(publisher, window);
+    return true;
+}
+
+/* It has waited for long. What stands open of others' windows may never be used; that there is room
+ * for the worst of it then counts for less, here and with the other shards. */
+static bool publisher_is_pressed(const struct amb_publisher *publisher)
+{
+    return !amb_list_is_empty(&publisher->starving) && !publisher->is_rationed &&
+           publisher->session->shard->now_ns - publisher->starving_since_ns > AMB_STARVING_NS;
+}
+
+/* The buffer, beside what is reserved for this publisher; if there is no room for both, in place of
+ * it. EAGAIN or ENOMEM. */
+static enum amb_status publisher_find_buffer(struct amb_publisher *publisher, uint64_t len)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    struct amb_bufpool *pool = &shard->bufpool;
+    uint64_t reserved = publisher->reserved, reserved_wide = publisher->reserved_wide;
+    publisher->prepared_from = publisher->window;
+    pool->is_pressed = shard->is_pressed;
+    enum amb_status status = amb_bufpool_alloc_later(pool, len, &publisher->prepared);
+    if (status == AMB_ENOMEM && reserved > 0) {
+        amb_publisher_unreserve(publisher, reserved);
+        status = amb_bufpool_alloc_later(pool, len, &publisher->prepared);
+        if (status == AMB_OK) {
+            publisher->prepared_from = publisher->received;
+        } else { /* Nobody has had it meanwhile. */
+            amb_bufpool_reserve_anyway(pool, reserved, reserved_wide);
+            publisher_set_reserved(publisher, reserved, reserved_wide);
+        }
+    }
+    if (status == AMB_ENOMEM) {
+        status = amb_reclaim_alloc(shard, len, &publisher->prepared);
+    }
+    pool->is_pressed = false;
+    return status;
+}
+
+/*
+ * A buffer for what it waits to send, when nothing else of this publisher is under way: for what is
+ * larger than any standing window, and for whatever there is no other room for. False if memory is
+ * missing, or the session has its share.
+ */
+static bool publisher_prepare(struct amb_publisher *publisher)
+{
+    if (publisher->received != publisher->granted) {
+        return true; /* Comes again with the next grant. */
+    }
+    struct amb_shard *shard = publisher->session->shard;
+    uint64_t len = publisher->want - publisher->received;
+    struct amb_buf old = {0};
+    if (publisher->prepared.data != NULL) {
+        if (shard->now_ns - publisher->prepared_ns < AMB_STARVING_NS) {
+            publisher->is_rationed = true; /* What that is for is on its way, and comes first. */
+            return false;
+        }
+        old = publisher_take_prepared(publisher); /* The client has thought better of it. */
+    }
+    uint64_t old_from = publisher->prepared_from;
+    publisher->is_rationed = !session_may_prepare(publisher->session, len);
+    bool is_found = !publisher->is_rationed && publisher_find_buffer(publisher, len) == AMB_OK;
+    if (!is_found) { /* It has been told of the old one. */
+        publisher->prepared = old;
+        publisher->prepared_from = old_from;
+    } else {
+        publisher->prepared_ns = shard->now_ns;
+        if (old.data != NULL) {
+            amb_bufpool_free(publisher_pool(publisher), &old);
+        }
+    }
+    publisher->session->prepared_bytes += publisher->prepared.cap;
+    if (!is_found) {
+        return false;
+    }
+    publisher_open_window(publisher, publisher->want);
+    return true;
+}
+
+/* There is no room for as much as it should have, or wants: a batch, if it has none. */
+static void publisher_raise_some(struct amb_publisher *publisher)
+{
+    uint64_t window = publisher->received + AMB_BATCH_BYTES;
+    if (window >= publisher->window + AMB_BATCH_BYTES / 2) {
+        (void)publisher_raise(publisher, window);
+    }
+}
+
+/* How far its window may stand open, though nobody waits. */
+static uint64_t publisher_share(const struct amb_publisher *publisher)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    uint64_t max = shard_windows_max(shard), others = shard->bufpool.reserved - publisher->reserved;
+    uint64_t share = others < max ? (max - others) / 2 : 0;
+    if (share < WINDOW_LEAST && others + WINDOW_LEAST <= 2 * max) {
+        share = WINDOW_LEAST; /* Others may be idle for good, and a batch at a time is slow. */
+    }
+    return share < publisher->window_size ? share : publisher->window_size;
+}
+
+/* Has somebody else waited for memory before? */
+static bool is_behind_others(const struct amb_publisher *publisher)
+{
+    const struct amb_list_node *line = &publisher->session->shard->starving;
+    return !amb_list_is_empty(line) && line->next != &publisher->starving;
+}
+
+/* The client waits for a batch, for which its share or nothing of it would have room. False: there
+ * is no memory. */
+static bool publisher_serve_waiting(struct amb_publisher *publisher, uint64_t window)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    uint64_t want = publisher->want,
+             ahead = want + WINDOW_AHEAD < window ? want + WINDOW_AHEAD : window;
+    if (is_behind_others(publisher)) {
+        window = ahead; /* Or who has much to send has again what has just come back. */
+    }
+    if (publisher_raise_growing(publisher, window) ||
+        (ahead < window && publisher_raise(publisher, ahead)) || publisher_raise(publisher, want)) {
+        return true;
+    }
+    bool wide = want - publisher->received > AMB_BATCH_BYTES;
+    uint64_t bytes = want - publisher->window;
+    if (wide && publisher->received == publisher->granted &&
+        session_may_prepare(publisher->session, want - publisher->received)) {
+        return publisher_prepare(publisher); /* Takes less than what is to be certain beforehand. */
+    }
+    if (amb_reclaim_reserve(shard, bytes, wide)) {
+        publisher_set_reserved(publisher, publisher->reserved + bytes,
+                               publisher->reserved_wide + (wide ? bytes : 0));
+        publisher_open_window(publisher, want);
+        return true;
+    }
+    if (publisher->received == publisher->granted && publisher_prepare(publisher)) {
+        return true;
+    }
+    publisher->is_rationed = false;
+    return false;
+}
+
+/* It waits, so it uses what it has: worth the whole window. Where many want some, it is to have
+ * used it indeed, or to wait for more than that, and it gets more step by step. */
+static void publisher_widen(struct amb_publisher *publisher, uint64_t largest)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    uint64_t size = publisher->window_size, used = publisher->received - publisher->widened_at;
+    bool is_crowded = shard->bufpool.reserved >= shard_windows_max(shard) / 4;
+    if (is_crowded && used < size / 2 && publisher->want - publisher->received <= size) {
+        return;
+    }
+    uint64_t want = publisher->want - publisher->received;
+    size = (want > size ? want : size) * WINDOW_GROWTH;
+    size = is_crowded && size < largest ? size : largest;
+    publisher->window_size = size;
+    publisher->widened_at = publisher->received;
+}
+
+/* Gives what the client waits for. False if memory is what is missing. */
+static bool publisher_serve(struct amb_publisher *publisher)
+{
+    const struct amb_shard *shard = publisher->session->shard;
+    const struct amb_bufpool *pool = &shard->bufpool;
+    uint64_t largest = shard->limits->window;
+    largest = largest < pool->window_max ? largest : pool->window_max;
+    if (publisher->want > publisher->window && publisher->window_size < largest) {
+        publisher_widen(publisher, largest);
+    }
+    uint64_t size = publisher_share(publisher), window = publisher->granted + size;
+    if (publisher->want <= publisher->window) {
+        /* Nobody waits: a word to the client, which costs two cores' cache lines, for a fair part
+         * of the window only. */
+        if (size > 0 && window >= publisher->window + size / WINDOW_STEPS &&
+            amb_list_is_empty(&shard->starving) && !publisher_raise_growing(publisher, window)) {
+            publisher_raise_some(publisher);
+        }
+        return true;
+    }
+    uint64_t len = publisher->want - publisher->received;
+    /* A batch at a time is everybody's, whatever the share. */
+    uint64_t least = publisher->granted + AMB_BATCH_BYTES;
+    if (publisher->want > window && publisher->want <= least) {
+        window = publisher->want;
+    }
+    if (publisher->want <= window) {
+        return publisher_serve_waiting(publisher, window);
+    }
+    if (len <= size || len <= AMB_BATCH_BYTES) {
+        return true; /* Comes with the next grants. */
+    }
+    if (publisher_prepare(publisher)) {
+        return true;
+    }
+    publisher_raise_some(publisher); /* For what it sends meanwhile, or instead. */
+    return false;
+}
+
+static void publisher_serve_or_starve(struct amb_publisher *publisher)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    shard->is_pressed = publisher_is_pressed(publisher);
+    bool was_rationed = publisher->is_rationed;
+    publisher->is_rationed = false;
+    if (publisher_serve(publisher)) {
+        amb_list_remove(&publisher->starving);
+        publisher->is_rationed = false;
+    } else if (amb_list_is_empty(&publisher->starving) || was_rationed != publisher->is_rationed) {
+        amb_list_remove(&publisher->starving);
+        amb_list_push_back(publisher->is_rationed ? &shard->rationed : &shard->starving,
+                           &publisher->starving);
+        publisher->starving_since_ns = shard->now_ns;
+    }
+    shard->is_pressed = false;
+}
+
+void amb_publisher_retry(struct amb_publisher *publisher)
+{
+    publisher_serve_or_starve(publisher);
+}
+
+enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t want)
+{
+    uint64_t max = publisher->session->shard->config->server.max_message + AMB_META_MAX;
+    /* What it has sent and we have not seen yet lies within the window. */
+    if (want > publisher->window + max) {
+        return amb_session_broken(publisher->session,
+                                  "the client wants more than it may ever send");
+    }
+    publisher->want = want;
+    publisher_serve_or_starve(publisher);
+    return AMB_OK;
+}
+
+void amb_publisher_grant(struct amb_publisher *publisher, uint64_t bytes)
+{
+    publisher->granted += bytes;
+    amb_assert(publisher->granted <= publisher->received);
+    if (__builtin_expect(publisher->window - publisher->received > publisher->reserved, 0) &&
+        publisher->prepared.data == NULL) {
+        amb_publisher_reserve_open(publisher);
+    }
+    publisher_serve_or_starve(publisher);
+}
