@@ -396,6 +396,11 @@ static enum amb_status small_alloc(struct amb_bufpool *pool, uint64_t len, bool 
     uint32_t cls = small_class_of(len);
     struct amb_slab *slab;
     if (amb_list_is_empty(&pool->slabs[cls])) {
+        /* A few bytes that were reserved are no slab: that leaves others what they were granted. */
+        if (is_granted && !run_may_go(pool, amb_sizeclass_of(AMB_SLAB_PAGES)) &&
+            small_alloc_larger(pool, cls, out)) {
+            return AMB_OK;
+        }
         enum amb_status status = slab_make(pool, cls, is_granted, &slab);
         if (status != AMB_OK) {
             return is_granted && small_alloc_larger(pool, cls, out) ? AMB_OK : status;

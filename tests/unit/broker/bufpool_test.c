@@ -437,6 +437,40 @@ static void test_random_work_keeps_every_invariant(void **state)
     world_fini(&w);
 }
 
+/* A message of few bytes, for which no slab has room, does not take a whole one from those whose
+ * bytes are reserved: an object that is too large does as well. */
+static void test_a_reserved_run_is_not_spent_on_a_slab(void **state)
+{
+    (void)state;
+    struct world w;
+    struct amb_buf others[64], kept, small, run;
+    unsigned count = 0;
+    world_init(&w, 2 * MIB, 2 * MIB);
+    kept = take(&w, 4 * KIB); /* A slab that has room. */
+    assert_true(amb_bufpool_reserve(&w.pool, 64 * KIB, false));
+    for (uint64_t len = MIB; len >= 16 * KIB; len /= 2) { /* As much as others may have. */
+        while (count < 64 && amb_bufpool_alloc(&w.pool, len, &others[count]) == AMB_OK) {
+            count++;
+        }
+    }
+    amb_bufpool_unreserve(&w.pool, 64, 0);
+    assert_int_equal(amb_bufpool_alloc_granted(&w.pool, 64, &small), AMB_OK);
+    assert_int_equal(small.cap, 4 * KIB);
+    amb_bufpool_unreserve(&w.pool, 63 * KIB, 0);
+    assert_int_equal(amb_bufpool_alloc_granted(&w.pool, 63 * KIB, &run), AMB_OK);
+    amb_bufpool_unreserve(&w.pool, KIB - 64, 0);
+    amb_bufpool_free(&w.pool, &run);
+    amb_bufpool_free(&w.pool, &small);
+    while (count > 0) {
+        amb_bufpool_free(&w.pool, &others[--count]);
+    }
+    small = take(&w, 64); /* Where there is room it has its own. */
+    assert_int_equal(small.cap, 64);
+    amb_bufpool_free(&w.pool, &small);
+    amb_bufpool_free(&w.pool, &kept);
+    world_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,6 +488,7 @@ int main(void)
         cmocka_unit_test(test_pools_of_one_budget_give_different_ids),
         cmocka_unit_test(test_options_are_checked),
         cmocka_unit_test(test_random_work_keeps_every_invariant),
+        cmocka_unit_test(test_a_reserved_run_is_not_spent_on_a_slab),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
