@@ -55,6 +55,7 @@ static void sending_allocates_nothing(void **state)
     struct amb_pub *pub;
     static const uint8_t large[100001];
     session_open(&s, *state, NULL);
+    allocations = 0;
     assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
     for (int round = 0; round < 4; round++) {
         is_counting = round == 3;
@@ -77,8 +78,8 @@ static void leasing_allocates_nothing(void **state)
     struct session s;
     struct amb_pub *pub;
     session_open(&s, *state, NULL);
-    assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
     allocations = 0;
+    assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
     for (int round = 0; round < 4; round++) {
         is_counting = round == 3;
         for (int i = 0; i < 600; i++) {
@@ -108,6 +109,7 @@ static void taking_allocates_nothing(void **state)
     struct session s;
     struct amb_sub *sub;
     session_open(&s, *state, NULL);
+    allocations = 0;
     assert_int_equal(amb_subscribe(s.conn, "t.>", NULL, &sub), AMB_OK);
     uint64_t seq = 1;
     for (int round = 0; round < 20; round++) {
