@@ -561,7 +561,7 @@ static void sub_leave(struct amb_directory *directory, struct amb_dir_sub *sub,
                       struct amb_dir_topic *topic, const void *arg)
 {
     (void)arg;
-    topic->matched--;
+    topic->matched -= topic->matched > 0;
     if (sub->session.shard != topic->home) {
         (void)topic_lend(directory, topic, sub, -1, NULL, NULL);
     }

@@ -113,7 +113,7 @@ struct amb_dir_sub {
     uint64_t client_id;
     uint32_t handle;
     bool is_closing; /* as that of a publisher */
-    bool is_idle;    /* a queue's: it has no members */
+    bool is_idle;    /* takes no messages: a member that has stopped, a queue without others */
     struct amb_subscription_options options;
     struct amb_dir_queue *queue; /* NULL: it reads itself, else is a member there */
     struct amb_begin

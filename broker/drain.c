@@ -8,6 +8,7 @@
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/subscription.h"
+#include "broker/taker.h"
 #include "broker/topic.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
@@ -18,13 +19,29 @@
 /* Twice in a row nothing is left: what moved between two workers meanwhile has arrived. */
 #define DRAIN_IDLE_ROUNDS 2u
 
+/* Messages that readers here have not read yet. */
+static uint64_t topic_left(const struct amb_topic *topic)
+{
+    uint64_t left = amb_topic_unread(topic);
+    AMB_LIST_FOR_EACH (node, &topic->privates) {
+        left += amb_topic_unread(AMB_CONTAINER_OF(node, struct amb_topic, of_namesake));
+    }
+    return left;
+}
+
 /* On the worker: refuses batches from now on, and says what is left. */
 static void drain_look(struct amb_shard *shard, struct amb_order *order)
 {
     shard->is_draining = true;
     uint64_t left = 0;
     for (uint32_t i = 0; i < shard->topic_slots; i++) {
-        left += shard->topics[i] == NULL ? 0 : amb_topic_unread(shard->topics[i]);
+        left += shard->topics[i] == NULL ? 0 : topic_left(shard->topics[i]);
+    }
+    AMB_LIST_FOR_EACH (node, &shard->takers) {
+        const struct amb_taker *taker = AMB_CONTAINER_OF(node, struct amb_taker, node);
+        AMB_LIST_FOR_EACH (take_node, &taker->waiting) {
+            left += AMB_CONTAINER_OF(take_node, struct amb_take, node)->left;
+        }
     }
     uint64_t held = 0;
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {

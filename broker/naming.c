@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/control.h"
+#include "broker/requests_private.h"
 #include "broker/shard.h"
 
 #include <string.h>
@@ -69,6 +70,14 @@ static void identity_known(void *control, struct amb_order *fence)
     order->u.publisher.last_seq = identity->seq;
     identity->shard = order->session.shard;
     identity->was_taken = true;
+    struct amb_request *request = order->context;
+    const struct amb_client *client = request->client;
+    const struct amb_dir_publisher *publisher =
+        client->publishers == NULL ? NULL : client->publishers[request->handle];
+    if (publisher != NULL && publisher->topic != NULL) {
+        /* Whoever came while the fence was away was told to a worker that did not know it. */
+        request->subscribers = publisher->topic->matched;
+    }
     amb_order_post(own->shards[order->session.shard], order);
 }
 

@@ -31,9 +31,8 @@ static void member_joins(struct amb_mail *mail, void *owner)
     if (queue == NULL) {
         order->status = AMB_ENOTFOUND; /* Its seat goes when the subscription does. */
     } else {
-        amb_queue_join(queue, order->u.subscription.seat, &order->u.subscription.queue_options);
-        amb_queue_filter(queue, order->u.subscription.filter);
-        order->u.subscription.filter = NULL;
+        amb_queue_join(queue, order->u.subscription.seat, &order->u.subscription.queue_options,
+                       &order->u.subscription.filter);
     }
     amb_order_answer(order);
 }

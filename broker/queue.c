@@ -341,6 +341,9 @@ static bool feed_run(struct amb_queue *queue, struct amb_cursor *cursor, struct 
         struct amb_take *take =
             n == 0 ? NULL : take_make(queue, cursor->topic, entry, cursor->within, n);
         if (take == NULL) {
+            if (n != 0) {
+                amb_queue_mark(queue); /* No credit comes for what nobody has. */
+            }
             return false;
         }
         take_tally(take, amb_tally_of(entry, cursor->counts_from));

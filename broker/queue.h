@@ -51,6 +51,7 @@ struct amb_queue {
     struct amb_shard *shard;
     uint64_t id;
     struct amb_queue_options options;
+    uint64_t newest;              /* id of the newest subscription that has joined */
     struct amb_filter *filter;    /* what it wants of its topics; NULL: all */
     struct amb_list_node cursors; /* struct amb_cursor.of_sub */
     struct amb_list_node hungry;  /* struct amb_cursor.stalled: wait for credit */
@@ -80,12 +81,11 @@ struct amb_queue *amb_shard_queue(const struct amb_shard *shard, uint64_t id);
 /* Starts reading a topic, as amb_subscription_attach. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_queue_attach(struct amb_queue *queue, struct amb_topic *topic,
                                                 const struct amb_begun *begun);
-/* A member comes; its options are in force from here on. The seat is the queue's until its worker
- * says that it leaves. */
+/* A member comes; unless a newer one was here first, its options are in force from here on, and its
+ * filter, or that it has none: taken over then, *filter is NULL. The seat is the queue's until its
+ * worker says that it leaves. */
 void amb_queue_join(struct amb_queue *queue, struct amb_seat *seat,
-                    const struct amb_queue_options *options);
-/* And so is its filter, or that it has none. Takes it over. */
-void amb_queue_filter(struct amb_queue *queue, struct amb_filter *filter);
+                    const struct amb_queue_options *options, struct amb_filter **filter);
 
 /* As far as credit goes. Part of the walk of a topic (forward.c). False: it waits for credit. */
 bool amb_queue_feed(struct amb_cursor *cursor);

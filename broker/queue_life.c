@@ -74,9 +74,19 @@ void amb_queues_fini(struct amb_shard *shard)
 /* With members it may hold publishers back, without it never does. */
 static void cursor_hold(const struct amb_queue *queue, struct amb_cursor *cursor)
 {
-    enum amb_slow slow = queue->options.slow;
-    slow = slow == AMB_SLOW_DEFAULT ? cursor->topic->rule->slow : slow;
-    cursor->holds = slow == AMB_SLOW_BLOCK && queue->seat_count > 0;
+    const struct amb_topic_rule *rule = cursor->topic->rule;
+    bool is_by_rule = queue->options.slow == AMB_SLOW_DEFAULT;
+    enum amb_slow slow = is_by_rule ? rule->slow : queue->options.slow;
+    int64_t limit_ns = is_by_rule ? rule->slow_block_ns : queue->options.slow_block_ns;
+    bool holds = slow == AMB_SLOW_BLOCK && queue->seat_count > 0;
+    if (holds != cursor->holds || limit_ns != cursor->block_limit_ns) {
+        /* What of its time has passed counts no more; and who comes back begins anew. */
+        amb_list_remove(&cursor->blocked);
+        cursor->behind_since_ns = 0;
+        cursor->is_dropping = cursor->is_dropping && holds;
+    }
+    cursor->holds = holds;
+    cursor->block_limit_ns = limit_ns;
     amb_cursor_spill(cursor, slow == AMB_SLOW_SPILL);
     amb_topic_mark(cursor->topic);
 }
@@ -88,9 +98,7 @@ enum amb_status amb_queue_attach(struct amb_queue *queue, struct amb_topic *topi
     if (cursor == NULL) {
         return AMB_ENOMEM;
     }
-    int64_t block_limit_ns = queue->options.slow == AMB_SLOW_DEFAULT ? topic->rule->slow_block_ns
-                                                                     : queue->options.slow_block_ns;
-    amb_cursor_attach(cursor, topic, NULL, AMB_SLOW_DROP_OLDEST, block_limit_ns, begun);
+    amb_cursor_attach(cursor, topic, NULL, AMB_SLOW_DROP_OLDEST, INT64_MAX, begun);
     cursor->queue = queue;
     cursor->filter = queue->filter;
     cursor->is_picky = true; /* The forwarder asks no more than that of all others. */
@@ -99,6 +107,18 @@ enum amb_status amb_queue_attach(struct amb_queue *queue, struct amb_topic *topi
     queue->has_priorities = queue->has_priorities || topic->priority != AMB_PRIORITY_NORMAL;
     cursor_hold(queue, cursor);
     return AMB_OK;
+}
+
+/* From here on it wants that of its topics. Takes it over. */
+static void queue_filter(struct amb_queue *queue, struct amb_filter *filter)
+{
+    amb_filter_free(&queue->filter);
+    queue->filter = filter;
+    AMB_LIST_FOR_EACH (node, &queue->cursors) { /* What the former has passed says nothing. */
+        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
+        cursor->filter = filter;
+        cursor->blob = (struct amb_cursor_blob){0};
+    }
 }
 
 static void queue_members_changed(struct amb_queue *queue)
@@ -110,26 +130,21 @@ static void queue_members_changed(struct amb_queue *queue)
 }
 
 void amb_queue_join(struct amb_queue *queue, struct amb_seat *seat,
-                    const struct amb_queue_options *options)
+                    const struct amb_queue_options *options, struct amb_filter **filter)
 {
     seat->queue = queue;
     amb_list_push_back(&queue->seats, &seat->node);
     queue->seat_count++;
     queue->credit_msgs += seat->credit_msgs;
     queue->credit_bytes += seat->credit_bytes;
-    queue->options = *options;
-    queue_members_changed(queue);
-}
-
-void amb_queue_filter(struct amb_queue *queue, struct amb_filter *filter)
-{
-    amb_filter_free(&queue->filter);
-    queue->filter = filter;
-    AMB_LIST_FOR_EACH (node, &queue->cursors) { /* What the former has passed says nothing. */
-        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
-        cursor->filter = filter;
-        cursor->blob = (struct amb_cursor_blob){0};
+    /* Members' workers are not equally fast: as the directory counts, so it is here. */
+    if (seat->to.sub > queue->newest) {
+        queue->newest = seat->to.sub;
+        queue->options = *options;
+        queue_filter(queue, *filter);
+        *filter = NULL;
     }
+    queue_members_changed(queue);
 }
 
 void amb_queue_seat_left(struct amb_mail *mail, void *owner)

@@ -189,6 +189,7 @@ enum amb_status amb_queues_subscribe(struct amb_directory *directory, struct amb
         }
     }
     queue->members++;
+    queue->active++;
     sub->queue = queue;
     amb_list_push_back(&directory->subs, &sub->node);
     amb_list_init(&sub->same);
@@ -198,6 +199,19 @@ enum amb_status amb_queues_subscribe(struct amb_directory *directory, struct amb
     return AMB_OK;
 }
 
+void amb_queues_stop(struct amb_directory *directory, struct amb_dir_sub *sub)
+{
+    struct amb_dir_queue *queue = sub->queue;
+    if (queue == NULL || sub->is_idle) {
+        return;
+    }
+    sub->is_idle = true;
+    amb_assert(queue->active > 0);
+    if (--queue->active == 0) {
+        amb_directory_reslow(directory, &queue->sub, queue->sub.options.slow, true);
+    }
+}
+
 void amb_queues_unsubscribe(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
     struct amb_dir_queue *queue = sub->queue;
@@ -205,6 +219,7 @@ void amb_queues_unsubscribe(struct amb_directory *directory, struct amb_dir_sub 
         amb_directory_unsubscribe(directory, sub);
         return;
     }
+    amb_queues_stop(directory, sub);
     sub->queue = NULL;
     sub->is_closing = true;
     amb_list_remove(&sub->node);
@@ -215,8 +230,6 @@ void amb_queues_unsubscribe(struct amb_directory *directory, struct amb_dir_sub 
     queue->idle_ns = directory->now_ns;
     if (queue->durable[0] == '\0' || directory->is_ending) {
         queue_remove(directory, queue);
-    } else {
-        amb_directory_reslow(directory, &queue->sub, queue->sub.options.slow, true);
     }
 }
 

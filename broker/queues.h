@@ -31,8 +31,8 @@ struct amb_dir_queue {
     struct amb_list_node node; /* in the directory's list of them */
     struct amb_dir_sub sub;    /* that reads for it: its session is the queue's worker */
     enum amb_ack ack;
-    uint32_t members;
-    int64_t idle_ns; /* since when it has none */
+    uint32_t members, active; /* active: they have not stopped taking messages */
+    int64_t idle_ns;          /* since when it has no members */
     char group[AMB_QUEUE_NAME_MAX + 1], durable[AMB_QUEUE_NAME_MAX + 1];
 };
 
@@ -57,6 +57,9 @@ AMB_MUST_CHECK enum amb_status
 amb_queues_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
                      const struct amb_queue_wish *wish, struct amb_order *order,
                      amb_order_done_fn done, void *context, unsigned *posted, const char **why);
+/* It takes no more messages, though it may acknowledge some yet: a queue of which nobody does holds
+ * no publisher up. Harmless twice, and of what is no member. */
+void amb_queues_stop(struct amb_directory *directory, struct amb_dir_sub *sub);
 /* amb_directory_unsubscribe for whatever it is; a member leaves its queue. Harmless twice. */
 void amb_queues_unsubscribe(struct amb_directory *directory, struct amb_dir_sub *sub);
 /* Now and then: durable names that nobody came back for. */

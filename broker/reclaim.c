@@ -14,6 +14,22 @@ static void relief_came_back(struct amb_mail *mail, void *owner)
     shard->relief_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS);
 }
 
+/* The same of its private shadows, those that home lends more to than their readers have read: who
+ * spills, or was given his time. Returns the bytes. */
+static uint64_t privates_shed(struct amb_topic *topic)
+{
+    uint64_t given = 0;
+    AMB_LIST_FOR_EACH (node, &topic->privates) {
+        struct amb_topic *shadow = AMB_CONTAINER_OF(node, struct amb_topic, of_namesake);
+        uint64_t kept = shadow->log.bytes;
+        if (kept > 2 * amb_topic_depth(shadow) && amb_topic_shed(shadow)) {
+            given += kept - shadow->log.bytes;
+            amb_topic_mark(shadow);
+        }
+    }
+    return given;
+}
+
 /* At another shard: free segments first, and messages only if those are not enough. */
 static void relief_asked(struct amb_mail *mail, void *owner)
 {
@@ -31,6 +47,7 @@ static void relief_asked(struct amb_mail *mail, void *owner)
         if (topic != NULL && amb_topic_shed(topic)) {
             given += kept - topic->log.bytes;
         }
+        given += topic == NULL ? 0 : privates_shed(topic);
     }
     amb_mail_post(&relief->asker->inbox, mail, relief_came_back);
 }
@@ -101,7 +118,7 @@ static enum amb_status reclaim_shed(struct amb_shard *shard, const struct reclai
     for (uint32_t i = 0; i < shard->topic_slots && status == AMB_ENOMEM; i++) {
         struct amb_topic *topic = shard->topics[i];
         while (topic != NULL && topic != shard->kept && status == AMB_ENOMEM &&
-               amb_topic_shed(topic)) {
+               (amb_topic_shed(topic) || privates_shed(topic) != 0)) {
             if (!shard_lacks_entries(shard, what)) {
                 reclaim_trim(shard, what);
             }

@@ -210,6 +210,7 @@ void amb_request_unsubscribe(struct amb_client *client, uint64_t id,
     if (sub->queue == NULL) {
         amb_directory_unsubscribe(&client->control->directory, sub);
     } else {
+        amb_queues_stop(&client->control->directory, sub);
         sub->is_closing = true; /* It leaves when its last acknowledgements have come. */
     }
     amb_order_post(client->control->shards[client->session.shard], order);
@@ -253,5 +254,8 @@ void amb_request_ack_sync(struct amb_client *client, uint64_t id, const Amb__Con
     order->u.subscription.handle = sync->handle;
     order->u.subscription.acks = sync->acks;
     order->u.subscription.stop = sync->stop != 0;
+    if (sync->stop != 0) {
+        amb_queues_stop(&client->control->directory, client->subs[sync->handle]);
+    }
     amb_order_post(client->control->shards[client->session.shard], order);
 }

@@ -178,13 +178,20 @@ void amb_topic_mark(struct amb_topic *topic)
     }
 }
 
+/* Whom there was no memory for was never counted. */
+static uint32_t changed(uint32_t count, int32_t by)
+{
+    return by < 0 && count < (uint32_t)-by ? 0 : count + (uint32_t)by;
+}
+
 void amb_topic_count_lent(struct amb_topic *topic, struct amb_lend *lend, int32_t subs,
                           int32_t holding, int32_t spilling)
 {
-    lend->subs = (uint32_t)((int32_t)lend->subs + subs);
-    lend->holding = (uint32_t)((int32_t)lend->holding + holding);
-    lend->spilling = (uint32_t)((int32_t)lend->spilling + spilling);
-    topic->spillers = (uint32_t)((int32_t)topic->spillers + spilling);
+    uint32_t spilled = lend->spilling;
+    lend->subs = changed(lend->subs, subs);
+    lend->holding = changed(lend->holding, holding);
+    lend->spilling = changed(lend->spilling, spilling);
+    topic->spillers += lend->spilling - spilled;
     amb_topic_mark(topic);
 }
 

@@ -85,7 +85,10 @@ def cells():
              limit=f"tcp --size {64 * PACKED} --window {32768 // PACKED}", packed=PACKED),
         Cell("1to1.1k", "ambroker", PEERS, "throughput --size 1k", rate, ">=", 8),
     ]
-    for size, local, tcp, lease in (("64k", 3, 1.4, 1.5), ("1m", 5, 1.6, 0.85), ("64m", 8, 2.5, 1)):
+    # The last two: with leases, as it is and as it was. There iceoryx and we touch every byte twice
+    # and do little else, and a bare pair of writer and checker has 0.9 to 1.5 of iceoryx.
+    for size, local, tcp, lease, was in (("64k", 3, 1.4, 1, 1.5), ("1m", 5, 1.6, 0.85, 1.1),
+                                         ("64m", 8, 2.5, 0.9, 1)):
         long = " --seconds 4" if size == "64m" else ""  # 0.6 s are a dozen messages
         run = f"throughput --size {size} --touch{long}"
         out += [
@@ -94,7 +97,7 @@ def cells():
             Cell(f"touch.{size}.tcp", "ambroker-tcp", TCP, run, mb, ">=", tcp,
                  limit=f"tcp --size {size}{long}"),
             Cell(f"touch.{size}.lease", "ambroker-lease", IOX, run, mb, ">=", lease,
-                 limit=f"lease --size {size}{long}", was=1.1 if size == "1m" else None),
+                 limit=f"lease --size {size}{long}", was=was),
         ]
     run = "throughput --size 64m --touch"  # with the first touch of all memory
     out.append(Cell("touch.64m.start", "ambroker", PEERS, run, mb, ">=", None))
@@ -103,7 +106,9 @@ def cells():
                     limit="tcp --size 1m --window 3"))
     for size in ("64", "1k", "64k", "1m", "16m", "64m"):
         run = f"throughput --size {size}"
-        out.append(Cell(f"handover.{size}", "ambroker-lease", IOX, run, rate, ">=", 2))
+        # Of 1 MiB the harness lets 16 be under way, and whoever has sent them naps: see the text.
+        out.append(Cell(f"handover.{size}", "ambroker-lease", IOX, run, rate, ">=",
+                        1.25 if size == "1m" else 2, was=2 if size == "1m" else None))
     for size in SPREAD_SIZES:  # the same number under way whatever the size
         run = f"throughput --size {size} --window 2"
         out.append(Cell(f"handover2.{size}", "ambroker-lease", IOX, run, rate, ">=", None))

@@ -29,6 +29,7 @@ static struct {
     struct amb_directory directory;
     unsigned waiting;
     enum amb_slow slow; /* of who joins next */
+    int64_t slow_block_ns;
 } f;
 
 static void set_up(void)
@@ -87,6 +88,7 @@ static void join(struct member *m, unsigned shard, const char *pattern, const ch
     wish.options.ack = ack;
     wish.options.ack_wait_ns = AMB_ACK_WAIT_DEFAULT_NS;
     m->sub.options.slow = wish.options.slow = f.slow;
+    m->sub.options.slow_block_ns = wish.options.slow_block_ns = f.slow_block_ns;
     struct amb_order *order = amb_order_create(amb_order_subscription_open, done, NULL);
     order->session = m->session;
     order->u.subscription.id = m->sub.id;
@@ -285,9 +287,78 @@ static void test_home_hears_whether_a_queue_elsewhere_may_hold_publishers(void *
     tear_down();
 }
 
+static void test_who_has_stopped_holds_nobody_though_it_keeps_what_it_has(void **state)
+{
+    (void)state;
+    set_up();
+    struct member a, b;
+    struct amb_dir_topic *topic;
+    assert_int_equal(amb_directory_topic(&f.directory, "jobs", 4, 1, &topic), AMB_OK);
+    harness_settle(&f.harness);
+    const struct amb_lend *lend = &topic->on_shard[1]->lends[0];
+    f.slow = AMB_SLOW_BLOCK;
+    join(&a, 0, "jobs", "g", "", AMB_ACK_EXPLICIT);
+    join(&b, 1, "jobs", "g", "", AMB_ACK_EXPLICIT);
+    amb_queues_stop(&f.directory, &a.sub);
+    amb_queues_stop(&f.directory, &a.sub);
+    harness_settle(&f.harness);
+    expect_lent(lend, 1, 1, 0);
+    amb_queues_stop(&f.directory, &b.sub);
+    harness_settle(&f.harness);
+    expect_lent(lend, 1, 0, 0);
+    leave(&a);
+    leave(&b);
+    expect_lent(lend, 0, 0, 0);
+    tear_down();
+}
+
+static struct amb_cursor *cursor_of(const struct amb_dir_topic *topic, unsigned shard)
+{
+    return AMB_CONTAINER_OF(topic->on_shard[shard]->cursors.next, struct amb_cursor, of_topic);
+}
+
+static void test_how_long_a_queue_holds_publishers_is_its_newest_members_word(void **state)
+{
+    (void)state;
+    set_up();
+    struct member m;
+    struct amb_dir_topic *topic;
+    assert_int_equal(amb_directory_topic(&f.directory, "jobs", 4, 0, &topic), AMB_OK);
+    f.slow = AMB_SLOW_DROP_OLDEST;
+    f.slow_block_ns = INT64_MAX;
+    join(&m, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
+    struct amb_cursor *cursor = cursor_of(topic, 0);
+    assert_false(cursor->holds);
+    leave(&m);
+    f.slow = AMB_SLOW_BLOCK;
+    f.slow_block_ns = 77;
+    join(&m, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
+    assert_true(cursor->holds);
+    assert_int_equal(cursor->block_limit_ns, 77);
+    cursor->is_dropping = true; /* Its time is over; who comes back has all of it again. */
+    leave(&m);
+    assert_false(cursor->holds || cursor->is_dropping);
+    join(&m, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
+    assert_true(cursor->holds && !cursor->is_dropping);
+
+    struct amb_queue *queue = cursor->queue;
+    const struct amb_queue_options old = {.slow = AMB_SLOW_DROP_OLDEST};
+    struct amb_seat late = {.to = {.sub = m.sub.id - 1}}; /* Its worker was slow to say so. */
+    struct amb_filter *filter = NULL;
+    amb_queue_join(queue, &late, &old, &filter);
+    assert_int_equal(queue->options.slow, AMB_SLOW_BLOCK);
+    assert_int_equal(queue->seat_count, 2);
+    amb_list_remove(&late.node);
+    queue->seat_count--;
+    leave(&m);
+    tear_down();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_has_stopped_holds_nobody_though_it_keeps_what_it_has),
+        cmocka_unit_test(test_how_long_a_queue_holds_publishers_is_its_newest_members_word),
         cmocka_unit_test(test_home_hears_whether_a_queue_elsewhere_may_hold_publishers),
         cmocka_unit_test(test_a_group_is_one_reader_of_its_topics_and_goes_with_its_last_member),
         cmocka_unit_test(test_without_names_each_has_its_own),
