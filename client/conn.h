@@ -84,9 +84,10 @@ struct amb_conn {
     const char *path; /* amb_msg_path of what comes by copy */
     struct amb_ucx_context *ucx_context;
     struct amb_ucx_worker *ucx_worker;
-    int link_ep;  /* an epoll of the link's descriptor alone, edge triggered; -1: none */
-    bool armed;   /* the link shall wake us */
-    bool is_busy; /* polling costs a system call: not at every look */
+    int link_ep;     /* an epoll of the link's descriptor alone, edge triggered; -1: none */
+    bool armed;      /* the link shall wake us, */
+    bool armed_room; /* ... also when there is room for what is queued */
+    bool is_busy;    /* polling costs a system call: not at every look */
     bool is_link_closing, is_link_closed;
     bool is_bulk;      /* many messages at a time come or go: a wait is not worth a spin */
     bool must_flush;   /* frames or flow values were given to the link */
@@ -95,6 +96,7 @@ struct amb_conn {
 
     /* Who drives: see wait.h. */
     bool has_driver, driver_sleeps, driver_wants_flow;
+    const struct amb_wait *driver_wait; /* what it sleeps for */
     uint64_t driver_epoch;
     uint32_t followers;  /* threads waiting for `change` */
     uint32_t flow_waits; /* waits that flow values may end */
@@ -287,6 +289,9 @@ static inline void amb_conn_flush_link(struct amb_conn *conn)
     }
     conn->must_flush = false;
     amb_link_flush(conn->link);
+    if (__builtin_expect(conn->armed && !conn->armed_room && conn->link->queued != 0, 0)) {
+        amb_conn_rearm(conn);
+    }
 }
 
 /* ---- io.c ---- */

@@ -75,6 +75,9 @@ void amb_control_send(struct amb_conn *conn, const Amb__Control__Control *messag
     amb_control_pack(message, conn->out + conn->out_len);
     conn->out_len += size;
     amb_control_flush(conn);
+    if (conn->out_len != 0 && conn->has_io_thread) {
+        amb_io_kick(conn); /* It sends the rest, and may sleep without looking for room. */
+    }
 }
 
 void amb_control_ask(struct amb_conn *conn, Amb__Control__Control *message,

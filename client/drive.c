@@ -5,6 +5,7 @@
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/delivery.h"
+#include "client/due.h"
 #include "client/gpu.h"
 #include "client/inbox.h"
 #include "client/options.h"
@@ -42,17 +43,6 @@ void amb_conn_changed(struct amb_conn *conn)
     conn->has_changed = true;
 }
 
-static void tell_followers(struct amb_conn *conn)
-{
-    if (conn->has_changed) {
-        conn->has_changed = false;
-        if (conn->followers != 0) {
-            atomic_fetch_add_explicit(&conn->change, 1, memory_order_release);
-            futex_wake_all(&conn->change);
-        }
-    }
-}
-
 void amb_conn_wake_all(struct amb_conn *conn)
 {
     atomic_fetch_add_explicit(&conn->change, 1, memory_order_release);
@@ -77,7 +67,21 @@ bool amb_conn_arm(struct amb_conn *conn, bool want_flow)
         return false;
     }
     conn->armed = true;
+    conn->armed_room = conn->link->queued != 0;
     return true;
+}
+
+void amb_conn_rearm(struct amb_conn *conn)
+{
+    conn->armed_room = true; /* Once is enough. */
+    if (conn->driver_sleeps) {
+        uint64_t one = 1;
+        (void)!write(conn->wake_fd, &one, sizeof(one));
+    } else if (conn->has_io_thread) {
+        amb_io_kick(conn);
+    } else {
+        amb_due_set(conn);
+    }
 }
 
 void amb_conn_disarm(struct amb_conn *conn)
@@ -129,7 +133,7 @@ unsigned amb_conn_receive(struct amb_conn *conn)
     amb_delivery_take_back(conn);
     unsigned done = poll_link(conn);
     if (done != 0) {
-        tell_followers(conn);
+        amb_conn_tell(conn);
     }
     return done;
 }
@@ -145,7 +149,7 @@ unsigned amb_conn_progress(struct amb_conn *conn)
         amb_conn_flush_link(conn);
     }
     if (done != 0) {
-        tell_followers(conn);
+        amb_conn_tell(conn);
     }
     return done;
 }
@@ -195,6 +199,23 @@ static enum amb_status verdict(struct amb_conn *conn, const struct amb_wait *wai
     return AMB_EAGAIN;
 }
 
+void amb_conn_tell(struct amb_conn *conn)
+{
+    if (!conn->has_changed) {
+        return;
+    }
+    conn->has_changed = false;
+    if (conn->followers != 0) {
+        atomic_fetch_add_explicit(&conn->change, 1, memory_order_release);
+        futex_wake_all(&conn->change);
+    }
+    /* One that sleeps on the link hears of nothing that another thread has found there, or done. */
+    if (conn->driver_sleeps && verdict(conn, conn->driver_wait) != AMB_EAGAIN) {
+        uint64_t one = 1;
+        (void)!write(conn->wake_fd, &one, sizeof(one));
+    }
+}
+
 static void follow(struct amb_conn *conn, const struct amb_wait *wait, int64_t remaining_ns)
 {
     /* The driver must not sleep through what we wait for. */
@@ -202,6 +223,7 @@ static void follow(struct amb_conn *conn, const struct amb_wait *wait, int64_t r
         uint64_t one = 1;
         (void)!write(conn->wake_fd, &one, sizeof(one));
     }
+    amb_conn_push(conn, false); /* Whoever drives may be asleep. */
     conn->followers++;
     uint32_t seen = atomic_load_explicit(&conn->change, memory_order_acquire);
     amb_conn_unlock(conn);
@@ -260,19 +282,22 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
     } else if (atomic_load_explicit(&conn->io_mode, memory_order_relaxed) == AMB_IO_WATCH) {
         amb_io_kick(conn); /* One sleeper on the link is enough. */
     }
-    int64_t timeout = until - now_ns;
+    int64_t timeout = until - now_ns, ucx_max = amb_client_ucx_sleep_max_ns(conn);
+    timeout = timeout < ucx_max ? timeout : ucx_max;
     if (timeout > 3600 * AMB_NS_PER_SEC) {
         timeout = 3600 * AMB_NS_PER_SEC;
     }
     conn->driver_sleeps = true;
     conn->driver_wants_flow = want_flow;
+    conn->driver_wait = wait;
     sleep_on_all(conn, timeout > 0 ? timeout : 0);
     conn->driver_sleeps = false;
+    conn->driver_wait = NULL;
     amb_conn_disarm(conn);
     if (!conn->has_io_thread) {
         amb_conn_timers(conn, amb_clock_monotonic_ns());
     }
-    tell_followers(conn);
+    amb_conn_tell(conn);
 }
 
 static int64_t next_pause(const struct amb_conn *conn, int64_t pause_ns)
@@ -301,22 +326,28 @@ static void drive_begin(struct amb_conn *conn)
     amb_conn_disarm(conn);
 }
 
+/* Nobody drives: the link is the I/O thread's again, which does not look at it, or waits for a ring
+ * that we have called off; or the program's own loop's. */
+static void leave_to_io(struct amb_conn *conn)
+{
+    enum amb_io_mode io_mode =
+        (enum amb_io_mode)atomic_load_explicit(&conn->io_mode, memory_order_relaxed);
+    if (io_mode == AMB_IO_DEEP || (io_mode == AMB_IO_WATCH && !conn->armed)) {
+        amb_io_kick(conn);
+    }
+    amb_conn_arm_for_user(conn);
+}
+
 /* Somebody else drives from here on. */
 static void drive_end(struct amb_conn *conn)
 {
     conn->has_driver = false;
     if (conn->followers != 0) {
         conn->has_changed = true;
-        tell_followers(conn);
+        amb_conn_tell(conn);
         return;
     }
-    /* The link is the I/O thread's again, which does not look at it, or waits for a ring that we
-     * have called off. */
-    enum amb_io_mode io_mode =
-        (enum amb_io_mode)atomic_load_explicit(&conn->io_mode, memory_order_relaxed);
-    if (io_mode == AMB_IO_DEEP || (io_mode == AMB_IO_WATCH && !conn->armed)) {
-        amb_io_kick(conn);
-    }
+    leave_to_io(conn);
 }
 
 /* Drives until the wait has an answer or is over; returns that, EAGAIN if the time has passed. */
@@ -421,6 +452,9 @@ enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait
         }
         follow(conn, wait, left);
         status = verdict(conn, wait);
+        if (status != AMB_EAGAIN && !conn->has_driver && conn->followers == 0) {
+            leave_to_io(conn); /* The driver has left it to us, who do not need it. */
+        }
     }
     conn->flow_waits -= (wait->flags & AMB_WAIT_FLOW) != 0;
     return status;

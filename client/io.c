@@ -15,6 +15,7 @@
 #include "client/gpu.h"
 #include "client/inbox.h"
 #include "client/pub.h"
+#include "client/ucx.h"
 #include "wire/base/assert.h"
 
 #include <poll.h>
@@ -122,6 +123,10 @@ static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns
     if (!amb_mpsc_is_empty(&conn->returned)) {
         timeout_ns = 0;
     }
+    if (mode == AMB_IO_WATCH) {
+        int64_t max_ns = amb_client_ucx_sleep_max_ns(conn);
+        timeout_ns = timeout_ns < max_ns ? timeout_ns : max_ns;
+    }
     timeout_ns = timeout_ns < 0 ? 0 : timeout_ns;
     struct timespec ts = {.tv_sec = timeout_ns / AMB_NS_PER_SEC,
                           .tv_nsec = timeout_ns % AMB_NS_PER_SEC};
@@ -170,8 +175,15 @@ static void turn_once(struct amb_conn *conn, struct io_turn *turn)
     if (!conn->has_driver && conn->activity == turn->activity) {
         work = amb_conn_progress(conn);
     } else if (atomic_load_explicit(&conn->staged, memory_order_relaxed) != 0) {
-        /* Callers move the link, but the one whose batch lingers may not be back in time. */
+        /* Callers move the link, but the one whose batch lingers may not be back in time; and one
+         * that sleeps is not woken by the window that it waits for. */
+        if (conn->driver_sleeps) {
+            (void)amb_conn_receive(conn);
+        }
         work = amb_pub_flush_lingering(conn, now);
+        if (conn->must_flush && conn->link != NULL && (!conn->has_driver || conn->driver_sleeps)) {
+            amb_conn_flush_link(conn);
+        }
     }
     push_saved(conn, turn);
     bool lingers_on = conn->is_lingering && conn->down == AMB_OK &&

@@ -125,6 +125,9 @@ bool amb_conn_trylock(struct amb_conn *conn)
 
 static void unlock_once(struct amb_conn *conn)
 {
+    if (conn->has_changed) {
+        amb_conn_tell(conn);
+    }
     uint32_t unrefs = conn->unrefs;
     conn->unrefs = 0;
     (void)pthread_mutex_unlock(&conn->lock);

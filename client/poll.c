@@ -189,8 +189,7 @@ static enum amb_status wait_due(struct amb_conn *conn, struct amb_wait *wait)
     }
 }
 
-/* In POLL mode nobody watches the descriptors but the program's own loop: prepare them for it. */
-static void arm_for_user(struct amb_conn *conn)
+void amb_conn_arm_for_user(struct amb_conn *conn)
 {
     if (!conn->is_poll_mode || !atomic_load_explicit(&conn->is_fd_used, memory_order_relaxed) ||
         conn->has_driver) {
@@ -259,7 +258,7 @@ enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns)
     } else {
         amb_due_clear(conn);
     }
-    arm_for_user(conn);
+    amb_conn_arm_for_user(conn);
     amb_conn_unlock(conn);
     if (status != AMB_OK && status != AMB_ETIMEDOUT) {
         status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED |
@@ -282,7 +281,7 @@ int amb_fd(const struct amb_conn *conn)
         if (is_due(own) || is_over) {
             amb_due_set(own);
         }
-        arm_for_user(own);
+        amb_conn_arm_for_user(own);
         if (own->has_io_thread) {
             amb_io_kick(own);
         }

@@ -126,6 +126,7 @@ static enum amb_status make_room(struct amb_pub *pub, uint64_t len, uint32_t blo
         if (status == AMB_OK && !amb_batch_fits(pub->open, len, blob_len, pub->batch_msgs)) {
             status = AMB_EAGAIN;
         }
+        amb_conn_push(conn, true); /* What it wants. */
         amb_conn_unlock(conn);
     }
     if (status == AMB_OK && pub->open->count == 0) {
@@ -217,16 +218,17 @@ static enum amb_status wait_room(struct room_wait *room, int64_t deadline_ns)
             return AMB_ETIMEDOUT;
         }
     }
-    /* What is staged counts against window_msgs and must go first. */
-    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
-        atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
-    }
     struct amb_wait wait = {.is_ready = has_room,
                             .arg = room,
                             .timeout_ns = left,
                             .flags = AMB_WAIT_FLOW,
                             .is_over = &pub->is_closing};
     amb_conn_lock(conn);
+    /* What is staged counts against window_msgs and must go first. Under the lock: whoever sends it
+     * meanwhile takes this back, and nobody would after him. */
+    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
+        atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
+    }
     enum amb_status status = amb_conn_wait(conn, &wait);
     amb_conn_unlock(conn);
     return status;

@@ -171,6 +171,7 @@ void amb_place_return(const struct amb_place *place)
     slots->next[place->slot] = slots->free_head;
     slots->free_head = place->slot;
     slots->free_count++;
+    amb_conn_changed(slots->conn);
     amb_leases_wake(slots->conn);
 }
 

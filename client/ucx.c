@@ -69,6 +69,11 @@ bool amb_client_ucx_arm(struct amb_conn *conn)
     return conn->ucx_worker == NULL || amb_ucx_worker_arm(conn->ucx_worker);
 }
 
+int64_t amb_client_ucx_sleep_max_ns(const struct amb_conn *conn)
+{
+    return conn->ucx_worker != NULL ? amb_ucx_worker_sleep_max_ns(conn->ucx_worker) : INT64_MAX;
+}
+
 int amb_client_ucx_fd(const struct amb_conn *conn)
 {
     return conn->ucx_worker != NULL ? amb_ucx_worker_fd(conn->ucx_worker) : -1;

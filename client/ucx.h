@@ -28,5 +28,7 @@ AMB_MUST_CHECK enum amb_status amb_client_ucx_attach(struct amb_conn *conn, cons
 /* These do nothing without a worker. */
 unsigned amb_client_ucx_progress(struct amb_conn *conn);
 AMB_MUST_CHECK bool amb_client_ucx_arm(struct amb_conn *conn);
+/* How long to sleep then at most; INT64_MAX. */
+int64_t amb_client_ucx_sleep_max_ns(const struct amb_conn *conn);
 int amb_client_ucx_fd(const struct amb_conn *conn);
 void amb_client_ucx_fini(struct amb_conn *conn);

@@ -62,12 +62,19 @@ int64_t amb_conn_ping_grid(const struct amb_conn *conn, int64_t now_ns);
 /* When amb_conn_timers or a lingering batch wants its next turn. */
 int64_t amb_conn_next_timer(const struct amb_conn *conn, int64_t now_ns);
 
-/* Something that waits may be about is different. Lock held. */
+/* Something that waits may be about is different. Lock held; those who wait look again when it is
+ * given up, at the latest. */
 void amb_conn_changed(struct amb_conn *conn);
+/* Tells them. Lock held. */
+void amb_conn_tell(struct amb_conn *conn);
 /* Wakes all waits and the driver so that they look again. Any thread; async-signal-safe. */
 void amb_conn_wake_all(struct amb_conn *conn);
 /* Arms the link so that it wakes us. False: there is work. Lock held. */
 bool amb_conn_arm(struct amb_conn *conn, bool want_flow);
 void amb_conn_disarm(struct amb_conn *conn);
+/* Something waits for room since the link was armed: whoever sleeps on it arms it once more. */
+void amb_conn_rearm(struct amb_conn *conn);
+/* In POLL mode nobody watches the descriptors but the program's own loop: prepares them for it. */
+void amb_conn_arm_for_user(struct amb_conn *conn);
 /* Empties the epoll of the link's descriptor. */
 void amb_conn_harvest(struct amb_conn *conn);
