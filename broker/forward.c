@@ -109,6 +109,7 @@ static void cursor_tally(const struct amb_cursor *cursor, const struct amb_entry
     if (tally != NULL) {
         sub->deliveries[sub->delivered & sub->mask].tally = tally;
         tally->open++;
+        sub->session->tallies++;
     }
 }
 

@@ -11,6 +11,9 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+/* Who holds so much in place may be what a publisher of leased memory waits for. */
+#define SESSION_HELD_BYTES (UINT64_C(16) << 10)
+
 enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint32_t generation,
                                    uint64_t secret, uint64_t client_id, struct amb_session **out)
 {
@@ -54,6 +57,7 @@ void amb_session_destroy(struct amb_session **session)
     amb_assert(amb_list_is_empty(&s->publisher_list));
     amb_assert(amb_list_is_empty(&s->subscription_list));
     amb_assert(amb_list_is_empty(&s->held));
+    amb_assert(s->tallies == 0);
     amb_assert(amb_list_is_empty(&s->book.leases));
     amb_session_free_names(s);
     amb_list_remove(&s->live);
@@ -86,6 +90,13 @@ void amb_session_cool(struct amb_session *session)
     amb_list_push_back(&session->shard->cold, &session->heat);
     session->shard->warm_count--;
     session->shard->cold_watched += session->is_watched;
+}
+
+bool amb_session_wants_flow(const struct amb_session *session)
+{
+    return !amb_list_is_empty(&session->publisher_list) || !amb_list_is_empty(&session->stalled) ||
+           !amb_list_is_empty(&session->shard->starving) || session->takers > 0 ||
+           session->tallies > 0 || session->mapped_bytes >= SESSION_HELD_BYTES;
 }
 
 void amb_session_flow(struct amb_session *session, enum amb_flow_kind kind, uint32_t handle,

@@ -90,6 +90,7 @@ struct amb_session {
     struct amb_list_node publisher_list; /* struct amb_publisher.node */
     struct amb_list_node subscription_list;
     uint32_t takers;            /* subscriptions that are members of queues */
+    uint32_t tallies;           /* deliveries not given back whose publisher waits: tally.h */
     struct amb_list_node names; /* of topics, that frames may still read: taker.c */
     struct amb_mapping mappings[AMB_SESSION_SEGMENTS_MAX];
     uint32_t mapping_count;
@@ -140,6 +141,9 @@ static inline void amb_session_stir(struct amb_session *session)
 }
 /* Nothing has come or gone for a while. */
 void amb_session_cool(struct amb_session *session);
+/* Does anybody here wait for a counter of its client's? Then the client shall wake a worker that
+ * sleeps when it moves one. */
+bool amb_session_wants_flow(const struct amb_session *session);
 /* Sets one of our counters on its link. */
 void amb_session_flow(struct amb_session *session, enum amb_flow_kind kind, uint32_t handle,
                       uint64_t value);

@@ -82,6 +82,8 @@ static void delivery_tally(struct amb_subscription *sub, struct amb_delivery *de
     struct amb_tally *tally = delivery->tally;
     if (__builtin_expect(tally != NULL, 0)) {
         delivery->tally = NULL;
+        amb_assert(sub->session->tallies > 0);
+        sub->session->tallies--;
         amb_tally_settle(sub->session->shard, tally, msgs);
     }
 }

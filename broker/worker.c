@@ -35,8 +35,6 @@
 #define WORKER_PAUSE_MAX_NS (32 * AMB_NS_PER_US)
 #define WORKER_SLEEP_MAX_NS (4 * AMB_NS_PER_SEC)
 #define WORKER_EVENTS 64
-/* Who holds so much in place may be what a publisher of leased memory waits for. */
-#define WORKER_HELD_BYTES (UINT64_C(16) << 10)
 #define WORKER_REAL_NS AMB_NS_PER_MS /* how often the clock of the day is read */
 /* While some links are known to have more, the others are asked about every so many turns. */
 #define WORKER_EDGES_EVERY 4u
@@ -219,15 +217,6 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     return done;
 }
 
-/* Does anybody here wait for a client's counters? Then the client shall wake us when it moves one.
- */
-static bool session_wants_flow(const struct amb_session *session)
-{
-    return !amb_list_is_empty(&session->publisher_list) || !amb_list_is_empty(&session->stalled) ||
-           !amb_list_is_empty(&session->shard->starving) || session->takers > 0 ||
-           session->mapped_bytes >= WORKER_HELD_BYTES;
-}
-
 static void shard_disarm(struct amb_shard *shard)
 {
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
@@ -247,7 +236,7 @@ static bool shard_arm(struct amb_shard *shard)
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
         if (session_is_up(session) &&
-            (!amb_link_arm(session->link, session_wants_flow(session)) ||
+            (!amb_link_arm(session->link, amb_session_wants_flow(session)) ||
              amb_commit_may_tell(session) || (session->is_watched && session->has_edge))) {
             session->has_edge = true;
             amb_session_stir(session);

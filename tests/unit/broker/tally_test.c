@@ -64,6 +64,41 @@ static void test_it_settles_when_the_last_reader_has_given_it_back(void **state)
     expect_settled(w, 1, 2, 3, 0);
 }
 
+/* A worker that sleeps must be woken by the release, or the publisher hears of it seconds later. */
+static void test_who_may_end_it_by_a_release_wakes_the_worker(void **state)
+{
+    struct world *w = *state;
+    uint32_t topic = open_topic(w, "u");
+    read_all(w, topic);
+    assert_false(amb_session_wants_flow(w->b->session));
+    send(w, 2, 3);
+    client_release_all(w->a, 1);
+    client_release(w->b, 1, 1);
+    client_release_range(w->c, 1, 2, 1);
+    harness_settle(&w->h);
+    assert_false(amb_session_wants_flow(w->a->session));
+    assert_true(amb_session_wants_flow(w->b->session));
+    assert_true(amb_session_wants_flow(w->c->session));
+    client_release_all(w->b, 1);
+    client_release_all(w->c, 1);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->settle_count, 2);
+    assert_false(amb_session_wants_flow(w->b->session));
+    assert_false(amb_session_wants_flow(w->c->session));
+}
+
+/* Nobody waits for what comes back then. */
+static void test_without_a_tally_a_release_wakes_nobody(void **state)
+{
+    struct world *w = *state;
+    uint32_t topic = open_topic(w, "u");
+    w->p->session->publishers[1]->confirms = false;
+    read_all(w, topic);
+    send(w, 1, 3);
+    assert_int_equal(w->b->subs[1].msgs, 3);
+    assert_false(amb_session_wants_flow(w->b->session));
+}
+
 static void test_without_readers_it_settles_at_once(void **state)
 {
     struct world *w = *state;
@@ -223,6 +258,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         BOTH(test_it_settles_when_the_last_reader_has_given_it_back),
+        BOTH(test_who_may_end_it_by_a_release_wakes_the_worker),
+        BOTH(test_without_a_tally_a_release_wakes_nobody),
         BOTH(test_without_readers_it_settles_at_once),
         BOTH(test_what_a_dead_reader_held_was_dropped),
         BOTH(test_what_the_log_drops_was_dropped),
