@@ -36,7 +36,8 @@
 #define WORKER_SLEEP_MAX_NS (4 * AMB_NS_PER_SEC)
 #define WORKER_EVENTS 64
 #define WORKER_REAL_NS AMB_NS_PER_MS /* how often the clock of the day is read */
-/* While some links are known to have more, the others are asked about every so many turns. */
+/* While some links are known to have more, the others are asked about every so many turns; cold
+ * ones too, where all that are warm are asked each turn. */
 #define WORKER_EDGES_EVERY 4u
 #define WORKER_ASK_ALL 2u
 /* So many sessions are asked every turn whatever they do; of more, those that were idle for so many
@@ -88,11 +89,13 @@ static bool shard_harvest(struct amb_shard *shard, int timeout_ms)
 }
 
 /* Asking a socket that has nothing costs a system call, so those are left alone which epoll has not
- * named. One call asks for all of them. */
-static void shard_find_edges(struct amb_shard *shard)
+ * named. One call asks for all of them. If the warm ones are asked all the same, it is for the cold
+ * ones, which nobody else asks. */
+static void shard_find_edges(struct amb_shard *shard, bool is_asking_all)
 {
     uint64_t turn = amb_stat_get(&shard->stats.turns);
-    bool is_due = shard->resting != 0 && (shard->busy == 0 || turn % WORKER_EDGES_EVERY == 0);
+    bool is_often = shard->busy == 0 && !is_asking_all;
+    bool is_due = shard->resting != 0 && (is_often || turn % WORKER_EDGES_EVERY == 0);
     if (is_due && shard_harvest(shard, 0)) {
         amb_inbox_disarm(&shard->inbox, true);
     }
@@ -151,8 +154,8 @@ static unsigned shard_poll_links(struct amb_shard *shard)
     unsigned done = 0;
     /* Few sockets and short messages: asking each is the quickest. */
     bool is_asking_all = !shard->is_bulk && shard->resting + shard->busy <= WORKER_ASK_ALL;
-    if (!is_asking_all) {
-        shard_find_edges(shard);
+    if (!is_asking_all || shard->cold_watched != 0) {
+        shard_find_edges(shard, is_asking_all);
     }
     shard->resting = shard->busy = 0;
     bool may_cool = shard->warm_count > WORKER_WARM_FEW;

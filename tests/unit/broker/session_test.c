@@ -12,6 +12,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -278,6 +281,55 @@ static void test_of_many_sessions_the_silent_ones_are_asked_in_turn(void **state
     client_drain(others[20], 0);
 }
 
+/* The session's link is as a socket then, of which the worker's epoll tells. Returns what makes it
+ * tell. */
+static int watch(struct amb_shard *shard, struct amb_session *session)
+{
+    int fd = eventfd(0, EFD_CLOEXEC);
+    assert_true(fd >= 0);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET,
+                                .data.u64 =
+                                    amb_shard_watch_tag(session->index, session->generation)};
+    assert_int_equal(epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, fd, &event), 0);
+    session->is_watched = true;
+    return fd;
+}
+
+/* One or two sockets are asked without epoll, but not when they are cold; and a worker that is busy
+ * with others does not sleep, which would find them. */
+static void test_a_silent_socket_is_found_while_the_worker_stays_awake(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct shard_client *socket = shard_client_create(&w->h, 0, NULL);
+    for (unsigned i = 0; i < 8; i++) {
+        (void)shard_client_create(&w->h, 0, NULL);
+    }
+    shard->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    assert_true(shard->epoll_fd >= 0);
+    int fd = watch(shard, socket->session);
+    client_open_pub(socket, 0, w->topic, false);
+    for (unsigned i = 0; i < 5000; i++) {
+        (void)harness_turn(&w->h, 0);
+    }
+    assert_true(socket->session->is_cold);
+    assert_int_equal(shard->cold_watched, 1);
+    client_send(socket, 0, 1, 16);
+    amb_link_flush(socket->link);
+    assert_int_equal(eventfd_write(fd, 1), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        (void)harness_turn(&w->h, 0);
+    }
+    assert_false(socket->session->is_cold);
+    assert_int_equal(socket->session->msgs_in, 1);
+    (void)close(fd);
+    (void)close(shard->epoll_fd);
+    shard->epoll_fd = -1;
+    harness_settle(&w->h);
+    assert_int_equal(w->s->subs[0].last, 1);
+    client_drain(w->s, 0);
+}
+
 static void test_closing_gives_everything_back(void **state)
 {
     struct world *w = *state;
@@ -364,6 +416,7 @@ int main(void)
                                         setup_without_windows, teardown),
         T(test_a_link_has_room_for_so_many_frames),
         T(test_of_many_sessions_the_silent_ones_are_asked_in_turn),
+        T(test_a_silent_socket_is_found_while_the_worker_stays_awake),
         T(test_closing_gives_everything_back),
         T(test_what_a_process_may_still_read_is_quarantined),
         T(test_a_session_that_holds_nothing_in_place_is_not_quarantined),
