@@ -4,7 +4,11 @@ if(NOT TARGET brokerd OR NOT TARGET amb)
     return()
 endif()
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-foreach(name IN ITEMS audience bad_input frozen lazy lease policies priority queues reconnect request steady_state stopped users)
+add_executable(test-promptness ${CMAKE_CURRENT_LIST_DIR}/promptness.c)
+target_link_libraries(test-promptness PRIVATE amb_flags amb Threads::Threads)
+set_target_properties(test-promptness PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+foreach(name IN ITEMS audience bad_input frozen lazy lease policies priority promptness queues reconnect request steady_state stopped users)
     amb_process_test(integration-${name} integration ${Python3_EXECUTABLE}
         ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py ${CMAKE_BINARY_DIR})
 endforeach()
