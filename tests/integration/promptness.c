@@ -54,7 +54,7 @@ struct reader {
     int64_t hold_ns; /* before it gives one back */
     pthread_t thread;
     int64_t got_ns, released_ns; /* the last one; NEVER_NS after it gave up */
-    bool has_all;
+    uint64_t count;              /* taken */
 };
 
 static uint8_t payload[LARGE];
@@ -144,7 +144,7 @@ static struct amb_pub *open_pub(struct amb_conn *conn, const char *topic,
 static void *read_all(void *arg)
 {
     struct reader *reader = arg;
-    for (uint64_t i = 0; i < reader->wanted; i++) {
+    for (; reader->count < reader->wanted; reader->count++) {
         struct amb_msg *msg;
         if (amb_next(reader->sub, NEVER_NS, &msg) != AMB_OK) {
             reader->got_ns = reader->released_ns = now_ns();
@@ -157,7 +157,6 @@ static void *read_all(void *arg)
         reader->released_ns = now_ns();
         amb_msg_release(msg);
     }
-    reader->has_all = true;
     return NULL;
 }
 
@@ -180,7 +179,7 @@ static void reader_start(struct reader *reader, struct amb_sub *sub, uint64_t wa
 static int64_t reader_late(struct reader *reader, int64_t cause_ns)
 {
     (void)pthread_join(reader->thread, NULL);
-    if (!reader->has_all) {
+    if (reader->count < reader->wanted) {
         return NEVER_NS;
     }
     return reader->got_ns > cause_ns ? reader->got_ns - cause_ns : 0;
@@ -211,6 +210,21 @@ static int64_t send_many(struct amb_pub *pub, struct amb_conn *conn, size_t byte
     return longest_ns;
 }
 
+/* For whoever looks for the cause. */
+static void say_stuck(const struct reader *reader, const struct amb_pub *pub)
+{
+    struct amb_pub_info out = AMB_INIT(amb_pub_info);
+    struct amb_sub_info in = AMB_INIT(amb_sub_info);
+    (void)amb_pub_stat(pub, &out);
+    (void)amb_sub_stat(reader->sub, &in);
+    (void)fprintf(stderr,
+                  "promptness: posted %" PRIu64 ", settled %" PRIu64 ", accepted %" PRIu64
+                  ", blocked %d; delivered %" PRIu64 ", pending %" PRIu64 ", held %" PRIu64
+                  "; taken %" PRIu64 " of %" PRIu64 "\n",
+                  out.posted, out.settled, out.accepted_seq, (int)out.blocked, in.delivered,
+                  in.pending_msgs, in.held_msgs, reader->count, reader->wanted);
+}
+
 /* ---- the cases: each returns how late its effect was ---- */
 
 /* A confirmation goes out by itself when a quiet subscriber gives the message back. */
@@ -227,7 +241,7 @@ static int64_t try_delivered(struct trial *trial)
     enum amb_status status = amb_pub_flush(pub, 0, NEVER_NS);
     int64_t told_ns = now_ns();
     (void)reader_late(&reader, 0);
-    return status == AMB_OK && reader.has_all ? told_ns - reader.released_ns : NEVER_NS;
+    return status == AMB_OK && reader.count == 1 ? told_ns - reader.released_ns : NEVER_NS;
 }
 
 static void *wait_next(void *arg)
@@ -263,6 +277,9 @@ static int64_t post_large(struct trial *trial, const char *name, bool is_beside)
     }
     must("pub_post", status, conn);
     int64_t late_ns = reader_late(&reader, cause_ns);
+    if (late_ns >= NEVER_NS) {
+        say_stuck(&reader, pub);
+    }
     amb_stop(conn);
     if (is_beside) {
         (void)pthread_join(waiter, NULL);
@@ -302,6 +319,9 @@ static int64_t publish_beside(struct trial *trial, int64_t timeout_ns)
         reader_start(&reader, sub, LARGE / SMALL);
         late_ns = longer(late_ns, send_many(pub, conn, LARGE, timeout_ns, &last_ns));
         late_ns = longer(late_ns, reader_late(&reader, last_ns));
+        if (late_ns >= NEVER_NS) {
+            say_stuck(&reader, pub);
+        }
     }
     amb_stop(conn);
     (void)pthread_join(waiter, NULL);
