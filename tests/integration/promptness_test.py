@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """No effect waits for the next heartbeat: tests/integration/promptness.c against real brokers.
 
-    promptness_test.py BUILD [--all 1] [--rounds N] [--tries N] [--cases NAME,NAME]
-
---all: also the cases that are known to be late."""
+    promptness_test.py BUILD [--rounds N] [--tries N] [--cases NAME,NAME]
+"""
 import pathlib
 import sys
 
@@ -34,7 +33,7 @@ def run(rig, workers, cases, arguments):
 def test(rig, options):
     chosen = options.get("cases", ",".join(CASES)).split(",")
     check(set(chosen) <= set(CASES), f"cases are {', '.join(CASES)}")
-    arguments = ["--all"] if "all" in options else []
+    arguments = []
     for name in ("rounds", "tries"):
         if name in options:
             arguments += [f"--{name}", options[name]]
