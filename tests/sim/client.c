@@ -384,7 +384,7 @@ void sim_client_say(struct sim *s, struct sim_client *client, uint32_t handle, u
     struct sim_tx *tx = sim_tx_make(client, 3);
     memcpy(tx->body, "bad", 3);
     sim_tx_send(client, tx, &frame);
-    sub->acks += kind == AMB_ACK_KIND_ACK || kind == AMB_ACK_KIND_TERM;
+    sub->acks++;
     for (uint32_t i = first; kind == AMB_ACK_KIND_TERM && i < first + count; i++) {
         model_may_die(s, held->topic, held->seq + i);
     }
