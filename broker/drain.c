@@ -39,8 +39,10 @@ static void drain_look(struct amb_shard *shard, struct amb_order *order)
     }
     AMB_LIST_FOR_EACH (node, &shard->takers) {
         const struct amb_taker *taker = AMB_CONTAINER_OF(node, struct amb_taker, node);
+        const struct amb_session *s = taker->sub->session;
+        bool is_up = s->link != NULL && !s->is_link_down;
         AMB_LIST_FOR_EACH (take_node, &taker->waiting) {
-            left += AMB_CONTAINER_OF(take_node, struct amb_take, node)->left;
+            left += is_up ? AMB_CONTAINER_OF(take_node, struct amb_take, node)->left : 0;
         }
     }
     uint64_t held = 0;

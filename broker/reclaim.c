@@ -22,7 +22,8 @@ static uint64_t privates_shed(struct amb_topic *topic)
     AMB_LIST_FOR_EACH (node, &topic->privates) {
         struct amb_topic *shadow = AMB_CONTAINER_OF(node, struct amb_topic, of_namesake);
         uint64_t kept = shadow->log.bytes;
-        if (kept > 2 * amb_topic_depth(shadow) && amb_topic_shed(shadow)) {
+        if (shadow != shadow->shard->kept && kept > 2 * amb_topic_depth(shadow) &&
+            amb_topic_shed(shadow)) {
             given += kept - shadow->log.bytes;
             amb_topic_mark(shadow);
         }

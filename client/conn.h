@@ -96,6 +96,7 @@ struct amb_conn {
 
     /* Who drives: see wait.h. */
     bool has_driver, driver_sleeps, driver_wants_flow;
+    bool driver_told;                   /* while it sleeps: it has been woken */
     const struct amb_wait *driver_wait; /* what it sleeps for */
     uint64_t driver_epoch;
     uint32_t followers;  /* threads waiting for `change` */
@@ -289,7 +290,8 @@ static inline void amb_conn_flush_link(struct amb_conn *conn)
     }
     conn->must_flush = false;
     amb_link_flush(conn->link);
-    if (__builtin_expect(conn->armed && !conn->armed_room && conn->link->queued != 0, 0)) {
+    if (__builtin_expect(conn->armed && !conn->armed_room && conn->link->queued != 0, 0) &&
+        conn->link->ops->kind != AMB_LINK_UCX) { /* There it is what is under way. */
         amb_conn_rearm(conn);
     }
 }

@@ -71,12 +71,18 @@ bool amb_conn_arm(struct amb_conn *conn, bool want_flow)
     return true;
 }
 
+static void wake_driver(struct amb_conn *conn)
+{
+    uint64_t one = 1;
+    conn->driver_told = true;
+    (void)!write(conn->wake_fd, &one, sizeof(one));
+}
+
 void amb_conn_rearm(struct amb_conn *conn)
 {
     conn->armed_room = true; /* Once is enough. */
     if (conn->driver_sleeps) {
-        uint64_t one = 1;
-        (void)!write(conn->wake_fd, &one, sizeof(one));
+        wake_driver(conn);
     } else if (conn->has_io_thread) {
         amb_io_kick(conn);
     } else {
@@ -210,9 +216,9 @@ void amb_conn_tell(struct amb_conn *conn)
         futex_wake_all(&conn->change);
     }
     /* One that sleeps on the link hears of nothing that another thread has found there, or done. */
-    if (conn->driver_sleeps && verdict(conn, conn->driver_wait) != AMB_EAGAIN) {
-        uint64_t one = 1;
-        (void)!write(conn->wake_fd, &one, sizeof(one));
+    if (conn->driver_sleeps && !conn->driver_told &&
+        verdict(conn, conn->driver_wait) != AMB_EAGAIN) {
+        wake_driver(conn);
     }
 }
 
@@ -290,6 +296,7 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
     conn->driver_sleeps = true;
     conn->driver_wants_flow = want_flow;
     conn->driver_wait = wait;
+    conn->driver_told = false;
     sleep_on_all(conn, timeout > 0 ? timeout : 0);
     conn->driver_sleeps = false;
     conn->driver_wait = NULL;

@@ -196,7 +196,8 @@ void amb_conn_arm_for_user(struct amb_conn *conn)
         return;
     }
     bool want_flow = conn->settled_wanted != 0 || conn->flow_waits != 0;
-    if (conn->down == AMB_OK && !conn->armed && !amb_conn_arm(conn, want_flow)) {
+    amb_conn_disarm(conn); /* What is wanted may have become more. */
+    if (conn->down == AMB_OK && !amb_conn_arm(conn, want_flow)) {
         amb_due_set(conn);
     }
     int64_t now = amb_clock_monotonic_ns();

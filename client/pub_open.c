@@ -174,6 +174,7 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
     status = ask_open(pub, options);
     if (status == AMB_OK) {
         conn->settled_wanted += pub->on_settled != NULL;
+        amb_conn_arm_for_user(conn); /* For counters, too. */
     } else {
         conn->pubs[pub->handle] = NULL;
         amb_event_forget(conn, pub, NULL);

@@ -146,7 +146,9 @@ void amb_delivery_take_back(struct amb_conn *conn)
             }
             amb_sub_unref(sub);
         }
-        amb_conn_changed(conn);
+        if (amb_list_is_empty(&conn->outstanding)) {
+            amb_conn_changed(conn); /* Who drains waits for the last one. */
+        }
     }
 }
 

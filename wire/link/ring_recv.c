@@ -210,10 +210,12 @@ static unsigned poll_units(struct ring *ring, unsigned budget)
 }
 
 /* Does the peer perhaps sleep until there is room? It then found less than a quarter of the ring
- * free, for no unit is larger. */
+ * free, for no unit is larger; and is told when it has as much, or there will be no more. */
 static bool may_want_room(const struct ring *ring)
 {
-    return ring->in.tail - ring->in.flushed >= ring->size / 2 && ring->in.flushed != ring->in.head;
+    const struct ring_in *in = &ring->in;
+    return in->tail - in->flushed >= ring->size / 2 && in->flushed != in->head &&
+           (in->head - in->flushed >= ring->size / 4 || in->head == in->tail);
 }
 
 unsigned ring_poll(struct amb_link *link, unsigned budget)
