@@ -199,27 +199,6 @@ static bool topic_lend(struct amb_directory *directory, struct amb_dir_topic *to
     return true;
 }
 
-/* The subscription reads on, in another way than what home has counted. */
-static void topic_recount(struct amb_directory *directory, struct amb_dir_topic *topic,
-                          const struct amb_dir_sub *sub, enum amb_slow was)
-{
-    enum amb_slow slow = sub_slow(directory, sub, topic);
-    if (sub->session.shard == topic->home || slow == was) {
-        return;
-    }
-    struct amb_order *order = amb_directory_order(amb_order_recount, NULL, NULL);
-    if (order == NULL) {
-        return;
-    }
-    order->session = sub->session;
-    order->u.lend.sub = sub->id;
-    order->u.lend.topic = topic->id;
-    order->u.lend.borrower = sub->session.shard;
-    order->u.lend.holding = (slow == AMB_SLOW_BLOCK) - (was == AMB_SLOW_BLOCK);
-    order->u.lend.spilling = (slow == AMB_SLOW_SPILL) - (was == AMB_SLOW_SPILL);
-    amb_order_post(directory->shards[topic->home], order);
-}
-
 static bool topic_attach(struct amb_directory *directory, struct amb_dir_topic *topic,
                          const struct amb_dir_sub *sub, amb_order_done_fn done, void *context)
 {
@@ -470,13 +449,13 @@ uint64_t amb_directory_next_sub(struct amb_directory *directory)
     return ++directory->next_sub;
 }
 
-/* True: its pattern is a literal. */
-static bool sub_enter(struct amb_directory *directory, struct amb_dir_sub *sub)
+/* Topics that come later find it. */
+static void sub_enter(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
     amb_list_init(&sub->same);
     if (!amb_pattern_is_literal(sub->pattern, sub->pattern_len)) {
         amb_list_push_back(&directory->wild, &sub->same);
-        return false;
+        return;
     }
     struct amb_dir_sub *first = amb_map_get(directory->literals, sub->pattern, sub->pattern_len);
     if (first != NULL) {
@@ -484,7 +463,6 @@ static bool sub_enter(struct amb_directory *directory, struct amb_dir_sub *sub)
     } else if (amb_map_put(directory->literals, sub->pattern, sub->pattern_len, sub) != AMB_OK) {
         amb_list_push_back(&directory->wild, &sub->same); /* Slower, and the same. */
     }
-    return true;
 }
 
 static void sub_remove(struct amb_directory *directory, struct amb_dir_sub *sub)
@@ -502,41 +480,11 @@ static void sub_remove(struct amb_directory *directory, struct amb_dir_sub *sub)
     amb_list_remove(&sub->same);
 }
 
-unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
-                                 amb_order_done_fn done, void *context)
-{
-    amb_assert(sub->id != 0 && amb_directory_has_room(directory));
-    directory->sub_count++;
-    directory->sys_count += sub->pattern[0] == '$';
-    amb_list_push_back(&directory->subs, &sub->node);
-    unsigned posted = 0;
-    if (sub_enter(directory, sub)) {
-        struct amb_dir_topic *topic =
-            amb_map_get(directory->by_name, sub->pattern, sub->pattern_len);
-        for (unsigned i = 0; topic != NULL && i <= AMB_PRIORITY_LOW; i++) {
-            struct amb_dir_topic *kin = topic_kin(topic, by_rank[i]);
-            if (kin != NULL) {
-                posted += topic_connect(directory, kin, sub, done, context);
-                topic_changed(directory, kin);
-            }
-        }
-    } else {
-        AMB_LIST_FOR_EACH (node, &directory->topics) {
-            struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);
-            if (sub_matches(sub, topic)) {
-                posted += topic_connect(directory, topic, sub, done, context);
-                topic_changed(directory, topic);
-            }
-        }
-    }
-    return posted;
-}
-
 /* Calls fn with every topic that it reads. */
 static void sub_each_topic(struct amb_directory *directory, struct amb_dir_sub *sub,
                            void (*fn)(struct amb_directory *directory, struct amb_dir_sub *sub,
-                                      struct amb_dir_topic *topic, const void *arg),
-                           const void *arg)
+                                      struct amb_dir_topic *topic, void *arg),
+                           void *arg)
 {
     if (amb_pattern_is_literal(sub->pattern, sub->pattern_len)) {
         struct amb_dir_topic *topic =
@@ -557,8 +505,36 @@ static void sub_each_topic(struct amb_directory *directory, struct amb_dir_sub *
     }
 }
 
+/* What a subscription begins with, and how many orders that took. */
+struct coming {
+    amb_order_done_fn done;
+    void *context;
+    unsigned posted;
+};
+
+static void sub_come(struct amb_directory *directory, struct amb_dir_sub *sub,
+                     struct amb_dir_topic *topic, void *arg)
+{
+    struct coming *coming = arg;
+    coming->posted += topic_connect(directory, topic, sub, coming->done, coming->context);
+    topic_changed(directory, topic);
+}
+
+unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
+                                 amb_order_done_fn done, void *context)
+{
+    amb_assert(sub->id != 0 && amb_directory_has_room(directory));
+    directory->sub_count++;
+    directory->sys_count += sub->pattern[0] == '$';
+    amb_list_push_back(&directory->subs, &sub->node);
+    sub_enter(directory, sub);
+    struct coming coming = {.done = done, .context = context};
+    sub_each_topic(directory, sub, sub_come, &coming);
+    return coming.posted;
+}
+
 static void sub_leave(struct amb_directory *directory, struct amb_dir_sub *sub,
-                      struct amb_dir_topic *topic, const void *arg)
+                      struct amb_dir_topic *topic, void *arg)
 {
     (void)arg;
     topic->matched -= topic->matched > 0;
@@ -582,10 +558,25 @@ void amb_directory_unsubscribe(struct amb_directory *directory, struct amb_dir_s
     sub_each_topic(directory, sub, sub_leave, NULL);
 }
 
+/* It reads on, in another way than what home has counted. arg: the subscription as it was. */
 static void sub_recount(struct amb_directory *directory, struct amb_dir_sub *sub,
-                        struct amb_dir_topic *topic, const void *arg)
+                        struct amb_dir_topic *topic, void *arg)
 {
-    topic_recount(directory, topic, sub, sub_slow(directory, arg, topic));
+    enum amb_slow slow = sub_slow(directory, sub, topic), was = sub_slow(directory, arg, topic);
+    if (sub->session.shard == topic->home || slow == was) {
+        return;
+    }
+    struct amb_order *order = amb_directory_order(amb_order_recount, NULL, NULL);
+    if (order == NULL) {
+        return;
+    }
+    order->session = sub->session;
+    order->u.lend.sub = sub->id;
+    order->u.lend.topic = topic->id;
+    order->u.lend.borrower = sub->session.shard;
+    order->u.lend.holding = (slow == AMB_SLOW_BLOCK) - (was == AMB_SLOW_BLOCK);
+    order->u.lend.spilling = (slow == AMB_SLOW_SPILL) - (was == AMB_SLOW_SPILL);
+    amb_order_post(directory->shards[topic->home], order);
 }
 
 void amb_directory_reslow(struct amb_directory *directory, struct amb_dir_sub *sub,

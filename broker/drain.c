@@ -39,8 +39,7 @@ static void drain_look(struct amb_shard *shard, struct amb_order *order)
     }
     AMB_LIST_FOR_EACH (node, &shard->takers) {
         const struct amb_taker *taker = AMB_CONTAINER_OF(node, struct amb_taker, node);
-        const struct amb_session *s = taker->sub->session;
-        bool is_up = s->link != NULL && !s->is_link_down;
+        bool is_up = amb_session_is_up(taker->sub->session);
         AMB_LIST_FOR_EACH (take_node, &taker->waiting) {
             left += is_up ? AMB_CONTAINER_OF(take_node, struct amb_take, node)->left : 0;
         }
@@ -48,7 +47,7 @@ static void drain_look(struct amb_shard *shard, struct amb_order *order)
     uint64_t held = 0;
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
         const struct amb_session *s = AMB_CONTAINER_OF(node, struct amb_session, live);
-        left += s->link == NULL || s->is_link_down ? 0 : s->link->queued;
+        left += amb_session_is_up(s) ? s->link->queued : 0;
         AMB_LIST_FOR_EACH (sub_node, &s->subscription_list) {
             held += AMB_CONTAINER_OF(sub_node, struct amb_subscription, node)->msgs_out;
         }

@@ -117,7 +117,7 @@ static void session_ended(struct amb_session *session, void *arg)
  * acknowledged. Within limits, for one that goes on talking. */
 static void session_hear(struct amb_session *session)
 {
-    for (unsigned i = 0; i < CLOSE_POLLS_MAX && session->link != NULL && !session->is_link_down &&
+    for (unsigned i = 0; i < CLOSE_POLLS_MAX && amb_session_is_up(session) &&
                          amb_link_poll(session->link, CLOSE_POLL_BUDGET) > 0;
          i++) {
     }

@@ -196,7 +196,7 @@ static bool is_deaf(struct amb_session *session)
 static bool publisher_may_tell(const struct amb_publisher *publisher)
 {
     struct amb_session *session = publisher->session;
-    if (session->link == NULL || session->is_link_down) {
+    if (!amb_session_is_up(session)) {
         return false;
     }
     if (__builtin_expect(session->link->queued >= AMB_SESSION_RECEIPTS_MAX, 0) &&

@@ -18,7 +18,7 @@ struct retire {
 static void session_drop(struct amb_session *session, uint64_t segment)
 {
     (void)amb_session_forget_segment(session, segment);
-    if (session->link == NULL || session->is_link_down) {
+    if (!amb_session_is_up(session)) {
         return;
     }
     const struct amb_frame frame = {.type = AMB_FRAME_SEG_DROP, .segment = segment};

@@ -132,8 +132,7 @@ struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, ui
 
 bool amb_session_has_room(const struct amb_session *session)
 {
-    return session->link != NULL && !session->is_link_down &&
-           session->link->queued < AMB_SESSION_QUEUED_MAX &&
+    return amb_session_is_up(session) && session->link->queued < AMB_SESSION_QUEUED_MAX &&
            session->link->queued_bytes < AMB_SESSION_QUEUED_BYTES_MAX;
 }
 

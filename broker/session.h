@@ -141,6 +141,11 @@ static inline void amb_session_stir(struct amb_session *session)
 }
 /* Nothing has come or gone for a while. */
 void amb_session_cool(struct amb_session *session);
+/* Can it be told anything? */
+static inline bool amb_session_is_up(const struct amb_session *session)
+{
+    return session->link != NULL && !session->is_link_down;
+}
 /* Does anybody here wait for a counter of its client's? Then the client shall wake a worker that
  * sleeps when it moves one. */
 bool amb_session_wants_flow(const struct amb_session *session);

@@ -117,11 +117,6 @@ static unsigned shard_poll_link(struct amb_shard *shard, struct amb_session *ses
     return done;
 }
 
-static bool session_is_up(const struct amb_session *session)
-{
-    return session->link != NULL && !session->is_link_down;
-}
-
 /* Nothing of it waits that this worker could move without being told. */
 static bool session_may_cool(const struct amb_session *session)
 {
@@ -137,7 +132,7 @@ static unsigned shard_poll_cold(struct amb_shard *shard)
         struct amb_list_node *node = amb_list_pop_front(&shard->cold);
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
         amb_list_push_back(&shard->cold, node);
-        if (session_is_up(session) && (!session->is_watched || session->has_edge)) {
+        if (amb_session_is_up(session) && (!session->is_watched || session->has_edge)) {
             unsigned got = amb_link_poll(session->link, WORKER_POLL_BUDGET);
             if (got != 0) {
                 amb_session_stir(session);
@@ -162,7 +157,7 @@ static unsigned shard_poll_links(struct amb_shard *shard)
     AMB_LIST_FOR_EACH_SAFE (node, &shard->warm) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
         unsigned got = 0;
-        if (session_is_up(session)) {
+        if (amb_session_is_up(session)) {
             got = shard_poll_link(shard, session, is_asking_all);
         }
         done += got;
@@ -211,7 +206,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     }
     AMB_LIST_FOR_EACH (node, &shard->warm) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
-        if (session_is_up(session)) {
+        if (amb_session_is_up(session)) {
             amb_commit_tell(session);
             amb_link_flush(session->link);
         }
@@ -224,7 +219,7 @@ static void shard_disarm(struct amb_shard *shard)
 {
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
-        if (session_is_up(session)) {
+        if (amb_session_is_up(session)) {
             amb_link_disarm(session->link);
         }
     }
@@ -238,7 +233,7 @@ static bool shard_arm(struct amb_shard *shard)
     }
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
-        if (session_is_up(session) &&
+        if (amb_session_is_up(session) &&
             (!amb_link_arm(session->link, amb_session_wants_flow(session)) ||
              amb_commit_may_tell(session) || (session->is_watched && session->has_edge))) {
             session->has_edge = true;

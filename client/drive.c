@@ -71,7 +71,7 @@ bool amb_conn_arm(struct amb_conn *conn, bool want_flow)
     return true;
 }
 
-static void wake_driver(struct amb_conn *conn)
+void amb_conn_wake_driver(struct amb_conn *conn)
 {
     uint64_t one = 1;
     conn->driver_told = true;
@@ -82,7 +82,7 @@ void amb_conn_rearm(struct amb_conn *conn)
 {
     conn->armed_room = true; /* Once is enough. */
     if (conn->driver_sleeps) {
-        wake_driver(conn);
+        amb_conn_wake_driver(conn);
     } else if (conn->has_io_thread) {
         amb_io_kick(conn);
     } else {
@@ -114,8 +114,7 @@ void amb_conn_harvest(struct amb_conn *conn)
     take_edge(conn);
     if (conn->driver_sleeps) {
         /* It may have gone to sleep for this edge, and will not see it any more. */
-        uint64_t one = 1;
-        (void)!write(conn->wake_fd, &one, sizeof(one));
+        amb_conn_wake_driver(conn);
     }
 }
 
@@ -218,7 +217,7 @@ void amb_conn_tell(struct amb_conn *conn)
     /* One that sleeps on the link hears of nothing that another thread has found there, or done. */
     if (conn->driver_sleeps && !conn->driver_told &&
         verdict(conn, conn->driver_wait) != AMB_EAGAIN) {
-        wake_driver(conn);
+        amb_conn_wake_driver(conn);
     }
 }
 
@@ -226,8 +225,7 @@ static void follow(struct amb_conn *conn, const struct amb_wait *wait, int64_t r
 {
     /* The driver must not sleep through what we wait for. */
     if ((wait->flags & AMB_WAIT_FLOW) != 0 && conn->driver_sleeps && !conn->driver_wants_flow) {
-        uint64_t one = 1;
-        (void)!write(conn->wake_fd, &one, sizeof(one));
+        amb_conn_wake_driver(conn);
     }
     amb_conn_push(conn, false); /* Whoever drives may be asleep. */
     conn->followers++;

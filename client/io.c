@@ -147,8 +147,7 @@ static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns
         amb_conn_push(conn, false);
         /* We may have read what a driver, or one of its followers, went to sleep for. */
         if (conn->driver_sleeps && conn->has_changed) {
-            uint64_t one = 1;
-            (void)!write(conn->wake_fd, &one, sizeof(one));
+            amb_conn_wake_driver(conn);
         }
     }
     /* The link's events come once: one that a driver may be about to sleep for is left to it. */
@@ -181,9 +180,7 @@ static void turn_once(struct amb_conn *conn, struct io_turn *turn)
             (void)amb_conn_receive(conn);
         }
         work = amb_pub_flush_lingering(conn, now);
-        if (conn->must_flush && conn->link != NULL && (!conn->has_driver || conn->driver_sleeps)) {
-            amb_conn_flush_link(conn);
-        }
+        amb_conn_push(conn, true);
     }
     push_saved(conn, turn);
     bool lingers_on = conn->is_lingering && conn->down == AMB_OK &&

@@ -69,6 +69,8 @@ void amb_conn_changed(struct amb_conn *conn);
 void amb_conn_tell(struct amb_conn *conn);
 /* Wakes all waits and the driver so that they look again. Any thread; async-signal-safe. */
 void amb_conn_wake_all(struct amb_conn *conn);
+/* It sleeps on the link, and shall look again. Lock held. */
+void amb_conn_wake_driver(struct amb_conn *conn);
 /* Arms the link so that it wakes us. False: there is work. Lock held. */
 bool amb_conn_arm(struct amb_conn *conn, bool want_flow);
 void amb_conn_disarm(struct amb_conn *conn);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Flags of every target of ours; the presets that are tested have CMAKE_COMPILE_WARNING_AS_ERROR, so
-# that another compiler's new warning stops nobody else. UCX and other libraries come in as SYSTEM includes.
+# that another compiler's new warning stops nobody else. UCX and other libraries come in as SYSTEM
+# includes.
 add_library(amb_flags INTERFACE)
 target_compile_definitions(amb_flags INTERFACE _GNU_SOURCE)
 target_include_directories(amb_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/client/include)

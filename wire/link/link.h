@@ -7,9 +7,9 @@
  *  - Frames arrive whole, in the order of amb_link_send, each exactly once, or the link goes down.
  *  - Flow values (absolute counters) never wait behind frames, are never refused, and may be
  *    coalesced: the receiver sees the newest value of each (kind, handle) that changed.
- *  - Nothing leaves for certain before amb_link_flush; a loop calls it once a turn. What was
- * flushed and waits for room leaves by polls alone, which also wake a peer that waits for their
- * room.
+ *  - Nothing leaves for certain before amb_link_flush; a loop calls it once a turn.
+ *  - What was flushed and waits for room leaves by polls alone, which wake a sleeping peer for it,
+ *    and for the room that they make.
  *  - Peer input is checked: lengths, kinds, handles, indices. Violations take the link down with
  *    EPROTO; they never crash, block or size an allocation.
  *  - A body larger than what the transport moves at once is cut and put together by the link.

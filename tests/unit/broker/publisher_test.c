@@ -3,56 +3,7 @@
  * Publishers: what they may send, and what they are told. A scripted client on shard 0 publishes
  * to a topic at home there.
  */
-#include "broker/config.h"
-#include "broker/publisher.h"
-#include "broker/reclaim.h"
-#include "broker/topic.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#define KIB UINT64_C(1024)
-
-struct world {
-    struct shard_harness h;
-    uint32_t topic;
-    struct shard_client *p;
-};
-
-static const char small_window[] =
-    "memory = { host = { size = \"16M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"
-    "limits = { window = \"256K\"; };\n";
-
-static int setup(void **state)
-{
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
-    harness_init(&w->h, 1, small_window);
-    w->topic = harness_topic(&w->h, "a.b", 0);
-    w->p = shard_client_create(&w->h, 0, NULL);
-    client_open_pub(w->p, 0, w->topic, false);
-    *state = w;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct world *w = *state;
-    harness_fini(&w->h);
-    free(w);
-    return 0;
-}
-
-static struct amb_publisher *publisher(struct world *w, uint32_t handle)
-{
-    return w->p->session->publishers[handle];
-}
+#include "tests/unit/broker/publisher_world.h"
 
 static void test_a_new_publisher_may_send_the_first_window(void **state)
 {

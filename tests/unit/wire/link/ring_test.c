@@ -68,6 +68,16 @@ static void couple_fini(struct couple *c)
     link_peer_fini(&c->broker);
 }
 
+/* Until one has to wait. Returns how many went. */
+static unsigned fill(struct link_peer *peer, uint8_t type)
+{
+    unsigned sent = 0;
+    while (link_peer_send(peer, type, 4096) == AMB_OK) {
+        sent++;
+    }
+    return sent;
+}
+
 static int lowest_free_fd(void)
 {
     int fd = dup(0);
@@ -194,10 +204,7 @@ static void test_a_full_ring_queues_and_goes_on_when_polled(void **state)
     (void)state;
     struct couple c;
     couple_init(&c, SMALL);
-    unsigned sent = 0;
-    while (link_peer_send(&c.client, AMB_FRAME_BATCH, 4096) == AMB_OK) {
-        sent++;
-    }
+    unsigned sent = fill(&c.client, AMB_FRAME_BATCH);
     assert_true(sent >= 14 && sent <= 16);
     assert_int_equal(c.client.link->queued, 1);
     amb_link_flush(c.client.link);
@@ -335,10 +342,7 @@ static void test_what_has_waited_for_room_wakes_a_peer_that_sleeps(void **state)
     (void)state;
     struct couple c;
     couple_init(&c, SMALL);
-    unsigned sent = 0;
-    while (link_peer_send(&c.client, AMB_FRAME_BATCH, 4096) == AMB_OK) {
-        sent++;
-    }
+    unsigned sent = fill(&c.client, AMB_FRAME_BATCH);
     amb_link_flush(c.client.link);
     assert_int_equal(amb_link_poll(c.broker.link, 64), sent);
     amb_link_flush(c.broker.link);
@@ -355,10 +359,7 @@ static void test_the_room_that_a_poll_makes_wakes_a_peer_that_sleeps(void **stat
     (void)state;
     struct couple c;
     couple_init(&c, SMALL);
-    unsigned sent = 0;
-    while (link_peer_send(&c.broker, AMB_FRAME_DELIVER, 4096) == AMB_OK) {
-        sent++;
-    }
+    unsigned sent = fill(&c.broker, AMB_FRAME_DELIVER);
     amb_link_flush(c.broker.link);
     assert_true(amb_link_arm(c.broker.link, false));
     assert_int_equal(amb_link_poll(c.client.link, 64), sent);
