@@ -7,6 +7,7 @@
 #include "broker/segment.h"
 #include "broker/shard.h"
 #include "broker/slice.h"
+#include "wire/base/hash.h"
 #include "wire/base/list.h"
 #include "wire/codec/frame.h"
 #include "wire/codec/props.h"
@@ -31,6 +32,8 @@ struct key {
 struct amb_keys {
     struct amb_shard *shard;
     struct key **buckets;
+    uint8_t
+        seed[16]; /* of the hash by which keys are found: nobody outside can choose its values */
     uint32_t mask, count, max;
     uint64_t bytes, max_bytes; /* of entries that are here alone */
     bool keeps;
@@ -44,15 +47,34 @@ struct name {
 };
 
 struct walk {
+    const struct amb_keys *keys;
     const struct amb_record *records;
     const uint8_t *blob;
     uint32_t count, next;
 };
 
-static struct walk walk_of(const struct amb_entry *entry)
+static struct walk walk_of(const struct amb_keys *keys, const struct amb_entry *entry)
 {
-    return (struct walk){
-        .records = amb_entry_records(entry), .blob = amb_slice_blobs(entry), .count = entry->count};
+    return (struct walk){.keys = keys,
+                         .records = amb_entry_records(entry),
+                         .blob = amb_slice_blobs(entry),
+                         .count = entry->count};
+}
+
+/* The key of one message, whose properties begin at blob. The hash that its publisher has sent says
+ * only that there is a key: a publisher could give a million keys the same one. False: no key. */
+static bool name_read(const struct amb_keys *keys, const struct amb_record *record,
+                      const uint8_t *blob, uint32_t index, struct name *out)
+{
+    struct amb_prop_view prop;
+    if (record->key_hash == 0 || !amb_props_find(blob, record->props_len, AMB_PROP_KEY, &prop)) {
+        return false;
+    }
+    *out = (struct name){.text = (const char *)prop.value,
+                         .len = (uint32_t)prop.value_len,
+                         .hash = (uint32_t)amb_siphash24(keys->seed, prop.value, prop.value_len),
+                         .index = index};
+    return true;
 }
 
 /* The next message with a key. */
@@ -63,12 +85,7 @@ static bool walk_next(struct walk *walk, struct name *out)
         const uint8_t *blob = walk->blob;
         walk->blob += amb_props_padded(record->props_len);
         walk->next++;
-        struct amb_prop_view prop;
-        if (record->key_hash != 0 && amb_props_find(blob, record->props_len, AMB_PROP_KEY, &prop)) {
-            *out = (struct name){.text = (const char *)prop.value,
-                                 .len = (uint32_t)prop.value_len,
-                                 .hash = record->key_hash,
-                                 .index = walk->next - 1};
+        if (name_read(walk->keys, record, blob, walk->next - 1, out)) {
             return true;
         }
     }
@@ -91,6 +108,7 @@ enum amb_status amb_keys_create(struct amb_shard *shard, uint32_t max, uint64_t 
                               .max = max,
                               .max_bytes = max_bytes,
                               .keeps = keeps};
+    amb_random_bytes(keys->seed, sizeof(keys->seed));
     amb_list_init(&keys->ages);
     *out = keys;
     return AMB_OK;
@@ -198,7 +216,7 @@ static struct key *key_add(struct amb_keys *keys, const struct name *name)
 
 void amb_keys_note(struct amb_keys *keys, struct amb_entry *entry)
 {
-    struct walk walk = walk_of(entry);
+    struct walk walk = walk_of(keys, entry);
     struct name name;
     bool cannot_stay = keys->keeps && entry->is_leased && entry->segment->gpu != NULL;
     while (walk_next(&walk, &name)) {
@@ -235,7 +253,7 @@ static bool key_cut_out(struct amb_keys *keys, struct key *key, const struct nam
         if (own == NULL) {
             return false;
         }
-        struct walk walk = walk_of(own);
+        struct walk walk = walk_of(keys, own);
         struct name own_name = {0};
         (void)walk_next(&walk, &own_name);
         key->entry = own;
@@ -250,7 +268,7 @@ static bool key_cut_out(struct amb_keys *keys, struct key *key, const struct nam
 
 void amb_keys_left(struct amb_keys *keys, struct amb_entry *entry)
 {
-    struct walk walk = walk_of(entry);
+    struct walk walk = walk_of(keys, entry);
     struct name name;
     while (keys->keeps && walk_next(&walk, &name)) {
         struct key *key = *key_place(keys, &name);
@@ -266,7 +284,7 @@ void amb_keys_left(struct amb_keys *keys, struct amb_entry *entry)
 
 void amb_keys_moved(struct amb_keys *keys, const struct amb_entry *from, struct amb_entry *to)
 {
-    struct walk walk = walk_of(to);
+    struct walk walk = walk_of(keys, to);
     struct name name;
     while (keys->keeps && walk_next(&walk, &name)) {
         struct key *key = *key_place(keys, &name);
@@ -280,13 +298,10 @@ void amb_keys_moved(struct amb_keys *keys, const struct amb_entry *from, struct 
 }
 
 bool amb_keys_is_superseded(const struct amb_keys *keys, const struct amb_entry *entry,
-                            uint32_t index)
+                            uint32_t index, const uint8_t *blob)
 {
-    struct walk walk = walk_of(entry);
-    struct name name = {.index = UINT32_MAX};
-    while (walk_next(&walk, &name) && name.index < index) {
-    }
-    if (name.index != index) {
+    struct name name;
+    if (!name_read(keys, &amb_entry_records(entry)[index], blob, index, &name)) {
         return false;
     }
     const struct key *key = *key_place(keys, &name);
@@ -318,6 +333,19 @@ bool amb_keys_shed(struct amb_keys *keys)
 uint64_t amb_keys_count(const struct amb_keys *keys)
 {
     return keys->count;
+}
+
+uint32_t amb_keys_longest_chain(const struct amb_keys *keys)
+{
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i <= keys->mask; i++) {
+        uint32_t length = 0;
+        for (const struct key *key = keys->buckets[i]; key != NULL; key = key->next) {
+            length++;
+        }
+        longest = length > longest ? length : longest;
+    }
+    return longest;
 }
 
 struct amb_prelude *amb_keys_prelude(struct amb_keys *keys)

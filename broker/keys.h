@@ -4,6 +4,9 @@
  * when the log has given them up: what shared a batch or lies in a publisher's slots is cut out
  * then (slice.h), so that one message keeps no other's memory. Elsewhere it knows their numbers.
  *
+ * Keys are found by a hash with a secret of the topic's own, never by the one that publishers send:
+ * so nobody can have a search walk a chain of all keys.
+ *
  * There are at most so many keys, and what is kept outside the log is at most what the log may
  * hold: beyond either the key goes that has had nothing new for longest. Where memory is short half
  * of them go.
@@ -35,14 +38,16 @@ void amb_keys_note(struct amb_keys *keys, struct amb_entry *entry);
 void amb_keys_left(struct amb_keys *keys, struct amb_entry *entry);
 /* The log has the same messages in another place now. */
 void amb_keys_moved(struct amb_keys *keys, const struct amb_entry *from, struct amb_entry *to);
-/* Is there a newer one with the key of that message? */
+/* Is there a newer one with the key of that message, whose properties begin at blob? */
 bool amb_keys_is_superseded(const struct amb_keys *keys, const struct amb_entry *entry,
-                            uint32_t index);
+                            uint32_t index, const uint8_t *blob);
 /* What is older than the topic's time to live goes. */
 void amb_keys_expire(struct amb_keys *keys, int64_t now_ns, int64_t ttl_ns);
 /* Memory is short. False: there is nothing to be given up. */
 bool amb_keys_shed(struct amb_keys *keys);
 uint64_t amb_keys_count(const struct amb_keys *keys);
+/* The most keys that one bucket has: what a search may cost. Walks all buckets. */
+uint32_t amb_keys_longest_chain(const struct amb_keys *keys);
 /* The newest of each, one entry each, oldest first, with references of this shard's. NULL: there is
  * none, or no memory. */
 struct amb_prelude *amb_keys_prelude(struct amb_keys *keys);

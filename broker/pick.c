@@ -118,12 +118,13 @@ static bool latest_fits(const struct amb_cursor *cursor, uint32_t msgs, uint64_t
 }
 
 /* Has its key a newer message, or, without one, the topic? */
-static bool is_superseded(const struct amb_cursor *cursor, const struct amb_entry *entry)
+static bool is_superseded(struct amb_cursor *cursor, const struct amb_entry *entry)
 {
     const struct amb_record *records = amb_entry_records(entry);
     const struct amb_topic *topic = cursor->topic;
     return records[cursor->within].key_hash != 0
-               ? amb_keys_is_superseded(topic->keys, entry, cursor->within)
+               ? amb_keys_is_superseded(topic->keys, entry, cursor->within,
+                                        blob_of(cursor, entry, cursor->within))
                : entry->first_seq + cursor->within + 1 < topic->log.next_seq;
 }
 

@@ -23,6 +23,7 @@
 static const char rules[] =
     "memory = { host = { size = \"24M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"
     "topics = ( { match = \"keys\"; retain = { keys = 100; }; },\n"
+    "           { match = \"many\"; retain = { keys = 4096; }; },\n"
     "           { match = \"few\"; retain = { keys = 3; }; },\n"
     "           { match = \"small\"; max_bytes = \"64K\"; retain = { keys = 100; }; },\n"
     "           { match = \"both\"; retain = { keys = 100; messages = 4; }; },\n"
@@ -116,6 +117,37 @@ static void publish(struct world *w, const char *letters, uint32_t len)
         memcpy(body + (size_t)i * len, &stamp, sizeof(stamp));
         memcpy(body + (size_t)count * len + i * sizeof(record), &record, sizeof(record));
     }
+    pub->bytes += frame.data_len + frame.meta_len;
+    client_send_body(w->p, &frame, body);
+    harness_settle(&w->h);
+    free(body);
+}
+
+/* One batch of messages with keys of their own, counted from `first`, whose publisher says that all
+ * have the same hash. */
+static void publish_collisions(struct world *w, uint32_t first, uint32_t count)
+{
+    struct client_pub *pub = &w->p->pubs[0];
+    struct amb_frame frame = {.type = AMB_FRAME_BATCH,
+                              .seq = ++pub->batches,
+                              .count = count,
+                              .data_len = (uint64_t)count * 16,
+                              .meta_len = count * (uint32_t)sizeof(struct amb_record)};
+    uint8_t *body = calloc(1, frame.data_len + frame.meta_len + (size_t)count * 32);
+    assert_non_null(body);
+    struct amb_record *records = (struct amb_record *)(void *)(body + frame.data_len);
+    uint8_t *blobs = body + frame.data_len + frame.meta_len;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t key = first + i;
+        struct amb_props_writer writer;
+        amb_props_writer_init(&writer, blobs, 32);
+        assert_int_equal(amb_props_add(&writer, AMB_PROP_KEY, &key, sizeof(key)), AMB_OK);
+        records[i] =
+            (struct amb_record){.len = 16, .key_hash = 7, .props_len = (uint16_t)writer.len};
+        blobs += amb_props_padded(records[i].props_len);
+        frame.meta_len += amb_props_padded(records[i].props_len);
+    }
+    pub->messages += count;
     pub->bytes += frame.data_len + frame.meta_len;
     client_send_body(w->p, &frame, body);
     harness_settle(&w->h);
@@ -352,6 +384,17 @@ static void test_latest_leaves_out_what_has_a_newer_one_of_its_key(void **state)
     client_drain(w->far, 0);
 }
 
+static void test_a_hash_that_publishers_choose_makes_no_long_chains(void **state)
+{
+    struct world *w = *state;
+    const struct amb_topic *topic = begin(w, "many");
+    for (uint32_t first = 0; first < 4096; first += 256) {
+        publish_collisions(w, first, 256);
+    }
+    assert_int_equal(amb_keys_count(topic->keys), 4096);
+    assert_in_range(amb_keys_longest_chain(topic->keys), 1, 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +403,7 @@ int main(void)
         T(test_it_comes_at_the_readers_pace_and_before_what_is_new),
         T(test_a_reader_that_leaves_in_the_middle_holds_nothing),
         T(test_there_are_at_most_so_many_keys),
+        T(test_a_hash_that_publishers_choose_makes_no_long_chains),
         T(test_memory_of_what_is_superseded_is_given_back),
         T(test_they_take_no_more_than_the_log_may),
         T(test_where_memory_is_short_they_go),
