@@ -148,6 +148,42 @@ kill -INT "$ctl_pid"
 wait "$ctl_pid" || fail "SIGINT: $?"
 grep -E -q '^messages +10$' "$tmp/stats" || fail 'SIGINT: no statistics'
 
+# Lines leave as they come: at this rate a buffer of the library's would be full after 20 s.
+mkfifo "$tmp/lines"
+"$ctl_path" --url "$url" sub trickle >"$tmp/lines" 2>"$tmp/err" &
+ctl_pid=$!
+"$ctl_path" --url "$url" pub trickle --count 100000 --size 8 --rate 20 >"$tmp/out" 2>&1 &
+trickle=$!
+exec 7<"$tmp/lines"
+IFS= read -r -t 15 -u 7 -n 1 _ || fail 'a line waits for more'
+# Its reader goes: a quiet end, with messages under way,
+exec 7<&-
+code=0
+wait "$ctl_pid" || code=$?
+[ "$code:$(cat "$tmp/err")" = 0: ] || fail "its reader has gone: exit $code, $(cat "$tmp/err")"
+kill "$trickle"
+wait "$trickle" || true
+# and when none comes any more;
+timeout 30 "$ctl_path" --url "$url" sub still 2>"$tmp/err" | head -n 1 >"$tmp/out" &
+ctl_pid=$!
+ctl pub still --count 1 --wait-subscribers 1 --timeout 20
+wait "$ctl_pid" || fail 'sub | head'
+no_still() { ! ctl -o json subs | grep -q still; }
+wait_until no_still
+[ ! -s "$tmp/err" ] || fail "sub | head: $(cat "$tmp/err")"
+# all other output the same. A full disk is an error.
+exec 7> >(true)
+wait $!
+for view in status topics --help; do
+    code=0
+    ctl $view >&7 2>"$tmp/err" || code=$?
+    [ "$code:$(cat "$tmp/err")" = 0: ] || fail "$view into a closed pipe: exit $code"
+done
+exec 7>&-
+code=0
+ctl status >/dev/full 2>"$tmp/err" || code=$?
+[ "$code" = 70 ] && grep -q 'standard output: cannot write' "$tmp/err" || fail "/dev/full: exit $code"
+
 # A lost broker ends every call.
 "$ctl_path" --url "$url" sub lost >"$tmp/out" 2>"$tmp/err" &
 ctl_pid=$!
@@ -157,4 +193,32 @@ code=0
 wait "$ctl_pid" || code=$?
 [ "$code" = 69 ] || fail "a lost broker: exit $code, not 69"
 broker_pid=''
+
+# A publisher with a name waits for the next broker, and each of its messages is accepted once.
+start_broker() {
+    "$brokerd" --dev --listen "$url" >"$tmp/ready" 2>"$tmp/log" </dev/null &
+    broker_pid=$!
+    wait_until grep -q '^ready ' "$tmp/ready"
+}
+is_published() { ctl -o json topics 2>/dev/null | grep -q '"again"'; }
+for option in '--name meter' --reconnect; do
+    start_broker
+    # shellcheck disable=SC2086 # two words
+    "$ctl_path" --url "$url" pub again $option --count 300 --rate 100 --stats --timeout 60 \
+        >"$tmp/out" 2>"$tmp/err" &
+    ctl_pid=$!
+    wait_until is_published
+    kill -KILL "$broker_pid"
+    wait "$broker_pid" 2>/dev/null || true
+    start_broker
+    code=0
+    wait "$ctl_pid" || code=$?
+    grep -E -q '^messages +300$' "$tmp/out" || fail "pub $option: not all are sent, exit $code"
+    if [ "$option" = '--name meter' ]; then
+        [ "$code" = 0 ] && grep -E -q '^failed +0$' "$tmp/out" || fail "pub $option: exit $code"
+    fi
+    kill -KILL "$broker_pid"
+    wait "$broker_pid" 2>/dev/null || true
+    broker_pid=''
+done
 echo passed

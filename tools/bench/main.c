@@ -7,6 +7,7 @@
 #include "tools/bench/compare.h"
 #include "tools/bench/gpu.h"
 #include "tools/bench/payload.h"
+#include "tools/common/output.h"
 #include "tools/common/table.h"
 #include "tools/common/units.h"
 
@@ -459,7 +460,7 @@ static enum amb_exit print(const struct command *command, const struct amb_bench
     } else {
         amb_table_print(result, stdout);
     }
-    return fflush(stdout) == 0 ? AMB_EXIT_OK : AMB_EXIT_SOFTWARE;
+    return amb_output_end(AMB_EXIT_OK);
 }
 
 int main(int argc, char **argv)

@@ -4,6 +4,7 @@
  */
 #include "tools/ctl/ctl.h"
 
+#include "tools/common/output.h"
 #include "wire/base/clock.h"
 
 #include <signal.h>
@@ -25,7 +26,8 @@ static const struct amb_ctl_command commands[] = {
      "TOPIC [--file F]... [--count N] [--size S] [--rate R]\n"
      "             [--wait-subscribers N] [--prop NAME=VALUE]... [--ttl T] [--stats] [--hold]\n"
      "             [--key K] [--confirm accepted|delivered] [--name N] [--expect-seq N]"
-     " [--priority P]",
+     " [--priority P]\n"
+     "             [--reconnect]",
      "publish files, generated messages, or standard input"},
     {"sub", amb_ctl_sub,
      "PATTERN [--count N] [--out-dir D] [--sha256] [--stats]\n"
@@ -73,16 +75,6 @@ static int usage(void)
     return AMB_EXIT_USAGE;
 }
 
-/* What was printed must have arrived: a full disk or a closed pipe is not success. */
-static int finish(int code)
-{
-    if (fflush(stdout) != 0 || ferror(stdout) != 0) {
-        amb_tool_error("standard output: cannot write");
-        return code == AMB_EXIT_OK ? AMB_EXIT_SOFTWARE : code;
-    }
-    return code;
-}
-
 static const struct amb_ctl_command *find_command(const char *name)
 {
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
@@ -105,7 +97,7 @@ int main(int argc, char **argv)
     while ((option = getopt_long(argc, argv, "+o:hV", options, NULL)) != -1) {
         if (option == 'V') {
             (void)printf("broker-ctl %s\n", amb_version());
-            return finish(AMB_EXIT_OK);
+            return amb_output_end(AMB_EXIT_OK);
         }
         if (!amb_ctl_option(&ctl, option, optarg)) {
             return usage();
@@ -113,7 +105,7 @@ int main(int argc, char **argv)
     }
     if (ctl.is_help_wanted) {
         print_help();
-        return finish(AMB_EXIT_OK);
+        return amb_output_end(AMB_EXIT_OK);
     }
     if (optind == argc) {
         amb_tool_error("a command is missing");
@@ -131,5 +123,5 @@ int main(int argc, char **argv)
         (void)printf("usage: broker-ctl [OPTION]... %s %s\n\n%s\n", command->name,
                      command->arguments, command->help);
     }
-    return finish((int)code);
+    return (int)amb_output_end(code);
 }

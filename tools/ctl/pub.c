@@ -35,6 +35,7 @@ enum {
     OPT_CONFIRM,
     OPT_EXPECT,
     OPT_PRIORITY,
+    OPT_RECONNECT,
 };
 
 /* What the broker has said of the messages. */
@@ -446,8 +447,12 @@ static enum amb_exit take_option(struct pub *p, int option, char *value)
     case OPT_KEY:
         p->key = value;
         return AMB_EXIT_OK;
-    case OPT_NAME:
+    case OPT_NAME: /* Sending again what a lost session leaves open needs another session. */
         p->name = value;
+        p->ctl->stays = true;
+        return AMB_EXIT_OK;
+    case OPT_RECONNECT:
+        p->ctl->stays = true;
         return AMB_EXIT_OK;
     case OPT_CONFIRM:
         return take_confirm(p, value);
@@ -528,6 +533,7 @@ enum amb_exit amb_ctl_pub(struct amb_ctl *ctl, int argc, char **argv)
         {"confirm", required_argument, NULL, OPT_CONFIRM},
         {"expect-seq", required_argument, NULL, OPT_EXPECT},
         {"priority", required_argument, NULL, OPT_PRIORITY},
+        {"reconnect", no_argument, NULL, OPT_RECONNECT},
         {"stats", no_argument, NULL, OPT_STATS},
         {"hold", no_argument, NULL, OPT_HOLD},
         {NULL, 0, NULL, 0},

@@ -4,6 +4,7 @@
  */
 #include "tools/ctl/ctl.h"
 
+#include "tools/common/output.h"
 #include "tools/common/units.h"
 #include "tools/ctl/deliver.h"
 #include "wire/base/clock.h"
@@ -92,13 +93,20 @@ static enum amb_exit ended(const struct sub *s)
 /* What the broker is told of a message that has been printed. */
 static enum amb_exit answer(const struct sub *s, struct amb_msg *msg)
 {
-    if (s->options.ack == AMB_ACK_DEFAULT) {
-        return AMB_EXIT_OK;
-    }
     enum amb_status status = s->term != NULL ? amb_msg_term(msg, s->term)
                              : s->wants_nak  ? amb_msg_nak(msg, 0)
                                              : amb_msg_ack(msg);
     return status == AMB_OK ? AMB_EXIT_OK : fail(s, status);
+}
+
+/* Prints it, and tells the broker once it is on its way to the reader. */
+static enum amb_exit handle(struct sub *s, struct amb_msg *msg, int64_t now_ns)
+{
+    enum amb_exit code = amb_deliver_message(&s->deliver, msg, now_ns);
+    if (code != AMB_EXIT_OK || s->options.ack == AMB_ACK_DEFAULT) {
+        return code;
+    }
+    return amb_output_flush() ? answer(s, msg) : AMB_EXIT_OK; /* receive() asks why not. */
 }
 
 static enum amb_exit receive(struct sub *s)
@@ -106,13 +114,14 @@ static enum amb_exit receive(struct sub *s)
     struct amb_msg *msgs[MANY];
     enum amb_exit code = AMB_EXIT_OK;
     while (code == AMB_EXIT_OK && (s->count == 0 || s->deliver.msgs < s->count)) {
+        if (amb_output_is_unread()) {
+            return AMB_EXIT_OK;
+        }
         uint64_t left = s->count == 0 ? MANY : s->count - s->deliver.msgs;
         size_t n = 0;
         enum amb_status status = amb_next_many(s->sub, amb_ctl_slice_ns(s->ctl), msgs,
                                                left < MANY ? (size_t)left : MANY, &n);
         if (status != AMB_OK) {
-            /* Nothing for a slice of time: what was printed should be seen. */
-            (void)fflush(stdout);
             if (amb_ctl_again(s->ctl, status)) {
                 continue;
             }
@@ -121,17 +130,14 @@ static enum amb_exit receive(struct sub *s)
         }
         int64_t now_ns = amb_clock_monotonic_ns();
         for (size_t i = 0; i < n; i++) {
-            if (code == AMB_EXIT_OK) {
-                code = amb_deliver_message(&s->deliver, msgs[i], now_ns);
-            }
-            if (code == AMB_EXIT_OK) {
-                code = answer(s, msgs[i]);
+            if (code == AMB_EXIT_OK && ferror(stdout) == 0) {
+                code = handle(s, msgs[i], now_ns);
             }
             amb_msg_release(msgs[i]);
         }
-        if (ferror(stdout) != 0) {
-            amb_tool_error("standard output: cannot write");
-            code = AMB_EXIT_SOFTWARE;
+        /* Lines leave as they come: the next may be long in coming. */
+        if (!amb_output_flush() && code == AMB_EXIT_OK) {
+            return amb_output_is_unread() ? AMB_EXIT_OK : AMB_EXIT_SOFTWARE;
         }
     }
     return code;
