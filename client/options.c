@@ -169,8 +169,10 @@ static enum amb_status check_sub_enums(const struct amb_sub_options *options,
         complain(complaint, "amb_sub_options.start is no place, or start_at is not for that one");
         return AMB_EINVAL;
     }
-    if ((options->start == AMB_START_POSITION) != (options->position != NULL) ||
-        (options->position != NULL) != (options->position_len != 0)) {
+    /* A buffer of length 0 is where a position will be, not one. */
+    bool has_position = options->position_len != 0;
+    if ((options->start == AMB_START_POSITION) != has_position ||
+        (options->position == NULL && has_position)) {
         complain(complaint, "amb_sub_options: start = POSITION goes with position and its length");
         return AMB_EINVAL;
     }

@@ -102,6 +102,12 @@ static unsigned run_messages(struct amb_sub *sub, unsigned max)
     return ran;
 }
 
+/* Is it read by amb_next, of the program? */
+static bool is_for_next(const struct amb_sub *sub)
+{
+    return sub->on_message == NULL && !sub->is_inbox;
+}
+
 static bool sub_is_due(const struct amb_sub *sub)
 {
     return sub != NULL && sub->on_message != NULL && !sub->in_callback && amb_sub_has_ready(sub);
@@ -160,31 +166,95 @@ static bool is_callback_due(struct amb_conn *conn)
     return false;
 }
 
+/* Has a message arrived since the last amb_poll that amb_next would still give? Lock held. */
+static bool has_news(struct amb_conn *conn)
+{
+    for (uint32_t i = 0; conn->has_news && i < conn->sub_high; i++) {
+        if (conn->subs[i] != NULL && is_for_next(conn->subs[i]) &&
+            amb_sub_has_ready(conn->subs[i])) {
+            return true;
+        }
+    }
+    conn->has_news = false; /* Somebody has taken it already. */
+    return false;
+}
+
 static bool is_due(void *arg)
 {
     struct amb_conn *conn = arg;
-    return conn->has_news || is_callback_due(conn);
+    return is_callback_due(conn) || has_news(conn);
 }
 
 /* ---- the calls ---- */
 
-/* Waits for something to do; the time of a request may be over before. Lock held. */
-static enum amb_status wait_due(struct amb_conn *conn, struct amb_wait *wait)
+static int64_t left_ns(int64_t deadline_ns)
 {
-    int64_t whole = wait->timeout_ns, deadline = INT64_MAX;
-    if (whole != AMB_FOREVER) {
-        deadline = amb_deadline_ns(amb_clock_monotonic_ns(), whole);
+    if (deadline_ns == INT64_MAX) {
+        return AMB_FOREVER;
     }
+    int64_t left = deadline_ns - amb_clock_monotonic_ns();
+    return left > 0 ? left : AMB_NOWAIT;
+}
+
+/* How long amb_poll may sleep: a request's time may be over, or memory is to be asked for again.
+ * Lock held. */
+static int64_t patience(const struct amb_conn *conn, int64_t timeout_ns)
+{
+    int64_t shortest = amb_inbox_patience(conn, timeout_ns);
+    for (uint32_t i = 0; conn->messages_wanted != 0 && i < conn->sub_high; i++) {
+        const struct amb_sub *sub = conn->subs[i];
+        if (sub != NULL && sub->on_message != NULL) {
+            shortest = amb_landing_patience(sub, shortest);
+        }
+    }
+    return shortest;
+}
+
+/* Waits for something to do. Lock held. */
+static enum amb_status wait_due(struct amb_conn *conn, struct amb_wait *wait, int64_t deadline_ns)
+{
     for (;;) {
-        wait->timeout_ns = amb_inbox_patience(conn, whole);
+        int64_t whole = wait->timeout_ns;
+        wait->timeout_ns = patience(conn, whole);
         bool is_cut = wait->timeout_ns != whole;
         enum amb_status status = amb_conn_wait(conn, wait);
+        wait->timeout_ns = whole;
         if (status != AMB_ETIMEDOUT || !is_cut) {
             return status;
         }
-        if (deadline != INT64_MAX) {
-            int64_t left = deadline - amb_clock_monotonic_ns();
-            whole = left > 0 ? left : AMB_NOWAIT;
+        wait->timeout_ns = left_ns(deadline_ns);
+    }
+}
+
+/* Waits, then runs what is due. What this thread was woken for, another one may have done: then it
+ * waits on. Lock held on both ends. */
+static enum amb_status poll_once(struct amb_conn *conn, int64_t timeout_ns)
+{
+    struct amb_wait wait = {.is_ready = is_due,
+                            .arg = conn,
+                            .timeout_ns = timeout_ns,
+                            .flags = AMB_WAIT_STOPPABLE |
+                                     (conn->settled_wanted != 0 ? AMB_WAIT_FLOW : 0)};
+    int64_t deadline = INT64_MAX;
+    if (timeout_ns != AMB_FOREVER) {
+        deadline = amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
+    }
+    for (;;) {
+        enum amb_status status = wait_due(conn, &wait, deadline);
+        bool is_news = has_news(conn);
+        conn->has_news = false;
+        if (status != AMB_OK && status != AMB_EAGAIN) {
+            return status;
+        }
+        amb_conn_unlock(conn);
+        unsigned ran = amb_callbacks_run(conn, AMB_POLL_CALLBACKS);
+        amb_conn_lock(conn);
+        if (ran != 0 || is_news || timeout_ns == AMB_NOWAIT) {
+            return AMB_OK;
+        }
+        wait.timeout_ns = left_ns(deadline);
+        if (wait.timeout_ns == AMB_NOWAIT) {
+            return AMB_ETIMEDOUT;
         }
     }
 }
@@ -221,7 +291,7 @@ static void harvest_for_user(struct amb_conn *conn)
 
 enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns)
 {
-    if (conn == NULL) {
+    if (conn == NULL || timeout_ns < 0) {
         return AMB_EINVAL;
     }
     enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED);
@@ -234,11 +304,6 @@ enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns)
     amb_conn_enter(conn);
     amb_conn_lock(conn);
     harvest_for_user(conn);
-    struct amb_wait wait = {.is_ready = is_due,
-                            .arg = conn,
-                            .timeout_ns = timeout_ns,
-                            .flags = AMB_WAIT_STOPPABLE |
-                                     (conn->settled_wanted != 0 ? AMB_WAIT_FLOW : 0)};
     if (timeout_ns == AMB_NOWAIT) {
         if (!conn->has_io_thread) {
             amb_control_service(conn);
@@ -246,16 +311,9 @@ enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns)
         }
         (void)amb_conn_progress(conn);
     }
-    status = wait_due(conn, &wait);
-    conn->has_news = false;
-    amb_conn_unlock(conn);
-    if (status == AMB_OK || status == AMB_EAGAIN) {
-        (void)amb_callbacks_run(conn, AMB_POLL_CALLBACKS);
-        status = AMB_OK;
-    }
-    amb_conn_lock(conn);
+    status = poll_once(conn, timeout_ns);
     if (is_callback_due(conn)) {
-        amb_due_set(conn);
+        amb_due_callback(conn); /* Another thread may wait for it. */
     } else {
         amb_due_clear(conn);
     }

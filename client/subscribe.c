@@ -197,6 +197,9 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
     status = ask_subscribe(sub, pattern, &checked);
     if (status == AMB_OK) {
         conn->messages_wanted += sub->on_message != NULL;
+        if (sub->on_message != NULL && amb_sub_has_ready(sub)) {
+            amb_due_callback(conn); /* It came before the answer, when nobody looked for it. */
+        }
     } else {
         amb_sub_shut(sub); /* The table keeps it until the handle is needed. */
     }

@@ -234,7 +234,7 @@ struct amb_sub_options {
     int64_t slow_block_ns;     /* 100 ms: BLOCK holds publishers back for so long, then drops */
     const struct amb_allocator *allocator; /* payloads into the application's own memory */
     const void *position;                  /* start = POSITION: from amb_sub_position */
-    size_t position_len;
+    size_t position_len;                   /* else 0, whatever `position` is */
     /* Set: messages come here, inside amb_poll, and amb_next answers AMB_EINVAL. The message is
      * borrowed for the call: amb_msg_ref to keep it. */
     amb_msg_fn on_message;
@@ -349,8 +349,11 @@ AMB_API int amb_fd(const struct amb_conn *conn);
 
 /*
  * Runs the callbacks that are due, at most 256, and in POLL mode moves data first. Waits up to
- * timeout_ns if there is nothing to do. AMB_OK: did something, or nothing was due and the timeout
- * is AMB_NOWAIT. ETIMEDOUT, ESTOPPED, ELOST (once everything due was called), ESTATE in a callback.
+ * timeout_ns if there is nothing to do. Several threads may poll; callbacks of one publisher or
+ * subscription never overlap.
+ * AMB_OK: at least one callback ran; or a message that amb_next gives now has arrived since the
+ * last amb_poll; or nothing was due and the timeout is AMB_NOWAIT. ETIMEDOUT: none of these.
+ * ESTOPPED, ELOST (once everything due was called), ESTATE in a callback, EINVAL: a negative time.
  */
 AMB_API enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns);
 

@@ -149,6 +149,21 @@ static void acks_groups_and_names_fit_each_other(void **state)
     assert_int_equal(read_sub(AMB_SUB(.ack = (enum amb_ack)7)), AMB_EINVAL);
 }
 
+/* A program that has no position yet gives the buffer where it will be, with length 0. */
+static void an_empty_position_is_none(void **state)
+{
+    (void)state;
+    char position[64] = {0};
+    assert_int_equal(read_sub(AMB_SUB(.position = position)), AMB_OK);
+    assert_int_equal(read_sub(AMB_SUB(.position = position, .position_len = 1)), AMB_EINVAL);
+    assert_int_equal(read_sub(AMB_SUB(.position_len = 1)), AMB_EINVAL);
+    assert_int_equal(read_sub(AMB_SUB(.start = AMB_START_POSITION, .position = position)),
+                     AMB_EINVAL);
+    assert_int_equal(
+        read_sub(AMB_SUB(.start = AMB_START_POSITION, .position = position, .position_len = 64)),
+        AMB_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +173,7 @@ int main(void)
         cmocka_unit_test(later_features_are_refused_by_name),
         cmocka_unit_test(acks_groups_and_names_fit_each_other),
         cmocka_unit_test(a_message_has_one_source),
+        cmocka_unit_test(an_empty_position_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

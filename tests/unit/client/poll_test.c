@@ -188,6 +188,72 @@ static void without_a_thread_calls_do_everything(void **state)
     fake_broker_stop(s.fake);
 }
 
+/* What amb_poll answers without having called: AMB_OK would be a lie. */
+static void what_amb_next_has_taken_is_no_news(void **state)
+{
+    struct session s;
+    struct heard heard;
+    struct amb_sub *sub;
+    struct amb_msg *msg;
+    open_heard(&s, *state, &heard);
+    assert_int_equal(amb_subscribe(s.conn, "t.>", NULL, &sub), AMB_OK);
+    fake_broker_deliver(s.fake, 0, 1, "m", 1, 1, 0);
+    assert_int_equal(amb_next(sub, 5 * AMB_SEC, &msg), AMB_OK);
+    amb_msg_release(msg);
+    assert_int_equal(amb_poll(s.conn, 5 * AMB_MS), AMB_ETIMEDOUT);
+    /* What is there to be taken is one, once. */
+    fake_broker_deliver(s.fake, 0, 1, "m", 1, 2, 0);
+    assert_int_equal(amb_poll(s.conn, 5 * AMB_SEC), AMB_OK);
+    assert_int_equal(amb_poll(s.conn, 5 * AMB_MS), AMB_ETIMEDOUT);
+    assert_int_equal(amb_next(sub, AMB_NOWAIT, &msg), AMB_OK);
+    amb_msg_release(msg);
+    assert_int_equal(amb_poll(s.conn, -1), AMB_EINVAL);
+    session_close(&s);
+}
+
+static char memory[4096];
+
+static void *refuse_once(void *ctx, size_t len, size_t align, int device)
+{
+    unsigned *asked = ctx;
+    (void)align;
+    (void)device;
+    assert_true(len <= sizeof(memory));
+    return ++*asked > 1 ? memory : NULL;
+}
+
+static void take_back(void *ctx, void *ptr, size_t len, int device)
+{
+    (void)ctx;
+    (void)len;
+    (void)device;
+    assert_ptr_equal(ptr, memory);
+}
+
+static void a_callback_that_had_no_memory_comes_later(void **state)
+{
+    struct session s;
+    struct heard heard;
+    struct amb_sub *sub;
+    unsigned asked = 0;
+    struct amb_allocator allocator = AMB_INIT(amb_allocator);
+    allocator.alloc = refuse_once;
+    allocator.free = take_back;
+    allocator.ctx = &asked;
+    open_heard(&s, *state, &heard);
+    assert_int_equal(
+        amb_subscribe(s.conn, "t.>",
+                      AMB_SUB(.on_message = on_message, .arg = &heard, .allocator = &allocator),
+                      &sub),
+        AMB_OK);
+    fake_broker_deliver(s.fake, 0, 1, "m", 1, 1, 0);
+    assert_int_equal(amb_poll(s.conn, 30 * AMB_SEC), AMB_OK);
+    assert_int_equal(asked, 2);
+    assert_int_equal(heard.msgs, 1);
+    amb_msg_release(heard.kept);
+    session_close(&s);
+}
+
 int main(void)
 {
     static enum amb_progress thread = AMB_PROGRESS_THREAD, poll_mode = AMB_PROGRESS_POLL;
@@ -199,6 +265,8 @@ int main(void)
         BOTH(stop_makes_the_descriptor_readable_for_good),
         BOTH(a_lost_broker_makes_the_descriptor_readable),
         BOTH(a_callback_may_close_its_own_subscription),
+        BOTH(what_amb_next_has_taken_is_no_news),
+        BOTH(a_callback_that_had_no_memory_comes_later),
         cmocka_unit_test(without_a_thread_calls_do_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
