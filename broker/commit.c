@@ -191,48 +191,16 @@ void amb_commit_tell_news(struct amb_session *session)
 {
     struct amb_lease_book *book = &session->book;
     uint64_t over = amb_lease_book_over(book);
-    book->has_news = false;
     if (over > book->told) {
         book->told = over;
         amb_session_flow(session, AMB_FLOW_FREED, 0, over);
     }
-    uint64_t first = 0;
-    uint32_t count = 0;
-    while (!amb_list_is_empty(&book->untold)) {
-        if (session->link->queued >= COMMIT_FREED_QUEUED_MAX) {
-            /* The rest when these have left; by then the counter may speak for many of them. */
-            book->has_news = true;
-            break;
-        }
-        struct amb_entry *entry =
-            AMB_CONTAINER_OF(book->untold.next, struct amb_entry, commit.node);
-        uint64_t number = entry->commit.number;
-        amb_entry_told(entry);
-        if (number <= over) {
-            continue;
-        }
-        if (count > 0 && number == first + count) {
-            count++;
-        } else if (count > 0 && number + 1 == first) {
-            first--;
-            count++;
-        } else {
-            if (count > 0) {
-                commit_send_freed(session, first, count);
-            }
-            first = number;
-            count = 1;
-        }
+    uint64_t number;
+    uint32_t count;
+    /* The rest when these have left; by then the counter may speak for many of them. */
+    while (session->link->queued < COMMIT_FREED_QUEUED_MAX &&
+           amb_lease_book_next(book, &number, &count)) {
+        commit_send_freed(session, number, count);
     }
-    if (count > 0) {
-        commit_send_freed(session, first, count);
-    }
-}
-
-void amb_commit_forget(struct amb_session *session)
-{
-    struct amb_list_node *untold = &session->book.untold;
-    while (!amb_list_is_empty(untold)) {
-        amb_entry_told(AMB_CONTAINER_OF(untold->next, struct amb_entry, commit.node));
-    }
+    book->has_news = !amb_list_is_empty(&book->untold);
 }

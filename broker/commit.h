@@ -48,5 +48,3 @@ static inline bool amb_commit_may_tell(const struct amb_session *session)
 {
     return session->book.has_news && session->link->queued == 0;
 }
-/* The session's client cannot be told any more. */
-void amb_commit_forget(struct amb_session *session);

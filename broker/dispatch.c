@@ -143,7 +143,6 @@ static void session_closed(struct amb_session *session)
         struct amb_subscription *sub = AMB_CONTAINER_OF(node, struct amb_subscription, node);
         amb_subscription_destroy(&sub, session->keep_held);
     }
-    amb_commit_forget(session);
     amb_lease_book_end(&session->book, session->keep_held);
     amb_stat_add(&session->shard->stats.quarantined_bytes, amb_lease_book_held(&session->book));
     session->state = AMB_SESSION_QUARANTINED;

@@ -46,22 +46,9 @@ static void entry_dispose(struct amb_entry *entry, struct amb_shard *home)
     if (entry->buf.data != NULL) {   /* A root's, or a dead letter's. */
         amb_bufpool_free(&home->bufpool, &entry->buf);
     }
-    if (amb_commit_is_untold(&entry->commit)) {
-        entry->commit.is_disposed = true;
-        return;
-    }
     amb_pool_put(&home->entries, entry);
     if (parent != NULL) {
         amb_entry_unref(parent, home);
-    }
-}
-
-void amb_entry_told(struct amb_entry *entry)
-{
-    amb_list_remove(&entry->commit.node);
-    entry->commit.is_untold = false;
-    if (entry->commit.is_disposed) {
-        amb_pool_put(&entry->home->entries, entry);
     }
 }
 

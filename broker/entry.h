@@ -50,12 +50,14 @@ struct amb_entry {
     const uint8_t *singles;
     bool is_leased;
     bool has_window;             /* its bytes are of its publisher's window */
+    bool has_ttl;                /* some of its messages say how long they are worth something */
+    bool is_whole;               /* of a root that is pending */
+    uint32_t twin_state;         /* enum amb_twin_state */
     struct amb_segment *segment; /* of data */
     uint64_t first_seq;          /* given by the log, as is */
     uint64_t above;              /* what came before it in the topic's other priorities */
     uint64_t log_offset;         /* bytes appended to the log before it */
     int64_t time_ns;             /* when it was whole, ns since 1970 */
-    bool has_ttl;                /* some of its messages say how long they are worth something */
     int64_t expires_ns;          /* its log's: when the first of them expires; 0: none does */
     int64_t arrived_ns;          /* ... and since when that counts; both by shard->now_ns */
     struct amb_shard *home;
@@ -65,7 +67,6 @@ struct amb_entry {
     /* In GPU memory: its copy in host memory, the holder's; of one that is being made: of what.
      * Else NULL. */
     struct amb_entry *twin;
-    uint32_t twin_state;           /* enum amb_twin_state */
     struct amb_shard *twin_for;    /* of a shadow: whose it is */
     struct amb_entry *twin_wanted; /* shadows, elsewhere, that wait for it; the next of them */
     /* Its publisher waits for its delivery, and not all readers of this log have passed it. Else
@@ -74,9 +75,8 @@ struct amb_entry {
 
     /* slow path */
     struct amb_list_node pending; /* root: in its publisher's order of arrival, until routed */
-    bool is_whole;
-    uint64_t expect;        /* the sequence that it must get; 0: any */
-    enum amb_status status; /* what the receipt says */
+    uint64_t expect;              /* the sequence that it must get; 0: any */
+    enum amb_status status;       /* what the receipt says */
     uint32_t matched;
     struct amb_origin origin;
     struct amb_topic *lent_to; /* a shadow: the topic there */
@@ -127,5 +127,3 @@ void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry);
 struct amb_entry *amb_entry_lend(struct amb_entry *entry, struct amb_shard *shard);
 /* `holder` is the caller's shard. At zero the entry is gone for the caller. */
 void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder);
-/* At home: the publisher has been told that the commit is over, or cannot be told any more. */
-void amb_entry_told(struct amb_entry *entry);

@@ -190,21 +190,6 @@ enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_
     return AMB_OK;
 }
 
-/* Its publisher was closed while it was under way: its body is thrown away, but it counts. */
-static enum amb_status commit_ignore(struct amb_session *session)
-{
-    struct amb_entry *entry = amb_pool_get(&session->shard->entries);
-    if (entry == NULL) {
-        return AMB_ENOMEM;
-    }
-    session->frames_ignored++;
-    entry->home = session->shard;
-    entry->refs = 1;
-    amb_commit_begin(&session->book, &entry->commit, NULL);
-    amb_entry_unref(entry, session->shard);
-    return AMB_OK;
-}
-
 static enum amb_status commit_violation(struct amb_session *session, const char *what)
 {
     amb_warn("client %" PRIu64 ": a commit %s", session->client_id, what);
@@ -219,8 +204,10 @@ enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_
     if (frame->number != session->book.committed + 1) {
         return commit_violation(session, "whose number is not due");
     }
-    if (publisher == NULL) {
-        return commit_ignore(session);
+    if (publisher == NULL) { /* Closed while it was under way: its body is thrown away, */
+        session->frames_ignored++;
+        amb_commit_skip(&session->book); /* but it counts. */
+        return AMB_OK;
     }
     struct amb_lease *lease = amb_lease_find(&session->book, frame->segment);
     if (lease == NULL || lease->state != AMB_LEASE_SEALED) {

@@ -319,7 +319,8 @@ void amb_lease_book_init(struct amb_lease_book *book)
 
 void amb_lease_book_end(struct amb_lease_book *book, bool is_held)
 {
-    amb_assert(amb_list_is_empty(&book->untold));
+    while (amb_list_pop_front(&book->untold) != NULL) {
+    }
     while (amb_list_pop_front(&book->commits) != NULL) {
     }
     AMB_LIST_FOR_EACH_SAFE (node, &book->leases) {
@@ -357,22 +358,46 @@ void amb_lease_book_release(struct amb_lease_book *book)
 /* Commits ---------------------------------------------------------------------------------------
  */
 
+static struct amb_commit *commit_of(struct amb_list_node *node)
+{
+    return AMB_CONTAINER_OF(node, struct amb_commit, node);
+}
+
+/* Commits between this one and the next that is not over are over now: count of them, from this
+ * number on. What lies between them and others that were noted before is over, too. */
+static void commit_note(struct amb_lease_book *book, struct amb_commit *commit, uint64_t number,
+                        uint64_t count)
+{
+    uint64_t end = number + count;
+    if (commit->untold == 0) {
+        amb_list_push_back(&book->untold, &commit->news);
+    } else {
+        uint64_t noted_end = commit->untold_from + commit->untold;
+        number = commit->untold_from < number ? commit->untold_from : number;
+        end = noted_end > end ? noted_end : end;
+    }
+    /* A frame names no more; of what is behind them the counter will speak. */
+    commit->untold = end - number < UINT32_MAX ? (uint32_t)(end - number) : UINT32_MAX;
+    commit->untold_from = number;
+}
+
+void amb_commit_skip(struct amb_lease_book *book)
+{
+    book->committed++;
+    book->has_news = true;
+    if (!amb_list_is_empty(&book->commits)) {
+        commit_note(book, commit_of(book->commits.prev), book->committed, 1);
+    }
+}
+
 void amb_commit_begin(struct amb_lease_book *book, struct amb_commit *commit,
                       struct amb_lease *lease)
 {
     commit->number = ++book->committed;
     commit->lease = lease;
-    amb_list_init(&commit->node);
-    if (lease != NULL) {
-        lease->commits++;
-        amb_list_push_back(&book->commits, &commit->node);
-        return;
-    }
-    book->has_news = true;
-    if (!amb_list_is_empty(&book->commits)) {
-        commit->is_untold = true;
-        amb_list_push_back(&book->untold, &commit->node);
-    }
+    lease->commits++;
+    amb_list_init(&commit->news);
+    amb_list_push_back(&book->commits, &commit->node);
 }
 
 enum amb_status amb_commit_take(struct amb_commit *commit, uint64_t offset, uint64_t padded)
@@ -401,6 +426,22 @@ void amb_commit_untake(struct amb_commit *commit)
     commit->taken = 0;
 }
 
+/* It is over. Its neighbour notes it and all that it had noted; what was behind the oldest is said
+ * by the counter. */
+static void commit_leave(struct amb_lease_book *book, struct amb_commit *commit)
+{
+    book->has_news = true;
+    if (book->commits.next != &commit->node) {
+        struct amb_commit *older = commit_of(commit->node.prev);
+        commit_note(book, older, commit->number, 1);
+        if (commit->untold != 0) {
+            commit_note(book, older, commit->untold_from, commit->untold);
+        }
+    }
+    amb_list_remove(&commit->node);
+    amb_list_remove(&commit->news);
+}
+
 void amb_commit_over(struct amb_commit *commit)
 {
     struct amb_lease *lease = commit->lease;
@@ -412,13 +453,7 @@ void amb_commit_over(struct amb_commit *commit)
     lease->commits--;
     struct amb_lease_book *book = lease->book;
     if (book != NULL) {
-        bool is_oldest = book->commits.next == &commit->node;
-        amb_list_remove(&commit->node);
-        book->has_news = true;
-        if (!is_oldest) {
-            commit->is_untold = true;
-            amb_list_push_back(&book->untold, &commit->node);
-        }
+        commit_leave(book, commit);
     }
     lease_end_if_unused(lease);
 }
@@ -428,5 +463,18 @@ uint64_t amb_lease_book_over(const struct amb_lease_book *book)
     if (amb_list_is_empty(&book->commits)) {
         return book->committed;
     }
-    return AMB_CONTAINER_OF(book->commits.next, struct amb_commit, node)->number - 1;
+    return commit_of(book->commits.next)->number - 1;
+}
+
+bool amb_lease_book_next(struct amb_lease_book *book, uint64_t *number, uint32_t *count)
+{
+    struct amb_list_node *node = amb_list_pop_front(&book->untold);
+    if (node == NULL) {
+        return false;
+    }
+    struct amb_commit *commit = AMB_CONTAINER_OF(node, struct amb_commit, news);
+    *number = commit->untold_from;
+    *count = commit->untold;
+    commit->untold = 0;
+    return true;
 }

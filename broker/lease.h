@@ -10,9 +10,11 @@
  *      pages     the client maps       commits may name it        └ end of the session, from any
  *
  * A book is one session's account of both. Commits are numbered per session; its client is told the
- * number up to which all are over, and those that are over before older ones. A segment is never
- * used for another client, and the process of one that ended without a word may write there until
- * it is gone: the memory stays charged so long.
+ * number up to which all are over, and those that are over before older ones. Commits that are not
+ * over are in a list, so all between two neighbours of it are over: the older neighbour notes which
+ * of those are to be told, as one range. So what a client leaves unread costs nothing, however many
+ * commits that are. A segment is never used for another client, and the process of one that ended
+ * without a word may write there until it is gone: the memory stays charged so long.
  *
  * Threads: the shard's worker. Memory: one allocation a lease; commits are parts of their entries.
  */
@@ -44,7 +46,7 @@ enum amb_lease_state {
 struct amb_lease_book {
     struct amb_list_node leases;  /* struct amb_lease.of_book */
     struct amb_list_node commits; /* struct amb_commit.node: not over, in order */
-    struct amb_list_node untold;  /* the same: over before older ones */
+    struct amb_list_node untold;  /* struct amb_commit.news: those with something to be told */
     uint64_t committed;           /* number of the last commit */
     uint64_t told;                /* the client knows that commits up to it are over */
     bool has_news;                /* something is over since the client was told */
@@ -88,9 +90,9 @@ struct amb_commit {
     uint64_t number;
     const uint64_t *offsets; /* of its messages */
     uint32_t taken;          /* it has the slots of so many of them */
-    bool is_untold;          /* it is in its book's list of those */
-    bool is_disposed;        /* its entry is only kept until it is told */
-    struct amb_list_node node;
+    uint32_t untold;         /* over, but not told: so many commits, of those between this */
+    uint64_t untold_from;    /* one and the next that is not over; this is the first */
+    struct amb_list_node node, news; /* of its book's lists */
 };
 
 void amb_lease_book_init(struct amb_lease_book *book);
@@ -145,7 +147,9 @@ struct amb_lease *amb_lease_find(const struct amb_lease_book *book, uint64_t seg
 /* All that are left, in use or not: the shard ends. */
 void amb_lease_fini(struct amb_shard *shard);
 
-/* The next commit begins; lease NULL: it names nothing and is over at once. */
+/* The next commit names nothing and is over at once. */
+void amb_commit_skip(struct amb_lease_book *book);
+/* The next commit begins. */
 void amb_commit_begin(struct amb_lease_book *book, struct amb_commit *commit,
                       struct amb_lease *lease);
 /* Takes the slot at `offset`, of the commit's next message, which has so many bytes. EPROTO: there
@@ -156,9 +160,8 @@ AMB_MUST_CHECK enum amb_status amb_commit_take(struct amb_commit *commit, uint64
 void amb_commit_untake(struct amb_commit *commit);
 /* Its slots are free. Harmless twice. */
 void amb_commit_over(struct amb_commit *commit);
-static inline bool amb_commit_is_untold(const struct amb_commit *commit)
-{
-    return commit->is_untold;
-}
 /* The number up to which all commits are over. */
 uint64_t amb_lease_book_over(const struct amb_lease_book *book);
+/* A range of commits beyond that number which are over and that the client is to be told of. It
+ * may name some that were told before. False: there is none left. */
+bool amb_lease_book_next(struct amb_lease_book *book, uint64_t *number, uint32_t *count);

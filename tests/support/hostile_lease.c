@@ -266,6 +266,29 @@ static enum hostile_verdict commit_nobody(struct hostile *h)
     return HOSTILE_LIVES;
 }
 
+/* Keeps its oldest commit alive, reads nothing, and commits on, for publishers that are there and
+ * that are not: what it is not told must cost the broker nothing. */
+static enum hostile_verdict commit_untold(struct hostile *h)
+{
+    have_lease(h);
+    h->keeps_deliveries = true;
+    commit(h, h->lease.id, 0, 1000);
+    hostile_live(h, 20);
+    for (unsigned i = 0; i < 20000 && !h->is_over; i++) {
+        uint8_t meta[24] = {0};
+        const struct amb_frame frame = {.type = AMB_FRAME_COMMIT,
+                                        .handle = 7,
+                                        .seq = 1,
+                                        .count = 1,
+                                        .number = ++h->commits,
+                                        .segment = h->lease.id,
+                                        .data_len = 16,
+                                        .meta_len = 24};
+        hostile_frame(h, &frame, meta);
+    }
+    return HOSTILE_LIVES;
+}
+
 /* Closed with commits that are read, closed twice, mapped twice, and used after that. */
 static enum hostile_verdict lease_closed(struct hostile *h)
 {
@@ -322,5 +345,6 @@ const struct hostile_attack hostile_lease_attacks[] = {
     {.name = "commit-numbers", .run = commit_numbers},
     {.name = "commit-meta", .run = commit_meta},
     {.name = "commit-nobody", .run = commit_nobody},
+    {.name = "commit-untold", .run = commit_untold},
     {.name = NULL},
 };

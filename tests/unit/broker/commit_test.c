@@ -355,6 +355,85 @@ static void test_a_commit_for_a_closed_publisher_counts_and_is_free(void **state
     assert_int_equal(w->p->session->frames_ignored, 1);
 }
 
+/* It commits on behind one that is read for long, for publishers that are there and that are not,
+ * and reads nothing: what it is not told costs the broker nothing. */
+static void test_what_is_left_unread_keeps_no_entry(void **state)
+{
+    struct world *w = *state;
+    const struct client_options deaf = {
+        .may_map = true, .answers_offers = true, .link_bytes_max = 1};
+    struct shard_client *p = shard_client_create(&w->h, 0, &deaf);
+    struct client_lease lease;
+    uint32_t lonely = harness_topic(&w->h, "lonely", 0);
+    client_open_pub(p, 0, w->topic, false);
+    client_open_pub(p, 1, lonely, false);
+    client_open_pub(p, 2, lonely, false);
+    assert_int_equal(client_lease_open(p, 4096, 4, &lease), AMB_OK);
+    assert_int_equal(client_lease_map(p, &lease), AMB_OK);
+    client_subscribe(w->mapper, 0, w->topic, NULL);
+    client_commit(p, 0, &lease, 0, 1, 200);
+    harness_settle(&w->h);
+    client_drain(w->mapper, 0);
+    client_commit(p, 0, &lease, 1, 1, 200); /* held from here on */
+    harness_settle(&w->h);
+    client_close_pub(p, 2);
+    struct amb_shard *shard = &w->h.shards[0];
+    size_t entries = shard->entries.used;
+    for (uint32_t i = 0; i < 5000; i++) {
+        client_commit(p, 1 + i % 2, &lease, 2, 1, 200); /* The second one is not there any more. */
+        amb_link_flush(p->link);
+        (void)harness_turn(&w->h, 0);
+    }
+    assert_true(shard->entries.used <= entries + 1);
+    assert_true(p->session->link->queued <= AMB_SESSION_QUEUED_MAX);
+    assert_int_equal(p->ended, 0);
+    harness_settle(&w->h);
+    assert_int_equal(p->freed, 1);
+    assert_true(client_is_freed(p, 3) && client_is_freed(p, 4000) && client_is_freed(p, 5002));
+    assert_false(client_is_freed(p, 2));
+    client_drain(w->mapper, 0);
+    assert_int_equal(p->freed, 5002);
+    client_lease_fini(&lease);
+}
+
+/* Told, not told, not over: whatever is between two that are not over is said, and nothing else. */
+static void test_every_order_of_ends_is_told_in_full(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->mapper, 0, w->topic, NULL);
+    warm_up(w);
+    uint32_t seed = 12345;
+    uint64_t first = w->mapper->subs[0].last + 1;
+    for (unsigned round = 0; round < 200; round++) {
+        for (uint32_t i = 0; i < 16; i++) {
+            client_commit(w->p, 0, &w->lease, i, 1, 200);
+        }
+        harness_settle(&w->h);
+        bool is_back[16] = {false};
+        for (unsigned left = 16; left > 0;) {
+            seed = seed * 1664525 + 1013904223;
+            uint32_t i = seed >> 16 & 15;
+            if (!is_back[i]) {
+                is_back[i] = true;
+                left--;
+                client_release_range(w->mapper, 0, first + i, 1);
+            }
+            if ((seed >> 24 & 3) == 0) {
+                harness_settle(&w->h);
+                for (uint32_t n = 0; n < 16; n++) {
+                    uint64_t number = w->p->commits - 15 + n;
+                    assert_int_equal(number <= w->p->freed || client_is_freed(w->p, number),
+                                     is_back[n]);
+                }
+            }
+        }
+        client_release(w->mapper, 0, first + 15);
+        harness_settle(&w->h);
+        assert_int_equal(w->p->freed, w->p->commits);
+        first += 16;
+    }
+}
+
 static void test_a_draining_broker_refuses_and_says_so(void **state)
 {
     struct world *w = *state;
@@ -639,6 +718,8 @@ int main(void)
         T(test_early_ones_are_told_in_ranges),
         T(test_a_link_that_is_slow_is_told_as_it_has_room),
         T(test_a_commit_for_a_closed_publisher_counts_and_is_free),
+        T(test_what_is_left_unread_keeps_no_entry),
+        T(test_every_order_of_ends_is_told_in_full),
         T(test_a_draining_broker_refuses_and_says_so),
         T(test_without_memory_for_the_records_it_is_refused),
         T(test_verify_copies_and_frees_the_slots_at_once),
