@@ -53,7 +53,8 @@ struct amb_client {
     unsigned work;    /* of them, requests that a worker answers as soon as it can */
     bool is_paused;   /* not read: too many of these */
     uint32_t watched; /* epoll events of the connection */
-    uid_t uid;
+    uid_t uid;        /* -1: unknown */
+    uint32_t user;    /* user.h */
     gid_t gid;
     pid_t pid;
     char name[AMB_CLIENT_NAME_MAX + 1];

@@ -67,6 +67,7 @@ struct amb_control {
     unsigned listener_count;
     int epoll_fd;
     uint64_t epoch;
+    uint32_t overflow_uid; /* user.h */
     uint64_t next_client;
     struct amb_list_node clients, dead; /* struct amb_client.node */
     uint32_t client_count, half_open_count;

@@ -10,6 +10,7 @@
 #include "broker/drain.h"
 #include "broker/queues.h"
 #include "broker/requests.h"
+#include "broker/user.h"
 #include "wire/base/clock.h"
 #include "wire/link/ucx.h"
 
@@ -73,6 +74,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     amb_ucx_segment_sizes(&control->ucx_tx_seg, &control->ucx_rx_seg);
     control->on_request = amb_request_handle;
     control->epoll_fd = -1;
+    control->overflow_uid = amb_user_overflow();
     control->now_ns = amb_clock_monotonic_ns();
     control->started_ns = control->now_ns;
     amb_random_bytes(&control->epoch, sizeof(control->epoch));

@@ -4,6 +4,7 @@
 #include "broker/client.h"
 #include "broker/config.h"
 #include "broker/portowner.h"
+#include "broker/user.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 
@@ -248,13 +249,13 @@ static bool door_evict(struct amb_control *control)
 static void client_describe_peer(struct amb_client *client, const struct sockaddr_storage *from)
 {
     if (client->is_unix) {
-        struct ucred peer = {0};
+        struct ucred peer = {.uid = (uid_t)-1, .gid = (gid_t)-1}; /* Unknown is not root. */
         socklen_t len = sizeof(peer);
-        if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0) {
-            client->pid = peer.pid;
-            client->uid = peer.uid;
-            client->gid = peer.gid;
-        }
+        (void)getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
+        client->pid = peer.pid;
+        client->uid = peer.uid;
+        client->gid = peer.gid;
+        client->user = amb_user_of_uid(peer.uid, client->control->overflow_uid);
         (void)snprintf(client->address, sizeof(client->address), "unix");
         return;
     }
@@ -264,6 +265,7 @@ static void client_describe_peer(struct amb_client *client, const struct sockadd
                       sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
     (void)snprintf(client->address, sizeof(client->address), "%s:%s", host, port);
     client->uid = (uid_t)-1;
+    client->user = AMB_USER_REMOTE;
     client->gid = (gid_t)-1;
 }
 

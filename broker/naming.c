@@ -5,6 +5,7 @@
 #include "broker/control.h"
 #include "broker/requests_private.h"
 #include "broker/shard.h"
+#include "broker/user.h"
 
 #include <string.h>
 
@@ -108,9 +109,14 @@ bool amb_naming_take(struct amb_client *client, uint64_t id, const Amb__Control_
     if (open->name[0] == '\0') {
         return true;
     }
+    if (!amb_user_has_names(client->user)) {
+        amb_client_send_error(client, id, AMB_EFORBIDDEN, "publisher's name: %s",
+                              AMB_USER_NO_NAMES);
+        return false;
+    }
     struct amb_control *control = client->control;
     enum amb_status status =
-        amb_identity_take(&control->identities, client->uid, open->name, open->topic,
+        amb_identity_take(&control->identities, client->user, open->name, open->topic,
                           (enum amb_priority)open->priority, control->now_ns,
                           control->config->limits.dedup_window_ns, out);
     if (status == AMB_OK) {

@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/shard.h"
+#include "broker/user.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
@@ -56,12 +57,14 @@ const char *amb_queues_refusal(const Amb__Control__Subscribe *subscribe)
     return NULL;
 }
 
-void amb_queues_wish(const Amb__Control__Subscribe *subscribe,
+void amb_queues_wish(const Amb__Control__Subscribe *subscribe, uint32_t user,
                      const struct amb_subscription_options *options, struct amb_queue_wish *wish)
 {
     *wish = (struct amb_queue_wish){
+        .user = user,
         .group = subscribe->group,
         .durable = subscribe->durable,
+        .filter = subscribe->filter,
         .options =
             {
                 .ack = subscribe->ack > AMB_ACK_NONE ? (enum amb_ack)subscribe->ack : AMB_ACK_NONE,
@@ -78,17 +81,53 @@ void amb_queues_wish(const Amb__Control__Subscribe *subscribe,
     }
 }
 
-static struct amb_dir_queue *queue_find(struct amb_directory *directory, const char *group,
-                                        const char *durable, const char *pattern)
+static struct amb_dir_queue *queue_find(struct amb_directory *directory,
+                                        const struct amb_queue_wish *wish, const char *pattern)
 {
+    const char *group = wish->group, *durable = wish->durable;
+    if (group[0] == '\0' && durable[0] == '\0') {
+        return NULL;
+    }
     AMB_LIST_FOR_EACH (node, &directory->queues) {
         struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
+        if (!amb_user_is_same(queue->user, wish->user)) {
+            continue;
+        }
         if (durable[0] != '\0' ? strcmp(queue->durable, durable) == 0
-                               : queue->durable[0] == '\0' && group[0] != '\0' &&
-                                     strcmp(queue->group, group) == 0 &&
+                               : queue->durable[0] == '\0' && strcmp(queue->group, group) == 0 &&
                                      strcmp(queue->sub.pattern, pattern) == 0) {
             return queue;
         }
+    }
+    return NULL;
+}
+
+static bool is_same_backoff(const struct amb_queue_options *a, const struct amb_queue_options *b)
+{
+    return a->backoff_count == b->backoff_count &&
+           memcmp(a->backoff_ns, b->backoff_ns, a->backoff_count * sizeof(a->backoff_ns[0])) == 0;
+}
+
+/* A group is one reader: what holds for all of it is its first member's word. NULL, or the field
+ * in which this one differs, as a sentence. ack_wait is each member's own. */
+static const char *queue_differs(const struct amb_dir_queue *queue,
+                                 const struct amb_queue_wish *wish)
+{
+    const struct amb_queue_options *first = &queue->options, *other = &wish->options;
+    if (strcmp(queue->filter != NULL ? queue->filter : "", wish->filter) != 0) {
+        return "filter: it differs from that of the group's first member";
+    }
+    if (first->max_deliver != other->max_deliver) {
+        return "max_deliver: it differs from that of the group's first member";
+    }
+    if (!is_same_backoff(first, other)) {
+        return "backoff: it differs from that of the group's first member";
+    }
+    if (first->slow != other->slow) {
+        return "slow: it differs from that of the group's first member";
+    }
+    if (first->slow_block_ns != other->slow_block_ns) {
+        return "slow_block: it differs from that of the group's first member";
     }
     return NULL;
 }
@@ -105,15 +144,36 @@ static enum amb_status queue_fits(const struct amb_dir_queue *queue, const struc
         *why = "the durable name is another group's";
         return AMB_EINVAL;
     }
-    if (queue->ack != wish->options.ack) {
-        *why = "its members acknowledge in another way";
+    if (queue->options.ack != wish->options.ack) {
+        *why = "ack: its members acknowledge in another way";
         return AMB_EINVAL;
     }
     if (queue->group[0] == '\0' && queue->members > 0) {
         *why = "the durable name is in use; several members need a group";
         return AMB_EBUSY;
     }
-    return AMB_OK;
+    const char *differs = queue->members == 0 ? NULL : queue_differs(queue, wish);
+    *why = differs != NULL ? differs : "";
+    return differs != NULL ? AMB_EINVAL : AMB_OK;
+}
+
+static void queue_free(struct amb_dir_queue *queue)
+{
+    free(queue->filter);
+    free(queue);
+}
+
+/* The first member: what it asks for holds for all that join it. False without memory. */
+static bool queue_adopt(struct amb_dir_queue *queue, const struct amb_queue_wish *wish)
+{
+    char *filter = wish->filter[0] == '\0' ? NULL : strdup(wish->filter);
+    if (filter == NULL && wish->filter[0] != '\0') {
+        return false;
+    }
+    free(queue->filter);
+    queue->filter = filter;
+    queue->options = wish->options;
+    return true;
 }
 
 /* A new one, and the orders that make it and have it read. */
@@ -124,12 +184,12 @@ static struct amb_dir_queue *queue_make(struct amb_directory *directory,
 {
     struct amb_dir_queue *queue = calloc(1, sizeof(*queue) + sub->position_len);
     struct amb_order *order = amb_order_create(amb_order_queue_open, done, context);
-    if (queue == NULL || order == NULL) {
+    if (queue == NULL || order == NULL || !queue_adopt(queue, wish)) {
         free(queue);
         amb_order_free(order);
         return NULL;
     }
-    queue->ack = wish->options.ack;
+    queue->user = wish->user;
     memcpy(queue->group, wish->group, strlen(wish->group));
     memcpy(queue->durable, wish->durable, strlen(wish->durable));
     queue->sub.id = amb_directory_next_sub(directory);
@@ -165,7 +225,7 @@ static void queue_remove(struct amb_directory *directory, struct amb_dir_queue *
         amb_order_post(directory->shards[queue->sub.session.shard], order);
     }
     amb_list_remove(&queue->node);
-    free(queue);
+    queue_free(queue);
 }
 
 enum amb_status amb_queues_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
@@ -174,11 +234,19 @@ enum amb_status amb_queues_subscribe(struct amb_directory *directory, struct amb
                                      const char **why)
 {
     *posted = 0;
-    struct amb_dir_queue *queue = queue_find(directory, wish->group, wish->durable, sub->pattern);
+    if ((wish->group[0] != '\0' || wish->durable[0] != '\0') && !amb_user_has_names(wish->user)) {
+        *why = AMB_USER_NO_NAMES;
+        return AMB_EFORBIDDEN;
+    }
+    struct amb_dir_queue *queue = queue_find(directory, wish, sub->pattern);
     if (queue != NULL) {
         enum amb_status status = queue_fits(queue, sub, wish, why);
         if (status != AMB_OK) {
             return status;
+        }
+        if (queue->members == 0 && !queue_adopt(queue, wish)) {
+            *why = "no memory";
+            return AMB_ENOMEM;
         }
         amb_directory_reslow(directory, &queue->sub, wish->options.slow, false);
     } else {
@@ -246,16 +314,28 @@ void amb_queues_tick(struct amb_directory *directory)
     }
 }
 
-enum amb_status amb_queues_remove_durable(struct amb_directory *directory, const char *name)
+enum amb_status amb_queues_remove_durable(struct amb_directory *directory, const char *name,
+                                          const uint32_t *user)
 {
-    struct amb_dir_queue *queue = name[0] == '\0' ? NULL : queue_find(directory, "", name, "");
-    if (queue == NULL) {
+    struct amb_dir_queue *found = NULL;
+    AMB_LIST_FOR_EACH (node, &directory->queues) {
+        struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
+        if (name[0] == '\0' || strcmp(queue->durable, name) != 0 ||
+            (user != NULL && queue->user != *user)) {
+            continue;
+        }
+        if (found != NULL) {
+            return AMB_EINVAL;
+        }
+        found = queue;
+    }
+    if (found == NULL) {
         return AMB_ENOTFOUND;
     }
-    if (queue->members > 0) {
+    if (found->members > 0) {
         return AMB_EBUSY;
     }
-    queue_remove(directory, queue);
+    queue_remove(directory, found);
     return AMB_OK;
 }
 
@@ -283,6 +363,6 @@ void amb_queues_forget(struct amb_directory *directory)
     struct amb_list_node *node;
     while (directory->queues.next != NULL && /* else it never began */
            (node = amb_list_pop_front(&directory->queues)) != NULL) {
-        free(AMB_CONTAINER_OF(node, struct amb_dir_queue, node));
+        queue_free(AMB_CONTAINER_OF(node, struct amb_dir_queue, node));
     }
 }

@@ -151,7 +151,7 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
         return;
     }
     struct amb_queue_wish wish;
-    amb_queues_wish(subscribe, &sub->options, &wish);
+    amb_queues_wish(subscribe, client->user, &sub->options, &wish);
     const char *why = "";
     unsigned posted;
     enum amb_status status = amb_queues_subscribe(&control->directory, sub, &wish, order,

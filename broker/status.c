@@ -13,6 +13,7 @@
 #include "broker/status_spill.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
+#include "broker/user.h"
 #include "wire/link/link.h"
 #include "wire/link/ucx.h"
 
@@ -271,10 +272,12 @@ static json_t *gather_queues(const struct status_query *query, struct amb_contro
     json_t *rows = json_array();
     AMB_LIST_FOR_EACH (node, &control->directory.queues) {
         const struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
+        char user[AMB_USER_TEXT_MAX];
         json_t *row =
-            json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "pattern", shown(queue->sub.pattern),
-                      "group", queue->group, "durable", queue->durable, "ack", acks[queue->ack],
-                      "worker", num(queue->sub.session.shard), "members", num(queue->members));
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "pattern", shown(queue->sub.pattern),
+                      "group", queue->group, "durable", queue->durable, "user",
+                      amb_user_text(queue->user, user), "ack", acks[queue->options.ack], "worker",
+                      num(queue->sub.session.shard), "members", num(queue->members));
         (void)json_object_update(row,
                                  (json_t *)(uintptr_t)find_by_id(query, queue->sub.session.shard,
                                                                  "queues", queue->sub.id));
@@ -283,13 +286,33 @@ static json_t *gather_queues(const struct status_query *query, struct amb_contro
     return rows;
 }
 
-/* "durable rm NAME" */
-static void remove_durable(struct amb_client *client, uint64_t id, const char *name)
+/* "NAME" or "NAME USER", behind "durable rm " */
+static enum amb_status durable_remove(struct amb_directory *directory, const char *words)
 {
-    enum amb_status status = amb_queues_remove_durable(&client->control->directory, name);
+    char name[AMB_QUEUE_NAME_MAX + 1];
+    size_t len = strcspn(words, " ");
+    if (len >= sizeof(name)) {
+        return AMB_ENOTFOUND;
+    }
+    memcpy(name, words, len);
+    name[len] = '\0';
+    uint32_t user;
+    if (words[len] == '\0') {
+        return amb_queues_remove_durable(directory, name, NULL);
+    }
+    return amb_user_parse(words + len + 1, &user)
+               ? amb_queues_remove_durable(directory, name, &user)
+               : AMB_ENOTFOUND;
+}
+
+static void remove_durable(struct amb_client *client, uint64_t id, const char *words)
+{
+    enum amb_status status = durable_remove(&client->control->directory, words);
     if (status != AMB_OK) {
         amb_client_send_error(client, id, status, "durable name: %s",
-                              status == AMB_EBUSY ? "it is in use" : "there is none of that name");
+                              status == AMB_EBUSY    ? "it is in use"
+                              : status == AMB_EINVAL ? "several users have it: NAME USER"
+                                                     : "there is none of that name");
         return;
     }
     static const char done[] = "{\"removed\":1}";

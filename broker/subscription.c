@@ -40,6 +40,8 @@ enum amb_status amb_subscription_create(struct amb_session *session, uint32_t ha
     }
     if (sub->options.credit_bytes == 0) {
         sub->options.credit_bytes = AMB_CREDIT_BYTES_DEFAULT;
+    } else if (sub->options.credit_bytes > AMB_CREDIT_BYTES_MAX) {
+        sub->options.credit_bytes = AMB_CREDIT_BYTES_MAX; /* A queue adds up its members'. */
     }
     amb_list_init(&sub->cursors);
     if (amb_pace_create(session->shard, &sub->cursors, &options->pace, &sub->pace) != AMB_OK) {

@@ -23,6 +23,7 @@
 #define AMB_CREDIT_MSGS_DEFAULT (UINT64_C(64) << 10)
 #define AMB_CREDIT_MSGS_MAX (UINT64_C(1) << 20)
 #define AMB_CREDIT_BYTES_DEFAULT (UINT64_C(64) << 20)
+#define AMB_CREDIT_BYTES_MAX (UINT64_C(1) << 40) /* of 2^20 subscriptions no sum wraps */
 
 struct amb_begun;
 struct amb_tally;

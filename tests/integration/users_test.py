@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from harness import SKIPPED, check, main, until
 
-PUBLISHER, SUBSCRIBER = 12345, 65534
+PUBLISHER, OTHER, SUBSCRIBER = 12345, 12346, 65534
 DEMO_SECONDS = 60
 
 
@@ -124,6 +124,49 @@ def check_peers(rig):
     print("users: passed", flush=True)
 
 
+def check_names(rig):
+    """Names belong to users: two have the same ones and do not meet; nobody has none."""
+    broker = rig.broker(socket_query="?mode=0666", tcp=False)
+
+    def ctl(user, *words, **options):
+        return subprocess.run(
+            [*as_user(user).split(), rig.program("broker-ctl"), "--url", broker.unix_url, *words],
+            capture_output=True, timeout=30, check=False, text=True, **options)
+
+    def take(user, *words):
+        return ctl(user, "sub", "jobs", "--durable", "d", "--ack", "explicit", *words)
+
+    def queues():
+        return {row["user"]: row for row in broker.ask("queues")}
+
+    check(take(PUBLISHER, "--timeout", "0.1").stdout == "", "nothing is there yet")
+    for text in ("one", "two"):
+        check(ctl(OTHER, "pub", "jobs", input=text).returncode == 0, "pub")
+    # Another user has such a name of its own: it neither takes nor acknowledges what waits.
+    check(take(OTHER, "--timeout", "0.5").stdout == "", "another user takes an idle name")
+    check(set(queues()) == {str(PUBLISHER), str(OTHER)}, f"{queues()}")
+    check(queues()[str(PUBLISHER)]["waiting_bytes"] > 0, f"{queues()}")
+    own = take(PUBLISHER, "--count", "2", "--timeout", "20")
+    check(own.stdout.split() == ["one", "two"], f"its owner's backlog: {own}")
+    # Nobody's names would be those of all whom the kernel does not know.
+    for words in (("sub", "jobs", "--durable", "d"), ("sub", "jobs", "--group", "g"),
+                  ("pub", "jobs", "--name", "n")):
+        refused = ctl(SUBSCRIBER, *words, input="x")
+        check(refused.returncode != 0 and "names belong to users" in refused.stderr, f"{refused}")
+    # Operators remove anybody's: by name, and by user where several have it.
+    root = [rig.program("broker-ctl"), "--url", broker.unix_url, "durable", "rm", "d"]
+    until(20, lambda: all(row["members"] == 0 for row in queues().values()), "no members")
+    unclear = subprocess.run(root, capture_output=True, timeout=30, check=False, text=True)
+    check(unclear.returncode != 0 and "several users" in unclear.stderr, f"{unclear}")
+    check(subprocess.run([*root, str(OTHER)], timeout=30, check=False,
+                         capture_output=True).returncode == 0, "rm NAME USER")
+    check(set(queues()) == {str(PUBLISHER)}, f"{queues()}")
+    check(ctl(OTHER, "durable", "rm", "d").returncode != 0, "another user removes a name")
+    check(subprocess.run(root, timeout=30, check=False, capture_output=True).returncode == 0, "rm")
+    broker.stop()
+    print("names: passed", flush=True)
+
+
 def test(rig, _options):
     if os.geteuid() != 0:
         print("not root")
@@ -138,6 +181,7 @@ def test(rig, _options):
 
     check_no_ports(rig)
     check_peers(rig)
+    check_names(rig)
     publisher, subscriber = as_user(PUBLISHER), as_user(SUBSCRIBER)
     demo(rig, "two users", publisher, subscriber)
     pid = "unshare --pid --fork --kill-child --mount-proc"

@@ -22,9 +22,9 @@ static enum amb_exit show(struct amb_ctl *ctl, const char *query)
     return AMB_EXIT_OK;
 }
 
-/* Asks with a query; words: how many arguments the command has. */
-static enum amb_exit ask(struct amb_ctl *ctl, int argc, char **argv, int words, char *query,
-                         size_t size)
+/* Asks with a query; least, most: how many arguments the command has. */
+static enum amb_exit ask(struct amb_ctl *ctl, int argc, char **argv, int least, int most,
+                         char *query, size_t size)
 {
     static const struct option options[] = {AMB_CTL_OPTIONS, {NULL, 0, NULL, 0}};
     int option;
@@ -36,12 +36,12 @@ static enum amb_exit ask(struct amb_ctl *ctl, int argc, char **argv, int words, 
     if (ctl->is_help_wanted) {
         return AMB_EXIT_OK;
     }
-    if (argc - optind > words) {
-        amb_tool_error("%s takes no argument '%.40s'", argv[0], argv[optind + words]);
+    if (argc - optind > most) {
+        amb_tool_error("%s takes no argument '%.40s'", argv[0], argv[optind + most]);
         return AMB_EXIT_USAGE;
     }
-    if (argc - optind < words) {
-        amb_tool_error("%s needs %d more arguments", argv[0], words - (argc - optind));
+    if (argc - optind < least) {
+        amb_tool_error("%s needs %d more arguments", argv[0], least - (argc - optind));
         return AMB_EXIT_USAGE;
     }
     size_t len = (size_t)snprintf(query, size, "%s", argv[0]);
@@ -62,11 +62,11 @@ static enum amb_exit ask(struct amb_ctl *ctl, int argc, char **argv, int words, 
 enum amb_exit amb_ctl_admin(struct amb_ctl *ctl, int argc, char **argv)
 {
     char query[32];
-    return ask(ctl, argc, argv, 0, query, sizeof(query));
+    return ask(ctl, argc, argv, 0, 0, query, sizeof(query));
 }
 
 enum amb_exit amb_ctl_durable(struct amb_ctl *ctl, int argc, char **argv)
 {
     char query[128];
-    return ask(ctl, argc, argv, 2, query, sizeof(query));
+    return ask(ctl, argc, argv, 2, 3, query, sizeof(query));
 }

@@ -16,7 +16,7 @@ static const struct amb_ctl_command commands[] = {
     {"topics", amb_ctl_admin, "", "topics: messages, bytes, subscriptions"},
     {"subs", amb_ctl_admin, "", "subscriptions: pattern, delivered, waiting, lost"},
     {"queues", amb_ctl_admin, "", "acknowledged, group and durable subscriptions: pending, dead"},
-    {"durable", amb_ctl_durable, "rm NAME", "forget a durable name that nobody uses"},
+    {"durable", amb_ctl_durable, "rm NAME [USER]", "forget a durable name that nobody uses"},
     {"clients", amb_ctl_admin, "", "clients: name, user, link, worker"},
     {"workers", amb_ctl_admin, "", "worker threads"},
     {"memory", amb_ctl_admin, "", "segments: used, free, held"},

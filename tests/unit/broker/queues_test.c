@@ -7,6 +7,7 @@
 #include "broker/config.h"
 #include "broker/session.h"
 #include "broker/topic.h"
+#include "broker/user.h"
 #include "tests/support/shard_harness.h"
 
 #include <setjmp.h>
@@ -30,11 +31,15 @@ static struct {
     unsigned waiting;
     enum amb_slow slow; /* of who joins next */
     int64_t slow_block_ns;
+    uint32_t user;
+    const char *filter;
+    struct amb_queue_options options; /* max_deliver, backoff */
 } f;
 
 static void set_up(void)
 {
     memset(&f, 0, sizeof(f));
+    f.filter = "";
     harness_init(&f.harness, 2, NULL);
     assert_int_equal(amb_directory_init(&f.directory, f.harness.config, f.harness.peers, 2),
                      AMB_OK);
@@ -84,7 +89,11 @@ static void join(struct member *m, unsigned shard, const char *pattern, const ch
     m->sub.session = m->session;
     m->sub.pattern_len = (uint32_t)strlen(pattern);
     memcpy(m->sub.pattern, pattern, m->sub.pattern_len);
-    struct amb_queue_wish wish = {.group = group, .durable = durable};
+    struct amb_queue_wish wish = {.user = f.user,
+                                  .group = group,
+                                  .durable = durable,
+                                  .filter = f.filter,
+                                  .options = f.options};
     wish.options.ack = ack;
     wish.options.ack_wait_ns = AMB_ACK_WAIT_DEFAULT_NS;
     m->sub.options.slow = wish.options.slow = f.slow;
@@ -191,9 +200,9 @@ static void test_a_durable_name_ends_by_time_or_by_hand(void **state)
     struct member a;
     f.directory.now_ns = 1;
     join(&a, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
-    assert_int_equal(amb_queues_remove_durable(&f.directory, "d"), AMB_EBUSY);
-    assert_int_equal(amb_queues_remove_durable(&f.directory, "x"), AMB_ENOTFOUND);
-    assert_int_equal(amb_queues_remove_durable(&f.directory, ""), AMB_ENOTFOUND);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL), AMB_EBUSY);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "x", NULL), AMB_ENOTFOUND);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "", NULL), AMB_ENOTFOUND);
     f.directory.now_ns += f.harness.config->limits.durable_expiry_ns;
     amb_queues_tick(&f.directory);
     assert_int_equal(queues(), 1); /* it is in use */
@@ -208,9 +217,101 @@ static void test_a_durable_name_ends_by_time_or_by_hand(void **state)
     assert_int_equal(queues(), 0);
     join(&a, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
     leave(&a);
-    assert_int_equal(amb_queues_remove_durable(&f.directory, "d"), AMB_OK);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL), AMB_OK);
     harness_settle(&f.harness);
     assert_int_equal(queues(), 0);
+    tear_down();
+}
+
+static void test_names_of_two_users_are_two_names(void **state)
+{
+    (void)state;
+    set_up();
+    struct member mine, theirs, group_a, group_b;
+    f.user = 1000;
+    join(&mine, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
+    join(&group_a, 0, "jobs", "g", "", AMB_ACK_EXPLICIT);
+    leave(&mine); /* Idle, with a backlog that is its owner's. */
+    assert_int_equal(queues(), 2);
+    f.user = 1001;
+    join(&theirs, 1, "jobs", "", "d", AMB_ACK_CUMULATIVE);
+    assert_int_equal(theirs.status, AMB_OK);
+    assert_int_equal(queues(), 3);
+    join(&group_b, 1, "jobs", "g", "", AMB_ACK_EXPLICIT);
+    assert_int_equal(group_b.status, AMB_OK);
+    assert_int_equal(queues(), 4);
+    assert_ptr_not_equal(group_a.sub.queue, group_b.sub.queue);
+    leave(&theirs);
+    const uint32_t users[] = {1000, 1001, AMB_USER_REMOTE};
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL), AMB_EINVAL);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", &users[2]), AMB_ENOTFOUND);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", &users[0]), AMB_OK);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL), AMB_OK);
+    leave(&group_a);
+    leave(&group_b);
+    assert_int_equal(queues(), 0);
+    tear_down();
+}
+
+static void test_nobody_has_no_names(void **state)
+{
+    (void)state;
+    set_up();
+    struct member a, b, c;
+    f.user = AMB_USER_NOBODY;
+    join(&a, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
+    assert_int_equal(a.status, AMB_EFORBIDDEN);
+    join(&b, 0, "jobs", "g", "", AMB_ACK_EXPLICIT);
+    assert_int_equal(b.status, AMB_EFORBIDDEN);
+    join(&c, 0, "jobs", "", "", AMB_ACK_EXPLICIT); /* Needs no name. */
+    assert_int_equal(c.status, AMB_OK);
+    leave(&c);
+    assert_int_equal(queues(), 0);
+    tear_down();
+}
+
+static void refuse(const char *field)
+{
+    struct member m;
+    join(&m, 1, "jobs", "g", "d", AMB_ACK_EXPLICIT);
+    assert_int_equal(m.status, AMB_EINVAL);
+    assert_memory_equal(m.why, field, strlen(field));
+}
+
+static void test_the_options_of_a_group_are_those_of_its_first_member(void **state)
+{
+    (void)state;
+    set_up();
+    struct member first, same, again;
+    f.filter = "a = 1";
+    f.slow = AMB_SLOW_BLOCK;
+    f.slow_block_ns = 7;
+    f.options =
+        (struct amb_queue_options){.max_deliver = 3, .backoff_count = 2, .backoff_ns = {1, 2}};
+    join(&first, 0, "jobs", "g", "d", AMB_ACK_EXPLICIT);
+    join(&same, 1, "jobs", "g", "d", AMB_ACK_EXPLICIT);
+    assert_int_equal(same.status, AMB_OK);
+    f.filter = "";
+    refuse("filter");
+    f.filter = "a = 1";
+    f.options.max_deliver = 0;
+    refuse("max_deliver");
+    f.options.max_deliver = 3;
+    f.options.backoff_ns[1] = 3;
+    refuse("backoff");
+    f.options.backoff_ns[1] = 2;
+    f.slow = AMB_SLOW_DROP_OLDEST;
+    refuse("slow:");
+    f.slow = AMB_SLOW_BLOCK;
+    f.slow_block_ns = 8;
+    refuse("slow_block");
+    leave(&first);
+    refuse("slow_block");
+    leave(&same); /* The name is idle: who comes next is its first member. */
+    join(&again, 0, "jobs", "g", "d", AMB_ACK_EXPLICIT);
+    assert_int_equal(again.status, AMB_OK);
+    assert_int_equal(again.sub.queue->options.slow_block_ns, 8);
+    leave(&again);
     tear_down();
 }
 
@@ -281,7 +382,7 @@ static void test_home_hears_whether_a_queue_elsewhere_may_hold_publishers(void *
     expect_lent(lend, 1, 0, 0);
     assert_int_equal(home->spillers, 0);
     leave(&m);
-    assert_int_equal(amb_queues_remove_durable(&f.directory, "d"), AMB_OK);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL), AMB_OK);
     harness_settle(&f.harness);
     expect_lent(lend, 0, 0, 0);
     tear_down();
@@ -366,6 +467,9 @@ int main(void)
         cmocka_unit_test(test_a_durable_name_ends_by_time_or_by_hand),
         cmocka_unit_test(test_a_broker_that_drains_waits_for_nobody_who_is_not_there),
         cmocka_unit_test(test_names_are_short_and_plain),
+        cmocka_unit_test(test_names_of_two_users_are_two_names),
+        cmocka_unit_test(test_nobody_has_no_names),
+        cmocka_unit_test(test_the_options_of_a_group_are_those_of_its_first_member),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

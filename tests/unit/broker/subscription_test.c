@@ -118,11 +118,15 @@ static void test_credit_has_defaults_and_a_maximum(void **state)
 {
     struct world *w = *state;
     client_subscribe(w->s, 0, w->topic, NULL);
-    client_subscribe(w->s, 1, w->topic,
-                     &(struct amb_subscription_options){.credit_msgs = UINT64_MAX});
+    client_subscribe(
+        w->s, 1, w->topic,
+        &(struct amb_subscription_options){.credit_msgs = UINT64_MAX, .credit_bytes = UINT64_MAX});
     assert_int_equal(sub_of(w, 0)->options.credit_msgs, AMB_CREDIT_MSGS_DEFAULT);
     assert_int_equal(sub_of(w, 0)->options.credit_bytes, AMB_CREDIT_BYTES_DEFAULT);
     assert_int_equal(sub_of(w, 1)->options.credit_msgs, AMB_CREDIT_MSGS_MAX);
+    assert_int_equal(sub_of(w, 1)->options.credit_bytes, AMB_CREDIT_BYTES_MAX);
+    /* A queue adds up what its members have, and no more subscriptions than topics' slots are. */
+    assert_true(AMB_CREDIT_BYTES_MAX <= UINT64_MAX / (UINT64_C(1) << 20) / 2);
 }
 
 static void test_releases_out_of_order_give_credit_and_memory_back(void **state)
