@@ -9,6 +9,7 @@ if(TARGET amb)
         set_target_properties(test-${program} PROPERTIES
             RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     endforeach()
+    target_link_libraries(test-checker PRIVATE amb_tools)
     if(NOT AMB_SANITIZE) # Their runtimes count on being first themselves.
         add_library(test-count MODULE ${CMAKE_CURRENT_LIST_DIR}/count_preload.c)
         target_link_libraries(test-count PRIVATE amb_flags)

@@ -3,11 +3,13 @@
  * The hostile client: logs in as anybody may, and then does one bad thing, over and over, each time
  * in a process of its own.
  *
- *     hostile SOCKET TCP_PORT [--seed N] [--rounds N] [--only ATTACK] [--beside N]
+ *     hostile SOCKET TCP_PORT [--seed N] [--rounds N] [--only ATTACK] [--beside N] [--greedy S]
  *
  * The seed of a round says what happens in it: `--seed N --rounds 1` does it again. N at a time
- * beside each other. Prints a line of JSON: what was done, and how often the session was ended for
- * it. Exit 1: the broker let something happen that it must not; a line on standard error says what.
+ * beside each other. `--greedy S` runs the greedy attacks alone, all of them at once and each again
+ * and again, for S seconds; their verdicts are nobody's then, the limits that they met are. Prints
+ * a line of JSON: what was done, and how often the session was ended for it. Exit 1: the broker let
+ * something happen that it must not; a line on standard error says what.
  */
 #include "tests/support/hostile.h"
 
@@ -29,14 +31,14 @@
 
 /* Shared with the rounds' processes. */
 struct tally {
-    uint32_t run, ended, told;
-    char text[96]; /* the latest reason given */
+    uint32_t run, ended, told, refused;
+    char text[200]; /* the latest reason given */
 };
 
 static struct {
     const char *socket, *only;
     uint16_t port;
-    uint64_t seed, rounds, beside;
+    uint64_t seed, rounds, beside, greedy_s;
     const struct hostile_attack *attacks[ATTACKS_MAX];
     unsigned attack_count;
     struct tally *tallies;
@@ -131,9 +133,21 @@ static void judge(struct hostile *h, enum hostile_verdict verdict, struct tally 
         (void)__atomic_fetch_add(&tally->ended, 1, __ATOMIC_RELAXED);
         if (h->over_text[0] != '\0') {
             (void)__atomic_fetch_add(&tally->told, 1, __ATOMIC_RELAXED);
-            (void)snprintf(tally->text, sizeof(tally->text), "%d %.80s", h->over_status,
+            (void)snprintf(tally->text, sizeof(tally->text), "%d %.180s", h->over_status,
                            h->over_text);
         }
+    }
+}
+
+/* The limit that it met, if it was told one. */
+static void note_greed(const struct hostile *h, struct tally *tally)
+{
+    const char *text = h->over_text[0] != '\0' ? h->over_text : h->refused_text;
+    (void)__atomic_fetch_add(&tally->ended, h->is_over, __ATOMIC_RELAXED);
+    (void)__atomic_fetch_add(&tally->told, h->over_text[0] != '\0', __ATOMIC_RELAXED);
+    (void)__atomic_fetch_add(&tally->refused, h->errors > 0, __ATOMIC_RELAXED);
+    if (text[0] != '\0') {
+        (void)snprintf(tally->text, sizeof(tally->text), "%.190s", text);
     }
 }
 
@@ -176,11 +190,18 @@ static _Noreturn void round_main(uint64_t seed)
     static struct hostile h;
     hostile_name(attack->name, seed);
     hostile_init(&h, the.socket, the.port, seed);
+    h.is_greedy = the.greedy_s != 0;
     if (!attack->is_bare) {
         set_out(&h);
     }
     (void)__atomic_fetch_add(&tally->run, 1, __ATOMIC_RELAXED);
-    judge(&h, attack->run(&h), tally);
+    enum hostile_verdict verdict = attack->run(&h);
+    if (h.is_greedy) {
+        hostile_hear(&h, 0);
+        note_greed(&h, tally);
+    } else {
+        judge(&h, verdict, tally);
+    }
     leave(&h);
 }
 
@@ -218,14 +239,48 @@ static void run_rounds(void)
     }
 }
 
+/* Every attack in a process of its own, begun again whenever it ends. */
+static void run_greedy(void)
+{
+    pid_t pids[ATTACKS_MAX] = {0};
+    uint64_t round = the.seed;
+    int64_t until_ns = amb_clock_monotonic_ns() + (int64_t)the.greedy_s * AMB_NS_PER_SEC;
+    while (amb_clock_monotonic_ns() < until_ns) {
+        for (unsigned i = 0; i < the.attack_count; i++) {
+            if (pids[i] != 0 && waitpid(pids[i], NULL, WNOHANG) != pids[i]) {
+                continue;
+            }
+            pids[i] = fork();
+            if (pids[i] == 0) {
+                round_main(round * the.attack_count + i);
+            }
+            round++;
+        }
+        (void)usleep(1000);
+    }
+    for (unsigned i = 0; i < the.attack_count; i++) {
+        (void)kill(pids[i], SIGKILL);
+        (void)waitpid(pids[i], NULL, 0);
+    }
+}
+
 static void add_attacks(const struct hostile_attack *attacks)
 {
     for (; attacks->name != NULL; attacks++) {
         if ((the.only == NULL || strcmp(attacks->name, the.only) == 0) &&
-            the.attack_count < ATTACKS_MAX) {
+            (the.greedy_s == 0 || attacks->is_greedy) && the.attack_count < ATTACKS_MAX) {
             the.attacks[the.attack_count++] = attacks;
         }
     }
+}
+
+/* Texts are the broker's: of what would end a string of JSON they may have quotes. */
+static const char *quoted(char *text)
+{
+    for (char *c = text; *c != '\0'; c++) {
+        *c = *c == '"' || *c == '\\' || (unsigned char)*c < ' ' ? '\'' : *c;
+    }
+    return text;
 }
 
 static void report(void)
@@ -233,9 +288,10 @@ static void report(void)
     uint64_t ended = 0;
     (void)printf("{");
     for (unsigned i = 0; i < the.attack_count; i++) {
-        const struct tally *tally = &the.tallies[i];
+        struct tally *tally = &the.tallies[i];
         (void)printf("\"%s\": [%u, %u, %u, \"%s\"], ", the.attacks[i]->name, tally->run,
-                     tally->ended, tally->told, tally->text);
+                     tally->ended, the.greedy_s != 0 ? tally->told + tally->refused : tally->told,
+                     quoted(tally->text));
         ended += tally->ended;
     }
     (void)printf("\"ended\": %llu}\n", (unsigned long long)ended);
@@ -245,7 +301,7 @@ static void read_arguments(int argc, char **argv)
 {
     if (argc < 3) {
         (void)fprintf(stderr, "usage: hostile SOCKET TCP_PORT [--seed N] [--rounds N] "
-                              "[--only ATTACK] [--beside N]\n");
+                              "[--only ATTACK] [--beside N] [--greedy S]\n");
         exit(64);
     }
     the.socket = argv[1];
@@ -259,6 +315,8 @@ static void read_arguments(int argc, char **argv)
             the.only = argv[i + 1];
         } else if (strcmp(argv[i], "--beside") == 0) {
             the.beside = strtoull(argv[i + 1], NULL, 10);
+        } else if (strcmp(argv[i], "--greedy") == 0) {
+            the.greedy_s = strtoull(argv[i + 1], NULL, 10);
         }
     }
 }
@@ -279,7 +337,11 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "no such attack, or no memory\n");
         return EXIT_FAILURE;
     }
-    run_rounds();
+    if (the.greedy_s != 0) {
+        run_greedy();
+    } else {
+        run_rounds();
+    }
     report();
     return EXIT_SUCCESS;
 }

@@ -19,7 +19,8 @@ enum hostile_verdict {
 struct hostile_attack {
     const char *name;
     enum hostile_verdict (*run)(struct hostile *h);
-    bool is_bare; /* begins before the login, does that itself */
+    bool is_bare;   /* begins before the login, does that itself */
+    bool is_greedy; /* takes more than its share: `--greedy` runs it with the others of its kind */
 };
 
 /* Ended by one without a name. */

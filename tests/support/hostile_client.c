@@ -216,6 +216,7 @@ static void take_error(struct hostile *h, uint64_t id, const Amb__Control__Error
     if (id != 0) {
         take_answer(h, id, error->status == 0 ? AMB_EINTERNAL : error->status);
         h->errors++;
+        (void)snprintf(h->refused_text, sizeof(h->refused_text), "%s", error->text);
         return;
     }
     h->over_status = error->status;

@@ -50,9 +50,11 @@ struct hostile {
     bool is_over;    /* the broker has ended the session, or closed the connection */
     int over_status; /* of its Error; 0: it said nothing */
     char over_text[256];
-    int64_t pong;      /* the latest */
-    uint64_t answered; /* id of the latest answer */
-    int answer_status; /* of it: 0, or that of an Error */
+    char refused_text[256]; /* of the latest request that was refused; empty: none was */
+    bool is_greedy;         /* takes what it can get, in place of one bad thing */
+    int64_t pong;           /* the latest */
+    uint64_t answered;      /* id of the latest answer */
+    int answer_status;      /* of it: 0, or that of an Error */
     uint64_t answers, errors;
     struct amb_frame welcome; /* session, generation, secret; as a frame's sender has them */
     uint64_t ring_size, max_message;

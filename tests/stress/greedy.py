@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that take whatever they can get, all at once, beside honest pairs that notice nothing.
+
+    greedy.py BUILD [--seconds-each N] [--rounds N] [--pairs N] [--rate N] [--late-ms N]
+              [--hostile BUILD] [--only ATTACK]
+
+A round is a run without the greedy clients and one with them, each with a broker of its own. The
+greedy clients are the attacks of tests/support/hostile.c that say so, each in a process of its own
+that begins again when the broker has ended it; they run at the lowest priority, so that what is
+measured is the broker and not the machine's scheduler.
+
+Judged: no honest message is lost or wrong; the median over the rounds of how much later the worst
+pair's 99.9th percentile is with them than without; each greedy client was told which limit it met;
+the broker's shared memory keeps to memory.host.size and its rings. Printed: heap and shared memory.
+`--hostile` takes the greedy clients from another build, to try them on an older broker.
+"""
+import json
+import pathlib
+import signal
+import statistics
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from harness import check, main
+
+LINKS = (("ring", "ring"), ("stream", "ring"), ("ring", "stream"), ("stream", "stream"))
+MEMORY = 256 << 20
+RINGS = 64 << 20  # of the sessions that are there at one time, two directions each
+MIB = 1 << 20
+
+
+class Memory(threading.Thread):
+    """The most that a broker had, by the kernel's word, looked at ten times a second."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.status = pathlib.Path(f"/proc/{pid}/status")
+        self.is_over = threading.Event()
+        self.heap = self.shared = 0
+        self.shared_before = self.shared_by_all()
+
+    @staticmethod
+    def shared_by_all():
+        """Shared memory of the whole machine: also what only an offender still maps."""
+        for line in open("/proc/meminfo", encoding="ascii"):
+            if line.startswith("Shmem:"):
+                return int(line.split()[1]) << 10
+        return 0
+
+    def run(self):
+        while not self.is_over.wait(0.1):
+            for line in self.status.read_text().splitlines():
+                if line.startswith("RssAnon:"):
+                    self.heap = max(self.heap, int(line.split()[1]) << 10)
+            self.shared = max(self.shared, self.shared_by_all() - self.shared_before)
+
+
+def start_pairs(rig, broker, options):
+    pairs = []
+    for i in range(int(options.get("pairs", 8))):
+        publish, subscribe = LINKS[i % len(LINKS)]
+        pairs.append(
+            rig.client(
+                "test-checker",
+                broker.url(publish),
+                broker.url(subscribe),
+                f"{publish}-{subscribe}-{i}",
+                *("--rate", options.get("rate", "100"), "--max", "60000"),
+            )
+        )
+    for pair in pairs:
+        pair.expect("ready")
+    return pairs
+
+
+def stop_pairs(pairs):
+    """The worst pair's 99.9th percentile and maximum."""
+    for pair in pairs:
+        pair.signal(signal.SIGTERM)
+    reports = []
+    for pair in pairs:
+        report = pair.line(60)
+        status = pair.wait()
+        check(status == 0, f"{pair.name} ended with {status}: {report} {pair.log()}")
+        reports.append(json.loads(report))
+    return max(r["late_p999_ms"] for r in reports), max(r["late_ms"] for r in reports)
+
+
+def one_run(rig, options, is_greedy, seed):
+    seconds = float(options.get("seconds-each", 4))
+    broker = rig.broker(
+        *("-o", "server.workers=1", "-o", f"memory.host.size={MEMORY}", "-o", "server.max_message=auto"),
+        *("-o", "memory.host.segment=16M", "-o", "log.level=error"),
+        *(option for pair in options.get("broker", "").split() for option in ("-o", pair)),
+    )
+    memory = Memory(broker.pid)
+    memory.start()
+    pairs = start_pairs(rig, broker, options)
+    done = {}
+    if is_greedy:
+        port = broker.tcp_url.rsplit(":", 1)[1].split("?")[0]
+        build = pathlib.Path(options.get("hostile", rig.build))
+        only = ["--only", options["only"]] if "only" in options else []
+        greedy = rig.start(
+            ["nice", "-n", "19", str(build / "tests" / "test-hostile"), str(broker.socket), port]
+            + ["--greedy", str(round(seconds)), "--seed", str(seed), *only]
+        )
+        status = greedy.wait(seconds + 60)
+        check(status == 0, f"test-hostile: {status}: {greedy.log()}")
+        done = json.loads(greedy.line())
+        done.pop("ended")
+    else:
+        time.sleep(seconds)
+    p999, worst = stop_pairs(pairs)
+    broker.check_alive()
+    memory.is_over.set()
+    memory.join()
+    broker.stop()
+    print(
+        f"{'greedy' if is_greedy else 'alone ':6s} p99.9 {p999:8.3f} ms, worst {worst:5d} ms, "
+        f"heap {memory.heap / MIB:6.1f} MiB, shared {memory.shared / MIB:6.1f} MiB",
+        flush=True,
+    )
+    return p999, memory, done
+
+
+def test(rig, options):
+    rounds = int(options.get("rounds", 1))
+    late = []
+    told = {}
+    for seed in range(rounds):
+        alone, _, _ = one_run(rig, options, False, seed)
+        with_them, memory, done = one_run(rig, options, True, seed)
+        late.append(with_them - alone)
+        for name, (times, ended, hits, text) in done.items():
+            before = told.get(name, (0, 0, 0, ""))
+            told[name] = (before[0] + times, before[1] + ended, before[2] + hits, text or before[3])
+        if "no-memory" not in options:
+            check(
+                memory.shared <= MEMORY + RINGS,
+                f"{memory.shared / MIB:.0f} MiB of shared memory, {(MEMORY + RINGS) / MIB:.0f} allowed",
+            )
+    for name, (times, ended, hits, text) in sorted(told.items()):
+        print(f"  {name:20s} {times:5d} times, {ended:5d} ended, {hits:5d} told: {text}")
+    median = statistics.median(late)
+    print(f"later by {median:.3f} ms (median of {rounds}: {', '.join(f'{x:.3f}' for x in late)})")
+    check(told, "there was no greedy client")
+    silent = [name for name, (_, _, hits, _) in told.items() if hits == 0]
+    check(not silent, f"not told which limit they met: {', '.join(silent)}")
+    if "late-ms" in options:
+        check(median <= float(options["late-ms"]), f"{median} ms later, {options['late-ms']} allowed")
+
+
+if __name__ == "__main__":
+    main(test, 3000)
