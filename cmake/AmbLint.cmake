@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The checks of tools/dev as tests of the label lint. They look at sources, not at what is built,
-# so they are tests of the builds without sanitizers only.
+# The checks of tools/dev as tests of the label lint, and the test of tools/test.sh. They look at
+# sources, not at what is built, so they are tests of the builds without sanitizers only.
 if(NOT AMB_TESTS OR NOT AMB_LINT OR AMB_SANITIZE)
     return()
 endif()
@@ -33,6 +33,7 @@ foreach(check IN ITEMS arrows size tests words)
     amb_lint(${check} ${Python3_EXECUTABLE} ${dev}/check-${check}.py)
 endforeach()
 amb_lint(format ${dev}/check-format.sh)
+amb_lint(test-script ${CMAKE_SOURCE_DIR}/tests/integration/test_script_test.sh)
 if(AMB_JEMALLOC AND TARGET brokerd)
     amb_lint(heap sh -c "ldd \"$0\" | grep jemalloc" $<TARGET_FILE:brokerd>)
 endif()
