@@ -73,6 +73,24 @@ static void sending_allocates_nothing(void **state)
     session_close(&s);
 }
 
+/* So many messages are under way at once, at most. */
+#define LEASED_AT_ONCE 50
+
+static void lease_some(struct amb_pub *pub)
+{
+    for (int i = 0; i < LEASED_AT_ONCE; i++) {
+        struct amb_lease *lease;
+        size_t len = i % 5 == 0 ? 100000 : 100;
+        assert_int_equal(amb_lease(pub, len, AMB_FOREVER, &lease), AMB_OK);
+        memset(amb_lease_data(lease), 'x', 100);
+        if (i % 7 == 0) {
+            amb_lease_abandon(lease);
+        } else {
+            assert_int_equal(amb_lease_commit(lease, NULL, NULL), AMB_OK);
+        }
+    }
+}
+
 static void leasing_allocates_nothing(void **state)
 {
     struct session s;
@@ -80,26 +98,18 @@ static void leasing_allocates_nothing(void **state)
     session_open(&s, *state, NULL);
     allocations = 0;
     assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
-    for (int round = 0; round < 4; round++) {
-        is_counting = round == 3;
-        for (int i = 0; i < 600; i++) {
-            struct amb_lease *lease;
-            size_t len = i % 5 == 0 ? 100000 : 100;
-            assert_int_equal(amb_lease(pub, len, AMB_FOREVER, &lease), AMB_OK);
-            memset(amb_lease_data(lease), 'x', 100);
-            if (i % 7 == 0) {
-                amb_lease_abandon(lease);
-            } else {
-                assert_int_equal(amb_lease_commit(lease, NULL, NULL), AMB_OK);
-            }
-            if (i % 100 == 0) { /* As many on their way as are kept for the next ones. */
-                assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
-            }
-        }
+    for (int round = 0; round < 50; round++) {
+        /* The broker reads nothing at first: as many are under way then as there ever will be,
+         * however the threads share the processors later. */
+        fake_broker_stall(s.fake, round < 3);
+        fake_broker_hold_freed(s.fake, round < 3);
+        is_counting = round > 10;
+        lease_some(pub);
+        is_counting = false;
+        fake_broker_stall(s.fake, false);
+        fake_broker_hold_freed(s.fake, false);
         assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
     }
-    is_counting = false;
-    /* But for more on its way at once than ever before. */
     assert_true(allocations < 10);
     session_close(&s);
 }
@@ -150,12 +160,19 @@ int main(void)
     static struct fake_options ring = {.link = AMB_LINK_RING};
     static struct fake_options stream = {.link = AMB_LINK_STREAM};
     static struct fake_options leased = {.lease_bytes = UINT64_C(64) << 20};
+    /* Windows that hold all that is under way at once. */
+    static struct fake_options wide[] = {
+        {.link = AMB_LINK_RING, .window = UINT64_C(16) << 20},
+        {.link = AMB_LINK_STREAM, .window = UINT64_C(16) << 20},
+        {.lease_bytes = UINT64_C(64) << 20, .window = UINT64_C(16) << 20},
+    };
 #define BOTH(test) cmocka_unit_test_prestate(test, &ring), cmocka_unit_test_prestate(test, &stream)
     const struct CMUnitTest tests[] = {
         BOTH(sending_allocates_nothing),
         cmocka_unit_test_prestate(sending_allocates_nothing, &leased),
-        BOTH(leasing_allocates_nothing),
-        cmocka_unit_test_prestate(leasing_allocates_nothing, &leased),
+        cmocka_unit_test_prestate(leasing_allocates_nothing, &wide[0]),
+        cmocka_unit_test_prestate(leasing_allocates_nothing, &wide[1]),
+        cmocka_unit_test_prestate(leasing_allocates_nothing, &wide[2]),
         BOTH(taking_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
