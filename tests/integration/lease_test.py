@@ -41,11 +41,11 @@ def paths(reader):
     return {name: int(n) for name, n in (word.split("=") for word in words[1:])}
 
 
-def pair(rig, broker, what, sizes, count):
+def pair(rig, broker, what, sizes, count, *more):
     """One publisher on a ring, one reader in place."""
     reader = start(rig, broker, "read", "ring", "pair", count, sizes)
     reader.expect("ready")
-    publisher = start(rig, broker, what, "ring", "pair", count, sizes)
+    publisher = start(rig, broker, what, "ring", "pair", count, sizes, *more)
     words = publisher.expect("published", 120)
     finish(publisher)
     came = paths(reader)
@@ -55,13 +55,18 @@ def pair(rig, broker, what, sizes, count):
 
 def every_size(rig, broker):
     for sizes, count in RUNS:
-        leased, came = pair(rig, broker, "lease", sizes, count)
-        check(leased == count, f"{leased} of {count} messages of {sizes} were leased")
-        # By copy until the reader has mapped the segment.
+        for left in reversed(range(10)):
+            leased, came = pair(rig, broker, "lease", sizes, count)
+            check(leased == count, f"{leased} of {count} messages of {sizes} were leased")
+            # Batches up to 64 KiB come by copy until the reader has mapped the segment. Where others
+            # have the processors meanwhile that may be all of them.
+            if came.get("mapped", 0) > 0 or max(sizes) > 65536:
+                break
+            check(left > 0, f"{sizes} never come in place")
         check(came.get("mapped", 0) > 0, f"read in place: {came}")
     for sizes, count in (((65536,), 4000), ((MIB,), 100), ((64 * MIB,), 8)):
-        leased, came = pair(rig, broker, "plain", sizes, count)
-        # The first ones come before there is a segment; the ring helps where no slot is free.
+        leased, came = pair(rig, broker, "plain", sizes, count, "warm")
+        # The ring helps where no slot is free.
         check(leased > 0, f"no plain publish of {sizes} took a slot")
         check(came.get("mapped", 0) > 0, f"read in place: {came}")
 

@@ -4,10 +4,10 @@
  * the (n mod k)-th of k sizes, and each of its words follows from n.
  *
  *     leaser lease URL TOPIC COUNT SIZES    publishes in place
- *     leaser plain URL TOPIC COUNT SIZES    the same by amb_pub_send
- *     leaser read  URL TOPIC COUNT SIZES [copy]
- *     leaser hold  URL TOPIC COUNT SIZES    takes COUNT leases, prints "holding", waits for a line,
- *                                           then commits them
+ *     leaser plain URL TOPIC COUNT SIZES [warm] the same by amb_pub_send. warm: not before a
+ * message to another topic has left in a slot leaser read  URL TOPIC COUNT SIZES [copy] leaser hold
+ * URL TOPIC COUNT SIZES    takes COUNT leases, prints "holding", waits for a line, then commits
+ * them
  *
  * lease and plain wait for a subscriber and print "published", the number of messages that left in
  * slots, and the seconds it took. read prints "ready" once it is subscribed, then "read", how many
@@ -103,7 +103,28 @@ static struct amb_lease *take(struct amb_pub *pub, uint64_t n)
     return lease;
 }
 
-static int publish(bool is_leased)
+/* The first messages leave through the link while the broker makes a segment, however long that
+ * takes it: nobody reads these. */
+static void warm_up(uint8_t *bytes, size_t size)
+{
+    char topic[256];
+    struct amb_pub *pub;
+    struct amb_pub_info info = AMB_INIT(amb_pub_info);
+    (void)snprintf(topic, sizeof(topic), "%s.warm", the.topic);
+    check(amb_pub_open(conn, topic, NULL, &pub), "pub_open");
+    double start = now_s();
+    while (info.leased == 0) {
+        if (now_s() - start > 60) {
+            (void)fprintf(stderr, "leaser: no send took a slot in 60 s\n");
+            exit(1);
+        }
+        check(amb_pub_send(pub, bytes, size, AMB_FOREVER), "send");
+        check(amb_pub_stat(pub, &info), "stat");
+    }
+    check(amb_pub_close(pub, AMB_FOREVER), "pub_close");
+}
+
+static int publish(bool is_leased, bool is_warm)
 {
     struct amb_pub *pub = open_pub();
     check(amb_pub_wait_subscribers(pub, 1, 60 * AMB_SEC), "wait_subscribers");
@@ -111,7 +132,10 @@ static int publish(bool is_leased)
     for (size_t i = 0; i < the.size_count; i++) {
         max = the.sizes[i] > max ? the.sizes[i] : max;
     }
-    uint8_t *bytes = is_leased ? NULL : malloc(max + 8);
+    uint8_t *bytes = is_leased ? NULL : calloc(1, max + 8);
+    if (is_warm) {
+        warm_up(bytes, max);
+    }
     double start = now_s();
     for (uint64_t n = 0; n < the.count; n++) {
         if (is_leased) {
@@ -208,7 +232,8 @@ static void read_sizes(char *list)
 int main(int argc, char **argv)
 {
     if (argc < 6) {
-        (void)fprintf(stderr, "usage: leaser lease|plain|read|hold URL TOPIC COUNT SIZES [copy]\n");
+        (void)fprintf(stderr,
+                      "usage: leaser lease|plain|read|hold URL TOPIC COUNT SIZES [copy|warm]\n");
         return 64;
     }
     the.topic = argv[3];
@@ -228,5 +253,5 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "hold") == 0 && the.count <= HELD_MAX) {
         return hold();
     }
-    return publish(strcmp(argv[1], "lease") == 0);
+    return publish(strcmp(argv[1], "lease") == 0, argc > 6);
 }
