@@ -27,20 +27,26 @@ enum amb_deliver_way {
     AMB_DELIVER_WAIT,
 };
 
+/* May the client hold that, too, in place? What it is charged then is what is compared. */
+static inline bool amb_deliver_may_keep(const struct amb_session *session,
+                                        const struct amb_entry *entry)
+{
+    return session->mapped_bytes + amb_entry_charge(entry) <=
+           session->shard->limits->max_mapped_per_session;
+}
+
 static inline enum amb_deliver_way amb_deliver_way(const struct amb_subscription *sub,
                                                    const struct amb_entry *entry)
 {
     struct amb_session *session = sub->session;
-    uint64_t bytes = amb_entry_bytes(entry);
-    if (!session->may_map || sub->options.copy ||
-        session->mapped_bytes + bytes > session->shard->limits->max_mapped_per_session) {
+    if (!session->may_map || sub->options.copy || !amb_deliver_may_keep(session, entry)) {
         return AMB_DELIVER_COPY;
     }
     switch (amb_session_mapping_of(session, entry->segment)) {
     case AMB_MAPPING_READY:
         return AMB_DELIVER_MAP;
     case AMB_MAPPING_ASKED:
-        return bytes > AMB_DELIVER_COPY_MAX ? AMB_DELIVER_WAIT : AMB_DELIVER_COPY;
+        return amb_entry_bytes(entry) > AMB_DELIVER_COPY_MAX ? AMB_DELIVER_WAIT : AMB_DELIVER_COPY;
     case AMB_MAPPING_REFUSED:
     case AMB_MAPPING_RETIRED:
         break;

@@ -246,9 +246,7 @@ static bool cursor_take_gpu(struct amb_cursor *cursor, struct amb_entry *entry, 
         piece_of(entry, AMB_FRAME_MAP_LEASED, cursor->within, end - cursor->within);
     enum amb_mem mem = cursor->sub->options.mem;
     enum amb_mapping_state state = AMB_MAPPING_REFUSED;
-    if ((mem == AMB_MEM_CUDA || mem == AMB_MEM_AS_SENT) &&
-        session->mapped_bytes + amb_entry_bytes(entry) <=
-            session->shard->limits->max_mapped_per_session) {
+    if ((mem == AMB_MEM_CUDA || mem == AMB_MEM_AS_SENT) && amb_deliver_may_keep(session, entry)) {
         state = amb_session_mapping_of(session, entry->segment);
     }
     if (state == AMB_MAPPING_READY) {

@@ -184,9 +184,7 @@ static enum amb_deliver_way taker_way(const struct amb_taker *taker, struct amb_
         return amb_deliver_way(sub, *entry);
     }
     enum amb_mem mem = sub->options.mem;
-    if ((mem == AMB_MEM_CUDA || mem == AMB_MEM_AS_SENT) &&
-        session->mapped_bytes + amb_entry_bytes(*entry) <=
-            session->shard->limits->max_mapped_per_session) {
+    if ((mem == AMB_MEM_CUDA || mem == AMB_MEM_AS_SENT) && amb_deliver_may_keep(session, *entry)) {
         enum amb_mapping_state state = amb_session_mapping_of(session, (*entry)->segment);
         if (state == AMB_MAPPING_READY || state == AMB_MAPPING_ASKED) {
             return state == AMB_MAPPING_READY ? AMB_DELIVER_MAP : AMB_DELIVER_WAIT;
