@@ -45,7 +45,7 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
     amb_control_reader_init(&client->reader);
     amb_list_init(&client->out);
     client->watched = EPOLLIN | EPOLLRDHUP | EPOLLHUP;
-    enum amb_status status = amb_control_watch(control, &client->watch, fd, client->watched);
+    enum amb_status status = amb_watch_add(&control->watches, &client->watch, fd, client->watched);
     if (status != AMB_OK) {
         (void)close(fd);
         free(client);
@@ -309,6 +309,7 @@ void amb_client_bury(struct amb_control *control)
     while ((node = amb_list_pop_front(&control->dead)) != NULL) {
         struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         if (client->pidfd >= 0) {
+            amb_watch_remove(&control->watches, &client->pidfd_watch, client->pidfd);
             (void)close(client->pidfd);
         }
         amb_control_reader_fini(&client->reader);
@@ -326,7 +327,7 @@ static void client_on_pidfd(struct amb_watch *watch, uint32_t events)
         return;
     }
     client->is_dead = true;
-    amb_control_rewatch(client->control, watch, client->pidfd, 0);
+    amb_watch_remove(&client->control->watches, watch, client->pidfd);
     amb_client_end(client, "its process has ended");
     if (client->is_quarantined) {
         client_release_session(client);

@@ -75,7 +75,7 @@ void amb_client_rewatch(struct amb_client *client)
     }
     if (client->fd >= 0 && events != client->watched) {
         client->watched = events;
-        amb_control_rewatch(client->control, &client->watch, client->fd, events);
+        amb_watch_change(&client->control->watches, &client->watch, client->fd, events);
     }
 }
 
@@ -189,6 +189,7 @@ void amb_client_close_connection(struct amb_client *client)
         out_free(client, AMB_CONTAINER_OF(node, struct client_out, node));
     }
     if (client->fd >= 0) {
+        amb_watch_remove(&client->control->watches, &client->watch, client->fd);
         (void)close(client->fd);
         client->fd = -1;
     }

@@ -6,26 +6,8 @@
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-
-enum amb_status amb_control_watch(struct amb_control *control, struct amb_watch *watch, int fd,
-                                  uint32_t events)
-{
-    struct epoll_event event = {.events = events, .data.ptr = watch};
-    return epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0
-               ? AMB_OK
-               : amb_status_from_errno(errno);
-}
-
-void amb_control_rewatch(struct amb_control *control, struct amb_watch *watch, int fd,
-                         uint32_t events)
-{
-    struct epoll_event event = {.events = events, .data.ptr = watch};
-    (void)epoll_ctl(control->epoll_fd, events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD, fd, &event);
-}
 
 void amb_control_use_config(struct amb_control *control, const struct amb_config *config)
 {

@@ -65,7 +65,7 @@ struct amb_control {
     struct amb_identities identities;
     struct amb_listener listeners[AMB_LISTENERS_MAX];
     unsigned listener_count;
-    int epoll_fd;
+    struct amb_watches watches;
     uint64_t epoch;
     uint32_t overflow_uid; /* user.h */
     uint64_t next_client;
@@ -101,13 +101,6 @@ void amb_control_fini(struct amb_control *control);
 
 /* What may change while the broker runs is as config says, here and, by order, on the workers. */
 void amb_control_use_config(struct amb_control *control, const struct amb_config *config);
-
-/* Watches fd. ENOMEM, ELIMIT. */
-AMB_MUST_CHECK enum amb_status amb_control_watch(struct amb_control *control,
-                                                 struct amb_watch *watch, int fd, uint32_t events);
-/* Changes what is watched for; 0: nothing. */
-void amb_control_rewatch(struct amb_control *control, struct amb_watch *watch, int fd,
-                         uint32_t events);
 
 /* A session index on the shard with the fewest sessions. ELIMIT. */
 AMB_MUST_CHECK enum amb_status amb_control_session_take(struct amb_control *control,

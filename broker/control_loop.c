@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 /* More than the door lets stand in front of it: whoever has been let in is heard in the same or the
  * next round, before a crowd behind him can push him out. */
@@ -37,13 +36,12 @@ static void inbox_on_events(struct amb_watch *watch, uint32_t events)
 
 static enum amb_status control_open(struct amb_control *control, char *error, size_t error_size)
 {
-    control->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (control->epoll_fd < 0) {
-        return amb_status_from_errno(errno);
-    }
+    enum amb_status status = amb_watches_init(&control->watches);
     control->inbox_watch.fn = inbox_on_events;
-    enum amb_status status =
-        amb_control_watch(control, &control->inbox_watch, control->inbox.bell, EPOLLIN);
+    if (status == AMB_OK) {
+        status =
+            amb_watch_add(&control->watches, &control->inbox_watch, control->inbox.bell, EPOLLIN);
+    }
     if (status == AMB_OK) {
         status = amb_directory_init(&control->directory, control->config, control->shards,
                                     control->shard_count);
@@ -73,8 +71,8 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     control->ucx_release = ucx == NULL ? 0 : amb_ucx_release(); /* asking loads it */
     amb_ucx_segment_sizes(&control->ucx_tx_seg, &control->ucx_rx_seg);
     control->on_request = amb_request_handle;
-    control->epoll_fd = -1;
     control->overflow_uid = amb_user_overflow();
+    control->watches.epoll_fd = -1;
     control->now_ns = amb_clock_monotonic_ns();
     control->started_ns = control->now_ns;
     amb_random_bytes(&control->epoch, sizeof(control->epoch));
@@ -100,10 +98,7 @@ void amb_control_fini(struct amb_control *control)
     amb_directory_fini(&control->directory);
     amb_identities_fini(&control->identities);
     amb_inbox_fini(&control->inbox);
-    if (control->epoll_fd >= 0) {
-        (void)close(control->epoll_fd);
-        control->epoll_fd = -1;
-    }
+    amb_watches_fini(&control->watches);
     for (unsigned i = 0; i < control->shard_count && control->indices != NULL; i++) {
         free(control->indices[i].generations);
     }
@@ -156,7 +151,7 @@ static void control_round(struct amb_control *control)
     bool was_alone = amb_list_is_empty(&control->clients);
     bool may_sleep = amb_inbox_arm(&control->inbox);
     struct epoll_event events[CONTROL_EVENTS];
-    int count = epoll_wait(control->epoll_fd, events, CONTROL_EVENTS,
+    int count = epoll_wait(control->watches.epoll_fd, events, CONTROL_EVENTS,
                            may_sleep ? control_timeout_ms(control) : 0);
     control->now_ns = amb_clock_monotonic_ns();
     control->directory.now_ns = control->now_ns;
@@ -165,8 +160,7 @@ static void control_round(struct amb_control *control)
     }
     amb_inbox_disarm(&control->inbox, true);
     for (int i = 0; i < count; i++) {
-        struct amb_watch *watch = events[i].data.ptr;
-        watch->fn(watch, events[i].events);
+        amb_watches_tell(&control->watches, &events[i]);
     }
     amb_directory_tell(&control->directory);
     (void)amb_inbox_run(&control->inbox);

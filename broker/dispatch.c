@@ -14,6 +14,7 @@
 #include "wire/base/assert.h"
 
 #include <stdlib.h>
+#include <sys/epoll.h>
 
 static enum amb_status dispatch_release_range(struct amb_session *session,
                                               const struct amb_frame *frame)
@@ -154,6 +155,16 @@ static void on_closed(void *arg)
     session_closed(arg);
 }
 
+/* The client shares its ring's bell: an item that is left behind would stay, and wake us, for as
+ * long as anybody there keeps it. */
+static void session_unwatch(const struct amb_session *session)
+{
+    int fd = session->link == NULL ? -1 : amb_link_fd(session->link);
+    if (fd >= 0 && session->shard->epoll_fd >= 0) {
+        (void)epoll_ctl(session->shard->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    }
+}
+
 void amb_session_close(struct amb_session *session, bool keep_held,
                        void (*closed)(struct amb_session *session, void *arg), void *arg)
 {
@@ -167,6 +178,7 @@ void amb_session_close(struct amb_session *session, bool keep_held,
     AMB_LIST_FOR_EACH (node, &session->subscription_list) {
         amb_subscription_detach(AMB_CONTAINER_OF(node, struct amb_subscription, node));
     }
+    session_unwatch(session);
     if (amb_link_close(session->link)) {
         session_closed(session);
     }

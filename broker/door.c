@@ -198,7 +198,7 @@ static void door_pause(struct amb_control *control, int why)
     for (unsigned i = 0; i < control->listener_count; i++) {
         struct amb_listener *listener = &control->listeners[i];
         if (listener->fd >= 0 && !listener->is_paused) {
-            amb_control_rewatch(control, &listener->watch, listener->fd, 0);
+            amb_watch_remove(&control->watches, &listener->watch, listener->fd);
             listener->is_paused = true;
         }
     }
@@ -211,7 +211,8 @@ void amb_door_resume(struct amb_control *control)
         struct amb_listener *listener = &control->listeners[i];
         if (listener->is_paused && listener->fd >= 0) {
             listener->is_paused = false;
-            if (amb_control_watch(control, &listener->watch, listener->fd, EPOLLIN) != AMB_OK) {
+            if (amb_watch_add(&control->watches, &listener->watch, listener->fd, EPOLLIN) !=
+                AMB_OK) {
                 amb_error("accept: the listener could not be watched again");
             }
         }
@@ -327,8 +328,9 @@ enum amb_status amb_door_open(struct amb_control *control, const struct amb_url 
     listener->watch.fn = listener_on_events;
     enum amb_status status = url->scheme == AMB_URL_UNIX ? unix_open(listener, error, error_size)
                                                          : tcp_open(listener, error, error_size);
-    return status == AMB_OK ? amb_control_watch(control, &listener->watch, listener->fd, EPOLLIN)
-                            : status;
+    return status == AMB_OK
+               ? amb_watch_add(&control->watches, &listener->watch, listener->fd, EPOLLIN)
+               : status;
 }
 
 void amb_door_close(struct amb_control *control)
@@ -338,6 +340,7 @@ void amb_door_close(struct amb_control *control)
         if (listener->fd < 0) {
             continue;
         }
+        amb_watch_remove(&control->watches, &listener->watch, listener->fd);
         (void)close(listener->fd);
         listener->fd = -1;
         struct stat st;

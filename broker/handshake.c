@@ -227,8 +227,8 @@ static void client_take_pidfd(struct amb_client *client)
     } else if (client->pid > 0) {
         client->pidfd = (int)syscall(SYS_pidfd_open, client->pid, 0);
     }
-    if (client->pidfd >= 0 && amb_control_watch(client->control, &client->pidfd_watch,
-                                                client->pidfd, EPOLLIN) != AMB_OK) {
+    if (client->pidfd >= 0 && amb_watch_add(&client->control->watches, &client->pidfd_watch,
+                                            client->pidfd, EPOLLIN) != AMB_OK) {
         (void)close(client->pidfd);
         client->pidfd = -1;
     }
@@ -440,7 +440,7 @@ void amb_handshake_attach(struct amb_client *client, uint64_t id,
         return;
     }
     control->stats.attached++;
-    amb_control_rewatch(control, &client->watch, client->fd, 0);
+    amb_watch_remove(&control->watches, &client->watch, client->fd);
     order->session = target->session;
     order->u.attach.fd = client->fd;
     client->fd = -1;

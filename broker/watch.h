@@ -1,12 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Something that the control thread's epoll watches: embedded in the object it speaks for.
- * Threads: the control thread.
+ * What the control thread's epoll watches. A watch is embedded in the object it speaks for; a table
+ * stands between the two, and epoll is given an index and a generation of it, never a pointer.
+ *
+ * The reason: an item of epoll belongs to an open file, not to a descriptor. Closing our descriptor
+ * of a file that a client holds as well leaves the item behind, with whatever it was given, and it
+ * fires as long as the client likes. So an item is removed before its descriptor is closed, and an
+ * event of one that was left behind all the same names nothing.
+ *
+ * Threads: the control thread. Memory: a table that doubles, one slot for each descriptor.
  */
 #pragma once
 
+#include "wire/base/status.h"
+
 #include <stdint.h>
+
+struct epoll_event;
 
 struct amb_watch {
     void (*fn)(struct amb_watch *watch, uint32_t events);
+    uint32_t place; /* slot of the table plus one; 0: not watched */
 };
+
+struct amb_watch_slot {
+    struct amb_watch *watch; /* NULL: free */
+    uint32_t generation;     /* of the watch that has it, or had it last */
+    uint32_t next_free;      /* slot plus one; 0: the last one */
+};
+
+struct amb_watches {
+    int epoll_fd; /* -1: none */
+    struct amb_watch_slot *slots;
+    uint32_t slot_count;
+    uint32_t first_free, last_free; /* slots plus one; 0: none */
+    uint64_t stale_events;          /* that named nothing any more */
+};
+
+/* ELIMIT without descriptors. */
+AMB_MUST_CHECK enum amb_status amb_watches_init(struct amb_watches *watches);
+/* What is still watched is not touched. Harmless twice, and on a zeroed one with epoll_fd -1. */
+void amb_watches_fini(struct amb_watches *watches);
+/* ENOMEM, ELIMIT. The watch must not be in the table yet. */
+AMB_MUST_CHECK enum amb_status amb_watch_add(struct amb_watches *watches, struct amb_watch *watch,
+                                             int fd, uint32_t events);
+/* Other events from here on; 0 leaves the item, and errors and hang-ups are reported still. */
+void amb_watch_change(struct amb_watches *watches, struct amb_watch *watch, int fd,
+                      uint32_t events);
+/* To be called before fd is closed or given away. Harmless twice. */
+void amb_watch_remove(struct amb_watches *watches, struct amb_watch *watch, int fd);
+/* Calls the watch that an event is of, if it is in the table still. */
+void amb_watches_tell(struct amb_watches *watches, const struct epoll_event *event);

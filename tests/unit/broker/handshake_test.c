@@ -5,14 +5,21 @@
  */
 #include "broker/failures.h"
 #include "tests/support/door_harness.h"
+#include "wire/base/clock.h"
 #include "wire/link/ring.h"
 
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void make_proof(const char *token, const Amb__Control__Challenge *challenge,
@@ -482,6 +489,114 @@ static void test_pidfd_of_the_client_is_taken_and_others_are_not(void **state)
     door_close(&door);
 }
 
+/* Items in the epolls of this process, the broker's and nobody else's. */
+static unsigned count_epoll_items(void)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        char path[64], line[256];
+        (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+        FILE *info = fopen(path, "re");
+        while (info != NULL && fgets(line, sizeof(line), info) != NULL) {
+            count += strncmp(line, "tfd:", 4) == 0;
+        }
+        if (info != NULL) {
+            (void)fclose(info);
+        }
+    }
+    return count;
+}
+
+static void test_no_item_is_left_of_a_bell_that_its_client_keeps(void **state)
+{
+    (void)state;
+    struct door door;
+    struct door_client client;
+    door_open(&door, NULL);
+    unsigned before = count_epoll_items();
+    door_login_unix(&door, &client);
+    assert_int_equal(client.fd_count, 3); /* memory, our bell, theirs */
+    assert_true(count_epoll_items() > before);
+    (void)close(client.fd);
+    client.fd = -1;
+    int64_t deadline_ns = amb_clock_monotonic_ns() + 10 * AMB_NS_PER_SEC;
+    while (count_epoll_items() != before && amb_clock_monotonic_ns() < deadline_ns) {
+        (void)usleep(1000);
+    }
+    assert_int_equal(count_epoll_items(), before);
+    door_disconnect(&client);
+    door_close(&door);
+}
+
+/* A process that connects, hands us its connection and waits to be ended: SO_PEERCRED names it. */
+static pid_t connect_as_another(const struct door *door, struct door_client *client)
+{
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    struct door_client passing = {.fd = pair[0]};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", door->socket_path);
+    pid_t pid = fork();
+    if (pid == 0) { /* Other threads are gone, with whatever they held: no memory, no messages. */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0) {
+            struct door_client up = {.fd = pair[1]};
+            Amb__Control__Control message;
+            amb__control__control__init(&message);
+            Amb__Control__Bye bye;
+            amb__control__bye__init(&bye);
+            message.body_case = AMB__CONTROL__CONTROL__BODY_BYE;
+            message.bye = &bye;
+            door_send_with(&up, &message, &fd, 1);
+        }
+        for (;;) {
+            (void)pause();
+        }
+    }
+    assert_true(pid > 0);
+    amb_control_reader_init(&passing.reader);
+    amb_control_free(door_expect(&passing, AMB__CONTROL__CONTROL__BODY_BYE));
+    assert_int_equal(passing.fd_count, 1);
+    memset(client, 0, sizeof(*client));
+    client->fd = passing.fds[0];
+    client->next_id = 1;
+    amb_control_reader_init(&client->reader);
+    passing.fd_count = 0;
+    door_disconnect(&passing);
+    (void)close(pair[1]);
+    return pid;
+}
+
+static void test_a_process_that_ends_after_its_client_was_freed_hurts_nobody(void **state)
+{
+    (void)state;
+    struct door door;
+    struct door_client client, other;
+    door_open(&door, NULL);
+    unsigned before = door_count_fds();
+    pid_t pid = connect_as_another(&door, &client);
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* Kept, as a child of the client would. */
+    assert_true(pidfd >= 0);
+    send_auth_with_pidfd(&client, pidfd);
+    Amb__Control__Bye bye;
+    amb__control__bye__init(&bye);
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    message.body_case = AMB__CONTROL__CONTROL__BODY_BYE;
+    message.bye = &bye;
+    door_send(&client, &message);
+    door_expect_closed(&client);
+    door_disconnect(&client);
+    door_await_fds(before + 1); /* With our pidfd: it is buried. */
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    door_login_unix(&door, &other); /* The broker has had its turns. */
+    door_disconnect(&other);
+    (void)close(pidfd);
+    door_close(&door);
+}
+
 static void test_everything_is_given_back_when_clients_leave(void **state)
 {
     (void)state;
@@ -519,6 +634,8 @@ int main(void)
         cmocka_unit_test(test_commands_come_after_authentication),
         cmocka_unit_test(test_descriptors_that_are_not_asked_for_are_closed),
         cmocka_unit_test(test_pidfd_of_the_client_is_taken_and_others_are_not),
+        cmocka_unit_test(test_no_item_is_left_of_a_bell_that_its_client_keeps),
+        cmocka_unit_test(test_a_process_that_ends_after_its_client_was_freed_hurts_nobody),
         cmocka_unit_test(test_everything_is_given_back_when_clients_leave),
     };
     return cmocka_run_group_tests_name("broker/handshake", tests, NULL, NULL);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/watch.h"
+
+#include "wire/base/assert.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define WATCHES_FIRST 64u
+
+enum amb_status amb_watches_init(struct amb_watches *watches)
+{
+    memset(watches, 0, sizeof(*watches));
+    watches->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    return watches->epoll_fd < 0 ? amb_status_from_errno(errno) : AMB_OK;
+}
+
+void amb_watches_fini(struct amb_watches *watches)
+{
+    if (watches->epoll_fd >= 0) {
+        (void)close(watches->epoll_fd);
+        watches->epoll_fd = -1;
+    }
+    free(watches->slots);
+    watches->slots = NULL;
+    watches->slot_count = watches->first_free = watches->last_free = 0;
+}
+
+/* At the end of the line: a slot comes again as late as possible. */
+static void slot_give(struct amb_watches *watches, uint32_t place)
+{
+    watches->slots[place - 1].watch = NULL;
+    watches->slots[place - 1].next_free = 0;
+    if (watches->last_free != 0) {
+        watches->slots[watches->last_free - 1].next_free = place;
+    } else {
+        watches->first_free = place;
+    }
+    watches->last_free = place;
+}
+
+static bool slots_grow(struct amb_watches *watches)
+{
+    uint32_t count = watches->slot_count == 0 ? WATCHES_FIRST : watches->slot_count * 2;
+    struct amb_watch_slot *slots = realloc(watches->slots, count * sizeof(*slots));
+    if (slots == NULL) {
+        return false;
+    }
+    uint32_t first = watches->slot_count;
+    memset(slots + first, 0, (count - first) * sizeof(*slots));
+    watches->slots = slots;
+    watches->slot_count = count;
+    for (uint32_t i = first; i < count; i++) {
+        slot_give(watches, i + 1);
+    }
+    return true;
+}
+
+/* A place for the watch; 0: no memory. */
+static uint32_t slot_take(struct amb_watches *watches, struct amb_watch *watch)
+{
+    if (watches->first_free == 0 && !slots_grow(watches)) {
+        return 0;
+    }
+    uint32_t place = watches->first_free;
+    struct amb_watch_slot *slot = &watches->slots[place - 1];
+    watches->first_free = slot->next_free;
+    if (watches->first_free == 0) {
+        watches->last_free = 0;
+    }
+    slot->watch = watch;
+    slot->generation++;
+    return place;
+}
+
+static struct epoll_event event_of(const struct amb_watches *watches, const struct amb_watch *watch,
+                                   uint32_t events)
+{
+    uint64_t index = watch->place - 1;
+    return (struct epoll_event){.events = events,
+                                .data.u64 = index << 32 | watches->slots[index].generation};
+}
+
+enum amb_status amb_watch_add(struct amb_watches *watches, struct amb_watch *watch, int fd,
+                              uint32_t events)
+{
+    amb_assert(watch->place == 0);
+    uint32_t place = slot_take(watches, watch);
+    if (place == 0) {
+        return AMB_ENOMEM;
+    }
+    watch->place = place;
+    struct epoll_event event = event_of(watches, watch, events);
+    if (epoll_ctl(watches->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        enum amb_status status = amb_status_from_errno(errno);
+        watch->place = 0;
+        slot_give(watches, place);
+        return status;
+    }
+    return AMB_OK;
+}
+
+void amb_watch_change(struct amb_watches *watches, struct amb_watch *watch, int fd, uint32_t events)
+{
+    if (watch->place != 0) {
+        struct epoll_event event = event_of(watches, watch, events);
+        (void)epoll_ctl(watches->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+    }
+}
+
+void amb_watch_remove(struct amb_watches *watches, struct amb_watch *watch, int fd)
+{
+    if (watch->place == 0) {
+        return;
+    }
+    (void)epoll_ctl(watches->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    slot_give(watches, watch->place);
+    watch->place = 0;
+}
+
+void amb_watches_tell(struct amb_watches *watches, const struct epoll_event *event)
+{
+    uint64_t index = event->data.u64 >> 32;
+    amb_assert(index < watches->slot_count);
+    const struct amb_watch_slot *slot = &watches->slots[index];
+    if (slot->watch == NULL || slot->generation != (uint32_t)event->data.u64) {
+        watches->stale_events++;
+        return;
+    }
+    slot->watch->fn(slot->watch, event->events);
+}
