@@ -15,6 +15,7 @@
 #include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/sift.h"
 #include "broker/slice.h"
 #include "broker/spill.h"
 #include "broker/subscription.h"
@@ -384,6 +385,10 @@ static void forward_picky(struct amb_topic *topic, struct amb_cursor *cursor)
             picky_next_entry(cursor);
             continue;
         }
+        if (end == AMB_PICK_LATER) {
+            cursor_wait(cursor);
+            return;
+        }
         bool is_prelude = cursor->prelude != NULL; /* All of that is given. */
         if (cursor->slow == AMB_SLOW_LATEST && !is_prelude &&
             amb_pick_latest(cursor, entry, &end)) {
@@ -458,6 +463,9 @@ static void forward_special(struct amb_topic *topic, struct amb_cursor *cursor)
             cursor_caught_up(cursor);
         }
         return;
+    }
+    if (cursor->filter != NULL) {
+        amb_list_remove(&cursor->stalled); /* It may have waited for steps, and waits no more. */
     }
     if (cursor->queue != NULL) {
         forward_queue(cursor);
@@ -638,6 +646,7 @@ unsigned amb_forward_run(struct amb_shard *shard)
     unsigned done = 0;
     struct amb_list_node marked;
     amb_list_init(&marked);
+    amb_sift_begin(shard);
     /* Topics marked during the walk are the next walk's. */
     struct amb_list_node *node;
     for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
@@ -648,6 +657,9 @@ unsigned amb_forward_run(struct amb_shard *shard)
     while ((node = amb_list_pop_front(&marked)) != NULL) {
         forward_topic(AMB_CONTAINER_OF(node, struct amb_topic, dirty));
         done++;
+    }
+    if (__builtin_expect(!amb_list_is_empty(&shard->sift.waiting), 0)) {
+        done += amb_sift_serve(shard, forward_topic);
     }
     return done;
 }

@@ -8,12 +8,12 @@
 #include "broker/lazy.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/sift.h"
 #include "broker/slice.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
-#include "wire/codec/filter.h"
 #include "wire/codec/frame.h"
 
 #include <stdio.h>
@@ -62,17 +62,20 @@ bool amb_pick_chooses(const struct amb_cursor *cursor)
 enum verdict {
     GIVEN,
     UNWANTED,
-    OVER
+    OVER,
+    UNKNOWN /* its filter has no steps left */
 };
 
 static enum verdict judge(struct amb_cursor *cursor, const struct amb_entry *entry, uint32_t index,
                           int64_t now_ns)
 {
-    const struct amb_record *records = amb_entry_records(entry);
-    const struct amb_filter *filter = cursor->filter;
-    if (filter != NULL &&
-        !amb_filter_match(filter, blob_of(cursor, entry, index), records[index].props_len)) {
-        return UNWANTED;
+    if (cursor->filter != NULL) {
+        if (!amb_sift_may(cursor)) {
+            return UNKNOWN;
+        }
+        if (!amb_sift_match(cursor, entry, index, blob_of(cursor, entry, index))) {
+            return UNWANTED;
+        }
     }
     bool may_be_over = entry->expires_ns != 0 && now_ns >= entry->expires_ns;
     return may_be_over && message_is_over(cursor, entry, index, now_ns) ? OVER : GIVEN;
@@ -94,18 +97,26 @@ uint32_t amb_pick_run(struct amb_cursor *cursor, const struct amb_entry *entry, 
     enum verdict verdict;
     while (cursor->within < entry->count &&
            (verdict = judge(cursor, entry, cursor->within, now_ns)) != GIVEN) {
+        if (verdict == UNKNOWN) {
+            amb_sift_wait(cursor);
+            return AMB_PICK_LATER;
+        }
         cursor->within++;
         /* What is unwanted is not missing: what was before it is as far away as ever. */
         cursor->expired += verdict == OVER;
         cursor->expected_seq += verdict == UNWANTED;
     }
-    uint32_t end = cursor->within;
+    if (cursor->within == entry->count) {
+        return 0;
+    }
+    /* Without steps the run is a shorter one, and what is behind it is asked for next. */
+    uint32_t end = cursor->within + 1;
     while (end < entry->count && judge(cursor, entry, end, now_ns) == GIVEN) {
         end++;
     }
     cursor->blob.run_seq = entry->first_seq + cursor->within;
     cursor->blob.run_end = end;
-    return end == cursor->within ? 0 : end;
+    return end;
 }
 
 /* What the subscription is given at once is within its credit, also where nothing is outstanding:

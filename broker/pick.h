@@ -32,8 +32,11 @@ bool amb_pick_enter(struct amb_cursor *cursor, const struct amb_entry *entry);
 /* Might amb_pick_run leave something out for it? */
 bool amb_pick_chooses(const struct amb_cursor *cursor);
 
+#define AMB_PICK_LATER UINT32_MAX
+
 /* Takes the cursor over messages that its filter does not pass and those that have expired; returns
- * the index behind the next run of others. 0: nothing is left of the entry. */
+ * the index behind the next run of others. 0: nothing is left of the entry. AMB_PICK_LATER: its
+ * filter cannot be asked now; its topic is walked again when it can (sift.h). */
 uint32_t amb_pick_run(struct amb_cursor *cursor, const struct amb_entry *entry, int64_t now_ns);
 
 /*

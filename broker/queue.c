@@ -375,7 +375,7 @@ static bool feed_entry(struct amb_queue *queue, struct amb_cursor *cursor, struc
     uint32_t end = entry->count;
     while (!amb_pick_chooses(cursor) ||
            (end = amb_pick_run(cursor, entry, queue->shard->now_ns)) != 0) {
-        if (!feed_run(queue, cursor, entry, end)) {
+        if (end == AMB_PICK_LATER || !feed_run(queue, cursor, entry, end)) {
             return false;
         }
         if (end == entry->count) {

@@ -19,6 +19,7 @@
  */
 #pragma once
 
+#include "broker/sifter.h"
 #include "broker/take.h"
 #include "wire/base/status.h"
 #include "wire/codec/topic.h"
@@ -54,6 +55,7 @@ struct amb_queue {
     uint64_t newest;              /* id of the newest subscription that has joined */
     struct amb_filter *filter;    /* what it wants of its topics; NULL: all */
     struct amb_list_node cursors; /* struct amb_cursor.of_sub */
+    struct amb_sifter sifter;     /* what its filter may cost */
     struct amb_list_node hungry;  /* struct amb_cursor.stalled: wait for credit */
     struct amb_list_node seats;
     uint32_t seat_count;

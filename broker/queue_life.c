@@ -31,6 +31,7 @@ enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
     amb_list_init(&queue->cursors);
     amb_list_init(&queue->hungry);
     amb_list_init(&queue->seats);
+    amb_sifter_init(&queue->sifter);
     for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
         amb_list_init(&queue->ready[rank]);
     }
@@ -42,6 +43,7 @@ void amb_queue_free_if_done(struct amb_queue *queue)
 {
     if (queue->is_closed && queue->takes == 0 && queue->seat_count == 0) {
         amb_list_remove(&queue->dirty);
+        amb_sifter_fini(&queue->sifter);
         amb_filter_free(&queue->filter);
         free(queue->later);
         free(queue);
@@ -101,6 +103,7 @@ enum amb_status amb_queue_attach(struct amb_queue *queue, struct amb_topic *topi
     amb_cursor_attach(cursor, topic, NULL, AMB_SLOW_DROP_OLDEST, INT64_MAX, begun);
     cursor->queue = queue;
     cursor->filter = queue->filter;
+    cursor->sifter = &queue->sifter;
     cursor->is_picky = true; /* The forwarder asks no more than that of all others. */
     amb_list_push_back(&queue->cursors, &cursor->of_sub);
     amb_priority_join(cursor);

@@ -33,6 +33,7 @@ enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint
     session->client_id = client_id;
     session->state = AMB_SESSION_OPEN;
     amb_list_init(&session->stalled);
+    amb_sifter_init(&session->sifter);
     amb_list_init(&session->publisher_list);
     amb_list_init(&session->subscription_list);
     amb_list_init(&session->held);
@@ -60,6 +61,7 @@ void amb_session_destroy(struct amb_session **session)
     amb_assert(s->tallies == 0);
     amb_assert(amb_list_is_empty(&s->book.leases));
     amb_session_free_names(s);
+    amb_sifter_fini(&s->sifter);
     amb_list_remove(&s->live);
     amb_list_remove(&s->heat);
     if (s->is_cold) {

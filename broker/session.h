@@ -14,6 +14,7 @@
 #pragma once
 
 #include "broker/lease.h"
+#include "broker/sifter.h"
 #include "wire/base/clock.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
@@ -87,6 +88,7 @@ struct amb_session {
     uint32_t idle_turns;       /* since something came or went, while warm */
     bool is_cold;
     struct amb_list_node stalled;        /* struct amb_cursor.stalled */
+    struct amb_sifter sifter;            /* what its filters may cost */
     struct amb_list_node publisher_list; /* struct amb_publisher.node */
     struct amb_list_node subscription_list;
     uint32_t takers;            /* subscriptions that are members of queues */

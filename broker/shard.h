@@ -16,6 +16,7 @@
 
 #include "broker/bufpool.h"
 #include "broker/mail.h"
+#include "broker/sifter.h"
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"
 #include "wire/base/pool.h"
@@ -154,6 +155,7 @@ struct amb_shard {
     uint32_t takes_cached;
     int64_t queue_due_ns, take_due_ns; /* nothing is to be done before; INT64_MAX */
     struct amb_compaction compaction;
+    struct amb_sift sift;   /* whose filters are asked when */
     int epoll_fd;           /* -1 under the simulator */
     bool is_bulk;           /* the last batch had many messages: a wait is not worth a spin */
     uint32_t resting, busy; /* watched links that wait for an edge, and that do not */
@@ -225,7 +227,8 @@ static inline bool amb_shard_is_dirty(const struct amb_shard *shard)
 {
     return !amb_list_is_empty(&shard->dirty_topics[0]) ||
            !amb_list_is_empty(&shard->dirty_topics[1]) ||
-           !amb_list_is_empty(&shard->dirty_topics[2]) || !amb_list_is_empty(&shard->dirty_queues);
+           !amb_list_is_empty(&shard->dirty_topics[2]) ||
+           !amb_list_is_empty(&shard->dirty_queues) || !amb_list_is_empty(&shard->sift.waiting);
 }
 
 /* The slot for an id, growing the table; NULL without memory. */

@@ -98,6 +98,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     amb_list_init(&shard->timed);
     shard->timed_ns = INT64_MAX;
     amb_list_init(&shard->dirty_queues);
+    amb_sift_init(&shard->sift);
     amb_list_init(&shard->takers);
     amb_list_init(&shard->busy_takers);
     amb_list_init(&shard->takes);
@@ -141,6 +142,7 @@ void amb_shard_fini(struct amb_shard *shard)
     amb_assert(amb_list_is_empty(&shard->live_sessions));
     amb_queues_fini(shard);
     amb_takes_fini(shard);
+    amb_sift_fini(&shard->sift);
     amb_lease_fini(shard);
     amb_bufpool_fini(&shard->bufpool);
     amb_inbox_fini(&shard->inbox);

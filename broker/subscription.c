@@ -245,6 +245,7 @@ enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
     }
     amb_cursor_attach(cursor, topic, subscription, slow, block_limit_ns, begun);
     cursor->filter = subscription->filter;
+    cursor->sifter = &subscription->session->sifter;
     cursor->is_picky |= subscription->filter != NULL || subscription->pace != NULL ||
                         subscription->options.lazy != AMB_LAZY_OFF;
     amb_list_push_back(&subscription->cursors, &cursor->of_sub);

@@ -44,6 +44,7 @@ struct amb_keys;
 struct amb_prelude;
 struct amb_queue;
 struct amb_shard;
+struct amb_sifter;
 struct amb_subscription;
 struct amb_topic;
 struct amb_topic_rule;
@@ -100,6 +101,7 @@ struct amb_cursor {
     int64_t block_limit_ns; /* how long it may; INT64_MAX: for ever */
     int64_t behind_since_ns;
     const struct amb_filter *filter; /* what it wants; NULL: everything */
+    struct amb_sifter *sifter;       /* whose steps that takes: its session's, its queue's */
     struct amb_cursor_blob blob;
     struct amb_prelude *prelude; /* is read before the log; NULL: no more of it */
     uint64_t prelude_end;        /* ... all before this number, of which nothing is lost */

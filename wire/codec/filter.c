@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/codec/filter.h"
 
-#include "wire/codec/props.h"
+#include "wire/codec/props_index.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define NUMBER_LEN_MAX 32u
+#define STEP_BYTES 64u /* of a text that is compared */
 #define NODES_MAX (3u * AMB_FILTER_TESTS_MAX)
 
 enum node_kind {
@@ -33,7 +34,8 @@ struct node {
     enum test_op op;
     uint16_t left, right; /* of and, or; left of not */
     const char *name;     /* of a test: in `text` */
-    const char *value;    /* TEXT */
+    uint32_t name_len, name_hash;
+    const char *value; /* TEXT */
     uint32_t value_len;
     double number;
 };
@@ -233,6 +235,8 @@ static bool take_test(struct parser *p, uint16_t *out)
     if (node == NULL || !take_name(p, &node->name)) {
         return false;
     }
+    node->name_len = (uint32_t)strlen(node->name);
+    node->name_hash = amb_props_name_hash(node->name, node->name_len);
     return is_has || (take_op(p, &node->op) && take_value(p, node));
 }
 
@@ -351,13 +355,32 @@ static bool match_text(const struct node *node, const struct amb_prop_view *prop
     return is_true(node->op, order);
 }
 
-static bool match_test(const struct node *node, const uint8_t *props, uint32_t props_len)
+static bool find_prop(const struct node *node, struct amb_filter_message *message,
+                      struct amb_prop_view *out)
+{
+    message->steps++;
+    if (message->index != NULL) {
+        return amb_props_index_find(message->index, node->name, node->name_len, node->name_hash,
+                                    out);
+    }
+    size_t pos = 0;
+    while (amb_props_next(message->props, message->len, &pos, out)) {
+        message->steps++;
+        if (out->name_len == node->name_len && memcmp(out->name, node->name, out->name_len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool match_test(const struct node *node, struct amb_filter_message *message)
 {
     struct amb_prop_view prop;
-    if (!amb_props_find(props, props_len, node->name, &prop)) {
+    if (!find_prop(node, message, &prop)) {
         return false;
     }
     if (node->kind == NODE_TEXT) {
+        message->steps += node->value_len / STEP_BYTES;
         return match_text(node, &prop);
     }
     double number = 0;
@@ -367,28 +390,32 @@ static bool match_test(const struct node *node, const uint8_t *props, uint32_t p
 }
 
 /* As deep as there are nodes, which are few. */
-static bool match_node(const struct amb_filter *filter, uint16_t index, const uint8_t *props,
-                       uint32_t props_len)
+static bool match_node(const struct amb_filter *filter, uint16_t index,
+                       struct amb_filter_message *message)
 {
     const struct node *node = &filter->nodes[index];
     switch (node->kind) {
     case NODE_AND:
-        return match_node(filter, node->left, props, props_len) &&
-               match_node(filter, node->right, props, props_len);
+        return match_node(filter, node->left, message) && match_node(filter, node->right, message);
     case NODE_OR:
-        return match_node(filter, node->left, props, props_len) ||
-               match_node(filter, node->right, props, props_len);
+        return match_node(filter, node->left, message) || match_node(filter, node->right, message);
     case NODE_NOT:
-        return !match_node(filter, node->left, props, props_len);
+        return !match_node(filter, node->left, message);
     case NODE_HAS:
     case NODE_TEXT:
     case NODE_NUMBER:
         break;
     }
-    return match_test(node, props, props_len);
+    return match_test(node, message);
+}
+
+bool amb_filter_match_message(const struct amb_filter *filter, struct amb_filter_message *message)
+{
+    return match_node(filter, filter->root, message);
 }
 
 bool amb_filter_match(const struct amb_filter *filter, const uint8_t *props, uint32_t props_len)
 {
-    return match_node(filter, filter->root, props, props_len);
+    struct amb_filter_message message = {.props = props, .len = props_len};
+    return amb_filter_match_message(filter, &message);
 }

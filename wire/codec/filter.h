@@ -31,6 +31,7 @@
 #define AMB_FILTER_DEPTH_MAX 16u /* parentheses and nots within each other */
 
 struct amb_filter;
+struct amb_props_index;
 
 /* What is wrong, in a sentence without the text itself, and behind how many bytes of it. */
 struct amb_filter_error {
@@ -43,5 +44,17 @@ AMB_MUST_CHECK enum amb_status amb_filter_parse(const char *text, size_t len,
                                                 struct amb_filter **out,
                                                 struct amb_filter_error *error);
 void amb_filter_free(struct amb_filter **filter);
-/* Does a message with these properties pass? */
+
+/* A message as filters are asked about it. */
+struct amb_filter_message {
+    const uint8_t *props; /* a checked blob */
+    uint32_t len;
+    const struct amb_props_index *index; /* of it; NULL: each test searches the blob */
+    uint32_t
+        steps; /* what answers have cost, added up: tests, and properties that were looked at */
+};
+
+/* Does it pass? */
+bool amb_filter_match_message(const struct amb_filter *filter, struct amb_filter_message *message);
+/* The same of a blob without an index. */
 bool amb_filter_match(const struct amb_filter *filter, const uint8_t *props, uint32_t props_len);

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/sift.h"
+
+#include "broker/entry.h"
+#include "broker/shard.h"
+#include "broker/topic.h"
+#include "wire/codec/filter.h"
+#include "wire/codec/frame.h"
+#include "wire/codec/props_index.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Fewer bytes of properties are searched as quickly as they are indexed. */
+#define INDEX_BYTES_MIN 128u
+#define CACHE_SLOTS (1u << 16)
+#define CACHE_ENTRIES 256u
+/* A topic is walked with all its cursors, whoever of them waits. */
+#define WALK_STEPS 256u
+
+/* The index of one message, while its slots in the ring are not used anew. */
+struct cached {
+    uint64_t seq, start; /* start: where in the ring, counted on */
+    int64_t time_ns;
+    uint32_t topic;
+    struct amb_props_index index;
+};
+
+struct amb_sift_cache {
+    uint64_t used; /* of the ring, counted on */
+    struct cached entries[CACHE_ENTRIES];
+    struct amb_props_slot slots[CACHE_SLOTS];
+};
+
+static struct amb_sifter *sifter_of(const struct amb_cursor *cursor)
+{
+    return cursor->sifter;
+}
+
+bool amb_sift_may(const struct amb_cursor *cursor)
+{
+    const struct amb_sift *sift = &cursor->topic->shard->sift;
+    struct amb_sifter *sifter = sifter_of(cursor);
+    if (sifter->turn != sift->turn) {
+        sifter->turn = sift->turn;
+        sifter->steps = AMB_SIFT_SHARE;
+    }
+    return sift->steps > 0 && sifter->steps > 0;
+}
+
+static void sift_spend(const struct amb_cursor *cursor, uint32_t steps)
+{
+    struct amb_sift *sift = &cursor->topic->shard->sift;
+    struct amb_sifter *sifter = sifter_of(cursor);
+    sift->steps -= steps < sift->steps ? steps : sift->steps;
+    sifter->steps -= steps < sifter->steps ? steps : sifter->steps;
+}
+
+/* Slots of the ring in a row, zero. */
+static struct amb_props_slot *slots_take(struct amb_sift_cache *cache, uint32_t slots,
+                                         uint64_t *start)
+{
+    uint64_t left = CACHE_SLOTS - cache->used % CACHE_SLOTS;
+    cache->used += left < slots ? left : 0;
+    *start = cache->used;
+    cache->used += slots;
+    struct amb_props_slot *first = &cache->slots[*start % CACHE_SLOTS];
+    memset(first, 0, slots * sizeof(*first));
+    return first;
+}
+
+/* NULL: without one. *steps: of making it. */
+static const struct amb_props_index *index_of(const struct amb_cursor *cursor, uint64_t seq,
+                                              int64_t time_ns, const uint8_t *blob, uint32_t len,
+                                              uint32_t *steps)
+{
+    struct amb_sift *sift = &cursor->topic->shard->sift;
+    if (sift->cache == NULL) {
+        sift->cache = calloc(1, sizeof(*sift->cache));
+        if (sift->cache == NULL) {
+            return NULL;
+        }
+    }
+    struct amb_sift_cache *cache = sift->cache;
+    struct cached *cached = &cache->entries[(seq + cursor->topic->id * 31u) % CACHE_ENTRIES];
+    struct amb_props_index *index = &cached->index;
+    bool is_it = index->blob == blob && index->len == len && cached->seq == seq &&
+                 cached->topic == cursor->topic->id && cached->time_ns == time_ns &&
+                 cache->used - cached->start <= CACHE_SLOTS;
+    if (is_it) {
+        return index;
+    }
+    uint32_t count, slots = amb_props_index_slots(blob, len, &count);
+    *steps += 2 * count;
+    if (slots > CACHE_SLOTS) {
+        return NULL;
+    }
+    *cached = (struct cached){.seq = seq, .time_ns = time_ns, .topic = cursor->topic->id};
+    *index = (struct amb_props_index){.blob = blob, .len = len, .mask = slots - 1};
+    index->slots = slots_take(cache, slots, &cached->start);
+    amb_props_index_fill(index);
+    return index;
+}
+
+bool amb_sift_match(const struct amb_cursor *cursor, const struct amb_entry *entry, uint32_t index,
+                    const uint8_t *blob)
+{
+    uint32_t len = amb_entry_records(entry)[index].props_len;
+    struct amb_filter_message message = {.props = blob, .len = len};
+    if (len >= INDEX_BYTES_MIN) {
+        message.index =
+            index_of(cursor, entry->first_seq + index, entry->time_ns, blob, len, &message.steps);
+    }
+    bool is_match = amb_filter_match_message(cursor->filter, &message);
+    sift_spend(cursor, message.steps + 1);
+    return is_match;
+}
+
+void amb_sift_wait(struct amb_cursor *cursor)
+{
+    struct amb_sift *sift = &cursor->topic->shard->sift;
+    struct amb_sifter *sifter = sifter_of(cursor);
+    amb_list_remove(&cursor->stalled);
+    amb_list_push_back(&sifter->cursors, &cursor->stalled);
+    sift->waits++;
+    if (amb_list_is_empty(&sifter->node)) {
+        amb_list_push_back(&sift->waiting, &sifter->node);
+    }
+}
+
+/* The other half is for those who wait. */
+void amb_sift_begin(struct amb_shard *shard)
+{
+    shard->sift.turn++;
+    shard->sift.steps = AMB_SIFT_STEPS / 2;
+}
+
+/* One after the other, while it has steps. */
+static unsigned sifter_serve(struct amb_sift *sift, struct amb_sifter *sifter,
+                             void (*walk)(struct amb_topic *topic))
+{
+    unsigned done = 0;
+    sifter->turn = sift->turn;
+    sifter->steps = AMB_SIFT_SHARE;
+    struct amb_list_node *node;
+    while (sift->steps > 0 && sifter->steps > 0 &&
+           (node = amb_list_pop_front(&sifter->cursors)) != NULL) {
+        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, stalled);
+        sift_spend(cursor, WALK_STEPS);
+        walk(cursor->topic);
+        done++;
+    }
+    return done;
+}
+
+unsigned amb_sift_serve(struct amb_shard *shard, void (*walk)(struct amb_topic *topic))
+{
+    struct amb_sift *sift = &shard->sift;
+    unsigned done = 0;
+    sift->steps += AMB_SIFT_STEPS / 2;
+    const struct amb_list_node *last = sift->waiting.prev;
+    struct amb_list_node *node = NULL;
+    while (sift->steps > 0 && node != last && (node = amb_list_pop_front(&sift->waiting)) != NULL) {
+        struct amb_sifter *sifter = AMB_CONTAINER_OF(node, struct amb_sifter, node);
+        done += sifter_serve(sift, sifter, walk);
+        if (!amb_list_is_empty(&sifter->cursors) && amb_list_is_empty(&sifter->node)) {
+            amb_list_push_back(&sift->waiting, &sifter->node);
+        }
+    }
+    return done;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who waits for steps of content filters: what a shard, and each session and queue, know of it.
+ * What is done with it is in sift.h.
+ *
+ * Threads: the shard's worker. Memory: embedded; the cache is one allocation.
+ */
+#pragma once
+
+#include "wire/base/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_SIFT_STEPS 32768u               /* a turn: some hundred microseconds */
+#define AMB_SIFT_SHARE (AMB_SIFT_STEPS / 4) /* of one session or queue */
+
+struct amb_sift_cache;
+
+/* Of a shard. */
+struct amb_sift {
+    struct amb_list_node waiting; /* struct amb_sifter.node, in turn */
+    uint32_t steps;               /* left of this turn */
+    uint64_t turn;
+    struct amb_sift_cache
+        *cache;     /* NULL: not needed yet, or no memory: each search reads the blob */
+    uint64_t waits; /* counter: cursors that had to wait for steps */
+};
+
+/* Of a session, and of a queue. */
+struct amb_sifter {
+    struct amb_list_node node;
+    struct amb_list_node cursors; /* struct amb_cursor.stalled: without steps */
+    uint32_t steps;               /* left of its share of turn `turn` */
+    uint64_t turn;
+};
+
+void amb_sift_init(struct amb_sift *sift);
+void amb_sift_fini(struct amb_sift *sift);
+void amb_sifter_init(struct amb_sifter *sifter);
+/* It goes; its cursors are gone. */
+void amb_sifter_fini(struct amb_sifter *sifter);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An index over the properties of one message, by name: for whoever asks for many of them, as the
+ * filters of hundreds of subscriptions do. Filling it reads the blob once; a search reads one or
+ * two places of a table, not the blob.
+ *
+ * Names are hashed with a secret of the process, so a publisher cannot make them collide.
+ *
+ * Threads: any, each with an index of its own. Memory: the caller's.
+ */
+#pragma once
+
+#include "wire/codec/props.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of one property: its name's hash, and where in the blob it begins, plus 1. All 0: free. */
+struct amb_props_slot {
+    uint32_t hash, at;
+};
+
+struct amb_props_index {
+    const uint8_t *blob;
+    uint32_t len;
+    uint32_t mask; /* slots - 1 */
+    struct amb_props_slot *slots;
+};
+
+uint32_t amb_props_name_hash(const char *name, size_t len);
+
+/* Slots for a checked blob: a power of two, at least twice as many as it has properties. *count:
+ * those. */
+uint32_t amb_props_index_slots(const uint8_t *blob, uint32_t len, uint32_t *count);
+/* Fills index->slots, of which index->mask + 1 are there and zero, from index->blob. */
+void amb_props_index_fill(struct amb_props_index *index);
+/* The first property of that name, as amb_props_find. hash: of the name. */
+bool amb_props_index_find(const struct amb_props_index *index, const char *name, size_t name_len,
+                          uint32_t hash, struct amb_prop_view *out);
