@@ -18,7 +18,7 @@ static enum amb_status announce_write(struct amb_shard *shard, const char *text,
     entry->data_len = amb_payload_padded(len);
     entry->meta_len = (uint32_t)sizeof(record);
     enum amb_status status =
-        amb_reclaim_alloc(shard, entry->data_len + entry->meta_len, &entry->buf);
+        amb_reclaim_alloc(shard, &shard->bufpool, entry->data_len + entry->meta_len, &entry->buf);
     if (status != AMB_OK) {
         return status;
     }

@@ -36,6 +36,8 @@ static bool is_dedicated_len(const struct amb_bufpool *pool, uint64_t len)
 static void segment_enter(struct amb_bufpool *pool, struct amb_segment *segment)
 {
     amb_list_push_back(&pool->segments, &segment->node);
+    segment->pool = pool;
+    segment->is_private = pool->options.is_private;
     pool->segment_bytes += segment->size;
 }
 
@@ -650,7 +652,7 @@ void amb_bufpool_trim_later(struct amb_bufpool *pool, uint32_t spare)
 
 static bool pool_ask(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated)
 {
-    if (pool->options.make == NULL || !pool->options.make(pool->options.arg, bytes, is_dedicated)) {
+    if (pool->options.make == NULL || !pool->options.make(pool, bytes, is_dedicated)) {
         amb_membudget_give(pool->options.budget, bytes);
         return false;
     }

@@ -52,10 +52,15 @@ void amb_membudget_end_lease(struct amb_membudget *budget, uint64_t bytes);
 /* The id of a new segment. */
 uint64_t amb_membudget_next_id(struct amb_membudget *budget);
 
+struct amb_bufpool;
+
 struct amb_bufpool_options {
     struct amb_membudget *budget;
     uint64_t segment_bytes;   /* of a normal segment; a multiple of AMB_SEGMENT_ALIGN */
     uint32_t dedicated_cache; /* free dedicated segments kept, 0: one */
+    /* What lies in its segments is for some readers only. A client that maps a segment sees all of
+     * it, so these are never offered, and what is in them leaves by copy. */
+    bool is_private;
     /* In place of amb_segment_create, for a simulator; NULL: that. */
     enum amb_status (*create)(uint64_t id, uint64_t size, struct amb_segment **out);
     /* May be NULL. create: register the segment, tell the world; an error makes the allocation
@@ -67,7 +72,7 @@ struct amb_bufpool_options {
      * elsewhere; the answer is amb_bufpool_adopt or amb_bufpool_not_made. False: cannot. unmake:
      * takes the segment over, unmaps it elsewhere, and gives the budget its bytes back then.
      */
-    bool (*make)(void *arg, uint64_t bytes, bool is_dedicated);
+    bool (*make)(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated);
     void (*unmake)(void *arg, struct amb_segment *segment);
     uint32_t spare; /* segments' worth that amb_bufpool_ahead keeps free; 0: none */
     void *arg;
@@ -157,6 +162,11 @@ bool amb_bufpool_is_small(const struct amb_buf *buf);
 /* Bytes that alloc(len) would charge. */
 uint64_t amb_bufpool_charge(const struct amb_bufpool *pool, uint64_t len);
 void amb_bufpool_free(struct amb_bufpool *pool, const struct amb_buf *buf);
+/* The same, to the pool that it is of. */
+static inline void amb_buf_free(const struct amb_buf *buf)
+{
+    amb_bufpool_free(buf->segment->pool, buf);
+}
 static inline uint64_t amb_bufpool_used(const struct amb_bufpool *pool)
 {
     return pool->used;

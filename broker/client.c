@@ -215,7 +215,7 @@ void amb_client_note(struct amb_client *client, const struct amb_note *note)
     json_t *json = client_event(client);
     if (json != NULL) {
         (void)json_object_set_new(json, "subscription", json_integer((json_int_t)sub->id));
-        (void)json_object_set_new(json, "pattern", json_string(sub->pattern));
+        (void)json_object_set_new(json, "pattern", json_string(amb_topic_shown(sub->pattern)));
         if (note->kind == AMB_NOTE_LOST) {
             (void)json_object_set_new(json, "count", json_integer((json_int_t)note->count));
             (void)json_object_set_new(json, "total", json_integer((json_int_t)note->total));

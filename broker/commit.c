@@ -122,13 +122,14 @@ static enum amb_status commit_copy(struct amb_shard *shard, struct amb_entry *en
 {
     uint32_t meta_len = entry->meta_len - commit_offsets_len(entry);
     struct amb_buf buf;
-    enum amb_status status = amb_reclaim_alloc(shard, entry->data_len + meta_len, &buf);
+    enum amb_status status = amb_reclaim_alloc(shard, amb_shard_pool(shard, entry->is_private),
+                                               entry->data_len + meta_len, &buf);
     if (status != AMB_OK) {
         return status;
     }
     uint8_t *meta = commit_write(entry, buf.data);
     amb_commit_untake(&entry->commit);
-    amb_bufpool_free(&shard->bufpool, &entry->buf);
+    amb_buf_free(&entry->buf);
     commit_take_copy(entry, &buf, meta, meta_len);
     entry->charge = buf.cap + sizeof(*entry);
     return AMB_OK;
@@ -140,8 +141,9 @@ enum amb_status amb_commit_copy_out(struct amb_shard *shard, const struct amb_en
     uint32_t meta_len = entry->meta_len - commit_offsets_len(entry);
     struct amb_buf buf;
     uint64_t len = entry->data_len + meta_len;
-    enum amb_status status = reclaims ? amb_reclaim_alloc(shard, len, &buf)
-                                      : amb_bufpool_alloc(&shard->bufpool, len, &buf);
+    struct amb_bufpool *pool = amb_shard_pool(shard, entry->is_private);
+    enum amb_status status =
+        reclaims ? amb_reclaim_alloc(shard, pool, len, &buf) : amb_bufpool_alloc(pool, len, &buf);
     if (status == AMB_OK) {
         commit_take_copy(copy, &buf, commit_write(entry, buf.data), meta_len);
         copy->charge = buf.cap + sizeof(*copy);

@@ -29,15 +29,15 @@ static void entry_copy_to(struct amb_entry *entry, const struct amb_buf *to)
     entry->segment = to->segment;
 }
 
-/* Within this shard's pool. */
-static bool compact_own(struct amb_shard *shard, struct amb_entry *entry)
+/* Within its own pool. */
+static bool compact_own(struct amb_entry *entry)
 {
     struct amb_buf from = entry->buf, to;
-    if (!amb_bufpool_alloc_denser(&shard->bufpool, &from, &to)) {
+    if (!amb_bufpool_alloc_denser(from.segment->pool, &from, &to)) {
         return false;
     }
     entry_copy_to(entry, &to);
-    amb_bufpool_free(&shard->bufpool, &from);
+    amb_buf_free(&from);
     return true;
 }
 
@@ -47,12 +47,13 @@ static bool compact_foreign(struct amb_topic *topic, uint64_t position, struct a
     struct amb_shard *shard = topic->shard;
     struct amb_buf to;
     if (amb_stat_get(&entry->home->stats.sparse_slabs) < AMB_COMPACT_SLABS_MIN ||
-        amb_bufpool_alloc(&shard->bufpool, amb_entry_bytes(entry), &to) != AMB_OK) {
+        amb_bufpool_alloc(amb_shard_pool(shard, entry->is_private), amb_entry_bytes(entry), &to) !=
+            AMB_OK) {
         return false;
     }
     struct amb_entry *copy = amb_pool_get(&shard->entries);
     if (copy == NULL) {
-        amb_bufpool_free(&shard->bufpool, &to);
+        amb_buf_free(&to);
         return false;
     }
     amb_entry_describe(copy, entry);
@@ -81,7 +82,7 @@ static bool compact_topic(struct amb_topic *topic, unsigned *looks, uint64_t *by
         struct amb_entry *entry = amb_log_at(log, walk->position);
         uint64_t len = amb_entry_bytes(entry);
         if (entry_is_movable(shard, entry) &&
-            (entry->home == shard ? compact_own(shard, entry)
+            (entry->home == shard ? compact_own(entry)
                                   : compact_foreign(topic, walk->position, entry))) {
             *bytes += len;
             amb_stat_add(&shard->stats.compacted, 1);

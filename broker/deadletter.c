@@ -120,7 +120,7 @@ static struct amb_entry *letter_entry(struct amb_shard *shard, const struct lett
     if (to == NULL) {
         return NULL;
     }
-    if (amb_bufpool_alloc(&shard->bufpool, size, &to->buf) != AMB_OK) {
+    if (amb_bufpool_alloc(amb_shard_pool(shard, entry->is_private), size, &to->buf) != AMB_OK) {
         amb_pool_put(&shard->entries, to);
         return NULL;
     }
@@ -129,6 +129,7 @@ static struct amb_entry *letter_entry(struct amb_shard *shard, const struct lett
     to->home = shard;
     to->time_ns = shard->real_ns;
     to->is_whole = true;
+    to->is_private = entry->is_private;
     if (is_copy) {
         letter_copy(to, letter);
         to->charge = to->buf.cap + sizeof(*to);
@@ -143,7 +144,9 @@ void amb_deadletter(struct amb_shard *shard, const char *topic, struct amb_entry
 {
     char name[AMB_TOPIC_MAX + 1];
     int len = snprintf(name, sizeof(name), "%s%s", AMB_DEADLETTER_PREFIX, topic);
+    /* An inbox has none: its name, and what was answered, are for who asked alone. */
     bool has_name = len > 0 && len < (int)sizeof(name) &&
+                    !amb_pattern_is_inbox(topic, strlen(topic)) &&
                     amb_topic_check(name, (size_t)len, NULL) == AMB_OK &&
                     strncmp(topic, AMB_DEADLETTER_PREFIX, strlen(AMB_DEADLETTER_PREFIX)) != 0;
     struct letter letter;

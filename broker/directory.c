@@ -473,7 +473,7 @@ static void sub_remove(struct amb_directory *directory, struct amb_dir_sub *sub)
             struct amb_dir_sub *next = AMB_CONTAINER_OF(sub->same.next, struct amb_dir_sub, same);
             if (amb_map_put(directory->literals, next->pattern, next->pattern_len, next) !=
                 AMB_OK) {
-                amb_error("no memory for the readers of %s", next->pattern);
+                amb_error("no memory for the readers of %s", amb_topic_shown(next->pattern));
             }
         }
     }

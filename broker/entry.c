@@ -16,6 +16,7 @@ void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry)
     copy->meta = entry->meta;
     copy->singles = entry->singles;
     copy->is_leased = entry->is_leased;
+    copy->is_private = entry->is_private;
     copy->segment = entry->segment;
     copy->first_seq = entry->first_seq;
     copy->above = entry->above;
@@ -44,7 +45,7 @@ static void entry_dispose(struct amb_entry *entry, struct amb_shard *home)
     struct amb_entry *parent = entry->parent;
     amb_commit_over(&entry->commit); /* It reads the offsets, which lie in the buffer. */
     if (entry->buf.data != NULL) {   /* A root's, or a dead letter's. */
-        amb_bufpool_free(&home->bufpool, &entry->buf);
+        amb_buf_free(&entry->buf);
     }
     amb_pool_put(&home->entries, entry);
     if (parent != NULL) {

@@ -49,9 +49,11 @@ struct amb_entry {
      * them. Else NULL. */
     const uint8_t *singles;
     bool is_leased;
-    bool has_window;             /* its bytes are of its publisher's window */
-    bool has_ttl;                /* some of its messages say how long they are worth something */
-    bool is_whole;               /* of a root that is pending */
+    bool is_private; /* its records and properties, and what is not leased: copies stay in private
+                        memory (bufpool.h) */
+    bool has_window; /* its bytes are of its publisher's window */
+    bool has_ttl;    /* some of its messages say how long they are worth something */
+    bool is_whole;   /* of a root that is pending */
     uint32_t twin_state;         /* enum amb_twin_state */
     struct amb_segment *segment; /* of data */
     uint64_t first_seq;          /* given by the log, as is */

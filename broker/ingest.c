@@ -59,6 +59,7 @@ static struct amb_entry *ingest_entry(struct amb_publisher *publisher,
     entry->meta_len = frame->meta_len;
     entry->data_len = frame->data_len;
     entry->topic = publisher->topic;
+    entry->is_private = publisher->pool->options.is_private;
     entry->has_ttl = (frame->flags & AMB_FRAME_FLAG_TTL) != 0;
     entry->origin = (struct amb_origin){
         .session = session->index,
@@ -221,11 +222,11 @@ enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_
         return AMB_ENOMEM;
     }
     amb_commit_begin(&session->book, &entry->commit, lease);
-    enum amb_status status =
-        frame->status != AMB_OK ? AMB_ECUDA /* Its payloads have failed. */
-        : session->shard->is_draining
-            ? AMB_ECLOSED
-            : amb_reclaim_alloc_granted(session->shard, amb_commit_buffer(frame), &entry->buf);
+    enum amb_status status = frame->status != AMB_OK ? AMB_ECUDA /* Its payloads have failed. */
+                             : session->shard->is_draining
+                                 ? AMB_ECLOSED
+                                 : amb_reclaim_alloc_granted(session->shard, publisher->pool,
+                                                             amb_commit_buffer(frame), &entry->buf);
     if (status != AMB_OK) {
         ingest_refuse(publisher, entry, status);
         return AMB_OK;

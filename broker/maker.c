@@ -13,7 +13,7 @@
 
 struct making {
     struct amb_mail mail;
-    struct amb_shard *shard;
+    struct amb_bufpool *pool;
     uint64_t bytes;
     bool is_dedicated;
     struct amb_segment *segment; /* NULL: could not be made */
@@ -28,22 +28,23 @@ struct unmaking {
 /* On the worker. */
 static void making_came_back(struct amb_mail *mail, void *owner)
 {
-    struct amb_shard *shard = owner;
     struct making *making = AMB_CONTAINER_OF(mail, struct making, mail);
+    (void)owner;
     if (making->segment != NULL) {
-        amb_bufpool_adopt(&shard->bufpool, making->segment, making->is_dedicated);
+        amb_bufpool_adopt(making->pool, making->segment, making->is_dedicated);
     } else {
-        amb_bufpool_not_made(&shard->bufpool, making->bytes, making->is_dedicated);
+        amb_bufpool_not_made(making->pool, making->bytes, making->is_dedicated);
     }
     free(making);
 }
 
-/* On the maker. Of the shard it reads only what is set once. */
+/* On the maker. Of pool and shard it reads only what is set once. */
 static void making_arrived(struct amb_mail *mail, void *owner)
 {
     (void)owner;
     struct making *making = AMB_CONTAINER_OF(mail, struct making, mail);
-    const struct amb_bufpool_options *options = &making->shard->bufpool.options;
+    const struct amb_bufpool_options *options = &making->pool->options;
+    struct amb_shard *shard = options->arg;
     enum amb_status status =
         amb_segment_create(amb_membudget_next_id(options->budget), making->bytes, &making->segment);
     if (status == AMB_OK && options->on_create != NULL) {
@@ -54,17 +55,17 @@ static void making_arrived(struct amb_mail *mail, void *owner)
                  amb_status_text(status));
         amb_segment_destroy(&making->segment);
     }
-    amb_mail_post(&making->shard->inbox, &making->mail, making_came_back);
+    amb_mail_post(&shard->inbox, &making->mail, making_came_back);
 }
 
-bool amb_maker_make(struct amb_maker *maker, struct amb_shard *shard, uint64_t bytes,
+bool amb_maker_make(struct amb_maker *maker, struct amb_bufpool *pool, uint64_t bytes,
                     bool is_dedicated)
 {
     struct making *making = calloc(1, sizeof(*making));
     if (making == NULL) {
         return false;
     }
-    making->shard = shard;
+    making->pool = pool;
     making->bytes = bytes;
     making->is_dedicated = is_dedicated;
     amb_mail_post(&maker->inbox, &making->mail, making_arrived);

@@ -21,7 +21,7 @@
 
 struct amb_membudget;
 struct amb_segment;
-struct amb_shard;
+struct amb_bufpool;
 
 struct amb_maker {
     struct amb_inbox inbox;
@@ -35,9 +35,9 @@ AMB_MUST_CHECK enum amb_status amb_maker_start(struct amb_maker *maker);
 /* Does what it was asked for, and ends. Harmless on a zeroed one. */
 void amb_maker_stop(struct amb_maker *maker);
 
-/* The shard adopts the segment in one of its next turns. The bytes are taken from the budget
- * already. False: no memory to ask with. */
-bool amb_maker_make(struct amb_maker *maker, struct amb_shard *shard, uint64_t bytes,
+/* The pool, a shard's, adopts the segment in one of its next turns. The bytes are taken from the
+ * budget already. False: no memory to ask with. */
+bool amb_maker_make(struct amb_maker *maker, struct amb_bufpool *pool, uint64_t bytes,
                     bool is_dedicated);
 /* Takes the segment over. maker NULL: unmaps it at once. */
 void amb_maker_unmake(struct amb_maker *maker, struct amb_membudget *budget,

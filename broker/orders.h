@@ -70,7 +70,7 @@ struct amb_order {
         struct {
             uint32_t handle, topic;
             unsigned home;
-            bool wants_settled, confirms, verifies, avoids_gpu;
+            bool wants_settled, confirms, verifies, avoids_gpu, is_private;
             struct amb_identity *identity; /* or NULL */
             uint64_t last_seq;             /* of a named one: the newest that has come */
             uint64_t batches;              /* of one that closes: the last one sent */

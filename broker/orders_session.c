@@ -157,9 +157,9 @@ void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order)
         return;
     }
     struct amb_publisher *publisher;
-    order->status =
-        amb_publisher_create(session, order->u.publisher.handle, order->u.publisher.topic,
-                             order->u.publisher.home, order->u.publisher.wants_settled, &publisher);
+    order->status = amb_publisher_create(
+        session, order->u.publisher.handle, order->u.publisher.topic, order->u.publisher.home,
+        order->u.publisher.wants_settled, order->u.publisher.is_private, &publisher);
     if (order->status == AMB_OK) {
         publisher->verifies = order->u.publisher.verifies;
         publisher->avoids_gpu = order->u.publisher.avoids_gpu;

@@ -16,7 +16,8 @@
 #include <stdlib.h>
 
 enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handle, uint32_t topic,
-                                     unsigned home, bool wants_settled, struct amb_publisher **out)
+                                     unsigned home, bool wants_settled, bool is_private,
+                                     struct amb_publisher **out)
 {
     amb_assert(handle < AMB_HANDLES_MAX && session->publishers[handle] == NULL);
     struct amb_past *past = amb_session_past(session, handle);
@@ -28,6 +29,7 @@ enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handl
     publisher->handle = handle;
     publisher->opened = ++session->openings;
     publisher->topic = topic;
+    publisher->pool = amb_shard_pool(session->shard, is_private);
     publisher->home = home;
     publisher->wants_settled = wants_settled;
     publisher->batches = past->batches;

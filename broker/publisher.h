@@ -34,6 +34,7 @@ struct amb_publisher {
     struct amb_session *session;
     uint32_t handle, opened;
     uint32_t topic;
+    struct amb_bufpool *pool;      /* of its shard: what its batches lie in */
     unsigned home;                 /* index of the topic's worker */
     bool wants_settled;            /* a SETTLED frame for each batch */
     bool confirms;                 /* ... of one taken, when it has been delivered */
@@ -65,9 +66,11 @@ struct amb_publisher {
     void *gone_arg;
 };
 
+/* is_private: its batches lie in memory that no client maps (bufpool.h). */
 AMB_MUST_CHECK enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handle,
                                                     uint32_t topic, unsigned home,
-                                                    bool wants_settled, struct amb_publisher **out);
+                                                    bool wants_settled, bool is_private,
+                                                    struct amb_publisher **out);
 /* Entries that are not whole yet are left to their on_body, which finds nobody to give them to. */
 void amb_publisher_destroy(struct amb_publisher **publisher);
 /*

@@ -30,7 +30,7 @@
 
 static struct amb_bufpool *publisher_pool(const struct amb_publisher *publisher)
 {
-    return &publisher->session->shard->bufpool;
+    return publisher->pool;
 }
 
 /* Has a publisher's reservation, made or given up, in the books. */
@@ -83,7 +83,7 @@ static uint64_t shard_windows_max(struct amb_shard *shard)
 void amb_publisher_reserve_open(struct amb_publisher *publisher)
 {
     struct amb_shard *shard = publisher->session->shard;
-    struct amb_bufpool *pool = &shard->bufpool;
+    struct amb_bufpool *pool = publisher_pool(publisher);
     uint64_t open = publisher->window - publisher->received;
     if (open < publisher->reserved) {
         amb_publisher_unreserve(publisher, publisher->reserved - open);
@@ -128,7 +128,7 @@ static bool publisher_reserve_growing(struct amb_publisher *publisher, uint64_t 
 void amb_publisher_open_first(struct amb_publisher *publisher)
 {
     struct amb_shard *shard = publisher->session->shard;
-    struct amb_bufpool *pool = &shard->bufpool;
+    struct amb_bufpool *pool = publisher_pool(publisher);
     uint64_t max = shard_windows_max(shard);
     uint64_t size = pool->reserved < max / 8 ? AMB_WINDOW_FIRST : WINDOW_FIRST_OF_MANY;
     uint64_t first = publisher->received + size;
@@ -164,11 +164,13 @@ static bool session_may_prepare(const struct amb_session *session, uint64_t len)
 }
 
 /* For bytes that nothing was reserved for: others keep as much as those who need it most leave. */
-static enum amb_status alloc_short(struct amb_shard *shard, uint64_t len, struct amb_buf *out)
+static enum amb_status alloc_short(struct amb_publisher *publisher, uint64_t len,
+                                   struct amb_buf *out)
 {
-    shard->bufpool.is_pressed = true;
-    enum amb_status status = amb_reclaim_alloc(shard, len, out);
-    shard->bufpool.is_pressed = false;
+    struct amb_bufpool *pool = publisher_pool(publisher);
+    pool->is_pressed = true;
+    enum amb_status status = amb_reclaim_alloc(publisher->session->shard, pool, len, out);
+    pool->is_pressed = false;
     return status;
 }
 
@@ -195,7 +197,8 @@ enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t l
         }
     }
     enum amb_status status =
-        is_short ? alloc_short(shard, len, out) : amb_reclaim_alloc_granted(shard, len, out);
+        is_short ? alloc_short(publisher, len, out)
+                 : amb_reclaim_alloc_granted(shard, publisher_pool(publisher), len, out);
     if (status == AMB_ENOMEM) {
         amb_stat_add(is_short ? &shard->stats.unreserved_refused : &shard->stats.granted_refused,
                      1);
@@ -245,7 +248,7 @@ static bool publisher_is_pressed(const struct amb_publisher *publisher)
 static enum amb_status publisher_find_buffer(struct amb_publisher *publisher, uint64_t len)
 {
     struct amb_shard *shard = publisher->session->shard;
-    struct amb_bufpool *pool = &shard->bufpool;
+    struct amb_bufpool *pool = publisher_pool(publisher);
     uint64_t reserved = publisher->reserved, reserved_wide = publisher->reserved_wide;
     publisher->prepared_from = publisher->window;
     pool->is_pressed = shard->is_pressed;
@@ -261,7 +264,7 @@ static enum amb_status publisher_find_buffer(struct amb_publisher *publisher, ui
         }
     }
     if (status == AMB_ENOMEM) {
-        status = amb_reclaim_alloc(shard, len, &publisher->prepared);
+        status = amb_reclaim_alloc(shard, pool, len, &publisher->prepared);
     }
     pool->is_pressed = false;
     return status;
@@ -320,7 +323,8 @@ static void publisher_raise_some(struct amb_publisher *publisher)
 static uint64_t publisher_share(const struct amb_publisher *publisher)
 {
     struct amb_shard *shard = publisher->session->shard;
-    uint64_t max = shard_windows_max(shard), others = shard->bufpool.reserved - publisher->reserved;
+    uint64_t max = shard_windows_max(shard),
+             others = publisher_pool(publisher)->reserved - publisher->reserved;
     uint64_t share = others < max ? (max - others) / 2 : 0;
     if (share < WINDOW_LEAST && others + WINDOW_LEAST <= 2 * max) {
         share = WINDOW_LEAST; /* Others may be idle for good, and a batch at a time is slow. */
@@ -355,7 +359,7 @@ static bool publisher_serve_waiting(struct amb_publisher *publisher, uint64_t wi
         session_may_prepare(publisher->session, want - publisher->received)) {
         return publisher_prepare(publisher); /* Takes less than what is to be certain beforehand. */
     }
-    if (amb_reclaim_reserve(shard, bytes, wide)) {
+    if (amb_reclaim_reserve(shard, publisher_pool(publisher), bytes, wide)) {
         publisher_set_reserved(publisher, publisher->reserved + bytes,
                                publisher->reserved_wide + (wide ? bytes : 0));
         publisher_open_window(publisher, want);
@@ -374,7 +378,7 @@ static void publisher_widen(struct amb_publisher *publisher, uint64_t largest)
 {
     struct amb_shard *shard = publisher->session->shard;
     uint64_t size = publisher->window_size, used = publisher->received - publisher->widened_at;
-    bool is_crowded = shard->bufpool.reserved >= shard_windows_max(shard) / 4;
+    bool is_crowded = publisher_pool(publisher)->reserved >= shard_windows_max(shard) / 4;
     if (is_crowded && used < size / 2 && publisher->want - publisher->received <= size) {
         return;
     }
@@ -389,7 +393,7 @@ static void publisher_widen(struct amb_publisher *publisher, uint64_t largest)
 static bool publisher_serve(struct amb_publisher *publisher)
 {
     const struct amb_shard *shard = publisher->session->shard;
-    const struct amb_bufpool *pool = &shard->bufpool;
+    const struct amb_bufpool *pool = publisher_pool(publisher);
     uint64_t largest = shard->limits->window;
     largest = largest < pool->window_max ? largest : pool->window_max;
     if (publisher->want > publisher->window && publisher->window_size < largest) {

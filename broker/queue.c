@@ -486,8 +486,9 @@ static void take_die(struct amb_queue *queue, struct amb_take *take, const char 
     }
     if (queue->dead == 0) { /* Said once a queue; counted always. */
         amb_warn("topic %s: message %" PRIu64 " is given up (%s); so may be others: see %s%s",
-                 take->topic->name, take->entry->first_seq + take->entry->above + take->first,
-                 reason, AMB_DEADLETTER_PREFIX, take->topic->name);
+                 amb_topic_shown(take->topic->name),
+                 take->entry->first_seq + take->entry->above + take->first, reason,
+                 AMB_DEADLETTER_PREFIX, amb_topic_shown(take->topic->name));
     }
     queue->dead += take->left;
     amb_stat_add(&queue->shard->stats.msgs_dead, take->left);

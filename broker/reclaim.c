@@ -31,17 +31,25 @@ static uint64_t privates_shed(struct amb_topic *topic)
     return given;
 }
 
+static uint64_t segment_bytes(const struct amb_shard *shard)
+{
+    return shard->bufpool.segment_bytes + shard->private_pool.segment_bytes;
+}
+
 /* At another shard: free segments first, and messages only if those are not enough. */
 static void relief_asked(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
     struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
-    uint64_t before = shard->bufpool.segment_bytes;
+    uint64_t before = segment_bytes(shard);
     (void)amb_subscriptions_shed(shard);
-    shard->bufpool.is_pressed = relief->is_pressed;
-    amb_bufpool_trim(&shard->bufpool, 0);
-    shard->bufpool.is_pressed = false;
-    uint64_t given = before - shard->bufpool.segment_bytes;
+    for (unsigned is_private = 0; is_private < 2; is_private++) {
+        struct amb_bufpool *pool = amb_shard_pool(shard, is_private != 0);
+        pool->is_pressed = relief->is_pressed;
+        amb_bufpool_trim(pool, 0);
+        pool->is_pressed = false;
+    }
+    uint64_t given = before - segment_bytes(shard);
     for (uint32_t i = 0; i < shard->topic_slots && given < relief->bytes; i++) {
         struct amb_topic *topic = shard->topics[i];
         uint64_t kept = topic == NULL ? 0 : topic->log.bytes;
@@ -73,6 +81,7 @@ static void reclaim_ask(struct amb_shard *shard, uint64_t bytes)
 
 /* What is wanted: a buffer, or bytes to grant. */
 struct reclaim {
+    struct amb_bufpool *pool; /* of the shard: where */
     uint64_t len;
     struct amb_buf *out; /* NULL: bytes */
     bool is_granted;     /* the buffer is for what was reserved */
@@ -90,7 +99,7 @@ static bool shard_lacks_entries(const struct amb_shard *shard, const struct recl
 /* OK, ENOMEM; of bytes also EAGAIN: a segment is on its way. */
 static enum amb_status reclaim_try(struct amb_shard *shard, const struct reclaim *what)
 {
-    struct amb_bufpool *pool = &shard->bufpool;
+    struct amb_bufpool *pool = what->pool;
     if (shard_lacks_entries(shard, what)) {
         return AMB_ENOMEM;
     }
@@ -106,10 +115,12 @@ static enum amb_status reclaim_try(struct amb_shard *shard, const struct reclaim
                                                                                  : status;
 }
 
-/* Who looks for bytes wants segments of this shard with free room: those that are free stay. */
+/* Who looks for bytes wants segments of this pool with free room: those that are free stay. What is
+ * free in the other pool is of use to nobody here. */
 static void reclaim_trim(struct amb_shard *shard, const struct reclaim *what)
 {
-    amb_bufpool_trim(&shard->bufpool, what->out != NULL ? 0 : UINT32_MAX);
+    amb_bufpool_trim(amb_shard_pool(shard, !what->pool->options.is_private), 0);
+    amb_bufpool_trim(what->pool, what->out != NULL ? 0 : UINT32_MAX);
 }
 
 /* Gives up what only slow readers want, topic by topic, until it is enough. */
@@ -136,9 +147,9 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
         return status;
     }
     if (!shard_lacks_entries(shard, what)) {
-        uint64_t before = shard->bufpool.segment_bytes;
+        uint64_t before = segment_bytes(shard);
         reclaim_trim(shard, what);
-        if (shard->bufpool.segment_bytes < before) {
+        if (segment_bytes(shard) < before) {
             status = reclaim_try(shard, what);
         }
     }
@@ -155,25 +166,28 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
         }
     }
     if (status == AMB_ENOMEM && !shard_lacks_entries(shard, what)) {
-        reclaim_ask(shard, amb_bufpool_charge(&shard->bufpool, what->len));
+        reclaim_ask(shard, amb_bufpool_charge(what->pool, what->len));
     }
     return status;
 }
 
-enum amb_status amb_reclaim_alloc(struct amb_shard *shard, uint64_t len, struct amb_buf *out)
+enum amb_status amb_reclaim_alloc(struct amb_shard *shard, struct amb_bufpool *pool, uint64_t len,
+                                  struct amb_buf *out)
 {
-    return reclaim(shard, &(struct reclaim){.len = len, .out = out});
+    return reclaim(shard, &(struct reclaim){.pool = pool, .len = len, .out = out});
 }
 
-enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard, uint64_t len,
-                                          struct amb_buf *out)
+enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard, struct amb_bufpool *pool,
+                                          uint64_t len, struct amb_buf *out)
 {
-    return reclaim(shard, &(struct reclaim){.len = len, .out = out, .is_granted = true});
+    return reclaim(shard,
+                   &(struct reclaim){.pool = pool, .len = len, .out = out, .is_granted = true});
 }
 
-bool amb_reclaim_reserve(struct amb_shard *shard, uint64_t bytes, bool wide)
+bool amb_reclaim_reserve(struct amb_shard *shard, struct amb_bufpool *pool, uint64_t bytes,
+                         bool wide)
 {
-    return reclaim(shard, &(struct reclaim){.len = bytes, .wide = wide}) == AMB_OK;
+    return reclaim(shard, &(struct reclaim){.pool = pool, .len = bytes, .wide = wide}) == AMB_OK;
 }
 
 bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes)
@@ -183,6 +197,7 @@ bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes)
         return true;
     }
     (void)amb_subscriptions_shed(shard);
+    amb_bufpool_trim(&shard->private_pool, 0);
     amb_bufpool_trim(&shard->bufpool, 0);
     if (amb_membudget_take_lease(budget, bytes)) {
         return true;
@@ -191,8 +206,9 @@ bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes)
     return false;
 }
 
-enum amb_status amb_reclaim_alloc_later(struct amb_shard *shard, uint64_t len, struct amb_buf *out)
+enum amb_status amb_reclaim_alloc_later(struct amb_shard *shard, struct amb_bufpool *pool,
+                                        uint64_t len, struct amb_buf *out)
 {
-    enum amb_status status = amb_bufpool_alloc_later(&shard->bufpool, len, out);
-    return status == AMB_ENOMEM ? amb_reclaim_alloc(shard, len, out) : status;
+    enum amb_status status = amb_bufpool_alloc_later(pool, len, out);
+    return status == AMB_ENOMEM ? amb_reclaim_alloc(shard, pool, len, out) : status;
 }

@@ -18,19 +18,23 @@
 #define AMB_RECLAIM_PAUSE_NS (5 * AMB_NS_PER_MS)
 
 struct amb_buf;
+struct amb_bufpool;
 struct amb_shard;
 
 /* For somebody who can wait: EAGAIN, or ENOMEM as below. No segment is made on this thread. */
-AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_later(struct amb_shard *shard, uint64_t len,
+AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_later(struct amb_shard *shard,
+                                                       struct amb_bufpool *pool, uint64_t len,
                                                        struct amb_buf *out);
 /* ENOMEM: not now, and the other shards have been asked. */
-AMB_MUST_CHECK enum amb_status amb_reclaim_alloc(struct amb_shard *shard, uint64_t len,
-                                                 struct amb_buf *out);
+AMB_MUST_CHECK enum amb_status amb_reclaim_alloc(struct amb_shard *shard, struct amb_bufpool *pool,
+                                                 uint64_t len, struct amb_buf *out);
 /* The same of what was granted: it may have what is reserved. */
-AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard, uint64_t len,
+AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard,
+                                                         struct amb_bufpool *pool, uint64_t len,
                                                          struct amb_buf *out);
 /* Reserves bytes of a window (amb_bufpool_reserve). False: not now; there may be room soon. */
-AMB_MUST_CHECK bool amb_reclaim_reserve(struct amb_shard *shard, uint64_t bytes, bool wide);
+AMB_MUST_CHECK bool amb_reclaim_reserve(struct amb_shard *shard, struct amb_bufpool *pool,
+                                        uint64_t bytes, bool wide);
 /* Takes bytes of the budget for a lease segment, for which free segments go but no message does.
  * False: as ENOMEM. */
 AMB_MUST_CHECK bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes);

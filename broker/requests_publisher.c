@@ -68,8 +68,11 @@ static void publisher_fill(struct amb_client *client, const Amb__Control__PubOpe
     order->u.publisher.last_seq = open->first_seq != 0 ? open->first_seq - 1 : 0;
     const struct amb_config *config = client->control->config;
     const struct amb_topic_rule *rule = amb_config_topic(config, open->topic);
-    order->u.publisher.verifies = rule->trust == AMB_TRUST_VERIFY;
-    order->u.publisher.avoids_gpu = !amb_gpuslot_suits(config, rule);
+    /* Slots are mapped by the readers of all that their publisher has; a reply has one reader. */
+    bool is_inbox = amb_topic_is_inbox(open->topic, strlen(open->topic));
+    order->u.publisher.verifies = rule->trust == AMB_TRUST_VERIFY || is_inbox;
+    order->u.publisher.avoids_gpu = !amb_gpuslot_suits(config, rule) || is_inbox;
+    order->u.publisher.is_private = open->is_private != 0 || is_inbox;
 }
 
 /* Takes the identity. */
@@ -110,7 +113,7 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
      * that waits for him hears of him by a flow value, behind which nothing can be lost. */
     request->subscribers = topic->matched;
     request->gpu_why = order->u.publisher.verifies
-                           ? "trust = \"verify\": the broker copies what is published"
+                           ? "trust = \"verify\", or an inbox: the broker copies what is published"
                            : amb_client_gpu_obstacle(client);
     request->gpu_reject =
         amb_config_topic(control->config, open->topic)->gpu == AMB_TOPIC_GPU_REJECT;

@@ -18,10 +18,12 @@
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define AMB_SEGMENT_ALIGN (UINT64_C(2) << 20) /* sizes are multiples of this */
 
+struct amb_bufpool;
 struct amb_gpu_pool;
 struct amb_link_mem;
 
@@ -35,6 +37,8 @@ struct amb_segment {
     int fd_rw;                /* of a leased one until it is finished; else -1 */
     struct amb_link_mem *mem; /* registration by the owner's hook, or NULL */
     void *owner_data;         /* the owner's hook's */
+    bool is_private;          /* never handed to anybody: bufpool.h */
+    struct amb_bufpool *pool; /* whose it is; NULL: a leased one */
     void *pool_data;          /* bufpool's */
     void (*destroy)(struct amb_segment *segment); /* whoever made it otherwise; else NULL */
     struct amb_list_node node;                    /* in the pool's list */

@@ -173,7 +173,7 @@ enum amb_mapping_state amb_session_mapping_of(struct amb_session *session,
     if (mapping != NULL) {
         return mapping->state;
     }
-    if (session->mapping_count == AMB_SESSION_SEGMENTS_MAX) {
+    if (segment->is_private || session->mapping_count == AMB_SESSION_SEGMENTS_MAX) {
         return AMB_MAPPING_REFUSED;
     }
     if (segment->gpu != NULL) {

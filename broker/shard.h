@@ -7,7 +7,7 @@
  *   control ──orders──► shard ◄──mail──► shard
  *                         ├── sessions ── publishers, subscriptions
  *                         ├── topics ── log, cursors, lends
- *                         └── bufpool ── segments
+ *                         └── bufpools ── segments
  *
  * Threads: the worker, except where a field says otherwise. Time is a field, set once a turn, so
  * the same code runs under a simulated clock.
@@ -106,7 +106,8 @@ struct amb_shard {
     unsigned peer_count;
     const struct amb_config *config;        /* that it was started with */
     const struct amb_config_limits *limits; /* those in force; the worker's own */
-    struct amb_bufpool bufpool;
+    struct amb_bufpool bufpool;             /* of what any client on this host may map */
+    struct amb_bufpool private_pool; /* of what is for its readers alone: replies, requests */
     struct amb_pool entries, txs, tallies;
     size_t entries_max;             /* beyond it nothing more is taken in */
     struct amb_list_node leases;    /* struct amb_lease.of_shard */
@@ -183,6 +184,10 @@ struct amb_shard {
 AMB_MUST_CHECK enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
                                               const struct amb_config *config,
                                               struct amb_membudget *budget);
+static inline struct amb_bufpool *amb_shard_pool(struct amb_shard *shard, bool is_private)
+{
+    return is_private ? &shard->private_pool : &shard->bufpool;
+}
 /* From here on these are in force; they stay the caller's. */
 void amb_shard_set_limits(struct amb_shard *shard, const struct amb_config_limits *limits);
 /* A segment has been made, or goes: registers it and tells the world, or the opposite. */

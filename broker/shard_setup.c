@@ -21,6 +21,7 @@
 
 #define SHARD_POOL_CHUNK 256u
 #define ENTRIES_MIN UINT64_C(4096)
+#define PRIVATE_SEGMENT_MAX (UINT64_C(16) << 20)
 
 /* A new segment is registered with UCX once, so that links send from it without a copy. */
 enum amb_status amb_shard_segment_made(struct amb_shard *shard, struct amb_segment *segment)
@@ -51,10 +52,10 @@ static void segment_destroyed(void *arg, struct amb_segment *segment)
     amb_shard_segment_unmade(arg, segment);
 }
 
-static bool segment_make(void *arg, uint64_t bytes, bool is_dedicated)
+static bool segment_make(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated)
 {
-    struct amb_shard *shard = arg;
-    return shard->maker != NULL && amb_maker_make(shard->maker, shard, bytes, is_dedicated);
+    struct amb_shard *shard = pool->options.arg;
+    return shard->maker != NULL && amb_maker_make(shard->maker, pool, bytes, is_dedicated);
 }
 
 void amb_shard_segment_unmake(struct amb_shard *shard, struct amb_segment *segment)
@@ -126,6 +127,15 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     };
     status = amb_bufpool_init(&shard->bufpool, &options);
     if (status == AMB_OK) {
+        /* Made when the first is asked for: many brokers never carry a request. */
+        options.is_private = true;
+        options.spare = 0;
+        if (options.segment_bytes > PRIVATE_SEGMENT_MAX) {
+            options.segment_bytes = PRIVATE_SEGMENT_MAX;
+        }
+        status = amb_bufpool_init(&shard->private_pool, &options);
+    }
+    if (status == AMB_OK) {
         amb_shard_set_limits(shard, &config->limits);
     }
     return status;
@@ -135,6 +145,7 @@ void amb_shard_set_limits(struct amb_shard *shard, const struct amb_config_limit
 {
     shard->limits = limits;
     amb_bufpool_set_window(&shard->bufpool, limits->window);
+    amb_bufpool_set_window(&shard->private_pool, limits->window);
 }
 
 void amb_shard_fini(struct amb_shard *shard)
@@ -144,6 +155,7 @@ void amb_shard_fini(struct amb_shard *shard)
     amb_takes_fini(shard);
     amb_sift_fini(&shard->sift);
     amb_lease_fini(shard);
+    amb_bufpool_fini(&shard->private_pool);
     amb_bufpool_fini(&shard->bufpool);
     amb_inbox_fini(&shard->inbox);
     amb_pool_fini(&shard->entries);

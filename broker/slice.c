@@ -60,7 +60,8 @@ struct amb_entry *amb_slice_copy(struct amb_shard *shard, const struct amb_entry
     if (slice == NULL) {
         return NULL;
     }
-    if (amb_bufpool_alloc(&shard->bufpool, data_len + table + blobs, &buf) != AMB_OK) {
+    if (amb_bufpool_alloc(amb_shard_pool(shard, entry->is_private), data_len + table + blobs,
+                          &buf) != AMB_OK) {
         amb_pool_put(&shard->entries, slice);
         return NULL;
     }

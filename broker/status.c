@@ -54,12 +54,6 @@ static int rows_put(json_t *rows, uint64_t id, json_t *row)
     return json_object_set_new(rows, key, row);
 }
 
-/* Whoever knows an inbox's name may write to it: it is not told. */
-static const char *shown(const char *name)
-{
-    return amb_pattern_is_inbox(name, strlen(name)) ? AMB_INBOX_PREFIX "…" : name;
-}
-
 static const char *priority_name(enum amb_priority priority)
 {
     static const char *const names[] = {"normal", "high", "low"};
@@ -77,7 +71,7 @@ static json_t *shard_topics(const struct amb_shard *shard)
         (void)json_array_append_new(
             rows,
             json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "topic",
-                      shown(t->name), "priority", priority_name(t->priority), "worker",
+                      amb_topic_shown(t->name), "priority", priority_name(t->priority), "worker",
                       num(t->home), "subscriptions", num(t->matched), "messages", num(t->msgs_in),
                       "bytes", num(t->bytes_in), "log_messages", num(t->log.msgs), "log_bytes",
                       num(t->log.bytes), "last_seq", num(t->log.next_seq - 1 + t->log.above),
@@ -191,30 +185,36 @@ static json_t *shard_worker(const struct amb_shard *shard)
 
 static json_t *shard_memory(const struct amb_shard *shard)
 {
-    uint64_t segments = 0, bytes = 0;
-    AMB_LIST_FOR_EACH (node, &shard->bufpool.segments) {
+    const struct amb_bufpool *pool = &shard->bufpool, *private = &shard->private_pool;
+    uint64_t segments = 0;
+    AMB_LIST_FOR_EACH (node, &pool->segments) {
         segments++;
-        bytes += AMB_CONTAINER_OF(node, struct amb_segment, node)->size;
+    }
+    AMB_LIST_FOR_EACH (node, &private->segments) {
+        segments++;
     }
     uint64_t leased = 0;
     AMB_LIST_FOR_EACH (node, &shard->leases) {
         leased++;
     }
-    const struct amb_bufpool *pool = &shard->bufpool;
     const struct amb_shard_stats *st = &shard->stats;
-    return json_pack(
-        "{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
-        " s:I, s:I, s:I}",
-        "worker", num(shard->index), "kind", "host", "segments", num(segments), "segment_bytes",
-        num(bytes), "used_bytes", num(amb_bufpool_used(pool)), "made_late", num(pool->made_here),
-        "leased_segments", num(leased), "leased_bytes", num(shard->leased_bytes),
-        "quarantined_bytes", num(amb_stat_get(&st->quarantined_bytes)), "slabs",
-        num(pool->live_slabs), "sparse_slabs", num(pool->sparse_slabs), "compacted",
-        num(amb_stat_get(&st->compacted)), "compacted_bytes",
-        num(amb_stat_get(&st->compacted_bytes)), "entries", num(shard->entries.used),
-        "entries_limit", num(shard->entries_max), "reserved_bytes", num(pool->reserved),
-        "granted_refused", num(amb_stat_get(&st->granted_refused)), "unreserved_refused",
-        num(amb_stat_get(&st->unreserved_refused)));
+    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
+                     " s:I, s:I, s:I, s:I}",
+                     "worker", num(shard->index), "kind", "host", "segments", num(segments),
+                     "segment_bytes", num(pool->segment_bytes + private->segment_bytes),
+                     "private_bytes", num(private->segment_bytes), "used_bytes",
+                     num(amb_bufpool_used(pool) + amb_bufpool_used(private)), "made_late",
+                     num(pool->made_here + private->made_here), "leased_segments", num(leased),
+                     "leased_bytes", num(shard->leased_bytes), "quarantined_bytes",
+                     num(amb_stat_get(&st->quarantined_bytes)), "slabs",
+                     num(pool->live_slabs + private->live_slabs), "sparse_slabs",
+                     num(pool->sparse_slabs + private->sparse_slabs), "compacted",
+                     num(amb_stat_get(&st->compacted)), "compacted_bytes",
+                     num(amb_stat_get(&st->compacted_bytes)), "entries", num(shard->entries.used),
+                     "entries_limit", num(shard->entries_max), "reserved_bytes",
+                     num(pool->reserved + private->reserved), "granted_refused",
+                     num(amb_stat_get(&st->granted_refused)), "unreserved_refused",
+                     num(amb_stat_get(&st->unreserved_refused)));
 }
 
 static void status_collect(struct amb_shard *shard, struct amb_order *order)
@@ -257,8 +257,8 @@ static json_t *gather_subs(const struct status_query *query, struct amb_control 
     json_t *rows = json_array();
     AMB_LIST_FOR_EACH (node, &control->directory.subs) {
         const struct amb_dir_sub *sub = AMB_CONTAINER_OF(node, struct amb_dir_sub, node);
-        json_t *row = json_pack("{s:s, s:I, s:I}", "pattern", shown(sub->pattern), "client",
-                                num(sub->client_id), "worker", num(sub->session.shard));
+        json_t *row = json_pack("{s:s, s:I, s:I}", "pattern", amb_topic_shown(sub->pattern),
+                                "client", num(sub->client_id), "worker", num(sub->session.shard));
         (void)json_object_update(
             row, (json_t *)(uintptr_t)find_by_id(query, sub->session.shard, "subs", sub->id));
         (void)json_array_append_new(rows, row);
@@ -273,11 +273,11 @@ static json_t *gather_queues(const struct status_query *query, struct amb_contro
     AMB_LIST_FOR_EACH (node, &control->directory.queues) {
         const struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
         char user[AMB_USER_TEXT_MAX];
-        json_t *row =
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "pattern", shown(queue->sub.pattern),
-                      "group", queue->group, "durable", queue->durable, "user",
-                      amb_user_text(queue->user, user), "ack", acks[queue->options.ack], "worker",
-                      num(queue->sub.session.shard), "members", num(queue->members));
+        json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "pattern",
+                                amb_topic_shown(queue->sub.pattern), "group", queue->group,
+                                "durable", queue->durable, "user", amb_user_text(queue->user, user),
+                                "ack", acks[queue->options.ack], "worker",
+                                num(queue->sub.session.shard), "members", num(queue->members));
         (void)json_object_update(row,
                                  (json_t *)(uintptr_t)find_by_id(query, queue->sub.session.shard,
                                                                  "queues", queue->sub.id));

@@ -30,7 +30,8 @@ static struct amb_entry *twin_create(struct amb_shard *shard, struct amb_entry *
     }
     uint32_t meta_len = entry->meta_len - entry->count * (uint32_t)sizeof(uint64_t);
     shard->kept = amb_shard_topic(shard, entry->topic); /* Its log is being read. */
-    enum amb_status status = amb_reclaim_alloc(shard, entry->data_len + meta_len, &twin->buf);
+    enum amb_status status = amb_reclaim_alloc(shard, amb_shard_pool(shard, entry->is_private),
+                                               entry->data_len + meta_len, &twin->buf);
     shard->kept = NULL;
     if (status != AMB_OK) {
         amb_pool_put(&shard->entries, twin);
@@ -42,6 +43,7 @@ static struct amb_entry *twin_create(struct amb_shard *shard, struct amb_entry *
     twin->meta_len = meta_len;
     twin->data_len = entry->data_len;
     twin->topic = entry->topic;
+    twin->is_private = entry->is_private;
     twin->data = twin->buf.data;
     twin->meta = twin->buf.data + entry->data_len;
     twin->segment = twin->buf.segment;

@@ -345,6 +345,7 @@ static void worker_loop(struct amb_worker *worker)
         if (!is_trimmed && now_ns - idle_since_ns > WORKER_TRIM_NS) {
             uint32_t spare = shard->config->memory.host.spare;
             amb_bufpool_trim_later(&shard->bufpool, spare > 1 ? spare : 1);
+            amb_bufpool_trim_later(&shard->private_pool, 1);
             is_trimmed = true;
         }
         shard_sleep(shard, now_ns);

@@ -148,7 +148,7 @@ static enum amb_status take_room(struct room_wait *room, struct amb_lease *lease
             return status;
         }
     }
-    bool may_lease = conn->leases.bytes_max != 0 && !room->pub->is_named;
+    bool may_lease = conn->leases.bytes_max != 0 && !room->pub->avoids_slots;
     while (may_lease && conn->down == AMB_OK) {
         if (amb_place_take(conn, room->len, &lease->place)) {
             lease->bytes = amb_place_bytes(&lease->place);

@@ -49,6 +49,7 @@ struct amb_pub {
     struct amb_list_node unacked; /* of a named one: sent and not settled, under the connection's
                                      lock */
     bool is_named;                /* it has a name, and sends again what may be lost */
+    bool avoids_slots;            /* it does, or its messages are for one reader: an inbox */
     bool must_restage; /* held has batches of the last session: under the connection's lock */
     struct amb_list_node held; /* full batches from while it is away, before the open one */
     uint64_t held_bytes;

@@ -44,6 +44,7 @@ static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
     amb_list_init(&pub->held);
     amb_list_init(&pub->unacked);
     pub->is_named = options->name != NULL;
+    pub->avoids_slots = pub->is_named || amb_topic_is_inbox(topic, strlen(topic));
     amb_list_init(&pub->queue);
     amb_list_init(&pub->leases);
     amb_batch_rule_init(&pub->rule, options->linger_ns);
@@ -103,6 +104,7 @@ static enum amb_status ask_open(struct amb_pub *pub, const struct amb_pub_option
     open.confirm = options->confirm;
     open.priority = options->priority;
     open.settled = pub->is_settled_told;
+    open.is_private = pub->asking.is_on;
     char name[AMB_PUB_NAME_MAX + 1] = "";
     if (pub->is_named) {
         (void)snprintf(name, sizeof(name), "%s", options->name);

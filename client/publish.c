@@ -285,7 +285,7 @@ static enum amb_status put_or_wait(struct amb_pub *pub, const struct amb_put *pu
 {
     struct amb_conn *conn = pub->conn;
     bool may_lease = put->len >= AMB_PLAIN_LEASE_MIN && conn->leases.bytes_max != 0 &&
-                     !pub->is_named && put->expect == 0 && !put->is_device;
+                     !pub->avoids_slots && put->expect == 0 && !put->is_device;
     uint64_t slot_len = may_lease ? put->len : 0;
     struct amb_batch *large = NULL;
     enum amb_status status;

@@ -174,7 +174,7 @@ static enum amb_status post_by_link(struct amb_pub *pub, struct amb_gpu *gpu,
     struct amb_conn *conn = pub->conn;
     amb_conn_lock(conn);
     bool can = conn->link != NULL && conn->link->takes_cuda && out->mem != AMB_MEM_CUDA_MANAGED &&
-               !pub->is_named && out->len >= CROSS_MIN;
+               !pub->avoids_slots && out->len >= CROSS_MIN;
     amb_conn_unlock(conn);
     uint8_t blob[AMB_PROPS_MAX];
     struct amb_put put = {

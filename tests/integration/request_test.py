@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Requests and replies between two connections on every pair of links and two workers; the same
-from the shell. An inbox's name is shown to nobody.
+from the shell. An inbox's name is shown to nobody, and lies in no memory that others map.
 
     request_test.py BUILD [--links ring,stream,ucx]
 """
@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from harness import LINKS, check, main
+from harness import LINKS, check, main, until
 
 RULES = ["one by one", "many", "no responders", "time-out", "compare and set", "rights", "closed", "done"]
 
@@ -39,7 +39,48 @@ def shell(rig, broker):
     check(service.wait() == 0, f"reply: {service.log()}")
 
 
+def mapped(pid):
+    """What the broker has given this process to read, as bytes: (name, content)."""
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+            words = line.split()
+            if words[1] == "r--s" and "memfd:" in line:
+                first, end = (int(n, 16) for n in words[0].split("-"))
+                memory.seek(first)
+                left = end - first
+                content = bytearray()
+                while left > 0:
+                    part = memory.read(min(left, 1 << 24))
+                    content += part
+                    left -= len(part)
+                yield line, bytes(content)
+
+
+def secrets(rig):
+    """Another reader on this host has segments of the broker mapped, and of the two that ask and
+    answer the slots: there is no reply in them, and no request's address."""
+    broker = rig.broker(tcp=False)
+    reader = rig.start([rig.program("broker-ctl"), "--url", broker.url(), "-o", "json", "sub",
+                        "public.>"])
+    until(20, lambda: broker.ask("subs"), "a reader")
+    both = rig.client("test-secrets", broker.url())
+    check(both.line(60) == "done", both.log())
+    for _ in range(120):
+        reader.line(20)
+    looked = 0
+    for name, content in mapped(reader.pid):
+        looked += content.count(b"anybody may read")
+        for secret in (b"secret reply", b"$INBOX.", b"$reply"):
+            check(secret not in content, f"{secret} lies in {name}")
+    check(looked > 100, f"the reader maps little: {looked}")
+    check(broker.ask("memory")[0]["private_bytes"] > 0, "private memory is shown")
+    both.kill()
+    reader.kill()
+    broker.stop()
+
+
 def test(rig, options):
+    secrets(rig)
     links = options.get("links", ",".join(LINKS)).split(",")
     broker = rig.broker("-o", "server.workers=2")
     if "ucx" in links and broker.ask("status")["ucx"] == "off":

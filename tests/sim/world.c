@@ -144,6 +144,7 @@ static void shard_begin(struct sim *s, unsigned i)
         shard->txs = s->txs[i];
     }
     shard->bufpool.options.create = sim_segment_create;
+    shard->private_pool.options.create = sim_segment_create;
     shard->control = &s->control;
     shard->peers = s->peers;
     shard->peer_count = s->shard_count;
@@ -385,6 +386,7 @@ void sim_inspect(struct sim *s)
     for (unsigned i = 0; i < s->shard_count; i++) {
         const struct amb_shard *shard = &s->shards[i];
         amb_bufpool_check(&shard->bufpool);
+        amb_bufpool_check(&shard->private_pool);
         for (uint32_t t = 0; t < shard->topic_slots; t++) {
             if (shard->topics[t] != NULL) {
                 amb_log_check(&shard->topics[t]->log);

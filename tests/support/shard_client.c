@@ -175,7 +175,8 @@ void client_open_pub(struct shard_client *client, uint32_t handle, uint32_t topi
 {
     struct amb_publisher *publisher;
     assert_int_equal(amb_publisher_create(client->session, handle, topic,
-                                          client->harness->topic_home[topic], settled, &publisher),
+                                          client->harness->topic_home[topic], settled,
+                                          client->is_private, &publisher),
                      AMB_OK);
     const struct amb_topic_rule *rule = harness_home(client->harness, topic)->rule;
     publisher->verifies = rule->trust == AMB_TRUST_VERIFY;

@@ -94,6 +94,7 @@ static void harness_expect_empty(const struct shard_harness *harness)
     for (unsigned i = 0; i < harness->count; i++) {
         const struct amb_shard *shard = &harness->shards[i];
         assert_int_equal(amb_bufpool_used(&shard->bufpool), 0);
+        assert_int_equal(amb_bufpool_used(&shard->private_pool), 0);
         assert_int_equal(shard->entries.used, 0);
         assert_int_equal(shard->txs.used, 0);
         assert_int_equal(shard->tallies.used, 0);
@@ -260,6 +261,7 @@ uint64_t harness_used(const struct shard_harness *harness)
     uint64_t used = 0;
     for (unsigned i = 0; i < harness->count; i++) {
         used += amb_bufpool_used(&harness->shards[i].bufpool);
+        used += amb_bufpool_used(&harness->shards[i].private_pool);
     }
     return used;
 }
@@ -268,6 +270,7 @@ void harness_check(const struct shard_harness *harness)
 {
     for (unsigned i = 0; i < harness->count; i++) {
         amb_bufpool_check(&harness->shards[i].bufpool);
+        amb_bufpool_check(&harness->shards[i].private_pool);
         for (unsigned t = 0; t < harness->topic_count; t++) {
             if (harness->topics[t][i] != NULL) {
                 amb_log_check(&harness->topics[t][i]->log);

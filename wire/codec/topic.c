@@ -175,6 +175,11 @@ bool amb_pattern_is_inbox(const char *pattern, size_t len)
            (len == token || pattern[token] == '.');
 }
 
+const char *amb_topic_shown(const char *name)
+{
+    return amb_pattern_is_inbox(name, strlen(name)) ? AMB_INBOX_PREFIX "…" : name;
+}
+
 bool amb_topic_is_inbox(const char *topic, size_t len)
 {
     size_t prefix = sizeof(AMB_INBOX_PREFIX) - 1;

@@ -116,6 +116,29 @@ static void test_every_subscriber_everywhere_gets_every_message_in_order(void **
     harness_check(&w->h);
 }
 
+/* Requests and replies: a reader that maps sees whole segments, so these are in others. */
+static void test_what_is_private_leaves_by_copy_from_memory_that_is_never_offered(void **state)
+{
+    struct world *w = *state;
+    w->p->is_private = true;
+    uint32_t topic = topic_at(w, "a");
+    subscribe_all(w, topic, NULL);
+    publish(w, 3, 2, 100);
+    publish(w, 3, 1, 9000);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(amb_bufpool_used(&w->h.shards[i].bufpool), 0);
+    }
+    for (unsigned i = 1; i <= 6; i++) {
+        assert_int_equal(client_delivery(w->near, 0, i)->frame.type, AMB_FRAME_DELIVER);
+        assert_int_equal(client_delivery(w->far, 0, i)->frame.type, AMB_FRAME_DELIVER);
+    }
+    assert_int_equal(w->near->segment_count, 0);
+    assert_int_equal(w->far->segment_count, 0);
+    assert_true(w->h.shards[0].private_pool.segment_bytes > 0);
+    drain_all(w);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
 static void test_the_heads_of_deliveries_tell_what_they_should(void **state)
 {
     struct world *w = *state;
@@ -380,6 +403,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(test_every_subscriber_everywhere_gets_every_message_in_order),
+        T(test_what_is_private_leaves_by_copy_from_memory_that_is_never_offered),
         T(test_the_heads_of_deliveries_tell_what_they_should),
         T(test_a_subscription_may_read_several_topics),
         T(test_what_was_published_before_is_not_delivered),

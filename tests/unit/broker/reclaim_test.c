@@ -52,7 +52,8 @@ static void test_free_segments_of_its_own_go_first(void **state)
     struct amb_buf buf;
     hog(&h->shards[0]);
     assert_int_equal(amb_bufpool_alloc(&h->shards[0].bufpool, 5 * MIB, &buf), AMB_ENOMEM);
-    assert_int_equal(amb_reclaim_alloc(&h->shards[0], 5 * MIB, &buf), AMB_OK);
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 5 * MIB, &buf),
+                     AMB_OK);
     amb_bufpool_free(&h->shards[0].bufpool, &buf);
 }
 
@@ -61,9 +62,11 @@ static void test_free_segments_of_other_shards_come_with_the_next_attempt(void *
     struct shard_harness *h = *state;
     struct amb_buf buf;
     hog(&h->shards[2]);
-    assert_int_equal(amb_reclaim_alloc(&h->shards[0], 5 * MIB, &buf), AMB_ENOMEM);
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 5 * MIB, &buf),
+                     AMB_ENOMEM);
     harness_settle(h);
-    assert_int_equal(amb_reclaim_alloc(&h->shards[0], 5 * MIB, &buf), AMB_OK);
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 5 * MIB, &buf),
+                     AMB_OK);
     amb_bufpool_free(&h->shards[0].bufpool, &buf);
 }
 
@@ -74,16 +77,20 @@ static void test_others_are_not_asked_all_the_time(void **state)
     for (unsigned i = 0; i < 8; i++) {
         assert_int_equal(amb_bufpool_alloc(&h->shards[1].bufpool, 2 * MIB, &held[i]), AMB_OK);
     }
-    assert_int_equal(amb_reclaim_alloc(&h->shards[0], 100, &buf), AMB_ENOMEM);
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 100, &buf),
+                     AMB_ENOMEM);
     assert_true(h->shards[0].relief[1].is_out && h->shards[0].relief[2].is_out);
-    assert_int_equal(amb_reclaim_alloc(&h->shards[0], 100, &buf), AMB_ENOMEM);
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 100, &buf),
+                     AMB_ENOMEM);
     harness_settle(h);
     assert_false(h->shards[0].relief[1].is_out);
-    assert_int_equal(amb_reclaim_alloc(&h->shards[0], 100, &buf), AMB_ENOMEM);
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 100, &buf),
+                     AMB_ENOMEM);
     assert_false(h->shards[0].relief[1].is_out); /* too soon */
     harness_pass(h, AMB_RECLAIM_PAUSE_NS);
     (void)harness_turn(h, 0);
-    assert_int_equal(amb_reclaim_alloc(&h->shards[0], 100, &buf), AMB_ENOMEM);
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 100, &buf),
+                     AMB_ENOMEM);
     assert_true(h->shards[0].relief[1].is_out);
     harness_settle(h);
     for (unsigned i = 0; i < 8; i++) {
@@ -178,7 +185,7 @@ static void test_who_wants_bytes_keeps_its_own_free_segments(void **state)
     struct amb_shard *shard = &((struct shard_harness *)*state)->shards[0];
     hog(shard);
     uint64_t bytes = shard->bufpool.segment_bytes;
-    assert_false(amb_reclaim_reserve(shard, 10 * MIB, true));
+    assert_false(amb_reclaim_reserve(shard, &shard->bufpool, 10 * MIB, true));
     assert_int_equal(shard->bufpool.segment_bytes, bytes);
 }
 
