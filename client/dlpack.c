@@ -2,9 +2,9 @@
 /*
  * Messages as arrays of other libraries, and their arrays as messages: views, no copies.
  */
-#include "client/dlpack_abi.h"
 #include "client/tensor.h"
 
+#include <amb/compat/dlpack/dlpack.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,42 +26,12 @@ static void c_order(uint32_t ndim, const int64_t *shape, int64_t *strides)
     }
 }
 
-static bool has_strides(const struct amb_tensor *tensor)
+static DLDeviceType type_of(enum amb_mem mem)
 {
-    for (uint32_t i = 0; i < tensor->ndim; i++) {
-        if (tensor->strides[i] != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Do all elements lie within len bytes? The description is a peer's word. */
-static bool lies_within(const struct amb_tensor *tensor, const int64_t *strides, uint64_t len)
-{
-    int64_t last = 0;
-    uint64_t bits = (uint64_t)tensor->bits * tensor->lanes;
-    for (uint32_t i = 0; i < tensor->ndim; i++) {
-        int64_t span;
-        if (tensor->shape[i] == 0) {
-            return true;
-        }
-        if (strides[i] < 0 || __builtin_mul_overflow(tensor->shape[i] - 1, strides[i], &span) ||
-            __builtin_add_overflow(last, span, &last)) {
-            return false;
-        }
-    }
-    uint64_t need;
-    return !__builtin_mul_overflow((uint64_t)last + 1, bits, &need) && need <= UINT64_MAX - 7 &&
-           (need + 7) / 8 <= len;
-}
-
-static int32_t type_of(enum amb_mem mem)
-{
-    return mem == AMB_MEM_CUDA           ? AMB_DL_CUDA
-           : mem == AMB_MEM_CUDA_MANAGED ? AMB_DL_CUDA_MANAGED
-           : mem == AMB_MEM_PINNED       ? AMB_DL_CUDA_HOST
-                                         : AMB_DL_CPU;
+    return mem == AMB_MEM_CUDA           ? kDLCUDA
+           : mem == AMB_MEM_CUDA_MANAGED ? kDLCUDAManaged
+           : mem == AMB_MEM_PINNED       ? kDLCUDAHost
+                                         : kDLCPU;
 }
 
 static void give_back(struct DLManagedTensorVersioned *managed)
@@ -75,6 +45,34 @@ static void give_back(struct DLManagedTensorVersioned *managed)
     free(loan);
 }
 
+/* What is described by the tensor alone. NULL: no memory. */
+static struct loan *lend(const struct amb_tensor *tensor)
+{
+    struct loan *loan = calloc(1, sizeof(*loan));
+    if (loan == NULL) {
+        return NULL;
+    }
+    bool has_strides = false;
+    for (uint32_t i = 0; i < tensor->ndim; i++) {
+        loan->shape[i] = tensor->shape[i];
+        loan->strides[i] = tensor->strides[i];
+        has_strides = has_strides || tensor->strides[i] != 0;
+    }
+    if (!has_strides) {
+        c_order(tensor->ndim, loan->shape, loan->strides);
+    }
+    loan->managed = (DLManagedTensorVersioned){
+        .version = {.major = DLPACK_MAJOR_VERSION, .minor = DLPACK_MINOR_VERSION},
+        .deleter = give_back,
+        .flags = DLPACK_FLAG_BITMASK_READ_ONLY,
+        .dl_tensor = {.ndim = (int32_t)tensor->ndim,
+                      .dtype = {.code = tensor->code, .bits = tensor->bits, .lanes = tensor->lanes},
+                      .shape = loan->shape,
+                      .strides = loan->strides},
+    };
+    return loan;
+}
+
 enum amb_status amb_msg_dlpack(struct amb_msg *msg, void *stream,
                                struct DLManagedTensorVersioned **out)
 {
@@ -86,84 +84,77 @@ enum amb_status amb_msg_dlpack(struct amb_msg *msg, void *stream,
         return AMB_EINVAL;
     }
     uint64_t len = amb_msg_size(msg);
-    const struct amb_tensor bytes = {
-        .code = 1, .bits = 8, .lanes = 1, .ndim = 1, .shape = {(int64_t)len}};
-    const struct amb_tensor *tensor = amb_msg_tensor(msg);
-    tensor = tensor != NULL ? tensor : &bytes;
-    struct loan *loan = calloc(1, sizeof(*loan));
-    if (loan == NULL) {
-        return AMB_ENOMEM;
-    }
-    memcpy(loan->shape, tensor->shape, sizeof(loan->shape));
-    if (has_strides(tensor)) {
-        memcpy(loan->strides, tensor->strides, sizeof(loan->strides));
-    } else {
-        c_order(tensor->ndim, loan->shape, loan->strides);
-    }
-    if (!lies_within(tensor, loan->strides, len)) {
-        free(loan);
+    struct amb_tensor tensor = {.code = kDLUInt, .bits = 8, .lanes = 1, .ndim = 1};
+    struct amb_tensor_extent extent;
+    tensor.shape[0] = (int64_t)len;
+    enum amb_status status = amb_tensor_of(msg, &tensor);
+    if ((status != AMB_OK && status != AMB_ENOTFOUND) || !amb_tensor_lie(&tensor, &extent)) {
         return AMB_EINVAL;
     }
     bool is_device = amb_msg_device(msg) >= 0;
     const void *data = is_device ? amb_msg_data_on(msg, stream) : amb_msg_data(msg);
     if (data == NULL && len != 0) {
-        free(loan);
         return AMB_ESTATE; /* Lazy, and not fetched. */
+    }
+    struct loan *loan = lend(&tensor);
+    if (loan == NULL) {
+        return AMB_ENOMEM;
     }
     loan->msg = amb_msg_ref(msg);
     loan->stream = stream;
-    loan->managed = (struct DLManagedTensorVersioned){
-        .major = AMB_DL_MAJOR,
-        .minor = AMB_DL_MINOR,
-        .deleter = give_back,
-        .flags = AMB_DL_READ_ONLY,
-        .dl_tensor = {.data = len != 0 ? (void *)(uintptr_t)data : NULL,
-                      .device_type = type_of(amb_msg_mem(msg)),
-                      .device_id = is_device ? amb_msg_device(msg) : 0,
-                      .ndim = (int32_t)tensor->ndim,
-                      .code = tensor->code,
-                      .bits = tensor->bits,
-                      .lanes = tensor->lanes,
-                      .shape = loan->shape,
-                      .strides = loan->strides},
-    };
+    DLTensor *dl = &loan->managed.dl_tensor;
+    dl->data = len != 0 ? (void *)(uintptr_t)data : NULL;
+    dl->byte_offset = extent.first;
+    dl->device.device_type = type_of(amb_msg_mem(msg));
+    dl->device.device_id = is_device ? amb_msg_device(msg) : 0;
     *out = &loan->managed;
     return AMB_OK;
 }
 
-static bool is_compact(const struct amb_dl_tensor *dl)
+static bool is_c_order(const struct amb_tensor *tensor, const int64_t *strides)
 {
     int64_t expected[AMB_TENSOR_DIMS];
-    if (dl->strides == NULL) {
-        return true;
-    }
-    c_order((uint32_t)dl->ndim, dl->shape, expected);
-    for (int32_t i = 0; i < dl->ndim; i++) {
-        if (dl->shape[i] == 0) {
+    c_order(tensor->ndim, tensor->shape, expected);
+    for (uint32_t i = 0; i < tensor->ndim; i++) {
+        if (tensor->shape[i] == 0) {
             return true; /* It has no elements. */
         }
     }
-    for (int32_t i = 0; i < dl->ndim; i++) {
-        if (dl->shape[i] != 1 && dl->strides[i] != expected[i]) {
+    for (uint32_t i = 0; i < tensor->ndim; i++) {
+        if (tensor->shape[i] != 1 && strides[i] != expected[i]) {
             return false;
         }
     }
     return true;
 }
 
-static bool kind_of(int32_t device_type, enum amb_mem *out)
+/* False: strides that cannot be said, for 0 in all of them means C order. */
+static bool take_strides(struct amb_tensor *tensor, const int64_t *strides)
 {
-    switch (device_type) {
-    case AMB_DL_CPU:
+    if (strides == NULL || is_c_order(tensor, strides)) {
+        return true;
+    }
+    bool is_one_element = true;
+    for (uint32_t i = 0; i < tensor->ndim; i++) {
+        tensor->strides[i] = strides[i];
+        is_one_element = is_one_element && strides[i] == 0;
+    }
+    return !is_one_element;
+}
+
+static bool kind_of(DLDeviceType device_type, enum amb_mem *out)
+{
+    switch ((int)device_type) {
+    case kDLCPU:
         *out = AMB_MEM_HOST;
         return true;
-    case AMB_DL_CUDA:
+    case kDLCUDA:
         *out = AMB_MEM_CUDA;
         return true;
-    case AMB_DL_CUDA_HOST:
+    case kDLCUDAHost:
         *out = AMB_MEM_PINNED;
         return true;
-    case AMB_DL_CUDA_MANAGED:
+    case kDLCUDAManaged:
         *out = AMB_MEM_CUDA_MANAGED;
         return true;
     default:
@@ -174,28 +165,32 @@ static bool kind_of(int32_t device_type, enum amb_mem *out)
 enum amb_status amb_out_dlpack(struct amb_out *out, struct amb_tensor *tensor,
                                const void *dl_tensor)
 {
-    const struct amb_dl_tensor *dl = dl_tensor;
+    const DLTensor *dl = dl_tensor;
     if (out == NULL || tensor == NULL || dl == NULL || dl->ndim < 0 ||
         (uint32_t)dl->ndim > AMB_TENSOR_DIMS || (dl->shape == NULL && dl->ndim != 0)) {
         return AMB_EINVAL;
     }
-    struct amb_tensor own = {
-        .code = dl->code, .bits = dl->bits, .lanes = dl->lanes, .ndim = (uint32_t)dl->ndim};
+    struct amb_tensor own = {.code = dl->dtype.code,
+                             .bits = dl->dtype.bits,
+                             .lanes = dl->dtype.lanes,
+                             .ndim = (uint32_t)dl->ndim};
     for (int32_t i = 0; i < dl->ndim; i++) {
         own.shape[i] = dl->shape[i];
     }
     enum amb_mem mem;
-    uint64_t len;
-    if (!amb_tensor_size(&own, &len) || !is_compact(dl) || (dl->data == NULL && len != 0)) {
+    struct amb_tensor_extent extent;
+    if (!take_strides(&own, dl->strides) || !amb_tensor_lie(&own, &extent) ||
+        (dl->data == NULL && extent.bytes != 0)) {
         return AMB_EINVAL;
     }
-    if (!kind_of(dl->device_type, &mem)) {
+    if (!kind_of(dl->device.device_type, &mem)) {
         return AMB_EKIND;
     }
     *tensor = own;
     out->mem = mem;
-    out->data = dl->data != NULL ? (const uint8_t *)dl->data + dl->byte_offset : NULL;
-    out->len = len;
+    out->data =
+        dl->data != NULL ? (const uint8_t *)dl->data + dl->byte_offset - extent.first : NULL;
+    out->len = extent.bytes;
     out->tensor = tensor;
     return AMB_OK;
 }

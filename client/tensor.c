@@ -9,32 +9,72 @@
 
 #define HEAD 6u
 
-bool amb_tensor_size(const struct amb_tensor *tensor, uint64_t *out)
+static bool has_strides(const struct amb_tensor *tensor)
 {
-    uint64_t bits = (uint64_t)tensor->bits * tensor->lanes;
-    uint64_t count = 1;
-    bool is_empty = false;
+    for (uint32_t i = 0; i < tensor->ndim; i++) {
+        if (tensor->strides[i] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Elements from the lowest address to the highest, in C order; false: too many. */
+static bool span_compact(const struct amb_tensor *tensor, uint64_t *count)
+{
+    *count = 1;
+    for (uint32_t i = 0; i < tensor->ndim; i++) {
+        if (__builtin_mul_overflow(*count, (uint64_t)tensor->shape[i], count)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The same by the strides; *first: how many of them lie below the one with all indices 0. */
+static bool span_strided(const struct amb_tensor *tensor, uint64_t *count, uint64_t *first)
+{
+    int64_t low = 0, high = 0;
+    for (uint32_t i = 0; i < tensor->ndim; i++) {
+        int64_t span;
+        if (__builtin_mul_overflow(tensor->shape[i] - 1, tensor->strides[i], &span)) {
+            return false;
+        }
+        int64_t *end = span < 0 ? &low : &high;
+        if (__builtin_add_overflow(*end, span, end)) {
+            return false;
+        }
+    }
+    *first = -(uint64_t)low;
+    return !__builtin_add_overflow(*first, (uint64_t)high, count) &&
+           !__builtin_add_overflow(*count, 1, count);
+}
+
+bool amb_tensor_lie(const struct amb_tensor *tensor, struct amb_tensor_extent *out)
+{
+    uint64_t bits = (uint64_t)tensor->bits * tensor->lanes, count = 0, first = 0;
     if (bits == 0 || tensor->ndim > AMB_TENSOR_DIMS) {
         return false;
     }
+    bool is_empty = false;
     for (uint32_t i = 0; i < tensor->ndim; i++) {
         if (tensor->shape[i] < 0) {
             return false;
         }
         is_empty = is_empty || tensor->shape[i] == 0;
     }
-    for (uint32_t i = 0; !is_empty && i < tensor->ndim; i++) {
-        if (__builtin_mul_overflow(count, (uint64_t)tensor->shape[i], &count)) {
+    if (!is_empty && has_strides(tensor)) {
+        if (bits % 8 != 0 || !span_strided(tensor, &count, &first)) {
             return false;
         }
-    }
-    if (is_empty) {
-        count = 0;
-    }
-    if (__builtin_mul_overflow(count, bits, &bits) || bits > INT64_MAX) {
+    } else if (!is_empty && !span_compact(tensor, &count)) {
         return false;
     }
-    *out = (bits + 7) / 8;
+    if (__builtin_mul_overflow(count, bits, &count) || count > INT64_MAX) {
+        return false;
+    }
+    /* first < count: what fits for that one does for this. */
+    *out = (struct amb_tensor_extent){.bytes = (count + 7) / 8, .first = first * (bits / 8)};
     return true;
 }
 
@@ -58,34 +98,36 @@ static int64_t get64(const uint8_t *from)
 enum amb_status amb_tensor_write(const struct amb_tensor *tensor, uint8_t out[AMB_TENSOR_BYTES],
                                  size_t *len)
 {
-    uint64_t size;
-    if (!amb_tensor_size(tensor, &size)) {
+    struct amb_tensor_extent extent;
+    if (!amb_tensor_lie(tensor, &extent)) {
         return AMB_EINVAL;
     }
-    bool has_strides = false;
-    for (uint32_t i = 0; i < tensor->ndim; i++) {
-        has_strides = has_strides || tensor->strides[i] != 0;
-    }
+    bool is_strided = has_strides(tensor);
     out[0] = tensor->code;
     out[1] = tensor->bits;
     out[2] = (uint8_t)tensor->lanes;
     out[3] = (uint8_t)(tensor->lanes >> 8);
     out[4] = (uint8_t)tensor->ndim;
-    out[5] = has_strides;
+    out[5] = is_strided;
     uint8_t *to = out + HEAD;
     for (uint32_t i = 0; i < tensor->ndim; i++) {
         to = put64(to, tensor->shape[i]);
     }
-    for (uint32_t i = 0; has_strides && i < tensor->ndim; i++) {
+    for (uint32_t i = 0; is_strided && i < tensor->ndim; i++) {
         to = put64(to, tensor->strides[i]);
     }
     *len = (size_t)(to - out);
     return AMB_OK;
 }
 
-enum amb_status amb_tensor_read(const uint8_t *bytes, size_t len, struct amb_tensor *out)
+enum amb_status amb_tensor_read(const uint8_t *from, size_t len, struct amb_tensor *out)
 {
-    if (len < HEAD || bytes[4] > AMB_TENSOR_DIMS || bytes[5] > 1) {
+    uint8_t bytes[AMB_TENSOR_BYTES];
+    if (len < HEAD || len > sizeof(bytes)) {
+        return AMB_EPROTO;
+    }
+    memcpy(bytes, from, len); /* Looked at twice below, and not ours. */
+    if (bytes[4] > AMB_TENSOR_DIMS || bytes[5] > 1) {
         return AMB_EPROTO;
     }
     struct amb_tensor tensor = {
@@ -102,8 +144,25 @@ enum amb_status amb_tensor_read(const uint8_t *bytes, size_t len, struct amb_ten
         tensor.shape[i] = get64(bytes + HEAD + (size_t)8 * i);
         tensor.strides[i] = bytes[5] != 0 ? get64(bytes + HEAD + dims + (size_t)8 * i) : 0;
     }
-    uint64_t size;
-    if (!amb_tensor_size(&tensor, &size)) {
+    struct amb_tensor_extent extent;
+    if (!amb_tensor_lie(&tensor, &extent)) {
+        return AMB_EPROTO;
+    }
+    *out = tensor;
+    return AMB_OK;
+}
+
+enum amb_status amb_tensor_of(const struct amb_msg *msg, struct amb_tensor *out)
+{
+    struct amb_prop_view view;
+    struct amb_tensor_extent extent;
+    if (msg->record->props_len == 0 ||
+        !amb_props_find(msg->props, msg->record->props_len, AMB_PROP_TENSOR, &view)) {
+        return AMB_ENOTFOUND;
+    }
+    struct amb_tensor tensor;
+    if (amb_tensor_read(view.value, view.value_len, &tensor) != AMB_OK ||
+        !amb_tensor_lie(&tensor, &extent) || extent.bytes > amb_msg_size(msg)) {
         return AMB_EPROTO;
     }
     *out = tensor;
@@ -113,11 +172,8 @@ enum amb_status amb_tensor_read(const uint8_t *bytes, size_t len, struct amb_ten
 /* Made when it is asked for, and kept with the message. */
 const struct amb_tensor *amb_msg_tensor(const struct amb_msg *msg)
 {
-    struct amb_prop_view view;
     struct amb_tensor tensor;
-    if (msg->record->props_len == 0 ||
-        !amb_props_find(msg->props, msg->record->props_len, AMB_PROP_TENSOR, &view) ||
-        amb_tensor_read(view.value, view.value_len, &tensor) != AMB_OK) {
+    if (msg == NULL || amb_tensor_of(msg, &tensor) != AMB_OK) {
         return NULL;
     }
     struct amb_side *side = amb_side_of(msg);

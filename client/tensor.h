@@ -16,11 +16,22 @@
 #define AMB_TENSOR_DIMS 8u
 #define AMB_TENSOR_BYTES (6u + 2u * 8u * AMB_TENSOR_DIMS)
 
-/* Bytes of a compact array of it; false: it is none, or larger than 2^63. */
-bool amb_tensor_size(const struct amb_tensor *tensor, uint64_t *out);
-/* EINVAL for what cannot be: no bits, more than 8 dimensions, a negative one. *len is written. */
+struct amb_msg;
+
+/* Where an array's elements lie: in so many bytes from the lowest address on; `first` of them are
+ * below the element with all indices 0, which is so where strides are negative. */
+struct amb_tensor_extent {
+    uint64_t bytes, first;
+};
+/* False: it is none (no bits, more than 8 dimensions, a negative one, strides of elements that are
+ * no whole bytes), or larger than 2^63. */
+bool amb_tensor_lie(const struct amb_tensor *tensor, struct amb_tensor_extent *out);
+/* EINVAL for what amb_tensor_lie says is none. *len is written. */
 AMB_MUST_CHECK enum amb_status amb_tensor_write(const struct amb_tensor *tensor,
                                                 uint8_t out[AMB_TENSOR_BYTES], size_t *len);
-/* EPROTO: malformed. */
+/* EPROTO: malformed, or amb_tensor_lie says that it is none. */
 AMB_MUST_CHECK enum amb_status amb_tensor_read(const uint8_t *bytes, size_t len,
                                                struct amb_tensor *out);
+/* That of a message, all of whose elements lie in its payload. ENOTFOUND: none is described;
+ * EPROTO: what is described is none, or does not lie there. */
+AMB_MUST_CHECK enum amb_status amb_tensor_of(const struct amb_msg *msg, struct amb_tensor *out);

@@ -20,11 +20,11 @@
  * ends. Every byte is compared with its pattern. Without a driver: exit 77. The
  * driver is the one that libamb takes, so the same program runs on a fake GPU and on a real one.
  */
-#include "client/dlpack_abi.h"
 #include "wire/base/clock.h"
 #include "wire/mem/cuda.h"
 
 #include <amb/amb.h>
+#include <amb/compat/dlpack/dlpack.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -247,15 +247,15 @@ static bool is_array(struct amb_msg *msg, const struct source *sink)
     if (amb_msg_dlpack(msg, sink->stream, &array) != AMB_OK) {
         return false;
     }
-    const struct amb_dl_tensor *dl = &array->dl_tensor;
+    const DLTensor *dl = &array->dl_tensor;
     const void *data =
         amb_msg_device(msg) >= 0 ? amb_msg_data_on(msg, sink->stream) : amb_msg_data(msg);
-    static const int32_t types[] = {[AMB_MEM_HOST] = AMB_DL_CPU,
-                                    [AMB_MEM_PINNED] = AMB_DL_CUDA_HOST,
-                                    [AMB_MEM_CUDA] = AMB_DL_CUDA,
-                                    [AMB_MEM_CUDA_MANAGED] = AMB_DL_CUDA_MANAGED};
+    static const DLDeviceType types[] = {[AMB_MEM_HOST] = kDLCPU,
+                                         [AMB_MEM_PINNED] = kDLCUDAHost,
+                                         [AMB_MEM_CUDA] = kDLCUDA,
+                                         [AMB_MEM_CUDA_MANAGED] = kDLCUDAManaged};
     bool is_right = dl->data == data && dl->ndim == 2 &&
-                    dl->device_type == types[amb_msg_mem(msg)] &&
+                    dl->device.device_type == types[amb_msg_mem(msg)] &&
                     dl->shape[1] == (int64_t)amb_msg_size(msg);
     array->deleter(array);
     return is_right;

@@ -68,6 +68,13 @@ for url in "$unix_url" "$tcp_url"; do
     timeout 60 "$examples/example-million" >"$dir/million" || fail "$url: $(cat "$dir/million")"
     grep -q '^1000000 accepted' "$dir/million" || fail "$url: $(cat "$dir/million")"
 
+    # The same calls from C++, where it was built.
+    if [ -x "$examples/example-hello" ]; then
+        timeout 20 "$examples/example-hello" >"$dir/hello" 2>&1 || fail "$url: $(cat "$dir/hello")"
+        grep -qx 'greetings: hello, from C++; settled 1 of 1' "$dir/hello" ||
+            fail "$url: $(cat "$dir/hello")"
+    fi
+
     # An image of 64 MiB, read by a thread that outlives its connection; in place where it can be.
     "$examples/example-map" >"$dir/image" 2>>"$dir/errors" &
     readers+=($!)

@@ -26,6 +26,7 @@
 #ifndef AMB_AMB_H
 #define AMB_AMB_H
 
+#include <amb/cxx.h>
 #include <amb/types.h>
 
 #include <stdbool.h>
@@ -40,10 +41,10 @@ extern "C" {
 #define AMB_CHECK AMB_API __attribute__((warn_unused_result))
 
 /* Durations and times are int64_t nanoseconds. */
-#define AMB_US ((int64_t)1000)
-#define AMB_MS ((int64_t)1000000)
-#define AMB_SEC ((int64_t)1000000000)
-#define AMB_NOWAIT ((int64_t)0)
+#define AMB_US INT64_C(1000)
+#define AMB_MS INT64_C(1000000)
+#define AMB_SEC INT64_C(1000000000)
+#define AMB_NOWAIT INT64_C(0)
 #define AMB_FOREVER INT64_MAX
 #define AMB_NONE UINT32_MAX      /* in a uint32_t option: "not at all", where 0 is the default */
 #define AMB_UNLIMITED UINT64_MAX /* in a uint64_t option: "no limit" */
@@ -201,7 +202,11 @@ struct amb_allocator {
     void *ctx;
 };
 
-/* What an array's bytes are, in DLPack's numbers. All strides 0: C order. */
+/*
+ * What an array's bytes are, in DLPack's numbers. All strides 0: C order. Else the payload begins
+ * at the element of the lowest address. The one with all indices 0 lies behind it by
+ * (shape[i] - 1) * -strides[i] elements of each dimension i whose stride is negative.
+ */
 struct amb_tensor {
     uint8_t code; /* kDLInt 0, kDLUInt 1, kDLFloat 2, ... */
     uint8_t bits;
@@ -288,14 +293,13 @@ struct amb_out {
     uint64_t expect_seq;
 };
 
+/*
+ * AMB_SUB(.group = "g", .credit_msgs = 16): a pointer to options of which these are set. In C it
+ * lives as long as a variable there would, in C++ until the call is over (<amb/cxx.h>).
+ */
 #ifndef __cplusplus
 #define AMB_WITH(type, ...) (&(struct type){.size = sizeof(struct type), __VA_ARGS__})
-#define AMB_OPTIONS(...) AMB_WITH(amb_options, __VA_ARGS__)
-#define AMB_PUB(...) AMB_WITH(amb_pub_options, __VA_ARGS__)
-#define AMB_SUB(...) AMB_WITH(amb_sub_options, __VA_ARGS__)
-#define AMB_OUT(...) AMB_WITH(amb_out, __VA_ARGS__)
 _Static_assert(sizeof(enum amb_mem) == 4, "-fshort-enums changes the ABI of libamb");
-#endif
 /* struct amb_pub_info info = AMB_INIT(amb_pub_info); */
 #define AMB_INIT(type)                                                                             \
     {                                                                                              \
@@ -306,6 +310,13 @@ _Static_assert(sizeof(enum amb_mem) == 4, "-fshort-enums changes the ABI of liba
     {                                                                                              \
         .name = (n), .value = (v), .len = sizeof(v) - 1                                            \
     }
+#else
+static_assert(sizeof(enum amb_mem) == 4, "-fshort-enums changes the ABI of libamb");
+#endif
+#define AMB_OPTIONS(...) AMB_WITH(amb_options, __VA_ARGS__)
+#define AMB_PUB(...) AMB_WITH(amb_pub_options, __VA_ARGS__)
+#define AMB_SUB(...) AMB_WITH(amb_sub_options, __VA_ARGS__)
+#define AMB_OUT(...) AMB_WITH(amb_out, __VA_ARGS__)
 
 /* ---- connection ---- */
 
@@ -551,7 +562,9 @@ AMB_API const char *amb_msg_path(const struct amb_msg *msg);
 AMB_API const void *amb_msg_data_on(const struct amb_msg *msg, void *stream);
 /* amb_msg_release, when what is on the stream so far has run. */
 AMB_API void amb_msg_release_on(struct amb_msg *msg, void *stream);
-/* What the payload is an array of, as its publisher said; NULL: nothing, or no memory for it. */
+/* What the payload is an array of, as its publisher said: all elements lie in the payload, whatever
+ * shape and strides are. NULL: nothing was said, or something that cannot be; or no memory for it.
+ */
 AMB_API const struct amb_tensor *amb_msg_tensor(const struct amb_msg *msg);
 
 /*
@@ -570,18 +583,22 @@ AMB_CHECK enum amb_status amb_msg_fetch(struct amb_msg *msg, int64_t timeout_ns)
 AMB_CHECK enum amb_status amb_msg_read(struct amb_msg *msg, uint64_t offset, void *dst, size_t len,
                                        int64_t timeout_ns);
 
-struct DLManagedTensorVersioned; /* of <dlpack/dlpack.h>, version 1 */
+struct DLManagedTensorVersioned; /* of <dlpack/dlpack.h>, version 1; amb brings one, see api.md */
 /*
  * The payload as an array for other libraries, read-only and in place: of bytes where the publisher
- * named no tensor. It holds a reference of its own until its deleter is called. stream: as for
- * amb_msg_data_on; it must live until then. EINVAL: the payload is smaller than what it claims.
+ * named no tensor. It holds a reference of its own until its deleter is called, by any thread.
+ * stream: as for amb_msg_data_on; it must live until then.
+ * EINVAL: what the publisher said of it cannot be, or does not lie in the payload; ESTATE: a lazy
+ * message without its payload; ENOMEM.
  */
 AMB_CHECK enum amb_status amb_msg_dlpack(struct amb_msg *msg, void *stream,
                                          struct DLManagedTensorVersioned **out);
 /*
  * Points `out` and *tensor to another library's array, a DLTensor: data, len, mem, tensor. Nothing
- * is copied, both must stay until the message is published. EINVAL: not compact; EKIND: another
- * maker's memory.
+ * is copied, both must stay until the message is published. Strides of any sign go along, and so do
+ * the bytes between the elements: of some columns of a matrix all of its rows are sent.
+ * EINVAL: no array, more than 8 dimensions, elements of no whole bytes that are not in C order, or
+ * one element that is all of them (strides 0); EKIND: another maker's memory.
  */
 AMB_CHECK enum amb_status amb_out_dlpack(struct amb_out *out, struct amb_tensor *tensor,
                                          const void *dl_tensor);

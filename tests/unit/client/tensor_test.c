@@ -22,7 +22,7 @@ static void what_is_written_is_read(void **state)
          .lanes = 1,
          .ndim = 8,
          .shape = {1, 2, 3, 4, 5, 6, 7, 8},
-         .strides = {1, -2, 3, 4, 5, 6, 7, INT64_MIN}},
+         .strides = {INT64_MIN, -2, 3, 4, 5, 6, 7, -1000000}},
         {.code = 0, .bits = 64, .lanes = 1, .ndim = 2, .shape = {INT64_MAX, 0}},
     };
     for (size_t i = 0; i < sizeof(tensors) / sizeof(tensors[0]); i++) {
@@ -39,16 +39,26 @@ static void what_is_written_is_read(void **state)
     }
 }
 
-static void size_is_that_of_a_compact_array(void **state)
+static void it_takes_the_bytes_between_its_ends(void **state)
 {
     (void)state;
-    uint64_t size = 0;
-    assert_true(amb_tensor_size(
-        &(struct amb_tensor){.bits = 32, .lanes = 1, .ndim = 2, .shape = {4096, 4096}}, &size));
-    assert_int_equal(size, 4096 * 4096 * 4);
-    assert_true(amb_tensor_size(
-        &(struct amb_tensor){.bits = 1, .lanes = 1, .ndim = 1, .shape = {9}}, &size));
-    assert_int_equal(size, 2);
+    const struct {
+        struct amb_tensor tensor;
+        struct amb_tensor_extent extent;
+    } cases[] = {
+        {{.bits = 32, .lanes = 1, .ndim = 2, .shape = {4096, 4096}}, {4096 * 4096 * 4, 0}},
+        {{.bits = 1, .lanes = 1, .ndim = 1, .shape = {9}}, {2, 0}},
+        {{.bits = 32, .lanes = 1}, {4, 0}},
+        {{.bits = 8, .lanes = 2, .ndim = 2, .shape = {3, 2}, .strides = {1, 3}}, {12, 0}},
+        {{.bits = 16, .lanes = 1, .ndim = 2, .shape = {3, 2}, .strides = {-10, 1}}, {44, 40}},
+        {{.bits = 16, .lanes = 1, .ndim = 2, .shape = {3, 0}, .strides = {INT64_MAX, -1}}, {0, 0}},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct amb_tensor_extent extent;
+        assert_true(amb_tensor_lie(&cases[i].tensor, &extent));
+        assert_int_equal(extent.bytes, cases[i].extent.bytes);
+        assert_int_equal(extent.first, cases[i].extent.first);
+    }
 }
 
 static void what_cannot_be_an_array_is_refused(void **state)
@@ -62,6 +72,11 @@ static void what_cannot_be_an_array_is_refused(void **state)
         {.bits = 8, .lanes = 1, .ndim = 9},
         {.bits = 8, .lanes = 1, .ndim = 1, .shape = {-1}},
         {.bits = 8, .lanes = 1, .ndim = 3, .shape = {INT64_MAX, INT64_MAX, 2}},
+        {.bits = 8, .lanes = 1, .ndim = 1, .shape = {3}, .strides = {INT64_MAX}},
+        {.bits = 8, .lanes = 1, .ndim = 2, .shape = {2, 2}, .strides = {INT64_MIN, INT64_MAX}},
+        {.bits = 8, .lanes = 1, .ndim = 2, .shape = {2, 2}, .strides = {INT64_MIN, -1}},
+        {.bits = 64, .lanes = 2, .ndim = 1, .shape = {2}, .strides = {INT64_MAX / 8}},
+        {.bits = 4, .lanes = 1, .ndim = 1, .shape = {2}, .strides = {2}},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(amb_tensor_write(&wrong[i], bytes, &len), AMB_EINVAL);
@@ -80,7 +95,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(size_is_that_of_a_compact_array),
+        cmocka_unit_test(it_takes_the_bytes_between_its_ends),
         cmocka_unit_test(what_cannot_be_an_array_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
