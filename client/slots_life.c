@@ -370,7 +370,7 @@ static void map_gpu(struct amb_slots *slots)
         size < need ? AMB_EPROTO : amb_gpu_import(conn, &range, size, &gpu, &address, &why);
     amb_conn_lock(conn);
     slots->base = (uint8_t *)(uintptr_t)address;
-    if (conn->down != AMB_OK) {
+    if (conn->down != AMB_OK || slots->is_over) {
         amb_slots_unmap(slots);
     } else if (status != AMB_OK || gpu != slots->gpu) {
         amb_segment_refuse(conn, slots->id, why); /* For people who ask the broker. */

@@ -11,6 +11,7 @@ alarm, and by the kernel (PR_SET_PDEATHSIG) if the test itself is killed. Nothin
 Parallel-safe: sockets and files lie in a temporary folder, TCP ports are any free ones.
 """
 import ctypes
+import errno
 import json
 import os
 import pathlib
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tty
 
 SKIPPED = 77
 LINKS = ("ring", "stream", "ucx")
@@ -52,25 +54,40 @@ def _end_with_parent():
 
 
 class Process:
-    """A child whose standard output is read by lines and whose errors go to a file."""
+    """A child whose standard output is read by lines and whose errors go to a file. terminal: its
+    standard output is one, so that it writes each line as it comes."""
 
-    def __init__(self, rig, arguments, env=None, prefix=()):
+    def __init__(self, rig, arguments, env=None, prefix=(), terminal=False):
         self.rig = rig
         rig.started += 1
         self.name = f"{pathlib.Path(arguments[0]).name}-{rig.started}"
         self.log_path = rig.folder / f"{self.name}.log"
+        ours, its = os.openpty() if terminal else (None, subprocess.PIPE)
+        if terminal:
+            tty.setraw(its)
         with open(self.log_path, "wb") as log:
             self.popen = subprocess.Popen(
                 [*prefix, *arguments],
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdout=its,
                 stderr=log,
                 env={**os.environ, **rig.env, **(env or {})},
                 preexec_fn=_end_with_parent,
             )
+        if terminal:
+            os.close(its)
+            self.popen.stdout = os.fdopen(ours, "rb", 0)
         self.pid = self.popen.pid
         self.rest = b""
         rig.processes.append(self)
+
+    def _read(self):
+        try:
+            return os.read(self.popen.stdout.fileno(), 65536)
+        except OSError as error:
+            if error.errno != errno.EIO:  # a terminal that nobody writes to any more
+                raise
+            return b""
 
     def line(self, seconds=20):
         """The next line of output; Failure if there is none in time."""
@@ -80,7 +97,7 @@ class Process:
             while b"\n" not in self.rest:
                 left = deadline - time.monotonic()
                 check(left > 0 and selector.select(left), f"{self.name}: no line in {seconds} s")
-                piece = os.read(self.popen.stdout.fileno(), 65536)
+                piece = self._read()
                 if not piece:
                     raise Failure(f"{self.name}: ended with {self.wait()}\n{self.log()}")
                 self.rest += piece
@@ -95,7 +112,7 @@ class Process:
             while True:
                 left = deadline - time.monotonic()
                 check(left > 0 and selector.select(left), f"{self.name}: goes on for {seconds} s")
-                piece = os.read(self.popen.stdout.fileno(), 65536)
+                piece = self._read()
                 if not piece:
                     return self.rest.decode(errors="replace").splitlines()
                 self.rest += piece

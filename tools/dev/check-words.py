@@ -10,8 +10,8 @@ import sources
 SOURCES = (".c", ".h", ".py", ".sh", ".cmake", ".proto", ".map")
 SOURCE_NAMES = ("CMakeLists.txt", "Dockerfile", "run")
 TEXTS = SOURCES + (".md", ".txt", ".json", ".yaml", ".yml", ".conf", ".in", ".lock", ".service")
-# Bytes, not words; and this file, which names what it looks for.
-SKIPPED = ("tests/fuzz/corpus/", "tools/dev/check-words.py")
+# Bytes, not words; programs that are kept as they were; this file, which names what it looks for.
+SKIPPED = ("tests/fuzz/corpus/", "tests/api/programs/", "tools/dev/check-words.py")
 
 OPEN_END = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))")
 # A home folder, unless the name in it says that it is an example.
