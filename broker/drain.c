@@ -49,7 +49,7 @@ static void drain_look(struct amb_shard *shard, struct amb_order *order)
         const struct amb_session *s = AMB_CONTAINER_OF(node, struct amb_session, live);
         left += amb_session_is_up(s) ? s->link->queued : 0;
         AMB_LIST_FOR_EACH (sub_node, &s->subscription_list) {
-            held += AMB_CONTAINER_OF(sub_node, struct amb_subscription, node)->msgs_out;
+            held += amb_subscription_out(AMB_CONTAINER_OF(sub_node, struct amb_subscription, node));
         }
     }
     order->u.drain.left = left;

@@ -9,6 +9,7 @@
 #include "broker/lazy.h"
 #include "broker/outgoing.h"
 #include "broker/pick.h"
+#include "broker/prelude.h"
 #include "broker/priority.h"
 #include "broker/queue.h"
 #include "broker/route.h"
@@ -52,9 +53,24 @@ static void cursor_wait(struct amb_cursor *cursor)
     cursor_behind(cursor);
 }
 
+/* Its owner goes, and it with it: it holds nobody back meanwhile. */
+static void cursor_give_up(struct amb_cursor *cursor)
+{
+    amb_prelude_free(&cursor->prelude, cursor->topic->shard);
+    cursor->position = cursor->topic->log.hi;
+    cursor->within = 0;
+    cursor->behind_since_ns = 0;
+    amb_list_remove(&cursor->blocked);
+    amb_list_remove(&cursor->stalled);
+}
+
 /* It cannot go on: it is walked again when its session gets credit or room. */
 static void cursor_stall(struct amb_cursor *cursor)
 {
+    if (cursor->sub->is_sweeping) {
+        cursor_give_up(cursor);
+        return;
+    }
     if (amb_list_is_empty(&cursor->stalled)) {
         amb_list_push_back(&cursor->sub->session->stalled, &cursor->stalled);
     }
@@ -467,7 +483,9 @@ static void forward_special(struct amb_topic *topic, struct amb_cursor *cursor)
     if (cursor->filter != NULL) {
         amb_list_remove(&cursor->stalled); /* It may have waited for steps, and waits no more. */
     }
-    if (cursor->queue != NULL) {
+    if (cursor->queue != NULL ? cursor->queue->is_closed : cursor->sub->is_sweeping) {
+        cursor_give_up(cursor);
+    } else if (cursor->queue != NULL) {
         forward_queue(cursor);
     } else {
         forward_picky(topic, cursor);

@@ -11,6 +11,7 @@
 #include "broker/replay.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/sweep.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>
@@ -66,22 +67,38 @@ void amb_order_topic_ask(struct amb_shard *shard, struct amb_order *order)
     order->status = topic_is_read(topic) && !has_history ? AMB_OK : AMB_EAGAIN;
 }
 
+/* Its readers go in slices, which may be thousands: this mail goes around until none is left. */
+static void topic_forget_readers(struct amb_mail *mail, void *owner)
+{
+    struct amb_shard *shard = owner;
+    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
+    struct amb_topic *topic = order->u.topic.topic;
+    for (unsigned i = 0; i < AMB_SWEEP_TURN && !amb_list_is_empty(&topic->cursors); i++) {
+        struct amb_cursor *cursor =
+            AMB_CONTAINER_OF(topic->cursors.next, struct amb_cursor, of_topic);
+        amb_cursor_detach(cursor);
+        free(cursor);
+    }
+    if (!amb_list_is_empty(&topic->cursors)) {
+        amb_mail_post(&shard->inbox, &order->mail, topic_forget_readers);
+        return;
+    }
+    amb_topic_clear(topic);
+    amb_order_answer(order);
+}
+
 void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_topic *topic = order->u.topic.topic;
     if (topic->naming > 0 || !topic_is_read(topic)) {
         order->status = AMB_EAGAIN;
+        amb_order_answer(order);
         return;
     }
     amb_assert(amb_shard_topic(shard, topic->id) == topic);
-    AMB_LIST_FOR_EACH_SAFE (node, &topic->cursors) {
-        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
-        amb_cursor_detach(cursor);
-        free(cursor);
-    }
     amb_replay_end_all(topic);
-    *amb_shard_topic_slot(shard, topic->id) = NULL;
-    amb_topic_clear(topic);
+    *amb_shard_topic_slot(shard, topic->id) = NULL; /* Nothing comes to it from here on. */
+    topic_forget_readers(&order->mail, shard);
 }
 
 void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order)

@@ -175,6 +175,9 @@ bool amb_pick_is_dropped(const struct amb_cursor *cursor, const struct amb_entry
 void amb_pick_disconnect(struct amb_cursor *cursor)
 {
     struct amb_session *session = cursor->sub->session;
+    if (cursor->sub->is_sweeping) {
+        return; /* It goes already. */
+    }
     char text[AMB_TOPIC_MAX + 64];
     (void)snprintf(text, sizeof(text), "too slow for %s, and its policy is to disconnect",
                    cursor->topic->name);

@@ -20,6 +20,7 @@
 #pragma once
 
 #include "broker/sifter.h"
+#include "broker/sweep.h"
 #include "broker/take.h"
 #include "wire/base/status.h"
 #include "wire/codec/topic.h"
@@ -55,6 +56,7 @@ struct amb_queue {
     uint64_t newest;              /* id of the newest subscription that has joined */
     struct amb_filter *filter;    /* what it wants of its topics; NULL: all */
     struct amb_list_node cursors; /* struct amb_cursor.of_sub */
+    struct amb_sweep sweep;       /* of the cursors, when it is closed */
     struct amb_sifter sifter;     /* what its filter may cost */
     struct amb_list_node hungry;  /* struct amb_cursor.stalled: wait for credit */
     struct amb_list_node seats;

@@ -16,6 +16,11 @@ struct amb_queue *amb_shard_queue(const struct amb_shard *shard, uint64_t id)
     return node == NULL ? NULL : AMB_CONTAINER_OF(node, struct amb_queue, known);
 }
 
+static void queue_swept(struct amb_sweep *sweep)
+{
+    amb_queue_free_if_done(AMB_CONTAINER_OF(sweep, struct amb_queue, sweep));
+}
+
 enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
                                  const struct amb_queue_options *options, struct amb_queue **out)
 {
@@ -32,6 +37,7 @@ enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
     amb_list_init(&queue->hungry);
     amb_list_init(&queue->seats);
     amb_sifter_init(&queue->sifter);
+    amb_sweep_init(&queue->sweep, &queue->cursors, queue_swept);
     for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
         amb_list_init(&queue->ready[rank]);
     }
@@ -41,7 +47,8 @@ enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
 
 void amb_queue_free_if_done(struct amb_queue *queue)
 {
-    if (queue->is_closed && queue->takes == 0 && queue->seat_count == 0) {
+    if (queue->is_closed && queue->takes == 0 && queue->seat_count == 0 &&
+        amb_list_is_empty(&queue->cursors)) {
         amb_list_remove(&queue->dirty);
         amb_sifter_fini(&queue->sifter);
         amb_filter_free(&queue->filter);
@@ -54,10 +61,8 @@ void amb_queue_close(struct amb_queue *queue)
 {
     amb_idmap_remove(&queue->shard->queues, &queue->known);
     amb_list_remove(&queue->dirty);
-    AMB_LIST_FOR_EACH_SAFE (node, &queue->cursors) {
-        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
-        amb_cursor_detach(cursor);
-        free(cursor);
+    if (!amb_sweep_some(&queue->cursors, AMB_SWEEP_NOW)) {
+        amb_sweep_begin(queue->shard, &queue->sweep);
     }
     amb_queue_drop_kept(queue);
     queue->is_closed = true;
@@ -90,7 +95,9 @@ static void cursor_hold(const struct amb_queue *queue, struct amb_cursor *cursor
     cursor->holds = holds;
     cursor->block_limit_ns = limit_ns;
     amb_cursor_spill(cursor, slow == AMB_SLOW_SPILL);
-    amb_topic_mark(cursor->topic);
+    if (amb_cursor_has_next(cursor)) {
+        amb_topic_mark(cursor->topic);
+    }
 }
 
 enum amb_status amb_queue_attach(struct amb_queue *queue, struct amb_topic *topic,

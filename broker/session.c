@@ -61,6 +61,12 @@ void amb_session_destroy(struct amb_session **session)
     amb_assert(s->tallies == 0);
     amb_assert(amb_list_is_empty(&s->book.leases));
     amb_session_free_names(s);
+    /* Cursors of its subscriptions that have not gone yet (sweep.h). */
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&s->stalled)) != NULL ||
+           (node = amb_list_pop_front(&s->sifter.cursors)) != NULL) {
+        amb_topic_mark(AMB_CONTAINER_OF(node, struct amb_cursor, stalled)->topic);
+    }
     amb_sifter_fini(&s->sifter);
     amb_list_remove(&s->live);
     amb_list_remove(&s->heat);

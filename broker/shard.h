@@ -156,6 +156,9 @@ struct amb_shard {
     uint32_t takes_cached;
     int64_t queue_due_ns, take_due_ns; /* nothing is to be done before; INT64_MAX */
     struct amb_compaction compaction;
+    struct amb_list_node sweeps; /* struct amb_sweep.node: cursors that are to go (sweep.h) */
+    struct amb_session
+        *nobody;            /* whose subscriptions those are that have gone; NULL: no need yet */
     struct amb_sift sift;   /* whose filters are asked when */
     int epoll_fd;           /* -1 under the simulator */
     bool is_bulk;           /* the last batch had many messages: a wait is not worth a spin */
@@ -233,7 +236,8 @@ static inline bool amb_shard_is_dirty(const struct amb_shard *shard)
     return !amb_list_is_empty(&shard->dirty_topics[0]) ||
            !amb_list_is_empty(&shard->dirty_topics[1]) ||
            !amb_list_is_empty(&shard->dirty_topics[2]) ||
-           !amb_list_is_empty(&shard->dirty_queues) || !amb_list_is_empty(&shard->sift.waiting);
+           !amb_list_is_empty(&shard->dirty_queues) || !amb_list_is_empty(&shard->sift.waiting) ||
+           !amb_list_is_empty(&shard->sweeps);
 }
 
 /* The slot for an id, growing the table; NULL without memory. */

@@ -11,6 +11,7 @@
 #include "broker/queue.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
+#include "broker/sweep.h"
 #include "broker/tally.h"
 #include "wire/base/assert.h"
 #include "wire/link/link.h"
@@ -100,6 +101,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     shard->timed_ns = INT64_MAX;
     amb_list_init(&shard->dirty_queues);
     amb_sift_init(&shard->sift);
+    amb_list_init(&shard->sweeps);
     amb_list_init(&shard->takers);
     amb_list_init(&shard->busy_takers);
     amb_list_init(&shard->takes);
@@ -153,6 +155,7 @@ void amb_shard_fini(struct amb_shard *shard)
     amb_assert(amb_list_is_empty(&shard->live_sessions));
     amb_queues_fini(shard);
     amb_takes_fini(shard);
+    amb_sweep_finish(shard);
     amb_sift_fini(&shard->sift);
     amb_lease_fini(shard);
     amb_bufpool_fini(&shard->private_pool);

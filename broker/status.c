@@ -104,11 +104,11 @@ static json_t *shard_subs(const struct amb_shard *shard)
                           num(sub->id), "delivered", num(sub->msgs), "bytes", num(sub->bytes),
                           "lost", num(sub->lost), "lost_slow", num(sub->lost_by[AMB_LOSS_SLOW]),
                           "lost_trimmed", num(sub->lost_by[AMB_LOSS_TRIMMED]), "lost_expired",
-                          num(sub->lost_by[AMB_LOSS_EXPIRED]), "outstanding", num(sub->msgs_out),
-                          "outstanding_bytes", num(sub->bytes_out), "credit_bytes",
-                          num(sub->options.credit_bytes), "pending_bytes", num(sub_pending(sub)),
-                          "spilled", num(sub->spilled), "spilled_waiting_bytes",
-                          num(amb_status_spill_waiting(sub))));
+                          num(sub->lost_by[AMB_LOSS_EXPIRED]), "outstanding",
+                          num(amb_subscription_out(sub)), "outstanding_bytes", num(sub->bytes_out),
+                          "credit_bytes", num(sub->options.credit_bytes), "pending_bytes",
+                          num(sub_pending(sub)), "spilled", num(sub->spilled),
+                          "spilled_waiting_bytes", num(amb_status_spill_waiting(sub))));
         }
     }
     return rows;

@@ -14,9 +14,36 @@
 #include "wire/codec/filter.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #define DELIVERIES_FIRST UINT64_C(32)
+
+/* The last cursor of one that goes has gone. */
+static void subscription_swept(struct amb_sweep *sweep)
+{
+    struct amb_subscription *sub = AMB_CONTAINER_OF(sweep, struct amb_subscription, sweep);
+    sub->msgs_out -= AMB_SUBSCRIPTION_NO_CREDIT;
+    if (sub->is_gone) {
+        amb_filter_free(&sub->filter);
+        free(sub);
+    }
+}
+
+/* The shard's session that is nobody's: not up, so nothing is delivered to it. NULL: no memory. */
+static struct amb_session *session_nobody(struct amb_shard *shard)
+{
+    if (shard->nobody == NULL) {
+        shard->nobody = calloc(1, sizeof(*shard->nobody));
+        if (shard->nobody != NULL) {
+            shard->nobody->shard = shard;
+            shard->nobody->state = AMB_SESSION_CLOSING;
+            amb_list_init(&shard->nobody->stalled);
+            amb_sifter_init(&shard->nobody->sifter);
+        }
+    }
+    return shard->nobody;
+}
 
 enum amb_status amb_subscription_create(struct amb_session *session, uint32_t handle, uint64_t id,
                                         const struct amb_subscription_options *options,
@@ -44,6 +71,7 @@ enum amb_status amb_subscription_create(struct amb_session *session, uint32_t ha
         sub->options.credit_bytes = AMB_CREDIT_BYTES_MAX; /* A queue adds up its members'. */
     }
     amb_list_init(&sub->cursors);
+    amb_sweep_init(&sub->sweep, &sub->cursors, subscription_swept);
     if (amb_pace_create(session->shard, &sub->cursors, &options->pace, &sub->pace) != AMB_OK) {
         free(sub);
         return AMB_ENOMEM;
@@ -150,10 +178,15 @@ bool amb_subscriptions_shed(struct amb_shard *shard)
 
 void amb_subscription_detach(struct amb_subscription *subscription)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &subscription->cursors) {
-        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
-        amb_cursor_detach(cursor);
-        free(cursor);
+    struct amb_shard *shard = subscription->session->shard;
+    bool is_detached = amb_sweep_some(&subscription->cursors, AMB_SWEEP_NOW);
+    if (!is_detached && session_nobody(shard) == NULL) {
+        is_detached = amb_sweep_some(&subscription->cursors, UINT_MAX);
+    }
+    if (!is_detached && !subscription->is_sweeping) {
+        subscription->is_sweeping = true;
+        subscription->msgs_out += AMB_SUBSCRIPTION_NO_CREDIT;
+        amb_sweep_begin(shard, &subscription->sweep);
     }
     if (subscription->hooks != NULL) {
         subscription->hooks->detached(subscription);
@@ -204,10 +237,17 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
     }
     void (*gone)(void *arg) = sub->gone;
     void *gone_arg = sub->gone_arg;
-    amb_filter_free(&sub->filter);
     amb_pace_destroy(&sub->pace);
     free(sub->deliveries);
-    free(sub);
+    sub->deliveries = NULL;
+    if (amb_list_is_empty(&sub->cursors)) {
+        amb_list_remove(&sub->sweep.node);
+        amb_filter_free(&sub->filter);
+        free(sub);
+    } else {
+        sub->is_gone = true;
+        sub->session = sub->session->shard->nobody;
+    }
     if (gone != NULL) {
         gone(gone_arg);
     }

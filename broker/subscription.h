@@ -14,6 +14,7 @@
 #pragma once
 
 #include "broker/pace.h"
+#include "broker/sweep.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 
@@ -61,6 +62,10 @@ struct amb_subscription_options {
 struct amb_subscription;
 struct amb_taker;
 
+/* Added to what is outstanding while cursors of one that goes are left: no credit is as large, so
+ * nothing is delivered to it, at no cost for others. */
+#define AMB_SUBSCRIPTION_NO_CREDIT (UINT64_C(1) << 62)
+
 /* What a member of a queue does where other subscriptions do nothing. */
 struct amb_subscription_hooks {
     void (*detached)(struct amb_subscription *sub); /* it gets no more; harmless twice */
@@ -75,6 +80,9 @@ struct amb_subscription {
     uint64_t id; /* the control thread's name for it */
     struct amb_subscription_options options;
     struct amb_list_node node;
+    struct amb_sweep sweep;                     /* of the cursors, when it goes, */
+    bool is_sweeping;                           /* ... which has begun: it gets no more, */
+    bool is_gone;                               /* ... and is freed behind the last of them */
     struct amb_list_node cursors;               /* struct amb_cursor.of_sub */
     const struct amb_subscription_hooks *hooks; /* NULL: it is not a member of a queue */
     struct amb_taker *taker;                    /* ... else what it is there */
@@ -102,6 +110,11 @@ AMB_MUST_CHECK enum amb_status
 amb_subscription_create(struct amb_session *session, uint32_t handle, uint64_t id,
                         const struct amb_subscription_options *options,
                         struct amb_subscription **out);
+/* Messages that are outstanding. */
+static inline uint64_t amb_subscription_out(const struct amb_subscription *subscription)
+{
+    return subscription->msgs_out & (AMB_SUBSCRIPTION_NO_CREDIT - 1);
+}
 /* Detaches its cursors. What is held in place goes to the session's quarantine if keep_held, else
  * it is given back. */
 void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_held);

@@ -192,7 +192,9 @@ void amb_topic_count_lent(struct amb_topic *topic, struct amb_lend *lend, int32_
     lend->holding = changed(lend->holding, holding);
     lend->spilling = changed(lend->spilling, spilling);
     topic->spillers += lend->spilling - spilled;
-    amb_topic_mark(topic);
+    if (lend->position < topic->log.hi) { /* Else it has held nothing back, and has nothing due. */
+        amb_topic_mark(topic);
+    }
 }
 
 /* The slowest reader's position; with `holding_only`, the slowest holding one's. hi: none. */
@@ -597,8 +599,11 @@ void amb_cursor_detach(struct amb_cursor *cursor)
     amb_list_remove(&cursor->of_sub);
     amb_list_remove(&cursor->stalled);
     amb_list_remove(&cursor->blocked);
+    bool has_next = amb_cursor_has_next(cursor);
     amb_prelude_free(&cursor->prelude, cursor->topic->shard);
     amb_cursor_spill(cursor, false);
-    amb_topic_mark(cursor->topic); /* What it held back may go. */
+    if (has_next) {
+        amb_topic_mark(cursor->topic); /* What it held back may go. */
+    }
     cursor->topic = NULL;
 }

@@ -252,7 +252,8 @@ uint64_t amb_topic_needed_from(const struct amb_topic *topic);
 uint64_t amb_topic_depth(const struct amb_topic *topic);
 /* Messages that somebody still needs: all but history. */
 uint64_t amb_topic_unread(const struct amb_topic *topic);
-/* More readers at a borrower, or fewer; how many of them hold, and spill. The topic is marked. */
+/* More readers at a borrower, or fewer; how many of them hold, and spill. The topic is marked if
+ * it has something that they have not been lent. */
 void amb_topic_count_lent(struct amb_topic *topic, struct amb_lend *lend, int32_t subs,
                           int32_t holding, int32_t spilling);
 /* The topic is walked this turn. */

@@ -13,6 +13,7 @@
 #include "broker/session.h"
 #include "broker/slow.h"
 #include "broker/spill.h"
+#include "broker/sweep.h"
 #include "broker/taker.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
@@ -189,6 +190,9 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     }
     (void)amb_pace_tick(shard);
     (void)amb_spill_tick(shard);
+    if (!amb_list_is_empty(&shard->sweeps)) {
+        done += amb_sweep_run(shard);
+    }
     done += amb_forward_run(shard);
     if (!amb_list_is_empty(&shard->busy_takers) || now_ns >= shard->take_due_ns) {
         done += amb_takers_run(shard);

@@ -252,7 +252,7 @@ static void subscribe(struct sim *s, struct visit *visit, const struct sim_ask *
     }
     const struct model_queue *queue = &s->model.queues[wish->wish];
     const struct amb_queue_wish queue_wish = {
-        .group = queue->group, .durable = queue->durable, .options = queue->options};
+        .group = queue->group, .durable = queue->durable, .filter = "", .options = queue->options};
     const char *why = "";
     unsigned posted;
     request->answer.status = amb_queues_subscribe(&s->directory, sub, &queue_wish, order,

@@ -376,9 +376,9 @@ static void inspect_sub(const struct sim *s, const struct amb_subscription *sub)
         msgs += delivery->is_released ? 0 : delivery->msgs;
         bytes += delivery->is_released ? 0 : delivery->bytes;
     }
-    SIM_CHECK(s, msgs == sub->msgs_out && bytes == sub->bytes_out,
+    SIM_CHECK(s, msgs == amb_subscription_out(sub) && bytes == sub->bytes_out,
               "credit: %" PRIu64 " messages are out, and it is counted %" PRIu64, msgs,
-              sub->msgs_out);
+              amb_subscription_out(sub));
 }
 
 void sim_inspect(struct sim *s)

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/sweep.h"
+
+#include "broker/shard.h"
+#include "broker/topic.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+void amb_sweep_init(struct amb_sweep *sweep, struct amb_list_node *cursors,
+                    void (*done)(struct amb_sweep *sweep))
+{
+    amb_list_init(&sweep->node);
+    sweep->cursors = cursors;
+    sweep->done = done;
+}
+
+/* Returns how many went. */
+static unsigned detach_some(struct amb_list_node *cursors, unsigned max)
+{
+    unsigned gone = 0;
+    for (; gone < max && !amb_list_is_empty(cursors); gone++) {
+        struct amb_cursor *cursor = AMB_CONTAINER_OF(cursors->next, struct amb_cursor, of_sub);
+        amb_cursor_detach(cursor);
+        free(cursor);
+    }
+    return gone;
+}
+
+bool amb_sweep_some(struct amb_list_node *cursors, unsigned max)
+{
+    (void)detach_some(cursors, max);
+    return amb_list_is_empty(cursors);
+}
+
+void amb_sweep_begin(struct amb_shard *shard, struct amb_sweep *sweep)
+{
+    if (amb_list_is_empty(&sweep->node)) {
+        amb_list_push_back(&shard->sweeps, &sweep->node);
+    }
+}
+
+static void sweep_slice(struct amb_shard *shard, unsigned budget)
+{
+    while (budget > 0 && !amb_list_is_empty(&shard->sweeps)) {
+        struct amb_sweep *sweep = AMB_CONTAINER_OF(shard->sweeps.next, struct amb_sweep, node);
+        budget -= detach_some(sweep->cursors, budget);
+        if (amb_list_is_empty(sweep->cursors)) {
+            amb_list_remove(&sweep->node);
+            sweep->done(sweep);
+        }
+    }
+}
+
+unsigned amb_sweep_run(struct amb_shard *shard)
+{
+    if (amb_list_is_empty(&shard->sweeps)) {
+        return 0;
+    }
+    sweep_slice(shard, AMB_SWEEP_TURN);
+    return 1;
+}
+
+void amb_sweep_finish(struct amb_shard *shard)
+{
+    sweep_slice(shard, UINT_MAX);
+    free(shard->nobody);
+    shard->nobody = NULL;
+}

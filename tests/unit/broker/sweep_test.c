@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A subscription with thousands of cursors goes: in slices, and holds nobody back meanwhile. All
+ * its cursors read one topic here, which is as good as thousands of topics.
+ */
+#include "broker/sweep.h"
+
+#include "broker/begin.h"
+#include "broker/orders.h"
+#include "broker/queue.h"
+#include "broker/topic.h"
+#include "tests/support/shard_client.h"
+#include "tests/support/shard_harness.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define CURSORS 10000u
+
+struct world {
+    struct shard_harness h;
+    struct shard_client *publisher, *wild, *other;
+    struct amb_topic *topic;
+    uint32_t id;
+};
+
+static const struct amb_subscription_options blocks = {.slow = AMB_SLOW_BLOCK,
+                                                       .slow_block_ns = INT64_MAX};
+
+static unsigned count(const struct amb_list_node *list)
+{
+    unsigned n = 0;
+    AMB_LIST_FOR_EACH (node, list) {
+        n++;
+    }
+    return n;
+}
+
+static void attach(struct world *w, uint32_t handle, unsigned cursors)
+{
+    struct amb_subscription *sub = w->wild->session->subscriptions[handle];
+    for (unsigned i = 0; i < cursors; i++) {
+        struct amb_begun begun;
+        amb_begin_find(w->topic, NULL, &begun);
+        assert_int_equal(amb_subscription_attach(sub, w->topic, &begun), AMB_OK);
+    }
+}
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    harness_init(&w->h, 1, NULL);
+    w->id = harness_topic(&w->h, "t", 0);
+    w->topic = harness_home(&w->h, w->id);
+    w->publisher = shard_client_create(&w->h, 0, NULL);
+    w->wild = shard_client_create(&w->h, 0, NULL);
+    w->other = shard_client_create(&w->h, 0, NULL);
+    client_open_pub(w->publisher, 0, w->id, false);
+    client_subscribe(w->other, 0, w->id, &blocks);
+    client_subscribe(w->wild, 0, w->id, &blocks);
+    harness_settle(&w->h);
+    attach(w, 0, CURSORS);
+    assert_int_equal(count(&w->topic->cursors), CURSORS + 2);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    harness_forget(&w->h);
+    harness_fini(&w->h);
+    free(w);
+    return 0;
+}
+
+static void test_cursors_go_in_slices(void **state)
+{
+    struct world *w = *state;
+    client_unsubscribe(w->wild, 0);
+    unsigned left = count(&w->topic->cursors);
+    assert_in_range(CURSORS + 2 - left, 1, 2 * AMB_SWEEP_NOW);
+    while (left > 1) {
+        assert_true(amb_shard_is_dirty(&w->h.shards[0])); /* It does not sleep on it. */
+        (void)harness_turn(&w->h, 0);
+        unsigned now = count(&w->topic->cursors);
+        assert_in_range(left - now, 1, AMB_SWEEP_TURN);
+        left = now;
+    }
+    harness_settle(&w->h);
+    assert_null(w->wild->session->subscriptions[0]);
+    assert_true(amb_list_is_empty(&w->h.shards[0].sweeps));
+}
+
+static void test_what_goes_gets_nothing_and_holds_nobody_back(void **state)
+{
+    struct world *w = *state;
+    client_unsubscribe(w->wild, 0);
+    client_send(w->publisher, 0, 4, 64);
+    (void)harness_turn(&w->h, 0);
+    (void)shard_client_turn(w->publisher);
+    (void)harness_turn(&w->h, 0);
+    assert_true(count(&w->topic->cursors) > 1);
+    assert_int_equal(w->topic->log.next_seq, 5);
+    assert_int_equal(w->topic->log.lo, w->topic->log.hi); /* All have passed it. */
+    harness_settle(&w->h);
+    assert_int_equal(w->other->subs[0].msgs, 4);
+    assert_int_equal(w->wild->subs[0].msgs, 0);
+}
+
+static void test_a_session_goes_before_its_cursors(void **state)
+{
+    struct world *w = *state;
+    client_close(w->wild, false);
+    client_die(w->wild);
+    (void)harness_turn(&w->h, 0);
+    (void)harness_turn(&w->h, 0);
+    assert_true(count(&w->topic->cursors) > 1);
+    client_send(w->publisher, 0, 4, 64);
+    harness_settle(&w->h);
+    assert_null(w->wild->session);
+    assert_int_equal(count(&w->topic->cursors), 1);
+    assert_int_equal(w->other->subs[0].msgs, 4);
+}
+
+static void test_a_handle_is_used_anew_while_cursors_go(void **state)
+{
+    struct world *w = *state;
+    client_unsubscribe(w->wild, 0);
+    client_subscribe(w->wild, 0, w->id, &blocks);
+    (void)harness_turn(&w->h, 0);
+    client_send(w->publisher, 0, 4, 64);
+    harness_settle(&w->h);
+    assert_int_equal(w->wild->subs[0].msgs, 4);
+    assert_int_equal(count(&w->topic->cursors), 2);
+}
+
+#define T(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(test_cursors_go_in_slices),
+        T(test_what_goes_gets_nothing_and_holds_nobody_back),
+        T(test_a_session_goes_before_its_cursors),
+        T(test_a_handle_is_used_anew_while_cursors_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
