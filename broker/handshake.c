@@ -53,6 +53,9 @@ static const char *ucx_obstacle(const struct amb_control *control, const Amb__Co
     if (control->ucx == NULL) {
         return control->transports->why_not;
     }
+    if (control->ucx_broken != NULL) {
+        return control->ucx_broken;
+    }
     if (peer == NULL || peer->n_trusted == 0) {
         return "link ucx: the client declares no trusted interface "
                "(options.trusted_network or AMB_TRUSTED)";
@@ -267,6 +270,13 @@ static void fds_close(const struct amb_ring_fds *fds)
     }
 }
 
+/* UCX opens no port here. Clients that do not insist on it get another link from now on. */
+static void ucx_give_up(struct amb_control *control)
+{
+    control->ucx_broken = "the broker's UCX could not open a port; its log says why";
+    amb_error("%s; no more ucx links until a restart", control->ucx_broken);
+}
+
 /* The worker has made the session. */
 static void session_opened(void *owner, struct amb_order *order)
 {
@@ -277,6 +287,10 @@ static void session_opened(void *owner, struct amb_order *order)
         fds_close(&fds);
         amb_control_session_give(control, &order->session);
         client->has_session = false;
+        if (order->status == AMB_EUCX && client->link == AMB_LINK_UCX &&
+            control->shards[order->session.shard]->ucx_worker == NULL) {
+            ucx_give_up(control);
+        }
         amb_client_send_error(client, 0, order->status, "the session could not be made: %s",
                               amb_status_text(order->status));
     } else if (client->state == AMB_CLIENT_ENDING) {
@@ -310,9 +324,30 @@ static void session_opened(void *owner, struct amb_order *order)
     amb_client_release(client);
 }
 
+/* Before the first ucx link, on this thread: it takes some 20 ms, and a worker has others to serve.
+ * False: UCX does not do what it is told, and the client has been told. */
+static bool ucx_is_proved(struct amb_client *client)
+{
+    struct amb_control *control = client->control;
+    char error[256];
+    if (client->link != AMB_LINK_UCX) {
+        return true;
+    }
+    enum amb_status status = amb_ucx_context_prove(control->ucx, error, sizeof(error));
+    if (status != AMB_OK) {
+        amb_error("ucx: %s", error);
+        ucx_give_up(control);
+        amb_client_send_error(client, 0, status, "%s", error);
+    }
+    return status == AMB_OK;
+}
+
 static void session_order(struct amb_client *client, const Amb__Control__Auth *auth)
 {
     struct amb_control *control = client->control;
+    if (!ucx_is_proved(client)) {
+        return;
+    }
     enum amb_status status = amb_control_session_take(control, &client->session);
     struct amb_order *order =
         status == AMB_OK ? amb_order_create(amb_order_session_open, session_opened, client) : NULL;

@@ -13,6 +13,7 @@
 #include "wire/base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,7 +157,8 @@ static void say_what_starts(const struct program *program)
              path == NULL ? "built in" : path);
     struct amb_transports transports;
     if (amb_transports_init(&transports, config, "", NULL, 0) == AMB_OK && transports.has_ucx) {
-        amb_info("ucx links on %s: whoever reaches UCX's ports there is trusted with this process",
+        amb_info("ucx links on %s, once a client asks: whoever reaches UCX's ports there is "
+                 "trusted with this process",
                  transports.net_devices);
         if (transports.has_rdma && amb_resources_memlock_warning(text, sizeof(text))) {
             amb_warn("%s", text);
@@ -170,14 +172,25 @@ static void say_what_starts(const struct program *program)
     }
 }
 
-/* A closed stdout is no reason to end: whoever started us may not read it. */
-static void say_ready(const struct amb_broker *broker)
+/* Standard output has one line, ever: what a library prints there goes to standard error, and the
+ * descriptor for the line is the one that comes back, or -1. It stays open: its end is ours. */
+static int keep_stdout(void)
 {
-    (void)printf("ready %s\n", amb_broker_urls(broker));
-    if (fflush(stdout) != 0) {
+    int own = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (own >= 0) {
+        (void)dup2(STDERR_FILENO, STDOUT_FILENO);
+    }
+    return own;
+}
+
+/* A closed stdout is no reason to end: whoever started us may not read it. */
+static void say_ready(const struct amb_broker *broker, int out)
+{
+    const char *urls = amb_broker_urls(broker);
+    if (dprintf(out, "ready %s\n", urls) < 0) {
         amb_warn("the ready line was not written: %s", strerror(errno));
     }
-    amb_info("ready %s", amb_broker_urls(broker));
+    amb_info("ready %s", urls);
 }
 
 static int exit_status_of(enum amb_status status)
@@ -188,7 +201,7 @@ static int exit_status_of(enum amb_status status)
     return status == AMB_EINVAL ? EX_CONFIG : EXIT_FAILURE;
 }
 
-static int run_broker(struct program *program)
+static int run_broker(struct program *program, int out)
 {
     static const struct amb_signals_events events = {on_drain, on_reload};
     char error[AMB_CONFIG_ERROR_MAX] = "";
@@ -201,7 +214,7 @@ static int run_broker(struct program *program)
     }
     int result = EXIT_FAILURE;
     if (amb_signals_start(&signals, &events, program) == AMB_OK) {
-        say_ready(program->broker);
+        say_ready(program->broker, out);
         result = amb_broker_wait(program->broker);
         amb_signals_stop(&signals);
         amb_info("ended");
@@ -231,8 +244,13 @@ static int use_config(struct program *program)
         return EX_UNAVAILABLE;
     }
     amb_log_set_level(program->config->log.level);
+    int out = keep_stdout();
     say_what_starts(program);
-    return run_broker(program);
+    int result = run_broker(program, out);
+    if (out >= 0) {
+        (void)close(out);
+    }
+    return result;
 }
 
 static int run_program(struct program *program)
@@ -272,6 +290,7 @@ int main(int argc, char **argv)
     memset(&program, 0, sizeof(program));
     amb_signals_block();
     amb_log_set_sink(amb_log_to_stderr, NULL);
+    amb_ucx_own_process();
     amb_resources_raise();
     if (amb_options_init(&program.options, argc, argv, error, sizeof(error)) != AMB_OK) {
         (void)fprintf(stderr, "brokerd: %s\n", error);

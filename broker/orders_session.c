@@ -8,6 +8,7 @@
 #include "broker/publisher.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/ucxport.h"
 #include "wire/link/stream.h"
 #include "wire/link/ucx.h"
 
@@ -45,12 +46,13 @@ static enum amb_status session_make_link(struct amb_session *session, struct amb
                                  &order->u.open.fds, &session->link);
         break;
     case AMB_LINK_UCX:
-        status = shard->ucx_worker == NULL
-                     ? AMB_ENOTSUP
-                     : amb_ucx_link_create(shard->ucx_worker, order->u.open.address,
-                                           order->u.open.address_len, session->index,
-                                           session->generation, session->secret,
-                                           &amb_dispatch_events, session, &session->link);
+        status = amb_ucxport_open(shard);
+        if (status == AMB_OK) {
+            status =
+                amb_ucx_link_create(shard->ucx_worker, order->u.open.address,
+                                    order->u.open.address_len, session->index, session->generation,
+                                    session->secret, &amb_dispatch_events, session, &session->link);
+        }
         break;
     case AMB_LINK_STREAM: /* comes with its own connection: attach */
         return AMB_OK;

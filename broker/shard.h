@@ -109,18 +109,18 @@ struct amb_shard {
     struct amb_bufpool bufpool;             /* of what any client on this host may map */
     struct amb_bufpool private_pool; /* of what is for its readers alone: replies, requests */
     struct amb_pool entries, txs, tallies;
-    size_t entries_max;             /* beyond it nothing more is taken in */
-    struct amb_list_node leases;    /* struct amb_lease.of_shard */
-    uint64_t leased_bytes;          /* of their segments */
-    uint64_t windows_max;           /* bytes that windows may stand open; 0: not asked yet */
-    struct amb_list_node gpu_slots; /* struct amb_lease.of_book: the shard's own (gpuslot.h) */
-    int64_t gpu_slots_ns;           /* they are not looked at before */
-    struct amb_maker *maker;        /* of segments; NULL: they are made by the worker itself */
-    struct amb_gpus *gpus;          /* NULL: none */
-    struct amb_ucx_context *ucx;    /* NULL: no ucx links */
-    struct amb_ucx_worker *ucx_worker;
-    int64_t now_ns, real_ns; /* of this turn */
-    bool is_draining;        /* no new batches */
+    size_t entries_max;                /* beyond it nothing more is taken in */
+    struct amb_list_node leases;       /* struct amb_lease.of_shard */
+    uint64_t leased_bytes;             /* of their segments */
+    uint64_t windows_max;              /* bytes that windows may stand open; 0: not asked yet */
+    struct amb_list_node gpu_slots;    /* struct amb_lease.of_book: the shard's own (gpuslot.h) */
+    int64_t gpu_slots_ns;              /* they are not looked at before */
+    struct amb_maker *maker;           /* of segments; NULL: they are made by the worker itself */
+    struct amb_gpus *gpus;             /* NULL: none */
+    struct amb_ucx_context *ucx;       /* NULL: no ucx links */
+    struct amb_ucx_worker *ucx_worker; /* NULL until it is asked for: ucxport.h */
+    int64_t now_ns, real_ns;           /* of this turn */
+    bool is_draining;                  /* no new batches */
 
     struct amb_topic **topics; /* by amb_topic_slot; NULL where this shard has none */
     uint32_t topic_slots;

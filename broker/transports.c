@@ -206,6 +206,11 @@ static enum amb_status check_switches(const struct probe *probe, const struct am
                       config->tcp == AMB_SWITCH_ON ? "transports.tcp" : "transports.infiniband",
                       "this brokerd has no UCX library, libucp.so.0 (%s)", allowed);
     }
+    if (needs_ucx && !has_path(probe, "/sys/class/net", "")) {
+        return refuse(probe,
+                      config->tcp == AMB_SWITCH_ON ? "transports.tcp" : "transports.infiniband",
+                      "UCX finds interfaces in /sys, and there is none (%s)", allowed);
+    }
     if (config->nvlink == AMB_SWITCH_ON && !has_gpu) {
         return refuse(probe, "transports.nvlink", "this machine has no NVIDIA driver (%s)",
                       allowed);
@@ -287,12 +292,15 @@ enum amb_status amb_transports_init(struct amb_transports *transports,
         return status;
     }
     fill_options(&config->transports, transports);
-    transports->has_ucx = transports->net_devices[0] != '\0' && amb_ucx_release() != 0;
+    bool has_sys = has_path(&probe, "/sys/class/net", "");
+    transports->has_ucx = has_sys && transports->net_devices[0] != '\0' && amb_ucx_release() != 0;
     transports->prefer_ucx =
         transports->has_ucx && (transports->has_rdma || config->transports.tcp == AMB_SWITCH_ON);
     if (config->transports.trusted.count == 0) {
         transports->why_not = "the broker trusts no interface for ucx links: its key "
                               "transports.trusted is empty";
+    } else if (!has_sys) {
+        transports->why_not = "the broker's UCX finds interfaces in /sys, and there is none";
     } else if (amb_ucx_release() == 0) {
         transports->why_not = "the broker has no UCX library (libucp.so.0)";
     } else if (!transports->has_ucx) {

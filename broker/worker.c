@@ -16,6 +16,7 @@
 #include "broker/sweep.h"
 #include "broker/taker.h"
 #include "broker/topic.h"
+#include "broker/ucxport.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
@@ -367,20 +368,7 @@ static enum amb_status worker_set_up(struct amb_shard *shard)
         return amb_status_from_errno(errno);
     }
     /* The first message shall not wait for the system to find the memory. */
-    enum amb_status status = amb_bufpool_prepare(&shard->bufpool);
-    if (status != AMB_OK || shard->ucx == NULL) {
-        return status;
-    }
-    /* On its own thread: a SINGLE worker belongs to the thread that made it. */
-    status = amb_ucx_worker_create(shard->ucx, false, &shard->ucx_worker);
-    if (status != AMB_OK) {
-        return status;
-    }
-    event.data.u64 = AMB_SHARD_TAG_UCX;
-    int fd = amb_ucx_worker_fd(shard->ucx_worker);
-    return epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0
-               ? AMB_OK
-               : amb_status_from_errno(errno);
+    return amb_bufpool_prepare(&shard->bufpool);
 }
 
 struct worker_start {
@@ -401,9 +389,7 @@ static void *worker_main(void *arg)
     if (started == AMB_OK) {
         worker_loop(worker);
     }
-    if (worker->shard.ucx_worker != NULL) {
-        amb_ucx_worker_destroy(&worker->shard.ucx_worker);
-    }
+    amb_ucxport_close(&worker->shard);
     if (worker->shard.epoll_fd >= 0) {
         (void)close(worker->shard.epoll_fd);
         worker->shard.epoll_fd = -1;

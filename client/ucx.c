@@ -27,6 +27,9 @@ enum amb_status amb_client_ucx_prepare(struct amb_conn *conn, const char *truste
     enum amb_status status =
         amb_ucx_context_create(&options, error->text, sizeof(error->text), &conn->ucx_context);
     if (status == AMB_OK) {
+        status = amb_ucx_context_prove(conn->ucx_context, error->text, sizeof(error->text));
+    }
+    if (status == AMB_OK) {
         status = amb_ucx_worker_create(conn->ucx_context, true, &conn->ucx_worker);
         if (status != AMB_OK) {
             (void)snprintf(error->text, sizeof(error->text), "UCX gives no worker on '%s'",

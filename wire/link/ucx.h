@@ -17,6 +17,13 @@
 struct amb_ucx_context;
 struct amb_ucx_worker;
 
+/*
+ * All of this process is ours (brokerd): every line that UCX logs goes to amb_log, from whichever
+ * thread. Else only those of our own calls do, and a program's own UCX logs as before (ucx_log.c).
+ * Before any other call.
+ */
+void amb_ucx_own_process(void);
+
 /* Loads UCX where that has not happened. 0 if there is none. major << 16 | minor << 8 | patch, of
  * the library loaded now. */
 uint32_t amb_ucx_release(void);
@@ -55,6 +62,14 @@ AMB_MUST_CHECK enum amb_status amb_ucx_context_create(const struct amb_ucx_optio
                                                       char *error, size_t error_size,
                                                       struct amb_ucx_context **out);
 void amb_ucx_context_destroy(struct amb_ucx_context **context);
+/*
+ * Proves, with throw-away workers on the same devices, that the segment sizes asked for are really
+ * used: a receiver whose size is smaller than its sender's overruns its buffer. Once a process,
+ * some 20 ms; amb_ucx_worker_create asks for it. Ports are open meanwhile; a context by itself has
+ * none. EUCX with a sentence.
+ */
+AMB_MUST_CHECK enum amb_status amb_ucx_context_prove(const struct amb_ucx_context *context,
+                                                     char *error, size_t error_size);
 
 /* Registers host memory for links of this context. The result is for amb_link_tx.mem and on_frame.
  */
@@ -62,6 +77,7 @@ AMB_MUST_CHECK enum amb_status amb_ucx_register(struct amb_ucx_context *context,
                                                 size_t length, struct amb_link_mem **out);
 void amb_ucx_unregister(struct amb_link_mem **mem);
 
+/* Opens a port. ENOMEM, EUCX. */
 AMB_MUST_CHECK enum amb_status amb_ucx_worker_create(struct amb_ucx_context *context,
                                                      bool serialized, struct amb_ucx_worker **out);
 /* amb_link_close was called on all links before; on_closed may still come, in here. */

@@ -2,6 +2,7 @@
 #include "wire/link/ucx_api.h"
 
 #include "wire/base/log.h"
+#include "wire/link/ucx_log.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -34,12 +35,21 @@ static void load(void)
     /* Found as the dynamic linker finds libraries: the run path that the build has set, then the
      * system's. One that the process has already is taken as it is. Never unloaded: UCX has threads
      * and signal handlers of its own. */
+    void *there = dlopen("libucs.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    if (there != NULL) {
+        (void)dlclose(there);
+    }
     void *library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         amb_info("UCX is not there: %s", dlerror());
         return;
     }
-    is_loaded = resolve(library);
+    if (resolve(library)) {
+        if (amb_ucx_log_is_wanted(there != NULL)) {
+            amb_ucx_api.ucs_log_push_handler(amb_ucx_log_line);
+        }
+        is_loaded = true;
+    }
 }
 
 bool amb_ucx_load(void)

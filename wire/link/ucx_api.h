@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <ucp/api/ucp.h>
@@ -18,6 +19,12 @@
 /* Of libucs, the same in all releases; its header, ucs/config/global_opts.h, is not C17. */
 ucs_status_t ucs_global_opts_set_value(const char *name, const char *value);
 ucs_status_t ucs_global_opts_get_value(const char *name, char *value, size_t max);
+/* The same of ucs/debug/log_def.h: one more handler of log lines, asked before those that are
+ * there. It answers 0 if the line shall end there, else 1. */
+typedef int (*amb_ucx_log_fn)(const char *file, unsigned line, const char *function,
+                              ucs_log_level_t level, const ucs_log_component_config_t *component,
+                              const char *message, va_list ap);
+void ucs_log_push_handler(amb_ucx_log_fn handler);
 
 /* ADD(name): one line a function, of libucp or of libucs. */
 #define AMB_UCX_API(ADD)                                                                           \
@@ -49,6 +56,7 @@ ucs_status_t ucs_global_opts_get_value(const char *name, char *value, size_t max
     ADD(ucp_worker_set_am_recv_handler)                                                            \
     ADD(ucs_global_opts_get_value)                                                                 \
     ADD(ucs_global_opts_set_value)                                                                 \
+    ADD(ucs_log_push_handler)                                                                      \
     ADD(ucs_status_string)
 
 struct amb_ucx_api {

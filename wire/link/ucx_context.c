@@ -8,6 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+void amb_ucx_own_process(void)
+{
+    amb_ucx_log_take_all();
+}
 
 uint32_t amb_ucx_release(void)
 {
@@ -82,15 +88,26 @@ static bool takes_cuda(const struct amb_ucx_context *context)
 enum amb_status amb_ucx_context_create(const struct amb_ucx_options *options, char *error,
                                        size_t error_size, struct amb_ucx_context **out)
 {
+    AMB_UCX_OURS;
     char unused[256];
     if (error == NULL || error_size == 0) {
         error = unused;
         error_size = sizeof(unused);
     }
     error[0] = '\0';
+    if (access("/sys/class/net", F_OK) != 0) { /* Else it has no devices, and says so each time. */
+        (void)snprintf(error, error_size,
+                       "link ucx: UCX finds interfaces in /sys, and there is none");
+        return AMB_ENOTSUP;
+    }
     if (!amb_ucx_load()) {
         (void)snprintf(error, error_size, "link ucx: no UCX library (libucp.so.0) is installed");
         return AMB_ENOTSUP;
+    }
+    if (options->tx_seg < 16384 || options->rx_seg < options->tx_seg) {
+        (void)snprintf(error, error_size, "TCP segment sizes %u and %u make no sense",
+                       options->tx_seg, options->rx_seg);
+        return AMB_EINVAL;
     }
     struct amb_ucx_context *context = calloc(1, sizeof(*context));
     if (context == NULL) {
@@ -104,10 +121,9 @@ enum amb_status amb_ucx_context_create(const struct amb_ucx_options *options, ch
     if (options->use_environment) {
         amb_ucx_signals_release();
     }
-    status = amb_ucx_config_prove(options, error, error_size);
-    if (status != AMB_OK) {
-        goto fail;
-    }
+    (void)snprintf(context->net_devices, sizeof(context->net_devices), "%s", options->net_devices);
+    context->tx_seg = options->tx_seg;
+    context->rx_seg = options->rx_seg;
     context->takes_cuda = takes_cuda(context);
     *out = context;
     return AMB_OK;
@@ -119,6 +135,7 @@ fail:
 
 void amb_ucx_context_destroy(struct amb_ucx_context **context)
 {
+    AMB_UCX_OURS;
     if (*context == NULL) {
         return;
     }
@@ -132,6 +149,7 @@ void amb_ucx_context_destroy(struct amb_ucx_context **context)
 enum amb_status amb_ucx_register(struct amb_ucx_context *context, void *address, size_t length,
                                  struct amb_link_mem **out)
 {
+    AMB_UCX_OURS;
     amb_assert(context != NULL && address != NULL && length > 0);
     struct amb_link_mem *mem = calloc(1, sizeof(*mem));
     if (mem == NULL) {
@@ -158,6 +176,7 @@ enum amb_status amb_ucx_register(struct amb_ucx_context *context, void *address,
 
 void amb_ucx_unregister(struct amb_link_mem **mem)
 {
+    AMB_UCX_OURS;
     if (*mem == NULL) {
         return;
     }

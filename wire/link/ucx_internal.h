@@ -5,6 +5,7 @@
  *   ucx_api.c       UCX itself, loaded when it is wanted
  *   ucx_settings.c  every difference between UCX releases: keys, values, what is forced
  *   ucx_prove.c     that it was taken; signals
+ *   ucx_log.c       what UCX says
  *   ucx_context.c   context, memory registration
  *   ucx_worker.c    progress, the table of links, completions and who hears of them
  *   ucx_link.c      a link's life
@@ -26,6 +27,7 @@
 #include "wire/codec/frame.h"
 #include "wire/link/ucx.h"
 #include "wire/link/ucx_api.h"
+#include "wire/link/ucx_log.h"
 
 #include <endian.h>
 #include <string.h>
@@ -38,6 +40,8 @@
 #define AMB_UCX_META_IN_HEAD_MAX 3584u
 #define AMB_UCX_HEAD_BUFFER (AMB_FRAME_HEAD_SIZE + AMB_UCX_META_IN_HEAD_MAX)
 
+#define AMB_UCX_DEVICES_MAX 256u /* bytes of the names of devices */
+
 /* Active message ids. */
 enum amb_ucx_am {
     AMB_UCX_AM_DATA = 1,
@@ -46,7 +50,9 @@ enum amb_ucx_am {
 
 struct amb_ucx_context {
     ucp_context_h handle;
-    bool takes_cuda; /* sends from GPU memory, whatever context is current */
+    bool takes_cuda;                       /* sends from GPU memory, whatever context is current */
+    char net_devices[AMB_UCX_DEVICES_MAX]; /* of its options, */
+    uint32_t tx_seg, rx_seg;               /* for the proof (ucx_prove.c) */
 };
 
 struct amb_link_mem {
@@ -150,13 +156,6 @@ void amb_ucx_ep_lanes(ucp_ep_h ep, char *out, size_t size);
 
 /* ---- ucx_prove.c ---- */
 
-/*
- * Proves, with throw-away workers on the same devices, that the segment sizes asked for are really
- * used: a receiver whose size is smaller than its sender's overruns its buffer. EUCX with a
- * sentence.
- */
-AMB_MUST_CHECK enum amb_status amb_ucx_config_prove(const struct amb_ucx_options *options,
-                                                    char *error, size_t error_size);
 /* Takes back UCX's handlers of SIGSEGV and friends, and of SIGHUP; in programs of ours only. */
 void amb_ucx_signals_release(void);
 /* ---- ucx_worker.c ---- */

@@ -70,6 +70,7 @@ static void hand_on_mine(struct amb_ucx_link *link)
 
 static bool link_close(struct amb_link *base)
 {
+    AMB_UCX_OURS;
     struct amb_ucx_link *link = amb_ucx_link_of(base);
     struct amb_ucx_worker *worker = link->worker;
     amb_assert(!link->is_closing);
@@ -162,6 +163,7 @@ void amb_ucx_link_settled(struct amb_ucx_op *op)
 
 static void ucx_flush(struct amb_link *base)
 {
+    AMB_UCX_OURS;
     amb_ucx_flow_flush(amb_ucx_link_of(base));
 }
 
@@ -192,6 +194,7 @@ static int ucx_fd(const struct amb_link *base)
 
 static void ucx_describe(const struct amb_link *base, char *out, size_t size)
 {
+    AMB_UCX_OURS;
     const struct amb_ucx_link *link =
         AMB_CONTAINER_OF((uintptr_t)base, const struct amb_ucx_link, base);
     char lanes[128] = "";
@@ -237,6 +240,7 @@ enum amb_status amb_ucx_link_create(struct amb_ucx_worker *worker, const void *a
                                     uint64_t secret, const struct amb_link_events *events,
                                     void *arg, struct amb_link **out)
 {
+    AMB_UCX_OURS;
     amb_assert(worker != NULL && events != NULL);
     if (address_len == 0 || address_len > AMB_UCX_ADDRESS_MAX) {
         return AMB_EINVAL;

@@ -52,38 +52,34 @@ static bool is_near(size_t room, uint32_t seg)
     return room < seg && room > seg - 4096;
 }
 
-enum amb_status amb_ucx_config_prove(const struct amb_ucx_options *options, char *error,
-                                     size_t error_size)
+enum amb_status amb_ucx_context_prove(const struct amb_ucx_context *context, char *error,
+                                      size_t error_size)
 {
     static _Atomic uint64_t proved; /* the pair of sizes that was, in this process */
-    const uint32_t tx = options->tx_seg;
-    const uint32_t rx = options->rx_seg;
+    AMB_UCX_OURS;
+    const uint32_t tx = context->tx_seg;
+    const uint32_t rx = context->rx_seg;
     const uint64_t pair = (uint64_t)tx << 32 | rx;
-    if (tx < 16384 || rx < tx) {
-        (void)snprintf(error, error_size, "TCP segment sizes %u and %u make no sense", tx, rx);
-        return AMB_EINVAL;
-    }
     if (atomic_load(&proved) == pair) {
         return AMB_OK;
     }
-    char level[32] = "";
-    (void)amb_ucx_api.ucs_global_opts_get_value("LOG_LEVEL", level, sizeof(level));
-    (void)amb_ucx_api.ucs_global_opts_set_value("LOG_LEVEL",
-                                                "fatal"); /* one of them is meant to fail */
     size_t small = 0;
     size_t large = 0;
     size_t none = 0;
-    ucs_status_t as_meant = try_sizes(options->net_devices, tx, rx, &small);
-    ucs_status_t at_limit = try_sizes(options->net_devices, rx, rx, &large);
-    ucs_status_t past_limit = try_sizes(options->net_devices, rx + 1, rx, &none);
-    if (level[0] != '\0') {
-        (void)amb_ucx_api.ucs_global_opts_set_value("LOG_LEVEL", level);
-    }
+    ucs_status_t as_meant = try_sizes(context->net_devices, tx, rx, &small);
+    ucs_status_t at_limit = try_sizes(context->net_devices, rx, rx, &large);
+    amb_ucx_is_hushed = true; /* this one is meant to fail */
+    ucs_status_t past_limit = try_sizes(context->net_devices, rx + 1, rx, &none);
+    amb_ucx_is_hushed = false;
     if (as_meant == UCS_ERR_NO_DEVICE) {
         return AMB_OK; /* no TCP, no segments */
     }
-    if (as_meant != UCS_OK || !is_near(small, tx) || at_limit != UCS_OK || !is_near(large, rx) ||
-        past_limit == UCS_OK) {
+    if (as_meant != UCS_OK) {
+        (void)snprintf(error, error_size, "UCX can open no port on '%s': %s", context->net_devices,
+                       amb_ucx_api.ucs_status_string(as_meant));
+        return AMB_EUCX;
+    }
+    if (!is_near(small, tx) || at_limit != UCS_OK || !is_near(large, rx) || past_limit == UCS_OK) {
         (void)snprintf(error, error_size,
                        "this UCX (%u.%u.%u) does not use the TCP segment sizes it is told, and "
                        "peers with other sizes would crash",

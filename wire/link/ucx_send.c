@@ -117,6 +117,7 @@ static void encode_head(const struct amb_ucx_link *link, struct amb_link_tx *tx)
 
 enum amb_status amb_ucx_link_send(struct amb_link *base, struct amb_link_tx *tx)
 {
+    AMB_UCX_OURS;
     struct amb_ucx_link *link = amb_ucx_link_of(base);
     if (link->base.is_down) {
         return down_status(link);

@@ -11,8 +11,8 @@
  * Keys of transports are not UCP's own: ucp_config_modify keeps them aside and UCX tries them on
  * each transport when a worker is made, without a prefix below 1.17, with it (TCP_) since; a key
  * that nothing takes is dropped without an error before 1.20.1. It wins over the environment. That
- * they have really arrived is proved by experiment (amb_ucx_config_prove), because ends that differ
- * in TCP_RX_SEG_SIZE crash.
+ * they have really arrived is proved by experiment (amb_ucx_context_prove), because ends that
+ * differ in TCP_RX_SEG_SIZE crash.
  */
 #include "wire/link/ucx_internal.h"
 
@@ -264,8 +264,8 @@ static enum amb_status check_options(const struct amb_ucx_options *options, char
                                      size_t error_size, bool *has_rdma)
 {
     if (options->net_devices == NULL || options->net_devices[0] == '\0' ||
-        strlen(options->net_devices) >= 256 || strcmp(options->net_devices, "all") == 0 ||
-        strchr(options->net_devices, '^') != NULL) {
+        strlen(options->net_devices) >= AMB_UCX_DEVICES_MAX ||
+        strcmp(options->net_devices, "all") == 0 || strchr(options->net_devices, '^') != NULL) {
         (void)snprintf(error, error_size,
                        "UCX runs on interfaces named as trusted only, and none is named");
         return AMB_EINVAL;

@@ -86,7 +86,13 @@ static enum amb_status init_handle(struct amb_ucx_worker *worker, bool serialize
 enum amb_status amb_ucx_worker_create(struct amb_ucx_context *context, bool serialized,
                                       struct amb_ucx_worker **out)
 {
+    AMB_UCX_OURS;
     amb_assert(context != NULL);
+    char error[256];
+    if (amb_ucx_context_prove(context, error, sizeof(error)) != AMB_OK) {
+        amb_error("ucx: no worker: %s", error);
+        return AMB_EUCX;
+    }
     struct amb_ucx_worker *worker = calloc(1, sizeof(*worker));
     if (worker == NULL) {
         return AMB_ENOMEM;
@@ -149,6 +155,7 @@ static void destroy_handle(struct amb_ucx_worker *worker)
 
 void amb_ucx_worker_destroy(struct amb_ucx_worker **worker)
 {
+    AMB_UCX_OURS;
     struct amb_ucx_worker *self = *worker;
     if (self == NULL) {
         return;
@@ -324,6 +331,7 @@ static unsigned hand_on(struct amb_ucx_worker *worker)
 
 unsigned amb_ucx_worker_progress(struct amb_ucx_worker *worker)
 {
+    AMB_UCX_OURS;
     if (worker->is_progressing) {
         return 0; /* called from one of its own callbacks */
     }
@@ -346,6 +354,7 @@ unsigned amb_ucx_worker_progress(struct amb_ucx_worker *worker)
 
 bool amb_ucx_worker_arm(struct amb_ucx_worker *worker)
 {
+    AMB_UCX_OURS;
     if (!amb_list_is_empty(&worker->settled) || !amb_list_is_empty(&worker->broken)) {
         return false;
     }

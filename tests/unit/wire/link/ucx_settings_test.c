@@ -139,8 +139,8 @@ static void check_sizes_hold(void)
     struct amb_ucx_context *context = NULL;
     char error[256] = "";
     options.tls = "tcp";
-    require(amb_ucx_config_prove(&options, error, sizeof(error)) == AMB_OK);
     require(amb_ucx_context_create(&options, error, sizeof(error), &context) == AMB_OK);
+    require(amb_ucx_context_prove(context, error, sizeof(error)) == AMB_OK);
     struct amb_ucx_worker *worker = NULL;
     require(amb_ucx_worker_create(context, false, &worker) == AMB_OK);
     ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER};
