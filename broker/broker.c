@@ -9,6 +9,7 @@
 #include "broker/events.h"
 #include "broker/gpupool.h"
 #include "broker/lease.h"
+#include "broker/limbo.h"
 #include "broker/maker.h"
 #include "broker/requests.h"
 #include "broker/retire.h"
@@ -36,6 +37,7 @@
 struct amb_broker {
     const struct amb_config *config;
     struct amb_membudget budget;
+    struct amb_limbo limbo;
     struct amb_ucx_context *ucx;
     struct amb_maker maker;
     struct amb_gpus gpus;
@@ -339,6 +341,9 @@ enum amb_status amb_broker_start(const struct amb_config *config, char *error, s
     broker->config = config;
     broker->budget.max = config->memory.host.size;
     /* The formula of server.max_connections leaves one descriptor of each connection for them. */
+    amb_limbo_init(&broker->limbo, &broker->maker.inbox);
+    broker->budget.limbo = &broker->limbo;
+    broker->maker.budget = &broker->budget;
     broker->budget.max_leases = config->server.max_connections + AMB_LEASES_MAX;
     enum amb_status status = broker_run(broker, error, error_size);
     if (status != AMB_OK) {
@@ -422,6 +427,7 @@ void amb_broker_destroy(struct amb_broker **broker)
     for (unsigned i = 0; i < b->worker_count; i++) {
         b->workers[i].shard.maker = NULL;
     }
+    b->limbo.looker = NULL;
     /* A copy that came, a borrower that is told of it, and what that sets free; what members of
      * queues gave back last. Topics still stand. */
     for (unsigned round = 0; round < 3; round++) {
@@ -443,6 +449,7 @@ void amb_broker_destroy(struct amb_broker **broker)
         amb_worker_fini(&b->workers[i]);
     }
     free(b->workers);
+    amb_limbo_fini(&b->limbo, &b->budget);
     if (b->ucx != NULL) {
         amb_ucx_context_destroy(&b->ucx);
     }

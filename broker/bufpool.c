@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/bufpool.h"
 
+#include "broker/limbo.h"
 #include "broker/sizeclass.h"
 #include "broker/slab.h"
 #include "wire/base/assert.h"
@@ -18,6 +19,8 @@
 #define GROW_HERE_BYTES (UINT64_C(4) << 20)
 /* Beyond the bytes that are reserved: they may be of classes that have no slab with room. */
 #define RESERVE_SLABS 2u
+/* Bytes of the largest segment that the heap takes. */
+#define EXTENT_MAX ((uint64_t)AMB_EXTENT_PAGES_MAX * AMB_PAGE_SIZE)
 /* Slabs looked at for a place that is denser. */
 #define DENSER_LOOKS 32u
 
@@ -65,6 +68,26 @@ static enum amb_status segment_make(struct amb_bufpool *pool, uint64_t bytes,
     return AMB_OK;
 }
 
+/* One that a reader still has mapped: charged already, and to be registered anew. */
+static bool segment_reuse(struct amb_bufpool *pool, uint64_t least, uint64_t most,
+                          struct amb_segment **out)
+{
+    /* What is for nobody to map lies in no segment that somebody has mapped. */
+    struct amb_segment *segment =
+        pool->options.is_private ? NULL : amb_limbo_reuse(pool->options.budget, least, most);
+    if (segment == NULL) {
+        return false;
+    }
+    if (pool->options.on_create != NULL &&
+        pool->options.on_create(pool->options.arg, segment) != AMB_OK) {
+        amb_limbo_drop(pool->options.budget, segment);
+        return false;
+    }
+    segment_enter(pool, segment);
+    *out = segment;
+    return true;
+}
+
 /* Whoever needs its bytes at once does not have it unmapped later. */
 static void segment_unmake(struct amb_bufpool *pool, struct amb_segment *segment, bool later)
 {
@@ -78,8 +101,7 @@ static void segment_unmake(struct amb_bufpool *pool, struct amb_segment *segment
         pool->options.unmake(pool->options.arg, segment);
         return;
     }
-    amb_segment_destroy(&segment);
-    amb_membudget_give(pool->options.budget, bytes);
+    amb_limbo_drop(pool->options.budget, segment);
 }
 
 static void extent_unmake(struct amb_bufpool *pool, struct amb_extent *extent, bool later)
@@ -143,15 +165,15 @@ static bool dedicated_cached(struct amb_bufpool *pool, uint64_t len, struct amb_
 static enum amb_status dedicated_make(struct amb_bufpool *pool, uint64_t bytes,
                                       struct amb_extent **out)
 {
-    if (!budget_take_or_shrink(pool, bytes)) {
-        return AMB_ENOMEM;
-    }
     struct amb_extent *extent = calloc(1, sizeof(*extent));
     if (extent == NULL) {
-        amb_membudget_give(pool->options.budget, bytes);
         return AMB_ENOMEM;
     }
-    enum amb_status status = segment_make(pool, bytes, &extent->segment);
+    enum amb_status status = AMB_OK;
+    if (!segment_reuse(pool, bytes, 2 * bytes, &extent->segment)) {
+        status = budget_take_or_shrink(pool, bytes) ? segment_make(pool, bytes, &extent->segment)
+                                                    : AMB_ENOMEM;
+    }
     if (status != AMB_OK) {
         free(extent);
         return status;
@@ -209,6 +231,10 @@ static enum amb_status heap_enter(struct amb_bufpool *pool, struct amb_segment *
 static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need)
 {
     struct amb_membudget *budget = pool->options.budget;
+    struct amb_segment *segment;
+    if (segment_reuse(pool, need, EXTENT_MAX, &segment)) {
+        return heap_enter(pool, segment);
+    }
     uint64_t bytes = pool->options.segment_bytes;
     if (pool->is_making) {
         uint64_t least = round_up(need, AMB_SEGMENT_ALIGN);
@@ -224,7 +250,6 @@ static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need)
             return AMB_ENOMEM;
         }
     }
-    struct amb_segment *segment;
     enum amb_status status = segment_make(pool, bytes, &segment);
     if (status != AMB_OK) {
         return status;
@@ -711,6 +736,10 @@ enum amb_status amb_bufpool_more(struct amb_bufpool *pool)
     if (pool->is_making) {
         return AMB_EAGAIN;
     }
+    struct amb_segment *segment;
+    if (segment_reuse(pool, bytes, EXTENT_MAX, &segment)) {
+        return heap_enter(pool, segment);
+    }
     if (budget_take_or_shrink(pool, bytes) && pool_ask(pool, bytes, false)) {
         return AMB_EAGAIN;
     }
@@ -767,31 +796,4 @@ enum amb_status amb_bufpool_alloc_later(struct amb_bufpool *pool, uint64_t len, 
     }
     pool->used += out->cap;
     return AMB_OK;
-}
-
-/* ---- checks ---- */
-
-void amb_bufpool_check(const struct amb_bufpool *pool)
-{
-    uint64_t bytes = 0, used = 0, quick = 0, pages = 0, room = 0;
-    uint32_t cached = 0, live = 0, sparse = 0;
-    AMB_LIST_FOR_EACH (node, &pool->segments) {
-        const struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
-        const struct amb_extent *extent = segment->pool_data;
-        amb_assert(extent->segment == segment);
-        bytes += segment->size;
-        if (extent->pages == 0) {
-            used += extent->is_out ? segment->size : 0;
-            cached += extent->is_out ? 0 : 1;
-            continue;
-        }
-        amb_pageheap_check(&pool->heap, extent, &quick, &room);
-        pages += extent->used_pages;
-        used += extent->used_pages * AMB_PAGE_SIZE - check_slabs(extent, &live, &sparse);
-    }
-    amb_assert(bytes == pool->segment_bytes && used == pool->used);
-    amb_assert(pages == pool->heap.used_pages && room == pool->heap.room);
-    amb_assert(live == pool->live_slabs && sparse == pool->sparse_slabs);
-    amb_assert(cached == pool->cached && quick == pool->heap.quick_bytes);
-    amb_assert(atomic_load_explicit(&pool->options.budget->used, memory_order_relaxed) >= bytes);
 }

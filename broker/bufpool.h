@@ -9,17 +9,16 @@
  * What was freed last is used next. All bookkeeping is beside the segments: readers map those, and
  * nothing but payloads is in them.
  *
- * Threads: owner worker; struct amb_membudget: any, it is shared by the pools of all workers.
+ * Threads: owner worker.
  * Memory: segments, charged to the budget whole; alloc and free allocate nothing else unless a
  * segment comes or goes.
  */
 #pragma once
 
+#include "broker/membudget.h"
 #include "broker/pageheap.h"
 #include "broker/segment.h"
 #include "wire/base/assert.h"
-
-#include <stdatomic.h>
 
 #define AMB_SMALL_CLASSES 22u
 #define AMB_DEDICATED_CACHE_MAX 8u
@@ -30,27 +29,6 @@ struct amb_buf {
     uint64_t cap; /* bytes charged, at least the length asked for */
     uint32_t cls; /* the pool's */
 };
-
-/* Bytes of segments that all workers may have, and the ids of the next ones. Zero-initialised but
- * for max. */
-struct amb_membudget {
-    _Atomic uint64_t used;
-    _Atomic uint64_t leased; /* of them, by lease segments: at most three quarters of max */
-    _Atomic uint64_t leases; /* so many of those; each is a descriptor */
-    uint64_t max_leases;     /* 0: no limit */
-    uint64_t max;
-    _Atomic uint64_t next_id; /* id of the segment made last */
-};
-
-/* False: so much is not left. */
-bool amb_membudget_take(struct amb_membudget *budget, uint64_t bytes);
-void amb_membudget_give(struct amb_membudget *budget, uint64_t bytes);
-/* The same for a lease segment. */
-bool amb_membudget_take_lease(struct amb_membudget *budget, uint64_t bytes);
-/* They are a lease's no more; amb_membudget_give is still to come. */
-void amb_membudget_end_lease(struct amb_membudget *budget, uint64_t bytes);
-/* The id of a new segment. */
-uint64_t amb_membudget_next_id(struct amb_membudget *budget);
 
 struct amb_bufpool;
 

@@ -5,6 +5,7 @@
 #include "broker/control.h"
 #include "broker/events.h"
 #include "broker/gpupool.h"
+#include "broker/party.h"
 #include "broker/queues.h"
 #include "broker/shard.h"
 #include "broker/slow.h"
@@ -15,7 +16,9 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -78,11 +81,104 @@ const char *amb_client_gpu_obstacle(const struct amb_client *client)
                                           : "not trusted with GPU memory (memory.cuda.trust)";
 }
 
+/* Who is charged ----------------------------------------------------------------------------- */
+
+/* A process by its number, while we see it; one that we do not see by its connection. An address
+ * without its port. */
+static void party_name(const struct amb_client *client, char *out, size_t size)
+{
+    if (!client->is_unix) {
+        const char *port = strrchr(client->address, ':');
+        int len = port == NULL ? (int)strlen(client->address) : (int)(port - client->address);
+        (void)snprintf(out, size, "%.*s", len, client->address);
+    } else if (client->pid > 0) {
+        (void)snprintf(out, size, "%d", (int)client->pid);
+    } else {
+        (void)snprintf(out, size, "c%" PRIu64, client->id);
+    }
+}
+
+/* What a session may hold in place. Its process may have left something in quarantine, and its
+ * user's other processes; that counts. */
+static uint64_t mapped_max(const struct amb_client *client)
+{
+    const struct amb_config *config = client->control->config;
+    uint64_t max = config->limits.max_mapped_per_session;
+    uint64_t left = max > client->party->held ? max - client->party->held : 0;
+    const struct amb_user *user = client->party->user;
+    uint64_t most = config->memory.host.size / 2;
+    uint64_t users = most > user->held ? most - user->held : 0;
+    return user->held > client->party->held && users < left ? users : left;
+}
+
+static bool user_has_room(struct amb_client *client)
+{
+    struct amb_control *control = client->control;
+    const struct amb_user *user = client->party->user;
+    uint32_t max = control->config->server.max_connections;
+    uint64_t own = user->used[AMB_SHARE_SESSIONS];
+    uint64_t share = amb_user_share(user, max, amb_control_sessions(control), own,
+                                    control->config->limits.user_share);
+    if (own < share) {
+        return true;
+    }
+    control->stats.refused_limit++;
+    amb_client_send_error(client, 0, AMB_EBUSY,
+                          "limit: %" PRIu64 " of %u connections are one user's "
+                          "(limits.user_share, server.max_connections)",
+                          own, max);
+    return false;
+}
+
+bool amb_client_take_party(struct amb_client *client)
+{
+    char name[80];
+    party_name(client, name, sizeof(name));
+    uint64_t user = client->is_unix ? (uint64_t)client->uid : AMB_USER_TCP;
+    if (client->party == NULL &&
+        amb_parties_find(&client->control->parties, user, name, &client->party) != AMB_OK) {
+        amb_client_send_error(client, 0, AMB_ENOMEM, "no memory");
+        return false;
+    }
+    client->mapped_max = mapped_max(client);
+    if (!user_has_room(client)) {
+        amb_party_unref(&client->party);
+        return false;
+    }
+    client->party->user->used[AMB_SHARE_SESSIONS]++;
+    return true;
+}
+
+static void client_leave_party(struct amb_client *client)
+{
+    if (client->party == NULL) {
+        return;
+    }
+    client->party->held -= client->charged_bytes;
+    client->party->user->held -= client->charged_bytes;
+    client->charged_bytes = 0;
+    client->party->user->used[AMB_SHARE_SESSIONS]--;
+    if (client->is_dead) {
+        amb_parties_end(&client->control->parties, client->party);
+    }
+    amb_party_unref(&client->party);
+}
+
 /* Orders of ended sessions ------------------------------------------------------------------- */
+
+static void client_charge(struct amb_client *client, uint64_t bytes)
+{
+    if (client->party != NULL) {
+        client->party->held += bytes - client->charged_bytes;
+        client->party->user->held += bytes - client->charged_bytes;
+        client->charged_bytes = bytes;
+    }
+}
 
 static void session_released(void *control, struct amb_order *order)
 {
     struct amb_client *client = order->context;
+    client_charge(client, 0);
     amb_control_session_give(control, &order->session);
     client->is_quarantined = false;
     client->has_session = false;
@@ -107,6 +203,7 @@ static void session_closed(void *owner, struct amb_order *order)
     struct amb_control *control = owner;
     struct amb_client *client = order->context;
     client->held_bytes = order->u.close.held_bytes;
+    client_charge(client, client->held_bytes);
     client->end_order = order; /* It goes with the client, or ends the quarantine first. */
     if (client->held_bytes == 0) {
         amb_control_session_give(control, &order->session);
@@ -135,6 +232,10 @@ void amb_client_close_session(struct amb_client *client)
     /* Without a mapping, or with the client's word that it has none left, nothing is held. */
     order->u.close.keep_held =
         client->link == AMB_LINK_RING && !client->said_bye && !client->is_dead;
+    if (order->u.close.keep_held) {
+        /* The worst, until its worker has counted: its process may have another session by then. */
+        client_charge(client, client->mapped_max);
+    }
     amb_client_hold(client);
     amb_order_post(client->control->shards[client->session.shard], order);
 }
@@ -312,6 +413,7 @@ void amb_client_bury(struct amb_control *control)
             amb_watch_remove(&control->watches, &client->pidfd_watch, client->pidfd);
             (void)close(client->pidfd);
         }
+        client_leave_party(client);
         amb_control_reader_fini(&client->reader);
         amb_order_free(client->end_order);
         control->client_count--;

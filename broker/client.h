@@ -30,6 +30,7 @@
 
 struct amb_control;
 struct amb_listener;
+struct amb_party;
 
 enum amb_client_state {
     AMB_CLIENT_HELLO,
@@ -75,6 +76,9 @@ struct amb_client {
     int64_t peer_timeout_ns; /* that it was told */
     int64_t refusal_ns; /* when it is told that it is not authenticated; 0: it is not refused */
     uint64_t held_bytes;
+    struct amb_party *party;    /* who is charged: from Auth on */
+    uint64_t mapped_max;        /* that its session may hold in place */
+    uint64_t charged_bytes;     /* to that one, for a session that ends without a word */
     enum amb_status end_status; /* that it was told as the end of its session; OK: none */
 
     struct amb_control_reader reader;
@@ -117,6 +121,8 @@ void amb_client_send_error(struct amb_client *client, uint64_t id, enum amb_stat
 void amb_client_refuse(struct amb_client *client);
 /* Ends it: closes the connection, has its session closed. why is for the log. Harmless twice. */
 void amb_client_end(struct amb_client *client, const char *why);
+/* Who is charged for it, and its session counted. False: it has been told why not. */
+bool amb_client_take_party(struct amb_client *client);
 /* Has the worker close the session of a client that has ended. */
 void amb_client_close_session(struct amb_client *client);
 /* It can publish and subscribe from here on: tells those who want to know. */

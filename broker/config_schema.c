@@ -292,6 +292,17 @@ static const struct amb_config_key keys[] = {
      .min = 1,
      .max = 1024,
      .help = "Open publishers of one client."},
+    {.path = "limits.user_share",
+     .type = AMB_CONFIG_COUNT,
+     .offset = FIELD(limits.user_share),
+     .apply = AMB_CONFIG_LIVE,
+     .default_text = "90",
+     .min = 1,
+     .max = 100,
+     .help = "Per cent of what others leave of a limit that is the whole broker's (connections, "
+             "subscriptions, publishers' names, leased and prepared memory) that one user may "
+             "have. A user is a uid on Unix sockets; all TCP clients are one. Root and the "
+             "broker's own user may have all."},
     {.path = "limits.max_mapped_per_session",
      .type = AMB_CONFIG_SIZE,
      .offset = FIELD(limits.max_mapped_per_session),

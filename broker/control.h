@@ -13,6 +13,7 @@
 #include "broker/failures.h"
 #include "broker/identity.h"
 #include "broker/mail.h"
+#include "broker/party.h"
 #include "broker/watch.h"
 #include "wire/base/list.h"
 #include "wire/codec/url.h"
@@ -64,6 +65,7 @@ struct amb_control {
     const char *ucx_broken; /* static: UCX could not open a port, and is not asked again; or NULL */
     struct amb_directory directory;
     struct amb_identities identities;
+    struct amb_parties parties;
     struct amb_listener listeners[AMB_LISTENERS_MAX];
     unsigned listener_count;
     struct amb_watches watches;

@@ -49,6 +49,9 @@ static enum amb_status control_open(struct amb_control *control, char *error, si
     if (status == AMB_OK) {
         status = amb_identities_init(&control->identities);
     }
+    if (status == AMB_OK) {
+        status = amb_parties_init(&control->parties);
+    }
     for (size_t i = 0; i < control->config->listen.count && status == AMB_OK; i++) {
         status = amb_door_open(control, &control->config->listen.items[i], error, error_size);
     }
@@ -97,6 +100,7 @@ void amb_control_fini(struct amb_control *control)
     amb_queues_forget(&control->directory);
     amb_directory_fini(&control->directory);
     amb_identities_fini(&control->identities);
+    amb_parties_fini(&control->parties);
     amb_inbox_fini(&control->inbox);
     amb_watches_fini(&control->watches);
     for (unsigned i = 0; i < control->shard_count && control->indices != NULL; i++) {
@@ -123,6 +127,7 @@ static void control_tick(struct amb_control *control)
     control->tick_ns = now_ns;
     amb_directory_tick(&control->directory);
     amb_queues_tick(&control->directory);
+    amb_parties_sweep(&control->parties, now_ns);
     AMB_LIST_FOR_EACH_SAFE (node, &control->clients) {
         struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         client->seen_ns += stall_ns;

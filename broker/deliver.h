@@ -31,8 +31,7 @@ enum amb_deliver_way {
 static inline bool amb_deliver_may_keep(const struct amb_session *session,
                                         const struct amb_entry *entry)
 {
-    return session->mapped_bytes + amb_entry_charge(entry) <=
-           session->shard->limits->max_mapped_per_session;
+    return session->mapped_bytes + amb_entry_charge(entry) <= session->mapped_max;
 }
 
 static inline enum amb_deliver_way amb_deliver_way(const struct amb_subscription *sub,

@@ -256,6 +256,12 @@ static void welcome_fill(const struct amb_client *client, Amb__Control__Welcome 
     if (client->link_reason != NULL) {
         welcome->link_reason = (char *)(uintptr_t)client->link_reason;
     }
+    if (amb_client_may_map(client) && client->mapped_max < config->limits.max_mapped_per_session) {
+        /* It is served by copies sooner, or at once. */
+        welcome->link_reason = (char *)(uintptr_t) "this process, or its user, holds messages of "
+                                                   "sessions that ended without a word; "
+                                                   "they count (limits.max_mapped_per_session)";
+    }
     welcome->may_map = amb_client_may_map(client);
     welcome->lease_bytes = amb_client_may_map(client) ? config->limits.max_leased_per_session : 0;
 }
@@ -370,6 +376,8 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     order->u.open.client_id = client->id;
     order->u.open.link = client->link;
     order->u.open.may_map = amb_client_may_map(client);
+    order->u.open.mapped_max = client->mapped_max;
+    order->u.open.party = client->party;
     order->u.open.may_map_gpu = amb_client_may_map_gpu(client);
     order->u.open.ring_size = control->config->transports.ring_size;
     order->u.open.address = address;
@@ -422,7 +430,9 @@ void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *aut
         end_former(client, auth->former);
     }
     client_take_pidfd(client);
-    session_order(client, auth);
+    if (amb_client_take_party(client)) {
+        session_order(client, auth);
+    }
 }
 
 /* Attach --------------------------------------------------------------------------------------- */

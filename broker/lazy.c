@@ -52,7 +52,7 @@ static enum amb_lazy kind_of(const struct amb_subscription *sub)
 
 static uint64_t session_room(const struct amb_session *session)
 {
-    uint64_t most = session->shard->limits->max_mapped_per_session;
+    uint64_t most = session->mapped_max;
     return session->mapped_bytes < most ? most - session->mapped_bytes : 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/gpupool.h"
+#include "broker/party.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"
 
@@ -41,9 +42,8 @@ static void lease_destroy(struct amb_lease *lease)
         free(lease);
         return;
     }
-    /* Hundreds of milliseconds for hundreds of MiB. */
+    /* Hundreds of milliseconds for hundreds of MiB; and it stays charged while it is mapped. */
     amb_shard_segment_unmake(shard, lease->segment);
-    amb_membudget_end_lease(shard->bufpool.options.budget, size);
     shard->leased_bytes -= size;
     free(lease);
 }
@@ -53,6 +53,24 @@ static void lease_end_if_unused(struct amb_lease *lease)
     if (lease->state == AMB_LEASE_CLOSED && lease->commits == 0 && !lease->is_held) {
         lease_destroy(lease);
     }
+}
+
+/* Of a party that keeps what was closed, that counts as well. */
+static uint64_t book_kept(const struct amb_lease_book *book)
+{
+    return book->party == NULL ? 0 : atomic_load_explicit(&book->party->kept, memory_order_relaxed);
+}
+
+/* What its user's other clients have leased is its user's. */
+static bool user_may_lease(const struct amb_shard *shard, const struct amb_lease_book *book,
+                           uint64_t bytes)
+{
+    const struct amb_membudget *budget = shard->bufpool.options.budget;
+    const struct amb_user *user = book->party == NULL ? NULL : book->party->user;
+    uint64_t own = user == NULL ? 0 : atomic_load_explicit(&user->leased, memory_order_relaxed);
+    uint64_t all = atomic_load_explicit(&budget->leased, memory_order_relaxed);
+    uint64_t share = amb_user_share(user, budget->max / 4 * 3, all, own, shard->limits->user_share);
+    return own <= share && bytes <= share - own;
 }
 
 static enum amb_status lease_check_slots(const struct amb_lease_book *book, uint64_t slot,
@@ -83,6 +101,15 @@ enum amb_status amb_lease_check(const struct amb_shard *shard, const struct amb_
     }
     uint64_t bytes = (slot * slots + AMB_SEGMENT_ALIGN - 1) & ~(AMB_SEGMENT_ALIGN - 1);
     if (bytes > max || book->bytes > max - bytes) {
+        return AMB_ELIMIT;
+    }
+    if (book->bytes + book_kept(book) > max - bytes) {
+        *why = "limit: this process still has segments mapped that were closed, and they count "
+               "(limits.max_leased_per_session)";
+        return AMB_ELIMIT;
+    }
+    if (!user_may_lease(shard, book, bytes)) {
+        *why = "limit: what clients of one user may lease (limits.user_share)";
         return AMB_ELIMIT;
     }
     *size = bytes;
@@ -135,6 +162,9 @@ enum amb_status amb_lease_open(struct amb_shard *shard, struct amb_lease_book *b
         return status;
     }
     lease_enter(lease, shard, book, slot, slots);
+    lease->segment->is_leased = true;
+    lease->segment->party = amb_party_ref(book->party);
+    amb_party_lease(book->party, size);
     book->bytes += size;
     shard->leased_bytes += size;
     *out = lease;
@@ -327,6 +357,9 @@ void amb_lease_book_end(struct amb_lease_book *book, bool is_held)
         struct amb_lease *lease = AMB_CONTAINER_OF(node, struct amb_lease, of_book);
         lease->book = NULL;
         lease->is_held = is_held && lease->state != AMB_LEASE_FILLING; /* else never given */
+        if (lease->is_held) {
+            amb_party_kept(lease->segment->party, lease->segment->size);
+        }
         if (!lease->is_held) {
             amb_list_remove(&lease->of_book);
         }
@@ -351,6 +384,7 @@ void amb_lease_book_release(struct amb_lease_book *book)
         struct amb_lease *lease = AMB_CONTAINER_OF(node, struct amb_lease, of_book);
         amb_list_remove(&lease->of_book);
         lease->is_held = false;
+        amb_party_kept(lease->segment->party, -lease->segment->size);
         lease_end_if_unused(lease);
     }
 }

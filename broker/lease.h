@@ -33,6 +33,7 @@
 #define AMB_LEASE_SLOT_ALIGN UINT64_C(4096) /* slots are multiples of this */
 
 struct amb_gpu_pool;
+struct amb_party;
 struct amb_shard;
 
 enum amb_lease_state {
@@ -53,6 +54,7 @@ struct amb_lease_book {
     uint64_t bytes;               /* of the leases in host memory */
     uint64_t gpu_bytes;           /* and in that of GPUs */
     uint32_t lease_count, slots;
+    struct amb_party *party; /* who is charged: its session's; or NULL */
 };
 
 /*

@@ -2,14 +2,19 @@
 #include "broker/maker.h"
 
 #include "broker/bufpool.h"
+#include "broker/limbo.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
+#include "wire/base/clock.h"
 #include "wire/base/log.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
+
+/* So long whoever finds limbo full of what may come back waits for the next try. */
+#define WAIT_NS (5 * AMB_NS_PER_MS)
 
 struct making {
     struct amb_mail mail;
@@ -72,18 +77,11 @@ bool amb_maker_make(struct amb_maker *maker, struct amb_bufpool *pool, uint64_t 
     return true;
 }
 
-static void segment_unmake(struct amb_membudget *budget, struct amb_segment *segment)
-{
-    uint64_t bytes = segment->size;
-    amb_segment_destroy(&segment);
-    amb_membudget_give(budget, bytes);
-}
-
 static void unmaking_arrived(struct amb_mail *mail, void *owner)
 {
     (void)owner;
     struct unmaking *unmaking = AMB_CONTAINER_OF(mail, struct unmaking, mail);
-    segment_unmake(unmaking->budget, unmaking->segment);
+    amb_limbo_drop(unmaking->budget, unmaking->segment);
     free(unmaking);
 }
 
@@ -92,12 +90,43 @@ void amb_maker_unmake(struct amb_maker *maker, struct amb_membudget *budget,
 {
     struct unmaking *unmaking = maker == NULL ? NULL : malloc(sizeof(*unmaking));
     if (unmaking == NULL) {
-        segment_unmake(budget, segment);
+        amb_limbo_drop(budget, segment);
         return;
     }
     unmaking->budget = budget;
     unmaking->segment = segment;
     amb_mail_post(&maker->inbox, &unmaking->mail, unmaking_arrived);
+}
+
+void amb_maker_wait(struct amb_maker *maker, struct amb_maker_wait *wait)
+{
+    wait->due_ns = amb_clock_monotonic_ns() + WAIT_NS;
+    amb_list_init(&wait->node);
+    amb_list_push_back(&maker->waiting, &wait->node);
+}
+
+/* Posts what is due. In how many milliseconds the next is; -1: nobody waits. */
+static int maker_wake(struct amb_maker *maker, int64_t now_ns)
+{
+    while (!amb_list_is_empty(&maker->waiting)) {
+        struct amb_maker_wait *wait =
+            AMB_CONTAINER_OF(maker->waiting.next, struct amb_maker_wait, node);
+        if (wait->due_ns > now_ns && !maker->is_stopping) {
+            return (int)((wait->due_ns - now_ns) / AMB_NS_PER_MS) + 1;
+        }
+        amb_list_remove(&wait->node);
+        amb_mail_post(wait->to, wait->mail, wait->fn);
+    }
+    return -1;
+}
+
+/* What there is to do at a time. Until when, in milliseconds; -1: until there is mail. */
+static int maker_look(struct amb_maker *maker)
+{
+    int64_t now_ns = amb_clock_monotonic_ns();
+    int look_ms = maker->budget == NULL ? -1 : amb_limbo_look(maker->budget, now_ns);
+    int wait_ms = maker_wake(maker, now_ns);
+    return look_ms < 0 || (wait_ms >= 0 && wait_ms < look_ms) ? wait_ms : look_ms;
 }
 
 static void *maker_main(void *arg)
@@ -106,16 +135,19 @@ static void *maker_main(void *arg)
     (void)pthread_setname_np(pthread_self(), "amb-maker");
     while (!maker->is_stopping) {
         struct pollfd bell = {.fd = maker->inbox.bell, .events = POLLIN};
-        bool rang = amb_inbox_arm(&maker->inbox) && poll(&bell, 1, -1) > 0;
+        int ms = maker_look(maker);
+        bool rang = amb_inbox_arm(&maker->inbox) && poll(&bell, 1, ms) > 0;
         amb_inbox_disarm(&maker->inbox, rang);
         (void)amb_inbox_run(&maker->inbox);
     }
     (void)amb_inbox_run(&maker->inbox); /* Work that was cut in parts: nobody goes on with it. */
+    (void)maker_wake(maker, INT64_MAX);
     return NULL;
 }
 
 enum amb_status amb_maker_start(struct amb_maker *maker)
 {
+    amb_list_init(&maker->waiting);
     enum amb_status status = amb_inbox_init(&maker->inbox, maker);
     if (status != AMB_OK) {
         return status;

@@ -5,7 +5,7 @@
  * is the last one.
  *
  *   worker ── make ──► maker: memfd, pages, mapping, seals, registration ── mail ──► worker adopts
- *   worker ── unmake ──► maker: unmaps, and gives the budget its bytes
+ *   worker ── unmake ──► maker: unmaps, and gives the budget its bytes; or limbo.h
  *
  * Threads: make and unmake on workers; the rest where the broker starts and stops. It stops after
  * the workers, whose mail is run once more then. Memory: one allocation for each segment under way.
@@ -13,6 +13,7 @@
 #pragma once
 
 #include "broker/mail.h"
+#include "wire/base/list.h"
 #include "wire/base/status.h"
 
 #include <pthread.h>
@@ -23,10 +24,21 @@ struct amb_membudget;
 struct amb_segment;
 struct amb_bufpool;
 
+/* Somebody who tries again a little later, when limbo has been looked at. */
+struct amb_maker_wait {
+    struct amb_list_node node;
+    struct amb_mail *mail;
+    struct amb_inbox *to;
+    void (*fn)(struct amb_mail *mail, void *owner);
+    int64_t due_ns;
+};
+
 struct amb_maker {
     struct amb_inbox inbox;
+    struct amb_membudget *budget; /* whose limbo it looks at; NULL: none */
     struct amb_mail stop;
     pthread_t thread;
+    struct amb_list_node waiting; /* struct amb_maker_wait.node, due first first */
     bool is_running;
     bool is_stopping; /* the maker's own */
 };
@@ -34,6 +46,9 @@ struct amb_maker {
 AMB_MUST_CHECK enum amb_status amb_maker_start(struct amb_maker *maker);
 /* Does what it was asked for, and ends. Harmless on a zeroed one. */
 void amb_maker_stop(struct amb_maker *maker);
+
+/* On the maker's thread: posts the mail in some milliseconds, or when it stops. */
+void amb_maker_wait(struct amb_maker *maker, struct amb_maker_wait *wait);
 
 /* The pool, a shard's, adopts the segment in one of its next turns. The bytes are taken from the
  * budget already. False: no memory to ask with. */

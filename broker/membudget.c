@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the pools of all workers share (bufpool.h): how much memory there may be. */
-#include "broker/bufpool.h"
+/* What the pools of all workers share : how much memory there may be. */
+#include "broker/membudget.h"
+
 #include "wire/base/assert.h"
 
 /* Adds bytes, unless that is more than max. */

@@ -10,6 +10,7 @@
 
 #include "broker/lease.h"
 #include "broker/mail.h"
+#include "broker/maker.h"
 #include "broker/queue.h"
 #include "broker/subscription.h"
 #include "broker/taker.h"
@@ -25,6 +26,7 @@
 struct amb_identity;
 struct amb_gpu_pool;
 struct amb_order;
+struct amb_party;
 struct amb_shard;
 struct amb_topic;
 struct json_t;
@@ -52,6 +54,8 @@ struct amb_order {
             uint64_t secret, client_id;
             enum amb_link_kind link;
             bool may_map, may_map_gpu;
+            uint64_t mapped_max;
+            struct amb_party *party; /* the client's, which outlives the order */
             uint64_t ring_size;
             uint8_t *address; /* the client's UCX worker; freed with the order */
             size_t address_len;
@@ -127,8 +131,10 @@ struct amb_order {
             uint64_t gpu_offset;       /* out, of that */
             uint64_t segment, size;    /* out when opening */
             struct amb_lease_pass pass;
-            int fd;          /* out: writable, to be closed by whoever frees the order */
-            const char *why; /* out: what status means, a static text */
+            struct amb_maker_wait wait; /* for memory that is about to come back, */
+            int64_t asked_ns;           /* ... since */
+            int fd;                     /* out: writable, to be closed by whoever frees the order */
+            const char *why;            /* out: what status means, a static text */
         } lease;
         struct {
             const struct amb_config_limits *limits;

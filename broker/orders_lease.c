@@ -3,14 +3,13 @@
  * Orders about leases. Their pages are the maker's work, some at a time, so an order goes to and
  * fro between worker and maker until all of them are there.
  */
+#include "broker/limbo.h"
 #include "broker/maker.h"
 #include "broker/orders_private.h"
 #include "broker/reclaim.h"
 #include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
-
-#include <fcntl.h>
 
 static void lease_failed(struct amb_shard *shard, struct amb_order *order, enum amb_status status,
                          const char *why)
@@ -26,8 +25,7 @@ static void lease_filled(struct amb_shard *shard, struct amb_order *order, struc
 {
     if (lease->state == AMB_LEASE_OFFERED) {
         order->u.lease.size = lease->segment->size;
-        order->u.lease.fd = fcntl(lease->segment->fd_rw, F_DUPFD_CLOEXEC, 0);
-        if (order->u.lease.fd < 0) {
+        if (amb_segment_open_writer(lease->segment, &order->u.lease.fd) != AMB_OK) {
             amb_lease_close(lease);
             lease_failed(shard, order, AMB_ELIMIT, "no descriptor left");
             return;
@@ -110,6 +108,35 @@ static void lease_open_gpu(struct amb_shard *shard, struct amb_session *session,
     amb_order_answer(order);
 }
 
+static void lease_again(struct amb_mail *mail, void *owner)
+{
+    amb_order_lease_open(owner, AMB_CONTAINER_OF(mail, struct amb_order, mail));
+}
+
+/* On the maker. */
+static void lease_waits(struct amb_mail *mail, void *owner)
+{
+    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
+    order->u.lease.wait =
+        (struct amb_maker_wait){.mail = mail, .to = &order->shard->inbox, .fn = lease_again};
+    amb_maker_wait(owner, &order->u.lease.wait);
+}
+
+/* There is no memory, but clients are unmapping some just now: the order is tried again. */
+static bool lease_may_wait(struct amb_shard *shard, struct amb_order *order, uint64_t size)
+{
+    int64_t now_ns = amb_clock_monotonic_ns();
+    if (order->u.lease.asked_ns == 0) {
+        order->u.lease.asked_ns = now_ns;
+    }
+    if (shard->maker == NULL || now_ns - order->u.lease.asked_ns > AMB_LIMBO_WAIT_NS ||
+        !amb_limbo_may_give(shard->bufpool.options.budget, size / 2, now_ns)) {
+        return false;
+    }
+    amb_mail_post(&shard->maker->inbox, &order->mail, lease_waits);
+    return true;
+}
+
 void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order)
 {
     order->u.lease.fd = -1;
@@ -127,6 +154,9 @@ void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order)
     enum amb_status status = amb_lease_check(shard, &session->book, order->u.lease.slot,
                                              order->u.lease.slots, &size, &why);
     if (status == AMB_OK && !amb_reclaim_lease(shard, size)) {
+        if (lease_may_wait(shard, order, size)) {
+            return;
+        }
         status = AMB_ENOMEM;
         why = "all clients together have what may be leased (memory.host.size, descriptors)";
     }

@@ -5,6 +5,7 @@
 #include "broker/dispatch.h"
 #include "broker/identity.h"
 #include "broker/orders_private.h"
+#include "broker/party.h"
 #include "broker/publisher.h"
 #include "broker/session.h"
 #include "broker/shard.h"
@@ -80,6 +81,8 @@ void amb_order_session_open(struct amb_shard *shard, struct amb_order *order)
     }
     session->may_map = order->u.open.may_map;
     session->may_map_gpu = order->u.open.may_map_gpu;
+    session->mapped_max = order->u.open.mapped_max;
+    session->party = session->book.party = amb_party_ref(order->u.open.party);
     order->status = session_make_link(session, order);
     if (order->status != AMB_OK) {
         amb_session_close(session, false, session_dropped, NULL);

@@ -2,6 +2,7 @@
 #include "broker/reclaim.h"
 
 #include "broker/bufpool.h"
+#include "broker/limbo.h"
 #include "broker/shard.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
@@ -152,6 +153,10 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
         if (segment_bytes(shard) < before) {
             status = reclaim_try(shard, what);
         }
+    }
+    if (status == AMB_ENOMEM &&
+        amb_limbo_may_give(shard->bufpool.options.budget, what->len, shard->now_ns)) {
+        return AMB_ENOMEM; /* Readers are unmapping it just now: nothing is given up for that. */
     }
     if (status == AMB_ENOMEM && amb_subscriptions_shed(shard)) {
         reclaim_trim(shard, what);

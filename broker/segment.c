@@ -52,11 +52,12 @@ static void populate(const struct amb_segment *segment)
     }
 }
 
-static int reopen_read_only(int fd)
+/* An open file description of its own. */
+static int reopen(int fd, int mode)
 {
     char path[64];
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    return open(path, O_RDONLY | O_CLOEXEC);
+    return open(path, mode | O_CLOEXEC);
 }
 
 /*
@@ -75,7 +76,7 @@ static enum amb_status build(struct amb_segment *segment, int fd)
     }
     segment->base = base;
     populate(segment);
-    segment->fd_ro = reopen_read_only(fd);
+    segment->fd_ro = reopen(fd, O_RDONLY);
     if (segment->fd_ro < 0) {
         return status_of_errno(errno);
     }
@@ -99,7 +100,7 @@ static enum amb_status build_leased(struct amb_segment *segment, int fd)
         return status_of_errno(errno);
     }
     segment->base = base;
-    segment->fd_ro = reopen_read_only(fd);
+    segment->fd_ro = reopen(fd, O_RDONLY);
     segment->fd_rw = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     return segment->fd_ro >= 0 && segment->fd_rw >= 0 ? AMB_OK : status_of_errno(errno);
 }
@@ -168,6 +169,37 @@ enum amb_status amb_segment_create_gpu(uint64_t id, struct amb_gpu_pool *pool, u
 enum amb_status amb_segment_fill(int fd, uint64_t offset, uint64_t size)
 {
     return allocate(fd, offset, size) == 0 ? AMB_OK : status_of_errno(errno);
+}
+
+enum amb_status amb_segment_open_writer(const struct amb_segment *segment, int *fd)
+{
+    *fd = reopen(segment->fd_rw, O_RDWR);
+    return *fd >= 0 ? AMB_OK : AMB_ELIMIT;
+}
+
+/*
+ * A write lease (fcntl(2), F_SETLEASE) is granted if no other description of the file is open for
+ * reading or writing. The description that memfd_create made is counted as neither, so our own
+ * mapping does not stand in the way; descriptions of mappings, of inherited ones and of descriptors
+ * that wait in a socket do.
+ */
+enum amb_segment_use amb_segment_ask_use(struct amb_segment *segment)
+{
+    if (segment->gpu != NULL || segment->destroy != NULL || segment->fd_ro < 0) {
+        return AMB_SEGMENT_UNUSED;
+    }
+    amb_segment_finish(segment);
+    int own = reopen(segment->fd_ro, O_RDONLY);
+    if (own < 0) {
+        return AMB_SEGMENT_IN_USE; /* No descriptor left: asked again later. */
+    }
+    (void)close(segment->fd_ro);
+    segment->fd_ro = own;
+    if (fcntl(own, F_SETLEASE, F_WRLCK) == 0) {
+        (void)fcntl(own, F_SETLEASE, F_UNLCK);
+        return AMB_SEGMENT_UNUSED;
+    }
+    return errno == EAGAIN ? AMB_SEGMENT_IN_USE : AMB_SEGMENT_UNKNOWN;
 }
 
 enum amb_status amb_segment_seal(struct amb_segment *segment)

@@ -10,6 +10,11 @@
  * create, fill, (a duplicate of fd_rw goes to the client, which maps it), seal, fill again, finish.
  * From its first moment it cannot shrink; from the seals on it cannot get another writer or holes.
  *
+ * Pages of a sealed segment cannot be taken back: the seals refuse hole punching to the broker too.
+ * They live as long as any process has the segment open or mapped. The kernel tells whether one
+ * has: each open file description counts, and a mapping keeps its own. So the broker's mapping, the
+ * descriptor for readers and the one for the writer are three descriptions.
+ *
  * Threads: owner worker. Memory: the whole range is allocated and populated at creation, so a later
  * write can neither fault slowly nor die for want of a page.
  */
@@ -26,6 +31,13 @@
 struct amb_bufpool;
 struct amb_gpu_pool;
 struct amb_link_mem;
+struct amb_party;
+
+enum amb_segment_use {
+    AMB_SEGMENT_UNUSED,  /* no process has it open or mapped but this one */
+    AMB_SEGMENT_IN_USE,  /* one has */
+    AMB_SEGMENT_UNKNOWN, /* the kernel does not tell */
+};
 
 struct amb_segment {
     uint64_t id;   /* never reused in the broker's life */
@@ -35,6 +47,8 @@ struct amb_segment {
     uint64_t gpu_offset;      /* in the pool */
     int fd_ro;                /* O_RDONLY, to be sent with SCM_RIGHTS */
     int fd_rw;                /* of a leased one until it is finished; else -1 */
+    bool is_leased;           /* charged as a lease segment, */
+    struct amb_party *party;  /* and to that one; or NULL */
     struct amb_link_mem *mem; /* registration by the owner's hook, or NULL */
     void *owner_data;         /* the owner's hook's */
     bool is_private;          /* never handed to anybody: bufpool.h */
@@ -58,6 +72,14 @@ AMB_MUST_CHECK enum amb_status amb_segment_create_gpu(uint64_t id, struct amb_gp
 /* Allocates what is missing of a part of a leased one, by its writable descriptor. ENOMEM. About
  * 1 ms a MiB of new pages. Any thread. */
 AMB_MUST_CHECK enum amb_status amb_segment_fill(int fd, uint64_t offset, uint64_t size);
+/* A descriptor for its writer, of a description of its own, before the seals. ELIMIT. */
+AMB_MUST_CHECK enum amb_status amb_segment_open_writer(const struct amb_segment *segment, int *fd);
+/*
+ * Has any other process, or descriptor here, the segment open or mapped? fd_ro, which others share,
+ * is replaced by one of its own. The segment may be used on, if it was not leased. What the kernel
+ * does not count: O_PATH descriptors and inotify watches. About 10 us.
+ */
+enum amb_segment_use amb_segment_ask_use(struct amb_segment *segment);
 /* The client has mapped it: nobody else can any more. EFORBIDDEN: it has been meddled with. */
 AMB_MUST_CHECK enum amb_status amb_segment_seal(struct amb_segment *segment);
 /* Sealed and filled, or of no more use: the writable descriptor goes. Harmless twice. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/session.h"
 
+#include "broker/config.h"
 #include "broker/fault.h"
+#include "broker/party.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
@@ -32,6 +34,7 @@ enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint
     session->secret = secret;
     session->client_id = client_id;
     session->state = AMB_SESSION_OPEN;
+    session->mapped_max = shard->limits->max_mapped_per_session;
     amb_list_init(&session->stalled);
     amb_sifter_init(&session->sifter);
     amb_list_init(&session->publisher_list);
@@ -76,6 +79,7 @@ void amb_session_destroy(struct amb_session **session)
         s->shard->warm_count--;
     }
     s->shard->sessions[s->index] = NULL;
+    amb_party_unref(&s->party);
     free(s->past);
     free(s);
 }

@@ -34,6 +34,7 @@
 #define AMB_SESSION_RECEIPTS_BURST (8 * AMB_SESSION_RECEIPTS_MAX)
 #define AMB_SESSION_DEAF_NS AMB_NS_PER_SEC
 
+struct amb_party;
 struct amb_publisher;
 struct amb_segment;
 struct amb_shard;
@@ -97,8 +98,10 @@ struct amb_session {
     struct amb_mapping mappings[AMB_SESSION_SEGMENTS_MAX];
     uint32_t mapping_count;
     uint8_t mapping_at[AMB_SESSION_SEGMENTS_MAX]; /* by segment, modulo: where it was seen last */
-    uint64_t mapped_bytes;                        /* delivered in place and not given back */
-    uint32_t fetches;                             /* answers to FETCH that wait in the link */
+    uint64_t mapped_bytes;                        /* delivered in place and not given back, */
+    uint64_t mapped_max;        /* at most; less for a process that holds something in quarantine */
+    struct amb_party *party;    /* who is charged; or NULL */
+    uint32_t fetches;           /* answers to FETCH that wait in the link */
     uint64_t prepared_bytes;    /* of its publishers' buffers for messages still to come */
     uint64_t reserved;          /* of their windows */
     struct amb_list_node held;  /* struct amb_held of subscription.h, when quarantined */

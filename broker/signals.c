@@ -32,6 +32,7 @@ void amb_signals_block(void)
     fill_set(&set);
     amb_assert(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGIO, SIG_IGN); /* Segments are asked about by file leases (segment.c). */
 }
 
 static void on_term(struct amb_signals *signals, unsigned *terms, bool *is_draining)

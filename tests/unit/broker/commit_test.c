@@ -234,7 +234,7 @@ static void test_past_the_mapped_cap_it_is_copied(void **state)
     struct world *w = *state;
     client_subscribe(w->mapper, 0, w->topic, NULL);
     warm_up(w);
-    w->h.config->limits.max_mapped_per_session = 3 * SLOT + 4096;
+    w->mapper->session->mapped_max = 3 * SLOT + 4096;
     for (uint32_t i = 1; i <= 4; i++) {
         commit(w, i, 1, 65000);
     }

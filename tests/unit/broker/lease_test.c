@@ -5,6 +5,9 @@
  */
 #include "broker/config.h"
 #include "broker/lease.h"
+#include "broker/limbo.h"
+#include "broker/party.h"
+#include "broker/session.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "tests/support/shard_lease.h"
@@ -29,6 +32,8 @@ struct world {
     uint32_t topic;
     struct shard_client *p, *reader;
     uint64_t windows; /* memory that is there for what the publisher may send */
+    struct amb_limbo limbo;
+    struct amb_parties parties;
 };
 
 static const struct client_options maps = {.may_map = true, .answers_offers = true};
@@ -309,6 +314,113 @@ static void test_the_end_in_the_middle_of_a_request_is_an_answer(void **state)
     amb_lease_pass_fini(&pass);
 }
 
+/* The publisher's and the reader's process is one, of user 7. */
+static struct amb_party *charge(struct world *w)
+{
+    struct amb_party *party;
+    amb_limbo_init(&w->limbo, NULL);
+    w->h.budget.limbo = &w->limbo;
+    assert_int_equal(amb_parties_init(&w->parties), AMB_OK);
+    assert_int_equal(amb_parties_find(&w->parties, 7, "1", &party), AMB_OK);
+    w->p->session->party = w->p->session->book.party = amb_party_ref(party);
+    w->reader->session->party = w->reader->session->book.party = amb_party_ref(party);
+    return party;
+}
+
+static void uncharge(struct world *w, struct amb_party *party)
+{
+    amb_party_unref(&party);
+    amb_parties_fini(&w->parties);
+    assert_int_equal(amb_limbo_look(&w->h.budget, 0), -1);
+    amb_limbo_fini(&w->limbo, &w->h.budget);
+}
+
+/* The attack: open, map, close, keep the mapping, again. 4 MiB a process, and no more of it. */
+static void test_what_is_closed_and_kept_mapped_stays_charged(void **state)
+{
+    struct world *w = *state;
+    struct amb_party *party = charge(w);
+    struct client_lease kept[2], refused;
+    for (unsigned i = 0; i < 2; i++) {
+        kept[i] = open_and_map(w, 65536, 32);
+        client_lease_close(w->p, &kept[i]);
+        assert_int_equal(w->p->session->book.bytes, 0);
+        assert_int_equal(used(w), (i + 1) * 2 * MIB);
+    }
+    assert_int_equal(party->kept, 4 * MIB);
+    assert_int_equal(client_lease_open(w->p, 65536, 32, &refused), AMB_ELIMIT);
+    /* Its other sessions, and its next ones, pay as well. */
+    assert_int_equal(client_lease_open(w->reader, 65536, 32, &refused), AMB_ELIMIT);
+    /* What it really unmaps, it may have anew. */
+    client_lease_fini(&kept[0]);
+    assert_true(amb_limbo_look(&w->h.budget, 0) > 0);
+    assert_int_equal(used(w), 2 * MIB);
+    kept[0] = open_and_map(w, 65536, 32);
+    client_lease_close(w->p, &kept[0]);
+    client_lease_fini(&kept[0]);
+    client_lease_fini(&kept[1]);
+    uncharge(w, party);
+    assert_int_equal(used(w), 0);
+}
+
+/* An honest client, that opens and closes all day. */
+static void test_what_is_closed_and_unmapped_never_counts(void **state)
+{
+    struct world *w = *state;
+    struct amb_party *party = charge(w);
+    for (unsigned i = 0; i < 100; i++) {
+        struct client_lease lease = open_and_map(w, 65536, 64);
+        const struct client_lease closed = lease;
+        client_lease_fini(&lease); /* As libamb does: first it unmaps. */
+        client_lease_close(w->p, &closed);
+        assert_int_equal(used(w), 0);
+    }
+    uncharge(w, party);
+}
+
+static void test_what_its_process_left_in_quarantine_counts_for_its_next_session(void **state)
+{
+    struct world *w = *state;
+    struct amb_party *party = charge(w);
+    struct client_lease lease = open_and_map(w, 65536, 64), refused;
+    client_close(w->p, true);
+    assert_int_equal(party->kept, 4 * MIB);
+    assert_int_equal(client_lease_open(w->reader, 65536, 32, &refused), AMB_ELIMIT);
+    client_lease_fini(&lease);
+    client_die(w->p);
+    assert_int_equal(party->kept, 0);
+    assert_int_equal(client_lease_open(w->reader, 65536, 32, &refused), AMB_OK);
+    client_lease_close(w->reader, &refused);
+    client_lease_fini(&refused);
+    uncharge(w, party);
+}
+
+/* 12 MiB may be leased: of that 90 per cent by one user, whose processes are many. */
+static void test_a_user_leaves_something_for_others(void **state)
+{
+    struct world *w = *state;
+    struct amb_party *party = charge(w);
+    struct client_lease leases[3];
+    assert_int_equal(client_lease_open(w->p, 4 * MIB, 1, &leases[0]), AMB_OK);
+    assert_int_equal(client_lease_open(w->reader, 4 * MIB, 1, &leases[1]), AMB_OK);
+    struct shard_client *third = shard_client_create(&w->h, 0, &maps);
+    third->session->party = third->session->book.party = amb_party_ref(party);
+    assert_int_equal(client_lease_open(third, 4 * MIB, 1, &leases[2]), AMB_ELIMIT);
+    assert_int_equal(client_lease_open(third, 2 * MIB, 1, &leases[2]), AMB_OK);
+    struct shard_client *other = shard_client_create(&w->h, 0, &maps);
+    struct client_lease its;
+    assert_int_equal(client_lease_open(other, 2 * MIB, 1, &its), AMB_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        client_lease_fini(&leases[i]);
+    }
+    client_lease_fini(&its);
+    client_close(w->p, false);
+    client_close(w->reader, false);
+    client_close(third, false);
+    client_close(other, false);
+    uncharge(w, party);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +439,10 @@ int main(void)
         T(test_whoever_cannot_map_gets_none),
         T(test_it_goes_with_its_session),
         T(test_after_an_end_without_a_word_it_stays_until_the_process_is_gone),
+        T(test_what_is_closed_and_kept_mapped_stays_charged),
+        T(test_what_is_closed_and_unmapped_never_counts),
+        T(test_what_its_process_left_in_quarantine_counts_for_its_next_session),
+        T(test_a_user_leaves_something_for_others),
         T(test_what_readers_hold_outlives_its_session_and_its_process),
         T(test_the_end_in_the_middle_of_a_request_is_an_answer),
     };

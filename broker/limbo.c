@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/limbo.h"
+
+#include "broker/membudget.h"
+#include "broker/party.h"
+#include "broker/segment.h"
+#include "wire/base/assert.h"
+#include "wire/base/log.h"
+
+#include <inttypes.h>
+
+void amb_limbo_init(struct amb_limbo *limbo, struct amb_inbox *looker)
+{
+    *limbo = (struct amb_limbo){.looker = looker, .is_waking = ATOMIC_FLAG_INIT};
+    int error = pthread_mutex_init(&limbo->lock, NULL);
+    amb_assert(error == 0);
+    amb_list_init(&limbo->segments);
+}
+
+/* Its pages go back to the system: nobody is charged for them any more. */
+static void segment_gone(struct amb_membudget *budget, struct amb_segment *segment)
+{
+    uint64_t bytes = segment->size;
+    if (segment->is_leased) {
+        amb_membudget_end_lease(budget, bytes);
+        amb_party_end_lease(&segment->party, bytes);
+    }
+    amb_segment_destroy(&segment);
+    amb_membudget_give(budget, bytes);
+}
+
+static void limbo_count(struct amb_limbo *limbo, const struct amb_segment *segment, bool enters)
+{
+    uint64_t bytes = enters ? segment->size : -segment->size;
+    (void)atomic_fetch_add_explicit(&limbo->count, enters ? 1 : UINT32_MAX, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&limbo->bytes, bytes, memory_order_relaxed);
+    if (segment->is_leased) {
+        (void)atomic_fetch_add_explicit(&limbo->leased_bytes, bytes, memory_order_relaxed);
+        amb_party_kept(segment->party, bytes);
+    }
+}
+
+/* An old kernel, or a sandbox: the client's word has to do, as it does for GPU memory. */
+static void warn_unknown(void)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&said)) {
+        amb_warn("the kernel does not tell whether a dropped segment is still mapped "
+                 "(F_SETLEASE): clients are believed");
+    }
+}
+
+static bool is_in_use(struct amb_segment *segment)
+{
+    enum amb_segment_use use = amb_segment_ask_use(segment);
+    if (use == AMB_SEGMENT_UNKNOWN) {
+        warn_unknown();
+    }
+    return use == AMB_SEGMENT_IN_USE;
+}
+
+/* It looks when its mail is done. */
+static void woken(struct amb_mail *mail, void *owner)
+{
+    (void)owner;
+    atomic_flag_clear(&AMB_CONTAINER_OF(mail, struct amb_limbo, wake)->is_waking);
+}
+
+void amb_limbo_drop(struct amb_membudget *budget, struct amb_segment *segment)
+{
+    struct amb_limbo *limbo = budget->limbo;
+    if (limbo == NULL || !is_in_use(segment)) {
+        segment_gone(budget, segment);
+        return;
+    }
+    (void)pthread_mutex_lock(&limbo->lock);
+    limbo_count(limbo, segment, true);
+    amb_list_remove(&segment->node);
+    amb_list_push_back(&limbo->segments, &segment->node);
+    atomic_store_explicit(&limbo->dropped_ns, amb_clock_monotonic_ns(), memory_order_relaxed);
+    (void)pthread_mutex_unlock(&limbo->lock);
+    if (limbo->looker != NULL && !atomic_flag_test_and_set(&limbo->is_waking)) {
+        amb_mail_post(limbo->looker, &limbo->wake, woken);
+    }
+}
+
+bool amb_limbo_may_give(const struct amb_membudget *budget, uint64_t bytes, int64_t now_ns)
+{
+    const struct amb_limbo *limbo = budget->limbo;
+    return limbo != NULL && atomic_load_explicit(&limbo->bytes, memory_order_relaxed) >= bytes &&
+           now_ns - atomic_load_explicit(&limbo->dropped_ns, memory_order_relaxed) <
+               AMB_LIMBO_WAIT_NS;
+}
+
+int amb_limbo_look(struct amb_membudget *budget, int64_t now_ns)
+{
+    struct amb_limbo *limbo = budget->limbo;
+    if (limbo == NULL || atomic_load_explicit(&limbo->count, memory_order_relaxed) == 0) {
+        return -1;
+    }
+    struct amb_list_node gone;
+    amb_list_init(&gone);
+    (void)pthread_mutex_lock(&limbo->lock);
+    uint32_t count = atomic_load_explicit(&limbo->count, memory_order_relaxed);
+    for (uint32_t i = 0; i < count && i < AMB_LIMBO_LOOKS; i++) {
+        struct amb_segment *segment =
+            AMB_CONTAINER_OF(amb_list_pop_front(&limbo->segments), struct amb_segment, node);
+        if (is_in_use(segment)) {
+            amb_list_push_back(&limbo->segments, &segment->node);
+        } else {
+            limbo_count(limbo, segment, false);
+            amb_list_push_back(&gone, &segment->node);
+        }
+    }
+    bool is_left = !amb_list_is_empty(&limbo->segments);
+    (void)pthread_mutex_unlock(&limbo->lock);
+    struct amb_list_node *node; /* Unmapping takes milliseconds: outside of the lock. */
+    while ((node = amb_list_pop_front(&gone)) != NULL) {
+        segment_gone(budget, AMB_CONTAINER_OF(node, struct amb_segment, node));
+    }
+    if (!is_left) {
+        return -1;
+    }
+    int64_t dropped_ns = atomic_load_explicit(&limbo->dropped_ns, memory_order_relaxed);
+    int64_t next_ns =
+        now_ns - dropped_ns < AMB_LIMBO_FRESH_NS ? AMB_LIMBO_LOOK_NS : AMB_LIMBO_LATE_NS;
+    return (int)(next_ns / AMB_NS_PER_MS);
+}
+
+struct amb_segment *amb_limbo_reuse(struct amb_membudget *budget, uint64_t least, uint64_t most)
+{
+    struct amb_limbo *limbo = budget->limbo;
+    if (limbo == NULL || atomic_load_explicit(&limbo->count, memory_order_relaxed) == 0) {
+        return NULL;
+    }
+    struct amb_segment *best = NULL;
+    (void)pthread_mutex_lock(&limbo->lock);
+    AMB_LIST_FOR_EACH (node, &limbo->segments) {
+        struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
+        if (!segment->is_leased && segment->size >= least && segment->size <= most &&
+            (best == NULL || segment->size < best->size)) {
+            best = segment;
+        }
+    }
+    if (best != NULL) {
+        limbo_count(limbo, best, false);
+        amb_list_remove(&best->node);
+        best->id = amb_membudget_next_id(budget);
+        (void)atomic_fetch_add_explicit(&limbo->reused, 1, memory_order_relaxed);
+    }
+    (void)pthread_mutex_unlock(&limbo->lock);
+    return best;
+}
+
+void amb_limbo_fini(struct amb_limbo *limbo, struct amb_membudget *budget)
+{
+    if (limbo->segments.next == NULL) {
+        return;
+    }
+    uint32_t count = atomic_load_explicit(&limbo->count, memory_order_relaxed);
+    if (count > 0) {
+        amb_info("%" PRIu32 " segments are still mapped by clients", count);
+    }
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&limbo->segments)) != NULL) {
+        struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
+        limbo_count(limbo, segment, false);
+        segment_gone(budget, segment);
+    }
+    (void)pthread_mutex_destroy(&limbo->lock);
+    budget->limbo = NULL;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much memory there may be: what the pools of all workers, their lease segments and limbo
+ * share.
+ *
+ * Threads: any. Memory: none.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct amb_limbo;
+
+/* Bytes of segments that all workers may have, and the ids of the next ones. Zero-initialised but
+ * for max. */
+struct amb_membudget {
+    _Atomic uint64_t used;
+    _Atomic uint64_t leased; /* of them, by lease segments: at most three quarters of max */
+    _Atomic uint64_t leases; /* so many of those; each is a descriptor */
+    uint64_t max_leases;     /* 0: no limit */
+    uint64_t max;
+    _Atomic uint64_t next_id; /* id of the segment made last */
+    struct amb_limbo *limbo;  /* what was dropped and is still mapped; NULL: there is none */
+};
+
+/* False: so much is not left. */
+bool amb_membudget_take(struct amb_membudget *budget, uint64_t bytes);
+void amb_membudget_give(struct amb_membudget *budget, uint64_t bytes);
+/* The same for a lease segment. */
+bool amb_membudget_take_lease(struct amb_membudget *budget, uint64_t bytes);
+/* They are a lease's no more; amb_membudget_give is still to come. */
+void amb_membudget_end_lease(struct amb_membudget *budget, uint64_t bytes);
+/* The id of a new segment. */
+uint64_t amb_membudget_next_id(struct amb_membudget *budget);

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/party.h"
+
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SWEEP_NS AMB_NS_PER_SEC
+#define NAME_MAX_LEN 96u
+
+enum amb_status amb_parties_init(struct amb_parties *parties)
+{
+    *parties = (struct amb_parties){0};
+    enum amb_status status = amb_map_create(&parties->by_key);
+    if (status == AMB_OK) {
+        status = amb_map_create(&parties->users);
+    }
+    return status;
+}
+
+static void user_unref(struct amb_user *user)
+{
+    if (atomic_fetch_sub_explicit(&user->refs, 1, memory_order_acq_rel) == 1) {
+        free(user);
+    }
+}
+
+void amb_party_unref(struct amb_party **party)
+{
+    struct amb_party *p = *party;
+    *party = NULL;
+    if (p != NULL && atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) == 1) {
+        user_unref(p->user);
+        free(p);
+    }
+}
+
+static enum amb_status user_find(struct amb_parties *parties, uint64_t id, struct amb_user **out)
+{
+    struct amb_user *user = amb_map_get(parties->users, (const char *)&id, sizeof(id));
+    if (user == NULL) {
+        user = calloc(1, sizeof(*user));
+        if (user == NULL) {
+            return AMB_ENOMEM;
+        }
+        user->id = id;
+        user->is_free = id == 0 || id == (uint64_t)geteuid();
+        atomic_init(&user->refs, 1);
+        if (amb_map_put(parties->users, (const char *)&user->id, sizeof(id), user) != AMB_OK) {
+            free(user);
+            return AMB_ENOMEM;
+        }
+    }
+    *out = user;
+    return AMB_OK;
+}
+
+enum amb_status amb_parties_find(struct amb_parties *parties, uint64_t user, const char *name,
+                                 struct amb_party **out)
+{
+    char key[NAME_MAX_LEN + 24];
+    int written = snprintf(key, sizeof(key), "%" PRIu64 " %s", user, name);
+    size_t len = written < (int)sizeof(key) ? (size_t)written : sizeof(key) - 1;
+    struct amb_party *party = amb_map_get(parties->by_key, key, len);
+    if (party == NULL) {
+        party = calloc(1, sizeof(*party) + len);
+        if (party == NULL || user_find(parties, user, &party->user) != AMB_OK) {
+            free(party);
+            return AMB_ENOMEM;
+        }
+        memcpy(party->key, key, len);
+        party->key_len = len;
+        atomic_init(&party->refs, 1);
+        if (amb_map_put(parties->by_key, party->key, len, party) != AMB_OK) {
+            free(party);
+            return AMB_ENOMEM;
+        }
+        (void)atomic_fetch_add_explicit(&party->user->refs, 1, memory_order_relaxed);
+    }
+    *out = amb_party_ref(party);
+    return AMB_OK;
+}
+
+void amb_parties_end(struct amb_parties *parties, struct amb_party *party)
+{
+    if (amb_map_get(parties->by_key, party->key, party->key_len) == party) {
+        (void)amb_map_remove(parties->by_key, party->key, party->key_len);
+        amb_party_unref(&party);
+    }
+}
+
+/* Some keys of a map, to be looked at when nothing walks it. */
+struct sweep {
+    void *found[256];
+    unsigned count;
+};
+
+static bool note_party(const char *key, void *value, void *arg)
+{
+    (void)key;
+    struct sweep *sweep = arg;
+    struct amb_party *party = value;
+    if (atomic_load_explicit(&party->refs, memory_order_acquire) == 1) {
+        sweep->found[sweep->count++] = party;
+    }
+    return sweep->count < sizeof(sweep->found) / sizeof(sweep->found[0]);
+}
+
+static bool note_user(const char *key, void *value, void *arg)
+{
+    (void)key;
+    struct sweep *sweep = arg;
+    struct amb_user *user = value;
+    if (atomic_load_explicit(&user->refs, memory_order_acquire) == 1) {
+        sweep->found[sweep->count++] = user;
+    }
+    return sweep->count < sizeof(sweep->found) / sizeof(sweep->found[0]);
+}
+
+static void user_forget(struct amb_parties *parties, struct amb_user *user)
+{
+    uint64_t id = user->id;
+    (void)amb_map_remove(parties->users, (const char *)&id, sizeof(id));
+    user_unref(user);
+}
+
+void amb_parties_sweep(struct amb_parties *parties, int64_t now_ns)
+{
+    if (parties->by_key == NULL || now_ns - parties->swept_ns < SWEEP_NS) {
+        return;
+    }
+    parties->swept_ns = now_ns;
+    struct sweep sweep = {.count = 0};
+    amb_map_each(parties->by_key, note_party, &sweep);
+    for (unsigned i = 0; i < sweep.count; i++) {
+        amb_parties_end(parties, sweep.found[i]);
+    }
+    sweep.count = 0;
+    amb_map_each(parties->users, note_user, &sweep);
+    for (unsigned i = 0; i < sweep.count; i++) {
+        user_forget(parties, sweep.found[i]);
+    }
+}
+
+static bool drop_party(const char *key, void *value, void *arg)
+{
+    (void)key;
+    (void)arg;
+    struct amb_party *party = value;
+    amb_party_unref(&party);
+    return true;
+}
+
+static bool drop_user(const char *key, void *value, void *arg)
+{
+    (void)key;
+    (void)arg;
+    user_unref(value);
+    return true;
+}
+
+void amb_parties_fini(struct amb_parties *parties)
+{
+    if (parties->by_key != NULL) {
+        amb_map_each(parties->by_key, drop_party, NULL);
+        amb_map_destroy(&parties->by_key);
+    }
+    if (parties->users != NULL) {
+        amb_map_each(parties->users, drop_user, NULL);
+        amb_map_destroy(&parties->users);
+    }
+}
+
+void amb_party_lease(struct amb_party *party, uint64_t bytes)
+{
+    if (party != NULL) {
+        (void)atomic_fetch_add_explicit(&party->user->leased, bytes, memory_order_relaxed);
+    }
+}
+
+void amb_party_end_lease(struct amb_party **party, uint64_t bytes)
+{
+    if (*party != NULL) {
+        uint64_t before =
+            atomic_fetch_sub_explicit(&(*party)->user->leased, bytes, memory_order_relaxed);
+        amb_assert(before >= bytes);
+        amb_party_unref(party);
+    }
+}
+
+void amb_party_kept(struct amb_party *party, uint64_t bytes)
+{
+    if (party != NULL) {
+        (void)atomic_fetch_add_explicit(&party->kept, bytes, memory_order_relaxed);
+    }
+}

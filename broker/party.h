@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who takes: shares of the limits that are the whole broker's.
+ *
+ *   user      a uid on a Unix socket; all TCP clients are one user. A user has at most
+ *             limits.user_share per cent of what other users leave of a limit, so that each user
+ *             that comes finds something. Root and the broker's own user may have all.
+ *   party     a process on this host, by its pid for as long as it lives; of TCP clients an
+ * address. What a process has left behind (quarantine, segments that it keeps mapped, names) is
+ *             charged to its next session.
+ *
+ * Threads: parties are found by the control thread, and counted where a field says; references may
+ * be given up anywhere. Memory: one allocation each, freed with the last reference; the table holds
+ * one, until amb_parties_sweep finds nobody else.
+ */
+#pragma once
+
+#include "wire/base/hash.h"
+#include "wire/base/status.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Per cent of what other parties leave of a limit that one party may have. */
+#define AMB_PARTY_SHARE 50u
+#define AMB_USER_TCP UINT64_MAX
+
+/* Limits of the whole broker that are counted by user, on the control thread. */
+enum amb_share {
+    AMB_SHARE_SESSIONS,
+    AMB_SHARE_SUBSCRIPTIONS,
+    AMB_SHARE_NAMES,
+    AMB_SHARE_COUNT,
+};
+
+struct amb_user {
+    _Atomic uint32_t refs;
+    uint64_t id;  /* a uid, or AMB_USER_TCP */
+    bool is_free; /* root, or the broker's own: no shares */
+    uint32_t used[AMB_SHARE_COUNT];
+    _Atomic uint64_t leased; /* bytes of lease segments, closed ones that are still mapped too */
+    uint64_t held;           /* bytes in quarantine; the control thread's */
+};
+
+struct amb_party {
+    _Atomic uint32_t refs;
+    struct amb_user *user;
+    uint32_t names;            /* publishers' names: identity.h; the control thread's */
+    uint64_t held;             /* bytes in quarantine; the same */
+    _Atomic uint64_t kept;     /* bytes of closed lease segments that somebody has mapped */
+    _Atomic uint64_t prepared; /* bytes of buffers for messages still to come */
+    size_t key_len;
+    char key[];
+};
+
+struct amb_parties {
+    struct amb_map *by_key;
+    struct amb_map *users;
+    int64_t swept_ns;
+};
+
+AMB_MUST_CHECK enum amb_status amb_parties_init(struct amb_parties *parties);
+/* Harmless on a zeroed one. */
+void amb_parties_fini(struct amb_parties *parties);
+/* The party of that user with that name (a pid, an address), with a reference for the caller.
+ * ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_parties_find(struct amb_parties *parties, uint64_t user,
+                                                const char *name, struct amb_party **out);
+/* Forgets those that nobody refers to; now and then. */
+void amb_parties_sweep(struct amb_parties *parties, int64_t now_ns);
+/* Its process is gone: who comes with that pid again is another party. */
+void amb_parties_end(struct amb_parties *parties, struct amb_party *party);
+
+static inline struct amb_party *amb_party_ref(struct amb_party *party)
+{
+    if (party != NULL) {
+        (void)atomic_fetch_add_explicit(&party->refs, 1, memory_order_relaxed);
+    }
+    return party;
+}
+/* Sets *party to NULL; which may be it already. */
+void amb_party_unref(struct amb_party **party);
+
+/* Of a limit of which all have `all` and one has `own`: how much that one may have. */
+static inline uint64_t amb_share_of(uint64_t limit, uint64_t all, uint64_t own, unsigned percent)
+{
+    uint64_t others = all > own ? all - own : 0;
+    uint64_t left = limit > others ? limit - others : 0;
+    /* Rounded up: of a small limit others may find nothing left. */
+    return left / 100 * percent + (left % 100 * percent + 99) / 100;
+}
+/* The same for a user; all of it for one without shares. */
+static inline uint64_t amb_user_share(const struct amb_user *user, uint64_t limit, uint64_t all,
+                                      uint64_t own, unsigned percent)
+{
+    return user == NULL || user->is_free ? limit : amb_share_of(limit, all, own, percent);
+}
+
+/* Segments leased by a party, from amb_party_lease to amb_party_end_lease; in between, the bytes
+ * that it keeps though they are closed. Any thread; party may be NULL. */
+void amb_party_lease(struct amb_party *party, uint64_t bytes);
+void amb_party_end_lease(struct amb_party **party, uint64_t bytes);
+void amb_party_kept(struct amb_party *party, uint64_t bytes);
