@@ -7,6 +7,7 @@
 #include "client/sub.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
+#include "wire/base/hash.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@
 
 static struct amb_inbox *inbox_create(enum amb_status *status)
 {
-    uint8_t secret[SECRET_BYTES];
+    uint8_t secret[2 * SECRET_BYTES]; /* of the name, and of the numbers */
     ssize_t got;
     do {
         got = getrandom(secret, sizeof(secret), 0);
@@ -40,7 +41,8 @@ static struct amb_inbox *inbox_create(enum amb_status *status)
     amb_list_init(&inbox->done);
     inbox->due_ns = INT64_MAX;
     size_t at = (size_t)snprintf(inbox->topic, sizeof(inbox->topic), "%s", AMB_INBOX_PREFIX);
-    for (size_t i = 0; i < sizeof(secret); i++) {
+    memcpy(inbox->key, secret + SECRET_BYTES, sizeof(inbox->key));
+    for (size_t i = 0; i < SECRET_BYTES; i++) {
         at += (size_t)snprintf(inbox->topic + at, sizeof(inbox->topic) - at, "%02x", secret[i]);
     }
     return inbox;
@@ -109,6 +111,15 @@ static bool grow(struct amb_inbox *inbox)
     return true;
 }
 
+/* Whoever was asked something knows the inbox, and shall not answer what others were asked: the
+ * upper half tells nothing of the next one's, the lower half finds a place in the table. */
+static uint64_t next_number(struct amb_inbox *inbox)
+{
+    uint64_t count = ++inbox->last;
+    uint64_t secret = amb_siphash24(inbox->key, &count, sizeof(count));
+    return (secret & ~UINT64_C(0xffffffff)) | (count & UINT64_C(0xffffffff));
+}
+
 enum amb_status amb_inbox_enter(struct amb_conn *conn, struct amb_asked *asked)
 {
     struct amb_inbox *inbox = conn->inbox;
@@ -119,7 +130,7 @@ enum amb_status amb_inbox_enter(struct amb_conn *conn, struct amb_asked *asked)
         return AMB_ENOMEM;
     }
     do { /* A number is left out where an old request still has its place. */
-        asked->number = ++inbox->last;
+        asked->number = next_number(inbox);
     } while (inbox->slots[asked->number & inbox->mask] != NULL);
     inbox->slots[asked->number & inbox->mask] = asked;
     inbox->count++;

@@ -2,8 +2,9 @@
 /*
  * Requests that wait for their replies. A connection has one inbox, made with its first request: a
  * subscription to "$INBOX." and 128 random bits. Whoever gets a request learns that name and the
- * request's number, and so may answer it; when the request is over its number names nothing any
- * more, and what comes for it is dropped here.
+ * request's number, and so may answer it, and no other: numbers cannot be guessed from each other.
+ * When the request is over its number names nothing any more, and what comes for it is dropped
+ * here.
  *
  *   put ─► entered ─┬─ settled: nobody reads the topic, or it was refused ─► done
  *                   ├─ reply with its number in the inbox ─► done
@@ -52,6 +53,7 @@ struct amb_inbox {
     struct amb_list_node open, done;
     struct amb_asked **slots; /* by number & mask */
     uint64_t mask, last;
+    uint8_t key[16]; /* of the numbers */
     uint32_t count;
     int64_t due_ns;       /* the first deadline, perhaps an earlier one; INT64_MAX: none */
     uint64_t unwanted;    /* messages that answered nothing */

@@ -69,6 +69,11 @@ done
 expect 65 'publish' ctl pub 'bad topic' --count 1
 expect 65 'publish' ctl pub 'wild.>' --count 1
 expect 65 'No such file' ctl pub t --file "$tmp/none"
+# What no message can hold is not read, nor made, before it is refused.
+truncate -s 8G "$tmp/large"
+expect 65 'more than a message can have' ctl pub t --file "$tmp/large"
+expect 64 'below 4 GiB' ctl pub t --size 8G
+rm "$tmp/large"
 expect 75 '0 of 1 subscribers' ctl pub t --count 1 --wait-subscribers 1 --timeout 1
 expect 75 'no message' ctl sub t --timeout 1
 expect 75 'publish t: ' ctl pub t --count 1000000000 --size 8 --timeout 1.5

@@ -21,6 +21,8 @@
 
 #define PROPS_MAX 16u
 #define READ_STEP ((size_t)1 << 16)
+#define MESSAGE_MAX UINT32_MAX /* no broker takes a larger one: not worth reading */
+#define PACE_MAX_NS 1e18
 
 enum {
     OPT_SIZE = 256,
@@ -100,7 +102,8 @@ static void pace(struct pub *p)
         (void)nanosleep(&ts, NULL);
         now_ns = amb_clock_monotonic_ns();
     }
-    p->next_ns += (int64_t)((double)AMB_SEC / p->rate);
+    double step_ns = (double)AMB_SEC / p->rate;
+    p->next_ns += (int64_t)(step_ns < PACE_MAX_NS ? step_ns : PACE_MAX_NS);
 }
 
 static void sent(struct pub *p, size_t len)
@@ -140,8 +143,13 @@ static enum amb_status post(struct pub *p, const struct amb_outbox_slot *slot, c
 static enum amb_exit slot_read(struct amb_outbox_slot *slot, int fd, size_t hint, const char *shown)
 {
     for (;;) {
+        if (hint > MESSAGE_MAX || slot->len > MESSAGE_MAX) {
+            amb_tool_error("%s: more than a message can have, %u bytes", shown, MESSAGE_MAX);
+            return AMB_EXIT_DATA;
+        }
         /* One byte more than expected, so that the end is seen without growing. */
         size_t want = slot->len <= hint ? hint + 1 : slot->len + slot->len / 2 + READ_STEP;
+        want = want <= MESSAGE_MAX ? want : (size_t)MESSAGE_MAX + 1;
         if (!amb_outbox_reserve(slot, want)) {
             amb_tool_error("%s: no memory for %zu bytes", shown, want);
             return AMB_EXIT_SOFTWARE;
@@ -467,8 +475,9 @@ static enum amb_exit take_option(struct pub *p, int option, char *value)
         p->has_count = amb_units_count(value, UINT64_MAX / 2, &p->count);
         return p->has_count ? AMB_EXIT_OK : amb_ctl_bad("--count", value, "a number of messages");
     case OPT_SIZE:
-        p->has_size = amb_units_size(value, &p->size) && p->size < (UINT64_C(1) << 40);
-        return p->has_size ? AMB_EXIT_OK : amb_ctl_bad("--size", value, "bytes, as 64k or 1MiB");
+        p->has_size = amb_units_size(value, &p->size) && p->size <= MESSAGE_MAX;
+        return p->has_size ? AMB_EXIT_OK
+                           : amb_ctl_bad("--size", value, "bytes below 4 GiB, as 64k or 1MiB");
     case OPT_RATE:
         return amb_units_rate(value, &p->rate)
                    ? AMB_EXIT_OK

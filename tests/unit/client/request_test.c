@@ -2,6 +2,9 @@
 /* Requests against a fake broker: how each of them ends, once. */
 #include "tests/unit/client/session.h"
 
+#include "client/inbox.h"
+#include "wire/codec/props.h"
+
 struct ends {
     unsigned count;
     enum amb_status last;
@@ -92,6 +95,78 @@ static void what_answers_nothing_is_dropped(void **state)
     assert_int_equal(ends.count, 1);
 }
 
+static void answered(enum amb_status status, struct amb_msg *reply, void *arg)
+{
+    struct ends *ends = arg;
+    assert_int_equal(status, AMB_OK);
+    assert_payload(reply, "42");
+    ends->count++;
+}
+
+/* The request's number as the broker saw it, in the newest batch, which has that one message. */
+static uint64_t number_of(struct session *s)
+{
+    struct amb_record record;
+    struct amb_prop_view view;
+    uint64_t number;
+    const uint8_t *meta = s->seen.last + amb_payload_padded(1);
+    memcpy(&record, meta, sizeof(record));
+    assert_true(amb_props_find(meta + sizeof(record), record.props_len, AMB_PROP_REQUEST, &view));
+    memcpy(&number, view.value, sizeof(number));
+    return number;
+}
+
+static void answer(struct session *s, uint64_t count, uint64_t number)
+{
+    _Alignas(8) uint8_t body[256] = "42", blob[64] = {0};
+    struct amb_props_writer writer;
+    amb_props_writer_init(&writer, blob, sizeof(blob));
+    assert_int_equal(amb_props_add(&writer, AMB_PROP_REQUEST, &number, sizeof(number)), AMB_OK);
+    const struct amb_record record = {.len = 2, .props_len = (uint16_t)writer.len};
+    uint64_t data_len = amb_payload_padded(2);
+    uint32_t props_len = amb_props_padded((uint32_t)writer.len);
+    memcpy(body + data_len, &record, sizeof(record));
+    memcpy(body + data_len + sizeof(record), blob, props_len);
+    const struct amb_frame frame = {.type = AMB_FRAME_DELIVER,
+                                    .topic = 1,
+                                    .seq = count,
+                                    .count = 1,
+                                    .number = count,
+                                    .data_len = data_len,
+                                    .meta_len = (uint32_t)sizeof(record) + props_len};
+    fake_broker_frame_with(s->fake, &frame, body);
+}
+
+/* Who was asked one thing knows the inbox, and that there was a request before and one after. */
+static void what_others_were_asked_cannot_be_answered(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    struct ends ends = {0}, other = {0};
+    fake_broker_deliver(s.fake, 0, 1, "m", 1, 1, 0); /* names the topic */
+    assert_int_equal(amb_request_post(s.conn, "q", AMB_OUT(.data = "x", .len = 1), 60 * AMB_SEC,
+                                      answered, &ends),
+                     AMB_OK);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.msgs[0] == 1);
+    uint64_t known = number_of(&s);
+    post(&s, 60 * AMB_SEC, &other);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.msgs[0] == 2);
+    uint64_t sent = 1;
+    for (uint64_t near = 1; near <= 8; near++) {
+        answer(&s, ++sent, near);
+        answer(&s, ++sent, known + near);
+    }
+    answer(&s, ++sent, known);
+    for (int i = 0; i < 100 && s.seen.release[0] < sent; i++) {
+        (void)amb_poll(s.conn, 20 * AMB_MS);
+        fake_broker_look(s.fake, &s.seen);
+    }
+    assert_int_equal(ends.count, 1);
+    assert_int_equal(other.count, 0);
+    session_close(&s);
+    assert_int_equal(other.last, AMB_ECLOSED);
+}
+
 static void a_message_is_no_request(void **state)
 {
     struct session s;
@@ -117,6 +192,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(nobody_is_told_by_what_the_broker_matched, &ring),
         cmocka_unit_test_prestate(nobody_is_told_by_what_the_broker_matched, &stream),
+        cmocka_unit_test_prestate(what_others_were_asked_cannot_be_answered, &ring),
+        cmocka_unit_test_prestate(what_others_were_asked_cannot_be_answered, &stream),
         cmocka_unit_test_prestate(a_time_out_wakes_poll, &ring),
         cmocka_unit_test_prestate(what_answers_nothing_is_dropped, &ring),
         cmocka_unit_test_prestate(a_message_is_no_request, &ring),
