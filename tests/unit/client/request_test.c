@@ -143,12 +143,12 @@ static void what_others_were_asked_cannot_be_answered(void **state)
     struct session s;
     session_open(&s, *state, NULL);
     struct ends ends = {0}, other = {0};
-    fake_broker_deliver(s.fake, 0, 1, "m", 1, 1, 0); /* names the topic */
     assert_int_equal(amb_request_post(s.conn, "q", AMB_OUT(.data = "x", .len = 1), 60 * AMB_SEC,
                                       answered, &ends),
                      AMB_OK);
     FAKE_WAIT(s.fake, &s.seen, s.seen.msgs[0] == 1);
     uint64_t known = number_of(&s);
+    fake_broker_deliver(s.fake, 0, 1, "m", 1, 1, 0); /* names the topic */
     post(&s, 60 * AMB_SEC, &other);
     FAKE_WAIT(s.fake, &s.seen, s.seen.msgs[0] == 2);
     uint64_t sent = 1;
