@@ -169,7 +169,8 @@ enum amb_status amb_commit_check(struct amb_publisher *publisher, struct amb_ent
         /* Copies of GPU memory are not made here, and nothing is read of a device that is lost. */
         return publisher->verifies ? AMB_EREJECTED : AMB_ECUDA;
     }
-    if (status == AMB_OK && publisher->verifies) {
+    if (status == AMB_OK &&
+        (publisher->verifies || (publisher->copies && entry->segment->gpu == NULL))) {
         return commit_copy(shard, entry);
     }
     if (status == AMB_OK && blobs_len(&frame) > 0) {

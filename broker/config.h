@@ -40,6 +40,7 @@ enum amb_topic_full {
 
 /* Whose word the bytes of a leased batch are. */
 enum amb_topic_trust {
+    AMB_TRUST_AUTO,      /* read in place by its publisher's own user; else as VERIFY */
     AMB_TRUST_PUBLISHER, /* readers see the memory that their publisher can still write */
     AMB_TRUST_VERIFY,    /* the broker's: it copies them when they are committed */
 };

@@ -37,7 +37,7 @@ static const struct amb_topic_rule dead_letter_rule = {
     .max_bytes = 64 * 1048576,
     .slow = AMB_SLOW_DROP_OLDEST,
     .spill_max = 64 * 1048576,
-    .trust = AMB_TRUST_PUBLISHER,
+    .trust = AMB_TRUST_AUTO,
     .retain = {.messages = 10000},
     .ttl_ns = AMB_CONFIG_TIME_FOREVER,
 };

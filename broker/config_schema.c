@@ -30,7 +30,8 @@ static const struct amb_config_word full_words[] = {{"block", AMB_FULL_BLOCK, fa
                                                     {"drop-oldest", AMB_FULL_DROP_OLDEST, false},
                                                     {"reject", AMB_FULL_REJECT, false},
                                                     {NULL, 0, false}};
-static const struct amb_config_word trust_words[] = {{"publisher", AMB_TRUST_PUBLISHER, false},
+static const struct amb_config_word trust_words[] = {{"auto", AMB_TRUST_AUTO, false},
+                                                     {"publisher", AMB_TRUST_PUBLISHER, false},
                                                      {"verify", AMB_TRUST_VERIFY, false},
                                                      {NULL, 0, false}};
 static const struct amb_config_word topic_gpu_words[] = {{"stage", AMB_TOPIC_GPU_STAGE, false},
@@ -452,10 +453,12 @@ static const struct amb_config_key rule_keys[] = {
     {.path = "trust",
      .type = AMB_CONFIG_WORD,
      .offset = RULE(trust),
-     .default_text = "publisher",
+     .default_text = "auto",
      .words = trust_words,
-     .help = "Leased batches stay in memory that their publisher can still write; verify copies "
-             "them when they come."},
+     .help =
+         "Leased batches are read in memory that their publisher can still write: publisher, by "
+         "all; auto, by subscribers of its own user, and copied once another user's could map "
+         "them; verify, by nobody, and copied when they come."},
     {.path = "gpu",
      .type = AMB_CONFIG_WORD,
      .offset = RULE(gpu),

@@ -103,6 +103,7 @@ static void letter_refer(struct amb_entry *to, const struct letter *letter, stru
     to->data = entry->segment->base;
     to->segment = entry->segment;
     to->is_leased = true;
+    to->lease_user = entry->lease_user;
     to->charge = amb_entry_charge(entry);
     to->parent = entry;
     amb_entry_ref(entry);

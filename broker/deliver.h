@@ -13,6 +13,7 @@
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/subscription.h"
+#include "broker/user.h"
 #include "wire/link/link.h"
 
 #include <stdint.h>
@@ -34,11 +35,21 @@ static inline bool amb_deliver_may_keep(const struct amb_session *session,
     return session->mapped_bytes + amb_entry_charge(entry) <= session->mapped_max;
 }
 
+/* May that client read in memory that the batch's publisher can still write? */
+static inline bool amb_deliver_is_trusted(const struct amb_session *session,
+                                          const struct amb_entry *entry)
+{
+    return entry->lease_user == session->user || entry->lease_user == AMB_USER_ANY;
+}
+
 static inline enum amb_deliver_way amb_deliver_way(const struct amb_subscription *sub,
                                                    const struct amb_entry *entry)
 {
     struct amb_session *session = sub->session;
     if (!session->may_map || sub->options.copy || !amb_deliver_may_keep(session, entry)) {
+        return AMB_DELIVER_COPY;
+    }
+    if (entry->is_leased && !amb_deliver_is_trusted(session, entry)) {
         return AMB_DELIVER_COPY;
     }
     switch (amb_session_mapping_of(session, entry->segment)) {

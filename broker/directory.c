@@ -120,6 +120,12 @@ static struct amb_topic *topic_introduce(struct amb_directory *directory,
     return topic->on_shard[shard];
 }
 
+bool amb_directory_copies(const struct amb_dir_publisher *publisher)
+{
+    return publisher->is_auto && publisher->topic != NULL &&
+           amb_readers_have_foreign(&publisher->topic->readers, publisher->user);
+}
+
 static void topic_tell_matched(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
     struct amb_order *order = amb_directory_order(amb_order_topic_matched, NULL, NULL);
@@ -136,6 +142,7 @@ static void topic_tell_matched(struct amb_directory *directory, struct amb_dir_t
             order->session = publisher->session;
             order->u.subscribers.handle = publisher->handle;
             order->u.subscribers.count = topic->matched;
+            order->u.subscribers.copies = amb_directory_copies(publisher);
             amb_order_post(directory->shards[publisher->session.shard], order);
         }
     }
@@ -236,6 +243,9 @@ static unsigned topic_connect(struct amb_directory *directory, struct amb_dir_to
         return 0;
     }
     topic->matched++;
+    if (sub->may_map) {
+        amb_readers_add(&topic->readers, sub->user);
+    }
     if (amb_pattern_is_literal(sub->pattern, sub->pattern_len)) {
         topic_use(topic);
     }
@@ -538,6 +548,9 @@ static void sub_leave(struct amb_directory *directory, struct amb_dir_sub *sub,
 {
     (void)arg;
     topic->matched -= topic->matched > 0;
+    if (sub->may_map) {
+        amb_readers_remove(&topic->readers, sub->user);
+    }
     if (sub->session.shard != topic->home) {
         (void)topic_lend(directory, topic, sub, -1, NULL, NULL);
     }

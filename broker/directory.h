@@ -25,6 +25,7 @@
 #pragma once
 
 #include "broker/orders.h"
+#include "broker/readers.h"
 #include "wire/base/hash.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
@@ -88,6 +89,7 @@ struct amb_dir_topic {
     struct amb_dir_topic *kin[AMB_PRIORITY_LOW + 1]; /* of the main one: by priority, or NULL */
     uint32_t kin_count;                              /* those that leave, too */
     uint32_t matched;
+    struct amb_readers readers; /* of them, those that read in place where they may */
     uint32_t publisher_count;
     struct amb_topic **on_shard; /* one for each shard, NULL where there is none */
     uint32_t name_len;
@@ -101,6 +103,8 @@ struct amb_dir_publisher {
     struct amb_session_id session;
     uint32_t handle;
     struct amb_identity *identity; /* or NULL */
+    bool is_auto;                  /* trust = "auto": what it leases is its user's to read */
+    uint32_t user;
     bool is_closing; /* its worker has not answered yet; the handle is in use until then */
 };
 
@@ -114,6 +118,8 @@ struct amb_dir_sub {
     uint32_t handle;
     bool is_closing; /* as that of a publisher */
     bool is_idle;    /* takes no messages: a member that has stopped, a queue without others */
+    bool may_map;    /* its client reads in place */
+    uint32_t user;
     struct amb_subscription_options options;
     struct amb_dir_queue *queue; /* NULL: it reads itself, else is a member there */
     struct amb_begin
@@ -147,6 +153,8 @@ void amb_directory_unused(struct amb_directory *directory, struct amb_dir_topic 
 /* Enters and removes a publisher, for its topic's SUBSCRIBERS counts. */
 void amb_directory_publish(struct amb_dir_publisher *publisher, struct amb_dir_topic *topic);
 void amb_directory_unpublish(struct amb_directory *directory, struct amb_dir_publisher *publisher);
+/* Is what it leases to be copied, for another user would read it in place? */
+bool amb_directory_copies(const struct amb_dir_publisher *publisher);
 /* Tells homes and publishers how many read what they have: once for all changes since the last
  * time, and before the answers to those are read. */
 void amb_directory_tell(struct amb_directory *directory);

@@ -16,6 +16,7 @@ void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry)
     copy->meta = entry->meta;
     copy->singles = entry->singles;
     copy->is_leased = entry->is_leased;
+    copy->lease_user = entry->lease_user;
     copy->is_private = entry->is_private;
     copy->segment = entry->segment;
     copy->first_seq = entry->first_seq;

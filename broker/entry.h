@@ -49,6 +49,7 @@ struct amb_entry {
      * them. Else NULL. */
     const uint8_t *singles;
     bool is_leased;
+    uint32_t lease_user; /* leased: who may read it in place; or AMB_USER_ANY */
     bool is_private; /* its records and properties, and what is not leased: copies stay in private
                         memory (bufpool.h) */
     bool has_window; /* its bytes are of its publisher's window */

@@ -375,6 +375,7 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     order->u.open.secret = client->secret;
     order->u.open.client_id = client->id;
     order->u.open.link = client->link;
+    order->u.open.user = client->user;
     order->u.open.may_map = amb_client_may_map(client);
     order->u.open.mapped_max = client->mapped_max;
     order->u.open.party = client->party;

@@ -232,6 +232,7 @@ enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_
         return AMB_OK;
     }
     entry->is_leased = true;
+    entry->lease_user = publisher->lease_user;
     entry->charge = entry->data_len + entry->buf.cap + sizeof(*entry);
     entry->segment = lease->segment;
     entry->data = lease->segment->base;

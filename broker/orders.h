@@ -56,6 +56,7 @@ struct amb_order {
             bool may_map, may_map_gpu;
             uint64_t mapped_max;
             struct amb_party *party; /* the client's, which outlives the order */
+            uint32_t user;
             uint64_t ring_size;
             uint8_t *address; /* the client's UCX worker; freed with the order */
             size_t address_len;
@@ -74,7 +75,8 @@ struct amb_order {
         struct {
             uint32_t handle, topic;
             unsigned home;
-            bool wants_settled, confirms, verifies, avoids_gpu, is_private;
+            bool wants_settled, confirms, verifies, copies, avoids_gpu, is_private;
+            uint32_t lease_user;
             struct amb_identity *identity; /* or NULL */
             uint64_t last_seq;             /* of a named one: the newest that has come */
             uint64_t batches;              /* of one that closes: the last one sent */
@@ -120,6 +122,7 @@ struct amb_order {
         struct {
             uint32_t handle;
             uint32_t count;
+            bool copies; /* another user reads it in place where that is allowed */
         } subscribers;
         struct {
             uint64_t segment;

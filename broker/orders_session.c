@@ -79,6 +79,7 @@ void amb_order_session_open(struct amb_shard *shard, struct amb_order *order)
     if (order->status != AMB_OK) {
         return;
     }
+    session->user = order->u.open.user;
     session->may_map = order->u.open.may_map;
     session->may_map_gpu = order->u.open.may_map_gpu;
     session->mapped_max = order->u.open.mapped_max;
@@ -167,6 +168,8 @@ void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order)
         order->u.publisher.wants_settled, order->u.publisher.is_private, &publisher);
     if (order->status == AMB_OK) {
         publisher->verifies = order->u.publisher.verifies;
+        publisher->copies = order->u.publisher.copies;
+        publisher->lease_user = order->u.publisher.lease_user;
         publisher->avoids_gpu = order->u.publisher.avoids_gpu;
         publisher->confirms = order->u.publisher.confirms;
         publisher->seq =
@@ -198,6 +201,7 @@ void amb_order_publisher_subscribers(struct amb_shard *shard, struct amb_order *
     struct amb_session *session = amb_order_session(shard, order);
     if (session != NULL && session->link != NULL &&
         session->publishers[order->u.subscribers.handle] != NULL) {
+        session->publishers[order->u.subscribers.handle]->copies = order->u.subscribers.copies;
         amb_session_flow(session, AMB_FLOW_SUBSCRIBERS, order->u.subscribers.handle,
                          order->u.subscribers.count);
     }

@@ -39,6 +39,8 @@ struct amb_publisher {
     bool wants_settled;            /* a SETTLED frame for each batch */
     bool confirms;                 /* ... of one taken, when it has been delivered */
     bool verifies;                 /* its topic copies leased batches: trust = "verify" */
+    bool copies;                   /* the same of host memory: another user reads the topic now */
+    uint32_t lease_user;           /* who may read in place what it leases; or AMB_USER_ANY */
     bool avoids_gpu;               /* its link fetches nothing into GPU memory (gpuslot.h) */
     uint64_t batches;              /* heads that came */
     uint64_t received, granted;    /* bytes that came; bytes whose place is free again */

@@ -10,6 +10,7 @@
 #include "broker/gpuslot.h"
 #include "broker/naming.h"
 #include "broker/requests_private.h"
+#include "broker/user.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +58,9 @@ static void publisher_opened(void *control, struct amb_order *order)
 }
 
 static void publisher_fill(struct amb_client *client, const Amb__Control__PubOpen *open,
-                           const struct amb_dir_topic *topic, struct amb_order *order)
+                           const struct amb_dir_publisher *publisher, struct amb_order *order)
 {
+    const struct amb_dir_topic *topic = publisher->topic;
     order->session = client->session;
     order->u.publisher.handle = open->handle;
     order->u.publisher.topic = topic->id;
@@ -70,7 +72,10 @@ static void publisher_fill(struct amb_client *client, const Amb__Control__PubOpe
     const struct amb_topic_rule *rule = amb_config_topic(config, open->topic);
     /* Slots are mapped by the readers of all that their publisher has; a reply has one reader. */
     bool is_inbox = amb_topic_is_inbox(open->topic, strlen(open->topic));
-    order->u.publisher.verifies = rule->trust == AMB_TRUST_VERIFY || is_inbox;
+    order->u.publisher.verifies = rule->trust == AMB_TRUST_VERIFY || is_inbox ||
+                                  (publisher->is_auto && publisher->user == AMB_USER_NOBODY);
+    order->u.publisher.copies = amb_directory_copies(publisher);
+    order->u.publisher.lease_user = publisher->is_auto ? publisher->user : AMB_USER_ANY;
     order->u.publisher.avoids_gpu = !amb_gpuslot_suits(config, rule) || is_inbox;
     order->u.publisher.is_private = open->is_private != 0 || is_inbox;
 }
@@ -103,12 +108,14 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     publisher->session = client->session;
     publisher->handle = open->handle;
     publisher->identity = identity;
+    publisher->user = client->user;
+    publisher->is_auto = amb_config_topic(control->config, open->topic)->trust == AMB_TRUST_AUTO;
     client->publishers[open->handle] = publisher;
     client->publisher_count++;
     amb_directory_publish(publisher, topic);
     order->context = request;
     order->u.publisher.identity = identity;
-    publisher_fill(client, open, topic, order);
+    publisher_fill(client, open, publisher, order);
     /* Whoever comes between this order and its answer is not known to the worker yet: a publisher
      * that waits for him hears of him by a flow value, behind which nothing can be lost. */
     request->subscribers = topic->matched;

@@ -78,6 +78,7 @@ struct amb_session {
     const char *broken; /* the rule that its client has broken: why the link goes down */
     bool is_watched;    /* the link need not be polled before the worker's epoll tells of an edge */
     bool has_edge;      /* ... which it has */
+    uint32_t user;      /* its client's: user.h */
     bool may_map;
     bool may_map_gpu; /* trusted with all of a device's pool */
     struct amb_publisher *publishers[AMB_HANDLES_MAX];

@@ -16,6 +16,7 @@
 
 #define AMB_USER_REMOTE UINT32_MAX       /* all who come by TCP; no uid has this number */
 #define AMB_USER_NOBODY (UINT32_MAX - 1) /* not the same user as anybody, not even as nobody */
+#define AMB_USER_ANY AMB_USER_REMOTE     /* whose batch may be read in place: anybody */
 #define AMB_USER_TEXT_MAX 16u
 #define AMB_USER_NO_NAMES                                                                          \
     "names belong to users, and the kernel does not tell this client's (overflow uid)"

@@ -167,6 +167,40 @@ def check_names(rig):
     print("names: passed", flush=True)
 
 
+def check_trust(rig):
+    """A publisher can change what its own user's readers have, and nothing of another user's."""
+    broker = rig.broker(socket_query="?mode=0666", tcp=False)
+    changer = rig.client("test-changer", broker.unix_url, "t", prefix=as_user(PUBLISHER).split())
+    changer.expect("ready")
+
+    def changed(*users):
+        """Which of these users' readers see what is written after they have the message."""
+        readers = {user: rig.client("test-changer", broker.unix_url, "t", "read",
+                                    prefix=as_user(user).split()) for user in users}
+        until(20, lambda: len(broker.ask("subs")) == len(users), "readers")
+        changer.tell("send")
+        changer.expect("sent")
+        for reader in readers.values():
+            reader.expect("holding")
+        changer.tell("change")
+        changer.expect("changed")
+        for reader in readers.values():
+            reader.tell("look")
+        seen = {user for user, reader in readers.items() if reader.line() != "same"}
+        check(all(reader.wait() == 0 for reader in readers.values()), "readers end")
+        until(20, lambda: broker.ask("subs") == [], "no readers")
+        return seen
+
+    check(changed(PUBLISHER) == {PUBLISHER}, "a reader of its own user reads in place")
+    for users in ((OTHER,), (PUBLISHER, OTHER), (0,), (SUBSCRIBER, OTHER)):
+        check(changed(*users) == set(), f"{users}: changed after delivery")
+    check(changed(PUBLISHER) == {PUBLISHER}, "... and does again when the others have gone")
+    changer.end_input()
+    check(changer.wait() == 0, changer.log())
+    broker.stop()
+    print("trust: passed", flush=True)
+
+
 def test(rig, _options):
     if os.geteuid() != 0:
         print("not root")
@@ -182,6 +216,7 @@ def test(rig, _options):
     check_no_ports(rig)
     check_peers(rig)
     check_names(rig)
+    check_trust(rig)
     publisher, subscriber = as_user(PUBLISHER), as_user(SUBSCRIBER)
     demo(rig, "two users", publisher, subscriber)
     pid = "unshare --pid --fork --kill-child --mount-proc"

@@ -3,7 +3,7 @@
 if(TARGET amb)
     add_library(amb_checked STATIC ${CMAKE_CURRENT_LIST_DIR}/checked.c)
     target_link_libraries(amb_checked PUBLIC amb_flags)
-    foreach(program IN ITEMS asker audience checker flood holder lazy leaser requester returner secrets
+    foreach(program IN ITEMS asker audience changer checker flood holder lazy leaser requester returner secrets
                           victim waiter)
         add_executable(test-${program} ${CMAKE_CURRENT_LIST_DIR}/${program}.c)
         target_link_libraries(test-${program} PRIVATE amb_checked amb Threads::Threads)

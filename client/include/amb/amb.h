@@ -441,6 +441,12 @@ AMB_API enum amb_status amb_pub_close(struct amb_pub *pub, int64_t timeout_ns);
  * memory that the broker and local subscribers map, elsewhere it is private and its bytes are
  * transferred when it is committed: the calls are the same.
  *
+ * The memory stays writable for this process after the commit, and whoever reads in place sees what
+ * is written there: readers have the publisher's word alone that it leaves it as it is. By default
+ * (the topic's trust = "auto") only subscribers of the publisher's own user read in place, and all
+ * others have the broker's copy; "verify" gives that to all, "publisher" to nobody. The same holds
+ * for what amb_pub_send puts there by itself: 16 KiB and more on a ring.
+ *
  * lease_mem = PINNED is such memory too, which the driver of `device` has pinned: copy engines and
  * kernels write there at full rate, the program goes on meanwhile, and all others see plain host
  * memory. CUDA is the broker's memory on `device`. Managed memory is not leased: no other process

@@ -7,6 +7,7 @@
 #include "broker/config.h"
 #include "broker/publisher.h"
 #include "broker/topic.h"
+#include "broker/user.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "tests/support/shard_lease.h"
@@ -132,6 +133,31 @@ static void test_a_mapped_reader_gets_the_very_bytes(void **state)
     }
     client_drain(w->mapper, 0);
     assert_int_equal(w->p->freed, 2);
+}
+
+/* trust = "auto": what its publisher can still write is for readers of its own user. */
+static void test_another_users_reader_has_bytes_that_nobody_changes(void **state)
+{
+    struct world *w = *state;
+    struct amb_publisher *publisher = w->p->session->publishers[0];
+    client_subscribe(w->mapper, 0, w->topic, NULL);
+    warm_up(w);
+    w->mapper->session->user = 7;
+    commit(w, 5, 2, 50000); /* The publisher's worker has not heard of that reader yet. */
+    assert_int_equal(client_delivery(w->mapper, 0, 2)->frame.type, AMB_FRAME_DELIVER);
+    assert_int_equal(client_delivery(w->mapper, 0, 3)->frame.type, AMB_FRAME_DELIVER);
+    publisher->copies = true;
+    commit(w, 8, 1, 50000);
+    client_drain(w->mapper, 0);
+    commit(w, 9, 1, 50000);
+    const struct client_delivery *got = client_delivery(w->mapper, 0, 5);
+    assert_int_equal(got->frame.type, AMB_FRAME_MAP); /* One copy, for all such readers. */
+    assert_int_not_equal(got->frame.segment, w->lease.segment);
+    publisher->copies = false;
+    publisher->lease_user = AMB_USER_ANY; /* trust = "publisher" */
+    commit(w, 10, 1, 50000);
+    assert_int_equal(client_delivery(w->mapper, 0, 6)->frame.type, AMB_FRAME_MAP_LEASED);
+    client_drain(w->mapper, 0);
 }
 
 static void test_by_copy_each_message_is_a_delivery(void **state)
@@ -707,6 +733,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(test_nobody_wants_it_and_its_slots_are_free_at_once),
+        T(test_another_users_reader_has_bytes_that_nobody_changes),
         T(test_a_mapped_reader_gets_the_very_bytes),
         T(test_by_copy_each_message_is_a_delivery),
         T(test_properties_go_with_each_message_of_a_copy),
