@@ -56,7 +56,10 @@ class Load:
 
     def start(self, kind, number, *arguments):
         log = str(self.rig.folder / f"log-{len(self.logs)}")
-        url = self.broker.url(self.links[number % len(self.links)])
+        link = self.links[number % len(self.links)]
+        url = self.broker.url(link)
+        if self.policy == "group":  # Of one user: its members come by the Unix socket all.
+            url = f"{self.broker.unix_url}?link={link}"
         client = self.rig.client("test-load", kind, url, log, *arguments)
         client.number = number
         self.logs[client] = log
