@@ -57,8 +57,12 @@ static void run(bool (*body)(void), char *printed, size_t size)
         _exit(is_right ? 0 : 1);
     }
     (void)close(fds[1]);
-    ssize_t len = read(fds[0], printed, size - 1);
-    printed[len > 0 ? len : 0] = '\0';
+    size_t len = 0;
+    ssize_t got;
+    while ((got = read(fds[0], printed + len, size - 1 - len)) > 0) { /* It prints line by line. */
+        len += (size_t)got;
+    }
+    printed[len] = '\0';
     (void)close(fds[0]);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
