@@ -221,6 +221,8 @@ static enum amb_status post(struct amb_conn *conn, const char *topic, const stru
     amb_conn_lock(conn);
     if (conn->has_io_thread && conn->inbox != NULL) {
         amb_io_kick(conn); /* It watches the deadline. */
+    } else if (conn->driver_sleeps) {
+        amb_conn_wake_driver(conn); /* Or this thread, which knew of no deadline yet. */
     }
     amb_conn_unlock(conn);
     return status;

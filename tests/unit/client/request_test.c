@@ -3,6 +3,7 @@
 #include "tests/unit/client/session.h"
 
 #include "client/inbox.h"
+#include "wire/base/clock.h"
 #include "wire/codec/props.h"
 
 struct ends {
@@ -74,6 +75,39 @@ static void a_time_out_wakes_poll(void **state)
     struct amb_msg *reply;
     assert_int_equal(amb_request(s.conn, "q", "x", 1, 30 * AMB_MS, &reply), AMB_ETIMEDOUT);
     assert_null(reply);
+    session_close(&s);
+}
+
+static void *poll_for_ever(void *arg)
+{
+    struct session *s = arg;
+    assert_int_equal(amb_poll(s->conn, AMB_FOREVER), AMB_OK);
+    return NULL;
+}
+
+/* Without a thread of the library, one that sleeps in amb_poll is all that looks at the clock. */
+static void a_time_out_wakes_a_poll_that_began_before(void **state)
+{
+    (void)state;
+    struct session s;
+    struct ends first = {0}, ends = {0};
+    pthread_t thread;
+    session_open(&s, &(struct fake_options){.heartbeat_ns = 20 * AMB_SEC},
+                 AMB_OPTIONS(.progress = AMB_PROGRESS_POLL));
+    post(&s, 40 * AMB_SEC, &first); /* opens inbox and publisher */
+    fake_broker_hold(s.fake, true); /* Nothing that comes wakes it. */
+    assert_int_equal(pthread_create(&thread, NULL, poll_for_ever, &s), 0);
+    for (bool sleeps = false; !sleeps;) {
+        amb_conn_lock(s.conn);
+        sleeps = s.conn->driver_sleeps;
+        amb_conn_unlock(s.conn);
+        fake_broker_nap();
+    }
+    int64_t begin = amb_clock_monotonic_ns();
+    post(&s, 50 * AMB_MS, &ends);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(amb_clock_monotonic_ns() - begin < 10 * AMB_SEC);
+    assert_int_equal(ends.last, AMB_ETIMEDOUT);
     session_close(&s);
 }
 
@@ -194,6 +228,7 @@ int main(void)
         cmocka_unit_test_prestate(nobody_is_told_by_what_the_broker_matched, &stream),
         cmocka_unit_test_prestate(what_others_were_asked_cannot_be_answered, &ring),
         cmocka_unit_test_prestate(what_others_were_asked_cannot_be_answered, &stream),
+        cmocka_unit_test(a_time_out_wakes_a_poll_that_began_before),
         cmocka_unit_test_prestate(a_time_out_wakes_poll, &ring),
         cmocka_unit_test_prestate(what_answers_nothing_is_dropped, &ring),
         cmocka_unit_test_prestate(a_message_is_no_request, &ring),
