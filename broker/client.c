@@ -47,6 +47,9 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
         amb_deadline_ns(control->now_ns, control->config->server.handshake_timeout_ns);
     amb_control_reader_init(&client->reader);
     amb_list_init(&client->out);
+    amb_heap_init(&client->heap,
+                  amb_heap_control_share(control->config->limits.max_heap_per_session));
+    amb_heap_take(&client->heap, sizeof(*client) + AMB_CONTROL_MAX + 2 * AMB_HEAP_OVERHEAD);
     client->watched = EPOLLIN | EPOLLRDHUP | EPOLLHUP;
     enum amb_status status = amb_watch_add(&control->watches, &client->watch, fd, client->watched);
     if (status != AMB_OK) {

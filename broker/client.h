@@ -16,6 +16,7 @@
 #pragma once
 
 #include "broker/directory.h"
+#include "broker/heap_account.h"
 #include "broker/watch.h"
 #include "wire/codec/control.h"
 #include "wire/codec/frame.h"
@@ -84,7 +85,10 @@ struct amb_client {
     struct amb_control_reader reader;
     int passed_fd;            /* that came with the message being read */
     struct amb_list_node out; /* struct client_out */
-    uint64_t out_bytes;
+    uint64_t out_bytes;       /* of the heap */
+    bool is_pong_due;         /* once all of that has left: the newest alone is answered */
+    int64_t pong_ns;          /* ... of the Ping's */
+    struct amb_heap_account heap;
 
     /* By handle; the tables are made with the first of a kind. */
     struct amb_dir_publisher **publishers;
@@ -111,6 +115,8 @@ const char *amb_client_gpu_obstacle(const struct amb_client *client);
  * client that does not read is ended. */
 void amb_client_send(struct amb_client *client, const Amb__Control__Control *message,
                      const int *fds, unsigned fd_count);
+/* Answers a Ping. While something waits for the client, one Pong at most waits behind it. */
+void amb_client_send_pong(struct amb_client *client, int64_t time_ns);
 void amb_client_send_ok(struct amb_client *client, uint64_t id);
 /* id 0: the session is over: the connection closes behind it. */
 void amb_client_send_error(struct amb_client *client, uint64_t id, enum amb_status status,

@@ -35,7 +35,8 @@ static void out_free(struct amb_client *client, struct client_out *out)
     for (unsigned i = 0; i < out->fd_count; i++) {
         (void)close(out->fds[i]);
     }
-    client->out_bytes -= out->len;
+    client->out_bytes -= sizeof(*out) + out->len;
+    amb_heap_give(&client->heap, sizeof(*out) + out->len);
     amb_list_remove(&out->node);
     free(out);
 }
@@ -79,10 +80,48 @@ void amb_client_rewatch(struct amb_client *client)
     }
 }
 
+/* At the end of what waits for it. NULL: that is more than may wait, or there is no memory. */
+static struct client_out *out_make(struct amb_client *client, const Amb__Control__Control *message)
+{
+    size_t len = amb_control_packed_size(message);
+    amb_assert(len > 0);
+    size_t size = sizeof(struct client_out) + len;
+    if (client->fd < 0 || client->out_bytes + size > AMB_CLIENT_OUT_MAX ||
+        !amb_heap_charge(&client->heap, size)) {
+        return NULL;
+    }
+    struct client_out *out = malloc(size);
+    if (out == NULL) {
+        amb_heap_give(&client->heap, size);
+        return NULL;
+    }
+    out->len = len;
+    out->sent = 0;
+    out->fd_count = 0;
+    amb_control_pack(message, out->bytes);
+    client->out_bytes += size;
+    amb_list_push_back(&client->out, &out->node);
+    return out;
+}
+
+static bool client_make_pong(struct amb_client *client)
+{
+    client->is_pong_due = false;
+    Amb__Control__Pong pong = AMB__CONTROL__PONG__INIT;
+    pong.time_ns = client->pong_ns;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_PONG;
+    message.pong = &pong;
+    return out_make(client, &message) != NULL;
+}
+
 /* False: the connection is broken. */
 static bool client_flush(struct amb_client *client)
 {
-    while (!amb_list_is_empty(&client->out)) {
+    while (!amb_list_is_empty(&client->out) || client->is_pong_due) {
+        if (amb_list_is_empty(&client->out) && !client_make_pong(client)) {
+            return false;
+        }
         struct client_out *out = AMB_CONTAINER_OF(client->out.next, struct client_out, node);
         ssize_t sent = out_write(client, out);
         if (sent < 0) {
@@ -108,28 +147,28 @@ void amb_client_send(struct amb_client *client, const Amb__Control__Control *mes
                      const int *fds, unsigned fd_count)
 {
     amb_assert(fd_count <= AMB_CLIENT_FDS_MAX);
-    size_t len = amb_control_packed_size(message);
-    amb_assert(len > 0);
-    struct client_out *out = NULL;
-    if (client->fd >= 0 && client->out_bytes + len <= AMB_CLIENT_OUT_MAX) {
-        out = malloc(sizeof(*out) + len);
-    }
+    struct client_out *out = out_make(client, message);
     if (out == NULL) {
         for (unsigned i = 0; i < fd_count; i++) {
             (void)close(fds[i]);
         }
-        amb_client_end(client, "it does not read its control connection");
+        amb_client_end(client, "it does not read its control connection: more waits for it than "
+                               "4 MiB, or than " AMB_HEAP_KEY " allows");
         return;
     }
-    out->len = len;
-    out->sent = 0;
     out->fd_count = fd_count;
     if (fd_count > 0) {
         memcpy(out->fds, fds, sizeof(int) * fd_count);
     }
-    amb_control_pack(message, out->bytes);
-    client->out_bytes += len;
-    amb_list_push_back(&client->out, &out->node);
+    if (!client_flush(client)) {
+        amb_client_end(client, "its control connection is broken");
+    }
+}
+
+void amb_client_send_pong(struct amb_client *client, int64_t time_ns)
+{
+    client->is_pong_due = true;
+    client->pong_ns = time_ns;
     if (!client_flush(client)) {
         amb_client_end(client, "its control connection is broken");
     }

@@ -156,7 +156,8 @@ struct amb_config_limits {
     uint32_t user_share;        /* per cent: party.h */
     uint64_t max_mapped_per_session;
     uint64_t max_leased_per_session; /* resolved; 0: no leases */
-    uint64_t window;                 /* bytes a publisher may have under way in one topic */
+    uint64_t max_heap_per_session;
+    uint64_t window; /* bytes a publisher may have under way in one topic */
     int64_t peer_timeout_ns;
     int64_t heartbeat_ns; /* at most half of peer_timeout_ns */
     int64_t drain_timeout_ns;

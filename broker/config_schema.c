@@ -320,6 +320,15 @@ static const struct amb_config_key keys[] = {
      .max = 4 * TIB,
      .help = "Memory that one local publisher may write in place, all its lease segments; at most "
              "memory.host.size / 4, and auto is that, up to 1G. 0: none, everything is copied."},
+    {.path = "limits.max_heap_per_session",
+     .type = AMB_CONFIG_SIZE,
+     .offset = FIELD(limits.max_heap_per_session),
+     .apply = AMB_CONFIG_NEW_SESSIONS,
+     .default_text = "64M",
+     .min = 16 * MIB,
+     .max = 4 * TIB,
+     .help = "Heap that the broker may use for one client: its publishers and subscriptions, what "
+             "it was given and did not give back, what it was told and does not read."},
     {.path = "limits.window",
      .type = AMB_CONFIG_SIZE,
      .offset = FIELD(limits.window),

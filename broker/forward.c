@@ -127,6 +127,7 @@ static void cursor_tally(const struct amb_cursor *cursor, const struct amb_entry
         sub->deliveries[sub->delivered & sub->mask].tally = tally;
         tally->open++;
         sub->session->tallies++;
+        amb_heap_take(&sub->session->heap, sizeof(*tally));
     }
 }
 
@@ -140,6 +141,14 @@ static void cursor_send(struct amb_session *session, const struct amb_frame *fra
     }
 }
 
+/* May a reader hold another tally? One it always may. */
+static inline bool session_may_count(const struct amb_session *session,
+                                     const struct amb_entry *entry)
+{
+    return __builtin_expect(entry->tally == NULL, 1) || session->tallies == 0 ||
+           amb_heap_has_room(&session->heap, sizeof(struct amb_tally));
+}
+
 /* One delivery, for which the cursor is ready. False: not now. */
 static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry,
                            const struct forward_piece *piece)
@@ -147,7 +156,8 @@ static bool cursor_deliver(struct amb_cursor *cursor, struct amb_entry *entry,
     struct amb_subscription *sub = cursor->sub;
     struct amb_session *session = sub->session;
     bool is_map = piece->type != AMB_FRAME_DELIVER;
-    if (amb_subscription_deliver(sub, piece->count, piece->data_len + piece->meta_len,
+    if (!session_may_count(session, entry) ||
+        amb_subscription_deliver(sub, piece->count, piece->data_len + piece->meta_len,
                                  is_map ? entry : NULL) != AMB_OK) {
         return false;
     }
@@ -335,7 +345,7 @@ static bool cursor_take_lazy(struct amb_cursor *cursor, struct amb_entry *entry,
     amb_lazy_cut(entry, first, count, &frame, &meta);
     uint64_t bytes = frame.meta_len + (sub->options.lazy == AMB_LAZY_PIN ? frame.data_len : 0);
     if (!cursor_is_ready(cursor, count, amb_lazy_bytes(sub, entry)) ||
-        !amb_lazy_has_room(sub, entry) ||
+        !amb_lazy_has_room(sub, entry) || !session_may_count(sub->session, entry) ||
         amb_lazy_deliver(sub, entry, first, count, bytes) != AMB_OK) {
         return false;
     }

@@ -6,6 +6,7 @@
 #include "broker/orders_private.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "wire/codec/filter.h"
 
 #include <stdlib.h>
 
@@ -79,9 +80,16 @@ void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *orde
         order->status = amb_subscription_create(session, handle, order->u.subscription.id,
                                                 &order->u.subscription.options, &sub);
     }
-    if (sub != NULL && order->u.subscription.queue == 0) {
-        sub->filter = order->u.subscription.filter;
-        order->u.subscription.filter = NULL;
+    struct amb_filter *filter = order->u.subscription.filter;
+    if (sub != NULL && order->u.subscription.queue == 0 && filter != NULL) {
+        if (amb_heap_charge(&session->heap, amb_filter_heap(filter))) {
+            sub->filter = filter;
+            sub->filter_heap = amb_filter_heap(filter);
+            order->u.subscription.filter = NULL;
+        } else {
+            order->status = AMB_ELIMIT;
+            amb_subscription_destroy(&sub, false);
+        }
     }
     if (sub != NULL && order->u.subscription.queue != 0) {
         enum amb_status status = member_open(sub, order);

@@ -126,3 +126,9 @@ void amb_outgoing_settled(struct amb_session *session, struct amb_link_tx *tx)
     }
     amb_session_unstall(session);
 }
+
+uint64_t amb_outgoing_heap(const struct amb_session *session)
+{
+    uint64_t queued = session->link == NULL ? 0 : session->link->queued;
+    return session->heap.bytes + queued * AMB_OUTGOING_SIZE;
+}

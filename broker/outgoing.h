@@ -48,5 +48,7 @@ AMB_MUST_CHECK enum amb_status amb_outgoing_send_answer(struct amb_session *sess
                                                         const struct amb_frame *frame,
                                                         const void *data, struct amb_entry *entry,
                                                         amb_outgoing_fn left);
+/* Bytes of the heap that a session has, the frames that wait for its client among that. */
+uint64_t amb_outgoing_heap(const struct amb_session *session);
 /* The link's on_sent. */
 void amb_outgoing_settled(struct amb_session *session, struct amb_link_tx *tx);

@@ -15,14 +15,22 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#define PUBLISHER_HEAP (sizeof(struct amb_publisher) + AMB_HEAP_OVERHEAD)
+
 enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handle, uint32_t topic,
                                      unsigned home, bool wants_settled, bool is_private,
                                      struct amb_publisher **out)
 {
     amb_assert(handle < AMB_HANDLES_MAX && session->publishers[handle] == NULL);
     struct amb_past *past = amb_session_past(session, handle);
+    if (past != NULL && !amb_heap_charge(&session->heap, PUBLISHER_HEAP)) {
+        return AMB_ELIMIT;
+    }
     struct amb_publisher *publisher = past == NULL ? NULL : calloc(1, sizeof(*publisher));
     if (publisher == NULL) {
+        if (past != NULL) {
+            amb_heap_give(&session->heap, PUBLISHER_HEAP);
+        }
         return AMB_ENOMEM;
     }
     publisher->session = session;
@@ -74,6 +82,7 @@ void amb_publisher_destroy(struct amb_publisher **publisher)
         .window = p->window,
         .delivered = amb_session_past(p->session, p->handle)->delivered,
     };
+    amb_heap_give(&p->session->heap, PUBLISHER_HEAP);
     void (*gone)(void *arg) = p->gone;
     void *gone_arg = p->gone_arg;
     free(p);
@@ -201,8 +210,14 @@ static bool publisher_may_tell(const struct amb_publisher *publisher)
     if (!amb_session_is_up(session)) {
         return false;
     }
-    if (__builtin_expect(session->link->queued >= AMB_SESSION_RECEIPTS_MAX, 0) &&
-        is_deaf(session)) {
+    if (__builtin_expect(session->link->queued < AMB_SESSION_RECEIPTS_MAX, 1)) {
+        return true;
+    }
+    if (amb_outgoing_heap(session) > session->heap.limit) {
+        amb_session_end_heap(session);
+        return false;
+    }
+    if (is_deaf(session)) {
         session->shard->session_ended(session->shard, session->client_id, AMB_ELIMIT,
                                       "the client publishes and does not read");
         return false;

@@ -157,6 +157,9 @@ static uint32_t seat_credit(const struct amb_seat *seat, uint64_t bytes_each, ui
         uint64_t n = fit < seat->credit_msgs ? fit : seat->credit_msgs;
         return n == 0 ? 1 : n < most ? (uint32_t)n : most; /* One always passes. */
     }
+    if (__builtin_expect(atomic_load_explicit(&seat->is_full, memory_order_relaxed), 0)) {
+        return 0;
+    }
     uint64_t out_bytes =
         seat->given_bytes - atomic_load_explicit(&seat->back_bytes, memory_order_relaxed);
     if (out >= seat->credit_msgs || out_bytes >= seat->credit_bytes) {

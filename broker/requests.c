@@ -7,11 +7,21 @@
 
 #include <stdlib.h>
 
+/* What no request needs more of. */
+#define HEAP_FEW (UINT64_C(64) << 10)
+/* With an order, which most have. */
+#define REQUEST_HEAP                                                                               \
+    (sizeof(struct amb_request) + sizeof(struct amb_order) + 2 * (uint64_t)AMB_HEAP_OVERHEAD)
+
 struct amb_request *amb_request_create(struct amb_client *client, uint64_t id, uint32_t handle,
                                        bool is_work)
 {
+    if (!amb_heap_charge(&client->heap, REQUEST_HEAP)) {
+        return NULL;
+    }
     struct amb_request *request = calloc(1, sizeof(*request));
     if (request == NULL) {
+        amb_heap_give(&client->heap, REQUEST_HEAP);
         return NULL;
     }
     request->client = client;
@@ -31,6 +41,7 @@ void amb_request_free(struct amb_request *request)
 {
     struct amb_client *client = request->client;
     bool is_work = request->is_work;
+    amb_heap_give(&client->heap, REQUEST_HEAP);
     free(request);
     if (is_work) {
         amb_client_end_work(client);
@@ -39,9 +50,9 @@ void amb_request_free(struct amb_request *request)
     }
 }
 
-bool amb_request_handles_ready(void ***table)
+bool amb_request_handles_ready(struct amb_client *client, void ***table)
 {
-    if (*table == NULL) {
+    if (*table == NULL && amb_heap_charge(&client->heap, AMB_HANDLES_MAX * sizeof(void *))) {
         *table = calloc(AMB_HANDLES_MAX, sizeof(void *));
     }
     return *table != NULL;
@@ -49,7 +60,17 @@ bool amb_request_handles_ready(void ***table)
 
 void amb_request_no_memory(struct amb_client *client, uint64_t id)
 {
-    amb_client_send_error(client, id, AMB_ENOMEM, "no memory");
+    if (amb_heap_has_room(&client->heap, HEAP_FEW)) {
+        amb_client_send_error(client, id, AMB_ENOMEM, "no memory");
+    } else {
+        amb_request_no_heap(client, id);
+    }
+}
+
+void amb_request_no_heap(struct amb_client *client, uint64_t id)
+{
+    amb_client_send_error(client, id, AMB_ELIMIT,
+                          "limit: heap that one client may make the broker use (" AMB_HEAP_KEY ")");
 }
 
 static void segment_refused(void *control, struct amb_order *order)
@@ -77,17 +98,12 @@ static void request_seg_refused(struct amb_client *client, const Amb__Control__S
 
 static void request_ping(struct amb_client *client, const Amb__Control__Ping *ping)
 {
-    Amb__Control__Pong pong = AMB__CONTROL__PONG__INIT;
     if (ping->staged_in != 0 || ping->staged_out != 0) {
         client->staged_in = ping->staged_in;
         client->staged_out = ping->staged_out;
         amb_copy_printable(client->staged_why, sizeof(client->staged_why), ping->staged_why);
     }
-    pong.time_ns = ping->time_ns;
-    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
-    message.body_case = AMB__CONTROL__CONTROL__BODY_PONG;
-    message.pong = &pong;
-    amb_client_send(client, &message, NULL, 0);
+    amb_client_send_pong(client, ping->time_ns);
 }
 
 /* Which messages are requests, with an id that their answer carries. */

@@ -31,8 +31,10 @@ struct amb_request *amb_request_create(struct amb_client *client, uint64_t id, u
                                        bool is_work);
 void amb_request_free(struct amb_request *request);
 /* Makes the table of handles of one kind with the first of it. False without memory. */
-bool amb_request_handles_ready(void ***table);
-/* Answers that there is no memory. */
+bool amb_request_handles_ready(struct amb_client *client, void ***table);
+/* Answers that its heap is used up: ELIMIT, and which key says so. */
+void amb_request_no_heap(struct amb_client *client, uint64_t id);
+/* The same where that is so, else that there is no memory. */
 void amb_request_no_memory(struct amb_client *client, uint64_t id);
 
 /* requests_publisher.c */

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PUBLISHER_HEAP (sizeof(struct amb_dir_publisher) + (uint64_t)AMB_HEAP_OVERHEAD)
+
 static void publisher_forget(struct amb_client *client, uint32_t handle)
 {
     if (client->publishers != NULL && client->publishers[handle] != NULL) {
@@ -22,6 +24,7 @@ static void publisher_forget(struct amb_client *client, uint32_t handle)
         amb_identity_give(&client->control->identities, client->publishers[handle]->identity,
                           client->control->now_ns);
         free(client->publishers[handle]);
+        amb_heap_give(&client->heap, PUBLISHER_HEAP);
         client->publishers[handle] = NULL;
         client->publisher_count--;
     }
@@ -35,8 +38,12 @@ static void publisher_opened(void *control, struct amb_order *order)
     if (client->state == AMB_CLIENT_LIVE) {
         if (order->status != AMB_OK) {
             publisher_forget(client, request->handle);
-            amb_client_send_error(client, request->id, order->status, "publisher: %s",
-                                  amb_status_text(order->status));
+            if (order->status == AMB_ELIMIT) {
+                amb_request_no_heap(client, request->id);
+            } else {
+                amb_client_send_error(client, request->id, order->status, "publisher: %s",
+                                      amb_status_text(order->status));
+            }
         } else {
             Amb__Control__PubOpened opened = AMB__CONTROL__PUB_OPENED__INIT;
             opened.topic = request->topic;
@@ -91,8 +98,12 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     struct amb_order *fence = identity == NULL ? NULL : amb_naming_fence();
     struct amb_request *request = NULL;
     if (publisher != NULL && order != NULL && (identity == NULL || fence != NULL) &&
-        amb_request_handles_ready((void ***)&client->publishers)) {
+        amb_request_handles_ready(client, (void ***)&client->publishers) &&
+        amb_heap_charge(&client->heap, PUBLISHER_HEAP)) {
         request = amb_request_create(client, id, open->handle, true);
+        if (request == NULL) {
+            amb_heap_give(&client->heap, PUBLISHER_HEAP);
+        }
     }
     if (request == NULL) {
         free(publisher);

@@ -16,12 +16,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+static uint64_t sub_heap(const struct amb_dir_sub *sub)
+{
+    return sizeof(*sub) + sub->position_len + AMB_HEAP_OVERHEAD;
+}
+
 /* The client's subscription with that handle is forgotten, unless the handle has been used anew. */
 static void sub_forget(struct amb_client *client, uint32_t handle, uint64_t id)
 {
     struct amb_dir_sub *sub = client->subs == NULL ? NULL : client->subs[handle];
     if (sub != NULL && sub->id == id) {
         amb_queues_unsubscribe(&client->control->directory, sub);
+        amb_heap_give(&client->heap, sub_heap(sub));
         free(sub);
         client->subs[handle] = NULL;
     }
@@ -50,8 +56,12 @@ static void subscribe_step(void *control, struct amb_order *order)
             amb_client_send(client, &message, NULL, 0);
         } else {
             sub_forget(client, request->handle, request->sub);
-            amb_client_send_error(client, request->id, request->status, "subscription: %s",
-                                  amb_status_text(request->status));
+            if (request->status == AMB_ELIMIT) {
+                amb_request_no_heap(client, request->id);
+            } else {
+                amb_client_send_error(client, request->id, request->status, "subscription: %s",
+                                      amb_status_text(request->status));
+            }
         }
     }
     amb_request_free(request);
@@ -125,8 +135,13 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
     struct amb_dir_sub *sub = subscribe_sub(client, subscribe);
     struct amb_order *order = amb_order_create(amb_order_subscription_open, subscribe_step, NULL);
     struct amb_request *request = NULL;
-    if (sub != NULL && order != NULL && amb_request_handles_ready((void ***)&client->subs)) {
+    if (sub != NULL && order != NULL &&
+        amb_request_handles_ready(client, (void ***)&client->subs) &&
+        amb_heap_charge(&client->heap, sub_heap(sub))) {
         request = amb_request_create(client, id, subscribe->handle, true);
+        if (request == NULL) {
+            amb_heap_give(&client->heap, sub_heap(sub));
+        }
     }
     if (request == NULL) {
         free(sub);
@@ -167,6 +182,7 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
     amb_order_free(order);
     amb_request_free(request);
     client->subs[subscribe->handle] = NULL;
+    amb_heap_give(&client->heap, sub_heap(sub));
     free(sub);
     amb_client_send_error(client, id, status, "subscription: %s", why);
 }

@@ -42,6 +42,8 @@ enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint
     amb_list_init(&session->held);
     amb_list_init(&session->names);
     amb_lease_book_init(&session->book);
+    amb_heap_init(&session->heap, amb_heap_worker_share(shard->limits->max_heap_per_session));
+    amb_heap_take(&session->heap, sizeof(*session) + AMB_HEAP_OVERHEAD);
     amb_list_push_back(&shard->live_sessions, &session->live);
     amb_list_push_back(&shard->warm, &session->heat);
     shard->warm_count++;
@@ -123,6 +125,9 @@ struct amb_past *amb_session_past(struct amb_session *session, uint32_t handle)
     amb_assert(handle < AMB_HANDLES_MAX);
     if (session->past == NULL) {
         session->past = calloc(AMB_HANDLES_MAX, sizeof(*session->past));
+        if (session->past != NULL) {
+            amb_heap_take(&session->heap, AMB_HANDLES_MAX * sizeof(*session->past));
+        }
     }
     return session->past == NULL ? NULL : &session->past[handle];
 }
@@ -131,6 +136,17 @@ enum amb_status amb_session_broken(struct amb_session *session, const char *why)
 {
     session->broken = why;
     return AMB_EPROTO;
+}
+
+void amb_session_end_heap(struct amb_session *session)
+{
+    if (session->is_over_heap) {
+        return;
+    }
+    session->is_over_heap = true;
+    session->heap.refused++;
+    session->shard->session_ended(session->shard, session->client_id, AMB_ELIMIT,
+                                  AMB_HEAP_KEY ": the client neither takes nor gives back");
 }
 
 struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, uint32_t generation)

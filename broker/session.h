@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "broker/heap_account.h"
 #include "broker/lease.h"
 #include "broker/sifter.h"
 #include "wire/base/clock.h"
@@ -100,13 +101,16 @@ struct amb_session {
     uint32_t mapping_count;
     uint8_t mapping_at[AMB_SESSION_SEGMENTS_MAX]; /* by segment, modulo: where it was seen last */
     uint64_t mapped_bytes;                        /* delivered in place and not given back, */
-    uint64_t mapped_max;        /* at most; less for a process that holds something in quarantine */
-    struct amb_party *party;    /* who is charged; or NULL */
-    uint32_t fetches;           /* answers to FETCH that wait in the link */
-    uint64_t prepared_bytes;    /* of its publishers' buffers for messages still to come */
-    uint64_t reserved;          /* of their windows */
-    struct amb_list_node held;  /* struct amb_held of subscription.h, when quarantined */
-    bool keep_held;             /* when closing: what is held in place stays */
+    uint64_t mapped_max;       /* at most; less for a process that holds something in quarantine */
+    struct amb_party *party;   /* who is charged; or NULL */
+    uint32_t fetches;          /* answers to FETCH that wait in the link */
+    uint64_t prepared_bytes;   /* of its publishers' buffers for messages still to come */
+    uint64_t reserved;         /* of their windows */
+    struct amb_list_node held; /* struct amb_held of subscription.h, when quarantined */
+    bool keep_held;            /* when closing: what is held in place stays */
+    struct amb_heap_account heap;
+    int64_t trimmed_ns;         /* when tables that are not used were looked for */
+    bool is_over_heap;          /* it is ended for that */
     struct amb_lease_book book; /* segments that its client writes, and its commits */
     void (*closed)(struct amb_session *session, void *arg);
     void *closed_arg;
@@ -129,6 +133,9 @@ void amb_session_free_names(struct amb_session *session);
 struct amb_past *amb_session_past(struct amb_session *session, uint32_t handle);
 /* EPROTO, and why, for the client and the log: a sentence without numbers. */
 enum amb_status amb_session_broken(struct amb_session *session, const char *why);
+/* ELIMIT, once what it makes the broker use of the heap is past its limit and nothing can be
+ * refused any more: the session ends, and its client is told why. */
+void amb_session_end_heap(struct amb_session *session);
 /* By value: NULL if that session is gone. */
 struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, uint32_t generation);
 

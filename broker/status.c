@@ -5,6 +5,7 @@
 #include "broker/client.h"
 #include "broker/config.h"
 #include "broker/control.h"
+#include "broker/outgoing.h"
 #include "broker/queues.h"
 #include "broker/segment.h"
 #include "broker/session.h"
@@ -148,14 +149,17 @@ static json_t *shard_sessions(const struct amb_shard *shard)
             amb_link_describe(s->link, lanes, sizeof(lanes));
         }
         (void)rows_put(rows, s->client_id,
-                       json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
-                                 num(s->client_id), "lanes", lanes, "messages_in", num(s->msgs_in),
-                                 "bytes_in", num(s->bytes_in), "messages_out", num(s->msgs_out),
-                                 "bytes_out", num(s->bytes_out), "mapped_bytes",
+                       json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
+                                 " s:I, s:I}",
+                                 "id", num(s->client_id), "lanes", lanes, "messages_in",
+                                 num(s->msgs_in), "bytes_in", num(s->bytes_in), "messages_out",
+                                 num(s->msgs_out), "bytes_out", num(s->bytes_out), "mapped_bytes",
                                  num(s->mapped_bytes), "leased_bytes", num(s->book.bytes),
                                  "commits", num(s->book.committed), "queued_frames",
                                  num(s->link == NULL ? 0 : s->link->queued), "ignored_frames",
-                                 num(s->frames_ignored)));
+                                 num(s->frames_ignored), "heap_bytes", num(amb_outgoing_heap(s)),
+                                 "heap_peak_bytes", num(s->heap.peak), "heap_limit_bytes",
+                                 num(s->heap.limit), "heap_refused", num(s->heap.refused)));
     }
     return rows;
 }
@@ -342,6 +346,22 @@ static const char *client_state_name(const struct amb_client *client)
     return "unknown";
 }
 
+/* What the control thread's account says, beside the worker's. */
+static void add_heap(json_t *row, const struct amb_heap_account *heap)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } more[] = {{"heap_bytes", heap->bytes},
+                {"heap_peak_bytes", heap->peak},
+                {"heap_limit_bytes", heap->limit},
+                {"heap_refused", heap->refused}};
+    for (size_t i = 0; i < sizeof(more) / sizeof(*more); i++) {
+        uint64_t at_worker = (uint64_t)json_integer_value(json_object_get(row, more[i].name));
+        (void)json_object_set_new(row, more[i].name, json_integer(num(at_worker + more[i].value)));
+    }
+}
+
 static json_t *gather_clients(const struct status_query *query, struct amb_control *control,
                               bool transports)
 {
@@ -367,6 +387,7 @@ static json_t *gather_clients(const struct status_query *query, struct amb_contr
             (void)json_object_set_new(row, "worker", json_integer(c->session.shard));
             (void)json_object_set_new(row, "quarantined_bytes", json_integer(num(c->held_bytes)));
             (void)json_object_update_missing(row, (json_t *)(uintptr_t)session);
+            add_heap(row, &c->heap);
         }
         (void)json_array_append_new(rows, row);
     }

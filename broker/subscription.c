@@ -18,6 +18,44 @@
 #include <stdlib.h>
 
 #define DELIVERIES_FIRST UINT64_C(32)
+#define TRIM_NS (100 * AMB_NS_PER_MS) /* between two looks for tables that are not used */
+/* Its first table among that, which none must wait for. */
+#define SUBSCRIPTION_HEAP                                                                          \
+    (sizeof(struct amb_subscription) + sizeof(struct amb_pace) +                                   \
+     DELIVERIES_FIRST * sizeof(struct amb_delivery) + 3 * AMB_HEAP_OVERHEAD)
+
+/* Bytes of its table beyond the first one, which is charged with the subscription. */
+static uint64_t deliveries_grown(const struct amb_subscription *sub)
+{
+    return sub->deliveries == NULL ? 0
+                                   : (sub->mask + 1 - DELIVERIES_FIRST) * sizeof(*sub->deliveries);
+}
+
+/* Tables of which nothing is out are as small as they began, for others of the session. */
+static void deliveries_trim(struct amb_session *session)
+{
+    if (session->shard->now_ns - session->trimmed_ns < TRIM_NS) {
+        return;
+    }
+    session->trimmed_ns = session->shard->now_ns;
+    AMB_LIST_FOR_EACH (node, &session->subscription_list) {
+        struct amb_subscription *sub = AMB_CONTAINER_OF(node, struct amb_subscription, node);
+        if (deliveries_grown(sub) > 0 && sub->released == sub->delivered) {
+            amb_heap_give(&session->heap, deliveries_grown(sub));
+            free(sub->deliveries);
+            sub->deliveries = NULL;
+            sub->mask = 0;
+        }
+    }
+}
+
+static bool deliveries_charge(struct amb_session *session, uint64_t bytes)
+{
+    if (!amb_heap_has_room(&session->heap, bytes)) {
+        deliveries_trim(session);
+    }
+    return amb_heap_charge(&session->heap, bytes);
+}
 
 /* The last cursor of one that goes has gone. */
 static void subscription_swept(struct amb_sweep *sweep)
@@ -55,6 +93,10 @@ enum amb_status amb_subscription_create(struct amb_session *session, uint32_t ha
     if (sub == NULL) {
         return AMB_ENOMEM;
     }
+    if (!deliveries_charge(session, SUBSCRIPTION_HEAP)) {
+        free(sub);
+        return AMB_ELIMIT;
+    }
     sub->delivered = sub->released = sub->told = past->delivered;
     sub->session = session;
     sub->handle = handle;
@@ -73,6 +115,7 @@ enum amb_status amb_subscription_create(struct amb_session *session, uint32_t ha
     amb_list_init(&sub->cursors);
     amb_sweep_init(&sub->sweep, &sub->cursors, subscription_swept);
     if (amb_pace_create(session->shard, &sub->cursors, &options->pace, &sub->pace) != AMB_OK) {
+        amb_heap_give(&session->heap, SUBSCRIPTION_HEAP);
         free(sub);
         return AMB_ENOMEM;
     }
@@ -114,6 +157,7 @@ static void delivery_tally(struct amb_subscription *sub, struct amb_delivery *de
         delivery->tally = NULL;
         amb_assert(sub->session->tallies > 0);
         sub->session->tallies--;
+        amb_heap_give(&sub->session->heap, sizeof(*tally));
         amb_tally_settle(sub->session->shard, tally, msgs);
     }
 }
@@ -237,6 +281,8 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
     }
     void (*gone)(void *arg) = sub->gone;
     void *gone_arg = sub->gone_arg;
+    amb_heap_give(&sub->session->heap,
+                  SUBSCRIPTION_HEAP + deliveries_grown(sub) + sub->filter_heap);
     amb_pace_destroy(&sub->pace);
     free(sub->deliveries);
     sub->deliveries = NULL;
@@ -317,8 +363,14 @@ static enum amb_status deliveries_grow(struct amb_subscription *sub)
     if (slots > AMB_CREDIT_MSGS_MAX * 2) {
         return AMB_ELIMIT;
     }
+    /* Past the limit its credit is what there is room for. */
+    uint64_t more = sub->deliveries == NULL ? 0 : slots / 2 * sizeof(*sub->deliveries);
+    if (!deliveries_charge(sub->session, more)) {
+        return AMB_ELIMIT;
+    }
     struct amb_delivery *grown = calloc(slots, sizeof(*grown));
     if (grown == NULL) {
+        amb_heap_give(&sub->session->heap, more);
         return AMB_ENOMEM;
     }
     for (uint64_t number = sub->released + 1; number <= sub->delivered; number++) {

@@ -87,6 +87,7 @@ struct amb_subscription {
     const struct amb_subscription_hooks *hooks; /* NULL: it is not a member of a queue */
     struct amb_taker *taker;                    /* ... else what it is there */
     struct amb_filter *filter;                  /* what it wants of its topics; NULL: all */
+    uint64_t filter_heap;                       /* charged for it */
     struct amb_pace *pace;                      /* how fast; NULL: as fast as it can */
     bool has_ended;                             /* unsubscribed, but not everything is back */
     void (*gone)(void *arg);                    /* of an ended one, may be NULL */

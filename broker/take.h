@@ -91,6 +91,9 @@ struct amb_seat {
     uint64_t credit_msgs, credit_bytes;
     uint64_t given_msgs, given_bytes; /* ever; home's */
     _Atomic uint64_t back_msgs, back_bytes;
+    /* The member's worker's word that what it has is as much as its client's heap allows: it gets
+     * no more before something has come back. */
+    _Atomic bool is_full;
 };
 
 /* Zeroed; NULL without memory. */

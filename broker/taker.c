@@ -23,6 +23,14 @@ struct told {
     char name[];
 };
 
+/* The queue looks at the seat anew. */
+static void seat_kick(struct amb_shard *shard, struct amb_seat *seat)
+{
+    if (atomic_exchange(&seat->is_kicked, 1) == 0) {
+        amb_take_post(shard, seat->home, &seat->kick, seat->on_kick);
+    }
+}
+
 /* Credit comes back. */
 static void taker_back(struct amb_taker *taker, uint64_t msgs, uint64_t bytes)
 {
@@ -35,9 +43,54 @@ static void taker_back(struct amb_taker *taker, uint64_t msgs, uint64_t bytes)
     atomic_store_explicit(&seat->back_bytes, had_bytes + bytes, memory_order_relaxed);
     /* Release: pairs with the queue's look. */
     atomic_store_explicit(&seat->back_msgs, had_msgs + msgs, memory_order_release);
-    if (atomic_exchange(&seat->is_kicked, 1) == 0) {
-        amb_take_post(taker->shard, seat->home, &seat->kick, seat->on_kick);
+    seat_kick(taker->shard, seat);
+}
+
+#define EXPIRE_BUDGET 1024u /* takes that go home in one turn */
+/* With its seat. */
+#define TAKER_HEAP                                                                                 \
+    (sizeof(struct amb_taker) + sizeof(struct amb_seat) + 2 * (uint64_t)AMB_HEAP_OVERHEAD)
+/* What the heap is charged for a take, which lives as long as its member has it. */
+#define TAKE_HEAP (sizeof(struct amb_take) + AMB_HEAP_OVERHEAD)
+
+/* Takes may have half of a session's heap: then no more are given, and those that were under way
+ * have the other half. */
+static bool taker_is_full(const struct amb_taker *taker)
+{
+    const struct amb_heap_account *heap = &taker->sub->session->heap;
+    return heap->bytes > heap->limit / 2;
+}
+
+static void taker_judge(struct amb_taker *taker)
+{
+    struct amb_seat *seat = taker->seat;
+    bool is_full = taker_is_full(taker);
+    if (seat == NULL ||
+        __builtin_expect(atomic_load_explicit(&seat->is_full, memory_order_relaxed) == is_full,
+                         1)) {
+        return;
     }
+    atomic_store_explicit(&seat->is_full, is_full, memory_order_relaxed);
+    if (!is_full) {
+        seat_kick(taker->shard, seat);
+    }
+}
+
+static void taker_charge(struct amb_taker *taker)
+{
+    struct amb_session *session = taker->sub->session;
+    amb_heap_take(&session->heap, TAKE_HEAP);
+    taker_judge(taker);
+    if (__builtin_expect(session->heap.bytes > session->heap.limit, 0)) {
+        amb_session_end_heap(session);
+    }
+}
+
+static void taker_leave(struct amb_taker *taker, struct amb_take *take, enum amb_take_end end)
+{
+    amb_heap_give(&taker->sub->session->heap, TAKE_HEAP);
+    taker_judge(taker);
+    amb_take_go_home(taker->shard, take, end);
 }
 
 static void taker_rouse(struct amb_taker *taker)
@@ -49,11 +102,28 @@ static void taker_rouse(struct amb_taker *taker)
 
 /* Sending ------------------------------------------------------------------------------------- */
 
+/* With the two places in the taker's map. */
+static uint64_t told_heap(uint32_t len)
+{
+    return sizeof(struct told) + len + AMB_HEAP_OVERHEAD + 2 * sizeof(void *);
+}
+
+static void told_free(struct amb_session *session, struct told *told)
+{
+    amb_heap_give(&session->heap, told_heap(told->len));
+    free(told);
+}
+
 static bool taker_tell(struct amb_taker *taker, const struct amb_topic *topic)
 {
     struct amb_session *session = taker->sub->session;
+    if (!amb_heap_charge(&session->heap, told_heap(topic->name_len))) {
+        amb_session_end_heap(session);
+        return false;
+    }
     struct told *told = malloc(sizeof(*told) + topic->name_len);
     if (told == NULL) {
+        amb_heap_give(&session->heap, told_heap(topic->name_len));
         return false;
     }
     told->naming = 0;
@@ -68,13 +138,13 @@ static bool taker_tell(struct amb_taker *taker, const struct amb_topic *topic)
         .data_len = topic->name_len,
     };
     if (amb_idmap_put(&taker->told, &told->node, topic->id) != AMB_OK) {
-        free(told);
+        told_free(session, told);
         return false;
     }
     if (amb_outgoing_send_name(session, &frame, told->name, &told->naming) != AMB_OK) {
         amb_idmap_remove(&taker->told, &told->node);
         if (told->naming == 0) {
-            free(told);
+            told_free(session, told);
         } else {
             amb_list_push_back(&session->names, &told->of_session);
         }
@@ -219,7 +289,7 @@ static bool taker_send(struct amb_taker *taker, struct amb_take *take)
     if (entry == NULL) { /* It cannot be brought to this member. */
         amb_list_remove(&take->node);
         taker_back(taker, take->left, take->bytes);
-        amb_take_go_home(taker->shard, take, AMB_TAKE_EXPIRED);
+        taker_leave(taker, take, AMB_TAKE_EXPIRED);
         return true;
     }
     /* One whose publisher waits for its delivery is kept until it is released. */
@@ -241,7 +311,7 @@ static bool taker_send(struct amb_taker *taker, struct amb_take *take)
     taker->redelivered += take->attempt > 0 ? take->count : 0;
     take->number = sub->delivered;
     if (!is_acked) {
-        amb_take_go_home(taker->shard, take, AMB_TAKE_SETTLED);
+        taker_leave(taker, take, AMB_TAKE_SETTLED);
         return true;
     }
     int64_t wait_ns = AMB_FAULT(ACK_WAIT_SHORT) ? taker->ack_wait_ns / 2 : taker->ack_wait_ns;
@@ -267,7 +337,7 @@ static void take_end(struct amb_taker *taker, struct amb_take *take, enum amb_ta
 {
     take_forget(taker, take);
     taker_back(taker, take->left, take->bytes);
-    amb_take_go_home(taker->shard, take, end);
+    taker_leave(taker, take, end);
 }
 
 /* A part of it goes home ahead. Without memory it stays, and expires. */
@@ -308,7 +378,8 @@ static uint32_t take_settle(struct amb_taker *taker, struct amb_take *take, uint
     return cleared;
 }
 
-/* Its time begins anew; of cumulative ones that of all, for they stay in order. */
+/* Its time begins anew; of cumulative ones that of all, for they stay in order: said once, however
+ * many they are, for what is sent later is due later. */
 static void take_prolong(struct amb_taker *taker, struct amb_take *take)
 {
     int64_t due_ns = amb_deadline_ns(taker->shard->now_ns, taker->ack_wait_ns);
@@ -318,9 +389,7 @@ static void take_prolong(struct amb_taker *taker, struct amb_take *take)
         amb_list_push_back(&taker->pending, &take->node);
         return;
     }
-    AMB_LIST_FOR_EACH (node, &taker->pending) {
-        AMB_CONTAINER_OF(node, struct amb_take, node)->due_ns = due_ns;
-    }
+    taker->prolonged_ns = due_ns;
 }
 
 /* A cumulative ACK says it of all deliveries before this one, too. */
@@ -451,17 +520,21 @@ void amb_taker_arrived(struct amb_mail *mail, void *owner)
         return;
     }
     amb_list_push_back(&sub->taker->waiting, &take->node);
+    taker_charge(sub->taker);
     taker_rouse(sub->taker);
 }
 
-static void taker_expire(struct amb_taker *taker, int64_t *next_ns)
+/* *budget: so many may expire this turn; the others in the next. */
+static void taker_expire(struct amb_taker *taker, unsigned *budget, int64_t *next_ns)
 {
     while (!amb_list_is_empty(&taker->pending)) {
         struct amb_take *take = AMB_CONTAINER_OF(taker->pending.next, struct amb_take, node);
-        if (take->due_ns > taker->shard->now_ns) {
-            *next_ns = take->due_ns < *next_ns ? take->due_ns : *next_ns;
+        int64_t due_ns = take->due_ns > taker->prolonged_ns ? take->due_ns : taker->prolonged_ns;
+        if (due_ns > taker->shard->now_ns || *budget == 0) {
+            *next_ns = due_ns < *next_ns ? due_ns : *next_ns;
             return;
         }
+        --*budget;
         taker->expired += take->left;
         take_end(taker, take, AMB_TAKE_EXPIRED);
     }
@@ -472,8 +545,9 @@ unsigned amb_takers_run(struct amb_shard *shard)
     unsigned done = 0;
     if (shard->now_ns >= shard->take_due_ns) {
         int64_t next_ns = INT64_MAX;
+        unsigned budget = EXPIRE_BUDGET;
         AMB_LIST_FOR_EACH (node, &shard->takers) {
-            taker_expire(AMB_CONTAINER_OF(node, struct amb_taker, node), &next_ns);
+            taker_expire(AMB_CONTAINER_OF(node, struct amb_taker, node), &budget, &next_ns);
         }
         shard->take_due_ns = next_ns;
     }
@@ -514,8 +588,7 @@ void amb_taker_stop(struct amb_taker *taker)
     amb_list_remove(&taker->busy);
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&taker->waiting)) != NULL) {
-        amb_take_go_home(taker->shard, AMB_CONTAINER_OF(node, struct amb_take, node),
-                         AMB_TAKE_UNSENT);
+        taker_leave(taker, AMB_CONTAINER_OF(node, struct amb_take, node), AMB_TAKE_UNSENT);
     }
     amb_take_post(taker->shard, seat->home, &seat->leave, seat->on_leave);
 }
@@ -548,7 +621,7 @@ static void taker_released(struct amb_subscription *sub, uint64_t number,
         struct amb_take *take = AMB_CONTAINER_OF(node, struct amb_take, known);
         take->acked = take->left;
         take_forget(taker, take);
-        amb_take_go_home(taker->shard, take, AMB_TAKE_SETTLED);
+        taker_leave(taker, take, AMB_TAKE_SETTLED);
     }
 }
 
@@ -565,7 +638,7 @@ static void taker_destroyed(struct amb_subscription *sub)
         amb_idmap_remove(&taker->told, node);
         struct told *told = AMB_CONTAINER_OF(node, struct told, node);
         if (told->naming == 0) {
-            free(told);
+            told_free(sub->session, told);
         } else {
             amb_list_push_back(&sub->session->names, &told->of_session);
         }
@@ -577,6 +650,7 @@ static void taker_destroyed(struct amb_subscription *sub)
             AMB_CONTAINER_OF(list_node, struct amb_taker_waiter, node);
         waiter->done(waiter, NULL); /* The session was the first to end. */
     }
+    amb_heap_give(&sub->session->heap, TAKER_HEAP);
     free(taker);
 }
 
@@ -589,8 +663,12 @@ static const struct amb_subscription_hooks taker_hooks = {
 enum amb_status amb_taker_create(struct amb_subscription *sub, enum amb_ack ack,
                                  int64_t ack_wait_ns, struct amb_seat *seat)
 {
+    if (!amb_heap_charge(&sub->session->heap, TAKER_HEAP)) {
+        return AMB_ELIMIT;
+    }
     struct amb_taker *taker = calloc(1, sizeof(*taker));
     if (taker == NULL) {
+        amb_heap_give(&sub->session->heap, TAKER_HEAP);
         return AMB_ENOMEM;
     }
     struct amb_shard *shard = sub->session->shard;
@@ -614,6 +692,6 @@ void amb_session_free_names(struct amb_session *session)
 {
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&session->names)) != NULL) {
-        free(AMB_CONTAINER_OF(node, struct told, of_session));
+        told_free(session, AMB_CONTAINER_OF(node, struct told, of_session));
     }
 }

@@ -39,6 +39,7 @@ struct amb_taker {
     int64_t ack_wait_ns;
     struct amb_list_node waiting; /* struct amb_take.node, in the order given */
     struct amb_list_node pending; /* ... sent; the next to expire first */
+    int64_t prolonged_ns;         /* cumulative: none of those that are sent is due before */
     struct amb_idmap known;       /* the pending ones, by delivery number */
     struct amb_idmap told;        /* topics whose names the client knows */
     uint64_t frames;              /* ACK and TERM that came */

@@ -319,6 +319,11 @@ void amb_filter_free(struct amb_filter **filter)
     *filter = NULL;
 }
 
+size_t amb_filter_heap(const struct amb_filter *filter)
+{
+    return sizeof(*filter);
+}
+
 /* A test's sides: below 0, 0, above 0. */
 static bool is_true(enum test_op op, int order)
 {

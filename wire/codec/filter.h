@@ -44,6 +44,8 @@ AMB_MUST_CHECK enum amb_status amb_filter_parse(const char *text, size_t len,
                                                 struct amb_filter **out,
                                                 struct amb_filter_error *error);
 void amb_filter_free(struct amb_filter **filter);
+/* Bytes of the heap that it takes. */
+size_t amb_filter_heap(const struct amb_filter *filter);
 
 /* A message as filters are asked about it. */
 struct amb_filter_message {

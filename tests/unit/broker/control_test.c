@@ -143,8 +143,15 @@ static void test_one_client_s_heap_of_requests_does_not_keep_others_waiting(void
         int64_t took_ns = amb_clock_monotonic_ns() - begin_ns;
         slowest_ns = took_ns > slowest_ns ? took_ns : slowest_ns;
     }
-    for (int i = 0; i < PINGS; i++) {
-        amb_control_free(door_expect(&greedy, AMB__CONTROL__CONTROL__BODY_PONG));
+    /* Those that came while Pongs waited are answered by one. */
+    enum {
+        LAST = 4711
+    };
+    door_send_ping(&greedy, LAST);
+    for (bool is_last = false; !is_last;) {
+        Amb__Control__Control *pong = door_expect(&greedy, AMB__CONTROL__CONTROL__BODY_PONG);
+        is_last = pong->pong->time_ns == LAST;
+        amb_control_free(pong);
     }
     free(heap);
     assert_true(slowest_ns < AMB_NS_PER_SEC);

@@ -189,6 +189,29 @@ static void test_nobody_is_expired_whose_word_has_come(void **state)
     stepped_leave(client, fd);
 }
 
+/* Pings, and never reads a Pong: what waits for it stays as small as it is. */
+static void test_pings_are_answered_by_one_pong_while_one_waits(void **state)
+{
+    (void)state;
+    static const uint8_t ping[] = {0x82, 0x01, 0};
+    int fd;
+    struct amb_client *client = known_client(&fd);
+    uint64_t before = client->heap.bytes;
+    for (unsigned i = 0; i < 20000; i++) {
+        stepped_say_body(fd, ping, sizeof(ping));
+        stepped_control_turn(client);
+    }
+    assert_int_equal(client->state, AMB_CLIENT_LIVE);
+    assert_in_range(client->heap.bytes - before, 1, 1000);
+    uint8_t bytes[4096];
+    while (client->out_bytes > 0) {
+        assert_true(recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0);
+        amb_client_send_pong(client, 1);
+    }
+    assert_int_equal(client->heap.bytes, before);
+    stepped_leave(client, fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_many_requests_at_once_are_read_bit_by_bit),
         cmocka_unit_test(test_refusals_of_segments_are_read_bit_by_bit),
         cmocka_unit_test(test_nobody_is_expired_whose_word_has_come),
+        cmocka_unit_test(test_pings_are_answered_by_one_pong_while_one_waits),
     };
     return cmocka_run_group_tests_name("broker/requests, races", tests, NULL, NULL);
 }

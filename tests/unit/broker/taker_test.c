@@ -2,6 +2,7 @@
 /*
  * Members of queues: deliveries until they are acknowledged, or not in time.
  */
+#include "broker/taker.h"
 #include "tests/unit/broker/queue_world.h"
 
 static void test_credit_returns_with_the_acknowledgement_not_with_the_release(void **state)
@@ -63,6 +64,78 @@ static void test_in_progress_gives_time_anew(void **state)
     assert_int_equal(client_delivery(w->a, 0, 3)->frame.seq, 2);
     client_release_all(w->a, 0);
     harness_settle(&w->h);
+}
+
+/* One word for all of them: it costs the same however many they are, and those that are sent later
+ * have their own time. */
+static void test_in_progress_prolongs_all_that_stay_in_order(void **state)
+{
+    struct world *w = *state;
+    open_with(w, &(struct amb_queue_options){.ack = AMB_ACK_CUMULATIVE,
+                                             .ack_wait_ns = 30 * AMB_NS_PER_SEC});
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 3, 1, 16);
+    struct amb_taker *taker = w->a->session->subscriptions[0]->taker;
+    const struct amb_take *last = AMB_CONTAINER_OF(taker->pending.prev, struct amb_take, node);
+    int64_t due_ns = last->due_ns;
+    harness_pass(&w->h, 20 * AMB_NS_PER_SEC);
+    client_say(w->a, 0, 3, 0, 1, AMB_ACK_KIND_IN_PROGRESS, 0);
+    harness_settle(&w->h);
+    assert_int_equal(last->due_ns, due_ns); /* No take was walked past. */
+    harness_pass(&w->h, 20 * AMB_NS_PER_SEC);
+    publish(w, 1, 1, 16);
+    harness_settle(&w->h);
+    assert_int_equal(w->a->subs[0].last, 4);
+    assert_int_equal(taker->expired, 0);
+    harness_pass(&w->h, 11 * AMB_NS_PER_SEC);
+    harness_settle(&w->h);
+    assert_int_equal(taker->expired, 3);
+    harness_pass(&w->h, 20 * AMB_NS_PER_SEC);
+    harness_settle(&w->h);
+    assert_true(taker->expired >= 4); /* the later one by its own time */
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+}
+
+/* A member that settles nothing: it is given what half of its client's heap holds, and more when
+ * something has come back. */
+static void test_takes_are_charged_to_their_member(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->b, 0, &w->q, NULL);
+    harness_settle(&w->h);
+    struct amb_heap_account *heap = &w->b->session->heap;
+    uint64_t room = 10 * (sizeof(struct amb_take) + AMB_HEAP_OVERHEAD);
+    heap->limit = 2 * (heap->bytes + 200 + room);
+    publish(w, 60, 1, 16);
+    assert_int_equal(w->b->subs[0].msgs, 11); /* and the table for their numbers */
+    assert_int_equal(w->b->ended, 0);
+    for (uint64_t i = 1; i <= 60; i++) {
+        client_ack(w->b, 0, i);
+        assert_true(heap->bytes <= heap->limit);
+    }
+    harness_settle(&w->h);
+    assert_int_equal(w->b->subs[0].msgs, 60);
+    assert_int_equal(harness_queue(&w->q)->takes, 0);
+    client_release_all(w->b, 0);
+    harness_settle(&w->h);
+    assert_false(atomic_load(&w->b->session->subscriptions[0]->taker->seat->is_full));
+}
+
+/* They came from another worker before that had heard: past the limit the session ends. */
+static void test_takes_past_the_limit_end_the_session(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->b, 0, &w->q, NULL);
+    harness_settle(&w->h);
+    struct amb_heap_account *heap = &w->b->session->heap;
+    heap->limit = heap->bytes;
+    publish(w, 3, 1, 16);
+    assert_int_equal(w->b->ended, 1);
+    assert_int_equal(w->b->ended_why, AMB_ELIMIT);
+    assert_non_null(strstr(w->b->ended_text, AMB_HEAP_KEY));
 }
 
 static void test_a_cumulative_acknowledgement_settles_all_before_it(void **state)
@@ -142,6 +215,9 @@ int main(void)
         BOTH(test_credit_returns_with_the_acknowledgement_not_with_the_release),
         BOTH(test_what_is_not_acknowledged_in_time_comes_again_and_says_how_often),
         BOTH(test_in_progress_gives_time_anew),
+        BOTH(test_in_progress_prolongs_all_that_stay_in_order),
+        BOTH(test_takes_are_charged_to_their_member),
+        BOTH(test_takes_past_the_limit_end_the_session),
         BOTH(test_a_cumulative_acknowledgement_settles_all_before_it),
         BOTH(test_acknowledgements_under_way_count_before_the_end),
         BOTH(test_without_acks_credit_returns_with_the_release),
