@@ -275,6 +275,10 @@ static int run_program(struct program *program)
     enum amb_status status = load_config(&program->source, error, sizeof(error), &program->config);
     if (status != AMB_OK) {
         (void)fprintf(stderr, "%s\n", error);
+        if (options->config != NULL && strcmp(options->config, AMB_OPTIONS_CONFIG_DEFAULT) == 0 &&
+            access(options->config, F_OK) != 0) {
+            (void)fprintf(stderr, "brokerd: --config FILE names one, --dev needs none\n");
+        }
         return status == AMB_ENOMEM ? EXIT_FAILURE : EX_CONFIG;
     }
     int result = use_config(program);

@@ -83,6 +83,7 @@ if [ -w /dev/full ]; then
 fi
 
 # Configuration: each wrong file, refused before any socket opens.
+[ -e /etc/ambroker ] || expect 78 '--dev needs none' "$brokerd"
 expect 78 "$tmp/none.conf: cannot be read: No such file" "$brokerd" --config "$tmp/none.conf"
 expect 78 "$tmp: is a directory" "$brokerd" --config "$tmp"
 truncate -s 1G "$tmp/huge.conf"

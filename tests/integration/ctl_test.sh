@@ -51,6 +51,7 @@ expect 64 'pub takes one topic' "$ctl_path" pub
 expect 64 'number of messages' "$ctl_path" pub t --count many
 expect 64 'a time' "$ctl_path" sub t --timeout soon
 expect 69 "connect $url: " ctl status
+[ -e /run/ambroker ] || expect 69 'neither --url nor' env -u AMB_URL "$ctl_path" status
 expect 64 'connect nonsense://x' "$ctl_path" --url nonsense://x status
 [ "$("$ctl_path" --version | wc -l)" = 1 ] || fail '--version'
 "$ctl_path" --help | grep -q wait-subscribers || fail '--help'
