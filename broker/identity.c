@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/identity.h"
 
+#include "broker/party.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 
@@ -8,11 +9,75 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Names that are looked at for one that nobody need be charged for any more. */
+#define LAPSE_LOOKS 64u
+
 enum amb_status amb_identities_init(struct amb_identities *identities)
 {
     memset(identities, 0, sizeof(*identities));
     amb_list_init(&identities->all);
+    amb_list_init(&identities->lapsed);
     return amb_map_create(&identities->by_key);
+}
+
+static void uncharge(struct amb_identities *identities, struct amb_identity *identity)
+{
+    if (identity->party != NULL) {
+        identity->party->names--;
+        identity->party->user->used[AMB_SHARE_NAMES]--;
+        identities->charged--;
+        amb_party_unref(&identity->party);
+    }
+}
+
+void amb_identity_charge(struct amb_identities *identities, struct amb_identity *identity,
+                         struct amb_party *party)
+{
+    uncharge(identities, identity);
+    if (party != NULL) {
+        identity->party = amb_party_ref(party);
+        party->names++;
+        party->user->used[AMB_SHARE_NAMES]++;
+        identities->charged++;
+    }
+}
+
+/* Those that nobody has used for the window are no more to anybody's charge, though they are known
+ * until their place is needed. */
+static void lapse(struct amb_identities *identities, int64_t now_ns, int64_t window_ns)
+{
+    for (unsigned i = 0; i < LAPSE_LOOKS && !amb_list_is_empty(&identities->all); i++) {
+        struct amb_identity *identity =
+            AMB_CONTAINER_OF(identities->all.next, struct amb_identity, node);
+        if (!identity->is_taken && amb_deadline_ns(identity->used_ns, window_ns) > now_ns) {
+            return;
+        }
+        amb_list_remove(&identity->node);
+        if (identity->is_taken) {
+            amb_list_push_back(&identities->all, &identity->node);
+        } else {
+            uncharge(identities, identity);
+            amb_list_push_back(&identities->lapsed, &identity->node);
+        }
+    }
+}
+
+const char *amb_identities_full(struct amb_identities *identities, const struct amb_party *party,
+                                unsigned user_share, int64_t now_ns, int64_t window_ns)
+{
+    lapse(identities, now_ns, window_ns);
+    if (party == NULL) {
+        return NULL;
+    }
+    uint64_t max = AMB_IDENTITIES_MAX, all = identities->charged;
+    if (party->names >= amb_share_of(max, all, party->names, AMB_PARTY_SHARE)) {
+        return "limit: one process, or address, has half of the names that others leave of 65536";
+    }
+    uint64_t own = party->user->used[AMB_SHARE_NAMES];
+    if (own >= amb_user_share(party->user, max, all, own, user_share)) {
+        return "limit: one user's share of 65536 names (limits.user_share)";
+    }
+    return NULL;
 }
 
 void amb_identities_fini(struct amb_identities *identities)
@@ -21,8 +86,11 @@ void amb_identities_fini(struct amb_identities *identities)
         return;
     }
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&identities->all)) != NULL) {
-        free(AMB_CONTAINER_OF(node, struct amb_identity, node));
+    while ((node = amb_list_pop_front(&identities->all)) != NULL ||
+           (node = amb_list_pop_front(&identities->lapsed)) != NULL) {
+        struct amb_identity *identity = AMB_CONTAINER_OF(node, struct amb_identity, node);
+        uncharge(identities, identity);
+        free(identity);
     }
     amb_map_destroy(&identities->by_key);
 }
@@ -44,14 +112,9 @@ static bool make_key(uint32_t user, const char *name, const char *topic, enum am
 static struct amb_identity *oldest(struct amb_identities *identities, int64_t now_ns,
                                    int64_t window_ns)
 {
-    AMB_LIST_FOR_EACH (node, &identities->all) {
-        struct amb_identity *identity = AMB_CONTAINER_OF(node, struct amb_identity, node);
-        if (identity->is_taken) {
-            continue;
-        }
-        return amb_deadline_ns(identity->used_ns, window_ns) <= now_ns ? identity : NULL;
-    }
-    return NULL;
+    lapse(identities, now_ns, window_ns);
+    struct amb_list_node *first = identities->lapsed.next;
+    return first == &identities->lapsed ? NULL : AMB_CONTAINER_OF(first, struct amb_identity, node);
 }
 
 static enum amb_status make(struct amb_identities *identities, const char *key, size_t len,

@@ -7,7 +7,9 @@
  *
  *   free ─► taken by a client ─► its session ends ─► its worker has read that (a fence) ─► free
  *
- * Names belong to a user: nobody else's publishers meet them.
+ * Names belong to a user: nobody else's publishers meet them. They are charged to the party that
+ * took them last, while they are taken and for limits.dedup_window afterwards: a party has at most
+ * half of what other parties leave, and a user limits.user_share per cent of what other users do.
  *
  * Threads: the control thread; `seq` is the worker's that has the publisher, and ours behind a
  * fence at that worker. Memory: one allocation each, at most AMB_IDENTITIES_MAX; never freed before
@@ -24,6 +26,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct amb_party;
+
 #define AMB_IDENTITIES_MAX 65536u
 #define AMB_IDENTITY_NAME_MAX 64u
 #define AMB_IDENTITY_KEY_MAX (18u + AMB_IDENTITY_NAME_MAX + AMB_TOPIC_MAX)
@@ -33,6 +37,7 @@ struct amb_identity {
     uint64_t seq;              /* messages that have come, whatever became of them */
     unsigned shard;            /* of its last publisher */
     bool is_taken, was_taken;
+    struct amb_party *party; /* who is charged; NULL: nobody, it may be used anew */
     int64_t used_ns;
     size_t key_len;
     char key[AMB_IDENTITY_KEY_MAX];
@@ -40,14 +45,18 @@ struct amb_identity {
 
 struct amb_identities {
     struct amb_map *by_key;
-    struct amb_list_node all;
-    uint32_t count;
+    struct amb_list_node all;    /* those that somebody is charged for, */
+    struct amb_list_node lapsed; /* and the others */
+    uint32_t count, charged;
 };
 
 AMB_MUST_CHECK enum amb_status amb_identities_init(struct amb_identities *identities);
 /* Without workers. */
 void amb_identities_fini(struct amb_identities *identities);
 
+/* May it have one more name? NULL: yes; else the limit that it has met, a static text. */
+const char *amb_identities_full(struct amb_identities *identities, const struct amb_party *party,
+                                unsigned user_share, int64_t now_ns, int64_t window_ns);
 /*
  * The identity of that user's publisher of that priority on a topic, taken from here on. EBUSY:
  * somebody has it; EINVAL: not a name; ELIMIT: all are too young; ENOMEM.
@@ -56,6 +65,9 @@ AMB_MUST_CHECK enum amb_status amb_identity_take(struct amb_identities *identiti
                                                  const char *name, const char *topic,
                                                  enum amb_priority priority, int64_t now_ns,
                                                  int64_t window_ns, struct amb_identity **out);
+/* Charges the party for it, which has room, and nobody else any more. */
+void amb_identity_charge(struct amb_identities *identities, struct amb_identity *identity,
+                         struct amb_party *party);
 /* Its publisher is gone, or will be when its worker has read what it was sent. NULL is allowed. */
 void amb_identity_give(struct amb_identities *identities, struct amb_identity *identity,
                        int64_t now_ns);

@@ -116,11 +116,19 @@ bool amb_naming_take(struct amb_client *client, uint64_t id, const Amb__Control_
         return false;
     }
     struct amb_control *control = client->control;
+    const struct amb_config_limits *limits = &control->config->limits;
+    const char *full = amb_identities_full(&control->identities, client->party, limits->user_share,
+                                           control->now_ns, limits->dedup_window_ns);
+    if (full != NULL) {
+        amb_client_send_error(client, id, AMB_ELIMIT, "publisher's name: %s", full);
+        return false;
+    }
     enum amb_status status =
         amb_identity_take(&control->identities, client->user, open->name, open->topic,
                           (enum amb_priority)open->priority, control->now_ns,
                           control->config->limits.dedup_window_ns, out);
     if (status == AMB_OK) {
+        amb_identity_charge(&control->identities, *out, client->party);
         return true;
     }
     amb_client_send_error(client, id, status, "publisher's name: %s",

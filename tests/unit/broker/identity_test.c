@@ -2,6 +2,8 @@
 /* Names of publishers: one owner at a time, remembered, bounded. */
 #include "broker/identity.h"
 
+#include "broker/party.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -84,10 +86,49 @@ static void when_there_are_too_many_the_one_unused_for_longest_goes(void **state
     amb_identities_fini(&all);
 }
 
+/* A name costs its last owner while it is held and for the window; then it is nobody's. */
+static void no_party_has_all_names(void **state)
+{
+    (void)state;
+    struct amb_identities all;
+    struct amb_parties parties;
+    struct amb_party *greedy, *other;
+    struct amb_identity *one;
+    char name[16];
+    assert_int_equal(amb_identities_init(&all), AMB_OK);
+    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_parties_find(&parties, 1, "10", &greedy), AMB_OK);
+    assert_int_equal(amb_parties_find(&parties, 1, "11", &other), AMB_OK);
+    unsigned had = 0;
+    while (amb_identities_full(&all, greedy, 90, 0, 100) == NULL && had < AMB_IDENTITIES_MAX) {
+        (void)snprintf(name, sizeof(name), "g%u", had++);
+        assert_int_equal(take(&all, 1, name, "a", 0, &one), AMB_OK);
+        amb_identity_charge(&all, one, greedy);
+        amb_identity_give(&all, one, 0); /* Left behind: the next session of it pays on. */
+    }
+    assert_int_equal(had, AMB_IDENTITIES_MAX / 2);
+    assert_null(amb_identities_full(&all, other, 90, 0, 100));
+    assert_int_equal(take(&all, 1, "other", "a", 0, &one), AMB_OK);
+    amb_identity_charge(&all, one, other);
+    /* The window is over: they are known, and nobody's charge. */
+    for (unsigned i = 0; i < AMB_IDENTITIES_MAX && greedy->names > 0; i++) {
+        (void)amb_identities_full(&all, greedy, 90, 1000, 100);
+    }
+    assert_int_equal(greedy->names, 0);
+    assert_int_equal(other->names, 1);
+    assert_int_equal(all.count, had + 1);
+    amb_identities_fini(&all);
+    assert_int_equal(other->names, 0);
+    amb_party_unref(&greedy);
+    amb_party_unref(&other);
+    amb_parties_fini(&parties);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_has_one_owner_and_is_remembered),
+        cmocka_unit_test(no_party_has_all_names),
         cmocka_unit_test(users_names_and_topics_are_apart),
         cmocka_unit_test(when_there_are_too_many_the_one_unused_for_longest_goes),
     };
