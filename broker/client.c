@@ -167,6 +167,13 @@ static void client_leave_party(struct amb_client *client)
     amb_party_unref(&client->party);
 }
 
+void amb_client_count_sub(struct amb_client *client, int change)
+{
+    if (client->party != NULL) {
+        client->party->user->used[AMB_SHARE_SUBSCRIPTIONS] += (uint32_t)change;
+    }
+}
+
 /* Orders of ended sessions ------------------------------------------------------------------- */
 
 static void client_charge(struct amb_client *client, uint64_t bytes)
@@ -258,6 +265,7 @@ static void client_leave_directory(struct amb_client *client)
         if (client->subs[i] != NULL) {
             amb_queues_unsubscribe(directory, client->subs[i]); /* Harmless twice. */
             free(client->subs[i]);
+            amb_client_count_sub(client, -1);
         }
     }
     free(client->publishers);

@@ -129,6 +129,8 @@ void amb_client_refuse(struct amb_client *client);
 void amb_client_end(struct amb_client *client, const char *why);
 /* Who is charged for it, and its session counted. False: it has been told why not. */
 bool amb_client_take_party(struct amb_client *client);
+/* It has a subscription more, or less (-1). */
+void amb_client_count_sub(struct amb_client *client, int change);
 /* Has the worker close the session of a client that has ended. */
 void amb_client_close_session(struct amb_client *client);
 /* It can publish and subscribe from here on: tells those who want to know. */

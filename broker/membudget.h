@@ -21,8 +21,9 @@ struct amb_membudget {
     _Atomic uint64_t leases; /* so many of those; each is a descriptor */
     uint64_t max_leases;     /* 0: no limit */
     uint64_t max;
-    _Atomic uint64_t next_id; /* id of the segment made last */
-    struct amb_limbo *limbo;  /* what was dropped and is still mapped; NULL: there is none */
+    _Atomic uint64_t prepared; /* of buffers for messages still to come: at most half of max */
+    _Atomic uint64_t next_id;  /* id of the segment made last */
+    struct amb_limbo *limbo;   /* what was dropped and is still mapped; NULL: there is none */
 };
 
 /* False: so much is not left. */

@@ -50,7 +50,8 @@ struct amb_party {
     uint32_t names;            /* publishers' names: identity.h; the control thread's */
     uint64_t held;             /* bytes in quarantine; the same */
     _Atomic uint64_t kept;     /* bytes of closed lease segments that somebody has mapped */
-    _Atomic uint64_t prepared; /* bytes of buffers for messages still to come */
+    _Atomic uint64_t prepared; /* bytes of buffers for messages still to come, */
+    _Atomic int64_t lapsed_ns; /* and when one was last taken back unused; 0: never */
     size_t key_len;
     char key[];
 };

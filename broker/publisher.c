@@ -51,6 +51,7 @@ enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handl
     amb_publisher_open_first(publisher);
     amb_list_init(&publisher->pending);
     amb_list_init(&publisher->starving);
+    amb_list_init(&publisher->preparing);
     amb_list_push_back(&session->publisher_list, &publisher->node);
     session->publishers[handle] = publisher;
     *out = publisher;

@@ -25,40 +25,48 @@
 /* Who has waited for memory for so long gets it where others only might need it. */
 #define AMB_STARVING_NS (100 * AMB_NS_PER_MS)
 
+/* What was prepared and is not used within that time is taken back; and who has not used it is
+ * prepared for no more for the other. */
+#define AMB_PREPARED_NS (5 * AMB_NS_PER_SEC)
+#define AMB_PREPARED_PAUSE_NS (10 * AMB_NS_PER_SEC)
+
 struct amb_tally;
 struct amb_entry;
 struct amb_frame;
 struct amb_session;
+struct amb_shard;
 
 struct amb_publisher {
     struct amb_session *session;
     uint32_t handle, opened;
     uint32_t topic;
-    struct amb_bufpool *pool;      /* of its shard: what its batches lie in */
-    unsigned home;                 /* index of the topic's worker */
-    bool wants_settled;            /* a SETTLED frame for each batch */
-    bool confirms;                 /* ... of one taken, when it has been delivered */
-    bool verifies;                 /* its topic copies leased batches: trust = "verify" */
-    bool copies;                   /* the same of host memory: another user reads the topic now */
-    uint32_t lease_user;           /* who may read in place what it leases; or AMB_USER_ANY */
-    bool avoids_gpu;               /* its link fetches nothing into GPU memory (gpuslot.h) */
-    uint64_t batches;              /* heads that came */
-    uint64_t received, granted;    /* bytes that came; bytes whose place is free again */
-    uint64_t window;               /* bytes that may have come: what the client was told */
-    uint64_t window_size;          /* of it beyond `granted` */
-    uint64_t widened_at;           /* received then */
-    uint64_t want;                 /* bytes the client waits to have sent */
-    uint64_t accepted;             /* the last batch whose receipt has come */
-    uint32_t refusals;             /* SETTLED frames that wait in the link: ACCEPTED waits too */
-    uint64_t reserved;             /* bytes of the window that nothing has come for yet */
-    uint64_t reserved_wide;        /* of them, for what may come in one piece */
-    struct amb_buf prepared;       /* for the message it wants to send, beyond them */
-    uint64_t prepared_from;        /* the window before: what comes within is in front of it */
-    int64_t prepared_ns;           /* when */
-    bool is_short;                 /* less was reserved than the batch takes that came last */
-    bool is_rationed;              /* in the shard's list `rationed`: its session has its share */
-    struct amb_list_node pending;  /* struct amb_entry.pending, in order of arrival */
-    struct amb_list_node starving; /* in the shard's list: wants memory */
+    struct amb_bufpool *pool;       /* of its shard: what its batches lie in */
+    unsigned home;                  /* index of the topic's worker */
+    bool wants_settled;             /* a SETTLED frame for each batch */
+    bool confirms;                  /* ... of one taken, when it has been delivered */
+    bool verifies;                  /* its topic copies leased batches: trust = "verify" */
+    bool copies;                    /* the same of host memory: another user reads the topic now */
+    uint32_t lease_user;            /* who may read in place what it leases; or AMB_USER_ANY */
+    bool avoids_gpu;                /* its link fetches nothing into GPU memory (gpuslot.h) */
+    uint64_t batches;               /* heads that came */
+    uint64_t received, granted;     /* bytes that came; bytes whose place is free again */
+    uint64_t window;                /* bytes that may have come: what the client was told */
+    uint64_t window_size;           /* of it beyond `granted` */
+    uint64_t widened_at;            /* received then */
+    uint64_t want;                  /* bytes the client waits to have sent */
+    uint64_t accepted;              /* the last batch whose receipt has come */
+    uint32_t refusals;              /* SETTLED frames that wait in the link: ACCEPTED waits too */
+    uint64_t reserved;              /* bytes of the window that nothing has come for yet */
+    uint64_t reserved_wide;         /* of them, for what may come in one piece */
+    struct amb_buf prepared;        /* for the message it wants to send, beyond them */
+    uint64_t prepared_from;         /* the window before: what comes within is in front of it */
+    int64_t prepared_ns;            /* when, */
+    int64_t prepared_since_ns;      /* ... and when the first of those not used since */
+    struct amb_list_node preparing; /* in the shard's list: has one */
+    bool is_short;                  /* less was reserved than the batch takes that came last */
+    bool is_rationed;               /* in the shard's list `rationed`: its session has its share */
+    struct amb_list_node pending;   /* struct amb_entry.pending, in order of arrival */
+    struct amb_list_node starving;  /* in the shard's list: wants memory */
     int64_t starving_since_ns;
     struct amb_list_node node;
     uint64_t *seq;           /* of a named one: messages that have come; or NULL */
@@ -111,6 +119,9 @@ AMB_MUST_CHECK enum amb_status amb_publisher_want(struct amb_publisher *publishe
 void amb_publisher_grant(struct amb_publisher *publisher, uint64_t bytes);
 /* Memory has come back: tries again what it could not grant. */
 void amb_publisher_retry(struct amb_publisher *publisher);
+/* Takes back what was prepared and has not been used for AMB_PREPARED_NS. Their windows stay as
+ * their clients were told: what comes yet is kept if there is room then. */
+void amb_publishers_take_back(struct amb_shard *shard);
 /* For publisher.c. A new one's first window; */
 void amb_publisher_open_first(struct amb_publisher *publisher);
 /* ... what is open of its window is to be reserved from here on, as far as there is room; */

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config.h"
 #include "broker/fault.h"
+#include "broker/party.h"
 #include "broker/publisher.h"
 #include "broker/reclaim.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"
+#include "wire/base/log.h"
 #include "wire/link/link.h"
+
+#include <inttypes.h>
 
 #define WINDOW_STEPS 8u
 /* A window may stand open so far while those of a shard have not twice their share. */
@@ -139,11 +143,24 @@ void amb_publisher_open_first(struct amb_publisher *publisher)
     }
 }
 
+/* In the books of its session, its party and all. */
+static void count_prepared(struct amb_publisher *publisher, uint64_t bytes)
+{
+    struct amb_session *session = publisher->session;
+    session->prepared_bytes += bytes;
+    (void)atomic_fetch_add_explicit(&session->shard->bufpool.options.budget->prepared, bytes,
+                                    memory_order_relaxed);
+    if (session->party != NULL) {
+        (void)atomic_fetch_add_explicit(&session->party->prepared, bytes, memory_order_relaxed);
+    }
+}
+
 /* Somebody else has it from here on. */
 static struct amb_buf publisher_take_prepared(struct amb_publisher *publisher)
 {
     struct amb_buf buf = publisher->prepared;
-    publisher->session->prepared_bytes -= buf.cap;
+    count_prepared(publisher, -buf.cap);
+    amb_list_remove(&publisher->preparing);
     publisher->prepared = (struct amb_buf){0};
     return buf;
 }
@@ -156,11 +173,53 @@ void amb_publisher_unprepare(struct amb_publisher *publisher)
     }
 }
 
-/* Nobody reserves more at a time than the largest message takes, whatever it says it will send. */
+/* It was prepared for lately, and has not used that. */
+static bool session_has_lapsed(const struct amb_session *session)
+{
+    int64_t lapsed_ns = session->lapsed_ns;
+    if (session->party != NULL) {
+        int64_t its_ns = atomic_load_explicit(&session->party->lapsed_ns, memory_order_relaxed);
+        lapsed_ns = its_ns > lapsed_ns ? its_ns : lapsed_ns;
+    }
+    return lapsed_ns != 0 && session->shard->now_ns - lapsed_ns < AMB_PREPARED_PAUSE_NS;
+}
+
+/*
+ * No process reserves more at a time than the largest message takes, whatever it says it will send,
+ * and all together half of the memory: the rest is for what does come.
+ */
 static bool session_may_prepare(const struct amb_session *session, uint64_t len)
 {
-    return session->prepared_bytes == 0 ||
-           session->prepared_bytes + len <= session->shard->config->server.max_message;
+    const struct amb_membudget *budget = session->shard->bufpool.options.budget;
+    uint64_t own = session->party == NULL
+                       ? session->prepared_bytes
+                       : atomic_load_explicit(&session->party->prepared, memory_order_relaxed);
+    uint64_t all = atomic_load_explicit(&budget->prepared, memory_order_relaxed);
+    return !session_has_lapsed(session) &&
+           (own == 0 || own + len <= session->shard->config->server.max_message) &&
+           (all == 0 || all + len <= budget->max / 2);
+}
+
+void amb_publishers_take_back(struct amb_shard *shard)
+{
+    while (!amb_list_is_empty(&shard->preparing)) {
+        struct amb_publisher *publisher =
+            AMB_CONTAINER_OF(shard->preparing.next, struct amb_publisher, preparing);
+        struct amb_session *session = publisher->session;
+        if (shard->now_ns - publisher->prepared_since_ns < AMB_PREPARED_NS) {
+            return;
+        }
+        amb_info("client %" PRIu64 ": what was prepared for its message is taken back: %" PRIu64
+                 " bytes, unused for 5 s",
+                 session->client_id, publisher->prepared.cap);
+        amb_stat_add(&shard->stats.prepared_lapsed, 1);
+        session->lapsed_ns = shard->now_ns;
+        if (session->party != NULL) {
+            atomic_store_explicit(&session->party->lapsed_ns, shard->now_ns, memory_order_relaxed);
+        }
+        amb_publisher_unprepare(publisher);
+        amb_publisher_reserve_open(publisher);
+    }
 }
 
 /* For bytes that nothing was reserved for: others keep as much as those who need it most leave. */
@@ -298,11 +357,23 @@ static bool publisher_prepare(struct amb_publisher *publisher)
         publisher->prepared_from = old_from;
     } else {
         publisher->prepared_ns = shard->now_ns;
+        if (old.data == NULL) {
+            publisher->prepared_since_ns = shard->now_ns;
+        }
         if (old.data != NULL) {
             amb_bufpool_free(publisher_pool(publisher), &old);
         }
     }
-    publisher->session->prepared_bytes += publisher->prepared.cap;
+    if (publisher->prepared.data != NULL) {
+        count_prepared(publisher, publisher->prepared.cap);
+        /* In order of their time: one that was replaced is as old as it was. */
+        struct amb_list_node *list = &shard->preparing;
+        if (old.data == NULL) {
+            amb_list_push_back(list, &publisher->preparing);
+        } else {
+            amb_list_push_front(list, &publisher->preparing);
+        }
+    }
     if (!is_found) {
         return false;
     }

@@ -30,6 +30,7 @@ static void sub_forget(struct amb_client *client, uint32_t handle, uint64_t id)
         amb_heap_give(&client->heap, sub_heap(sub));
         free(sub);
         client->subs[handle] = NULL;
+        amb_client_count_sub(client, -1);
     }
 }
 
@@ -151,6 +152,7 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
         return;
     }
     client->subs[subscribe->handle] = sub;
+    amb_client_count_sub(client, 1);
     request->sub = sub->id;
     request->time_ns = amb_clock_realtime_ns();
     /* The session first, then the cursors: orders to one worker arrive in this order. */
@@ -183,6 +185,7 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
     amb_request_free(request);
     client->subs[subscribe->handle] = NULL;
     amb_heap_give(&client->heap, sub_heap(sub));
+    amb_client_count_sub(client, -1);
     free(sub);
     amb_client_send_error(client, id, status, "subscription: %s", why);
 }

@@ -106,6 +106,7 @@ struct amb_session {
     uint32_t fetches;          /* answers to FETCH that wait in the link */
     uint64_t prepared_bytes;   /* of its publishers' buffers for messages still to come */
     uint64_t reserved;         /* of their windows */
+    int64_t lapsed_ns;         /* when one of these was last taken back unused; 0: never */
     struct amb_list_node held; /* struct amb_held of subscription.h, when quarantined */
     bool keep_held;            /* when closing: what is held in place stays */
     struct amb_heap_account heap;

@@ -50,6 +50,7 @@ struct amb_shard_stats {
     _Atomic uint64_t msgs_dropped;       /* for a subscription, by its policy or a full topic */
     _Atomic uint64_t msgs_rejected;      /* told to their publisher */
     _Atomic uint64_t granted_refused;    /* batches within a window for which there was no memory */
+    _Atomic uint64_t prepared_lapsed;    /* buffers that were prepared and not used in time */
     _Atomic uint64_t unreserved_refused; /* the same, of what no memory was reserved for any more */
     _Atomic uint64_t frames_ignored;     /* named nothing that is open */
     _Atomic uint64_t copies;             /* batches that went out by copy */
@@ -131,18 +132,19 @@ struct amb_shard {
     uint32_t warm_count, cold_watched;
     struct amb_list_node dirty_topics[AMB_PRIORITIES]; /* struct amb_topic.dirty: to be walked this
                                              turn; by amb_priority_rank */
-    struct amb_list_node starving; /* struct amb_publisher.starving: wait for memory */
-    struct amb_list_node rationed; /* the same: wait until their sessions have less of it */
-    bool is_pressed;               /* the publisher that is served just now has waited for long */
-    struct amb_list_node blocked;  /* struct amb_cursor.blocked: hold publishers back */
-    struct amb_list_node paced;    /* struct amb_pace.node: wait for their time */
-    int64_t pace_due_ns;           /* none is due before; INT64_MAX */
-    struct amb_list_node timed;    /* struct amb_topic.timed: history.h */
-    int64_t timed_ns;              /* they are not looked at before */
-    struct amb_list_node spilling; /* struct amb_spill.node: something is due */
-    int64_t spill_ns;              /* ... not before; INT64_MAX */
-    int64_t slow_ns;               /* slow.h: does nothing before */
-    uint64_t slow_moved;           /* messages, as of the last look */
+    struct amb_list_node starving;  /* struct amb_publisher.starving: wait for memory */
+    struct amb_list_node preparing; /* struct amb_publisher.preparing: have a buffer unused */
+    struct amb_list_node rationed;  /* the same: wait until their sessions have less of it */
+    bool is_pressed;                /* the publisher that is served just now has waited for long */
+    struct amb_list_node blocked;   /* struct amb_cursor.blocked: hold publishers back */
+    struct amb_list_node paced;     /* struct amb_pace.node: wait for their time */
+    int64_t pace_due_ns;            /* none is due before; INT64_MAX */
+    struct amb_list_node timed;     /* struct amb_topic.timed: history.h */
+    int64_t timed_ns;               /* they are not looked at before */
+    struct amb_list_node spilling;  /* struct amb_spill.node: something is due */
+    int64_t spill_ns;               /* ... not before; INT64_MAX */
+    int64_t slow_ns;                /* slow.h: does nothing before */
+    uint64_t slow_moved;            /* messages, as of the last look */
     struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
     uint64_t lazy_kept;                       /* bytes that may go stale: lazy.h */
     const struct amb_topic *kept;             /* its log is being read, and is not looked through */

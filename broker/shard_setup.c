@@ -92,6 +92,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     }
     amb_list_init(&shard->starving);
     amb_list_init(&shard->rationed);
+    amb_list_init(&shard->preparing);
     amb_list_init(&shard->blocked);
     amb_list_init(&shard->leases);
     amb_list_init(&shard->gpu_slots);

@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/control.h"
+#include "broker/party.h"
 #include "broker/queues.h"
 #include "wire/codec/filter.h"
 #include "wire/codec/position.h"
@@ -16,6 +17,23 @@ static bool wish_may_read(const struct amb_client *client, const char *pattern)
     return !amb_pattern_is_inbox(pattern, len) ||
            (amb_topic_is_inbox(pattern, len) &&
             amb_map_get(client->control->directory.literals, pattern, len) == NULL);
+}
+
+/* Its user leaves something for others. */
+static bool user_has_room(struct amb_client *client, uint64_t id)
+{
+    const struct amb_directory *directory = &client->control->directory;
+    const struct amb_config_limits *limits = &client->control->config->limits;
+    const struct amb_user *user = client->party == NULL ? NULL : client->party->user;
+    uint64_t own = user == NULL ? 0 : user->used[AMB_SHARE_SUBSCRIPTIONS];
+    if (own < amb_user_share(user, limits->max_subscriptions, directory->sub_count, own,
+                             limits->user_share)) {
+        return true;
+    }
+    amb_client_send_error(client, id, AMB_ELIMIT,
+                          "limit: one user's share of %u subscriptions (limits.user_share)",
+                          limits->max_subscriptions);
+    return false;
 }
 
 bool amb_wish_check(struct amb_client *client, uint64_t id,
@@ -32,6 +50,9 @@ bool amb_wish_check(struct amb_client *client, uint64_t id,
         amb_client_send_error(client, id, AMB_ELIMIT,
                               "limit: %u subscriptions (limits.max_subscriptions)",
                               client->control->config->limits.max_subscriptions);
+        return false;
+    }
+    if (!user_has_room(client, id)) {
         return false;
     }
     if (amb_pattern_check(subscribe->pattern, strlen(subscribe->pattern), &reason) != AMB_OK) {

@@ -206,6 +206,9 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     }
     (void)amb_slow_tick(shard);
     amb_bufpool_ahead(&shard->bufpool);
+    if (!amb_list_is_empty(&shard->preparing)) {
+        amb_publishers_take_back(shard);
+    }
     if (!amb_list_is_empty(&shard->starving) || !amb_list_is_empty(&shard->rationed)) {
         shard_retry_starving(shard);
     }

@@ -365,6 +365,60 @@ static void test_windows_of_idle_publishers_leave_others_more_than_a_batch(void 
     harness_settle(&w->h);
     assert_int_equal(w->p->pubs[0].window, 256 * KIB);
 }
+/* Two that wish for the largest message and send nothing have half of the memory, for 5 s; then
+ * others have it, and those two are prepared for no more for a while. */
+static void test_what_is_prepared_and_not_used_is_taken_back(void **state)
+{
+    struct world *w = *state;
+    uint64_t max = w->h.config->server.max_message;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct shard_client *greedy[4], *honest = shard_client_create(&w->h, 0, NULL);
+    for (unsigned i = 0; i < 4; i++) {
+        greedy[i] = shard_client_create(&w->h, 0, NULL);
+        client_open_pub(greedy[i], 0, w->topic, false);
+        client_want(greedy[i], 0, max);
+        harness_settle(&w->h);
+    }
+    assert_in_range(atomic_load(&w->h.budget.prepared), 1, w->h.budget.max / 2);
+    client_open_pub(honest, 0, w->topic, false);
+    client_want(honest, 0, 200 * KIB); /* A batch has room meanwhile, */
+    harness_settle(&w->h);
+    assert_true(honest->pubs[0].window >= 200 * KIB);
+    client_want(honest, 0, max); /* and the largest message waits for its turn. */
+    harness_settle(&w->h);
+    for (unsigned i = 0; i < 4 && honest->pubs[0].window < max; i++) {
+        w->h.now_ns += AMB_PREPARED_NS;
+        harness_settle(&w->h);
+        for (unsigned j = 0; j < 4; j++) { /* They wish on and on. */
+            client_want(greedy[j], 0, greedy[j]->pubs[0].window + max);
+        }
+        harness_settle(&w->h);
+    }
+    assert_true(honest->pubs[0].window >= max);
+    assert_true(amb_stat_get(&shard->stats.prepared_lapsed) >= 2);
+    client_send(honest, 0, 1, (uint32_t)(max - 4096));
+    harness_settle(&w->h);
+    assert_int_equal(honest->pubs[0].accepted, 1);
+}
+
+/* Who comes late with what was prepared has a place while there is memory. */
+static void test_what_comes_after_that_is_kept_while_there_is_room(void **state)
+{
+    struct world *w = *state;
+    uint64_t max = w->h.config->server.max_message;
+    client_want(w->p, 0, max);
+    harness_settle(&w->h);
+    assert_non_null(publisher(w, 0)->prepared.data);
+    w->h.now_ns += AMB_PREPARED_NS;
+    harness_settle(&w->h);
+    assert_null(publisher(w, 0)->prepared.data);
+    assert_int_equal(atomic_load(&w->h.budget.prepared), 0);
+    client_send(w->p, 0, 1, (uint32_t)(max - 4096));
+    harness_settle(&w->h);
+    assert_int_equal(w->p->pubs[0].accepted, 1);
+    assert_int_equal(w->p->ended, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +431,8 @@ int main(void)
         T(test_a_batch_that_a_wish_overtook_leaves_its_buffer_alone),
         T(test_wishes_that_were_dropped_do_not_take_the_memory_of_others),
         T(test_windows_of_what_is_closed_are_nobodys),
+        T(test_what_is_prepared_and_not_used_is_taken_back),
+        T(test_what_comes_after_that_is_kept_while_there_is_room),
         T(test_of_two_large_messages_each_has_its_buffer),
         T(test_each_of_hundreds_of_publishers_has_a_window),
         T(test_who_waits_gets_no_more_than_it_needs_while_others_starve),
