@@ -273,6 +273,10 @@ static void client_leave_directory(struct amb_client *client)
     client->publishers = NULL;
     client->publisher_count = 0;
     client->subs = NULL;
+    if (client->account != NULL) {
+        client->account->owner = NULL; /* Queues that go on may keep it. */
+        amb_pair_account_unref(&client->account);
+    }
 }
 
 static json_t *client_event(const struct amb_client *client)

@@ -94,6 +94,7 @@ struct amb_client {
     struct amb_dir_publisher **publishers;
     uint32_t publisher_count;
     struct amb_dir_sub **subs;
+    struct amb_pair_account *account; /* of its subscriptions' pairs; NULL: it has none yet */
 };
 
 /* Takes fd, also on failure. ENOMEM. */

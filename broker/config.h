@@ -152,8 +152,10 @@ struct amb_config_limits {
     int64_t topic_idle_ns;      /* INT64_MAX: for ever */
     int64_t durable_expiry_ns;  /* INT64_MAX: for ever */
     uint32_t max_subscriptions; /* of the whole broker */
-    uint32_t max_publishers;    /* of one session, <= AMB_HANDLES_MAX */
-    uint32_t user_share;        /* per cent: party.h */
+    uint32_t max_pairs;         /* of a subscription with a wildcard and a topic that it reads */
+    uint32_t max_pairs_per_client;
+    uint32_t max_publishers; /* of one session, <= AMB_HANDLES_MAX */
+    uint32_t user_share;     /* per cent: party.h */
     uint64_t max_mapped_per_session;
     uint64_t max_leased_per_session; /* resolved; 0: no leases */
     uint64_t max_heap_per_session;

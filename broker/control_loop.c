@@ -141,6 +141,9 @@ static void control_tick(struct amb_control *control)
 static int control_timeout_ms(const struct amb_control *control)
 {
     int64_t ns = CONTROL_TICK_NS - control->now_ns % CONTROL_TICK_NS + CONTROL_BEHIND_NS;
+    if (amb_directory_is_busy(&control->directory)) {
+        return 0;
+    }
     if (control->is_draining) {
         ns = CONTROL_DRAIN_TICK_NS;
     } else if (control->resume_accept_ns != 0) {
@@ -149,6 +152,24 @@ static int control_timeout_ms(const struct amb_control *control)
         return -1;
     }
     return (int)(ns / AMB_NS_PER_MS);
+}
+
+/* Topics have come, and with them a subscription reads more than its client may. */
+static void control_end_over(struct amb_control *control)
+{
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&control->directory.over)) != NULL) {
+        struct amb_dir_sub *sub = AMB_CONTAINER_OF(node, struct amb_dir_sub, of_over);
+        struct amb_client *client = sub->account == NULL ? NULL : sub->account->owner;
+        if (client == NULL) {
+            amb_warn("a durable name does not read all topics of %s (%s)",
+                     amb_topic_shown(sub->pattern), sub->over);
+            sub->over = NULL; /* It is asked anew with the next topic. */
+        } else {
+            amb_client_send_error(client, 0, AMB_ELIMIT,
+                                  "limit: its subscriptions read too many topics (%s)", sub->over);
+        }
+    }
 }
 
 static void control_round(struct amb_control *control)
@@ -176,6 +197,8 @@ static void control_round(struct amb_control *control)
     if (count < (int)CONTROL_EVENTS || control->now_ns - control->tick_ns >= 2 * CONTROL_TICK_NS) {
         control_tick(control);
     }
+    amb_directory_work(&control->directory);
+    control_end_over(control);
     amb_drain_tick(control);
     amb_client_bury(control);
     amb_directory_tell(&control->directory);

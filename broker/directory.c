@@ -27,11 +27,14 @@ enum amb_status amb_directory_init(struct amb_directory *directory, const struct
     amb_list_init(&directory->leaving);
     amb_list_init(&directory->untold);
     amb_list_init(&directory->queues);
+    amb_list_init(&directory->chores);
+    amb_list_init(&directory->over);
     /* Slots of those that leave are not free yet, and their number is not bounded by the limit. */
     uint64_t slots = (uint64_t)config->limits.max_topics * 2 + SLOTS_SPARE;
     directory->free_size = slots < AMB_TOPIC_SLOTS_MAX ? (uint32_t)slots : AMB_TOPIC_SLOTS_MAX;
     directory->free_ids = calloc(directory->free_size, sizeof(uint32_t));
-    if (directory->free_ids == NULL) {
+    directory->by_slot = calloc(directory->free_size, sizeof(struct amb_dir_topic *));
+    if (directory->free_ids == NULL || directory->by_slot == NULL) {
         return AMB_ENOMEM;
     }
     enum amb_status status = amb_map_create(&directory->by_name);
@@ -52,9 +55,12 @@ void amb_directory_fini(struct amb_directory *directory)
 {
     if (directory->by_name == NULL) {
         free(directory->free_ids);
+        free(directory->by_slot);
         directory->free_ids = NULL;
+        directory->by_slot = NULL;
         return;
     }
+    amb_pairs_fini(directory);
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&directory->topics)) != NULL ||
            (node = amb_list_pop_front(&directory->leaving)) != NULL) {
@@ -150,7 +156,7 @@ static void topic_tell_matched(struct amb_directory *directory, struct amb_dir_t
 
 /* Soon: a client may come or go with a thousand subscriptions to what a thousand publishers have.
  */
-static void topic_changed(struct amb_directory *directory, struct amb_dir_topic *topic)
+void amb_directory_changed(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
     if (amb_list_is_empty(&topic->untold)) {
         amb_list_push_back(&directory->untold, &topic->untold);
@@ -229,12 +235,12 @@ static void topic_use(struct amb_dir_topic *topic)
     topic->uses++;
 }
 
-/* Has the subscription read the topic from here on. Returns the orders with an answer. */
-static unsigned topic_connect(struct amb_directory *directory, struct amb_dir_topic *topic,
-                              struct amb_dir_sub *sub, amb_order_done_fn done, void *context)
+unsigned amb_directory_connect(struct amb_directory *directory, struct amb_dir_topic *topic,
+                               struct amb_dir_sub *sub, amb_order_done_fn done, void *context)
 {
     unsigned shard = sub->session.shard;
-    if (topic_introduce(directory, topic, shard) == NULL) {
+    if (!amb_pairs_have_room(directory, sub) || !amb_pairs_reserve(directory, sub) ||
+        topic_introduce(directory, topic, shard) == NULL) {
         return 0;
     }
     bool posted = shard == topic->home ? topic_attach(directory, topic, sub, done, context)
@@ -246,7 +252,8 @@ static unsigned topic_connect(struct amb_directory *directory, struct amb_dir_to
     if (sub->may_map) {
         amb_readers_add(&topic->readers, sub->user);
     }
-    if (amb_pattern_is_literal(sub->pattern, sub->pattern_len)) {
+    amb_pairs_note(directory, sub, topic);
+    if (!sub->is_wild) {
         topic_use(topic);
     }
     return done == NULL ? 0 : 1;
@@ -292,21 +299,26 @@ static struct amb_dir_topic *topic_kin(struct amb_dir_topic *main, enum amb_prio
     return priority == AMB_PRIORITY_NORMAL ? main : main->kin[priority];
 }
 
+struct amb_dir_topic *amb_directory_kin(struct amb_dir_topic *main, unsigned rank)
+{
+    return topic_kin(main, by_rank[rank]);
+}
+
 /* Whoever reads that name reads it from its first message on. */
 static void topic_find_readers(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
     struct amb_dir_sub *first = amb_map_get(directory->literals, topic->name, topic->name_len);
     if (first != NULL) {
-        (void)topic_connect(directory, topic, first, NULL, NULL);
+        (void)amb_directory_connect(directory, topic, first, NULL, NULL);
         AMB_LIST_FOR_EACH (node, &first->same) {
-            (void)topic_connect(directory, topic, AMB_CONTAINER_OF(node, struct amb_dir_sub, same),
-                                NULL, NULL);
+            (void)amb_directory_connect(
+                directory, topic, AMB_CONTAINER_OF(node, struct amb_dir_sub, same), NULL, NULL);
         }
     }
     AMB_LIST_FOR_EACH (node, &directory->wild) {
         struct amb_dir_sub *sub = AMB_CONTAINER_OF(node, struct amb_dir_sub, same);
         if (sub_matches(sub, topic)) {
-            (void)topic_connect(directory, topic, sub, NULL, NULL);
+            (void)amb_directory_connect(directory, topic, sub, NULL, NULL);
         }
     }
 }
@@ -346,6 +358,8 @@ static enum amb_status topic_begin(struct amb_directory *directory, struct amb_d
     }
     /* The home knows it, so from here on it stays, whatever else fails. */
     directory->topic_count++;
+    topic->serial = ++directory->serial;
+    directory->by_slot[amb_topic_slot(topic->id)] = topic;
     if (topic->priority == AMB_PRIORITY_HIGH) {
         /* Whoever finds both reads this one first. */
         amb_list_insert_before(&topic->main->node, &topic->node);
@@ -463,7 +477,15 @@ uint64_t amb_directory_next_sub(struct amb_directory *directory)
 static void sub_enter(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
     amb_list_init(&sub->same);
-    if (!amb_pattern_is_literal(sub->pattern, sub->pattern_len)) {
+    amb_list_init(&sub->of_account);
+    amb_list_init(&sub->of_over);
+    sub->serial = ++directory->serial;
+    sub->is_wild = !amb_pattern_is_literal(sub->pattern, sub->pattern_len);
+    if (sub->account != NULL) {
+        sub->account->refs++;
+        amb_list_push_back(&sub->account->subs, &sub->of_account);
+    }
+    if (sub->is_wild) {
         amb_list_push_back(&directory->wild, &sub->same);
         return;
     }
@@ -491,26 +513,18 @@ static void sub_remove(struct amb_directory *directory, struct amb_dir_sub *sub)
 }
 
 /* Calls fn with every topic that it reads. */
-static void sub_each_topic(struct amb_directory *directory, struct amb_dir_sub *sub,
-                           void (*fn)(struct amb_directory *directory, struct amb_dir_sub *sub,
-                                      struct amb_dir_topic *topic, void *arg),
+static void sub_each_topic(struct amb_directory *directory, struct amb_dir_sub *sub, amb_pair_fn fn,
                            void *arg)
 {
-    if (amb_pattern_is_literal(sub->pattern, sub->pattern_len)) {
-        struct amb_dir_topic *topic =
-            amb_map_get(directory->by_name, sub->pattern, sub->pattern_len);
-        for (unsigned i = 0; topic != NULL && i <= AMB_PRIORITY_LOW; i++) {
-            struct amb_dir_topic *kin = topic_kin(topic, by_rank[i]);
-            if (kin != NULL) {
-                fn(directory, sub, kin, arg);
-            }
-        }
+    if (sub->is_wild) {
+        amb_pairs_each(directory, sub, fn, arg);
         return;
     }
-    AMB_LIST_FOR_EACH (node, &directory->topics) {
-        struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);
-        if (sub_matches(sub, topic)) {
-            fn(directory, sub, topic, arg);
+    struct amb_dir_topic *topic = amb_map_get(directory->by_name, sub->pattern, sub->pattern_len);
+    for (unsigned i = 0; topic != NULL && i <= AMB_PRIORITY_LOW; i++) {
+        struct amb_dir_topic *kin = topic_kin(topic, by_rank[i]);
+        if (kin != NULL) {
+            fn(directory, sub, kin, arg);
         }
     }
 }
@@ -526,8 +540,8 @@ static void sub_come(struct amb_directory *directory, struct amb_dir_sub *sub,
                      struct amb_dir_topic *topic, void *arg)
 {
     struct coming *coming = arg;
-    coming->posted += topic_connect(directory, topic, sub, coming->done, coming->context);
-    topic_changed(directory, topic);
+    coming->posted += amb_directory_connect(directory, topic, sub, coming->done, coming->context);
+    amb_directory_changed(directory, topic);
 }
 
 unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
@@ -538,24 +552,33 @@ unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir
     directory->sys_count += sub->pattern[0] == '$';
     amb_list_push_back(&directory->subs, &sub->node);
     sub_enter(directory, sub);
+    if (sub->is_wild) {
+        return amb_pairs_come(directory, sub, done, context);
+    }
     struct coming coming = {.done = done, .context = context};
     sub_each_topic(directory, sub, sub_come, &coming);
     return coming.posted;
+}
+
+unsigned amb_directory_disconnect(struct amb_directory *directory, struct amb_dir_topic *topic,
+                                  struct amb_dir_sub *sub, amb_order_done_fn done, void *context)
+{
+    topic->matched -= topic->matched > 0;
+    if (sub->may_map) {
+        amb_readers_remove(&topic->readers, sub->user);
+    }
+    bool is_lent = sub->session.shard != topic->home;
+    bool is_posted = is_lent && topic_lend(directory, topic, sub, -1, done, context);
+    amb_directory_changed(directory, topic);
+    amb_directory_rest(directory, topic);
+    return is_posted && done != NULL ? 1 : 0;
 }
 
 static void sub_leave(struct amb_directory *directory, struct amb_dir_sub *sub,
                       struct amb_dir_topic *topic, void *arg)
 {
     (void)arg;
-    topic->matched -= topic->matched > 0;
-    if (sub->may_map) {
-        amb_readers_remove(&topic->readers, sub->user);
-    }
-    if (sub->session.shard != topic->home) {
-        (void)topic_lend(directory, topic, sub, -1, NULL, NULL);
-    }
-    topic_changed(directory, topic);
-    amb_directory_rest(directory, topic);
+    (void)amb_directory_disconnect(directory, topic, sub, NULL, NULL);
 }
 
 void amb_directory_unsubscribe(struct amb_directory *directory, struct amb_dir_sub *sub)
@@ -568,7 +591,11 @@ void amb_directory_unsubscribe(struct amb_directory *directory, struct amb_dir_s
     directory->sub_count--;
     directory->sys_count -= sub->pattern[0] == '$';
     sub_remove(directory, sub);
-    sub_each_topic(directory, sub, sub_leave, NULL);
+    amb_list_remove(&sub->of_over);
+    if (!sub->is_wild) {
+        sub_each_topic(directory, sub, sub_leave, NULL);
+    }
+    amb_pairs_leave(directory, sub);
 }
 
 /* It reads on, in another way than what home has counted. arg: the subscription as it was. */

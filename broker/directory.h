@@ -35,10 +35,23 @@
 #include <stdint.h>
 
 struct amb_config;
+struct amb_dir_chore;
 struct amb_dir_queue;
 struct amb_identity;
 struct amb_shard;
 struct amb_topic;
+
+/*
+ * Whose pairs are counted together: a client's, and those of queues that it was the first member
+ * of. A pair is a topic and a subscription with a wildcard that reads it: a cursor on a worker.
+ * They are bounded by limits.max_pairs_per_client and limits.max_pairs (directory_pairs.c).
+ */
+struct amb_pair_account {
+    uint32_t refs;
+    uint32_t pairs;            /* some of topics that have left may be among them */
+    void *owner;               /* the client; NULL: it has gone */
+    struct amb_list_node subs; /* struct amb_dir_sub.of_account */
+};
 
 struct amb_directory {
     const struct amb_config *config;
@@ -57,6 +70,12 @@ struct amb_directory {
     uint32_t slots;     /* of topic ids that were ever given */
     uint32_t *free_ids; /* a ring: the next ids of slots that are free */
     uint32_t free_size, free_first, free_count;
+    struct amb_dir_topic **by_slot; /* topics that have not left, by amb_topic_slot */
+    uint64_t serial;                /* counts topics and subscriptions as they come */
+    uint64_t pair_count;
+    struct amb_list_node chores; /* struct amb_dir_chore.node: pairs that are made or unmade yet */
+    unsigned chore_orders;       /* ... of them, under way */
+    struct amb_list_node over;   /* struct amb_dir_sub.of_over: have met a limit of pairs */
     uint64_t next_sub;
     int64_t now_ns; /* the owner's */
     bool is_over;   /* workers have ended: no more orders */
@@ -88,6 +107,8 @@ struct amb_dir_topic {
     struct amb_dir_topic *main; /* ... others by that one of their name; NULL: is that one */
     struct amb_dir_topic *kin[AMB_PRIORITY_LOW + 1]; /* of the main one: by priority, or NULL */
     uint32_t kin_count;                              /* those that leave, too */
+    uint64_t serial;
+    uint32_t pairs; /* with subscriptions that have a wildcard */
     uint32_t matched;
     struct amb_readers readers; /* of them, those that read in place where they may */
     uint32_t publisher_count;
@@ -112,7 +133,14 @@ struct amb_dir_sub {
     struct amb_list_node node;
     struct amb_list_node
         same; /* a ring of those with the same literal, or in the list of wild ones */
-    uint64_t id;
+    uint64_t id, serial;
+    bool is_wild;                     /* its pattern is no topic's name */
+    struct amb_pair_account *account; /* NULL: nobody's. A reference while it is entered */
+    struct amb_list_node of_account, of_over;
+    const char *over; /* the limit of pairs that it has met; NULL: none */
+    uint32_t *pairs;  /* ids of the topics that it reads, and of some that have left */
+    uint32_t pair_count, pair_size;
+    struct amb_dir_chore *coming; /* not all topics have it yet; or NULL */
     struct amb_session_id session;
     uint64_t client_id;
     uint32_t handle;
@@ -172,6 +200,17 @@ uint64_t amb_directory_next_sub(struct amb_directory *directory);
  */
 unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
                                  amb_order_done_fn done, void *context);
+/* Makes and unmakes pairs that are due: a slice. Once a round. */
+void amb_directory_work(struct amb_directory *directory);
+/* May it do more at once? Else answers to orders come first. */
+bool amb_directory_is_busy(const struct amb_directory *directory);
+/* Before a subscription comes: the key of the limit that its pairs would exceed; NULL: none. */
+const char *amb_directory_lacks_pairs(struct amb_directory *directory,
+                                      const struct amb_pair_account *account, const char *pattern,
+                                      size_t len);
+/* With one reference. NULL: no memory. */
+struct amb_pair_account *amb_pair_account_create(void *owner);
+void amb_pair_account_unref(struct amb_pair_account **account);
 /* It is slow in that way from here on. Homes count who holds publishers back. */
 void amb_directory_reslow(struct amb_directory *directory, struct amb_dir_sub *sub,
                           enum amb_slow slow, bool is_idle);

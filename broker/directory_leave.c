@@ -107,6 +107,7 @@ static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *t
     }
     amb_list_remove(&topic->node);
     amb_list_remove(&topic->idle);
+    amb_pairs_topic_left(directory, topic);
     amb_list_remove(&topic->untold); /* Nobody is left to hear of it. */
     amb_list_push_back(&directory->leaving, &topic->node);
     directory->topic_count--;

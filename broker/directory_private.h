@@ -14,6 +14,40 @@
 struct amb_order *amb_directory_order(amb_order_fn run, amb_order_done_fn done, void *context);
 /* The id of a topic that is gone may be given again: late. */
 void amb_directory_id_give(struct amb_directory *directory, uint32_t id);
+/* What costs so much goes at once; of the rest a slice of so many a chore, some a round. */
+#define AMB_PAIRS_NOW 256u
+#define AMB_PAIRS_SLICE 128u
+#define AMB_PAIRS_SLICES 4u
+#define AMB_PAIRS_UNDER_WAY 1024u
+
+typedef void (*amb_pair_fn)(struct amb_directory *directory, struct amb_dir_sub *sub,
+                            struct amb_dir_topic *topic, void *arg);
+
+/* directory.c, for directory_pairs.c. The first of a name by rank; NULL: there is none. */
+struct amb_dir_topic *amb_directory_kin(struct amb_dir_topic *main, unsigned rank);
+/* The subscription reads the topic, or does not any more; orders with an answer. */
+unsigned amb_directory_connect(struct amb_directory *directory, struct amb_dir_topic *topic,
+                               struct amb_dir_sub *sub, amb_order_done_fn done, void *context);
+unsigned amb_directory_disconnect(struct amb_directory *directory, struct amb_dir_topic *topic,
+                                  struct amb_dir_sub *sub, amb_order_done_fn done, void *context);
+/* How many read it is told soon. */
+void amb_directory_changed(struct amb_directory *directory, struct amb_dir_topic *topic);
+
+/* directory_pairs.c. May it have one more? Else sub->over says why, and it is listed. */
+bool amb_pairs_have_room(struct amb_directory *directory, struct amb_dir_sub *sub);
+/* Room to note one more. False: no memory. */
+bool amb_pairs_reserve(struct amb_directory *directory, struct amb_dir_sub *sub);
+void amb_pairs_note(struct amb_directory *directory, struct amb_dir_sub *sub,
+                    struct amb_dir_topic *topic);
+void amb_pairs_topic_left(struct amb_directory *directory, struct amb_dir_topic *topic);
+/* All topics that were there before it, and no more of them: of a subscription with a wildcard. */
+unsigned amb_pairs_come(struct amb_directory *directory, struct amb_dir_sub *sub,
+                        amb_order_done_fn done, void *context);
+void amb_pairs_leave(struct amb_directory *directory, struct amb_dir_sub *sub);
+void amb_pairs_each(struct amb_directory *directory, struct amb_dir_sub *sub, amb_pair_fn fn,
+                    void *arg);
+void amb_pairs_fini(struct amb_directory *directory);
+
 /* The topic is in no list but those of the idle, and no worker knows it. */
 void amb_directory_topic_free(struct amb_dir_topic *topic, unsigned shard_count);
 

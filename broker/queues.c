@@ -199,6 +199,7 @@ static struct amb_dir_queue *queue_make(struct amb_directory *directory,
     queue->sub.may_map = wish->user != AMB_USER_REMOTE; /* Some member may. */
     queue->sub.options = sub->options;
     queue->sub.begin = sub->begin;
+    queue->sub.account = sub->account;
     queue->sub.is_foreign = sub->is_foreign;
     if (sub->position_len > 0) {
         queue->sub.position = (uint8_t *)(queue + 1);

@@ -92,9 +92,14 @@ static struct amb_dir_sub *subscribe_sub(struct amb_client *client,
                                          const Amb__Control__Subscribe *subscribe)
 {
     struct amb_dir_sub *sub = calloc(1, sizeof(*sub) + subscribe->position.len);
-    if (sub == NULL) {
+    if (client->account == NULL) {
+        client->account = amb_pair_account_create(client);
+    }
+    if (sub == NULL || client->account == NULL) {
+        free(sub);
         return NULL;
     }
+    sub->account = client->account;
     sub->begin =
         (struct amb_begin){.start = (enum amb_start)subscribe->start, .at = subscribe->start_at};
     if (subscribe->position.len > 0) {

@@ -385,6 +385,8 @@ static json_t *gather_clients(const struct status_query *query, struct amb_contr
             (void)json_object_set_new(row, "pid", json_integer(c->pid));
             (void)json_object_set_new(row, "uid", json_integer((json_int_t)c->uid));
             (void)json_object_set_new(row, "worker", json_integer(c->session.shard));
+            (void)json_object_set_new(
+                row, "pairs", json_integer(c->account == NULL ? 0 : (json_int_t)c->account->pairs));
             (void)json_object_set_new(row, "quarantined_bytes", json_integer(num(c->held_bytes)));
             (void)json_object_update_missing(row, (json_t *)(uintptr_t)session);
             add_heap(row, &c->heap);
@@ -425,12 +427,13 @@ static json_t *gather_status(const struct amb_control *control)
         num(control->config->server.max_connections), "topics",
         num(control->directory.topic_count));
     json_t *more = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "connecting",
-        num(control->half_open_count), "topics_limit", num(control->config->limits.max_topics),
-        "subscriptions", num(control->directory.sub_count), "subscriptions_limit",
-        num(control->config->limits.max_subscriptions), "memory_bytes",
-        num(atomic_load_explicit(&control->budget->used, memory_order_relaxed)), "leased_bytes",
-        num(atomic_load_explicit(&control->budget->leased, memory_order_relaxed)),
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+        "connecting", num(control->half_open_count), "topics_limit",
+        num(control->config->limits.max_topics), "subscriptions", num(control->directory.sub_count),
+        "subscriptions_limit", num(control->config->limits.max_subscriptions), "pairs",
+        num(control->directory.pair_count), "pairs_limit", num(control->config->limits.max_pairs),
+        "memory_bytes", num(atomic_load_explicit(&control->budget->used, memory_order_relaxed)),
+        "leased_bytes", num(atomic_load_explicit(&control->budget->leased, memory_order_relaxed)),
         "memory_limit_bytes", num(control->budget->max), "messages_in", num(in), "messages_out",
         num(out), "dropped", num(dropped), "rejected", num(rejected), "expired", num(st->expired),
         "redelivered", num(redelivered), "dead_letters", num(dead), "dead_letters_lost",

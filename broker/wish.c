@@ -59,6 +59,13 @@ bool amb_wish_check(struct amb_client *client, uint64_t id,
         amb_client_send_error(client, id, AMB_ETOPIC, "pattern: %s", reason);
         return false;
     }
+    const char *lacks = amb_directory_lacks_pairs(&client->control->directory, client->account,
+                                                  subscribe->pattern, strlen(subscribe->pattern));
+    if (lacks != NULL) {
+        amb_client_send_error(client, id, AMB_ELIMIT, "limit: it would read too many topics (%s)",
+                              lacks);
+        return false;
+    }
     if (!wish_may_read(client, subscribe->pattern)) {
         amb_client_send_error(client, id, AMB_EFORBIDDEN,
                               "pattern: an inbox has one reader, who made it");

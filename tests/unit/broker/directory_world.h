@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char few[] = "limits = { max_topics = 3; max_subscriptions = 2; };\n"
@@ -59,6 +60,9 @@ static inline void tear_down(void)
         }
     }
     settle();
+    AMB_LIST_FOR_EACH (node, &f.directory.wild) { /* The test's, which does not end them. */
+        free(AMB_CONTAINER_OF(node, struct amb_dir_sub, same)->pairs);
+    }
     amb_directory_fini(&f.directory);
     for (unsigned i = 0; i < f.harness.count; i++) {
         for (uint32_t id = 0; id < f.harness.shards[i].topic_slots; id++) {

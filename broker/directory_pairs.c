@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pairs of a subscription with a wildcard and a topic that it reads: counted, bounded, and made and
+ * unmade in slices.
+ *
+ * A subscription has the ids of the topics that it was attached to, so its end undoes just that. A
+ * topic that leaves stays in these lists: its id names nothing from then on, and goes when the list
+ * is full or at its limit. A pair is made by whichever came later: a topic attaches the
+ * subscriptions that are there, a subscription, slice by slice, the topics that were there before
+ * it, by their places in directory->by_slot.
+ *
+ * Threads: the control thread. Memory: 4 bytes a pair; a chore for what goes on.
+ */
+#include "broker/config.h"
+#include "broker/directory_private.h"
+#include "broker/shard.h"
+#include "wire/base/assert.h"
+#include "wire/base/log.h"
+
+#include <stdlib.h>
+
+#define PAIRS_FIRST 8u
+#define LOOKS_PER_PAIR 8u /* places looked at, for what a pair costs */
+
+/* A subscription that comes, or one that has gone, with many topics. */
+struct amb_dir_chore {
+    struct amb_list_node node; /* of directory->chores; in none: it only waits for answers */
+    struct amb_directory *directory;
+    struct amb_dir_sub *sub; /* that comes; NULL: it has gone meanwhile */
+    struct amb_dir_sub gone; /* that leaves: as it was, with its pairs */
+    bool is_leaving;
+    uint32_t next; /* slot, or index of a pair */
+    unsigned waiting;
+    enum amb_status status;
+    struct amb_order *last; /* tells who waits for it that it has come */
+};
+
+/* Accounts ------------------------------------------------------------------------------------ */
+
+struct amb_pair_account *amb_pair_account_create(void *owner)
+{
+    struct amb_pair_account *account = calloc(1, sizeof(*account));
+    if (account != NULL) {
+        account->refs = 1;
+        account->owner = owner;
+        amb_list_init(&account->subs);
+    }
+    return account;
+}
+
+void amb_pair_account_unref(struct amb_pair_account **account)
+{
+    if (*account != NULL && --(*account)->refs == 0) {
+        free(*account);
+    }
+    *account = NULL;
+}
+
+/* Pairs --------------------------------------------------------------------------------------- */
+
+/* NULL: it has left. */
+static struct amb_dir_topic *topic_of(const struct amb_directory *directory, uint32_t id)
+{
+    struct amb_dir_topic *topic = directory->by_slot[amb_topic_slot(id)];
+    return topic != NULL && topic->id == id ? topic : NULL;
+}
+
+static void pairs_compact(struct amb_directory *directory, struct amb_dir_sub *sub)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < sub->pair_count; i++) {
+        if (topic_of(directory, sub->pairs[i]) != NULL) {
+            sub->pairs[kept++] = sub->pairs[i];
+        }
+    }
+    if (sub->account != NULL) {
+        sub->account->pairs -= sub->pair_count - kept;
+    }
+    sub->pair_count = kept;
+}
+
+static bool account_is_full(struct amb_directory *directory, struct amb_pair_account *account)
+{
+    uint32_t max = directory->config->limits.max_pairs_per_client;
+    if (account == NULL || account->pairs < max) {
+        return false;
+    }
+    AMB_LIST_FOR_EACH (node, &account->subs) {
+        pairs_compact(directory, AMB_CONTAINER_OF(node, struct amb_dir_sub, of_account));
+    }
+    return account->pairs >= max;
+}
+
+bool amb_pairs_have_room(struct amb_directory *directory, struct amb_dir_sub *sub)
+{
+    if (sub->is_wild && directory->pair_count >= directory->config->limits.max_pairs) {
+        sub->over = "limits.max_pairs";
+    } else if (sub->is_wild && account_is_full(directory, sub->account)) {
+        sub->over = "limits.max_pairs_per_client";
+    }
+    if (sub->over != NULL && amb_list_is_empty(&sub->of_over) && !sub->is_closing) {
+        amb_list_push_back(&directory->over, &sub->of_over);
+    }
+    return sub->over == NULL;
+}
+
+bool amb_pairs_reserve(struct amb_directory *directory, struct amb_dir_sub *sub)
+{
+    if (!sub->is_wild || sub->pair_count < sub->pair_size) {
+        return true;
+    }
+    pairs_compact(directory, sub);
+    if (sub->pair_count <= sub->pair_size / 2 && sub->pair_size > 0) {
+        return true;
+    }
+    uint32_t size = sub->pair_size == 0 ? PAIRS_FIRST : sub->pair_size * 2;
+    uint32_t *grown = realloc(sub->pairs, size * sizeof(*grown));
+    if (grown == NULL) {
+        return sub->pair_count < sub->pair_size;
+    }
+    sub->pairs = grown;
+    sub->pair_size = size;
+    return true;
+}
+
+void amb_pairs_note(struct amb_directory *directory, struct amb_dir_sub *sub,
+                    struct amb_dir_topic *topic)
+{
+    if (sub->is_wild) {
+        sub->pairs[sub->pair_count++] = topic->id;
+        topic->pairs++;
+        directory->pair_count++;
+        if (sub->account != NULL) {
+            sub->account->pairs++;
+        }
+    }
+}
+
+void amb_pairs_topic_left(struct amb_directory *directory, struct amb_dir_topic *topic)
+{
+    directory->by_slot[amb_topic_slot(topic->id)] = NULL;
+    amb_assert(directory->pair_count >= topic->pairs);
+    directory->pair_count -= topic->pairs;
+    topic->pairs = 0;
+}
+
+void amb_pairs_each(struct amb_directory *directory, struct amb_dir_sub *sub, amb_pair_fn fn,
+                    void *arg)
+{
+    for (uint32_t i = 0; i < sub->pair_count; i++) {
+        struct amb_dir_topic *topic = topic_of(directory, sub->pairs[i]);
+        if (topic != NULL) {
+            fn(directory, sub, topic, arg);
+        }
+    }
+}
+
+const char *amb_directory_lacks_pairs(struct amb_directory *directory,
+                                      const struct amb_pair_account *account, const char *pattern,
+                                      size_t len)
+{
+    const struct amb_config_limits *limits = &directory->config->limits;
+    uint64_t of_client = account == NULL ? 0 : account->pairs, wanted = directory->topic_count;
+    if (amb_pattern_is_literal(pattern, len) ||
+        (of_client + wanted <= limits->max_pairs_per_client &&
+         directory->pair_count + wanted <= limits->max_pairs)) {
+        return NULL;
+    }
+    wanted = 0;
+    AMB_LIST_FOR_EACH (node, &directory->topics) {
+        const struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);
+        wanted += amb_pattern_matches(pattern, len, topic->name, topic->name_len);
+    }
+    if (of_client + wanted > limits->max_pairs_per_client) {
+        return "limits.max_pairs_per_client";
+    }
+    return directory->pair_count + wanted > limits->max_pairs ? "limits.max_pairs" : NULL;
+}
+
+/* Chores -------------------------------------------------------------------------------------- */
+
+static void chore_end(struct amb_dir_chore *chore)
+{
+    amb_list_remove(&chore->node);
+    if (chore->waiting > 0) {
+        return; /* Its answers come yet. */
+    }
+    if (chore->sub != NULL) {
+        chore->sub->coming = NULL;
+    }
+    if (chore->directory->is_over) {
+        amb_order_free(chore->last); /* Nobody carries it out any more. */
+    } else if (chore->last != NULL) {
+        chore->last->status = chore->status;
+        amb_order_post(chore->directory->shards[chore->gone.session.shard], chore->last);
+    }
+    free(chore->gone.pairs);
+    free(chore);
+}
+
+static void chore_answered(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct amb_dir_chore *chore = order->context;
+    chore->directory->chore_orders--;
+    chore->waiting--;
+    if (order->status != AMB_OK && chore->status == AMB_OK && !chore->is_leaving) {
+        chore->status = order->status;
+    }
+    amb_order_free(order);
+    if (amb_list_is_empty(&chore->node)) {
+        chore_end(chore);
+    }
+}
+
+static struct amb_dir_chore *chore_begin(struct amb_directory *directory,
+                                         const struct amb_dir_sub *sub)
+{
+    struct amb_dir_chore *chore = calloc(1, sizeof(*chore));
+    if (chore != NULL) {
+        chore->directory = directory;
+        chore->gone.session = sub->session;
+        amb_list_push_back(&directory->chores, &chore->node);
+    }
+    return chore;
+}
+
+static void chore_posted(struct amb_dir_chore *chore, unsigned orders)
+{
+    chore->waiting += orders;
+    chore->directory->chore_orders += orders;
+}
+
+/* Topics of one name, in the order in which a reader comes to them. */
+static unsigned come_to(struct amb_directory *directory, struct amb_dir_sub *sub,
+                        struct amb_dir_topic *main, amb_order_done_fn done, void *context)
+{
+    unsigned posted = 0;
+    for (unsigned i = 0; i <= AMB_PRIORITY_LOW; i++) {
+        struct amb_dir_topic *topic = amb_directory_kin(main, i);
+        if (topic != NULL && topic->serial < sub->serial) {
+            posted += amb_directory_connect(directory, topic, sub, done, context);
+            amb_directory_changed(directory, topic);
+        }
+    }
+    return posted;
+}
+
+/* True: it has seen all topics, or shall see no more. */
+static bool come_slice(struct amb_directory *directory, struct amb_dir_sub *sub, uint32_t *next,
+                       unsigned budget, amb_order_done_fn done, void *context, unsigned *posted)
+{
+    unsigned looks = budget * LOOKS_PER_PAIR;
+    for (; *next < directory->slots; (*next)++) {
+        struct amb_dir_topic *topic = directory->by_slot[*next];
+        if (topic == NULL || topic->main != NULL || topic->serial > sub->serial ||
+            !amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len)) {
+            if (looks-- == 0) {
+                return false;
+            }
+            continue;
+        }
+        if (budget-- == 0) {
+            return false;
+        }
+        *posted += come_to(directory, sub, topic, done, context);
+        if (sub->over != NULL) {
+            return true;
+        }
+    }
+    return true;
+}
+
+unsigned amb_pairs_come(struct amb_directory *directory, struct amb_dir_sub *sub,
+                        amb_order_done_fn done, void *context)
+{
+    unsigned posted = 0;
+    uint32_t next = 0;
+    if (come_slice(directory, sub, &next, AMB_PAIRS_NOW, done, context, &posted)) {
+        return posted;
+    }
+    struct amb_order *last =
+        done == NULL ? NULL : amb_directory_order(amb_order_nothing, done, context);
+    struct amb_dir_chore *chore = done != NULL && last == NULL ? NULL : chore_begin(directory, sub);
+    if (chore == NULL) { /* Then all at once. */
+        amb_order_free(last);
+        while (!come_slice(directory, sub, &next, AMB_PAIRS_NOW, done, context, &posted)) {
+        }
+        return posted;
+    }
+    chore->sub = sub;
+    chore->next = next;
+    chore->last = last;
+    sub->coming = chore;
+    return posted + (last != NULL ? 1 : 0);
+}
+
+/* The subscription goes before all of its pairs are made. */
+static void come_cancel(struct amb_dir_sub *sub)
+{
+    struct amb_dir_chore *chore = sub->coming;
+    if (chore != NULL) {
+        sub->coming = NULL;
+        chore->sub = NULL;
+        chore->status = chore->status == AMB_OK ? AMB_ECLOSED : chore->status;
+        chore_end(chore);
+    }
+}
+
+/* True: none is left. */
+static bool leave_slice(struct amb_directory *directory, struct amb_dir_sub *sub, uint32_t *next,
+                        unsigned budget, amb_order_done_fn done, void *context, unsigned *posted)
+{
+    for (; *next < sub->pair_count && budget > 0; (*next)++, budget--) {
+        struct amb_dir_topic *topic = topic_of(directory, sub->pairs[*next]);
+        if (topic != NULL) {
+            topic->pairs--;
+            directory->pair_count--;
+            *posted += amb_directory_disconnect(directory, topic, sub, done, context);
+        }
+    }
+    return *next == sub->pair_count;
+}
+
+void amb_pairs_leave(struct amb_directory *directory, struct amb_dir_sub *sub)
+{
+    come_cancel(sub);
+    if (sub->account != NULL) {
+        sub->account->pairs -= sub->pair_count;
+        amb_list_remove(&sub->of_account);
+        amb_pair_account_unref(&sub->account);
+    }
+    uint32_t next = 0;
+    unsigned posted = 0;
+    if (!leave_slice(directory, sub, &next, AMB_PAIRS_NOW, NULL, NULL, &posted)) {
+        struct amb_dir_chore *chore = chore_begin(directory, sub);
+        if (chore == NULL) { /* Then all at once. */
+            (void)leave_slice(directory, sub, &next, UINT32_MAX, NULL, NULL, &posted);
+        } else {
+            chore->is_leaving = true;
+            chore->next = next;
+            chore->gone = *sub;
+            chore->gone.position = NULL;
+            sub->pairs = NULL;
+        }
+    }
+    free(sub->pairs);
+    sub->pairs = NULL;
+    sub->pair_count = sub->pair_size = 0;
+}
+
+void amb_directory_work(struct amb_directory *directory)
+{
+    unsigned slices = AMB_PAIRS_SLICES;
+    while (slices-- > 0 && directory->chore_orders < AMB_PAIRS_UNDER_WAY &&
+           !amb_list_is_empty(&directory->chores)) {
+        struct amb_list_node *node = amb_list_pop_front(&directory->chores);
+        struct amb_dir_chore *chore = AMB_CONTAINER_OF(node, struct amb_dir_chore, node);
+        unsigned posted = 0;
+        bool is_over = chore->is_leaving
+                           ? leave_slice(directory, &chore->gone, &chore->next, AMB_PAIRS_SLICE,
+                                         chore_answered, chore, &posted)
+                           : come_slice(directory, chore->sub, &chore->next, AMB_PAIRS_SLICE,
+                                        chore_answered, chore, &posted);
+        chore_posted(chore, posted);
+        if (!is_over) {
+            amb_list_push_back(&directory->chores, node);
+            continue;
+        }
+        if (chore->sub != NULL && chore->sub->over != NULL) {
+            chore->status = AMB_ELIMIT;
+        }
+        chore_end(chore);
+    }
+}
+
+bool amb_directory_is_busy(const struct amb_directory *directory)
+{
+    return !amb_list_is_empty(&directory->chores) && directory->chore_orders < AMB_PAIRS_UNDER_WAY;
+}
+
+void amb_pairs_fini(struct amb_directory *directory)
+{
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&directory->chores)) != NULL) {
+        struct amb_dir_chore *chore = AMB_CONTAINER_OF(node, struct amb_dir_chore, node);
+        amb_order_free(chore->last);
+        free(chore->gone.pairs);
+        free(chore);
+    }
+    free(directory->by_slot);
+    directory->by_slot = NULL;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pairs of subscriptions with a wildcard and topics: in slices, and within their limits.
+ */
+#include "tests/unit/broker/directory_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TOPICS 2000u
+
+static const char many[] =
+    "limits = { max_topics = 5000; max_pairs = 6000; max_pairs_per_client = 4500; };\n"
+    "memory = { host = { size = \"16M\"; segment = \"2M\"; }; };\n";
+
+static struct amb_dir_topic *topics[TOPICS];
+static struct amb_session_id session;
+
+static void make_topic(unsigned i)
+{
+    char name[16];
+    int len = snprintf(name, sizeof(name), "t.%u", i);
+    assert_int_equal(
+        amb_directory_topic(&f.directory, name, (size_t)len, i % f.harness.count, &topics[i]),
+        AMB_OK);
+}
+
+static void begin(unsigned shards, unsigned count)
+{
+    set_up(shards, many);
+    session = open_session(0, 0);
+    for (unsigned i = 0; i < count; i++) {
+        make_topic(i);
+    }
+    settle();
+}
+
+static void open_sub(struct amb_dir_sub *sub, uint32_t handle, struct amb_pair_account *account)
+{
+    memset(sub, 0, sizeof(*sub));
+    sub->id = amb_directory_next_sub(&f.directory);
+    sub->session = session;
+    sub->handle = handle;
+    sub->account = account;
+    sub->pattern_len = 3;
+    memcpy(sub->pattern, "t.*", 3);
+    struct amb_order *order = amb_order_create(amb_order_subscription_open, NULL, NULL);
+    order->session = session;
+    order->u.subscription.handle = handle;
+    order->u.subscription.id = sub->id;
+    amb_order_post(f.harness.peers[0], order);
+}
+
+static unsigned cursors(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < TOPICS; i++) {
+        count += topics[i] == NULL ? 0 : cursors_of(topics[i], 0);
+    }
+    return count;
+}
+
+/* A round of the control thread, and turns of the workers. */
+static void round_of_work(void)
+{
+    amb_directory_work(&f.directory);
+    amb_directory_tell(&f.directory);
+    harness_settle(&f.harness);
+}
+
+static void work(void)
+{
+    for (unsigned i = 0; !amb_list_is_empty(&f.directory.chores); i++) {
+        assert_true(i < 1000);
+        round_of_work();
+    }
+    round_of_work();
+    assert_int_equal(f.directory.chore_orders, 0);
+}
+
+static void over(void)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &f.directory.wild) {
+        amb_directory_unsubscribe(&f.directory, AMB_CONTAINER_OF(node, struct amb_dir_sub, same));
+    }
+    work();
+    assert_int_equal(f.directory.pair_count, 0);
+    memset(topics, 0, sizeof(topics));
+    tear_down();
+}
+
+static void test_a_wildcard_comes_in_slices(void **state)
+{
+    (void)state;
+    struct amb_dir_sub sub;
+    begin(2, TOPICS);
+    open_sub(&sub, 0, NULL);
+    unsigned orders = amb_directory_subscribe(&f.directory, &sub, note_answer, NULL);
+    assert_in_range(orders, 1, 300);
+    settle();
+    assert_int_equal(f.answers, orders - 1); /* It has not come yet. */
+    unsigned had = cursors();
+    while (!amb_list_is_empty(&f.directory.chores)) {
+        assert_true(amb_directory_is_busy(&f.directory));
+        round_of_work();
+        assert_in_range(cursors() - had, 1, 600);
+        had = cursors();
+    }
+    settle();
+    assert_int_equal(f.answers, orders);
+    assert_int_equal(cursors(), TOPICS);
+    assert_int_equal(f.directory.pair_count, TOPICS);
+    over();
+}
+
+static void test_topics_that_come_meanwhile_are_read_once(void **state)
+{
+    (void)state;
+    struct amb_dir_sub sub;
+    begin(2, TOPICS - 100);
+    open_sub(&sub, 0, NULL);
+    (void)amb_directory_subscribe(&f.directory, &sub, note_answer, NULL);
+    for (unsigned i = TOPICS - 100; i < TOPICS; i++) {
+        make_topic(i);
+        assert_int_equal(topics[i]->matched, 1); /* Before anybody can publish to it. */
+    }
+    work();
+    for (unsigned i = 0; i < TOPICS; i++) {
+        assert_int_equal(cursors_of(topics[i], 0), 1);
+        assert_int_equal(topics[i]->matched, 1);
+    }
+    over();
+}
+
+static void test_who_goes_before_it_has_come_leaves_nothing(void **state)
+{
+    (void)state;
+    struct amb_dir_sub sub, other;
+    begin(2, TOPICS);
+    open_sub(&other, 1, NULL);
+    (void)amb_directory_subscribe(&f.directory, &other, note_answer, NULL);
+    work();
+    f.answers = 0;
+    open_sub(&sub, 0, NULL);
+    unsigned orders = amb_directory_subscribe(&f.directory, &sub, NULL, NULL);
+    assert_int_equal(orders, 0);
+    amb_directory_work(&f.directory);
+    unsubscribe(&sub);
+    assert_null(sub.pairs);
+    assert_false(amb_list_is_empty(&f.directory.chores)); /* It leaves in slices, too. */
+    work();
+    for (unsigned i = 0; i < TOPICS; i++) {
+        assert_int_equal(topics[i]->matched, 1);
+        assert_int_equal(topics[i]->on_shard[i % 2]->matched, 1);
+    }
+    assert_int_equal(cursors(), TOPICS);
+    assert_int_equal(f.directory.pair_count, TOPICS);
+    over();
+}
+
+static void test_pairs_of_a_client_are_bounded(void **state)
+{
+    (void)state;
+    struct amb_dir_sub subs[3];
+    begin(1, TOPICS);
+    struct amb_pair_account *account = amb_pair_account_create(&f);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_null(amb_directory_lacks_pairs(&f.directory, account, "t.*", 3));
+        open_sub(&subs[i], i, account);
+        (void)amb_directory_subscribe(&f.directory, &subs[i], note_answer, NULL);
+        work();
+    }
+    assert_int_equal(account->pairs, 2 * TOPICS);
+    assert_string_equal(amb_directory_lacks_pairs(&f.directory, account, "t.*", 3),
+                        "limits.max_pairs_per_client");
+    assert_null(amb_directory_lacks_pairs(&f.directory, account, "t.1", 3));
+    assert_null(amb_directory_lacks_pairs(&f.directory, account, "u.*", 3));
+    /* 251 topics more, of which the last has one pair too many: its publisher is unhurt. */
+    struct amb_dir_topic *topic;
+    for (unsigned i = 0; i < 251; i++) {
+        char name[16];
+        int len = snprintf(name, sizeof(name), "t.more%u", i);
+        assert_true(amb_list_is_empty(&f.directory.over));
+        assert_int_equal(amb_directory_topic(&f.directory, name, (size_t)len, 0, &topic), AMB_OK);
+    }
+    assert_false(amb_list_is_empty(&f.directory.over));
+    assert_string_equal(subs[0].over, "limits.max_pairs_per_client");
+    assert_int_equal(account->pairs, 4500);
+    work();
+    amb_pair_account_unref(&account); /* Its subscriptions have it yet. */
+    over();
+}
+
+static void test_pairs_of_all_are_bounded(void **state)
+{
+    (void)state;
+    struct amb_dir_sub subs[3];
+    begin(1, TOPICS);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_null(amb_directory_lacks_pairs(&f.directory, NULL, "t.*", 3));
+        open_sub(&subs[i], i, NULL);
+        (void)amb_directory_subscribe(&f.directory, &subs[i], note_answer, NULL);
+        work();
+    }
+    assert_string_equal(amb_directory_lacks_pairs(&f.directory, NULL, "t.*", 3),
+                        "limits.max_pairs");
+    assert_int_equal(f.directory.pair_count, 3 * TOPICS);
+    over();
+}
+
+static void test_topics_that_have_left_take_no_room(void **state)
+{
+    (void)state;
+    struct amb_dir_sub sub;
+    begin(1, 10);
+    struct amb_pair_account *account = amb_pair_account_create(&f);
+    open_sub(&sub, 0, account);
+    (void)amb_directory_subscribe(&f.directory, &sub, note_answer, NULL);
+    settle();
+    for (unsigned round = 0; round < 12; round++) {
+        for (unsigned i = 0; i < 1000; i++) {
+            char name[24];
+            struct amb_dir_topic *topic;
+            int len = snprintf(name, sizeof(name), "t.r%u-%u", round, i);
+            assert_int_equal(amb_directory_topic(&f.directory, name, (size_t)len, 0, &topic),
+                             AMB_OK);
+            publish_once(topic);
+        }
+        settle();
+        advance(f.harness.config->limits.topic_idle_ns + 1);
+        assert_int_equal(f.directory.pair_count, 10);
+    }
+    assert_null(sub.over);
+    assert_true(account->pairs <= 4500);
+    assert_true(sub.pair_size <= 8192);
+    amb_pair_account_unref(&account);
+    over();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_wildcard_comes_in_slices),
+        cmocka_unit_test(test_topics_that_come_meanwhile_are_read_once),
+        cmocka_unit_test(test_who_goes_before_it_has_come_leaves_nothing),
+        cmocka_unit_test(test_pairs_of_a_client_are_bounded),
+        cmocka_unit_test(test_pairs_of_all_are_bounded),
+        cmocka_unit_test(test_topics_that_have_left_take_no_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
