@@ -6,6 +6,7 @@
 #include "client/import.h"
 
 #include "client/conn.h"
+#include "client/slots.h"
 #include "tests/fakecuda/fakecuda.h"
 
 #include <setjmp.h>
@@ -120,6 +121,39 @@ static void test_what_cannot_be_is_refused_with_a_reason(void **state)
     amb_conn_unref(conn);
 }
 
+/* The lock is given up while the pool is opened, and a session may end and another begin. */
+static void test_a_segment_of_a_former_session_is_not_announced(void **state)
+{
+    (void)state;
+    struct amb_conn *conn = amb_conn_create();
+    struct amb_slots *slots = calloc(1, sizeof(*slots) + sizeof(slots->next[0]));
+    struct amb_gpu *gpu;
+    assert_non_null(slots);
+    assert_int_equal(amb_gpu_get(conn, 1, &gpu), AMB_OK);
+    range.offset = 0;
+    *slots = (struct amb_slots){.conn = conn,
+                                .state = AMB_SLOTS_OPENED,
+                                .fd = -1,
+                                .gpu = gpu,
+                                .size = 4096,
+                                .slot = 4096,
+                                .count = 1,
+                                .is_over = true,
+                                .request = {.range = range, .fd = -1}};
+    amb_list_init(&slots->request.node);
+    amb_conn_lock(conn);
+    amb_gpu_room_of(gpu)->bytes += slots->slot;
+    amb_list_push_back(&conn->leases.gpu_segments, &slots->node);
+    conn->leases.has_work = true;
+    amb_slots_turn(conn, amb_clock_monotonic_ns());
+    assert_true(amb_list_is_empty(&conn->leases.gpu_segments));
+    assert_true(amb_list_is_empty(&conn->requests));
+    assert_int_equal(amb_gpu_room_of(gpu)->bytes, 0);
+    amb_conn_unlock(conn);
+    amb_conn_unref(conn);
+    assert_int_equal(fakecuda_live_device(), 0);
+}
+
 static void test_what_the_broker_says_is_read_or_refused(void **state)
 {
     (void)state;
@@ -154,6 +188,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_the_broker_says_is_read_or_refused),
         cmocka_unit_test_setup_teardown(test_a_pool_is_opened_once_and_closed_with_its_last_user,
+                                        start_broker, stop_broker),
+        cmocka_unit_test_setup_teardown(test_a_segment_of_a_former_session_is_not_announced,
                                         start_broker, stop_broker),
         cmocka_unit_test_setup_teardown(test_what_cannot_be_is_refused_with_a_reason, start_broker,
                                         stop_broker),
