@@ -45,8 +45,8 @@ death() {
 start || fail "brokerd does not start"
 "$fake" order || fail "order"
 await_used 0 "after order"
-"$build/tools/broker-ctl" transports | grep -q gpu_why || fail "transports"
-"$build/tools/broker-ctl" doctor | grep -q 'gpu 0' || fail "doctor"
+grep -q gpu_why <<<"$("$build/tools/broker-ctl" transports)" || fail "transports"
+grep -q 'gpu 0' <<<"$("$build/tools/broker-ctl" doctor)" || fail "doctor"
 
 # The publisher is killed while a subscriber still reads: right bytes, then all of it is free.
 death

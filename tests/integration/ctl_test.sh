@@ -54,7 +54,7 @@ expect 69 "connect $url: " ctl status
 [ -e /run/ambroker ] || expect 69 'neither --url nor' env -u AMB_URL "$ctl_path" status
 expect 64 'connect nonsense://x' "$ctl_path" --url nonsense://x status
 [ "$("$ctl_path" --version | wc -l)" = 1 ] || fail '--version'
-"$ctl_path" --help | grep -q wait-subscribers || fail '--help'
+grep -q wait-subscribers <<<"$("$ctl_path" --help)" || fail '--help'
 
 "$brokerd" --dev --listen "$url" >"$tmp/ready" 2>"$tmp/log" </dev/null &
 broker_pid=$!
@@ -63,7 +63,7 @@ wait_until grep -q '^ready ' "$tmp/ready"
 # Admin views, for people and for programs.
 for view in status topics subs clients workers memory transports doctor; do
     ctl "$view" >"$tmp/out" 2>"$tmp/err" || fail "$view"
-    ctl -o json "$view" | grep -q '^{.*}$' || fail "$view -o json"
+    grep -q '^{.*}$' <<<"$(ctl -o json "$view")" || fail "$view -o json"
 done
 
 # What cannot be published or subscribed.
@@ -118,7 +118,7 @@ for i in 1 2; do
     "$ctl_path" --url "$url" sub keyed --group g --stats --timeout 20 >"$tmp/keyed$i" 2>&1 &
     keyed[i]=$!
 done
-has_members() { ctl -o json queues | grep -q '"members": *2'; }
+has_members() { grep -q '"members": *2' <<<"$(ctl -o json queues)"; }
 wait_until has_members
 ctl pub keyed --count 9 --key k --confirm delivered --timeout 20
 kill -INT "${keyed[@]}"
@@ -174,7 +174,7 @@ timeout 30 "$ctl_path" --url "$url" sub still 2>"$tmp/err" | head -n 1 >"$tmp/ou
 ctl_pid=$!
 ctl pub still --count 1 --wait-subscribers 1 --timeout 20
 wait "$ctl_pid" || fail 'sub | head'
-no_still() { ! ctl -o json subs | grep -q still; }
+no_still() { ! grep -q still <<<"$(ctl -o json subs)"; }
 wait_until no_still
 [ ! -s "$tmp/err" ] || fail "sub | head: $(cat "$tmp/err")"
 # all other output the same. A full disk is an error.
@@ -206,7 +206,7 @@ start_broker() {
     broker_pid=$!
     wait_until grep -q '^ready ' "$tmp/ready"
 }
-is_published() { ctl -o json topics 2>/dev/null | grep -q '"again"'; }
+is_published() { grep -q '"again"' <<<"$(ctl -o json topics 2>/dev/null)"; }
 for option in '--name meter' --reconnect; do
     start_broker
     # shellcheck disable=SC2086 # two words

@@ -193,7 +193,7 @@ echo "reconnect: ok"
 # One that is asked to end says so, and nothing is lost on the way to the next.
 AMB_URL=$unix_url "$examples/example-lameduck" >"$dir/ticks" 2>"$dir/errors" &
 readers=($!)
-ticking() { "$build/tools/broker-ctl" --url "$unix_url" topics | grep -q ticks; }
+ticking() { grep -q ticks <<<"$("$build/tools/broker-ctl" --url "$unix_url" topics)"; }
 wait_for 10 ticking || fail "no tick: $(cat "$dir/errors")"
 kill -TERM "$broker"
 wait "$broker" || fail "brokerd ended with $?: $(cat "$dir/log")"

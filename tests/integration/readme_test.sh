@@ -21,5 +21,6 @@ export PKG_CONFIG_PATH=$home/moved/lib/pkgconfig
 cd "$home/hello"
 # shellcheck disable=SC2046 # words
 cc publish.c -o publish $(pkg-config --cflags --libs amb)
-ldd publish | grep -q "libamb.so.0 => $home/moved/" || { ldd publish && exit 1; }
+libraries=$(ldd publish)
+grep -q "libamb.so.0 => $home/moved/" <<<"$libraries" || { echo "$libraries" && exit 1; }
 echo 'moved: passed'

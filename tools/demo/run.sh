@@ -194,7 +194,7 @@ export AMB_TRUSTED=lo
 sub_urls=("$unix_url" "$unix_url" "$unix_url" "$unix_url")
 sub_names=(unix-1 unix-2 unix-3 unix-4)
 links=(ring stream ucx)
-if "$ctl" --url "$unix_url" -o json status | grep -q '"ucx": *"off"'; then
+if grep -q '"ucx": *"off"' <<<"$("$ctl" --url "$unix_url" -o json status)"; then
     links=(ring stream) # No UCX here, or no /sys, where it looks for interfaces.
 fi
 if [ -n "$all_links" ] && [ -n "$tcp_url" ]; then
