@@ -52,12 +52,13 @@ static void populate(const struct amb_segment *segment)
     }
 }
 
-/* An open file description of its own. */
+/* An open file description of its own. A client of our own user may hold a lease on one that it was
+ * given (F_SETLEASE): an open that blocks would wait for 45 s until that is broken. */
 static int reopen(int fd, int mode)
 {
     char path[64];
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    return open(path, mode | O_CLOEXEC);
+    return open(path, mode | O_CLOEXEC | O_NONBLOCK);
 }
 
 /*
@@ -191,7 +192,8 @@ enum amb_segment_use amb_segment_ask_use(struct amb_segment *segment)
     amb_segment_finish(segment);
     int own = reopen(segment->fd_ro, O_RDONLY);
     if (own < 0) {
-        return AMB_SEGMENT_IN_USE; /* No descriptor left: asked again later. */
+        /* No descriptor left, or somebody has a lease on one of the file: asked again later. */
+        return AMB_SEGMENT_IN_USE;
     }
     (void)close(segment->fd_ro);
     segment->fd_ro = own;

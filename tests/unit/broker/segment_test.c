@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -177,6 +178,29 @@ static void test_a_leased_one_has_one_writer_beside_us_and_then_no_more(void **s
     amb_segment_destroy(&segment);
 }
 
+/* Its process is of our own user, and it has the description that a client is given. */
+static void test_a_clients_lease_on_a_descriptor_holds_nobody_up(void **state)
+{
+    (void)state;
+    struct amb_segment *segment = make();
+    amb_segment_finish(segment);
+    int theirs = fcntl(segment->fd_ro, F_DUPFD_CLOEXEC, 0);
+    assert_true(theirs >= 0);
+    (void)signal(SIGIO, SIG_IGN);
+    if (fcntl(theirs, F_SETLEASE, F_WRLCK) != 0) {
+        (void)close(theirs);
+        amb_segment_destroy(&segment);
+        skip(); /* This kernel, or this user, has none. */
+    }
+    (void)alarm(20); /* An open that waits for the lease takes 45 s. */
+    assert_int_equal(amb_segment_ask_use(segment), AMB_SEGMENT_IN_USE);
+    (void)alarm(0);
+    assert_int_equal(fcntl(theirs, F_SETLEASE, F_UNLCK), 0);
+    (void)close(theirs);
+    assert_int_equal(amb_segment_ask_use(segment), AMB_SEGMENT_UNUSED);
+    amb_segment_destroy(&segment);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +213,7 @@ int main(void)
         cmocka_unit_test(test_nobody_can_add_seals),
         cmocka_unit_test(test_destroying_leaves_no_descriptor_behind),
         cmocka_unit_test(test_a_leased_one_has_one_writer_beside_us_and_then_no_more),
+        cmocka_unit_test(test_a_clients_lease_on_a_descriptor_holds_nobody_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
