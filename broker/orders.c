@@ -50,11 +50,11 @@ static void order_arrived(struct amb_mail *mail, void *owner)
     struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
     /* May be gone after run. */
     bool answers_itself =
-        order->run == amb_order_session_close || order->run == amb_order_subscription_open ||
-        order->run == amb_order_subscription_close || order->run == amb_order_subscription_sync ||
-        order->run == amb_order_publisher_close || order->run == amb_order_lend ||
-        order->run == amb_order_topic_remove || order->run == amb_order_lease_open ||
-        order->run == amb_order_lease_mapped;
+        order->run == amb_order_session_close || order->run == amb_order_session_release ||
+        order->run == amb_order_subscription_open || order->run == amb_order_subscription_close ||
+        order->run == amb_order_subscription_sync || order->run == amb_order_publisher_close ||
+        order->run == amb_order_lend || order->run == amb_order_topic_remove ||
+        order->run == amb_order_lease_open || order->run == amb_order_lease_mapped;
     order->run(owner, order);
     if (!answers_itself) {
         amb_order_answer(order);

@@ -18,6 +18,7 @@
 
 #define CLOSE_POLLS_MAX 64u
 #define CLOSE_POLL_BUDGET 64u
+#define RELEASE_BUDGET 4096u /* references of a quarantined session that go in one turn */
 
 /* Has the worker's epoll report what happens on the session's link. */
 static enum amb_status session_watch(struct amb_session *session)
@@ -146,10 +147,15 @@ void amb_order_session_release(struct amb_shard *shard, struct amb_order *order)
         amb_session_find(shard, order->session.index, order->session.generation);
     if (session == NULL || session->state != AMB_SESSION_QUARANTINED) {
         order->status = AMB_ENOTFOUND;
+        amb_order_answer(order);
         return;
     }
-    amb_session_release_held(session);
+    if (!amb_session_release_held(session, RELEASE_BUDGET)) {
+        amb_order_post(shard, order); /* Others have their turn before the rest. */
+        return;
+    }
     amb_session_destroy(&session);
+    amb_order_answer(order);
 }
 
 void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order)

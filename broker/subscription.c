@@ -299,21 +299,25 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
     }
 }
 
-void amb_session_release_held(struct amb_session *session)
+bool amb_session_release_held(struct amb_session *session, unsigned budget)
 {
     uint64_t bytes = 0;
-    struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&session->held)) != NULL) {
+    struct amb_list_node *node = NULL;
+    while (budget-- > 0 && (node = amb_list_pop_front(&session->held)) != NULL) {
         struct amb_held *held = AMB_CONTAINER_OF(node, struct amb_held, node);
         bytes += amb_entry_charge(held->entry);
         amb_entry_unref(held->entry, session->shard);
         free(held);
     }
-    session->mapped_bytes = 0;
-    bytes += amb_lease_book_held(&session->book);
-    amb_lease_book_release(&session->book);
+    bool is_done = amb_list_is_empty(&session->held);
+    if (is_done) {
+        session->mapped_bytes = 0;
+        bytes += amb_lease_book_held(&session->book);
+        amb_lease_book_release(&session->book);
+    }
     /* Modulo 2^64 this is a subtraction. */
     amb_stat_add(&session->shard->stats.quarantined_bytes, UINT64_C(0) - bytes);
+    return is_done;
 }
 
 enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
@@ -420,6 +424,7 @@ static void delivery_release(struct amb_subscription *sub, uint64_t number)
     }
     delivery_tally(sub, delivery, delivery->msgs);
     delivery_unref(sub, delivery);
+    delivery->bytes = 0;
 }
 
 /* Something came back: takes `released` past what had come back out of order. */
@@ -458,10 +463,22 @@ enum amb_status amb_subscription_release_range(struct amb_subscription *subscrip
                                   "the client gives back what it was not given");
     }
     /* From what is out: a range over all that ever was must not cost more than what it gives back.
-     */
+     * Nor must it when it is said again and again while the oldest stays out: each that is back
+     * says up to where all are, when this range is. */
+    uint64_t end = number + count;
     uint64_t i = number > subscription->released ? number : subscription->released + 1;
-    for (; i < number + count; i++) {
-        delivery_release(subscription, i);
+    while (i < end) {
+        struct amb_delivery *delivery = &subscription->deliveries[i & subscription->mask];
+        uint64_t next = i + 1;
+        if (!delivery->is_released) {
+            delivery_release(subscription, i);
+            delivery->bytes = end;
+        } else {
+            next = delivery->bytes > next ? delivery->bytes : next;
+            delivery->bytes = delivery->bytes > end ? delivery->bytes : end;
+        }
+        subscription->looked++;
+        i = next;
     }
     subscription_released(subscription);
     return AMB_OK;

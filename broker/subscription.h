@@ -37,7 +37,7 @@ struct amb_topic;
 struct amb_delivery {
     struct amb_entry *entry; /* delivered in place: one reference; else NULL */
     struct amb_tally *tally; /* counts it as delivered when it comes back; or NULL */
-    uint64_t bytes;
+    uint64_t bytes;          /* of one that is back: all before that number are, too; or 0 */
     uint32_t msgs;
     bool is_released;
     uint8_t lazy;   /* enum amb_lazy: entry is kept for a fetch, or stale: lazy.h; or MAPPED */
@@ -104,6 +104,7 @@ struct amb_subscription {
     uint64_t kept_bytes;          /* ... what those that have one keep */
     /* counters */
     uint64_t msgs, bytes, lost, spilled;
+    uint64_t looked;                  /* deliveries looked at for ranges that came back */
     uint64_t lost_by[AMB_LOSS_MIXED]; /* the last by reason */
 };
 
@@ -166,5 +167,7 @@ struct amb_held {
     struct amb_list_node node;
     struct amb_entry *entry;
 };
-/* The process is gone: gives back everything the session holds. */
-void amb_session_release_held(struct amb_session *session);
+/* The process is gone: gives back what the session holds, so much of it at most. True: that was
+ * all.
+ */
+bool amb_session_release_held(struct amb_session *session, unsigned budget);

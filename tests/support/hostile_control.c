@@ -132,6 +132,15 @@ static enum hostile_verdict any_requests(struct hostile *h)
     return HOSTILE_EITHER;
 }
 
+/* Asks for Pongs and reads none of them. */
+static enum hostile_verdict ping_unread(struct hostile *h)
+{
+    for (int64_t i = 0; i < 20000 && !h->is_over; i++) {
+        hostile_ping(h, i);
+    }
+    return HOSTILE_LIVES;
+}
+
 /* Every handle there is, and some more, of both kinds; then half of them closed. */
 static enum hostile_verdict thousands(struct hostile *h)
 {
@@ -352,6 +361,7 @@ static enum hostile_verdict half_logins(struct hostile *h)
 }
 
 const struct hostile_attack hostile_control_attacks[] = {
+    {.name = "ping-unread", .run = ping_unread},
     {.name = "any-requests", .run = any_requests},
     {.name = "thousands", .run = thousands},
     {.name = "reopened", .run = reopened},

@@ -98,7 +98,8 @@ void client_close(struct shard_client *client, bool keep_held)
 void client_die(struct shard_client *client)
 {
     if (client->session != NULL) {
-        amb_session_release_held(client->session);
+        while (!amb_session_release_held(client->session, 8)) {
+        }
         amb_session_destroy(&client->session);
     }
     client->is_quarantined = false;

@@ -191,6 +191,49 @@ static void test_a_range_costs_no_more_than_what_is_out(void **state)
     sub->delivered = sub->released = sub->told = 0;
 }
 
+/* While the oldest stays out, ranges over all behind it are said again and again, from anywhere. */
+static void test_a_range_said_again_costs_next_to_nothing(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->s, 0, w->topic, NULL);
+    publish(w, 1000, 1, 16);
+    struct amb_subscription *sub = sub_of(w, 0);
+    assert_int_equal(sub->delivered, 1000);
+    for (uint64_t i = 3; i <= 1000; i += 2) { /* Each by itself, then all between. */
+        assert_int_equal(amb_subscription_release_range(sub, i, 1), AMB_OK);
+    }
+    for (uint64_t round = 0; round < 1000; round++) {
+        uint64_t from = 2 + round * 7 % 900;
+        assert_int_equal(amb_subscription_release_range(sub, from, (uint32_t)(1001 - from)),
+                         AMB_OK);
+    }
+    assert_in_range(sub->looked, 1000, 10000);
+    assert_int_equal(sub->msgs_out, 1);
+    assert_int_equal(sub->released, 0);
+    client_drain(w->s, 0);
+    assert_int_equal(sub->released, 1000);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+/* What a process held goes a part at a time once it is gone. */
+static void test_what_was_held_is_given_back_in_slices(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->s, 0, w->topic, NULL);
+    publish(w, 20, 1, 16); /* The first ones by copy: the segment is not mapped yet. */
+    client_close(w->s, true);
+    harness_settle(&w->h);
+    assert_true(w->s->is_quarantined);
+    unsigned slices = 1;
+    while (!amb_session_release_held(w->s->session, 4)) {
+        assert_true(w->s->session->mapped_bytes > 0);
+        slices++;
+    }
+    assert_in_range(slices, 4, 6);
+    assert_int_equal(harness_used(&w->h), 0);
+    client_die(w->s);
+}
+
 static void test_the_table_of_deliveries_grows_with_what_is_out(void **state)
 {
     struct world *w = *state;
@@ -315,6 +358,8 @@ int main(void)
         T(test_releases_out_of_order_give_credit_and_memory_back),
         T(test_numbers_that_were_not_given_are_protocol_errors),
         T(test_a_range_costs_no_more_than_what_is_out),
+        T(test_a_range_said_again_costs_next_to_nothing),
+        T(test_what_was_held_is_given_back_in_slices),
         T(test_the_table_of_deliveries_grows_with_what_is_out),
         T(test_an_ended_one_goes_when_everything_is_back),
         T(test_an_ended_one_that_holds_nothing_goes_at_once),
