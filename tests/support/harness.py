@@ -249,7 +249,7 @@ class Victims(Process):
         self.pidfds = {}  # a number may be somebody else's by the time its end is read
         self.ended = {}
 
-    def _read(self, word):
+    def _number_of(self, word):
         while True:
             words = self.line()
             kind, number, *status = words.split()
@@ -261,7 +261,7 @@ class Victims(Process):
     def start(self, url, name, phase):
         """The victim's process id."""
         self.tell(f"{url} {name} {phase}")
-        pid = self._read("pid")
+        pid = self._number_of("pid")
         try:
             self.pidfds[pid] = os.pidfd_open(pid)
         except ProcessLookupError:
@@ -280,7 +280,7 @@ class Victims(Process):
     def bury(self, pid, expected=-signal.SIGKILL):
         """Waits for its end, which must have come so: by kill alone."""
         while pid not in self.ended:
-            self._read("ended")
+            self._number_of("ended")
         if pid in self.pidfds:
             os.close(self.pidfds.pop(pid))
         status = self.ended.pop(pid)
