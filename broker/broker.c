@@ -11,6 +11,7 @@
 #include "broker/lease.h"
 #include "broker/limbo.h"
 #include "broker/maker.h"
+#include "broker/porter.h"
 #include "broker/requests.h"
 #include "broker/retire.h"
 #include "broker/route.h"
@@ -40,6 +41,7 @@ struct amb_broker {
     struct amb_limbo limbo;
     struct amb_ucx_context *ucx;
     struct amb_maker maker;
+    struct amb_porter porter;
     struct amb_gpus gpus;
     struct amb_transports transports;
     struct amb_worker *workers;
@@ -262,6 +264,7 @@ static enum amb_status broker_make_workers(struct amb_broker *broker)
         shard->control = &broker->control.inbox;
         shard->ucx = broker->ucx;
         shard->maker = &broker->maker;
+        shard->porter = &broker->porter;
         shard->gpus = &broker->gpus;
         shard->offer_segment = offer_segment;
         shard->offer_gpu = offer_gpu;
@@ -300,6 +303,9 @@ static enum amb_status broker_run(struct amb_broker *broker, char *error, size_t
         status = amb_maker_start(&broker->maker);
     }
     if (status == AMB_OK) {
+        status = amb_porter_start(&broker->porter);
+    }
+    if (status == AMB_OK) {
         status = amb_gpus_start(&broker->gpus, broker->config, error, error_size);
     }
     if (status == AMB_OK) {
@@ -318,6 +324,7 @@ static enum amb_status broker_run(struct amb_broker *broker, char *error, size_t
         return status;
     }
     broker_write_urls(broker);
+    broker->control.porter = &broker->porter;
     if (pthread_create(&broker->thread, NULL, control_main, &broker->control) != 0) {
         return AMB_ELIMIT;
     }
@@ -419,6 +426,8 @@ void amb_broker_destroy(struct amb_broker **broker)
     }
     *broker = NULL;
     amb_assert(!b->is_running);
+    amb_porter_stop(&b->porter); /* The rings it has made are in the workers' mail. */
+    b->control.porter = NULL;
     for (unsigned i = 0; i < b->worker_count; i++) {
         amb_worker_stop(&b->workers[i]);
     }

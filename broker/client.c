@@ -6,12 +6,14 @@
 #include "broker/events.h"
 #include "broker/gpupool.h"
 #include "broker/party.h"
+#include "broker/porter.h"
 #include "broker/queues.h"
 #include "broker/shard.h"
 #include "broker/slow.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
+#include "wire/base/passed.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -28,8 +30,11 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
                                   struct amb_client **out)
 {
     struct amb_client *client = calloc(1, sizeof(*client));
+    if (is_unix) {
+        amb_passed_prepare(fd);
+    }
     if (client == NULL) {
-        (void)close(fd);
+        amb_porter_close(control->porter, fd);
         return AMB_ENOMEM;
     }
     client->watch.fn = amb_client_on_events;
@@ -53,7 +58,7 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
     client->watched = EPOLLIN | EPOLLRDHUP | EPOLLHUP;
     enum amb_status status = amb_watch_add(&control->watches, &client->watch, fd, client->watched);
     if (status != AMB_OK) {
-        (void)close(fd);
+        amb_porter_close(control->porter, fd);
         free(client);
         return status;
     }

@@ -83,7 +83,8 @@ struct amb_client {
     enum amb_status end_status; /* that it was told as the end of its session; OK: none */
 
     struct amb_control_reader reader;
-    int passed_fd;            /* that came with the message being read */
+    bool asks_for_pidfd;      /* Challenge does: one may come with Auth */
+    int passed_fd;            /* a pidfd that came with Auth; -1: none */
     struct amb_list_node out; /* struct client_out */
     uint64_t out_bytes;       /* of the heap */
     bool is_pong_due;         /* once all of that has left: the newest alone is answered */

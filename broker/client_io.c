@@ -8,7 +8,10 @@
  */
 #include "broker/client_private.h"
 #include "broker/control.h"
+#include "broker/peer.h"
+#include "broker/porter.h"
 #include "wire/base/assert.h"
+#include "wire/base/passed.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -229,46 +232,82 @@ void amb_client_close_connection(struct amb_client *client)
     }
     if (client->fd >= 0) {
         amb_watch_remove(&client->control->watches, &client->watch, client->fd);
-        (void)close(client->fd);
+        if (client->is_unix) {
+            amb_porter_close(client->control->porter, client->fd);
+        } else {
+            (void)close(client->fd);
+        }
         client->fd = -1;
     }
     client_drop_fd(client);
 }
 
-/* Keeps the last descriptor and closes the others: alignment leaves room for two where there is
- * room for one, and whatever comes is ours. */
-static void client_take_fds(struct amb_client *client, const struct cmsghdr *header)
+/* Descriptors of a message, at most as many as fds holds. */
+static unsigned take_fds(struct msghdr *message, int *fds, unsigned max)
 {
-    size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; i++) {
-        client_drop_fd(client);
-        memcpy(&client->passed_fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+    unsigned taken = 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c != NULL; c = CMSG_NXTHDR(message, c)) {
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+            size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+            for (size_t i = 0; i < count && taken < max; i++) {
+                memcpy(&fds[taken++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+            }
+        }
     }
+    return taken;
+}
+
+/*
+ * Auth, of a client that was asked for a pidfd. Looks before it takes: what is no pidfd, or more
+ * than one, is left in the connection. What the look has got of such is kept, for closing it could
+ * wait for a file's server. False: that is so.
+ */
+static bool client_take_pidfd(struct amb_client *client, struct iovec *iov, ssize_t *got)
+{
+    /* Alignment leaves room for two where there is room for one. */
+    enum {
+        ROOM = 2
+    };
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * ROOM)];
+        struct cmsghdr align;
+    } control;
+    int fds[ROOM];
+    struct msghdr message = {.msg_iov = iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    *got = recvmsg(client->fd, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    unsigned count = *got <= 0 ? 0 : take_fds(&message, fds, ROOM);
+    if (count != 1 || (message.msg_flags & MSG_CTRUNC) != 0 || !amb_peer_is_pidfd(fds[0])) {
+        client->control->kept_fds += count;
+        return false;
+    }
+    client->passed_fd = fds[0];
+    iov->iov_len = (size_t)*got;
+    message.msg_controllen = sizeof(control.bytes);
+    *got = recvmsg(client->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    count = *got <= 0 ? 0 : take_fds(&message, fds, ROOM);
+    for (unsigned i = 0; i < count; i++) {
+        (void)close(fds[i]); /* The same pidfd. */
+    }
+    return true;
 }
 
 /* Reads at most what the reader wants, so that a descriptor comes with its own message. Returns
- * what recvmsg does. */
-static ssize_t client_receive(struct amb_client *client, uint8_t *bytes, size_t size)
+ * what recvmsg does. *is_refused: descriptors came that nobody asked for; nothing was read. */
+static ssize_t client_receive(struct amb_client *client, uint8_t *bytes, size_t size,
+                              bool *is_refused)
 {
     struct iovec iov = {.iov_base = bytes, .iov_len = size};
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct msghdr message = {
-        .msg_iov = &iov,
-        .msg_iovlen = 1,
-        .msg_control = control.bytes,
-        .msg_controllen = sizeof(control.bytes),
-    };
-    ssize_t got = recvmsg(client->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got < 0) {
-        return got;
+    *is_refused = false;
+    if (!client->is_unix) {
+        return recv(client->fd, bytes, size, MSG_DONTWAIT);
     }
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c != NULL; c = CMSG_NXTHDR(&message, c)) {
-        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-            client_take_fds(client, c);
-        }
+    ssize_t got = amb_passed_receive(client->fd, &iov, 1, is_refused);
+    if (*is_refused && client->asks_for_pidfd && client->state == AMB_CLIENT_AUTH &&
+        client->passed_fd < 0) {
+        *is_refused = !client_take_pidfd(client, &iov, &got);
     }
     return got;
 }
@@ -299,7 +338,14 @@ static bool client_read_one(struct amb_client *client)
 {
     uint8_t bytes[4096];
     size_t wanted = amb_control_wanted(&client->reader);
-    ssize_t got = client_receive(client, bytes, wanted < sizeof(bytes) ? wanted : sizeof(bytes));
+    bool is_refused;
+    ssize_t got =
+        client_receive(client, bytes, wanted < sizeof(bytes) ? wanted : sizeof(bytes), &is_refused);
+    if (is_refused) {
+        client->control->stats.passed++;
+        amb_client_send_error(client, 0, AMB_EPROTO, "descriptors were passed and not asked for");
+        return false;
+    }
     if (got < 0) {
         if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return false;
@@ -328,7 +374,6 @@ static bool client_read_one(struct amb_client *client)
         client->seen_ns = client->control->now_ns;
         client->control->on_request(client, message);
         amb_control_free(message);
-        client_drop_fd(client); /* Nobody wanted it. */
     }
     if (client->state == AMB_CLIENT_LIVE && client->work >= AMB_CLIENT_WORK_MAX) {
         client->is_paused = true;

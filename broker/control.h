@@ -20,12 +20,16 @@
 
 #include <stdatomic.h>
 
-#define AMB_LISTENERS_MAX 64u  /* as many as the configuration takes */
+#define AMB_LISTENERS_MAX 64u /* as many as the configuration takes */
+/* What was passed in place of a pidfd is not closed: a file's server could hold that up for ever.
+ * Where there are so many, no client is asked for a pidfd any more. */
+#define AMB_KEPT_FDS_MAX 64u
 #define AMB_HALF_OPEN_MAX 512u /* connections that have not said who they are */
 
 struct amb_client;
 struct amb_config;
 struct amb_membudget;
+struct amb_porter;
 struct amb_shard;
 struct amb_transports;
 struct amb_ucx_context;
@@ -49,7 +53,7 @@ struct amb_session_indices {
 
 struct amb_control_stats {
     uint64_t accepted, refused_limit, refused_auth, refused_version, handshake_timeout, bad_magic,
-        bad_message, expired, quarantined, attached, violations, events_failed;
+        bad_message, expired, quarantined, attached, violations, events_failed, passed;
 };
 
 struct amb_control {
@@ -60,6 +64,7 @@ struct amb_control {
     struct amb_shard *const *shards;
     unsigned shard_count;
     struct amb_ucx_context *ucx;
+    struct amb_porter *porter;               /* NULL: what is slow is done here */
     const struct amb_transports *transports; /* why there is none, and when it is preferred */
     uint32_t ucx_release, ucx_tx_seg, ucx_rx_seg;
     const char *ucx_broken; /* static: UCX could not open a port, and is not asked again; or NULL */
@@ -69,6 +74,8 @@ struct amb_control {
     struct amb_listener listeners[AMB_LISTENERS_MAX];
     unsigned listener_count;
     struct amb_watches watches;
+    bool kernel_names_peers; /* amb_peer_kernel_tells */
+    uint32_t kept_fds;       /* that were passed in place of a pidfd: AMB_KEPT_FDS_MAX */
     uint64_t epoch;
     uint32_t overflow_uid; /* user.h */
     uint64_t next_client;

@@ -8,6 +8,7 @@
 #include "broker/control.h"
 #include "broker/door.h"
 #include "broker/drain.h"
+#include "broker/peer.h"
 #include "broker/queues.h"
 #include "broker/requests.h"
 #include "broker/user.h"
@@ -76,6 +77,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     control->on_request = amb_request_handle;
     control->overflow_uid = amb_user_overflow();
     control->watches.epoll_fd = -1;
+    control->kernel_names_peers = amb_peer_kernel_tells();
     control->now_ns = amb_clock_monotonic_ns();
     control->started_ns = control->now_ns;
     amb_random_bytes(&control->epoch, sizeof(control->epoch));

@@ -5,6 +5,7 @@
 #include "broker/ingest.h"
 #include "broker/lazy.h"
 #include "broker/outgoing.h"
+#include "broker/porter.h"
 #include "broker/publisher.h"
 #include "broker/retire.h"
 #include "broker/session.h"
@@ -184,6 +185,18 @@ void amb_session_close(struct amb_session *session, bool keep_held,
     }
 }
 
+static void on_waste(void *arg, struct amb_link_waste *waste)
+{
+    const struct amb_session *session = arg;
+    amb_porter_dispose(session->shard->porter, waste);
+}
+
+static void on_connection(void *arg, int fd)
+{
+    const struct amb_session *session = arg;
+    amb_porter_close(session->shard->porter, fd);
+}
+
 const struct amb_link_events amb_dispatch_events = {
     .on_frame = on_frame,
     .on_device = on_device,
@@ -192,4 +205,6 @@ const struct amb_link_events amb_dispatch_events = {
     .on_sent = on_sent,
     .on_down = on_down,
     .on_closed = on_closed,
+    .on_waste = on_waste,
+    .on_connection = on_connection,
 };

@@ -3,6 +3,7 @@
 
 #include "broker/client.h"
 #include "broker/config.h"
+#include "broker/porter.h"
 #include "broker/portowner.h"
 #include "broker/user.h"
 #include "wire/base/clock.h"
@@ -294,6 +295,10 @@ static void listener_on_events(struct amb_watch *watch, uint32_t events)
 {
     (void)events;
     struct amb_listener *listener = AMB_CONTAINER_OF(watch, struct amb_listener, watch);
+    if (amb_porter_is_behind(listener->control->porter)) {
+        door_pause(listener->control, EBUSY); /* Who comes is let in no faster than others go. */
+        return;
+    }
     for (int i = 0; i < DOOR_ACCEPTS_A_ROUND; i++) {
         struct sockaddr_storage from;
         socklen_t len = sizeof(from);
@@ -341,12 +346,17 @@ void amb_door_close(struct amb_control *control)
             continue;
         }
         amb_watch_remove(&control->watches, &listener->watch, listener->fd);
-        (void)close(listener->fd);
-        listener->fd = -1;
+        /* Before it is closed: what nobody answers on is another broker's to remove. */
         struct stat st;
         if (listener->socket_inode != 0 && lstat(listener->url.path, &st) == 0 &&
             (uint64_t)st.st_ino == listener->socket_inode) {
             (void)unlink(listener->url.path); /* Ours still, not a newer broker's. */
         }
+        if (listener->url.scheme == AMB_URL_UNIX) {
+            amb_porter_close(control->porter, listener->fd);
+        } else {
+            (void)close(listener->fd);
+        }
+        listener->fd = -1;
     }
 }

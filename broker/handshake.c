@@ -3,6 +3,8 @@
 
 #include "broker/config.h"
 #include "broker/control.h"
+#include "broker/peer.h"
+#include "broker/porter.h"
 #include "broker/shard.h"
 #include "broker/transports.h"
 #include "wire/base/assert.h"
@@ -137,6 +139,9 @@ static void challenge_send(struct amb_client *client)
     challenge.mechanism = (char *)(uintptr_t)client_mechanism(client);
     challenge.link = (char *)(uintptr_t)amb_link_kind_name(client->link);
     challenge.peer = &peer;
+    client->asks_for_pidfd = client->is_unix && !control->kernel_names_peers && client->pid <= 0 &&
+                             control->kept_fds < AMB_KEPT_FDS_MAX;
+    challenge.knows_process = !client->asks_for_pidfd;
     Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
     message.body_case = AMB__CONTROL__CONTROL__BODY_CHALLENGE;
     message.challenge = &challenge;
@@ -195,40 +200,16 @@ static bool token_proves(const struct amb_client *client, const ProtobufCBinaryD
     return proof->len == len && CRYPTO_memcmp(proof->data, expected, len) == 0;
 }
 
-/* The process that a pidfd stands for, as this PID namespace numbers it; -1: not one, or unknown.
- */
-static pid_t pidfd_pid(int fd)
-{
-    char path[64];
-    (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-    FILE *info = fopen(path, "re");
-    if (info == NULL) {
-        return -1;
-    }
-    char line[128];
-    int pid = -1;
-    while (fgets(line, sizeof(line), info) != NULL) {
-        if (strncmp(line, "Pid:", 4) == 0) {
-            pid = atoi(line + 4);
-        }
-    }
-    (void)fclose(info);
-    return pid;
-}
-
-/* The client's own pidfd where it sent one, else one of the process that connected. */
-static void client_take_pidfd(struct amb_client *client)
+/* Of the process that connected: a pidfd of our own, else the one that it was asked for. */
+static void client_watch_process(struct amb_client *client)
 {
     if (!client->is_unix) {
         return;
     }
-    pid_t pid = client->passed_fd >= 0 ? pidfd_pid(client->passed_fd) : -1;
-    /* 0: from a PID namespace that we do not see into; there the kernel says pid 0 as well. */
-    if (pid >= 0 && (pid == client->pid || pid == 0 || client->pid == 0)) {
-        client->pidfd = client->passed_fd;
-        client->passed_fd = -1;
-    } else if (client->pid > 0) {
-        client->pidfd = (int)syscall(SYS_pidfd_open, client->pid, 0);
+    client->pidfd = client->passed_fd;
+    client->passed_fd = -1;
+    if (client->pidfd < 0) {
+        client->pidfd = amb_peer_pidfd(client->fd, client->pid);
     }
     if (client->pidfd >= 0 && amb_watch_add(&client->control->watches, &client->pidfd_watch,
                                             client->pidfd, EPOLLIN) != AMB_OK) {
@@ -387,7 +368,12 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
         memcpy(address, auth->ucx_address.data, auth->ucx_address.len);
     }
     amb_client_hold(client);
-    amb_order_post(control->shards[client->session.shard], order);
+    struct amb_shard *shard = control->shards[client->session.shard];
+    if (client->link == AMB_LINK_RING && control->porter != NULL) {
+        amb_porter_open(control->porter, shard, order);
+    } else {
+        amb_order_post(shard, order);
+    }
 }
 
 /* Its client has a new session: the old one is ended first, so that nothing is delivered to both,
@@ -430,7 +416,7 @@ void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *aut
     if (auth->former != NULL) {
         end_former(client, auth->former);
     }
-    client_take_pidfd(client);
+    client_watch_process(client);
     if (amb_client_take_party(client)) {
         session_order(client, auth);
     }

@@ -21,6 +21,7 @@ void amb_order_free(struct amb_order *order)
 {
     if (order != NULL && order->run == amb_order_session_open) {
         free(order->u.open.address);
+        (void)!amb_link_close(order->u.open.ring); /* Nobody has taken it. */
     }
     if (order != NULL && order->fini != NULL) {
         order->fini(order);

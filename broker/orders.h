@@ -61,6 +61,7 @@ struct amb_order {
             uint8_t *address; /* the client's UCX worker; freed with the order */
             size_t address_len;
             struct amb_ring_fds fds; /* out */
+            struct amb_link *ring;   /* made by the porter; NULL: the worker makes it */
         } open;
         struct {
             int fd;

@@ -6,6 +6,7 @@
 #include "broker/identity.h"
 #include "broker/orders_private.h"
 #include "broker/party.h"
+#include "broker/porter.h"
 #include "broker/publisher.h"
 #include "broker/session.h"
 #include "broker/shard.h"
@@ -44,8 +45,15 @@ static enum amb_status session_make_link(struct amb_session *session, struct amb
     enum amb_status status = AMB_OK;
     switch (order->u.open.link) {
     case AMB_LINK_RING:
-        status = amb_ring_create(order->u.open.ring_size, &amb_dispatch_events, session,
-                                 &order->u.open.fds, &session->link);
+        if (order->u.open.ring == NULL) { /* Without a porter. */
+            status = amb_ring_create(order->u.open.ring_size, NULL, NULL, &order->u.open.fds,
+                                     &order->u.open.ring);
+        }
+        if (status == AMB_OK) {
+            session->link = order->u.open.ring;
+            order->u.open.ring = NULL;
+            amb_ring_adopt(session->link, &amb_dispatch_events, session);
+        }
         break;
     case AMB_LINK_UCX:
         status = amb_ucxport_open(shard);
@@ -74,7 +82,12 @@ static void session_dropped(struct amb_session *session, void *arg)
 void amb_order_session_open(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session;
-    order->u.open.fds = (struct amb_ring_fds){-1, -1, -1};
+    if (order->u.open.ring == NULL) {
+        order->u.open.fds = (struct amb_ring_fds){-1, -1, -1};
+    }
+    if (order->status != AMB_OK) {
+        return; /* The porter could not make the ring. */
+    }
     order->status = amb_session_create(shard, order->session.index, order->session.generation,
                                        order->u.open.secret, order->u.open.client_id, &session);
     if (order->status != AMB_OK) {
@@ -95,7 +108,7 @@ void amb_order_session_attach(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
     if (session == NULL || session->link != NULL) {
-        (void)close(order->u.attach.fd);
+        amb_porter_close(shard->porter, order->u.attach.fd);
         order->status = AMB_ESTATE;
         return;
     }

@@ -35,6 +35,7 @@ struct amb_entry;
 struct amb_config_limits;
 struct amb_gpus;
 struct amb_maker;
+struct amb_porter;
 struct amb_note;
 struct amb_session;
 struct amb_topic;
@@ -117,6 +118,7 @@ struct amb_shard {
     struct amb_list_node gpu_slots;    /* struct amb_lease.of_book: the shard's own (gpuslot.h) */
     int64_t gpu_slots_ns;              /* they are not looked at before */
     struct amb_maker *maker;           /* of segments; NULL: they are made by the worker itself */
+    struct amb_porter *porter;         /* the same of rings */
     struct amb_gpus *gpus;             /* NULL: none */
     struct amb_ucx_context *ucx;       /* NULL: no ucx links */
     struct amb_ucx_worker *ucx_worker; /* NULL until it is asked for: ucxport.h */

@@ -172,7 +172,7 @@ static enum amb_status say_auth(struct amb_conn *conn, struct amb_dial *dial,
     message.body_case = AMB__CONTROL__CONTROL__BODY_AUTH;
     /* The broker learns from it when this process is gone for good. Old kernels have none. */
     int pidfd = -1;
-    if (with->url->scheme == AMB_URL_UNIX) {
+    if (with->url->scheme == AMB_URL_UNIX && !challenge->knows_process) {
         pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     }
     status = amb_dial_send(dial, &message, pidfd);

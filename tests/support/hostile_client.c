@@ -550,7 +550,7 @@ static void send_hello(struct hostile *h, enum amb_link_kind link)
     (void)hostile_send(h, &message);
 }
 
-static void send_auth(struct hostile *h, bool is_unix)
+static void send_auth(struct hostile *h, bool wants_pidfd)
 {
     Amb__Control__Auth auth;
     amb__control__auth__init(&auth);
@@ -558,7 +558,7 @@ static void send_auth(struct hostile *h, bool is_unix)
     amb__control__control__init(&message);
     message.body_case = AMB__CONTROL__CONTROL__BODY_AUTH;
     message.auth = &auth;
-    int pidfd = is_unix ? (int)syscall(SYS_pidfd_open, getpid(), 0) : -1;
+    int pidfd = wants_pidfd ? (int)syscall(SYS_pidfd_open, getpid(), 0) : -1;
     (void)hostile_send_fds(h, &message, &pidfd, pidfd >= 0);
     (void)close(pidfd);
 }
@@ -585,8 +585,10 @@ bool hostile_handshake(struct hostile *h, enum amb_link_kind link)
     if (message == NULL) {
         return false;
     }
+    bool wants_pidfd = is_unix && message->body_case == AMB__CONTROL__CONTROL__BODY_CHALLENGE &&
+                       !message->challenge->knows_process;
     amb_control_free(message);
-    send_auth(h, is_unix);
+    send_auth(h, wants_pidfd);
     message = await_message(h);
     if (message == NULL) {
         return false;

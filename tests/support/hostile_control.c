@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attacks on the control connection: requests with any fields, floods, halves, and descriptors. */
 #include "tests/support/hostile.h"
+#include "tests/support/lingering.h"
 
 #include "wire/base/clock.h"
 
@@ -324,13 +325,35 @@ static enum hostile_verdict descriptors(struct hostile *h)
     message.ping = &ping;
     for (unsigned i = 0; i < 50 && !h->is_over; i++) {
         ping.time_ns = i;
-        if (!hostile_send_fds(h, &message, fds, (unsigned)hostile_below(h, HOSTILE_FDS_MAX))) {
+        if (!hostile_send_fds(h, &message, fds, 1 + (unsigned)hostile_below(h, HOSTILE_FDS_MAX))) {
             break;
         }
         hostile_hear(h, 0);
     }
     for (unsigned i = 0; i < HOSTILE_FDS_MAX; i++) {
         (void)close(fds[i]);
+    }
+    return HOSTILE_ENDS;
+}
+
+/* Sockets that take a minute to close, before anybody is logged in: read, or left to be dropped
+ * with the connection. Their other ends stay for a while, or there would be nothing to wait for. */
+static enum hostile_verdict lingering(struct hostile *h)
+{
+    static int peers[8];
+    static unsigned count;
+    for (unsigned i = 0; i < 3; i++, count++) {
+        int *peer = &peers[count % 8];
+        if (count >= 8) {
+            (void)close(*peer);
+        }
+        int fd = hostile_connect(h, true);
+        if (fd < 0) {
+            *peer = -1;
+            continue;
+        }
+        lingering_pass_bytes(fd, "AMB\1\3\0\0\0\x82\1\0", 1 + hostile_below(h, 11), peer);
+        (void)close(fd);
     }
     return HOSTILE_LIVES;
 }
@@ -371,6 +394,7 @@ const struct hostile_attack hostile_control_attacks[] = {
     {.name = "out-of-place", .run = out_of_place},
     {.name = "unread", .run = unread},
     {.name = "descriptors", .run = descriptors},
+    {.name = "lingering", .run = lingering},
     {.name = "half-logins", .run = half_logins},
     {.name = NULL},
 };

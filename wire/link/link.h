@@ -68,7 +68,14 @@ struct amb_link_tx {
     void *link_private; /* the link's */
 };
 
-/* Upcalls. All but on_device are set. `arg` is the one given at creation. */
+/* What is left of a link that was closed, and slow to give back: dispose does that, once, on any
+ * thread, and the waste is gone. */
+struct amb_link_waste {
+    void (*dispose)(struct amb_link_waste *waste);
+};
+
+/* Upcalls. All but on_device, on_waste and on_connection are set. `arg` is the one given at
+ * creation. */
 struct amb_link_events {
     /*
      * A head has arrived and is well formed (amb_frame_decode). If the frame has a body, set *dst
@@ -102,6 +109,14 @@ struct amb_link_events {
     void (*on_down)(void *arg, enum amb_status why, const char *text);
     /* Once, last, if amb_link_close answered false: nothing of the link is in use any more. */
     void (*on_closed)(void *arg);
+    /* May be NULL: then close disposes of it. Takes it over, from inside close. */
+    void (*on_waste)(void *arg, struct amb_link_waste *waste);
+    /*
+     * May be NULL: the peer is trusted. Takes over the Unix connection of a stream, from inside
+     * close: descriptors that the peer has passed may be in it, so closing it may take any time. A
+     * stream whose peer passes some goes down (EPROTO), and reads by two calls instead of one.
+     */
+    void (*on_connection)(void *arg, int fd);
 };
 
 struct amb_link_stats {

@@ -139,14 +139,31 @@ static void ring_free(struct ring *ring)
     free(ring);
 }
 
+static void ring_dispose(struct amb_link_waste *waste)
+{
+    ring_free(AMB_CONTAINER_OF(waste, struct ring, waste));
+}
+
 static bool ring_close(struct amb_link *link)
 {
     struct ring *ring = ring_of(link);
     ring_say_closed(ring);
     link->is_down = true;
     ring_settle(ring, AMB_ECANCELED, AMB_ECANCELED);
-    ring_free(ring);
+    ring->waste.dispose = ring_dispose;
+    if (link->events != NULL && link->events->on_waste != NULL) {
+        link->events->on_waste(link->arg, &ring->waste);
+    } else {
+        ring_free(ring);
+    }
     return true;
+}
+
+void amb_ring_adopt(struct amb_link *link, const struct amb_link_events *events, void *arg)
+{
+    amb_assert(link->ops == &ring_ops && link->events == NULL);
+    link->events = events;
+    link->arg = arg;
 }
 
 static const struct amb_link_ops ring_ops = {

@@ -24,12 +24,15 @@ struct amb_ring_fds {
 };
 
 /*
- * Broker's side. size: bytes of each ring, a power of two of at least 64 KiB. *fds belong to the
+ * Broker's side. events NULL: the link is idle until amb_ring_adopt, which another thread may call.
+ * size: bytes of each ring, a power of two of at least 64 KiB. *fds belong to the
  * caller, who sends them to the client and closes them. ENOMEM, ELIMIT (descriptors), EINVAL.
  */
 AMB_MUST_CHECK enum amb_status amb_ring_create(uint64_t size, const struct amb_link_events *events,
                                                void *arg, struct amb_ring_fds *fds,
                                                struct amb_link **out);
+/* Whom a link that was made without events speaks to from here on. */
+void amb_ring_adopt(struct amb_link *link, const struct amb_link_events *events, void *arg);
 /* Client's side. Takes the three descriptors, also on failure. EPROTO: they are not what they
  * should be. */
 AMB_MUST_CHECK enum amb_status amb_ring_attach(uint64_t size, const struct amb_ring_fds *fds,

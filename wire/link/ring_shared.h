@@ -98,6 +98,7 @@ struct ring_in {
 
 struct ring {
     struct amb_link link;
+    struct amb_link_waste waste; /* all of it, when it is closed */
     struct ring_out out;
     struct ring_in in;
     uint64_t size;

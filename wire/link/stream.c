@@ -157,7 +157,11 @@ static bool stream_close(struct amb_link *link)
     stream->is_busy = true;
     link->is_down = true;
     settle_rest(stream, AMB_ECANCELED, AMB_ECANCELED);
-    (void)close(stream->fd);
+    if (stream->is_guarded) {
+        link->events->on_connection(link->arg, stream->fd);
+    } else {
+        (void)close(stream->fd);
+    }
     free(stream);
     return true;
 }
@@ -204,6 +208,13 @@ static bool is_same_host(int fd)
            memcmp(&here.v6.sin6_addr, &there.v6.sin6_addr, sizeof(here.v6.sin6_addr)) == 0;
 }
 
+static bool is_unix(int fd)
+{
+    union stream_address here = {.any.sa_family = AF_UNSPEC};
+    socklen_t len = sizeof(here);
+    return getsockname(fd, &here.any, &len) == 0 && here.any.sa_family == AF_UNIX;
+}
+
 static void set_options(int fd)
 {
     /* Batches are whole when they are sent: nothing is gained by waiting. No TCP: no matter. */
@@ -242,6 +253,7 @@ enum amb_status amb_stream_create(int fd, const struct amb_link_events *events, 
         return AMB_ENOMEM;
     }
     set_options(fd);
+    stream->is_guarded = events->on_connection != NULL && is_unix(fd);
     stream->link.ops = &stream_ops;
     stream->link.events = events;
     stream->link.arg = arg;

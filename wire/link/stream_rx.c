@@ -6,6 +6,8 @@
  * The peer may send anything: each length is checked before it is used.
  */
 #include "wire/link/stream.h"
+
+#include "wire/base/passed.h"
 #include "wire/link/stream_internal.h"
 
 #include <endian.h>
@@ -265,9 +267,16 @@ static bool read_some(struct stream *stream, bool *is_short)
         (struct iovec){.iov_base = rx->staging + rx->end, .iov_len = staged};
 
     ssize_t got;
+    bool has_passed = false;
     do {
-        got = recvmsg(stream->fd, &message, MSG_DONTWAIT);
+        got = stream->is_guarded
+                  ? amb_passed_receive(stream->fd, iov, message.msg_iovlen, &has_passed)
+                  : recvmsg(stream->fd, &message, MSG_DONTWAIT);
     } while (got < 0 && errno == EINTR);
+    if (has_passed) {
+        amb_stream_fail(stream, AMB_EPROTO, "descriptors were passed on a stream");
+        return false;
+    }
     if (got <= 0) {
         read_failed(stream, got, errno);
         return false;

@@ -3,11 +3,14 @@
  * broker/handshake: from a connection to a session, on both doors, and every way to be refused. A
  * real broker, a client that speaks byte by byte.
  */
+#include "broker/control.h"
 #include "broker/failures.h"
 #include "tests/support/door_harness.h"
+#include "tests/support/lingering.h"
 #include "wire/base/clock.h"
 #include "wire/link/ring.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -424,49 +427,117 @@ static void test_commands_come_after_authentication(void **state)
     door_close(&door);
 }
 
-static void test_descriptors_that_are_not_asked_for_are_closed(void **state)
+static void test_descriptors_that_are_not_asked_for_end_the_session(void **state)
 {
     (void)state;
     struct door door;
     struct door_client client;
     door_open(&door, NULL);
-    door_login_unix(&door, &client);
+    unsigned before = door_count_fds();
     Amb__Control__Ping ping;
     amb__control__ping__init(&ping);
     Amb__Control__Control message;
     amb__control__control__init(&message);
     message.body_case = AMB__CONTROL__CONTROL__BODY_PING;
     message.ping = &ping;
-    door_send(&client, &message); /* By its answer the broker has closed what Welcome took along. */
-    amb_control_free(door_expect(&client, AMB__CONTROL__CONTROL__BODY_PONG));
-    unsigned before = door_count_fds();
     const int fds[4] = {0, 0, 0, 0};
     for (unsigned count = 1; count <= 4; count++) {
+        door_login_unix(&door, &client);
         door_send_with(&client, &message, fds, count);
-        amb_control_free(door_expect(&client, AMB__CONTROL__CONTROL__BODY_PONG));
+        door_expect_error(&client, 0, AMB_EPROTO, "descriptors were passed and not asked for");
+        door_expect_closed(&client);
+        door_disconnect(&client);
     }
     door_await_fds(before);
-    door_disconnect(&client);
     door_close(&door);
 }
 
-static void send_auth_with_pidfd(struct door_client *client, int fd)
+/* Closed by the broker's thread, each of these would hold it up for a minute. */
+static void test_a_passed_socket_that_lingers_keeps_nobody_waiting(void **state)
 {
+    (void)state;
+    struct door door;
+    struct door_client client, other, stream;
+    struct door_session session;
+    int peers[4];
+    door_open(&door, NULL);
+    door_connect_unix(&door, &client); /* Read, before anybody has said who it is. */
+    lingering_pass(client.fd, "AMB", &peers[0]);
+    door_login_unix(&door, &other);
+    door_disconnect(&client);
+    door_connect_unix(&door, &client); /* Nor has it said anything when it is pushed out. */
+    lingering_pass(client.fd, "A", &peers[1]);
+    door_disconnect(&client);
+    door_send_ping(&other, 1);
+    amb_control_free(door_expect(&other, AMB__CONTROL__CONTROL__BODY_PONG));
+    door_connect_unix(&door, &client); /* On a stream, where a worker reads. */
+    door_login(&client, "stream", &session);
+    door_connect_unix(&door, &stream);
+    send_attach(&stream, &session, session.secret);
+    door_expect_ok(&stream, 1);
+    lingering_pass(stream.fd, "not a unit", &peers[2]);
+    door_expect_error(&client, 0, AMB_EPROTO, "descriptors were passed on a stream");
+    door_disconnect(&stream);
+    door_disconnect(&client);
+    door_connect_unix(&door, &client); /* Behind what ends the connection: never read. */
+    assert_int_equal(send(client.fd, "nonsense", 8, MSG_NOSIGNAL), 8);
+    lingering_pass(client.fd, "AMB", &peers[3]);
+    amb_control_free(door_receive(&client)); /* It may be told, or not. */
+    door_disconnect(&client);
+    door_pub_open(&other, 0, "a"); /* A worker answers. */
+    door_disconnect(&other);
+    door_close(&door);
+    for (unsigned i = 0; i < 4; i++) {
+        (void)close(peers[i]);
+    }
+}
+
+/* A kernel before SO_PEERPIDFD, and a client in a PID namespace that we do not see into. */
+static bool is_kernel_old;
+
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+    if (is_kernel_old && level == SOL_SOCKET && name == 77) {
+        errno = ENOPROTOOPT;
+        return -1;
+    }
+    int rc = __real_getsockopt(fd, level, name, value, len);
+    if (is_kernel_old && rc == 0 && level == SOL_SOCKET && name == SO_PEERCRED) {
+        ((struct ucred *)value)->pid = 0;
+    }
+    return rc;
+}
+
+static void send_auth_with(const struct door *door, struct door_client *client, const int *fds,
+                           unsigned count)
+{
+    if (door != NULL) {
+        door_connect_unix(door, client);
+    }
     door_send_hello(client, "");
-    amb_control_free(door_expect(client, AMB__CONTROL__CONTROL__BODY_CHALLENGE));
+    Amb__Control__Control *challenge = door_expect(client, AMB__CONTROL__CONTROL__BODY_CHALLENGE);
+    assert_int_equal(challenge->challenge->knows_process, !is_kernel_old);
+    amb_control_free(challenge);
     Amb__Control__Auth auth;
     amb__control__auth__init(&auth);
     Amb__Control__Control message;
     amb__control__control__init(&message);
     message.body_case = AMB__CONTROL__CONTROL__BODY_AUTH;
     message.auth = &auth;
-    door_send_with(client, &message, &fd, 1);
+    door_send_with(client, &message, fds, count);
+}
+
+static void expect_welcome(struct door_client *client, bool may_map)
+{
     Amb__Control__Control *welcome = door_expect(client, AMB__CONTROL__CONTROL__BODY_WELCOME);
-    assert_int_equal(welcome->welcome->may_map, 1);
+    assert_int_equal(welcome->welcome->may_map, may_map);
     amb_control_free(welcome);
 }
 
-static void test_pidfd_of_the_client_is_taken_and_others_are_not(void **state)
+static void test_the_kernel_s_word_for_a_process_is_enough(void **state)
 {
     (void)state;
     struct door door;
@@ -474,19 +545,47 @@ static void test_pidfd_of_the_client_is_taken_and_others_are_not(void **state)
     door_open(&door, NULL);
     int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     assert_true(pidfd >= 0);
-    door_connect_unix(&door, &client);
-    send_auth_with_pidfd(&client, pidfd);
+    send_auth_with(&door, &client, NULL, 0);
+    expect_welcome(&client, true);
     door_disconnect(&client);
-    int other = (int)syscall(SYS_pidfd_open, 1, 0); /* Not ours: the broker opens its own. */
-    door_connect_unix(&door, &client);
-    send_auth_with_pidfd(&client, other);
-    door_disconnect(&client);
-    door_connect_unix(&door, &client);
-    send_auth_with_pidfd(&client, 0); /* No pidfd at all. */
+    send_auth_with(&door, &client, &pidfd, 1);
+    door_expect_error(&client, 0, AMB_EPROTO, "descriptors were passed and not asked for");
     door_disconnect(&client);
     (void)close(pidfd);
-    (void)close(other);
     door_close(&door);
+}
+
+static void test_a_pidfd_that_is_asked_for_is_taken_and_nothing_else(void **state)
+{
+    (void)state;
+    struct door door;
+    struct door_client client;
+    is_kernel_old = true;
+    door_open(&door, NULL);
+    int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    assert_true(pidfd >= 0);
+    const int two[] = {pidfd, pidfd}, wrong[] = {0, 1};
+    send_auth_with(&door, &client, &pidfd, 1);
+    expect_welcome(&client, true);
+    door_disconnect(&client);
+    send_auth_with(&door, &client, NULL, 0);
+    expect_welcome(&client, false);
+    door_disconnect(&client);
+    for (unsigned i = 0; i < AMB_KEPT_FDS_MAX / 2; i++) {
+        send_auth_with(&door, &client, i % 2 == 0 ? two : wrong, 2);
+        door_expect_error(&client, 0, AMB_EPROTO, "descriptors were passed and not asked for");
+        door_disconnect(&client);
+    }
+    /* As many are kept as may be: nobody is asked any more. */
+    door_connect_unix(&door, &client);
+    door_send_hello(&client, "");
+    Amb__Control__Control *challenge = door_expect(&client, AMB__CONTROL__CONTROL__BODY_CHALLENGE);
+    assert_int_equal(challenge->challenge->knows_process, 1);
+    amb_control_free(challenge);
+    door_disconnect(&client);
+    (void)close(pidfd);
+    door_close(&door);
+    is_kernel_old = false;
 }
 
 /* Items in the epolls of this process, the broker's and nobody else's. */
@@ -573,12 +672,14 @@ static void test_a_process_that_ends_after_its_client_was_freed_hurts_nobody(voi
     (void)state;
     struct door door;
     struct door_client client, other;
+    is_kernel_old = true; /* So that the broker watches the client's own. */
     door_open(&door, NULL);
     unsigned before = door_count_fds();
     pid_t pid = connect_as_another(&door, &client);
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* Kept, as a child of the client would. */
     assert_true(pidfd >= 0);
-    send_auth_with_pidfd(&client, pidfd);
+    send_auth_with(NULL, &client, &pidfd, 1);
+    expect_welcome(&client, true);
     Amb__Control__Bye bye;
     amb__control__bye__init(&bye);
     Amb__Control__Control message;
@@ -595,6 +696,7 @@ static void test_a_process_that_ends_after_its_client_was_freed_hurts_nobody(voi
     door_disconnect(&other);
     (void)close(pidfd);
     door_close(&door);
+    is_kernel_old = false;
 }
 
 static void test_everything_is_given_back_when_clients_leave(void **state)
@@ -632,8 +734,10 @@ int main(void)
         cmocka_unit_test(test_ucx_needs_trust_on_the_client_too),
         cmocka_unit_test(test_ucx_address_only_where_it_is_asked_for),
         cmocka_unit_test(test_commands_come_after_authentication),
-        cmocka_unit_test(test_descriptors_that_are_not_asked_for_are_closed),
-        cmocka_unit_test(test_pidfd_of_the_client_is_taken_and_others_are_not),
+        cmocka_unit_test(test_descriptors_that_are_not_asked_for_end_the_session),
+        cmocka_unit_test(test_a_passed_socket_that_lingers_keeps_nobody_waiting),
+        cmocka_unit_test(test_the_kernel_s_word_for_a_process_is_enough),
+        cmocka_unit_test(test_a_pidfd_that_is_asked_for_is_taken_and_nothing_else),
         cmocka_unit_test(test_no_item_is_left_of_a_bell_that_its_client_keeps),
         cmocka_unit_test(test_a_process_that_ends_after_its_client_was_freed_hurts_nobody),
         cmocka_unit_test(test_everything_is_given_back_when_clients_leave),

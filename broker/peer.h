@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process at the other end of a Unix connection, as a pidfd of our own: the kernel's word, and
+ * an open file that no client has.
+ *
+ * Since Linux 6.5 the kernel gives one for a connection (SO_PEERPIDFD), in whatever PID namespace
+ * its process is. Before that there is the number of SO_PEERCRED, which is 0 where we do not see
+ * into that namespace: only then a client is asked to pass a pidfd of itself.
+ *
+ * Threads: any. Memory: none.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Does this kernel know SO_PEERPIDFD? */
+bool amb_peer_kernel_tells(void);
+/* A pidfd, the caller's; -1: it cannot be had. pid: of SO_PEERCRED, 0: none. */
+int amb_peer_pidfd(int connection, pid_t pid);
+/* Of a descriptor that somebody passed. Asks in a way that reaches no file system and takes no lock
+ * that a client could hold. */
+bool amb_peer_is_pidfd(int fd);

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/porter.h"
+
+#include "broker/orders.h"
+#include "wire/base/log.h"
+#include "wire/base/passed.h"
+#include "wire/link/link.h"
+#include "wire/link/ring.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE 2u
+#endif
+
+/* Closing ------------------------------------------------------------------------------------- */
+
+/* A thread with a table of descriptors of its own, in which it has one of them. */
+struct bearer {
+    int fd;
+    bool is_ready;
+    sem_t ready, go;
+};
+
+/* Nothing else may be kept open by a bearer, should its end take long. */
+static bool bearer_take(int fd)
+{
+    unsigned at = (unsigned)fd;
+    if (syscall(SYS_close_range, at + 1, ~0u, CLOSE_RANGE_UNSHARE) == 0) {
+        return at == 0 || syscall(SYS_close_range, 0, at - 1, 0) == 0;
+    }
+    return unshare(CLONE_FILES) == 0;
+}
+
+static void *bearer_main(void *arg)
+{
+    struct bearer *bearer = arg;
+    bearer->is_ready = bearer_take(bearer->fd);
+    (void)sem_post(&bearer->ready);
+    while (sem_wait(&bearer->go) != 0) {
+    }
+    return NULL; /* A thread that ends lingers over no socket. */
+}
+
+/* Closes what may take any time to close. Joining does not wait for that: the kernel tells of the
+ * end before it closes what the thread had. */
+static void close_by_bearer(int fd)
+{
+    struct bearer bearer = {.fd = fd};
+    pthread_t thread;
+    (void)sem_init(&bearer.ready, 0, 0);
+    (void)sem_init(&bearer.go, 0, 0);
+    bool is_running = pthread_create(&thread, NULL, bearer_main, &bearer) == 0;
+    if (is_running) {
+        while (sem_wait(&bearer.ready) != 0) {
+        }
+    }
+    if (!is_running || !bearer.is_ready) {
+        amb_warn("a connection with descriptors that nobody asked for may take long to close");
+    }
+    (void)close(fd);
+    if (is_running) {
+        (void)sem_post(&bearer.go);
+        (void)pthread_join(thread, NULL);
+    }
+    (void)sem_destroy(&bearer.ready);
+    (void)sem_destroy(&bearer.go);
+}
+
+static bool is_listener(int fd)
+{
+    int value = 0;
+    socklen_t len = sizeof(value);
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &value, &len) == 0 && value != 0;
+}
+
+struct closing {
+    struct amb_mail mail;
+    int fd;
+};
+
+static void closing_arrived(struct amb_mail *mail, void *owner)
+{
+    struct amb_porter *porter = owner;
+    struct closing *closing = AMB_CONTAINER_OF(mail, struct closing, mail);
+    /* Connections that nobody has accepted go with a listener, and were never looked at. */
+    if (is_listener(closing->fd) || amb_passed_is_left(closing->fd)) {
+        atomic_fetch_add_explicit(&porter->burdened, 1, memory_order_relaxed);
+        close_by_bearer(closing->fd);
+    } else {
+        (void)close(closing->fd);
+    }
+    atomic_fetch_sub_explicit(&porter->waiting, 1, memory_order_relaxed);
+    free(closing);
+}
+
+void amb_porter_close(struct amb_porter *porter, int fd)
+{
+    (void)shutdown(fd, SHUT_RDWR); /* Nothing comes any more, and its peer need not wait. */
+    struct closing *closing = porter == NULL ? NULL : malloc(sizeof(*closing));
+    if (closing == NULL) {
+        (void)close(fd);
+        return;
+    }
+    closing->fd = fd;
+    atomic_fetch_add_explicit(&porter->waiting, 1, memory_order_relaxed);
+    amb_mail_post(&porter->inbox, &closing->mail, closing_arrived);
+}
+
+/* Rings --------------------------------------------------------------------------------------- */
+
+static void opening_arrived(struct amb_mail *mail, void *owner)
+{
+    (void)owner;
+    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
+    order->status = amb_ring_create(order->u.open.ring_size, NULL, NULL, &order->u.open.fds,
+                                    &order->u.open.ring);
+    amb_order_post(order->shard, order);
+}
+
+void amb_porter_open(struct amb_porter *porter, struct amb_shard *shard, struct amb_order *order)
+{
+    order->shard = shard;
+    amb_mail_post(&porter->inbox, &order->mail, opening_arrived);
+}
+
+struct disposal {
+    struct amb_mail mail;
+    struct amb_link_waste *waste;
+};
+
+static void disposal_arrived(struct amb_mail *mail, void *owner)
+{
+    (void)owner;
+    struct disposal *disposal = AMB_CONTAINER_OF(mail, struct disposal, mail);
+    disposal->waste->dispose(disposal->waste);
+    free(disposal);
+}
+
+void amb_porter_dispose(struct amb_porter *porter, struct amb_link_waste *waste)
+{
+    struct disposal *disposal = porter == NULL ? NULL : malloc(sizeof(*disposal));
+    if (disposal == NULL) {
+        waste->dispose(waste);
+        return;
+    }
+    disposal->waste = waste;
+    amb_mail_post(&porter->inbox, &disposal->mail, disposal_arrived);
+}
+
+/* The thread ---------------------------------------------------------------------------------- */
+
+static void *porter_main(void *arg)
+{
+    struct amb_porter *porter = arg;
+    (void)pthread_setname_np(pthread_self(), "amb-porter");
+    while (!porter->is_stopping) {
+        struct pollfd bell = {.fd = porter->inbox.bell, .events = POLLIN};
+        bool rang = amb_inbox_arm(&porter->inbox) && poll(&bell, 1, -1) > 0;
+        amb_inbox_disarm(&porter->inbox, rang);
+        (void)amb_inbox_run(&porter->inbox);
+    }
+    return NULL;
+}
+
+enum amb_status amb_porter_start(struct amb_porter *porter)
+{
+    enum amb_status status = amb_inbox_init(&porter->inbox, porter);
+    if (status != AMB_OK) {
+        return status;
+    }
+    int error = pthread_create(&porter->thread, NULL, porter_main, porter);
+    if (error != 0) {
+        amb_inbox_fini(&porter->inbox);
+        return amb_status_from_errno(error);
+    }
+    porter->is_running = true;
+    return AMB_OK;
+}
+
+static void stop_arrived(struct amb_mail *mail, void *owner)
+{
+    (void)mail;
+    ((struct amb_porter *)owner)->is_stopping = true;
+}
+
+void amb_porter_stop(struct amb_porter *porter)
+{
+    if (!porter->is_running) {
+        return;
+    }
+    amb_mail_post(&porter->inbox, &porter->stop, stop_arrived);
+    (void)pthread_join(porter->thread, NULL);
+    (void)amb_inbox_run(&porter->inbox); /* What came behind. */
+    porter->is_running = false;
+    amb_inbox_fini(&porter->inbox);
+}

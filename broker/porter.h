@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The porter: a thread for the slow work of coming and going, so that neither the control thread
+ * nor a worker stands still for it, however many clients come and go.
+ *
+ *   control ── order ──► porter: the memory of a ring, about 1 ms ── the same order ──► worker
+ *   worker ── a closed ring ──► porter: unmaps it
+ *   control, worker ── a connection ──► porter: closes it
+ *
+ * A connection with descriptors in it that nobody asked for (wire/base/passed.h) may take any time
+ * to close. The porter does not wait for that either: the last reference is dropped by the end of a
+ * thread that has descriptors of its own, and what ends does not linger.
+ *
+ * Threads: the calls from any; start and stop where the broker starts and stops. It stops before
+ * the workers. Memory: an allocation for each thing under way.
+ */
+#pragma once
+
+#include "broker/mail.h"
+#include "wire/base/status.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Connections that wait to be closed; where there are more, the door pauses. */
+#define AMB_PORTER_BACKLOG_MAX 512u
+
+struct amb_link_waste;
+struct amb_order;
+struct amb_shard;
+
+struct amb_porter {
+    struct amb_inbox inbox;
+    struct amb_mail stop;
+    pthread_t thread;
+    bool is_running;
+    bool is_stopping;          /* the porter's own */
+    _Atomic uint32_t waiting;  /* connections to be closed */
+    _Atomic uint64_t burdened; /* ... that had descriptors in them */
+};
+
+AMB_MUST_CHECK enum amb_status amb_porter_start(struct amb_porter *porter);
+/* Does what it was asked for, and ends. Harmless on a zeroed one. */
+void amb_porter_stop(struct amb_porter *porter);
+
+/* Of amb_order_session_open with a ring: makes the ring, then posts the order. */
+void amb_porter_open(struct amb_porter *porter, struct amb_shard *shard, struct amb_order *order);
+/* Shuts a Unix connection, or a listener, down at once and takes it over. porter NULL: closes it.
+ */
+void amb_porter_close(struct amb_porter *porter, int fd);
+/* What a link that was closed leaves behind. porter NULL: at once. */
+void amb_porter_dispose(struct amb_porter *porter, struct amb_link_waste *waste);
+/* Are there more connections to be closed than should be? */
+static inline bool amb_porter_is_behind(const struct amb_porter *porter)
+{
+    return porter != NULL &&
+           atomic_load_explicit(&porter->waiting, memory_order_relaxed) > AMB_PORTER_BACKLOG_MAX;
+}

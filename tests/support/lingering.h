@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A socket that takes 60 s to close, passed to somebody: a TCP connection with a full send queue
+ * and SO_LINGER. Whoever drops its last reference waits, unless its peer goes before.
+ * Threads: any. Memory: none.
+ */
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* The connection's end that lingers; *peer: the other one. Aborts where there is no loopback. */
+static inline int lingering_make(int *peer)
+{
+    static const char bytes[65536];
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(listener, (const struct sockaddr *)&address, sizeof(address)) != 0 ||
+        listen(listener, 1) != 0 || getsockname(listener, (struct sockaddr *)&address, &len) != 0 ||
+        connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0 ||
+        (*peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0) {
+        abort();
+    }
+    (void)close(listener);
+    while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+    }
+    struct linger linger = {.l_onoff = 1, .l_linger = 60};
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+    return fd;
+}
+
+/* Sends `len` bytes to a Unix socket together with such an end, which nobody else has then. */
+static inline void lingering_pass_bytes(int to, const void *bytes, size_t len, int *peer)
+{
+    int fd = lingering_make(peer);
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(rights), &fd, sizeof(int));
+    if (sendmsg(to, &message, MSG_NOSIGNAL) < 0) {
+        struct linger none = {.l_onoff = 0}; /* Refused: it is ours to close, and soon. */
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+    }
+    (void)close(fd);
+}
+
+static inline void lingering_pass(int to, const char *text, int *peer)
+{
+    lingering_pass_bytes(to, text, strlen(text), peer);
+}

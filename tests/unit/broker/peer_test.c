@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker/peer: the process at the other end of a connection, and what is a pidfd.
+ */
+#include "broker/peer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pid_t wait_to_be_ended(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) {
+            (void)pause();
+        }
+    }
+    assert_true(pid > 0);
+    return pid;
+}
+
+static void test_the_pidfd_tells_of_the_end(void **state)
+{
+    (void)state;
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    int own = amb_peer_pidfd(pair[0], getpid());
+    assert_true(own >= 0);
+    assert_true(amb_peer_is_pidfd(own));
+    struct pollfd poller = {.fd = own, .events = POLLIN};
+    assert_int_equal(poll(&poller, 1, 0), 0);
+    (void)close(own);
+    /* Without a Unix connection the number is all there is. */
+    pid_t pid = wait_to_be_ended();
+    int other = amb_peer_pidfd(-1, pid);
+    assert_true(other >= 0);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    poller.fd = other;
+    assert_int_equal(poll(&poller, 1, 10000), 1);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    (void)close(other);
+    assert_int_equal(amb_peer_pidfd(-1, 0), -1);
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+}
+
+static void test_nothing_else_is_taken_for_a_pidfd(void **state)
+{
+    (void)state;
+    int bell = eventfd(0, EFD_CLOEXEC), ends[2];
+    assert_int_equal(pipe(ends), 0);
+    int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    assert_true(amb_peer_is_pidfd(pidfd));
+    assert_false(amb_peer_is_pidfd(bell));
+    assert_false(amb_peer_is_pidfd(ends[0]));
+    assert_false(amb_peer_is_pidfd(-1));
+    (void)close(pidfd);
+    assert_false(amb_peer_is_pidfd(pidfd));
+    (void)close(bell);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
+static void test_a_child_that_has_ended_is_a_pidfd_still(void **state)
+{
+    (void)state;
+    pid_t pid = wait_to_be_ended();
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    struct pollfd poller = {.fd = pidfd, .events = POLLIN};
+    assert_int_equal(poll(&poller, 1, 10000), 1);
+    assert_true(amb_peer_is_pidfd(pidfd));
+    assert_int_equal(waitpid(pid, NULL, 0), pid); /* The question has not taken its status. */
+    assert_true(amb_peer_is_pidfd(pidfd));
+    (void)close(pidfd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_pidfd_tells_of_the_end),
+        cmocka_unit_test(test_nothing_else_is_taken_for_a_pidfd),
+        cmocka_unit_test(test_a_child_that_has_ended_is_a_pidfd_still),
+    };
+    return cmocka_run_group_tests_name("broker/peer", tests, NULL, NULL);
+}

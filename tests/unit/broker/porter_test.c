@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker/porter: what is slow about coming and going is done elsewhere, and in the end.
+ */
+#include "broker/porter.h"
+
+#include "broker/orders.h"
+#include "broker/shard.h"
+#include "tests/support/lingering.h"
+#include "wire/base/clock.h"
+#include "wire/link/link.h"
+#include "wire/link/ring.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define DEADLINE_NS (10 * AMB_NS_PER_SEC)
+
+static void await_closed(const struct amb_porter *porter)
+{
+    int64_t deadline_ns = amb_clock_monotonic_ns() + DEADLINE_NS;
+    while (atomic_load(&porter->waiting) != 0) {
+        assert_true(amb_clock_monotonic_ns() < deadline_ns);
+        (void)usleep(1000);
+    }
+}
+
+/* The other end has been closed for good. */
+static void await_gone(int fd)
+{
+    struct pollfd poller = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&poller, 1, 10000), 1);
+    assert_true((poller.revents & POLLHUP) != 0);
+}
+
+static void test_connections_are_closed_whatever_is_in_them(void **state)
+{
+    (void)state;
+    struct amb_porter porter = {.is_running = false};
+    assert_int_equal(amb_porter_start(&porter), AMB_OK);
+    for (int i = 0; i < 3; i++) {
+        int plain[2], burdened[2], peer;
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, plain), 0);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, burdened), 0);
+        assert_int_equal(send(plain[0], "x", 1, 0), 1);
+        lingering_pass(burdened[0], "Hello", &peer); /* For 60 s, in whoever closes it last. */
+        amb_porter_close(&porter, burdened[1]);
+        amb_porter_close(&porter, plain[1]);
+        await_gone(plain[0]);
+        await_gone(burdened[0]);
+        await_closed(&porter); /* ... which is sooner. */
+        (void)close(plain[0]);
+        (void)close(burdened[0]);
+        (void)close(peer);
+    }
+    assert_int_equal(atomic_load(&porter.burdened), 3);
+    assert_false(amb_porter_is_behind(&porter));
+    amb_porter_stop(&porter);
+    amb_porter_stop(&porter);
+}
+
+static struct amb_link *made;
+static struct amb_ring_fds fds;
+
+static void take_ring(struct amb_shard *shard, struct amb_order *order)
+{
+    (void)shard;
+    assert_int_equal(order->status, AMB_OK);
+    made = order->u.open.ring;
+    fds = order->u.open.fds;
+}
+
+static void test_an_order_goes_on_with_its_ring(void **state)
+{
+    (void)state;
+    static struct amb_shard shard;
+    struct amb_porter porter = {.is_running = false};
+    assert_int_equal(amb_inbox_init(&shard.inbox, &shard), AMB_OK);
+    assert_int_equal(amb_porter_start(&porter), AMB_OK);
+    struct amb_order *order = amb_order_create(take_ring, NULL, NULL);
+    order->u.open.ring_size = AMB_RING_SIZE_MIN;
+    amb_porter_open(&porter, &shard, order);
+    struct pollfd bell = {.fd = shard.inbox.bell, .events = POLLIN};
+    if (amb_inbox_arm(&shard.inbox)) {
+        assert_int_equal(poll(&bell, 1, 10000), 1);
+    }
+    amb_inbox_disarm(&shard.inbox, true);
+    assert_int_equal(amb_inbox_run(&shard.inbox), 1);
+    assert_non_null(made);
+    static const struct amb_link_events events = {.on_frame = NULL};
+    amb_ring_adopt(made, &events, NULL);
+    assert_true(amb_link_close(made));
+    (void)close(fds.memory);
+    (void)close(fds.broker_bell);
+    (void)close(fds.client_bell);
+    amb_porter_stop(&porter);
+    amb_inbox_fini(&shard.inbox);
+}
+
+static _Atomic int disposed;
+
+static void dispose(struct amb_link_waste *waste)
+{
+    (void)waste;
+    disposed++;
+}
+
+static void test_waste_is_disposed_of_once(void **state)
+{
+    (void)state;
+    struct amb_porter porter = {.is_running = false};
+    struct amb_link_waste waste = {dispose};
+    amb_porter_dispose(NULL, &waste);
+    assert_int_equal(disposed, 1);
+    assert_int_equal(amb_porter_start(&porter), AMB_OK);
+    amb_porter_dispose(&porter, &waste);
+    amb_porter_stop(&porter);
+    assert_int_equal(disposed, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_connections_are_closed_whatever_is_in_them),
+        cmocka_unit_test(test_an_order_goes_on_with_its_ring),
+        cmocka_unit_test(test_waste_is_disposed_of_once),
+    };
+    return cmocka_run_group_tests_name("broker/porter", tests, NULL, NULL);
+}
