@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,12 @@ static inline int lingering_make(int *peer)
     return fd;
 }
 
+static inline void *lingering_close(void *fd)
+{
+    (void)close((int)(intptr_t)fd);
+    return NULL;
+}
+
 /* Sends `len` bytes to a Unix socket together with such an end, which nobody else has then. */
 static inline void lingering_pass_bytes(int to, const void *bytes, size_t len, int *peer)
 {
@@ -58,7 +65,13 @@ static inline void lingering_pass_bytes(int to, const void *bytes, size_t len, i
         struct linger none = {.l_onoff = 0}; /* Refused: it is ours to close, and soon. */
         (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
     }
-    (void)close(fd);
+    /* The other side may have dropped it by now: then the last reference is ours, and so the wait.
+     */
+    pthread_t closer;
+    if (pthread_create(&closer, NULL, lingering_close, (void *)(intptr_t)fd) != 0 ||
+        pthread_detach(closer) != 0) {
+        abort();
+    }
 }
 
 static inline void lingering_pass(int to, const char *text, int *peer)
