@@ -119,13 +119,14 @@ static uint64_t mapped_max(const struct amb_client *client)
     return user->held > client->party->held && users < left ? users : left;
 }
 
-static bool user_has_room(struct amb_client *client)
+static bool user_has_room(struct amb_client *client, uint32_t leaving)
 {
     struct amb_control *control = client->control;
     const struct amb_user *user = client->party->user;
     uint32_t max = control->config->server.max_connections;
     uint64_t own = user->used[AMB_SHARE_SESSIONS];
-    uint64_t share = amb_user_share(user, max, amb_control_sessions(control), own,
+    own -= own < leaving ? own : leaving;
+    uint64_t share = amb_user_share(user, max, amb_control_sessions(control) - leaving, own,
                                     control->config->limits.user_share);
     if (own < share) {
         return true;
@@ -138,7 +139,7 @@ static bool user_has_room(struct amb_client *client)
     return false;
 }
 
-bool amb_client_take_party(struct amb_client *client)
+bool amb_client_take_party(struct amb_client *client, uint32_t leaving)
 {
     char name[80];
     party_name(client, name, sizeof(name));
@@ -149,7 +150,7 @@ bool amb_client_take_party(struct amb_client *client)
         return false;
     }
     client->mapped_max = mapped_max(client);
-    if (!user_has_room(client)) {
+    if (!user_has_room(client, leaving)) {
         amb_party_unref(&client->party);
         return false;
     }

@@ -129,8 +129,9 @@ void amb_client_send_error(struct amb_client *client, uint64_t id, enum amb_stat
 void amb_client_refuse(struct amb_client *client);
 /* Ends it: closes the connection, has its session closed. why is for the log. Harmless twice. */
 void amb_client_end(struct amb_client *client, const char *why);
-/* Who is charged for it, and its session counted. False: it has been told why not. */
-bool amb_client_take_party(struct amb_client *client);
+/* Who is charged for it, and its session counted. leaving: sessions of its own that are counted
+ * still and as good as gone. False: it has been told why not. */
+bool amb_client_take_party(struct amb_client *client, uint32_t leaving);
 /* It has a subscription more, or less (-1). */
 void amb_client_count_sub(struct amb_client *client, int change);
 /* Has the worker close the session of a client that has ended. */

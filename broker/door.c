@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -27,6 +29,8 @@
 #define DOOR_ACCEPTS_A_ROUND 64
 #define DOOR_PAUSE_NS (100 * AMB_NS_PER_MS)
 #define DOOR_MODE_DEFAULT 0660
+#define DOOR_LOCK_PAUSE_US 10000u
+#define DOOR_LOCK_TRIES 100
 
 /* pid 0: unknown. */
 static void say_in_use(const char *address, pid_t pid, char *error, size_t error_size)
@@ -73,6 +77,30 @@ static enum amb_status unix_permit(const struct amb_url *url, char *error, size_
         return AMB_EFORBIDDEN;
     }
     return AMB_OK;
+}
+
+/*
+ * Two brokers that start together must not both find the old socket file stale: the second would
+ * remove what the first has just made. So looking, removing, binding and listening are done with
+ * the folder locked, and no lock file is left. Anybody who may read the folder can hold that lock:
+ * after a second we go on without, and have the race again but not the wait. -1: no lock.
+ */
+static int folder_lock(const char *path)
+{
+    char folder[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    const char *slash = strrchr(path, '/');
+    size_t len = slash == NULL ? 0 : (size_t)(slash - path);
+    (void)snprintf(folder, sizeof(folder), "%.*s", (int)len, path);
+    const char *name = slash == NULL ? "." : len == 0 ? "/" : folder;
+    int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int waited = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0; waited++) {
+        if (errno != EWOULDBLOCK || waited == DOOR_LOCK_TRIES) {
+            (void)close(fd);
+            return -1;
+        }
+        (void)usleep(DOOR_LOCK_PAUSE_US);
+    }
+    return fd;
 }
 
 static enum amb_status unix_bind(struct amb_listener *listener, char *error, size_t error_size)
@@ -177,10 +205,14 @@ static enum amb_status unix_open(struct amb_listener *listener, char *error, siz
         (void)snprintf(error, error_size, "%s: %s", listener->url.path, strerror(errno));
         return AMB_EUNREACHABLE;
     }
+    int lock = folder_lock(listener->url.path);
     enum amb_status status = unix_bind(listener, error, error_size);
     if (status == AMB_OK && listen(listener->fd, DOOR_BACKLOG) != 0) {
         (void)snprintf(error, error_size, "%s: %s", listener->url.path, strerror(errno));
-        return AMB_EUNREACHABLE;
+        status = AMB_EUNREACHABLE;
+    }
+    if (lock >= 0) {
+        (void)close(lock);
     }
     return status;
 }

@@ -149,12 +149,13 @@ static void challenge_send(struct amb_client *client)
     amb_client_send(client, &message, NULL, 0);
 }
 
-/* False: refused, and the client told. */
-static bool session_has_room(struct amb_client *client)
+/* leaving: sessions that are counted still, and as good as gone. False: refused, and the client
+ * told. */
+static bool session_has_room(struct amb_client *client, uint32_t leaving)
 {
     const struct amb_control *control = client->control;
     uint32_t max = control->config->server.max_connections;
-    if (amb_control_sessions(control) < max) {
+    if (amb_control_sessions(control) - leaving < max) {
         return true;
     }
     client->control->stats.refused_limit++;
@@ -174,9 +175,6 @@ void amb_handshake_hello(struct amb_client *client, const Amb__Control__Hello *h
     }
     if (client->control->is_draining) {
         amb_client_send_error(client, 0, AMB_EBUSY, "the broker is shutting down");
-        return;
-    }
-    if (!session_has_room(client)) {
         return;
     }
     amb_copy_printable(client->name, sizeof(client->name), hello->name);
@@ -377,8 +375,10 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
 }
 
 /* Its client has a new session: the old one is ended first, so that nothing is delivered to both,
- * and its handles and inboxes are free. Nobody else knows the secret. */
-static void end_former(struct amb_client *client, const Amb__Control__Former *former)
+ * and its handles and inboxes are free. Nobody else knows the secret. Returns 1 if that session
+ * goes now: it must not stand in the new one's way. One that stays in quarantine counts as any
+ * other. */
+static uint32_t end_former(struct amb_client *client, const Amb__Control__Former *former)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &client->control->clients) {
         struct amb_client *old = AMB_CONTAINER_OF(node, struct amb_client, node);
@@ -387,14 +387,16 @@ static void end_former(struct amb_client *client, const Amb__Control__Former *fo
             CRYPTO_memcmp(&old->secret, &former->secret, sizeof(old->secret)) != 0) {
             continue;
         }
+        bool holds = old->link == AMB_LINK_RING && former->unmapped == 0 && !old->is_dead;
         if (old->state == AMB_CLIENT_LIVE) {
             old->said_bye = former->unmapped != 0;
             amb_client_end(old, "its client has another session");
         } else if (former->unmapped != 0) {
             amb_client_give_up(old); /* As if its process were gone. */
         }
-        return;
+        return !holds && old->has_session ? 1 : 0;
     }
+    return 0;
 }
 
 void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *auth)
@@ -410,14 +412,13 @@ void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *aut
                               needs_address ? "missing or too long" : "not asked for");
         return;
     }
-    if (!session_has_room(client)) { /* Others may have come since Hello. */
+    /* Not before: only now is it known whose session it takes the place of. */
+    uint32_t leaving = auth->former == NULL ? 0 : end_former(client, auth->former);
+    if (!session_has_room(client, leaving)) {
         return;
     }
-    if (auth->former != NULL) {
-        end_former(client, auth->former);
-    }
     client_watch_process(client);
-    if (amb_client_take_party(client)) {
+    if (amb_client_take_party(client, leaving)) {
         session_order(client, auth);
     }
 }

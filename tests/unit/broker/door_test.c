@@ -8,12 +8,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int listen_on(const char *path)
@@ -208,6 +212,8 @@ static void test_max_connections_counts_sessions_not_their_streams(void **state)
     door_login(&two, "", &session);
     door_connect_unix(&door, &three);
     door_send_hello(&three, "");
+    amb_control_free(door_expect(&three, AMB__CONTROL__CONTROL__BODY_CHALLENGE));
+    door_send_auth(&three, NULL);
     door_expect_error(&three, 0, AMB_EBUSY, "limit: 2 connections (server.max_connections)");
     door_expect_closed(&three);
     door_disconnect(&three);
@@ -229,6 +235,91 @@ static void test_max_connections_counts_sessions_not_their_streams(void **state)
     door_disconnect(&two);
     door_disconnect(&one);
     door_close(&door);
+}
+
+/* Hello, and Auth that names a former session. */
+static void send_auth_after(struct door_client *client, const struct door_session *session,
+                            uint32_t unmapped)
+{
+    Amb__Control__Former former;
+    amb__control__former__init(&former);
+    former.session = session->session;
+    former.generation = session->generation;
+    former.secret = session->secret;
+    former.unmapped = unmapped;
+    Amb__Control__Auth auth;
+    amb__control__auth__init(&auth);
+    auth.former = &former;
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    message.body_case = AMB__CONTROL__CONTROL__BODY_AUTH;
+    message.auth = &auth;
+    door_send_hello(client, "");
+    amb_control_free(door_expect(client, AMB__CONTROL__CONTROL__BODY_CHALLENGE));
+    door_send(client, &message);
+}
+
+static void test_a_client_s_own_last_session_does_not_stand_in_its_way(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"server.max_connections=1", NULL};
+    struct door door;
+    struct door_client one, two, three;
+    struct door_session session, wrong;
+    door_open(&door, options);
+    door_connect_unix(&door, &one);
+    door_login(&one, "", &session);
+    wrong = session;
+    wrong.secret++;
+    door_connect_unix(&door, &three);
+    send_auth_after(&three, &wrong, 1); /* Not its own. */
+    door_expect_error(&three, 0, AMB_EBUSY, "max_connections");
+    door_disconnect(&three);
+    door_connect_unix(&door, &two); /* The broker has not noticed that the first one is over. */
+    send_auth_after(&two, &session, 1);
+    amb_control_free(door_expect(&two, AMB__CONTROL__CONTROL__BODY_WELCOME));
+    door_expect_closed(&one);
+    door_disconnect(&one);
+    door_disconnect(&two);
+    door_close(&door);
+}
+
+/* A moment before it binds: the old file is stale for both. */
+static void test_brokers_that_start_together_do_not_remove_each_other_s_socket(void **state)
+{
+    (void)state;
+    char folder[32], path[64], url[128];
+    make_path(folder, path);
+    (void)snprintf(url, sizeof(url), "unix://%s", path);
+    int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(flock(lock, LOCK_EX), 0); /* As a broker that is just looking. */
+    (void)close(listen_on(path));
+    struct door door;
+    char error[256] = "";
+    pid_t pid = fork();
+    if (pid == 0) { /* The other one gets done 200 ms later, and goes on listening. */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)usleep(200000);
+        (void)unlink(path);
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        memcpy(address.sun_path, path, sizeof(path));
+        int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        (void)bind(fd, (const struct sockaddr *)&address, sizeof(address));
+        (void)listen(fd, 1);
+        (void)flock(lock, LOCK_UN);
+        for (;;) {
+            (void)pause();
+        }
+    }
+    assert_true(pid > 0);
+    (void)close(lock);
+    assert_int_equal(try_path(&door, path, "", error, sizeof(error)), AMB_EUNREACHABLE);
+    assert_non_null(strstr(error, "address in use"));
+    assert_int_equal(access(path, F_OK), 0);
+    (void)kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
 }
 
 static void test_room_that_was_there_at_hello_may_be_gone_at_auth(void **state)
@@ -300,6 +391,8 @@ int main(void)
         cmocka_unit_test(test_group_is_what_the_url_says),
         cmocka_unit_test(test_max_connections_counts_sessions_not_their_streams),
         cmocka_unit_test(test_room_that_was_there_at_hello_may_be_gone_at_auth),
+        cmocka_unit_test(test_a_client_s_own_last_session_does_not_stand_in_its_way),
+        cmocka_unit_test(test_brokers_that_start_together_do_not_remove_each_other_s_socket),
         cmocka_unit_test(test_where_too_many_stand_silent_the_oldest_goes),
     };
     return cmocka_run_group_tests_name("broker/door", tests, NULL, NULL);
