@@ -2,6 +2,7 @@
 #include "tools/ctl/deliver.h"
 
 #include "tools/common/name.h"
+#include "tools/common/shown.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -124,11 +125,7 @@ static void print_bytes(const struct amb_deliver *d, const unsigned char *data, 
     if (!d->is_terminal) {
         (void)fwrite(data, 1, len, stdout);
     } else {
-        for (size_t i = 0; i < len; i++) {
-            bool is_plain =
-                (data[i] >= 0x20 && data[i] < 0x7f) || data[i] == '\n' || data[i] == '\t';
-            (void)fputc(is_plain ? data[i] : '.', stdout);
-        }
+        amb_shown_put(stdout, data, len, true);
     }
     (void)fputc('\n', stdout);
 }
@@ -138,20 +135,19 @@ static void print_payload(const struct amb_deliver *d, const struct amb_msg *msg
     print_bytes(d, amb_msg_data(msg), amb_msg_size(msg));
 }
 
-/* " name=value"; what would break the line is shown as '.'. */
+/* " name=value"; both are the publisher's, and what would break the line is shown as '.'. */
 static void print_prop(const char *name, const char *value, size_t len)
 {
-    (void)printf(" %s=", name);
-    for (size_t i = 0; i < len; i++) {
-        bool is_plain = (unsigned char)value[i] >= 0x20 && value[i] != 0x7f;
-        (void)fputc(is_plain ? value[i] : '.', stdout);
-    }
+    (void)fputc(' ', stdout);
+    amb_shown_put(stdout, name, strlen(name), false);
+    (void)fputc('=', stdout);
+    amb_shown_put(stdout, value, len, false);
 }
 
 static void print_header(const struct amb_msg *msg)
 {
-    (void)printf("%s seq=%" PRIu64 " size=%zu", amb_msg_topic(msg), amb_msg_seq(msg),
-                 amb_msg_size(msg));
+    amb_shown_put(stdout, amb_msg_topic(msg), strlen(amb_msg_topic(msg)), false);
+    (void)printf(" seq=%" PRIu64 " size=%zu", amb_msg_seq(msg), amb_msg_size(msg));
     const char *key = amb_msg_key(msg), *type = amb_msg_content_type(msg);
     if (key != NULL) {
         print_prop("$key", key, strlen(key));
@@ -310,7 +306,9 @@ enum amb_exit amb_deliver_message(struct amb_deliver *d, struct amb_msg *msg, in
         if (file[0] == '\0') {
             (void)snprintf(file, sizeof(file), "%" PRIu64 "-%s", amb_msg_seq(msg), clean);
         }
-        (void)printf("%s  %s\n", hex, file);
+        (void)printf("%s  ", hex);
+        amb_shown_put(stdout, file, strlen(file), false);
+        (void)fputc('\n', stdout);
     }
     return AMB_EXIT_OK;
 }

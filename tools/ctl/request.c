@@ -4,6 +4,7 @@
  */
 #include "tools/ctl/ctl.h"
 
+#include "tools/common/shown.h"
 #include "tools/common/units.h"
 
 #include <errno.h>
@@ -69,7 +70,11 @@ static enum amb_exit request(struct amb_ctl *ctl, const char *topic, const struc
         (void)snprintf(what, sizeof(what), "request %.255s", topic);
         return amb_ctl_fail(ctl, what, status);
     }
-    (void)fwrite(amb_msg_data(reply), 1, amb_msg_size(reply), stdout);
+    if (isatty(STDOUT_FILENO) == 1) {
+        amb_shown_put(stdout, amb_msg_data(reply), amb_msg_size(reply), true);
+    } else {
+        (void)fwrite(amb_msg_data(reply), 1, amb_msg_size(reply), stdout);
+    }
     amb_msg_release(reply);
     return AMB_EXIT_OK;
 }

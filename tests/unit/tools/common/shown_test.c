@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tools/common/shown: what strangers send does not drive the terminal.
+ */
+#include "tools/common/shown.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+static void check(const char *bytes, size_t len, bool keeps_lines, const char *expected)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    amb_shown_put(out, bytes, len, keeps_lines);
+    assert_int_equal(fclose(out), 0);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+#define CHECK(bytes, keeps_lines, expected) check(bytes, sizeof(bytes) - 1, keeps_lines, expected)
+
+static void test_text_stays_as_it_is(void **state)
+{
+    (void)state;
+    CHECK("plain ~ text", false, "plain ~ text");
+    CHECK("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", false, "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
+    CHECK("a\tb\nc", true, "a\tb\nc");
+    CHECK("", true, "");
+}
+
+static void test_what_drives_a_terminal_is_not_shown(void **state)
+{
+    (void)state;
+    CHECK("\x1b[2J", true, ".[2J");
+    CHECK("\x1b]0;title\a", false, ".]0;title.");
+    CHECK("a\nb\tc\rd\x7f", false, "a.b.c.d.");
+    CHECK("\xc2\x9b"
+          "31m",
+          true, ".31m"); /* CSI, as UTF-8 spells it */
+    CHECK("\x9b"
+          "31m",
+          true, ".31m"); /* ... and as one byte */
+    check("a\0b", 3, true, "a.b");
+}
+
+static void test_what_is_no_utf_8_is_not_shown(void **state)
+{
+    (void)state;
+    CHECK("\xc3", false, ".");
+    CHECK("\xc3(", false, ".(");
+    CHECK("\xc0\xaf\xff", false, "...");
+    CHECK("\xe2\x82", false, "..");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_stays_as_it_is),
+        cmocka_unit_test(test_what_drives_a_terminal_is_not_shown),
+        cmocka_unit_test(test_what_is_no_utf_8_is_not_shown),
+    };
+    return cmocka_run_group_tests_name("tools/common/shown", tests, NULL, NULL);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/common/shown.h"
+
+/* Bytes of the character that begins here; 0: it is no well-formed UTF-8. */
+static size_t character_len(const unsigned char *at, size_t left)
+{
+    size_t len = at[0] < 0x80                     ? 1
+                 : at[0] >= 0xc2 && at[0] <= 0xdf ? 2
+                 : at[0] >= 0xe0 && at[0] <= 0xef ? 3
+                 : at[0] >= 0xf0 && at[0] <= 0xf4 ? 4
+                                                  : 0;
+    if (len > left) {
+        return 0;
+    }
+    for (size_t i = 1; i < len; i++) {
+        if ((at[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    return len;
+}
+
+static bool is_control(const unsigned char *at, size_t len)
+{
+    return (len == 1 && (at[0] < 0x20 || at[0] == 0x7f)) ||
+           (len == 2 && at[0] == 0xc2 && at[1] < 0xa0);
+}
+
+void amb_shown_put(FILE *out, const void *bytes, size_t len, bool keeps_lines)
+{
+    const unsigned char *at = bytes;
+    while (len > 0) {
+        size_t here = character_len(at, len);
+        bool is_line = keeps_lines && (at[0] == '\n' || at[0] == '\t');
+        if (here == 0 || (is_control(at, here) && !is_line)) {
+            (void)fputc('.', out);
+            here = here == 0 ? 1 : here;
+        } else {
+            (void)fwrite(at, 1, here, out);
+        }
+        at += here;
+        len -= here;
+    }
+}
