@@ -46,11 +46,17 @@ static bool has_path(const struct probe *probe, const char *format, const char *
     return access(full, F_OK) == 0;
 }
 
-/* "a, b" */
-static void append(char *list, size_t size, const char *separator, const char *name)
+/* "a, b"; false: it does not fit, and the list is as it was. A name that was cut could be another
+ * device's, which nobody trusts. */
+static bool append(char *list, size_t size, const char *separator, const char *name)
 {
     size_t len = strlen(list);
-    (void)snprintf(list + len, size - len, "%s%s", len == 0 ? "" : separator, name);
+    int wanted = snprintf(list + len, size - len, "%s%s", len == 0 ? "" : separator, name);
+    bool fits = wanted >= 0 && (size_t)wanted < size - len;
+    if (!fits) {
+        list[len] = '\0';
+    }
+    return fits;
 }
 
 static bool list_has(const char *list, const char *name)
@@ -65,6 +71,17 @@ static bool list_has(const char *list, const char *name)
     return false;
 }
 
+/* Adds a device that UCX may use. */
+static enum amb_status add_device(const struct probe *probe, const char *name,
+                                  struct amb_transports *out)
+{
+    return append(out->net_devices, sizeof(out->net_devices), ",", name)
+               ? AMB_OK
+               : refuse(probe, "transports.trusted",
+                        "too many devices (got more than %u bytes of names, allowed fewer)",
+                        (unsigned)sizeof(out->net_devices) - 1);
+}
+
 static void append_folder(const struct probe *probe, const char *folder, char *list, size_t size)
 {
     char path[2 * PATH_SIZE];
@@ -72,7 +89,7 @@ static void append_folder(const struct probe *probe, const char *folder, char *l
     DIR *dir = opendir(path);
     for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
         if (entry->d_name[0] != '.') {
-            append(list, size, ", ", entry->d_name);
+            (void)append(list, size, ", ", entry->d_name);
         }
     }
     if (dir != NULL) {
@@ -129,24 +146,25 @@ static enum amb_status add_trusted(const struct probe *probe, const char *name,
 {
     const struct amb_config_transports *config = &probe->config->transports;
     char device[NAME_SIZE], available[256] = "";
+    enum amb_status status = AMB_OK;
     if (is_interface(probe, name)) {
         if (config->tcp != AMB_SWITCH_OFF) {
-            append(out->net_devices, sizeof(out->net_devices), ",", name);
+            status = add_device(probe, name, out);
         }
-        if (config->infiniband != AMB_SWITCH_OFF &&
+        if (status == AMB_OK && config->infiniband != AMB_SWITCH_OFF &&
             find_rdma_device(probe, name, device, sizeof(device)) &&
             !list_has(out->net_devices, device)) {
-            append(out->net_devices, sizeof(out->net_devices), ",", device);
+            status = add_device(probe, device, out);
             out->has_rdma = true;
         }
-        return AMB_OK;
+        return status;
     }
     if (is_rdma_device(probe, name)) {
         if (config->infiniband != AMB_SWITCH_OFF && !list_has(out->net_devices, name)) {
-            append(out->net_devices, sizeof(out->net_devices), ",", name);
+            status = add_device(probe, name, out);
             out->has_rdma = true;
         }
-        return AMB_OK;
+        return status;
     }
     append_folder(probe, "/sys/class/net", available, sizeof(available));
     append_folder(probe, "/sys/class/infiniband", available, sizeof(available));
@@ -167,7 +185,7 @@ static enum amb_status choose_devices(const struct probe *probe, struct amb_tran
                           "not a device of a trusted interface (got \"%s\", allowed %s)", name,
                           out->net_devices[0] == '\0' ? "none" : out->net_devices);
         }
-        append(chosen, sizeof(chosen), ",", name);
+        (void)append(chosen, sizeof(chosen), ",", name); /* No longer than net_devices is. */
         out->has_rdma = out->has_rdma || is_rdma_device(probe, name);
     }
     if (wanted->count != 0) {
@@ -235,12 +253,12 @@ static void choose_lanes(const struct amb_config_transports *config, struct amb_
         {config->cuda_copy, "cuda_copy,gdr_copy"},
     };
     bool is_limited = false;
-    append(out->tls, sizeof(out->tls), ",", "self");
+    (void)append(out->tls, sizeof(out->tls), ",", "self");
     for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
         if (lanes[i].state == AMB_SWITCH_OFF) {
             is_limited = true;
         } else {
-            append(out->tls, sizeof(out->tls), ",", lanes[i].lanes);
+            (void)append(out->tls, sizeof(out->tls), ",", lanes[i].lanes);
         }
     }
     out->options.tls = is_limited ? out->tls : NULL;
