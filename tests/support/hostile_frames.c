@@ -294,7 +294,7 @@ const struct hostile_attack hostile_frame_attacks[] = {
     {.name = "range-beyond", .run = range_beyond},
     {.name = "range-again", .run = range_again},
     {.name = "want-beyond", .run = want_beyond},
-    {.name = "want-most", .run = want_most},
+    {.name = "want-most", .run = want_most, .is_greedy = true},
     {.name = "window-overrun", .run = window_overrun},
     {.name = "window-leap", .run = window_leap},
     {.name = "wrong-seq", .run = wrong_seq},

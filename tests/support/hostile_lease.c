@@ -15,6 +15,7 @@
 
 #define SLOT UINT64_C(65536)
 #define SLOTS 32u
+#define KEPT_SLOTS 128u
 #define MAPPED AMB__CONTROL__CONTROL__BODY_LEASE_MAPPED
 #define CLOSE AMB__CONTROL__CONTROL__BODY_LEASE_CLOSE
 #define PUB 1u
@@ -311,6 +312,39 @@ static enum hostile_verdict lease_closed(struct hostile *h)
     return HOSTILE_ENDS;
 }
 
+/* Opens, maps, closes, and keeps the mapping, again and again: what it keeps stays charged to it,
+ * so it is refused long before it has all memory. */
+static enum hostile_verdict lease_keep(struct hostile *h)
+{
+    enum {
+        KEPT_MAX = 40
+    };
+    void *kept[KEPT_MAX];
+    uint64_t sizes[KEPT_MAX];
+    unsigned count = 0;
+    while (count < KEPT_MAX && !h->is_over &&
+           hostile_await(h, hostile_lease_open(h, SLOT, KEPT_SLOTS)) && h->lease.fd >= 0) {
+        void *base = mmap(NULL, h->lease.size, PROT_READ | PROT_WRITE, MAP_SHARED, h->lease.fd, 0);
+        (void)close(h->lease.fd);
+        h->lease.fd = -1;
+        if (base == MAP_FAILED || !hostile_await(h, hostile_lease_say(h, MAPPED, h->lease.id))) {
+            break;
+        }
+        kept[count] = base;
+        sizes[count++] = h->lease.size;
+        (void)hostile_lease_say(h, CLOSE, h->lease.id);
+        hostile_live(h, 0);
+    }
+    if (count == KEPT_MAX) {
+        hostile_fail("%u closed segments of 8 MiB are kept mapped, and one more is given", count);
+    }
+    while (count > 0) {
+        count--;
+        (void)munmap(kept[count], sizes[count]);
+    }
+    return HOSTILE_LIVES;
+}
+
 /* A child goes on writing when the client's process is gone. */
 static enum hostile_verdict lease_orphan(struct hostile *h)
 {
@@ -336,6 +370,7 @@ const struct hostile_attack hostile_lease_attacks[] = {
     {.name = "lease-after", .run = lease_after},
     {.name = "lease-writes", .run = lease_writes},
     {.name = "lease-closed", .run = lease_closed},
+    {.name = "lease-keep", .run = lease_keep, .is_greedy = true},
     {.name = "lease-orphan", .run = lease_orphan},
     {.name = "commit-early", .run = commit_early},
     {.name = "commit-foreign", .run = commit_foreign},
