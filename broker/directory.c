@@ -165,6 +165,7 @@ void amb_directory_changed(struct amb_directory *directory, struct amb_dir_topic
 
 void amb_directory_tell(struct amb_directory *directory)
 {
+    directory->at_once = 0; /* A round begins, or ends. */
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&directory->untold)) != NULL) {
         topic_tell_matched(directory, AMB_CONTAINER_OF(node, struct amb_dir_topic, untold));

@@ -74,6 +74,7 @@ struct amb_directory {
     uint64_t serial;                /* counts topics and subscriptions as they come */
     uint64_t pair_count;
     struct amb_list_node chores; /* struct amb_dir_chore.node: pairs that are made or unmade yet */
+    unsigned at_once;            /* pairs that were made and unmade without one, this round */
     unsigned chore_orders;       /* ... of them, under way */
     struct amb_list_node over;   /* struct amb_dir_sub.of_over: have met a limit of pairs */
     uint64_t next_sub;

@@ -271,12 +271,20 @@ static bool come_slice(struct amb_directory *directory, struct amb_dir_sub *sub,
     return true;
 }
 
+/* How many may be made or unmade at once; then noted as such. */
+static unsigned pairs_now(struct amb_directory *directory)
+{
+    return directory->at_once < AMB_PAIRS_UNDER_WAY ? AMB_PAIRS_NOW : AMB_PAIRS_FEW;
+}
+
 unsigned amb_pairs_come(struct amb_directory *directory, struct amb_dir_sub *sub,
                         amb_order_done_fn done, void *context)
 {
     unsigned posted = 0;
     uint32_t next = 0;
-    if (come_slice(directory, sub, &next, AMB_PAIRS_NOW, done, context, &posted)) {
+    bool is_over = come_slice(directory, sub, &next, pairs_now(directory), done, context, &posted);
+    directory->at_once += sub->pair_count;
+    if (is_over) {
         return posted;
     }
     struct amb_order *last =
@@ -332,7 +340,9 @@ void amb_pairs_leave(struct amb_directory *directory, struct amb_dir_sub *sub)
     }
     uint32_t next = 0;
     unsigned posted = 0;
-    if (!leave_slice(directory, sub, &next, AMB_PAIRS_NOW, NULL, NULL, &posted)) {
+    bool is_over = leave_slice(directory, sub, &next, pairs_now(directory), NULL, NULL, &posted);
+    directory->at_once += next;
+    if (!is_over) {
         struct amb_dir_chore *chore = chore_begin(directory, sub);
         if (chore == NULL) { /* Then all at once. */
             (void)leave_slice(directory, sub, &next, UINT32_MAX, NULL, NULL, &posted);

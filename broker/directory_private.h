@@ -16,6 +16,7 @@ struct amb_order *amb_directory_order(amb_order_fn run, amb_order_done_fn done, 
 void amb_directory_id_give(struct amb_directory *directory, uint32_t id);
 /* What costs so much goes at once; of the rest a slice of so many a chore, some a round. */
 #define AMB_PAIRS_NOW 256u
+#define AMB_PAIRS_FEW 8u /* ... of each, where a round has made or unmade AMB_PAIRS_UNDER_WAY */
 #define AMB_PAIRS_SLICE 128u
 #define AMB_PAIRS_SLICES 4u
 #define AMB_PAIRS_UNDER_WAY 1024u

@@ -61,7 +61,7 @@ void amb_queue_close(struct amb_queue *queue)
 {
     amb_idmap_remove(&queue->shard->queues, &queue->known);
     amb_list_remove(&queue->dirty);
-    if (!amb_sweep_some(&queue->cursors, AMB_SWEEP_NOW)) {
+    if (!amb_sweep_first(queue->shard, &queue->cursors)) {
         amb_sweep_begin(queue->shard, &queue->sweep);
     }
     amb_queue_drop_kept(queue);

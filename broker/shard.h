@@ -160,6 +160,7 @@ struct amb_shard {
     uint32_t takes_cached;
     int64_t queue_due_ns, take_due_ns; /* nothing is to be done before; INT64_MAX */
     struct amb_compaction compaction;
+    unsigned swept;              /* cursors that went at once, this turn */
     struct amb_list_node sweeps; /* struct amb_sweep.node: cursors that are to go (sweep.h) */
     struct amb_session
         *nobody;            /* whose subscriptions those are that have gone; NULL: no need yet */

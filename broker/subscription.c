@@ -223,7 +223,7 @@ bool amb_subscriptions_shed(struct amb_shard *shard)
 void amb_subscription_detach(struct amb_subscription *subscription)
 {
     struct amb_shard *shard = subscription->session->shard;
-    bool is_detached = amb_sweep_some(&subscription->cursors, AMB_SWEEP_NOW);
+    bool is_detached = amb_sweep_first(shard, &subscription->cursors);
     if (!is_detached && session_nobody(shard) == NULL) {
         is_detached = amb_sweep_some(&subscription->cursors, UINT_MAX);
     }

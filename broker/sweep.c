@@ -33,6 +33,13 @@ bool amb_sweep_some(struct amb_list_node *cursors, unsigned max)
     return amb_list_is_empty(cursors);
 }
 
+bool amb_sweep_first(struct amb_shard *shard, struct amb_list_node *cursors)
+{
+    shard->swept +=
+        detach_some(cursors, shard->swept < AMB_SWEEP_TURN ? AMB_SWEEP_NOW : AMB_SWEEP_FEW);
+    return amb_list_is_empty(cursors);
+}
+
 void amb_sweep_begin(struct amb_shard *shard, struct amb_sweep *sweep)
 {
     if (amb_list_is_empty(&sweep->node)) {

@@ -16,6 +16,7 @@
 
 #define AMB_SWEEP_NOW 256u
 #define AMB_SWEEP_TURN 1024u
+#define AMB_SWEEP_FEW 4u
 
 struct amb_shard;
 
@@ -29,6 +30,9 @@ void amb_sweep_init(struct amb_sweep *sweep, struct amb_list_node *cursors,
                     void (*done)(struct amb_sweep *sweep));
 /* Detaches cursors, `max` at most. True: none is left. */
 bool amb_sweep_some(struct amb_list_node *cursors, unsigned max);
+/* The same of one that goes: as many as go at once. A few, where this turn has detached its share:
+ * a client may go with a thousand subscriptions. */
+bool amb_sweep_first(struct amb_shard *shard, struct amb_list_node *cursors);
 /* The rest of them goes in the turns to come. Harmless twice. */
 void amb_sweep_begin(struct amb_shard *shard, struct amb_sweep *sweep);
 /* Once a turn. Returns whether there was something to do. */

@@ -127,6 +127,21 @@ static void test_a_session_goes_before_its_cursors(void **state)
     assert_int_equal(w->other->subs[0].msgs, 4);
 }
 
+static void test_many_subscriptions_of_a_session_share_a_turn(void **state)
+{
+    struct world *w = *state;
+    for (uint32_t handle = 1; handle < CLIENT_HANDLES; handle++) {
+        client_subscribe(w->wild, handle, w->id, &blocks);
+        attach(w, handle, 2 * AMB_SWEEP_NOW);
+    }
+    harness_settle(&w->h);
+    unsigned had = count(&w->topic->cursors);
+    client_close(w->wild, false);
+    assert_in_range(had - count(&w->topic->cursors), 1, AMB_SWEEP_TURN + AMB_SWEEP_NOW);
+    harness_settle(&w->h);
+    assert_int_equal(count(&w->topic->cursors), 1);
+}
+
 static void test_a_handle_is_used_anew_while_cursors_go(void **state)
 {
     struct world *w = *state;
@@ -147,6 +162,7 @@ int main(void)
         T(test_cursors_go_in_slices),
         T(test_what_goes_gets_nothing_and_holds_nobody_back),
         T(test_a_session_goes_before_its_cursors),
+        T(test_many_subscriptions_of_a_session_share_a_turn),
         T(test_a_handle_is_used_anew_while_cursors_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
