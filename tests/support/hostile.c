@@ -331,6 +331,7 @@ int main(int argc, char **argv)
     add_attacks(hostile_lease_attacks);
     add_attacks(hostile_control_attacks);
     add_attacks(hostile_stream_attacks);
+    add_attacks(hostile_greed_attacks);
     the.tallies = mmap(NULL, sizeof(struct tally) * ATTACKS_MAX, PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (the.tallies == MAP_FAILED || the.attack_count == 0 || the.beside == 0) {

@@ -31,6 +31,7 @@ extern const struct hostile_attack hostile_control_attacks[];
 extern const struct hostile_attack hostile_stream_attacks[];
 
 extern const struct hostile_attack hostile_lease_attacks[];
+extern const struct hostile_attack hostile_greed_attacks[];
 
 /* Everything that changes a segment's bytes or size, by a descriptor of it however it was got: each
  * must be refused. */

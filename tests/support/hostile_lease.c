@@ -275,7 +275,7 @@ static enum hostile_verdict commit_untold(struct hostile *h)
     h->keeps_deliveries = true;
     commit(h, h->lease.id, 0, 1000);
     hostile_live(h, 20);
-    for (unsigned i = 0; i < 20000 && !h->is_over; i++) {
+    for (unsigned i = 0; i < (h->is_greedy ? 200000 : 20000) && !h->is_over; i++) {
         uint8_t meta[24] = {0};
         const struct amb_frame frame = {.type = AMB_FRAME_COMMIT,
                                         .handle = 7,
@@ -380,6 +380,6 @@ const struct hostile_attack hostile_lease_attacks[] = {
     {.name = "commit-numbers", .run = commit_numbers},
     {.name = "commit-meta", .run = commit_meta},
     {.name = "commit-nobody", .run = commit_nobody},
-    {.name = "commit-untold", .run = commit_untold},
+    {.name = "commit-untold", .run = commit_untold, .is_greedy = true},
     {.name = NULL},
 };
