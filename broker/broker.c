@@ -18,6 +18,7 @@
 #include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/slow.h"
+#include "broker/sweep.h"
 #include "broker/transports.h"
 #include "broker/worker.h"
 #include "wire/base/assert.h"
@@ -443,6 +444,9 @@ void amb_broker_destroy(struct amb_broker **broker)
         for (unsigned i = 0; i < b->worker_count; i++) {
             (void)amb_inbox_run(&b->workers[i].shard.inbox);
         }
+    }
+    for (unsigned i = 0; i < b->worker_count; i++) {
+        amb_sweep_finish(&b->workers[i].shard); /* No cursor may outlive its topic. */
     }
     if (b->has_control) {
         amb_control_fini(&b->control);

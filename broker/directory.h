@@ -49,6 +49,7 @@ struct amb_topic;
 struct amb_pair_account {
     uint32_t refs;
     uint32_t pairs;            /* some of topics that have left may be among them */
+    uint64_t looked_at;        /* directory->pairs_left when they were last looked for */
     void *owner;               /* the client; NULL: it has gone */
     struct amb_list_node subs; /* struct amb_dir_sub.of_account */
 };
@@ -73,6 +74,7 @@ struct amb_directory {
     struct amb_dir_topic **by_slot; /* topics that have not left, by amb_topic_slot */
     uint64_t serial;                /* counts topics and subscriptions as they come */
     uint64_t pair_count;
+    uint64_t pairs_left;         /* pairs that topics took along, of all time */
     struct amb_list_node chores; /* struct amb_dir_chore.node: pairs that are made or unmade yet */
     unsigned at_once;            /* pairs that were made and unmade without one, this round */
     unsigned chore_orders;       /* ... of them, under way */

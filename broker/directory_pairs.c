@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #define PAIRS_FIRST 8u
+#define STALE_SHARE 64u   /* of a client's pairs one in so many may be of topics that have left */
 #define LOOKS_PER_PAIR 8u /* places looked at, for what a pair costs */
 
 /* A subscription that comes, or one that has gone, with many topics. */
@@ -79,12 +80,18 @@ static void pairs_compact(struct amb_directory *directory, struct amb_dir_sub *s
     sub->pair_count = kept;
 }
 
+/* Pairs of topics that have left are looked for once the most there may be of them is worth it:
+ * else each topic that comes would go through all pairs of a client at its limit. */
 static bool account_is_full(struct amb_directory *directory, struct amb_pair_account *account)
 {
     uint32_t max = directory->config->limits.max_pairs_per_client;
     if (account == NULL || account->pairs < max) {
         return false;
     }
+    if (directory->pairs_left - account->looked_at <= account->pairs / STALE_SHARE) {
+        return true;
+    }
+    account->looked_at = directory->pairs_left;
     AMB_LIST_FOR_EACH (node, &account->subs) {
         pairs_compact(directory, AMB_CONTAINER_OF(node, struct amb_dir_sub, of_account));
     }
@@ -93,6 +100,9 @@ static bool account_is_full(struct amb_directory *directory, struct amb_pair_acc
 
 bool amb_pairs_have_room(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
+    if (sub->over != NULL) {
+        return false;
+    }
     if (sub->is_wild && directory->pair_count >= directory->config->limits.max_pairs) {
         sub->over = "limits.max_pairs";
     } else if (sub->is_wild && account_is_full(directory, sub->account)) {
@@ -141,6 +151,7 @@ void amb_pairs_topic_left(struct amb_directory *directory, struct amb_dir_topic 
     directory->by_slot[amb_topic_slot(topic->id)] = NULL;
     amb_assert(directory->pair_count >= topic->pairs);
     directory->pair_count -= topic->pairs;
+    directory->pairs_left += topic->pairs;
     topic->pairs = 0;
 }
 
