@@ -28,7 +28,7 @@ from harness import check, main
 
 LINKS = (("ring", "ring"), ("stream", "ring"), ("ring", "stream"), ("stream", "stream"))
 MEMORY = 256 << 20
-RINGS = 64 << 20  # of the sessions that are there at one time, two directions each
+RINGS = 128 << 20  # of the sessions that are there at one time, two directions each
 MIB = 1 << 20
 
 
