@@ -361,7 +361,8 @@ void amb_pairs_leave(struct amb_directory *directory, struct amb_dir_sub *sub)
             chore->is_leaving = true;
             chore->next = next;
             chore->gone = *sub;
-            chore->gone.position = NULL;
+            chore->gone.position = NULL; /* It lies behind the subscription, which goes now. */
+            chore->gone.position_len = 0;
             sub->pairs = NULL;
         }
     }

@@ -3,6 +3,7 @@
  * Pairs of subscriptions with a wildcard and topics: in slices, and within their limits.
  */
 #include "tests/unit/broker/directory_world.h"
+#include "wire/codec/position.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,6 +159,32 @@ static void test_who_goes_before_it_has_come_leaves_nothing(void **state)
     over();
 }
 
+/* Where it began is asked of a subscription that is there, and of none that leaves. */
+static void test_who_has_begun_at_a_position_leaves_in_slices(void **state)
+{
+    (void)state;
+    uint8_t position[128];
+    struct amb_position_writer writer;
+    struct amb_dir_sub sub;
+    begin(2, TOPICS);
+    open_sub(&sub, 0, NULL);
+    amb_position_begin(&writer, position, sizeof(position));
+    amb_position_add(&writer, &(struct amb_position_topic){.next = 1, .name = "t.0", .name_len = 3});
+    assert_int_equal(amb_position_end(&writer, 1, 0), AMB_OK);
+    sub.position = position;
+    sub.position_len = (uint32_t)writer.len;
+    (void)amb_directory_subscribe(&f.directory, &sub, note_answer, NULL);
+    work();
+    unsubscribe(&sub);
+    memset(&sub, 0xff, sizeof(sub)); /* Its client's worker has answered: it is freed. */
+    assert_false(amb_list_is_empty(&f.directory.chores));
+    work();
+    for (unsigned i = 0; i < TOPICS; i++) {
+        assert_int_equal(topics[i]->matched, 0);
+    }
+    over();
+}
+
 static void test_pairs_of_a_client_are_bounded(void **state)
 {
     (void)state;
@@ -243,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_a_wildcard_comes_in_slices),
         cmocka_unit_test(test_topics_that_come_meanwhile_are_read_once),
         cmocka_unit_test(test_who_goes_before_it_has_come_leaves_nothing),
+        cmocka_unit_test(test_who_has_begun_at_a_position_leaves_in_slices),
         cmocka_unit_test(test_pairs_of_a_client_are_bounded),
         cmocka_unit_test(test_pairs_of_all_are_bounded),
         cmocka_unit_test(test_topics_that_have_left_take_no_room),
