@@ -49,6 +49,7 @@ void amb_queue_free_if_done(struct amb_queue *queue)
 {
     if (queue->is_closed && queue->takes == 0 && queue->seat_count == 0 &&
         amb_list_is_empty(&queue->cursors)) {
+        amb_list_remove(&queue->sweep.node); /* Its last cursors may have gone with their topics. */
         amb_list_remove(&queue->dirty);
         amb_sifter_fini(&queue->sifter);
         amb_filter_free(&queue->filter);

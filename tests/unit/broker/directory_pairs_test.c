@@ -169,7 +169,8 @@ static void test_who_has_begun_at_a_position_leaves_in_slices(void **state)
     begin(2, TOPICS);
     open_sub(&sub, 0, NULL);
     amb_position_begin(&writer, position, sizeof(position));
-    amb_position_add(&writer, &(struct amb_position_topic){.next = 1, .name = "t.0", .name_len = 3});
+    amb_position_add(&writer,
+                     &(struct amb_position_topic){.next = 1, .name = "t.0", .name_len = 3});
     assert_int_equal(amb_position_end(&writer, 1, 0), AMB_OK);
     sub.position = position;
     sub.position_len = (uint32_t)writer.len;

@@ -7,7 +7,7 @@
 
 #include "broker/begin.h"
 #include "broker/orders.h"
-#include "broker/queue.h"
+#include "broker/queue_private.h"
 #include "broker/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
@@ -154,6 +154,32 @@ static void test_a_handle_is_used_anew_while_cursors_go(void **state)
     assert_int_equal(count(&w->topic->cursors), 2);
 }
 
+/* A topic that leaves takes its cursors along, also those that a sweep would come to next. */
+static void test_a_queue_ends_with_the_topic_of_its_last_cursors(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    const struct amb_queue_options options = {.slow = AMB_SLOW_DROP_OLDEST};
+    struct amb_queue *queue;
+    assert_int_equal(amb_queue_create(shard, 1, &options, &queue), AMB_OK);
+    for (unsigned i = 0; i < 2 * AMB_SWEEP_NOW; i++) {
+        struct amb_begun begun;
+        amb_begin_find(w->topic, NULL, &begun);
+        assert_int_equal(amb_queue_attach(queue, w->topic, &begun), AMB_OK);
+    }
+    amb_queue_close(queue);
+    assert_false(amb_list_is_empty(&shard->sweeps));
+    while (!amb_list_is_empty(&queue->cursors)) {
+        struct amb_cursor *cursor =
+            AMB_CONTAINER_OF(queue->cursors.next, struct amb_cursor, of_sub);
+        amb_cursor_detach(cursor);
+        free(cursor);
+    }
+    amb_queue_free_if_done(queue); /* As when its last take comes home, before the next sweep. */
+    assert_true(amb_list_is_empty(&shard->sweeps));
+    harness_settle(&w->h);
+}
+
 #define T(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -164,6 +190,7 @@ int main(void)
         T(test_a_session_goes_before_its_cursors),
         T(test_many_subscriptions_of_a_session_share_a_turn),
         T(test_a_handle_is_used_anew_while_cursors_go),
+        T(test_a_queue_ends_with_the_topic_of_its_last_cursors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
