@@ -89,10 +89,10 @@ const char *amb_client_gpu_obstacle(const struct amb_client *client)
                                           : "not trusted with GPU memory (memory.cuda.trust)";
 }
 
-/* Who is charged ----------------------------------------------------------------------------- */
+/* Shares -------------------------------------------------------------------------------------- */
 
-/* A process by its number, while we see it; one that we do not see by its connection. An address
- * without its port. */
+/* The pid of a process that we see; the connection of one that we do not see; an address without
+ * its port. */
 static void party_name(const struct amb_client *client, char *out, size_t size)
 {
     if (!client->is_unix) {
@@ -106,8 +106,8 @@ static void party_name(const struct amb_client *client, char *out, size_t size)
     }
 }
 
-/* What a session may hold in place. Its process may have left something in quarantine, and its
- * user's other processes; that counts. */
+/* Bytes that a session may hold in place. Quarantine counts: of its process, and of its user's
+ * other processes. */
 static uint64_t mapped_max(const struct amb_client *client)
 {
     const struct amb_config *config = client->control->config;
@@ -143,7 +143,7 @@ bool amb_client_take_party(struct amb_client *client, uint32_t leaving)
 {
     char name[80];
     party_name(client, name, sizeof(name));
-    uint64_t user = client->is_unix ? (uint64_t)client->uid : AMB_USER_TCP;
+    uint64_t user = client->is_unix ? (uint64_t)client->uid : AMB_PARTY_TCP;
     if (client->party == NULL &&
         amb_parties_find(&client->control->parties, user, name, &client->party) != AMB_OK) {
         amb_client_send_error(client, 0, AMB_ENOMEM, "no memory");

@@ -77,7 +77,7 @@ struct amb_client {
     int64_t peer_timeout_ns; /* that it was told */
     int64_t refusal_ns; /* when it is told that it is not authenticated; 0: it is not refused */
     uint64_t held_bytes;
-    struct amb_party *party;    /* who is charged: from Auth on */
+    struct amb_party *party;    /* that is charged: from Auth on */
     uint64_t mapped_max;        /* that its session may hold in place */
     uint64_t charged_bytes;     /* to that one, for a session that ends without a word */
     enum amb_status end_status; /* that it was told as the end of its session; OK: none */
@@ -129,10 +129,10 @@ void amb_client_send_error(struct amb_client *client, uint64_t id, enum amb_stat
 void amb_client_refuse(struct amb_client *client);
 /* Ends it: closes the connection, has its session closed. why is for the log. Harmless twice. */
 void amb_client_end(struct amb_client *client, const char *why);
-/* Who is charged for it, and its session counted. leaving: sessions of its own that are counted
- * still and as good as gone. False: it has been told why not. */
+/* Finds the party that is charged for the client, and counts the session. leaving: sessions of the
+ * client that are still counted and as good as gone. False: the client has been told why not. */
 bool amb_client_take_party(struct amb_client *client, uint32_t leaving);
-/* It has a subscription more, or less (-1). */
+/* The client has a subscription more, or less (-1). */
 void amb_client_count_sub(struct amb_client *client, int change);
 /* Has the worker close the session of a client that has ended. */
 void amb_client_close_session(struct amb_client *client);

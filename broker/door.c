@@ -299,7 +299,7 @@ static void client_describe_peer(struct amb_client *client, const struct sockadd
                       sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
     (void)snprintf(client->address, sizeof(client->address), "%s:%s", host, port);
     client->uid = (uid_t)-1;
-    client->user = AMB_USER_REMOTE;
+    client->user = AMB_USER_TCP;
     client->gid = (gid_t)-1;
 }
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who takes: shares of the limits that are the whole broker's.
+ * Users and parties: shares of the limits that are the whole broker's.
  *
- *   user      a uid on a Unix socket; all TCP clients are one user. A user has at most
- *             limits.user_share per cent of what other users leave of a limit, so that each user
- *             that comes finds something. Root and the broker's own user may have all.
- *   party     a process on this host, by its pid for as long as it lives; of TCP clients an
- * address. What a process has left behind (quarantine, segments that it keeps mapped, names) is
- *             charged to its next session.
+ *   user   A uid on a Unix socket; all TCP clients are one user.
+ *          A user has at most limits.user_share per cent of the part that other users leave.
+ *          So each user that comes finds something.
+ *          Root and the broker's own user may have all.
+ *   party  A process on this host, by its pid for as long as it lives.
+ *          A process that the broker cannot see is a party for each connection.
+ *          Of TCP clients a party is an address.
+ *          The next session of a party is charged for what earlier ones left behind:
+ *          quarantine, segments that are still mapped, names.
  *
  * Threads: parties are found by the control thread, and counted where a field says; references may
  * be given up anywhere. Memory: one allocation each, freed with the last reference; the table holds
@@ -25,7 +28,7 @@
 
 /* Per cent of what other parties leave of a limit that one party may have. */
 #define AMB_PARTY_SHARE 50u
-#define AMB_USER_TCP UINT64_MAX
+#define AMB_PARTY_TCP UINT64_MAX /* the user of all TCP clients here; no uid, not even -1 */
 
 /* Limits of the whole broker that are counted by user, on the control thread. */
 enum amb_share {
@@ -37,7 +40,7 @@ enum amb_share {
 
 struct amb_user {
     _Atomic uint32_t refs;
-    uint64_t id;  /* a uid, or AMB_USER_TCP */
+    uint64_t id;  /* a uid, or AMB_PARTY_TCP */
     bool is_free; /* root, or the broker's own: no shares */
     uint32_t used[AMB_SHARE_COUNT];
     _Atomic uint64_t leased; /* bytes of lease segments, closed ones that are still mapped too */
@@ -69,9 +72,9 @@ void amb_parties_fini(struct amb_parties *parties);
  * ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_parties_find(struct amb_parties *parties, uint64_t user,
                                                 const char *name, struct amb_party **out);
-/* Forgets those that nobody refers to; now and then. */
+/* Forgets parties and users that nobody refers to; now and then. */
 void amb_parties_sweep(struct amb_parties *parties, int64_t now_ns);
-/* Its process is gone: who comes with that pid again is another party. */
+/* The party's process is gone: a process that gets the same pid is another party. */
 void amb_parties_end(struct amb_parties *parties, struct amb_party *party);
 
 static inline struct amb_party *amb_party_ref(struct amb_party *party)
@@ -81,7 +84,7 @@ static inline struct amb_party *amb_party_ref(struct amb_party *party)
     }
     return party;
 }
-/* Sets *party to NULL; which may be it already. */
+/* Sets *party to NULL, and does nothing else where it is NULL already. */
 void amb_party_unref(struct amb_party **party);
 
 /* Of a limit of which all have `all` and one has `own`: how much that one may have. */

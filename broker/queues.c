@@ -196,7 +196,7 @@ static struct amb_dir_queue *queue_make(struct amb_directory *directory,
     queue->sub.session = (struct amb_session_id){.shard = sub->session.shard};
     queue->sub.handle = AMB_QUEUE_HANDLE;
     queue->sub.user = wish->user;
-    queue->sub.may_map = wish->user != AMB_USER_REMOTE; /* Some member may. */
+    queue->sub.may_map = wish->user != AMB_USER_TCP; /* Some member may. */
     queue->sub.options = sub->options;
     queue->sub.begin = sub->begin;
     queue->sub.account = sub->account;

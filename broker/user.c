@@ -29,7 +29,7 @@ uint32_t amb_user_of_uid(uint32_t uid, uint32_t overflow)
 
 const char *amb_user_text(uint32_t user, char text[AMB_USER_TEXT_MAX])
 {
-    if (user == AMB_USER_REMOTE) {
+    if (user == AMB_USER_TCP) {
         return "tcp";
     }
     if (user == AMB_USER_NOBODY) {
@@ -42,7 +42,7 @@ const char *amb_user_text(uint32_t user, char text[AMB_USER_TEXT_MAX])
 bool amb_user_parse(const char *text, uint32_t *out)
 {
     if (strcmp(text, "tcp") == 0) {
-        *out = AMB_USER_REMOTE;
+        *out = AMB_USER_TCP;
         return true;
     }
     size_t len = strlen(text);

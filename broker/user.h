@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Users: to whom a client's names belong, and whose bytes may be read in place. A client on a Unix
- * socket is the uid that the kernel tells. TCP tells nothing, so all clients there are one user.
+ * Users: the owners of names, and of bytes that their own clients may read in place. The user of a
+ * client on a Unix socket is the uid that the kernel tells. TCP tells nothing, so all clients there
+ * are one user. Shares of limits are counted by user too (party.h).
  *
- * The overflow uid (65534) is what the kernel shows of every uid that our user namespace does not
- * know: clients that have it have nothing in common. They are nobody, and own no names.
+ * The kernel shows the overflow uid (65534) in place of every uid that our user namespace does not
+ * know. So clients with that uid have nothing in common: they are nobody, and own no names.
  *
  * Threads: any. Memory: none.
  */
@@ -14,9 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define AMB_USER_REMOTE UINT32_MAX       /* all who come by TCP; no uid has this number */
+#define AMB_USER_TCP UINT32_MAX          /* all TCP clients; no uid has this number */
 #define AMB_USER_NOBODY (UINT32_MAX - 1) /* not the same user as anybody, not even as nobody */
-#define AMB_USER_ANY AMB_USER_REMOTE     /* whose batch may be read in place: anybody */
+#define AMB_USER_ANY AMB_USER_TCP        /* of a batch: any user's clients may read it in place */
 #define AMB_USER_TEXT_MAX 16u
 #define AMB_USER_NO_NAMES                                                                          \
     "names belong to users, and the kernel does not tell this client's (overflow uid)"
@@ -26,7 +27,7 @@ uint32_t amb_user_overflow(void);
 /* The user that a uid of a Unix socket's peer stands for. */
 uint32_t amb_user_of_uid(uint32_t uid, uint32_t overflow);
 
-/* May it own names that outlive its connection, or that others share? */
+/* May the user own names, which outlive a connection or are shared? */
 static inline bool amb_user_has_names(uint32_t user)
 {
     return user != AMB_USER_NOBODY;

@@ -75,7 +75,7 @@ static void test_root_and_the_brokers_user_may_have_all(void **state)
     assert_int_equal(amb_parties_find(&parties, 0, "1", &root), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, geteuid(), "1", &own), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, (uint64_t)geteuid() + 1, "1", &other), AMB_OK);
-    assert_int_equal(amb_parties_find(&parties, AMB_USER_TCP, "::1", &tcp), AMB_OK);
+    assert_int_equal(amb_parties_find(&parties, AMB_PARTY_TCP, "::1", &tcp), AMB_OK);
     assert_int_equal(amb_user_share(root->user, 1000, 0, 0, 50), 1000);
     assert_int_equal(amb_user_share(own->user, 1000, 0, 0, 50), 1000);
     assert_int_equal(amb_user_share(other->user, 1000, 0, 0, 50), 500);

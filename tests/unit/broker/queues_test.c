@@ -242,7 +242,7 @@ static void test_names_of_two_users_are_two_names(void **state)
     assert_int_equal(queues(), 4);
     assert_ptr_not_equal(group_a.sub.queue, group_b.sub.queue);
     leave(&theirs);
-    const uint32_t users[] = {1000, 1001, AMB_USER_REMOTE};
+    const uint32_t users[] = {1000, 1001, AMB_USER_TCP};
     assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL), AMB_EINVAL);
     assert_int_equal(amb_queues_remove_durable(&f.directory, "d", &users[2]), AMB_ENOTFOUND);
     assert_int_equal(amb_queues_remove_durable(&f.directory, "d", &users[0]), AMB_OK);
