@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The heap that one session makes the broker use: publishers, subscriptions, tables of deliveries,
- * takes, names, answers that it does not read. limits.max_heap_per_session bounds all of it
- * together. A session has an account with its worker and one with the control thread, each with a
- * share of that, so no charge crosses threads.
+ * Heap accounts: the heap that one session makes the broker use. Publishers, subscriptions, tables
+ * of deliveries, takes, names and unread answers are charged; limits.max_heap_per_session bounds
+ * their sum. A session has an account with its worker and one with the control thread. Each has a
+ * share of the limit, so no charge crosses threads.
  *
- *   charge   before something is made: past the limit it is not made, and the request is refused
- *   take     for what is there already: an account may be past its limit by it, for a while
- *   give     it is gone
+ *   charge   before an object is made: past the limit it is not made, and the request is refused
+ *   take     for an object that is there already: the account may be past its limit for a while
+ *   give     the object is gone
  *
- * What grows with messages is charged by the table, not by the message.
+ * Tables that grow with messages are charged by the table, not by the message.
  *
  * Threads: the account's owner. Memory: none of its own.
  */
@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #define AMB_HEAP_KEY "limits.max_heap_per_session"
-/* What the heap adds to each allocation. */
+/* Bytes that the heap adds to each allocation. */
 #define AMB_HEAP_OVERHEAD 16u
 
 struct amb_heap_account {

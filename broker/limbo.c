@@ -17,7 +17,7 @@ void amb_limbo_init(struct amb_limbo *limbo, struct amb_inbox *looker)
     amb_list_init(&limbo->segments);
 }
 
-/* Its pages go back to the system: nobody is charged for them any more. */
+/* The segment's pages go back to the system: nobody is charged for them any more. */
 static void segment_gone(struct amb_membudget *budget, struct amb_segment *segment)
 {
     uint64_t bytes = segment->size;
@@ -59,7 +59,7 @@ static bool is_in_use(struct amb_segment *segment)
     return use == AMB_SEGMENT_IN_USE;
 }
 
-/* It looks when its mail is done. */
+/* The maker looks when its mail is done. */
 static void woken(struct amb_mail *mail, void *owner)
 {
     (void)owner;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Limbo: segments that the broker has dropped and another process may still have mapped. Their
- * pages live as long as any mapping does, so they stay charged to memory.host.size until the kernel
- * says that no mapping is left (amb_segment_ask_use). A word of the client's is not enough.
+ * pages live as long as any mapping does. So they stay charged to memory.host.size until the kernel
+ * says that no mapping is left (amb_segment_ask_use). The client's word is not enough.
  *
  *   worker, maker ── dropped ──► in use? ── no ──► gone, its bytes are the budget's again
  *                                   │ yes
@@ -13,8 +13,8 @@
  * The last way is open to segments that only the broker writes: a reader that keeps its mapping
  * costs the pool nothing. A lease segment is its writer's for as long as that has it mapped.
  *
- * Threads: any; one lock, which no batch takes: only what makes and drops segments. Memory: the
- * segments; no allocation.
+ * Threads: any. The one lock is taken where segments are made and dropped, and for no batch.
+ * Memory: the segments; no allocation.
  */
 #pragma once
 
@@ -29,10 +29,11 @@
 
 /* A client that is told to drop a segment unmaps it within a millisecond or two. */
 #define AMB_LIMBO_LOOK_NS (20 * AMB_NS_PER_MS)
-/* So long after a drop it is looked at so often; later each AMB_LIMBO_LATE_NS. */
+/* So long after the last drop limbo is looked at so often; later each AMB_LIMBO_LATE_NS. */
 #define AMB_LIMBO_FRESH_NS AMB_NS_PER_SEC
 #define AMB_LIMBO_LATE_NS AMB_NS_PER_SEC
-/* So long after a drop whoever needs memory waits for it, and nothing is given up in its place. */
+/* So long after the last drop a shortage of memory waits for limbo, and nothing else is given up.
+ */
 #define AMB_LIMBO_WAIT_NS (50 * AMB_NS_PER_MS)
 /* Segments that one look asks the kernel about. */
 #define AMB_LIMBO_LOOKS 64u
@@ -44,27 +45,27 @@ struct amb_limbo {
     pthread_mutex_t lock;
     struct amb_list_node segments; /* struct amb_segment.node; looked at longest ago first */
     _Atomic uint32_t count;
-    _Atomic uint64_t bytes;        /* of all */
+    _Atomic uint64_t bytes;        /* of all segments */
     _Atomic uint64_t leased_bytes; /* ... of them, lease segments */
     _Atomic uint64_t reused;       /* segments that the pools used again */
     _Atomic int64_t dropped_ns;    /* when the last one came */
-    struct amb_inbox *looker;      /* of the thread that looks, to be woken; or NULL */
+    struct amb_inbox *looker;      /* of the thread that looks and is woken; or NULL */
     struct amb_mail wake;
     atomic_flag is_waking;
 };
 
 /* looker: the maker's inbox. */
 void amb_limbo_init(struct amb_limbo *limbo, struct amb_inbox *looker);
-/* Destroys what is left: the broker ends. Harmless on a zeroed one. */
+/* Destroys all segments that are left: the broker ends. Harmless on a zeroed one. */
 void amb_limbo_fini(struct amb_limbo *limbo, struct amb_membudget *budget);
 
-/* Takes a segment over that nobody here uses any more, whose bytes are charged to the budget. A
- * budget without limbo has it destroyed at once. */
+/* Takes over a segment that the broker uses no more and that is charged to the budget. A budget
+ * without limbo has the segment destroyed at once. */
 void amb_limbo_drop(struct amb_membudget *budget, struct amb_segment *segment);
-/* Destroys what nobody has mapped any more. In how many milliseconds to look again; -1: when woken.
- */
+/* Destroys segments that nobody has mapped any more. Returns the milliseconds until the next look;
+ * -1: when woken. */
 int amb_limbo_look(struct amb_membudget *budget, int64_t now_ns);
-/* So many bytes may be about to come back by themselves. */
+/* May so many bytes be about to come back by themselves? */
 bool amb_limbo_may_give(const struct amb_membudget *budget, uint64_t bytes, int64_t now_ns);
 /* A segment of least to most bytes that was not leased, under a new id, still charged; NULL: there
  * is none. The caller registers it. */

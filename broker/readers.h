@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which users read a topic where its publishers write: for trust = "auto", which lets the readers
- * of a publisher's own user read in place, and has the broker copy once another user does.
+ * Readers of a topic, by user: those that can read in place where a publisher writes. With trust =
+ * "auto" readers of the publisher's own user do; the broker copies once another user has a reader.
  *
- * Two users are counted exactly, all others together: with more than two of them a publisher's own
- * may be among the others, and then its batches are copied though they need not be.
+ * Two users are counted exactly, and all others together. With more than two users the publisher's
+ * own may be among the others: then its batches are copied though they need not be.
  *
  * Threads: the control thread. Memory: none.
  */
@@ -19,8 +19,8 @@ struct amb_readers {
     uint32_t others;
 };
 
-/* A subscription of that user reads it, or does not any more. */
+/* A subscription of that user reads the topic, or does not any more. */
 void amb_readers_add(struct amb_readers *readers, uint32_t user);
 void amb_readers_remove(struct amb_readers *readers, uint32_t user);
-/* Does anybody but that user? */
+/* Has any other user a reader? */
 bool amb_readers_have_foreign(const struct amb_readers *readers, uint32_t user);

@@ -15,7 +15,7 @@
 #define INDEX_BYTES_MIN 128u
 #define CACHE_SLOTS (1u << 16)
 #define CACHE_ENTRIES 256u
-/* A topic is walked with all its cursors, whoever of them waits. */
+/* A topic is walked with all its cursors, also those that do not wait. */
 #define WALK_STEPS 256u
 
 /* The index of one message, while its slots in the ring are not used anew. */
@@ -32,15 +32,10 @@ struct amb_sift_cache {
     struct amb_props_slot slots[CACHE_SLOTS];
 };
 
-static struct amb_sifter *sifter_of(const struct amb_cursor *cursor)
-{
-    return cursor->sifter;
-}
-
 bool amb_sift_may(const struct amb_cursor *cursor)
 {
     const struct amb_sift *sift = &cursor->topic->shard->sift;
-    struct amb_sifter *sifter = sifter_of(cursor);
+    struct amb_sifter *sifter = cursor->sifter;
     if (sifter->turn != sift->turn) {
         sifter->turn = sift->turn;
         sifter->steps = AMB_SIFT_SHARE;
@@ -51,7 +46,7 @@ bool amb_sift_may(const struct amb_cursor *cursor)
 static void sift_spend(const struct amb_cursor *cursor, uint32_t steps)
 {
     struct amb_sift *sift = &cursor->topic->shard->sift;
-    struct amb_sifter *sifter = sifter_of(cursor);
+    struct amb_sifter *sifter = cursor->sifter;
     sift->steps -= steps < sift->steps ? steps : sift->steps;
     sifter->steps -= steps < sifter->steps ? steps : sifter->steps;
 }
@@ -119,7 +114,7 @@ bool amb_sift_match(const struct amb_cursor *cursor, const struct amb_entry *ent
 void amb_sift_wait(struct amb_cursor *cursor)
 {
     struct amb_sift *sift = &cursor->topic->shard->sift;
-    struct amb_sifter *sifter = sifter_of(cursor);
+    struct amb_sifter *sifter = cursor->sifter;
     amb_list_remove(&cursor->stalled);
     amb_list_push_back(&sifter->cursors, &cursor->stalled);
     sift->waits++;
@@ -128,7 +123,7 @@ void amb_sift_wait(struct amb_cursor *cursor)
     }
 }
 
-/* The other half is for those who wait. */
+/* The other half is for cursors that wait. */
 void amb_sift_begin(struct amb_shard *shard)
 {
     shard->sift.turn++;

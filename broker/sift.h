@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What content filters cost a worker, and whose turn it is. A filter is asked for each message and
- * subscription, so a client with hundreds of them, or a publisher with hundreds of properties,
- * could keep a worker for seconds. Therefore
+ * Sifting: the cost of content filters to a worker, and the order in which filters are asked. A
+ * filter is asked for each message and subscription. So a client with hundreds of filters, or a
+ * publisher with hundreds of properties, could keep a worker for seconds. Therefore
  *
- *   steps    a test, or a property that is looked at, is a step. A turn has AMB_SIFT_STEPS of them,
- *            one session or queue at most a quarter of those.
- *   waiting  a cursor without steps is put into the list of its session or queue (its *sifter*);
- * the sifters stand in a line. Each turn serves the line from its front, with at least half of the
- * steps, and the sifter that needs more goes to the end. index    the properties of a message are
- * found by an index (wire/codec/props_index.h) that is made when the first filter asks, and serves
- * all others: a ring of slots, made once.
+ *   steps    A test, or a property that is looked at, is a step.
+ *            A turn has AMB_SIFT_STEPS of them.
+ *            One session or queue has at most AMB_SIFT_SHARE.
+ *   waiting  A cursor without steps waits in the list of its session or queue, its sifter.
+ *            The sifters stand in a line.
+ *            Each turn serves the line from its front, with at least half of the steps.
+ *            A sifter that needs more goes to the end.
+ *   index    The properties of a message are found by an index (wire/codec/props_index.h).
+ *            The first filter has it made, and it serves all others.
+ *            Its slots lie in a ring that is made once.
  *
- * Readers without filters pay nothing and wait for nobody's filter for longer than one turn.
+ * A reader without a filter pays nothing, and waits for other readers' filters one turn at most.
  *
- * Threads: the shard's worker. Memory: the ring, 512 KiB, with the first message that needs it.
+ * Threads: the shard's worker. Memory: the cache (ring and list of indexes), about half a MiB, with
+ * the first message that needs it.
  */
 #pragma once
 
@@ -28,15 +32,17 @@ struct amb_entry;
 struct amb_shard;
 struct amb_topic;
 
-/* May its filter be asked now? */
+/* May the cursor's filter be asked now? */
 bool amb_sift_may(const struct amb_cursor *cursor);
-/* Does the message pass its filter? blob: its properties. Takes the steps that the answer needs. */
+/* Does the message pass the cursor's filter? blob: the message's properties. Takes the steps that
+ * the answer needs. */
 bool amb_sift_match(const struct amb_cursor *cursor, const struct amb_entry *entry, uint32_t index,
                     const uint8_t *blob);
-/* It has no steps left: its topic is walked again when its turn comes. Harmless twice. */
+/* The cursor has no steps left: its topic is walked again when its sifter is served. Harmless
+ * twice. */
 void amb_sift_wait(struct amb_cursor *cursor);
 
 /* A walk over the marked topics begins. */
 void amb_sift_begin(struct amb_shard *shard);
-/* ... and is over: those who wait are served, by `walk` of their topics. Returns how many. */
+/* ... and is over: cursors that wait are served, by `walk` of their topics. Returns how many. */
 unsigned amb_sift_serve(struct amb_shard *shard, void (*walk)(struct amb_topic *topic));

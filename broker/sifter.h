@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who waits for steps of content filters: what a shard, and each session and queue, know of it.
- * What is done with it is in sift.h.
+ * The state of sifting (sift.h): of a shard, and of each session and queue. A sifter is a session
+ * or a queue as it waits for steps of content filters.
  *
  * Threads: the shard's worker. Memory: embedded; the cache is one allocation.
  */
@@ -22,8 +22,8 @@ struct amb_sift {
     struct amb_list_node waiting; /* struct amb_sifter.node, in turn */
     uint32_t steps;               /* left of this turn */
     uint64_t turn;
-    struct amb_sift_cache
-        *cache;     /* NULL: not needed yet, or no memory: each search reads the blob */
+    /* NULL: not needed yet, or no memory; then each search reads the blob. */
+    struct amb_sift_cache *cache;
     uint64_t waits; /* counter: cursors that had to wait for steps */
 };
 
@@ -38,5 +38,5 @@ struct amb_sifter {
 void amb_sift_init(struct amb_sift *sift);
 void amb_sift_fini(struct amb_sift *sift);
 void amb_sifter_init(struct amb_sifter *sifter);
-/* It goes; its cursors are gone. */
+/* The sifter goes; its cursors are gone. */
 void amb_sifter_fini(struct amb_sifter *sifter);
