@@ -92,7 +92,7 @@ stop
 for ((turn = 1; turn < 60; turn += step)); do
     for code in 2 719; do
         # What was made on a lost device cannot be freed: no leak.
-        if FAKECUDA_FAIL="*:$turn=$code" ASAN_OPTIONS=detect_leaks=$((code != 719)) start; then
+        if FAKECUDA_FAIL="*:$turn=$code" ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=$((code != 719)) start; then
             "$build/tools/broker-ctl" sub t --count 1 --timeout 20 >"$dir/sub" 2>"$dir/sub.err" &
             pids=($!)
             "$build/tools/broker-ctl" pub t --count 1 --size 100 --wait-subscribers 1 --timeout 20 \

@@ -54,7 +54,7 @@ broker_run() { # number
     code=${codes[$(($1 % 5))]}
     mkdir "$dir/$1"
     # What was made on a lost device cannot be freed: no leak.
-    if FAKECUDA_FAIL="*:$turn=$code" ASAN_OPTIONS=detect_leaks=$((code != 719 && code != 700)) \
+    if FAKECUDA_FAIL="*:$turn=$code" ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=$((code != 719 && code != 700)) \
         start "$dir/$1" 64M; then
         timeout 60 "$fake" try >"$dir/$1/out" 2>&1 ||
             fail "a broker's call $turn answering $code: $(cat "$dir/$1/out" "$dir/$1/log")"
