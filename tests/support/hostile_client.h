@@ -114,6 +114,7 @@ void hostile_ping(struct hostile *h, int64_t time_ns);
 /* Requests; they return the id, and are answered later. */
 uint64_t hostile_pub_open(struct hostile *h, uint32_t handle, const char *topic, bool settled);
 uint64_t hostile_pub_close(struct hostile *h, uint32_t handle);
+uint64_t hostile_send_subscribe(struct hostile *h, const Amb__Control__Subscribe *subscribe);
 uint64_t hostile_subscribe(struct hostile *h, uint32_t handle, const char *pattern, uint32_t slow,
                            uint64_t credit_bytes, bool copy);
 uint64_t hostile_unsubscribe(struct hostile *h, uint32_t handle);

@@ -44,17 +44,6 @@ static void stay(struct hostile *h, int64_t until_ns)
     }
 }
 
-static void send_subscribe(struct hostile *h, const Amb__Control__Subscribe *subscribe)
-{
-    Amb__Control__Control message;
-    amb__control__control__init(&message);
-    message.id = ++h->next_id;
-    message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
-    message.subscribe = (Amb__Control__Subscribe *)(uintptr_t)subscribe;
-    (void)hostile_send(h, &message);
-    h->subs[subscribe->handle].is_open = true;
-}
-
 /* A message with as many properties as fit; false: there is no room for it now. */
 static bool publish_properties(struct hostile *h, uint32_t handle)
 {
@@ -127,7 +116,7 @@ static enum hostile_verdict greed_filters(struct hostile *h)
         subscribe.credit_bytes = 1 << 20;
         subscribe.slow = AMB_SLOW_DROP_OLDEST;
         subscribe.filter = filter;
-        send_subscribe(h, &subscribe);
+        (void)hostile_send_subscribe(h, &subscribe);
     }
     (void)hostile_await(h, h->next_id);
     while (is_time(h, until_ns)) {
@@ -238,7 +227,7 @@ static enum hostile_verdict greed_wants(struct hostile *h)
     return HOSTILE_EITHER;
 }
 
-/* What is held in place, by sessions of one process that end without a word. */
+/* Messages held in place, by sessions of one process that end without a word. */
 static enum hostile_verdict greed_quarantine(struct hostile *h)
 {
     int64_t until_ns = until(h);
@@ -280,7 +269,7 @@ static enum hostile_verdict greed_progress(struct hostile *h)
     subscribe.credit_bytes = UINT64_C(1) << 30;
     subscribe.slow = AMB_SLOW_DROP_OLDEST;
     subscribe.ack = CUMULATIVE;
-    send_subscribe(h, &subscribe);
+    (void)hostile_send_subscribe(h, &subscribe);
     (void)hostile_await(h, h->next_id);
     (void)hostile_await(h, hostile_pub_open(h, FIRST, "hostile.progress", false));
     for (uint32_t i = 0; i < some(h, 20000, 100) && is_time(h, until_ns); i++) {
@@ -303,7 +292,7 @@ static enum hostile_verdict greed_progress(struct hostile *h)
     return HOSTILE_EITHER;
 }
 
-/* Comes and goes. */
+/* Clients that come and go. */
 static enum hostile_verdict greed_connects(struct hostile *h)
 {
     int64_t until_ns = until(h);

@@ -57,6 +57,20 @@ uint64_t hostile_pub_close(struct hostile *h, uint32_t handle)
     return h->next_id;
 }
 
+uint64_t hostile_send_subscribe(struct hostile *h, const Amb__Control__Subscribe *subscribe)
+{
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    message.id = ++h->next_id;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
+    message.subscribe = (Amb__Control__Subscribe *)(uintptr_t)subscribe;
+    (void)hostile_send(h, &message);
+    if (subscribe->handle < AMB_HANDLES_MAX) {
+        h->subs[subscribe->handle].is_open = true;
+    }
+    return h->next_id;
+}
+
 uint64_t hostile_subscribe(struct hostile *h, uint32_t handle, const char *pattern, uint32_t slow,
                            uint64_t credit_bytes, bool copy)
 {
@@ -68,16 +82,7 @@ uint64_t hostile_subscribe(struct hostile *h, uint32_t handle, const char *patte
     subscribe.credit_msgs = credit_bytes == 0 ? 0 : UINT64_MAX;
     subscribe.slow = slow;
     subscribe.copy = copy;
-    Amb__Control__Control message;
-    amb__control__control__init(&message);
-    message.id = ++h->next_id;
-    message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
-    message.subscribe = &subscribe;
-    (void)hostile_send(h, &message);
-    if (handle < AMB_HANDLES_MAX) {
-        h->subs[handle].is_open = true;
-    }
-    return h->next_id;
+    return hostile_send_subscribe(h, &subscribe);
 }
 
 uint64_t hostile_unsubscribe(struct hostile *h, uint32_t handle)
