@@ -42,9 +42,9 @@ struct amb_shard;
 struct amb_topic;
 
 /*
- * Whose pairs are counted together: a client's, and those of queues that it was the first member
- * of. A pair is a topic and a subscription with a wildcard that reads it: a cursor on a worker.
- * They are bounded by limits.max_pairs_per_client and limits.max_pairs (directory_pairs.c).
+ * Pairs that are counted together: a client's, and those of queues that it was the first member of.
+ * A pair is a topic and a subscription with a wildcard that reads it: a cursor on a worker. The
+ * bounds are limits.max_pairs_per_client and limits.max_pairs (directory_pairs.c).
  */
 struct amb_pair_account {
     uint32_t refs;
@@ -75,9 +75,9 @@ struct amb_directory {
     uint64_t serial;                /* counts topics and subscriptions as they come */
     uint64_t pair_count;
     uint64_t pairs_left;         /* pairs that topics took along, of all time */
-    struct amb_list_node chores; /* struct amb_dir_chore.node: pairs that are made or unmade yet */
-    unsigned at_once;            /* pairs that were made and unmade without one, this round */
-    unsigned chore_orders;       /* ... of them, under way */
+    struct amb_list_node chores; /* struct amb_dir_chore.node: pairs still to make or undo */
+    unsigned at_once;            /* pairs made and undone without a chore, this round */
+    unsigned chore_orders;       /* orders of chores, under way */
     struct amb_list_node over;   /* struct amb_dir_sub.of_over: have met a limit of pairs */
     uint64_t next_sub;
     int64_t now_ns; /* the owner's */
@@ -184,7 +184,7 @@ void amb_directory_unused(struct amb_directory *directory, struct amb_dir_topic 
 /* Enters and removes a publisher, for its topic's SUBSCRIBERS counts. */
 void amb_directory_publish(struct amb_dir_publisher *publisher, struct amb_dir_topic *topic);
 void amb_directory_unpublish(struct amb_directory *directory, struct amb_dir_publisher *publisher);
-/* Is what it leases to be copied, for another user would read it in place? */
+/* Are the publisher's leased batches copied, for another user would read them in place? */
 bool amb_directory_copies(const struct amb_dir_publisher *publisher);
 /* Tells homes and publishers how many read what they have: once for all changes since the last
  * time, and before the answers to those are read. */
@@ -203,9 +203,9 @@ uint64_t amb_directory_next_sub(struct amb_directory *directory);
  */
 unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
                                  amb_order_done_fn done, void *context);
-/* Makes and unmakes pairs that are due: a slice. Once a round. */
+/* Makes and undoes pairs of chores: a slice of each. Once a round. */
 void amb_directory_work(struct amb_directory *directory);
-/* May it do more at once? Else answers to orders come first. */
+/* May amb_directory_work do more at once? Else answers to orders come first. */
 bool amb_directory_is_busy(const struct amb_directory *directory);
 /* Before a subscription comes: the key of the limit that its pairs would exceed; NULL: none. */
 const char *amb_directory_lacks_pairs(struct amb_directory *directory,

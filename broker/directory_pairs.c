@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pairs of a subscription with a wildcard and a topic that it reads: counted, bounded, and made and
- * unmade in slices.
+ * undone in slices.
  *
- * A subscription has the ids of the topics that it was attached to, so its end undoes just that. A
+ * A subscription has the ids of the topics that it was attached to, so its end undoes just those. A
  * topic that leaves stays in these lists: its id names nothing from then on, and goes when the list
- * is full or at its limit. A pair is made by whichever came later: a topic attaches the
- * subscriptions that are there, a subscription, slice by slice, the topics that were there before
- * it, by their places in directory->by_slot.
+ * is full or at its limit. The later of the two makes a pair. A topic attaches the subscriptions
+ * that are there. A subscription attaches, slice by slice, the topics that were there before it, by
+ * their places in directory->by_slot. The slices that are still to come are a chore.
  *
- * Threads: the control thread. Memory: 4 bytes a pair; a chore for what goes on.
+ * Threads: the control thread. Memory: 4 bytes a pair; an allocation a chore.
  */
 #include "broker/config.h"
 #include "broker/directory_private.h"
@@ -21,19 +21,19 @@
 
 #define PAIRS_FIRST 8u
 #define STALE_SHARE 64u   /* of a client's pairs one in so many may be of topics that have left */
-#define LOOKS_PER_PAIR 8u /* places looked at, for what a pair costs */
+#define LOOKS_PER_PAIR 8u /* places that may be looked at in place of making one pair */
 
-/* A subscription that comes, or one that has gone, with many topics. */
+/* A subscription with many topics that comes, or that has gone. */
 struct amb_dir_chore {
     struct amb_list_node node; /* of directory->chores; in none: it only waits for answers */
     struct amb_directory *directory;
-    struct amb_dir_sub *sub; /* that comes; NULL: it has gone meanwhile */
-    struct amb_dir_sub gone; /* that leaves: as it was, with its pairs */
+    struct amb_dir_sub *sub; /* the one that comes; NULL: it has gone meanwhile */
+    struct amb_dir_sub gone; /* the one that leaves: as it was, with its pairs */
     bool is_leaving;
     uint32_t next; /* slot, or index of a pair */
     unsigned waiting;
     enum amb_status status;
-    struct amb_order *last; /* tells who waits for it that it has come */
+    struct amb_order *last; /* its answer says that the subscription has come */
 };
 
 /* Accounts ------------------------------------------------------------------------------------ */
@@ -59,7 +59,7 @@ void amb_pair_account_unref(struct amb_pair_account **account)
 
 /* Pairs --------------------------------------------------------------------------------------- */
 
-/* NULL: it has left. */
+/* NULL: the topic has left. */
 static struct amb_dir_topic *topic_of(const struct amb_directory *directory, uint32_t id)
 {
     struct amb_dir_topic *topic = directory->by_slot[amb_topic_slot(id)];
@@ -80,8 +80,8 @@ static void pairs_compact(struct amb_directory *directory, struct amb_dir_sub *s
     sub->pair_count = kept;
 }
 
-/* Pairs of topics that have left are looked for once the most there may be of them is worth it:
- * else each topic that comes would go through all pairs of a client at its limit. */
+/* Pairs of topics that have left are looked for once there may be enough of them. Else each topic
+ * that comes would go through all pairs of a client at its limit. */
 static bool account_is_full(struct amb_directory *directory, struct amb_pair_account *account)
 {
     uint32_t max = directory->config->limits.max_pairs_per_client;
@@ -257,7 +257,7 @@ static unsigned come_to(struct amb_directory *directory, struct amb_dir_sub *sub
     return posted;
 }
 
-/* True: it has seen all topics, or shall see no more. */
+/* True: the subscription has seen all topics, or shall see no more. */
 static bool come_slice(struct amb_directory *directory, struct amb_dir_sub *sub, uint32_t *next,
                        unsigned budget, amb_order_done_fn done, void *context, unsigned *posted)
 {
@@ -282,7 +282,7 @@ static bool come_slice(struct amb_directory *directory, struct amb_dir_sub *sub,
     return true;
 }
 
-/* How many may be made or unmade at once; then noted as such. */
+/* How many pairs may be made or undone at once: fewer, where this round has had many. */
 static unsigned pairs_now(struct amb_directory *directory)
 {
     return directory->at_once < AMB_PAIRS_UNDER_WAY ? AMB_PAIRS_NOW : AMB_PAIRS_FEW;
@@ -314,7 +314,7 @@ unsigned amb_pairs_come(struct amb_directory *directory, struct amb_dir_sub *sub
     return posted + (last != NULL ? 1 : 0);
 }
 
-/* The subscription goes before all of its pairs are made. */
+/* A subscription goes before all of its pairs are made. */
 static void come_cancel(struct amb_dir_sub *sub)
 {
     struct amb_dir_chore *chore = sub->coming;

@@ -14,12 +14,12 @@
 struct amb_order *amb_directory_order(amb_order_fn run, amb_order_done_fn done, void *context);
 /* The id of a topic that is gone may be given again: late. */
 void amb_directory_id_give(struct amb_directory *directory, uint32_t id);
-/* What costs so much goes at once; of the rest a slice of so many a chore, some a round. */
+/* Pairs of one subscription that are made or undone at once. The rest are a chore. */
 #define AMB_PAIRS_NOW 256u
-#define AMB_PAIRS_FEW 8u /* ... of each, where a round has made or unmade AMB_PAIRS_UNDER_WAY */
-#define AMB_PAIRS_SLICE 128u
-#define AMB_PAIRS_SLICES 4u
-#define AMB_PAIRS_UNDER_WAY 1024u
+#define AMB_PAIRS_FEW 8u          /* the same, where a round has had AMB_PAIRS_UNDER_WAY at once */
+#define AMB_PAIRS_SLICE 128u      /* pairs of a chore, each time that it has its turn */
+#define AMB_PAIRS_SLICES 4u       /* slices of chores in a round */
+#define AMB_PAIRS_UNDER_WAY 1024u /* orders of chores: past it, no chore has a turn */
 
 typedef void (*amb_pair_fn)(struct amb_directory *directory, struct amb_dir_sub *sub,
                             struct amb_dir_topic *topic, void *arg);
@@ -31,17 +31,19 @@ unsigned amb_directory_connect(struct amb_directory *directory, struct amb_dir_t
                                struct amb_dir_sub *sub, amb_order_done_fn done, void *context);
 unsigned amb_directory_disconnect(struct amb_directory *directory, struct amb_dir_topic *topic,
                                   struct amb_dir_sub *sub, amb_order_done_fn done, void *context);
-/* How many read it is told soon. */
+/* The number of the topic's readers has changed: its publishers are told soon. */
 void amb_directory_changed(struct amb_directory *directory, struct amb_dir_topic *topic);
 
-/* directory_pairs.c. May it have one more? Else sub->over says why, and it is listed. */
+/* directory_pairs.c. May the subscription have one more pair? Else sub->over names the limit, and
+ * the subscription is listed in directory->over. */
 bool amb_pairs_have_room(struct amb_directory *directory, struct amb_dir_sub *sub);
-/* Room to note one more. False: no memory. */
+/* Makes room to note one more pair. False: no memory. */
 bool amb_pairs_reserve(struct amb_directory *directory, struct amb_dir_sub *sub);
 void amb_pairs_note(struct amb_directory *directory, struct amb_dir_sub *sub,
                     struct amb_dir_topic *topic);
 void amb_pairs_topic_left(struct amb_directory *directory, struct amb_dir_topic *topic);
-/* All topics that were there before it, and no more of them: of a subscription with a wildcard. */
+/* A subscription with a wildcard comes: pairs with the topics that were there before it. Returns
+ * how many orders were posted that `done` shall hear of. */
 unsigned amb_pairs_come(struct amb_directory *directory, struct amb_dir_sub *sub,
                         amb_order_done_fn done, void *context);
 void amb_pairs_leave(struct amb_directory *directory, struct amb_dir_sub *sub);

@@ -22,7 +22,7 @@
 
 /* Closing ------------------------------------------------------------------------------------- */
 
-/* A thread with a table of descriptors of its own, in which it has one of them. */
+/* A thread with a table of descriptors of its own, which holds one connection alone. */
 struct bearer {
     int fd;
     bool is_ready;
@@ -49,8 +49,8 @@ static void *bearer_main(void *arg)
     return NULL; /* A thread that ends lingers over no socket. */
 }
 
-/* Closes what may take any time to close. Joining does not wait for that: the kernel tells of the
- * end before it closes what the thread had. */
+/* Closes a connection that may take any time to close. Joining the bearer does not wait for that:
+ * the kernel tells of a thread's end before it closes the thread's descriptors. */
 static void close_by_bearer(int fd)
 {
     struct bearer bearer = {.fd = fd};
@@ -198,7 +198,7 @@ void amb_porter_stop(struct amb_porter *porter)
     }
     amb_mail_post(&porter->inbox, &porter->stop, stop_arrived);
     (void)pthread_join(porter->thread, NULL);
-    (void)amb_inbox_run(&porter->inbox); /* What came behind. */
+    (void)amb_inbox_run(&porter->inbox); /* Mail that came after the stop. */
     porter->is_running = false;
     amb_inbox_fini(&porter->inbox);
 }

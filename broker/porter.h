@@ -8,11 +8,11 @@
  *   control, worker ── a connection ──► porter: closes it
  *
  * A connection with descriptors in it that nobody asked for (wire/base/passed.h) may take any time
- * to close. The porter does not wait for that either: the last reference is dropped by the end of a
- * thread that has descriptors of its own, and what ends does not linger.
+ * to close. The porter does not wait for that either. The last reference is dropped by the end of a
+ * bearer, a thread with a table of descriptors of its own, and a thread that ends does not linger.
  *
- * Threads: the calls from any; start and stop where the broker starts and stops. It stops before
- * the workers. Memory: an allocation for each thing under way.
+ * Threads: the calls from any; start and stop where the broker starts and stops. The porter stops
+ * before the workers. Memory: an allocation for each ring or connection under way.
  */
 #pragma once
 
@@ -42,17 +42,17 @@ struct amb_porter {
 };
 
 AMB_MUST_CHECK enum amb_status amb_porter_start(struct amb_porter *porter);
-/* Does what it was asked for, and ends. Harmless on a zeroed one. */
+/* Finishes the work that is under way, and ends the thread. Harmless on a zeroed one. */
 void amb_porter_stop(struct amb_porter *porter);
 
 /* Of amb_order_session_open with a ring: makes the ring, then posts the order. */
 void amb_porter_open(struct amb_porter *porter, struct amb_shard *shard, struct amb_order *order);
-/* Shuts a Unix connection, or a listener, down at once and takes it over. porter NULL: closes it.
- */
+/* Shuts a Unix connection, or a listener, down at once, and takes its descriptor over. porter NULL:
+ * closes it. */
 void amb_porter_close(struct amb_porter *porter, int fd);
-/* What a link that was closed leaves behind. porter NULL: at once. */
+/* Gives back what a closed link has left. porter NULL: at once. */
 void amb_porter_dispose(struct amb_porter *porter, struct amb_link_waste *waste);
-/* Are there more connections to be closed than should be? */
+/* Do more connections wait to be closed than should? */
 static inline bool amb_porter_is_behind(const struct amb_porter *porter)
 {
     return porter != NULL &&

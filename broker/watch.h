@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the control thread's epoll watches. A watch is embedded in the object it speaks for; a table
- * stands between the two, and epoll is given an index and a generation of it, never a pointer.
+ * Watches of the control thread's epoll. A watch is embedded in the object that it speaks for. A
+ * table stands between epoll and the watches: epoll is given an index of the table and a
+ * generation, never a pointer.
  *
- * The reason: an item of epoll belongs to an open file, not to a descriptor. Closing our descriptor
- * of a file that a client holds as well leaves the item behind, with whatever it was given, and it
- * fires as long as the client likes. So an item is removed before its descriptor is closed, and an
- * event of one that was left behind all the same names nothing.
+ * The reason: an item of epoll belongs to an open file, not to a descriptor. A client may hold the
+ * same file: then closing our descriptor leaves the item behind, and the item fires as long as the
+ * client likes. So an item is removed before its descriptor is closed. The event of an item that
+ * was left behind all the same names nothing.
  *
  * Threads: the control thread. Memory: a table that doubles, one slot for each descriptor.
  */
@@ -34,12 +35,12 @@ struct amb_watches {
     struct amb_watch_slot *slots;
     uint32_t slot_count;
     uint32_t first_free, last_free; /* slots plus one; 0: none */
-    uint64_t stale_events;          /* that named nothing any more */
+    uint64_t stale_events;          /* events that named nothing any more */
 };
 
 /* ELIMIT without descriptors. */
 AMB_MUST_CHECK enum amb_status amb_watches_init(struct amb_watches *watches);
-/* What is still watched is not touched. Harmless twice, and on a zeroed one with epoll_fd -1. */
+/* Objects that are still watched are not touched. Harmless twice, and on zeros with epoll_fd -1. */
 void amb_watches_fini(struct amb_watches *watches);
 /* ENOMEM, ELIMIT. The watch must not be in the table yet. */
 AMB_MUST_CHECK enum amb_status amb_watch_add(struct amb_watches *watches, struct amb_watch *watch,
@@ -49,5 +50,5 @@ void amb_watch_change(struct amb_watches *watches, struct amb_watch *watch, int 
                       uint32_t events);
 /* To be called before fd is closed or given away. Harmless twice. */
 void amb_watch_remove(struct amb_watches *watches, struct amb_watch *watch, int fd);
-/* Calls the watch that an event is of, if it is in the table still. */
+/* Calls the event's watch, if it is still in the table. */
 void amb_watches_tell(struct amb_watches *watches, const struct epoll_event *event);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text of strangers on a terminal: a message's properties, a reply. What would drive the terminal
- * is shown as '.': control characters (C1 as well, which UTF-8 spells in two bytes) and what is no
- * UTF-8.
- * Threads: any. Memory: none.
+ * Text of strangers on a terminal: a message's properties, a reply. Characters that would drive the
+ * terminal are shown as '.', and so are bytes that are no UTF-8. C1 is among these characters,
+ * which UTF-8 spells in two bytes. Threads: any. Memory: none.
  */
 #pragma once
 

@@ -2,10 +2,11 @@
 /*
  * Descriptors that a peer passes on a Unix socket, where nobody asked for one.
  *
- * A passed file whose last reference is ours is closed in our thread, wherever it is dropped: by a
- * read that has no room for it, by the close of a connection that it still waits in. That may take
- * as long as its sender likes (SO_LINGER with a full send queue). So a read looks first, and takes
- * no byte that a descriptor comes with; such a connection is closed where nobody waits.
+ * A passed file whose last reference is ours is closed in our thread, wherever the reference is
+ * dropped: by a read without room for it, or by the close of a connection in which it still waits.
+ * That may take as long as the sender likes (SO_LINGER with a full send queue). So a read looks
+ * first, and takes no byte that a descriptor comes with. Such a connection is closed by a thread
+ * that nobody waits for.
  *
  * Threads: any. Memory: none.
  */
@@ -24,6 +25,6 @@ void amb_passed_prepare(int fd);
  * have descriptors with them; nothing was taken. iov is changed.
  */
 ssize_t amb_passed_receive(int fd, struct iovec *iov, size_t count, bool *has_passed);
-/* Throws away what a connection that was shut down still has to be read, up to the first byte that
- * a descriptor comes with. True: there is one, and close() may take any time. */
+/* Throws away the unread bytes of a connection that was shut down, up to the first byte that a
+ * descriptor comes with. True: there is one, and close() may take any time. */
 bool amb_passed_is_left(int fd);

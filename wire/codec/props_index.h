@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An index over the properties of one message, by name: for whoever asks for many of them, as the
- * filters of hundreds of subscriptions do. Filling it reads the blob once; a search reads one or
- * two places of a table, not the blob.
+ * An index over the properties of one message, by name: for many searches, such as the filters of
+ * hundreds of subscriptions make. Making an index reads the blob twice. A search reads one or two
+ * places of a table, not the blob.
  *
  * Names are hashed with a secret of the process, so a publisher cannot make them collide.
  *
@@ -30,10 +30,10 @@ struct amb_props_index {
 
 uint32_t amb_props_name_hash(const char *name, size_t len);
 
-/* Slots for a checked blob: a power of two, at least twice as many as it has properties. *count:
- * those. */
+/* Slots for a checked blob: a power of two, at least twice the number of its properties, which is
+ * *count. */
 uint32_t amb_props_index_slots(const uint8_t *blob, uint32_t len, uint32_t *count);
-/* Fills index->slots, of which index->mask + 1 are there and zero, from index->blob. */
+/* Fills index->slots from index->blob. index->mask + 1 slots are there, all zero. */
 void amb_props_index_fill(struct amb_props_index *index);
 /* The first property of that name, as amb_props_find. hash: of the name. */
 bool amb_props_index_find(const struct amb_props_index *index, const char *name, size_t name_len,
