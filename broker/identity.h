@@ -37,7 +37,7 @@ struct amb_identity {
     uint64_t seq;              /* messages that have come, whatever became of them */
     unsigned shard;            /* of its last publisher */
     bool is_taken, was_taken;
-    struct amb_party *party; /* who is charged; NULL: nobody, it may be used anew */
+    struct amb_party *party; /* that is charged; NULL: none, the name may be used anew */
     int64_t used_ns;
     size_t key_len;
     char key[AMB_IDENTITY_KEY_MAX];

@@ -54,7 +54,7 @@ struct amb_lease_book {
     uint64_t bytes;               /* of the leases in host memory */
     uint64_t gpu_bytes;           /* and in that of GPUs */
     uint32_t lease_count, slots;
-    struct amb_party *party; /* who is charged: its session's; or NULL */
+    struct amb_party *party; /* that is charged: of its session; or NULL */
 };
 
 /*

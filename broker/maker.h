@@ -24,7 +24,7 @@ struct amb_membudget;
 struct amb_segment;
 struct amb_bufpool;
 
-/* Somebody who tries again a little later, when limbo has been looked at. */
+/* A task that tries again a little later, when limbo has been looked at. */
 struct amb_maker_wait {
     struct amb_list_node node;
     struct amb_mail *mail;

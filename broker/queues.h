@@ -72,7 +72,7 @@ void amb_queues_stop(struct amb_directory *directory, struct amb_dir_sub *sub);
 void amb_queues_unsubscribe(struct amb_directory *directory, struct amb_dir_sub *sub);
 /* Now and then: durable names that nobody came back for. */
 void amb_queues_tick(struct amb_directory *directory);
-/* user: whose it is; NULL: the only one's who has such a name. ENOTFOUND; EBUSY: it has members;
+/* user: the name's owner; NULL: the only user with such a name. ENOTFOUND; EBUSY: it has members;
  * EINVAL: several users have it. */
 AMB_MUST_CHECK enum amb_status amb_queues_remove_durable(struct amb_directory *directory,
                                                          const char *name, const uint32_t *user);

@@ -102,7 +102,7 @@ struct amb_session {
     uint8_t mapping_at[AMB_SESSION_SEGMENTS_MAX]; /* by segment, modulo: where it was seen last */
     uint64_t mapped_bytes;                        /* delivered in place and not given back, */
     uint64_t mapped_max;       /* at most; less for a process that holds something in quarantine */
-    struct amb_party *party;   /* who is charged; or NULL */
+    struct amb_party *party;   /* that is charged; or NULL */
     uint32_t fetches;          /* answers to FETCH that wait in the link */
     uint64_t prepared_bytes;   /* of its publishers' buffers for messages still to come */
     uint64_t reserved;         /* of their windows */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A socket that takes 60 s to close, passed to somebody: a TCP connection with a full send queue
- * and SO_LINGER. Whoever drops its last reference waits, unless its peer goes before.
+ * and SO_LINGER. The thread that drops its last reference waits, unless its peer goes before.
  * Threads: any. Memory: none.
  */
 #pragma once
