@@ -39,7 +39,7 @@ static inline bool amb_deliver_may_keep(const struct amb_session *session,
 static inline bool amb_deliver_is_trusted(const struct amb_session *session,
                                           const struct amb_entry *entry)
 {
-    return entry->lease_user == session->user || entry->lease_user == AMB_USER_ANY;
+    return amb_user_is_same(entry->lease_user, session->user) || entry->lease_user == AMB_USER_ANY;
 }
 
 static inline enum amb_deliver_way amb_deliver_way(const struct amb_subscription *sub,

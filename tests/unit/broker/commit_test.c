@@ -160,6 +160,19 @@ static void test_another_users_reader_has_bytes_that_nobody_changes(void **state
     client_drain(w->mapper, 0);
 }
 
+/* Two clients of which the kernel tells no user may be two users. */
+static void test_nobody_reads_what_nobody_can_still_write(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->mapper, 0, w->topic, NULL);
+    warm_up(w);
+    w->p->session->publishers[0]->lease_user = AMB_USER_NOBODY;
+    w->mapper->session->user = AMB_USER_NOBODY;
+    commit(w, 5, 1, 50000);
+    assert_int_equal(client_delivery(w->mapper, 0, 2)->frame.type, AMB_FRAME_DELIVER);
+    client_drain(w->mapper, 0);
+}
+
 static void test_by_copy_each_message_is_a_delivery(void **state)
 {
     struct world *w = *state;
@@ -734,6 +747,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(test_nobody_wants_it_and_its_slots_are_free_at_once),
         T(test_another_users_reader_has_bytes_that_nobody_changes),
+        T(test_nobody_reads_what_nobody_can_still_write),
         T(test_a_mapped_reader_gets_the_very_bytes),
         T(test_by_copy_each_message_is_a_delivery),
         T(test_properties_go_with_each_message_of_a_copy),
