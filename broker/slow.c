@@ -14,36 +14,58 @@
 /* The same subscription's losses are told at most so often. */
 #define SLOW_LOST_EVERY_NS AMB_NS_PER_SEC
 
-/* What the cursors have been left behind by, and will be told with their next deliveries. */
-static uint64_t sub_gap(const struct amb_subscription *sub)
+/* What it has been left behind by, and will be told with its next delivery. */
+static uint64_t cursor_gap(const struct amb_cursor *cursor)
 {
-    uint64_t gap = 0;
-    AMB_LIST_FOR_EACH (node, &sub->cursors) {
-        const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
-        const struct amb_log *log = &cursor->topic->log;
-        if (cursor->is_unknown || cursor->prelude != NULL) {
-            continue;
-        }
-        uint64_t next = log->next_seq;
-        uint64_t position = cursor->position < log->lo ? log->lo : cursor->position;
-        if (position < log->hi) {
-            next = amb_log_at(log, position)->first_seq + cursor->within;
-        }
-        /* At a shadow's end more may be on its way. */
-        gap += next > cursor->expected_seq ? next - cursor->expected_seq : 0;
+    const struct amb_log *log = &cursor->topic->log;
+    if (cursor->is_unknown || cursor->prelude != NULL) {
+        return 0;
     }
-    return gap;
+    uint64_t next = log->next_seq;
+    uint64_t position = cursor->position < log->lo ? log->lo : cursor->position;
+    if (position < log->hi) {
+        next = amb_log_at(log, position)->first_seq + cursor->within;
+    }
+    /* At a shadow's end more may be on its way. */
+    return next > cursor->expected_seq ? next - cursor->expected_seq : 0;
 }
 
-static bool sub_is_waited_for(const struct amb_subscription *sub)
+static bool cursor_is_waited_for(const struct amb_cursor *cursor)
 {
-    AMB_LIST_FOR_EACH (node, &sub->cursors) {
-        const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
-        if (!amb_list_is_empty(&cursor->stalled) && cursor->position < cursor->topic->log.hi) {
-            return true;
-        }
+    return !amb_list_is_empty(&cursor->stalled) && cursor->position < cursor->topic->log.hi;
+}
+
+/* Goes on with the look at its cursors, each of which goes to the end of the list. True: it has
+ * come to all of them. *gap: of all, where that took one call; else 0, for what was seen in an
+ * earlier tick may be told by now. */
+static bool sub_look(struct amb_subscription *sub, unsigned *budget, uint64_t *gap)
+{
+    struct amb_slow_look *look = &sub->look;
+    bool is_whole = !look->is_begun;
+    uint64_t sum = 0;
+    if (is_whole) {
+        *look = (struct amb_slow_look){.number = look->number + 1, .is_begun = true};
     }
-    return false;
+    *gap = 0;
+    while (!amb_list_is_empty(&sub->cursors)) {
+        struct amb_cursor *cursor = AMB_CONTAINER_OF(sub->cursors.next, struct amb_cursor, of_sub);
+        if (cursor->looked == look->number) {
+            break;
+        }
+        if (*budget == 0) {
+            return false;
+        }
+        --*budget;
+        cursor->looked = look->number;
+        amb_list_remove(&cursor->of_sub);
+        amb_list_push_back(&sub->cursors, &cursor->of_sub);
+        sum += cursor_gap(cursor);
+        look->is_waited_for = look->is_waited_for || cursor_is_waited_for(cursor);
+        look->is_spilling = look->is_spilling || amb_spill_is_on(cursor);
+    }
+    look->is_begun = false;
+    *gap = is_whole ? sum : 0;
+    return true;
 }
 
 static bool sub_uses(const struct amb_subscription *sub, uint64_t quarters)
@@ -69,7 +91,7 @@ static struct amb_note note_of(const struct amb_subscription *sub, enum amb_note
 /* Latest has no queue to fall behind with: what it skips is told as lost. */
 static unsigned slow_look_at_use(struct amb_subscription *sub)
 {
-    bool is_waited_for = sub_is_waited_for(sub) && sub->options.slow != AMB_SLOW_LATEST;
+    bool is_waited_for = sub->look.is_waited_for && sub->options.slow != AMB_SLOW_LATEST;
     if (!sub->is_slow && !is_waited_for && !sub_uses(sub, 3)) {
         return 0;
     }
@@ -84,11 +106,7 @@ static unsigned slow_look_at_use(struct amb_subscription *sub)
 
 static unsigned slow_look_at_spill(struct amb_subscription *sub)
 {
-    bool is_spilling = false;
-    AMB_LIST_FOR_EACH (node, &sub->cursors) {
-        const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
-        is_spilling = is_spilling || amb_spill_is_on(cursor);
-    }
+    bool is_spilling = sub->look.is_spilling;
     if (is_spilling == sub->is_spilling) {
         return 0;
     }
@@ -98,9 +116,9 @@ static unsigned slow_look_at_spill(struct amb_subscription *sub)
     return 1;
 }
 
-static unsigned slow_look_at_loss(struct amb_subscription *sub, int64_t now_ns)
+static unsigned slow_look_at_loss(struct amb_subscription *sub, uint64_t gap, int64_t now_ns)
 {
-    uint64_t lost = sub->lost + sub_gap(sub);
+    uint64_t lost = sub->lost + gap;
     if (lost <= sub->lost_told || now_ns < sub->lost_told_ns) {
         return 0;
     }
@@ -121,7 +139,33 @@ static unsigned slow_look_at_loss(struct amb_subscription *sub, int64_t now_ns)
 
 static bool sub_is_of_interest(const struct amb_subscription *sub)
 {
-    return sub->is_slow || sub->is_spilling || sub->lost > sub->lost_told;
+    return sub->is_slow || sub->is_spilling || sub->lost > sub->lost_told || sub->look.is_begun;
+}
+
+/* At its subscriptions in turn, as far as so many cursors go. Returns how many notes that gave, of
+ * which `max` may be exceeded by the last one's. */
+static unsigned session_look(struct amb_session *session, unsigned max)
+{
+    unsigned budget = AMB_SLOW_CURSORS, notes = 0;
+    int64_t now_ns = session->shard->now_ns;
+    const struct amb_list_node *last = session->subscription_list.prev;
+    struct amb_list_node *node = NULL;
+    while (node != last && notes < max && !amb_list_is_empty(&session->subscription_list)) {
+        node = session->subscription_list.next;
+        struct amb_subscription *sub = AMB_CONTAINER_OF(node, struct amb_subscription, node);
+        uint64_t gap = 0;
+        bool is_over = sub->has_ended || sub_look(sub, &budget, &gap);
+        if (is_over && !sub->has_ended) {
+            notes += slow_look_at_use(sub) + slow_look_at_loss(sub, gap, now_ns) +
+                     slow_look_at_spill(sub);
+        }
+        amb_list_remove(&sub->node);
+        amb_list_push_back(&session->subscription_list, &sub->node);
+        if (budget == 0) {
+            break;
+        }
+    }
+    return notes;
 }
 
 int64_t amb_slow_tick(struct amb_shard *shard)
@@ -133,13 +177,10 @@ int64_t amb_slow_tick(struct amb_shard *shard)
     bool is_of_interest = false;
     AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
+        notes += session_look(session, notes < AMB_SLOW_NOTES_MAX ? AMB_SLOW_NOTES_MAX - notes : 0);
         AMB_LIST_FOR_EACH (sub_node, &session->subscription_list) {
-            struct amb_subscription *sub =
+            const struct amb_subscription *sub =
                 AMB_CONTAINER_OF(sub_node, struct amb_subscription, node);
-            if (notes < AMB_SLOW_NOTES_MAX && !sub->has_ended) {
-                notes += slow_look_at_use(sub) + slow_look_at_loss(sub, shard->now_ns) +
-                         slow_look_at_spill(sub);
-            }
             is_of_interest = is_of_interest || sub_is_of_interest(sub);
         }
     }

@@ -5,6 +5,9 @@
  * passed at once. A subscription is slow when it has used 75 % of its credit, or when a message
  * waits for it to give something back; it has recovered below 50 %.
  *
+ * A session may have a hundred thousand cursors. A look goes on with its subscriptions in turn, and
+ * comes to AMB_SLOW_CURSORS of their cursors; so such a session is judged every few seconds.
+ *
  * Threads: the shard's worker. Memory: none.
  */
 #pragma once
@@ -14,6 +17,7 @@
 #include <stdint.h>
 
 #define AMB_SLOW_TICK_NS INT64_C(100000000)
+#define AMB_SLOW_CURSORS 4096u /* looked at in one look, of one session; the others in the next */
 #define AMB_SLOW_NOTES_MAX 64u /* in one look, of one worker; others wait for the next */
 
 struct amb_shard;

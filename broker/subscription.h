@@ -66,6 +66,13 @@ struct amb_taker;
  * nothing is delivered to it, at no cost for others. */
 #define AMB_SUBSCRIPTION_NO_CREDIT (UINT64_C(1) << 62)
 
+/* A look at all its cursors, which takes several ticks where they are many. */
+struct amb_slow_look {
+    uint32_t number;
+    bool is_begun;
+    bool is_waited_for, is_spilling; /* so far: one of them is */
+};
+
 /* What a member of a queue does where other subscriptions do nothing. */
 struct amb_subscription_hooks {
     void (*detached)(struct amb_subscription *sub); /* it gets no more; harmless twice */
@@ -98,10 +105,11 @@ struct amb_subscription {
     uint64_t told;                /* the highest cumulative release that came */
     uint64_t msgs_out, bytes_out; /* outstanding */
     bool is_slow, is_spilling;    /* as told: slow.h */
-    uint64_t lost_told;           /* losses told so far, those to come with a delivery among them */
-    int64_t lost_told_ns;         /* the next ones are not told before */
-    uint64_t kept_from;           /* lazy: no older delivery has a payload that may go stale */
-    uint64_t kept_bytes;          /* ... what those that have one keep */
+    struct amb_slow_look look;
+    uint64_t lost_told;   /* losses told so far, those to come with a delivery among them */
+    int64_t lost_told_ns; /* the next ones are not told before */
+    uint64_t kept_from;   /* lazy: no older delivery has a payload that may go stale */
+    uint64_t kept_bytes;  /* ... what those that have one keep */
     /* counters */
     uint64_t msgs, bytes, lost, spilled;
     uint64_t looked;                  /* deliveries looked at for ranges that came back */

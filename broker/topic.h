@@ -86,12 +86,13 @@ struct amb_cursor {
     struct amb_queue *queue;      /* NULL: a subscription's */
     uint64_t position;            /* of the next entry to deliver */
     uint32_t within;              /* index of its first message that is still to be delivered */
-    uint64_t expected_seq;        /* of the next message, or those up to it are lost */
-    uint64_t expired;             /* of those that are lost: whose time was over */
-    enum amb_slow slow;           /* its policy */
-    bool holds;                   /* ... is block */
-    bool spills;                  /* ... is spill: amb_cursor_spill */
-    bool is_picky;                /* ... may leave messages out: pick.h */
+    uint32_t looked;        /* the last look of its subscription that has come to it: slow.h */
+    uint64_t expected_seq;  /* of the next message, or those up to it are lost */
+    uint64_t expired;       /* of those that are lost: whose time was over */
+    enum amb_slow slow;     /* its policy */
+    bool holds;             /* ... is block */
+    bool spills;            /* ... is spill: amb_cursor_spill */
+    bool is_picky;          /* ... may leave messages out: pick.h */
     bool is_dropping;       /* its time limit has passed: does not hold until it has caught up */
     bool is_late;           /* what is missing before its first message was gone when it came */
     bool is_unknown;        /* ... cannot be known */

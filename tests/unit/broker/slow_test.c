@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is told to be slow, and of what is lost, when; and what the broker itself publishes. */
 #include "broker/announce.h"
+#include "broker/begin.h"
+#include "broker/session.h"
 #include "broker/slow.h"
+#include "broker/subscription.h"
 #include "broker/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
@@ -149,6 +152,39 @@ static void test_losses_are_told_once_a_second_with_their_number(void **state)
     assert_int_equal(notes[3].kind, AMB_NOTE_RECOVERED);
 }
 
+/* Nobody else waits for a look at all cursors of one session. */
+static void test_thousands_of_cursors_are_looked_at_in_parts(void **state)
+{
+    struct world *w = *state;
+    uint32_t id = begin(w, "a", AMB_SLOW_BLOCK, 1);
+    struct amb_topic *topic = harness_home(&w->h, id);
+    struct amb_subscription *sub = w->s->session->subscriptions[0];
+    for (unsigned i = 0; i < 2 * AMB_SLOW_CURSORS; i++) {
+        struct amb_begun begun;
+        amb_begin_find(topic, NULL, &begun);
+        assert_int_equal(amb_subscription_attach(sub, topic, &begun), AMB_OK);
+    }
+    publish(w, 2); /* One message is out, and the others wait. */
+    w->h.shards[0].slow_ns = 0;
+    sub->look.is_begun = false;
+    note_count = 0;
+    sub->is_slow = false;
+    (void)amb_slow_tick(&w->h.shards[0]);
+    unsigned looked = 0;
+    AMB_LIST_FOR_EACH (node, &sub->cursors) {
+        looked += AMB_CONTAINER_OF(node, struct amb_cursor, of_sub)->looked == sub->look.number;
+    }
+    assert_int_equal(looked, AMB_SLOW_CURSORS);
+    assert_int_equal(note_count, 0); /* It is not known before all were looked at. */
+    for (unsigned i = 0; i < 2; i++) {
+        w->h.shards[0].slow_ns = 0;
+        (void)amb_slow_tick(&w->h.shards[0]);
+    }
+    assert_int_equal(note_count, 1);
+    assert_int_equal(notes[0].kind, AMB_NOTE_SLOW);
+    harness_forget(&w->h);
+}
+
 static void test_where_nothing_moves_nobody_looks(void **state)
 {
     struct world *w = *state;
@@ -192,6 +228,7 @@ int main(void)
         T(test_at_three_quarters_it_is_slow_and_below_half_it_has_recovered),
         T(test_a_message_that_waits_is_enough),
         T(test_losses_are_told_once_a_second_with_their_number),
+        T(test_thousands_of_cursors_are_looked_at_in_parts),
         T(test_where_nothing_moves_nobody_looks),
         T(test_what_the_broker_says_is_a_message_like_any_other),
     };

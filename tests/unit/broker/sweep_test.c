@@ -169,6 +169,7 @@ static void test_a_queue_ends_with_the_topic_of_its_last_cursors(void **state)
     }
     amb_queue_close(queue);
     assert_false(amb_list_is_empty(&shard->sweeps));
+    assert_false(amb_list_is_empty(&shard->sweeps));
     while (!amb_list_is_empty(&queue->cursors)) {
         struct amb_cursor *cursor =
             AMB_CONTAINER_OF(queue->cursors.next, struct amb_cursor, of_sub);
