@@ -137,8 +137,8 @@ struct amb_segment *amb_limbo_reuse(struct amb_membudget *budget, uint64_t least
     (void)pthread_mutex_lock(&limbo->lock);
     AMB_LIST_FOR_EACH (node, &limbo->segments) {
         struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
-        if (!segment->is_leased && segment->size >= least && segment->size <= most &&
-            (best == NULL || segment->size < best->size)) {
+        if (!segment->is_leased && !segment->is_private && segment->size >= least &&
+            segment->size <= most && (best == NULL || segment->size < best->size)) {
             best = segment;
         }
     }

@@ -188,6 +188,23 @@ static void test_a_lease_is_nobody_elses_and_its_party_pays(void **state)
     amb_parties_fini(&parties);
 }
 
+/* There could be no descriptor to ask with when it was dropped. */
+static void test_what_was_private_is_offered_to_nobody_later(void **state)
+{
+    struct world *w = *state;
+    struct amb_segment *segment = NULL;
+    assert_true(amb_membudget_take(&w->budget, SIZE));
+    assert_int_equal(amb_segment_create(1, SIZE, &segment), AMB_OK);
+    segment->is_private = true;
+    void *kept = map_as_reader(segment);
+    amb_limbo_drop(&w->budget, segment);
+    assert_int_equal(w->limbo.count, 1);
+    assert_null(amb_limbo_reuse(&w->budget, SIZE, SIZE));
+    assert_int_equal(munmap(kept, SIZE), 0);
+    assert_int_equal(amb_limbo_look(&w->budget, 0), -1);
+    assert_int_equal(w->budget.used, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +215,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_child_that_inherits_it_counts_too, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_pool_uses_it_again_where_no_other_memory_is, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_what_was_private_is_offered_to_nobody_later, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_lease_is_nobody_elses_and_its_party_pays, setup,
                                         teardown),
