@@ -224,7 +224,7 @@ static void session_closed(void *owner, struct amb_order *order)
     if (client->held_bytes == 0) {
         amb_control_session_give(control, &order->session);
         client->has_session = false;
-    } else if (client->is_dead) {
+    } else if (client->is_dead || client->is_given_up) {
         client_release_session(client);
     } else {
         client->is_quarantined = true;
@@ -246,8 +246,8 @@ void amb_client_close_session(struct amb_client *client)
     order->context = client;
     order->session = client->session;
     /* Without a mapping, or with the client's word that it has none left, nothing is held. */
-    order->u.close.keep_held =
-        client->link == AMB_LINK_RING && !client->said_bye && !client->is_dead;
+    order->u.close.keep_held = client->link == AMB_LINK_RING && !client->said_bye &&
+                               !client->is_dead && !client->is_given_up;
     if (order->u.close.keep_held) {
         /* The worst, until its worker has counted: its process may have another session by then. */
         client_charge(client, client->mapped_max);
@@ -383,12 +383,18 @@ void amb_client_end(struct amb_client *client, const char *why)
     }
 }
 
-void amb_client_give_up(struct amb_client *client)
+/* Ends a quarantine, once, whatever else of the client is under way. */
+static void client_end_quarantine(struct amb_client *client)
 {
-    client->is_dead = true; /* For the answer that is still to come. */
-    if (client->is_quarantined && client->orders == 0) {
+    if (client->is_quarantined && client->end_order != NULL) {
         client_release_session(client);
     }
+}
+
+void amb_client_give_up(struct amb_client *client)
+{
+    client->is_given_up = true; /* For the answer that is still to come. */
+    client_end_quarantine(client);
 }
 
 void amb_client_hold(struct amb_client *client)
@@ -452,9 +458,7 @@ static void client_on_pidfd(struct amb_watch *watch, uint32_t events)
     client->is_dead = true;
     amb_watch_remove(&client->control->watches, watch, client->pidfd);
     amb_client_end(client, "its process has ended");
-    if (client->is_quarantined) {
-        client_release_session(client);
-    }
+    client_end_quarantine(client);
 }
 
 static void client_tell_refusal(struct amb_client *client)

@@ -50,6 +50,7 @@ struct amb_client {
     uint64_t id;
     int fd, pidfd;         /* -1: none */
     bool is_unix, is_dead; /* is_dead: the process is known to be gone */
+    bool is_given_up;      /* nobody waits for that; its process may live on */
     bool has_session, is_quarantined, said_bye;
     unsigned orders;  /* under way */
     unsigned work;    /* of them, requests that a worker answers as soon as it can */

@@ -341,6 +341,27 @@ void door_send_hello(struct door_client *client, const char *link)
     door_send(client, &message);
 }
 
+void door_send_auth_after(struct door_client *client, const struct door_session *session,
+                          uint32_t unmapped)
+{
+    Amb__Control__Former former;
+    amb__control__former__init(&former);
+    former.session = session->session;
+    former.generation = session->generation;
+    former.secret = session->secret;
+    former.unmapped = unmapped;
+    Amb__Control__Auth auth;
+    amb__control__auth__init(&auth);
+    auth.former = &former;
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    message.body_case = AMB__CONTROL__CONTROL__BODY_AUTH;
+    message.auth = &auth;
+    door_send_hello(client, "");
+    amb_control_free(door_expect(client, AMB__CONTROL__CONTROL__BODY_CHALLENGE));
+    door_send(client, &message);
+}
+
 void door_send_auth(struct door_client *client, const uint8_t *proof)
 {
     Amb__Control__Auth auth;

@@ -81,6 +81,9 @@ void door_expect_closed(struct door_client *client);
 void door_send_hello(struct door_client *client, const char *link);
 /* proof: 32 bytes or NULL. */
 void door_send_auth(struct door_client *client, const uint8_t *proof);
+/* Hello, and Auth that names a former session. unmapped: it says that nothing of that is mapped. */
+void door_send_auth_after(struct door_client *client, const struct door_session *session,
+                          uint32_t unmapped);
 /* Hello and Auth; fails the test if the broker refuses. */
 void door_login(struct door_client *client, const char *link, struct door_session *out);
 /* The whole way, on the Unix socket. */

@@ -237,28 +237,6 @@ static void test_max_connections_counts_sessions_not_their_streams(void **state)
     door_close(&door);
 }
 
-/* Hello, and Auth that names a former session. */
-static void send_auth_after(struct door_client *client, const struct door_session *session,
-                            uint32_t unmapped)
-{
-    Amb__Control__Former former;
-    amb__control__former__init(&former);
-    former.session = session->session;
-    former.generation = session->generation;
-    former.secret = session->secret;
-    former.unmapped = unmapped;
-    Amb__Control__Auth auth;
-    amb__control__auth__init(&auth);
-    auth.former = &former;
-    Amb__Control__Control message;
-    amb__control__control__init(&message);
-    message.body_case = AMB__CONTROL__CONTROL__BODY_AUTH;
-    message.auth = &auth;
-    door_send_hello(client, "");
-    amb_control_free(door_expect(client, AMB__CONTROL__CONTROL__BODY_CHALLENGE));
-    door_send(client, &message);
-}
-
 static void test_a_client_s_own_last_session_does_not_stand_in_its_way(void **state)
 {
     (void)state;
@@ -272,11 +250,11 @@ static void test_a_client_s_own_last_session_does_not_stand_in_its_way(void **st
     wrong = session;
     wrong.secret++;
     door_connect_unix(&door, &three);
-    send_auth_after(&three, &wrong, 1); /* Not its own. */
+    door_send_auth_after(&three, &wrong, 1); /* Not its own. */
     door_expect_error(&three, 0, AMB_EBUSY, "max_connections");
     door_disconnect(&three);
     door_connect_unix(&door, &two); /* The broker has not noticed that the first one is over. */
-    send_auth_after(&two, &session, 1);
+    door_send_auth_after(&two, &session, 1);
     amb_control_free(door_expect(&two, AMB__CONTROL__CONTROL__BODY_WELCOME));
     door_expect_closed(&one);
     door_disconnect(&one);

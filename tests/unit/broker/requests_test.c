@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 struct fixture {
     struct door door;
@@ -406,6 +407,17 @@ static void test_only_local_clients_lease_and_only_where_it_is_on(void **state)
     tear_down(&f);
 }
 
+static void await_memory(struct door_client *client, const char *wanted)
+{
+    bool is_there = false;
+    for (unsigned i = 0; i < 100000 && !is_there; i++) {
+        char *text = door_admin(client, "memory");
+        is_there = strstr(text, wanted) != NULL;
+        free(text);
+    }
+    assert_true(is_there);
+}
+
 static void test_the_end_with_a_lease_waits_for_the_process(void **state)
 {
     (void)state;
@@ -416,13 +428,36 @@ static void test_the_end_with_a_lease_waits_for_the_process(void **state)
     (void)lease(&other);
     door_disconnect(&other);
     /* This process lives, and might still write there. */
-    bool is_held = false;
-    for (unsigned i = 0; i < 100000 && !is_held; i++) {
-        char *text = door_admin(&f.client, "memory");
-        is_held = strstr(text, "\"leased_bytes\":2097152,\"quarantined_bytes\":2097152") != NULL;
-        free(text);
-    }
-    assert_true(is_held);
+    await_memory(&f.client, "\"leased_bytes\":2097152,\"quarantined_bytes\":2097152");
+    tear_down(&f);
+}
+
+/* It says that it has nothing mapped any more, and then that it is a process that nobody knows. */
+static void test_a_process_that_gives_its_session_up_is_the_same_process(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f, NULL);
+    struct door_client one, two, three;
+    struct door_session session;
+    door_connect_unix(&f.door, &one);
+    door_login(&one, "ring", &session);
+    (void)lease(&one);
+    int kept = fcntl(one.fds[one.fd_count - 1], F_DUPFD_CLOEXEC, 0);
+    assert_true(kept >= 0);
+    door_disconnect(&one);
+    await_memory(&f.client, "\"quarantined_bytes\":2097152");
+    door_connect_unix(&f.door, &two);
+    door_send_auth_after(&two, &session, 1);
+    amb_control_free(door_expect(&two, AMB__CONTROL__CONTROL__BODY_WELCOME));
+    await_memory(&f.client, "\"leased_bytes\":0,\"quarantined_bytes\":0");
+    door_login_unix(&f.door, &three);
+    (void)lease(&three);
+    door_expect_error(&three, ask_lease(&three, 1 << 16, 32), AMB_ELIMIT,
+                      "still has segments mapped that were closed");
+    (void)close(kept);
+    door_disconnect(&two);
+    door_disconnect(&three);
     tear_down(&f);
 }
 
@@ -529,6 +564,7 @@ int main(void)
         cmocka_unit_test(test_lease_limits_are_named),
         cmocka_unit_test(test_only_local_clients_lease_and_only_where_it_is_on),
         cmocka_unit_test(test_the_end_with_a_lease_waits_for_the_process),
+        cmocka_unit_test(test_a_process_that_gives_its_session_up_is_the_same_process),
         cmocka_unit_test(test_a_request_without_id_ends_the_session),
         cmocka_unit_test(test_what_only_a_broker_sends_ends_the_session),
         cmocka_unit_test(test_a_second_hello_ends_the_session),
