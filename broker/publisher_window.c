@@ -155,6 +155,18 @@ static void count_prepared(struct amb_publisher *publisher, uint64_t bytes)
     }
 }
 
+/* In order of their time: one that was replaced is as old as it was. */
+static void enter_preparing(struct amb_publisher *publisher)
+{
+    struct amb_list_node *list = &publisher->session->shard->preparing, *before = list->prev;
+    while (before != list &&
+           AMB_CONTAINER_OF(before, struct amb_publisher, preparing)->prepared_since_ns >
+               publisher->prepared_since_ns) {
+        before = before->prev;
+    }
+    amb_list_push_front(before, &publisher->preparing); /* Behind that one. */
+}
+
 /* Somebody else has it from here on. */
 static struct amb_buf publisher_take_prepared(struct amb_publisher *publisher)
 {
@@ -366,13 +378,7 @@ static bool publisher_prepare(struct amb_publisher *publisher)
     }
     if (publisher->prepared.data != NULL) {
         count_prepared(publisher, publisher->prepared.cap);
-        /* In order of their time: one that was replaced is as old as it was. */
-        struct amb_list_node *list = &shard->preparing;
-        if (old.data == NULL) {
-            amb_list_push_back(list, &publisher->preparing);
-        } else {
-            amb_list_push_front(list, &publisher->preparing);
-        }
+        enter_preparing(publisher);
     }
     if (!is_found) {
         return false;

@@ -401,6 +401,32 @@ static void test_what_is_prepared_and_not_used_is_taken_back(void **state)
     assert_int_equal(honest->pubs[0].accepted, 1);
 }
 
+/* Who changes its wish gets no younger place in that line, and no older one. */
+static void test_a_wish_that_changes_keeps_nobody_s_buffer(void **state)
+{
+    struct world *w = *state;
+    uint64_t max = w->h.config->server.max_message;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct shard_client *first = shard_client_create(&w->h, 0, NULL),
+                        *second = shard_client_create(&w->h, 0, NULL);
+    client_open_pub(first, 0, w->topic, false);
+    client_open_pub(second, 0, w->topic, false);
+    client_want(first, 0, max);
+    harness_settle(&w->h);
+    uint64_t one = atomic_load(&w->h.budget.prepared);
+    w->h.now_ns += AMB_PREPARED_NS - AMB_NS_PER_SEC;
+    client_want(second, 0, max);
+    harness_settle(&w->h);
+    assert_true(one > 0 && atomic_load(&w->h.budget.prepared) > one);
+    w->h.now_ns += AMB_NS_PER_SEC / 2;
+    client_want(second, 0, second->pubs[0].window + max / 2);
+    harness_settle(&w->h);
+    assert_int_equal(amb_stat_get(&shard->stats.prepared_lapsed), 0);
+    w->h.now_ns += AMB_NS_PER_SEC / 2;
+    harness_settle(&w->h);
+    assert_int_equal(amb_stat_get(&shard->stats.prepared_lapsed), 1);
+}
+
 /* Who comes late with what was prepared has a place while there is memory. */
 static void test_what_comes_after_that_is_kept_while_there_is_room(void **state)
 {
@@ -432,6 +458,7 @@ int main(void)
         T(test_wishes_that_were_dropped_do_not_take_the_memory_of_others),
         T(test_windows_of_what_is_closed_are_nobodys),
         T(test_what_is_prepared_and_not_used_is_taken_back),
+        T(test_a_wish_that_changes_keeps_nobody_s_buffer),
         T(test_what_comes_after_that_is_kept_while_there_is_room),
         T(test_of_two_large_messages_each_has_its_buffer),
         T(test_each_of_hundreds_of_publishers_has_a_window),
