@@ -65,6 +65,10 @@ AMB_MUST_CHECK enum amb_status amb_identity_take(struct amb_identities *identiti
                                                  const char *name, const char *topic,
                                                  enum amb_priority priority, int64_t now_ns,
                                                  int64_t window_ns, struct amb_identity **out);
+/* Is the party charged for that name already? Who takes it again needs no more room. */
+bool amb_identity_is_of(const struct amb_identities *identities, const struct amb_party *party,
+                        uint32_t user, const char *name, const char *topic,
+                        enum amb_priority priority);
 /* Charges the party for it, which has room, and nobody else any more. */
 void amb_identity_charge(struct amb_identities *identities, struct amb_identity *identity,
                          struct amb_party *party);

@@ -107,6 +107,11 @@ static void no_party_has_all_names(void **state)
         amb_identity_give(&all, one, 0); /* Left behind: the next session of it pays on. */
     }
     assert_int_equal(had, AMB_IDENTITIES_MAX / 2);
+    /* What it has already it may take again. */
+    assert_true(amb_identity_is_of(&all, greedy, 1, "g0", "a", AMB_PRIORITY_NORMAL));
+    assert_false(amb_identity_is_of(&all, other, 1, "g0", "a", AMB_PRIORITY_NORMAL));
+    assert_false(amb_identity_is_of(&all, greedy, 1, "new", "a", AMB_PRIORITY_NORMAL));
+    assert_false(amb_identity_is_of(&all, NULL, 1, "g0", "a", AMB_PRIORITY_NORMAL));
     assert_null(amb_identities_full(&all, other, 90, 0, 100));
     assert_int_equal(take(&all, 1, "other", "a", 0, &one), AMB_OK);
     amb_identity_charge(&all, one, other);
