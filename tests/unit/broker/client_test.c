@@ -32,8 +32,7 @@ static bool ping_until_ended(struct door_client *alive, const struct door_client
 static void test_a_silent_client_is_expired_and_one_that_pings_is_not(void **state)
 {
     (void)state;
-    static const char *const options[] = {"limits.peer_timeout=200ms", "limits.heartbeat=20ms",
-                                          NULL};
+    static const char *const options[] = {"limits.peer_timeout=2s", "limits.heartbeat=20ms", NULL};
     struct door door;
     struct door_client silent, alive;
     bool is_fair = false;
