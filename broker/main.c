@@ -187,7 +187,8 @@ static int keep_stdout(void)
 static void say_ready(const struct amb_broker *broker, int out)
 {
     const char *urls = amb_broker_urls(broker);
-    if (dprintf(out, "ready %s\n", urls) < 0) {
+    errno = EBADF;
+    if (out < 0 || dprintf(out, "ready %s\n", urls) < 0) {
         amb_warn("the ready line was not written: %s", strerror(errno));
     }
     amb_info("ready %s", urls);
