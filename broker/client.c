@@ -191,10 +191,48 @@ static void client_charge(struct amb_client *client, uint64_t bytes)
     }
 }
 
+static void mapped_raised(void *control, struct amb_order *order)
+{
+    (void)control;
+    amb_client_release(order->context);
+    amb_order_free(order);
+}
+
+void amb_client_raise_mapped(struct amb_client *client)
+{
+    if (client->state != AMB_CLIENT_LIVE || client->party == NULL ||
+        mapped_max(client) <= client->mapped_max) {
+        return;
+    }
+    struct amb_order *order =
+        amb_order_create(amb_order_session_raise_mapped, mapped_raised, client);
+    if (order == NULL) {
+        return; /* Copies serve it meanwhile. */
+    }
+    client->mapped_max = mapped_max(client);
+    order->session = client->session;
+    order->u.open.mapped_max = client->mapped_max;
+    amb_client_hold(client);
+    amb_order_post(client->control->shards[client->session.shard], order);
+}
+
+/* Less of its user's is in quarantine: the other sessions of that user may hold more in place. */
+static void charge_fell(const struct amb_client *client)
+{
+    AMB_LIST_FOR_EACH (node, &client->control->clients) {
+        struct amb_client *other = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (other->party != NULL && client->party != NULL &&
+            other->party->user == client->party->user) {
+            amb_client_raise_mapped(other);
+        }
+    }
+}
+
 static void session_released(void *control, struct amb_order *order)
 {
     struct amb_client *client = order->context;
     client_charge(client, 0);
+    charge_fell(client);
     amb_control_session_give(control, &order->session);
     client->is_quarantined = false;
     client->has_session = false;
@@ -219,7 +257,11 @@ static void session_closed(void *owner, struct amb_order *order)
     struct amb_control *control = owner;
     struct amb_client *client = order->context;
     client->held_bytes = order->u.close.held_bytes;
+    bool has_fallen = client->held_bytes < client->charged_bytes;
     client_charge(client, client->held_bytes);
+    if (has_fallen) {
+        charge_fell(client);
+    }
     client->end_order = order; /* It goes with the client, or ends the quarantine first. */
     if (client->held_bytes == 0) {
         amb_control_session_give(control, &order->session);

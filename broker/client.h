@@ -142,6 +142,8 @@ void amb_client_come(const struct amb_client *client);
 struct amb_note;
 /* One of its subscriptions is slow, or has lost something: tells it, and those who want to know. */
 void amb_client_note(struct amb_client *client, const struct amb_note *note);
+/* Its session may hold as much in place as its share is by now, if that is more than it was. */
+void amb_client_raise_mapped(struct amb_client *client);
 /* The broker ends: a quarantine that waits for the client's process is over. */
 void amb_client_give_up(struct amb_client *client);
 /* An order for the client is under way, and has been answered. */

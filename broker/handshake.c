@@ -284,6 +284,7 @@ static void session_opened(void *owner, struct amb_order *order)
     } else {
         client->state = AMB_CLIENT_LIVE;
         control->half_open_count--;
+        amb_client_raise_mapped(client); /* Its former session has been counted meanwhile. */
         Amb__Control__Welcome welcome = AMB__CONTROL__WELCOME__INIT;
         welcome_fill(client, &welcome);
         client->peer_timeout_ns = welcome.peer_timeout_ns;

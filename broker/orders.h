@@ -165,6 +165,7 @@ void amb_order_free(struct amb_order *order);
 
 /* What can be ordered. */
 void amb_order_session_open(struct amb_shard *shard, struct amb_order *order);
+void amb_order_session_raise_mapped(struct amb_shard *shard, struct amb_order *order);
 void amb_order_session_attach(struct amb_shard *shard, struct amb_order *order);
 void amb_order_session_close(struct amb_shard *shard, struct amb_order *order);
 void amb_order_session_release(struct amb_shard *shard, struct amb_order *order);

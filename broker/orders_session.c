@@ -104,6 +104,15 @@ void amb_order_session_open(struct amb_shard *shard, struct amb_order *order)
     }
 }
 
+/* The control thread's share of quarantine for it has grown; u.open.mapped_max. */
+void amb_order_session_raise_mapped(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_session *session = amb_order_session(shard, order);
+    if (session != NULL) {
+        session->mapped_max = order->u.open.mapped_max;
+    }
+}
+
 void amb_order_session_attach(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);

@@ -461,6 +461,26 @@ static void test_a_process_that_gives_its_session_up_is_the_same_process(void **
     tear_down(&f);
 }
 
+/* Until its worker has counted, the session that it lost is taken for one that holds all it may. */
+static void test_a_client_that_comes_back_with_nothing_held_reads_in_place(void **state)
+{
+    (void)state;
+    struct fixture f;
+    set_up(&f, NULL);
+    struct door_client one, two;
+    struct door_session session;
+    door_connect_unix(&f.door, &one);
+    door_login(&one, "ring", &session);
+    door_connect_unix(&f.door, &two);
+    door_send_auth_after(&two, &session, 0);
+    Amb__Control__Control *welcome = door_expect(&two, AMB__CONTROL__CONTROL__BODY_WELCOME);
+    assert_string_equal(welcome->welcome->link_reason, "");
+    amb_control_free(welcome);
+    door_disconnect(&one);
+    door_disconnect(&two);
+    tear_down(&f);
+}
+
 static void test_a_request_without_id_ends_the_session(void **state)
 {
     (void)state;
@@ -559,6 +579,7 @@ int main(void)
         cmocka_unit_test(test_handles_can_be_used_again),
         cmocka_unit_test(test_requests_sent_together_are_all_answered),
         cmocka_unit_test(test_later_features_are_refused_as_such),
+        cmocka_unit_test(test_a_client_that_comes_back_with_nothing_held_reads_in_place),
         cmocka_unit_test(test_a_lease_brings_its_descriptor_and_is_sealed_when_mapped),
         cmocka_unit_test(test_leases_are_shown),
         cmocka_unit_test(test_lease_limits_are_named),
