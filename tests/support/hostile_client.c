@@ -351,6 +351,7 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
     h->frames++;
     h->maps += frame->type == AMB_FRAME_MAP;
     h->settled += frame->type == AMB_FRAME_SETTLED;
+    h->fetched += frame->type == AMB_FRAME_FETCHED;
     if (frame->type == AMB_FRAME_DELIVER || frame->type == AMB_FRAME_MAP ||
         frame->type == AMB_FRAME_MAP_LEASED || frame->type == AMB_FRAME_LAZY) {
         h->subs[frame->handle].delivered = frame->number;

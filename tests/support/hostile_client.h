@@ -74,7 +74,7 @@ struct hostile {
     uint64_t commits;
     struct hostile_pub pubs[AMB_HANDLES_MAX];
     struct hostile_sub subs[AMB_HANDLES_MAX];
-    uint64_t frames, maps, settled;
+    uint64_t frames, maps, settled, fetched;
 };
 
 /* "FAIL attack: text", and the process ends with 1. */

@@ -201,10 +201,13 @@ static enum hostile_verdict fetch_wrong(struct hostile *h)
     return HOSTILE_ENDS;
 }
 
-/* Of a subscription that is not there: answered, each time. */
+/* Of a subscription that is not there: answered, each time. No more at once than may wait. */
 static enum hostile_verdict fetch_foreign(struct hostile *h)
 {
     for (unsigned i = 0; i < 100; i++) {
+        while (i - h->fetched >= 32 && !h->is_over) {
+            hostile_live(h, 1);
+        }
         const struct amb_frame frame = {.type = AMB_FRAME_FETCH,
                                         .handle = 2 + (uint32_t)hostile_below(h, 1000),
                                         .number = 1 + hostile_edge(h) / 2,
