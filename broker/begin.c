@@ -3,6 +3,7 @@
 
 #include "broker/entry.h"
 #include "broker/keys.h"
+#include "broker/prelude.h"
 #include "broker/retain.h"
 #include "broker/topic.h"
 
@@ -93,6 +94,19 @@ static uint64_t wanted_seq(const struct amb_topic *topic, const struct amb_begin
     return log->next_seq;
 }
 
+/* Without memory for it nobody knows what it has missed. */
+static void begin_with_keys(const struct amb_topic *topic, struct amb_begun *out)
+{
+    if (amb_keys_count(topic->keys) == 0) {
+        return;
+    }
+    out->prelude = amb_prelude_create(topic->log.next_seq);
+    if (out->prelude == NULL) {
+        out->is_late = out->is_unknown = true;
+        out->seq--;
+    }
+}
+
 void amb_begin_find(const struct amb_topic *topic, const struct amb_begin *begin,
                     struct amb_begun *out)
 {
@@ -102,7 +116,7 @@ void amb_begin_find(const struct amb_topic *topic, const struct amb_begin *begin
         return;
     }
     if (begin->start == AMB_START_LAST && topic->has_keys && !begin->is_unknown) {
-        out->prelude = amb_keys_prelude(topic->keys);
+        begin_with_keys(topic, out);
         return;
     }
     bool is_unknown = false;

@@ -12,6 +12,7 @@
 #include "broker/prelude.h"
 #include "broker/priority.h"
 #include "broker/queue.h"
+#include "broker/recall.h"
 #include "broker/route.h"
 #include "broker/segment.h"
 #include "broker/session.h"
@@ -67,9 +68,15 @@ static void cursor_give_up(struct amb_cursor *cursor)
 /* It cannot go on: it is walked again when its session gets credit or room. */
 static void cursor_stall(struct amb_cursor *cursor)
 {
+    struct amb_session *session = cursor->sub->session;
     if (cursor->sub->is_sweeping) {
         cursor_give_up(cursor);
         return;
+    }
+    if (!amb_session_has_room(session)) {
+        amb_recall_keep(cursor, &session->prelude);
+    } else {
+        amb_recall_let_go(cursor);
     }
     if (amb_list_is_empty(&cursor->stalled)) {
         amb_list_push_back(&cursor->sub->session->stalled, &cursor->stalled);
@@ -400,12 +407,35 @@ static void picky_next_entry(struct amb_cursor *cursor)
     cursor_went_on(cursor);
 }
 
+/* Its prelude has no entry. False: it waits, for credit or for the entry. */
+static bool picky_fetch(struct amb_cursor *cursor)
+{
+    if (!amb_subscription_has_credit(cursor->sub, 1, 0)) {
+        cursor_stall(cursor);
+        return false;
+    }
+    const struct amb_subscription *sub = cursor->sub;
+    uint64_t left =
+        sub->options.credit_msgs > sub->msgs_out ? sub->options.credit_msgs - sub->msgs_out : 1;
+    if (!amb_recall(cursor, left)) {
+        cursor_wait(cursor);
+        return false;
+    }
+    return true;
+}
+
 /* A reader that may leave messages out, or a log in which some expire. */
 static void forward_picky(struct amb_topic *topic, struct amb_cursor *cursor)
 {
     bool is_lazy = cursor->sub->options.lazy != AMB_LAZY_OFF;
     while (amb_cursor_has_next(cursor)) {
         struct amb_entry *entry = amb_cursor_entry(cursor);
+        if (entry == NULL && picky_fetch(cursor)) {
+            continue;
+        }
+        if (entry == NULL) {
+            return;
+        }
         uint32_t end = amb_pick_run(cursor, entry, topic->shard->now_ns);
         if (end == 0) {
             picky_next_entry(cursor);
@@ -423,6 +453,7 @@ static void forward_picky(struct amb_topic *topic, struct amb_cursor *cursor)
         struct amb_pace *pace = cursor->sub->pace;
         uint32_t first = cursor->within;
         if (pace != NULL && !amb_pace_ask(pace, cursor, entry, &end)) {
+            amb_recall_let_go(cursor);
             cursor_wait(cursor);
             return;
         }
@@ -469,7 +500,7 @@ static void forward_queue(struct amb_cursor *cursor)
 /* What gives way does not keep what has expired meanwhile. */
 static void pass_expired(struct amb_topic *topic, struct amb_cursor *cursor)
 {
-    while (amb_cursor_has_next(cursor) &&
+    while (cursor->prelude == NULL && amb_cursor_has_next(cursor) &&
            amb_pick_run(cursor, amb_cursor_entry(cursor), topic->shard->now_ns) == 0) {
         picky_next_entry(cursor);
     }
@@ -484,6 +515,7 @@ static void forward_special(struct amb_topic *topic, struct amb_cursor *cursor)
             pass_expired(topic, cursor);
         }
         if (amb_cursor_has_next(cursor)) {
+            amb_recall_let_go(cursor);
             cursor_wait(cursor);
         } else {
             cursor_caught_up(cursor);

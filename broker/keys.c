@@ -3,12 +3,10 @@
 
 #include "broker/config.h"
 #include "broker/entry.h"
-#include "broker/prelude.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
 #include "broker/slice.h"
 #include "wire/base/hash.h"
-#include "wire/base/list.h"
 #include "wire/codec/frame.h"
 #include "wire/codec/props.h"
 
@@ -16,10 +14,12 @@
 #include <string.h>
 
 #define BUCKETS_FIRST 64u
+#define AGES_FIRST 64u
+#define NO_AGE UINT32_MAX
 
 struct key {
-    struct key *next;         /* of its bucket */
-    struct amb_list_node age; /* in keys->ages: whose newest is oldest comes first */
+    struct key *next; /* of its bucket */
+    uint32_t age;     /* index in keys->ages; NO_AGE: not there yet */
     uint64_t seq;
     struct amb_entry *entry; /* one reference; NULL: not kept */
     uint32_t index;          /* of the message in it */
@@ -27,6 +27,13 @@ struct key {
     bool is_own; /* nothing but this message is in it: the log is done with it */
     uint32_t len;
     const char *name; /* in the entry; not kept: behind this struct */
+};
+
+/* A place in the order of the newest messages: a table, so that a reader finds where it was. */
+struct age {
+    uint64_t seq;
+    struct key *key; /* NULL: has a newer message, or is gone, */
+    uint32_t skip;   /* ... and so are all before this index, if it is not 0 */
 };
 
 struct amb_keys {
@@ -37,7 +44,8 @@ struct amb_keys {
     uint32_t mask, count, max;
     uint64_t bytes, max_bytes; /* of entries that are here alone */
     bool keeps;
-    struct amb_list_node ages;
+    struct age *ages; /* by sequence number, oldest first: ages_first .. ages_end - 1 */
+    uint32_t ages_first, ages_end, ages_size;
 };
 
 /* A message's key, as a walk over an entry finds it. */
@@ -97,9 +105,11 @@ enum amb_status amb_keys_create(struct amb_shard *shard, uint32_t max, uint64_t 
 {
     struct amb_keys *keys = calloc(1, sizeof(*keys));
     struct key **buckets = calloc(BUCKETS_FIRST, sizeof(struct key *));
-    if (keys == NULL || buckets == NULL) {
+    struct age *ages = calloc(AGES_FIRST, sizeof(*ages));
+    if (keys == NULL || buckets == NULL || ages == NULL) {
         free(keys);
         free(buckets);
+        free(ages);
         return AMB_ENOMEM;
     }
     *keys = (struct amb_keys){.shard = shard,
@@ -107,9 +117,10 @@ enum amb_status amb_keys_create(struct amb_shard *shard, uint32_t max, uint64_t 
                               .mask = BUCKETS_FIRST - 1,
                               .max = max,
                               .max_bytes = max_bytes,
-                              .keeps = keeps};
+                              .keeps = keeps,
+                              .ages = ages,
+                              .ages_size = AGES_FIRST};
     amb_random_bytes(keys->seed, sizeof(keys->seed));
-    amb_list_init(&keys->ages);
     *out = keys;
     return AMB_OK;
 }
@@ -135,6 +146,14 @@ static void key_drop_entry(struct amb_keys *keys, struct key *key)
     }
 }
 
+static void key_forget_age(struct amb_keys *keys, struct key *key)
+{
+    if (key->age != NO_AGE) {
+        keys->ages[key->age].key = NULL;
+        key->age = NO_AGE;
+    }
+}
+
 static void key_remove(struct amb_keys *keys, struct key *key)
 {
     struct key **at = &keys->buckets[key->hash & keys->mask];
@@ -143,14 +162,58 @@ static void key_remove(struct amb_keys *keys, struct key *key)
     }
     *at = key->next;
     key_drop_entry(keys, key);
-    amb_list_remove(&key->age);
+    key_forget_age(keys, key);
     keys->count--;
     free(key);
 }
 
-static struct key *key_oldest(const struct amb_keys *keys)
+/* Of at least one key. */
+static struct key *key_oldest(struct amb_keys *keys)
 {
-    return AMB_CONTAINER_OF(keys->ages.next, struct key, age);
+    while (keys->ages[keys->ages_first].key == NULL) {
+        keys->ages_first++;
+    }
+    return keys->ages[keys->ages_first].key;
+}
+
+/* Room for one more: by leaving out what is over, or in a larger table. False: no memory. */
+static bool ages_make_room(struct amb_keys *keys)
+{
+    struct age *ages = keys->ages;
+    if (keys->count > keys->ages_size / 2) {
+        ages = calloc((size_t)keys->ages_size * 2, sizeof(*ages));
+        if (ages == NULL) {
+            return false;
+        }
+    }
+    uint32_t end = 0;
+    for (uint32_t i = keys->ages_first; i < keys->ages_end; i++) {
+        if (keys->ages[i].key != NULL) {
+            ages[end] = keys->ages[i];
+            ages[end].key->age = end;
+            end++;
+        }
+    }
+    if (ages != keys->ages) {
+        free(keys->ages);
+        keys->ages = ages;
+        keys->ages_size *= 2;
+    }
+    keys->ages_first = 0;
+    keys->ages_end = end;
+    return true;
+}
+
+/* Its newest message is the newest of all. False: no memory. */
+static bool key_renew_age(struct amb_keys *keys, struct key *key)
+{
+    key_forget_age(keys, key);
+    if (keys->ages_end == keys->ages_size && !ages_make_room(keys)) {
+        return false;
+    }
+    key->age = keys->ages_end++;
+    keys->ages[key->age] = (struct age){.seq = key->seq, .key = key};
+    return true;
 }
 
 void amb_keys_destroy(struct amb_keys **keys)
@@ -164,6 +227,7 @@ void amb_keys_destroy(struct amb_keys **keys)
         key_remove(k, key_oldest(k));
     }
     free(k->buckets);
+    free(k->ages);
     free(k);
 }
 
@@ -175,8 +239,11 @@ static void keys_grow(struct amb_keys *keys)
     if (grown == NULL) {
         return;
     }
-    AMB_LIST_FOR_EACH (node, &keys->ages) {
-        struct key *key = AMB_CONTAINER_OF(node, struct key, age);
+    for (uint32_t i = keys->ages_first; i < keys->ages_end; i++) {
+        struct key *key = keys->ages[i].key;
+        if (key == NULL) {
+            continue;
+        }
         struct key **at = &grown[key->hash & (buckets - 1)];
         key->next = *at;
         *at = key;
@@ -206,7 +273,7 @@ static struct key *key_add(struct amb_keys *keys, const struct name *name)
         memcpy(key + 1, name->text, name->len);
         key->name = (const char *)(key + 1);
     }
-    amb_list_init(&key->age);
+    key->age = NO_AGE;
     struct key **at = &keys->buckets[key->hash & keys->mask];
     key->next = *at;
     *at = key;
@@ -239,8 +306,9 @@ void amb_keys_note(struct amb_keys *keys, struct amb_entry *entry)
             key->name = name.text;
             amb_entry_ref(entry);
         }
-        amb_list_remove(&key->age);
-        amb_list_push_back(&keys->ages, &key->age);
+        if (!key_renew_age(keys, key)) {
+            key_remove(keys, key);
+        }
     }
 }
 
@@ -348,30 +416,48 @@ uint32_t amb_keys_longest_chain(const struct amb_keys *keys)
     return longest;
 }
 
-struct amb_prelude *amb_keys_prelude(struct amb_keys *keys)
+/* The first place whose number is not below that; ages_end: there is none. */
+static uint32_t ages_find(const struct amb_keys *keys, uint64_t seq)
 {
-    if (keys->count == 0) {
-        return NULL;
-    }
-    struct amb_prelude *prelude =
-        calloc(1, sizeof(*prelude) + keys->count * sizeof(struct amb_entry *));
-    if (prelude == NULL) {
-        return NULL;
-    }
-    /* The list of ages is in the order of the sequence. */
-    AMB_LIST_FOR_EACH (node, &keys->ages) {
-        struct key *key = AMB_CONTAINER_OF(node, struct key, age);
-        if (key->entry->count > 1) {
-            struct amb_entry *own = amb_slice_copy(keys->shard, key->entry, key->index, 1);
-            if (own == NULL) {
-                amb_prelude_free(&prelude, keys->shard);
-                return NULL;
-            }
-            prelude->entries[prelude->count++] = own;
+    uint32_t lo = keys->ages_first, hi = keys->ages_end;
+    while (lo < hi) {
+        uint32_t middle = lo + (hi - lo) / 2;
+        if (keys->ages[middle].seq < seq) {
+            lo = middle + 1;
         } else {
-            amb_entry_ref(key->entry);
-            prelude->entries[prelude->count++] = key->entry;
+            hi = middle;
         }
     }
-    return prelude;
+    return lo;
+}
+
+/* The first of a key from there on; ages_end: there is none. A run that is over is walked once. */
+static uint32_t ages_live(struct amb_keys *keys, uint32_t from)
+{
+    uint32_t at = from;
+    while (at < keys->ages_end && keys->ages[at].key == NULL) {
+        at = keys->ages[at].skip > at ? keys->ages[at].skip : at + 1;
+    }
+    if (at > from) {
+        keys->ages[from].skip = at;
+    }
+    return at;
+}
+
+enum amb_status amb_keys_read(struct amb_keys *keys, uint64_t *from, uint64_t upto,
+                              struct amb_entry **out)
+{
+    uint32_t at = ages_live(keys, ages_find(keys, *from));
+    if (at == keys->ages_end || keys->ages[at].seq >= upto) {
+        return AMB_ENOTFOUND;
+    }
+    const struct key *key = keys->ages[at].key;
+    *from = key->seq + 1;
+    if (key->entry->count == 1) {
+        amb_entry_ref(key->entry);
+        *out = key->entry;
+        return AMB_OK;
+    }
+    *out = amb_slice_copy(keys->shard, key->entry, key->index, 1);
+    return *out != NULL ? AMB_OK : AMB_ENOMEM;
 }

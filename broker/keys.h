@@ -24,7 +24,6 @@
 
 struct amb_entry;
 struct amb_keys;
-struct amb_prelude;
 struct amb_shard;
 
 /* keeps: messages, not only their numbers. ENOMEM. */
@@ -48,6 +47,8 @@ bool amb_keys_shed(struct amb_keys *keys);
 uint64_t amb_keys_count(const struct amb_keys *keys);
 /* The most keys that one bucket has: what a search may cost. Walks all buckets. */
 uint32_t amb_keys_longest_chain(const struct amb_keys *keys);
-/* The newest of each, one entry each, oldest first, with references of this shard's. NULL: there is
- * none, or no memory. */
-struct amb_prelude *amb_keys_prelude(struct amb_keys *keys);
+/* Of messages that are kept and have numbers *from .. upto-1 the oldest, alone in an entry, with a
+ * reference of this shard's; *from is then behind it. ENOTFOUND: there is none. ENOMEM: it cannot
+ * be cut out of its batch, and *from is behind it. */
+AMB_MUST_CHECK enum amb_status amb_keys_read(struct amb_keys *keys, uint64_t *from, uint64_t upto,
+                                             struct amb_entry **out);

@@ -168,7 +168,6 @@ static bool order_replay(struct amb_topic *topic, struct amb_order *order)
 {
     struct amb_begun *begun = &order->u.lend.begun;
     amb_begin_find(topic, &order->u.lend.begin, begun);
-    amb_prelude_lend(&begun->prelude, topic->shard);
     if (begun->position < topic->log.hi) {
         order->u.lend.attach_to = amb_replay_begin(
             topic, order->u.lend.borrower, order->u.lend.sub, order->u.lend.holding > 0,

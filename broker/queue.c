@@ -5,7 +5,9 @@
 #include "broker/entry.h"
 #include "broker/fault.h"
 #include "broker/pick.h"
+#include "broker/prelude.h"
 #include "broker/priority.h"
+#include "broker/recall.h"
 #include "broker/taker.h"
 #include "broker/tally.h"
 #include "broker/topic.h"
@@ -388,15 +390,35 @@ static bool feed_entry(struct amb_queue *queue, struct amb_cursor *cursor, struc
     return true;
 }
 
+/* The cursor is walked again when there is credit, or steps. */
+static void queue_hunger(struct amb_queue *queue, struct amb_cursor *cursor)
+{
+    bool waits_for_steps = cursor->filter != NULL && !amb_list_is_empty(&cursor->stalled);
+    if (!waits_for_steps) {
+        amb_recall_let_go(cursor);
+    }
+    if (amb_list_is_empty(&cursor->stalled)) {
+        amb_list_push_back(&queue->hungry, &cursor->stalled);
+    }
+}
+
 bool amb_queue_feed(struct amb_cursor *cursor)
 {
     struct amb_queue *queue = cursor->queue;
     while (amb_cursor_has_next(cursor)) {
         struct amb_entry *entry = amb_cursor_entry(cursor);
-        if (!feed_entry(queue, cursor, entry)) {
-            if (amb_list_is_empty(&cursor->stalled)) {
-                amb_list_push_back(&queue->hungry, &cursor->stalled);
+        if (entry == NULL) {
+            if (!queue_may_feed(queue) || queue->seat_count == 0) {
+                queue_hunger(queue, cursor);
+                return false;
             }
+            if (!amb_recall(cursor, AMB_PRELUDE_SLICE)) {
+                return false; /* Its topic is marked when that has come. */
+            }
+            continue;
+        }
+        if (!feed_entry(queue, cursor, entry)) {
+            queue_hunger(queue, cursor);
             return false;
         }
         amb_cursor_advance(cursor);

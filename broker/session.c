@@ -4,6 +4,7 @@
 #include "broker/config.h"
 #include "broker/fault.h"
 #include "broker/party.h"
+#include "broker/prelude.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
@@ -73,6 +74,7 @@ void amb_session_destroy(struct amb_session **session)
         amb_topic_mark(AMB_CONTAINER_OF(node, struct amb_cursor, stalled)->topic);
     }
     amb_sifter_fini(&s->sifter);
+    amb_prelude_forget(&s->prelude);
     amb_list_remove(&s->live);
     amb_list_remove(&s->heat);
     if (s->is_cold) {

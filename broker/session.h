@@ -36,6 +36,7 @@
 #define AMB_SESSION_DEAF_NS AMB_NS_PER_SEC
 
 struct amb_party;
+struct amb_prelude;
 struct amb_publisher;
 struct amb_segment;
 struct amb_shard;
@@ -91,6 +92,7 @@ struct amb_session {
     uint32_t idle_turns;       /* since something came or went, while warm */
     bool is_cold;
     struct amb_list_node stalled;        /* struct amb_cursor.stalled */
+    struct amb_prelude *prelude;         /* the one of its cursors' that keeps its slice; NULL */
     struct amb_sifter sifter;            /* what its filters may cost */
     struct amb_list_node publisher_list; /* struct amb_publisher.node */
     struct amb_list_node subscription_list;

@@ -160,8 +160,9 @@ struct amb_shard {
     uint32_t takes_cached;
     int64_t queue_due_ns, take_due_ns; /* nothing is to be done before; INT64_MAX */
     struct amb_compaction compaction;
-    unsigned swept;              /* cursors that went at once, this turn */
-    struct amb_list_node sweeps; /* struct amb_sweep.node: cursors that are to go (sweep.h) */
+    unsigned swept;                /* cursors that went at once, this turn */
+    struct amb_list_node preludes; /* struct amb_prelude.of_shard: wait for a slice */
+    struct amb_list_node sweeps;   /* struct amb_sweep.node: cursors that are to go (sweep.h) */
     struct amb_session
         *nobody;            /* whose subscriptions those are that have gone; NULL: no need yet */
     struct amb_sift sift;   /* whose filters are asked when */

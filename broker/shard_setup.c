@@ -8,6 +8,7 @@
 #include "broker/lease.h"
 #include "broker/maker.h"
 #include "broker/outgoing.h"
+#include "broker/prelude.h"
 #include "broker/queue.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
@@ -103,6 +104,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     amb_list_init(&shard->dirty_queues);
     amb_sift_init(&shard->sift);
     amb_list_init(&shard->sweeps);
+    amb_list_init(&shard->preludes);
     amb_list_init(&shard->takers);
     amb_list_init(&shard->busy_takers);
     amb_list_init(&shard->takes);
@@ -157,6 +159,7 @@ void amb_shard_fini(struct amb_shard *shard)
     amb_queues_fini(shard);
     amb_takes_fini(shard);
     amb_sweep_finish(shard);
+    amb_prelude_fini(shard);
     amb_sift_fini(&shard->sift);
     amb_lease_fini(shard);
     amb_bufpool_fini(&shard->private_pool);

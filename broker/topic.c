@@ -538,7 +538,7 @@ void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
     cursor->prelude = begun->prelude;
     if (cursor->prelude != NULL) {
         cursor->prelude_end = begun->seq;
-        cursor->expected_seq = amb_prelude_entry(cursor->prelude)->first_seq;
+        cursor->expected_seq = 0; /* Until its first message is there. */
         cursor->is_picky = true;
     }
     amb_list_init(&cursor->stalled);
@@ -570,9 +570,10 @@ void amb_cursor_advance(struct amb_cursor *cursor)
         cursor->position++;
         return;
     }
-    amb_prelude_advance(&cursor->prelude, cursor->topic->shard);
-    cursor->expected_seq = cursor->prelude != NULL ? amb_prelude_entry(cursor->prelude)->first_seq
-                                                   : cursor->prelude_end;
+    amb_prelude_advance(cursor->prelude, cursor->topic->shard);
+    if (amb_prelude_entry(cursor->prelude) != NULL) {
+        cursor->expected_seq = amb_prelude_seq(cursor->prelude);
+    }
 }
 
 void amb_cursor_pass_on(const struct amb_cursor *cursor)

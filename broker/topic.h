@@ -269,7 +269,8 @@ void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
                        const struct amb_begun *begun);
 /* Its policy is spill, or is not any more. */
 void amb_cursor_spill(struct amb_cursor *cursor, bool spills);
-/* What it reads next, if position is below the log's end or it has a prelude. */
+/* What it reads next, if position is below the log's end or it has a prelude; NULL: the prelude has
+ * to be recalled first (recall.h). */
 struct amb_entry *amb_cursor_entry(const struct amb_cursor *cursor);
 /* That has been read, or left out. */
 void amb_cursor_advance(struct amb_cursor *cursor);

@@ -51,6 +51,7 @@ static void queue_lend(struct harness_queue *queue, uint32_t topic, int change)
     order->u.lend.handle = AMB_QUEUE_HANDLE;
     order->u.lend.topic = topic;
     order->u.lend.borrower = queue->shard;
+    order->u.lend.begin = queue->begin;
     order->u.lend.subs = order->u.lend.holding = change;
     order->u.lend.shadow = harness_topic_on(h, topic, queue->shard);
     amb_order_post(h->peers[h->topic_home[topic]], order);
@@ -64,6 +65,7 @@ void harness_queue_read(struct harness_queue *queue, uint32_t topic)
         order->u.cursor.sub = queue->id;
         order->u.cursor.handle = AMB_QUEUE_HANDLE;
         order->u.cursor.topic = topic;
+        order->u.cursor.begin = queue->begin;
         amb_order_post(h->peers[queue->shard], order);
     } else {
         queue_lend(queue, topic, +1);

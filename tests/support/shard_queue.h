@@ -15,6 +15,7 @@ struct harness_queue {
     uint64_t id;
     unsigned shard;
     struct amb_queue_options options;
+    struct amb_begin begin; /* of the topics to come; as it is opened: what is new */
     uint32_t topics[CLIENT_TOPICS];
     unsigned topic_count;
 };

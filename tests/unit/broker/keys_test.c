@@ -10,6 +10,7 @@
 #include "broker/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
+#include "tests/support/shard_queue.h"
 #include "wire/base/clock.h"
 #include "wire/codec/props.h"
 
@@ -228,6 +229,125 @@ static void test_a_reader_that_leaves_in_the_middle_holds_nothing(void **state)
     assert_int_equal(harness_used(&w->h), 0);
 }
 
+static void test_what_gets_a_newer_message_meanwhile_comes_once(void **state)
+{
+    struct world *w = *state;
+    begin(w, "keys");
+    publish(w, "abc", 32);
+    subscribe_last(w, 1);
+    expect_got(w, "a", 0);
+    publish(w, "b", 32);
+    for (unsigned i = 0; i < 4; i++) {
+        release(w);
+    }
+    expect_got(w, "acb", 0);
+    client_drain(w->near, 0);
+    client_drain(w->far, 0);
+}
+
+/* More than AMB_PRELUDE_SLICE of them. */
+static void test_all_keys_come(void **state)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    begin(*state, "keys");
+    for (uint64_t credit = 1; credit <= 100; credit += 9) {
+        struct world *w = *state;
+        publish(w, letters, 32);
+        publish(w, letters, 32);
+        subscribe_last(w, credit);
+        client_drain(w->near, 0);
+        client_drain(w->far, 0);
+        expect_got(w, letters, 0);
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+        begin(*state, "keys");
+    }
+}
+
+/* Each reader comes to a new generation of messages, and takes one of them. */
+static void test_readers_that_stand_still_keep_nothing(void **state)
+{
+    enum {
+        READERS = 6,
+        LEN = 16 << 10
+    };
+    struct world *w = *state;
+    const struct amb_begin last = {.start = AMB_START_LAST};
+    const struct amb_subscription_options options = {.slow = AMB_SLOW_DROP_OLDEST,
+                                                     .credit_msgs = 1};
+    begin(w, "small");
+    for (uint32_t i = 0; i < READERS; i++) {
+        for (unsigned k = 0; k < 14; k++) {
+            publish(w, (const char[]){(char)('a' + k), '\0'}, LEN);
+        }
+        client_subscribe_from(w->near, i, w->topic, &options, &last);
+        client_subscribe_from(w->far, i, w->topic, &options, &last);
+        harness_settle(&w->h);
+    }
+    /* The log, what its keys keep beside it, and one message for each reader that maps. */
+    assert_in_range(harness_used(&w->h), 64 << 10, (64 << 10) + (64 << 10) + READERS * 2 * LEN);
+    for (uint32_t i = 0; i < READERS; i++) {
+        client_drain(w->near, i);
+        client_drain(w->far, i);
+    }
+}
+
+/* One on the topic's shard and one elsewhere, whose members come later. */
+static void test_a_queue_begins_with_them(void **state)
+{
+    struct world *w = *state;
+    begin(w, "keys");
+    publish(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", 32);
+    const struct amb_subscription_options options = {.credit_msgs = 2};
+    struct harness_queue queues[2];
+    struct shard_client *members[] = {w->near, w->far};
+    for (unsigned i = 0; i < 2; i++) {
+        harness_queue_open(&w->h, 1 + i, NULL, &queues[i]);
+        queues[i].begin = (struct amb_begin){.start = AMB_START_LAST};
+        harness_queue_read(&queues[i], w->topic);
+    }
+    publish(w, "b", 32);
+    for (unsigned i = 0; i < 2; i++) {
+        client_join(members[i], 0, &queues[i], &options);
+        harness_settle(&w->h);
+        for (uint64_t number = 1; number <= members[i]->subs[0].last; number++) {
+            client_ack(members[i], 0, number);
+            client_release(members[i], 0, number);
+            harness_settle(&w->h);
+        }
+        assert_string_equal(w->got[i], "acdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZb");
+        assert_int_equal(members[i]->subs[0].lost, 0);
+        harness_queue_close(&queues[i]);
+    }
+}
+
+/* At any moment of its question, to which the answer then comes. */
+static void test_a_reader_that_leaves_while_it_asks(void **state)
+{
+    begin(*state, "keys");
+    for (unsigned turns = 0; turns < 40; turns++) {
+        struct world *w = *state;
+        struct amb_topic *home = harness_home(&w->h, w->topic);
+        publish(w, "abcdef", 32);
+        const struct amb_begin last = {.start = AMB_START_LAST};
+        const struct amb_subscription_options options = {.credit_msgs = 1 + turns % 3};
+        client_subscribe_from(w->far, 0, w->topic, &options, &last);
+        for (unsigned i = 0; i < turns; i++) {
+            (void)harness_turn(&w->h, i % 2 == 0 ? 1 : 2);
+        }
+        client_unsubscribe(w->far, 0);
+        harness_settle(&w->h);
+        client_release_all(w->far, 0);
+        harness_settle(&w->h);
+        amb_topic_clear(home);
+        harness_settle(&w->h);
+        assert_int_equal(harness_used(&w->h), 0);
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+        begin(*state, "keys");
+    }
+}
+
 static void test_there_are_at_most_so_many_keys(void **state)
 {
     struct world *w = *state;
@@ -402,6 +522,11 @@ int main(void)
         T(test_last_is_the_newest_of_each_key_then_what_comes),
         T(test_it_comes_at_the_readers_pace_and_before_what_is_new),
         T(test_a_reader_that_leaves_in_the_middle_holds_nothing),
+        T(test_what_gets_a_newer_message_meanwhile_comes_once),
+        T(test_all_keys_come),
+        T(test_readers_that_stand_still_keep_nothing),
+        T(test_a_queue_begins_with_them),
+        T(test_a_reader_that_leaves_while_it_asks),
         T(test_there_are_at_most_so_many_keys),
         T(test_a_hash_that_publishers_choose_makes_no_long_chains),
         T(test_memory_of_what_is_superseded_is_given_back),
