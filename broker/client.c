@@ -409,7 +409,7 @@ void amb_client_end(struct amb_client *client, const char *why)
         amb_info("client %" PRIu64 " (%s): ended: %s", client->id, client->name, why);
         client_gone(client, why);
     } else {
-        client->control->half_open_count--;
+        client->control->half_open_count -= client->state != AMB_CLIENT_OPENING;
         amb_debug("connection %" PRIu64 ": ended: %s", client->id, why);
     }
     bool is_opening = client->state == AMB_CLIENT_OPENING;
@@ -534,7 +534,6 @@ void amb_client_tick(struct amb_client *client, int64_t now_ns)
     switch (client->state) {
     case AMB_CLIENT_HELLO:
     case AMB_CLIENT_AUTH:
-    case AMB_CLIENT_OPENING:
         if (client->refusal_ns != 0) {
             if (now_ns >= client->refusal_ns) {
                 client_tell_refusal(client);
@@ -551,6 +550,7 @@ void amb_client_tick(struct amb_client *client, int64_t now_ns)
             amb_client_send_error(client, 0, AMB_ELOST, "session expired: no heartbeat");
         }
         break;
+    case AMB_CLIENT_OPENING: /* It waits for us, and not we for it. */
     case AMB_CLIENT_ENDING:
         break;
     }

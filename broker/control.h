@@ -25,6 +25,9 @@
  * Where there are so many, no client is asked for a pidfd any more. */
 #define AMB_KEPT_FDS_MAX 64u
 #define AMB_HALF_OPEN_MAX 512u /* connections that have not said who they are */
+/* Sessions that the porter and the workers make. Where there are so many, the door pauses: they
+ * have no deadline, for it is the broker that they wait for. */
+#define AMB_OPENING_MAX 512u
 
 struct amb_client;
 struct amb_config;
@@ -81,6 +84,7 @@ struct amb_control {
     uint64_t next_client;
     struct amb_list_node clients, dead; /* struct amb_client.node */
     uint32_t client_count, half_open_count;
+    uint32_t opening_count; /* orders that make a session; their clients may have gone */
     struct amb_session_indices *indices; /* one for each shard */
     int64_t now_ns, started_ns, tick_ns;
     int64_t resume_accept_ns; /* listeners are paused until then; 0: not paused */

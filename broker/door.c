@@ -219,13 +219,12 @@ static enum amb_status unix_open(struct amb_listener *listener, char *error, siz
 
 /* Accepting ------------------------------------------------------------------------------------ */
 
-static void door_pause(struct amb_control *control, int why)
+static void door_pause(struct amb_control *control, const char *why)
 {
     if (control->pause_logged_ns == 0 ||
         control->now_ns - control->pause_logged_ns >= AMB_NS_PER_SEC) {
         control->pause_logged_ns = control->now_ns; /* A line a second, however long it lasts. */
-        amb_warn("accept: %s; pausing for %d ms", strerror(why),
-                 (int)(DOOR_PAUSE_NS / AMB_NS_PER_MS));
+        amb_warn("accept: %s; pausing for %d ms", why, (int)(DOOR_PAUSE_NS / AMB_NS_PER_MS));
     }
     control->resume_accept_ns = control->now_ns + DOOR_PAUSE_NS;
     for (unsigned i = 0; i < control->listener_count; i++) {
@@ -327,8 +326,13 @@ static void listener_on_events(struct amb_watch *watch, uint32_t events)
 {
     (void)events;
     struct amb_listener *listener = AMB_CONTAINER_OF(watch, struct amb_listener, watch);
+    /* Clients are let in no faster than sessions are made, and connections closed. */
     if (amb_porter_is_behind(listener->control->porter)) {
-        door_pause(listener->control, EBUSY); /* Who comes is let in no faster than others go. */
+        door_pause(listener->control, "too many connections wait to be closed");
+        return;
+    }
+    if (listener->control->opening_count >= AMB_OPENING_MAX) {
+        door_pause(listener->control, "too many clients wait for their sessions");
         return;
     }
     for (int i = 0; i < DOOR_ACCEPTS_A_ROUND; i++) {
@@ -345,7 +349,7 @@ static void listener_on_events(struct amb_watch *watch, uint32_t events)
             continue; /* Its descriptor is free. */
         }
         if (why == EMFILE || why == ENFILE || why == ENOMEM || why == ENOBUFS) {
-            door_pause(listener->control, why);
+            door_pause(listener->control, strerror(why));
         }
         if (why != EINTR && why != ECONNABORTED) {
             return;

@@ -268,6 +268,7 @@ static void session_opened(void *owner, struct amb_order *order)
     struct amb_control *control = owner;
     struct amb_client *client = order->context;
     struct amb_ring_fds fds = order->u.open.fds;
+    control->opening_count--;
     if (order->status != AMB_OK) {
         fds_close(&fds);
         amb_control_session_give(control, &order->session);
@@ -283,8 +284,8 @@ static void session_opened(void *owner, struct amb_order *order)
         amb_client_close_session(client);
     } else {
         client->state = AMB_CLIENT_LIVE;
-        control->half_open_count--;
-        amb_client_raise_mapped(client); /* Its former session has been counted meanwhile. */
+        client->seen_ns = control->now_ns; /* It has waited for us, perhaps for seconds. */
+        amb_client_raise_mapped(client);   /* Its former session has been counted meanwhile. */
         Amb__Control__Welcome welcome = AMB__CONTROL__WELCOME__INIT;
         welcome_fill(client, &welcome);
         client->peer_timeout_ns = welcome.peer_timeout_ns;
@@ -351,6 +352,8 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     amb_random_bytes(&client->secret, sizeof(client->secret));
     client->has_session = true;
     client->state = AMB_CLIENT_OPENING;
+    control->half_open_count--;
+    control->opening_count++;
     order->session = client->session;
     order->u.open.secret = client->secret;
     order->u.open.client_id = client->id;

@@ -442,7 +442,7 @@ static json_t *gather_status(const struct amb_control *control)
         num(control->directory.topic_count));
     json_t *more = json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-        "connecting", num(control->half_open_count), "topics_limit",
+        "connecting", num(control->half_open_count + control->opening_count), "topics_limit",
         num(control->config->limits.max_topics), "subscriptions", num(control->directory.sub_count),
         "subscriptions_limit", num(control->config->limits.max_subscriptions), "pairs",
         num(control->directory.pair_count), "pairs_limit", num(control->config->limits.max_pairs),

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker/handshake: clients whose sessions are being made. The control thread and the workers have
+ * their turns as the test says.
+ */
+#include "broker/config.h"
+#include "broker/door.h"
+#include "tests/support/stepped_control.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+/* Hello for a stream, and Auth. */
+static const uint8_t hello[] = {0x12, 0x0c, 0x08, 0x01, 0x10, 0x01, 0x2a,
+                                0x06, 's',  't',  'r',  'e',  'a',  'm'};
+static const uint8_t ask_auth[] = {0x22, 0x00};
+
+/* A client that waits for its worker. */
+static struct amb_client *opening_client(int *fd)
+{
+    struct amb_client *client = stepped_connect(true, fd);
+    stepped_say_body(*fd, hello, sizeof(hello));
+    stepped_say_body(*fd, ask_auth, sizeof(ask_auth));
+    stepped_control_turn(client);
+    assert_int_equal(client->state, AMB_CLIENT_OPENING);
+    return client;
+}
+
+static void test_no_deadline_runs_while_the_broker_is_waited_for(void **state)
+{
+    (void)state;
+    int fd;
+    struct amb_control *control = stepped_control();
+    struct amb_client *client = opening_client(&fd);
+    assert_int_equal(control->half_open_count, 0); /* It has said who it is. */
+    assert_int_equal(control->opening_count, 1);
+    int64_t late_ns = client->deadline_ns + control->config->limits.peer_timeout_ns;
+    amb_client_tick(client, late_ns);
+    assert_int_equal(client->state, AMB_CLIENT_OPENING);
+    control->now_ns = late_ns;
+    (void)stepped_workers_turn();
+    stepped_control_turn(client);
+    assert_int_equal(client->state, AMB_CLIENT_LIVE);
+    assert_int_equal(control->opening_count, 0);
+    amb_client_tick(client, late_ns + 1); /* Its heartbeats begin now. */
+    assert_int_equal(client->state, AMB_CLIENT_LIVE);
+    stepped_leave(client, fd);
+}
+
+static void test_a_session_is_being_made_until_its_worker_has_answered(void **state)
+{
+    (void)state;
+    int fd;
+    struct amb_control *control = stepped_control();
+    struct amb_client *client = opening_client(&fd);
+    amb_client_end(client, "it has gone meanwhile");
+    assert_int_equal(control->half_open_count, 0);
+    assert_int_equal(control->opening_count, 1); /* Its ring costs as much. */
+    stepped_leave(client, fd);
+    assert_int_equal(control->opening_count, 0);
+}
+
+static int knock(const struct amb_listener *listener)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(listener->url.port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+static void test_the_door_pauses_while_many_sessions_are_being_made(void **state)
+{
+    (void)state;
+    struct amb_control *control = stepped_control();
+    struct amb_listener *listener = &control->listeners[0];
+    uint32_t before = control->client_count;
+    int fd = knock(listener);
+    control->opening_count = AMB_OPENING_MAX;
+    listener->watch.fn(&listener->watch, EPOLLIN);
+    assert_int_equal(control->client_count, before);
+    assert_true(listener->is_paused);
+    control->opening_count = 0;
+    amb_door_resume(control);
+    assert_false(listener->is_paused);
+    listener->watch.fn(&listener->watch, EPOLLIN);
+    assert_int_equal(control->client_count, before + 1);
+    struct amb_client *client = AMB_CONTAINER_OF(control->clients.prev, struct amb_client, node);
+    stepped_leave(client, fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_deadline_runs_while_the_broker_is_waited_for),
+        cmocka_unit_test(test_a_session_is_being_made_until_its_worker_has_answered),
+        cmocka_unit_test(test_the_door_pauses_while_many_sessions_are_being_made),
+    };
+    return cmocka_run_group_tests_name("broker/handshake, races", tests, NULL, NULL);
+}
