@@ -427,10 +427,13 @@ void amb_broker_destroy(struct amb_broker **broker)
     }
     *broker = NULL;
     amb_assert(!b->is_running);
+    for (unsigned i = 0; i < b->worker_count; i++) {
+        amb_worker_stop(&b->workers[i]);
+    }
     amb_porter_stop(&b->porter); /* The rings it has made are in the workers' mail. */
     b->control.porter = NULL;
     for (unsigned i = 0; i < b->worker_count; i++) {
-        amb_worker_stop(&b->workers[i]);
+        b->workers[i].shard.porter = NULL; /* What their mail closes is closed at once. */
     }
     amb_maker_stop(&b->maker); /* What it has made is in the workers' mail. */
     amb_gpus_stop(&b->gpus);   /* The same with what it has copied. */

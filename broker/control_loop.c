@@ -9,6 +9,7 @@
 #include "broker/door.h"
 #include "broker/drain.h"
 #include "broker/peer.h"
+#include "broker/porter.h"
 #include "broker/queues.h"
 #include "broker/requests.h"
 #include "broker/user.h"
@@ -219,6 +220,9 @@ void amb_control_run(struct amb_control *control)
 {
     while (!control->is_over) {
         control_round(control);
+    }
+    if (control->porter != NULL) {
+        amb_porter_refuse(control->porter); /* Clients that wait for a ring are told sooner. */
     }
     int64_t deadline_ns = control->now_ns + CONTROL_END_NS;
     while (!amb_list_is_empty(&control->clients) && control->now_ns < deadline_ns) {

@@ -20,6 +20,12 @@
 #define CLOSE_RANGE_UNSHARE 2u
 #endif
 
+/* is_running changes while nobody else is there. */
+static bool is_there(const struct amb_porter *porter)
+{
+    return porter != NULL && porter->is_running;
+}
+
 /* Closing ------------------------------------------------------------------------------------- */
 
 /* A thread with a table of descriptors of its own, which holds one connection alone. */
@@ -104,7 +110,7 @@ static void closing_arrived(struct amb_mail *mail, void *owner)
 void amb_porter_close(struct amb_porter *porter, int fd)
 {
     (void)shutdown(fd, SHUT_RDWR); /* Nothing comes any more, and its peer need not wait. */
-    struct closing *closing = porter == NULL ? NULL : malloc(sizeof(*closing));
+    struct closing *closing = is_there(porter) ? malloc(sizeof(*closing)) : NULL;
     if (closing == NULL) {
         (void)close(fd);
         return;
@@ -118,17 +124,24 @@ void amb_porter_close(struct amb_porter *porter, int fd)
 
 static void opening_arrived(struct amb_mail *mail, void *owner)
 {
-    (void)owner;
+    const struct amb_porter *porter = owner;
     struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
-    order->status = amb_ring_create(order->u.open.ring_size, NULL, NULL, &order->u.open.fds,
-                                    &order->u.open.ring);
+    order->status = atomic_load_explicit(&porter->is_refusing, memory_order_relaxed)
+                        ? AMB_ECLOSED
+                        : amb_ring_create(order->u.open.ring_size, NULL, NULL, &order->u.open.fds,
+                                          &order->u.open.ring);
     amb_order_post(order->shard, order);
 }
 
 void amb_porter_open(struct amb_porter *porter, struct amb_shard *shard, struct amb_order *order)
 {
     order->shard = shard;
-    amb_mail_post(&porter->inbox, &order->mail, opening_arrived);
+    if (is_there(porter)) {
+        amb_mail_post(&porter->inbox, &order->mail, opening_arrived);
+    } else {
+        order->status = AMB_ECLOSED;
+        amb_order_post(shard, order);
+    }
 }
 
 struct disposal {
@@ -146,7 +159,7 @@ static void disposal_arrived(struct amb_mail *mail, void *owner)
 
 void amb_porter_dispose(struct amb_porter *porter, struct amb_link_waste *waste)
 {
-    struct disposal *disposal = porter == NULL ? NULL : malloc(sizeof(*disposal));
+    struct disposal *disposal = is_there(porter) ? malloc(sizeof(*disposal)) : NULL;
     if (disposal == NULL) {
         waste->dispose(waste);
         return;
@@ -191,14 +204,20 @@ static void stop_arrived(struct amb_mail *mail, void *owner)
     ((struct amb_porter *)owner)->is_stopping = true;
 }
 
+void amb_porter_refuse(struct amb_porter *porter)
+{
+    atomic_store_explicit(&porter->is_refusing, true, memory_order_relaxed);
+}
+
 void amb_porter_stop(struct amb_porter *porter)
 {
     if (!porter->is_running) {
         return;
     }
+    amb_porter_refuse(porter);
     amb_mail_post(&porter->inbox, &porter->stop, stop_arrived);
     (void)pthread_join(porter->thread, NULL);
-    (void)amb_inbox_run(&porter->inbox); /* Mail that came after the stop. */
+    (void)amb_inbox_run(&porter->inbox); /* What came after the stop. */
     porter->is_running = false;
     amb_inbox_fini(&porter->inbox);
 }

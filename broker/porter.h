@@ -12,7 +12,8 @@
  * bearer, a thread with a table of descriptors of its own, and a thread that ends does not linger.
  *
  * Threads: the calls from any; start and stop where the broker starts and stops. The porter stops
- * before the workers. Memory: an allocation for each ring or connection under way.
+ * after the workers, which post to it until then; what comes later is done by its caller.
+ * Memory: an allocation for each ring or connection under way.
  */
 #pragma once
 
@@ -37,15 +38,20 @@ struct amb_porter {
     pthread_t thread;
     bool is_running;
     bool is_stopping;          /* the porter's own */
+    _Atomic bool is_refusing;  /* no rings are made any more */
     _Atomic uint32_t waiting;  /* connections to be closed */
     _Atomic uint64_t burdened; /* ... that had descriptors in them */
 };
 
 AMB_MUST_CHECK enum amb_status amb_porter_start(struct amb_porter *porter);
-/* Finishes the work that is under way, and ends the thread. Harmless on a zeroed one. */
+/* From here on rings are refused, also those that wait to be made: the broker ends. */
+void amb_porter_refuse(struct amb_porter *porter);
+/* Refuses rings, finishes what else is under way, and ends the thread. No other thread posts to it
+ * meanwhile. Harmless on a zeroed one, and twice. */
 void amb_porter_stop(struct amb_porter *porter);
 
-/* Of amb_order_session_open with a ring: makes the ring, then posts the order. */
+/* Of amb_order_session_open with a ring: makes the ring, then posts the order. Its status is
+ * ECLOSED where rings are refused, or as amb_ring_create's. */
 void amb_porter_open(struct amb_porter *porter, struct amb_shard *shard, struct amb_order *order);
 /* Shuts a Unix connection, or a listener, down at once, and takes its descriptor over. porter NULL:
  * closes it. */

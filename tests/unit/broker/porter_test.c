@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -105,6 +106,40 @@ static void test_an_order_goes_on_with_its_ring(void **state)
     amb_inbox_fini(&shard.inbox);
 }
 
+static unsigned refused;
+
+static void note_refused(struct amb_shard *shard, struct amb_order *order)
+{
+    (void)shard;
+    assert_int_equal(order->status, AMB_ECLOSED);
+    assert_null(order->u.open.ring);
+    refused++;
+}
+
+static void test_rings_are_refused_when_it_ends_and_afterwards(void **state)
+{
+    (void)state;
+    enum {
+        RINGS = 1000
+    };
+    static struct amb_shard shard;
+    static struct amb_porter porter;
+    assert_int_equal(amb_inbox_init(&shard.inbox, &shard), AMB_OK);
+    assert_int_equal(amb_porter_start(&porter), AMB_OK);
+    amb_porter_refuse(&porter);
+    for (unsigned i = 0; i <= RINGS; i++) {
+        struct amb_order *order = amb_order_create(note_refused, NULL, NULL);
+        order->u.open.ring_size = AMB_RING_SIZE_MIN;
+        if (i == RINGS) {
+            amb_porter_stop(&porter);
+        }
+        amb_porter_open(&porter, &shard, order);
+    }
+    (void)amb_inbox_run(&shard.inbox);
+    assert_int_equal(refused, RINGS + 1);
+    amb_inbox_fini(&shard.inbox);
+}
+
 static _Atomic int disposed;
 
 static void dispose(struct amb_link_waste *waste)
@@ -126,12 +161,31 @@ static void test_waste_is_disposed_of_once(void **state)
     assert_int_equal(disposed, 2);
 }
 
+/* A worker's mail may close sessions when the porter has stopped. */
+static void test_what_comes_when_it_has_stopped_is_done_at_once(void **state)
+{
+    (void)state;
+    struct amb_porter porter = {.is_running = false};
+    struct amb_link_waste waste = {dispose};
+    int fds_of[2], before = disposed;
+    assert_int_equal(amb_porter_start(&porter), AMB_OK);
+    amb_porter_stop(&porter);
+    amb_porter_dispose(&porter, &waste);
+    assert_int_equal(disposed, before + 1);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds_of), 0);
+    amb_porter_close(&porter, fds_of[1]);
+    assert_int_equal(fcntl(fds_of[1], F_GETFD), -1);
+    (void)close(fds_of[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_connections_are_closed_whatever_is_in_them),
         cmocka_unit_test(test_an_order_goes_on_with_its_ring),
+        cmocka_unit_test(test_rings_are_refused_when_it_ends_and_afterwards),
         cmocka_unit_test(test_waste_is_disposed_of_once),
+        cmocka_unit_test(test_what_comes_when_it_has_stopped_is_done_at_once),
     };
     return cmocka_run_group_tests_name("broker/porter", tests, NULL, NULL);
 }
