@@ -202,8 +202,9 @@ static enum amb_status load_token(struct amb_config_build *build)
                                amb_text_show(path, shown, sizeof(shown)), reason);
     }
     text[len] = '\0';
+    bool has_nul = memchr(text, '\0', (size_t)len) != NULL;
     text[strcspn(text, "\r\n")] = '\0';
-    if (text[0] == '\0' || strlen(text) > TOKEN_MAX) {
+    if (text[0] == '\0' || strlen(text) > TOKEN_MAX || has_nul) {
         return amb_config_fail(build, place, "auth.token_file",
                                "its first line is no token (allowed 1 to 255 bytes)");
     }

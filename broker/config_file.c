@@ -69,9 +69,15 @@ static enum amb_status read_all(struct amb_config_build *build, const char *path
         }
         len += (size_t)n;
     }
+    char more;
+    bool is_all = text != NULL && len == size && read(fd, &more, 1) == 0;
     (void)close(fd);
     if (text == NULL) {
         return AMB_ENOMEM;
+    }
+    if (!is_all) { /* A part of a configuration may be a valid one. */
+        return amb_config_fail(build, &place, NULL,
+                               "has changed while it was read (allowed a file that is complete)");
     }
     *out = text;
     *len_out = len;
@@ -179,7 +185,7 @@ enum amb_status amb_config_text_check(struct amb_config_build *build, const char
         status = check_line(build, line, end, &place, folder, depth);
         line = end + 1;
     }
-    return status;
+    return status == AMB_OK ? amb_config_scan(build, text, len, name) : status;
 }
 
 enum amb_status amb_config_file_read(struct amb_config_build *build, const char *path,

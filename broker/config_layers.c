@@ -70,8 +70,23 @@ char *amb_config_copy(struct amb_config *config, const char *text)
     return copy == NULL ? NULL : memcpy(copy, text, size);
 }
 
+/* The end of a name that is too long: it says more, and the line comes behind it. No control
+ * characters. */
+static void show_name(const char *name, char *out, size_t size)
+{
+    size_t len = strlen(name);
+    const char *cut = len < size ? "" : "...";
+    const char *from = len < size ? name : name + len - (size - 1 - strlen(cut));
+    (void)snprintf(out, size, "%s%s", cut, from);
+    for (char *c = out; *c != '\0'; c++) {
+        *c = (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c;
+    }
+}
+
 void amb_config_place_format(const struct amb_config_place *place, char *out, size_t size)
 {
+    char name[AMB_CONFIG_ERROR_MAX / 4 - sizeof("environment :4294967295")];
+    show_name(place->name == NULL ? "" : place->name, name, sizeof(name));
     switch (place->origin) {
     case AMB_CONFIG_ORIGIN_DEFAULT:
         (void)snprintf(out, size, "default");
@@ -80,16 +95,16 @@ void amb_config_place_format(const struct amb_config_place *place, char *out, si
         (void)snprintf(out, size, "--dev");
         return;
     case AMB_CONFIG_ORIGIN_ENVIRONMENT:
-        (void)snprintf(out, size, "environment %s", place->name);
+        (void)snprintf(out, size, "environment %s", name);
         return;
     case AMB_CONFIG_ORIGIN_OPTION:
-        (void)snprintf(out, size, "%s", place->name);
+        (void)snprintf(out, size, "%s", name);
         return;
     case AMB_CONFIG_ORIGIN_FILE:
         if (place->line == 0) {
-            (void)snprintf(out, size, "%s", place->name);
+            (void)snprintf(out, size, "%s", name);
         } else {
-            (void)snprintf(out, size, "%s:%u", place->name, place->line);
+            (void)snprintf(out, size, "%s:%u", name, place->line);
         }
         return;
     }

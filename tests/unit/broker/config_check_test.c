@@ -2,6 +2,7 @@
 /* What keys say together, and what the machine allows. */
 #include "tests/support/config_try.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -141,6 +142,13 @@ static void test_a_token_comes_from_a_private_file(void **state)
     source = token_source(path, "s3cret\n", 0640);
     try_refuse_with(&source, "can be read by others (got mode 0640, allowed 0600 or stricter)");
     source = token_source(path, "\n", 0600);
+    try_refuse_with(&source, "its first line is no token (allowed 1 to 255 bytes)");
+    int nul = open(path, O_WRONLY | O_TRUNC);
+    assert_int_equal(write(nul, "s3\0cret\n", 8), 8);
+    assert_int_equal(close(nul), 0);
+    char text[256];
+    (void)snprintf(text, sizeof(text), "auth = { token_file = \"%s\"; };", path);
+    source = try_source(text);
     try_refuse_with(&source, "its first line is no token (allowed 1 to 255 bytes)");
     char huge[600];
     memset(huge, 'x', sizeof(huge) - 1);

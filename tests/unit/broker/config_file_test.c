@@ -5,7 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[64];
+static char folder[512];
+#define FOLDER_LEN (sizeof("/tmp/amb-config-XXXXXX") - 1)
 
 static int make_folder(void **state)
 {
@@ -17,14 +18,14 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     (void)state;
-    char command[128];
+    char command[600];
     (void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
     return system(command);
 }
 
 static char *path_of(const char *name)
 {
-    static char path[128];
+    static char path[600];
     (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
     return path;
 }
@@ -107,6 +108,30 @@ static void test_a_binary_file_is_refused(void **state)
     refuse_file("binary.conf", NULL, "binary.conf:2: has a NUL byte: not a text file");
 }
 
+/* A file that grows after its size was taken: the kernel says 0 of this one. */
+static void test_a_part_of_a_file_is_refused(void **state)
+{
+    (void)state;
+    struct amb_config_source source = {.path = "/proc/version", .machine = &try_machine};
+    try_refuse_with(&source, "/proc/version: has changed while it was read");
+}
+
+static void test_a_long_name_keeps_its_line(void **state)
+{
+    (void)state;
+    char name[128];
+    for (unsigned i = 0; i < 3; i++) {
+        memset(name, 'x', 100);
+        name[100] = '\0';
+        size_t len = strlen(folder);
+        (void)snprintf(folder + len, sizeof(folder) - len, "/%s", name);
+        assert_int_equal(mkdir(folder, 0700), 0);
+    }
+    refuse_file("bad\nname.conf", "\nlimits = { max_topics = 0; };\n",
+                "xxx/bad?name.conf:2: limits.max_topics: out of range");
+    folder[FOLDER_LEN] = '\0';
+}
+
 static void test_include_takes_a_neighbour(void **state)
 {
     (void)state;
@@ -162,6 +187,8 @@ int main(void)
         cmocka_unit_test(test_what_is_no_file_is_refused),
         cmocka_unit_test(test_a_huge_file_is_refused_unread),
         cmocka_unit_test(test_a_binary_file_is_refused),
+        cmocka_unit_test(test_a_part_of_a_file_is_refused),
+        cmocka_unit_test(test_a_long_name_keeps_its_line),
         cmocka_unit_test(test_include_takes_a_neighbour),
         cmocka_unit_test(test_include_stays_in_its_folder),
         cmocka_unit_test(test_include_ends),
