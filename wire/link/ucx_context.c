@@ -114,12 +114,14 @@ enum amb_status amb_ucx_context_create(const struct amb_ucx_options *options, ch
         (void)snprintf(error, error_size, "no memory for a UCX context");
         return AMB_ENOMEM;
     }
+    amb_ucx_process_lock();
     enum amb_status status = init_context(options, error, error_size, context);
+    if (status == AMB_OK && options->use_environment) {
+        amb_ucx_signals_release();
+    }
+    amb_ucx_process_unlock();
     if (status != AMB_OK) {
         goto fail;
-    }
-    if (options->use_environment) {
-        amb_ucx_signals_release();
     }
     (void)snprintf(context->net_devices, sizeof(context->net_devices), "%s", options->net_devices);
     context->tx_seg = options->tx_seg;
@@ -140,7 +142,9 @@ void amb_ucx_context_destroy(struct amb_ucx_context **context)
         return;
     }
     if ((*context)->handle != NULL) {
+        amb_ucx_process_lock();
         amb_ucx_api.ucp_cleanup((*context)->handle);
+        amb_ucx_process_unlock();
     }
     free(*context);
     *context = NULL;

@@ -52,11 +52,11 @@ static bool is_near(size_t room, uint32_t seg)
     return room < seg && room > seg - 4096;
 }
 
-enum amb_status amb_ucx_context_prove(const struct amb_ucx_context *context, char *error,
-                                      size_t error_size)
+static _Atomic uint64_t proved; /* the pair of sizes that was, in this process */
+
+/* Under the lock: who has waited for it may find that it is done. */
+static enum amb_status prove(const struct amb_ucx_context *context, char *error, size_t error_size)
 {
-    static _Atomic uint64_t proved; /* the pair of sizes that was, in this process */
-    AMB_UCX_OURS;
     const uint32_t tx = context->tx_seg;
     const uint32_t rx = context->rx_seg;
     const uint64_t pair = (uint64_t)tx << 32 | rx;
@@ -89,6 +89,19 @@ enum amb_status amb_ucx_context_prove(const struct amb_ucx_context *context, cha
     }
     atomic_store(&proved, pair);
     return AMB_OK;
+}
+
+enum amb_status amb_ucx_context_prove(const struct amb_ucx_context *context, char *error,
+                                      size_t error_size)
+{
+    AMB_UCX_OURS;
+    if (atomic_load(&proved) == ((uint64_t)context->tx_seg << 32 | context->rx_seg)) {
+        return AMB_OK;
+    }
+    amb_ucx_process_lock();
+    enum amb_status status = prove(context, error, error_size);
+    amb_ucx_process_unlock();
+    return status;
 }
 
 void amb_ucx_signals_release(void)

@@ -13,12 +13,16 @@
  * that nothing takes is dropped without an error before 1.20.1. It wins over the environment. That
  * they have really arrived is proved by experiment (amb_ucx_context_prove), because ends that
  * differ in TCP_RX_SEG_SIZE crash.
+ *
+ * UCX's configuration and the environment are the process's: one lock here guards both. A program
+ * that calls setenv or putenv meanwhile is not held back by it; amb.h tells it so.
  */
 #include "wire/link/ucx_internal.h"
 
-#include "wire/base/log.h"
+#include "wire/base/assert.h"
 
 #include <net/if.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +86,18 @@ static const char *const transport_prefixes[] = {
  * 1.22 with 1.13 crashes or hangs over shared memory and refuses TCP over loopback; 1.22 with 1.18
  * to 1.21 refuses TCP over loopback; 1.21 with 1.19 works). */
 static const uint32_t wire_borders[] = {RELEASE(1, 16, 0), RELEASE(1, 22, 0)};
+
+static pthread_mutex_t process = PTHREAD_MUTEX_INITIALIZER;
+
+void amb_ucx_process_lock(void)
+{
+    amb_assert(pthread_mutex_lock(&process) == 0);
+}
+
+void amb_ucx_process_unlock(void)
+{
+    amb_assert(pthread_mutex_unlock(&process) == 0);
+}
 
 void amb_ucx_segment_sizes(uint32_t *tx_seg, uint32_t *rx_seg)
 {
@@ -206,7 +222,10 @@ static bool is_ucp_key(const ucp_config_t *config, const char *name)
     }
     amb_ucx_api.ucp_config_print(config, stream, "",
                                  UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_HIDDEN);
-    (void)fclose(stream);
+    if (fclose(stream) != 0 || text == NULL) {
+        free(text);
+        return true; /* No memory: ucp_config_modify may say more. */
+    }
     char line[128];
     int len = snprintf(line, sizeof(line), "UCX_%s=", name);
     const char *found = len > 0 ? strstr(text, line) : NULL;
@@ -428,7 +447,10 @@ static void parse_lanes(ucp_ep_h ep, char *out, size_t size)
         return;
     }
     amb_ucx_api.ucp_ep_print_info(ep, stream);
-    (void)fclose(stream);
+    if (fclose(stream) != 0 || text == NULL) {
+        free(text);
+        return;
+    }
     for (const char *at = strstr(text, "lane["); at != NULL; at = strstr(at, "lane[")) {
         at += strcspn(at, ":\n");
         if (*at != ':') {

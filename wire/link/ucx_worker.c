@@ -60,8 +60,10 @@ static enum amb_status init_handle(struct amb_ucx_worker *worker, bool serialize
         .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
         .thread_mode = serialized ? UCS_THREAD_MODE_SERIALIZED : UCS_THREAD_MODE_SINGLE,
     };
+    amb_ucx_process_lock();
     ucs_status_t ucs =
         amb_ucx_api.ucp_worker_create(worker->context->handle, &params, &worker->handle);
+    amb_ucx_process_unlock();
     if (ucs != UCS_OK) {
         amb_error("ucx: no worker: %s", amb_ucx_api.ucs_status_string(ucs));
         worker->handle = NULL;

@@ -5,6 +5,8 @@
  */
 #include "wire/link/ucx_internal.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -224,6 +226,95 @@ static void test_programs_of_ours_keep_their_signals(void **state)
     in_child(signals_are_ours);
 }
 
+static struct amb_ucx_api real;
+static _Atomic int inside, inits;
+
+/* Alone in UCX, for long enough that others would be seen. */
+static void enter(void)
+{
+    require(++inside == 1);
+    for (unsigned i = 0; i < 1000; i++) {
+        (void)sched_yield();
+    }
+}
+
+static ucs_status_t alone_read(const char *prefix, const char *file, ucp_config_t **config)
+{
+    enter();
+    ucs_status_t ucs = real.ucp_config_read(prefix, file, config);
+    inside--;
+    return ucs;
+}
+
+static ucs_status_t alone_init(unsigned major, unsigned minor, const ucp_params_t *params,
+                               const ucp_config_t *config, ucp_context_h *context)
+{
+    enter();
+    inits++;
+    ucs_status_t ucs = real.ucp_init_version(major, minor, params, config, context);
+    inside--;
+    return ucs;
+}
+
+static ucs_status_t alone_worker(ucp_context_h context, const ucp_worker_params_t *params,
+                                 ucp_worker_h *worker)
+{
+    enter();
+    ucs_status_t ucs = real.ucp_worker_create(context, params, worker);
+    inside--;
+    return ucs;
+}
+
+static void alone_cleanup(ucp_context_h context)
+{
+    enter();
+    real.ucp_cleanup(context);
+    inside--;
+}
+
+static void *connect_once(void *barrier)
+{
+    struct amb_ucx_options options = plain_options();
+    struct amb_ucx_context *context = NULL;
+    struct amb_ucx_worker *worker = NULL;
+    (void)pthread_barrier_wait(barrier);
+    require(amb_ucx_context_create(&options, NULL, 0, &context) == AMB_OK);
+    require(amb_ucx_worker_create(context, true, &worker) == AMB_OK);
+    amb_ucx_worker_destroy(&worker);
+    amb_ucx_context_destroy(&context);
+    return NULL;
+}
+
+static void with_threads(void)
+{
+    enum {
+        THREADS = 4,
+        PROOF = 3
+    };
+    pthread_t threads[THREADS];
+    pthread_barrier_t barrier;
+    require(pthread_barrier_init(&barrier, NULL, THREADS) == 0);
+    real = amb_ucx_api;
+    amb_ucx_api.ucp_config_read = alone_read;
+    amb_ucx_api.ucp_init_version = alone_init;
+    amb_ucx_api.ucp_worker_create = alone_worker;
+    amb_ucx_api.ucp_cleanup = alone_cleanup;
+    for (unsigned i = 0; i < THREADS; i++) {
+        require(pthread_create(&threads[i], NULL, connect_once, &barrier) == 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        require(pthread_join(threads[i], NULL) == 0);
+    }
+    require(inits == THREADS + PROOF); /* The sizes are proved once. */
+    amb_ucx_api = real;
+}
+
+static void test_one_thread_at_a_time_configures_ucx(void **state)
+{
+    (void)state;
+    in_child(with_threads);
+}
+
 static void test_releases_on_one_side_of_each_border_are_compatible(void **state)
 {
     (void)state;
@@ -259,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_programs_of_ours_set_the_environment_and_yield_elsewhere),
         cmocka_unit_test(test_library_never_sets_the_environment),
         cmocka_unit_test(test_programs_of_ours_keep_their_signals),
+        cmocka_unit_test(test_one_thread_at_a_time_configures_ucx),
         cmocka_unit_test(test_context_needs_named_devices),
         cmocka_unit_test(test_shared_memory_lanes_are_refused),
         cmocka_unit_test(test_forced_and_unknown_settings_are_refused_by_name),
