@@ -28,6 +28,7 @@ static void lease_destroy(struct amb_lease *lease)
     uint64_t size = lease->segment->size;
     bool is_gpu = lease->segment->gpu != NULL;
     if (lease->book != NULL) {
+        amb_party_kept(lease->segment->party, size);
         *(is_gpu ? &lease->book->gpu_bytes : &lease->book->bytes) -= size;
         lease->book->slots -= lease->slots;
         lease->book->lease_count--;
@@ -357,9 +358,7 @@ void amb_lease_book_end(struct amb_lease_book *book, bool is_held)
         struct amb_lease *lease = AMB_CONTAINER_OF(node, struct amb_lease, of_book);
         lease->book = NULL;
         lease->is_held = is_held && lease->state != AMB_LEASE_FILLING; /* else never given */
-        if (lease->is_held) {
-            amb_party_kept(lease->segment->party, lease->segment->size);
-        }
+        amb_party_kept(lease->segment->party, lease->segment->size);
         if (!lease->is_held) {
             amb_list_remove(&lease->of_book);
         }
@@ -384,7 +383,6 @@ void amb_lease_book_release(struct amb_lease_book *book)
         struct amb_lease *lease = AMB_CONTAINER_OF(node, struct amb_lease, of_book);
         amb_list_remove(&lease->of_book);
         lease->is_held = false;
-        amb_party_kept(lease->segment->party, -lease->segment->size);
         lease_end_if_unused(lease);
     }
 }

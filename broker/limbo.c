@@ -23,6 +23,7 @@ static void segment_gone(struct amb_membudget *budget, struct amb_segment *segme
     uint64_t bytes = segment->size;
     if (segment->is_leased) {
         amb_membudget_end_lease(budget, bytes);
+        amb_party_kept(segment->party, -bytes);
         amb_party_end_lease(&segment->party, bytes);
     }
     amb_segment_destroy(&segment);
@@ -36,7 +37,6 @@ static void limbo_count(struct amb_limbo *limbo, const struct amb_segment *segme
     (void)atomic_fetch_add_explicit(&limbo->bytes, bytes, memory_order_relaxed);
     if (segment->is_leased) {
         (void)atomic_fetch_add_explicit(&limbo->leased_bytes, bytes, memory_order_relaxed);
-        amb_party_kept(segment->party, bytes);
     }
 }
 

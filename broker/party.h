@@ -52,7 +52,7 @@ struct amb_party {
     struct amb_user *user;
     uint32_t names;            /* publishers' names: identity.h; the control thread's */
     uint64_t held;             /* bytes in quarantine; the same */
-    _Atomic uint64_t kept;     /* bytes of closed lease segments that somebody has mapped */
+    _Atomic uint64_t kept;     /* bytes of lease segments that are in no session's book any more */
     _Atomic uint64_t prepared; /* bytes of buffers for messages still to come, */
     _Atomic int64_t lapsed_ns; /* and when one was last taken back unused; 0: never */
     size_t key_len;
@@ -102,8 +102,10 @@ static inline uint64_t amb_user_share(const struct amb_user *user, uint64_t limi
     return user == NULL || user->is_free ? limit : amb_share_of(limit, all, own, percent);
 }
 
-/* Segments leased by a party, from amb_party_lease to amb_party_end_lease; in between, the bytes
- * that it keeps though they are closed. Any thread; party may be NULL. */
+/* Segments leased by a party, from amb_party_lease to amb_party_end_lease. In between, from the end
+ * in its session's book until the kernel says that the segment is gone, amb_party_kept: whether a
+ * reader is at it, the maker has still to look, or a process has it mapped. Any thread; party may
+ * be NULL. */
 void amb_party_lease(struct amb_party *party, uint64_t bytes);
 void amb_party_end_lease(struct amb_party **party, uint64_t bytes);
 void amb_party_kept(struct amb_party *party, uint64_t bytes);

@@ -395,6 +395,46 @@ static void test_what_its_process_left_in_quarantine_counts_for_its_next_session
     uncharge(w, party);
 }
 
+/* A slow reader keeps the memory of sessions that are long over, one after the other. */
+static void leave_to_a_reader(struct world *w, bool is_held)
+{
+    struct amb_party *party = charge(w);
+    struct client_lease lease = open_and_map(w, 65536, 32), refused;
+    client_subscribe(w->reader, 0, w->topic, NULL);
+    client_commit(w->p, 0, &lease, 0, 1, 5000);
+    harness_settle(&w->h);
+    client_commit(w->p, 0, &lease, 1, 1, 5000);
+    harness_settle(&w->h);
+    assert_int_equal(client_delivery(w->reader, 0, 2)->frame.type, AMB_FRAME_MAP_LEASED);
+    client_lease_fini(&lease);
+    assert_int_equal(party->kept, 0);
+    client_close(w->p, is_held);
+    if (is_held) {
+        assert_int_equal(party->kept, 2 * MIB);
+        client_die(w->p);
+    }
+    assert_int_equal(party->kept, 2 * MIB);
+    assert_int_equal(client_lease_open(w->reader, 65536, 64, &refused), AMB_ELIMIT);
+    client_drain(w->reader, 0);
+    harness_settle(&w->h);
+    (void)amb_limbo_look(&w->h.budget, 0);
+    assert_int_equal(party->kept, 0);
+    assert_int_equal(client_lease_open(w->reader, 65536, 64, &refused), AMB_OK);
+    client_lease_fini(&refused);
+    client_close(w->reader, false);
+    uncharge(w, party);
+}
+
+static void test_what_readers_hold_of_an_ended_session_counts_for_its_process(void **state)
+{
+    leave_to_a_reader(*state, false);
+}
+
+static void test_what_readers_hold_of_a_dead_session_counts_for_its_process(void **state)
+{
+    leave_to_a_reader(*state, true);
+}
+
 /* 12 MiB may be leased: of that 90 per cent by one user, whose processes are many. */
 static void test_a_user_leaves_something_for_others(void **state)
 {
@@ -442,6 +482,8 @@ int main(void)
         T(test_what_is_closed_and_kept_mapped_stays_charged),
         T(test_what_is_closed_and_unmapped_never_counts),
         T(test_what_its_process_left_in_quarantine_counts_for_its_next_session),
+        T(test_what_readers_hold_of_an_ended_session_counts_for_its_process),
+        T(test_what_readers_hold_of_a_dead_session_counts_for_its_process),
         T(test_a_user_leaves_something_for_others),
         T(test_what_readers_hold_outlives_its_session_and_its_process),
         T(test_the_end_in_the_middle_of_a_request_is_an_answer),
