@@ -14,7 +14,9 @@ void amb_limbo_init(struct amb_limbo *limbo, struct amb_inbox *looker)
     *limbo = (struct amb_limbo){.looker = looker, .is_waking = ATOMIC_FLAG_INIT};
     int error = pthread_mutex_init(&limbo->lock, NULL);
     amb_assert(error == 0);
-    amb_list_init(&limbo->segments);
+    for (unsigned i = 0; i < 4; i++) {
+        amb_list_init(&limbo->queues[i / 2][i % 2]);
+    }
 }
 
 /* The segment's pages go back to the system: nobody is charged for them any more. */
@@ -75,9 +77,10 @@ void amb_limbo_drop(struct amb_membudget *budget, struct amb_segment *segment)
     }
     (void)pthread_mutex_lock(&limbo->lock);
     limbo_count(limbo, segment, true);
+    segment->dropped_ns = amb_clock_monotonic_ns();
     amb_list_remove(&segment->node);
-    amb_list_push_back(&limbo->segments, &segment->node);
-    atomic_store_explicit(&limbo->dropped_ns, amb_clock_monotonic_ns(), memory_order_relaxed);
+    amb_list_push_back(&limbo->queues[segment->is_leased][0], &segment->node);
+    atomic_store_explicit(&limbo->dropped_ns, segment->dropped_ns, memory_order_relaxed);
     (void)pthread_mutex_unlock(&limbo->lock);
     if (limbo->looker != NULL && !atomic_flag_test_and_set(&limbo->is_waking)) {
         amb_mail_post(limbo->looker, &limbo->wake, woken);
@@ -92,6 +95,27 @@ bool amb_limbo_may_give(const struct amb_membudget *budget, uint64_t bytes, int6
                AMB_LIMBO_WAIT_NS;
 }
 
+/* Looks at the segments that have waited longest. Those that nobody has mapped go to gone. */
+static void look_at_queue(struct amb_limbo *limbo, struct amb_list_node *queue, int64_t now_ns,
+                          struct amb_list_node *gone)
+{
+    const struct amb_list_node *last = queue->prev;
+    for (uint32_t i = 0; i < AMB_LIMBO_LOOKS && !amb_list_is_empty(queue); i++) {
+        struct amb_list_node *node = amb_list_pop_front(queue);
+        struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
+        bool is_late = now_ns - segment->dropped_ns >= AMB_LIMBO_FRESH_NS;
+        if (is_in_use(segment)) {
+            amb_list_push_back(&limbo->queues[segment->is_leased][is_late], node);
+        } else {
+            limbo_count(limbo, segment, false);
+            amb_list_push_back(gone, node);
+        }
+        if (node == last) {
+            return;
+        }
+    }
+}
+
 int amb_limbo_look(struct amb_membudget *budget, int64_t now_ns)
 {
     struct amb_limbo *limbo = budget->limbo;
@@ -100,31 +124,39 @@ int amb_limbo_look(struct amb_membudget *budget, int64_t now_ns)
     }
     struct amb_list_node gone;
     amb_list_init(&gone);
-    (void)pthread_mutex_lock(&limbo->lock);
-    uint32_t count = atomic_load_explicit(&limbo->count, memory_order_relaxed);
-    for (uint32_t i = 0; i < count && i < AMB_LIMBO_LOOKS; i++) {
-        struct amb_segment *segment =
-            AMB_CONTAINER_OF(amb_list_pop_front(&limbo->segments), struct amb_segment, node);
-        if (is_in_use(segment)) {
-            amb_list_push_back(&limbo->segments, &segment->node);
-        } else {
-            limbo_count(limbo, segment, false);
-            amb_list_push_back(&gone, &segment->node);
-        }
+    for (unsigned i = 0; i < 4; i++) { /* Late ones first: what comes to them has been looked at. */
+        (void)pthread_mutex_lock(&limbo->lock);
+        look_at_queue(limbo, &limbo->queues[i / 2][1 - i % 2], now_ns, &gone);
+        (void)pthread_mutex_unlock(&limbo->lock);
     }
-    bool is_left = !amb_list_is_empty(&limbo->segments);
-    (void)pthread_mutex_unlock(&limbo->lock);
     struct amb_list_node *node; /* Unmapping takes milliseconds: outside of the lock. */
     while ((node = amb_list_pop_front(&gone)) != NULL) {
         segment_gone(budget, AMB_CONTAINER_OF(node, struct amb_segment, node));
     }
-    if (!is_left) {
+    uint32_t left = atomic_load_explicit(&limbo->count, memory_order_relaxed);
+    if (left == 0) {
         return -1;
     }
     int64_t dropped_ns = atomic_load_explicit(&limbo->dropped_ns, memory_order_relaxed);
-    int64_t next_ns =
-        now_ns - dropped_ns < AMB_LIMBO_FRESH_NS ? AMB_LIMBO_LOOK_NS : AMB_LIMBO_LATE_NS;
-    return (int)(next_ns / AMB_NS_PER_MS);
+    int64_t next_ns = now_ns - dropped_ns < AMB_LIMBO_FRESH_NS
+                          ? AMB_LIMBO_LOOK_NS
+                          : AMB_LIMBO_LATE_NS * AMB_LIMBO_LOOKS / left;
+    next_ns = next_ns < AMB_LIMBO_LOOK_NS ? AMB_LIMBO_LOOK_NS : next_ns;
+    return (int)((next_ns < AMB_LIMBO_LATE_NS ? next_ns : AMB_LIMBO_LATE_NS) / AMB_NS_PER_MS);
+}
+
+/* The smallest of a queue that is large enough, if it is smaller than the best so far. */
+static struct amb_segment *find_smaller(const struct amb_list_node *queue, uint64_t least,
+                                        uint64_t most, struct amb_segment *best)
+{
+    AMB_LIST_FOR_EACH (node, queue) {
+        struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
+        if (!segment->is_private && segment->size >= least && segment->size <= most &&
+            (best == NULL || segment->size < best->size)) {
+            best = segment;
+        }
+    }
+    return best;
 }
 
 struct amb_segment *amb_limbo_reuse(struct amb_membudget *budget, uint64_t least, uint64_t most)
@@ -133,15 +165,9 @@ struct amb_segment *amb_limbo_reuse(struct amb_membudget *budget, uint64_t least
     if (limbo == NULL || atomic_load_explicit(&limbo->count, memory_order_relaxed) == 0) {
         return NULL;
     }
-    struct amb_segment *best = NULL;
     (void)pthread_mutex_lock(&limbo->lock);
-    AMB_LIST_FOR_EACH (node, &limbo->segments) {
-        struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
-        if (!segment->is_leased && !segment->is_private && segment->size >= least &&
-            segment->size <= most && (best == NULL || segment->size < best->size)) {
-            best = segment;
-        }
-    }
+    struct amb_segment *best = find_smaller(&limbo->queues[0][0], least, most, NULL);
+    best = find_smaller(&limbo->queues[0][1], least, most, best);
     if (best != NULL) {
         limbo_count(limbo, best, false);
         amb_list_remove(&best->node);
@@ -154,18 +180,20 @@ struct amb_segment *amb_limbo_reuse(struct amb_membudget *budget, uint64_t least
 
 void amb_limbo_fini(struct amb_limbo *limbo, struct amb_membudget *budget)
 {
-    if (limbo->segments.next == NULL) {
+    if (limbo->queues[0][0].next == NULL) {
         return;
     }
     uint32_t count = atomic_load_explicit(&limbo->count, memory_order_relaxed);
     if (count > 0) {
         amb_info("%" PRIu32 " segments are still mapped by clients", count);
     }
-    struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&limbo->segments)) != NULL) {
-        struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
-        limbo_count(limbo, segment, false);
-        segment_gone(budget, segment);
+    for (unsigned i = 0; i < 4; i++) {
+        struct amb_list_node *node;
+        while ((node = amb_list_pop_front(&limbo->queues[i / 2][i % 2])) != NULL) {
+            struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
+            limbo_count(limbo, segment, false);
+            segment_gone(budget, segment);
+        }
     }
     (void)pthread_mutex_destroy(&limbo->lock);
     budget->limbo = NULL;

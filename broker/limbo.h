@@ -13,6 +13,10 @@
  * The last way is open to segments that only the broker writes: a reader that keeps its mapping
  * costs the pool nothing. A lease segment is its writer's for as long as that has it mapped.
  *
+ * Segments stand in four queues: of the pools or leased, and fresh or late. A look takes so many of
+ * each. So what an honest client has just unmapped does not wait behind thousands that another one
+ * keeps, and a pool that looks for one to use again passes no leased ones.
+ *
  * Threads: any. The one lock is taken where segments are made and dropped, and for no batch.
  * Memory: the segments; no allocation.
  */
@@ -29,21 +33,23 @@
 
 /* A client that is told to drop a segment unmaps it within a millisecond or two. */
 #define AMB_LIMBO_LOOK_NS (20 * AMB_NS_PER_MS)
-/* So long after the last drop limbo is looked at so often; later each AMB_LIMBO_LATE_NS. */
+/* So long after the last drop limbo is looked at so often, and so long a segment is fresh. Later
+ * each AMB_LIMBO_LATE_NS, or so much sooner that each segment is looked at in that time. */
 #define AMB_LIMBO_FRESH_NS AMB_NS_PER_SEC
 #define AMB_LIMBO_LATE_NS AMB_NS_PER_SEC
 /* So long after the last drop a shortage of memory waits for limbo, and nothing else is given up.
  */
 #define AMB_LIMBO_WAIT_NS (50 * AMB_NS_PER_MS)
-/* Segments that one look asks the kernel about. */
-#define AMB_LIMBO_LOOKS 64u
+/* Segments of each queue that one look asks the kernel about. */
+#define AMB_LIMBO_LOOKS 24u
 
 struct amb_membudget;
 struct amb_segment;
 
 struct amb_limbo {
     pthread_mutex_t lock;
-    struct amb_list_node segments; /* struct amb_segment.node; looked at longest ago first */
+    /* struct amb_segment.node, by is_leased and by being late; looked at longest ago first. */
+    struct amb_list_node queues[2][2];
     _Atomic uint32_t count;
     _Atomic uint64_t bytes;        /* of all segments */
     _Atomic uint64_t leased_bytes; /* ... of them, lease segments */

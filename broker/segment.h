@@ -51,6 +51,7 @@ struct amb_segment {
     struct amb_party *party;  /* and to that one; or NULL */
     struct amb_link_mem *mem; /* registration by the owner's hook, or NULL */
     void *owner_data;         /* the owner's hook's */
+    int64_t dropped_ns;       /* in limbo: since when */
     bool is_private;          /* never handed to anybody: bufpool.h */
     struct amb_bufpool *pool; /* whose it is; NULL: a leased one */
     void *pool_data;          /* bufpool's */

@@ -206,6 +206,55 @@ static void test_what_was_private_is_offered_to_nobody_later(void **state)
     assert_int_equal(w->budget.used, 0);
 }
 
+/* One client keeps a crowd of segments; another one unmaps its own. */
+static void test_a_crowd_that_stays_holds_up_nobody(void **state)
+{
+    enum {
+        CROWD = 300,
+        SMALL = 4096
+    };
+    struct world *w = *state;
+    static struct amb_segment *crowd[CROWD];
+    static void *kept[CROWD];
+    for (unsigned i = 0; i < CROWD; i++) {
+        crowd[i] = make(w, SMALL);
+        crowd[i]->is_leased = true;
+        assert_true(amb_membudget_take_lease(&w->budget, SMALL));
+        amb_membudget_give(&w->budget, SMALL);
+        kept[i] = map_as_reader(crowd[i]);
+        amb_limbo_drop(&w->budget, crowd[i]);
+    }
+    int64_t late_ns = amb_clock_monotonic_ns() + 2 * AMB_LIMBO_FRESH_NS;
+    for (unsigned i = 0; i < CROWD; i++) {
+        (void)amb_limbo_look(&w->budget, late_ns); /* All of them have become late. */
+    }
+    struct amb_segment *fresh = make(w, SMALL);
+    fresh->is_leased = true;
+    assert_true(amb_membudget_take_lease(&w->budget, SMALL));
+    amb_membudget_give(&w->budget, SMALL);
+    void *its = map_as_reader(fresh);
+    amb_limbo_drop(&w->budget, fresh);
+    assert_int_equal(w->limbo.count, CROWD + 1);
+    assert_int_equal(munmap(its, SMALL), 0);
+    (void)amb_limbo_look(&w->budget, late_ns); /* The first look finds it. */
+    assert_int_equal(w->limbo.count, CROWD);
+    /* And each of the crowd is looked at within a second, or a bit more. */
+    int64_t spent_ms = 0;
+    assert_int_equal(munmap(kept[CROWD / 2], SMALL), 0);
+    while (w->limbo.count == CROWD) {
+        spent_ms += amb_limbo_look(&w->budget, late_ns);
+        assert_true(spent_ms <= 1500);
+    }
+    for (unsigned i = 0; i < CROWD; i++) {
+        if (i != CROWD / 2) {
+            assert_int_equal(munmap(kept[i], SMALL), 0);
+        }
+    }
+    while (amb_limbo_look(&w->budget, late_ns) > 0) {
+    }
+    assert_int_equal(w->budget.used, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +266,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_child_that_inherits_it_counts_too, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_pool_uses_it_again_where_no_other_memory_is, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_a_crowd_that_stays_holds_up_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_was_private_is_offered_to_nobody_later, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_lease_is_nobody_elses_and_its_party_pays, setup,
