@@ -64,21 +64,10 @@ struct segment_offer {
     int fd;
 };
 
-static struct amb_client *control_client(struct amb_control *control, uint64_t id)
-{
-    AMB_LIST_FOR_EACH (node, &control->clients) {
-        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
-        if (client->id == id && client->state == AMB_CLIENT_LIVE) {
-            return client;
-        }
-    }
-    return NULL;
-}
-
 static void segment_offered(struct amb_mail *mail, void *owner)
 {
     struct segment_offer *offer = AMB_CONTAINER_OF(mail, struct segment_offer, mail);
-    struct amb_client *client = control_client(owner, offer->client_id);
+    struct amb_client *client = amb_client_find(owner, offer->client_id);
     if (client == NULL) {
         if (offer->fd >= 0) {
             (void)close(offer->fd);
@@ -144,7 +133,7 @@ struct session_end {
 static void session_end_arrived(struct amb_mail *mail, void *owner)
 {
     struct session_end *end = AMB_CONTAINER_OF(mail, struct session_end, mail);
-    struct amb_client *client = control_client(owner, end->client_id);
+    struct amb_client *client = amb_client_find(owner, end->client_id);
     if (client != NULL && end->why == AMB_ELOST) {
         amb_client_end(client, end->text);
     } else if (client != NULL) {
@@ -215,7 +204,7 @@ struct note_mail {
 static void note_arrived(struct amb_mail *mail, void *owner)
 {
     struct note_mail *noted = AMB_CONTAINER_OF(mail, struct note_mail, mail);
-    struct amb_client *client = control_client(owner, noted->note.client_id);
+    struct amb_client *client = amb_client_find(owner, noted->note.client_id);
     if (client != NULL) {
         amb_client_note(client, &noted->note);
     }

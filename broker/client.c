@@ -56,7 +56,13 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
                   amb_heap_control_share(control->config->limits.max_heap_per_session));
     amb_heap_take(&client->heap, sizeof(*client) + AMB_CONTROL_MAX + 2 * AMB_HEAP_OVERHEAD);
     client->watched = EPOLLIN | EPOLLRDHUP | EPOLLHUP;
-    enum amb_status status = amb_watch_add(&control->watches, &client->watch, fd, client->watched);
+    enum amb_status status = amb_idmap_put(&control->by_id, &client->known, client->id);
+    if (status == AMB_OK) {
+        status = amb_watch_add(&control->watches, &client->watch, fd, client->watched);
+        if (status != AMB_OK) {
+            amb_idmap_remove(&control->by_id, &client->known);
+        }
+    }
     if (status != AMB_OK) {
         amb_porter_close(control->porter, fd);
         free(client);
@@ -67,6 +73,14 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
     control->half_open_count++;
     *out = client;
     return AMB_OK;
+}
+
+struct amb_client *amb_client_find(const struct amb_control *control, uint64_t id)
+{
+    struct amb_idmap_node *node = amb_idmap_find(&control->by_id, id);
+    struct amb_client *client =
+        node == NULL ? NULL : AMB_CONTAINER_OF(node, struct amb_client, known);
+    return client != NULL && client->state == AMB_CLIENT_LIVE ? client : NULL;
 }
 
 bool amb_client_may_map_gpu(const struct amb_client *client)
@@ -483,6 +497,7 @@ void amb_client_bury(struct amb_control *control)
             (void)close(client->pidfd);
         }
         client_leave_party(client);
+        amb_idmap_remove(&control->by_id, &client->known);
         amb_control_reader_fini(&client->reader);
         amb_order_free(client->end_order);
         control->client_count--;

@@ -18,6 +18,7 @@
 #include "broker/directory.h"
 #include "broker/heap_account.h"
 #include "broker/watch.h"
+#include "wire/base/idmap.h"
 #include "wire/codec/control.h"
 #include "wire/codec/frame.h"
 #include "wire/codec/url.h"
@@ -45,6 +46,7 @@ struct amb_client {
     struct amb_watch watch;       /* the connection */
     struct amb_watch pidfd_watch; /* the process */
     struct amb_list_node node;
+    struct amb_idmap_node known; /* by its number */
     struct amb_control *control;
     enum amb_client_state state;
     uint64_t id;
@@ -102,6 +104,9 @@ struct amb_client {
 /* Takes fd, also on failure. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_unix,
                                                  struct amb_client **out);
+
+/* The live client of that number; NULL: there is none. */
+struct amb_client *amb_client_find(const struct amb_control *control, uint64_t id);
 
 /* In place only where we shall see the end of the process that reads, or writes, there. */
 static inline bool amb_client_may_map(const struct amb_client *client)

@@ -15,6 +15,7 @@
 #include "broker/mail.h"
 #include "broker/party.h"
 #include "broker/watch.h"
+#include "wire/base/idmap.h"
 #include "wire/base/list.h"
 #include "wire/codec/url.h"
 
@@ -83,6 +84,7 @@ struct amb_control {
     uint32_t overflow_uid; /* user.h */
     uint64_t next_client;
     struct amb_list_node clients, dead; /* struct amb_client.node */
+    struct amb_idmap by_id;             /* struct amb_client.known: those and the dead */
     uint32_t client_count, half_open_count;
     uint32_t opening_count; /* orders that make a session; their clients may have gone */
     struct amb_session_indices *indices; /* one for each shard */

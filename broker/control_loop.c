@@ -111,6 +111,7 @@ void amb_control_fini(struct amb_control *control)
     }
     free(control->indices);
     control->indices = NULL;
+    amb_idmap_fini(&control->by_id);
 }
 
 /* The loop ------------------------------------------------------------------------------------ */
