@@ -19,6 +19,8 @@
 #include "wire/codec/frame.h"
 #include "wire/link/link.h"
 
+#include <sys/uio.h>
+
 #define STREAM_UNIT_HEAD 16u
 #define STREAM_FRAME_HEAD (STREAM_UNIT_HEAD + AMB_FRAME_HEAD_SIZE)
 #define STREAM_RECORD_SIZE ((uint32_t)sizeof(struct amb_record))
@@ -85,6 +87,13 @@ struct stream {
 unsigned amb_stream_push(struct stream *stream);
 /* Receives for about `budget` units; may take the link down. */
 unsigned amb_stream_pull(struct stream *stream, unsigned budget);
+/* What pull does, without the socket: upcalls for what there is. Returns how many units began, at
+ * most `budget`. */
+unsigned amb_stream_parse(struct stream *stream, unsigned budget);
+/* Where the bytes go that come next, in this order. Returns 1 or 2. */
+size_t amb_stream_room(struct stream *stream, struct iovec iov[2]);
+/* So many of them have come there. */
+void amb_stream_take(struct stream *stream, uint64_t bytes);
 /* Takes tx out and tells its owner. */
 void amb_stream_settle(struct stream *stream, struct amb_link_tx *tx, enum amb_status status);
 /* Settles everything, tells the owner, cuts the connection. Nothing if it is down already. */

@@ -194,8 +194,7 @@ static bool parse_unit(struct stream *stream)
     }
 }
 
-/* Whole units, and parts of bodies, out of staging. Returns how many units began. */
-static unsigned parse(struct stream *stream, unsigned budget)
+unsigned amb_stream_parse(struct stream *stream, unsigned budget)
 {
     struct stream_rx *rx = &stream->rx;
     unsigned units = 0;
@@ -246,8 +245,13 @@ static void read_failed(struct stream *stream, ssize_t got, int error)
     }
 }
 
-/* One readv. False: nothing came. *is_short: no more is there, or hardly. */
-static bool read_some(struct stream *stream, bool *is_short)
+/* Of the next bytes, those of the open body that go straight to where they belong. */
+static uint64_t direct_left(const struct stream_rx *rx)
+{
+    return rx->dst != NULL ? rx->part_left : 0;
+}
+
+size_t amb_stream_room(struct stream *stream, struct iovec iov[2])
 {
     struct stream_rx *rx = &stream->rx;
     /* What is left is less than a unit, and most often nothing. */
@@ -255,17 +259,35 @@ static bool read_some(struct stream *stream, bool *is_short)
     rx->end -= rx->start;
     rx->start = 0;
 
-    struct iovec iov[2];
-    struct msghdr message = {.msg_iov = iov};
-    uint64_t direct = rx->dst != NULL ? rx->part_left : 0;
+    size_t count = 0;
+    uint64_t direct = direct_left(rx);
     uint32_t staged = staging_wanted(rx), room = STREAM_STAGING - rx->end;
     staged = staged < room ? staged : room;
     if (direct != 0) {
-        iov[message.msg_iovlen++] = (struct iovec){.iov_base = rx->dst, .iov_len = direct};
+        iov[count++] = (struct iovec){.iov_base = rx->dst, .iov_len = direct};
     }
-    iov[message.msg_iovlen++] =
-        (struct iovec){.iov_base = rx->staging + rx->end, .iov_len = staged};
+    iov[count++] = (struct iovec){.iov_base = rx->staging + rx->end, .iov_len = staged};
+    return count;
+}
 
+void amb_stream_take(struct stream *stream, uint64_t bytes)
+{
+    struct stream_rx *rx = &stream->rx;
+    uint64_t direct = direct_left(rx);
+    uint64_t into_body = bytes < direct ? bytes : direct;
+    stream->link.stats.bytes_received += bytes;
+    rx->end += (uint32_t)(bytes - into_body);
+    if (into_body != 0) {
+        (void)advance_body(stream, into_body);
+    }
+}
+
+/* One readv. False: nothing came. *is_short: no more is there, or hardly. */
+static bool read_some(struct stream *stream, bool *is_short)
+{
+    struct iovec iov[2];
+    struct msghdr message = {.msg_iov = iov, .msg_iovlen = amb_stream_room(stream, iov)};
+    uint64_t room = iov[0].iov_len + (message.msg_iovlen > 1 ? iov[1].iov_len : 0);
     ssize_t got;
     bool has_passed = false;
     do {
@@ -281,16 +303,10 @@ static bool read_some(struct stream *stream, bool *is_short)
         read_failed(stream, got, errno);
         return false;
     }
-    uint64_t bytes = (uint64_t)got;
-    rx->is_drained = false;
+    stream->rx.is_drained = false;
     /* A short read has emptied the socket; whether the end is behind it, arm must know. */
-    *is_short = stream->link.is_dry = bytes < direct + staged;
-    stream->link.stats.bytes_received += bytes;
-    uint64_t into_body = bytes < direct ? bytes : direct;
-    rx->end += (uint32_t)(bytes - into_body);
-    if (into_body != 0) {
-        (void)advance_body(stream, into_body);
-    }
+    *is_short = stream->link.is_dry = (uint64_t)got < room;
+    amb_stream_take(stream, (uint64_t)got);
     return true;
 }
 
@@ -299,7 +315,7 @@ unsigned amb_stream_pull(struct stream *stream, unsigned budget)
     unsigned done = 0;
     bool is_short = false;
     while (done < budget) {
-        done += parse(stream, budget - done);
+        done += amb_stream_parse(stream, budget - done);
         /* A short read has emptied the socket; whether for good, the next poll will see. */
         if (done >= budget || is_short || stream->link.is_down || !read_some(stream, &is_short)) {
             break;
