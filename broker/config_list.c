@@ -223,7 +223,9 @@ static const char *ucx_problem(const char *name)
         return "names are written without UCX_";
     }
     size_t len = strlen(name);
-    if (len > 63 || strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != len) {
+    /* libconfig takes no name that begins with anything but a letter, and we print what we take. */
+    bool has_letter = name[0] >= 'A' && name[0] <= 'Z';
+    if (!has_letter || len > 63 || strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != len) {
         return "that is not the name of a setting of UCX, as RNDV_THRESH";
     }
     return NULL;

@@ -118,6 +118,20 @@ static void test_an_option_adds_one_ucx_setting(void **state)
     try_refuse_with(&source, "-o transports.ucx.TLS: transports.ucx.TLS: cannot be set here");
 }
 
+/* A file could not have it, so --print-config would print what nobody can read. */
+static void test_a_ucx_name_begins_with_a_letter(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"transports.ucx.=1", "transports.ucx._A=1",
+                                          "transports.ucx.1A=1"};
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        struct amb_config_source source = try_source(NULL);
+        source.options = &options[i];
+        source.option_count = 1;
+        try_refuse_with(&source, "that is not the name of a setting of UCX");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +141,7 @@ int main(void)
         cmocka_unit_test(test_bad_listeners_are_refused),
         cmocka_unit_test(test_ucx_settings_are_free_but_for_ours),
         cmocka_unit_test(test_an_option_adds_one_ucx_setting),
+        cmocka_unit_test(test_a_ucx_name_begins_with_a_letter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
