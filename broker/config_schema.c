@@ -292,8 +292,9 @@ static const struct amb_config_key keys[] = {
      .default_text = "2000000",
      .min = 1,
      .max = 100000000,
-     .help = "Pairs of a subscription with a wildcard and a topic that it reads, of the whole "
-             "broker. A pair takes about 400 bytes."},
+     .help = "Pairs of a subscription with a wildcard and a topic with messages that it reads, of "
+             "the whole broker. A pair takes about 400 bytes. A user has its share of them "
+             "(user_share), and a process half of what others leave."},
     {.path = "limits.max_pairs_per_client",
      .type = AMB_CONFIG_COUNT,
      .offset = FIELD(limits.max_pairs_per_client),
@@ -302,7 +303,7 @@ static const struct amb_config_key keys[] = {
      .min = 1,
      .max = 100000000,
      .help = "The same of one client. A subscription that would exceed it is refused; a client "
-             "that grows past it, because topics come, is ended."},
+             "that grows past it, because topics get their first message, is ended."},
     {.path = "limits.max_publishers",
      .type = AMB_CONFIG_COUNT,
      .offset = FIELD(limits.max_publishers),

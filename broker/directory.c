@@ -22,12 +22,12 @@ enum amb_status amb_directory_init(struct amb_directory *directory, const struct
     directory->shard_count = shard_count;
     amb_list_init(&directory->topics);
     amb_list_init(&directory->subs);
-    amb_list_init(&directory->wild);
     amb_list_init(&directory->idle);
     amb_list_init(&directory->leaving);
     amb_list_init(&directory->untold);
     amb_list_init(&directory->queues);
     amb_list_init(&directory->chores);
+    amb_list_init(&directory->waking);
     amb_list_init(&directory->over);
     /* Slots of those that leave are not free yet, and their number is not bounded by the limit. */
     uint64_t slots = (uint64_t)config->limits.max_topics * 2 + SLOTS_SPARE;
@@ -38,12 +38,13 @@ enum amb_status amb_directory_init(struct amb_directory *directory, const struct
         return AMB_ENOMEM;
     }
     enum amb_status status = amb_map_create(&directory->by_name);
-    return status == AMB_OK ? amb_map_create(&directory->literals) : status;
+    return status == AMB_OK ? amb_patterns_init(&directory->patterns) : status;
 }
 
 void amb_directory_topic_free(struct amb_dir_topic *topic, unsigned shard_count)
 {
     amb_list_remove(&topic->idle);
+    amb_list_remove(&topic->waking);
     for (unsigned i = 0; i < shard_count && topic->on_shard != NULL; i++) {
         amb_topic_destroy(&topic->on_shard[i]);
     }
@@ -68,16 +69,9 @@ void amb_directory_fini(struct amb_directory *directory)
                                  directory->shard_count);
     }
     amb_map_destroy(&directory->by_name);
-    if (directory->literals != NULL) {
-        amb_map_destroy(&directory->literals);
-    }
+    amb_patterns_fini(&directory->patterns);
     free(directory->free_ids);
     directory->free_ids = NULL;
-}
-
-static bool sub_matches(const struct amb_dir_sub *sub, const struct amb_dir_topic *topic)
-{
-    return amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len);
 }
 
 /* A queue without members holds nobody up. */
@@ -121,23 +115,77 @@ static struct amb_topic *topic_introduce(struct amb_directory *directory,
         amb_topic_set_priority(topic->on_shard[shard], topic->priority);
         topic->on_shard[shard]->main = topic->main->on_shard[shard];
     }
+    topic->on_shard[shard]->is_quiet = shard == topic->home; /* only there is that asked */
+    if (topic->has_left) { /* A late message wakes it once more. */
+        topic->on |= UINT64_C(1) << shard;
+    }
     order->u.topic.topic = topic->on_shard[shard];
     amb_order_post(directory->shards[shard], order);
     return topic->on_shard[shard];
 }
 
-bool amb_directory_copies(const struct amb_dir_publisher *publisher)
+static bool pattern_count(struct amb_pattern *pattern, void *arg)
 {
-    return publisher->is_auto && publisher->topic != NULL &&
-           amb_readers_have_foreign(&publisher->topic->readers, publisher->user);
+    uint32_t *count = arg;
+    *count += pattern->count;
+    return true;
 }
 
-static void topic_tell_matched(struct amb_directory *directory, struct amb_dir_topic *topic)
+uint32_t amb_directory_matched(const struct amb_dir_topic *topic)
 {
-    struct amb_order *order = amb_directory_order(amb_order_topic_matched, NULL, NULL);
+    if (topic->wake == AMB_DIR_AWAKE) {
+        return topic->connected;
+    }
+    uint32_t count = topic->connected - topic->pairs; /* Some are made while it wakes. */
+    amb_patterns_match(&topic->directory->patterns, topic->name, topic->name_len, pattern_count,
+                       &count);
+    return count;
+}
+
+struct foreign {
+    uint32_t user;
+    bool is_there;
+};
+
+static bool pattern_has_foreign(struct amb_pattern *pattern, void *arg)
+{
+    struct foreign *foreign = arg;
+    foreign->is_there = amb_readers_have_foreign(&pattern->readers, foreign->user);
+    return !foreign->is_there;
+}
+
+bool amb_directory_copies(const struct amb_dir_publisher *publisher)
+{
+    const struct amb_dir_topic *topic = publisher->topic;
+    if (!publisher->is_auto || topic == NULL) {
+        return false;
+    }
+    struct foreign foreign = {.user = publisher->user};
+    foreign.is_there = amb_readers_have_foreign(&topic->readers, publisher->user);
+    if (!foreign.is_there && topic->wake != AMB_DIR_AWAKE) {
+        amb_patterns_match(&topic->directory->patterns, topic->name, topic->name_len,
+                           pattern_has_foreign, &foreign);
+    }
+    return foreign.is_there;
+}
+
+/* A chore goes on when homes have heard what it has changed so far. */
+static void matched_told(void *control, struct amb_order *order)
+{
+    (void)control;
+    struct amb_directory *directory = order->context;
+    directory->chore_orders--;
+    amb_order_free(order);
+}
+
+void amb_directory_tell_topic(struct amb_directory *directory, struct amb_dir_topic *topic)
+{
+    uint32_t matched = amb_directory_matched(topic);
+    struct amb_order *order = amb_directory_order(amb_order_topic_matched, matched_told, directory);
     if (order != NULL) {
+        directory->chore_orders++;
         order->u.matched.topic = topic->id;
-        order->u.matched.matched = topic->matched;
+        order->u.matched.matched = matched;
         amb_order_post(directory->shards[topic->home], order);
     }
     AMB_LIST_FOR_EACH (node, &topic->publishers) {
@@ -147,7 +195,7 @@ static void topic_tell_matched(struct amb_directory *directory, struct amb_dir_t
         if (order != NULL) {
             order->session = publisher->session;
             order->u.subscribers.handle = publisher->handle;
-            order->u.subscribers.count = topic->matched;
+            order->u.subscribers.count = matched;
             order->u.subscribers.copies = amb_directory_copies(publisher);
             amb_order_post(directory->shards[publisher->session.shard], order);
         }
@@ -168,7 +216,7 @@ void amb_directory_tell(struct amb_directory *directory)
     directory->at_once = 0; /* A round begins, or ends. */
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&directory->untold)) != NULL) {
-        topic_tell_matched(directory, AMB_CONTAINER_OF(node, struct amb_dir_topic, untold));
+        amb_directory_tell_topic(directory, AMB_CONTAINER_OF(node, struct amb_dir_topic, untold));
     }
 }
 
@@ -249,7 +297,7 @@ unsigned amb_directory_connect(struct amb_directory *directory, struct amb_dir_t
     if (!posted) {
         return 0;
     }
-    topic->matched++;
+    topic->connected++;
     if (sub->may_map) {
         amb_readers_add(&topic->readers, sub->user);
     }
@@ -308,20 +356,15 @@ struct amb_dir_topic *amb_directory_kin(struct amb_dir_topic *main, unsigned ran
 /* Whoever reads that name reads it from its first message on. */
 static void topic_find_readers(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
-    struct amb_dir_sub *first = amb_map_get(directory->literals, topic->name, topic->name_len);
-    if (first != NULL) {
-        (void)amb_directory_connect(directory, topic, first, NULL, NULL);
-        AMB_LIST_FOR_EACH (node, &first->same) {
+    struct amb_pattern *name =
+        amb_patterns_name(&directory->patterns, topic->name, topic->name_len);
+    if (name != NULL) {
+        AMB_LIST_FOR_EACH (node, &name->subs) {
             (void)amb_directory_connect(
                 directory, topic, AMB_CONTAINER_OF(node, struct amb_dir_sub, same), NULL, NULL);
         }
     }
-    AMB_LIST_FOR_EACH (node, &directory->wild) {
-        struct amb_dir_sub *sub = AMB_CONTAINER_OF(node, struct amb_dir_sub, same);
-        if (sub_matches(sub, topic)) {
-            (void)amb_directory_connect(directory, topic, sub, NULL, NULL);
-        }
-    }
+    amb_directory_tell_topic(directory, topic);
 }
 
 static struct amb_dir_topic *topic_make(struct amb_directory *directory, const char *name,
@@ -339,6 +382,7 @@ static struct amb_dir_topic *topic_make(struct amb_directory *directory, const c
     amb_list_init(&topic->node);
     amb_list_init(&topic->idle);
     amb_list_init(&topic->untold);
+    amb_list_init(&topic->waking);
     amb_list_init(&topic->publishers);
     if (topic->on_shard == NULL) {
         free(topic);
@@ -359,7 +403,7 @@ static enum amb_status topic_begin(struct amb_directory *directory, struct amb_d
     }
     /* The home knows it, so from here on it stays, whatever else fails. */
     directory->topic_count++;
-    topic->serial = ++directory->serial;
+    topic->serial = UINT64_MAX;
     directory->by_slot[amb_topic_slot(topic->id)] = topic;
     if (topic->priority == AMB_PRIORITY_HIGH) {
         /* Whoever finds both reads this one first. */
@@ -410,7 +454,6 @@ enum amb_status amb_directory_topic(struct amb_directory *directory, const char 
         return AMB_ENOMEM;
     }
     topic_find_readers(directory, topic);
-    topic_tell_matched(directory, topic);
     *out = topic;
     return AMB_OK;
 }
@@ -434,7 +477,6 @@ enum amb_status amb_directory_priority(struct amb_directory *directory, struct a
     }
     main->kin[priority] = topic;
     topic_find_readers(directory, topic);
-    topic_tell_matched(directory, topic);
     *out = topic;
     return AMB_OK;
 }
@@ -477,7 +519,6 @@ uint64_t amb_directory_next_sub(struct amb_directory *directory)
 /* Topics that come later find it. */
 static void sub_enter(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
-    amb_list_init(&sub->same);
     amb_list_init(&sub->of_account);
     amb_list_init(&sub->of_over);
     sub->serial = ++directory->serial;
@@ -486,31 +527,31 @@ static void sub_enter(struct amb_directory *directory, struct amb_dir_sub *sub)
         sub->account->refs++;
         amb_list_push_back(&sub->account->subs, &sub->of_account);
     }
-    if (sub->is_wild) {
-        amb_list_push_back(&directory->wild, &sub->same);
+    amb_list_init(&sub->same);
+    sub->filed = amb_patterns_get(&directory->patterns, sub->pattern, sub->pattern_len);
+    if (sub->filed == NULL) { /* Later topics cannot find it, so its client is ended. */
+        sub->over = "no memory";
+        amb_list_push_back(&directory->over, &sub->of_over);
         return;
     }
-    struct amb_dir_sub *first = amb_map_get(directory->literals, sub->pattern, sub->pattern_len);
-    if (first != NULL) {
-        amb_list_push_back(&first->same, &sub->same);
-    } else if (amb_map_put(directory->literals, sub->pattern, sub->pattern_len, sub) != AMB_OK) {
-        amb_list_push_back(&directory->wild, &sub->same); /* Slower, and the same. */
+    sub->filed->count++;
+    if (sub->may_map) {
+        amb_readers_add(&sub->filed->readers, sub->user);
     }
+    amb_list_push_back(&sub->filed->subs, &sub->same);
 }
 
 static void sub_remove(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
-    if (amb_map_get(directory->literals, sub->pattern, sub->pattern_len) == sub) {
-        (void)amb_map_remove(directory->literals, sub->pattern, sub->pattern_len);
-        if (!amb_list_is_empty(&sub->same)) {
-            struct amb_dir_sub *next = AMB_CONTAINER_OF(sub->same.next, struct amb_dir_sub, same);
-            if (amb_map_put(directory->literals, next->pattern, next->pattern_len, next) !=
-                AMB_OK) {
-                amb_error("no memory for the readers of %s", amb_topic_shown(next->pattern));
-            }
-        }
+    if (sub->filed == NULL) {
+        return;
     }
     amb_list_remove(&sub->same);
+    if (sub->may_map) {
+        amb_readers_remove(&sub->filed->readers, sub->user);
+    }
+    sub->filed->count--;
+    amb_patterns_put(&directory->patterns, &sub->filed);
 }
 
 /* Calls fn with every topic that it reads. */
@@ -564,7 +605,7 @@ unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir
 unsigned amb_directory_disconnect(struct amb_directory *directory, struct amb_dir_topic *topic,
                                   struct amb_dir_sub *sub, amb_order_done_fn done, void *context)
 {
-    topic->matched -= topic->matched > 0;
+    topic->connected -= topic->connected > 0;
     if (sub->may_map) {
         amb_readers_remove(&topic->readers, sub->user);
     }

@@ -8,6 +8,14 @@
  * and sends the order on to it, to attach the cursor. Mail keeps that order, so what is lent always
  * finds its cursor.
  *
+ * A topic is quiet until its first message. Until then only those who subscribe to its very name
+ * have a cursor in it, and those with a wildcard are counted by their patterns (patterns.h). The
+ * first message waits at home, and home tells the control thread, which wakes the topic: it makes
+ * the pairs with all wildcards that match, in slices, and then has home go on. So a topic without
+ * messages costs nothing for each of its readers.
+ *
+ *   QUIET ── first message ─► WAKING ── all pairs are made ─► AWAKE
+ *
  * Each priority of a topic that somebody has published with is a topic of its own here, beside the
  * main one of its name, which stays as long as it has such kin (priority.h).
  *
@@ -25,6 +33,7 @@
 #pragma once
 
 #include "broker/orders.h"
+#include "broker/patterns.h"
 #include "broker/readers.h"
 #include "wire/base/hash.h"
 #include "wire/base/list.h"
@@ -38,19 +47,22 @@ struct amb_config;
 struct amb_dir_chore;
 struct amb_dir_queue;
 struct amb_identity;
+struct amb_party;
 struct amb_shard;
 struct amb_topic;
 
 /*
  * Pairs that are counted together: a client's, and those of queues that it was the first member of.
- * A pair is a topic and a subscription with a wildcard that reads it: a cursor on a worker. The
- * bounds are limits.max_pairs_per_client and limits.max_pairs (directory_pairs.c).
+ * A pair is a topic that has had messages and a subscription with a wildcard that reads it: a
+ * cursor on a worker. The bounds are limits.max_pairs_per_client and limits.max_pairs, of which a
+ * user has a share (limits.user_share), and a party half of what others leave (directory_pairs.c).
  */
 struct amb_pair_account {
     uint32_t refs;
     uint32_t pairs;            /* some of topics that have left may be among them */
     uint64_t looked_at;        /* directory->pairs_left when they were last looked for */
     void *owner;               /* the client; NULL: it has gone */
+    struct amb_party *party;   /* and whose that was; NULL: nobody's */
     struct amb_list_node subs; /* struct amb_dir_sub.of_account */
 };
 
@@ -59,17 +71,17 @@ struct amb_directory {
     struct amb_shard *const *shards;
     unsigned shard_count;
     struct amb_map *by_name;
-    struct amb_map *literals;          /* pattern to one of the subscriptions that have it */
+    struct amb_patterns patterns;      /* of all subscriptions */
     struct amb_list_node topics, subs; /* all of them */
-    struct amb_list_node wild;         /* struct amb_dir_sub.same, of those with a wildcard */
     struct amb_list_node idle;         /* struct amb_dir_topic.idle, longest first */
     struct amb_list_node leaving;      /* struct amb_dir_topic.node */
     struct amb_list_node untold;       /* struct amb_dir_topic.untold: others read it now */
     struct amb_list_node queues;       /* struct amb_dir_queue.node: queues.h */
     uint32_t topic_count, sub_count;
-    uint32_t sys_count; /* subscriptions to $ topics */
-    uint32_t slots;     /* of topic ids that were ever given */
-    uint32_t *free_ids; /* a ring: the next ids of slots that are free */
+    uint32_t awake_count; /* of the topics: those that are not quiet */
+    uint32_t sys_count;   /* subscriptions to $ topics */
+    uint32_t slots;       /* of topic ids that were ever given */
+    uint32_t *free_ids;   /* a ring: the next ids of slots that are free */
     uint32_t free_size, free_first, free_count;
     struct amb_dir_topic **by_slot; /* topics that have not left, by amb_topic_slot */
     uint64_t serial;                /* counts topics and subscriptions as they come */
@@ -78,6 +90,8 @@ struct amb_directory {
     struct amb_list_node chores; /* struct amb_dir_chore.node: pairs still to make or undo */
     unsigned at_once;            /* pairs made and undone without a chore, this round */
     unsigned chore_orders;       /* orders of chores, under way */
+    struct amb_list_node waking; /* struct amb_dir_topic.waking: first come, first served */
+    unsigned wake_pairs;         /* made for them, and their homes have not answered yet */
     struct amb_list_node over;   /* struct amb_dir_sub.of_over: have met a limit of pairs */
     uint64_t next_sub;
     int64_t now_ns; /* the owner's */
@@ -89,6 +103,12 @@ enum amb_leave_stage {
     AMB_LEAVE_HOME,
     AMB_LEAVE_BORROWERS,
     AMB_LEAVE_FENCE,
+};
+
+enum amb_dir_wake {
+    AMB_DIR_QUIET,
+    AMB_DIR_WAKING,
+    AMB_DIR_AWAKE,
 };
 
 struct amb_dir_topic {
@@ -110,9 +130,13 @@ struct amb_dir_topic {
     struct amb_dir_topic *main; /* ... others by that one of their name; NULL: is that one */
     struct amb_dir_topic *kin[AMB_PRIORITY_LOW + 1]; /* of the main one: by priority, or NULL */
     uint32_t kin_count;                              /* those that leave, too */
+    enum amb_dir_wake wake;
+    struct amb_list_node waking; /* in the directory's list */
+    /* When it was woken: pairs with subscriptions that had come by then are made by that, and
+     * others by their coming. UINT64_MAX: it is quiet. */
     uint64_t serial;
-    uint32_t pairs; /* with subscriptions that have a wildcard */
-    uint32_t matched;
+    uint32_t pairs;             /* with subscriptions that have a wildcard */
+    uint32_t connected;         /* subscriptions that read it, those without a wildcard too */
     struct amb_readers readers; /* of them, those that read in place where they may */
     uint32_t publisher_count;
     struct amb_topic **on_shard; /* one for each shard, NULL where there is none */
@@ -134,9 +158,10 @@ struct amb_dir_publisher {
 
 struct amb_dir_sub {
     struct amb_list_node node;
-    struct amb_list_node
-        same; /* a ring of those with the same literal, or in the list of wild ones */
-    uint64_t id, serial;
+    struct amb_list_node same;        /* of its pattern's */
+    struct amb_pattern *filed;        /* that one; NULL: it is not entered */
+    uint64_t id, serial;              /* serial: when it came */
+    uint64_t woken;                   /* serial of the last topic that was woken for it */
     bool is_wild;                     /* its pattern is no topic's name */
     struct amb_pair_account *account; /* NULL: nobody's. A reference while it is entered */
     struct amb_list_node of_account, of_over;
@@ -179,6 +204,11 @@ AMB_MUST_CHECK enum amb_status amb_directory_priority(struct amb_directory *dire
                                                       struct amb_dir_topic *main,
                                                       enum amb_priority priority,
                                                       struct amb_dir_topic **out);
+/* How many subscriptions match it. */
+uint32_t amb_directory_matched(const struct amb_dir_topic *topic);
+/* A quiet topic's first message has come: its readers with a wildcard get their cursors, then its
+ * home goes on (amb_order_topic_awake). */
+void amb_directory_heard(struct amb_directory *directory, const struct amb_topic *topic);
 /* Whoever it was made for does not use it after all. */
 void amb_directory_unused(struct amb_directory *directory, struct amb_dir_topic *topic);
 /* Enters and removes a publisher, for its topic's SUBSCRIBERS counts. */
@@ -203,7 +233,7 @@ uint64_t amb_directory_next_sub(struct amb_directory *directory);
  */
 unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
                                  amb_order_done_fn done, void *context);
-/* Makes and undoes pairs of chores: a slice of each. Once a round. */
+/* Makes pairs of topics that wake, and makes and undoes those of chores: some. Once a round. */
 void amb_directory_work(struct amb_directory *directory);
 /* May amb_directory_work do more at once? Else answers to orders come first. */
 bool amb_directory_is_busy(const struct amb_directory *directory);
@@ -211,8 +241,8 @@ bool amb_directory_is_busy(const struct amb_directory *directory);
 const char *amb_directory_lacks_pairs(struct amb_directory *directory,
                                       const struct amb_pair_account *account, const char *pattern,
                                       size_t len);
-/* With one reference. NULL: no memory. */
-struct amb_pair_account *amb_pair_account_create(void *owner);
+/* With one reference. party: or NULL. NULL: no memory. */
+struct amb_pair_account *amb_pair_account_create(void *owner, struct amb_party *party);
 void amb_pair_account_unref(struct amb_pair_account **account);
 /* It is slow in that way from here on. Homes count who holds publishers back. */
 void amb_directory_reslow(struct amb_directory *directory, struct amb_dir_sub *sub,

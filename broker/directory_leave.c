@@ -70,6 +70,7 @@ static void leave_go_on(struct amb_dir_topic *topic)
         topic->is_again = true; /* That answer speaks of it. */
         return;
     }
+    amb_pairs_topic_left(directory, topic);
     uint32_t slot = amb_topic_slot(topic->id);
     amb_directory_id_give(directory,
                           slot | (((topic->id >> AMB_TOPIC_SLOT_BITS) + 1) << AMB_TOPIC_SLOT_BITS));
@@ -86,7 +87,7 @@ static void leave_go_on(struct amb_dir_topic *topic)
 static bool topic_is_used(const struct amb_directory *directory, const struct amb_dir_topic *topic)
 {
     return topic->publisher_count > 0 || topic->kin_count > 0 ||
-           amb_map_get(directory->literals, topic->name, topic->name_len) != NULL;
+           amb_patterns_name(&directory->patterns, topic->name, topic->name_len) != NULL;
 }
 
 void amb_directory_rest(struct amb_directory *directory, struct amb_dir_topic *topic)
@@ -111,6 +112,7 @@ static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *t
     amb_list_remove(&topic->untold); /* Nobody is left to hear of it. */
     amb_list_push_back(&directory->leaving, &topic->node);
     directory->topic_count--;
+    directory->awake_count -= topic->wake != AMB_DIR_QUIET;
     topic->has_left = true;
     topic->stage = AMB_LEAVE_HOME;
     topic->on = 0;

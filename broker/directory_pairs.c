@@ -5,14 +5,17 @@
  *
  * A subscription has the ids of the topics that it was attached to, so its end undoes just those. A
  * topic that leaves stays in these lists: its id names nothing from then on, and goes when the list
- * is full or at its limit. The later of the two makes a pair. A topic attaches the subscriptions
- * that are there. A subscription attaches, slice by slice, the topics that were there before it, by
- * their places in directory->by_slot. The slices that are still to come are a chore.
+ * is full or at its limit. The later of the two makes a pair. A topic that wakes attaches the
+ * subscriptions that are there (directory_wake.c). A subscription attaches, slice by slice, the
+ * topics that were awake before it, by their places in directory->by_slot; the publishers of those
+ * that are quiet are told that they have one reader more, or less. The slices that are still to
+ * come are a chore.
  *
  * Threads: the control thread. Memory: 4 bytes a pair; an allocation a chore.
  */
 #include "broker/config.h"
 #include "broker/directory_private.h"
+#include "broker/party.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
@@ -30,7 +33,7 @@ struct amb_dir_chore {
     struct amb_dir_sub *sub; /* the one that comes; NULL: it has gone meanwhile */
     struct amb_dir_sub gone; /* the one that leaves: as it was, with its pairs */
     bool is_leaving;
-    uint32_t next; /* slot, or index of a pair */
+    uint64_t next; /* slot; of one that leaves: index of a pair, and slots behind those */
     unsigned waiting;
     enum amb_status status;
     struct amb_order *last; /* its answer says that the subscription has come */
@@ -38,12 +41,13 @@ struct amb_dir_chore {
 
 /* Accounts ------------------------------------------------------------------------------------ */
 
-struct amb_pair_account *amb_pair_account_create(void *owner)
+struct amb_pair_account *amb_pair_account_create(void *owner, struct amb_party *party)
 {
     struct amb_pair_account *account = calloc(1, sizeof(*account));
     if (account != NULL) {
         account->refs = 1;
         account->owner = owner;
+        account->party = amb_party_ref(party);
         amb_list_init(&account->subs);
     }
     return account;
@@ -52,9 +56,56 @@ struct amb_pair_account *amb_pair_account_create(void *owner)
 void amb_pair_account_unref(struct amb_pair_account **account)
 {
     if (*account != NULL && --(*account)->refs == 0) {
+        amb_party_unref(&(*account)->party);
         free(*account);
     }
     *account = NULL;
+}
+
+/* More pairs of it, or fewer. NULL: nobody is charged. */
+static void account_add(struct amb_pair_account *account, int64_t pairs)
+{
+    if (account != NULL) {
+        account->pairs = (uint32_t)(account->pairs + pairs);
+        if (account->party != NULL) {
+            account->party->pairs = (uint32_t)(account->party->pairs + pairs);
+            uint32_t *used = &account->party->user->used[AMB_SHARE_PAIRS];
+            *used = (uint32_t)(*used + pairs);
+        }
+    }
+}
+
+/* What a limit leaves, beside what others have left already. */
+static void lessen(uint64_t *left, const char **key, uint64_t limit, uint64_t own, const char *name)
+{
+    uint64_t here = limit > own ? limit - own : 0;
+    if (here < *left) {
+        *left = here;
+        *key = name;
+    }
+}
+
+/* How many more pairs there may be, and the key of the limit that says so. */
+static uint64_t pairs_left(const struct amb_directory *directory,
+                           const struct amb_pair_account *account, const char **key)
+{
+    const struct amb_config_limits *limits = &directory->config->limits;
+    uint64_t left = UINT64_MAX, all = directory->pair_count;
+    lessen(&left, key, limits->max_pairs, all, "limits.max_pairs");
+    if (account == NULL) {
+        return left;
+    }
+    lessen(&left, key, limits->max_pairs_per_client, account->pairs, "limits.max_pairs_per_client");
+    if (account->party != NULL) {
+        uint64_t own = account->party->pairs;
+        lessen(&left, key, amb_share_of(limits->max_pairs, all, own, AMB_PARTY_SHARE), own,
+               "limits.max_pairs: one process, or address, has half of what others leave");
+        const struct amb_user *user = account->party->user;
+        own = user->used[AMB_SHARE_PAIRS];
+        lessen(&left, key, amb_user_share(user, limits->max_pairs, all, own, limits->user_share),
+               own, "limits.user_share of limits.max_pairs");
+    }
+    return left;
 }
 
 /* Pairs --------------------------------------------------------------------------------------- */
@@ -74,44 +125,43 @@ static void pairs_compact(struct amb_directory *directory, struct amb_dir_sub *s
             sub->pairs[kept++] = sub->pairs[i];
         }
     }
-    if (sub->account != NULL) {
-        sub->account->pairs -= sub->pair_count - kept;
-    }
+    account_add(sub->account, (int64_t)kept - sub->pair_count);
     sub->pair_count = kept;
 }
 
 /* Pairs of topics that have left are looked for once there may be enough of them. Else each topic
  * that comes would go through all pairs of a client at its limit. */
-static bool account_is_full(struct amb_directory *directory, struct amb_pair_account *account)
+static bool account_compact(struct amb_directory *directory, struct amb_pair_account *account)
 {
-    uint32_t max = directory->config->limits.max_pairs_per_client;
-    if (account == NULL || account->pairs < max) {
+    if (account == NULL ||
+        directory->pairs_left - account->looked_at <= account->pairs / STALE_SHARE) {
         return false;
-    }
-    if (directory->pairs_left - account->looked_at <= account->pairs / STALE_SHARE) {
-        return true;
     }
     account->looked_at = directory->pairs_left;
     AMB_LIST_FOR_EACH (node, &account->subs) {
         pairs_compact(directory, AMB_CONTAINER_OF(node, struct amb_dir_sub, of_account));
     }
-    return account->pairs >= max;
+    return true;
 }
 
 bool amb_pairs_have_room(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
-    if (sub->over != NULL) {
-        return false;
+    if (sub->over != NULL || !sub->is_wild) {
+        return sub->over == NULL;
     }
-    if (sub->is_wild && directory->pair_count >= directory->config->limits.max_pairs) {
-        sub->over = "limits.max_pairs";
-    } else if (sub->is_wild && account_is_full(directory, sub->account)) {
-        sub->over = "limits.max_pairs_per_client";
+    const char *key = NULL;
+    uint64_t left = pairs_left(directory, sub->account, &key);
+    if (left == 0 && account_compact(directory, sub->account)) {
+        left = pairs_left(directory, sub->account, &key);
     }
-    if (sub->over != NULL && amb_list_is_empty(&sub->of_over) && !sub->is_closing) {
+    if (left > 0) {
+        return true;
+    }
+    sub->over = key;
+    if (amb_list_is_empty(&sub->of_over) && !sub->is_closing) {
         amb_list_push_back(&directory->over, &sub->of_over);
     }
-    return sub->over == NULL;
+    return false;
 }
 
 bool amb_pairs_reserve(struct amb_directory *directory, struct amb_dir_sub *sub)
@@ -140,9 +190,7 @@ void amb_pairs_note(struct amb_directory *directory, struct amb_dir_sub *sub,
         sub->pairs[sub->pair_count++] = topic->id;
         topic->pairs++;
         directory->pair_count++;
-        if (sub->account != NULL) {
-            sub->account->pairs++;
-        }
+        account_add(sub->account, 1);
     }
 }
 
@@ -152,7 +200,7 @@ void amb_pairs_topic_left(struct amb_directory *directory, struct amb_dir_topic 
     amb_assert(directory->pair_count >= topic->pairs);
     directory->pair_count -= topic->pairs;
     directory->pairs_left += topic->pairs;
-    topic->pairs = 0;
+    topic->pairs = 0; /* Its subscriptions note that later. */
 }
 
 void amb_pairs_each(struct amb_directory *directory, struct amb_dir_sub *sub, amb_pair_fn fn,
@@ -170,22 +218,17 @@ const char *amb_directory_lacks_pairs(struct amb_directory *directory,
                                       const struct amb_pair_account *account, const char *pattern,
                                       size_t len)
 {
-    const struct amb_config_limits *limits = &directory->config->limits;
-    uint64_t of_client = account == NULL ? 0 : account->pairs, wanted = directory->topic_count;
-    if (amb_pattern_is_literal(pattern, len) ||
-        (of_client + wanted <= limits->max_pairs_per_client &&
-         directory->pair_count + wanted <= limits->max_pairs)) {
+    const char *key = NULL;
+    uint64_t left = pairs_left(directory, account, &key), wanted = 0;
+    if (amb_pattern_is_literal(pattern, len) || directory->awake_count <= left) {
         return NULL;
     }
-    wanted = 0;
     AMB_LIST_FOR_EACH (node, &directory->topics) {
         const struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);
-        wanted += amb_pattern_matches(pattern, len, topic->name, topic->name_len);
+        wanted += topic->wake != AMB_DIR_QUIET &&
+                  amb_pattern_matches(pattern, len, topic->name, topic->name_len);
     }
-    if (of_client + wanted > limits->max_pairs_per_client) {
-        return "limits.max_pairs_per_client";
-    }
-    return directory->pair_count + wanted > limits->max_pairs ? "limits.max_pairs" : NULL;
+    return wanted > left ? key : NULL;
 }
 
 /* Chores -------------------------------------------------------------------------------------- */
@@ -249,22 +292,25 @@ static unsigned come_to(struct amb_directory *directory, struct amb_dir_sub *sub
     unsigned posted = 0;
     for (unsigned i = 0; i <= AMB_PRIORITY_LOW; i++) {
         struct amb_dir_topic *topic = amb_directory_kin(main, i);
-        if (topic != NULL && topic->serial < sub->serial) {
-            posted += amb_directory_connect(directory, topic, sub, done, context);
-            amb_directory_changed(directory, topic);
+        if (topic == NULL || (topic->wake != AMB_DIR_QUIET && topic->serial > sub->serial)) {
+            continue; /* It wakes for this subscription, too. */
         }
+        if (topic->wake != AMB_DIR_QUIET) {
+            posted += amb_directory_connect(directory, topic, sub, done, context);
+        }
+        amb_directory_changed(directory, topic);
     }
     return posted;
 }
 
 /* True: the subscription has seen all topics, or shall see no more. */
-static bool come_slice(struct amb_directory *directory, struct amb_dir_sub *sub, uint32_t *next,
+static bool come_slice(struct amb_directory *directory, struct amb_dir_sub *sub, uint64_t *next,
                        unsigned budget, amb_order_done_fn done, void *context, unsigned *posted)
 {
     unsigned looks = budget * LOOKS_PER_PAIR;
     for (; *next < directory->slots; (*next)++) {
         struct amb_dir_topic *topic = directory->by_slot[*next];
-        if (topic == NULL || topic->main != NULL || topic->serial > sub->serial ||
+        if (topic == NULL || topic->main != NULL ||
             !amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len)) {
             if (looks-- == 0) {
                 return false;
@@ -292,7 +338,7 @@ unsigned amb_pairs_come(struct amb_directory *directory, struct amb_dir_sub *sub
                         amb_order_done_fn done, void *context)
 {
     unsigned posted = 0;
-    uint32_t next = 0;
+    uint64_t next = 0;
     bool is_over = come_slice(directory, sub, &next, pairs_now(directory), done, context, &posted);
     directory->at_once += sub->pair_count;
     if (is_over) {
@@ -326,8 +372,19 @@ static void come_cancel(struct amb_dir_sub *sub)
     }
 }
 
-/* True: none is left. */
-static bool leave_slice(struct amb_directory *directory, struct amb_dir_sub *sub, uint32_t *next,
+/* Of a topic that it has counted for, and has no cursor in. */
+static void leave_quiet(struct amb_directory *directory, struct amb_dir_topic *main)
+{
+    for (unsigned i = 0; i <= AMB_PRIORITY_LOW; i++) {
+        struct amb_dir_topic *topic = amb_directory_kin(main, i);
+        if (topic != NULL && topic->wake == AMB_DIR_QUIET) {
+            amb_directory_changed(directory, topic);
+        }
+    }
+}
+
+/* First its pairs, then the topics without: *next counts both. True: none is left. */
+static bool leave_slice(struct amb_directory *directory, struct amb_dir_sub *sub, uint64_t *next,
                         unsigned budget, amb_order_done_fn done, void *context, unsigned *posted)
 {
     for (; *next < sub->pair_count && budget > 0; (*next)++, budget--) {
@@ -338,25 +395,44 @@ static bool leave_slice(struct amb_directory *directory, struct amb_dir_sub *sub
             *posted += amb_directory_disconnect(directory, topic, sub, done, context);
         }
     }
-    return *next == sub->pair_count;
+    if (*next < sub->pair_count || directory->awake_count == directory->topic_count) {
+        return *next >= sub->pair_count;
+    }
+    unsigned looks = budget * LOOKS_PER_PAIR;
+    for (; *next - sub->pair_count < directory->slots; (*next)++) {
+        struct amb_dir_topic *topic = directory->by_slot[*next - sub->pair_count];
+        bool is_read =
+            topic != NULL && topic->main == NULL &&
+            amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len);
+        if (looks == 0 || budget == 0) {
+            return false;
+        }
+        looks--;
+        if (is_read) {
+            budget--;
+            leave_quiet(directory, topic);
+        }
+    }
+    return true;
 }
 
 void amb_pairs_leave(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
     come_cancel(sub);
     if (sub->account != NULL) {
-        sub->account->pairs -= sub->pair_count;
+        account_add(sub->account, -(int64_t)sub->pair_count);
         amb_list_remove(&sub->of_account);
         amb_pair_account_unref(&sub->account);
     }
-    uint32_t next = 0;
+    uint64_t next = 0;
     unsigned posted = 0;
     bool is_over = leave_slice(directory, sub, &next, pairs_now(directory), NULL, NULL, &posted);
-    directory->at_once += next;
+    directory->at_once += sub->pair_count < next ? sub->pair_count : (unsigned)next;
     if (!is_over) {
         struct amb_dir_chore *chore = chore_begin(directory, sub);
         if (chore == NULL) { /* Then all at once. */
-            (void)leave_slice(directory, sub, &next, UINT32_MAX, NULL, NULL, &posted);
+            while (!leave_slice(directory, sub, &next, AMB_PAIRS_NOW, NULL, NULL, &posted)) {
+            }
         } else {
             chore->is_leaving = true;
             chore->next = next;
@@ -373,6 +449,7 @@ void amb_pairs_leave(struct amb_directory *directory, struct amb_dir_sub *sub)
 
 void amb_directory_work(struct amb_directory *directory)
 {
+    amb_directory_wake(directory);
     unsigned slices = AMB_PAIRS_SLICES;
     while (slices-- > 0 && directory->chore_orders < AMB_PAIRS_UNDER_WAY &&
            !amb_list_is_empty(&directory->chores)) {
@@ -398,7 +475,8 @@ void amb_directory_work(struct amb_directory *directory)
 
 bool amb_directory_is_busy(const struct amb_directory *directory)
 {
-    return !amb_list_is_empty(&directory->chores) && directory->chore_orders < AMB_PAIRS_UNDER_WAY;
+    return amb_directory_may_wake(directory) || (!amb_list_is_empty(&directory->chores) &&
+                                                 directory->chore_orders < AMB_PAIRS_UNDER_WAY);
 }
 
 void amb_pairs_fini(struct amb_directory *directory)

@@ -41,6 +41,7 @@ bool amb_pairs_have_room(struct amb_directory *directory, struct amb_dir_sub *su
 bool amb_pairs_reserve(struct amb_directory *directory, struct amb_dir_sub *sub);
 void amb_pairs_note(struct amb_directory *directory, struct amb_dir_sub *sub,
                     struct amb_dir_topic *topic);
+/* The topic leaves, and at the end again: messages that have come late may have woken it. */
 void amb_pairs_topic_left(struct amb_directory *directory, struct amb_dir_topic *topic);
 /* A subscription with a wildcard comes: pairs with the topics that were there before it. Returns
  * how many orders were posted that `done` shall hear of. */
@@ -50,6 +51,13 @@ void amb_pairs_leave(struct amb_directory *directory, struct amb_dir_sub *sub);
 void amb_pairs_each(struct amb_directory *directory, struct amb_dir_sub *sub, amb_pair_fn fn,
                     void *arg);
 void amb_pairs_fini(struct amb_directory *directory);
+
+/* directory_wake.c. One more slice; how many may be under way bounds it. */
+void amb_directory_wake(struct amb_directory *directory);
+bool amb_directory_may_wake(const struct amb_directory *directory);
+
+/* The topic's home, and its publishers, are told how many read it. */
+void amb_directory_tell_topic(struct amb_directory *directory, struct amb_dir_topic *topic);
 
 /* The topic is in no list but those of the idle, and no worker knows it. */
 void amb_directory_topic_free(struct amb_dir_topic *topic, unsigned shard_count);

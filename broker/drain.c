@@ -4,6 +4,7 @@
 #include "broker/client.h"
 #include "broker/config.h"
 #include "broker/door.h"
+#include "broker/entry.h"
 #include "broker/queues.h"
 #include "broker/session.h"
 #include "broker/shard.h"
@@ -23,6 +24,9 @@
 static uint64_t topic_left(const struct amb_topic *topic)
 {
     uint64_t left = amb_topic_unread(topic);
+    AMB_LIST_FOR_EACH (node, &topic->held) {
+        left += AMB_CONTAINER_OF(node, struct amb_entry, pending)->count;
+    }
     AMB_LIST_FOR_EACH (node, &topic->privates) {
         left += amb_topic_unread(AMB_CONTAINER_OF(node, struct amb_topic, of_namesake));
     }

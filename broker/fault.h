@@ -46,7 +46,8 @@
     X(KEPT_UNBOUNDED, "payloads that are not pinned are kept beyond their share")                  \
     X(KEPT_MISCOUNTED, "what goes stale now and then is still counted")                            \
     X(MAP_STALE, "what a client fetched in place may go stale")                                    \
-    X(GRANT_UNRESERVED, "a window opens and no memory is reserved")
+    X(GRANT_UNRESERVED, "a window opens and no memory is reserved")                                \
+    X(AWAKE_EARLY, "a topic's first message does not wait for its readers")
 
 #define AMB_FAULT_ENUM(name, text) AMB_FAULT_##name,
 enum amb_fault {

@@ -77,7 +77,7 @@ static void identity_known(void *control, struct amb_order *fence)
         client->publishers == NULL ? NULL : client->publishers[request->handle];
     if (publisher != NULL && publisher->topic != NULL) {
         /* Whoever came while the fence was away was told to a worker that did not know it. */
-        request->subscribers = publisher->topic->matched;
+        request->subscribers = amb_directory_matched(publisher->topic);
         order->u.publisher.copies = amb_directory_copies(publisher);
     }
     amb_order_post(own->shards[order->session.shard], order);

@@ -121,6 +121,10 @@ struct amb_order {
             uint32_t topic, matched;
         } matched;
         struct {
+            uint32_t topic;
+            uint32_t pairs; /* made for it before this order; the control thread's */
+        } wake;
+        struct {
             uint32_t handle;
             uint32_t count;
             bool copies; /* another user reads it in place where that is allowed */
@@ -180,6 +184,8 @@ void amb_order_limits(struct amb_shard *shard, struct amb_order *order);
 /* Its answer says that what was posted to this worker before has been done. */
 void amb_order_nothing(struct amb_shard *shard, struct amb_order *order);
 void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order);
+/* A quiet topic has all of its readers: what has come to it goes on. */
+void amb_order_topic_awake(struct amb_shard *shard, struct amb_order *order);
 /* At the topic's home: changes what it lends to another worker. A new reader's cursor is attached
  * there by the same order, which home sends on with the number that it begins at: before anything
  * that it must see is lent. */

@@ -9,6 +9,7 @@
 #include "broker/prelude.h"
 #include "broker/priority.h"
 #include "broker/replay.h"
+#include "broker/route.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/sweep.h"
@@ -32,6 +33,9 @@ void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order)
 /* Have all readers here, and at borrowers, come to its end? */
 static bool topic_is_read(const struct amb_topic *topic)
 {
+    if (!amb_list_is_empty(&topic->held)) {
+        return false;
+    }
     AMB_LIST_FOR_EACH (node, &topic->cursors) {
         if (AMB_CONTAINER_OF(node, struct amb_cursor, of_topic)->position < topic->log.hi) {
             return false;
@@ -106,6 +110,14 @@ void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order)
     struct amb_topic *topic = amb_shard_topic(shard, order->u.matched.topic);
     if (topic != NULL) {
         topic->matched = order->u.matched.matched;
+    }
+}
+
+void amb_order_topic_awake(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_topic *topic = amb_shard_topic(shard, order->u.wake.topic);
+    if (topic != NULL) {
+        amb_route_awake(topic);
     }
 }
 

@@ -35,6 +35,7 @@ enum amb_share {
     AMB_SHARE_SESSIONS,
     AMB_SHARE_SUBSCRIPTIONS,
     AMB_SHARE_NAMES,
+    AMB_SHARE_PAIRS,
     AMB_SHARE_COUNT,
 };
 
@@ -51,6 +52,7 @@ struct amb_party {
     _Atomic uint32_t refs;
     struct amb_user *user;
     uint32_t names;            /* publishers' names: identity.h; the control thread's */
+    uint32_t pairs;            /* directory.h; the same */
     uint64_t held;             /* bytes in quarantine; the same */
     _Atomic uint64_t kept;     /* bytes of lease segments that are in no session's book any more */
     _Atomic uint64_t prepared; /* bytes of buffers for messages still to come, */

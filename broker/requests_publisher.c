@@ -129,7 +129,7 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     publisher_fill(client, open, publisher, order);
     /* Whoever comes between this order and its answer is not known to the worker yet: a publisher
      * that waits for him hears of him by a flow value, behind which nothing can be lost. */
-    request->subscribers = topic->matched;
+    request->subscribers = amb_directory_matched(topic);
     request->gpu_why = order->u.publisher.verifies
                            ? "trust = \"verify\", or an inbox: the broker copies what is published"
                            : amb_client_gpu_obstacle(client);

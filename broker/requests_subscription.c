@@ -18,7 +18,11 @@
 
 static uint64_t sub_heap(const struct amb_dir_sub *sub)
 {
-    return sizeof(*sub) + sub->position_len + AMB_HEAP_OVERHEAD;
+    uint64_t tokens = 1;
+    for (uint32_t i = 0; i < sub->pattern_len; i++) {
+        tokens += sub->pattern[i] == '.';
+    }
+    return sizeof(*sub) + sub->position_len + AMB_HEAP_OVERHEAD + tokens * AMB_PATTERN_HEAP;
 }
 
 /* The client's subscription with that handle is forgotten, unless the handle has been used anew. */
@@ -93,7 +97,7 @@ static struct amb_dir_sub *subscribe_sub(struct amb_client *client,
 {
     struct amb_dir_sub *sub = calloc(1, sizeof(*sub) + subscribe->position.len);
     if (client->account == NULL) {
-        client->account = amb_pair_account_create(client);
+        client->account = amb_pair_account_create(client, client->party);
     }
     if (sub == NULL || client->account == NULL) {
         free(sub);

@@ -2,6 +2,7 @@
 #include "broker/route.h"
 
 #include "broker/entry.h"
+#include "broker/fault.h"
 #include "broker/publisher.h"
 #include "broker/session.h"
 #include "broker/shard.h"
@@ -94,9 +95,27 @@ void amb_route_grants(struct amb_topic *topic)
     }
 }
 
+/* In the order of their coming, also what is refused: receipts are in that order. What may wait is
+ * bounded by the windows of its publishers. */
+static void route_hold(struct amb_topic *topic, struct amb_entry *entry)
+{
+    bool is_first = amb_list_is_empty(&topic->held);
+    amb_list_push_back(&topic->held, &entry->pending);
+    if (is_first) {
+        topic->shard->topic_heard(topic);
+    }
+}
+
 static void route_append(struct amb_shard *shard, struct amb_entry *entry)
 {
     struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
+    if (__builtin_expect(topic != NULL && topic->is_quiet, 0)) {
+        route_hold(topic, entry);
+        if (AMB_FAULT(AWAKE_EARLY)) {
+            amb_route_awake(topic);
+        }
+        return;
+    }
     if (__builtin_expect(entry->expect != 0, 0) && entry->status == AMB_OK && topic != NULL &&
         topic->log.next_seq + topic->log.above != entry->expect) {
         entry->status = AMB_EREJECTED; /* Somebody else was faster. */
@@ -114,6 +133,15 @@ static void route_append(struct amb_shard *shard, struct amb_entry *entry)
         }
         route_send_grant(shard, entry);
         amb_entry_unref(entry, shard);
+    }
+}
+
+void amb_route_awake(struct amb_topic *topic)
+{
+    topic->is_quiet = false;
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&topic->held)) != NULL) {
+        route_append(topic->shard, AMB_CONTAINER_OF(node, struct amb_entry, pending));
     }
 }
 

@@ -184,6 +184,9 @@ struct amb_shard {
     /* A dead letter: takes over the entry, whose topic is that of the name. NULL: there are none.
      */
     void (*dead_letter)(struct amb_shard *shard, struct amb_entry *entry, const char *topic);
+    /* A quiet topic at home here has its first message: amb_directory_heard, then
+     * amb_order_topic_awake. NULL where no topic is quiet. */
+    void (*topic_heard)(struct amb_topic *topic);
     /* A subscription is slow, or has lost something; NULL: nobody is told. */
     void (*noted)(struct amb_shard *shard, const struct amb_note *note);
     struct amb_shard_stats stats;

@@ -56,6 +56,7 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
     amb_list_init(&topic->cursors);
     amb_list_init(&topic->dirty);
     amb_list_init(&topic->kin);
+    amb_list_init(&topic->held);
     amb_topic_set_priority(topic, AMB_PRIORITY_NORMAL);
     amb_list_init(&topic->spill.node);
     *out = topic;
@@ -129,6 +130,10 @@ void amb_topic_clear(struct amb_topic *topic)
     amb_assert(amb_list_is_empty(&topic->cursors));
     topic->has_keys = false;
     amb_keys_destroy(&topic->keys);
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&topic->held)) != NULL) {
+        amb_entry_unref(AMB_CONTAINER_OF(node, struct amb_entry, pending), topic->shard);
+    }
     while (topic->log.lo < topic->log.hi) {
         topic_pop(topic);
     }

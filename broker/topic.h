@@ -178,6 +178,9 @@ struct amb_topic {
     struct amb_list_node of_namesake;
     struct amb_topic *namesake; /* of a private shadow: the shard's own; else NULL */
     uint32_t matched;           /* at home: subscriptions that match, everywhere */
+    bool is_quiet;              /* at home: not all of those have a cursor: directory.h, */
+    struct amb_list_node held;  /* ... so these wait: struct amb_entry.pending */
+    struct amb_mail heard;      /* to the control thread, with the first of them */
     uint32_t tallies;           /* entries in the log that have one: tally.h */
     uint64_t tallied;           /* ... none of them before this position */
     uint64_t ungranted;         /* at home: position of the first entry not granted yet */

@@ -16,7 +16,7 @@ static bool wish_may_read(const struct amb_client *client, const char *pattern)
     size_t len = strlen(pattern);
     return !amb_pattern_is_inbox(pattern, len) ||
            (amb_topic_is_inbox(pattern, len) &&
-            amb_map_get(client->control->directory.literals, pattern, len) == NULL);
+            amb_patterns_name(&client->control->directory.patterns, pattern, len) == NULL);
 }
 
 /* Its user leaves something for others. */

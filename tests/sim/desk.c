@@ -264,6 +264,17 @@ static void letter_arrived(struct amb_mail *mail, void *owner)
     free(letter);
 }
 
+static void topic_heard_arrived(struct amb_mail *mail, void *owner)
+{
+    struct sim *s = owner;
+    amb_directory_heard(&s->directory, AMB_CONTAINER_OF(mail, struct amb_topic, heard));
+}
+
+static void topic_heard(struct amb_topic *topic)
+{
+    amb_mail_post(topic->shard->control, &topic->heard, topic_heard_arrived);
+}
+
 static void dead_letter(struct amb_shard *shard, struct amb_entry *entry, const char *topic)
 {
     struct letter *letter = calloc(1, sizeof(*letter));
@@ -278,6 +289,7 @@ void sim_desk_connect_upcalls(struct amb_shard *shard)
     shard->offer_segment = offer_segment;
     shard->session_ended = session_ended;
     shard->dead_letter = dead_letter;
+    shard->topic_heard = topic_heard;
     shard->segment_gone = amb_retire_segment;
 }
 
@@ -330,6 +342,7 @@ unsigned sim_desk_turn(struct sim *s, unsigned budget)
             expire(s, visit);
         }
     }
+    amb_directory_work(&s->directory);
     amb_directory_tell(&s->directory);
     if (s->now_ns >= tick_ns) {
         tick_ns = s->now_ns + TICK_NS;

@@ -34,6 +34,17 @@ static void session_ended(struct amb_shard *shard, uint64_t client_id, enum amb_
     (void)shard, (void)client_id, (void)why, (void)text;
 }
 
+static void topic_heard_arrived(struct amb_mail *mail, void *owner)
+{
+    struct amb_control *at = owner;
+    amb_directory_heard(&at->directory, AMB_CONTAINER_OF(mail, struct amb_topic, heard));
+}
+
+static void topic_heard(struct amb_topic *topic)
+{
+    amb_mail_post(topic->shard->control, &topic->heard, topic_heard_arrived);
+}
+
 static void set_up(void)
 {
     static const char *const options[] = {
@@ -52,6 +63,7 @@ static void set_up(void)
         shards[i].control = &control.inbox;
         shards[i].offer_segment = offer_segment;
         shards[i].session_ended = session_ended;
+        shards[i].topic_heard = topic_heard;
     }
     amb_assert(amb_control_init(&control, config, peers, STEPPED_SHARDS, &budget, NULL, &transports,
                                 NULL, 0) == AMB_OK);
@@ -104,6 +116,7 @@ void stepped_control_turn(struct amb_client *client)
     client->watch.fn(&client->watch, EPOLLIN);
     amb_directory_tell(&control.directory);
     (void)amb_inbox_run(&control.inbox);
+    amb_directory_work(&control.directory);
 }
 
 unsigned stepped_workers_turn(void)
@@ -121,7 +134,9 @@ void stepped_settle(struct amb_client *client)
     for (int i = 0; i < ROUNDS_MAX && done > 0; i++) {
         client->watch.fn(&client->watch, EPOLLIN);
         amb_directory_tell(&control.directory);
-        done = amb_inbox_run(&control.inbox) + stepped_workers_turn();
+        done = amb_inbox_run(&control.inbox);
+        amb_directory_work(&control.directory);
+        done += stepped_workers_turn();
     }
 }
 

@@ -2,6 +2,7 @@
 /*
  * Pairs of subscriptions with a wildcard and topics: in slices, and within their limits.
  */
+#include "broker/party.h"
 #include "tests/unit/broker/directory_world.h"
 #include "wire/codec/position.h"
 
@@ -26,14 +27,35 @@ static void make_topic(unsigned i)
         AMB_OK);
 }
 
+/* A round of the control thread, and turns of the workers. */
+static void round_of_work(void)
+{
+    amb_directory_work(&f.directory);
+    amb_directory_tell(&f.directory);
+    harness_settle(&f.harness);
+}
+
+static void work(void)
+{
+    for (unsigned i = 0;
+         !amb_list_is_empty(&f.directory.chores) || !amb_list_is_empty(&f.directory.waking); i++) {
+        assert_true(i < 1000);
+        round_of_work();
+    }
+    round_of_work();
+    assert_int_equal(f.directory.chore_orders, 0);
+    assert_int_equal(f.directory.wake_pairs, 0);
+}
+
 static void begin(unsigned shards, unsigned count)
 {
     set_up(shards, many);
     session = open_session(0, 0);
     for (unsigned i = 0; i < count; i++) {
         make_topic(i);
+        amb_directory_heard(&f.directory, topics[i]->on_shard[i % shards]);
     }
-    settle();
+    work();
 }
 
 static void open_sub(struct amb_dir_sub *sub, uint32_t handle, struct amb_pair_account *account)
@@ -61,28 +83,20 @@ static unsigned cursors(void)
     return count;
 }
 
-/* A round of the control thread, and turns of the workers. */
-static void round_of_work(void)
+static bool first_found(struct amb_pattern *pattern, void *arg)
 {
-    amb_directory_work(&f.directory);
-    amb_directory_tell(&f.directory);
-    harness_settle(&f.harness);
-}
-
-static void work(void)
-{
-    for (unsigned i = 0; !amb_list_is_empty(&f.directory.chores); i++) {
-        assert_true(i < 1000);
-        round_of_work();
-    }
-    round_of_work();
-    assert_int_equal(f.directory.chore_orders, 0);
+    *(struct amb_pattern **)arg = pattern;
+    return false;
 }
 
 static void over(void)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &f.directory.wild) {
+    struct amb_pattern *pattern = NULL;
+    while (amb_patterns_match(&f.directory.patterns, "t.0", 3, first_found, &pattern),
+           pattern != NULL) {
+        struct amb_list_node *node = pattern->subs.next;
         amb_directory_unsubscribe(&f.directory, AMB_CONTAINER_OF(node, struct amb_dir_sub, same));
+        pattern = NULL;
     }
     work();
     assert_int_equal(f.directory.pair_count, 0);
@@ -123,12 +137,14 @@ static void test_topics_that_come_meanwhile_are_read_once(void **state)
     (void)amb_directory_subscribe(&f.directory, &sub, note_answer, NULL);
     for (unsigned i = TOPICS - 100; i < TOPICS; i++) {
         make_topic(i);
-        assert_int_equal(topics[i]->matched, 1); /* Before anybody can publish to it. */
+        assert_int_equal(amb_directory_matched(topics[i]),
+                         1); /* Before anybody can publish to it. */
+        amb_directory_heard(&f.directory, topics[i]->on_shard[i % 2]);
     }
     work();
     for (unsigned i = 0; i < TOPICS; i++) {
         assert_int_equal(cursors_of(topics[i], 0), 1);
-        assert_int_equal(topics[i]->matched, 1);
+        assert_int_equal(amb_directory_matched(topics[i]), 1);
     }
     over();
 }
@@ -151,7 +167,7 @@ static void test_who_goes_before_it_has_come_leaves_nothing(void **state)
     assert_false(amb_list_is_empty(&f.directory.chores)); /* It leaves in slices, too. */
     work();
     for (unsigned i = 0; i < TOPICS; i++) {
-        assert_int_equal(topics[i]->matched, 1);
+        assert_int_equal(amb_directory_matched(topics[i]), 1);
         assert_int_equal(topics[i]->on_shard[i % 2]->matched, 1);
     }
     assert_int_equal(cursors(), TOPICS);
@@ -181,7 +197,7 @@ static void test_who_has_begun_at_a_position_leaves_in_slices(void **state)
     assert_false(amb_list_is_empty(&f.directory.chores));
     work();
     for (unsigned i = 0; i < TOPICS; i++) {
-        assert_int_equal(topics[i]->matched, 0);
+        assert_int_equal(amb_directory_matched(topics[i]), 0);
     }
     over();
 }
@@ -191,7 +207,7 @@ static void test_pairs_of_a_client_are_bounded(void **state)
     (void)state;
     struct amb_dir_sub subs[3];
     begin(1, TOPICS);
-    struct amb_pair_account *account = amb_pair_account_create(&f);
+    struct amb_pair_account *account = amb_pair_account_create(&f, NULL);
     for (unsigned i = 0; i < 2; i++) {
         assert_null(amb_directory_lacks_pairs(&f.directory, account, "t.*", 3));
         open_sub(&subs[i], i, account);
@@ -210,6 +226,8 @@ static void test_pairs_of_a_client_are_bounded(void **state)
         int len = snprintf(name, sizeof(name), "t.more%u", i);
         assert_true(amb_list_is_empty(&f.directory.over));
         assert_int_equal(amb_directory_topic(&f.directory, name, (size_t)len, 0, &topic), AMB_OK);
+        amb_directory_heard(&f.directory, topic->on_shard[0]);
+        work();
     }
     assert_false(amb_list_is_empty(&f.directory.over));
     assert_string_equal(subs[0].over, "limits.max_pairs_per_client");
@@ -236,12 +254,60 @@ static void test_pairs_of_all_are_bounded(void **state)
     over();
 }
 
+/* Or eight clients of one user had them all, and a ninth of anybody none. */
+static void test_pairs_of_all_are_shared(void **state)
+{
+    (void)state;
+    struct amb_parties parties = {0};
+    struct amb_party *own = NULL, *other = NULL;
+    struct amb_dir_sub subs[3];
+    begin(1, TOPICS);
+    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_parties_find(&parties, 1000, "pid 1", &own), AMB_OK);
+    assert_int_equal(amb_parties_find(&parties, 1000, "pid 2", &other), AMB_OK);
+    struct amb_pair_account *one = amb_pair_account_create(&f, own);
+    struct amb_pair_account *two = amb_pair_account_create(&f, other);
+    assert_null(amb_directory_lacks_pairs(&f.directory, one, "t.*", 3));
+    open_sub(&subs[0], 0, one);
+    (void)amb_directory_subscribe(&f.directory, &subs[0], note_answer, NULL);
+    work();
+    assert_int_equal(own->pairs, TOPICS);
+    /* Half of 6,000 is the process's. */
+    assert_non_null(strstr(amb_directory_lacks_pairs(&f.directory, one, "t.*", 3), "one process"));
+    assert_null(amb_directory_lacks_pairs(&f.directory, two, "t.*", 3));
+    open_sub(&subs[1], 1, two);
+    (void)amb_directory_subscribe(&f.directory, &subs[1], note_answer, NULL);
+    work();
+    assert_int_equal(own->user->used[AMB_SHARE_PAIRS], 2 * TOPICS);
+    own->user->used[AMB_SHARE_PAIRS] += 1000; /* another of its processes, of 5,400 at most */
+    struct amb_party *third = NULL;
+    assert_int_equal(amb_parties_find(&parties, 1000, "pid 3", &third), AMB_OK);
+    struct amb_pair_account *three = amb_pair_account_create(&f, third);
+    assert_non_null(strstr(amb_directory_lacks_pairs(&f.directory, three, "t.*", 3), "user_share"));
+    amb_pair_account_unref(&three);
+    amb_party_unref(&third);
+    own->user->used[AMB_SHARE_PAIRS] -= 1000;
+    unsubscribe(&subs[0]);
+    work();
+    assert_int_equal(own->pairs, 0);
+    assert_int_equal(own->user->used[AMB_SHARE_PAIRS], TOPICS);
+    amb_pair_account_unref(&one);
+    amb_pair_account_unref(&two); /* Its subscription has it yet. */
+    unsubscribe(&subs[1]);
+    work();
+    assert_int_equal(own->user->used[AMB_SHARE_PAIRS], 0);
+    amb_party_unref(&own);
+    amb_party_unref(&other);
+    amb_parties_fini(&parties);
+    over();
+}
+
 static void test_topics_that_have_left_take_no_room(void **state)
 {
     (void)state;
     struct amb_dir_sub sub;
     begin(1, 10);
-    struct amb_pair_account *account = amb_pair_account_create(&f);
+    struct amb_pair_account *account = amb_pair_account_create(&f, NULL);
     open_sub(&sub, 0, account);
     (void)amb_directory_subscribe(&f.directory, &sub, note_answer, NULL);
     settle();
@@ -252,9 +318,10 @@ static void test_topics_that_have_left_take_no_room(void **state)
             int len = snprintf(name, sizeof(name), "t.r%u-%u", round, i);
             assert_int_equal(amb_directory_topic(&f.directory, name, (size_t)len, 0, &topic),
                              AMB_OK);
+            amb_directory_heard(&f.directory, topic->on_shard[0]);
             publish_once(topic);
         }
-        settle();
+        work();
         advance(f.harness.config->limits.topic_idle_ns + 1);
         assert_int_equal(f.directory.pair_count, 10);
     }
@@ -274,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_who_has_begun_at_a_position_leaves_in_slices),
         cmocka_unit_test(test_pairs_of_a_client_are_bounded),
         cmocka_unit_test(test_pairs_of_all_are_bounded),
+        cmocka_unit_test(test_pairs_of_all_are_shared),
         cmocka_unit_test(test_topics_that_have_left_take_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,7 @@ static const char few[] = "limits = { max_topics = 3; max_subscriptions = 2; };\
 struct fixture {
     struct shard_harness harness;
     struct amb_directory directory;
-    unsigned answers;
+    unsigned answers, heard;
 };
 
 static struct fixture f;
@@ -48,6 +48,18 @@ static inline void settle(void)
     harness_settle(&f.harness);
 }
 
+/* The test's, which does not end them. */
+static inline bool pairs_free(struct amb_pattern *pattern, void *arg)
+{
+    (void)arg;
+    AMB_LIST_FOR_EACH (node, &pattern->subs) {
+        struct amb_dir_sub *sub = AMB_CONTAINER_OF(node, struct amb_dir_sub, same);
+        free(sub->pairs);
+        sub->pairs = NULL;
+    }
+    return true;
+}
+
 static inline void tear_down(void)
 {
     settle();
@@ -60,9 +72,7 @@ static inline void tear_down(void)
         }
     }
     settle();
-    AMB_LIST_FOR_EACH (node, &f.directory.wild) { /* The test's, which does not end them. */
-        free(AMB_CONTAINER_OF(node, struct amb_dir_sub, same)->pairs);
-    }
+    amb_patterns_match(&f.directory.patterns, "t", 1, pairs_free, NULL);
     amb_directory_fini(&f.directory);
     for (unsigned i = 0; i < f.harness.count; i++) {
         for (uint32_t id = 0; id < f.harness.shards[i].topic_slots; id++) {
@@ -77,6 +87,23 @@ static inline struct amb_dir_topic *topic_of(const char *name, unsigned home)
     struct amb_dir_topic *topic = NULL;
     assert_int_equal(amb_directory_topic(&f.directory, name, strlen(name), home, &topic), AMB_OK);
     settle();
+    return topic;
+}
+
+/* As its first message does. */
+static inline void wake(struct amb_dir_topic *topic)
+{
+    amb_directory_heard(&f.directory, topic->on_shard[topic->home]);
+    while (topic->wake != AMB_DIR_AWAKE) {
+        amb_directory_work(&f.directory);
+        settle();
+    }
+}
+
+static inline struct amb_dir_topic *awake_topic_of(const char *name, unsigned home)
+{
+    struct amb_dir_topic *topic = topic_of(name, home);
+    wake(topic);
     return topic;
 }
 

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/patterns.h"
+
+#include "wire/base/hash.h"
+#include "wire/codec/topic.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct amb_patterns patterns;
+
+static int set_up(void **state)
+{
+    (void)state;
+    return amb_patterns_init(&patterns) == AMB_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    amb_patterns_fini(&patterns);
+    return 0;
+}
+
+static struct amb_pattern *get(const char *text)
+{
+    struct amb_pattern *pattern = amb_patterns_get(&patterns, text, strlen(text));
+    assert_non_null(pattern);
+    pattern->count++;
+    return pattern;
+}
+
+static void put(struct amb_pattern *pattern)
+{
+    pattern->count--;
+    amb_patterns_put(&patterns, &pattern);
+    assert_null(pattern);
+}
+
+struct found {
+    struct amb_pattern *patterns[64];
+    unsigned count, enough;
+};
+
+static bool note(struct amb_pattern *pattern, void *arg)
+{
+    struct found *found = arg;
+    assert_in_range(found->count, 0, 63);
+    found->patterns[found->count++] = pattern;
+    return found->count != found->enough;
+}
+
+static unsigned matches(const char *topic, unsigned enough)
+{
+    struct found found = {.enough = enough};
+    amb_patterns_match(&patterns, topic, strlen(topic), note, &found);
+    return found.count;
+}
+
+static void test_a_pattern_is_there_once_until_nobody_has_it(void **state)
+{
+    (void)state;
+    struct amb_pattern *wild = get("a.*.c"), *name = get("a.b.c");
+    assert_ptr_equal(get("a.*.c"), wild);
+    assert_ptr_equal(get("a.b.c"), name);
+    assert_ptr_not_equal(wild, name);
+    assert_ptr_equal(amb_patterns_name(&patterns, "a.b.c", 5), name);
+    assert_null(amb_patterns_name(&patterns, "a.*.c", 5));
+    put(wild);
+    assert_int_equal(matches("a.x.c", 0), 1);
+    put(wild);
+    assert_int_equal(matches("a.x.c", 0), 0);
+    put(name);
+    put(name);
+    assert_null(amb_patterns_name(&patterns, "a.b.c", 5));
+    assert_int_equal(amb_map_count(patterns.branches), 0);
+    assert_int_equal(amb_map_count(patterns.names), 0);
+}
+
+static void test_what_others_share_stays(void **state)
+{
+    (void)state;
+    struct amb_pattern *rest = get("a.b.>"), *deep = get("a.b.*.d"), *end = get("*.b");
+    put(deep);
+    assert_int_equal(matches("a.b.c.d", 0), 1);
+    assert_int_equal(matches("x.b", 0), 1);
+    assert_int_equal(matches("a.b", 0), 1); /* ">" is one token at least. */
+    put(rest);
+    assert_int_equal(matches("a.b.c.d", 0), 0);
+    put(end);
+    assert_int_equal(amb_map_count(patterns.branches), 0);
+}
+
+static void test_one_may_stop_where_he_has_seen_enough(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {">", "*", "a.>", "a.*", "*.*", "*.>", "*.b"};
+    for (unsigned i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        (void)get(texts[i]);
+    }
+    assert_int_equal(matches("a.b", 0), 6);
+    for (unsigned enough = 1; enough <= 6; enough++) {
+        assert_int_equal(matches("a.b", enough), enough);
+    }
+}
+
+/* Small alphabets, so that many match. */
+static void random_text(char *out, bool is_pattern)
+{
+    static const char *const tokens[] = {"a", "b", "$x", "ab", "*", ">"};
+    uint32_t random[8];
+    amb_random_bytes(random, sizeof(random));
+    unsigned count = 1 + random[0] % 5;
+    *out = '\0';
+    for (unsigned i = 0; i < count; i++) {
+        const char *token = tokens[random[i + 1] % (is_pattern ? 6 : 4)];
+        strcat(out, i == 0 ? "" : ".");
+        strcat(out, token);
+        if (*token == '>') {
+            return;
+        }
+    }
+}
+
+static void test_it_finds_what_a_look_at_each_one_finds(void **state)
+{
+    (void)state;
+    enum {
+        PATTERNS = 60,
+        TOPICS = 40,
+        ROUNDS = 200
+    };
+    char texts[PATTERNS][32], topic[32];
+    struct amb_pattern *all[PATTERNS];
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned i = 0; i < PATTERNS; i++) {
+            random_text(texts[i], true);
+            all[i] = get(texts[i]);
+        }
+        for (unsigned t = 0; t < TOPICS; t++) {
+            random_text(topic, false);
+            struct found found = {0};
+            amb_patterns_match(&patterns, topic, strlen(topic), note, &found);
+            unsigned total = 0, expected = 0;
+            for (unsigned i = 0; i < found.count; i++) {
+                total += found.patterns[i]->count;
+            }
+            for (unsigned i = 0; i < PATTERNS; i++) {
+                expected += !amb_pattern_is_literal(texts[i], strlen(texts[i])) &&
+                            amb_pattern_matches(texts[i], strlen(texts[i]), topic, strlen(topic));
+            }
+            assert_int_equal(total, expected);
+        }
+        for (unsigned i = 0; i < PATTERNS; i++) {
+            put(all[(i * 7 + round) % PATTERNS]);
+        }
+        assert_int_equal(amb_map_count(patterns.branches), 0);
+        assert_int_equal(amb_map_count(patterns.names), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_pattern_is_there_once_until_nobody_has_it, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_what_others_share_stays, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_one_may_stop_where_he_has_seen_enough, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_it_finds_what_a_look_at_each_one_finds, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
