@@ -57,7 +57,8 @@ struct amb_session_indices {
 
 struct amb_control_stats {
     uint64_t accepted, refused_limit, refused_auth, refused_version, handshake_timeout, bad_magic,
-        bad_message, expired, quarantined, attached, violations, events_failed, passed;
+        bad_message, expired, quarantined, attached, violations, events_failed, passed,
+        longest_round_ns;
 };
 
 struct amb_control {

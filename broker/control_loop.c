@@ -206,6 +206,10 @@ static void control_round(struct amb_control *control)
     amb_drain_tick(control);
     amb_client_bury(control);
     amb_directory_tell(&control->directory);
+    uint64_t took_ns = (uint64_t)(amb_clock_monotonic_ns() - control->now_ns);
+    if (took_ns > control->stats.longest_round_ns) {
+        control->stats.longest_round_ns = took_ns;
+    }
 }
 
 /* Sessions that are quarantined for a living process end with the broker. */

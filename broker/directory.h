@@ -88,7 +88,7 @@ struct amb_directory {
     uint64_t pair_count;
     uint64_t pairs_left;         /* pairs that topics took along, of all time */
     struct amb_list_node chores; /* struct amb_dir_chore.node: pairs still to make or undo */
-    unsigned at_once;            /* pairs made and undone without a chore, this round */
+    unsigned at_once;            /* topics that subscriptions came to and left, this round */
     unsigned chore_orders;       /* orders of chores, under way */
     struct amb_list_node waking; /* struct amb_dir_topic.waking: first come, first served */
     unsigned wake_pairs;         /* made for them, and their homes have not answered yet */

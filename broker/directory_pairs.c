@@ -321,6 +321,7 @@ static bool come_slice(struct amb_directory *directory, struct amb_dir_sub *sub,
             return false;
         }
         *posted += come_to(directory, sub, topic, done, context);
+        directory->at_once++;
         if (sub->over != NULL) {
             return true;
         }
@@ -340,7 +341,6 @@ unsigned amb_pairs_come(struct amb_directory *directory, struct amb_dir_sub *sub
     unsigned posted = 0;
     uint64_t next = 0;
     bool is_over = come_slice(directory, sub, &next, pairs_now(directory), done, context, &posted);
-    directory->at_once += sub->pair_count;
     if (is_over) {
         return posted;
     }
@@ -389,6 +389,7 @@ static bool leave_slice(struct amb_directory *directory, struct amb_dir_sub *sub
 {
     for (; *next < sub->pair_count && budget > 0; (*next)++, budget--) {
         struct amb_dir_topic *topic = topic_of(directory, sub->pairs[*next]);
+        directory->at_once++;
         if (topic != NULL) {
             topic->pairs--;
             directory->pair_count--;
@@ -410,6 +411,7 @@ static bool leave_slice(struct amb_directory *directory, struct amb_dir_sub *sub
         looks--;
         if (is_read) {
             budget--;
+            directory->at_once++;
             leave_quiet(directory, topic);
         }
     }
@@ -427,7 +429,6 @@ void amb_pairs_leave(struct amb_directory *directory, struct amb_dir_sub *sub)
     uint64_t next = 0;
     unsigned posted = 0;
     bool is_over = leave_slice(directory, sub, &next, pairs_now(directory), NULL, NULL, &posted);
-    directory->at_once += sub->pair_count < next ? sub->pair_count : (unsigned)next;
     if (!is_over) {
         struct amb_dir_chore *chore = chore_begin(directory, sub);
         if (chore == NULL) { /* Then all at once. */

@@ -453,12 +453,13 @@ static json_t *gather_status(const struct amb_control *control)
         "redelivered", num(redelivered), "dead_letters", num(dead), "dead_letters_lost",
         num(dead_lost));
     json_t *doors =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "accepted",
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "accepted",
                   num(st->accepted), "refused_limit", num(st->refused_limit), "refused_auth",
                   num(st->refused_auth), "refused_version", num(st->refused_version),
                   "handshake_timeouts", num(st->handshake_timeout), "bad_magic", num(st->bad_magic),
                   "bad_messages", num(st->bad_message), "quarantined", num(st->quarantined),
-                  "violations", num(st->violations), "passed_descriptors", num(st->passed));
+                  "violations", num(st->violations), "passed_descriptors", num(st->passed),
+                  "longest_round_ns", num(st->longest_round_ns));
     (void)json_object_update(status, more);
     (void)json_object_update(status, doors);
     json_decref(more);
