@@ -299,29 +299,45 @@ static void *control_main(void *arg)
     return NULL;
 }
 
+/* What has failed without a sentence of its own gets this one. */
+static enum amb_status say_what(enum amb_status status, const char *what, char *error,
+                                size_t error_size)
+{
+    if (status != AMB_OK && error[0] == '\0') {
+        (void)snprintf(error, error_size, "%s: %s", what, amb_status_text(status));
+    }
+    return status;
+}
+
 static enum amb_status broker_run(struct amb_broker *broker, char *error, size_t error_size)
 {
-    enum amb_status status = broker_open_ucx(broker, error, error_size);
+    enum amb_status status =
+        say_what(broker_open_ucx(broker, error, error_size), "ucx", error, error_size);
     if (status == AMB_OK) {
-        status = amb_maker_start(&broker->maker);
+        status = say_what(amb_maker_start(&broker->maker), "the thread that makes segments", error,
+                          error_size);
     }
     if (status == AMB_OK) {
-        status = amb_porter_start(&broker->porter);
+        status = say_what(amb_porter_start(&broker->porter), "the thread that makes rings", error,
+                          error_size);
     }
     if (status == AMB_OK) {
         status = amb_gpus_start(&broker->gpus, broker->config, error, error_size);
     }
     if (status == AMB_OK) {
-        status = broker_make_workers(broker);
+        status = say_what(broker_make_workers(broker), "the workers' memory and descriptors", error,
+                          error_size);
     }
     if (status == AMB_OK) {
         broker->has_control = true;
         status =
             amb_control_init(&broker->control, broker->config, broker->shards, broker->worker_count,
                              &broker->budget, broker->ucx, &broker->transports, error, error_size);
+        status = say_what(status, "the control thread's descriptors", error, error_size);
     }
     for (unsigned i = 0; i < broker->worker_count && status == AMB_OK; i++) {
-        status = amb_worker_start(&broker->workers[i]);
+        status = say_what(amb_worker_start(&broker->workers[i]),
+                          "a worker's thread or its first segment", error, error_size);
     }
     if (status != AMB_OK) {
         return status;
@@ -329,7 +345,7 @@ static enum amb_status broker_run(struct amb_broker *broker, char *error, size_t
     broker_write_urls(broker);
     broker->control.porter = &broker->porter;
     if (pthread_create(&broker->thread, NULL, control_main, &broker->control) != 0) {
-        return AMB_ELIMIT;
+        return say_what(AMB_ELIMIT, "the control thread", error, error_size);
     }
     broker->is_running = true;
     return AMB_OK;

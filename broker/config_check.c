@@ -42,6 +42,22 @@ static enum amb_status check_leased(const struct amb_config_build *build)
     return AMB_OK;
 }
 
+/* Ranges of a pool are multiples of that: gpupool.h. */
+#define CUDA_LEAST (UINT64_C(2) << 20)
+
+static enum amb_status check_cuda(const struct amb_config_build *build)
+{
+    const struct amb_config *config = build->config;
+    char size[AMB_CONFIG_TEXT_MAX];
+    if (config->memory.cuda.size == 0 || config->memory.cuda.size >= CUDA_LEAST) {
+        return AMB_OK;
+    }
+    amb_text_format_size(config->memory.cuda.size, size, sizeof(size));
+    return amb_config_fail(build, amb_config_place_of(config, "memory.cuda.size"),
+                           "memory.cuda.size", "too small (got %s, allowed 0 or at least 2M)",
+                           size);
+}
+
 static enum amb_status check_memory(const struct amb_config_build *build)
 {
     struct amb_config *config = build->config;
@@ -65,7 +81,8 @@ static enum amb_status check_memory(const struct amb_config_build *build)
             build, amb_config_place_of(config, "server.max_message"), "server.max_message",
             "more than a quarter of memory.host.size (got %s, allowed at most %s)", other, size);
     }
-    return check_leased(build);
+    enum amb_status status = check_cuda(build);
+    return status == AMB_OK ? check_leased(build) : status;
 }
 
 /* The descriptor formula; an explicit number must fit, "auto" takes what there is. */

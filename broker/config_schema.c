@@ -226,8 +226,8 @@ static const struct amb_config_key keys[] = {
      .offset = FIELD(memory.cuda.size),
      .default_text = "0",
      .max = 4 * TIB,
-     .help = "Memory for messages on each GPU, allocated once at start; 0: none, GPU payloads "
-             "travel through host memory."},
+     .help = "Memory for messages on each GPU, at least 2M, allocated once at start; 0: none, GPU "
+             "payloads travel through host memory."},
     {.path = "memory.cuda.devices",
      .type = AMB_CONFIG_STRINGS,
      .offset = FIELD(memory.cuda.devices),

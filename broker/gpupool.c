@@ -84,7 +84,15 @@ enum amb_status amb_gpu_pool_read(struct amb_gpu_pool *pool, void *to, uint64_t 
     if (status == AMB_OK) {
         (void)atomic_fetch_add_explicit(&pool->staged_bytes, len, memory_order_relaxed);
     } else {
-        (void)atomic_fetch_add_explicit(&pool->stage_failures, 1, memory_order_relaxed);
+        bool is_first =
+            atomic_fetch_add_explicit(&pool->stage_failures, 1, memory_order_relaxed) == 0;
+        if (is_first && amb_cuda_is_sound(pool->cuda)) {
+            char text[200];
+            amb_cuda_failure(pool->cuda, text, sizeof(text));
+            amb_error("GPU %d: a copy to host memory failed: %s; more of these are counted alone",
+                      amb_cuda_info(pool->cuda)->index,
+                      text[0] != '\0' ? text : amb_status_text(status));
+        }
         note_loss(pool);
     }
     return status;
@@ -159,8 +167,11 @@ static enum amb_status pool_make(struct amb_gpu_pool *pool)
     if (status == AMB_OK) {
         pool->is_exported = amb_cuda_export(pool->cuda, pool->base, pool->handle) == AMB_OK;
         if (!pool->is_exported) {
-            amb_warn("GPU %d: its memory cannot be shared with clients: they are served by copies",
-                     amb_cuda_info(pool->cuda)->index);
+            char text[200];
+            amb_cuda_failure(pool->cuda, text, sizeof(text));
+            amb_warn("GPU %d: its memory cannot be shared with clients: they are served by copies "
+                     "(%s)",
+                     amb_cuda_info(pool->cuda)->index, text);
         }
     }
     amb_cuda_leave(&scope);
@@ -196,7 +207,11 @@ static enum amb_status pools_init(struct amb_gpus *gpus, const struct amb_config
     const struct amb_config_strings *names = &config->memory.cuda.devices;
     uint32_t count = names->count == 0 ? amb_cuda_count() : (uint32_t)names->count;
     gpus->pools = calloc(count, sizeof(*gpus->pools));
-    enum amb_status status = gpus->pools == NULL ? AMB_ENOMEM : AMB_OK;
+    if (gpus->pools == NULL) {
+        (void)snprintf(error, error_size, "memory.cuda: no memory for %" PRIu32 " pools", count);
+        return AMB_ENOMEM;
+    }
+    enum amb_status status = AMB_OK;
     for (uint32_t i = 0; i < count && status == AMB_OK; i++) {
         struct amb_cuda *cuda = NULL;
         status =
@@ -204,7 +219,11 @@ static enum amb_status pools_init(struct amb_gpus *gpus, const struct amb_config
         if (status == AMB_OK) {
             status = pool_init(gpus, cuda, config->memory.cuda.size, error, error_size);
         } else if (names->count == 0) {
-            (void)snprintf(error, error_size, "memory.cuda: GPU %u cannot be used", i);
+            (void)snprintf(error, error_size, "memory.cuda: GPU %u cannot be used: %s", i,
+                           amb_status_text(status));
+        } else if (status != AMB_ENOTFOUND) {
+            (void)snprintf(error, error_size, "memory.cuda.devices: GPU \"%s\" cannot be used: %s",
+                           names->items[i], amb_status_text(status));
         } else {
             (void)snprintf(error, error_size, "memory.cuda.devices: there is no GPU \"%s\"",
                            names->items[i]);
@@ -226,15 +245,20 @@ enum amb_status amb_gpus_start(struct amb_gpus *gpus, const struct amb_config *c
         return status;
     }
     status = pools_init(gpus, config, error, error_size);
-    if (status == AMB_OK) {
-        status = amb_inbox_init(&gpus->inbox, gpus);
-    }
     if (status != AMB_OK) {
+        return status;
+    }
+    status = amb_inbox_init(&gpus->inbox, gpus);
+    if (status != AMB_OK) {
+        (void)snprintf(error, error_size, "memory.cuda: no descriptor for the copier: %s",
+                       amb_status_text(status));
         return status;
     }
     int rc = pthread_create(&gpus->thread, NULL, copier_main, gpus);
     if (rc != 0) {
         amb_inbox_fini(&gpus->inbox);
+        (void)snprintf(error, error_size, "memory.cuda: no thread for the copier: %s",
+                       strerror(rc));
         return amb_status_from_errno(rc);
     }
     gpus->is_running = true;

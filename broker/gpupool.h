@@ -56,7 +56,7 @@ struct amb_gpus {
     bool is_running, is_stopping;
 };
 
-/* What memory.cuda asks for. ENOTSUP, ENOTFOUND, ENOMEM, ECUDA: error has a sentence. */
+/* What memory.cuda asks for. ENOTSUP, ENOTFOUND, ENOMEM, ELIMIT, ECUDA: error has a sentence. */
 AMB_MUST_CHECK enum amb_status amb_gpus_start(struct amb_gpus *gpus,
                                               const struct amb_config *config, char *error,
                                               size_t error_size);

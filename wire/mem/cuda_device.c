@@ -215,7 +215,13 @@ static enum amb_status retain(struct amb_cuda *device)
         device->context = result == CUDA_SUCCESS ? context : NULL;
     }
     (void)pthread_mutex_unlock(&driver.lock);
-    return amb_cuda_check(device, result, "cuDevicePrimaryCtxRetain");
+    enum amb_status status = amb_cuda_check(device, result, "cuDevicePrimaryCtxRetain");
+    if (status != AMB_OK) {
+        char text[sizeof(device->failure)];
+        amb_cuda_failure(device, text, sizeof(text));
+        amb_error("GPU %d cannot be used: %s", device->info.index, text);
+    }
+    return status;
 }
 
 enum amb_status amb_cuda_at(int index, struct amb_cuda **out)

@@ -43,6 +43,15 @@ static void test_messages_fit_a_quarter_of_memory(void **state)
                "most 32M)");
 }
 
+static void test_a_pool_on_a_gpu_has_a_least_size(void **state)
+{
+    (void)state;
+    try_refuse("\nmemory = { cuda = { size = \"1M\"; }; };",
+               "configuration:2: memory.cuda.size: too small (got 1M, allowed 0 or at least 2M)");
+    struct amb_config *config = try_accept("memory = { cuda = { size = \"2M\"; }; };");
+    amb_config_destroy(&config);
+}
+
 static void test_leases_of_one_client_fit_a_quarter_of_memory(void **state)
 {
     (void)state;
@@ -172,6 +181,7 @@ int main(void)
         cmocka_unit_test(test_one_core_still_has_a_worker),
         cmocka_unit_test(test_messages_fit_a_quarter_of_memory),
         cmocka_unit_test(test_leases_of_one_client_fit_a_quarter_of_memory),
+        cmocka_unit_test(test_a_pool_on_a_gpu_has_a_least_size),
         cmocka_unit_test(test_too_few_descriptors_name_the_limit),
         cmocka_unit_test(test_listeners_off_loopback_need_consent),
         cmocka_unit_test(test_a_listener_is_there_once),

@@ -9,11 +9,14 @@
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/support/config_try.h"
 
+#include "wire/base/log.h"
+
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,11 +25,13 @@
 static struct amb_config *config;
 static struct amb_gpus gpus;
 static char error[256];
+#define LOG_SIZE 4096
 
 static enum amb_status start(const char *text)
 {
     config = try_accept(text);
     memset(&gpus, 0, sizeof(gpus));
+    error[0] = '\0';
     return amb_gpus_start(&gpus, config, error, sizeof(error));
 }
 
@@ -95,6 +100,91 @@ static void test_what_is_asked_for_and_is_not_there_stops_the_start(void **state
     stop();
 }
 
+static void remember(enum amb_log_level level, const char *line, void *arg)
+{
+    (void)level;
+    char *log = arg;
+    size_t len = strlen(log);
+    (void)snprintf(log + len, LOG_SIZE - len, "%s\n", line);
+}
+
+/* In a process of its own, whose devices nobody has used. */
+static void a_device_that_cannot_be_used(void)
+{
+    char log[LOG_SIZE] = "";
+    amb_log_set_sink(remember, log);
+    fakecuda_fail("cuDevicePrimaryCtxRetain:1=46");
+    assert_int_equal(start("memory = { cuda = { size = \"16M\"; devices = ( \"1\" ); }; };"),
+                     AMB_ECUDA);
+    assert_non_null(strstr(error, "memory.cuda.devices: GPU \"1\" cannot be used"));
+    assert_non_null(strstr(log, "GPU 1 cannot be used: cuDevicePrimaryCtxRetain"));
+    stop();
+}
+
+/* From none to enough of them; the fake driver's memory takes some, too. */
+static void without_descriptors(void)
+{
+    struct rlimit files;
+    bool is_seen = false;
+    enum amb_status status = AMB_ELIMIT;
+    assert_int_equal(amb_cuda_start(), AMB_OK);
+    config = try_accept("memory = { cuda = { size = \"16M\"; }; };");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    for (files.rlim_cur = 0; files.rlim_cur < 64 && status != AMB_OK; files.rlim_cur++) {
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+        memset(&gpus, 0, sizeof(gpus));
+        error[0] = '\0';
+        status = amb_gpus_start(&gpus, config, error, sizeof(error));
+        assert_true(status == AMB_OK || strncmp(error, "memory.cuda", 11) == 0);
+        is_seen = is_seen || strstr(error, "memory.cuda: no descriptor for the copier: ") == error;
+        amb_gpus_stop(&gpus);
+        amb_gpus_fini(&gpus);
+    }
+    assert_int_equal(status, AMB_OK);
+    assert_true(is_seen);
+    amb_config_destroy(&config);
+}
+
+/* The device stays sound: a failure that is not sticky. */
+static void a_copy_that_fails(void)
+{
+    char log[LOG_SIZE] = "";
+    uint8_t back[4];
+    assert_int_equal(start("memory = { cuda = { size = \"16M\"; devices = ( \"1\" ); }; };"),
+                     AMB_OK);
+    amb_log_set_sink(remember, log);
+    struct amb_gpu_pool *pool = &gpus.pools[0];
+    for (unsigned i = 0; i < 3; i++) {
+        fakecuda_fail("cuMemcpyAsync:1=1");
+        assert_int_equal(amb_gpu_pool_read(pool, back, pool->base, 4), AMB_ECUDA);
+    }
+    assert_true(amb_gpu_pool_is_sound(pool));
+    const char *line = strstr(log, "GPU 1: a copy to host memory failed: cuMemcpyAsync: ");
+    assert_non_null(line);
+    assert_null(strstr(line + 1, "GPU 1: a copy"));
+    stop();
+}
+
+static void in_child(void (*body)(void))
+{
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        body();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void test_each_failure_has_a_sentence(void **state)
+{
+    (void)state;
+    in_child(a_device_that_cannot_be_used);
+    in_child(without_descriptors);
+    in_child(a_copy_that_fails);
+}
+
 static void test_any_call_may_fail_at_the_start(void **state)
 {
     (void)state;
@@ -156,20 +246,14 @@ static void lose_a_device(void)
 static void test_a_device_that_is_lost_is_noticed(void **state)
 {
     (void)state;
-    int status = -1;
-    pid_t pid = fork();
-    if (pid == 0) {
-        lose_a_device();
-        _exit(0);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    in_child(lose_a_device);
 }
 
 int main(void)
 {
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_failure_has_a_sentence), /* before a device was used */
         cmocka_unit_test(test_nothing_is_touched_where_none_is_asked_for),
         cmocka_unit_test(test_auto_is_every_device),
         cmocka_unit_test(test_devices_are_named_by_index_uuid_and_address),
