@@ -329,7 +329,8 @@ static const struct amb_config_key keys[] = {
      .apply = AMB_CONFIG_NEW_SESSIONS,
      .default_text = "1G",
      .max = 4 * TIB,
-     .help = "Message bytes one client may hold mapped; past it, it is served by copies."},
+     .help = "Message bytes one client may hold mapped; of host memory at most half of "
+             "memory.host.size, whatever is said here. Past it, it is served by copies."},
     {.path = "limits.max_leased_per_session",
      .type = AMB_CONFIG_SIZE,
      .offset = FIELD(limits.max_leased_per_session),

@@ -32,7 +32,7 @@ enum amb_deliver_way {
 static inline bool amb_deliver_may_keep(const struct amb_session *session,
                                         const struct amb_entry *entry)
 {
-    return session->mapped_bytes + amb_entry_charge(entry) <= session->mapped_max;
+    return amb_entry_charge(entry) <= amb_session_map_room(session, entry->segment->gpu == NULL);
 }
 
 /* May that client read in memory that the batch's publisher can still write? */

@@ -50,16 +50,15 @@ static enum amb_lazy kind_of(const struct amb_subscription *sub)
     return is_pinned ? AMB_LAZY_PIN : sub->options.lazy;
 }
 
-static uint64_t session_room(const struct amb_session *session)
+static uint64_t session_room(const struct amb_session *session, const struct amb_entry *entry)
 {
-    uint64_t most = session->mapped_max;
-    return session->mapped_bytes < most ? most - session->mapped_bytes : 0;
+    return amb_session_map_room(session, entry->segment->gpu == NULL);
 }
 
 bool amb_lazy_has_room(const struct amb_subscription *sub, const struct amb_entry *entry)
 {
     return kind_of(sub) != AMB_LAZY_PIN || sub->msgs_out == 0 ||
-           amb_entry_charge(entry) <= session_room(sub->session);
+           amb_entry_charge(entry) <= session_room(sub->session, entry);
 }
 
 /* Room for one more payload that is not pinned; false: it is stale from the beginning. */
@@ -71,10 +70,11 @@ static bool make_room(struct amb_subscription *sub, const struct amb_entry *entr
         most = share;
     }
     most = AMB_FAULT(STALE_EARLY) ? most / 4 : AMB_FAULT(KEPT_UNBOUNDED) ? UINT64_MAX : most;
-    while ((sub->kept_bytes + charge > most || charge > session_room(sub->session)) &&
+    while ((sub->kept_bytes + charge > most || charge > session_room(sub->session, entry)) &&
            amb_subscription_drop_kept(sub)) {
     }
-    return charge <= session_room(sub->session); /* One always may, as far as its share goes. */
+    return charge <=
+           session_room(sub->session, entry); /* One always may, as far as its share goes. */
 }
 
 enum amb_status amb_lazy_deliver(struct amb_subscription *sub, struct amb_entry *entry,

@@ -103,14 +103,16 @@ struct amb_session {
     uint32_t mapping_count;
     uint8_t mapping_at[AMB_SESSION_SEGMENTS_MAX]; /* by segment, modulo: where it was seen last */
     uint64_t mapped_bytes;                        /* delivered in place and not given back, */
-    uint64_t mapped_max;       /* at most; less for a process that holds something in quarantine */
-    struct amb_party *party;   /* that is charged; or NULL */
-    uint32_t fetches;          /* answers to FETCH that wait in the link */
-    uint64_t prepared_bytes;   /* of its publishers' buffers for messages still to come */
-    uint64_t reserved;         /* of their windows */
-    int64_t lapsed_ns;         /* when one of these was last taken back unused; 0: never */
-    struct amb_list_node held; /* struct amb_held of subscription.h, when quarantined */
-    bool keep_held;            /* when closing: what is held in place stays */
+    uint64_t mapped_max;        /* at most; less for a process that holds something in quarantine */
+    uint64_t mapped_host_bytes; /* of mapped_bytes, in host memory, */
+    uint64_t mapped_host_max;   /* at most: so that no reader alone can hold all of it */
+    struct amb_party *party;    /* that is charged; or NULL */
+    uint32_t fetches;           /* answers to FETCH that wait in the link */
+    uint64_t prepared_bytes;    /* of its publishers' buffers for messages still to come */
+    uint64_t reserved;          /* of their windows */
+    int64_t lapsed_ns;          /* when one of these was last taken back unused; 0: never */
+    struct amb_list_node held;  /* struct amb_held of subscription.h, when quarantined */
+    bool keep_held;             /* when closing: what is held in place stays */
     struct amb_heap_account heap;
     int64_t trimmed_ns;         /* when tables that are not used were looked for */
     bool is_over_heap;          /* it is ended for that */
@@ -139,6 +141,17 @@ enum amb_status amb_session_broken(struct amb_session *session, const char *why)
 /* ELIMIT, once what it makes the broker use of the heap is past its limit and nothing can be
  * refused any more: the session ends, and its client is told why. */
 void amb_session_end_heap(struct amb_session *session);
+/* Bytes that its client may still hold in place, of host memory or of a GPU's. */
+static inline uint64_t amb_session_map_room(const struct amb_session *session, bool is_host)
+{
+    uint64_t left = session->mapped_bytes < session->mapped_max
+                        ? session->mapped_max - session->mapped_bytes
+                        : 0;
+    uint64_t host = session->mapped_host_bytes < session->mapped_host_max
+                        ? session->mapped_host_max - session->mapped_host_bytes
+                        : 0;
+    return is_host && host < left ? host : left;
+}
 /* By value: NULL if that session is gone. */
 struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, uint32_t generation);
 

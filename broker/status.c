@@ -148,18 +148,19 @@ static json_t *shard_sessions(const struct amb_shard *shard)
         if (s->link != NULL) {
             amb_link_describe(s->link, lanes, sizeof(lanes));
         }
-        (void)rows_put(rows, s->client_id,
-                       json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
-                                 " s:I, s:I}",
-                                 "id", num(s->client_id), "lanes", lanes, "messages_in",
-                                 num(s->msgs_in), "bytes_in", num(s->bytes_in), "messages_out",
-                                 num(s->msgs_out), "bytes_out", num(s->bytes_out), "mapped_bytes",
-                                 num(s->mapped_bytes), "leased_bytes", num(s->book.bytes),
-                                 "commits", num(s->book.committed), "queued_frames",
-                                 num(s->link == NULL ? 0 : s->link->queued), "ignored_frames",
-                                 num(s->frames_ignored), "heap_bytes", num(amb_outgoing_heap(s)),
-                                 "heap_peak_bytes", num(s->heap.peak), "heap_limit_bytes",
-                                 num(s->heap.limit), "heap_refused", num(s->heap.refused)));
+        (void)rows_put(
+            rows, s->client_id,
+            json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
+                      " s:I, s:I, s:I}",
+                      "id", num(s->client_id), "lanes", lanes, "messages_in", num(s->msgs_in),
+                      "bytes_in", num(s->bytes_in), "messages_out", num(s->msgs_out), "bytes_out",
+                      num(s->bytes_out), "mapped_bytes", num(s->mapped_bytes), "mapped_limit_bytes",
+                      num(s->mapped_host_max < s->mapped_max ? s->mapped_host_max : s->mapped_max),
+                      "leased_bytes", num(s->book.bytes), "commits", num(s->book.committed),
+                      "queued_frames", num(s->link == NULL ? 0 : s->link->queued), "ignored_frames",
+                      num(s->frames_ignored), "heap_bytes", num(amb_outgoing_heap(s)),
+                      "heap_peak_bytes", num(s->heap.peak), "heap_limit_bytes", num(s->heap.limit),
+                      "heap_refused", num(s->heap.refused)));
     }
     return rows;
 }

@@ -5,6 +5,7 @@
 #include "broker/entry.h"
 #include "broker/fault.h"
 #include "broker/priority.h"
+#include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/tally.h"
@@ -137,12 +138,26 @@ static void delivery_unkeep(struct amb_subscription *sub, const struct amb_deliv
     }
 }
 
+static void session_map(struct amb_session *session, const struct amb_entry *entry)
+{
+    uint64_t charge = amb_entry_charge(entry);
+    session->mapped_bytes += charge;
+    session->mapped_host_bytes += entry->segment->gpu == NULL ? charge : 0;
+}
+
+static void session_unmap(struct amb_session *session, const struct amb_entry *entry)
+{
+    uint64_t charge = amb_entry_charge(entry);
+    session->mapped_bytes -= charge;
+    session->mapped_host_bytes -= entry->segment->gpu == NULL ? charge : 0;
+}
+
 /* An in-place delivery is no longer held by the client, or a lazy one's payload not kept for it. */
 static void delivery_unref(struct amb_subscription *sub, struct amb_delivery *delivery)
 {
     if (delivery->entry != NULL) {
         delivery_unkeep(sub, delivery);
-        sub->session->mapped_bytes -= amb_entry_charge(delivery->entry);
+        session_unmap(sub->session, delivery->entry);
         amb_entry_unref(delivery->entry, sub->session->shard);
         delivery->entry = NULL;
     }
@@ -311,7 +326,7 @@ bool amb_session_release_held(struct amb_session *session, unsigned budget)
     }
     bool is_done = amb_list_is_empty(&session->held);
     if (is_done) {
-        session->mapped_bytes = 0;
+        session->mapped_bytes = session->mapped_host_bytes = 0;
         bytes += amb_lease_book_held(&session->book);
         amb_lease_book_release(&session->book);
     }
@@ -401,7 +416,7 @@ enum amb_status amb_subscription_deliver(struct amb_subscription *subscription, 
         (struct amb_delivery){.entry = entry, .bytes = bytes, .msgs = msgs};
     if (entry != NULL) {
         amb_entry_ref(entry);
-        subscription->session->mapped_bytes += amb_entry_charge(entry);
+        session_map(subscription->session, entry);
     }
     subscription->msgs_out += msgs;
     subscription->bytes_out += bytes;

@@ -368,6 +368,29 @@ static void test_a_client_maps_no_more_than_its_limit(void **state)
     client_drain(w->near, 0);
 }
 
+/* Whatever the configuration says: the reader alone shall not hold all memory. */
+static void test_a_client_maps_at_most_half_of_host_memory(void **state)
+{
+    struct world *w = *state;
+    uint32_t topic = topic_at(w, "a");
+    struct amb_session *session = w->near->session;
+    client_subscribe(w->near, 0, topic, NULL);
+    assert_int_equal(session->mapped_host_max, session->shard->config->memory.host.size / 2);
+    session->mapped_max = UINT64_MAX;
+    session->mapped_host_max = 14000;
+    publish(w, 1, 1, 16);
+    client_drain(w->near, 0);
+    publish(w, 3, 1, 6000);
+    assert_int_equal(client_delivery(w->near, 0, 2)->frame.type, AMB_FRAME_MAP);
+    assert_int_equal(client_delivery(w->near, 0, 4)->frame.type, AMB_FRAME_DELIVER);
+    assert_int_equal(session->mapped_host_bytes, session->mapped_bytes);
+    client_drain(w->near, 0);
+    assert_int_equal(session->mapped_host_bytes, 0);
+    publish(w, 1, 1, 6000);
+    assert_int_equal(client_delivery(w->near, 0, 5)->frame.type, AMB_FRAME_MAP);
+    client_drain(w->near, 0);
+}
+
 static void test_a_shadow_with_its_subscriber_gone_lets_go(void **state)
 {
     struct world *w = *state;
@@ -414,6 +437,7 @@ int main(void)
         T(test_a_reader_that_blocks_loses_nothing_however_slow),
         T(test_blocking_has_a_limit_of_time_without_any_progress),
         T(test_a_client_maps_no_more_than_its_limit),
+        T(test_a_client_maps_at_most_half_of_host_memory),
         T(test_a_shadow_with_its_subscriber_gone_lets_go),
         T(test_counters_count_what_goes_out),
     };
