@@ -360,16 +360,21 @@ static bool client_read_one(struct amb_client *client)
         amb_client_end(client, "it has closed its control connection");
         return false;
     }
+    return amb_client_take(client, bytes, (size_t)got);
+}
+
+bool amb_client_take(struct amb_client *client, const uint8_t *bytes, size_t len)
+{
     size_t used;
     Amb__Control__Control *message = NULL;
     const char *reason = "";
     enum amb_status status =
-        amb_control_read(&client->reader, bytes, (size_t)got, &used, &message, &reason);
+        amb_control_read(&client->reader, bytes, len, &used, &message, &reason);
     if (status != AMB_OK) {
         client_refuse_bytes(client, status, reason);
         return false;
     }
-    amb_assert(used == (size_t)got); /* No more than wanted was read. */
+    amb_assert(used == len); /* No more than wanted was read. */
     if (message != NULL) {
         client->seen_ns = client->control->now_ns;
         client->control->on_request(client, message);

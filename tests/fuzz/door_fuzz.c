@@ -4,7 +4,8 @@
  * it, without threads. The first byte says whether the client is known already, which door it came
  * through, and whether bytes come as they are or in messages (a length byte before each). Whatever
  * it says: the broker answers in whole messages, and nothing of the client is left afterwards
- * (stepped_leave); only topics stay, up to their limit.
+ * (stepped_leave); only topics stay, up to their limit. With requests and workers, and so slow: the
+ * way to a session runs more often, for several clients at once, in handshake.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/stepped_control.h"
