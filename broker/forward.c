@@ -428,7 +428,12 @@ static bool picky_fetch(struct amb_cursor *cursor)
 static void forward_picky(struct amb_topic *topic, struct amb_cursor *cursor)
 {
     bool is_lazy = cursor->sub->options.lazy != AMB_LAZY_OFF;
+    unsigned left = AMB_FORWARD_RUN;
     while (amb_cursor_has_next(cursor)) {
+        if (left-- == 0) {
+            amb_topic_mark(topic); /* Its share of this walk is over. */
+            return;
+        }
         struct amb_entry *entry = amb_cursor_entry(cursor);
         if (entry == NULL && picky_fetch(cursor)) {
             continue;
@@ -546,7 +551,11 @@ static void forward_cursor(struct amb_topic *topic, struct amb_cursor *cursor)
         forward_special(topic, cursor);
         return;
     }
-    while (cursor->position < topic->log.hi) {
+    uint64_t upto = topic->log.hi;
+    if (upto - cursor->position > AMB_FORWARD_RUN) {
+        upto = cursor->position + AMB_FORWARD_RUN;
+    }
+    while (cursor->position < upto) {
         struct amb_entry *entry = amb_log_at(&topic->log, cursor->position);
         /* What was lent on its way when this reader came is older than its subscription. */
         bool is_its = entry->first_seq + cursor->within >= cursor->expected_seq ||
@@ -558,6 +567,10 @@ static void forward_cursor(struct amb_topic *topic, struct amb_cursor *cursor)
             return;
         }
         cursor_next_entry(cursor);
+    }
+    if (upto < topic->log.hi) {
+        amb_topic_mark(topic); /* Its share of this walk is over. */
+        return;
     }
     cursor_caught_up(cursor);
 }
@@ -669,11 +682,45 @@ static void forward_report(struct amb_topic *shadow)
     }
 }
 
-static void forward_topic(struct amb_topic *topic)
+/* This turn's deliveries and looks at readers are used up. */
+static inline bool forward_is_over(const struct amb_shard *shard)
 {
+    return amb_stat_get(&shard->stats.batches_out) + shard->forward_looks >= shard->forward_upto;
+}
+
+/* The walk is cut short at that reader: he is the first when it goes on, for `left` of them. If the
+ * topic was marked meanwhile, that comes to all. */
+static void forward_cut(struct amb_topic *topic, struct amb_list_node *at, uint32_t left)
+{
+    bool is_marked = topic->unwalked == 0;
+    amb_list_remove(&topic->cursors);
+    amb_list_insert_before(at, &topic->cursors);
+    amb_topic_mark(topic);
+    topic->unwalked = is_marked ? 0 : left;
+}
+
+static void forward_cursors(struct amb_topic *topic)
+{
+    struct amb_shard *shard = topic->shard;
+    uint32_t left = topic->unwalked != 0 ? topic->unwalked : topic->cursor_count;
+    topic->unwalked = UINT32_MAX; /* A mark from here on makes it 0. */
     AMB_LIST_FOR_EACH (node, &topic->cursors) {
+        if (__builtin_expect(left == 0, 0)) {
+            return;
+        }
+        if (__builtin_expect(forward_is_over(shard), 0)) {
+            forward_cut(topic, node, left);
+            return;
+        }
+        left--;
+        shard->forward_looks++;
         forward_cursor(topic, AMB_CONTAINER_OF(node, struct amb_cursor, of_topic));
     }
+}
+
+static void forward_topic(struct amb_topic *topic)
+{
+    forward_cursors(topic);
     if (amb_topic_is_home(topic)) {
         for (unsigned i = 0; i < topic->lend_count; i++) {
             struct amb_lend *lend = &topic->lends[i];
@@ -707,6 +754,8 @@ unsigned amb_forward_run(struct amb_shard *shard)
     struct amb_list_node marked;
     amb_list_init(&marked);
     amb_sift_begin(shard);
+    shard->forward_looks = 0;
+    shard->forward_upto = amb_stat_get(&shard->stats.batches_out) + AMB_FORWARD_TURN;
     /* Topics marked during the walk are the next walk's. */
     struct amb_list_node *node;
     for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
@@ -714,11 +763,18 @@ unsigned amb_forward_run(struct amb_shard *shard)
             amb_list_push_back(&marked, node);
         }
     }
-    while ((node = amb_list_pop_front(&marked)) != NULL) {
+    while (!forward_is_over(shard) && (node = amb_list_pop_front(&marked)) != NULL) {
         forward_topic(AMB_CONTAINER_OF(node, struct amb_topic, dirty));
         done++;
     }
+    /* Those left are the first of the next turn. */
+    while (!amb_list_is_empty(&marked)) {
+        struct amb_topic *topic = AMB_CONTAINER_OF(marked.prev, struct amb_topic, dirty);
+        amb_list_remove(&topic->dirty);
+        amb_list_push_front(topic->dirty_topics, &topic->dirty);
+    }
     if (__builtin_expect(!amb_list_is_empty(&shard->sift.waiting), 0)) {
+        shard->forward_upto += AMB_FORWARD_TURN / 4; /* Whatever others had. */
         done += amb_sift_serve(shard, forward_topic);
     }
     return done;

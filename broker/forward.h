@@ -2,7 +2,9 @@
 /*
  * Stage 5 of 6 (topic ─► forward ─► link): one walk of a topic takes every reader as far as its
  * credit and its link go. In place where the client has mapped the segment, else by copy; to
- * another worker by lending.
+ * another worker by lending. A turn has AMB_FORWARD_TURN deliveries and looks at readers, so that a
+ * client that takes whatever comes keeps the others waiting for no longer than that; who has had
+ * none of them is first in the next turn.
  *
  * Threads: the shard's worker. Memory: none but frames from the shard's pool.
  */
@@ -10,10 +12,14 @@
 
 #include <stdint.h>
 
+/* About a millisecond. */
+#define AMB_FORWARD_TURN 8192u
+#define AMB_FORWARD_RUN 2048u /* entries that one reader is given, or leaves out, in one walk */
+
 struct amb_shard;
 struct amb_topic;
 
-/* Walks all topics that were marked; returns how many. */
+/* Walks the topics that were marked, as far as a turn goes; returns how many. */
 unsigned amb_forward_run(struct amb_shard *shard);
 /*
  * Readers that hold publishers back for longer than they may stop doing so until they have caught

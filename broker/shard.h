@@ -134,6 +134,7 @@ struct amb_shard {
     uint32_t warm_count, cold_watched;
     struct amb_list_node dirty_topics[AMB_PRIORITIES]; /* struct amb_topic.dirty: to be walked this
                                              turn; by amb_priority_rank */
+    uint64_t forward_upto, forward_looks;              /* how far this turn's walks go: forward.h */
     struct amb_list_node starving;  /* struct amb_publisher.starving: wait for memory */
     struct amb_list_node preparing; /* struct amb_publisher.preparing: have a buffer unused */
     struct amb_list_node rationed;  /* the same: wait until their sessions have less of it */

@@ -178,6 +178,7 @@ void amb_topic_mark_all(struct amb_topic *topic)
 
 void amb_topic_mark(struct amb_topic *topic)
 {
+    topic->unwalked = 0;
     if (amb_list_is_empty(&topic->dirty)) {
         amb_list_push_back(topic->dirty_topics, &topic->dirty);
     }
@@ -550,6 +551,7 @@ void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
     amb_list_init(&cursor->blocked);
     amb_list_init(&cursor->kin);
     amb_list_push_back(&topic->cursors, &cursor->of_topic);
+    topic->cursor_count++;
     amb_cursor_spill(cursor, slow == AMB_SLOW_SPILL);
     if (cursor->is_replaying || cursor->prelude != NULL) {
         amb_topic_mark(topic);
@@ -602,6 +604,7 @@ void amb_cursor_detach(struct amb_cursor *cursor)
         amb_list_remove(&cursor->kin);
     }
     amb_list_remove(&cursor->of_topic);
+    cursor->topic->cursor_count--;
     amb_list_remove(&cursor->of_sub);
     amb_list_remove(&cursor->stalled);
     amb_list_remove(&cursor->blocked);

@@ -167,6 +167,8 @@ struct amb_topic {
     struct amb_list_node kin;   /* a ring of those that have its name */
     struct amb_log log;
     struct amb_list_node cursors;
+    uint32_t cursor_count;
+    uint32_t unwalked;             /* the next walk comes to the first so many cursors; 0: to all */
     bool has_ttl;                  /* entries with an end have come: pick.h */
     bool retains;                  /* at home: keeps history (history.h) */
     bool has_keys;                 /* ... or anywhere: knows the newest of each key */
@@ -260,7 +262,7 @@ uint64_t amb_topic_unread(const struct amb_topic *topic);
  * it has something that they have not been lent. */
 void amb_topic_count_lent(struct amb_topic *topic, struct amb_lend *lend, int32_t subs,
                           int32_t holding, int32_t spilling);
-/* The topic is walked this turn. */
+/* The topic is walked this turn, all of it. */
 void amb_topic_mark(struct amb_topic *topic);
 /* ... and the private shadows of this worker. */
 void amb_topic_mark_all(struct amb_topic *topic);

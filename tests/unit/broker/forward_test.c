@@ -2,6 +2,7 @@
 /*
  * Forwarding: a publisher on shard 0, topics at home on shard 1, subscribers on 1, 2 and 3.
  */
+#include "broker/begin.h"
 #include "broker/config.h"
 #include "broker/forward.h"
 #include "broker/topic.h"
@@ -404,6 +405,94 @@ static void test_a_shadow_with_its_subscriber_gone_lets_go(void **state)
     assert_true(client_may_send(w->p, 0, 1, 20000));
 }
 
+/* Hands shard 1 that many batches of one message without turning it. */
+static void hand_over(struct world *w, uint32_t handle, unsigned batches)
+{
+    for (unsigned i = 0; i < batches; i++) {
+        assert_true(client_may_send(w->p, handle, 1, 0));
+        client_send(w->p, handle, 1, 0);
+    }
+    for (unsigned i = 0; i <= batches / 8; i++) {
+        (void)shard_client_turn(w->p);
+        (void)harness_turn(&w->h, 0);
+    }
+}
+
+/* A link of the harness takes 64 frames between two turns, so it takes many clients. */
+static void test_a_turn_ends_however_much_its_readers_would_take(void **state)
+{
+    enum {
+        TAKERS = 200,
+        BATCHES = 60
+    };
+    struct world *w = *state;
+    struct shard_client *takers[TAKERS];
+    uint32_t topic = topic_at(w, "a");
+    uint32_t other = harness_topic(&w->h, "other", 1);
+    client_open_pub(w->p, 1, other, false);
+    for (unsigned i = 0; i < TAKERS; i++) {
+        takers[i] = shard_client_create(&w->h, 1, NULL);
+        client_subscribe(takers[i], 0, topic, NULL);
+    }
+    client_subscribe(w->near, 0, other, NULL);
+    harness_settle(&w->h);
+    const _Atomic uint64_t *out = &w->h.shards[1].stats.batches_out;
+    hand_over(w, 0, BATCHES);
+    hand_over(w, 1, 1);
+    (void)harness_turn(&w->h, 1);
+    assert_in_range(amb_stat_get(out), AMB_FORWARD_TURN / 2, AMB_FORWARD_TURN + BATCHES);
+    assert_int_equal(w->near->session->msgs_out, 0);
+    (void)harness_turn(&w->h, 1);
+    assert_int_equal(w->near->session->msgs_out, 1); /* Before what is left of the others. */
+    harness_settle(&w->h);
+    for (unsigned i = 0; i < TAKERS; i++) {
+        assert_int_equal(takers[i]->subs[0].msgs, BATCHES);
+        assert_int_equal(takers[i]->subs[0].lost, 0);
+        client_release_all(takers[i], 0);
+    }
+    client_drain(w->near, 0);
+    harness_check(&w->h);
+}
+
+static void test_a_walk_that_takes_several_turns_has_an_end(void **state)
+{
+    struct world *w = *state;
+    uint32_t id = topic_at(w, "a");
+    struct amb_topic *topic = harness_home(&w->h, id);
+    client_subscribe(w->near, 0, id, &(struct amb_subscription_options){.credit_msgs = 1});
+    struct amb_subscription *sub = w->near->session->subscriptions[0];
+    for (unsigned i = 0; i < 2 * AMB_FORWARD_TURN; i++) {
+        struct amb_begun begun;
+        amb_begin_find(topic, NULL, &begun);
+        assert_int_equal(amb_subscription_attach(sub, topic, &begun), AMB_OK);
+    }
+    harness_settle(&w->h);
+    publish(w, 1, 1, 0); /* Settled: nothing is marked, although all but one reader wait. */
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(harness_turn(&w->h, 1), 0);
+    }
+    assert_int_equal(w->near->subs[0].msgs, 1);
+    harness_forget(&w->h);
+}
+
+static void test_one_reader_leaves_out_so_many_entries_in_a_walk(void **state)
+{
+    struct world *w = *state;
+    uint32_t topic = topic_at(w, "a");
+    const struct amb_subscription_options options = {.slow = AMB_SLOW_DROP_NEWEST,
+                                                     .credit_msgs = 1};
+    client_subscribe(w->near, 0, topic, &options);
+    harness_settle(&w->h);
+    const struct amb_cursor *cursor = AMB_CONTAINER_OF(
+        w->near->session->subscriptions[0]->cursors.next, struct amb_cursor, of_sub);
+    hand_over(w, 0, AMB_FORWARD_RUN + 100);
+    (void)harness_turn(&w->h, 1);
+    assert_int_equal(cursor->position, AMB_FORWARD_RUN);
+    harness_settle(&w->h);
+    assert_int_equal(cursor->position, AMB_FORWARD_RUN + 100);
+    client_drain(w->near, 0);
+}
+
 static void test_counters_count_what_goes_out(void **state)
 {
     struct world *w = *state;
@@ -439,6 +528,9 @@ int main(void)
         T(test_a_client_maps_no_more_than_its_limit),
         T(test_a_client_maps_at_most_half_of_host_memory),
         T(test_a_shadow_with_its_subscriber_gone_lets_go),
+        T(test_a_turn_ends_however_much_its_readers_would_take),
+        T(test_a_walk_that_takes_several_turns_has_an_end),
+        T(test_one_reader_leaves_out_so_many_entries_in_a_walk),
         T(test_counters_count_what_goes_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
