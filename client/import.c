@@ -11,6 +11,7 @@ struct amb_pool {
     struct amb_pool *next;
     struct amb_cuda *cuda;
     uint8_t handle[AMB_CUDA_IPC_BYTES];
+    uint64_t epoch; /* of its broker */
     uint64_t address, size;
     unsigned users;
 };
@@ -39,14 +40,22 @@ static enum amb_status open_handle(struct amb_cuda *cuda, const struct amb_gpu_r
     return status;
 }
 
+static bool has_handle(const struct amb_pool *pool, const struct amb_cuda *cuda,
+                       const struct amb_gpu_range *range)
+{
+    return pool->cuda == cuda && memcmp(pool->handle, range->handle, sizeof(pool->handle)) == 0;
+}
+
 /* pools_lock held. */
 static enum amb_status pool_open(struct amb_cuda *cuda, const struct amb_gpu_range *range,
                                  struct amb_pool **out)
 {
     struct amb_pool *pool = pools;
-    while (pool != NULL &&
-           (pool->cuda != cuda || memcmp(pool->handle, range->handle, sizeof(pool->handle)) != 0)) {
+    while (pool != NULL && !has_handle(pool, cuda, range)) {
         pool = pool->next;
+    }
+    if (pool != NULL && pool->epoch != range->epoch) {
+        return AMB_EBUSY;
     }
     if (pool == NULL) {
         pool = calloc(1, sizeof(*pool));
@@ -58,6 +67,7 @@ static enum amb_status pool_open(struct amb_cuda *cuda, const struct amb_gpu_ran
         }
         pool->cuda = cuda;
         pool->size = range->pool;
+        pool->epoch = range->epoch;
         memcpy(pool->handle, range->handle, sizeof(pool->handle));
         pool->next = pools;
         pools = pool;
@@ -112,7 +122,7 @@ static enum amb_status import_get(struct amb_conn *conn, struct amb_cuda *cuda,
     (void)pthread_mutex_lock(&conn->gpu_lock);
     struct amb_import *import = conn->imports;
     while (import != NULL &&
-           memcmp(import->pool->handle, range->handle, sizeof(range->handle)) != 0) {
+           !(has_handle(import->pool, cuda, range) && import->pool->epoch == range->epoch)) {
         import = import->next;
     }
     if (import == NULL) {
@@ -136,6 +146,9 @@ static const char *reason(enum amb_status status)
         return "the broker's GPU memory cannot be opened in this process (IPC, namespaces)";
     case AMB_ENOTFOUND:
         return "this process does not see that GPU (CUDA_VISIBLE_DEVICES, containers)";
+    case AMB_EBUSY:
+        return "another broker's GPU memory, or that of its former life, is open here under the "
+               "same handle";
     case AMB_ENOMEM:
         return "no memory to open the broker's GPU memory";
     case AMB_EPROTO:
@@ -179,9 +192,10 @@ enum amb_status amb_gpu_import(struct amb_conn *conn, const struct amb_gpu_range
     return status;
 }
 
-bool amb_gpu_range_read(const Amb__Control__GpuRange *from, struct amb_gpu_range *out)
+bool amb_gpu_range_read(const Amb__Control__GpuRange *from, uint64_t epoch,
+                        struct amb_gpu_range *out)
 {
-    *out = (struct amb_gpu_range){.offset = 0};
+    *out = (struct amb_gpu_range){.epoch = epoch};
     if (from == NULL) {
         return true;
     }

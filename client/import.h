@@ -4,6 +4,11 @@
  * handle once a process and device, whatever connections use it, and counted: by connection, whose
  * memory keeps it open. CUDA opens nothing twice, and closing waits for the device.
  *
+ * A handle alone does not say whose memory it is: it has a process id and an address in it, and a
+ * broker that starts again in a container may have both from its former life. CUDA would give the
+ * mapping that is there, of memory that is gone. So a pool is one broker life's, and a handle that
+ * another life's pool has here is refused until that is closed.
+ *
  *   SegAdd, LeaseOpened ─► amb_gpu_import ─► address ... the connection's end: closed
  *
  * Threads: any; a lock of its own, below all others. Memory: one block a pool, and one a user of
@@ -21,10 +26,12 @@ struct amb_gpu_range {
     char device[AMB_GPU_NAME_BYTES];
     uint8_t handle[AMB_CUDA_IPC_BYTES];
     uint64_t offset, pool;
+    uint64_t epoch; /* whose: of the broker's life */
 };
 
-/* from NULL: none, and true. False: malformed. */
-bool amb_gpu_range_read(const Amb__Control__GpuRange *from, struct amb_gpu_range *out);
+/* As a broker of that epoch says. from NULL: none, and true. False: malformed. */
+bool amb_gpu_range_read(const Amb__Control__GpuRange *from, uint64_t epoch,
+                        struct amb_gpu_range *out);
 
 /* A pool that a connection has open. */
 struct amb_import {
@@ -34,8 +41,8 @@ struct amb_import {
 
 /*
  * Where the range of so many bytes is, and on which device. ENOTFOUND: the process does not see the
- * device; ENOTSUP: it may not open the pool (namespaces, the broker's own process); ECUDA, ENOMEM,
- * EPROTO. *why: static, for people.
+ * device; ENOTSUP: it may not open the pool (namespaces, the broker's own process); EBUSY: the
+ * handle is another broker life's here; ECUDA, ENOMEM, EPROTO. *why: static, for people.
  */
 AMB_MUST_CHECK enum amb_status amb_gpu_import(struct amb_conn *conn,
                                               const struct amb_gpu_range *range, uint64_t size,

@@ -95,6 +95,36 @@ static void test_a_pool_is_opened_once_and_closed_with_its_last_user(void **stat
     assert_int_equal(fakecuda_live_device(), 0);
 }
 
+/* A broker that starts again may have the same handle, and CUDA the former mapping. */
+static void test_a_handle_is_one_broker_lifes(void **state)
+{
+    (void)state;
+    struct amb_conn *former = amb_conn_create(), *conn = amb_conn_create();
+    struct amb_gpu *gpu;
+    uint64_t address;
+    const char *why = NULL;
+    struct amb_gpu_range own = range;
+    own.epoch = 1;
+    own.offset = 0;
+    assert_int_equal(amb_gpu_import(former, &own, 4096, &gpu, &address, &why), AMB_OK);
+    own.epoch = 2;
+    assert_int_equal(amb_gpu_import(former, &own, 4096, &gpu, &address, &why), AMB_EBUSY);
+    assert_int_equal(amb_gpu_import(conn, &own, 4096, &gpu, &address, &why), AMB_EBUSY);
+    assert_non_null(strstr(why, "same handle"));
+    amb_conn_unref(former);
+    assert_int_equal(amb_gpu_import(conn, &own, 4096, &gpu, &address, &why), AMB_OK);
+    assert_int_equal(amb_gpu_index(gpu), 1);
+    /* Nor is it another device's. */
+    struct amb_cuda *cuda;
+    uint64_t elsewhere = 0;
+    assert_int_equal(amb_cuda_at(0, &cuda), AMB_OK);
+    (void)snprintf(own.device, sizeof(own.device), "%s", amb_cuda_info(cuda)->uuid);
+    enum amb_status status = amb_gpu_import(conn, &own, 4096, &gpu, &elsewhere, &why);
+    assert_true(status != AMB_OK || elsewhere != address);
+    amb_conn_unref(conn);
+    assert_int_equal(fakecuda_live_device(), 0);
+}
+
 static void test_what_cannot_be_is_refused_with_a_reason(void **state)
 {
     (void)state;
@@ -162,24 +192,25 @@ static void test_what_the_broker_says_is_read_or_refused(void **state)
     char name[] = "GPU-1", longer[AMB_GPU_NAME_BYTES + 1], empty[] = "";
     Amb__Control__GpuRange said;
     amb__control__gpu_range__init(&said);
-    assert_true(amb_gpu_range_read(NULL, &out));
+    assert_true(amb_gpu_range_read(NULL, 9, &out));
     assert_int_equal(out.device[0], 0);
     said.device = name;
     said.handle.data = handle;
     said.handle.len = sizeof(handle);
     said.offset = 5;
-    assert_true(amb_gpu_range_read(&said, &out));
+    assert_true(amb_gpu_range_read(&said, 9, &out));
     assert_string_equal(out.device, "GPU-1");
     assert_int_equal(out.offset, 5);
+    assert_int_equal(out.epoch, 9);
     said.handle.len--;
-    assert_false(amb_gpu_range_read(&said, &out));
+    assert_false(amb_gpu_range_read(&said, 9, &out));
     said.handle.len++;
     said.device = empty;
-    assert_false(amb_gpu_range_read(&said, &out));
+    assert_false(amb_gpu_range_read(&said, 9, &out));
     memset(longer, 'x', AMB_GPU_NAME_BYTES);
     longer[AMB_GPU_NAME_BYTES] = '\0';
     said.device = longer;
-    assert_false(amb_gpu_range_read(&said, &out));
+    assert_false(amb_gpu_range_read(&said, 9, &out));
 }
 
 int main(void)
@@ -191,6 +222,8 @@ int main(void)
                                         start_broker, stop_broker),
         cmocka_unit_test_setup_teardown(test_a_segment_of_a_former_session_is_not_announced,
                                         start_broker, stop_broker),
+        cmocka_unit_test_setup_teardown(test_a_handle_is_one_broker_lifes, start_broker,
+                                        stop_broker),
         cmocka_unit_test_setup_teardown(test_what_cannot_be_is_refused_with_a_reason, start_broker,
                                         stop_broker),
     };
