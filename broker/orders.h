@@ -156,6 +156,10 @@ struct amb_order {
         } announce;
         struct {
             struct json_t *json; /* out: an object */
+            uint64_t at;         /* where the walk is, */
+            bool is_done;        /* ... and whether that is its end */
+            uint32_t rows_left;  /* that may be made */
+            uint64_t left_out;   /* rows that were not */
         } snapshot;
     } u;
 };

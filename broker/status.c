@@ -10,11 +10,13 @@
 #include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/spill.h"
 #include "broker/status_gpu.h"
 #include "broker/status_spill.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
 #include "broker/user.h"
+#include "wire/codec/topic.h"
 #include "wire/link/link.h"
 #include "wire/link/ucx.h"
 
@@ -27,6 +29,12 @@
 #define STATUS_PIECE 60000u                               /* bytes of JSON in one frame */
 #define STATUS_MAX ((unsigned)AMB_CLIENT_OUT_MAX / 8 * 7) /* what may be queued for a client */
 
+/* What a worker does in one turn, in places of a table: a row costs as much as STATUS_ROW of them.
+ */
+#define STATUS_TURN 2048u
+#define STATUS_ROW 16u
+#define STATUS_CURSORS_MAX 1024u /* of one subscription or queue that are looked at */
+
 static const char *const status_queries[] = {
     "status", "topics", "subs", "queues", "clients", "workers", "memory", "transports", "doctor",
 };
@@ -36,8 +44,20 @@ struct status_query {
     struct amb_client *client;
     uint64_t id;
     const char *name;
+    char pattern[AMB_TOPIC_MAX + 1]; /* of topics; "": all */
+    size_t pattern_len;
     unsigned waiting;
-    json_t **shards; /* what each worker answered */
+    uint64_t left_out; /* rows */
+    json_t **shards;   /* what each worker answered */
+};
+
+/* A worker's part of an answer, as far as one turn goes. */
+struct walk {
+    const struct amb_shard *shard;
+    const struct status_query *query; /* its name and pattern do not change */
+    struct amb_order *order;
+    json_t *rows, *spills;
+    unsigned cost;
 };
 
 /* On the worker ------------------------------------------------------------------------------- */
@@ -61,108 +81,150 @@ static const char *priority_name(enum amb_priority priority)
     return names[priority];
 }
 
-static json_t *shard_topics(const struct amb_shard *shard)
+/* May one more row be made? */
+static bool walk_may(struct walk *walk)
 {
-    json_t *rows = json_array();
-    for (uint32_t i = 0; i < shard->topic_slots; i++) {
-        const struct amb_topic *t = shard->topics[i];
-        if (t == NULL || !amb_topic_is_home(t)) {
+    if (walk->order->u.snapshot.rows_left == 0) {
+        walk->order->u.snapshot.left_out++;
+        return false;
+    }
+    walk->order->u.snapshot.rows_left--;
+    walk->cost += STATUS_ROW;
+    return true;
+}
+
+static void topic_row(struct walk *walk, const struct amb_topic *t)
+{
+    json_t *row =
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "topic",
+                  amb_topic_shown(t->name), "priority", priority_name(t->priority), "worker",
+                  num(t->home), "subscriptions", num(t->matched), "messages", num(t->msgs_in),
+                  "bytes", num(t->bytes_in), "log_messages", num(t->log.msgs), "log_bytes",
+                  num(t->log.bytes), "last_seq", num(t->log.next_seq - 1 + t->log.above),
+                  "rejected", num(t->msgs_rejected), "dropped", num(t->msgs_dropped));
+    amb_status_spill_put(row, t);
+    (void)json_array_append_new(walk->rows, row);
+}
+
+/* Of the place `at` in a table of the shard, as all of the functions below. Returns the next. */
+static uint64_t topics_at(struct walk *walk, uint64_t at)
+{
+    const struct amb_topic *t = walk->shard->topics[at];
+    const struct status_query *query = walk->query;
+    if (t == NULL ||
+        (query->pattern_len != 0 &&
+         !amb_pattern_matches(query->pattern, query->pattern_len, t->name, t->name_len))) {
+        return at + 1;
+    }
+    if (!amb_topic_is_home(t)) {
+        if (amb_status_has_spills(t)) {
+            walk->cost += STATUS_ROW;
+            amb_status_spill_note(walk->spills, t);
+        }
+    } else if (walk_may(walk)) {
+        topic_row(walk, t);
+    }
+    return at + 1;
+}
+
+/* What waits in the logs for the cursors of one owner: of the first so many. */
+struct backlog {
+    uint64_t bytes, spilled_bytes;
+    bool is_part;
+};
+
+static struct backlog backlog_of(struct walk *walk, const struct amb_list_node *cursors)
+{
+    struct backlog backlog = {0};
+    unsigned count = 0;
+    AMB_LIST_FOR_EACH (node, cursors) {
+        const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
+        if (count++ == STATUS_CURSORS_MAX) {
+            backlog.is_part = true;
+            break;
+        }
+        backlog.bytes += amb_log_bytes_from(&cursor->topic->log, cursor->position);
+        backlog.spilled_bytes += cursor->sub == NULL ? 0 : amb_spill_waiting(cursor);
+    }
+    walk->cost += count;
+    return backlog;
+}
+
+static void backlog_put(json_t *row, const struct backlog *backlog)
+{
+    if (backlog->is_part) {
+        (void)json_object_set_new(row, "pending_topics", json_integer(STATUS_CURSORS_MAX));
+    }
+}
+
+static uint64_t subs_at(struct walk *walk, uint64_t at)
+{
+    const struct amb_session *s = walk->shard->sessions[at / AMB_HANDLES_MAX];
+    if (s == NULL || amb_list_is_empty(&s->subscription_list)) {
+        return (at / AMB_HANDLES_MAX + 1) * AMB_HANDLES_MAX;
+    }
+    const struct amb_subscription *sub = s->subscriptions[at % AMB_HANDLES_MAX];
+    if (sub == NULL || !walk_may(walk)) {
+        return at + 1;
+    }
+    struct backlog backlog = backlog_of(walk, &sub->cursors);
+    json_t *row = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id", num(sub->id),
+        "delivered", num(sub->msgs), "bytes", num(sub->bytes), "lost", num(sub->lost), "lost_slow",
+        num(sub->lost_by[AMB_LOSS_SLOW]), "lost_trimmed", num(sub->lost_by[AMB_LOSS_TRIMMED]),
+        "lost_expired", num(sub->lost_by[AMB_LOSS_EXPIRED]), "outstanding",
+        num(amb_subscription_out(sub)), "outstanding_bytes", num(sub->bytes_out), "credit_bytes",
+        num(sub->options.credit_bytes), "pending_bytes", num(backlog.bytes), "spilled",
+        num(sub->spilled), "spilled_waiting_bytes", num(backlog.spilled_bytes));
+    backlog_put(row, &backlog);
+    (void)rows_put(walk->rows, sub->id, row);
+    return at + 1;
+}
+
+static uint64_t queues_at(struct walk *walk, uint64_t at)
+{
+    for (struct amb_idmap_node *node = walk->shard->queues.buckets[at]; node != NULL;
+         node = node->next) {
+        const struct amb_queue *q = AMB_CONTAINER_OF(node, struct amb_queue, known);
+        if (!walk_may(walk)) {
             continue;
         }
-        (void)json_array_append_new(
-            rows,
-            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "topic",
-                      amb_topic_shown(t->name), "priority", priority_name(t->priority), "worker",
-                      num(t->home), "subscriptions", num(t->matched), "messages", num(t->msgs_in),
-                      "bytes", num(t->bytes_in), "log_messages", num(t->log.msgs), "log_bytes",
-                      num(t->log.bytes), "last_seq", num(t->log.next_seq - 1 + t->log.above),
-                      "rejected", num(t->msgs_rejected), "dropped", num(t->msgs_dropped)));
+        struct backlog backlog = backlog_of(walk, &q->cursors);
+        json_t *row = json_pack(
+            "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id", num(q->id), "delivered",
+            num(q->given), "pending", num(amb_queue_out(q)), "pending_limit", num(q->credit_msgs),
+            "to_redeliver", num(q->kept_msgs), "redelivered", num(q->redelivered), "dead",
+            num(q->dead), "lost", num(q->lost), "waiting_bytes", num(backlog.bytes));
+        backlog_put(row, &backlog);
+        (void)rows_put(walk->rows, q->id, row);
     }
-    return rows;
+    return at + 1;
 }
 
-static uint64_t sub_pending(const struct amb_subscription *sub)
+static uint64_t sessions_at(struct walk *walk, uint64_t at)
 {
-    uint64_t pending = 0;
-    AMB_LIST_FOR_EACH (node, &sub->cursors) {
-        const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
-        pending += amb_log_bytes_from(&cursor->topic->log, cursor->position);
+    const struct amb_session *s = walk->shard->sessions[at];
+    if (s == NULL || !walk_may(walk)) {
+        return at + 1;
     }
-    return pending;
-}
-
-static json_t *shard_subs(const struct amb_shard *shard)
-{
-    json_t *rows = json_object();
-    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
-        const struct amb_session *s = AMB_CONTAINER_OF(node, struct amb_session, live);
-        AMB_LIST_FOR_EACH (sub_node, &s->subscription_list) {
-            const struct amb_subscription *sub =
-                AMB_CONTAINER_OF(sub_node, struct amb_subscription, node);
-            (void)rows_put(
-                rows, sub->id,
-                json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
-                          num(sub->id), "delivered", num(sub->msgs), "bytes", num(sub->bytes),
-                          "lost", num(sub->lost), "lost_slow", num(sub->lost_by[AMB_LOSS_SLOW]),
-                          "lost_trimmed", num(sub->lost_by[AMB_LOSS_TRIMMED]), "lost_expired",
-                          num(sub->lost_by[AMB_LOSS_EXPIRED]), "outstanding",
-                          num(amb_subscription_out(sub)), "outstanding_bytes", num(sub->bytes_out),
-                          "credit_bytes", num(sub->options.credit_bytes), "pending_bytes",
-                          num(sub_pending(sub)), "spilled", num(sub->spilled),
-                          "spilled_waiting_bytes", num(amb_status_spill_waiting(sub))));
-        }
+    char lanes[160] = "none";
+    if (s->link != NULL) {
+        amb_link_describe(s->link, lanes, sizeof(lanes));
     }
-    return rows;
-}
-
-static json_t *shard_queues(const struct amb_shard *shard)
-{
-    json_t *rows = json_object();
-    for (uint64_t i = 0; shard->queues.count > 0 && i <= shard->queues.mask; i++) {
-        for (struct amb_idmap_node *node = shard->queues.buckets[i]; node != NULL;
-             node = node->next) {
-            const struct amb_queue *q = AMB_CONTAINER_OF(node, struct amb_queue, known);
-            uint64_t waiting = 0;
-            AMB_LIST_FOR_EACH (at, &q->cursors) {
-                const struct amb_cursor *c = AMB_CONTAINER_OF(at, struct amb_cursor, of_sub);
-                waiting += amb_log_bytes_from(&c->topic->log, c->position);
-            }
-            (void)rows_put(rows, q->id,
-                           json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
-                                     num(q->id), "delivered", num(q->given), "pending",
-                                     num(amb_queue_out(q)), "pending_limit", num(q->credit_msgs),
-                                     "to_redeliver", num(q->kept_msgs), "redelivered",
-                                     num(q->redelivered), "dead", num(q->dead), "lost",
-                                     num(q->lost), "waiting_bytes", num(waiting)));
-        }
-    }
-    return rows;
-}
-
-static json_t *shard_sessions(const struct amb_shard *shard)
-{
-    json_t *rows = json_object();
-    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
-        const struct amb_session *s = AMB_CONTAINER_OF(node, struct amb_session, live);
-        char lanes[160] = "none";
-        if (s->link != NULL) {
-            amb_link_describe(s->link, lanes, sizeof(lanes));
-        }
-        (void)rows_put(
-            rows, s->client_id,
-            json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
-                      " s:I, s:I, s:I}",
-                      "id", num(s->client_id), "lanes", lanes, "messages_in", num(s->msgs_in),
-                      "bytes_in", num(s->bytes_in), "messages_out", num(s->msgs_out), "bytes_out",
-                      num(s->bytes_out), "mapped_bytes", num(s->mapped_bytes), "mapped_limit_bytes",
-                      num(s->mapped_host_max < s->mapped_max ? s->mapped_host_max : s->mapped_max),
-                      "leased_bytes", num(s->book.bytes), "commits", num(s->book.committed),
-                      "queued_frames", num(s->link == NULL ? 0 : s->link->queued), "ignored_frames",
-                      num(s->frames_ignored), "heap_bytes", num(amb_outgoing_heap(s)),
-                      "heap_peak_bytes", num(s->heap.peak), "heap_limit_bytes", num(s->heap.limit),
-                      "heap_refused", num(s->heap.refused)));
-    }
-    return rows;
+    (void)rows_put(
+        walk->rows, s->client_id,
+        json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
+                  " s:I, s:I, s:I}",
+                  "id", num(s->client_id), "lanes", lanes, "messages_in", num(s->msgs_in),
+                  "bytes_in", num(s->bytes_in), "messages_out", num(s->msgs_out), "bytes_out",
+                  num(s->bytes_out), "mapped_bytes", num(s->mapped_bytes), "mapped_limit_bytes",
+                  num(s->mapped_host_max < s->mapped_max ? s->mapped_host_max : s->mapped_max),
+                  "leased_bytes", num(s->book.bytes), "commits", num(s->book.committed),
+                  "queued_frames", num(s->link == NULL ? 0 : s->link->queued), "ignored_frames",
+                  num(s->frames_ignored), "heap_bytes", num(amb_outgoing_heap(s)),
+                  "heap_peak_bytes", num(s->heap.peak), "heap_limit_bytes", num(s->heap.limit),
+                  "heap_refused", num(s->heap.refused)));
+    return at + 1;
 }
 
 static json_t *shard_worker(const struct amb_shard *shard)
@@ -222,27 +284,64 @@ static json_t *shard_memory(const struct amb_shard *shard)
                      num(amb_stat_get(&st->unreserved_refused)));
 }
 
-/* Only what the question is about: rows of all topics hold the worker up for as long as it makes
- * them. Of the query its name is read, which does not change. */
+/* Which table of a shard a question is about. */
+static const struct table {
+    const char *query, *list;
+    bool is_array;
+    uint64_t (*at)(struct walk *walk, uint64_t at);
+} tables[] = {
+    {"topics", "topics", true, topics_at},          {"subs", "subs", false, subs_at},
+    {"queues", "queues", false, queues_at},         {"clients", "sessions", false, sessions_at},
+    {"transports", "sessions", false, sessions_at},
+};
+
+static uint64_t table_end(const struct table *table, const struct amb_shard *shard)
+{
+    if (table->at == topics_at) {
+        return shard->topic_slots;
+    }
+    if (table->at == queues_at) {
+        return shard->queues.count > 0 ? shard->queues.mask + 1 : 0;
+    }
+    return (uint64_t)shard->session_slots * (table->at == subs_at ? AMB_HANDLES_MAX : 1);
+}
+
+/* As far as one turn goes: rows of all topics would hold the worker up for as long as it makes
+ * them. Tables may grow and change between two turns; a row is then missing, or there twice. */
+static void collect_table(struct walk *walk, const struct table *table, json_t *json)
+{
+    struct amb_order *order = walk->order;
+    uint64_t end = table_end(table, walk->shard), at = order->u.snapshot.at;
+    walk->rows = table->is_array ? json_array() : json_object();
+    walk->spills = json_object();
+    while (at < end && walk->cost < STATUS_TURN) {
+        walk->cost++;
+        at = table->at(walk, at);
+    }
+    order->u.snapshot.at = at;
+    order->u.snapshot.is_done = at >= end;
+    (void)json_object_set_new(json, table->list, walk->rows);
+    (void)json_object_set_new(json, "spills", walk->spills);
+}
+
+/* Only what the question is about. */
 static void status_collect(struct amb_shard *shard, struct amb_order *order)
 {
-    const char *name = ((const struct status_query *)order->context)->name;
+    const struct status_query *query = order->context;
+    struct walk walk = {.shard = shard, .query = query, .order = order};
     json_t *json = json_object();
-    if (strcmp(name, "topics") == 0) {
-        (void)json_object_set_new(json, "topics", shard_topics(shard));
-        (void)json_object_set_new(json, "spills", amb_status_spills(shard));
-    } else if (strcmp(name, "subs") == 0) {
-        (void)json_object_set_new(json, "subs", shard_subs(shard));
-    } else if (strcmp(name, "queues") == 0) {
-        (void)json_object_set_new(json, "queues", shard_queues(shard));
-    } else if (strcmp(name, "clients") == 0 || strcmp(name, "transports") == 0) {
-        (void)json_object_set_new(json, "sessions", shard_sessions(shard));
-    } else if (strcmp(name, "workers") == 0) {
+    order->u.snapshot.json = json;
+    order->u.snapshot.is_done = true;
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        if (strcmp(query->name, tables[i].query) == 0) {
+            collect_table(&walk, &tables[i], json);
+        }
+    }
+    if (strcmp(query->name, "workers") == 0) {
         (void)json_object_set_new(json, "worker", shard_worker(shard));
-    } else if (strcmp(name, "memory") == 0) {
+    } else if (strcmp(query->name, "memory") == 0) {
         (void)json_object_set_new(json, "memory", shard_memory(shard));
     }
-    order->u.snapshot.json = json;
 }
 
 /* On the control thread ----------------------------------------------------------------------- */
@@ -253,6 +352,16 @@ static const json_t *find_by_id(const struct status_query *query, unsigned shard
     char key[24];
     (void)snprintf(key, sizeof(key), "%llu", (unsigned long long)id);
     return json_object_get(json_object_get(query->shards[shard], list), key);
+}
+
+/* May the answer have one more row? */
+static bool query_may(struct status_query *query, const json_t *rows)
+{
+    if (json_array_size(rows) < AMB_STATUS_ROWS_MAX) {
+        return true;
+    }
+    query->left_out++;
+    return false;
 }
 
 /* All shards' rows of a list, as they are. */
@@ -271,11 +380,14 @@ static json_t *gather(const struct status_query *query, unsigned shard_count, co
     return rows;
 }
 
-static json_t *gather_subs(const struct status_query *query, struct amb_control *control)
+static json_t *gather_subs(struct status_query *query, struct amb_control *control)
 {
     json_t *rows = json_array();
     AMB_LIST_FOR_EACH (node, &control->directory.subs) {
         const struct amb_dir_sub *sub = AMB_CONTAINER_OF(node, struct amb_dir_sub, node);
+        if (!query_may(query, rows)) {
+            continue;
+        }
         json_t *row = json_pack("{s:s, s:I, s:I}", "pattern", amb_topic_shown(sub->pattern),
                                 "client", num(sub->client_id), "worker", num(sub->session.shard));
         (void)json_object_update(
@@ -285,13 +397,16 @@ static json_t *gather_subs(const struct status_query *query, struct amb_control 
     return rows;
 }
 
-static json_t *gather_queues(const struct status_query *query, struct amb_control *control)
+static json_t *gather_queues(struct status_query *query, struct amb_control *control)
 {
     static const char *const acks[] = {"none", "none", "explicit", "cumulative"};
     json_t *rows = json_array();
     AMB_LIST_FOR_EACH (node, &control->directory.queues) {
         const struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
         char user[AMB_USER_TEXT_MAX];
+        if (!query_may(query, rows)) {
+            continue;
+        }
         json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "pattern",
                                 amb_topic_shown(queue->sub.pattern), "group", queue->group,
                                 "durable", queue->durable, "user", amb_user_text(queue->user, user),
@@ -377,13 +492,13 @@ static void add_heap(json_t *row, const struct amb_heap_account *heap)
     }
 }
 
-static json_t *gather_clients(const struct status_query *query, struct amb_control *control,
+static json_t *gather_clients(struct status_query *query, struct amb_control *control,
                               bool transports)
 {
     json_t *rows = json_array();
     AMB_LIST_FOR_EACH (node, &control->clients) {
         const struct amb_client *c = AMB_CONTAINER_OF(node, struct amb_client, node);
-        if (!c->has_session) {
+        if (!c->has_session || !query_may(query, rows)) {
             continue;
         }
         const json_t *session = find_by_id(query, c->session.shard, "sessions", c->id);
@@ -468,7 +583,7 @@ static json_t *gather_status(const struct amb_control *control)
     return status;
 }
 
-static json_t *query_answer(const struct status_query *query, struct amb_control *control)
+static json_t *query_answer(struct status_query *query, struct amb_control *control)
 {
     unsigned shards = control->shard_count;
     const char *name = query->name;
@@ -479,7 +594,10 @@ static json_t *query_answer(const struct status_query *query, struct amb_control
     if (strcmp(name, "topics") == 0) {
         rows = gather(query, shards, "topics", true);
         for (unsigned i = 0; i < shards; i++) {
-            amb_status_add_spills(rows, json_object_get(query->shards[i], "spills"));
+            const json_t *spills = json_object_get(query->shards[i], "spills");
+            if (json_object_size(spills) > 0) {
+                amb_status_add_spills(rows, spills);
+            }
         }
     } else if (strcmp(name, "subs") == 0) {
         rows = gather_subs(query, control);
@@ -517,12 +635,40 @@ static void query_send(const struct status_query *query, const char *text)
     } while (left > 0 && query->client->state == AMB_CLIENT_LIVE);
 }
 
+/* The first `keep` rows. */
+static void answer_cut(struct status_query *query, json_t *answer, size_t keep)
+{
+    json_t *rows = json_object_get(answer, query->name);
+    while (json_is_array(rows) && json_array_size(rows) > keep) {
+        (void)json_array_remove(rows, json_array_size(rows) - 1);
+        query->left_out++;
+    }
+    if (query->left_out > 0) {
+        (void)json_object_set_new(answer, "not_shown", json_integer(num(query->left_out)));
+    }
+}
+
+/* NULL: no memory. Never longer than what may be queued: names may be long. */
+static char *answer_text(struct status_query *query, json_t *answer)
+{
+    answer_cut(query, answer, AMB_STATUS_ROWS_MAX);
+    char *text = json_dumps(answer, JSON_COMPACT);
+    size_t len = text == NULL ? 0 : strlen(text);
+    if (len > STATUS_MAX) {
+        size_t rows = json_array_size(json_object_get(answer, query->name));
+        free(text);
+        answer_cut(query, answer, rows * (STATUS_MAX / 4 * 3) / len);
+        text = json_dumps(answer, JSON_COMPACT);
+    }
+    return text;
+}
+
 static void query_finish(struct status_query *query, struct amb_control *control)
 {
     struct amb_client *client = query->client;
     if (client->state == AMB_CLIENT_LIVE) {
         json_t *answer = query_answer(query, control);
-        char *text = answer == NULL ? NULL : json_dumps(answer, JSON_COMPACT);
+        char *text = answer == NULL ? NULL : answer_text(query, answer);
         if (text == NULL) {
             amb_client_send_error(client, query->id, AMB_ENOMEM, "no memory for the answer");
         } else if (strlen(text) > STATUS_MAX) {
@@ -542,10 +688,39 @@ static void query_finish(struct status_query *query, struct amb_control *control
     amb_client_end_work(client);
 }
 
+/* Adds one turn's part to what the worker has said before. */
+static void query_add(json_t **all, json_t *part)
+{
+    if (*all == NULL) {
+        *all = part;
+        return;
+    }
+    const char *list;
+    json_t *rows;
+    json_object_foreach(part, list, rows)
+    {
+        json_t *into = json_object_get(*all, list);
+        if (json_is_array(rows)) {
+            (void)json_array_extend(into, rows);
+        } else {
+            (void)json_object_update(into, rows);
+        }
+    }
+    json_decref(part);
+}
+
 static void status_collected(void *owner, struct amb_order *order)
 {
     struct status_query *query = order->context;
-    query->shards[order->shard->index] = order->u.snapshot.json;
+    query_add(&query->shards[order->shard->index], order->u.snapshot.json);
+    order->u.snapshot.json = NULL;
+    if (!order->u.snapshot.is_done && query->client->state == AMB_CLIENT_LIVE) {
+        amb_order_post(order->shard, order);
+        return;
+    }
+    if (strcmp(query->name, "topics") == 0) { /* Others are counted by the directory's rows. */
+        query->left_out += order->u.snapshot.left_out;
+    }
     amb_order_free(order);
     if (--query->waiting == 0) {
         query_finish(query, owner);
@@ -560,7 +735,7 @@ static bool client_may_ask(const struct amb_client *client)
 
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query)
 {
-    static const char remove_prefix[] = "durable rm ";
+    static const char remove_prefix[] = "durable rm ", topics_prefix[] = "topics ";
     const char *name = NULL;
     for (size_t i = 0; i < sizeof(status_queries) / sizeof(status_queries[0]); i++) {
         if (strcmp(query, status_queries[i]) == 0) {
@@ -576,6 +751,18 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
         remove_durable(client, id, query + sizeof(remove_prefix) - 1);
         return;
     }
+    const char *pattern = "";
+    if (strncmp(query, topics_prefix, sizeof(topics_prefix) - 1) == 0) {
+        pattern = query + sizeof(topics_prefix) - 1;
+        const char *why = "";
+        if (strlen(pattern) > AMB_TOPIC_MAX ||
+            amb_pattern_check(pattern, strlen(pattern), &why) != AMB_OK) {
+            amb_client_send_error(client, id, AMB_EINVAL, "topics: %s",
+                                  why[0] != '\0' ? why : "the pattern is too long");
+            return;
+        }
+        name = "topics";
+    }
     if (name == NULL) {
         amb_client_send_error(client, id, AMB_EINVAL, "admin: no such query");
         return;
@@ -590,11 +777,14 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
         return;
     }
     *state = (struct status_query){.client = client, .id = id, .name = name, .shards = shards};
+    state->pattern_len = strlen(pattern);
+    memcpy(state->pattern, pattern, state->pattern_len + 1);
     amb_client_begin_work(client);
     for (unsigned i = 0; i < control->shard_count; i++) {
         struct amb_order *order = amb_order_create(status_collect, status_collected, state);
         if (order != NULL) {
             state->waiting++;
+            order->u.snapshot.rows_left = AMB_STATUS_ROWS_MAX;
             amb_order_post(control->shards[i], order);
         }
     }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/status_spill.h"
 
-#include "broker/shard.h"
 #include "broker/spill.h"
-#include "broker/subscription.h"
 #include "broker/topic.h"
 
 #include <stdio.h>
@@ -29,8 +27,10 @@ static json_int_t number_of(const json_t *row, const char *name)
 
 static void add(json_t *row, const struct amb_topic *topic)
 {
-    struct amb_topic_tail tail;
-    amb_topic_tail(topic, &tail);
+    struct amb_topic_tail tail = {0};
+    if (topic->spillers != 0) {
+        amb_topic_tail(topic, &tail);
+    }
     const uint64_t values[NAMES] = {topic->spill.msgs, topic->spill.bytes, topic->spill.failed,
                                     topic->spill.lost,
                                     topic->spillers == 0 ? 0 : amb_topic_tail_bytes(topic, &tail)};
@@ -40,34 +40,27 @@ static void add(json_t *row, const struct amb_topic *topic)
     }
 }
 
-json_t *amb_status_spills(const struct amb_shard *shard)
+bool amb_status_has_spills(const struct amb_topic *topic)
 {
-    char key[KEY_MAX];
-    json_t *rows = json_object();
-    for (uint32_t i = 0; i < shard->topic_slots; i++) {
-        const struct amb_topic *topic = shard->topics[i];
-        if (topic == NULL || (topic->spillers == 0 && topic->spill.msgs == 0 &&
-                              topic->spill.lost == 0 && amb_list_is_empty(&topic->privates))) {
-            continue;
-        }
-        json_t *row = json_object();
-        add(row, topic);
-        AMB_LIST_FOR_EACH (node, &topic->privates) {
-            add(row, AMB_CONTAINER_OF(node, struct amb_topic, of_namesake));
-        }
-        char letter = "nhl"[topic->priority]; /* each priority's name begins with its own */
-        (void)json_object_set_new(rows, key_of(key, letter, topic->name), row);
-    }
-    return rows;
+    return topic->spillers != 0 || topic->spill.msgs != 0 || topic->spill.lost != 0 ||
+           !amb_list_is_empty(&topic->privates);
 }
 
-uint64_t amb_status_spill_waiting(const struct amb_subscription *sub)
+void amb_status_spill_put(json_t *row, const struct amb_topic *topic)
 {
-    uint64_t bytes = 0;
-    AMB_LIST_FOR_EACH (node, &sub->cursors) {
-        bytes += amb_spill_waiting(AMB_CONTAINER_OF(node, struct amb_cursor, of_sub));
+    add(row, topic);
+    AMB_LIST_FOR_EACH (node, &topic->privates) {
+        add(row, AMB_CONTAINER_OF(node, struct amb_topic, of_namesake));
     }
-    return bytes;
+}
+
+void amb_status_spill_note(json_t *spills, const struct amb_topic *topic)
+{
+    char key[KEY_MAX];
+    json_t *row = json_object();
+    amb_status_spill_put(row, topic);
+    char letter = "nhl"[topic->priority]; /* each priority's name begins with its own */
+    (void)json_object_set_new(spills, key_of(key, letter, topic->name), row);
 }
 
 void amb_status_add_spills(json_t *rows, const json_t *spills)
@@ -80,7 +73,7 @@ void amb_status_add_spills(json_t *rows, const json_t *spills)
         const char *priority = json_string_value(json_object_get(row, "priority"));
         const char *name = json_string_value(json_object_get(row, "topic"));
         const json_t *part = json_object_get(spills, key_of(key, *priority, name));
-        for (size_t k = 0; k < NAMES; k++) {
+        for (size_t k = 0; part != NULL && k < NAMES; k++) {
             (void)json_object_set_new(
                 row, names[k], json_integer(number_of(row, names[k]) + number_of(part, names[k])));
         }

@@ -7,14 +7,15 @@
 #pragma once
 
 #include <jansson.h>
-#include <stdint.h>
+#include <stdbool.h>
 
-struct amb_shard;
-struct amb_subscription;
+struct amb_topic;
 
-/* On a worker: figures by topic. */
-json_t *amb_status_spills(const struct amb_shard *shard);
-/* ... bytes that were moved and wait for that subscription. */
-uint64_t amb_status_spill_waiting(const struct amb_subscription *sub);
-/* On the control thread: adds what a worker has told to the rows of topics. */
+/* On a worker: has the topic, or a private shadow of it, anything to tell? */
+bool amb_status_has_spills(const struct amb_topic *topic);
+/* ... its own figures, in a topic's row, */
+void amb_status_spill_put(json_t *row, const struct amb_topic *topic);
+/* ... and, where the topic is another worker's, by topic. */
+void amb_status_spill_note(json_t *spills, const struct amb_topic *topic);
+/* On the control thread: adds what workers have told to the rows of topics. */
 void amb_status_add_spills(json_t *rows, const json_t *spills);

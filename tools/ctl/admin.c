@@ -2,6 +2,7 @@
 #include "tools/ctl/ctl.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static enum amb_exit show(struct amb_ctl *ctl, const char *query)
 {
@@ -18,7 +19,17 @@ static enum amb_exit show(struct amb_ctl *ctl, const char *query)
         amb_tool_error("%s: the broker's answer is not JSON: %s", query, error.text);
         return AMB_EXIT_SOFTWARE;
     }
+    json_int_t not_shown = json_integer_value(json_object_get(value, "not_shown"));
+    if (!ctl->is_json) {
+        (void)json_object_del(value, "not_shown");
+    }
     amb_ctl_print(ctl, value);
+    if (not_shown > 0) {
+        (void)fflush(stdout);
+        amb_tool_error("%s: %" JSON_INTEGER_FORMAT " more rows are not shown%s", query, not_shown,
+                       strncmp(query, "topics", 6) == 0 ? "; broker-ctl topics PATTERN shows fewer"
+                                                        : "");
+    }
     return AMB_EXIT_OK;
 }
 
@@ -63,6 +74,12 @@ enum amb_exit amb_ctl_admin(struct amb_ctl *ctl, int argc, char **argv)
 {
     char query[32];
     return ask(ctl, argc, argv, 0, 0, query, sizeof(query));
+}
+
+enum amb_exit amb_ctl_topics(struct amb_ctl *ctl, int argc, char **argv)
+{
+    char query[320];
+    return ask(ctl, argc, argv, 0, 1, query, sizeof(query));
 }
 
 enum amb_exit amb_ctl_durable(struct amb_ctl *ctl, int argc, char **argv)

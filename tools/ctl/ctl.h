@@ -72,6 +72,7 @@ enum amb_exit amb_ctl_hold(struct amb_ctl *ctl, bool is_stdin_free);
 void amb_ctl_print(const struct amb_ctl *ctl, json_t *value);
 
 enum amb_exit amb_ctl_admin(struct amb_ctl *ctl, int argc, char **argv);
+enum amb_exit amb_ctl_topics(struct amb_ctl *ctl, int argc, char **argv);
 enum amb_exit amb_ctl_durable(struct amb_ctl *ctl, int argc, char **argv);
 enum amb_exit amb_ctl_pub(struct amb_ctl *ctl, int argc, char **argv);
 enum amb_exit amb_ctl_sub(struct amb_ctl *ctl, int argc, char **argv);

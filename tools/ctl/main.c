@@ -13,7 +13,7 @@
 
 static const struct amb_ctl_command commands[] = {
     {"status", amb_ctl_admin, "", "the broker: version, uptime, totals"},
-    {"topics", amb_ctl_admin, "", "topics: messages, bytes, subscriptions"},
+    {"topics", amb_ctl_topics, "[PATTERN]", "topics: messages, bytes, subscriptions"},
     {"subs", amb_ctl_admin, "", "subscriptions: pattern, delivered, waiting, lost"},
     {"queues", amb_ctl_admin, "", "acknowledged, group and durable subscriptions: pending, dead"},
     {"durable", amb_ctl_durable, "rm NAME [USER]", "forget a durable name that nobody uses"},

@@ -3,6 +3,8 @@
  * broker/status: each view is valid JSON with the right counts, large answers come in pieces, and
  * nobody but the broker's own user may ask.
  */
+#include "broker/status.h"
+
 #include "tests/support/door_harness.h"
 
 #include <jansson.h>
@@ -252,6 +254,73 @@ static void test_large_answers_come_in_pieces(void **state)
     door_close(&door);
 }
 
+static void test_more_rows_than_an_answer_has_are_counted(void **state)
+{
+    (void)state;
+    enum {
+        CLIENTS = 5,
+        EACH = 1000,
+        MORE = CLIENTS * EACH - AMB_STATUS_ROWS_MAX
+    };
+    static const char *const options[] = {"server.workers=2", NULL};
+    struct door door;
+    struct door_client clients[CLIENTS];
+    door_open(&door, options);
+    for (uint32_t c = 0; c < CLIENTS; c++) {
+        door_login_unix(&door, &clients[c]);
+        for (uint32_t i = 0; i < EACH; i++) {
+            char topic[64];
+            (void)snprintf(topic, sizeof(topic), "plant.line%u.sensor%u", c, i);
+            door_pub_open(&clients[c], i, topic);
+        }
+    }
+    json_t *view = ask(&clients[0], "topics");
+    (void)rows_of(view, "topics", AMB_STATUS_ROWS_MAX);
+    assert_int_equal(number(view, "not_shown"), MORE);
+    json_decref(view);
+    view = ask(&clients[0], "topics plant.line3.*");
+    (void)rows_of(view, "topics", EACH);
+    assert_null(json_object_get(view, "not_shown"));
+    json_decref(view);
+    view = ask(&clients[0], "topics nobody.>");
+    (void)rows_of(view, "topics", 0);
+    json_decref(view);
+    uint64_t id = door_ask_admin(&clients[0], "topics a..b");
+    door_expect_error(&clients[0], id, AMB_EINVAL, "topics: ");
+    for (uint32_t c = 0; c < CLIENTS; c++) {
+        door_disconnect(&clients[c]);
+    }
+    door_close(&door);
+}
+
+/* A worker makes some rows and goes on with its turn. */
+static void test_rows_are_made_in_slices(void **state)
+{
+    (void)state;
+    enum {
+        TOPICS = 1000
+    };
+    struct door door;
+    struct door_client client;
+    door_open(&door, NULL);
+    door_login_unix(&door, &client);
+    for (uint32_t i = 0; i < TOPICS; i++) {
+        char topic[64];
+        (void)snprintf(topic, sizeof(topic), "t%u", i);
+        door_pub_open(&client, i, topic);
+    }
+    json_t *view = ask(&client, "workers");
+    json_int_t turns = number(json_array_get(rows_of(view, "workers", 1), 0), "turns");
+    json_decref(view);
+    json_decref(ask(&client, "topics"));
+    view = ask(&client, "workers");
+    assert_true(number(json_array_get(rows_of(view, "workers", 1), 0), "turns") >=
+                turns + TOPICS / 128);
+    json_decref(view);
+    door_disconnect(&client);
+    door_close(&door);
+}
+
 static void test_who_may_not_ask_is_told_and_stays(void **state)
 {
     (void)state;
@@ -312,6 +381,8 @@ int main(void)
         cmocka_unit_test(test_clients_and_transports_say_who_and_how),
         cmocka_unit_test(test_workers_and_memory_have_a_row_for_each_worker),
         cmocka_unit_test(test_large_answers_come_in_pieces),
+        cmocka_unit_test(test_more_rows_than_an_answer_has_are_counted),
+        cmocka_unit_test(test_rows_are_made_in_slices),
         cmocka_unit_test(test_who_may_not_ask_is_told_and_stays),
         cmocka_unit_test(test_unknown_queries_are_refused),
         cmocka_unit_test(test_who_asks_and_leaves_hurts_nobody),
