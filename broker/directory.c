@@ -25,6 +25,8 @@ enum amb_status amb_directory_init(struct amb_directory *directory, const struct
     amb_list_init(&directory->idle);
     amb_list_init(&directory->leaving);
     amb_list_init(&directory->untold);
+    amb_list_init(&directory->stale);
+    amb_list_init(&directory->refreshed);
     amb_list_init(&directory->queues);
     amb_list_init(&directory->chores);
     amb_list_init(&directory->waking);
@@ -181,6 +183,8 @@ static void matched_told(void *control, struct amb_order *order)
 void amb_directory_tell_topic(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
     uint32_t matched = amb_directory_matched(topic);
+    topic->told = matched;
+    amb_list_remove(&topic->untold);
     struct amb_order *order = amb_directory_order(amb_order_topic_matched, matched_told, directory);
     if (order != NULL) {
         directory->chore_orders++;
@@ -197,6 +201,7 @@ void amb_directory_tell_topic(struct amb_directory *directory, struct amb_dir_to
             order->u.subscribers.handle = publisher->handle;
             order->u.subscribers.count = matched;
             order->u.subscribers.copies = amb_directory_copies(publisher);
+            publisher->told_copies = order->u.subscribers.copies;
             amb_order_post(directory->shards[publisher->session.shard], order);
         }
     }
@@ -206,8 +211,45 @@ void amb_directory_tell_topic(struct amb_directory *directory, struct amb_dir_to
  */
 void amb_directory_changed(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
+    amb_list_remove(&topic->untold); /* It may be among those who need not know at once. */
+    amb_list_push_back(&directory->untold, &topic->untold);
+}
+
+/* Does a publisher have to know before the subscription counts as active? */
+static bool topic_must_know(const struct amb_dir_topic *topic, const struct amb_dir_sub *comes)
+{
+    AMB_LIST_FOR_EACH (node, &topic->publishers) {
+        const struct amb_dir_publisher *publisher =
+            AMB_CONTAINER_OF(node, struct amb_dir_publisher, of_topic);
+        bool is_foreign = comes->may_map && !amb_user_is_same(comes->user, publisher->user);
+        if (topic->told == 0 || (publisher->is_auto && !publisher->told_copies && is_foreign)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool amb_directory_recounted(struct amb_directory *directory, struct amb_dir_topic *topic,
+                             const struct amb_dir_sub *comes)
+{
+    if (comes != NULL && topic_must_know(topic, comes)) {
+        amb_directory_changed(directory, topic);
+        return true;
+    }
     if (amb_list_is_empty(&topic->untold)) {
-        amb_list_push_back(&directory->untold, &topic->untold);
+        amb_list_push_back(&directory->stale, &topic->untold);
+    }
+    return false;
+}
+
+void amb_directory_refresh(struct amb_directory *directory)
+{
+    for (unsigned i = 0; i < AMB_PAIRS_NOW && directory->chore_orders < AMB_PAIRS_UNDER_WAY &&
+                         !amb_list_is_empty(&directory->refreshed);
+         i++) {
+        struct amb_dir_topic *topic =
+            AMB_CONTAINER_OF(directory->refreshed.next, struct amb_dir_topic, untold);
+        amb_directory_tell_topic(directory, topic);
     }
 }
 
@@ -490,6 +532,7 @@ void amb_directory_publish(struct amb_dir_publisher *publisher, struct amb_dir_t
 {
     amb_assert(publisher->topic == NULL);
     publisher->topic = topic;
+    publisher->told_copies = amb_directory_copies(publisher);
     topic->publisher_count++;
     amb_list_push_back(&topic->publishers, &publisher->of_topic);
     topic_use(topic);

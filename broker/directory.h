@@ -76,6 +76,8 @@ struct amb_directory {
     struct amb_list_node idle;         /* struct amb_dir_topic.idle, longest first */
     struct amb_list_node leaving;      /* struct amb_dir_topic.node */
     struct amb_list_node untold;       /* struct amb_dir_topic.untold: others read it now */
+    struct amb_list_node stale;        /* the same of quiet ones, who need not know it at once */
+    struct amb_list_node refreshed;    /* of those: which are told now */
     struct amb_list_node queues;       /* struct amb_dir_queue.node: queues.h */
     uint32_t topic_count, sub_count;
     uint32_t awake_count; /* of the topics: those that are not quiet */
@@ -135,6 +137,7 @@ struct amb_dir_topic {
     /* When it was woken: pairs with subscriptions that had come by then are made by that, and
      * others by their coming. UINT64_MAX: it is quiet. */
     uint64_t serial;
+    uint32_t told;              /* how many subscriptions match, as its publishers know it */
     uint32_t pairs;             /* with subscriptions that have a wildcard */
     uint32_t connected;         /* subscriptions that read it, those without a wildcard too */
     struct amb_readers readers; /* of them, those that read in place where they may */
@@ -152,6 +155,7 @@ struct amb_dir_publisher {
     uint32_t handle;
     struct amb_identity *identity; /* or NULL */
     bool is_auto;                  /* trust = "auto": what it leases is its user's to read */
+    bool told_copies;              /* amb_directory_copies, as its worker knows it */
     uint32_t user;
     bool is_closing; /* its worker has not answered yet; the handle is in use until then */
 };
@@ -217,7 +221,8 @@ void amb_directory_unpublish(struct amb_directory *directory, struct amb_dir_pub
 /* Are the publisher's leased batches copied, for another user would read them in place? */
 bool amb_directory_copies(const struct amb_dir_publisher *publisher);
 /* Tells homes and publishers how many read what they have: once for all changes since the last
- * time, and before the answers to those are read. */
+ * time, and before the answers to those are read. Of quiet topics only that they have readers now,
+ * and that batches are to be copied; the rest is told soon (amb_directory_tick). */
 void amb_directory_tell(struct amb_directory *directory);
 /* Now and then: topics that have been idle for long enough leave. */
 void amb_directory_tick(struct amb_directory *directory);

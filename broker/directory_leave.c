@@ -166,6 +166,9 @@ bool amb_directory_leave_oldest(struct amb_directory *directory)
 
 void amb_directory_tick(struct amb_directory *directory)
 {
+    if (amb_list_is_empty(&directory->refreshed)) {
+        amb_list_move(&directory->stale, &directory->refreshed);
+    }
     AMB_LIST_FOR_EACH_SAFE (node, &directory->leaving) {
         struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);
         if (topic->is_again && topic->waiting == 0) {

@@ -285,20 +285,22 @@ static void chore_posted(struct amb_dir_chore *chore, unsigned orders)
     chore->directory->chore_orders += orders;
 }
 
-/* Topics of one name, in the order in which a reader comes to them. */
+/* Topics of one name, in the order in which a reader comes to them. *made: pairs, and publishers
+ * that have to be told at once. */
 static unsigned come_to(struct amb_directory *directory, struct amb_dir_sub *sub,
-                        struct amb_dir_topic *main, amb_order_done_fn done, void *context)
+                        struct amb_dir_topic *main, amb_order_done_fn done, void *context,
+                        unsigned *made)
 {
     unsigned posted = 0;
     for (unsigned i = 0; i <= AMB_PRIORITY_LOW; i++) {
         struct amb_dir_topic *topic = amb_directory_kin(main, i);
-        if (topic == NULL || (topic->wake != AMB_DIR_QUIET && topic->serial > sub->serial)) {
-            continue; /* It wakes for this subscription, too. */
-        }
-        if (topic->wake != AMB_DIR_QUIET) {
+        if (topic != NULL && topic->wake == AMB_DIR_QUIET) {
+            *made += amb_directory_recounted(directory, topic, sub);
+        } else if (topic != NULL && topic->serial < sub->serial) { /* Else it wakes for this one. */
             posted += amb_directory_connect(directory, topic, sub, done, context);
+            amb_directory_changed(directory, topic);
+            ++*made;
         }
-        amb_directory_changed(directory, topic);
     }
     return posted;
 }
@@ -307,25 +309,22 @@ static unsigned come_to(struct amb_directory *directory, struct amb_dir_sub *sub
 static bool come_slice(struct amb_directory *directory, struct amb_dir_sub *sub, uint64_t *next,
                        unsigned budget, amb_order_done_fn done, void *context, unsigned *posted)
 {
-    unsigned looks = budget * LOOKS_PER_PAIR;
-    for (; *next < directory->slots; (*next)++) {
-        struct amb_dir_topic *topic = directory->by_slot[*next];
-        if (topic == NULL || topic->main != NULL ||
-            !amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len)) {
-            if (looks-- == 0) {
-                return false;
-            }
-            continue;
-        }
-        if (budget-- == 0) {
+    unsigned looks = budget * LOOKS_PER_PAIR, made = 0;
+    for (; *next < directory->slots; (*next)++, looks--) {
+        if (looks == 0 || made >= budget) {
+            directory->at_once += made;
             return false;
         }
-        *posted += come_to(directory, sub, topic, done, context);
-        directory->at_once++;
+        struct amb_dir_topic *topic = directory->by_slot[*next];
+        if (topic != NULL && topic->main == NULL &&
+            amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len)) {
+            *posted += come_to(directory, sub, topic, done, context, &made);
+        }
         if (sub->over != NULL) {
-            return true;
+            break;
         }
     }
+    directory->at_once += made;
     return true;
 }
 
@@ -378,7 +377,7 @@ static void leave_quiet(struct amb_directory *directory, struct amb_dir_topic *m
     for (unsigned i = 0; i <= AMB_PRIORITY_LOW; i++) {
         struct amb_dir_topic *topic = amb_directory_kin(main, i);
         if (topic != NULL && topic->wake == AMB_DIR_QUIET) {
-            amb_directory_changed(directory, topic);
+            (void)amb_directory_recounted(directory, topic, NULL);
         }
     }
 }
@@ -400,18 +399,13 @@ static bool leave_slice(struct amb_directory *directory, struct amb_dir_sub *sub
         return *next >= sub->pair_count;
     }
     unsigned looks = budget * LOOKS_PER_PAIR;
-    for (; *next - sub->pair_count < directory->slots; (*next)++) {
-        struct amb_dir_topic *topic = directory->by_slot[*next - sub->pair_count];
-        bool is_read =
-            topic != NULL && topic->main == NULL &&
-            amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len);
-        if (looks == 0 || budget == 0) {
+    for (; *next - sub->pair_count < directory->slots; (*next)++, looks--) {
+        if (looks == 0) {
             return false;
         }
-        looks--;
-        if (is_read) {
-            budget--;
-            directory->at_once++;
+        struct amb_dir_topic *topic = directory->by_slot[*next - sub->pair_count];
+        if (topic != NULL && topic->main == NULL &&
+            amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len)) {
             leave_quiet(directory, topic);
         }
     }
@@ -472,12 +466,15 @@ void amb_directory_work(struct amb_directory *directory)
         }
         chore_end(chore);
     }
+    amb_directory_refresh(directory);
 }
 
 bool amb_directory_is_busy(const struct amb_directory *directory)
 {
-    return amb_directory_may_wake(directory) || (!amb_list_is_empty(&directory->chores) &&
-                                                 directory->chore_orders < AMB_PAIRS_UNDER_WAY);
+    bool has_more =
+        !amb_list_is_empty(&directory->chores) || !amb_list_is_empty(&directory->refreshed);
+    return amb_directory_may_wake(directory) ||
+           (has_more && directory->chore_orders < AMB_PAIRS_UNDER_WAY);
 }
 
 void amb_pairs_fini(struct amb_directory *directory)

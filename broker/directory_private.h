@@ -31,8 +31,14 @@ unsigned amb_directory_connect(struct amb_directory *directory, struct amb_dir_t
                                struct amb_dir_sub *sub, amb_order_done_fn done, void *context);
 unsigned amb_directory_disconnect(struct amb_directory *directory, struct amb_dir_topic *topic,
                                   struct amb_dir_sub *sub, amb_order_done_fn done, void *context);
-/* The number of the topic's readers has changed: its publishers are told soon. */
+/* The number of the topic's readers has changed: its publishers are told this round. */
 void amb_directory_changed(struct amb_directory *directory, struct amb_dir_topic *topic);
+/* The same of a quiet one; comes: the one that reads it from now on, or NULL. False: its publishers
+ * need not know at once. */
+bool amb_directory_recounted(struct amb_directory *directory, struct amb_dir_topic *topic,
+                             const struct amb_dir_sub *comes);
+/* Some of the quiet topics whose number has changed are told. */
+void amb_directory_refresh(struct amb_directory *directory);
 
 /* directory_pairs.c. May the subscription have one more pair? Else sub->over names the limit, and
  * the subscription is listed in directory->over. */

@@ -44,7 +44,8 @@ def main():
     options = parser.parse_args()
     brokerd = options.brokerd or f"{options.build}/broker/brokerd"
     with tempfile.TemporaryDirectory(prefix="amb-scale-") as folder:
-        connections = options.clients + options.topics // 1000 + options.subs // 10 + 20
+        # All clients are one user, which leaves a tenth to others (limits.user_share).
+        connections = (options.clients + options.topics // 1000 + options.subs // 10) * 5 // 4 + 20
         settings = ["limits.peer_timeout=1h", "limits.heartbeat=10m",
                     "server.handshake_timeout=1m", f"limits.max_topics={options.topics + 1000}",
                     f"server.max_connections={connections}"]

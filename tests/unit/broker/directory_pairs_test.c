@@ -58,20 +58,10 @@ static void begin(unsigned shards, unsigned count)
     work();
 }
 
-static void open_sub(struct amb_dir_sub *sub, uint32_t handle, struct amb_pair_account *account)
+static void open_wild(struct amb_dir_sub *sub, uint32_t handle, struct amb_pair_account *account)
 {
-    memset(sub, 0, sizeof(*sub));
-    sub->id = amb_directory_next_sub(&f.directory);
-    sub->session = session;
-    sub->handle = handle;
+    open_sub(sub, &session, handle, "t.*");
     sub->account = account;
-    sub->pattern_len = 3;
-    memcpy(sub->pattern, "t.*", 3);
-    struct amb_order *order = amb_order_create(amb_order_subscription_open, NULL, NULL);
-    order->session = session;
-    order->u.subscription.handle = handle;
-    order->u.subscription.id = sub->id;
-    amb_order_post(f.harness.peers[0], order);
 }
 
 static unsigned cursors(void)
@@ -109,7 +99,7 @@ static void test_a_wildcard_comes_in_slices(void **state)
     (void)state;
     struct amb_dir_sub sub;
     begin(2, TOPICS);
-    open_sub(&sub, 0, NULL);
+    open_wild(&sub, 0, NULL);
     unsigned orders = amb_directory_subscribe(&f.directory, &sub, note_answer, NULL);
     assert_in_range(orders, 1, 300);
     settle();
@@ -133,7 +123,7 @@ static void test_topics_that_come_meanwhile_are_read_once(void **state)
     (void)state;
     struct amb_dir_sub sub;
     begin(2, TOPICS - 100);
-    open_sub(&sub, 0, NULL);
+    open_wild(&sub, 0, NULL);
     (void)amb_directory_subscribe(&f.directory, &sub, note_answer, NULL);
     for (unsigned i = TOPICS - 100; i < TOPICS; i++) {
         make_topic(i);
@@ -154,11 +144,11 @@ static void test_who_goes_before_it_has_come_leaves_nothing(void **state)
     (void)state;
     struct amb_dir_sub sub, other;
     begin(2, TOPICS);
-    open_sub(&other, 1, NULL);
+    open_wild(&other, 1, NULL);
     (void)amb_directory_subscribe(&f.directory, &other, note_answer, NULL);
     work();
     f.answers = 0;
-    open_sub(&sub, 0, NULL);
+    open_wild(&sub, 0, NULL);
     unsigned orders = amb_directory_subscribe(&f.directory, &sub, NULL, NULL);
     assert_int_equal(orders, 0);
     amb_directory_work(&f.directory);
@@ -183,7 +173,7 @@ static void test_who_has_begun_at_a_position_leaves_in_slices(void **state)
     struct amb_position_writer writer;
     struct amb_dir_sub sub;
     begin(2, TOPICS);
-    open_sub(&sub, 0, NULL);
+    open_wild(&sub, 0, NULL);
     amb_position_begin(&writer, position, sizeof(position));
     amb_position_add(&writer,
                      &(struct amb_position_topic){.next = 1, .name = "t.0", .name_len = 3});
@@ -210,7 +200,7 @@ static void test_pairs_of_a_client_are_bounded(void **state)
     struct amb_pair_account *account = amb_pair_account_create(&f, NULL);
     for (unsigned i = 0; i < 2; i++) {
         assert_null(amb_directory_lacks_pairs(&f.directory, account, "t.*", 3));
-        open_sub(&subs[i], i, account);
+        open_wild(&subs[i], i, account);
         (void)amb_directory_subscribe(&f.directory, &subs[i], note_answer, NULL);
         work();
     }
@@ -244,7 +234,7 @@ static void test_pairs_of_all_are_bounded(void **state)
     begin(1, TOPICS);
     for (unsigned i = 0; i < 3; i++) {
         assert_null(amb_directory_lacks_pairs(&f.directory, NULL, "t.*", 3));
-        open_sub(&subs[i], i, NULL);
+        open_wild(&subs[i], i, NULL);
         (void)amb_directory_subscribe(&f.directory, &subs[i], note_answer, NULL);
         work();
     }
@@ -268,14 +258,14 @@ static void test_pairs_of_all_are_shared(void **state)
     struct amb_pair_account *one = amb_pair_account_create(&f, own);
     struct amb_pair_account *two = amb_pair_account_create(&f, other);
     assert_null(amb_directory_lacks_pairs(&f.directory, one, "t.*", 3));
-    open_sub(&subs[0], 0, one);
+    open_wild(&subs[0], 0, one);
     (void)amb_directory_subscribe(&f.directory, &subs[0], note_answer, NULL);
     work();
     assert_int_equal(own->pairs, TOPICS);
     /* Half of 6,000 is the process's. */
     assert_non_null(strstr(amb_directory_lacks_pairs(&f.directory, one, "t.*", 3), "one process"));
     assert_null(amb_directory_lacks_pairs(&f.directory, two, "t.*", 3));
-    open_sub(&subs[1], 1, two);
+    open_wild(&subs[1], 1, two);
     (void)amb_directory_subscribe(&f.directory, &subs[1], note_answer, NULL);
     work();
     assert_int_equal(own->user->used[AMB_SHARE_PAIRS], 2 * TOPICS);
@@ -308,7 +298,7 @@ static void test_topics_that_have_left_take_no_room(void **state)
     struct amb_dir_sub sub;
     begin(1, 10);
     struct amb_pair_account *account = amb_pair_account_create(&f, NULL);
-    open_sub(&sub, 0, account);
+    open_wild(&sub, 0, account);
     (void)amb_directory_subscribe(&f.directory, &sub, note_answer, NULL);
     settle();
     for (unsigned round = 0; round < 12; round++) {

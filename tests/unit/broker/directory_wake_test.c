@@ -34,6 +34,13 @@ static void round_of_work(void)
     settle();
 }
 
+/* What may be told later is told. */
+static void refresh(void)
+{
+    amb_directory_tick(&f.directory);
+    round_of_work();
+}
+
 /* A message comes to the topic's home. */
 static void publish(struct amb_dir_topic *topic)
 {
@@ -62,10 +69,12 @@ static void test_a_topic_without_messages_has_no_pairs(void **state)
     struct amb_dir_topic *topic = topic_of("a.b", 0);
     (void)subscribe(&far, &there, 0, "a.*");
     assert_int_equal(amb_directory_matched(topic), 2);
+    refresh();
     assert_int_equal(topic->on_shard[0]->matched, 2);
     assert_null(topic->on_shard[1]); /* Another worker does not even know it. */
     assert_int_equal(f.directory.pair_count, 0);
     unsubscribe(&near);
+    refresh();
     assert_int_equal(topic->on_shard[0]->matched, 1);
     wake(topic);
     (void)subscribe(&late, &here, 1, "*.b");
@@ -73,6 +82,43 @@ static void test_a_topic_without_messages_has_no_pairs(void **state)
     assert_int_equal(topic->on_shard[0]->matched, 2);
     assert_int_equal(cursors_of(topic, 0), 1);
     assert_int_equal(cursors_of(topic, 1), 1);
+    tear_down();
+}
+
+/* A thousand subscriptions to everything would tell each publisher a thousand times. */
+static void test_publishers_of_quiet_topics_hear_at_once_what_matters(void **state)
+{
+    (void)state;
+    struct amb_dir_sub first, second, foreign;
+    begin(1);
+    struct amb_session_id session = open_session(0, 0);
+    struct amb_dir_topic *topic = topic_of("a", 0);
+    struct amb_dir_publisher publisher = {.session = session, .is_auto = true, .user = 1000};
+    amb_list_init(&publisher.of_topic);
+    amb_directory_publish(&publisher, topic);
+    (void)subscribe(&first, &session, 0, ">");
+    assert_int_equal(topic->told, 1); /* that somebody is there */
+    (void)subscribe(&second, &session, 1, ">");
+    assert_int_equal(topic->told, 1);
+    refresh();
+    assert_int_equal(topic->told, 2);
+    assert_false(publisher.told_copies);
+    open_sub(&foreign, &session, 2, "*");
+    foreign.may_map = true;
+    foreign.user = 1001;
+    (void)amb_directory_subscribe(&f.directory, &foreign, note_answer, NULL);
+    amb_directory_tell(&f.directory);
+    assert_true(publisher.told_copies); /* that another user will read in place */
+    assert_int_equal(topic->told, 3);
+    settle();
+    unsubscribe(&first);
+    unsubscribe(&second);
+    unsubscribe(&foreign);
+    assert_int_equal(topic->told, 3);
+    refresh();
+    assert_int_equal(topic->told, 0);
+    assert_false(publisher.told_copies);
+    amb_directory_unpublish(&f.directory, &publisher);
     tear_down();
 }
 
@@ -213,6 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_topic_without_messages_has_no_pairs),
+        cmocka_unit_test(test_publishers_of_quiet_topics_hear_at_once_what_matters),
         cmocka_unit_test(test_the_first_messages_wait_for_all_cursors),
         cmocka_unit_test(test_many_readers_get_their_cursors_in_slices),
         cmocka_unit_test(test_what_is_under_way_bounds_what_is_made),

@@ -123,9 +123,9 @@ static inline struct amb_session_id open_session(unsigned shard, uint32_t index)
     return (struct amb_session_id){shard, index, 1};
 }
 
-/* Enters a subscription; returns how many orders are to be answered. */
-static inline unsigned subscribe(struct amb_dir_sub *sub, const struct amb_session_id *session,
-                                 uint32_t handle, const char *pattern)
+/* Makes a subscription, and its worker knows it. */
+static inline void open_sub(struct amb_dir_sub *sub, const struct amb_session_id *session,
+                            uint32_t handle, const char *pattern)
 {
     memset(sub, 0, sizeof(*sub));
     sub->id = amb_directory_next_sub(&f.directory);
@@ -140,6 +140,13 @@ static inline unsigned subscribe(struct amb_dir_sub *sub, const struct amb_sessi
     order->u.subscription.id = sub->id;
     order->u.subscription.options = sub->options;
     amb_order_post(f.harness.peers[session->shard], order);
+}
+
+/* ... and enters it; returns how many orders are to be answered. */
+static inline unsigned subscribe(struct amb_dir_sub *sub, const struct amb_session_id *session,
+                                 uint32_t handle, const char *pattern)
+{
+    open_sub(sub, session, handle, pattern);
     unsigned before = f.answers;
     unsigned orders = amb_directory_subscribe(&f.directory, sub, note_answer, NULL);
     settle();
