@@ -202,6 +202,7 @@ broker_pid=''
 
 # A publisher with a name waits for the next broker, and each of its messages is accepted once.
 start_broker() {
+    : >"$tmp/ready" # here, for what the former one has said is there until the next one begins
     "$brokerd" --dev --listen "$url" >"$tmp/ready" 2>"$tmp/log" </dev/null &
     broker_pid=$!
     wait_until grep -q '^ready ' "$tmp/ready"
