@@ -187,8 +187,12 @@ void amb_session_close(struct amb_session *session, bool keep_held,
 
 static void on_waste(void *arg, struct amb_link_waste *waste)
 {
-    const struct amb_session *session = arg;
-    amb_porter_dispose(session->shard->porter, waste);
+    struct amb_session *session = arg;
+    if (session->keep_held && waste->unread > 0) {
+        session->ring_left = waste; /* Its process may be about to read that. */
+    } else {
+        amb_porter_dispose(session->shard->porter, waste);
+    }
 }
 
 static void on_connection(void *arg, int fd)

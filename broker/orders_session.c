@@ -129,15 +129,26 @@ void amb_order_session_attach(struct amb_shard *shard, struct amb_order *order)
     }
 }
 
-/* The session is without link. It goes, unless its client's process may still read what it holds.
- */
+/* Nobody reads anything of it any more. */
+static void session_free(struct amb_session *session)
+{
+    if (session->ring_left != NULL) {
+        amb_porter_dispose(session->shard->porter, session->ring_left);
+        session->ring_left = NULL;
+    }
+    amb_session_destroy(&session);
+}
+
+/* The session is without link. It goes, unless its client's process may still read what it holds,
+ * or what its ring holds. */
 static void session_ended(struct amb_session *session, void *arg)
 {
     struct amb_order *order = arg;
     order->u.close.held_bytes = amb_lease_book_held(&session->book) +
-                                (amb_list_is_empty(&session->held) ? 0 : session->mapped_bytes);
+                                (amb_list_is_empty(&session->held) ? 0 : session->mapped_bytes) +
+                                (session->ring_left == NULL ? 0 : session->ring_left->bytes);
     if (order->u.close.held_bytes == 0) {
-        amb_session_destroy(&session);
+        session_free(session);
     }
     amb_order_answer(order);
 }
@@ -176,7 +187,7 @@ void amb_order_session_release(struct amb_shard *shard, struct amb_order *order)
         amb_order_post(shard, order); /* Others have their turn before the rest. */
         return;
     }
-    amb_session_destroy(&session);
+    session_free(session);
     amb_order_answer(order);
 }
 

@@ -151,9 +151,11 @@ struct disposal {
 
 static void disposal_arrived(struct amb_mail *mail, void *owner)
 {
-    (void)owner;
+    const struct amb_porter *porter = owner;
     struct disposal *disposal = AMB_CONTAINER_OF(mail, struct disposal, mail);
-    disposal->waste->dispose(disposal->waste);
+    /* When the broker ends, clients still read what it has sent them. */
+    bool is_ending = atomic_load_explicit(&porter->is_refusing, memory_order_relaxed);
+    disposal->waste->dispose(disposal->waste, !is_ending);
     free(disposal);
 }
 
@@ -161,7 +163,7 @@ void amb_porter_dispose(struct amb_porter *porter, struct amb_link_waste *waste)
 {
     struct disposal *disposal = is_there(porter) ? malloc(sizeof(*disposal)) : NULL;
     if (disposal == NULL) {
-        waste->dispose(waste);
+        waste->dispose(waste, porter != NULL && porter->is_running);
         return;
     }
     disposal->waste = waste;

@@ -56,7 +56,8 @@ void amb_porter_open(struct amb_porter *porter, struct amb_shard *shard, struct 
 /* Shuts a Unix connection, or a listener, down at once, and takes its descriptor over. porter NULL:
  * closes it. */
 void amb_porter_close(struct amb_porter *porter, int fd);
-/* Gives back what a closed link has left. porter NULL: at once. */
+/* Gives back what a closed link has left, which nobody is to read any more. Its contents go, unless
+ * the broker ends. porter NULL: at once, and the contents stay. */
 void amb_porter_dispose(struct amb_porter *porter, struct amb_link_waste *waste);
 /* Do more connections wait to be closed than should? */
 static inline bool amb_porter_is_behind(const struct amb_porter *porter)

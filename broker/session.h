@@ -113,6 +113,7 @@ struct amb_session {
     int64_t lapsed_ns;          /* when one of these was last taken back unused; 0: never */
     struct amb_list_node held;  /* struct amb_held of subscription.h, when quarantined */
     bool keep_held;             /* when closing: what is held in place stays */
+    struct amb_link_waste *ring_left; /* of its ring, if that was not read to its end; or NULL */
     struct amb_heap_account heap;
     int64_t trimmed_ns;         /* when tables that are not used were looked for */
     bool is_over_heap;          /* it is ended for that */

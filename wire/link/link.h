@@ -68,10 +68,15 @@ struct amb_link_tx {
     void *link_private; /* the link's */
 };
 
-/* What is left of a link that was closed, and slow to give back: dispose does that, once, on any
- * thread, and the waste is gone. */
+/*
+ * What is left of a link that was closed, and slow to give back: dispose does that, once, on any
+ * thread, and the waste is gone. empties: memory that the peer may keep mapped loses its contents,
+ * and so its pages; then the peer must not read there any more.
+ */
 struct amb_link_waste {
-    void (*dispose)(struct amb_link_waste *waste);
+    void (*dispose)(struct amb_link_waste *waste, bool empties);
+    uint64_t bytes;  /* of memory that the peer may keep mapped */
+    uint64_t unread; /* of them, sent and not read */
 };
 
 /* Upcalls. All but on_device, on_waste and on_connection are set. `arg` is the one given at

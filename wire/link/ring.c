@@ -41,11 +41,27 @@ void ring_settle(struct ring *ring, enum amb_status body_status, enum amb_status
     link->queued_bytes = 0;
 }
 
+/* The client: the broker's indices grow, and are 0 again only where their pages are gone. */
+static bool ring_is_emptied(const struct ring *ring)
+{
+    const struct ring_in *in = &ring->in;
+    const struct ring_out *out = &ring->out;
+    return !ring->is_broker &&
+           ((in->tail != 0 &&
+             atomic_load_explicit(&in->control->tail, memory_order_relaxed) == 0) ||
+            (out->head != 0 &&
+             atomic_load_explicit(&out->control->head, memory_order_relaxed) == 0));
+}
+
 void ring_down(struct ring *ring, enum amb_status why, const char *text)
 {
     struct amb_link *link = &ring->link;
     if (link->is_down) {
         return;
+    }
+    if (why == AMB_EPROTO && ring_is_emptied(ring)) {
+        why = AMB_ELOST; /* What looks broken is what nobody is to read any more. */
+        text = "the broker has closed the ring and taken its memory back";
     }
     link->is_down = true;
     ring_settle(ring, why, AMB_ELOST);
@@ -139,9 +155,31 @@ static void ring_free(struct ring *ring)
     free(ring);
 }
 
-static void ring_dispose(struct amb_link_waste *waste)
+/* The seals allow no shrinking, but holes: pages that the client has mapped are gone too, and what
+ * it touches there from now on is its own. The controls first: a tail of 0 says so (ring_down). */
+static void ring_empty(const struct ring *ring)
 {
-    ring_free(AMB_CONTAINER_OF(waste, struct ring, waste));
+    (void)madvise(ring->control_map, CONTROLS, MADV_REMOVE);
+    (void)madvise(ring->in.bytes, ring->size, MADV_REMOVE);
+    (void)madvise(ring->out.bytes, ring->size, MADV_REMOVE);
+}
+
+static void ring_dispose(struct amb_link_waste *waste, bool empties)
+{
+    struct ring *ring = AMB_CONTAINER_OF(waste, struct ring, waste);
+    if (empties && ring->is_broker) {
+        ring_empty(ring);
+    }
+    ring_free(ring);
+}
+
+/* What the peer has not read yet; all there may be, if it lies about that. */
+static uint64_t ring_unread(const struct ring *ring)
+{
+    const struct ring_out *out = &ring->out;
+    uint64_t head = atomic_load_explicit(&out->control->head, memory_order_acquire);
+    uint64_t unread = out->published - head;
+    return unread > ring->size ? ring->size : unread;
 }
 
 static bool ring_close(struct amb_link *link)
@@ -150,7 +188,8 @@ static bool ring_close(struct amb_link *link)
     ring_say_closed(ring);
     link->is_down = true;
     ring_settle(ring, AMB_ECANCELED, AMB_ECANCELED);
-    ring->waste.dispose = ring_dispose;
+    ring->waste = (struct amb_link_waste){
+        .dispose = ring_dispose, .bytes = CONTROLS + 2 * ring->size, .unread = ring_unread(ring)};
     if (link->events != NULL && link->events->on_waste != NULL) {
         link->events->on_waste(link->arg, &ring->waste);
     } else {

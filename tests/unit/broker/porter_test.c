@@ -142,9 +142,9 @@ static void test_rings_are_refused_when_it_ends_and_afterwards(void **state)
 
 static _Atomic int disposed;
 
-static void dispose(struct amb_link_waste *waste)
+static void dispose(struct amb_link_waste *waste, bool empties)
 {
-    (void)waste;
+    (void)waste, (void)empties;
     disposed++;
 }
 
@@ -152,7 +152,7 @@ static void test_waste_is_disposed_of_once(void **state)
 {
     (void)state;
     struct amb_porter porter = {.is_running = false};
-    struct amb_link_waste waste = {dispose};
+    struct amb_link_waste waste = {.dispose = dispose};
     amb_porter_dispose(NULL, &waste);
     assert_int_equal(disposed, 1);
     assert_int_equal(amb_porter_start(&porter), AMB_OK);
@@ -166,7 +166,7 @@ static void test_what_comes_when_it_has_stopped_is_done_at_once(void **state)
 {
     (void)state;
     struct amb_porter porter = {.is_running = false};
-    struct amb_link_waste waste = {dispose};
+    struct amb_link_waste waste = {.dispose = dispose};
     int fds_of[2], before = disposed;
     assert_int_equal(amb_porter_start(&porter), AMB_OK);
     amb_porter_stop(&porter);

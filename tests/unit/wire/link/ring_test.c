@@ -21,6 +21,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SMALL (UINT64_C(64) << 10)
@@ -124,6 +125,57 @@ static void test_memory_is_sealed_and_private(void **state)
     assert_int_equal(fcntl(fds.client_bell, F_GETFL) & O_ACCMODE, O_RDONLY);
     assert_int_equal(close(fds.memory) | close(fds.broker_bell) | close(fds.client_bell), 0);
     assert_true(amb_link_close(link));
+}
+
+static struct amb_link_waste *left;
+
+static void keep_waste(void *arg, struct amb_link_waste *waste)
+{
+    (void)arg;
+    left = waste;
+}
+
+static int64_t blocks_of(int fd)
+{
+    struct stat st;
+    assert_int_equal(fstat(fd, &st), 0);
+    return st.st_blocks;
+}
+
+/* A client that keeps its mapping, or a descriptor, keeps no memory. */
+static void test_memory_goes_though_the_client_keeps_it(void **state)
+{
+    (void)state;
+    struct amb_link_events events = link_peer_events;
+    struct amb_ring_fds fds;
+    struct couple c;
+    events.on_waste = keep_waste;
+    link_peer_init(&c.client, &c.broker, false);
+    link_peer_init(&c.broker, &c.client, true);
+    assert_int_equal(amb_ring_create(SMALL, &events, &c.broker, &fds, &c.broker.link), AMB_OK);
+    int kept = dup(fds.memory);
+    assert_int_equal(amb_ring_attach(SMALL, &fds, &link_peer_events, &c.client, &c.client.link),
+                     AMB_OK);
+    (void)link_peer_send(&c.broker, link_peer_type(&c.broker, 1), 0);
+    amb_link_flush(c.broker.link);
+    while (c.client.frames == 0) {
+        (void)amb_link_poll(c.client.link, 16);
+    }
+    (void)link_peer_send(&c.broker, link_peer_type(&c.broker, 1), 0);
+    amb_link_flush(c.broker.link);
+    link_peer_close(&c.broker);
+    assert_true(left->unread > 0 && left->unread <= 4096);
+    assert_true(left->bytes >= 2 * SMALL);
+    assert_true(blocks_of(kept) >= (int64_t)(2 * SMALL / 512));
+    left->dispose(left, true);
+    assert_int_equal(blocks_of(kept), 0);
+    for (int i = 0; i < 10; i++) {
+        (void)amb_link_poll(c.client.link, 16);
+    }
+    assert_int_equal(c.client.downs, 1); /* An end, and no broken rule. */
+    assert_int_equal(c.client.down_status, AMB_ELOST);
+    assert_int_equal(close(kept), 0);
+    link_peer_close(&c.client);
 }
 
 enum tampering {
@@ -567,6 +619,7 @@ int main(void)
         cmocka_unit_test(test_sizes_are_powers_of_two_within_limits),
         cmocka_unit_test(test_no_descriptor_is_left_behind),
         cmocka_unit_test(test_memory_is_sealed_and_private),
+        cmocka_unit_test(test_memory_goes_though_the_client_keeps_it),
         cmocka_unit_test(test_attach_refuses_what_could_hurt_it),
         cmocka_unit_test(test_small_frames_with_room_are_settled_at_once),
         cmocka_unit_test(test_a_full_ring_queues_and_goes_on_when_polled),
