@@ -213,7 +213,8 @@ enum amb_status amb_put_slot(struct amb_pub *pub, const struct amb_put *put, boo
     }
     bool has_memory = !amb_batches_are_full(conn);
     bool has_place = has_memory && amb_place_take(conn, put->len, &place);
-    if (!has_place && has_memory && amb_slots_look(conn, put->len) == AMB_ROOM_NONE) {
+    if (!has_place && has_memory &&
+        (amb_slots_look(conn, put->len) == AMB_ROOM_NONE || amb_slots_are_few(conn, put->len))) {
         (void)amb_slots_open(conn, put->len); /* For the next ones. */
     }
     amb_conn_unlock(conn);

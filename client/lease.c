@@ -162,6 +162,10 @@ static enum amb_status take_room(struct room_wait *room, struct amb_lease *lease
                 break;
             }
             room->seen = AMB_ROOM_COMING;
+        } else if (room->seen == AMB_ROOM_IN_USE && amb_slots_are_few(conn, room->len) &&
+                   amb_slots_open(conn, room->len)) {
+            room->seen = AMB_ROOM_COMING; /* Or the slot in use comes back, which is sooner. */
+            max_ns = AMB_FOREVER;
         }
         enum amb_status status = wait_for(room, room_has_changed, max_ns);
         if (status == AMB_ETIMEDOUT && !is_past(room)) {

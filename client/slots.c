@@ -204,6 +204,22 @@ enum amb_slots_room amb_slots_look(const struct amb_conn *conn, uint64_t len)
     return look_in(&conn->leases.segments, NULL, len);
 }
 
+bool amb_slots_are_few(const struct amb_conn *conn, uint64_t len)
+{
+    uint64_t size = amb_slot_size(len);
+    bool is_few = false;
+    AMB_LIST_FOR_EACH (node, &conn->leases.segments) {
+        const struct amb_slots *slots = AMB_CONTAINER_OF(node, struct amb_slots, node);
+        if (!slots->is_over && is_fit(slots, size)) {
+            if (slots->state != AMB_SLOTS_READY) {
+                return false;
+            }
+            is_few = is_few || slots->is_first;
+        }
+    }
+    return is_few;
+}
+
 enum amb_slots_room amb_slots_look_gpu(const struct amb_conn *conn, const struct amb_gpu *gpu,
                                        uint64_t len)
 {

@@ -27,6 +27,9 @@
 #define AMB_SLOT_MIN UINT64_C(4096)
 #define AMB_SLOTS_BYTES (UINT64_C(16) << 20) /* of a segment with many slots */
 #define AMB_SLOTS_FEW 4u                     /* slots of one with large ones */
+/* Slots of this size and more begin with a segment of one: the kernel clears a MiB in 1 ms, and who
+ * sends one large message needs no more. The rest comes when a second one is needed. */
+#define AMB_SLOTS_LARGE (UINT64_C(16) << 20)
 #define AMB_SLOTS_IDLE_NS (30 * INT64_C(1000000000))
 
 struct amb_conn;
@@ -49,6 +52,7 @@ struct amb_slots {
     struct amb_gpu *pin; /* whose driver has pinned it; NULL: it is not */
     uint64_t pinned_at;  /* its address for GPUs then */
     bool is_private;     /* of this process alone: the broker knows nothing of it */
+    bool is_first;       /* one large slot, and more of them were not asked for yet */
     uint8_t *base;
     uint64_t id, size; /* as the broker says */
     uint64_t slot;     /* bytes of one */
@@ -127,6 +131,9 @@ void amb_place_return(const struct amb_place *place);
 /* Slots of a segment, a chain from head, can be taken again. */
 void amb_slots_put_chain(struct amb_leases *leases, struct amb_slots *slots, uint32_t head);
 enum amb_slots_room amb_slots_look(const struct amb_conn *conn, uint64_t len);
+/* Are there less slots for such messages than there would be, had somebody asked? Then another
+ * segment is worth it as soon as none is free. */
+bool amb_slots_are_few(const struct amb_conn *conn, uint64_t len);
 /* Begins to open one more segment for such messages. False: the broker gives no more. */
 bool amb_slots_open(struct amb_conn *conn, uint64_t len);
 /* Maps what is to be mapped, gives back what has been idle for long. The I/O thread, or without one

@@ -166,16 +166,29 @@ static struct amb_slots *add(struct amb_conn *conn, struct amb_list_node *list,
 }
 
 /* Asks for a segment. False: no memory. */
-static bool begin(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t slot, uint32_t count)
+static bool begin(struct amb_conn *conn, const struct amb_slots *what)
 {
     struct amb_leases *leases = &conn->leases;
-    const struct amb_slots what = {.gpu = gpu, .slot = slot, .count = count};
     struct amb_slots *slots =
-        add(conn, gpu != NULL ? &leases->gpu_segments : &leases->segments, &what);
+        add(conn, what->gpu != NULL ? &leases->gpu_segments : &leases->segments, what);
     if (slots != NULL) {
         ask_open(slots);
     }
     return slots != NULL;
+}
+
+/* How many there are. More are asked for now: none of them is the first any more. */
+static uint32_t slots_of_size(struct amb_leases *leases, uint64_t slot)
+{
+    uint32_t count = 0;
+    AMB_LIST_FOR_EACH (node, &leases->segments) {
+        struct amb_slots *slots = amb_slots_of(node);
+        if (!slots->is_over && slots->slot == slot) {
+            count += slots->count;
+            slots->is_first = false;
+        }
+    }
+    return count;
 }
 
 bool amb_slots_open(struct amb_conn *conn, uint64_t len)
@@ -187,8 +200,15 @@ bool amb_slots_open(struct amb_conn *conn, uint64_t len)
     }
     uint64_t slot = amb_slot_size(len);
     uint32_t count = slot_count(slot);
+    bool is_first = false;
+    if (slot >= AMB_SLOTS_LARGE) {
+        uint32_t others = slots_of_size(leases, slot);
+        is_first = others == 0;
+        count = is_first ? 1 : others < count ? count - others : count;
+    }
     count = fit_count(leases, slot, count < SLOTS_MAX ? count : SLOTS_MAX);
-    return count != 0 && begin(conn, NULL, slot, count);
+    const struct amb_slots what = {.slot = slot, .count = count, .is_first = is_first};
+    return count != 0 && begin(conn, &what);
 }
 
 bool amb_slots_open_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len)
@@ -200,7 +220,9 @@ bool amb_slots_open_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len
     }
     uint64_t slot = amb_slot_size(len);
     uint32_t count = slot_count(slot);
-    return begin(conn, gpu, slot, count < SLOTS_MAX ? count : SLOTS_MAX);
+    const struct amb_slots what = {
+        .gpu = gpu, .slot = slot, .count = count < SLOTS_MAX ? count : SLOTS_MAX};
+    return begin(conn, &what);
 }
 
 /* The I/O thread has something to map, or whoever drives. */

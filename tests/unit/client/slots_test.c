@@ -185,6 +185,33 @@ static void idle_segments_make_room_below_the_cap(void **state)
     session_close(&arena.s);
 }
 
+/* One large message takes one slot's memory; the second asks for what there would be at once. */
+static void large_slots_begin_with_one(void **state)
+{
+    (void)state;
+    struct arena arena;
+    struct amb_place place, second;
+    arena_open(&arena, 256 * MIB, false);
+    arena_grow(&arena, 32 * MIB);
+    fake_broker_look(arena.s.fake, &arena.s.seen);
+    assert_int_equal(arena.s.seen.lease_bytes, 32 * MIB);
+    amb_conn_lock(arena.conn);
+    assert_true(amb_place_take(arena.conn, 32 * MIB, &place));
+    assert_true(amb_slots_are_few(arena.conn, 32 * MIB));
+    amb_conn_unlock(arena.conn);
+    arena_grow(&arena, 32 * MIB);
+    fake_broker_look(arena.s.fake, &arena.s.seen);
+    assert_int_equal(arena.s.seen.leases_opened, 2);
+    assert_int_equal(arena.conn->leases.bytes, 128 * MIB);
+    amb_conn_lock(arena.conn);
+    assert_false(amb_slots_are_few(arena.conn, 32 * MIB)); /* It has been asked once. */
+    assert_true(amb_place_take(arena.conn, 32 * MIB, &second));
+    amb_place_return(&second);
+    amb_place_return(&place);
+    amb_conn_unlock(arena.conn);
+    session_close(&arena.s);
+}
+
 static void the_depth_follows_what_readers_keep(void **state)
 {
     (void)state;
@@ -290,6 +317,7 @@ int main(void)
         cmocka_unit_test(commits_come_back_in_any_order),
         cmocka_unit_test(a_larger_slot_does_where_it_is_not_twice_as_large),
         cmocka_unit_test(idle_segments_make_room_below_the_cap),
+        cmocka_unit_test(large_slots_begin_with_one),
         cmocka_unit_test(the_depth_follows_what_readers_keep),
         cmocka_unit_test(half_of_the_slots_may_be_away_until_readers_are_slow),
         cmocka_unit_test(a_segment_that_is_idle_for_long_is_given_back),
