@@ -367,11 +367,12 @@ bool amb_subscription_has_credit(const struct amb_subscription *subscription, ui
     if (subscription->msgs_out == 0) {
         return true;
     }
-    if (subscription->msgs_out + msgs >
-        subscription->options.credit_msgs + AMB_FAULT(CREDIT_OFF_BY_ONE)) {
+    bool is_second = subscription->deliveries_out == 1;
+    uint64_t most = subscription->options.credit_msgs + AMB_FAULT(CREDIT_OFF_BY_ONE);
+    bool is_beside = is_second && most > 1 && subscription->msgs_out < AMB_SUBSCRIPTION_NO_CREDIT;
+    if (subscription->msgs_out + msgs > most && !is_beside) {
         return false;
     }
-    bool is_second = subscription->delivered - subscription->released == 1;
     return (is_second && subscription->session->may_map && !subscription->options.copy) ||
            subscription->bytes_out + bytes <= subscription->options.credit_bytes;
 }
@@ -418,6 +419,7 @@ enum amb_status amb_subscription_deliver(struct amb_subscription *subscription, 
         amb_entry_ref(entry);
         session_map(subscription->session, entry);
     }
+    subscription->deliveries_out++;
     subscription->msgs_out += msgs;
     subscription->bytes_out += bytes;
     subscription->msgs += msgs;
@@ -432,6 +434,7 @@ static void delivery_release(struct amb_subscription *sub, uint64_t number)
         return;
     }
     delivery->is_released = true;
+    sub->deliveries_out--;
     sub->msgs_out -= AMB_FAULT(RELEASE_TWICE) ? 2 * delivery->msgs : delivery->msgs;
     sub->bytes_out -= delivery->bytes;
     if (sub->hooks != NULL) {

@@ -103,7 +103,8 @@ struct amb_subscription {
     uint64_t mask;                /* slots - 1 */
     uint64_t delivered, released; /* numbers given out; all up to `released` are back */
     uint64_t told;                /* the highest cumulative release that came */
-    uint64_t msgs_out, bytes_out; /* outstanding */
+    uint64_t msgs_out, bytes_out; /* outstanding, */
+    uint64_t deliveries_out;      /* in so many deliveries */
     bool is_slow, is_spilling;    /* as told: slow.h */
     struct amb_slow_look look;
     uint64_t lost_told;   /* losses told so far, those to come with a delivery among them */
@@ -145,9 +146,11 @@ AMB_MUST_CHECK enum amb_status amb_subscription_attach(struct amb_subscription *
                                                        struct amb_topic *topic,
                                                        const struct amb_begun *begun);
 
-/* One delivery always passes when nothing is outstanding. To a client that maps, whose own memory
- * it takes nothing of, a second one does as far as bytes go: else messages of more than half the
- * credit would each wait for the release of the one before. */
+/* One delivery always passes when nothing is outstanding. Beside one that is, a second one does:
+ * however many messages it has, where the credit is more than one of them, for whoever keeps one
+ * message and waits for the next knows nothing of batches; and to a client that maps, whose own
+ * memory it takes nothing of, however many bytes: else messages of more than half the credit would
+ * each wait for the release of the one before. */
 bool amb_subscription_has_credit(const struct amb_subscription *subscription, uint32_t msgs,
                                  uint64_t bytes);
 /* Notes a delivery; its number is then subscription->delivered. entry: in place, gets a reference;

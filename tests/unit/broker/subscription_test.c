@@ -114,6 +114,36 @@ static void test_who_maps_gets_a_second_message_however_large(void **state)
     client_drain(w->s, 1);
 }
 
+/* A program that keeps one message and waits for the next: batches are not its doing. */
+static void test_who_keeps_one_message_gets_the_next_batch_however_many_are_in_it(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->s, 0, w->topic,
+                     &(struct amb_subscription_options){.credit_msgs = 2, .copy = true});
+    publish(w, 1, 1, 16);
+    publish(w, 3, 5, 16);
+    assert_int_equal(w->s->subs[0].last, 2);
+    for (uint64_t number = 2; number < 4; number++) { /* Each time it is done with the newer one. */
+        assert_int_equal(amb_subscription_release_range(sub_of(w, 0), number, 1), AMB_OK);
+        harness_settle(&w->h);
+        assert_int_equal(w->s->subs[0].last, number + 1);
+    }
+    client_drain(w->s, 0);
+}
+
+/* The same with bytes, to a client that maps. */
+static void test_who_keeps_the_oldest_message_still_gets_a_second_one(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->s, 0, w->topic, &(struct amb_subscription_options){.credit_bytes = 1});
+    publish(w, 4, 1, 1000);
+    assert_int_equal(w->s->subs[0].last, 2);
+    assert_int_equal(amb_subscription_release_range(sub_of(w, 0), 2, 1), AMB_OK);
+    harness_settle(&w->h);
+    assert_int_equal(w->s->subs[0].last, 3);
+    client_drain(w->s, 0);
+}
+
 static void test_credit_has_defaults_and_a_maximum(void **state)
 {
     struct world *w = *state;
@@ -354,6 +384,8 @@ int main(void)
         T(test_credit_in_bytes_is_exact),
         T(test_one_delivery_always_passes_when_nothing_is_out),
         T(test_who_maps_gets_a_second_message_however_large),
+        T(test_who_keeps_one_message_gets_the_next_batch_however_many_are_in_it),
+        T(test_who_keeps_the_oldest_message_still_gets_a_second_one),
         T(test_credit_has_defaults_and_a_maximum),
         T(test_releases_out_of_order_give_credit_and_memory_back),
         T(test_numbers_that_were_not_given_are_protocol_errors),
