@@ -757,8 +757,8 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
         const char *why = "";
         if (strlen(pattern) > AMB_TOPIC_MAX ||
             amb_pattern_check(pattern, strlen(pattern), &why) != AMB_OK) {
-            amb_client_send_error(client, id, AMB_EINVAL, "topics: %s",
-                                  why[0] != '\0' ? why : "the pattern is too long");
+            amb_client_send_error(client, id, AMB_EINVAL, "the pattern %s",
+                                  why[0] != '\0' ? why : "is too long");
             return;
         }
         name = "topics";
