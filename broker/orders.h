@@ -68,6 +68,7 @@ struct amb_order {
         } attach;
         struct {
             bool keep_held;
+            uint32_t polls;      /* of what its client said last, so far */
             uint64_t held_bytes; /* out: > 0: quarantined, the session still exists */
         } close;
         struct {

@@ -17,9 +17,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define CLOSE_POLLS_MAX 64u
-#define CLOSE_POLL_BUDGET 64u
-#define RELEASE_BUDGET 4096u /* references of a quarantined session that go in one turn */
+#define CLOSE_POLLS_MAX 64u   /* one a turn, */
+#define CLOSE_POLL_BUDGET 64u /* ... of so many frames */
+#define RELEASE_BUDGET 4096u  /* references of a quarantined session that go in one turn */
 
 /* Has the worker's epoll report what happens on the session's link. */
 static enum amb_status session_watch(struct amb_session *session)
@@ -154,13 +154,12 @@ static void session_ended(struct amb_session *session, void *arg)
 }
 
 /* What a client has said before it left still counts: its Bye overtakes what it has given back and
- * acknowledged. Within limits, for one that goes on talking. */
-static void session_hear(struct amb_session *session)
+ * acknowledged. Within limits, for one that goes on talking; and others have their turns meanwhile.
+ * True: that was all. */
+static bool session_hear(struct amb_session *session, struct amb_order *order)
 {
-    for (unsigned i = 0; i < CLOSE_POLLS_MAX && amb_session_is_up(session) &&
-                         amb_link_poll(session->link, CLOSE_POLL_BUDGET) > 0;
-         i++) {
-    }
+    return order->u.close.polls++ == CLOSE_POLLS_MAX || !amb_session_is_up(session) ||
+           amb_link_poll(session->link, CLOSE_POLL_BUDGET) == 0;
 }
 
 void amb_order_session_close(struct amb_shard *shard, struct amb_order *order)
@@ -170,7 +169,10 @@ void amb_order_session_close(struct amb_shard *shard, struct amb_order *order)
         amb_order_answer(order);
         return;
     }
-    session_hear(session);
+    if (!session_hear(session, order)) {
+        amb_order_post(shard, order);
+        return;
+    }
     amb_session_close(session, order->u.close.keep_held, session_ended, order);
 }
 

@@ -145,6 +145,36 @@ static void test_closing_a_session_that_is_gone_is_answered(void **state)
     harness_fini(&harness);
 }
 
+/* Others have their turns while what its client said last is heard. */
+static void test_a_session_that_closes_is_heard_over_many_turns(void **state)
+{
+    (void)state;
+    const unsigned batches = 2000, a_turn = 64 + 32; /* of the order, and of the worker */
+    harness_init(&harness, 1, NULL);
+    struct shard_client *client = shard_client_create(&harness, 0, NULL);
+    uint32_t topic = harness_topic(&harness, "a", 0);
+    client_open_pub(client, 0, topic, false);
+    for (unsigned i = 0; i < batches; i++) {
+        client_send(client, 0, 1, 0);
+    }
+    (void)shard_client_turn(client);
+    struct amb_order *order = prepare(amb_order_session_close, (uint32_t)client->id);
+    order->session.generation = client->session->generation;
+    unsigned before = answers, turns = 0;
+    amb_order_post(&harness.shards[0], order);
+    for (; answers == before && turns < 1000; turns++) {
+        uint64_t heard = harness_home(&harness, topic)->msgs_in;
+        (void)harness_turn(&harness, 0);
+        assert_in_range(harness_home(&harness, topic)->msgs_in - heard, 0, a_turn);
+        (void)amb_inbox_run(&harness.control);
+    }
+    assert_int_equal(answers, before + 1);
+    assert_int_equal(harness_home(&harness, topic)->msgs_in, batches);
+    client->session = NULL;
+    client->is_closed = true;
+    harness_fini(&harness);
+}
+
 static void test_orders_for_a_session_that_is_gone_change_nothing(void **state)
 {
     (void)state;
@@ -337,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_ring_session_comes_with_three_descriptors),
         cmocka_unit_test(test_session_without_its_link_is_undone),
         cmocka_unit_test(test_closing_a_session_that_is_gone_is_answered),
+        cmocka_unit_test(test_a_session_that_closes_is_heard_over_many_turns),
         cmocka_unit_test(test_orders_for_a_session_that_is_gone_change_nothing),
         cmocka_unit_test(test_stream_is_attached_once),
         cmocka_unit_test(test_attaching_to_a_session_that_is_gone_closes_the_stream),
