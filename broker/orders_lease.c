@@ -122,15 +122,17 @@ static void lease_waits(struct amb_mail *mail, void *owner)
     amb_maker_wait(owner, &order->u.lease.wait);
 }
 
-/* There is no memory, but clients are unmapping some just now: the order is tried again. */
-static bool lease_may_wait(struct amb_shard *shard, struct amb_order *order, uint64_t size)
+/* There is no memory, but the maker (is_coming) or clients are unmapping some just now: the order
+ * is tried again. */
+static bool lease_may_wait(struct amb_shard *shard, struct amb_order *order, uint64_t size,
+                           bool is_coming)
 {
     int64_t now_ns = amb_clock_monotonic_ns();
     if (order->u.lease.asked_ns == 0) {
         order->u.lease.asked_ns = now_ns;
     }
     if (shard->maker == NULL || now_ns - order->u.lease.asked_ns > AMB_LIMBO_WAIT_NS ||
-        !amb_limbo_may_give(shard->bufpool.options.budget, size / 2, now_ns)) {
+        (!is_coming && !amb_limbo_may_give(shard->bufpool.options.budget, size / 2, now_ns))) {
         return false;
     }
     amb_mail_post(&shard->maker->inbox, &order->mail, lease_waits);
@@ -153,8 +155,9 @@ void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order)
     const char *why = "";
     enum amb_status status = amb_lease_check(shard, &session->book, order->u.lease.slot,
                                              order->u.lease.slots, &size, &why);
-    if (status == AMB_OK && !amb_reclaim_lease(shard, size)) {
-        if (lease_may_wait(shard, order, size)) {
+    bool is_coming = false;
+    if (status == AMB_OK && !amb_reclaim_lease(shard, size, &is_coming)) {
+        if (lease_may_wait(shard, order, size, is_coming)) {
             return;
         }
         status = AMB_ENOMEM;

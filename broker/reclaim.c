@@ -195,18 +195,22 @@ bool amb_reclaim_reserve(struct amb_shard *shard, struct amb_bufpool *pool, uint
     return reclaim(shard, &(struct reclaim){.pool = pool, .len = bytes, .wide = wide}) == AMB_OK;
 }
 
-bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes)
+bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes, bool *is_coming)
 {
     struct amb_membudget *budget = shard->bufpool.options.budget;
+    *is_coming = false;
     if (amb_membudget_take_lease(budget, bytes)) {
         return true;
     }
     (void)amb_subscriptions_shed(shard);
-    amb_bufpool_trim(&shard->private_pool, 0);
-    amb_bufpool_trim(&shard->bufpool, 0);
+    /* To unmap a segment takes milliseconds, and no message waits for this. */
+    uint64_t before = segment_bytes(shard);
+    amb_bufpool_trim_later(&shard->private_pool, 0);
+    amb_bufpool_trim_later(&shard->bufpool, 0);
     if (amb_membudget_take_lease(budget, bytes)) {
         return true;
     }
+    *is_coming = segment_bytes(shard) < before;
     reclaim_ask(shard, bytes);
     return false;
 }

@@ -3,6 +3,8 @@
  * What is spared when memory is short: 16 MiB in all, segments of 2 MiB.
  */
 #include "broker/bufpool.h"
+#include "broker/maker.h"
+#include "broker/membudget.h"
 #include "broker/publisher.h"
 #include "broker/reclaim.h"
 #include "broker/topic.h"
@@ -68,6 +70,28 @@ static void test_free_segments_of_other_shards_come_with_the_next_attempt(void *
     assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 5 * MIB, &buf),
                      AMB_OK);
     amb_bufpool_free(&h->shards[0].bufpool, &buf);
+}
+
+/* To unmap them here would keep every client of this worker waiting. */
+static void test_free_segments_that_a_lease_wants_are_unmapped_by_the_maker(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_shard *shard = &h->shards[0];
+    struct amb_maker maker = {.is_stopping = true}; /* It runs when we say so. */
+    assert_int_equal(amb_inbox_init(&maker.inbox, &maker), AMB_OK);
+    bool is_coming = false;
+    hog(shard);
+    shard->maker = &maker;
+    uint64_t before = atomic_load(&h->budget.used);
+    assert_false(amb_reclaim_lease(shard, 4 * MIB, &is_coming));
+    assert_true(is_coming);
+    assert_int_equal(atomic_load(&h->budget.used), before);
+    assert_true(amb_inbox_run(&maker.inbox) > 1);
+    assert_true(amb_reclaim_lease(shard, 4 * MIB, &is_coming));
+    amb_membudget_end_lease(&h->budget, 4 * MIB);
+    amb_membudget_give(&h->budget, 4 * MIB);
+    shard->maker = NULL;
+    amb_inbox_fini(&maker.inbox);
 }
 
 static void test_others_are_not_asked_all_the_time(void **state)
@@ -256,6 +280,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(test_free_segments_of_its_own_go_first),
         T(test_free_segments_of_other_shards_come_with_the_next_attempt),
+        T(test_free_segments_that_a_lease_wants_are_unmapped_by_the_maker),
         T(test_others_are_not_asked_all_the_time),
         T(test_what_slow_droppers_want_elsewhere_goes_too),
         T(test_who_waits_for_long_gets_what_others_only_might_need),
