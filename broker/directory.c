@@ -29,7 +29,9 @@ enum amb_status amb_directory_init(struct amb_directory *directory, const struct
     amb_list_init(&directory->refreshed);
     amb_list_init(&directory->queues);
     amb_list_init(&directory->chores);
-    amb_list_init(&directory->waking);
+    amb_list_init(&directory->wakers);
+    amb_list_init(&directory->nobody.line);
+    amb_list_init(&directory->nobody.topics);
     amb_list_init(&directory->over);
     /* Slots of those that leave are not free yet, and their number is not bounded by the limit. */
     uint64_t slots = (uint64_t)config->limits.max_topics * 2 + SLOTS_SPARE;
@@ -47,6 +49,7 @@ void amb_directory_topic_free(struct amb_dir_topic *topic, unsigned shard_count)
 {
     amb_list_remove(&topic->idle);
     amb_list_remove(&topic->waking);
+    amb_party_unref(&topic->waker);
     for (unsigned i = 0; i < shard_count && topic->on_shard != NULL; i++) {
         amb_topic_destroy(&topic->on_shard[i]);
     }

@@ -33,6 +33,7 @@
 #pragma once
 
 #include "broker/orders.h"
+#include "broker/party.h"
 #include "broker/patterns.h"
 #include "broker/readers.h"
 #include "wire/base/hash.h"
@@ -47,7 +48,6 @@ struct amb_config;
 struct amb_dir_chore;
 struct amb_dir_queue;
 struct amb_identity;
-struct amb_party;
 struct amb_shard;
 struct amb_topic;
 
@@ -92,7 +92,8 @@ struct amb_directory {
     struct amb_list_node chores; /* struct amb_dir_chore.node: pairs still to make or undo */
     unsigned at_once;            /* topics that subscriptions came to and left, this round */
     unsigned chore_orders;       /* orders of chores, under way */
-    struct amb_list_node waking; /* struct amb_dir_topic.waking: first come, first served */
+    struct amb_list_node wakers; /* struct amb_waker.line: parties take turns, a topic each */
+    struct amb_waker nobody;     /* of topics that no client has published to */
     unsigned wake_pairs;         /* made for them, and their homes have not answered yet */
     struct amb_list_node over;   /* struct amb_dir_sub.of_over: have met a limit of pairs */
     uint64_t next_sub;
@@ -133,7 +134,8 @@ struct amb_dir_topic {
     struct amb_dir_topic *kin[AMB_PRIORITY_LOW + 1]; /* of the main one: by priority, or NULL */
     uint32_t kin_count;                              /* those that leave, too */
     enum amb_dir_wake wake;
-    struct amb_list_node waking; /* in the directory's list */
+    struct amb_list_node waking; /* in the list of its party, */
+    struct amb_party *waker;     /* ... to which it has a reference then; or NULL: nobody's */
     /* When it was woken: pairs with subscriptions that had come by then are made by that, and
      * others by their coming. UINT64_MAX: it is quiet. */
     uint64_t serial;
@@ -154,6 +156,7 @@ struct amb_dir_publisher {
     struct amb_session_id session;
     uint32_t handle;
     struct amb_identity *identity; /* or NULL */
+    struct amb_party *party;       /* its client's, who holds the reference; or NULL */
     bool is_auto;                  /* trust = "auto": what it leases is its user's to read */
     bool told_copies;              /* amb_directory_copies, as its worker knows it */
     uint32_t user;

@@ -2,7 +2,8 @@
 /*
  * A quiet topic wakes: its first message waits at home until all who read it by a wildcard have a
  * cursor in it, or home knows what to lend to their workers. They get it in slices; one topic is
- * served after the other.
+ * served after the other. Parties that publish take turns, so who wakes thousands of topics delays
+ * nobody who wakes one.
  *
  * Threads: the control thread. Memory: none but that of pairs.
  */
@@ -27,6 +28,11 @@ static struct amb_dir_topic *topic_find(const struct amb_directory *directory, u
     return NULL;
 }
 
+static struct amb_waker *waker_of(struct amb_directory *directory, struct amb_dir_topic *topic)
+{
+    return topic->waker != NULL ? &topic->waker->waker : &directory->nobody;
+}
+
 void amb_directory_heard(struct amb_directory *directory, const struct amb_topic *heard)
 {
     if (directory->is_over) {
@@ -37,7 +43,15 @@ void amb_directory_heard(struct amb_directory *directory, const struct amb_topic
     topic->wake = AMB_DIR_WAKING;
     topic->serial = ++directory->serial;
     directory->awake_count += !topic->has_left;
-    amb_list_push_back(&directory->waking, &topic->waking);
+    if (!amb_list_is_empty(&topic->publishers)) {
+        topic->waker = amb_party_ref(
+            AMB_CONTAINER_OF(topic->publishers.next, struct amb_dir_publisher, of_topic)->party);
+    }
+    struct amb_waker *waker = waker_of(directory, topic);
+    if (amb_list_is_empty(&waker->topics)) {
+        amb_list_push_back(&directory->wakers, &waker->line);
+    }
+    amb_list_push_back(&waker->topics, &topic->waking);
 }
 
 struct wake {
@@ -112,19 +126,25 @@ static bool wake_slice(struct wake *wake)
 
 bool amb_directory_may_wake(const struct amb_directory *directory)
 {
-    return !amb_list_is_empty(&directory->waking) && directory->wake_pairs < AMB_PAIRS_UNDER_WAY;
+    return !amb_list_is_empty(&directory->wakers) && directory->wake_pairs < AMB_PAIRS_UNDER_WAY;
 }
 
 void amb_directory_wake(struct amb_directory *directory)
 {
     unsigned budget = AMB_PAIRS_SLICE * AMB_PAIRS_SLICES;
     while (budget > 0 && amb_directory_may_wake(directory)) {
+        struct amb_waker *waker = AMB_CONTAINER_OF(directory->wakers.next, struct amb_waker, line);
         struct wake wake = {.directory = directory, .budget = budget};
-        wake.topic = AMB_CONTAINER_OF(directory->waking.next, struct amb_dir_topic, waking);
+        wake.topic = AMB_CONTAINER_OF(waker->topics.next, struct amb_dir_topic, waking);
         if (!wake_slice(&wake)) {
-            return;
+            return; /* It goes on with the same topic. */
         }
         amb_list_remove(&wake.topic->waking);
+        amb_list_remove(&waker->line);
+        if (!amb_list_is_empty(&waker->topics)) {
+            amb_list_push_back(&directory->wakers, &waker->line);
+        }
+        amb_party_unref(&wake.topic->waker); /* The waker may be gone with it. */
         budget -= wake.made < budget ? wake.made + 1 : budget;
     }
 }

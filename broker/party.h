@@ -19,6 +19,7 @@
 #pragma once
 
 #include "wire/base/hash.h"
+#include "wire/base/list.h"
 #include "wire/base/status.h"
 
 #include <stdatomic.h>
@@ -48,11 +49,18 @@ struct amb_user {
     uint64_t held;           /* bytes in quarantine; the control thread's */
 };
 
+/* Topics of one party that wake, and its place in the line of those that have some. */
+struct amb_waker {
+    struct amb_list_node line;
+    struct amb_list_node topics; /* struct amb_dir_topic.waking: each holds a reference */
+};
+
 struct amb_party {
     _Atomic uint32_t refs;
     struct amb_user *user;
     uint32_t names;            /* publishers' names: identity.h; the control thread's */
     uint32_t pairs;            /* directory.h; the same */
+    struct amb_waker waker;    /* directory_wake.c; the same */
     uint64_t held;             /* bytes in quarantine; the same */
     _Atomic uint64_t kept;     /* bytes of lease segments that are in no session's book any more */
     _Atomic uint64_t prepared; /* bytes of buffers for messages still to come, */

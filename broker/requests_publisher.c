@@ -120,6 +120,7 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     publisher->handle = open->handle;
     publisher->identity = identity;
     publisher->user = client->user;
+    publisher->party = client->party;
     publisher->is_auto = amb_config_topic(control->config, open->topic)->trust == AMB_TRUST_AUTO;
     client->publishers[open->handle] = publisher;
     client->publisher_count++;

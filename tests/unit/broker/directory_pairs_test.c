@@ -38,7 +38,7 @@ static void round_of_work(void)
 static void work(void)
 {
     for (unsigned i = 0;
-         !amb_list_is_empty(&f.directory.chores) || !amb_list_is_empty(&f.directory.waking); i++) {
+         !amb_list_is_empty(&f.directory.chores) || !amb_list_is_empty(&f.directory.wakers); i++) {
         assert_true(i < 1000);
         round_of_work();
     }

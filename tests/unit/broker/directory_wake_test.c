@@ -221,6 +221,65 @@ static void test_what_is_under_way_bounds_what_is_made(void **state)
     tear_down();
 }
 
+static void publish_as(struct amb_dir_publisher *publisher, struct amb_party *party,
+                       struct amb_dir_topic *topic)
+{
+    *publisher = (struct amb_dir_publisher){.session = {.index = UINT32_MAX}, .party = party};
+    amb_list_init(&publisher->of_topic);
+    amb_directory_publish(publisher, topic);
+    amb_directory_heard(&f.directory, topic->on_shard[topic->home]);
+}
+
+static void test_who_wakes_many_topics_delays_nobody_else(void **state)
+{
+    (void)state;
+    enum {
+        GREEDY = 8,
+        READERS = 600 /* so that a topic takes two slices */
+    };
+    static struct amb_dir_sub subs[READERS];
+    struct amb_dir_publisher publishers[GREEDY + 1];
+    struct amb_dir_topic *topics[GREEDY];
+    struct amb_parties parties = {0};
+    struct amb_party *greedy = NULL, *modest = NULL;
+    begin(1);
+    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_parties_find(&parties, 1000, "pid 1", &greedy), AMB_OK);
+    assert_int_equal(amb_parties_find(&parties, 1000, "pid 2", &modest), AMB_OK);
+    struct amb_session_id session = open_session(0, 0);
+    for (unsigned i = 0; i < READERS; i++) {
+        (void)subscribe(&subs[i], &session, i, ">");
+    }
+    for (unsigned i = 0; i < GREEDY; i++) {
+        topics[i] = topic_of((const char[]){(char)('a' + i), '\0'}, 0);
+        publish_as(&publishers[i], greedy, topics[i]);
+    }
+    round_of_work(); /* The first of them is half way. */
+    struct amb_dir_topic *other = topic_of("z", 0);
+    publish_as(&publishers[GREEDY], modest, other);
+    for (unsigned i = 0; other->wake != AMB_DIR_AWAKE; i++) {
+        assert_in_range(i, 0, 3);
+        round_of_work();
+    }
+    assert_int_equal(topics[0]->wake, AMB_DIR_AWAKE);
+    assert_int_equal(topics[2]->wake, AMB_DIR_WAKING);
+    amb_party_unref(&modest);
+    while (amb_directory_is_busy(&f.directory)) {
+        round_of_work();
+    }
+    for (unsigned i = 0; i < GREEDY; i++) {
+        assert_int_equal(topics[i]->wake, AMB_DIR_AWAKE);
+        assert_int_equal(cursors_of(topics[i], 0), READERS);
+    }
+    for (unsigned i = 0; i <= GREEDY; i++) {
+        amb_directory_unpublish(&f.directory, &publishers[i]);
+    }
+    assert_int_equal(greedy->refs, 2); /* the table's and ours */
+    amb_party_unref(&greedy);
+    amb_parties_fini(&parties);
+    tear_down();
+}
+
 /* Its publisher has gone, and its name, before the control thread has heard. */
 static void test_a_topic_that_leaves_meanwhile_is_read(void **state)
 {
@@ -263,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_the_first_messages_wait_for_all_cursors),
         cmocka_unit_test(test_many_readers_get_their_cursors_in_slices),
         cmocka_unit_test(test_what_is_under_way_bounds_what_is_made),
+        cmocka_unit_test(test_who_wakes_many_topics_delays_nobody_else),
         cmocka_unit_test(test_a_topic_that_leaves_meanwhile_is_read),
     };
     return cmocka_run_group_tests_name("broker/directory_wake", tests, NULL, NULL);
