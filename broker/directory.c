@@ -2,6 +2,7 @@
 #include "broker/directory_private.h"
 
 #include "broker/config.h"
+#include "broker/party.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
@@ -53,6 +54,7 @@ void amb_directory_topic_free(struct amb_dir_topic *topic, unsigned shard_count)
     for (unsigned i = 0; i < shard_count && topic->on_shard != NULL; i++) {
         amb_topic_destroy(&topic->on_shard[i]);
     }
+    amb_party_uncharge(&topic->party, AMB_SHARE_TOPICS);
     free(topic->on_shard);
     free(topic);
 }
@@ -473,6 +475,7 @@ static enum amb_status topic_add(struct amb_directory *directory, const char *na
     }
     topic->main = main;
     topic->priority = priority;
+    amb_party_charge(directory->maker, AMB_SHARE_TOPICS, &topic->party);
     enum amb_status status = topic_begin(directory, topic);
     if (status != AMB_OK) {
         amb_directory_topic_free(topic, directory->shard_count);
@@ -524,6 +527,13 @@ enum amb_status amb_directory_priority(struct amb_directory *directory, struct a
     topic_find_readers(directory, topic);
     *out = topic;
     return AMB_OK;
+}
+
+bool amb_directory_has(const struct amb_directory *directory, const char *name, size_t len,
+                       enum amb_priority priority)
+{
+    struct amb_dir_topic *topic = amb_map_get(directory->by_name, name, len);
+    return topic != NULL && topic_kin(topic, priority) != NULL;
 }
 
 void amb_directory_unused(struct amb_directory *directory, struct amb_dir_topic *topic)

@@ -49,6 +49,7 @@ struct amb_dir_chore;
 struct amb_dir_queue;
 struct amb_identity;
 struct amb_shard;
+struct amb_user;
 struct amb_topic;
 
 /*
@@ -80,10 +81,11 @@ struct amb_directory {
     struct amb_list_node refreshed;    /* of those: which are told now */
     struct amb_list_node queues;       /* struct amb_dir_queue.node: queues.h */
     uint32_t topic_count, sub_count;
-    uint32_t awake_count; /* of the topics: those that are not quiet */
-    uint32_t sys_count;   /* subscriptions to $ topics */
-    uint32_t slots;       /* of topic ids that were ever given */
-    uint32_t *free_ids;   /* a ring: the next ids of slots that are free */
+    struct amb_party *maker; /* who pays for topics that are made just now; NULL: nobody */
+    uint32_t awake_count;    /* of the topics: those that are not quiet */
+    uint32_t sys_count;      /* subscriptions to $ topics */
+    uint32_t slots;          /* of topic ids that were ever given */
+    uint32_t *free_ids;      /* a ring: the next ids of slots that are free */
     uint32_t free_size, free_first, free_count;
     struct amb_dir_topic **by_slot; /* topics that have not left, by amb_topic_slot */
     uint64_t serial;                /* counts topics and subscriptions as they come */
@@ -123,6 +125,7 @@ struct amb_dir_topic {
     struct amb_list_node untold;
     enum amb_leave_stage stage;
     bool is_asked, has_left;
+    struct amb_party *party;   /* that pays for it, until it leaves; or NULL */
     uint32_t uses, uses_asked; /* counts whoever began to use it; as it was asked */
     unsigned waiting;          /* leaving: orders without an answer */
     bool is_again;             /* leaving: a worker was not ready */
@@ -216,6 +219,12 @@ uint32_t amb_directory_matched(const struct amb_dir_topic *topic);
 /* A quiet topic's first message has come: its readers with a wildcard get their cursors, then its
  * home goes on (amb_order_topic_awake). */
 void amb_directory_heard(struct amb_directory *directory, const struct amb_topic *topic);
+/* Is that topic of that priority there? */
+bool amb_directory_has(const struct amb_directory *directory, const char *name, size_t len,
+                       enum amb_priority priority);
+/* Of the topics that this user pays for, the one idle for longest leaves at once. False: none of
+ * those idle for longest is its. */
+bool amb_directory_leave_oldest_of(struct amb_directory *directory, const struct amb_user *user);
 /* Whoever it was made for does not use it after all. */
 void amb_directory_unused(struct amb_directory *directory, struct amb_dir_topic *topic);
 /* Enters and removes a publisher, for its topic's SUBSCRIBERS counts. */

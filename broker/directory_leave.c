@@ -7,8 +7,12 @@
  */
 #include "broker/config.h"
 #include "broker/directory_private.h"
+#include "broker/party.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
+
+/* Idle topics that are looked at for one of a user. */
+#define LEAVE_LOOKS 1024u
 
 static void leave_go_on(struct amb_dir_topic *topic);
 
@@ -112,6 +116,7 @@ static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *t
     amb_list_remove(&topic->untold); /* Nobody is left to hear of it. */
     amb_list_push_back(&directory->leaving, &topic->node);
     directory->topic_count--;
+    amb_party_uncharge(&topic->party, AMB_SHARE_TOPICS);
     directory->awake_count -= topic->wake != AMB_DIR_QUIET;
     topic->has_left = true;
     topic->stage = AMB_LEAVE_HOME;
@@ -162,6 +167,22 @@ bool amb_directory_leave_oldest(struct amb_directory *directory)
     }
     topic_leave(directory, AMB_CONTAINER_OF(directory->idle.next, struct amb_dir_topic, idle));
     return true;
+}
+
+bool amb_directory_leave_oldest_of(struct amb_directory *directory, const struct amb_user *user)
+{
+    uint32_t looks = 0;
+    AMB_LIST_FOR_EACH (node, &directory->idle) {
+        struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, idle);
+        if (topic->party != NULL && topic->party->user == user) {
+            topic_leave(directory, topic);
+            return true;
+        }
+        if (++looks == LEAVE_LOOKS) {
+            return false;
+        }
+    }
+    return false;
 }
 
 void amb_directory_tick(struct amb_directory *directory)

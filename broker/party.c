@@ -40,6 +40,23 @@ void amb_party_unref(struct amb_party **party)
     }
 }
 
+void amb_party_charge(struct amb_party *party, enum amb_share share, struct amb_party **out)
+{
+    *out = amb_party_ref(party);
+    if (party != NULL) {
+        party->user->used[share]++;
+    }
+}
+
+void amb_party_uncharge(struct amb_party **party, enum amb_share share)
+{
+    if (*party != NULL) {
+        amb_assert((*party)->user->used[share] > 0);
+        (*party)->user->used[share]--;
+        amb_party_unref(party);
+    }
+}
+
 static enum amb_status user_find(struct amb_parties *parties, uint64_t id, struct amb_user **out)
 {
     struct amb_user *user = amb_map_get(parties->users, (const char *)&id, sizeof(id));

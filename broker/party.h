@@ -37,6 +37,7 @@ enum amb_share {
     AMB_SHARE_SUBSCRIPTIONS,
     AMB_SHARE_NAMES,
     AMB_SHARE_PAIRS,
+    AMB_SHARE_TOPICS,
     AMB_SHARE_COUNT,
 };
 
@@ -96,6 +97,12 @@ static inline struct amb_party *amb_party_ref(struct amb_party *party)
 }
 /* Sets *party to NULL, and does nothing else where it is NULL already. */
 void amb_party_unref(struct amb_party **party);
+
+/* The party's user has one more of that limit until amb_party_uncharge: *out has a reference. party
+ * NULL: nobody is charged. The control thread. */
+void amb_party_charge(struct amb_party *party, enum amb_share share, struct amb_party **out);
+/* Harmless twice. */
+void amb_party_uncharge(struct amb_party **party, enum amb_share share);
 
 /* Of a limit of which all have `all` and one has `own`: how much that one may have. */
 static inline uint64_t amb_share_of(uint64_t limit, uint64_t all, uint64_t own, unsigned percent)

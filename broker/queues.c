@@ -2,6 +2,7 @@
 #include "broker/queues.h"
 
 #include "broker/config.h"
+#include "broker/party.h"
 #include "broker/shard.h"
 #include "broker/user.h"
 #include "wire/base/assert.h"
@@ -159,6 +160,7 @@ static enum amb_status queue_fits(const struct amb_dir_queue *queue, const struc
 
 static void queue_free(struct amb_dir_queue *queue)
 {
+    amb_party_uncharge(&queue->party, AMB_SHARE_SUBSCRIPTIONS);
     free(queue->filter);
     free(queue);
 }
@@ -259,6 +261,7 @@ enum amb_status amb_queues_subscribe(struct amb_directory *directory, struct amb
             return AMB_ENOMEM;
         }
     }
+    amb_party_uncharge(&queue->party, AMB_SHARE_SUBSCRIPTIONS); /* Its members count now. */
     queue->members++;
     queue->active++;
     sub->queue = queue;
@@ -301,7 +304,21 @@ void amb_queues_unsubscribe(struct amb_directory *directory, struct amb_dir_sub 
     queue->idle_ns = directory->now_ns;
     if (queue->durable[0] == '\0' || directory->is_ending) {
         queue_remove(directory, queue);
+    } else if (queue->sub.account != NULL) {
+        amb_party_charge(queue->sub.account->party, AMB_SHARE_SUBSCRIPTIONS, &queue->party);
     }
+}
+
+bool amb_queues_wait_for(const struct amb_directory *directory, const char *durable, uint32_t user)
+{
+    AMB_LIST_FOR_EACH (node, &directory->queues) {
+        const struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
+        if (durable[0] != '\0' && queue->members == 0 && amb_user_is_same(queue->user, user) &&
+            strcmp(queue->durable, durable) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void amb_queues_tick(struct amb_directory *directory)

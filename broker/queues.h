@@ -40,7 +40,8 @@ struct amb_dir_queue {
     struct amb_queue_options options;
     char *filter;             /* of a queue with a name; NULL: none */
     uint32_t members, active; /* active: they have not stopped taking messages */
-    int64_t idle_ns;          /* since when it has no members */
+    int64_t idle_ns;          /* since when it has no members, */
+    struct amb_party *party;  /* and who pays for its subscription meanwhile; or NULL */
     char group[AMB_QUEUE_NAME_MAX + 1], durable[AMB_QUEUE_NAME_MAX + 1];
 };
 
@@ -70,6 +71,8 @@ amb_queues_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
 void amb_queues_stop(struct amb_directory *directory, struct amb_dir_sub *sub);
 /* amb_directory_unsubscribe for whatever it is; a member leaves its queue. Harmless twice. */
 void amb_queues_unsubscribe(struct amb_directory *directory, struct amb_dir_sub *sub);
+/* Is there such a durable name of that user, without a member? */
+bool amb_queues_wait_for(const struct amb_directory *directory, const char *durable, uint32_t user);
 /* Now and then: durable names that nobody came back for. */
 void amb_queues_tick(struct amb_directory *directory);
 /* user: the name's owner; NULL: the only user with such a name. ENOTFOUND; EBUSY: it has members;

@@ -9,6 +9,7 @@
 #include "broker/control.h"
 #include "broker/gpuslot.h"
 #include "broker/naming.h"
+#include "broker/party.h"
 #include "broker/requests_private.h"
 #include "broker/user.h"
 
@@ -139,9 +140,32 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     amb_naming_post(control, order, fence);
 }
 
+/* Its user leaves some topics for others. Its own idle ones leave first. */
+static bool user_has_room(struct amb_client *client, uint64_t id, const Amb__Control__PubOpen *open)
+{
+    struct amb_directory *directory = &client->control->directory;
+    const struct amb_config_limits *limits = &client->control->config->limits;
+    const struct amb_user *user = client->party == NULL ? NULL : client->party->user;
+    if (user == NULL || user->is_free ||
+        amb_directory_has(directory, open->topic, strlen(open->topic),
+                          (enum amb_priority)open->priority)) {
+        return true;
+    }
+    uint64_t own = user->used[AMB_SHARE_TOPICS];
+    if (own < amb_user_share(user, limits->max_topics, directory->topic_count, own,
+                             limits->user_share) ||
+        amb_directory_leave_oldest_of(directory, user)) {
+        return true;
+    }
+    amb_client_send_error(client, id, AMB_ELIMIT,
+                          "limit: one user's share of %u topics (limits.user_share)",
+                          limits->max_topics);
+    return false;
+}
+
 void amb_request_pub_open(struct amb_client *client, uint64_t id, const Amb__Control__PubOpen *open)
 {
-    if (!amb_naming_check(client, id, open)) {
+    if (!amb_naming_check(client, id, open) || !user_has_room(client, id, open)) {
         return;
     }
     struct amb_control *control = client->control;
@@ -150,12 +174,14 @@ void amb_request_pub_open(struct amb_client *client, uint64_t id, const Amb__Con
         return;
     }
     struct amb_dir_topic *topic;
+    control->directory.maker = client->party;
     enum amb_status status = amb_directory_topic(
         &control->directory, open->topic, strlen(open->topic), client->session.shard, &topic);
     if (status == AMB_OK) {
         status = amb_directory_priority(&control->directory, topic,
                                         (enum amb_priority)open->priority, &topic);
     }
+    control->directory.maker = NULL;
     if (status == AMB_OK) {
         publisher_begin(client, id, open, topic, identity);
         return;

@@ -19,19 +19,22 @@ static bool wish_may_read(const struct amb_client *client, const char *pattern)
             amb_patterns_name(&client->control->directory.patterns, pattern, len) == NULL);
 }
 
-/* Its user leaves something for others. */
-static bool user_has_room(struct amb_client *client, uint64_t id)
+/* Its user leaves something for others. A durable name counts while nobody uses it, so to use it
+ * again takes nothing. */
+static bool user_has_room(struct amb_client *client, uint64_t id, const char *durable)
 {
     const struct amb_directory *directory = &client->control->directory;
     const struct amb_config_limits *limits = &client->control->config->limits;
     const struct amb_user *user = client->party == NULL ? NULL : client->party->user;
     uint64_t own = user == NULL ? 0 : user->used[AMB_SHARE_SUBSCRIPTIONS];
     if (own < amb_user_share(user, limits->max_subscriptions, directory->sub_count, own,
-                             limits->user_share)) {
+                             limits->user_share) ||
+        amb_queues_wait_for(directory, durable, client->user)) {
         return true;
     }
     amb_client_send_error(client, id, AMB_ELIMIT,
-                          "limit: one user's share of %u subscriptions (limits.user_share)",
+                          "limit: one user's share of %u subscriptions, and durable names that "
+                          "wait (limits.user_share)",
                           limits->max_subscriptions);
     return false;
 }
@@ -52,7 +55,7 @@ bool amb_wish_check(struct amb_client *client, uint64_t id,
                               client->control->config->limits.max_subscriptions);
         return false;
     }
-    if (!user_has_room(client, id)) {
+    if (!user_has_room(client, id, subscribe->durable)) {
         return false;
     }
     if (amb_pattern_check(subscribe->pattern, strlen(subscribe->pattern), &reason) != AMB_OK) {

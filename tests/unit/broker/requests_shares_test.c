@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker/requests: what one user may have of topics, and of durable names that nobody uses. The
+ * control thread and the workers have their turns as the test says.
+ */
+#include "broker/config.h"
+#include "broker/party.h"
+#include "broker/queues.h"
+#include "tests/support/stepped_control.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#define TOPICS 29u        /* 90 of 100 of 32 */
+#define SUBSCRIPTIONS 15u /* ... of 16 */
+
+static Amb__Control__Control *next_message(int fd)
+{
+    struct amb_control_reader reader;
+    Amb__Control__Control *message = NULL;
+    amb_control_reader_init(&reader);
+    while (message == NULL) {
+        uint8_t bytes[1024];
+        size_t used;
+        ssize_t got = recv(fd, bytes, amb_control_wanted(&reader), MSG_DONTWAIT);
+        assert_true(got > 0);
+        assert_int_equal(amb_control_read(&reader, bytes, (size_t)got, &used, &message, NULL),
+                         AMB_OK);
+    }
+    amb_control_reader_fini(&reader);
+    return message;
+}
+
+/* Says it, and returns what is answered; text: of an Error, else "". */
+static enum amb_status ask(struct amb_client *client, int fd, Amb__Control__Control *message,
+                           char text[256])
+{
+    uint8_t bytes[1024];
+    size_t len = amb_control_packed_size(message);
+    assert_true(len > 0 && len <= sizeof(bytes));
+    amb_control_pack(message, bytes);
+    stepped_say(fd, bytes, len);
+    stepped_settle(client);
+    Amb__Control__Control *answer = next_message(fd);
+    bool is_error = answer->body_case == AMB__CONTROL__CONTROL__BODY_ERROR;
+    enum amb_status status = is_error ? (enum amb_status)answer->error->status : AMB_OK;
+    (void)snprintf(text, 256, "%s", is_error ? answer->error->text : "");
+    amb_control_free(answer);
+    return status;
+}
+
+static enum amb_status pub_open(struct amb_client *client, int fd, unsigned i, char text[256])
+{
+    Amb__Control__PubOpen open;
+    Amb__Control__Control message;
+    char topic[16];
+    amb__control__pub_open__init(&open);
+    amb__control__control__init(&message);
+    (void)snprintf(topic, sizeof(topic), "t.%u", i);
+    open.handle = i;
+    open.topic = topic;
+    message.id = 1;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
+    message.pub_open = &open;
+    return ask(client, fd, &message, text);
+}
+
+static void pub_close(struct amb_client *client, int fd, unsigned i)
+{
+    Amb__Control__PubClose close;
+    Amb__Control__Control message;
+    char text[256];
+    amb__control__pub_close__init(&close);
+    amb__control__control__init(&message);
+    close.handle = i;
+    message.id = 1;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_CLOSE;
+    message.pub_close = &close;
+    assert_int_equal(ask(client, fd, &message, text), AMB_OK);
+}
+
+static enum amb_status subscribe(struct amb_client *client, int fd, unsigned i, char text[256])
+{
+    Amb__Control__Subscribe subscribe;
+    Amb__Control__Control message;
+    char durable[16];
+    amb__control__subscribe__init(&subscribe);
+    amb__control__control__init(&message);
+    (void)snprintf(durable, sizeof(durable), "d%u", i);
+    subscribe.pattern = (char *)(uintptr_t) "a.b";
+    subscribe.durable = durable;
+    subscribe.ack = AMB_ACK_EXPLICIT;
+    message.id = 1;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
+    message.subscribe = &subscribe;
+    return ask(client, fd, &message, text);
+}
+
+static void unsubscribe(struct amb_client *client, int fd)
+{
+    Amb__Control__Unsubscribe unsubscribe;
+    Amb__Control__Control message;
+    char text[256];
+    amb__control__unsubscribe__init(&unsubscribe);
+    amb__control__control__init(&message);
+    message.id = 1;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE;
+    message.unsubscribe = &unsubscribe;
+    assert_int_equal(ask(client, fd, &message, text), AMB_OK);
+}
+
+/* Its user is none that may have all. */
+static struct amb_client *known_client(int *fd)
+{
+    struct amb_client *client = stepped_connect(true, fd);
+    stepped_introduce(client, *fd);
+    amb_control_free(next_message(*fd)); /* Challenge */
+    amb_control_free(next_message(*fd)); /* Welcome */
+    client->party->user->is_free = false;
+    return client;
+}
+
+static void test_a_user_leaves_topics_for_others(void **state)
+{
+    (void)state;
+    int fd;
+    char text[256];
+    struct amb_client *client = known_client(&fd);
+    struct amb_party *party = amb_party_ref(client->party);
+    const struct amb_directory *directory = &stepped_control()->directory;
+    for (unsigned i = 0; i < TOPICS; i++) {
+        assert_int_equal(pub_open(client, fd, i, text), AMB_OK);
+    }
+    assert_int_equal(party->user->used[AMB_SHARE_TOPICS], TOPICS);
+    assert_int_equal(pub_open(client, fd, TOPICS, text), AMB_ELIMIT);
+    assert_non_null(strstr(text, "one user's share of 32 topics (limits.user_share)"));
+    /* What nobody uses any more makes room for what it uses now. */
+    pub_close(client, fd, 3);
+    assert_int_equal(pub_open(client, fd, TOPICS, text), AMB_OK);
+    assert_int_equal(party->user->used[AMB_SHARE_TOPICS], TOPICS);
+    assert_int_equal(directory->topic_count, TOPICS);
+    assert_int_equal(pub_open(client, fd, 3, text), AMB_ELIMIT);
+    /* The broker's own topics are nobody's, and those that are there cost nothing. */
+    pub_close(client, fd, 5);
+    assert_int_equal(pub_open(client, fd, 5, text), AMB_OK);
+    stepped_leave(client, fd);
+    amb_party_unref(&party);
+}
+
+static void test_durable_names_that_wait_count_for_their_user(void **state)
+{
+    (void)state;
+    int fd;
+    char text[256];
+    struct amb_client *client = known_client(&fd);
+    struct amb_party *party = amb_party_ref(client->party);
+    for (unsigned i = 0; i < SUBSCRIPTIONS; i++) {
+        assert_int_equal(subscribe(client, fd, i, text), AMB_OK);
+        assert_int_equal(party->user->used[AMB_SHARE_SUBSCRIPTIONS], i + 1);
+        unsubscribe(client, fd);
+        assert_int_equal(party->user->used[AMB_SHARE_SUBSCRIPTIONS], i + 1);
+    }
+    assert_int_equal(subscribe(client, fd, SUBSCRIPTIONS, text), AMB_ELIMIT);
+    assert_non_null(strstr(text, "limits.user_share"));
+    assert_int_equal(subscribe(client, fd, 4, text), AMB_OK); /* Its own again takes nothing. */
+    assert_int_equal(party->user->used[AMB_SHARE_SUBSCRIPTIONS], SUBSCRIPTIONS);
+    unsubscribe(client, fd);
+    for (unsigned i = 0; i < SUBSCRIPTIONS; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "d%u", i);
+        assert_int_equal(amb_queues_remove_durable(&stepped_control()->directory, name, NULL),
+                         AMB_OK);
+    }
+    assert_int_equal(party->user->used[AMB_SHARE_SUBSCRIPTIONS], 0);
+    stepped_leave(client, fd);
+    amb_party_unref(&party);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_user_leaves_topics_for_others),
+        cmocka_unit_test(test_durable_names_that_wait_count_for_their_user),
+    };
+    return cmocka_run_group_tests_name("broker/requests, shares", tests, NULL, NULL);
+}
