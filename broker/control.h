@@ -82,7 +82,8 @@ struct amb_control {
     bool kernel_names_peers; /* amb_peer_kernel_tells */
     uint32_t kept_fds;       /* that were passed in place of a pidfd: AMB_KEPT_FDS_MAX */
     uint64_t epoch;
-    uint32_t overflow_uid; /* user.h */
+    uint32_t overflow_uid;   /* user.h */
+    uint64_t pid_ns, net_ns; /* our namespaces: inodes, 0: unknown */
     uint64_t next_client;
     struct amb_list_node clients, dead; /* struct amb_client.node */
     struct amb_idmap by_id;             /* struct amb_client.known: those and the dead */

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 
 /* More than the door lets stand in front of it: whoever has been let in is heard in the same or the
  * next round, before a crowd behind him can push him out. */
@@ -60,6 +61,12 @@ static enum amb_status control_open(struct amb_control *control, char *error, si
     return status;
 }
 
+static uint64_t namespace_inode(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
 enum amb_status amb_control_init(struct amb_control *control, const struct amb_config *config,
                                  struct amb_shard *const *shards, unsigned shard_count,
                                  struct amb_membudget *budget, struct amb_ucx_context *ucx,
@@ -77,6 +84,8 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     amb_ucx_segment_sizes(&control->ucx_tx_seg, &control->ucx_rx_seg);
     control->on_request = amb_request_handle;
     control->overflow_uid = amb_user_overflow();
+    control->pid_ns = namespace_inode("/proc/self/ns/pid");
+    control->net_ns = namespace_inode("/proc/self/ns/net");
     control->watches.epoll_fd = -1;
     control->kernel_names_peers = amb_peer_kernel_tells();
     control->now_ns = amb_clock_monotonic_ns();

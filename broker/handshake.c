@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,19 +29,13 @@
 
 /* Peer ----------------------------------------------------------------------------------------- */
 
-static uint64_t namespace_inode(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
-}
-
 static void peer_fill(const struct amb_control *control, Amb__Control__Peer *peer)
 {
     peer->ucx_release = control->ucx_release;
     peer->ucx_tx_seg = control->ucx_tx_seg;
     peer->ucx_rx_seg = control->ucx_rx_seg;
-    peer->pid_ns = namespace_inode("/proc/self/ns/pid");
-    peer->net_ns = namespace_inode("/proc/self/ns/net");
+    peer->pid_ns = control->pid_ns;
+    peer->net_ns = control->net_ns;
     peer->trusted = (char **)(uintptr_t)control->config->transports.trusted.items;
     peer->n_trusted = control->config->transports.trusted.count;
 }
