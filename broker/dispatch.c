@@ -28,6 +28,9 @@ static enum amb_status dispatch_release_range(struct amb_session *session,
     return amb_subscription_release_range(sub, frame->number, frame->count);
 }
 
+/* What a subscription that is closed takes of a turn, in deliveries that are given up. */
+#define SUBSCRIPTION_COST 8u
+
 /* A TERM and its reason, until that is whole. */
 struct term {
     struct amb_frame frame;
@@ -133,6 +136,54 @@ static void on_down(void *arg, enum amb_status why, const char *text)
     session->shard->session_ended(session->shard, session->client_id, why, text);
 }
 
+/* Gives up what it was delivered. False: this turn has done enough. */
+static bool session_clear(struct amb_session *session, unsigned *budget)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &session->subscription_list) {
+        struct amb_subscription *sub = AMB_CONTAINER_OF(node, struct amb_subscription, node);
+        if (*budget == 0) {
+            return false;
+        }
+        *budget -= *budget < SUBSCRIPTION_COST ? *budget : SUBSCRIPTION_COST;
+        if (!amb_subscription_give_up(sub, session->keep_held, budget)) {
+            return false;
+        }
+        amb_subscription_destroy(&sub, session->keep_held);
+    }
+    return true;
+}
+
+static void session_cleared(struct amb_session *session)
+{
+    amb_list_remove(&session->clearing);
+    amb_lease_book_end(&session->book, session->keep_held);
+    amb_stat_add(&session->shard->stats.quarantined_bytes, amb_lease_book_held(&session->book));
+    session->state = AMB_SESSION_QUARANTINED;
+    session->closed(session, session->closed_arg);
+}
+
+/* As far as this turn goes. */
+static void sessions_clear(struct amb_shard *shard)
+{
+    while (!amb_list_is_empty(&shard->clearing)) {
+        struct amb_session *session =
+            AMB_CONTAINER_OF(shard->clearing.next, struct amb_session, clearing);
+        if (!session_clear(session, &shard->clear_left)) {
+            return;
+        }
+        session_cleared(session);
+    }
+}
+
+unsigned amb_sessions_clear(struct amb_shard *shard)
+{
+    if (amb_list_is_empty(&shard->clearing)) {
+        return 0;
+    }
+    sessions_clear(shard);
+    return 1;
+}
+
 static void session_closed(struct amb_session *session)
 {
     session->link = NULL;
@@ -141,14 +192,8 @@ static void session_closed(struct amb_session *session)
         amb_publisher_destroy(&publisher);
     }
     amb_assert(session->reserved == 0);
-    AMB_LIST_FOR_EACH_SAFE (node, &session->subscription_list) {
-        struct amb_subscription *sub = AMB_CONTAINER_OF(node, struct amb_subscription, node);
-        amb_subscription_destroy(&sub, session->keep_held);
-    }
-    amb_lease_book_end(&session->book, session->keep_held);
-    amb_stat_add(&session->shard->stats.quarantined_bytes, amb_lease_book_held(&session->book));
-    session->state = AMB_SESSION_QUARANTINED;
-    session->closed(session, session->closed_arg);
+    amb_list_push_back(&session->shard->clearing, &session->clearing);
+    sessions_clear(session->shard);
 }
 
 static void on_closed(void *arg)

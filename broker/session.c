@@ -38,6 +38,7 @@ enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint
     session->mapped_max = shard->limits->max_mapped_per_session;
     session->mapped_host_max = shard->config->memory.host.size / 2;
     amb_list_init(&session->stalled);
+    amb_list_init(&session->clearing);
     amb_sifter_init(&session->sifter);
     amb_list_init(&session->publisher_list);
     amb_list_init(&session->subscription_list);

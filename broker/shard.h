@@ -29,6 +29,8 @@
 
 #define AMB_SHARDS_MAX 64u
 #define AMB_SESSIONS_MAX 65536u /* of one shard */
+#define AMB_SHARD_CLEAR_TURN                                                                       \
+    16384u /* deliveries of sessions that have closed, given up in a turn */
 
 struct amb_config;
 struct amb_entry;
@@ -132,6 +134,8 @@ struct amb_shard {
     struct amb_list_node live_sessions; /* struct amb_session.live */
     struct amb_list_node warm, cold;    /* the same, struct amb_session.heat */
     uint32_t warm_count, cold_watched;
+    struct amb_list_node clearing; /* struct amb_session.clearing: closed, and not gone yet */
+    unsigned clear_left;           /* deliveries that may be given up for them this turn */
     struct amb_list_node dirty_topics[AMB_PRIORITIES]; /* struct amb_topic.dirty: to be walked this
                                              turn; by amb_priority_rank */
     uint64_t forward_upto, forward_looks;              /* how far this turn's walks go: forward.h */
@@ -247,7 +251,7 @@ static inline bool amb_shard_is_dirty(const struct amb_shard *shard)
            !amb_list_is_empty(&shard->dirty_topics[1]) ||
            !amb_list_is_empty(&shard->dirty_topics[2]) ||
            !amb_list_is_empty(&shard->dirty_queues) || !amb_list_is_empty(&shard->sift.waiting) ||
-           !amb_list_is_empty(&shard->sweeps);
+           !amb_list_is_empty(&shard->sweeps) || !amb_list_is_empty(&shard->clearing);
 }
 
 /* The slot for an id, growing the table; NULL without memory. */

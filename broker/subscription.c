@@ -269,16 +269,15 @@ void amb_subscription_end(struct amb_subscription *subscription, void (*gone)(vo
     subscription_end_if_empty(subscription);
 }
 
-void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_held)
+bool amb_subscription_give_up(struct amb_subscription *subscription, bool keep_held,
+                              unsigned *budget)
 {
-    struct amb_subscription *sub = *subscription;
-    if (sub == NULL) {
-        return;
-    }
-    *subscription = NULL;
-    amb_subscription_detach(sub);
-    for (uint64_t number = sub->released + 1; number <= sub->delivered; number++) {
-        struct amb_delivery *delivery = &sub->deliveries[number & sub->mask];
+    struct amb_subscription *sub = subscription;
+    for (; sub->released < sub->delivered; --*budget) {
+        if (*budget == 0) {
+            return false;
+        }
+        struct amb_delivery *delivery = &sub->deliveries[++sub->released & sub->mask];
         delivery_tally(sub, delivery, 0);
         /* A lazy one's payload is read by nobody but us. */
         bool is_mapped = delivery->lazy == AMB_LAZY_OFF || delivery->lazy == AMB_DELIVERY_MAPPED;
@@ -288,6 +287,19 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
             delivery_unref(sub, delivery);
         }
     }
+    return true;
+}
+
+void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_held)
+{
+    struct amb_subscription *sub = *subscription;
+    if (sub == NULL) {
+        return;
+    }
+    *subscription = NULL;
+    amb_subscription_detach(sub);
+    unsigned all = UINT_MAX;
+    (void)amb_subscription_give_up(sub, keep_held, &all);
     amb_list_remove(&sub->node);
     sub->session->subscriptions[sub->handle] = NULL;
     amb_session_past(sub->session, sub->handle)->delivered = sub->delivered;

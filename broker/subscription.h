@@ -126,6 +126,10 @@ static inline uint64_t amb_subscription_out(const struct amb_subscription *subsc
 {
     return subscription->msgs_out & (AMB_SUBSCRIPTION_NO_CREDIT - 1);
 }
+/* Its session closes: gives up what is out, at most `budget` deliveries, and counts that down.
+ * True: that was all. What is held in place goes to the quarantine if keep_held. */
+bool amb_subscription_give_up(struct amb_subscription *subscription, bool keep_held,
+                              unsigned *budget);
 /* Detaches its cursors. What is held in place goes to the session's quarantine if keep_held, else
  * it is given back. */
 void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_held);

@@ -4,6 +4,7 @@
 #include "broker/commit.h"
 #include "broker/compact.h"
 #include "broker/config.h"
+#include "broker/dispatch.h"
 #include "broker/forward.h"
 #include "broker/gpuslot.h"
 #include "broker/history.h"
@@ -179,6 +180,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     shard->now_ns = now_ns;
     shard->real_ns = real_ns;
     shard->swept = 0;
+    shard->clear_left = AMB_SHARD_CLEAR_TURN;
     unsigned done = amb_inbox_run(&shard->inbox);
     if (shard->ucx_worker != NULL) {
         done += amb_ucx_worker_progress(shard->ucx_worker);
@@ -195,6 +197,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     if (!amb_list_is_empty(&shard->sweeps)) {
         done += amb_sweep_run(shard);
     }
+    done += amb_sessions_clear(shard);
     done += amb_forward_run(shard);
     if (!amb_list_is_empty(&shard->busy_takers) || now_ns >= shard->take_due_ns) {
         done += amb_takers_run(shard);

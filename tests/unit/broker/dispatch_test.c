@@ -39,6 +39,31 @@ static int teardown(void **state)
     return 0;
 }
 
+/* Others have their turns meanwhile. */
+static void test_a_session_with_very_much_out_goes_over_several_turns(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    client_subscribe(w->c, 0, w->topic, NULL);
+    client_subscribe(w->c, 1, w->topic, NULL);
+    for (unsigned i = 0; i < AMB_SHARD_CLEAR_TURN; i++) {
+        for (unsigned sub = 0; sub < 2; sub++) {
+            assert_int_equal(
+                amb_subscription_deliver(w->c->session->subscriptions[sub], 1, 16, NULL), AMB_OK);
+        }
+    }
+    struct shard_client *modest = shard_client_create(&w->h, 0, NULL);
+    client_close(w->c, false);
+    assert_false(w->c->is_closed);
+    assert_true(amb_shard_is_dirty(shard)); /* Its worker does not sleep. */
+    client_close(modest, false);
+    (void)harness_turn(&w->h, 0);
+    assert_false(w->c->is_closed);
+    (void)harness_turn(&w->h, 0);
+    assert_true(w->c->is_closed && modest->is_closed);
+    assert_false(amb_shard_is_dirty(shard));
+}
+
 static void test_frames_that_only_a_broker_sends_end_the_session(void **state)
 {
     struct world *w = *state;
@@ -155,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(test_a_session_with_very_much_out_goes_over_several_turns),
         T(test_frames_that_only_a_broker_sends_end_the_session),
         T(test_frames_and_values_for_what_is_not_open_are_ignored),
         T(test_a_release_range_of_the_future_ends_the_session),
