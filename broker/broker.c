@@ -171,7 +171,7 @@ static void dead_letter_arrived(struct amb_mail *mail, void *owner)
     struct amb_dir_topic *topic = NULL;
     unsigned home = entry->home->index;
     entry->status = amb_directory_topic(&control->directory, letter->topic, strlen(letter->topic),
-                                        home, &topic);
+                                        home, NULL, &topic);
     if (entry->status == AMB_OK) {
         entry->topic = topic->id;
         home = topic->home;

@@ -152,7 +152,7 @@ struct amb_config_limits {
     int64_t topic_idle_ns;      /* INT64_MAX: for ever */
     int64_t durable_expiry_ns;  /* INT64_MAX: for ever */
     uint32_t max_subscriptions; /* of the whole broker */
-    uint32_t max_pairs;         /* of a subscription with a wildcard and a topic that it reads */
+    uint32_t max_pairs;         /* of the whole broker: directory.h says what a pair is */
     uint32_t max_pairs_per_client;
     uint32_t max_publishers; /* of one session, <= AMB_HANDLES_MAX */
     uint32_t user_share;     /* per cent: party.h */

@@ -61,9 +61,12 @@ static void scan_line_comment(struct scan *scan)
 
 static void scan_block_comment(struct scan *scan)
 {
+    scan->at += 2;
     while (scan->at < scan->end && !(peek(scan, 0) == '*' && peek(scan, 1) == '/')) {
         step(scan);
     }
+    /* libconfig takes a '*' for a letter, so the end must not be left to be a name. */
+    scan->at += scan->at < scan->end ? 2 : 0;
 }
 
 static enum amb_status scan_text(struct scan *scan)
@@ -146,7 +149,6 @@ enum amb_status amb_config_scan(struct amb_config_build *build, const char *text
         if (c == '#' || (c == '/' && peek(&scan, 1) == '/')) {
             scan_line_comment(&scan);
         } else if (c == '/' && peek(&scan, 1) == '*') {
-            scan.at += 2;
             scan_block_comment(&scan);
         } else if (c == '"') {
             status = scan_text(&scan);

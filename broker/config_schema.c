@@ -292,9 +292,10 @@ static const struct amb_config_key keys[] = {
      .default_text = "2000000",
      .min = 1,
      .max = 100000000,
-     .help = "Pairs of a subscription with a wildcard and a topic with messages that it reads, of "
-             "the whole broker. A pair takes about 400 bytes. A user has its share of them "
-             "(user_share), and a process half of what others leave."},
+     .help =
+         "Pairs of a subscription with a wildcard and a topic that it reads and that has had a "
+         "message, of the whole broker. A pair takes about 400 bytes. A user has its share of them "
+         "(user_share), and a process half of what others leave."},
     {.path = "limits.max_pairs_per_client",
      .type = AMB_CONFIG_COUNT,
      .offset = FIELD(limits.max_pairs_per_client),
@@ -320,8 +321,8 @@ static const struct amb_config_key keys[] = {
      .min = 1,
      .max = 100,
      .help = "Per cent of what others leave of a limit that is the whole broker's (connections, "
-             "topics, subscriptions, durable names, publishers' names, leased memory) that one "
-             "user may have. "
+             "topics, subscriptions, pairs, durable names, publishers' names, leased memory) that "
+             "one user may have. "
              "A user is a uid on Unix sockets; all TCP clients are one. Root and the "
              "broker's own user may have all."},
     {.path = "limits.max_mapped_per_session",

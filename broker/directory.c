@@ -181,7 +181,7 @@ static void matched_told(void *control, struct amb_order *order)
 {
     (void)control;
     struct amb_directory *directory = order->context;
-    directory->chore_orders--;
+    directory->slow_orders--;
     amb_order_free(order);
 }
 
@@ -192,7 +192,7 @@ void amb_directory_tell_topic(struct amb_directory *directory, struct amb_dir_to
     amb_list_remove(&topic->untold);
     struct amb_order *order = amb_directory_order(amb_order_topic_matched, matched_told, directory);
     if (order != NULL) {
-        directory->chore_orders++;
+        directory->slow_orders++;
         order->u.matched.topic = topic->id;
         order->u.matched.matched = matched;
         amb_order_post(directory->shards[topic->home], order);
@@ -249,7 +249,7 @@ bool amb_directory_recounted(struct amb_directory *directory, struct amb_dir_top
 
 void amb_directory_refresh(struct amb_directory *directory)
 {
-    for (unsigned i = 0; i < AMB_PAIRS_NOW && directory->chore_orders < AMB_PAIRS_UNDER_WAY &&
+    for (unsigned i = 0; i < AMB_PAIRS_NOW && directory->slow_orders < AMB_PAIRS_UNDER_WAY &&
                          !amb_list_is_empty(&directory->refreshed);
          i++) {
         struct amb_dir_topic *topic =
@@ -463,7 +463,8 @@ static enum amb_status topic_begin(struct amb_directory *directory, struct amb_d
 
 static enum amb_status topic_add(struct amb_directory *directory, const char *name, size_t len,
                                  unsigned home, struct amb_dir_topic *main,
-                                 enum amb_priority priority, struct amb_dir_topic **out)
+                                 enum amb_priority priority, struct amb_party *payer,
+                                 struct amb_dir_topic **out)
 {
     if (directory->topic_count >= directory->config->limits.max_topics &&
         !amb_directory_leave_oldest(directory)) {
@@ -475,7 +476,7 @@ static enum amb_status topic_add(struct amb_directory *directory, const char *na
     }
     topic->main = main;
     topic->priority = priority;
-    amb_party_charge(directory->maker, AMB_SHARE_TOPICS, &topic->party);
+    amb_party_charge(payer, AMB_SHARE_TOPICS, &topic->party);
     enum amb_status status = topic_begin(directory, topic);
     if (status != AMB_OK) {
         amb_directory_topic_free(topic, directory->shard_count);
@@ -486,7 +487,8 @@ static enum amb_status topic_add(struct amb_directory *directory, const char *na
 }
 
 enum amb_status amb_directory_topic(struct amb_directory *directory, const char *name, size_t len,
-                                    unsigned home, struct amb_dir_topic **out)
+                                    unsigned home, struct amb_party *payer,
+                                    struct amb_dir_topic **out)
 {
     struct amb_dir_topic *topic = amb_map_get(directory->by_name, name, len);
     if (topic != NULL) {
@@ -494,7 +496,7 @@ enum amb_status amb_directory_topic(struct amb_directory *directory, const char 
         return AMB_OK;
     }
     enum amb_status status =
-        topic_add(directory, name, len, home, NULL, AMB_PRIORITY_NORMAL, &topic);
+        topic_add(directory, name, len, home, NULL, AMB_PRIORITY_NORMAL, payer, &topic);
     if (status != AMB_OK) {
         return status;
     }
@@ -507,7 +509,8 @@ enum amb_status amb_directory_topic(struct amb_directory *directory, const char 
 }
 
 enum amb_status amb_directory_priority(struct amb_directory *directory, struct amb_dir_topic *main,
-                                       enum amb_priority priority, struct amb_dir_topic **out)
+                                       enum amb_priority priority, struct amb_party *payer,
+                                       struct amb_dir_topic **out)
 {
     struct amb_dir_topic *topic = topic_kin(main, priority);
     if (topic != NULL) {
@@ -517,7 +520,7 @@ enum amb_status amb_directory_priority(struct amb_directory *directory, struct a
     topic_use(main); /* Whatever leaves for it, that stays. */
     main->kin_count++;
     enum amb_status status =
-        topic_add(directory, main->name, main->name_len, main->home, main, priority, &topic);
+        topic_add(directory, main->name, main->name_len, main->home, main, priority, payer, &topic);
     if (status != AMB_OK) {
         main->kin_count--;
         amb_directory_rest(directory, main);

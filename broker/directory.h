@@ -54,7 +54,7 @@ struct amb_topic;
 
 /*
  * Pairs that are counted together: a client's, and those of queues that it was the first member of.
- * A pair is a topic that has had messages and a subscription with a wildcard that reads it: a
+ * A pair is a topic that has had a message and a subscription with a wildcard that reads it: a
  * cursor on a worker. The bounds are limits.max_pairs_per_client and limits.max_pairs, of which a
  * user has a share (limits.user_share), and a party half of what others leave (directory_pairs.c).
  */
@@ -81,19 +81,18 @@ struct amb_directory {
     struct amb_list_node refreshed;    /* of those: which are told now */
     struct amb_list_node queues;       /* struct amb_dir_queue.node: queues.h */
     uint32_t topic_count, sub_count;
-    struct amb_party *maker; /* who pays for topics that are made just now; NULL: nobody */
-    uint32_t awake_count;    /* of the topics: those that are not quiet */
-    uint32_t sys_count;      /* subscriptions to $ topics */
-    uint32_t slots;          /* of topic ids that were ever given */
-    uint32_t *free_ids;      /* a ring: the next ids of slots that are free */
+    uint32_t awake_count; /* of the topics: those that are not quiet */
+    uint32_t sys_count;   /* subscriptions to $ topics */
+    uint32_t slots;       /* of topic ids that were ever given */
+    uint32_t *free_ids;   /* a ring: the next ids of slots that are free */
     uint32_t free_size, free_first, free_count;
     struct amb_dir_topic **by_slot; /* topics that have not left, by amb_topic_slot */
-    uint64_t serial;                /* counts topics and subscriptions as they come */
+    uint64_t serial;                /* counts subscriptions as they come, and topics as they wake */
     uint64_t pair_count;
     uint64_t pairs_left;         /* pairs that topics took along, of all time */
     struct amb_list_node chores; /* struct amb_dir_chore.node: pairs still to make or undo */
     unsigned at_once;            /* topics that subscriptions came to and left, this round */
-    unsigned chore_orders;       /* orders of chores, under way */
+    unsigned slow_orders;        /* under way: of chores, and counts for homes */
     struct amb_list_node wakers; /* struct amb_waker.line: parties take turns, a topic each */
     struct amb_waker nobody;     /* of topics that no client has published to */
     unsigned wake_pairs;         /* made for them, and their homes have not answered yet */
@@ -205,14 +204,16 @@ AMB_MUST_CHECK enum amb_status amb_directory_init(struct amb_directory *director
 void amb_directory_fini(struct amb_directory *directory);
 
 /* The topic of that name, made with `home` if there is none; where there are too many, the one idle
- * for longest leaves. ELIMIT, ENOMEM. */
+ * for longest leaves. payer: whose it is if it is made; NULL: nobody's. ELIMIT, ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_directory_topic(struct amb_directory *directory,
                                                    const char *name, size_t len, unsigned home,
+                                                   struct amb_party *payer,
                                                    struct amb_dir_topic **out);
 /* The one of that name with that priority, made if there is none. As amb_directory_topic. */
 AMB_MUST_CHECK enum amb_status amb_directory_priority(struct amb_directory *directory,
                                                       struct amb_dir_topic *main,
                                                       enum amb_priority priority,
+                                                      struct amb_party *payer,
                                                       struct amb_dir_topic **out);
 /* How many subscriptions match it. */
 uint32_t amb_directory_matched(const struct amb_dir_topic *topic);
@@ -236,7 +237,9 @@ bool amb_directory_copies(const struct amb_dir_publisher *publisher);
  * time, and before the answers to those are read. Of quiet topics only that they have readers now,
  * and that batches are to be copied; the rest is told soon (amb_directory_tick). */
 void amb_directory_tell(struct amb_directory *directory);
-/* Now and then: topics that have been idle for long enough leave. */
+/* Now and then: asks homes whether topics that have been idle for long enough may leave, goes on
+ * with those that leave where a worker was not ready, and has amb_directory_work tell the counts of
+ * quiet topics that have changed so far. */
 void amb_directory_tick(struct amb_directory *directory);
 
 /* May another subscription be entered? */
@@ -244,13 +247,16 @@ bool amb_directory_has_room(const struct amb_directory *directory);
 /* The id of a subscription that is to be entered. */
 uint64_t amb_directory_next_sub(struct amb_directory *directory);
 /*
- * Enters a subscription whose session is told already (amb_order_subscription_open), and has it
- * read every topic that matches. `done` is called, with context, for each order that must have
- * been carried out before the subscription counts as active; returns how many.
+ * Enters a subscription whose session is told already (amb_order_subscription_open). It reads every
+ * topic that matches: some from here on, those of a chore slice by slice, quiet ones from their
+ * first message. `done` is called, with context, for each order that must have been carried out
+ * before the subscription counts as active, the last of a chore too; returns how many. Past a limit
+ * of pairs, and without memory, the subscription is put into directory->over.
  */
 unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
                                  amb_order_done_fn done, void *context);
-/* Makes pairs of topics that wake, and makes and undoes those of chores: some. Once a round. */
+/* Once a round, some of each: makes pairs of topics that wake, makes and undoes those of chores,
+ * and tells the counts of quiet topics. */
 void amb_directory_work(struct amb_directory *directory);
 /* May amb_directory_work do more at once? Else answers to orders come first. */
 bool amb_directory_is_busy(const struct amb_directory *directory);

@@ -256,7 +256,7 @@ static void chore_answered(void *control, struct amb_order *order)
 {
     (void)control;
     struct amb_dir_chore *chore = order->context;
-    chore->directory->chore_orders--;
+    chore->directory->slow_orders--;
     chore->waiting--;
     if (order->status != AMB_OK && chore->status == AMB_OK && !chore->is_leaving) {
         chore->status = order->status;
@@ -282,7 +282,7 @@ static struct amb_dir_chore *chore_begin(struct amb_directory *directory,
 static void chore_posted(struct amb_dir_chore *chore, unsigned orders)
 {
     chore->waiting += orders;
-    chore->directory->chore_orders += orders;
+    chore->directory->slow_orders += orders;
 }
 
 /* Topics of one name, in the order in which a reader comes to them. *made: pairs, and publishers
@@ -446,7 +446,7 @@ void amb_directory_work(struct amb_directory *directory)
 {
     amb_directory_wake(directory);
     unsigned slices = AMB_PAIRS_SLICES;
-    while (slices-- > 0 && directory->chore_orders < AMB_PAIRS_UNDER_WAY &&
+    while (slices-- > 0 && directory->slow_orders < AMB_PAIRS_UNDER_WAY &&
            !amb_list_is_empty(&directory->chores)) {
         struct amb_list_node *node = amb_list_pop_front(&directory->chores);
         struct amb_dir_chore *chore = AMB_CONTAINER_OF(node, struct amb_dir_chore, node);
@@ -474,7 +474,7 @@ bool amb_directory_is_busy(const struct amb_directory *directory)
     bool has_more =
         !amb_list_is_empty(&directory->chores) || !amb_list_is_empty(&directory->refreshed);
     return amb_directory_may_wake(directory) ||
-           (has_more && directory->chore_orders < AMB_PAIRS_UNDER_WAY);
+           (has_more && directory->slow_orders < AMB_PAIRS_UNDER_WAY);
 }
 
 void amb_pairs_fini(struct amb_directory *directory)

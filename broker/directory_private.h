@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the two files of the directory share: directory.c has topics come and be read,
- * directory_leave.c has those leave that nobody uses.
+ * What the four files of the directory share: directory.c has topics come and be read,
+ * directory_wake.c wakes them, directory_pairs.c makes and undoes pairs in slices, and
+ * directory_leave.c has topics leave that nobody uses.
  *
  * Threads: the control thread.
  */
@@ -19,7 +20,7 @@ void amb_directory_id_give(struct amb_directory *directory, uint32_t id);
 #define AMB_PAIRS_FEW 8u          /* the same, where a round has had AMB_PAIRS_UNDER_WAY at once */
 #define AMB_PAIRS_SLICE 128u      /* pairs of a chore, each time that it has its turn */
 #define AMB_PAIRS_SLICES 4u       /* slices of chores in a round */
-#define AMB_PAIRS_UNDER_WAY 1024u /* orders of chores: past it, no chore has a turn */
+#define AMB_PAIRS_UNDER_WAY 1024u /* of slow_orders: past it, no chore has a turn */
 
 typedef void (*amb_pair_fn)(struct amb_directory *directory, struct amb_dir_sub *sub,
                             struct amb_dir_topic *topic, void *arg);

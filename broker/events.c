@@ -31,7 +31,7 @@ static bool event_send(struct amb_control *control, const char *topic, char *tex
 {
     struct amb_dir_topic *at;
     if (control->events >= AMB_EVENTS_MAX ||
-        amb_directory_topic(&control->directory, topic, strlen(topic), 0, &at) != AMB_OK) {
+        amb_directory_topic(&control->directory, topic, strlen(topic), 0, NULL, &at) != AMB_OK) {
         return false;
     }
     struct amb_order *order = amb_order_create(amb_order_announce, event_announced, NULL);

@@ -174,14 +174,13 @@ void amb_request_pub_open(struct amb_client *client, uint64_t id, const Amb__Con
         return;
     }
     struct amb_dir_topic *topic;
-    control->directory.maker = client->party;
-    enum amb_status status = amb_directory_topic(
-        &control->directory, open->topic, strlen(open->topic), client->session.shard, &topic);
+    enum amb_status status =
+        amb_directory_topic(&control->directory, open->topic, strlen(open->topic),
+                            client->session.shard, client->party, &topic);
     if (status == AMB_OK) {
         status = amb_directory_priority(&control->directory, topic,
-                                        (enum amb_priority)open->priority, &topic);
+                                        (enum amb_priority)open->priority, client->party, &topic);
     }
-    control->directory.maker = NULL;
     if (status == AMB_OK) {
         publisher_begin(client, id, open, topic, identity);
         return;

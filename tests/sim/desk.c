@@ -254,8 +254,8 @@ static void letter_arrived(struct amb_mail *mail, void *owner)
     struct amb_entry *entry = letter->entry;
     struct amb_dir_topic *topic = NULL;
     unsigned home = entry->home->index;
-    entry->status =
-        amb_directory_topic(&s->directory, letter->topic, strlen(letter->topic), home, &topic);
+    entry->status = amb_directory_topic(&s->directory, letter->topic, strlen(letter->topic), home,
+                                        NULL, &topic);
     if (entry->status == AMB_OK) {
         entry->topic = topic->id;
         home = topic->home;

@@ -100,9 +100,9 @@ static void pub_open(struct sim *s, struct visit *visit, const struct sim_ask *a
     struct sim_ask answer = *ask;
     struct amb_identity *identity = NULL;
     answer.status =
-        amb_directory_topic(&s->directory, name, strlen(name), visit->session.shard, &topic);
+        amb_directory_topic(&s->directory, name, strlen(name), visit->session.shard, NULL, &topic);
     if (answer.status == AMB_OK) {
-        answer.status = amb_directory_priority(&s->directory, topic, wish->priority, &topic);
+        answer.status = amb_directory_priority(&s->directory, topic, wish->priority, NULL, &topic);
     }
     if (answer.status == AMB_OK && wish->name != 0) {
         char id[2] = {(char)('a' + wish->name), '\0'};

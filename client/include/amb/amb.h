@@ -94,7 +94,7 @@ enum amb_event_type {
     AMB_EVENT_GAP,       /* count messages of sub were lost, as loss says; seq follows them */
     AMB_EVENT_SLOW,      /* sub has used 75 % of its credit, count messages, or is waited for */
     AMB_EVENT_RECOVERED, /* sub keeps up again; told at most ten times a second */
-    AMB_EVENT_SUBSCRIBERS, /* pub has count matching subscriptions now */
+    AMB_EVENT_SUBSCRIBERS, /* pub has count matching subscriptions; may lag by a second */
     AMB_EVENT_DRAINING,    /* the broker takes no more and will end: what is published now waits for
                               the next session, or is refused where there will be none */
     AMB_EVENT_RESOURCE,    /* (later) */
@@ -232,7 +232,8 @@ struct amb_sub_options {
     const int64_t *backoff_ns; /* the pause before each redelivery, the last for all later ones */
     uint32_t backoff_count;    /* up to 16 of them; 0: no pause */
     uint32_t max_deliver;      /* deliveries before a message is a dead letter; 0: no limit */
-    uint64_t credit_msgs;      /* 64 Ki delivered and not released; slow = LATEST: 1 */
+    uint64_t credit_msgs;      /* 64 Ki delivered and not released, slow = LATEST: 1; one batch
+                                  always passes, a second one beside it unless this is 1 */
     uint64_t credit_bytes;     /* 64 MiB; one message always passes, in shared memory two */
     enum amb_slow slow;        /* the topic's */
     uint32_t copy;             /* 1: always into memory of this process, never mapped in place */
@@ -416,7 +417,8 @@ AMB_CHECK enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out
  */
 AMB_CHECK enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout_ns);
 
-/* Waits until at least `count` subscriptions match. */
+/* Waits until at least `count` subscriptions match. Before a topic's first message the count may
+ * lag by some hundred milliseconds. */
 AMB_CHECK enum amb_status amb_pub_wait_subscribers(struct amb_pub *pub, uint32_t count,
                                                    int64_t timeout_ns);
 

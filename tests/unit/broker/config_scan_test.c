@@ -48,6 +48,17 @@ static void test_numbers_in_texts_names_and_comments_are_none(void **state)
     try_refuse_with(&source, "limits9999999999: unknown key");
 }
 
+/* The key of what follows a comment is the one before it. */
+static void test_a_comment_may_stand_between_key_and_value(void **state)
+{
+    (void)state;
+    struct amb_config_source source = try_source("limits = { window = /* big */ 5368709120; };");
+    try_refuse_with(&source, "configuration:1: window: a large number needs an L");
+    struct amb_config *config = try_accept("limits = { window = /**/ 1048576 /* ** */; };");
+    assert_int_equal(config->limits.window, 1048576);
+    amb_config_destroy(&config);
+}
+
 static void test_a_text_has_no_nul(void **state)
 {
     (void)state;
@@ -67,6 +78,7 @@ int main(void)
         cmocka_unit_test(test_large_numbers_need_an_l),
         cmocka_unit_test(test_options_and_lists_are_looked_at_too),
         cmocka_unit_test(test_numbers_in_texts_names_and_comments_are_none),
+        cmocka_unit_test(test_a_comment_may_stand_between_key_and_value),
         cmocka_unit_test(test_a_text_has_no_nul),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ static void make_topic(unsigned i)
     char name[16];
     int len = snprintf(name, sizeof(name), "t.%u", i);
     assert_int_equal(
-        amb_directory_topic(&f.directory, name, (size_t)len, i % f.harness.count, &topics[i]),
+        amb_directory_topic(&f.directory, name, (size_t)len, i % f.harness.count, NULL, &topics[i]),
         AMB_OK);
 }
 
@@ -43,7 +43,7 @@ static void work(void)
         round_of_work();
     }
     round_of_work();
-    assert_int_equal(f.directory.chore_orders, 0);
+    assert_int_equal(f.directory.slow_orders, 0);
     assert_int_equal(f.directory.wake_pairs, 0);
 }
 
@@ -215,7 +215,8 @@ static void test_pairs_of_a_client_are_bounded(void **state)
         char name[16];
         int len = snprintf(name, sizeof(name), "t.more%u", i);
         assert_true(amb_list_is_empty(&f.directory.over));
-        assert_int_equal(amb_directory_topic(&f.directory, name, (size_t)len, 0, &topic), AMB_OK);
+        assert_int_equal(amb_directory_topic(&f.directory, name, (size_t)len, 0, NULL, &topic),
+                         AMB_OK);
         amb_directory_heard(&f.directory, topic->on_shard[0]);
         work();
     }
@@ -306,7 +307,7 @@ static void test_topics_that_have_left_take_no_room(void **state)
             char name[24];
             struct amb_dir_topic *topic;
             int len = snprintf(name, sizeof(name), "t.r%u-%u", round, i);
-            assert_int_equal(amb_directory_topic(&f.directory, name, (size_t)len, 0, &topic),
+            assert_int_equal(amb_directory_topic(&f.directory, name, (size_t)len, 0, NULL, &topic),
                              AMB_OK);
             amb_directory_heard(&f.directory, topic->on_shard[0]);
             publish_once(topic);

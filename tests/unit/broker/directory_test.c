@@ -28,7 +28,7 @@ static void test_topics_are_limited(void **state)
     (void)topic_of("b", 0);
     (void)topic_of("c", 0);
     struct amb_dir_topic *topic = NULL;
-    assert_int_equal(amb_directory_topic(&f.directory, "d", 1, 0, &topic), AMB_ELIMIT);
+    assert_int_equal(amb_directory_topic(&f.directory, "d", 1, 0, NULL, &topic), AMB_ELIMIT);
     assert_null(topic);
     (void)topic_of("c", 0); /* Those there are stay usable. */
     assert_int_equal(f.directory.topic_count, 3);

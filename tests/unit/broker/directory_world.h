@@ -85,7 +85,8 @@ static inline void tear_down(void)
 static inline struct amb_dir_topic *topic_of(const char *name, unsigned home)
 {
     struct amb_dir_topic *topic = NULL;
-    assert_int_equal(amb_directory_topic(&f.directory, name, strlen(name), home, &topic), AMB_OK);
+    assert_int_equal(amb_directory_topic(&f.directory, name, strlen(name), home, NULL, &topic),
+                     AMB_OK);
     settle();
     return topic;
 }
@@ -195,7 +196,7 @@ static inline struct amb_dir_topic *priority_of(struct amb_dir_topic *main,
                                                 enum amb_priority priority)
 {
     struct amb_dir_topic *topic = NULL;
-    assert_int_equal(amb_directory_priority(&f.directory, main, priority, &topic), AMB_OK);
+    assert_int_equal(amb_directory_priority(&f.directory, main, priority, NULL, &topic), AMB_OK);
     settle();
     return topic;
 }

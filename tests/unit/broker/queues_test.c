@@ -136,7 +136,7 @@ static void test_a_group_is_one_reader_of_its_topics_and_goes_with_its_last_memb
     set_up();
     struct member a, b, other;
     struct amb_dir_topic *topic;
-    assert_int_equal(amb_directory_topic(&f.directory, "jobs", 4, 1, &topic), AMB_OK);
+    assert_int_equal(amb_directory_topic(&f.directory, "jobs", 4, 1, NULL, &topic), AMB_OK);
     join(&a, 0, "jobs", "g", "", AMB_ACK_EXPLICIT);
     join(&b, 1, "jobs", "g", "", AMB_ACK_EXPLICIT);
     join(&other, 1, "jobs", "h", "", AMB_ACK_EXPLICIT);
@@ -359,7 +359,7 @@ static void test_home_hears_whether_a_queue_elsewhere_may_hold_publishers(void *
     set_up();
     struct member m;
     struct amb_dir_topic *topic;
-    assert_int_equal(amb_directory_topic(&f.directory, "jobs.a", 6, 1, &topic), AMB_OK);
+    assert_int_equal(amb_directory_topic(&f.directory, "jobs.a", 6, 1, NULL, &topic), AMB_OK);
     amb_directory_heard(&f.directory, topic->on_shard[1]);
     amb_directory_work(&f.directory);
     harness_settle(&f.harness);
@@ -396,7 +396,7 @@ static void test_who_has_stopped_holds_nobody_though_it_keeps_what_it_has(void *
     set_up();
     struct member a, b;
     struct amb_dir_topic *topic;
-    assert_int_equal(amb_directory_topic(&f.directory, "jobs", 4, 1, &topic), AMB_OK);
+    assert_int_equal(amb_directory_topic(&f.directory, "jobs", 4, 1, NULL, &topic), AMB_OK);
     harness_settle(&f.harness);
     const struct amb_lend *lend = &topic->on_shard[1]->lends[0];
     f.slow = AMB_SLOW_BLOCK;
@@ -426,7 +426,7 @@ static void test_how_long_a_queue_holds_publishers_is_its_newest_members_word(vo
     set_up();
     struct member m;
     struct amb_dir_topic *topic;
-    assert_int_equal(amb_directory_topic(&f.directory, "jobs", 4, 0, &topic), AMB_OK);
+    assert_int_equal(amb_directory_topic(&f.directory, "jobs", 4, 0, NULL, &topic), AMB_OK);
     f.slow = AMB_SLOW_DROP_OLDEST;
     f.slow_block_ns = INT64_MAX;
     join(&m, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);

@@ -293,6 +293,37 @@ static void test_more_rows_than_an_answer_has_are_counted(void **state)
     door_close(&door);
 }
 
+/* The eldest subscriptions belong to the sessions that a worker comes to last. */
+static void test_rows_that_are_shown_are_whole(void **state)
+{
+    (void)state;
+    enum {
+        CLIENTS = 5,
+        EACH = 1000,
+        MORE = CLIENTS * EACH - AMB_STATUS_ROWS_MAX
+    };
+    struct door door;
+    struct door_client clients[CLIENTS];
+    door_open(&door, NULL);
+    for (uint32_t c = 0; c < CLIENTS; c++) {
+        door_login_unix(&door, &clients[c]);
+    }
+    for (uint32_t i = 0; i < CLIENTS * EACH; i++) {
+        door_subscribe(&clients[CLIENTS - 1 - i / EACH], i % EACH, "x");
+    }
+    json_t *view = ask(&clients[0], "subs");
+    const json_t *rows = rows_of(view, "subs", AMB_STATUS_ROWS_MAX);
+    assert_int_equal(number(view, "not_shown"), MORE);
+    for (size_t i = 0; i < AMB_STATUS_ROWS_MAX; i++) {
+        assert_int_equal(number(json_array_get(rows, i), "delivered"), 0);
+    }
+    json_decref(view);
+    for (uint32_t c = 0; c < CLIENTS; c++) {
+        door_disconnect(&clients[c]);
+    }
+    door_close(&door);
+}
+
 /* A worker makes some rows and goes on with its turn. */
 static void test_rows_are_made_in_slices(void **state)
 {
@@ -382,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_workers_and_memory_have_a_row_for_each_worker),
         cmocka_unit_test(test_large_answers_come_in_pieces),
         cmocka_unit_test(test_more_rows_than_an_answer_has_are_counted),
+        cmocka_unit_test(test_rows_that_are_shown_are_whole),
         cmocka_unit_test(test_rows_are_made_in_slices),
         cmocka_unit_test(test_who_may_not_ask_is_told_and_stays),
         cmocka_unit_test(test_unknown_queries_are_refused),

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the two files of status share: status.c asks and answers, on the control thread, and
+ * status_worker.c makes the rows of one shard, on its worker.
+ */
+#pragma once
+
+#include "broker/orders.h"
+#include "wire/codec/topic.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct amb_client;
+struct amb_control;
+struct amb_shard;
+struct amb_status_query;
+struct amb_status_walk;
+
+static inline json_int_t amb_status_num(uint64_t value)
+{
+    return (json_int_t)value;
+}
+
+/* A table of a shard, and the list of an answer that its rows go to. */
+struct amb_status_table {
+    const char *list;
+    bool is_array; /* else an object, by id */
+    uint64_t (*end)(const struct amb_shard *shard);
+    /* Makes the rows of that place, and returns the next. */
+    uint64_t (*at)(struct amb_status_walk *walk, uint64_t at);
+};
+
+/* A question, and what answers it. */
+struct amb_status_view {
+    const char *name;
+    const struct amb_status_table *table;             /* whose rows each worker makes; or NULL */
+    json_t *(*worker)(const struct amb_shard *shard); /* the one row of a worker; or NULL */
+    /* On the control thread: rows, or the answer itself. */
+    json_t *(*gather)(struct amb_status_query *query, struct amb_control *control);
+    /* Up to which id there are rows; NULL: all. */
+    uint64_t (*last_id)(const struct amb_control *control);
+};
+
+/* One question under way. */
+struct amb_status_query {
+    struct amb_client *client;
+    uint64_t id;
+    const struct amb_status_view *view;
+    uint64_t last_id;                /* of its rows: others are left out; UINT64_MAX: none is */
+    char pattern[AMB_TOPIC_MAX + 1]; /* of topics; "": all */
+    size_t pattern_len;
+    unsigned waiting;
+    uint64_t left_out; /* rows */
+    json_t **shards;   /* what each worker answered */
+};
+
+extern const struct amb_status_table amb_status_topics, amb_status_subs, amb_status_queues,
+    amb_status_sessions;
+
+json_t *amb_status_shard_worker(const struct amb_shard *shard);
+json_t *amb_status_shard_memory(const struct amb_shard *shard);
+/* The order of a question, whose context is the query: only what it is about, and as far as one
+ * turn goes. */
+void amb_status_collect(struct amb_shard *shard, struct amb_order *order);

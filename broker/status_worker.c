@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/status_private.h"
+
+#include "broker/bufpool.h"
+#include "broker/outgoing.h"
+#include "broker/queue.h"
+#include "broker/segment.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+#include "broker/spill.h"
+#include "broker/status_spill.h"
+#include "broker/subscription.h"
+#include "broker/topic.h"
+#include "wire/codec/topic.h"
+#include "wire/link/link.h"
+#include "wire/link/ucx.h"
+
+#include <stdio.h>
+
+/* A worker goes through a table of its shard. It looks at so many places in one turn, and a row
+ * counts as STATUS_ROW of them: about 120 rows a turn. */
+#define STATUS_TURN 2048u
+#define STATUS_ROW 16u
+#define STATUS_CURSORS_MAX 1024u /* of one subscription or queue that are looked at */
+
+/* A worker's part of an answer, as far as one turn goes. */
+struct amb_status_walk {
+    const struct amb_shard *shard;
+    const struct amb_status_query *query; /* its view, pattern and last_id do not change */
+    struct amb_order *order;
+    json_t *rows, *spills;
+    unsigned cost;
+};
+
+/* Rows that the control thread looks up by id stand in an object: it must not search thousands. */
+static int rows_put(json_t *rows, uint64_t id, json_t *row)
+{
+    char key[24];
+    (void)snprintf(key, sizeof(key), "%llu", (unsigned long long)id);
+    return json_object_set_new(rows, key, row);
+}
+
+static const char *priority_name(enum amb_priority priority)
+{
+    static const char *const names[] = {"normal", "high", "low"};
+    return names[priority];
+}
+
+/* May one more row be made? */
+static bool walk_may(struct amb_status_walk *walk)
+{
+    if (walk->order->u.snapshot.rows_left == 0) {
+        walk->order->u.snapshot.left_out++;
+        return false;
+    }
+    walk->order->u.snapshot.rows_left--;
+    walk->cost += STATUS_ROW;
+    return true;
+}
+
+static void topic_row(struct amb_status_walk *walk, const struct amb_topic *t)
+{
+    json_t *row =
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "topic",
+                  amb_topic_shown(t->name), "priority", priority_name(t->priority), "worker",
+                  amb_status_num(t->home), "subscriptions", amb_status_num(t->matched), "messages",
+                  amb_status_num(t->msgs_in), "bytes", amb_status_num(t->bytes_in), "log_messages",
+                  amb_status_num(t->log.msgs), "log_bytes", amb_status_num(t->log.bytes),
+                  "last_seq", amb_status_num(t->log.next_seq - 1 + t->log.above), "rejected",
+                  amb_status_num(t->msgs_rejected), "dropped", amb_status_num(t->msgs_dropped));
+    amb_status_spill_put(row, t);
+    (void)json_array_append_new(walk->rows, row);
+}
+
+static uint64_t topics_at(struct amb_status_walk *walk, uint64_t at)
+{
+    const struct amb_topic *t = walk->shard->topics[at];
+    const struct amb_status_query *query = walk->query;
+    if (t == NULL ||
+        (query->pattern_len != 0 &&
+         !amb_pattern_matches(query->pattern, query->pattern_len, t->name, t->name_len))) {
+        return at + 1;
+    }
+    if (!amb_topic_is_home(t)) {
+        if (amb_status_has_spills(t)) {
+            walk->cost += STATUS_ROW;
+            amb_status_spill_note(walk->spills, t);
+        }
+    } else if (walk_may(walk)) {
+        topic_row(walk, t);
+    }
+    return at + 1;
+}
+
+/* What waits in the logs for the cursors of one owner: of the first so many. */
+struct backlog {
+    uint64_t bytes, spilled_bytes;
+    bool is_part;
+};
+
+static struct backlog backlog_of(struct amb_status_walk *walk, const struct amb_list_node *cursors)
+{
+    struct backlog backlog = {0};
+    unsigned count = 0;
+    AMB_LIST_FOR_EACH (node, cursors) {
+        const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
+        if (count++ == STATUS_CURSORS_MAX) {
+            backlog.is_part = true;
+            break;
+        }
+        backlog.bytes += amb_log_bytes_from(&cursor->topic->log, cursor->position);
+        backlog.spilled_bytes += cursor->sub == NULL ? 0 : amb_spill_waiting(cursor);
+    }
+    walk->cost += count;
+    return backlog;
+}
+
+static void backlog_put(json_t *row, const struct backlog *backlog)
+{
+    if (backlog->is_part) {
+        (void)json_object_set_new(row, "pending_topics", json_integer(STATUS_CURSORS_MAX));
+    }
+}
+
+static uint64_t subs_at(struct amb_status_walk *walk, uint64_t at)
+{
+    const struct amb_session *s = walk->shard->sessions[at / AMB_HANDLES_MAX];
+    if (s == NULL || amb_list_is_empty(&s->subscription_list)) {
+        return (at / AMB_HANDLES_MAX + 1) * AMB_HANDLES_MAX;
+    }
+    const struct amb_subscription *sub = s->subscriptions[at % AMB_HANDLES_MAX];
+    if (sub == NULL || sub->id > walk->query->last_id || !walk_may(walk)) {
+        return at + 1;
+    }
+    struct backlog backlog = backlog_of(walk, &sub->cursors);
+    json_t *row = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+                            "id", amb_status_num(sub->id), "delivered", amb_status_num(sub->msgs),
+                            "bytes", amb_status_num(sub->bytes), "lost", amb_status_num(sub->lost),
+                            "lost_slow", amb_status_num(sub->lost_by[AMB_LOSS_SLOW]),
+                            "lost_trimmed", amb_status_num(sub->lost_by[AMB_LOSS_TRIMMED]),
+                            "lost_expired", amb_status_num(sub->lost_by[AMB_LOSS_EXPIRED]),
+                            "outstanding", amb_status_num(amb_subscription_out(sub)),
+                            "outstanding_bytes", amb_status_num(sub->bytes_out), "credit_bytes",
+                            amb_status_num(sub->options.credit_bytes), "pending_bytes",
+                            amb_status_num(backlog.bytes), "spilled", amb_status_num(sub->spilled),
+                            "spilled_waiting_bytes", amb_status_num(backlog.spilled_bytes));
+    backlog_put(row, &backlog);
+    (void)rows_put(walk->rows, sub->id, row);
+    return at + 1;
+}
+
+static uint64_t queues_at(struct amb_status_walk *walk, uint64_t at)
+{
+    for (struct amb_idmap_node *node = walk->shard->queues.buckets[at]; node != NULL;
+         node = node->next) {
+        const struct amb_queue *q = AMB_CONTAINER_OF(node, struct amb_queue, known);
+        if (q->id > walk->query->last_id || !walk_may(walk)) {
+            continue;
+        }
+        struct backlog backlog = backlog_of(walk, &q->cursors);
+        json_t *row = json_pack(
+            "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id", amb_status_num(q->id),
+            "delivered", amb_status_num(q->given), "pending", amb_status_num(amb_queue_out(q)),
+            "pending_limit", amb_status_num(q->credit_msgs), "to_redeliver",
+            amb_status_num(q->kept_msgs), "redelivered", amb_status_num(q->redelivered), "dead",
+            amb_status_num(q->dead), "lost", amb_status_num(q->lost), "waiting_bytes",
+            amb_status_num(backlog.bytes));
+        backlog_put(row, &backlog);
+        (void)rows_put(walk->rows, q->id, row);
+    }
+    return at + 1;
+}
+
+static uint64_t sessions_at(struct amb_status_walk *walk, uint64_t at)
+{
+    const struct amb_session *s = walk->shard->sessions[at];
+    if (s == NULL || s->client_id > walk->query->last_id || !walk_may(walk)) {
+        return at + 1;
+    }
+    char lanes[160] = "none";
+    if (s->link != NULL) {
+        amb_link_describe(s->link, lanes, sizeof(lanes));
+    }
+    (void)rows_put(
+        walk->rows, s->client_id,
+        json_pack(
+            "{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
+            " s:I, s:I, s:I}",
+            "id", amb_status_num(s->client_id), "lanes", lanes, "messages_in",
+            amb_status_num(s->msgs_in), "bytes_in", amb_status_num(s->bytes_in), "messages_out",
+            amb_status_num(s->msgs_out), "bytes_out", amb_status_num(s->bytes_out), "mapped_bytes",
+            amb_status_num(s->mapped_bytes), "mapped_limit_bytes",
+            amb_status_num(s->mapped_host_max < s->mapped_max ? s->mapped_host_max : s->mapped_max),
+            "leased_bytes", amb_status_num(s->book.bytes), "commits",
+            amb_status_num(s->book.committed), "queued_frames",
+            amb_status_num(s->link == NULL ? 0 : s->link->queued), "ignored_frames",
+            amb_status_num(s->frames_ignored), "heap_bytes", amb_status_num(amb_outgoing_heap(s)),
+            "heap_peak_bytes", amb_status_num(s->heap.peak), "heap_limit_bytes",
+            amb_status_num(s->heap.limit), "heap_refused", amb_status_num(s->heap.refused)));
+    return at + 1;
+}
+
+json_t *amb_status_shard_worker(const struct amb_shard *shard)
+{
+    const struct amb_shard_stats *st = &shard->stats;
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
+        " s:I, s:I, s:I, s:I}",
+        "worker", amb_status_num(shard->index), "turns", amb_status_num(amb_stat_get(&st->turns)),
+        "sleeps", amb_status_num(amb_stat_get(&st->sleeps)), "messages_in",
+        amb_status_num(amb_stat_get(&st->msgs_in)), "bytes_in",
+        amb_status_num(amb_stat_get(&st->bytes_in)), "batches_in",
+        amb_status_num(amb_stat_get(&st->batches_in)), "messages_out",
+        amb_status_num(amb_stat_get(&st->msgs_out)), "bytes_out",
+        amb_status_num(amb_stat_get(&st->bytes_out)), "maps",
+        amb_status_num(amb_stat_get(&st->maps)), "copies",
+        amb_status_num(amb_stat_get(&st->copies)), "dropped",
+        amb_status_num(amb_stat_get(&st->msgs_dropped)), "rejected",
+        amb_status_num(amb_stat_get(&st->msgs_rejected)), "commits",
+        amb_status_num(amb_stat_get(&st->commits_in)), "fetches",
+        amb_status_num(amb_stat_get(&st->fetches)), "fetched_bytes",
+        amb_status_num(amb_stat_get(&st->fetched_bytes)), "fetches_stale",
+        amb_status_num(amb_stat_get(&st->fetches_stale)), "commits_refused",
+        amb_status_num(amb_stat_get(&st->commits_refused)), "leases_refused",
+        amb_status_num(amb_stat_get(&st->leases_refused)), "longest_turn_ns",
+        amb_status_num(amb_stat_get(&st->longest_turn_ns)), "foreign_frames",
+        amb_status_num(shard->ucx_worker == NULL ? 0 : amb_ucx_worker_foreign(shard->ucx_worker)),
+        "spilled", amb_status_num(amb_stat_get(&st->spilled)), "spilled_bytes",
+        amb_status_num(amb_stat_get(&st->spilled_bytes)));
+}
+
+json_t *amb_status_shard_memory(const struct amb_shard *shard)
+{
+    const struct amb_bufpool *pool = &shard->bufpool, *private = &shard->private_pool;
+    uint64_t segments = 0;
+    AMB_LIST_FOR_EACH (node, &pool->segments) {
+        segments++;
+    }
+    AMB_LIST_FOR_EACH (node, &private->segments) {
+        segments++;
+    }
+    uint64_t leased = 0;
+    AMB_LIST_FOR_EACH (node, &shard->leases) {
+        leased++;
+    }
+    const struct amb_shard_stats *st = &shard->stats;
+    return json_pack(
+        "{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
+        " s:I, s:I, s:I, s:I}",
+        "worker", amb_status_num(shard->index), "kind", "host", "segments",
+        amb_status_num(segments), "segment_bytes",
+        amb_status_num(pool->segment_bytes + private->segment_bytes), "private_bytes",
+        amb_status_num(private->segment_bytes), "used_bytes",
+        amb_status_num(amb_bufpool_used(pool) + amb_bufpool_used(private)), "made_late",
+        amb_status_num(pool->made_here + private->made_here), "leased_segments",
+        amb_status_num(leased), "leased_bytes", amb_status_num(shard->leased_bytes),
+        "quarantined_bytes", amb_status_num(amb_stat_get(&st->quarantined_bytes)), "slabs",
+        amb_status_num(pool->live_slabs + private->live_slabs), "sparse_slabs",
+        amb_status_num(pool->sparse_slabs + private->sparse_slabs), "compacted",
+        amb_status_num(amb_stat_get(&st->compacted)), "compacted_bytes",
+        amb_status_num(amb_stat_get(&st->compacted_bytes)), "entries",
+        amb_status_num(shard->entries.used), "entries_limit", amb_status_num(shard->entries_max),
+        "reserved_bytes", amb_status_num(pool->reserved + private->reserved), "granted_refused",
+        amb_status_num(amb_stat_get(&st->granted_refused)), "unreserved_refused",
+        amb_status_num(amb_stat_get(&st->unreserved_refused)));
+}
+
+static uint64_t topics_end(const struct amb_shard *shard)
+{
+    return shard->topic_slots;
+}
+
+static uint64_t subs_end(const struct amb_shard *shard)
+{
+    return (uint64_t)shard->session_slots * AMB_HANDLES_MAX;
+}
+
+static uint64_t queues_end(const struct amb_shard *shard)
+{
+    return shard->queues.count > 0 ? shard->queues.mask + 1 : 0;
+}
+
+static uint64_t sessions_end(const struct amb_shard *shard)
+{
+    return shard->session_slots;
+}
+
+const struct amb_status_table amb_status_topics = {"topics", true, topics_end, topics_at},
+                              amb_status_subs = {"subs", false, subs_end, subs_at},
+                              amb_status_queues = {"queues", false, queues_end, queues_at},
+                              amb_status_sessions = {"sessions", false, sessions_end, sessions_at};
+
+/* As far as one turn goes: rows of all topics would hold the worker up for as long as it makes
+ * them. Tables may grow and change between two turns; a row is then missing, or there twice. */
+static void collect_table(struct amb_status_walk *walk, const struct amb_status_table *table,
+                          json_t *json)
+{
+    struct amb_order *order = walk->order;
+    uint64_t end = table->end(walk->shard), at = order->u.snapshot.at;
+    walk->rows = table->is_array ? json_array() : json_object();
+    walk->spills = json_object();
+    while (at < end && walk->cost < STATUS_TURN) {
+        walk->cost++;
+        at = table->at(walk, at);
+    }
+    order->u.snapshot.at = at;
+    order->u.snapshot.is_done = at >= end;
+    (void)json_object_set_new(json, table->list, walk->rows);
+    (void)json_object_set_new(json, "spills", walk->spills);
+}
+
+void amb_status_collect(struct amb_shard *shard, struct amb_order *order)
+{
+    const struct amb_status_query *query = order->context;
+    struct amb_status_walk walk = {.shard = shard, .query = query, .order = order};
+    json_t *json = json_object();
+    order->u.snapshot.json = json;
+    order->u.snapshot.is_done = true;
+    if (query->view->table != NULL) {
+        collect_table(&walk, query->view->table, json);
+    }
+    if (query->view->worker != NULL) {
+        (void)json_object_set_new(json, "worker", query->view->worker(shard));
+    }
+}
