@@ -138,16 +138,15 @@ static bool user_has_room(struct amb_client *client, uint32_t leaving)
     struct amb_control *control = client->control;
     const struct amb_user *user = client->party->user;
     uint32_t max = control->config->server.max_connections;
-    uint64_t own = user->used[AMB_SHARE_SESSIONS];
-    own -= own < leaving ? own : leaving;
-    uint64_t share = amb_user_share(user, max, amb_control_sessions(control) - leaving, own,
-                                    control->config->limits.user_share);
-    if (own < share) {
+    if (amb_user_has_room(user, AMB_SHARE_SESSIONS, leaving, max, amb_control_sessions(control),
+                          control->config->limits.user_share)) {
         return true;
     }
+    uint32_t own = user->used[AMB_SHARE_SESSIONS];
+    own -= own < leaving ? own : leaving;
     control->stats.refused_limit++;
     amb_client_send_error(client, 0, AMB_EBUSY,
-                          "limit: %" PRIu64 " of %u connections are one user's "
+                          "limit: %" PRIu32 " of %u connections are one user's "
                           "(limits.user_share, server.max_connections)",
                           own, max);
     return false;

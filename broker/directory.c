@@ -25,14 +25,14 @@ enum amb_status amb_directory_init(struct amb_directory *directory, const struct
     amb_list_init(&directory->subs);
     amb_list_init(&directory->idle);
     amb_list_init(&directory->leaving);
-    amb_list_init(&directory->untold);
-    amb_list_init(&directory->stale);
-    amb_list_init(&directory->refreshed);
+    amb_list_init(&directory->counts_due);
+    amb_list_init(&directory->counts_later);
+    amb_list_init(&directory->counts_sliced);
     amb_list_init(&directory->queues);
     amb_list_init(&directory->chores);
     amb_list_init(&directory->wakers);
-    amb_list_init(&directory->nobody.line);
-    amb_list_init(&directory->nobody.topics);
+    amb_list_init(&directory->no_party.line);
+    amb_list_init(&directory->no_party.topics);
     amb_list_init(&directory->over);
     /* Slots of those that leave are not free yet, and their number is not bounded by the limit. */
     uint64_t slots = (uint64_t)config->limits.max_topics * 2 + SLOTS_SPARE;
@@ -50,7 +50,7 @@ void amb_directory_topic_free(struct amb_dir_topic *topic, unsigned shard_count)
 {
     amb_list_remove(&topic->idle);
     amb_list_remove(&topic->waking);
-    amb_party_unref(&topic->waker);
+    amb_party_unref(&topic->woken_by);
     for (unsigned i = 0; i < shard_count && topic->on_shard != NULL; i++) {
         amb_topic_destroy(&topic->on_shard[i]);
     }
@@ -189,7 +189,7 @@ void amb_directory_tell_topic(struct amb_directory *directory, struct amb_dir_to
 {
     uint32_t matched = amb_directory_matched(topic);
     topic->told = matched;
-    amb_list_remove(&topic->untold);
+    amb_list_remove(&topic->of_counts);
     struct amb_order *order = amb_directory_order(amb_order_topic_matched, matched_told, directory);
     if (order != NULL) {
         directory->slow_orders++;
@@ -214,10 +214,10 @@ void amb_directory_tell_topic(struct amb_directory *directory, struct amb_dir_to
 
 /* Soon: a client may come or go with a thousand subscriptions to what a thousand publishers have.
  */
-void amb_directory_changed(struct amb_directory *directory, struct amb_dir_topic *topic)
+void amb_directory_count_due(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
-    amb_list_remove(&topic->untold); /* It may be among those who need not know at once. */
-    amb_list_push_back(&directory->untold, &topic->untold);
+    amb_list_remove(&topic->of_counts); /* It may be among those who need not know at once. */
+    amb_list_push_back(&directory->counts_due, &topic->of_counts);
 }
 
 /* Does a publisher have to know before the subscription counts as active? */
@@ -234,15 +234,15 @@ static bool topic_must_know(const struct amb_dir_topic *topic, const struct amb_
     return false;
 }
 
-bool amb_directory_recounted(struct amb_directory *directory, struct amb_dir_topic *topic,
-                             const struct amb_dir_sub *comes)
+bool amb_directory_count_changed(struct amb_directory *directory, struct amb_dir_topic *topic,
+                                 const struct amb_dir_sub *comes)
 {
     if (comes != NULL && topic_must_know(topic, comes)) {
-        amb_directory_changed(directory, topic);
+        amb_directory_count_due(directory, topic);
         return true;
     }
-    if (amb_list_is_empty(&topic->untold)) {
-        amb_list_push_back(&directory->stale, &topic->untold);
+    if (amb_list_is_empty(&topic->of_counts)) {
+        amb_list_push_back(&directory->counts_later, &topic->of_counts);
     }
     return false;
 }
@@ -250,10 +250,10 @@ bool amb_directory_recounted(struct amb_directory *directory, struct amb_dir_top
 void amb_directory_refresh(struct amb_directory *directory)
 {
     for (unsigned i = 0; i < AMB_PAIRS_NOW && directory->slow_orders < AMB_PAIRS_UNDER_WAY &&
-                         !amb_list_is_empty(&directory->refreshed);
+                         !amb_list_is_empty(&directory->counts_sliced);
          i++) {
         struct amb_dir_topic *topic =
-            AMB_CONTAINER_OF(directory->refreshed.next, struct amb_dir_topic, untold);
+            AMB_CONTAINER_OF(directory->counts_sliced.next, struct amb_dir_topic, of_counts);
         amb_directory_tell_topic(directory, topic);
     }
 }
@@ -262,8 +262,9 @@ void amb_directory_tell(struct amb_directory *directory)
 {
     directory->at_once = 0; /* A round begins, or ends. */
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&directory->untold)) != NULL) {
-        amb_directory_tell_topic(directory, AMB_CONTAINER_OF(node, struct amb_dir_topic, untold));
+    while ((node = amb_list_pop_front(&directory->counts_due)) != NULL) {
+        amb_directory_tell_topic(directory,
+                                 AMB_CONTAINER_OF(node, struct amb_dir_topic, of_counts));
     }
 }
 
@@ -375,6 +376,12 @@ static bool id_take(struct amb_directory *directory, uint32_t *out)
     return true;
 }
 
+struct amb_dir_topic *amb_directory_topic_of(const struct amb_directory *directory, uint32_t id)
+{
+    struct amb_dir_topic *topic = directory->by_slot[amb_topic_slot(id)];
+    return topic != NULL && topic->id == id ? topic : NULL;
+}
+
 void amb_directory_id_give(struct amb_directory *directory, uint32_t id)
 {
     amb_assert(directory->free_count < directory->free_size);
@@ -400,8 +407,8 @@ struct amb_dir_topic *amb_directory_kin(struct amb_dir_topic *main, unsigned ran
     return topic_kin(main, by_rank[rank]);
 }
 
-/* Whoever reads that name reads it from its first message on. */
-static void topic_find_readers(struct amb_directory *directory, struct amb_dir_topic *topic)
+/* Subscriptions to just that name read it from its first message on. */
+static void topic_attach_named_readers(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
     struct amb_pattern *name =
         amb_patterns_name(&directory->patterns, topic->name, topic->name_len);
@@ -411,7 +418,6 @@ static void topic_find_readers(struct amb_directory *directory, struct amb_dir_t
                 directory, topic, AMB_CONTAINER_OF(node, struct amb_dir_sub, same), NULL, NULL);
         }
     }
-    amb_directory_tell_topic(directory, topic);
 }
 
 static struct amb_dir_topic *topic_make(struct amb_directory *directory, const char *name,
@@ -428,7 +434,7 @@ static struct amb_dir_topic *topic_make(struct amb_directory *directory, const c
     memcpy(topic->name, name, len);
     amb_list_init(&topic->node);
     amb_list_init(&topic->idle);
-    amb_list_init(&topic->untold);
+    amb_list_init(&topic->of_counts);
     amb_list_init(&topic->waking);
     amb_list_init(&topic->publishers);
     if (topic->on_shard == NULL) {
@@ -503,7 +509,8 @@ enum amb_status amb_directory_topic(struct amb_directory *directory, const char 
     if (amb_map_put(directory->by_name, name, len, topic) != AMB_OK) {
         return AMB_ENOMEM;
     }
-    topic_find_readers(directory, topic);
+    topic_attach_named_readers(directory, topic);
+    amb_directory_tell_topic(directory, topic);
     *out = topic;
     return AMB_OK;
 }
@@ -527,7 +534,8 @@ enum amb_status amb_directory_priority(struct amb_directory *directory, struct a
         return status;
     }
     main->kin[priority] = topic;
-    topic_find_readers(directory, topic);
+    topic_attach_named_readers(directory, topic);
+    amb_directory_tell_topic(directory, topic);
     *out = topic;
     return AMB_OK;
 }
@@ -587,30 +595,18 @@ static void sub_enter(struct amb_directory *directory, struct amb_dir_sub *sub)
         amb_list_push_back(&sub->account->subs, &sub->of_account);
     }
     amb_list_init(&sub->same);
-    sub->filed = amb_patterns_get(&directory->patterns, sub->pattern, sub->pattern_len);
+    sub->filed = amb_patterns_add(&directory->patterns, sub->pattern, sub->pattern_len, &sub->same,
+                                  sub->may_map ? &sub->user : NULL);
     if (sub->filed == NULL) { /* Later topics cannot find it, so its client is ended. */
         sub->over = "no memory";
         amb_list_push_back(&directory->over, &sub->of_over);
-        return;
     }
-    sub->filed->count++;
-    if (sub->may_map) {
-        amb_readers_add(&sub->filed->readers, sub->user);
-    }
-    amb_list_push_back(&sub->filed->subs, &sub->same);
 }
 
 static void sub_remove(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
-    if (sub->filed == NULL) {
-        return;
-    }
-    amb_list_remove(&sub->same);
-    if (sub->may_map) {
-        amb_readers_remove(&sub->filed->readers, sub->user);
-    }
-    sub->filed->count--;
-    amb_patterns_put(&directory->patterns, &sub->filed);
+    amb_patterns_remove(&directory->patterns, &sub->filed, &sub->same,
+                        sub->may_map ? &sub->user : NULL);
 }
 
 /* Calls fn with every topic that it reads. */
@@ -642,7 +638,7 @@ static void sub_come(struct amb_directory *directory, struct amb_dir_sub *sub,
 {
     struct coming *coming = arg;
     coming->posted += amb_directory_connect(directory, topic, sub, coming->done, coming->context);
-    amb_directory_changed(directory, topic);
+    amb_directory_count_due(directory, topic);
 }
 
 unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
@@ -670,7 +666,7 @@ unsigned amb_directory_disconnect(struct amb_directory *directory, struct amb_di
     }
     bool is_lent = sub->session.shard != topic->home;
     bool is_posted = is_lent && topic_lend(directory, topic, sub, -1, done, context);
-    amb_directory_changed(directory, topic);
+    amb_directory_count_due(directory, topic);
     amb_directory_rest(directory, topic);
     return is_posted && done != NULL ? 1 : 0;
 }

@@ -61,7 +61,7 @@ struct amb_topic;
 struct amb_pair_account {
     uint32_t refs;
     uint32_t pairs;            /* some of topics that have left may be among them */
-    uint64_t looked_at;        /* directory->pairs_left when they were last looked for */
+    uint64_t looked_at;        /* directory->pairs_gone when they were last looked for */
     void *owner;               /* the client; NULL: it has gone */
     struct amb_party *party;   /* and whose that was; NULL: nobody's */
     struct amb_list_node subs; /* struct amb_dir_sub.of_account */
@@ -76,10 +76,11 @@ struct amb_directory {
     struct amb_list_node topics, subs; /* all of them */
     struct amb_list_node idle;         /* struct amb_dir_topic.idle, longest first */
     struct amb_list_node leaving;      /* struct amb_dir_topic.node */
-    struct amb_list_node untold;       /* struct amb_dir_topic.untold: others read it now */
-    struct amb_list_node stale;        /* the same of quiet ones, who need not know it at once */
-    struct amb_list_node refreshed;    /* of those: which are told now */
-    struct amb_list_node queues;       /* struct amb_dir_queue.node: queues.h */
+    /* struct amb_dir_topic.of_counts: homes and publishers do not know yet how many read it. */
+    struct amb_list_node counts_due;    /* are told this round */
+    struct amb_list_node counts_later;  /* quiet ones, whose publishers need not know at once */
+    struct amb_list_node counts_sliced; /* of those: are told now, some a round */
+    struct amb_list_node queues;        /* struct amb_dir_queue.node: queues.h */
     uint32_t topic_count, sub_count;
     uint32_t awake_count; /* of the topics: those that are not quiet */
     uint32_t sys_count;   /* subscriptions to $ topics */
@@ -89,12 +90,12 @@ struct amb_directory {
     struct amb_dir_topic **by_slot; /* topics that have not left, by amb_topic_slot */
     uint64_t serial;                /* counts subscriptions as they come, and topics as they wake */
     uint64_t pair_count;
-    uint64_t pairs_left;         /* pairs that topics took along, of all time */
+    uint64_t pairs_gone;         /* pairs that topics took along, of all time */
     struct amb_list_node chores; /* struct amb_dir_chore.node: pairs still to make or undo */
     unsigned at_once;            /* topics that subscriptions came to and left, this round */
     unsigned slow_orders;        /* under way: of chores, and counts for homes */
     struct amb_list_node wakers; /* struct amb_waker.line: parties take turns, a topic each */
-    struct amb_waker nobody;     /* of topics that no client has published to */
+    struct amb_waker no_party;   /* of topics that no party's client publishes to */
     unsigned wake_pairs;         /* made for them, and their homes have not answered yet */
     struct amb_list_node over;   /* struct amb_dir_sub.of_over: have met a limit of pairs */
     uint64_t next_sub;
@@ -119,9 +120,9 @@ struct amb_dir_topic {
     struct amb_list_node node;
     struct amb_list_node publishers; /* struct amb_dir_publisher.of_topic */
     struct amb_directory *directory;
-    struct amb_list_node idle; /* in the directory's list */
-    int64_t idle_ns;           /* since when */
-    struct amb_list_node untold;
+    struct amb_list_node idle;      /* in the directory's list */
+    int64_t idle_ns;                /* since when */
+    struct amb_list_node of_counts; /* in one of the directory's three lists, or none */
     enum amb_leave_stage stage;
     bool is_asked, has_left;
     struct amb_party *party;   /* that pays for it, until it leaves; or NULL */
@@ -136,8 +137,8 @@ struct amb_dir_topic {
     struct amb_dir_topic *kin[AMB_PRIORITY_LOW + 1]; /* of the main one: by priority, or NULL */
     uint32_t kin_count;                              /* those that leave, too */
     enum amb_dir_wake wake;
-    struct amb_list_node waking; /* in the list of its party, */
-    struct amb_party *waker;     /* ... to which it has a reference then; or NULL: nobody's */
+    struct amb_list_node waking; /* in the list of the party whose turn it waits for, */
+    struct amb_party *woken_by;  /* ... to which it has a reference then; NULL: no_party's */
     /* When it was woken: pairs with subscriptions that had come by then are made by that, and
      * others by their coming. UINT64_MAX: it is quiet. */
     uint64_t serial;

@@ -113,7 +113,7 @@ static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *t
     amb_list_remove(&topic->node);
     amb_list_remove(&topic->idle);
     amb_pairs_topic_left(directory, topic);
-    amb_list_remove(&topic->untold); /* Nobody is left to hear of it. */
+    amb_list_remove(&topic->of_counts); /* Nobody is left to hear of it. */
     amb_list_push_back(&directory->leaving, &topic->node);
     directory->topic_count--;
     amb_party_uncharge(&topic->party, AMB_SHARE_TOPICS);
@@ -187,8 +187,8 @@ bool amb_directory_leave_oldest_of(struct amb_directory *directory, const struct
 
 void amb_directory_tick(struct amb_directory *directory)
 {
-    if (amb_list_is_empty(&directory->refreshed)) {
-        amb_list_move(&directory->stale, &directory->refreshed);
+    if (amb_list_is_empty(&directory->counts_sliced)) {
+        amb_list_move(&directory->counts_later, &directory->counts_sliced);
     }
     AMB_LIST_FOR_EACH_SAFE (node, &directory->leaving) {
         struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);

@@ -86,8 +86,8 @@ static void lessen(uint64_t *left, const char **key, uint64_t limit, uint64_t ow
 }
 
 /* How many more pairs there may be, and the key of the limit that says so. */
-static uint64_t pairs_left(const struct amb_directory *directory,
-                           const struct amb_pair_account *account, const char **key)
+static uint64_t pairs_allowed(const struct amb_directory *directory,
+                              const struct amb_pair_account *account, const char **key)
 {
     const struct amb_config_limits *limits = &directory->config->limits;
     uint64_t left = UINT64_MAX, all = directory->pair_count;
@@ -110,18 +110,11 @@ static uint64_t pairs_left(const struct amb_directory *directory,
 
 /* Pairs --------------------------------------------------------------------------------------- */
 
-/* NULL: the topic has left. */
-static struct amb_dir_topic *topic_of(const struct amb_directory *directory, uint32_t id)
-{
-    struct amb_dir_topic *topic = directory->by_slot[amb_topic_slot(id)];
-    return topic != NULL && topic->id == id ? topic : NULL;
-}
-
 static void pairs_compact(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < sub->pair_count; i++) {
-        if (topic_of(directory, sub->pairs[i]) != NULL) {
+        if (amb_directory_topic_of(directory, sub->pairs[i]) != NULL) {
             sub->pairs[kept++] = sub->pairs[i];
         }
     }
@@ -134,10 +127,10 @@ static void pairs_compact(struct amb_directory *directory, struct amb_dir_sub *s
 static bool account_compact(struct amb_directory *directory, struct amb_pair_account *account)
 {
     if (account == NULL ||
-        directory->pairs_left - account->looked_at <= account->pairs / STALE_SHARE) {
+        directory->pairs_gone - account->looked_at <= account->pairs / STALE_SHARE) {
         return false;
     }
-    account->looked_at = directory->pairs_left;
+    account->looked_at = directory->pairs_gone;
     AMB_LIST_FOR_EACH (node, &account->subs) {
         pairs_compact(directory, AMB_CONTAINER_OF(node, struct amb_dir_sub, of_account));
     }
@@ -150,9 +143,9 @@ bool amb_pairs_have_room(struct amb_directory *directory, struct amb_dir_sub *su
         return sub->over == NULL;
     }
     const char *key = NULL;
-    uint64_t left = pairs_left(directory, sub->account, &key);
+    uint64_t left = pairs_allowed(directory, sub->account, &key);
     if (left == 0 && account_compact(directory, sub->account)) {
-        left = pairs_left(directory, sub->account, &key);
+        left = pairs_allowed(directory, sub->account, &key);
     }
     if (left > 0) {
         return true;
@@ -199,7 +192,7 @@ void amb_pairs_topic_left(struct amb_directory *directory, struct amb_dir_topic 
     directory->by_slot[amb_topic_slot(topic->id)] = NULL;
     amb_assert(directory->pair_count >= topic->pairs);
     directory->pair_count -= topic->pairs;
-    directory->pairs_left += topic->pairs;
+    directory->pairs_gone += topic->pairs;
     topic->pairs = 0; /* Its subscriptions note that later. */
 }
 
@@ -207,7 +200,7 @@ void amb_pairs_each(struct amb_directory *directory, struct amb_dir_sub *sub, am
                     void *arg)
 {
     for (uint32_t i = 0; i < sub->pair_count; i++) {
-        struct amb_dir_topic *topic = topic_of(directory, sub->pairs[i]);
+        struct amb_dir_topic *topic = amb_directory_topic_of(directory, sub->pairs[i]);
         if (topic != NULL) {
             fn(directory, sub, topic, arg);
         }
@@ -219,7 +212,7 @@ const char *amb_directory_lacks_pairs(struct amb_directory *directory,
                                       size_t len)
 {
     const char *key = NULL;
-    uint64_t left = pairs_left(directory, account, &key), wanted = 0;
+    uint64_t left = pairs_allowed(directory, account, &key), wanted = 0;
     if (amb_pattern_is_literal(pattern, len) || directory->awake_count <= left) {
         return NULL;
     }
@@ -295,14 +288,31 @@ static unsigned come_to(struct amb_directory *directory, struct amb_dir_sub *sub
     for (unsigned i = 0; i <= AMB_PRIORITY_LOW; i++) {
         struct amb_dir_topic *topic = amb_directory_kin(main, i);
         if (topic != NULL && topic->wake == AMB_DIR_QUIET) {
-            *made += amb_directory_recounted(directory, topic, sub);
+            *made += amb_directory_count_changed(directory, topic, sub);
         } else if (topic != NULL && topic->serial < sub->serial) { /* Else it wakes for this one. */
             posted += amb_directory_connect(directory, topic, sub, done, context);
-            amb_directory_changed(directory, topic);
+            amb_directory_count_due(directory, topic);
             ++*made;
         }
     }
     return posted;
+}
+
+/* The next name from *slot on that the pattern matches: its main topic, and *slot is behind it.
+ * *looks: how many places may be looked at. NULL: there is none, or that is used up. */
+static struct amb_dir_topic *topic_next(const struct amb_directory *directory,
+                                        const struct amb_dir_sub *sub, uint64_t *slot,
+                                        unsigned *looks)
+{
+    while (*slot<directory->slots && * looks> 0) {
+        struct amb_dir_topic *topic = directory->by_slot[(*slot)++];
+        --*looks;
+        if (topic != NULL && topic->main == NULL &&
+            amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len)) {
+            return topic;
+        }
+    }
+    return NULL;
 }
 
 /* True: the subscription has seen all topics, or shall see no more. */
@@ -310,22 +320,13 @@ static bool come_slice(struct amb_directory *directory, struct amb_dir_sub *sub,
                        unsigned budget, amb_order_done_fn done, void *context, unsigned *posted)
 {
     unsigned looks = budget * LOOKS_PER_PAIR, made = 0;
-    for (; *next < directory->slots; (*next)++, looks--) {
-        if (looks == 0 || made >= budget) {
-            directory->at_once += made;
-            return false;
-        }
-        struct amb_dir_topic *topic = directory->by_slot[*next];
-        if (topic != NULL && topic->main == NULL &&
-            amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len)) {
-            *posted += come_to(directory, sub, topic, done, context, &made);
-        }
-        if (sub->over != NULL) {
-            break;
-        }
+    struct amb_dir_topic *topic;
+    while (made < budget && sub->over == NULL &&
+           (topic = topic_next(directory, sub, next, &looks)) != NULL) {
+        *posted += come_to(directory, sub, topic, done, context, &made);
     }
     directory->at_once += made;
-    return true;
+    return sub->over != NULL || *next >= directory->slots;
 }
 
 /* How many pairs may be made or undone at once: fewer, where this round has had many. */
@@ -377,7 +378,7 @@ static void leave_quiet(struct amb_directory *directory, struct amb_dir_topic *m
     for (unsigned i = 0; i <= AMB_PRIORITY_LOW; i++) {
         struct amb_dir_topic *topic = amb_directory_kin(main, i);
         if (topic != NULL && topic->wake == AMB_DIR_QUIET) {
-            (void)amb_directory_recounted(directory, topic, NULL);
+            (void)amb_directory_count_changed(directory, topic, NULL);
         }
     }
 }
@@ -387,7 +388,7 @@ static bool leave_slice(struct amb_directory *directory, struct amb_dir_sub *sub
                         unsigned budget, amb_order_done_fn done, void *context, unsigned *posted)
 {
     for (; *next < sub->pair_count && budget > 0; (*next)++, budget--) {
-        struct amb_dir_topic *topic = topic_of(directory, sub->pairs[*next]);
+        struct amb_dir_topic *topic = amb_directory_topic_of(directory, sub->pairs[*next]);
         directory->at_once++;
         if (topic != NULL) {
             topic->pairs--;
@@ -399,17 +400,13 @@ static bool leave_slice(struct amb_directory *directory, struct amb_dir_sub *sub
         return *next >= sub->pair_count;
     }
     unsigned looks = budget * LOOKS_PER_PAIR;
-    for (; *next - sub->pair_count < directory->slots; (*next)++, looks--) {
-        if (looks == 0) {
-            return false;
-        }
-        struct amb_dir_topic *topic = directory->by_slot[*next - sub->pair_count];
-        if (topic != NULL && topic->main == NULL &&
-            amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len)) {
-            leave_quiet(directory, topic);
-        }
+    uint64_t slot = *next - sub->pair_count;
+    struct amb_dir_topic *topic;
+    while ((topic = topic_next(directory, sub, &slot, &looks)) != NULL) {
+        leave_quiet(directory, topic);
     }
-    return true;
+    *next = slot + sub->pair_count;
+    return slot >= directory->slots;
 }
 
 void amb_pairs_leave(struct amb_directory *directory, struct amb_dir_sub *sub)
@@ -472,7 +469,7 @@ void amb_directory_work(struct amb_directory *directory)
 bool amb_directory_is_busy(const struct amb_directory *directory)
 {
     bool has_more =
-        !amb_list_is_empty(&directory->chores) || !amb_list_is_empty(&directory->refreshed);
+        !amb_list_is_empty(&directory->chores) || !amb_list_is_empty(&directory->counts_sliced);
     return amb_directory_may_wake(directory) ||
            (has_more && directory->slow_orders < AMB_PAIRS_UNDER_WAY);
 }

@@ -13,6 +13,8 @@
 /* An order that nobody can do without; without memory the broker is at its end anyway, which is
  * logged, and this is NULL. */
 struct amb_order *amb_directory_order(amb_order_fn run, amb_order_done_fn done, void *context);
+/* NULL: the topic has left. */
+struct amb_dir_topic *amb_directory_topic_of(const struct amb_directory *directory, uint32_t id);
 /* The id of a topic that is gone may be given again: late. */
 void amb_directory_id_give(struct amb_directory *directory, uint32_t id);
 /* Pairs of one subscription that are made or undone at once. The rest are a chore. */
@@ -33,12 +35,12 @@ unsigned amb_directory_connect(struct amb_directory *directory, struct amb_dir_t
 unsigned amb_directory_disconnect(struct amb_directory *directory, struct amb_dir_topic *topic,
                                   struct amb_dir_sub *sub, amb_order_done_fn done, void *context);
 /* The number of the topic's readers has changed: its publishers are told this round. */
-void amb_directory_changed(struct amb_directory *directory, struct amb_dir_topic *topic);
-/* The same of a quiet one; comes: the one that reads it from now on, or NULL. False: its publishers
- * need not know at once. */
-bool amb_directory_recounted(struct amb_directory *directory, struct amb_dir_topic *topic,
-                             const struct amb_dir_sub *comes);
-/* Some of the quiet topics whose number has changed are told. */
+void amb_directory_count_due(struct amb_directory *directory, struct amb_dir_topic *topic);
+/* The same of a quiet one, whose publishers are told later where they need not know at once: false
+ * then. comes: the one that reads it from now on, or NULL. */
+bool amb_directory_count_changed(struct amb_directory *directory, struct amb_dir_topic *topic,
+                                 const struct amb_dir_sub *comes);
+/* Tells the counts of some quiet topics: counts_sliced. */
 void amb_directory_refresh(struct amb_directory *directory);
 
 /* directory_pairs.c. May the subscription have one more pair? Else sub->over names the limit, and

@@ -14,8 +14,8 @@
 
 static struct amb_dir_topic *topic_find(const struct amb_directory *directory, uint32_t id)
 {
-    struct amb_dir_topic *topic = directory->by_slot[amb_topic_slot(id)];
-    if (topic != NULL && topic->id == id) {
+    struct amb_dir_topic *topic = amb_directory_topic_of(directory, id);
+    if (topic != NULL) {
         return topic;
     }
     /* Rarely: it had been idle and left while the message was on its way. */
@@ -30,7 +30,7 @@ static struct amb_dir_topic *topic_find(const struct amb_directory *directory, u
 
 static struct amb_waker *waker_of(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
-    return topic->waker != NULL ? &topic->waker->waker : &directory->nobody;
+    return topic->woken_by != NULL ? &topic->woken_by->waking : &directory->no_party;
 }
 
 void amb_directory_heard(struct amb_directory *directory, const struct amb_topic *heard)
@@ -43,8 +43,8 @@ void amb_directory_heard(struct amb_directory *directory, const struct amb_topic
     topic->wake = AMB_DIR_WAKING;
     topic->serial = ++directory->serial;
     directory->awake_count += !topic->has_left;
-    if (!amb_list_is_empty(&topic->publishers)) {
-        topic->waker = amb_party_ref(
+    if (!amb_list_is_empty(&topic->publishers)) { /* Of several the first: home says not which. */
+        topic->woken_by = amb_party_ref(
             AMB_CONTAINER_OF(topic->publishers.next, struct amb_dir_publisher, of_topic)->party);
     }
     struct amb_waker *waker = waker_of(directory, topic);
@@ -144,7 +144,7 @@ void amb_directory_wake(struct amb_directory *directory)
         if (!amb_list_is_empty(&waker->topics)) {
             amb_list_push_back(&directory->wakers, &waker->line);
         }
-        amb_party_unref(&wake.topic->waker); /* The waker may be gone with it. */
+        amb_party_unref(&wake.topic->woken_by); /* waker may be gone with it. */
         budget -= wake.made < budget ? wake.made + 1 : budget;
     }
 }

@@ -90,8 +90,8 @@ enum amb_status amb_parties_find(struct amb_parties *parties, uint64_t user, con
             free(party);
             return AMB_ENOMEM;
         }
-        amb_list_init(&party->waker.line);
-        amb_list_init(&party->waker.topics);
+        amb_list_init(&party->waking.line);
+        amb_list_init(&party->waking.topics);
         memcpy(party->key, key, len);
         party->key_len = len;
         atomic_init(&party->refs, 1);

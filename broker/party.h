@@ -61,7 +61,7 @@ struct amb_party {
     struct amb_user *user;
     uint32_t names;            /* publishers' names: identity.h; the control thread's */
     uint32_t pairs;            /* directory.h; the same */
-    struct amb_waker waker;    /* directory_wake.c; the same */
+    struct amb_waker waking;   /* directory_wake.c; the same */
     uint64_t held;             /* bytes in quarantine; the same */
     _Atomic uint64_t kept;     /* bytes of lease segments that are in no session's book any more */
     _Atomic uint64_t prepared; /* bytes of buffers for messages still to come, */
@@ -119,10 +119,21 @@ static inline uint64_t amb_user_share(const struct amb_user *user, uint64_t limi
     return user == NULL || user->is_free ? limit : amb_share_of(limit, all, own, percent);
 }
 
-/* Segments leased by a party, from amb_party_lease to amb_party_end_lease. In between, from the end
- * in its session's book until the kernel says that the segment is gone, amb_party_kept: whether a
- * reader is at it, the maker has still to look, or a process has it mapped. Any thread; party may
- * be NULL. */
+/* Has the user less than its share? leaving: of those that it has, and of all, so many that are
+ * just going. user NULL: without shares. */
+static inline bool amb_user_has_room(const struct amb_user *user, enum amb_share share,
+                                     uint32_t leaving, uint64_t limit, uint64_t all,
+                                     unsigned percent)
+{
+    uint64_t own = user == NULL ? 0 : user->used[share];
+    own -= own < leaving ? own : leaving;
+    return own < amb_user_share(user, limit, all - leaving, own, percent);
+}
+
+/* A leased segment is charged to its party from amb_party_lease to amb_party_end_lease.
+ * amb_party_kept adds it to `kept` when it leaves its session's book. The kernel's word that it is
+ * gone takes it off again: until then a reader, the maker or a process may hold it. Any thread;
+ * party may be NULL. */
 void amb_party_lease(struct amb_party *party, uint64_t bytes);
 void amb_party_end_lease(struct amb_party **party, uint64_t bytes);
 void amb_party_kept(struct amb_party *party, uint64_t bytes);

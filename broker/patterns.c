@@ -37,7 +37,7 @@ static bool name_free(const char *key, void *value, void *arg)
     return true;
 }
 
-/* Without what it keeps in other branches. */
+/* Frees this branch and its two patterns, no branch below. */
 static void branch_free(struct amb_pattern_branch *branch)
 {
     free(branch->end);
@@ -100,8 +100,8 @@ struct branch_key {
     char token[AMB_TOPIC_MAX];
 };
 
-static size_t branch_key(struct branch_key *key, const struct amb_pattern_branch *above,
-                         const struct token *token)
+static size_t branch_key_make(struct branch_key *key, const struct amb_pattern_branch *above,
+                              const struct token *token)
 {
     key->above = above;
     memcpy(key->token, token->text, token->len);
@@ -117,7 +117,7 @@ static struct amb_pattern_branch *branch_below(const struct amb_patterns *patter
         return above->any;
     }
     struct branch_key key;
-    size_t len = branch_key(&key, above, token);
+    size_t len = branch_key_make(&key, above, token);
     return above->below == 0 ? NULL : amb_map_get(patterns->branches, (const char *)&key, len);
 }
 
@@ -127,7 +127,7 @@ static struct amb_pattern_branch *branch_make(struct amb_patterns *patterns,
 {
     struct amb_pattern_branch *branch = calloc(1, sizeof(*branch) + token->len);
     struct branch_key key;
-    size_t len = branch_key(&key, above, token);
+    size_t len = branch_key_make(&key, above, token);
     if (branch == NULL ||
         amb_map_put(patterns->branches, (const char *)&key, len, branch) != AMB_OK) {
         free(branch);
@@ -151,7 +151,7 @@ static void branch_prune(struct amb_patterns *patterns, struct amb_pattern_branc
         struct amb_pattern_branch *above = branch->above;
         struct token token = {branch->token, branch->len};
         struct branch_key key;
-        size_t len = branch_key(&key, above, &token);
+        size_t len = branch_key_make(&key, above, &token);
         (void)amb_map_remove(patterns->branches, (const char *)&key, len);
         above->below--;
         above->any = above->any == branch ? NULL : above->any;
@@ -184,7 +184,8 @@ static struct amb_pattern *name_get(struct amb_patterns *patterns, const char *t
     return pattern;
 }
 
-struct amb_pattern *amb_patterns_get(struct amb_patterns *patterns, const char *text, size_t len)
+/* That pattern, made if there is none. NULL: no memory. */
+static struct amb_pattern *pattern_get(struct amb_patterns *patterns, const char *text, size_t len)
 {
     if (amb_pattern_is_literal(text, len)) {
         return name_get(patterns, text, len);
@@ -214,11 +215,33 @@ struct amb_pattern *amb_patterns_get(struct amb_patterns *patterns, const char *
     return *place;
 }
 
-void amb_patterns_put(struct amb_patterns *patterns, struct amb_pattern **pattern)
+struct amb_pattern *amb_patterns_add(struct amb_patterns *patterns, const char *text, size_t len,
+                                     struct amb_list_node *sub, const uint32_t *reader)
+{
+    struct amb_pattern *pattern = pattern_get(patterns, text, len);
+    if (pattern != NULL) {
+        pattern->count++;
+        amb_list_push_back(&pattern->subs, sub);
+        if (reader != NULL) {
+            amb_readers_add(&pattern->readers, *reader);
+        }
+    }
+    return pattern;
+}
+
+void amb_patterns_remove(struct amb_patterns *patterns, struct amb_pattern **pattern,
+                         struct amb_list_node *sub, const uint32_t *reader)
 {
     struct amb_pattern *p = *pattern;
     *pattern = NULL;
-    if (p == NULL || p->count > 0) {
+    if (p == NULL) {
+        return;
+    }
+    amb_list_remove(sub);
+    if (reader != NULL) {
+        amb_readers_remove(&p->readers, *reader);
+    }
+    if (--p->count > 0) {
         return;
     }
     if (p->branch == NULL) {

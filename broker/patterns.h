@@ -43,10 +43,14 @@ struct amb_patterns {
 AMB_MUST_CHECK enum amb_status amb_patterns_init(struct amb_patterns *patterns);
 /* Patterns that are still there go with it. Harmless on a zeroed one. */
 void amb_patterns_fini(struct amb_patterns *patterns);
-/* That pattern, checked before, made if there is none. NULL: no memory. */
-struct amb_pattern *amb_patterns_get(struct amb_patterns *patterns, const char *text, size_t len);
-/* Frees it if it has no subscription. Sets *pattern to NULL. */
-void amb_patterns_put(struct amb_patterns *patterns, struct amb_pattern **pattern);
+/* Lists a subscription with its pattern, checked before, which is made if there is none.
+ * reader: the subscription's user if it reads in place where it may; else NULL. NULL: no memory. */
+struct amb_pattern *amb_patterns_add(struct amb_patterns *patterns, const char *text, size_t len,
+                                     struct amb_list_node *sub, const uint32_t *reader);
+/* Undoes that; the pattern goes with its last subscription. Sets *pattern to NULL, and does nothing
+ * else where it is NULL already. */
+void amb_patterns_remove(struct amb_patterns *patterns, struct amb_pattern **pattern,
+                         struct amb_list_node *sub, const uint32_t *reader);
 /* The pattern that is just that name; NULL: none. */
 struct amb_pattern *amb_patterns_name(const struct amb_patterns *patterns, const char *topic,
                                       size_t len);

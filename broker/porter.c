@@ -20,8 +20,8 @@
 #define CLOSE_RANGE_UNSHARE 2u
 #endif
 
-/* is_running changes while nobody else is there. */
-static bool is_there(const struct amb_porter *porter)
+/* May it be posted to? is_running changes while no other thread runs that posts. */
+static bool is_open(const struct amb_porter *porter)
 {
     return porter != NULL && porter->is_running;
 }
@@ -110,7 +110,7 @@ static void closing_arrived(struct amb_mail *mail, void *owner)
 void amb_porter_close(struct amb_porter *porter, int fd)
 {
     (void)shutdown(fd, SHUT_RDWR); /* Nothing comes any more, and its peer need not wait. */
-    struct closing *closing = is_there(porter) ? malloc(sizeof(*closing)) : NULL;
+    struct closing *closing = is_open(porter) ? malloc(sizeof(*closing)) : NULL;
     if (closing == NULL) {
         (void)close(fd);
         return;
@@ -136,7 +136,7 @@ static void opening_arrived(struct amb_mail *mail, void *owner)
 void amb_porter_open(struct amb_porter *porter, struct amb_shard *shard, struct amb_order *order)
 {
     order->shard = shard;
-    if (is_there(porter)) {
+    if (is_open(porter)) {
         amb_mail_post(&porter->inbox, &order->mail, opening_arrived);
     } else {
         order->status = AMB_ECLOSED;
@@ -149,21 +149,24 @@ struct disposal {
     struct amb_link_waste *waste;
 };
 
+/* When the broker ends, clients still read what it has sent them. */
+static bool contents_go(const struct amb_porter *porter)
+{
+    return is_open(porter) && !atomic_load_explicit(&porter->is_refusing, memory_order_relaxed);
+}
+
 static void disposal_arrived(struct amb_mail *mail, void *owner)
 {
-    const struct amb_porter *porter = owner;
     struct disposal *disposal = AMB_CONTAINER_OF(mail, struct disposal, mail);
-    /* When the broker ends, clients still read what it has sent them. */
-    bool is_ending = atomic_load_explicit(&porter->is_refusing, memory_order_relaxed);
-    disposal->waste->dispose(disposal->waste, !is_ending);
+    disposal->waste->dispose(disposal->waste, contents_go(owner));
     free(disposal);
 }
 
 void amb_porter_dispose(struct amb_porter *porter, struct amb_link_waste *waste)
 {
-    struct disposal *disposal = is_there(porter) ? malloc(sizeof(*disposal)) : NULL;
+    struct disposal *disposal = is_open(porter) ? malloc(sizeof(*disposal)) : NULL;
     if (disposal == NULL) {
-        waste->dispose(waste, porter != NULL && porter->is_running);
+        waste->dispose(waste, contents_go(porter)); /* Without memory here, too. */
         return;
     }
     disposal->waste = waste;

@@ -57,7 +57,8 @@ void amb_porter_open(struct amb_porter *porter, struct amb_shard *shard, struct 
  * closes it. */
 void amb_porter_close(struct amb_porter *porter, int fd);
 /* Gives back what a closed link has left, which nobody is to read any more. Its contents go, unless
- * the broker ends. porter NULL: at once, and the contents stay. */
+ * the broker ends. Done at once without memory for a mail, and where porter is NULL: then the
+ * contents stay. */
 void amb_porter_dispose(struct amb_porter *porter, struct amb_link_waste *waste);
 /* Do more connections wait to be closed than should? */
 static inline bool amb_porter_is_behind(const struct amb_porter *porter)

@@ -141,7 +141,8 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
 }
 
 /* Its user leaves some topics for others. Its own idle ones leave first. */
-static bool user_has_room(struct amb_client *client, uint64_t id, const Amb__Control__PubOpen *open)
+static bool user_make_room(struct amb_client *client, uint64_t id,
+                           const Amb__Control__PubOpen *open)
 {
     struct amb_directory *directory = &client->control->directory;
     const struct amb_config_limits *limits = &client->control->config->limits;
@@ -151,9 +152,8 @@ static bool user_has_room(struct amb_client *client, uint64_t id, const Amb__Con
                           (enum amb_priority)open->priority)) {
         return true;
     }
-    uint64_t own = user->used[AMB_SHARE_TOPICS];
-    if (own < amb_user_share(user, limits->max_topics, directory->topic_count, own,
-                             limits->user_share) ||
+    if (amb_user_has_room(user, AMB_SHARE_TOPICS, 0, limits->max_topics, directory->topic_count,
+                          limits->user_share) ||
         amb_directory_leave_oldest_of(directory, user)) {
         return true;
     }
@@ -165,7 +165,7 @@ static bool user_has_room(struct amb_client *client, uint64_t id, const Amb__Con
 
 void amb_request_pub_open(struct amb_client *client, uint64_t id, const Amb__Control__PubOpen *open)
 {
-    if (!amb_naming_check(client, id, open) || !user_has_room(client, id, open)) {
+    if (!amb_naming_check(client, id, open) || !user_make_room(client, id, open)) {
         return;
     }
     struct amb_control *control = client->control;

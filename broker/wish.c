@@ -26,9 +26,8 @@ static bool user_has_room(struct amb_client *client, uint64_t id, const char *du
     const struct amb_directory *directory = &client->control->directory;
     const struct amb_config_limits *limits = &client->control->config->limits;
     const struct amb_user *user = client->party == NULL ? NULL : client->party->user;
-    uint64_t own = user == NULL ? 0 : user->used[AMB_SHARE_SUBSCRIPTIONS];
-    if (own < amb_user_share(user, limits->max_subscriptions, directory->sub_count, own,
-                             limits->user_share) ||
+    if (amb_user_has_room(user, AMB_SHARE_SUBSCRIPTIONS, 0, limits->max_subscriptions,
+                          directory->sub_count, limits->user_share) ||
         amb_queues_wait_for(directory, durable, client->user)) {
         return true;
     }

@@ -28,18 +28,22 @@ static int tear_down(void **state)
     return 0;
 }
 
-static struct amb_pattern *get(const char *text)
+/* A subscription each; no test has more at a time. */
+static struct amb_list_node subs[128];
+static unsigned sub_count;
+
+static struct amb_pattern *add(const char *text)
 {
-    struct amb_pattern *pattern = amb_patterns_get(&patterns, text, strlen(text));
+    struct amb_list_node *sub = &subs[sub_count++ % (sizeof(subs) / sizeof(*subs))];
+    struct amb_pattern *pattern = amb_patterns_add(&patterns, text, strlen(text), sub, NULL);
     assert_non_null(pattern);
-    pattern->count++;
+    assert_ptr_equal(pattern->subs.prev, sub);
     return pattern;
 }
 
-static void put(struct amb_pattern *pattern)
+static void leave(struct amb_pattern *pattern)
 {
-    pattern->count--;
-    amb_patterns_put(&patterns, &pattern);
+    amb_patterns_remove(&patterns, &pattern, pattern->subs.next, NULL);
     assert_null(pattern);
 }
 
@@ -66,43 +70,43 @@ static unsigned matches(const char *topic, unsigned enough)
 static void test_a_pattern_is_there_once_until_nobody_has_it(void **state)
 {
     (void)state;
-    struct amb_pattern *wild = get("a.*.c"), *name = get("a.b.c");
-    assert_ptr_equal(get("a.*.c"), wild);
-    assert_ptr_equal(get("a.b.c"), name);
+    struct amb_pattern *wild = add("a.*.c"), *name = add("a.b.c");
+    assert_ptr_equal(add("a.*.c"), wild);
+    assert_ptr_equal(add("a.b.c"), name);
     assert_ptr_not_equal(wild, name);
     assert_ptr_equal(amb_patterns_name(&patterns, "a.b.c", 5), name);
     assert_null(amb_patterns_name(&patterns, "a.*.c", 5));
-    put(wild);
+    leave(wild);
     assert_int_equal(matches("a.x.c", 0), 1);
-    put(wild);
+    leave(wild);
     assert_int_equal(matches("a.x.c", 0), 0);
-    put(name);
-    put(name);
+    leave(name);
+    leave(name);
     assert_null(amb_patterns_name(&patterns, "a.b.c", 5));
     assert_int_equal(amb_map_count(patterns.branches), 0);
     assert_int_equal(amb_map_count(patterns.names), 0);
 }
 
-static void test_what_others_share_stays(void **state)
+static void test_a_branch_that_another_pattern_uses_stays(void **state)
 {
     (void)state;
-    struct amb_pattern *rest = get("a.b.>"), *deep = get("a.b.*.d"), *end = get("*.b");
-    put(deep);
+    struct amb_pattern *rest = add("a.b.>"), *deep = add("a.b.*.d"), *end = add("*.b");
+    leave(deep);
     assert_int_equal(matches("a.b.c.d", 0), 1);
     assert_int_equal(matches("x.b", 0), 1);
     assert_int_equal(matches("a.b", 0), 1); /* ">" is one token at least. */
-    put(rest);
+    leave(rest);
     assert_int_equal(matches("a.b.c.d", 0), 0);
-    put(end);
+    leave(end);
     assert_int_equal(amb_map_count(patterns.branches), 0);
 }
 
-static void test_one_may_stop_where_he_has_seen_enough(void **state)
+static void test_a_match_ends_when_its_callback_says_so(void **state)
 {
     (void)state;
     static const char *const texts[] = {">", "*", "a.>", "a.*", "*.*", "*.>", "*.b"};
     for (unsigned i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-        (void)get(texts[i]);
+        (void)add(texts[i]);
     }
     assert_int_equal(matches("a.b", 0), 6);
     for (unsigned enough = 1; enough <= 6; enough++) {
@@ -128,7 +132,7 @@ static void random_text(char *out, bool is_pattern)
     }
 }
 
-static void test_it_finds_what_a_look_at_each_one_finds(void **state)
+static void test_a_match_finds_what_comparing_each_pattern_finds(void **state)
 {
     (void)state;
     enum {
@@ -141,7 +145,7 @@ static void test_it_finds_what_a_look_at_each_one_finds(void **state)
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (unsigned i = 0; i < PATTERNS; i++) {
             random_text(texts[i], true);
-            all[i] = get(texts[i]);
+            all[i] = add(texts[i]);
         }
         for (unsigned t = 0; t < TOPICS; t++) {
             random_text(topic, false);
@@ -149,7 +153,9 @@ static void test_it_finds_what_a_look_at_each_one_finds(void **state)
             amb_patterns_match(&patterns, topic, strlen(topic), note, &found);
             unsigned total = 0, expected = 0;
             for (unsigned i = 0; i < found.count; i++) {
-                total += found.patterns[i]->count;
+                const struct amb_pattern *pattern = found.patterns[i];
+                assert_true(amb_pattern_matches(pattern->text, pattern->len, topic, strlen(topic)));
+                total += pattern->count;
             }
             for (unsigned i = 0; i < PATTERNS; i++) {
                 expected += !amb_pattern_is_literal(texts[i], strlen(texts[i])) &&
@@ -158,7 +164,7 @@ static void test_it_finds_what_a_look_at_each_one_finds(void **state)
             assert_int_equal(total, expected);
         }
         for (unsigned i = 0; i < PATTERNS; i++) {
-            put(all[(i * 7 + round) % PATTERNS]);
+            leave(all[(i * 7 + round) % PATTERNS]);
         }
         assert_int_equal(amb_map_count(patterns.branches), 0);
         assert_int_equal(amb_map_count(patterns.names), 0);
@@ -170,11 +176,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_pattern_is_there_once_until_nobody_has_it, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(test_what_others_share_stays, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_one_may_stop_where_he_has_seen_enough, set_up,
+        cmocka_unit_test_setup_teardown(test_a_branch_that_another_pattern_uses_stays, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(test_it_finds_what_a_look_at_each_one_finds, set_up,
+        cmocka_unit_test_setup_teardown(test_a_match_ends_when_its_callback_says_so, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_a_match_finds_what_comparing_each_pattern_finds,
+                                        set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

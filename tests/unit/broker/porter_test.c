@@ -141,10 +141,21 @@ static void test_rings_are_refused_when_it_ends_and_afterwards(void **state)
 }
 
 static _Atomic int disposed;
+static _Atomic bool has_emptied;
+static _Thread_local bool has_no_memory;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return has_no_memory ? NULL : __real_malloc(size);
+}
 
 static void dispose(struct amb_link_waste *waste, bool empties)
 {
-    (void)waste, (void)empties;
+    (void)waste;
+    has_emptied = empties;
     disposed++;
 }
 
@@ -161,8 +172,25 @@ static void test_waste_is_disposed_of_once(void **state)
     assert_int_equal(disposed, 2);
 }
 
+/* When the broker ends, clients still read what it has sent them. */
+static void test_contents_stay_when_the_broker_ends_without_memory(void **state)
+{
+    (void)state;
+    struct amb_porter porter = {.is_running = false};
+    struct amb_link_waste waste = {.dispose = dispose};
+    assert_int_equal(amb_porter_start(&porter), AMB_OK);
+    has_no_memory = true;
+    amb_porter_dispose(&porter, &waste);
+    assert_true(has_emptied);
+    amb_porter_refuse(&porter);
+    amb_porter_dispose(&porter, &waste);
+    has_no_memory = false;
+    assert_false(has_emptied);
+    amb_porter_stop(&porter);
+}
+
 /* A worker's mail may close sessions when the porter has stopped. */
-static void test_what_comes_when_it_has_stopped_is_done_at_once(void **state)
+static void test_a_stopped_porter_leaves_work_to_its_caller(void **state)
 {
     (void)state;
     struct amb_porter porter = {.is_running = false};
@@ -185,7 +213,8 @@ int main(void)
         cmocka_unit_test(test_an_order_goes_on_with_its_ring),
         cmocka_unit_test(test_rings_are_refused_when_it_ends_and_afterwards),
         cmocka_unit_test(test_waste_is_disposed_of_once),
-        cmocka_unit_test(test_what_comes_when_it_has_stopped_is_done_at_once),
+        cmocka_unit_test(test_contents_stay_when_the_broker_ends_without_memory),
+        cmocka_unit_test(test_a_stopped_porter_leaves_work_to_its_caller),
     };
     return cmocka_run_group_tests_name("broker/porter", tests, NULL, NULL);
 }
