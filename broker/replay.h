@@ -6,7 +6,7 @@
  *
  *   home                                   the subscriber's worker
  *   amb_replay_begin ── order ───────────► cursor in the private shadow
- *   lends (forward) ─────────────────────►
+ *   lends (lend.h) ──────────────────────►
  *                    ◄──────── consumed ── what it has passed
  *   amb_replay_end ──────────────────────► shadow emptied
  *   freed            ◄────────────────────
