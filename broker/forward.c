@@ -570,10 +570,16 @@ static void forward_cursor(struct amb_topic *topic, struct amb_cursor *cursor)
     cursor_caught_up(cursor);
 }
 
-/* This turn's deliveries and looks at readers are used up. */
+/* Deliveries and looks at readers so far. */
+static inline uint64_t forward_done(const struct amb_shard *shard)
+{
+    return amb_stat_get(&shard->stats.batches_out) + shard->forward_looks;
+}
+
+/* This turn's, or this priority's, are used up. */
 static inline bool forward_is_over(const struct amb_shard *shard)
 {
-    return amb_stat_get(&shard->stats.batches_out) + shard->forward_looks >= shard->forward_upto;
+    return forward_done(shard) >= shard->forward_upto;
 }
 
 /* The walk is cut short at that reader: he is the first when it goes on, for `left` of them. If the
@@ -628,33 +634,57 @@ static void forward_topic(struct amb_topic *topic)
     }
 }
 
-unsigned amb_forward_run(struct amb_shard *shard)
+/* The topics of one priority. Those left are the first of it in the next turn. */
+static unsigned forward_marked(struct amb_shard *shard, struct amb_list_node *marked)
 {
     unsigned done = 0;
-    struct amb_list_node marked;
-    amb_list_init(&marked);
-    amb_sift_begin(shard);
-    shard->forward_looks = 0;
-    shard->forward_upto = amb_stat_get(&shard->stats.batches_out) + AMB_FORWARD_TURN;
-    /* Topics marked during the walk are the next walk's. */
     struct amb_list_node *node;
-    for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
-        while ((node = amb_list_pop_front(&shard->dirty_topics[rank])) != NULL) {
-            amb_list_push_back(&marked, node);
-        }
-    }
-    while (!forward_is_over(shard) && (node = amb_list_pop_front(&marked)) != NULL) {
+    while (!forward_is_over(shard) && (node = amb_list_pop_front(marked)) != NULL) {
         forward_topic(AMB_CONTAINER_OF(node, struct amb_topic, dirty));
         done++;
     }
-    /* Those left are the first of the next turn. */
-    while (!amb_list_is_empty(&marked)) {
-        struct amb_topic *topic = AMB_CONTAINER_OF(marked.prev, struct amb_topic, dirty);
+    while (!amb_list_is_empty(marked)) {
+        struct amb_topic *topic = AMB_CONTAINER_OF(marked->prev, struct amb_topic, dirty);
         amb_list_remove(&topic->dirty);
         amb_list_push_front(topic->dirty_topics, &topic->dirty);
     }
+    return done;
+}
+
+/* High ones first. They leave a part of the turn to each lower priority that has topics to walk:
+ * else readers that are always behind in high ones would stop the topics of strangers. */
+static unsigned forward_all(struct amb_shard *shard)
+{
+    struct amb_list_node marked[AMB_PRIORITIES];
+    unsigned done = 0, lower = 0;
+    for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
+        /* Topics marked during the walk are the next walk's. */
+        amb_list_init(&marked[rank]);
+        amb_list_move(&shard->dirty_topics[rank], &marked[rank]);
+        lower += !amb_list_is_empty(&marked[rank]);
+    }
+    uint64_t end = forward_done(shard) + AMB_FORWARD_TURN;
+    for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
+        if (amb_list_is_empty(&marked[rank])) {
+            continue;
+        }
+        lower--;
+        /* One reader may go past what was left, so each begins with its part, whatever was done. */
+        uint64_t least = forward_done(shard) + AMB_FORWARD_PART;
+        shard->forward_upto = end - (uint64_t)lower * AMB_FORWARD_PART;
+        shard->forward_upto = shard->forward_upto < least ? least : shard->forward_upto;
+        done += forward_marked(shard, &marked[rank]);
+    }
+    return done;
+}
+
+unsigned amb_forward_run(struct amb_shard *shard)
+{
+    amb_sift_begin(shard);
+    shard->forward_looks = 0;
+    unsigned done = forward_all(shard);
     if (__builtin_expect(!amb_list_is_empty(&shard->sift.waiting), 0)) {
-        shard->forward_upto += AMB_FORWARD_TURN / 4; /* Whatever others had. */
+        shard->forward_upto = forward_done(shard) + AMB_FORWARD_PART; /* Whatever others had. */
         done += amb_sift_serve(shard, forward_topic);
     }
     return done;

@@ -454,6 +454,55 @@ static void test_a_turn_ends_however_much_its_readers_would_take(void **state)
     harness_check(&w->h);
 }
 
+/* A subscription without credit that has more than a turn's looks of cursors in the topic. */
+static void fall_behind(struct world *w, uint32_t id)
+{
+    struct amb_topic *topic = harness_home(&w->h, id);
+    struct amb_subscription *sub = w->near->session->subscriptions[0];
+    for (unsigned i = 0; i < 2 * AMB_FORWARD_TURN; i++) {
+        struct amb_begun begun;
+        amb_begin_find(topic, NULL, &begun);
+        assert_int_equal(amb_subscription_attach(sub, topic, &begun), AMB_OK);
+    }
+}
+
+static void test_no_priority_stops_the_topics_of_others(void **state)
+{
+    struct world *w = *state;
+    uint32_t ids[AMB_PRIORITIES], others[AMB_PRIORITIES];
+    static const char *const names[][2] = {{"h", "g"}, {"n", "m"}, {"l", "k"}};
+    static const enum amb_priority priorities[] = {AMB_PRIORITY_HIGH, AMB_PRIORITY_NORMAL,
+                                                   AMB_PRIORITY_LOW};
+    const struct amb_subscription_options slow = {.credit_msgs = 1, .slow = AMB_SLOW_DROP_OLDEST};
+    struct shard_client *reader = shard_client_create(&w->h, 1, NULL);
+    for (unsigned i = 0; i < AMB_PRIORITIES; i++) {
+        ids[i] = harness_topic(&w->h, names[i][0], 1);
+        others[i] = harness_topic(&w->h, names[i][1], 1);
+        amb_topic_set_priority(harness_home(&w->h, ids[i]), priorities[i]);
+        amb_topic_set_priority(harness_home(&w->h, others[i]), priorities[i]);
+        client_open_pub(w->p, i, others[i], false);
+        client_subscribe(reader, i, others[i], NULL);
+    }
+    client_subscribe(w->near, 0, ids[0], &slow);
+    for (unsigned i = 0; i < AMB_PRIORITIES; i++) {
+        fall_behind(w, ids[i]);
+    }
+    harness_settle(&w->h);
+    for (unsigned i = 0; i < AMB_PRIORITIES; i++) {
+        hand_over(w, i, 1);
+    }
+    const unsigned turns = 4; /* The first ones end in the middle of a slow topic. */
+    for (unsigned i = 0; i < turns; i++) {
+        for (unsigned j = 0; j < AMB_PRIORITIES; j++) {
+            amb_topic_mark(harness_home(&w->h, ids[j])); /* As by a message. */
+        }
+        (void)harness_turn(&w->h, 1);
+        assert_in_range(w->h.shards[1].forward_looks, AMB_FORWARD_TURN - 10, AMB_FORWARD_TURN);
+    }
+    assert_int_equal(reader->session->msgs_out, AMB_PRIORITIES);
+    harness_forget(&w->h);
+}
+
 static void test_a_walk_that_takes_several_turns_has_an_end(void **state)
 {
     struct world *w = *state;
@@ -529,6 +578,7 @@ int main(void)
         T(test_a_client_maps_at_most_half_of_host_memory),
         T(test_a_shadow_with_its_subscriber_gone_lets_go),
         T(test_a_turn_ends_however_much_its_readers_would_take),
+        T(test_no_priority_stops_the_topics_of_others),
         T(test_a_walk_that_takes_several_turns_has_an_end),
         T(test_one_reader_leaves_out_so_many_entries_in_a_walk),
         T(test_counters_count_what_goes_out),
