@@ -94,7 +94,7 @@ static uint64_t wanted_seq(const struct amb_topic *topic, const struct amb_begin
     return log->next_seq;
 }
 
-/* Without memory for it nobody knows what it has missed. */
+/* Without memory for the prelude the reader is told that an unknown number was lost. */
 static void begin_with_keys(const struct amb_topic *topic, struct amb_begun *out)
 {
     if (amb_keys_count(topic->keys) == 0) {

@@ -147,11 +147,11 @@ const config_setting_t *amb_config_element(const config_setting_t *setting, size
 AMB_MUST_CHECK enum amb_status amb_config_file_read(struct amb_config_build *build,
                                                     const char *path, const char **text_out,
                                                     const char **folder_out);
-/* Nothing that libconfig would misread. name: for errors. */
+/* Refuses what libconfig would misread. name: for errors. */
 AMB_MUST_CHECK enum amb_status amb_config_scan(struct amb_config_build *build, const char *text,
                                                size_t len, const char *name);
-/* Neither that, nor a NUL, nor an @include that leaves `folder` (NULL: none at all). depth 0 at the
- * first file. */
+/* Refuses a NUL, an @include that leaves `folder` (NULL: any @include), and what amb_config_scan
+ * refuses. depth 0 at the first file. */
 AMB_MUST_CHECK enum amb_status amb_config_text_check(struct amb_config_build *build,
                                                      const char *text, size_t len, const char *name,
                                                      const char *folder, unsigned depth);

@@ -586,11 +586,11 @@ static inline bool forward_is_over(const struct amb_shard *shard)
  * topic was marked meanwhile, that comes to all. */
 static void forward_cut(struct amb_topic *topic, struct amb_list_node *at, uint32_t left)
 {
-    bool is_marked = topic->unwalked == 0;
+    bool was_marked = topic->unwalked == 0;
     amb_list_remove(&topic->cursors);
     amb_list_insert_before(at, &topic->cursors);
     amb_topic_mark(topic);
-    topic->unwalked = is_marked ? 0 : left;
+    topic->unwalked = was_marked ? 0 : left;
 }
 
 static void forward_cursors(struct amb_topic *topic)

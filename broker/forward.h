@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-/* About a millisecond. */
+/* Some milliseconds: 4 were measured. */
 #define AMB_FORWARD_TURN 8192u
 #define AMB_FORWARD_PART (AMB_FORWARD_TURN / 4)
 #define AMB_FORWARD_RUN 2048u /* entries that one reader is given, or leaves out, in one walk */

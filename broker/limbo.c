@@ -14,9 +14,18 @@ void amb_limbo_init(struct amb_limbo *limbo, struct amb_inbox *looker)
     *limbo = (struct amb_limbo){.looker = looker, .is_waking = ATOMIC_FLAG_INIT};
     int error = pthread_mutex_init(&limbo->lock, NULL);
     amb_assert(error == 0);
-    for (unsigned i = 0; i < 4; i++) {
-        amb_list_init(&limbo->queues[i / 2][i % 2]);
+    for (unsigned i = 0; i < AMB_LIMBO_QUEUES; i++) {
+        amb_list_init(&limbo->queues[i]);
     }
+}
+
+static struct amb_list_node *queue_of(struct amb_limbo *limbo, const struct amb_segment *segment,
+                                      bool is_late)
+{
+    enum amb_limbo_queue queue = segment->is_leased
+                                     ? (is_late ? AMB_LIMBO_LEASED_LATE : AMB_LIMBO_LEASED_FRESH)
+                                     : (is_late ? AMB_LIMBO_POOL_LATE : AMB_LIMBO_POOL_FRESH);
+    return &limbo->queues[queue];
 }
 
 /* The segment's pages go back to the system: nobody is charged for them any more. */
@@ -79,7 +88,7 @@ void amb_limbo_drop(struct amb_membudget *budget, struct amb_segment *segment)
     limbo_count(limbo, segment, true);
     segment->dropped_ns = amb_clock_monotonic_ns();
     amb_list_remove(&segment->node);
-    amb_list_push_back(&limbo->queues[segment->is_leased][0], &segment->node);
+    amb_list_push_back(queue_of(limbo, segment, false), &segment->node);
     atomic_store_explicit(&limbo->dropped_ns, segment->dropped_ns, memory_order_relaxed);
     (void)pthread_mutex_unlock(&limbo->lock);
     if (limbo->looker != NULL && !atomic_flag_test_and_set(&limbo->is_waking)) {
@@ -105,7 +114,7 @@ static void look_at_queue(struct amb_limbo *limbo, struct amb_list_node *queue, 
         struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
         bool is_late = now_ns - segment->dropped_ns >= AMB_LIMBO_FRESH_NS;
         if (is_in_use(segment)) {
-            amb_list_push_back(&limbo->queues[segment->is_leased][is_late], node);
+            amb_list_push_back(queue_of(limbo, segment, is_late), node);
         } else {
             limbo_count(limbo, segment, false);
             amb_list_push_back(gone, node);
@@ -124,9 +133,9 @@ int amb_limbo_look(struct amb_membudget *budget, int64_t now_ns)
     }
     struct amb_list_node gone;
     amb_list_init(&gone);
-    for (unsigned i = 0; i < 4; i++) { /* Late ones first: what comes to them has been looked at. */
+    for (unsigned i = 0; i < AMB_LIMBO_QUEUES; i++) {
         (void)pthread_mutex_lock(&limbo->lock);
-        look_at_queue(limbo, &limbo->queues[i / 2][1 - i % 2], now_ns, &gone);
+        look_at_queue(limbo, &limbo->queues[i], now_ns, &gone);
         (void)pthread_mutex_unlock(&limbo->lock);
     }
     struct amb_list_node *node; /* Unmapping takes milliseconds: outside of the lock. */
@@ -166,8 +175,9 @@ struct amb_segment *amb_limbo_reuse(struct amb_membudget *budget, uint64_t least
         return NULL;
     }
     (void)pthread_mutex_lock(&limbo->lock);
-    struct amb_segment *best = find_smaller(&limbo->queues[0][0], least, most, NULL);
-    best = find_smaller(&limbo->queues[0][1], least, most, best);
+    struct amb_segment *best =
+        find_smaller(&limbo->queues[AMB_LIMBO_POOL_FRESH], least, most, NULL);
+    best = find_smaller(&limbo->queues[AMB_LIMBO_POOL_LATE], least, most, best);
     if (best != NULL) {
         limbo_count(limbo, best, false);
         amb_list_remove(&best->node);
@@ -180,16 +190,16 @@ struct amb_segment *amb_limbo_reuse(struct amb_membudget *budget, uint64_t least
 
 void amb_limbo_fini(struct amb_limbo *limbo, struct amb_membudget *budget)
 {
-    if (limbo->queues[0][0].next == NULL) {
+    if (limbo->queues[0].next == NULL) {
         return;
     }
     uint32_t count = atomic_load_explicit(&limbo->count, memory_order_relaxed);
     if (count > 0) {
         amb_info("%" PRIu32 " segments are still mapped by clients", count);
     }
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < AMB_LIMBO_QUEUES; i++) {
         struct amb_list_node *node;
-        while ((node = amb_list_pop_front(&limbo->queues[i / 2][i % 2])) != NULL) {
+        while ((node = amb_list_pop_front(&limbo->queues[i])) != NULL) {
             struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
             limbo_count(limbo, segment, false);
             segment_gone(budget, segment);

@@ -13,9 +13,9 @@
  * The last way is open to segments that only the broker writes: a reader that keeps its mapping
  * costs the pool nothing. A lease segment is its writer's for as long as that has it mapped.
  *
- * Segments stand in four queues: of the pools or leased, and fresh or late. A look takes so many of
- * each. So what an honest client has just unmapped does not wait behind thousands that another one
- * keeps, and a pool that looks for one to use again passes no leased ones.
+ * Segments stand in four queues: of the pools and leased, each fresh and late. A look takes so many
+ * of each. So what an honest client has just unmapped does not wait behind thousands that another
+ * one keeps, and a pool that looks for one to use again passes no leased ones.
  *
  * Threads: any. The one lock is taken where segments are made and dropped, and for no batch.
  * Memory: the segments; no allocation.
@@ -46,10 +46,19 @@
 struct amb_membudget;
 struct amb_segment;
 
+/* A look takes the late ones first: what comes to them has been looked at. */
+enum amb_limbo_queue {
+    AMB_LIMBO_POOL_LATE,
+    AMB_LIMBO_POOL_FRESH,
+    AMB_LIMBO_LEASED_LATE,
+    AMB_LIMBO_LEASED_FRESH,
+    AMB_LIMBO_QUEUES,
+};
+
 struct amb_limbo {
     pthread_mutex_t lock;
-    /* struct amb_segment.node, by is_leased and by being late; looked at longest ago first. */
-    struct amb_list_node queues[2][2];
+    /* struct amb_segment.node; looked at longest ago first. */
+    struct amb_list_node queues[AMB_LIMBO_QUEUES];
     _Atomic uint32_t count;
     _Atomic uint64_t bytes;        /* of all segments */
     _Atomic uint64_t leased_bytes; /* ... of them, lease segments */

@@ -20,7 +20,8 @@ struct amb_prelude;
  * prelude; false if it must wait, and its topic is marked then. max: messages that it may have now,
  * at least 1. */
 bool amb_recall(struct amb_cursor *cursor, uint64_t max);
-/* It cannot go on: nothing is pinned. Harmless without a prelude. */
+/* The cursor cannot go on: it gives its slice up. Harmless without a prelude. */
 void amb_recall_let_go(struct amb_cursor *cursor);
-/* ... or its slice is, if no other one has the place, and it keeps no publisher's slots. */
+/* The cursor cannot go on because its link is full: one cursor of a session may keep its slice
+ * (*place). Others, and slices that hold a publisher's slots, are given up. */
 void amb_recall_keep(struct amb_cursor *cursor, struct amb_prelude **place);

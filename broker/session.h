@@ -93,7 +93,8 @@ struct amb_session {
     uint32_t idle_turns;           /* since something came or went, while warm */
     bool is_cold;
     struct amb_list_node stalled;        /* struct amb_cursor.stalled */
-    struct amb_prelude *prelude;         /* the one of its cursors' that keeps its slice; NULL */
+    struct amb_prelude *prelude;         /* of the one cursor that keeps its slice while the link is
+                                            full; or NULL */
     struct amb_sifter sifter;            /* what its filters may cost */
     struct amb_list_node publisher_list; /* struct amb_publisher.node */
     struct amb_list_node subscription_list;

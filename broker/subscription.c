@@ -138,18 +138,13 @@ static void delivery_unkeep(struct amb_subscription *sub, const struct amb_deliv
     }
 }
 
-static void session_map(struct amb_session *session, const struct amb_entry *entry)
+/* The client holds one more entry in place, or one less. */
+static void session_count_mapped(struct amb_session *session, const struct amb_entry *entry,
+                                 bool is_more)
 {
-    uint64_t charge = amb_entry_charge(entry);
-    session->mapped_bytes += charge;
-    session->mapped_host_bytes += entry->segment->gpu == NULL ? charge : 0;
-}
-
-static void session_unmap(struct amb_session *session, const struct amb_entry *entry)
-{
-    uint64_t charge = amb_entry_charge(entry);
-    session->mapped_bytes -= charge;
-    session->mapped_host_bytes -= entry->segment->gpu == NULL ? charge : 0;
+    uint64_t bytes = is_more ? amb_entry_charge(entry) : -amb_entry_charge(entry);
+    session->mapped_bytes += bytes;
+    session->mapped_host_bytes += entry->segment->gpu == NULL ? bytes : 0;
 }
 
 /* An in-place delivery is no longer held by the client, or a lazy one's payload not kept for it. */
@@ -157,7 +152,7 @@ static void delivery_unref(struct amb_subscription *sub, struct amb_delivery *de
 {
     if (delivery->entry != NULL) {
         delivery_unkeep(sub, delivery);
-        session_unmap(sub->session, delivery->entry);
+        session_count_mapped(sub->session, delivery->entry, false);
         amb_entry_unref(delivery->entry, sub->session->shard);
         delivery->entry = NULL;
     }
@@ -429,7 +424,7 @@ enum amb_status amb_subscription_deliver(struct amb_subscription *subscription, 
         (struct amb_delivery){.entry = entry, .bytes = bytes, .msgs = msgs};
     if (entry != NULL) {
         amb_entry_ref(entry);
-        session_map(subscription->session, entry);
+        session_count_mapped(subscription->session, entry, true);
     }
     subscription->deliveries_out++;
     subscription->msgs_out += msgs;

@@ -168,7 +168,9 @@ struct amb_topic {
     struct amb_log log;
     struct amb_list_node cursors;
     uint32_t cursor_count;
-    uint32_t unwalked;             /* the next walk comes to the first so many cursors; 0: to all */
+    /* The next walk comes to the first so many cursors; 0: to all. UINT32_MAX during a walk, so
+     * that a mark that comes meanwhile, which makes it 0, is seen. */
+    uint32_t unwalked;
     bool has_ttl;                  /* entries with an end have come: pick.h */
     bool retains;                  /* at home: keeps history (history.h) */
     bool has_keys;                 /* ... or anywhere: knows the newest of each key */

@@ -131,7 +131,7 @@ void amb_place_return(const struct amb_place *place);
 /* Slots of a segment, a chain from head, can be taken again. */
 void amb_slots_put_chain(struct amb_leases *leases, struct amb_slots *slots, uint32_t head);
 enum amb_slots_room amb_slots_look(const struct amb_conn *conn, uint64_t len);
-/* Are there less slots for such messages than there would be, had somebody asked? Then another
+/* Are there fewer slots for such messages than there would be, had somebody asked? Then another
  * segment is worth it as soon as none is free. */
 bool amb_slots_are_few(const struct amb_conn *conn, uint64_t len);
 /* Begins to open one more segment for such messages. False: the broker gives no more. */

@@ -177,8 +177,8 @@ static bool begin(struct amb_conn *conn, const struct amb_slots *what)
     return slots != NULL;
 }
 
-/* How many there are. More are asked for now: none of them is the first any more. */
-static uint32_t slots_of_size(struct amb_leases *leases, uint64_t slot)
+/* How many there are. Asked when more are to come: then none of these is the first any more. */
+static uint32_t slots_join(struct amb_leases *leases, uint64_t slot)
 {
     uint32_t count = 0;
     AMB_LIST_FOR_EACH (node, &leases->segments) {
@@ -202,7 +202,7 @@ bool amb_slots_open(struct amb_conn *conn, uint64_t len)
     uint32_t count = slot_count(slot);
     bool is_first = false;
     if (slot >= AMB_SLOTS_LARGE) {
-        uint32_t others = slots_of_size(leases, slot);
+        uint32_t others = slots_join(leases, slot);
         is_first = others == 0;
         count = is_first ? 1 : others < count ? count - others : count;
     }

@@ -328,9 +328,9 @@ static_assert(sizeof(enum amb_mem) == 4, "-fshort-enums changes the ABI of libam
  *   options  NULL: all defaults
  *   out      the connection, to be given back to amb_close
  * EUNREACHABLE, EAUTH, EVERSION, EBUSY, EINVAL, ENOTSUP, ETIMEDOUT; options.error says more.
- * It reads the environment (AMB_*), and with link=ucx UCX does (UCX_*), then again each time the
- * connection is made anew, on libamb's thread. libamb never changes it. A program that does
- * (setenv, putenv) does so before its first amb_connect, as for getenv.
+ * amb_connect reads AMB_* from the environment. With link=ucx UCX reads UCX_*, also on libamb's
+ * thread at each reconnect. libamb sets no variable. A program calls setenv or putenv only before
+ * its first amb_connect.
  */
 AMB_CHECK enum amb_status amb_connect(const char *url, const struct amb_options *options,
                                       struct amb_conn **out);

@@ -27,14 +27,6 @@ static void make_topic(unsigned i)
         AMB_OK);
 }
 
-/* A round of the control thread, and turns of the workers. */
-static void round_of_work(void)
-{
-    amb_directory_work(&f.directory);
-    amb_directory_tell(&f.directory);
-    harness_settle(&f.harness);
-}
-
 static void work(void)
 {
     for (unsigned i = 0;

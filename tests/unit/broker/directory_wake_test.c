@@ -28,12 +28,6 @@ static void begin(unsigned shards)
     }
 }
 
-static void round_of_work(void)
-{
-    amb_directory_work(&f.directory);
-    settle();
-}
-
 /* What may be told later is told. */
 static void refresh(void)
 {

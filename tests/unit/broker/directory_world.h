@@ -48,6 +48,13 @@ static inline void settle(void)
     harness_settle(&f.harness);
 }
 
+/* A round of the control thread, and turns of the workers. */
+static inline void round_of_work(void)
+{
+    amb_directory_work(&f.directory);
+    settle();
+}
+
 /* The test's, which does not end them. */
 static inline bool pairs_free(struct amb_pattern *pattern, void *arg)
 {
@@ -96,8 +103,7 @@ static inline void wake(struct amb_dir_topic *topic)
 {
     amb_directory_heard(&f.directory, topic->on_shard[topic->home]);
     while (topic->wake != AMB_DIR_AWAKE) {
-        amb_directory_work(&f.directory);
-        settle();
+        round_of_work();
     }
 }
 

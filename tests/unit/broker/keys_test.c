@@ -293,7 +293,7 @@ static void test_readers_that_stand_still_keep_nothing(void **state)
 }
 
 /* One on the topic's shard and one elsewhere, whose members come later. */
-static void test_a_queue_begins_with_them(void **state)
+static void test_a_queue_that_starts_at_last_gets_the_newest_of_each_key(void **state)
 {
     struct world *w = *state;
     begin(w, "keys");
@@ -525,7 +525,7 @@ int main(void)
         T(test_what_gets_a_newer_message_meanwhile_comes_once),
         T(test_all_keys_come),
         T(test_readers_that_stand_still_keep_nothing),
-        T(test_a_queue_begins_with_them),
+        T(test_a_queue_that_starts_at_last_gets_the_newest_of_each_key),
         T(test_a_reader_that_leaves_while_it_asks),
         T(test_there_are_at_most_so_many_keys),
         T(test_a_hash_that_publishers_choose_makes_no_long_chains),

@@ -143,7 +143,7 @@ static int64_t blocks_of(int fd)
 }
 
 /* A client that keeps its mapping, or a descriptor, keeps no memory. */
-static void test_memory_goes_though_the_client_keeps_it(void **state)
+static void test_a_disposed_ring_frees_pages_that_its_client_has_mapped(void **state)
 {
     (void)state;
     struct amb_link_events events = link_peer_events;
@@ -619,7 +619,7 @@ int main(void)
         cmocka_unit_test(test_sizes_are_powers_of_two_within_limits),
         cmocka_unit_test(test_no_descriptor_is_left_behind),
         cmocka_unit_test(test_memory_is_sealed_and_private),
-        cmocka_unit_test(test_memory_goes_though_the_client_keeps_it),
+        cmocka_unit_test(test_a_disposed_ring_frees_pages_that_its_client_has_mapped),
         cmocka_unit_test(test_attach_refuses_what_could_hurt_it),
         cmocka_unit_test(test_small_frames_with_room_are_settled_at_once),
         cmocka_unit_test(test_a_full_ring_queues_and_goes_on_when_polled),
