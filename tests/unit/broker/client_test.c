@@ -3,6 +3,7 @@
  * broker/client: who is silent, before and after it is let in, and as what clients are shown.
  */
 #include "tests/support/door_harness.h"
+#include "tests/support/stepped_control.h"
 #include "wire/base/clock.h"
 
 #include <poll.h>
@@ -104,9 +105,35 @@ static void test_names_are_shown_printable(void **state)
     door_close(&door);
 }
 
+/* Without threads: a hundred connections, of which one has a session. */
+static void test_answers_find_their_client_by_its_number(void **state)
+{
+    (void)state;
+    enum {
+        CLIENTS = 100
+    };
+    struct amb_control *control = stepped_control();
+    struct amb_client *clients[CLIENTS];
+    int fds[CLIENTS];
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        clients[i] = stepped_connect(true, &fds[i]);
+    }
+    assert_int_equal(control->by_id.count, CLIENTS);
+    stepped_introduce(clients[7], fds[7]);
+    assert_ptr_equal(amb_client_find(control, clients[7]->id), clients[7]);
+    assert_null(amb_client_find(control, clients[8]->id)); /* It has no session. */
+    uint64_t gone = clients[7]->id;
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        stepped_leave(clients[i], fds[i]);
+    }
+    assert_null(amb_client_find(control, gone));
+    assert_int_equal(control->by_id.count, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answers_find_their_client_by_its_number),
         cmocka_unit_test(test_a_silent_client_is_expired_and_one_that_pings_is_not),
         cmocka_unit_test(test_a_handshake_has_a_deadline_in_every_state),
         cmocka_unit_test(test_names_are_shown_printable),

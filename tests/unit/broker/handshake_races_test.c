@@ -98,36 +98,11 @@ static void test_the_door_pauses_while_many_sessions_are_being_made(void **state
     stepped_leave(client, fd);
 }
 
-static void test_answers_find_their_client_by_its_number(void **state)
-{
-    (void)state;
-    enum {
-        CLIENTS = 100
-    };
-    struct amb_control *control = stepped_control();
-    struct amb_client *clients[CLIENTS];
-    int fds[CLIENTS];
-    for (unsigned i = 0; i < CLIENTS; i++) {
-        clients[i] = stepped_connect(true, &fds[i]);
-    }
-    assert_int_equal(control->by_id.count, CLIENTS);
-    stepped_introduce(clients[7], fds[7]);
-    assert_ptr_equal(amb_client_find(control, clients[7]->id), clients[7]);
-    assert_null(amb_client_find(control, clients[8]->id)); /* It has no session. */
-    uint64_t gone = clients[7]->id;
-    for (unsigned i = 0; i < CLIENTS; i++) {
-        stepped_leave(clients[i], fds[i]);
-    }
-    assert_null(amb_client_find(control, gone));
-    assert_int_equal(control->by_id.count, 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_deadline_runs_while_the_broker_is_waited_for),
         cmocka_unit_test(test_a_session_is_being_made_until_its_worker_has_answered),
-        cmocka_unit_test(test_answers_find_their_client_by_its_number),
         cmocka_unit_test(test_the_door_pauses_while_many_sessions_are_being_made),
     };
     return cmocka_run_group_tests_name("broker/handshake, races", tests, NULL, NULL);
