@@ -26,8 +26,6 @@ enum amb_status amb_directory_init(struct amb_directory *directory, const struct
     amb_list_init(&directory->idle);
     amb_list_init(&directory->leaving);
     amb_list_init(&directory->counts_due);
-    amb_list_init(&directory->counts_later);
-    amb_list_init(&directory->counts_sliced);
     amb_list_init(&directory->queues);
     amb_list_init(&directory->chores);
     amb_list_init(&directory->wakers);
@@ -131,143 +129,6 @@ static struct amb_topic *topic_introduce(struct amb_directory *directory,
     return topic->on_shard[shard];
 }
 
-static bool pattern_count(struct amb_pattern *pattern, void *arg)
-{
-    uint32_t *count = arg;
-    *count += pattern->count;
-    return true;
-}
-
-uint32_t amb_directory_matched(const struct amb_dir_topic *topic)
-{
-    if (topic->wake == AMB_DIR_AWAKE) {
-        return topic->connected;
-    }
-    uint32_t count = topic->connected - topic->pairs; /* Some are made while it wakes. */
-    amb_patterns_match(&topic->directory->patterns, topic->name, topic->name_len, pattern_count,
-                       &count);
-    return count;
-}
-
-struct foreign {
-    uint32_t user;
-    bool is_there;
-};
-
-static bool pattern_has_foreign(struct amb_pattern *pattern, void *arg)
-{
-    struct foreign *foreign = arg;
-    foreign->is_there = amb_readers_have_foreign(&pattern->readers, foreign->user);
-    return !foreign->is_there;
-}
-
-bool amb_directory_copies(const struct amb_dir_publisher *publisher)
-{
-    const struct amb_dir_topic *topic = publisher->topic;
-    if (!publisher->is_auto || topic == NULL) {
-        return false;
-    }
-    struct foreign foreign = {.user = publisher->user};
-    foreign.is_there = amb_readers_have_foreign(&topic->readers, publisher->user);
-    if (!foreign.is_there && topic->wake != AMB_DIR_AWAKE) {
-        amb_patterns_match(&topic->directory->patterns, topic->name, topic->name_len,
-                           pattern_has_foreign, &foreign);
-    }
-    return foreign.is_there;
-}
-
-/* A chore goes on when homes have heard what it has changed so far. */
-static void matched_told(void *control, struct amb_order *order)
-{
-    (void)control;
-    struct amb_directory *directory = order->context;
-    directory->slow_orders--;
-    amb_order_free(order);
-}
-
-void amb_directory_tell_topic(struct amb_directory *directory, struct amb_dir_topic *topic)
-{
-    uint32_t matched = amb_directory_matched(topic);
-    topic->told = matched;
-    amb_list_remove(&topic->of_counts);
-    struct amb_order *order = amb_directory_order(amb_order_topic_matched, matched_told, directory);
-    if (order != NULL) {
-        directory->slow_orders++;
-        order->u.matched.topic = topic->id;
-        order->u.matched.matched = matched;
-        amb_order_post(directory->shards[topic->home], order);
-    }
-    AMB_LIST_FOR_EACH (node, &topic->publishers) {
-        struct amb_dir_publisher *publisher =
-            AMB_CONTAINER_OF(node, struct amb_dir_publisher, of_topic);
-        order = amb_directory_order(amb_order_publisher_subscribers, NULL, NULL);
-        if (order != NULL) {
-            order->session = publisher->session;
-            order->u.subscribers.handle = publisher->handle;
-            order->u.subscribers.count = matched;
-            order->u.subscribers.copies = amb_directory_copies(publisher);
-            publisher->told_copies = order->u.subscribers.copies;
-            amb_order_post(directory->shards[publisher->session.shard], order);
-        }
-    }
-}
-
-/* Soon: a client may come or go with a thousand subscriptions to what a thousand publishers have.
- */
-void amb_directory_count_due(struct amb_directory *directory, struct amb_dir_topic *topic)
-{
-    amb_list_remove(&topic->of_counts); /* It may be among those who need not know at once. */
-    amb_list_push_back(&directory->counts_due, &topic->of_counts);
-}
-
-/* Does a publisher have to know before the subscription counts as active? */
-static bool topic_must_know(const struct amb_dir_topic *topic, const struct amb_dir_sub *comes)
-{
-    AMB_LIST_FOR_EACH (node, &topic->publishers) {
-        const struct amb_dir_publisher *publisher =
-            AMB_CONTAINER_OF(node, struct amb_dir_publisher, of_topic);
-        bool is_foreign = comes->may_map && !amb_user_is_same(comes->user, publisher->user);
-        if (topic->told == 0 || (publisher->is_auto && !publisher->told_copies && is_foreign)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool amb_directory_count_changed(struct amb_directory *directory, struct amb_dir_topic *topic,
-                                 const struct amb_dir_sub *comes)
-{
-    if (comes != NULL && topic_must_know(topic, comes)) {
-        amb_directory_count_due(directory, topic);
-        return true;
-    }
-    if (amb_list_is_empty(&topic->of_counts)) {
-        amb_list_push_back(&directory->counts_later, &topic->of_counts);
-    }
-    return false;
-}
-
-void amb_directory_refresh(struct amb_directory *directory)
-{
-    for (unsigned i = 0; i < AMB_PAIRS_NOW && directory->slow_orders < AMB_PAIRS_UNDER_WAY &&
-                         !amb_list_is_empty(&directory->counts_sliced);
-         i++) {
-        struct amb_dir_topic *topic =
-            AMB_CONTAINER_OF(directory->counts_sliced.next, struct amb_dir_topic, of_counts);
-        amb_directory_tell_topic(directory, topic);
-    }
-}
-
-void amb_directory_tell(struct amb_directory *directory)
-{
-    directory->at_once = 0; /* A round begins, or ends. */
-    struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&directory->counts_due)) != NULL) {
-        amb_directory_tell_topic(directory,
-                                 AMB_CONTAINER_OF(node, struct amb_dir_topic, of_counts));
-    }
-}
-
 /* Where it begins to read that topic. */
 static struct amb_begin sub_begin(const struct amb_dir_sub *sub, const struct amb_dir_topic *topic)
 {
@@ -336,6 +197,9 @@ unsigned amb_directory_connect(struct amb_directory *directory, struct amb_dir_t
                                struct amb_dir_sub *sub, amb_order_done_fn done, void *context)
 {
     unsigned shard = sub->session.shard;
+    if (!sub->is_wild) {
+        topic_use(topic); /* Whatever fails: its name is subscribed to. */
+    }
     if (!amb_pairs_have_room(directory, sub) || !amb_pairs_reserve(directory, sub) ||
         topic_introduce(directory, topic, shard) == NULL) {
         return 0;
@@ -350,9 +214,6 @@ unsigned amb_directory_connect(struct amb_directory *directory, struct amb_dir_t
         amb_readers_add(&topic->readers, sub->user);
     }
     amb_pairs_note(directory, sub, topic);
-    if (!sub->is_wild) {
-        topic_use(topic);
-    }
     return done == NULL ? 0 : 1;
 }
 

@@ -67,6 +67,14 @@ struct amb_pair_account {
     struct amb_list_node subs; /* struct amb_dir_sub.of_account */
 };
 
+/* A walk over the quiet topics, which tells whose readers are more, or fewer, than was said. */
+struct amb_dir_counts {
+    uint64_t generation; /* of the patterns, when it began */
+    int64_t began_ns;
+    uint32_t next; /* slot */
+    bool is_on;
+};
+
 struct amb_directory {
     const struct amb_config *config;
     struct amb_shard *const *shards;
@@ -76,11 +84,9 @@ struct amb_directory {
     struct amb_list_node topics, subs; /* all of them */
     struct amb_list_node idle;         /* struct amb_dir_topic.idle, longest first */
     struct amb_list_node leaving;      /* struct amb_dir_topic.node */
-    /* struct amb_dir_topic.of_counts: homes and publishers do not know yet how many read it. */
-    struct amb_list_node counts_due;    /* are told this round */
-    struct amb_list_node counts_later;  /* quiet ones, whose publishers need not know at once */
-    struct amb_list_node counts_sliced; /* of those: are told now, some a round */
-    struct amb_list_node queues;        /* struct amb_dir_queue.node: queues.h */
+    struct amb_list_node counts_due;     /* struct amb_dir_topic.of_counts: others read it now */
+    struct amb_dir_counts counts;      /* of those that read quiet topics */
+    struct amb_list_node queues;       /* struct amb_dir_queue.node: queues.h */
     uint32_t topic_count, sub_count;
     uint32_t awake_count; /* of the topics: those that are not quiet */
     uint32_t sys_count;   /* subscriptions to $ topics */
@@ -90,14 +96,15 @@ struct amb_directory {
     struct amb_dir_topic **by_slot; /* topics that have not left, by amb_topic_slot */
     uint64_t serial;                /* counts subscriptions as they come, and topics as they wake */
     uint64_t pair_count;
-    uint64_t pairs_gone;         /* pairs that topics took along, of all time */
-    struct amb_list_node chores; /* struct amb_dir_chore.node: pairs still to make or undo */
-    unsigned at_once;            /* topics that subscriptions came to and left, this round */
-    unsigned slow_orders;        /* under way: of chores, and counts for homes */
-    struct amb_list_node wakers; /* struct amb_waker.line: parties take turns, a topic each */
-    struct amb_waker no_party;   /* of topics that no party's client publishes to */
-    unsigned wake_pairs;         /* made for them, and their homes have not answered yet */
-    struct amb_list_node over;   /* struct amb_dir_sub.of_over: have met a limit of pairs */
+    uint64_t pairs_gone;            /* pairs that topics took along, of all time */
+    struct amb_pair_account *going; /* there were too many pairs, and its client ends for it */
+    struct amb_list_node chores;    /* struct amb_dir_chore.node: pairs still to make or undo */
+    unsigned at_once;               /* topics that subscriptions came to and left, this round */
+    unsigned slow_orders;           /* under way: of chores, and counts for homes */
+    struct amb_list_node wakers;    /* struct amb_waker.line: parties take turns, a topic each */
+    struct amb_waker no_party;       /* of topics that no party's client publishes to */
+    unsigned wake_pairs;            /* made for them, and their homes have not answered yet */
+    struct amb_list_node over;      /* struct amb_dir_sub.of_over: have met a limit of pairs */
     uint64_t next_sub;
     int64_t now_ns; /* the owner's */
     bool is_over;   /* workers have ended: no more orders */
@@ -142,7 +149,13 @@ struct amb_dir_topic {
     /* When it was woken: pairs with subscriptions that had come by then are made by that, and
      * others by their coming. UINT64_MAX: it is quiet. */
     uint64_t serial;
-    uint32_t told;              /* how many subscriptions match, as its publishers know it */
+    uint32_t told; /* how many subscriptions match, as its publishers know it */
+    struct amb_dir_wild {
+        uint64_t generation; /* of the patterns; 0: not counted yet */
+        uint32_t count;
+        struct amb_readers readers;
+        bool is_cut;            /* there are more than could be looked at */
+    } wild;                     /* quiet: subscriptions with a wildcard that match */
     uint32_t pairs;             /* with subscriptions that have a wildcard */
     uint32_t connected;         /* subscriptions that read it, those without a wildcard too */
     struct amb_readers readers; /* of them, those that read in place where they may */
@@ -216,8 +229,8 @@ AMB_MUST_CHECK enum amb_status amb_directory_priority(struct amb_directory *dire
                                                       enum amb_priority priority,
                                                       struct amb_party *payer,
                                                       struct amb_dir_topic **out);
-/* How many subscriptions match it. */
-uint32_t amb_directory_matched(const struct amb_dir_topic *topic);
+/* How many subscriptions match it; of a quiet one at least as many. */
+uint32_t amb_directory_matched(struct amb_dir_topic *topic);
 /* A quiet topic's first message has come: its readers with a wildcard get their cursors, then its
  * home goes on (amb_order_topic_awake). */
 void amb_directory_heard(struct amb_directory *directory, const struct amb_topic *topic);
@@ -235,8 +248,7 @@ void amb_directory_unpublish(struct amb_directory *directory, struct amb_dir_pub
 /* Are the publisher's leased batches copied, for another user would read them in place? */
 bool amb_directory_copies(const struct amb_dir_publisher *publisher);
 /* Tells homes and publishers how many read what they have: once for all changes since the last
- * time, and before the answers to those are read. Of quiet topics only that they have readers now,
- * and that batches are to be copied; the rest is told soon (amb_directory_tick). */
+ * time, and before the answers to those are read. Of quiet topics: directory_counts.c. */
 void amb_directory_tell(struct amb_directory *directory);
 /* Now and then: asks homes whether topics that have been idle for long enough may leave, goes on
  * with those that leave where a worker was not ready, and has amb_directory_work tell the counts of

@@ -187,9 +187,6 @@ bool amb_directory_leave_oldest_of(struct amb_directory *directory, const struct
 
 void amb_directory_tick(struct amb_directory *directory)
 {
-    if (amb_list_is_empty(&directory->counts_sliced)) {
-        amb_list_move(&directory->counts_later, &directory->counts_sliced);
-    }
     AMB_LIST_FOR_EACH_SAFE (node, &directory->leaving) {
         struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);
         if (topic->is_again && topic->waiting == 0) {

@@ -8,7 +8,7 @@
  * is full or at its limit. The later of the two makes a pair. A topic that wakes attaches the
  * subscriptions that are there (directory_wake.c). A subscription attaches, slice by slice, the
  * topics that were awake before it, by their places in directory->by_slot; the publishers of those
- * that are quiet are told that they have one reader more, or less. The slices that are still to
+ * that are quiet are told what they must know (directory_counts.c). The slices that are still to
  * come are a chore.
  *
  * Threads: the control thread. Memory: 4 bytes a pair; an allocation a chore.
@@ -25,6 +25,7 @@
 #define PAIRS_FIRST 8u
 #define STALE_SHARE 64u   /* of a client's pairs one in so many may be of topics that have left */
 #define LOOKS_PER_PAIR 8u /* places that may be looked at in place of making one pair */
+#define EXCESS_SHARE 16u  /* of all pairs one in so many may be too many, while somebody goes */
 
 /* A subscription with many topics that comes, or that has gone. */
 struct amb_dir_chore {
@@ -33,7 +34,7 @@ struct amb_dir_chore {
     struct amb_dir_sub *sub; /* the one that comes; NULL: it has gone meanwhile */
     struct amb_dir_sub gone; /* the one that leaves: as it was, with its pairs */
     bool is_leaving;
-    uint64_t next; /* slot; of one that leaves: index of a pair, and slots behind those */
+    uint32_t next; /* slot, or index of a pair */
     unsigned waiting;
     enum amb_status status;
     struct amb_order *last; /* its answer says that the subscription has come */
@@ -85,7 +86,7 @@ static void lessen(uint64_t *left, const char **key, uint64_t limit, uint64_t ow
     }
 }
 
-/* How many more pairs there may be, and the key of the limit that says so. */
+/* How many more pairs may be asked for, and the key of the limit that says so. */
 static uint64_t pairs_allowed(const struct amb_directory *directory,
                               const struct amb_pair_account *account, const char **key)
 {
@@ -137,24 +138,72 @@ static bool account_compact(struct amb_directory *directory, struct amb_pair_acc
     return true;
 }
 
-bool amb_pairs_have_room(struct amb_directory *directory, struct amb_dir_sub *sub)
+static void sub_end(struct amb_directory *directory, struct amb_dir_sub *sub, const char *key)
 {
-    if (sub->over != NULL || !sub->is_wild) {
-        return sub->over == NULL;
-    }
-    const char *key = NULL;
-    uint64_t left = pairs_allowed(directory, sub->account, &key);
-    if (left == 0 && account_compact(directory, sub->account)) {
-        left = pairs_allowed(directory, sub->account, &key);
-    }
-    if (left > 0) {
-        return true;
-    }
     sub->over = key;
     if (amb_list_is_empty(&sub->of_over) && !sub->is_closing) {
         amb_list_push_back(&directory->over, &sub->of_over);
     }
-    return false;
+}
+
+/* More of the two: pairs of its party, then its own. */
+static bool account_has_more(const struct amb_pair_account *a, const struct amb_pair_account *b)
+{
+    uint32_t of_a = a->party != NULL ? a->party->pairs : a->pairs;
+    uint32_t of_b = b->party != NULL ? b->party->pairs : b->pairs;
+    return of_a != of_b ? of_a > of_b : a->pairs > b->pairs;
+}
+
+/* All pairs are in use: not who is next has to go, but who has most. Returns its account; NULL:
+ * nobody's has any. */
+static struct amb_pair_account *account_with_most(const struct amb_directory *directory)
+{
+    struct amb_pair_account *most = NULL;
+    AMB_LIST_FOR_EACH (node, &directory->subs) {
+        struct amb_pair_account *account =
+            AMB_CONTAINER_OF(node, struct amb_dir_sub, node)->account;
+        if (account != NULL && account->owner != NULL && !amb_list_is_empty(&account->subs) &&
+            (most == NULL || account_has_more(account, most))) {
+            most = account;
+        }
+    }
+    return most;
+}
+
+/* All pairs are in use. True: somebody else goes, and until then there are some more. */
+static bool somebody_goes(struct amb_directory *directory, struct amb_dir_sub *sub)
+{
+    uint64_t max = directory->config->limits.max_pairs;
+    if (directory->going != NULL && directory->going->pairs == 0) {
+        amb_pair_account_unref(&directory->going);
+    }
+    if (directory->going == NULL) {
+        struct amb_pair_account *most = account_with_most(directory);
+        if (most != NULL && most->pairs > 0) {
+            most->refs++;
+            directory->going = most;
+            sub_end(directory, AMB_CONTAINER_OF(most->subs.next, struct amb_dir_sub, of_account),
+                    "limits.max_pairs");
+        }
+    }
+    return directory->going != NULL && directory->going != sub->account &&
+           directory->pair_count < max + max / EXCESS_SHARE + 1;
+}
+
+bool amb_pairs_have_room(struct amb_directory *directory, struct amb_dir_sub *sub)
+{
+    const struct amb_config_limits *limits = &directory->config->limits;
+    if (sub->over != NULL || !sub->is_wild) {
+        return sub->over == NULL;
+    }
+    struct amb_pair_account *account = sub->account;
+    if (account != NULL && account->pairs >= limits->max_pairs_per_client &&
+        (!account_compact(directory, account) || account->pairs >= limits->max_pairs_per_client)) {
+        sub_end(directory, sub, "limits.max_pairs_per_client");
+    } else if (directory->pair_count >= limits->max_pairs && !somebody_goes(directory, sub)) {
+        sub_end(directory, sub, "limits.max_pairs");
+    }
+    return sub->over == NULL;
 }
 
 bool amb_pairs_reserve(struct amb_directory *directory, struct amb_dir_sub *sub)
@@ -241,6 +290,7 @@ static void chore_end(struct amb_dir_chore *chore)
         chore->last->status = chore->status;
         amb_order_post(chore->directory->shards[chore->gone.session.shard], chore->last);
     }
+    amb_pair_account_unref(&chore->gone.account);
     free(chore->gone.pairs);
     free(chore);
 }
@@ -288,7 +338,7 @@ static unsigned come_to(struct amb_directory *directory, struct amb_dir_sub *sub
     for (unsigned i = 0; i <= AMB_PRIORITY_LOW; i++) {
         struct amb_dir_topic *topic = amb_directory_kin(main, i);
         if (topic != NULL && topic->wake == AMB_DIR_QUIET) {
-            *made += amb_directory_count_changed(directory, topic, sub);
+            *made += amb_directory_come_quiet(directory, topic, sub);
         } else if (topic != NULL && topic->serial < sub->serial) { /* Else it wakes for this one. */
             posted += amb_directory_connect(directory, topic, sub, done, context);
             amb_directory_count_due(directory, topic);
@@ -301,10 +351,10 @@ static unsigned come_to(struct amb_directory *directory, struct amb_dir_sub *sub
 /* The next name from *slot on that the pattern matches: its main topic, and *slot is behind it.
  * *looks: how many places may be looked at. NULL: there is none, or that is used up. */
 static struct amb_dir_topic *topic_next(const struct amb_directory *directory,
-                                        const struct amb_dir_sub *sub, uint64_t *slot,
+                                        const struct amb_dir_sub *sub, uint32_t *slot,
                                         unsigned *looks)
 {
-    while (*slot<directory->slots && * looks> 0) {
+    while ((*slot < directory->slots) && (*looks > 0)) {
         struct amb_dir_topic *topic = directory->by_slot[(*slot)++];
         --*looks;
         if (topic != NULL && topic->main == NULL &&
@@ -316,7 +366,7 @@ static struct amb_dir_topic *topic_next(const struct amb_directory *directory,
 }
 
 /* True: the subscription has seen all topics, or shall see no more. */
-static bool come_slice(struct amb_directory *directory, struct amb_dir_sub *sub, uint64_t *next,
+static bool come_slice(struct amb_directory *directory, struct amb_dir_sub *sub, uint32_t *next,
                        unsigned budget, amb_order_done_fn done, void *context, unsigned *posted)
 {
     unsigned looks = budget * LOOKS_PER_PAIR, made = 0;
@@ -339,7 +389,7 @@ unsigned amb_pairs_come(struct amb_directory *directory, struct amb_dir_sub *sub
                         amb_order_done_fn done, void *context)
 {
     unsigned posted = 0;
-    uint64_t next = 0;
+    uint32_t next = 0;
     bool is_over = come_slice(directory, sub, &next, pairs_now(directory), done, context, &posted);
     if (is_over) {
         return posted;
@@ -372,68 +422,44 @@ static void come_cancel(struct amb_dir_sub *sub)
     }
 }
 
-/* Of a topic that it has counted for, and has no cursor in. */
-static void leave_quiet(struct amb_directory *directory, struct amb_dir_topic *main)
-{
-    for (unsigned i = 0; i <= AMB_PRIORITY_LOW; i++) {
-        struct amb_dir_topic *topic = amb_directory_kin(main, i);
-        if (topic != NULL && topic->wake == AMB_DIR_QUIET) {
-            (void)amb_directory_count_changed(directory, topic, NULL);
-        }
-    }
-}
-
-/* First its pairs, then the topics without: *next counts both. True: none is left. */
-static bool leave_slice(struct amb_directory *directory, struct amb_dir_sub *sub, uint64_t *next,
+/* True: none is left. */
+static bool leave_slice(struct amb_directory *directory, struct amb_dir_sub *sub, uint32_t *next,
                         unsigned budget, amb_order_done_fn done, void *context, unsigned *posted)
 {
     for (; *next < sub->pair_count && budget > 0; (*next)++, budget--) {
         struct amb_dir_topic *topic = amb_directory_topic_of(directory, sub->pairs[*next]);
         directory->at_once++;
+        account_add(sub->account, -1);
         if (topic != NULL) {
             topic->pairs--;
             directory->pair_count--;
             *posted += amb_directory_disconnect(directory, topic, sub, done, context);
         }
     }
-    if (*next < sub->pair_count || directory->awake_count == directory->topic_count) {
-        return *next >= sub->pair_count;
-    }
-    unsigned looks = budget * LOOKS_PER_PAIR;
-    uint64_t slot = *next - sub->pair_count;
-    struct amb_dir_topic *topic;
-    while ((topic = topic_next(directory, sub, &slot, &looks)) != NULL) {
-        leave_quiet(directory, topic);
-    }
-    *next = slot + sub->pair_count;
-    return slot >= directory->slots;
+    return *next == sub->pair_count;
 }
 
+/* What is left of its pairs is a chore: until they are undone, they are its account's. */
 void amb_pairs_leave(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
     come_cancel(sub);
-    if (sub->account != NULL) {
-        account_add(sub->account, -(int64_t)sub->pair_count);
-        amb_list_remove(&sub->of_account);
-        amb_pair_account_unref(&sub->account);
-    }
-    uint64_t next = 0;
+    amb_list_remove(&sub->of_account);
+    uint32_t next = 0;
     unsigned posted = 0;
     bool is_over = leave_slice(directory, sub, &next, pairs_now(directory), NULL, NULL, &posted);
-    if (!is_over) {
-        struct amb_dir_chore *chore = chore_begin(directory, sub);
-        if (chore == NULL) { /* Then all at once. */
-            while (!leave_slice(directory, sub, &next, AMB_PAIRS_NOW, NULL, NULL, &posted)) {
-            }
-        } else {
-            chore->is_leaving = true;
-            chore->next = next;
-            chore->gone = *sub;
-            chore->gone.position = NULL; /* It lies behind the subscription, which goes now. */
-            chore->gone.position_len = 0;
-            sub->pairs = NULL;
-        }
+    struct amb_dir_chore *chore = is_over ? NULL : chore_begin(directory, sub);
+    if (chore != NULL) {
+        chore->is_leaving = true;
+        chore->next = next;
+        chore->gone = *sub;
+        chore->gone.position = NULL; /* It lies behind the subscription, which goes now. */
+        chore->gone.position_len = 0;
+        sub->pairs = NULL;
+        sub->account = NULL;
+    } else if (!is_over) { /* Then all at once. */
+        (void)leave_slice(directory, sub, &next, UINT32_MAX, NULL, NULL, &posted);
     }
+    amb_pair_account_unref(&sub->account);
     free(sub->pairs);
     sub->pairs = NULL;
     sub->pair_count = sub->pair_size = 0;
@@ -463,23 +489,24 @@ void amb_directory_work(struct amb_directory *directory)
         }
         chore_end(chore);
     }
-    amb_directory_refresh(directory);
+    amb_directory_count(directory);
 }
 
 bool amb_directory_is_busy(const struct amb_directory *directory)
 {
-    bool has_more =
-        !amb_list_is_empty(&directory->chores) || !amb_list_is_empty(&directory->counts_sliced);
-    return amb_directory_may_wake(directory) ||
-           (has_more && directory->slow_orders < AMB_PAIRS_UNDER_WAY);
+    return amb_directory_may_wake(directory) || amb_directory_may_count(directory) ||
+           (!amb_list_is_empty(&directory->chores) &&
+            directory->slow_orders < AMB_PAIRS_UNDER_WAY);
 }
 
 void amb_pairs_fini(struct amb_directory *directory)
 {
+    amb_pair_account_unref(&directory->going);
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&directory->chores)) != NULL) {
         struct amb_dir_chore *chore = AMB_CONTAINER_OF(node, struct amb_dir_chore, node);
         amb_order_free(chore->last);
+        amb_pair_account_unref(&chore->gone.account);
         free(chore->gone.pairs);
         free(chore);
     }

@@ -36,12 +36,13 @@ unsigned amb_directory_disconnect(struct amb_directory *directory, struct amb_di
                                   struct amb_dir_sub *sub, amb_order_done_fn done, void *context);
 /* The number of the topic's readers has changed: its publishers are told this round. */
 void amb_directory_count_due(struct amb_directory *directory, struct amb_dir_topic *topic);
-/* The same of a quiet one, whose publishers are told later where they need not know at once: false
- * then. comes: the one that reads it from now on, or NULL. */
-bool amb_directory_count_changed(struct amb_directory *directory, struct amb_dir_topic *topic,
-                                 const struct amb_dir_sub *comes);
-/* Tells the counts of some quiet topics: counts_sliced. */
-void amb_directory_refresh(struct amb_directory *directory);
+/* One with a wildcard comes to a quiet topic: publishers are told what they must know before it
+ * counts as active. Returns how many. */
+unsigned amb_directory_come_quiet(struct amb_directory *directory, struct amb_dir_topic *topic,
+                                  const struct amb_dir_sub *comes);
+/* Some of the quiet topics whose number has changed are told. */
+void amb_directory_count(struct amb_directory *directory);
+bool amb_directory_may_count(const struct amb_directory *directory);
 
 /* directory_pairs.c. May the subscription have one more pair? Else sub->over names the limit, and
  * the subscription is listed in directory->over. */

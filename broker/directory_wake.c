@@ -12,6 +12,8 @@
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 
+#define STEPS_PER_PAIR 8u /* of looking for patterns that match, cost as much as a pair */
+
 static struct amb_dir_topic *topic_find(const struct amb_directory *directory, uint32_t id)
 {
     struct amb_dir_topic *topic = amb_directory_topic_of(directory, id);
@@ -26,6 +28,20 @@ static struct amb_dir_topic *topic_find(const struct amb_directory *directory, u
         }
     }
     return NULL;
+}
+
+/* Of its publishers the one whose line is shortest: whoever opens a publisher on somebody else's
+ * topic does not have it wait behind his own. */
+static struct amb_party *waker_choose(const struct amb_dir_topic *topic)
+{
+    struct amb_party *best = NULL;
+    AMB_LIST_FOR_EACH (node, &topic->publishers) {
+        struct amb_party *party = AMB_CONTAINER_OF(node, struct amb_dir_publisher, of_topic)->party;
+        if (party != NULL && (best == NULL || party->waking.count < best->waking.count)) {
+            best = party;
+        }
+    }
+    return best;
 }
 
 static struct amb_waker *waker_of(struct amb_directory *directory, struct amb_dir_topic *topic)
@@ -43,12 +59,9 @@ void amb_directory_heard(struct amb_directory *directory, const struct amb_topic
     topic->wake = AMB_DIR_WAKING;
     topic->serial = ++directory->serial;
     directory->awake_count += !topic->has_left;
-    if (!amb_list_is_empty(&topic->publishers)) { /* Of several the first: home says not which. */
-        topic->woken_by = amb_party_ref(
-            AMB_CONTAINER_OF(topic->publishers.next, struct amb_dir_publisher, of_topic)->party);
-    }
+    topic->woken_by = amb_party_ref(waker_choose(topic));
     struct amb_waker *waker = waker_of(directory, topic);
-    if (amb_list_is_empty(&waker->topics)) {
+    if (waker->count++ == 0) {
         amb_list_push_back(&directory->wakers, &waker->line);
     }
     amb_list_push_back(&waker->topics, &topic->waking);
@@ -58,6 +71,7 @@ struct wake {
     struct amb_directory *directory;
     struct amb_dir_topic *topic;
     unsigned made, budget;
+    unsigned cost; /* in pairs */
 };
 
 /* False: the budget is used up. Those who come later have a place behind them, and find the topic
@@ -110,7 +124,10 @@ static bool wake_post(struct wake *wake, amb_order_fn run)
 static bool wake_slice(struct wake *wake)
 {
     struct amb_dir_topic *topic = wake->topic;
-    amb_patterns_match(&wake->directory->patterns, topic->name, topic->name_len, wake_for, wake);
+    uint32_t steps = UINT32_MAX;
+    (void)amb_patterns_match(&wake->directory->patterns, topic->name, topic->name_len, &steps,
+                             wake_for, wake);
+    wake->cost = wake->made + 1 + (UINT32_MAX - steps) / STEPS_PER_PAIR;
     if (wake->made == wake->budget) { /* There may be more of them. */
         (void)wake_post(wake, amb_order_nothing);
         return false;
@@ -141,10 +158,10 @@ void amb_directory_wake(struct amb_directory *directory)
         }
         amb_list_remove(&wake.topic->waking);
         amb_list_remove(&waker->line);
-        if (!amb_list_is_empty(&waker->topics)) {
+        if (--waker->count > 0) {
             amb_list_push_back(&directory->wakers, &waker->line);
         }
-        amb_party_unref(&wake.topic->woken_by); /* waker may be gone with it. */
-        budget -= wake.made < budget ? wake.made + 1 : budget;
+        amb_party_unref(&wake.topic->woken_by); /* The waker may be gone with it. */
+        budget -= wake.cost < budget ? wake.cost : budget;
     }
 }

@@ -54,6 +54,7 @@ struct amb_user {
 struct amb_waker {
     struct amb_list_node line;
     struct amb_list_node topics; /* struct amb_dir_topic.waking: each holds a reference */
+    uint32_t count;              /* of them */
 };
 
 struct amb_party {

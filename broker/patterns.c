@@ -220,6 +220,7 @@ struct amb_pattern *amb_patterns_add(struct amb_patterns *patterns, const char *
 {
     struct amb_pattern *pattern = pattern_get(patterns, text, len);
     if (pattern != NULL) {
+        patterns->generation += pattern->branch != NULL;
         pattern->count++;
         amb_list_push_back(&pattern->subs, sub);
         if (reader != NULL) {
@@ -237,6 +238,7 @@ void amb_patterns_remove(struct amb_patterns *patterns, struct amb_pattern **pat
     if (p == NULL) {
         return;
     }
+    patterns->generation += p->branch != NULL;
     amb_list_remove(sub);
     if (reader != NULL) {
         amb_readers_remove(&p->readers, *reader);
@@ -262,15 +264,20 @@ struct amb_pattern *amb_patterns_name(const struct amb_patterns *patterns, const
 
 struct match {
     const struct amb_patterns *patterns;
+    uint32_t *steps;
     amb_pattern_fn fn;
     void *arg;
 };
 
 /* As deep as a topic has tokens: AMB_TOPIC_TOKENS_MAX. may_any: a wildcard may stand for the next
- * token. False: fn has seen enough. */
+ * token. False: fn has seen enough, or the steps are used up. */
 static bool match_below(const struct match *match, struct amb_pattern_branch *branch,
                         struct token rest, bool may_any)
 {
+    if (*match->steps == 0) {
+        return false;
+    }
+    --*match->steps;
     if (rest.len == 0) {
         return branch->end == NULL || match->fn(branch->end, match->arg);
     }
@@ -285,10 +292,11 @@ static bool match_below(const struct match *match, struct amb_pattern_branch *br
     return !may_any || branch->any == NULL || match_below(match, branch->any, rest, true);
 }
 
-void amb_patterns_match(const struct amb_patterns *patterns, const char *topic, size_t len,
-                        amb_pattern_fn fn, void *arg)
+bool amb_patterns_match(const struct amb_patterns *patterns, const char *topic, size_t len,
+                        uint32_t *steps, amb_pattern_fn fn, void *arg)
 {
-    const struct match match = {patterns, fn, arg};
+    const struct match match = {patterns, steps, fn, arg};
     (void)match_below(&match, patterns->root, (struct token){topic, len},
                       !amb_topic_is_reserved(topic, len));
+    return *steps > 0;
 }

@@ -17,6 +17,7 @@
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,6 +39,7 @@ struct amb_patterns {
     struct amb_map *names;           /* to those without a wildcard */
     struct amb_map *branches;        /* by (branch above, token) */
     struct amb_pattern_branch *root; /* of those with one */
+    uint64_t generation;             /* changes with the subscriptions of those */
 };
 
 AMB_MUST_CHECK enum amb_status amb_patterns_init(struct amb_patterns *patterns);
@@ -55,7 +57,8 @@ void amb_patterns_remove(struct amb_patterns *patterns, struct amb_pattern **pat
 struct amb_pattern *amb_patterns_name(const struct amb_patterns *patterns, const char *topic,
                                       size_t len);
 /* Calls fn for each pattern with a wildcard that matches the topic, until it returns false. fn may
- * not change the patterns. */
+ * not change the patterns. *steps: how many branches may be looked at, and what is left of that;
+ * false: it is used up, and there may be more patterns. */
 typedef bool (*amb_pattern_fn)(struct amb_pattern *pattern, void *arg);
-void amb_patterns_match(const struct amb_patterns *patterns, const char *topic, size_t len,
-                        amb_pattern_fn fn, void *arg);
+bool amb_patterns_match(const struct amb_patterns *patterns, const char *topic, size_t len,
+                        uint32_t *steps, amb_pattern_fn fn, void *arg);

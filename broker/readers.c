@@ -31,6 +31,16 @@ void amb_readers_remove(struct amb_readers *readers, uint32_t user)
     readers->others -= readers->others > 0;
 }
 
+void amb_readers_merge(struct amb_readers *readers, const struct amb_readers *more)
+{
+    for (uint32_t i = 0; i < AMB_READERS_USERS; i++) {
+        if (more->count[i] > 0) {
+            amb_readers_add(readers, more->user[i]);
+        }
+    }
+    readers->others += more->others;
+}
+
 bool amb_readers_have_foreign(const struct amb_readers *readers, uint32_t user)
 {
     if (readers->others > 0) {

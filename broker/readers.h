@@ -22,5 +22,7 @@ struct amb_readers {
 /* A subscription of that user reads the topic, or does not any more. */
 void amb_readers_add(struct amb_readers *readers, uint32_t user);
 void amb_readers_remove(struct amb_readers *readers, uint32_t user);
+/* Has a reader of each user that `more` has one of; nothing is removed from that again. */
+void amb_readers_merge(struct amb_readers *readers, const struct amb_readers *more);
 /* Has any other user a reader? */
 bool amb_readers_have_foreign(const struct amb_readers *readers, uint32_t user);

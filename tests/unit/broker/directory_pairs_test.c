@@ -73,12 +73,15 @@ static bool first_found(struct amb_pattern *pattern, void *arg)
 
 static void over(void)
 {
-    struct amb_pattern *pattern = NULL;
-    while (amb_patterns_match(&f.directory.patterns, "t.0", 3, first_found, &pattern),
-           pattern != NULL) {
+    for (;;) {
+        struct amb_pattern *pattern = NULL;
+        uint32_t steps = UINT32_MAX;
+        (void)amb_patterns_match(&f.directory.patterns, "t.0", 3, &steps, first_found, &pattern);
+        if (pattern == NULL) {
+            break;
+        }
         struct amb_list_node *node = pattern->subs.next;
         amb_directory_unsubscribe(&f.directory, AMB_CONTAINER_OF(node, struct amb_dir_sub, same));
-        pattern = NULL;
     }
     work();
     assert_int_equal(f.directory.pair_count, 0);
@@ -237,6 +240,40 @@ static void test_pairs_of_all_are_bounded(void **state)
     over();
 }
 
+static void test_who_has_most_pairs_goes_when_there_are_too_many(void **state)
+{
+    (void)state;
+    struct amb_dir_sub subs[3];
+    begin(1, TOPICS);
+    struct amb_pair_account *rich = amb_pair_account_create(&f, NULL);
+    struct amb_pair_account *poor = amb_pair_account_create(&session, NULL);
+    for (unsigned i = 0; i < 3; i++) {
+        open_wild(&subs[i], i, i < 2 ? rich : poor);
+        (void)amb_directory_subscribe(&f.directory, &subs[i], note_answer, NULL);
+        work();
+    }
+    assert_int_equal(f.directory.pair_count, 6000);
+    struct amb_dir_topic *topic = awake_topic_of("t.more", 0);
+    assert_null(subs[2].over);
+    assert_string_equal(subs[0].over, "limits.max_pairs");
+    assert_int_equal(poor->pairs, TOPICS + 1);
+    assert_int_equal(cursors_of(topic, 0), 1);
+    /* Its pairs are its own until they are undone. */
+    unsubscribe(&subs[0]);
+    assert_in_range(rich->pairs, TOPICS + 1, 2 * TOPICS - 1);
+    work();
+    assert_int_equal(rich->pairs, TOPICS);
+    unsubscribe(&subs[1]);
+    work();
+    assert_int_equal(rich->pairs, 0);
+    (void)awake_topic_of("t.again", 0);
+    assert_int_equal(poor->pairs, TOPICS + 2);
+    assert_null(subs[2].over);
+    amb_pair_account_unref(&rich);
+    amb_pair_account_unref(&poor);
+    over();
+}
+
 /* Or eight clients of one user had them all, and a ninth of anybody none. */
 static void test_pairs_of_all_are_shared(void **state)
 {
@@ -285,6 +322,28 @@ static void test_pairs_of_all_are_shared(void **state)
     over();
 }
 
+/* Or a client that comes and goes again and again has a look at all topics made for each time. */
+static void test_who_leaves_quiet_topics_leaves_no_work(void **state)
+{
+    (void)state;
+    struct amb_dir_sub sub;
+    set_up(1, many);
+    session = open_session(0, 0);
+    for (unsigned i = 0; i < 5000; i++) {
+        char name[16];
+        struct amb_dir_topic *topic;
+        int len = snprintf(name, sizeof(name), "q.%u", i);
+        assert_int_equal(amb_directory_topic(&f.directory, name, (size_t)len, 0, &topic), AMB_OK);
+    }
+    settle();
+    open_sub(&sub, &session, 0, "none.*");
+    (void)amb_directory_subscribe(&f.directory, &sub, note_answer, NULL);
+    work();
+    amb_directory_unsubscribe(&f.directory, &sub);
+    assert_true(amb_list_is_empty(&f.directory.chores));
+    over();
+}
+
 static void test_topics_that_have_left_take_no_room(void **state)
 {
     (void)state;
@@ -325,6 +384,8 @@ int main(void)
         cmocka_unit_test(test_pairs_of_a_client_are_bounded),
         cmocka_unit_test(test_pairs_of_all_are_bounded),
         cmocka_unit_test(test_pairs_of_all_are_shared),
+        cmocka_unit_test(test_who_has_most_pairs_goes_when_there_are_too_many),
+        cmocka_unit_test(test_who_leaves_quiet_topics_leaves_no_work),
         cmocka_unit_test(test_topics_that_have_left_take_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,7 +79,8 @@ static inline void tear_down(void)
         }
     }
     settle();
-    amb_patterns_match(&f.directory.patterns, "t", 1, pairs_free, NULL);
+    uint32_t steps = UINT32_MAX;
+    (void)amb_patterns_match(&f.directory.patterns, "t", 1, &steps, pairs_free, NULL);
     amb_directory_fini(&f.directory);
     for (unsigned i = 0; i < f.harness.count; i++) {
         for (uint32_t id = 0; id < f.harness.shards[i].topic_slots; id++) {

@@ -29,7 +29,7 @@ static int tear_down(void **state)
 }
 
 /* A subscription each; no test has more at a time. */
-static struct amb_list_node subs[128];
+static struct amb_list_node subs[2048];
 static unsigned sub_count;
 
 static struct amb_pattern *add(const char *text)
@@ -50,20 +50,25 @@ static void leave(struct amb_pattern *pattern)
 struct found {
     struct amb_pattern *patterns[64];
     unsigned count, enough;
+    bool only_count;
 };
 
 static bool note(struct amb_pattern *pattern, void *arg)
 {
     struct found *found = arg;
-    assert_in_range(found->count, 0, 63);
-    found->patterns[found->count++] = pattern;
+    if (!found->only_count) {
+        assert_in_range(found->count, 0, 63);
+        found->patterns[found->count] = pattern;
+    }
+    found->count++;
     return found->count != found->enough;
 }
 
 static unsigned matches(const char *topic, unsigned enough)
 {
     struct found found = {.enough = enough};
-    amb_patterns_match(&patterns, topic, strlen(topic), note, &found);
+    uint32_t steps = UINT32_MAX;
+    assert_true(amb_patterns_match(&patterns, topic, strlen(topic), &steps, note, &found));
     return found.count;
 }
 
@@ -123,6 +128,33 @@ static uint32_t draw(uint32_t below)
     return (uint32_t)((uint64_t)seed * below >> 32);
 }
 
+/* Each of "a" and "*" at each of ten places: as many branches match as there are. */
+static void test_a_match_has_so_many_steps(void **state)
+{
+    (void)state;
+    enum {
+        TOKENS = 10
+    };
+    for (unsigned i = 0; i < 1u << TOKENS; i++) {
+        char text[2 * TOKENS + 1] = "";
+        for (unsigned j = 0; j < TOKENS; j++) {
+            strcat(text, j == 0 ? "" : ".");
+            strcat(text, (i >> j & 1) != 0 ? "*" : "a");
+        }
+        (void)add(text);
+    }
+    struct found found = {.only_count = true};
+    const char topic[] = "a.a.a.a.a.a.a.a.a.a";
+    uint32_t steps = UINT32_MAX;
+    assert_true(amb_patterns_match(&patterns, topic, strlen(topic), &steps, note, &found));
+    assert_int_equal(found.count, (1 << TOKENS) - 1); /* One is the topic's name. */
+    assert_in_range(UINT32_MAX - steps, 1 << TOKENS, 3 << TOKENS);
+    steps = 100;
+    found.count = 0;
+    assert_false(amb_patterns_match(&patterns, topic, strlen(topic), &steps, note, &found));
+    assert_in_range(found.count, 1, 100);
+}
+
 /* Small alphabets, so that many match. */
 static void random_text(char *out, bool is_pattern)
 {
@@ -159,7 +191,8 @@ static void test_a_match_finds_what_comparing_each_pattern_finds(void **state)
         for (unsigned t = 0; t < TOPICS; t++) {
             random_text(topic, false);
             struct found found = {0};
-            amb_patterns_match(&patterns, topic, strlen(topic), note, &found);
+            uint32_t steps = UINT32_MAX;
+            assert_true(amb_patterns_match(&patterns, topic, strlen(topic), &steps, note, &found));
             unsigned total = 0, expected = 0;
             for (unsigned i = 0; i < found.count; i++) {
                 const struct amb_pattern *pattern = found.patterns[i];
@@ -187,6 +220,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_branch_that_another_pattern_uses_stays, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_a_match_has_so_many_steps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_match_ends_when_its_callback_says_so, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_match_finds_what_comparing_each_pattern_finds,
