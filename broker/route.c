@@ -10,6 +10,8 @@
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 
+#define AWAKE_SLICE 32u /* held entries that are appended at once */
+
 /* The publisher that sent the entry; NULL if it, or its session, is gone. */
 static struct amb_publisher *route_publisher(struct amb_shard *shard,
                                              const struct amb_origin *origin)
@@ -109,13 +111,6 @@ static void route_hold(struct amb_topic *topic, struct amb_entry *entry)
 static void route_append(struct amb_shard *shard, struct amb_entry *entry)
 {
     struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
-    if (__builtin_expect(topic != NULL && topic->is_quiet, 0)) {
-        route_hold(topic, entry);
-        if (AMB_FAULT(AWAKE_EARLY)) {
-            amb_route_awake(topic);
-        }
-        return;
-    }
     if (__builtin_expect(entry->expect != 0, 0) && entry->status == AMB_OK && topic != NULL &&
         topic->log.next_seq + topic->log.above != entry->expect) {
         entry->status = AMB_EREJECTED; /* Somebody else was faster. */
@@ -136,18 +131,41 @@ static void route_append(struct amb_shard *shard, struct amb_entry *entry)
     }
 }
 
+static void awake_goes_on(struct amb_mail *mail, void *owner)
+{
+    (void)owner;
+    amb_route_awake(AMB_CONTAINER_OF(mail, struct amb_topic, heard));
+}
+
+/* In slices: each entry is a look at all readers. What comes meanwhile is held behind the rest. */
 void amb_route_awake(struct amb_topic *topic)
 {
-    topic->is_quiet = false;
-    struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&topic->held)) != NULL) {
+    for (unsigned i = 0; i < AWAKE_SLICE && !amb_list_is_empty(&topic->held); i++) {
+        struct amb_list_node *node = amb_list_pop_front(&topic->held);
         route_append(topic->shard, AMB_CONTAINER_OF(node, struct amb_entry, pending));
+    }
+    topic->is_quiet = !amb_list_is_empty(&topic->held);
+    if (topic->is_quiet) {
+        amb_mail_post(&topic->shard->inbox, &topic->heard, awake_goes_on);
+    }
+}
+
+static void route_arrived(struct amb_shard *shard, struct amb_entry *entry)
+{
+    struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
+    if (__builtin_expect(topic == NULL || !topic->is_quiet, 1)) {
+        route_append(shard, entry);
+        return;
+    }
+    route_hold(topic, entry);
+    if (AMB_FAULT(AWAKE_EARLY)) {
+        amb_route_awake(topic);
     }
 }
 
 static void entry_handed_over(struct amb_mail *mail, void *owner)
 {
-    route_append(owner, AMB_CONTAINER_OF(mail, struct amb_entry, mail));
+    route_arrived(owner, AMB_CONTAINER_OF(mail, struct amb_entry, mail));
 }
 
 void amb_route_hand_over(struct amb_shard *home, struct amb_entry *entry)
@@ -159,7 +177,7 @@ void amb_route(struct amb_shard *shard, struct amb_entry *entry, unsigned home)
 {
     amb_assert(home < shard->peer_count && entry->parent == NULL);
     if (home == shard->index) {
-        route_append(shard, entry);
+        route_arrived(shard, entry);
     } else {
         amb_route_hand_over(shard->peers[home], entry);
     }

@@ -333,7 +333,8 @@ static void test_who_leaves_quiet_topics_leaves_no_work(void **state)
         char name[16];
         struct amb_dir_topic *topic;
         int len = snprintf(name, sizeof(name), "q.%u", i);
-        assert_int_equal(amb_directory_topic(&f.directory, name, (size_t)len, 0, &topic), AMB_OK);
+        assert_int_equal(amb_directory_topic(&f.directory, name, (size_t)len, 0, NULL, &topic),
+                         AMB_OK);
     }
     settle();
     open_sub(&sub, &session, 0, "none.*");
