@@ -84,7 +84,7 @@ struct amb_directory {
     struct amb_list_node topics, subs; /* all of them */
     struct amb_list_node idle;         /* struct amb_dir_topic.idle, longest first */
     struct amb_list_node leaving;      /* struct amb_dir_topic.node */
-    struct amb_list_node counts_due;     /* struct amb_dir_topic.of_counts: others read it now */
+    struct amb_list_node counts_due;   /* struct amb_dir_topic.of_counts: others read it now */
     struct amb_dir_counts counts;      /* of those that read quiet topics */
     struct amb_list_node queues;       /* struct amb_dir_queue.node: queues.h */
     uint32_t topic_count, sub_count;
@@ -102,7 +102,7 @@ struct amb_directory {
     unsigned at_once;               /* topics that subscriptions came to and left, this round */
     unsigned slow_orders;           /* under way: of chores, and counts for homes */
     struct amb_list_node wakers;    /* struct amb_waker.line: parties take turns, a topic each */
-    struct amb_waker no_party;       /* of topics that no party's client publishes to */
+    struct amb_waker no_party;      /* of topics that no party's client publishes to */
     unsigned wake_pairs;            /* made for them, and their homes have not answered yet */
     struct amb_list_node over;      /* struct amb_dir_sub.of_over: have met a limit of pairs */
     uint64_t next_sub;

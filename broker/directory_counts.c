@@ -132,7 +132,8 @@ void amb_directory_tell(struct amb_directory *directory)
     directory->at_once = 0; /* A round begins, or ends. */
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&directory->counts_due)) != NULL) {
-        amb_directory_tell_topic(directory, AMB_CONTAINER_OF(node, struct amb_dir_topic, of_counts));
+        amb_directory_tell_topic(directory,
+                                 AMB_CONTAINER_OF(node, struct amb_dir_topic, of_counts));
     }
 }
 

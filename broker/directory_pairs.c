@@ -495,8 +495,7 @@ void amb_directory_work(struct amb_directory *directory)
 bool amb_directory_is_busy(const struct amb_directory *directory)
 {
     return amb_directory_may_wake(directory) || amb_directory_may_count(directory) ||
-           (!amb_list_is_empty(&directory->chores) &&
-            directory->slow_orders < AMB_PAIRS_UNDER_WAY);
+           (!amb_list_is_empty(&directory->chores) && directory->slow_orders < AMB_PAIRS_UNDER_WAY);
 }
 
 void amb_pairs_fini(struct amb_directory *directory)
