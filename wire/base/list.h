@@ -58,6 +58,18 @@ static inline void amb_list_remove(struct amb_list_node *node)
     amb_list_init(node);
 }
 
+/* All nodes of the list `from` go to the end of `to`. */
+static inline void amb_list_move(struct amb_list_node *from, struct amb_list_node *to)
+{
+    if (!amb_list_is_empty(from)) {
+        from->next->prev = to->prev;
+        from->prev->next = to;
+        to->prev->next = from->next;
+        to->prev = from->prev;
+        amb_list_init(from);
+    }
+}
+
 /* First node, removed; NULL if the list is empty. */
 static inline struct amb_list_node *amb_list_pop_front(struct amb_list_node *head)
 {
