@@ -79,45 +79,6 @@ static void test_a_topic_without_messages_has_no_pairs(void **state)
     tear_down();
 }
 
-/* A thousand subscriptions to everything would tell each publisher a thousand times. */
-static void test_publishers_of_quiet_topics_hear_at_once_what_matters(void **state)
-{
-    (void)state;
-    struct amb_dir_sub first, second, foreign;
-    begin(1);
-    struct amb_session_id session = open_session(0, 0);
-    struct amb_dir_topic *topic = topic_of("a", 0);
-    struct amb_dir_publisher publisher = {.session = session, .is_auto = true, .user = 1000};
-    amb_list_init(&publisher.of_topic);
-    amb_directory_publish(&publisher, topic);
-    (void)subscribe(&first, &session, 0, ">");
-    assert_int_equal(topic->told, 1); /* that somebody is there */
-    (void)subscribe(&second, &session, 1, ">");
-    assert_int_equal(topic->told, 1);
-    refresh();
-    assert_int_equal(topic->told, 2);
-    assert_false(publisher.told_copies);
-    open_sub(&foreign, &session, 2, "*");
-    foreign.may_map = true;
-    foreign.user = 1001;
-    (void)amb_directory_subscribe(&f.directory, &foreign, note_answer, NULL);
-    amb_directory_tell(&f.directory);
-    assert_true(publisher.told_copies); /* that another user will read in place */
-    assert_int_equal(topic->told, 2);
-    round_of_work();
-    assert_int_equal(topic->told, 3);
-    assert_true(publisher.told_copies);
-    unsubscribe(&first);
-    unsubscribe(&second);
-    unsubscribe(&foreign);
-    assert_int_equal(topic->told, 3);
-    refresh();
-    assert_int_equal(topic->told, 0);
-    assert_false(publisher.told_copies);
-    amb_directory_unpublish(&f.directory, &publisher);
-    tear_down();
-}
-
 static void test_the_first_messages_wait_for_all_cursors(void **state)
 {
     (void)state;
@@ -317,7 +278,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_topic_without_messages_has_no_pairs),
-        cmocka_unit_test(test_publishers_of_quiet_topics_hear_at_once_what_matters),
         cmocka_unit_test(test_the_first_messages_wait_for_all_cursors),
         cmocka_unit_test(test_many_readers_get_their_cursors_in_slices),
         cmocka_unit_test(test_what_is_under_way_bounds_what_is_made),
