@@ -429,6 +429,7 @@ void amb_directory_unpublish(struct amb_directory *directory, struct amb_dir_pub
     if (topic != NULL) {
         amb_list_remove(&publisher->of_topic);
         topic->publisher_count--;
+        topic->spoken_on |= UINT64_C(1) << publisher->session.shard;
         publisher->topic = NULL;
         amb_directory_rest(directory, topic);
     }

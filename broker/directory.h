@@ -23,10 +23,11 @@
  * and when those who read it by a wildcard have come to its end, it leaves; they find it again when
  * it comes again.
  *
- *   asked ─► out of the names ─► home forgets it ─► each borrower does ─► home has read their mail
- * ─► freed
+ *   asked ─► out of the names ─► its last publishers are heard out ─► home forgets it
+ *         ─► each borrower does ─► home has read their mail ─► freed
  *
- * so that neither a lent entry nor a word about one meets freed memory. Its id comes again late.
+ * so that neither a last message nor a lent entry nor a word about one meets freed memory. Its id
+ * comes again late.
  *
  * Threads: the control thread. Memory: one allocation an object; limits of struct amb_config.
  */
@@ -112,6 +113,7 @@ struct amb_directory {
 };
 
 enum amb_leave_stage {
+    AMB_LEAVE_PUBLISHERS,
     AMB_LEAVE_HOME,
     AMB_LEAVE_BORROWERS,
     AMB_LEAVE_FENCE,
@@ -137,6 +139,7 @@ struct amb_dir_topic {
     unsigned waiting;          /* leaving: orders without an answer */
     bool is_again;             /* leaving: a worker was not ready */
     uint64_t on;               /* leaving: shards that still have it, by bit */
+    uint64_t spoken_on;        /* shards on which it has had publishers that have gone, by bit */
     uint32_t id;
     unsigned home;
     enum amb_priority priority; /* only those of NORMAL are found by name, */

@@ -21,7 +21,8 @@ static void leave_answered(void *control, struct amb_order *order)
     (void)control;
     struct amb_dir_topic *topic = order->context;
     if (order->status == AMB_OK) {
-        topic->on &= ~(UINT64_C(1) << order->shard->index);
+        uint64_t *asked = topic->stage == AMB_LEAVE_PUBLISHERS ? &topic->spoken_on : &topic->on;
+        *asked &= ~(UINT64_C(1) << order->shard->index);
     } else {
         topic->is_again = true;
     }
@@ -40,7 +41,9 @@ static void leave_ask(struct amb_dir_topic *topic, unsigned shard, amb_order_fn 
         return;
     }
     topic->waiting++;
-    order->u.topic.topic = topic->on_shard[shard];
+    if (run == amb_order_topic_remove) {
+        order->u.topic.topic = topic->on_shard[shard];
+    }
     amb_order_post(topic->directory->shards[shard], order);
 }
 
@@ -49,7 +52,17 @@ static void leave_go_on(struct amb_dir_topic *topic)
 {
     struct amb_directory *directory = topic->directory;
     topic->is_again = false;
-    if (topic->stage == AMB_LEAVE_HOME) {
+    if (topic->stage == AMB_LEAVE_PUBLISHERS && topic->spoken_on != 0) {
+        /* A session that has closed may be heard yet, and what it says belongs to this topic. */
+        for (unsigned i = 0; i < directory->shard_count; i++) {
+            if ((topic->spoken_on >> i & 1) != 0) {
+                leave_ask(topic, i, amb_order_fence);
+            }
+        }
+        return;
+    }
+    if (topic->stage <= AMB_LEAVE_HOME) {
+        topic->stage = AMB_LEAVE_HOME;
         leave_ask(topic, topic->home, amb_order_topic_remove);
         return;
     }
@@ -119,7 +132,7 @@ static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *t
     amb_party_uncharge(&topic->party, AMB_SHARE_TOPICS);
     directory->awake_count -= topic->wake != AMB_DIR_QUIET;
     topic->has_left = true;
-    topic->stage = AMB_LEAVE_HOME;
+    topic->stage = AMB_LEAVE_PUBLISHERS;
     topic->on = 0;
     for (unsigned i = 0; i < directory->shard_count; i++) {
         topic->on |= (uint64_t)(topic->on_shard[i] != NULL) << i;

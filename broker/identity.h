@@ -5,7 +5,7 @@
  * back for one, the control thread tells it where it left off, and it sends the rest. So nothing is
  * looked up for a message, and nothing comes twice.
  *
- *   free ─► taken by a client ─► its session ends ─► its worker has read that (a fence) ─► free
+ *   free ─► taken by a client ─► its session ends ─► its worker has heard it out (a fence) ─► free
  *
  * Names belong to a user: nobody else's publishers meet them. They are charged to the party that
  * took them last, while they are taken and for limits.dedup_window afterwards: a party has at most

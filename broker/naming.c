@@ -57,7 +57,7 @@ bool amb_naming_check(struct amb_client *client, uint64_t id, const Amb__Control
     return true;
 }
 
-/* The worker of the last publisher of that name has read that it is over: what it has counted is
+/* The worker of the last publisher of that name has heard it to its end: what it has counted is
  * known, and the next one opens. */
 static void identity_known(void *control, struct amb_order *fence)
 {
@@ -85,7 +85,7 @@ static void identity_known(void *control, struct amb_order *fence)
 
 struct amb_order *amb_naming_fence(void)
 {
-    return amb_order_create(amb_order_nothing, identity_known, NULL);
+    return amb_order_create(amb_order_fence, identity_known, NULL);
 }
 
 void amb_naming_post(struct amb_control *control, struct amb_order *order, struct amb_order *fence)

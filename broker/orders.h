@@ -68,9 +68,15 @@ struct amb_order {
         } attach;
         struct {
             bool keep_held;
-            uint32_t polls;      /* of what its client said last, so far */
-            uint64_t held_bytes; /* out: > 0: quarantined, the session still exists */
+            struct amb_list_node hearing; /* the worker's, while what its client said last */
+            uint64_t number;              /* ... is heard */
+            uint32_t polls;               /* of that, so far */
+            uint64_t held_bytes;          /* out: > 0: quarantined, the session still exists */
         } close;
+        struct {
+            bool has_begun;
+            uint64_t number; /* of the newest session that it waits for */
+        } fence;
         struct {
             struct amb_topic *topic;
         } topic;
@@ -186,8 +192,12 @@ void amb_order_topic_ask(struct amb_shard *shard, struct amb_order *order);
 void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order);
 /* Other limits are in force from here on. */
 void amb_order_limits(struct amb_shard *shard, struct amb_order *order);
-/* Its answer says that what was posted to this worker before has been done. */
+/* Its answer says that the orders that were posted to this worker before have been run. One that
+ * goes on for some turns may not be done: what a session that closes still says is heard later. */
 void amb_order_nothing(struct amb_shard *shard, struct amb_order *order);
+/* Its answer says more: sessions that were closed before have been heard to their end, and nothing
+ * comes from them any more. */
+void amb_order_fence(struct amb_shard *shard, struct amb_order *order);
 void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order);
 /* A quiet topic has all of its readers: what has come to it goes on. */
 void amb_order_topic_awake(struct amb_shard *shard, struct amb_order *order);

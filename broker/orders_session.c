@@ -169,11 +169,35 @@ void amb_order_session_close(struct amb_shard *shard, struct amb_order *order)
         amb_order_answer(order);
         return;
     }
+    if (order->u.close.polls == 0) {
+        order->u.close.number = ++shard->hearings;
+        amb_list_init(&order->u.close.hearing);
+        amb_list_push_back(&shard->hearing, &order->u.close.hearing);
+    }
     if (!session_hear(session, order)) {
         amb_order_post(shard, order);
         return;
     }
+    amb_list_remove(&order->u.close.hearing);
     amb_session_close(session, order->u.close.keep_held, session_ended, order);
+}
+
+/* Sessions that close later do not keep it waiting. */
+void amb_order_fence(struct amb_shard *shard, struct amb_order *order)
+{
+    if (!order->u.fence.has_begun) {
+        order->u.fence.has_begun = true;
+        order->u.fence.number = shard->hearings;
+    }
+    if (!amb_list_is_empty(&shard->hearing)) {
+        const struct amb_order *oldest =
+            AMB_CONTAINER_OF(shard->hearing.next, struct amb_order, u.close.hearing);
+        if (oldest->u.close.number <= order->u.fence.number) {
+            amb_order_post(shard, order);
+            return;
+        }
+    }
+    amb_order_answer(order);
 }
 
 void amb_order_session_release(struct amb_shard *shard, struct amb_order *order)

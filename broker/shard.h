@@ -134,6 +134,8 @@ struct amb_shard {
     struct amb_list_node live_sessions; /* struct amb_session.live */
     struct amb_list_node warm, cold;    /* the same, struct amb_session.heat */
     uint32_t warm_count, cold_watched;
+    struct amb_list_node hearing;  /* struct amb_order.u.close.hearing: sessions that close, by */
+    uint64_t hearings;             /* ... their numbers; this is the newest one */
     struct amb_list_node clearing; /* struct amb_session.clearing: closed, and not gone yet */
     unsigned clear_left;           /* deliveries that may be given up for them this turn */
     struct amb_list_node dirty_topics[AMB_PRIORITIES]; /* struct amb_topic.dirty: to be walked this

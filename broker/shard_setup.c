@@ -86,6 +86,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     shard->config = config;
     shard->epoll_fd = -1;
     amb_list_init(&shard->live_sessions);
+    amb_list_init(&shard->hearing);
     amb_list_init(&shard->clearing);
     shard->clear_left = AMB_SHARD_CLEAR_TURN;
     amb_list_init(&shard->warm);

@@ -79,7 +79,7 @@ static void publisher_opened(void *owner, struct amb_order *order)
     request_end(request);
 }
 
-/* The worker that had the name has read that it is over. */
+/* The worker that had the name has heard its publisher to its end. */
 static void identity_known(void *owner, struct amb_order *fence)
 {
     struct sim *s = owner;
@@ -132,7 +132,7 @@ static void pub_open(struct sim *s, struct visit *visit, const struct sim_ask *a
     order->u.publisher.wants_settled = wish->wants_settled;
     order->u.publisher.verifies = amb_config_topic(s->config, name)->trust == AMB_TRUST_VERIFY;
     if (identity != NULL && identity->was_taken) {
-        struct amb_order *fence = amb_order_create(amb_order_nothing, identity_known, order);
+        struct amb_order *fence = amb_order_create(amb_order_fence, identity_known, order);
         amb_assert(fence != NULL);
         amb_order_post(s->peers[identity->shard], fence);
     } else if (identity != NULL) {

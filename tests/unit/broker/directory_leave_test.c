@@ -2,6 +2,9 @@
 /*
  * broker/directory_leave: which topics leave, when, and what becomes of their names and ids.
  */
+#include "broker/directory_private.h"
+#include "broker/publisher.h"
+#include "tests/support/shard_client.h"
 #include "tests/unit/broker/directory_world.h"
 
 static void test_a_topic_that_nobody_uses_leaves_after_its_time(void **state)
@@ -129,6 +132,48 @@ static void test_a_full_table_gives_up_the_topic_idle_for_longest(void **state)
     tear_down();
 }
 
+/* What its last publisher, on another worker, said before it closed. */
+static void test_a_topic_that_must_leave_takes_the_last_messages(void **state)
+{
+    (void)state;
+    const unsigned batches = 2000; /* Heard in slices. */
+    set_up(2, NULL);
+    struct amb_dir_topic *a = awake_topic_of("a", 0);
+    struct amb_topic *topic = a->on_shard[0];
+    uint32_t id = a->id;
+    struct shard_client *client = shard_client_create(&f.harness, 1, NULL);
+    struct amb_session *session = client->session;
+    struct amb_dir_publisher publisher = {.session = {1, session->index, session->generation}};
+    amb_list_init(&publisher.of_topic);
+    amb_directory_publish(&publisher, a);
+    struct amb_publisher *open;
+    assert_int_equal(amb_publisher_create(session, 0, id, 0, false, false, &open), AMB_OK);
+    client->pubs[0] = (struct client_pub){.is_open = true, .topic = id, .opened = open->opened};
+    for (unsigned i = 0; i < batches; i++) {
+        client_send(client, 0, 1, 0);
+    }
+    (void)shard_client_turn(client);
+    amb_directory_unpublish(&f.directory, &publisher); /* As the control thread does it: */
+    struct amb_order *order = amb_order_create(amb_order_session_close, note_answer, NULL);
+    order->session = publisher.session;
+    amb_order_post(f.harness.peers[1], order);
+    assert_true(amb_directory_leave_oldest(&f.directory)); /* Another one needs its place. */
+    uint64_t msgs = 0;
+    for (unsigned i = 0; i < 1000 && amb_shard_topic(f.harness.peers[0], id) == topic; i++) {
+        (void)harness_turn(&f.harness, 0);
+        (void)harness_turn(&f.harness, 1);
+        if (amb_shard_topic(f.harness.peers[0], id) == topic) {
+            msgs = topic->msgs_in;
+        }
+        (void)amb_inbox_run(&f.harness.control);
+    }
+    assert_null(amb_shard_topic(f.harness.peers[0], id));
+    assert_int_equal(msgs, batches);
+    client->session = NULL;
+    client->is_closed = true;
+    tear_down();
+}
+
 static void test_an_id_comes_again_late_and_never_the_same(void **state)
 {
     (void)state;
@@ -217,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_a_topic_that_is_not_read_to_its_end_stays),
         cmocka_unit_test(test_a_topic_waits_for_its_name_to_be_sent),
         cmocka_unit_test(test_a_full_table_gives_up_the_topic_idle_for_longest),
+        cmocka_unit_test(test_a_topic_that_must_leave_takes_the_last_messages),
         cmocka_unit_test(test_an_id_comes_again_late_and_never_the_same),
         cmocka_unit_test(test_a_topic_stays_as_long_as_it_has_other_priorities),
         cmocka_unit_test(test_what_nobody_came_to_use_leaves_like_others),

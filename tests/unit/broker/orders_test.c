@@ -175,6 +175,72 @@ static void test_a_session_that_closes_is_heard_over_many_turns(void **state)
     harness_fini(&harness);
 }
 
+static unsigned fences, heard_then;
+
+static void note_fence(void *control, struct amb_order *order)
+{
+    struct shard_harness *h = control;
+    fences++;
+    heard_then = (unsigned)h->shards[0].stats.msgs_in;
+    amb_order_free(order);
+}
+
+/* Says much, and the order to close it is posted. */
+static void talk_and_close(uint32_t topic, unsigned batches)
+{
+    struct shard_client *client = shard_client_create(&harness, 0, NULL);
+    client_open_pub(client, 0, topic, false);
+    for (unsigned i = 0; i < batches; i++) {
+        client_send(client, 0, 1, 0);
+    }
+    (void)shard_client_turn(client);
+    struct amb_order *order = prepare(amb_order_session_close, (uint32_t)client->id);
+    order->session.generation = client->session->generation;
+    amb_order_post(&harness.shards[0], order);
+    client->session = NULL;
+    client->is_closed = true;
+}
+
+static void post_fence(void)
+{
+    struct amb_order *order = amb_order_create(amb_order_fence, note_fence, NULL);
+    assert_non_null(order);
+    amb_order_post(&harness.shards[0], order);
+}
+
+static void turn_until_fences(unsigned count)
+{
+    for (unsigned i = 0; i < 1000 && fences < count; i++) {
+        (void)harness_turn(&harness, 0);
+        (void)amb_inbox_run(&harness.control);
+    }
+    assert_int_equal(fences, count);
+}
+
+static void test_a_fence_is_behind_the_last_words_of_sessions_that_close(void **state)
+{
+    (void)state;
+    const unsigned few = 500, many = 2000;
+    harness_init(&harness, 1, NULL);
+    uint32_t topic = harness_topic(&harness, "a", 0);
+    unsigned before = answers;
+    fences = 0;
+    post_fence();
+    turn_until_fences(1);
+    talk_and_close(topic, few);
+    post_fence();
+    (void)harness_turn(&harness, 0);
+    talk_and_close(topic, many);
+    turn_until_fences(2);
+    assert_in_range(heard_then, few, few + many - 1); /* Not behind who closes later. */
+    assert_int_equal(answers, before + 1);
+    post_fence();
+    turn_until_fences(3);
+    assert_int_equal(heard_then, few + many);
+    assert_int_equal(answers, before + 2);
+    harness_fini(&harness);
+}
+
 static void test_orders_for_a_session_that_is_gone_change_nothing(void **state)
 {
     (void)state;
@@ -368,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_session_without_its_link_is_undone),
         cmocka_unit_test(test_closing_a_session_that_is_gone_is_answered),
         cmocka_unit_test(test_a_session_that_closes_is_heard_over_many_turns),
+        cmocka_unit_test(test_a_fence_is_behind_the_last_words_of_sessions_that_close),
         cmocka_unit_test(test_orders_for_a_session_that_is_gone_change_nothing),
         cmocka_unit_test(test_stream_is_attached_once),
         cmocka_unit_test(test_attaching_to_a_session_that_is_gone_closes_the_stream),
