@@ -176,6 +176,8 @@ static void test_a_disposed_ring_frees_pages_that_its_client_has_mapped(void **s
     assert_int_equal(c.client.down_status, AMB_ELOST);
     assert_int_equal(close(kept), 0);
     link_peer_close(&c.client);
+    link_peer_fini(&c.client);
+    link_peer_fini(&c.broker);
 }
 
 enum tampering {
