@@ -154,8 +154,7 @@ static void session_ended(struct amb_session *session, void *arg)
 }
 
 /* What a client has said before it left still counts: its Bye overtakes what it has given back and
- * acknowledged. Within limits, for one that goes on talking; and others have their turns meanwhile.
- * True: that was all. */
+ * acknowledged. Within limits, for one that goes on talking. True: that was all. */
 static bool session_hear(struct amb_session *session, struct amb_order *order)
 {
     return order->u.close.polls++ == CLOSE_POLLS_MAX || !amb_session_is_up(session) ||
@@ -174,9 +173,11 @@ void amb_order_session_close(struct amb_shard *shard, struct amb_order *order)
         amb_list_init(&order->u.close.hearing);
         amb_list_push_back(&shard->hearing, &order->u.close.hearing);
     }
-    if (!session_hear(session, order)) {
-        amb_order_post(shard, order);
-        return;
+    for (unsigned i = 0; !session_hear(session, order);) {
+        if (++i == shard->close_polls) {
+            amb_order_post(shard, order);
+            return;
+        }
     }
     amb_list_remove(&order->u.close.hearing);
     amb_session_close(session, order->u.close.keep_held, session_ended, order);

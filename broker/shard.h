@@ -167,6 +167,9 @@ struct amb_shard {
     uint32_t takes_cached;
     int64_t queue_due_ns, take_due_ns; /* nothing is to be done before; INT64_MAX */
     struct amb_compaction compaction;
+    /* Of a session that closes, in a turn. All there may be: its client's next session may speak on
+     * another worker as soon as that is open, and would overtake the rest. Fewer in tests. */
+    unsigned close_polls;
     unsigned swept;                /* cursors that went at once, this turn */
     struct amb_list_node preludes; /* struct amb_prelude.of_shard: wait for a slice */
     struct amb_list_node sweeps;   /* struct amb_sweep.node: cursors that are to go (sweep.h) */

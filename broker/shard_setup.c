@@ -83,6 +83,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
 {
     memset(shard, 0, sizeof(*shard));
     shard->index = index;
+    shard->close_polls = UINT32_MAX;
     shard->config = config;
     shard->epoll_fd = -1;
     amb_list_init(&shard->live_sessions);
