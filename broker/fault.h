@@ -47,7 +47,8 @@
     X(KEPT_MISCOUNTED, "what goes stale now and then is still counted")                            \
     X(MAP_STALE, "what a client fetched in place may go stale")                                    \
     X(GRANT_UNRESERVED, "a window opens and no memory is reserved")                                \
-    X(AWAKE_EARLY, "a topic's first message does not wait for its readers")
+    X(AWAKE_EARLY, "a topic's first message does not wait for its readers")                        \
+    X(FENCE_EARLY, "a fence does not wait for the last words of sessions that close")
 
 #define AMB_FAULT_ENUM(name, text) AMB_FAULT_##name,
 enum amb_fault {

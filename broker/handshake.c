@@ -322,7 +322,29 @@ static bool ucx_is_proved(struct amb_client *client)
     return status == AMB_OK;
 }
 
-static void session_order(struct amb_client *client, const Amb__Control__Auth *auth)
+static void session_post(struct amb_order *order)
+{
+    const struct amb_client *client = order->context;
+    struct amb_control *control = client->control;
+    struct amb_shard *shard = control->shards[client->session.shard];
+    if (client->link == AMB_LINK_RING && control->porter != NULL) {
+        amb_porter_open(control->porter, shard, order);
+    } else {
+        amb_order_post(shard, order);
+    }
+}
+
+/* What the client has said in its former session is heard: it may speak in the next one. */
+static void former_heard(void *control, struct amb_order *fence)
+{
+    (void)control;
+    session_post(fence->context);
+    amb_order_free(fence);
+}
+
+/* former: its session that this one takes the place of; NULL: none. */
+static void session_order(struct amb_client *client, const Amb__Control__Auth *auth,
+                          const struct amb_client *former)
 {
     struct amb_control *control = client->control;
     if (!ucx_is_proved(client)) {
@@ -331,10 +353,12 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     enum amb_status status = amb_control_session_take(control, &client->session);
     struct amb_order *order =
         status == AMB_OK ? amb_order_create(amb_order_session_open, session_opened, client) : NULL;
+    struct amb_order *fence = amb_order_create(amb_order_fence, former_heard, order);
     uint8_t *address = malloc(auth->ucx_address.len + 1);
     client->end_order = amb_order_create(NULL, NULL, NULL);
-    if (order == NULL || address == NULL || client->end_order == NULL) {
+    if (order == NULL || fence == NULL || address == NULL || client->end_order == NULL) {
         free(address);
+        amb_order_free(fence);
         amb_order_free(order);
         if (status == AMB_OK) {
             amb_control_session_give(control, &client->session);
@@ -363,37 +387,45 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
         memcpy(address, auth->ucx_address.data, auth->ucx_address.len);
     }
     amb_client_hold(client);
-    struct amb_shard *shard = control->shards[client->session.shard];
-    if (client->link == AMB_LINK_RING && control->porter != NULL) {
-        amb_porter_open(control->porter, shard, order);
+    if (former == NULL) {
+        amb_order_free(fence);
+        session_post(order);
     } else {
-        amb_order_post(shard, order);
+        amb_order_post(control->shards[former->session.shard], fence);
     }
 }
 
-/* Its client has a new session: the old one is ended first, so that nothing is delivered to both,
- * and its handles and inboxes are free. Nobody else knows the secret. Returns 1 if that session
- * goes now: it must not stand in the new one's way. One that stays in quarantine counts as any
- * other. */
-static uint32_t end_former(struct amb_client *client, const Amb__Control__Former *former)
+/* The session that the client says it had. Nobody else knows the secret. NULL: it is over. */
+static struct amb_client *find_former(const struct amb_client *client,
+                                      const Amb__Control__Former *former)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &client->control->clients) {
-        struct amb_client *old = AMB_CONTAINER_OF(node, struct amb_client, node);
-        if (old == client || !old->has_session || old->session.index != former->session ||
-            old->session.generation != former->generation ||
-            CRYPTO_memcmp(&old->secret, &former->secret, sizeof(old->secret)) != 0) {
-            continue;
-        }
-        bool holds = old->link == AMB_LINK_RING && former->unmapped == 0 && !old->is_dead;
-        if (old->state == AMB_CLIENT_LIVE) {
-            old->said_bye = former->unmapped != 0;
-            amb_client_end(old, "its client has another session");
-        } else if (former->unmapped != 0) {
-            amb_client_give_up(old); /* As if its process were gone. */
-        }
-        return !holds && old->has_session ? 1 : 0;
+    if (former == NULL) {
+        return NULL;
     }
-    return 0;
+    AMB_LIST_FOR_EACH (node, &client->control->clients) {
+        struct amb_client *old = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (old != client && old->has_session && old->session.index == former->session &&
+            old->session.generation == former->generation &&
+            CRYPTO_memcmp(&old->secret, &former->secret, sizeof(old->secret)) == 0) {
+            return old;
+        }
+    }
+    return NULL;
+}
+
+/* Its client has a new session: the old one is ended first, so that nothing is delivered to both,
+ * and its handles and inboxes are free. Returns 1 if that session goes now: it must not stand in
+ * the new one's way. One that stays in quarantine counts as any other. */
+static uint32_t end_former(struct amb_client *old, bool is_unmapped)
+{
+    bool holds = old->link == AMB_LINK_RING && !is_unmapped && !old->is_dead;
+    if (old->state == AMB_CLIENT_LIVE) {
+        old->said_bye = is_unmapped;
+        amb_client_end(old, "its client has another session");
+    } else if (is_unmapped) {
+        amb_client_give_up(old); /* As if its process were gone. */
+    }
+    return !holds && old->has_session ? 1 : 0;
 }
 
 void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *auth)
@@ -410,13 +442,14 @@ void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *aut
         return;
     }
     /* Not before: only now is it known whose session it takes the place of. */
-    uint32_t leaving = auth->former == NULL ? 0 : end_former(client, auth->former);
+    struct amb_client *former = find_former(client, auth->former);
+    uint32_t leaving = former == NULL ? 0 : end_former(former, auth->former->unmapped != 0);
     if (!session_has_room(client, leaving)) {
         return;
     }
     client_watch_process(client);
     if (amb_client_take_party(client, leaving)) {
-        session_order(client, auth);
+        session_order(client, auth, former);
     }
 }
 

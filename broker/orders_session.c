@@ -3,6 +3,7 @@
  * Orders about a session and its publishers: from its link to the end of its quarantine.
  */
 #include "broker/dispatch.h"
+#include "broker/fault.h"
 #include "broker/identity.h"
 #include "broker/orders_private.h"
 #include "broker/party.h"
@@ -17,8 +18,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define CLOSE_POLLS_MAX 64u   /* one a turn, */
-#define CLOSE_POLL_BUDGET 64u /* ... of so many frames */
+#define CLOSE_POLLS_MAX 64u   /* of a session's link, */
+#define CLOSE_POLL_BUDGET 64u /* ... so many frames each */
 #define RELEASE_BUDGET 4096u  /* references of a quarantined session that go in one turn */
 
 /* Has the worker's epoll report what happens on the session's link. */
@@ -154,11 +155,23 @@ static void session_ended(struct amb_session *session, void *arg)
 }
 
 /* What a client has said before it left still counts: its Bye overtakes what it has given back and
- * acknowledged. Within limits, for one that goes on talking. True: that was all. */
+ * acknowledged. Within limits, for one that goes on talking; and others have their turns meanwhile,
+ * also where many close at once. The client's next session opens behind a fence. True: that was
+ * all. */
 static bool session_hear(struct amb_session *session, struct amb_order *order)
 {
-    return order->u.close.polls++ == CLOSE_POLLS_MAX || !amb_session_is_up(session) ||
-           amb_link_poll(session->link, CLOSE_POLL_BUDGET) == 0;
+    struct amb_shard *shard = session->shard;
+    while (order->u.close.polls < CLOSE_POLLS_MAX && amb_session_is_up(session)) {
+        if (shard->hear_left == 0) {
+            return false;
+        }
+        order->u.close.polls++;
+        if (amb_link_poll(session->link, CLOSE_POLL_BUDGET) == 0) {
+            return true;
+        }
+        shard->hear_left--;
+    }
+    return true;
 }
 
 void amb_order_session_close(struct amb_shard *shard, struct amb_order *order)
@@ -168,16 +181,15 @@ void amb_order_session_close(struct amb_shard *shard, struct amb_order *order)
         amb_order_answer(order);
         return;
     }
-    if (order->u.close.polls == 0) {
+    if (!order->u.close.has_begun) {
+        order->u.close.has_begun = true;
         order->u.close.number = ++shard->hearings;
         amb_list_init(&order->u.close.hearing);
         amb_list_push_back(&shard->hearing, &order->u.close.hearing);
     }
-    for (unsigned i = 0; !session_hear(session, order);) {
-        if (++i == shard->close_polls) {
-            amb_order_post(shard, order);
-            return;
-        }
+    if (!session_hear(session, order)) {
+        amb_order_post(shard, order);
+        return;
     }
     amb_list_remove(&order->u.close.hearing);
     amb_session_close(session, order->u.close.keep_held, session_ended, order);
@@ -190,7 +202,7 @@ void amb_order_fence(struct amb_shard *shard, struct amb_order *order)
         order->u.fence.has_begun = true;
         order->u.fence.number = shard->hearings;
     }
-    if (!amb_list_is_empty(&shard->hearing)) {
+    if (!amb_list_is_empty(&shard->hearing) && !AMB_FAULT(FENCE_EARLY)) {
         const struct amb_order *oldest =
             AMB_CONTAINER_OF(shard->hearing.next, struct amb_order, u.close.hearing);
         if (oldest->u.close.number <= order->u.fence.number) {

@@ -29,8 +29,9 @@
 
 #define AMB_SHARDS_MAX 64u
 #define AMB_SESSIONS_MAX 65536u /* of one shard */
-#define AMB_SHARD_CLEAR_TURN                                                                       \
-    16384u /* deliveries of sessions that have closed, given up in a turn */
+/* A turn's work for sessions that close: */
+#define AMB_SHARD_HEAR_TURN 4u      /* polls of their links, */
+#define AMB_SHARD_CLEAR_TURN 16384u /* ... and deliveries that are given up */
 
 struct amb_config;
 struct amb_entry;
@@ -136,6 +137,7 @@ struct amb_shard {
     uint32_t warm_count, cold_watched;
     struct amb_list_node hearing;  /* struct amb_order.u.close.hearing: sessions that close, by */
     uint64_t hearings;             /* ... their numbers; this is the newest one */
+    unsigned hear_left;            /* polls of them that are left, this turn */
     struct amb_list_node clearing; /* struct amb_session.clearing: closed, and not gone yet */
     unsigned clear_left;           /* deliveries that may be given up for them this turn */
     struct amb_list_node dirty_topics[AMB_PRIORITIES]; /* struct amb_topic.dirty: to be walked this
@@ -167,9 +169,6 @@ struct amb_shard {
     uint32_t takes_cached;
     int64_t queue_due_ns, take_due_ns; /* nothing is to be done before; INT64_MAX */
     struct amb_compaction compaction;
-    /* Of a session that closes, in a turn. All there may be: its client's next session may speak on
-     * another worker as soon as that is open, and would overtake the rest. Fewer in tests. */
-    unsigned close_polls;
     unsigned swept;                /* cursors that went at once, this turn */
     struct amb_list_node preludes; /* struct amb_prelude.of_shard: wait for a slice */
     struct amb_list_node sweeps;   /* struct amb_sweep.node: cursors that are to go (sweep.h) */

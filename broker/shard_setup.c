@@ -83,12 +83,12 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
 {
     memset(shard, 0, sizeof(*shard));
     shard->index = index;
-    shard->close_polls = UINT32_MAX;
     shard->config = config;
     shard->epoll_fd = -1;
     amb_list_init(&shard->live_sessions);
     amb_list_init(&shard->hearing);
     amb_list_init(&shard->clearing);
+    shard->hear_left = AMB_SHARD_HEAR_TURN;
     shard->clear_left = AMB_SHARD_CLEAR_TURN;
     amb_list_init(&shard->warm);
     amb_list_init(&shard->cold);

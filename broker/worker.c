@@ -180,6 +180,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     shard->now_ns = now_ns;
     shard->real_ns = real_ns;
     shard->swept = 0;
+    shard->hear_left = AMB_SHARD_HEAR_TURN;
     shard->clear_left = AMB_SHARD_CLEAR_TURN;
     unsigned done = amb_inbox_run(&shard->inbox);
     if (shard->ucx_worker != NULL) {

@@ -443,6 +443,7 @@ void sim_client_lost(struct sim *s, struct sim_client *client)
     }
     client->answers.count = 0;
     for (uint32_t h = 0; h < SIM_HANDLES; h++) {
+        client->pubs[h].was_open = client->pubs[h].state == SIM_OPEN;
         sim_publish_forget(s, &client->pubs[h]);
         struct sim_sub *sub = &client->subs[h];
         bool reads = sub->state != SIM_CLOSED && !client->said_bye;

@@ -106,7 +106,9 @@ bool sim_desk_open(struct sim *s, struct sim_client *client)
     const struct amb_sim_options options = {
         .handles = SIM_HANDLES,
         .bytes_max = sim_chance(s, 25) ? 1 + sim_pick(s, 20000) : 0,
-        .poll_frames = sim_chance(s, 25) ? 1 + sim_pick(s, 5) : 0,
+        .poll_frames = s->is_slow          ? 1
+                       : sim_chance(s, 25) ? 1 + sim_pick(s, 5)
+                                           : 0,
     };
     amb_assert(amb_sim_create(&options, events, args, ends) == AMB_OK);
     session->link = ends[0];
@@ -155,6 +157,15 @@ static void visit_closed(void *owner, struct amb_order *order)
     }
 }
 
+static void visit_heard(void *owner, struct amb_order *fence)
+{
+    (void)owner;
+    struct visit *visit = fence->context;
+    visit->waiting--;
+    visit->is_heard = true;
+    amb_order_free(fence);
+}
+
 static void visit_end(struct sim *s, struct visit *visit)
 {
     if (visit->state != VISIT_LIVE) {
@@ -179,6 +190,18 @@ static void visit_end(struct sim *s, struct visit *visit)
     struct amb_order *order = desk_order(amb_order_session_close, visit_closed, visit, visit);
     order->u.close.keep_held = visit->may_map && !visit->said_bye && !visit->is_dead;
     desk_post(s, visit, order);
+    visit->waiting++;
+    desk_post(s, visit, desk_order(amb_order_fence, visit_heard, visit, visit));
+}
+
+bool sim_desk_end_former(struct sim *s, const struct sim_client *client)
+{
+    struct visit *visit = &visits[client->session];
+    if (visit->state == VISIT_FREE || visit->id != client->id) {
+        return true;
+    }
+    visit_end(s, visit);
+    return visit->is_heard;
 }
 
 void sim_desk_died(struct sim *s, unsigned slot)

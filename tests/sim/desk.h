@@ -23,6 +23,7 @@ struct visit {
     uint64_t id;
     struct amb_session_id session;
     bool may_map, said_bye, is_dead;
+    bool is_heard; /* also what its client has said last */
     struct amb_dir_publisher *pubs[SIM_HANDLES];
     struct amb_dir_sub *subs[SIM_HANDLES];
     struct sim_asks asks;

@@ -4,7 +4,7 @@
  * see, and ends the run at the first thing that must not be.
  *
  *   topic   which message has each sequence number: one, the same for every reader, and a
- *           publisher's in the order in which they were sent
+ *           publisher's in the order in which they were sent, and a client's by its sessions
  *   reader  what a subscription gets and is told that it has lost leaves no gap and nothing twice
  *   queue   who has each message: nobody has it twice without a higher count, nobody gets what was
  *           acknowledged
@@ -57,6 +57,7 @@ struct model_pub {
     uint32_t name;   /* 0: none */
     uint32_t where;  /* the name of its topic, and its priority */
     uint64_t holder; /* of its name: the session that has it */
+    uint32_t life;   /* of the client, over its sessions */
     uint32_t count, cap;
     struct model_message *messages; /* by number, from 1 */
 };

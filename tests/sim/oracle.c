@@ -15,6 +15,7 @@
 #define LAST_BYTES 64u /* a message of publish_last on the link, rounded up */
 
 #define SIM_BATCH_MSGS 12u             /* messages of a batch */
+#define MODEL_LIVES 64u                /* of clients, remembered at a time */
 #define HUGE_BYTES (UINT64_C(1) << 20) /* no log of a seed has so many */
 #define BATCH_OVERHEAD 8192u
 #define NEIGHBOURS 64u /* how far the next message of the same publisher is looked for */
@@ -521,6 +522,23 @@ uint64_t model_given_unseen(struct sim *s, const struct sim_sub *sub, const stru
 
 /* The end -------------------------------------------------------------------------------------- */
 
+/* What a client said in one session is numbered before what it says in the next one. */
+static void check_sessions(const struct sim *s, const struct model_topic *topic)
+{
+    const struct model_pub *newest[MODEL_LIVES] = {NULL};
+    for (uint64_t seq = 1; seq <= topic->top; seq++) {
+        const struct model_pub *pub = &s->model.pubs[topic->at[seq].pub];
+        if (topic->at[seq].pub == 0 || pub->name != 0) { /* A name may be another client's later. */
+            continue;
+        }
+        const struct model_pub **last = &newest[pub->life % MODEL_LIVES];
+        SIM_CHECK(s, *last == NULL || (*last)->life != pub->life || (*last)->holder <= pub->holder,
+                  "%s: number %" PRIu64 " was said in a session before that of an older number",
+                  topic->name, seq);
+        *last = pub;
+    }
+}
+
 /* Every number is a message: one that is known, or one whose publisher did not hear of it. */
 void model_end(struct sim *s)
 {
@@ -531,6 +549,7 @@ void model_end(struct sim *s)
         if (topic->is_dead_letters) {
             continue;
         }
+        check_sessions(s, topic);
         for (uint64_t seq = 1; seq <= topic->top; seq++) {
             holes += topic->at[seq].pub == 0;
         }

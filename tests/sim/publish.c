@@ -206,6 +206,7 @@ void sim_publish_opened(struct sim *s, struct sim_client *client, const struct s
     uint32_t topic = model_topic(s, answer->topic, s->names[p->topic], p->priority);
     pub->topic = topic;
     pub->holder = client->id;
+    pub->life = client->life;
     p->next = pub->count + 1;
     if (p->name != 0) {
         SIM_CHECK(s, answer->last_seq <= pub->count,

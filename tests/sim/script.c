@@ -17,6 +17,7 @@ void sim_script_start(struct sim *s)
         struct sim_client *client = &s->clients[i];
         if (!client->is_alive) {
             client->is_alive = true;
+            client->life = ++s->lives;
             client->shard = sim_pick(s, s->shard_count);
             client->may_map = sim_chance(s, 60);
             client->maps = sim_chance(s, 85);
@@ -248,15 +249,38 @@ static void do_say(struct sim *s, struct sim_client *client, uint32_t handle)
 
 /* Lives ---------------------------------------------------------------------------------------- */
 
-/* With a new session: subscriptions go on where they were, queues are joined again. */
+/* Those that it had open, unless the program has done with them. */
+static void reopen_pubs(struct sim *s, struct sim_client *client, const struct sim_publisher *had)
+{
+    for (uint32_t h = 0; h < SIM_HANDLES; h++) {
+        struct sim_publisher *p = &client->pubs[h];
+        if (had[h].was_open && sim_chance(s, 80)) {
+            p->state = SIM_ASKED;
+            p->topic = had[h].topic;
+            p->name = had[h].name;
+            p->wants_settled = had[h].wants_settled;
+            p->priority = had[h].priority;
+            sim_client_ask(s, client, SIM_ASK_PUB_OPEN, h, 0);
+        }
+    }
+}
+
+/* With a new session: publishers are opened again, subscriptions go on where they were, queues are
+ * joined again. */
 static void do_reconnect(struct sim *s, struct sim_client *client)
 {
+    if (!sim_desk_end_former(s, client)) {
+        return;
+    }
     client->shard = sim_pick(s, s->shard_count);
     if (!sim_desk_open(s, client)) {
         return;
     }
+    struct sim_publisher had[SIM_HANDLES];
+    memcpy(had, client->pubs, sizeof(had));
     sim_client_start(s, client);
     s->stats.reconnects++;
+    reopen_pubs(s, client, had);
     for (uint32_t h = 0; h < SIM_HANDLES; h++) {
         struct sim_sub *sub = &client->subs[h];
         bool goes_on = sub->state == SIM_OPEN && (sub->wish == 0 || sim_chance(s, 80));
@@ -281,6 +305,21 @@ static void do_reconnect(struct sim *s, struct sim_client *client)
     }
 }
 
+/* Its last words are many, so that its worker has not heard them when it comes back. It says Bye,
+ * or takes its session for lost, and the broker does not know. */
+static void do_leave(struct sim *s, struct sim_client *client)
+{
+    for (uint32_t h = 0; h < SIM_HANDLES; h++) {
+        sim_client_publish(s, client, h, 8);
+    }
+    amb_link_flush(client->link);
+    if (sim_chance(s, 60)) {
+        sim_client_ask(s, client, SIM_ASK_BYE, 0, 0);
+    } else {
+        sim_client_lost(s, client);
+    }
+}
+
 static void do_trouble(struct sim *s, struct sim_client *client)
 {
     uint32_t kind = sim_pick(s, 100);
@@ -297,7 +336,7 @@ static void do_trouble(struct sim *s, struct sim_client *client)
         SIM_EVENT(s, "hold client", client->slot, client->is_held);
         amb_sim_hold(client->link, client->is_held);
     } else {
-        sim_client_ask(s, client, SIM_ASK_BYE, 0, 0);
+        do_leave(s, client);
     }
 }
 
@@ -308,14 +347,18 @@ static void do_client(struct sim *s, struct sim_client *client)
         return;
     }
     if (!client->is_up) {
-        if (kind < 300) {
+        if (kind < 500) {
             do_reconnect(s, client);
-        } else if (kind < 330) {
+        } else if (kind < 530) {
             sim_client_die(s, client);
         }
         return;
     }
     bool may_ask = client->answers.count < SIM_ASKS / 2;
+    if (s->is_slow && may_ask && sim_chance(s, 2)) {
+        do_leave(s, client);
+        return;
+    }
     if (s->has_lazy && sim_chance(s, 15)) {
         do_fetch(s, client, handle);
         return;
@@ -359,7 +402,9 @@ void sim_step(struct sim *s)
 {
     uint32_t kind = sim_pick(s, 1000);
     if (kind < 350) {
-        sim_turn(s, sim_pick(s, s->shard_count));
+        if (!s->is_slow || sim_chance(s, 20)) {
+            sim_turn(s, sim_pick(s, s->shard_count));
+        }
     } else if (kind < 400) {
         unsigned done = sim_desk_turn(s, 1 + sim_pick(s, 4));
         SIM_EVENT(s, "desk done", done);

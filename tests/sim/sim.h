@@ -73,6 +73,7 @@ struct sim_publisher {
     uint32_t plan_count, plan_len, plan_ttl_ms;
     bool plan_leased, plan_props;
     bool wants_settled, has_heard;
+    bool was_open; /* when its session was lost */
 };
 
 /* A delivery that was not given back, or not settled. */
@@ -159,6 +160,7 @@ struct sim_asks {
 struct sim_client {
     struct sim *sim;
     unsigned slot, shard;
+    uint32_t life; /* its number: one that dies is another one when it comes again */
     bool is_alive; /* its process */
     bool is_up;    /* it has a session, as far as it knows */
     bool is_held;  /* its link stands still */
@@ -209,13 +211,14 @@ struct sim {
     unsigned topic_count; /* names in use */
     const char *names[SIM_NAMES];
     struct sim_client clients[SIM_CLIENTS];
-    uint32_t serials;
+    uint32_t serials, lives;
     bool is_ending; /* everybody catches up */
     bool may_lack_memory;
     bool has_priorities; /* some publishers have others than NORMAL */
     bool spills;         /* some readers' policy is SPILL */
     bool has_leases;     /* some clients lease */
     bool has_lazy;       /* some subscriptions are lazy, some messages have properties */
+    bool is_slow;        /* workers have few turns, and read a frame of a link in each */
     bool is_tight;       /* a session may not hold much, or memory is short */
     struct model model;
     struct sim_stats stats;
@@ -280,6 +283,9 @@ void sim_desk_begin(struct sim *s);
 void sim_desk_end(struct sim *s);
 /* A session for the client. False: there is none to be had now. */
 bool sim_desk_open(struct sim *s, struct sim_client *client);
+/* Ends the session that it had. False: what it has said there is not heard yet; the next one waits.
+ */
+bool sim_desk_end_former(struct sim *s, const struct sim_client *client);
 /* The client's request arrives, in order. False: too many wait. */
 bool sim_desk_ask(struct sim *s, struct sim_client *client, const struct sim_ask *ask);
 /* One turn of the control thread: mail, and up to so many requests of each client. */

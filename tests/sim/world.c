@@ -185,7 +185,7 @@ static void begin(struct sim *s, uint64_t seed, uint32_t steps)
     s->step = 0;
     s->steps = steps;
     s->now_ns = START_NS;
-    s->serials = 0;
+    s->serials = s->lives = 0;
     s->is_ending = false;
     unsigned which = sim_pick(s, PROFILES);
     s->profile = &profiles[which];
@@ -198,6 +198,7 @@ static void begin(struct sim *s, uint64_t seed, uint32_t steps)
     s->spills = seed % 3 != 0;
     s->has_leases = seed % 3 == 1;
     s->has_lazy = seed % 5 >= 3;
+    s->is_slow = seed % 8 == 5;
     s->is_tight = s->config != configs[0] && s->config != configs[1] && s->config != configs[2];
     s->topic_count = 0;
     for (unsigned i = 0; i < SIM_NAMES; i++) {
@@ -541,6 +542,7 @@ static void publish_last(struct sim *s)
         settle(s);
     }
     client->is_alive = true;
+    client->life = ++s->lives;
     client->shard = 0;
     client->may_map = false;
     amb_assert(sim_desk_open(s, client));

@@ -81,7 +81,6 @@ void harness_init(struct shard_harness *harness, unsigned shards, const char *co
         shard->peer_count = shards;
         shard->offer_segment = offer_segment;
         shard->session_ended = session_ended;
-        shard->close_polls = 1;
         shard->dead_letter = dead_letter;
         shard->segment_gone = amb_retire_segment;
         shard->now_ns = harness->now_ns;

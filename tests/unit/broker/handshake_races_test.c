@@ -18,6 +18,7 @@
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* Hello for a stream, and Auth. */
 static const uint8_t hello[] = {0x12, 0x0c, 0x08, 0x01, 0x10, 0x01, 0x2a,
@@ -69,6 +70,50 @@ static void test_a_session_is_being_made_until_its_worker_has_answered(void **st
     assert_int_equal(control->opening_count, 0);
 }
 
+static void say_auth_after(int fd, const struct amb_client *former)
+{
+    uint8_t body[64];
+    Amb__Control__Former had = AMB__CONTROL__FORMER__INIT;
+    Amb__Control__Auth auth = AMB__CONTROL__AUTH__INIT;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    had.session = former->session.index;
+    had.generation = former->session.generation;
+    had.secret = former->secret;
+    auth.former = &had;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_AUTH;
+    message.auth = &auth;
+    assert_in_range(amb__control__control__get_packed_size(&message), 1, sizeof(body));
+    stepped_say_body(fd, body, (uint8_t)amb__control__control__pack(&message, body));
+}
+
+/* Its last words may be on their way to another worker still: they come first. */
+static void test_a_session_opens_when_its_clients_former_one_is_heard(void **state)
+{
+    (void)state;
+    int fd, next_fd;
+    struct amb_control *control = stepped_control();
+    struct amb_client *client = opening_client(&fd);
+    stepped_settle(client);
+    struct amb_shard *shard = control->shards[client->session.shard];
+    struct amb_order talks = {.u.close.number = ++shard->hearings}; /* It has more to say. */
+    amb_list_init(&talks.u.close.hearing);
+    amb_list_push_back(&shard->hearing, &talks.u.close.hearing);
+    struct amb_client *next = stepped_connect(true, &next_fd);
+    stepped_say_body(next_fd, hello, sizeof(hello));
+    say_auth_after(next_fd, client);
+    for (unsigned i = 0; i < 10; i++) {
+        stepped_control_turn(next);
+        (void)stepped_workers_turn();
+    }
+    assert_int_equal(client->state, AMB_CLIENT_ENDING);
+    assert_int_equal(next->state, AMB_CLIENT_OPENING);
+    amb_list_remove(&talks.u.close.hearing);
+    stepped_settle(next);
+    assert_int_equal(next->state, AMB_CLIENT_LIVE);
+    (void)close(fd);
+    stepped_leave(next, next_fd);
+}
+
 static int knock(const struct amb_listener *listener)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(listener->url.port)};
@@ -103,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_deadline_runs_while_the_broker_is_waited_for),
         cmocka_unit_test(test_a_session_is_being_made_until_its_worker_has_answered),
+        cmocka_unit_test(test_a_session_opens_when_its_clients_former_one_is_heard),
         cmocka_unit_test(test_the_door_pauses_while_many_sessions_are_being_made),
     };
     return cmocka_run_group_tests_name("broker/handshake, races", tests, NULL, NULL);

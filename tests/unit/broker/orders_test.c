@@ -149,7 +149,8 @@ static void test_closing_a_session_that_is_gone_is_answered(void **state)
 static void test_a_session_that_closes_is_heard_over_many_turns(void **state)
 {
     (void)state;
-    const unsigned batches = 2000, a_turn = 64 + 32; /* of the order, and of the worker */
+    const unsigned batches = 2000;
+    const unsigned a_turn = 64 * AMB_SHARD_HEAR_TURN + 32; /* of the order, and of the worker */
     harness_init(&harness, 1, NULL);
     struct shard_client *client = shard_client_create(&harness, 0, NULL);
     uint32_t topic = harness_topic(&harness, "a", 0);
