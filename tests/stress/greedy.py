@@ -91,6 +91,12 @@ def stop_pairs(pairs):
     return max(r["late_p999_ms"] for r in reports), max(r["late_ms"] for r in reports)
 
 
+def longest_ms(broker):
+    """The longest turn of the worker, and the longest round of the control thread."""
+    turn = max(row["longest_turn_ns"] for row in broker.ask("workers"))
+    return turn / 1e6, broker.ask("status")["longest_round_ns"] / 1e6
+
+
 def one_run(rig, options, is_greedy, seed):
     seconds = float(options.get("seconds-each", 4))
     broker = rig.broker(
@@ -116,13 +122,15 @@ def one_run(rig, options, is_greedy, seed):
     else:
         time.sleep(seconds)
     p999, worst = stop_pairs(pairs)
+    turn, control = longest_ms(broker)
     broker.check_alive()
     memory.is_over.set()
     memory.join()
     broker.stop()
     print(
         f"{'greedy' if is_greedy else 'alone ':6s} p99.9 {p999:8.3f} ms, worst {worst:5d} ms, "
-        f"heap {memory.heap / MIB:6.1f} MiB, shared {memory.shared / MIB:6.1f} MiB",
+        f"heap {memory.heap / MIB:6.1f} MiB, shared {memory.shared / MIB:6.1f} MiB, "
+        f"turn {turn:.0f} ms, control {control:.0f} ms",
         flush=True,
     )
     return p999, memory, done
