@@ -17,24 +17,43 @@ void amb_pub_batch_sent(struct amb_batch *batch)
     }
 }
 
+/*
+ * What is wished for: `size` bytes beyond `from`. If the batch has grown since the last wish, as
+ * much again, or it would never leave where memory is short: there the broker gives what is wished
+ * for, a way to it and back later, and nothing beyond.
+ */
+static uint64_t wish_of(const struct amb_pub *pub, uint64_t from, uint64_t size)
+{
+    uint64_t most = pub->conn->batch_bytes;
+    bool has_grown = pub->wanted > from && size > pub->need && size < most;
+    return from + size + (!has_grown ? 0 : size < most - size ? size : most - size);
+}
+
+static void tell_wish(struct amb_pub *pub, uint64_t wanted)
+{
+    pub->wanted = wanted;
+    amb_link_flow(pub->conn->link, AMB_FLOW_WANT, pub->handle, wanted);
+    pub->conn->must_flush = true;
+}
+
 /* Is there window for `size` more bytes? If not, the broker knows what is wanted. */
 static bool has_window(struct amb_pub *pub, uint64_t size)
 {
-    struct amb_conn *conn = pub->conn;
     uint64_t inflight = pub->sent_bytes - pub->settle.settled_bytes;
     bool is_own_limit = inflight != 0 && inflight + size > pub->window_bytes;
-    uint64_t upto = pub->sent_bytes - pub->leased_bytes + size;
+    uint64_t from = pub->sent_bytes - pub->leased_bytes, upto = from + size;
     if (upto <= pub->window && !is_own_limit) {
+        if (__builtin_expect(pub->wanted > pub->window, 0)) {
+            tell_wish(pub, upto); /* It was for what may never come. */
+        }
         return true;
     }
-    pub->need = size;
     if (upto <= pub->window) {
         pub->wanted = upto; /* Who wished for more may have given up. */
-    } else if (pub->wanted != upto) {
-        pub->wanted = upto;
-        amb_link_flow(conn->link, AMB_FLOW_WANT, pub->handle, pub->wanted);
-        conn->must_flush = true;
+    } else if (pub->wanted < upto || (size < pub->need && pub->wanted != upto)) {
+        tell_wish(pub, wish_of(pub, from, size));
     }
+    pub->need = size;
     return false;
 }
 

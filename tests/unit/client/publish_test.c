@@ -291,6 +291,33 @@ static void threads_may_share_a_publisher(void **state)
     session_close(&s);
 }
 
+/* Where the broker gives what was wished for and no more, a way to it and back later, it would
+ * never be enough. */
+static void a_batch_that_grows_while_it_waits_wishes_for_more_than_it_has(void **state)
+{
+    struct fake_options options = *(const struct fake_options *)*state;
+    struct session s;
+    static const uint8_t bytes[1000];
+    options.window = 1;
+    session_open(&s, &options, NULL);
+    fake_broker_hold_window(s.fake, true);
+    struct amb_pub *pub;
+    assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
+    assert_int_equal(amb_pub_send(pub, bytes, sizeof(bytes), AMB_NOWAIT), AMB_OK);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.want[0] >= sizeof(bytes));
+    assert_in_range(s.seen.want[0], sizeof(bytes), 2 * sizeof(bytes) - 1);
+    assert_int_equal(amb_pub_send(pub, bytes, sizeof(bytes), AMB_NOWAIT), AMB_OK);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.want[0] >= 2 * sizeof(bytes));
+    uint64_t wish = s.seen.want[0];
+    assert_in_range(wish, 4 * sizeof(bytes), 5 * sizeof(bytes));
+    assert_int_equal(amb_pub_send(pub, bytes, sizeof(bytes), AMB_NOWAIT), AMB_OK); /* Enough. */
+    fake_broker_window(s.fake, 0, wish);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.msgs[0] == 3);
+    assert_int_equal(s.seen.want[0], wish);
+    fake_broker_hold_window(s.fake, false);
+    session_close(&s);
+}
+
 int main(void)
 {
     static struct fake_options ring = {.link = AMB_LINK_RING};
@@ -307,6 +334,7 @@ int main(void)
         BOTH(a_handle_used_again_counts_its_batches_on),
         BOTH(topics_and_rights_are_checked_at_open),
         BOTH(threads_may_share_a_publisher),
+        BOTH(a_batch_that_grows_while_it_waits_wishes_for_more_than_it_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
