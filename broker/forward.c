@@ -28,6 +28,8 @@
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 
+#define SETTLE_LOOKS 32u /* readers that a topic looks at in forward_settle, for one look here */
+
 /* From here on it may hold publishers back for so long. */
 static void cursor_behind(struct amb_cursor *cursor)
 {
@@ -582,39 +584,68 @@ static inline bool forward_is_over(const struct amb_shard *shard)
     return forward_done(shard) >= shard->forward_upto;
 }
 
-/* The walk is cut short at that reader: he is the first when it goes on, for `left` of them. If the
- * topic was marked meanwhile, that comes to all. */
-static void forward_cut(struct amb_topic *topic, struct amb_list_node *at, uint32_t left)
+/* The topic's slice of them begins. */
+static inline void forward_begin_slice(struct amb_shard *shard)
 {
-    bool was_marked = topic->unwalked == 0;
-    amb_list_remove(&topic->cursors);
-    amb_list_insert_before(at, &topic->cursors);
-    amb_topic_mark(topic);
-    topic->unwalked = was_marked ? 0 : left;
+    uint64_t upto = forward_done(shard) + AMB_FORWARD_SLICE;
+    shard->forward_slice = upto < shard->forward_upto ? upto : shard->forward_upto;
 }
 
-static void forward_cursors(struct amb_topic *topic)
+/* The walk is cut short at that reader: he is the first when it goes on, for `left` of them. If the
+ * topic was marked meanwhile, that comes to all. */
+static void walk_cut(struct amb_walk *walk, struct amb_list_node *at, uint32_t left)
+{
+    amb_list_remove(&walk->due);
+    amb_list_insert_before(at, &walk->due);
+    walk->unwalked = walk->unwalked == 0 ? 0 : left;
+}
+
+/* Has it used up its credit, or has its link no room? Then its session wakes it: no message is
+ * small enough for it meanwhile. */
+static bool cursor_may_park(const struct amb_cursor *cursor)
+{
+    if (amb_list_is_empty(&cursor->stalled) || cursor->is_picky || cursor->topic->has_ttl ||
+        cursor->slow == AMB_SLOW_DISCONNECT || cursor->spills || cursor->is_replaying) {
+        return false;
+    }
+    return !amb_session_has_room(cursor->sub->session) ||
+           !amb_subscription_has_credit(cursor->sub, 1, 1);
+}
+
+/* A slice of the walk. False: some are left. */
+static bool forward_walk(struct amb_topic *topic, struct amb_walk *walk)
 {
     struct amb_shard *shard = topic->shard;
-    uint32_t left = topic->unwalked != 0 ? topic->unwalked : topic->cursor_count;
-    topic->unwalked = UINT32_MAX; /* A mark from here on makes it 0. */
-    AMB_LIST_FOR_EACH (node, &topic->cursors) {
-        if (__builtin_expect(left == 0, 0)) {
-            return;
-        }
-        if (__builtin_expect(forward_is_over(shard), 0)) {
-            forward_cut(topic, node, left);
-            return;
+    uint32_t left = walk->unwalked == UINT32_MAX ? 0
+                    : walk->unwalked != 0        ? walk->unwalked
+                                                 : walk->count;
+    walk->unwalked = UINT32_MAX;
+    struct amb_list_node *next;
+    for (struct amb_list_node *node = walk->due.next; node != &walk->due && left > 0; node = next) {
+        if (__builtin_expect(forward_done(shard) >= shard->forward_slice, 0)) {
+            walk_cut(walk, node, left);
+            return false;
         }
         left--;
         shard->forward_looks++;
-        forward_cursor(topic, AMB_CONTAINER_OF(node, struct amb_cursor, of_topic));
+        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, due);
+        forward_cursor(topic, cursor);
+        next = node->next;
+        if (cursor_may_park(cursor)) {
+            amb_cursor_park(cursor);
+        } else {
+            amb_cursor_note(cursor, amb_cursor_has_next(cursor));
+        }
     }
+    return true;
 }
 
-static void forward_topic(struct amb_topic *topic)
+/* What follows from how far the readers have come. It looks at each of them once more, so not after
+ * each slice. */
+static void forward_settle(struct amb_topic *topic)
 {
-    forward_cursors(topic);
+    topic->settled_turn = topic->shard->turn;
+    topic->shard->forward_looks += 1 + topic->cursor_count / SETTLE_LOOKS;
     if (amb_topic_is_home(topic)) {
         amb_lend_walk(topic);
         if (__builtin_expect(topic->spillers != 0, 0)) {
@@ -634,13 +665,42 @@ static void forward_topic(struct amb_topic *topic)
     }
 }
 
-/* The topics of one priority. Those left are the first of it in the next turn. */
+/* Slices of both walks. False: some of its readers are left; it is marked, for these. */
+static bool forward_topic(struct amb_topic *topic)
+{
+    bool has_kept = forward_walk(topic, &topic->keeping_up);
+    forward_begin_slice(topic->shard);
+    bool is_whole = forward_walk(topic, &topic->behind) && has_kept;
+    if (is_whole || topic->settled_turn != topic->shard->turn) {
+        forward_settle(topic);
+    }
+    if (!is_whole && amb_list_is_empty(&topic->dirty)) {
+        amb_list_push_back(topic->dirty_topics, &topic->dirty);
+    }
+    return is_whole;
+}
+
+/* Of a filter whose turn it is. */
+static void forward_sifted(struct amb_topic *topic)
+{
+    topic->keeping_up.unwalked = topic->behind.unwalked = 0;
+    topic->shard->forward_slice = topic->shard->forward_upto;
+    (void)forward_topic(topic);
+}
+
+/* The topics of one priority, slice by slice: those with few readers do not wait for those with
+ * many. Those left are the first of it in the next turn. */
 static unsigned forward_marked(struct amb_shard *shard, struct amb_list_node *marked)
 {
     unsigned done = 0;
     struct amb_list_node *node;
     while (!forward_is_over(shard) && (node = amb_list_pop_front(marked)) != NULL) {
-        forward_topic(AMB_CONTAINER_OF(node, struct amb_topic, dirty));
+        struct amb_topic *topic = AMB_CONTAINER_OF(node, struct amb_topic, dirty);
+        forward_begin_slice(shard);
+        if (!forward_topic(topic)) {
+            amb_list_remove(&topic->dirty);
+            amb_list_push_back(marked, &topic->dirty);
+        }
         done++;
     }
     while (!amb_list_is_empty(marked)) {
@@ -685,7 +745,7 @@ unsigned amb_forward_run(struct amb_shard *shard)
     unsigned done = forward_all(shard);
     if (__builtin_expect(!amb_list_is_empty(&shard->sift.waiting), 0)) {
         shard->forward_upto = forward_done(shard) + AMB_FORWARD_PART; /* Whatever others had. */
-        done += amb_sift_serve(shard, forward_topic);
+        done += amb_sift_serve(shard, forward_sifted);
     }
     return done;
 }

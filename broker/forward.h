@@ -3,10 +3,10 @@
  * Stage 5 of 6 (topic ─► forward ─► link): one walk of a topic takes every reader as far as its
  * credit and its link go. In place where the client has mapped the segment, else by copy; to
  * another worker by lending. A turn has AMB_FORWARD_TURN deliveries and looks at readers, so that a
- * client that takes whatever comes keeps the others waiting for no longer than that; who has had
- * none of them is the first of its priority in the next turn. Topics are walked by priority, and
- * each priority has AMB_FORWARD_PART of a turn at least: high ones do not stop the low ones of
- * others.
+ * client that takes whatever comes keeps the others waiting for no longer than that. Topics have
+ * slices of them in turn, AMB_FORWARD_SLICE each, as long as there are some; who has had none is
+ * the first of its priority in the next turn. Topics are walked by priority, and each priority has
+ * AMB_FORWARD_PART of a turn at least: high ones do not stop the low ones of others.
  *
  * Threads: the shard's worker. Memory: none but frames from the shard's pool.
  */
@@ -17,7 +17,8 @@
 /* Some milliseconds: 4 were measured. */
 #define AMB_FORWARD_TURN 8192u
 #define AMB_FORWARD_PART (AMB_FORWARD_TURN / 4)
-#define AMB_FORWARD_RUN 2048u /* entries that one reader is given, or leaves out, in one walk */
+#define AMB_FORWARD_SLICE 64u /* of one topic, before the others of its priority have theirs */
+#define AMB_FORWARD_RUN 512u  /* entries that one reader is given, or leaves out, in one walk */
 
 struct amb_shard;
 struct amb_topic;

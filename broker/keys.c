@@ -387,9 +387,10 @@ void amb_keys_expire(struct amb_keys *keys, int64_t now_ns, int64_t ttl_ns)
     }
 }
 
-bool amb_keys_shed(struct amb_keys *keys)
+bool amb_keys_shed(struct amb_keys *keys, uint32_t most)
 {
     uint32_t goes = (keys->count + 1) / 2;
+    goes = goes < most ? goes : most;
     bool is_shed = false;
     while (goes-- > 0) {
         is_shed = is_shed || key_oldest(keys)->is_own;

@@ -42,8 +42,8 @@ bool amb_keys_is_superseded(const struct amb_keys *keys, const struct amb_entry 
                             uint32_t index, const uint8_t *blob);
 /* What is older than the topic's time to live goes. */
 void amb_keys_expire(struct amb_keys *keys, int64_t now_ns, int64_t ttl_ns);
-/* Memory is short. False: there is nothing to be given up. */
-bool amb_keys_shed(struct amb_keys *keys);
+/* Memory is short: half of them go, or so many. False: there is nothing to be given up. */
+bool amb_keys_shed(struct amb_keys *keys, uint32_t most);
 uint64_t amb_keys_count(const struct amb_keys *keys);
 /* The most keys that one bucket has: what a search may cost. Walks all buckets. */
 uint32_t amb_keys_longest_chain(const struct amb_keys *keys);

@@ -28,6 +28,7 @@ static bool join_in(struct amb_cursor *cursor, struct amb_topic *topic)
         struct amb_cursor *other = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
         if (other != cursor && has_same_owner(cursor, other)) {
             cursor->is_picky = other->is_picky = true;
+            amb_cursor_wake(other);
             amb_list_push_back(&other->kin, &cursor->kin);
             return true;
         }

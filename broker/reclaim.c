@@ -7,6 +7,8 @@
 #include "broker/subscription.h"
 #include "broker/topic.h"
 
+#define TRIM_COST 1024u /* entries that could be dropped meanwhile: up to half a millisecond */
+
 /* Back at the shard that asked, whose starving publishers are tried again this turn. */
 static void relief_came_back(struct amb_mail *mail, void *owner)
 {
@@ -17,14 +19,14 @@ static void relief_came_back(struct amb_mail *mail, void *owner)
 
 /* The same of its private shadows, those that home lends more to than their readers have read: who
  * spills, or was given his time. Returns the bytes. */
-static uint64_t privates_shed(struct amb_topic *topic)
+static uint64_t privates_shed(struct amb_topic *topic, uint32_t *budget)
 {
     uint64_t given = 0;
     AMB_LIST_FOR_EACH (node, &topic->privates) {
         struct amb_topic *shadow = AMB_CONTAINER_OF(node, struct amb_topic, of_namesake);
         uint64_t kept = shadow->log.bytes;
         if (shadow != shadow->shard->kept && kept > 2 * amb_topic_depth(shadow) &&
-            amb_topic_shed(shadow)) {
+            amb_topic_shed(shadow, budget)) {
             given += kept - shadow->log.bytes;
             amb_topic_mark(shadow);
         }
@@ -51,13 +53,16 @@ static void relief_asked(struct amb_mail *mail, void *owner)
         pool->is_pressed = false;
     }
     uint64_t given = before - segment_bytes(shard);
-    for (uint32_t i = 0; i < shard->topic_slots && given < relief->bytes; i++) {
-        struct amb_topic *topic = shard->topics[i];
+    uint32_t budget = AMB_SHARD_SHED_TURN;
+    for (uint32_t i = 0; i < shard->topic_slots && given < relief->bytes && budget > 0; i++) {
+        shard->relief_next =
+            shard->relief_next + 1 < shard->topic_slots ? shard->relief_next + 1 : 0;
+        struct amb_topic *topic = shard->topics[shard->relief_next];
         uint64_t kept = topic == NULL ? 0 : topic->log.bytes;
-        if (topic != NULL && amb_topic_shed(topic)) {
+        if (topic != NULL && amb_topic_shed(topic, &budget)) {
             given += kept - topic->log.bytes;
         }
-        given += topic == NULL ? 0 : privates_shed(topic);
+        given += topic == NULL ? 0 : privates_shed(topic, &budget);
     }
     amb_mail_post(&relief->asker->inbox, mail, relief_came_back);
 }
@@ -87,6 +92,7 @@ struct reclaim {
     struct amb_buf *out; /* NULL: bytes */
     bool is_granted;     /* the buffer is for what was reserved */
     bool wide;           /* of bytes: amb_bufpool_reserve */
+    bool may_wait;       /* whoever wants it comes again: a turn's work is enough */
 };
 
 /* Entries lie in the heap, beside the budget, and the smallest message has one: they are bounded
@@ -124,21 +130,61 @@ static void reclaim_trim(struct amb_shard *shard, const struct reclaim *what)
     amb_bufpool_trim(what->pool, what->out != NULL ? 0 : UINT32_MAX);
 }
 
-/* Gives up what only slow readers want, topic by topic, until it is enough. */
-static enum amb_status reclaim_shed(struct amb_shard *shard, const struct reclaim *what)
+/* What only slow readers of one topic want. */
+static enum amb_status reclaim_shed_topic(struct amb_shard *shard, const struct reclaim *what,
+                                          struct amb_topic *topic, uint32_t *budget)
+{
+    enum amb_status status = AMB_ENOMEM;
+    while (status == AMB_ENOMEM &&
+           (amb_topic_shed(topic, budget) || privates_shed(topic, budget) != 0)) {
+        if (!shard_lacks_entries(shard, what)) {
+            reclaim_trim(shard, what);
+            if (budget != NULL) {
+                *budget -= *budget < TRIM_COST ? *budget : TRIM_COST;
+            }
+        }
+        status = reclaim_try(shard, what);
+    }
+    return status;
+}
+
+/* The same of all topics, one after the other, until it is enough. */
+static enum amb_status reclaim_shed_all(struct amb_shard *shard, const struct reclaim *what)
 {
     enum amb_status status = AMB_ENOMEM;
     for (uint32_t i = 0; i < shard->topic_slots && status == AMB_ENOMEM; i++) {
         struct amb_topic *topic = shard->topics[i];
-        while (topic != NULL && topic != shard->kept && status == AMB_ENOMEM &&
-               (amb_topic_shed(topic) || privates_shed(topic) != 0)) {
-            if (!shard_lacks_entries(shard, what)) {
-                reclaim_trim(shard, what);
-            }
-            status = reclaim_try(shard, what);
+        if (topic != NULL && topic != shard->kept) {
+            status = reclaim_shed_topic(shard, what, topic, NULL);
         }
     }
     return status;
+}
+
+/* As far as a turn goes: EAGAIN, and the walk goes on in the next one, with the same topic. */
+static enum amb_status reclaim_shed_some(struct amb_shard *shard, const struct reclaim *what)
+{
+    enum amb_status status = AMB_ENOMEM;
+    while (shard->shed_walked < shard->topic_slots && status == AMB_ENOMEM) {
+        uint32_t at = shard->shed_next < shard->topic_slots ? shard->shed_next : 0;
+        struct amb_topic *topic = shard->topics[at];
+        if (topic != NULL && topic != shard->kept) {
+            status = reclaim_shed_topic(shard, what, topic, &shard->shed_left);
+        }
+        if (status == AMB_ENOMEM && shard->shed_left == 0) {
+            shard->shed_goes_on = true;
+            return AMB_EAGAIN;
+        }
+        shard->shed_next = at + 1;
+        shard->shed_walked++;
+    }
+    shard->shed_walked = 0;
+    return status;
+}
+
+static enum amb_status reclaim_shed(struct amb_shard *shard, const struct reclaim *what)
+{
+    return what->may_wait ? reclaim_shed_some(shard, what) : reclaim_shed_all(shard, what);
 }
 
 static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *what)
@@ -147,14 +193,17 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
     if (status != AMB_ENOMEM) {
         return status;
     }
-    if (!shard_lacks_entries(shard, what)) {
+    bool may_trim = !what->may_wait || shard->trims_left > 0;
+    if (may_trim && !shard_lacks_entries(shard, what)) {
+        shard->trims_left -= what->may_wait;
         uint64_t before = segment_bytes(shard);
         reclaim_trim(shard, what);
         if (segment_bytes(shard) < before) {
             status = reclaim_try(shard, what);
         }
     }
-    if (status == AMB_ENOMEM &&
+    /* What was granted is not kept waiting, and entries are not what comes back there. */
+    if (status == AMB_ENOMEM && !what->is_granted && !shard_lacks_entries(shard, what) &&
         amb_limbo_may_give(shard->bufpool.options.budget, what->len, shard->now_ns)) {
         return AMB_ENOMEM; /* Readers are unmapping it just now: nothing is given up for that. */
     }
@@ -165,6 +214,9 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
     /* A walk that found nothing is not done again at once: there may be 10,000 topics. */
     if (status == AMB_ENOMEM && shard->now_ns >= shard->shed_at_ns) {
         status = reclaim_shed(shard, what);
+        if (status == AMB_EAGAIN) { /* The rest comes in the next turn, or a segment by itself. */
+            return what->out != NULL ? AMB_ENOMEM : AMB_EAGAIN;
+        }
         if (status == AMB_ENOMEM &&
             shard->kept == NULL) { /* Else there may be something in that. */
             shard->shed_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS / 5);
@@ -182,6 +234,13 @@ enum amb_status amb_reclaim_alloc(struct amb_shard *shard, struct amb_bufpool *p
     return reclaim(shard, &(struct reclaim){.pool = pool, .len = len, .out = out});
 }
 
+enum amb_status amb_reclaim_alloc_later(struct amb_shard *shard, struct amb_bufpool *pool,
+                                        uint64_t len, struct amb_buf *out)
+{
+    return reclaim(shard,
+                   &(struct reclaim){.pool = pool, .len = len, .out = out, .may_wait = true});
+}
+
 enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard, struct amb_bufpool *pool,
                                           uint64_t len, struct amb_buf *out)
 {
@@ -192,7 +251,8 @@ enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard, struct amb_bu
 bool amb_reclaim_reserve(struct amb_shard *shard, struct amb_bufpool *pool, uint64_t bytes,
                          bool wide)
 {
-    return reclaim(shard, &(struct reclaim){.pool = pool, .len = bytes, .wide = wide}) == AMB_OK;
+    const struct reclaim what = {.pool = pool, .len = bytes, .wide = wide, .may_wait = true};
+    return reclaim(shard, &what) == AMB_OK;
 }
 
 bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes, bool *is_coming)
@@ -213,11 +273,4 @@ bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes, bool *is_coming)
     *is_coming = segment_bytes(shard) < before;
     reclaim_ask(shard, bytes);
     return false;
-}
-
-enum amb_status amb_reclaim_alloc_later(struct amb_shard *shard, struct amb_bufpool *pool,
-                                        uint64_t len, struct amb_buf *out)
-{
-    enum amb_status status = amb_bufpool_alloc_later(pool, len, out);
-    return status == AMB_ENOMEM ? amb_reclaim_alloc(shard, pool, len, out) : status;
 }

@@ -21,7 +21,7 @@ struct amb_buf;
 struct amb_bufpool;
 struct amb_shard;
 
-/* For somebody who can wait: EAGAIN, or ENOMEM as below. No segment is made on this thread. */
+/* For somebody who comes again: ENOMEM as below, or because this turn has done what it can. */
 AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_later(struct amb_shard *shard,
                                                        struct amb_bufpool *pool, uint64_t len,
                                                        struct amb_buf *out);

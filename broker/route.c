@@ -121,7 +121,10 @@ static void route_append(struct amb_shard *shard, struct amb_entry *entry)
     }
     route_send_receipt(shard, entry);
     if (entry->status == AMB_OK) {
-        amb_route_grants(topic);
+        /* Else an older one waits for readers, which have not moved before the next walk. */
+        if (topic->ungranted + 1 >= topic->log.hi) {
+            amb_route_grants(topic);
+        }
     } else {
         if (entry->tally != NULL) {
             amb_tally_cancel(shard, entry);

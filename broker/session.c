@@ -73,13 +73,14 @@ void amb_session_destroy(struct amb_session **session)
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&s->stalled)) != NULL ||
            (node = amb_list_pop_front(&s->sifter.cursors)) != NULL) {
-        amb_topic_mark(AMB_CONTAINER_OF(node, struct amb_cursor, stalled)->topic);
+        amb_cursor_wake(AMB_CONTAINER_OF(node, struct amb_cursor, stalled));
     }
     amb_sifter_fini(&s->sifter);
     amb_prelude_forget(&s->prelude);
     amb_list_remove(&s->live);
     amb_list_remove(&s->heat);
     if (s->is_cold) {
+        s->shard->cold_count--;
         s->shard->cold_watched -= s->is_watched;
     } else {
         s->shard->warm_count--;
@@ -97,6 +98,7 @@ void amb_session_warm(struct amb_session *session)
     amb_list_remove(&session->heat);
     amb_list_push_back(&session->shard->warm, &session->heat);
     session->shard->warm_count++;
+    session->shard->cold_count--;
     session->shard->cold_watched -= session->is_watched;
 }
 
@@ -107,6 +109,7 @@ void amb_session_cool(struct amb_session *session)
     amb_list_remove(&session->heat);
     amb_list_push_back(&session->shard->cold, &session->heat);
     session->shard->warm_count--;
+    session->shard->cold_count++;
     session->shard->cold_watched += session->is_watched;
 }
 
@@ -173,7 +176,7 @@ void amb_session_unstall(struct amb_session *session)
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&session->stalled)) != NULL) {
         if (!AMB_FAULT(LOST_WAKEUP)) {
-            amb_topic_mark(AMB_CONTAINER_OF(node, struct amb_cursor, stalled)->topic);
+            amb_cursor_wake(AMB_CONTAINER_OF(node, struct amb_cursor, stalled));
         }
     }
 }

@@ -32,6 +32,9 @@
 /* A turn's work for sessions that close: */
 #define AMB_SHARD_HEAR_TURN 4u      /* polls of their links, */
 #define AMB_SHARD_CLEAR_TURN 16384u /* ... and deliveries that are given up */
+/* ... for publishers that wait for memory: entries that are dropped. */
+#define AMB_SHARD_SHED_TURN 16384u
+#define AMB_SHARD_TRIM_TURN 8u /* ... and looks for segments that are free */
 
 struct amb_config;
 struct amb_entry;
@@ -134,7 +137,8 @@ struct amb_shard {
     uint32_t session_slots;
     struct amb_list_node live_sessions; /* struct amb_session.live */
     struct amb_list_node warm, cold;    /* the same, struct amb_session.heat */
-    uint32_t warm_count, cold_watched;
+    uint32_t warm_count, cold_count, cold_watched;
+    int64_t edges_ns;              /* when the system was asked last whose links have something */
     struct amb_list_node hearing;  /* struct amb_order.u.close.hearing: sessions that close, by */
     uint64_t hearings;             /* ... their numbers; this is the newest one */
     unsigned hear_left;            /* polls of them that are left, this turn */
@@ -142,7 +146,9 @@ struct amb_shard {
     unsigned clear_left;           /* deliveries that may be given up for them this turn */
     struct amb_list_node dirty_topics[AMB_PRIORITIES]; /* struct amb_topic.dirty: to be walked this
                                              turn; by amb_priority_rank */
-    uint64_t forward_upto, forward_looks;              /* how far this turn's walks go: forward.h */
+    /* How far this turn's walks go, and that of the topic that has its slice: forward.h */
+    uint64_t forward_upto, forward_slice, forward_looks;
+    uint64_t turn;                  /* its number */
     struct amb_list_node starving;  /* struct amb_publisher.starving: wait for memory */
     struct amb_list_node preparing; /* struct amb_publisher.preparing: have a buffer unused */
     struct amb_list_node rationed;  /* the same: wait until their sessions have less of it */
@@ -159,6 +165,12 @@ struct amb_shard {
     struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
     uint64_t lazy_kept;                       /* bytes that may go stale: lazy.h */
     const struct amb_topic *kept;             /* its log is being read, and is not looked through */
+    uint32_t trims_left;                      /* of AMB_SHARD_TRIM_TURN, this turn */
+    uint32_t shed_left;                       /* of AMB_SHARD_SHED_TURN, this turn */
+    uint32_t shed_next;                       /* the topic whose turn it is, and how many there */
+    uint32_t shed_walked;                     /* ... were since the walk began, which */
+    bool shed_goes_on;                        /* ... this turn has not ended */
+    uint32_t relief_next;                     /* the topic that was asked last for another shard */
     int64_t shed_at_ns;                /* its own topics are not looked through again before */
     int64_t relief_at_ns;              /* not asked again before */
     struct amb_idmap queues;           /* struct amb_queue.known */

@@ -88,6 +88,8 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     amb_list_init(&shard->live_sessions);
     amb_list_init(&shard->hearing);
     amb_list_init(&shard->clearing);
+    shard->shed_left = AMB_SHARD_SHED_TURN;
+    shard->trims_left = AMB_SHARD_TRIM_TURN;
     shard->hear_left = AMB_SHARD_HEAR_TURN;
     shard->clear_left = AMB_SHARD_CLEAR_TURN;
     amb_list_init(&shard->warm);

@@ -108,7 +108,9 @@ static struct backlog backlog_of(struct amb_status_walk *walk, const struct amb_
             backlog.is_part = true;
             break;
         }
-        backlog.bytes += amb_log_bytes_from(&cursor->topic->log, cursor->position);
+        const struct amb_log *log = &cursor->topic->log; /* It may have gone on without a reader. */
+        backlog.bytes +=
+            amb_log_bytes_from(log, cursor->position < log->lo ? log->lo : cursor->position);
         backlog.spilled_bytes += cursor->sub == NULL ? 0 : amb_spill_waiting(cursor);
     }
     walk->cost += count;

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SHED_LOOKS 4u /* at readers, for what an entry that is dropped takes */
+
 enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned home,
                                  const char *name, size_t name_len, struct amb_topic **out)
 {
@@ -54,6 +56,8 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
     amb_list_init(&topic->of_namesake);
     amb_log_init(&topic->log);
     amb_list_init(&topic->cursors);
+    amb_list_init(&topic->keeping_up.due);
+    amb_list_init(&topic->behind.due);
     amb_list_init(&topic->dirty);
     amb_list_init(&topic->kin);
     amb_list_init(&topic->held);
@@ -178,7 +182,7 @@ void amb_topic_mark_all(struct amb_topic *topic)
 
 void amb_topic_mark(struct amb_topic *topic)
 {
-    topic->unwalked = 0;
+    topic->keeping_up.unwalked = topic->behind.unwalked = 0;
     if (amb_list_is_empty(&topic->dirty)) {
         amb_list_push_back(topic->dirty_topics, &topic->dirty);
     }
@@ -249,11 +253,16 @@ static void topic_drop_oldest(struct amb_topic *topic, uint64_t wanted)
     topic_pop(topic);
 }
 
+/* wanted: by the slowest reader. */
+static uint64_t topic_needed_from(const struct amb_topic *topic, uint64_t wanted)
+{
+    /* An entry whose window is not given back yet stays: its receipt needs it. */
+    return amb_topic_is_home(topic) && topic->ungranted < wanted ? topic->ungranted : wanted;
+}
+
 uint64_t amb_topic_needed_from(const struct amb_topic *topic)
 {
-    uint64_t keep = topic_read_from(topic, false);
-    /* An entry whose window is not given back yet stays: its receipt needs it. */
-    return amb_topic_is_home(topic) && topic->ungranted < keep ? topic->ungranted : keep;
+    return topic_needed_from(topic, topic_read_from(topic, false));
 }
 
 uint64_t amb_topic_unread(const struct amb_topic *topic)
@@ -263,12 +272,12 @@ uint64_t amb_topic_unread(const struct amb_topic *topic)
                                 : 0;
 }
 
-void amb_topic_trim(struct amb_topic *topic)
+static void topic_trim(struct amb_topic *topic, uint64_t wanted)
 {
     if (__builtin_expect(topic->tallies != 0, 0)) {
         topic_tally_passed(topic);
     }
-    uint64_t keep = amb_topic_needed_from(topic);
+    uint64_t keep = topic_needed_from(topic, wanted);
     if (__builtin_expect(topic->retains, 0)) {
         if (topic->has_keys) {
             amb_keys_expire(topic->keys, topic->shard->now_ns, topic->rule->ttl_ns);
@@ -284,6 +293,11 @@ void amb_topic_trim(struct amb_topic *topic)
         }
         topic_pop(topic);
     }
+}
+
+void amb_topic_trim(struct amb_topic *topic)
+{
+    topic_trim(topic, topic_read_from(topic, false));
 }
 
 static bool topic_may_drop(const struct amb_topic *topic, uint64_t before)
@@ -324,15 +338,24 @@ static uint64_t topic_shed_some(const struct amb_topic *topic, uint64_t upto)
     return tail.from < tail.upto && some < upto ? some : upto;
 }
 
-bool amb_topic_shed(struct amb_topic *topic)
+bool amb_topic_shed(struct amb_topic *topic, uint32_t *budget)
 {
     uint64_t before = topic->log.lo;
+    uint64_t most = budget == NULL ? UINT32_MAX : *budget;
+    if (most == 0) {
+        return false;
+    }
     if (topic->log.lo < topic->log.hi) {
         uint64_t upto = amb_topic_held_from(topic);
-        amb_topic_forget(topic, topic->spillers != 0 ? topic_shed_some(topic, upto) : upto);
+        upto = topic->spillers != 0 ? topic_shed_some(topic, upto) : upto;
+        amb_topic_forget(topic, upto < before + most ? upto : before + most);
     }
     bool is_shed = topic->log.lo > before;
-    return (topic->has_keys && amb_keys_shed(topic->keys)) || is_shed;
+    uint64_t used = topic->log.lo - before + topic->cursor_count / SHED_LOOKS + 1;
+    if (budget != NULL) {
+        *budget -= used < *budget ? (uint32_t)used : *budget;
+    }
+    return (topic->has_keys && amb_keys_shed(topic->keys, (uint32_t)most)) || is_shed;
 }
 
 static bool topic_is_full(const struct amb_topic *topic, const struct amb_entry *entry)
@@ -389,11 +412,13 @@ static enum amb_status topic_make_room_beside(struct amb_topic *topic,
 /* Makes room as the rule says. EREJECTED: there is none and the topic rejects. */
 static enum amb_status topic_make_room(struct amb_topic *topic, const struct amb_entry *entry)
 {
-    amb_topic_trim(topic);
     if (topic->spillers != 0 && !AMB_FAULT(SPILL_COUNTS)) {
+        amb_topic_trim(topic);
         return topic_make_room_beside(topic, entry);
     }
-    uint64_t held = amb_topic_held_from(topic), wanted = topic_read_from(topic, false);
+    uint64_t wanted = topic_read_from(topic, false);
+    topic_trim(topic, wanted);
+    uint64_t held = amb_topic_held_from(topic);
     while (topic_is_full(topic, entry) && topic_may_drop(topic, held)) {
         topic_drop_oldest(topic, wanted);
     }
@@ -433,6 +458,53 @@ static void topic_set_expiry(const struct amb_topic *topic, struct amb_entry *en
     }
 }
 
+static struct amb_walk *walk_of(const struct amb_cursor *cursor)
+{
+    return cursor->is_behind ? &cursor->topic->behind : &cursor->topic->keeping_up;
+}
+
+void amb_cursor_park(struct amb_cursor *cursor)
+{
+    amb_list_remove(&cursor->due);
+    walk_of(cursor)->count--;
+}
+
+static void cursor_enter(struct amb_cursor *cursor, bool is_behind)
+{
+    cursor->is_behind = is_behind;
+    amb_list_push_back(&walk_of(cursor)->due, &cursor->due);
+    walk_of(cursor)->count++;
+}
+
+void amb_cursor_note(struct amb_cursor *cursor, bool is_behind)
+{
+    if (__builtin_expect(cursor->is_behind != is_behind, 0)) {
+        amb_cursor_park(cursor);
+        cursor_enter(cursor, is_behind);
+    }
+}
+
+static void cursor_unpark(struct amb_cursor *cursor)
+{
+    if (amb_list_is_empty(&cursor->due)) {
+        cursor_enter(cursor, true);
+    }
+}
+
+void amb_cursor_wake(struct amb_cursor *cursor)
+{
+    cursor_unpark(cursor);
+    amb_topic_mark(cursor->topic);
+}
+
+/* Walks are to come to all of them from here on. */
+static void topic_unpark(struct amb_topic *topic)
+{
+    AMB_LIST_FOR_EACH (node, &topic->cursors) {
+        cursor_unpark(AMB_CONTAINER_OF(node, struct amb_cursor, of_topic));
+    }
+}
+
 static void topic_watch(struct amb_topic *topic)
 {
     struct amb_shard *shard = topic->shard;
@@ -447,7 +519,10 @@ static void topic_watch(struct amb_topic *topic)
 /* Something that goes by age, or may be history. */
 static void topic_note_age(struct amb_topic *topic, struct amb_entry *entry)
 {
-    topic->has_ttl = topic->has_ttl || entry->has_ttl;
+    if (entry->has_ttl && !topic->has_ttl) {
+        topic->has_ttl = true;
+        topic_unpark(topic);
+    }
     if (topic->has_ttl && amb_topic_is_home(topic)) {
         topic_set_expiry(topic, entry);
     }
@@ -504,17 +579,23 @@ uint64_t amb_topic_depth(const struct amb_topic *topic)
     return topic->rule->max_bytes < AMB_TOPIC_DEPTH ? topic->rule->max_bytes : AMB_TOPIC_DEPTH;
 }
 
+/* Is there more than publishers may be ahead of whoever has come so far? */
+static bool topic_is_deep(const struct amb_topic *topic, uint64_t position)
+{
+    uint64_t behind = topic->log.hi - position;
+    return behind > 1 && (behind > AMB_TOPIC_DEPTH_ENTRIES ||
+                          amb_log_bytes_from(&topic->log, position) > amb_topic_depth(topic));
+}
+
 bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out)
 {
     if (topic->ungranted >= topic->log.hi) {
         return false;
     }
     amb_assert(topic->ungranted >= topic->log.lo);
-    uint64_t held = amb_topic_held_from(topic);
-    uint64_t behind = topic->log.hi - held;
-    if (topic->rule->full == AMB_FULL_BLOCK && behind > 1 &&
-        (behind > AMB_TOPIC_DEPTH_ENTRIES ||
-         amb_log_bytes_from(&topic->log, held) > amb_topic_depth(topic))) {
+    /* The readers are looked at only where there is more than one of them could be behind. */
+    if (topic->rule->full == AMB_FULL_BLOCK && topic_is_deep(topic, topic->log.lo) &&
+        topic_is_deep(topic, amb_topic_held_from(topic))) {
         return false;
     }
     *out = amb_log_at(&topic->log, topic->ungranted);
@@ -552,6 +633,8 @@ void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
     amb_list_init(&cursor->kin);
     amb_list_push_back(&topic->cursors, &cursor->of_topic);
     topic->cursor_count++;
+    amb_list_init(&cursor->due);
+    cursor_unpark(cursor);
     amb_cursor_spill(cursor, slow == AMB_SLOW_SPILL);
     if (cursor->is_replaying || cursor->prelude != NULL) {
         amb_topic_mark(topic);
@@ -605,6 +688,9 @@ void amb_cursor_detach(struct amb_cursor *cursor)
     }
     amb_list_remove(&cursor->of_topic);
     cursor->topic->cursor_count--;
+    if (!amb_list_is_empty(&cursor->due)) {
+        amb_cursor_park(cursor);
+    }
     amb_list_remove(&cursor->of_sub);
     amb_list_remove(&cursor->stalled);
     amb_list_remove(&cursor->blocked);

@@ -39,15 +39,20 @@
 #define WORKER_SLEEP_MAX_NS (4 * AMB_NS_PER_SEC)
 #define WORKER_EVENTS 64
 #define WORKER_REAL_NS AMB_NS_PER_MS /* how often the clock of the day is read */
-/* While some links are known to have more, the others are asked about every so many turns; cold
- * ones too, where all that are warm are asked each turn. */
+/* While some links are known to have more, the others are asked about every so many turns, or after
+ * so long: turns are long where somebody takes whatever he can get. Cold ones too, where all that
+ * are warm are asked each turn. */
 #define WORKER_EDGES_EVERY 4u
+#define WORKER_EDGES_NS (100 * AMB_NS_PER_US)
 #define WORKER_ASK_ALL 2u
 /* So many sessions are asked every turn whatever they do; of more, those that were idle for so many
- * turns are asked so many a turn. */
+ * turns are asked so many a turn, and one more for each of so many nanoseconds since the last one:
+ * a look takes some 100. */
 #define WORKER_WARM_FEW 8u
 #define WORKER_COOL_TURNS 4096u
 #define WORKER_COLD_LOOKS 4u
+#define WORKER_COLD_NS (4 * AMB_NS_PER_US)
+#define WORKER_COLD_MOST 1024u
 /* Idle for so long, a worker gives back the segments that it does not need. */
 #define WORKER_TRIM_NS (10 * AMB_NS_PER_SEC)
 
@@ -98,8 +103,13 @@ static void shard_find_edges(struct amb_shard *shard, bool is_asking_all)
 {
     uint64_t turn = amb_stat_get(&shard->stats.turns);
     bool is_often = shard->busy == 0 && !is_asking_all;
-    bool is_due = shard->resting != 0 && (is_often || turn % WORKER_EDGES_EVERY == 0);
-    if (is_due && shard_harvest(shard, 0)) {
+    bool is_due = is_often || turn % WORKER_EDGES_EVERY == 0 ||
+                  shard->now_ns - shard->edges_ns >= WORKER_EDGES_NS;
+    if (shard->resting == 0 || !is_due) {
+        return;
+    }
+    shard->edges_ns = shard->now_ns;
+    if (shard_harvest(shard, 0)) {
         amb_inbox_disarm(&shard->inbox, true);
     }
 }
@@ -128,10 +138,17 @@ static bool session_may_cool(const struct amb_session *session)
             amb_list_is_empty(&session->book.commits) && amb_list_is_empty(&session->stalled));
 }
 
-static unsigned shard_poll_cold(struct amb_shard *shard)
+static unsigned cold_looks(const struct amb_shard *shard, int64_t since_ns)
+{
+    uint64_t looks = WORKER_COLD_LOOKS + (uint64_t)(since_ns > 0 ? since_ns : 0) / WORKER_COLD_NS;
+    looks = looks < WORKER_COLD_MOST ? looks : WORKER_COLD_MOST;
+    return looks < shard->cold_count ? (unsigned)looks : shard->cold_count;
+}
+
+static unsigned shard_poll_cold(struct amb_shard *shard, int64_t since_ns)
 {
     unsigned done = 0;
-    for (unsigned i = 0; i < WORKER_COLD_LOOKS && !amb_list_is_empty(&shard->cold); i++) {
+    for (unsigned i = cold_looks(shard, since_ns); i > 0 && !amb_list_is_empty(&shard->cold); i--) {
         struct amb_list_node *node = amb_list_pop_front(&shard->cold);
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
         amb_list_push_back(&shard->cold, node);
@@ -147,7 +164,8 @@ static unsigned shard_poll_cold(struct amb_shard *shard)
     return done;
 }
 
-static unsigned shard_poll_links(struct amb_shard *shard)
+/* since_ns: the last turn began so long ago. */
+static unsigned shard_poll_links(struct amb_shard *shard, int64_t since_ns)
 {
     unsigned done = 0;
     /* Few sockets and short messages: asking each is the quickest. */
@@ -170,23 +188,28 @@ static unsigned shard_poll_links(struct amb_shard *shard)
         }
     }
     if (!amb_list_is_empty(&shard->cold)) {
-        done += shard_poll_cold(shard);
+        done += shard_poll_cold(shard, since_ns);
     }
     return done;
 }
 
 unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns)
 {
+    int64_t since_ns = now_ns - shard->now_ns;
+    shard->turn++;
     shard->now_ns = now_ns;
     shard->real_ns = real_ns;
     shard->swept = 0;
+    shard->shed_left = AMB_SHARD_SHED_TURN;
+    shard->trims_left = AMB_SHARD_TRIM_TURN;
+    shard->shed_goes_on = false;
     shard->hear_left = AMB_SHARD_HEAR_TURN;
     shard->clear_left = AMB_SHARD_CLEAR_TURN;
     unsigned done = amb_inbox_run(&shard->inbox);
     if (shard->ucx_worker != NULL) {
         done += amb_ucx_worker_progress(shard->ucx_worker);
     }
-    done += shard_poll_links(shard);
+    done += shard_poll_links(shard, since_ns);
     if (!amb_list_is_empty(&shard->blocked)) {
         (void)amb_forward_expire(shard);
     }
@@ -216,6 +239,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     }
     if (!amb_list_is_empty(&shard->starving) || !amb_list_is_empty(&shard->rationed)) {
         shard_retry_starving(shard);
+        done += shard->shed_goes_on;
     }
     AMB_LIST_FOR_EACH (node, &shard->warm) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);

@@ -182,6 +182,11 @@ struct amb_topic *harness_topic_on(struct shard_harness *harness, uint32_t topic
     return *at;
 }
 
+bool harness_shed(struct amb_topic *topic)
+{
+    return amb_topic_shed(topic, NULL);
+}
+
 struct amb_topic *harness_home(struct shard_harness *harness, uint32_t topic)
 {
     return harness_topic_on(harness, topic, harness->topic_home[topic]);

@@ -55,6 +55,8 @@ uint32_t harness_topic(struct shard_harness *harness, const char *name, unsigned
 uint32_t harness_priority(struct shard_harness *harness, uint32_t main, enum amb_priority priority);
 /* As the shard knows it: introduced there if it was not. */
 struct amb_topic *harness_topic_on(struct shard_harness *harness, uint32_t topic, unsigned shard);
+/* amb_topic_shed without end. */
+bool harness_shed(struct amb_topic *topic);
 struct amb_topic *harness_home(struct shard_harness *harness, uint32_t topic);
 /* The order with which the directory has a topic's home lend, or not any more, to the client's
  * shard. It is carried out by the next turns. */

@@ -237,7 +237,7 @@ static void test_what_is_dropped_of_a_begun_batch_is_counted(void **state)
     client_subscribe(w->copier, 0, w->topic, &two);
     commit(w, 1, 5, 1000);
     assert_int_equal(w->copier->subs[0].msgs, 2);
-    assert_true(amb_topic_shed(harness_home(&w->h, w->topic)));
+    assert_true(harness_shed(harness_home(&w->h, w->topic)));
     harness_settle(&w->h);
     assert_int_equal(w->p->freed, 1);
     commit(w, 1, 1, 1000);
