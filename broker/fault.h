@@ -48,7 +48,8 @@
     X(MAP_STALE, "what a client fetched in place may go stale")                                    \
     X(GRANT_UNRESERVED, "a window opens and no memory is reserved")                                \
     X(AWAKE_EARLY, "a topic's first message does not wait for its readers")                        \
-    X(FENCE_EARLY, "a fence does not wait for the last words of sessions that close")
+    X(FENCE_EARLY, "a fence does not wait for the last words of sessions that close")              \
+    X(HEARD_EARLY, "a client's next session does not wait for those of its former one")
 
 #define AMB_FAULT_ENUM(name, text) AMB_FAULT_##name,
 enum amb_fault {

@@ -28,7 +28,7 @@
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 
-#define SETTLE_LOOKS 32u /* readers that a topic looks at in forward_settle, for one look here */
+#define SETTLE_LOOKS 32u /* looks in forward_settle are cheap: so many count as one */
 
 /* From here on it may hold publishers back for so long. */
 static void cursor_behind(struct amb_cursor *cursor)
@@ -591,13 +591,13 @@ static inline void forward_begin_slice(struct amb_shard *shard)
     shard->forward_slice = upto < shard->forward_upto ? upto : shard->forward_upto;
 }
 
-/* The walk is cut short at that reader: he is the first when it goes on, for `left` of them. If the
- * topic was marked meanwhile, that comes to all. */
+/* The walk is cut short at that reader, who is the first when it goes on, over `left` readers. A
+ * mark that came meanwhile makes it a walk over all. */
 static void walk_cut(struct amb_walk *walk, struct amb_list_node *at, uint32_t left)
 {
     amb_list_remove(&walk->due);
     amb_list_insert_before(at, &walk->due);
-    walk->unwalked = walk->unwalked == 0 ? 0 : left;
+    walk->unwalked = walk->unwalked == AMB_WALK_ALL ? AMB_WALK_ALL : left;
 }
 
 /* Has it used up its credit, or has its link no room? Then its session wakes it: no message is
@@ -616,10 +616,10 @@ static bool cursor_may_park(const struct amb_cursor *cursor)
 static bool forward_walk(struct amb_topic *topic, struct amb_walk *walk)
 {
     struct amb_shard *shard = topic->shard;
-    uint32_t left = walk->unwalked == UINT32_MAX ? 0
-                    : walk->unwalked != 0        ? walk->unwalked
-                                                 : walk->count;
-    walk->unwalked = UINT32_MAX;
+    uint32_t left = walk->unwalked == AMB_WALK_NONE  ? 0
+                    : walk->unwalked == AMB_WALK_ALL ? walk->count
+                                                     : walk->unwalked;
+    walk->unwalked = AMB_WALK_NONE;
     struct amb_list_node *next;
     for (struct amb_list_node *node = walk->due.next; node != &walk->due && left > 0; node = next) {
         if (__builtin_expect(forward_done(shard) >= shard->forward_slice, 0)) {
@@ -634,7 +634,7 @@ static bool forward_walk(struct amb_topic *topic, struct amb_walk *walk)
         if (cursor_may_park(cursor)) {
             amb_cursor_park(cursor);
         } else {
-            amb_cursor_note(cursor, amb_cursor_has_next(cursor));
+            amb_cursor_sort(cursor, amb_cursor_has_next(cursor));
         }
     }
     return true;
@@ -668,9 +668,9 @@ static void forward_settle(struct amb_topic *topic)
 /* Slices of both walks. False: some of its readers are left; it is marked, for these. */
 static bool forward_topic(struct amb_topic *topic)
 {
-    bool has_kept = forward_walk(topic, &topic->keeping_up);
+    bool is_kept_whole = forward_walk(topic, &topic->keeping_up);
     forward_begin_slice(topic->shard);
-    bool is_whole = forward_walk(topic, &topic->behind) && has_kept;
+    bool is_whole = forward_walk(topic, &topic->behind) && is_kept_whole;
     if (is_whole || topic->settled_turn != topic->shard->turn) {
         forward_settle(topic);
     }
@@ -680,10 +680,10 @@ static bool forward_topic(struct amb_topic *topic)
     return is_whole;
 }
 
-/* Of a filter whose turn it is. */
+/* One of its readers has waited for steps of its filter. */
 static void forward_sifted(struct amb_topic *topic)
 {
-    topic->keeping_up.unwalked = topic->behind.unwalked = 0;
+    topic->keeping_up.unwalked = topic->behind.unwalked = AMB_WALK_ALL;
     topic->shard->forward_slice = topic->shard->forward_upto;
     (void)forward_topic(topic);
 }

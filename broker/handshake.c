@@ -322,7 +322,7 @@ static bool ucx_is_proved(struct amb_client *client)
     return status == AMB_OK;
 }
 
-static void session_post(struct amb_order *order)
+static void session_open_post(struct amb_order *order)
 {
     const struct amb_client *client = order->context;
     struct amb_control *control = client->control;
@@ -335,16 +335,16 @@ static void session_post(struct amb_order *order)
 }
 
 /* What the client has said in its former session is heard: it may speak in the next one. */
-static void former_heard(void *control, struct amb_order *fence)
+static void former_heard(void *control, struct amb_order *heard)
 {
     (void)control;
-    session_post(fence->context);
-    amb_order_free(fence);
+    session_open_post(heard->context);
+    amb_order_free(heard);
 }
 
-/* former: its session that this one takes the place of; NULL: none. */
+/* old: who had the session that this one takes the place of, and is ending; NULL: nobody. */
 static void session_order(struct amb_client *client, const Amb__Control__Auth *auth,
-                          const struct amb_client *former)
+                          const struct amb_client *old)
 {
     struct amb_control *control = client->control;
     if (!ucx_is_proved(client)) {
@@ -353,12 +353,12 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     enum amb_status status = amb_control_session_take(control, &client->session);
     struct amb_order *order =
         status == AMB_OK ? amb_order_create(amb_order_session_open, session_opened, client) : NULL;
-    struct amb_order *fence = amb_order_create(amb_order_fence, former_heard, order);
+    struct amb_order *heard = amb_order_create(amb_order_session_heard, former_heard, order);
     uint8_t *address = malloc(auth->ucx_address.len + 1);
     client->end_order = amb_order_create(NULL, NULL, NULL);
-    if (order == NULL || fence == NULL || address == NULL || client->end_order == NULL) {
+    if (order == NULL || heard == NULL || address == NULL || client->end_order == NULL) {
         free(address);
-        amb_order_free(fence);
+        amb_order_free(heard);
         amb_order_free(order);
         if (status == AMB_OK) {
             amb_control_session_give(control, &client->session);
@@ -387,15 +387,17 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
         memcpy(address, auth->ucx_address.data, auth->ucx_address.len);
     }
     amb_client_hold(client);
-    if (former == NULL) {
-        amb_order_free(fence);
-        session_post(order);
+    if (old == NULL) {
+        amb_order_free(heard);
+        session_open_post(order);
     } else {
-        amb_order_post(control->shards[former->session.shard], fence);
+        heard->session = old->session;
+        amb_order_post(control->shards[old->session.shard], heard);
     }
 }
 
-/* The session that the client says it had. Nobody else knows the secret. NULL: it is over. */
+/* Who had the session that the client names, as its secret proves. NULL: it names none, or one that
+ * is over, or the secret is wrong. */
 static struct amb_client *find_former(const struct amb_client *client,
                                       const Amb__Control__Former *former)
 {
@@ -442,14 +444,15 @@ void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *aut
         return;
     }
     /* Not before: only now is it known whose session it takes the place of. */
-    struct amb_client *former = find_former(client, auth->former);
-    uint32_t leaving = former == NULL ? 0 : end_former(former, auth->former->unmapped != 0);
+    struct amb_client *old = find_former(client, auth->former);
+    uint32_t leaving = old == NULL ? 0 : end_former(old, auth->former->unmapped != 0);
     if (!session_has_room(client, leaving)) {
         return;
     }
     client_watch_process(client);
     if (amb_client_take_party(client, leaving)) {
-        session_order(client, auth, former);
+        /* One that is being made has said nothing. */
+        session_order(client, auth, old != NULL && old->state == AMB_CLIENT_ENDING ? old : NULL);
     }
 }
 

@@ -55,8 +55,8 @@ static void order_arrived(struct amb_mail *mail, void *owner)
         order->run == amb_order_subscription_open || order->run == amb_order_subscription_close ||
         order->run == amb_order_subscription_sync || order->run == amb_order_publisher_close ||
         order->run == amb_order_lend || order->run == amb_order_topic_remove ||
-        order->run == amb_order_fence || order->run == amb_order_lease_open ||
-        order->run == amb_order_lease_mapped;
+        order->run == amb_order_fence || order->run == amb_order_session_heard ||
+        order->run == amb_order_lease_open || order->run == amb_order_lease_mapped;
     order->run(owner, order);
     if (!answers_itself) {
         amb_order_answer(order);

@@ -199,6 +199,8 @@ void amb_order_nothing(struct amb_shard *shard, struct amb_order *order);
 /* Its answer says more: sessions that were closed before have been heard to their end, and nothing
  * comes from them any more. */
 void amb_order_fence(struct amb_shard *shard, struct amb_order *order);
+/* The same of one session, which was closed before, and without a wait for others. */
+void amb_order_session_heard(struct amb_shard *shard, struct amb_order *order);
 void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order);
 /* A quiet topic has all of its readers: what has come to it goes on. */
 void amb_order_topic_awake(struct amb_shard *shard, struct amb_order *order);

@@ -155,9 +155,9 @@ static void session_ended(struct amb_session *session, void *arg)
 }
 
 /* What a client has said before it left still counts: its Bye overtakes what it has given back and
- * acknowledged. Within limits, for one that goes on talking; and others have their turns meanwhile,
- * also where many close at once. The client's next session opens behind a fence. True: that was
- * all. */
+ * acknowledged. A session has so many polls, and all that close together so many a turn: a poll
+ * that finds nothing costs none. False: the order is posted again; the client's next session opens
+ * when it is over (amb_order_session_heard). */
 static bool session_hear(struct amb_session *session, struct amb_order *order)
 {
     struct amb_shard *shard = session->shard;
@@ -211,6 +211,17 @@ void amb_order_fence(struct amb_shard *shard, struct amb_order *order)
         }
     }
     amb_order_answer(order);
+}
+
+void amb_order_session_heard(struct amb_shard *shard, struct amb_order *order)
+{
+    const struct amb_session *session =
+        amb_session_find(shard, order->session.index, order->session.generation);
+    if (session != NULL && session->state == AMB_SESSION_OPEN && !AMB_FAULT(HEARD_EARLY)) {
+        amb_order_post(shard, order);
+    } else {
+        amb_order_answer(order);
+    }
 }
 
 void amb_order_session_release(struct amb_shard *shard, struct amb_order *order)

@@ -335,7 +335,7 @@ static enum amb_status publisher_find_buffer(struct amb_publisher *publisher, ui
         }
     }
     if (status == AMB_ENOMEM) {
-        status = amb_reclaim_alloc_later(shard, pool, len, &publisher->prepared);
+        status = amb_reclaim_alloc_some(shard, pool, len, &publisher->prepared);
     }
     pool->is_pressed = false;
     return status;

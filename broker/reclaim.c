@@ -7,7 +7,7 @@
 #include "broker/subscription.h"
 #include "broker/topic.h"
 
-#define TRIM_COST 1024u /* entries that could be dropped meanwhile: up to half a millisecond */
+#define TRIM_COST 1024u /* a look for free segments counts as so many dropped entries */
 
 /* Back at the shard that asked, whose starving publishers are tried again this turn. */
 static void relief_came_back(struct amb_mail *mail, void *owner)
@@ -55,9 +55,9 @@ static void relief_asked(struct amb_mail *mail, void *owner)
     uint64_t given = before - segment_bytes(shard);
     uint32_t budget = AMB_SHARD_SHED_TURN;
     for (uint32_t i = 0; i < shard->topic_slots && given < relief->bytes && budget > 0; i++) {
-        shard->relief_next =
-            shard->relief_next + 1 < shard->topic_slots ? shard->relief_next + 1 : 0;
-        struct amb_topic *topic = shard->topics[shard->relief_next];
+        shard->relief_last =
+            shard->relief_last + 1 < shard->topic_slots ? shard->relief_last + 1 : 0;
+        struct amb_topic *topic = shard->topics[shard->relief_last];
         uint64_t kept = topic == NULL ? 0 : topic->log.bytes;
         if (topic != NULL && amb_topic_shed(topic, &budget)) {
             given += kept - topic->log.bytes;
@@ -202,7 +202,7 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
             status = reclaim_try(shard, what);
         }
     }
-    /* What was granted is not kept waiting, and entries are not what comes back there. */
+    /* Unmapping gives back segments, not entries; and what was granted must not wait. */
     if (status == AMB_ENOMEM && !what->is_granted && !shard_lacks_entries(shard, what) &&
         amb_limbo_may_give(shard->bufpool.options.budget, what->len, shard->now_ns)) {
         return AMB_ENOMEM; /* Readers are unmapping it just now: nothing is given up for that. */
@@ -214,7 +214,7 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
     /* A walk that found nothing is not done again at once: there may be 10,000 topics. */
     if (status == AMB_ENOMEM && shard->now_ns >= shard->shed_at_ns) {
         status = reclaim_shed(shard, what);
-        if (status == AMB_EAGAIN) { /* The rest comes in the next turn, or a segment by itself. */
+        if (status == AMB_EAGAIN) { /* The walk is not over, or the maker brings a segment. */
             return what->out != NULL ? AMB_ENOMEM : AMB_EAGAIN;
         }
         if (status == AMB_ENOMEM &&
@@ -234,8 +234,8 @@ enum amb_status amb_reclaim_alloc(struct amb_shard *shard, struct amb_bufpool *p
     return reclaim(shard, &(struct reclaim){.pool = pool, .len = len, .out = out});
 }
 
-enum amb_status amb_reclaim_alloc_later(struct amb_shard *shard, struct amb_bufpool *pool,
-                                        uint64_t len, struct amb_buf *out)
+enum amb_status amb_reclaim_alloc_some(struct amb_shard *shard, struct amb_bufpool *pool,
+                                       uint64_t len, struct amb_buf *out)
 {
     return reclaim(shard,
                    &(struct reclaim){.pool = pool, .len = len, .out = out, .may_wait = true});

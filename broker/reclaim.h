@@ -21,10 +21,11 @@ struct amb_buf;
 struct amb_bufpool;
 struct amb_shard;
 
-/* For somebody who comes again: ENOMEM as below, or because this turn has done what it can. */
-AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_later(struct amb_shard *shard,
-                                                       struct amb_bufpool *pool, uint64_t len,
-                                                       struct amb_buf *out);
+/* One turn's work, for somebody who asks again in the next one. ENOMEM: not now; the other shards
+ * are asked only when the walk over all topics has ended. */
+AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_some(struct amb_shard *shard,
+                                                      struct amb_bufpool *pool, uint64_t len,
+                                                      struct amb_buf *out);
 /* ENOMEM: not now, and the other shards have been asked. */
 AMB_MUST_CHECK enum amb_status amb_reclaim_alloc(struct amb_shard *shard, struct amb_bufpool *pool,
                                                  uint64_t len, struct amb_buf *out);
@@ -32,7 +33,8 @@ AMB_MUST_CHECK enum amb_status amb_reclaim_alloc(struct amb_shard *shard, struct
 AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard,
                                                          struct amb_bufpool *pool, uint64_t len,
                                                          struct amb_buf *out);
-/* Reserves bytes of a window (amb_bufpool_reserve). False: not now; there may be room soon. */
+/* Reserves bytes of a window (amb_bufpool_reserve); one turn's work, too. False: not now; there may
+ * be room soon. */
 AMB_MUST_CHECK bool amb_reclaim_reserve(struct amb_shard *shard, struct amb_bufpool *pool,
                                         uint64_t bytes, bool wide);
 /* Takes bytes of the budget for a lease segment, for which free segments go but no message does.

@@ -121,7 +121,7 @@ static void route_append(struct amb_shard *shard, struct amb_entry *entry)
     }
     route_send_receipt(shard, entry);
     if (entry->status == AMB_OK) {
-        /* Else an older one waits for readers, which have not moved before the next walk. */
+        /* Else an older entry waits for its grant: readers move in a walk only. */
         if (topic->ungranted + 1 >= topic->log.hi) {
             amb_route_grants(topic);
         }

@@ -141,7 +141,7 @@ struct amb_shard {
     int64_t edges_ns;              /* when the system was asked last whose links have something */
     struct amb_list_node hearing;  /* struct amb_order.u.close.hearing: sessions that close, by */
     uint64_t hearings;             /* ... their numbers; this is the newest one */
-    unsigned hear_left;            /* polls of them that are left, this turn */
+    unsigned hear_left;            /* polls of their links that are left, this turn */
     struct amb_list_node clearing; /* struct amb_session.clearing: closed, and not gone yet */
     unsigned clear_left;           /* deliveries that may be given up for them this turn */
     struct amb_list_node dirty_topics[AMB_PRIORITIES]; /* struct amb_topic.dirty: to be walked this
@@ -167,10 +167,10 @@ struct amb_shard {
     const struct amb_topic *kept;             /* its log is being read, and is not looked through */
     uint32_t trims_left;                      /* of AMB_SHARD_TRIM_TURN, this turn */
     uint32_t shed_left;                       /* of AMB_SHARD_SHED_TURN, this turn */
-    uint32_t shed_next;                       /* the topic whose turn it is, and how many there */
-    uint32_t shed_walked;                     /* ... were since the walk began, which */
-    bool shed_goes_on;                        /* ... this turn has not ended */
-    uint32_t relief_next;                     /* the topic that was asked last for another shard */
+    uint32_t shed_next;                       /* index of the topic where the walk goes on */
+    uint32_t shed_walked;                     /* topics that this walk has passed */
+    bool shed_goes_on;                        /* it stopped because this turn's budget is used up */
+    uint32_t relief_last;              /* index of the topic that was shed last for another shard */
     int64_t shed_at_ns;                /* its own topics are not looked through again before */
     int64_t relief_at_ns;              /* not asked again before */
     struct amb_idmap queues;           /* struct amb_queue.known */

@@ -108,7 +108,8 @@ static struct backlog backlog_of(struct amb_status_walk *walk, const struct amb_
             backlog.is_part = true;
             break;
         }
-        const struct amb_log *log = &cursor->topic->log; /* It may have gone on without a reader. */
+        const struct amb_log *log =
+            &cursor->topic->log; /* It may be trimmed past a parked reader. */
         backlog.bytes +=
             amb_log_bytes_from(log, cursor->position < log->lo ? log->lo : cursor->position);
         backlog.spilled_bytes += cursor->sub == NULL ? 0 : amb_spill_waiting(cursor);

@@ -182,7 +182,7 @@ void amb_topic_mark_all(struct amb_topic *topic)
 
 void amb_topic_mark(struct amb_topic *topic)
 {
-    topic->keeping_up.unwalked = topic->behind.unwalked = 0;
+    topic->keeping_up.unwalked = topic->behind.unwalked = AMB_WALK_ALL;
     if (amb_list_is_empty(&topic->dirty)) {
         amb_list_push_back(topic->dirty_topics, &topic->dirty);
     }
@@ -476,7 +476,7 @@ static void cursor_enter(struct amb_cursor *cursor, bool is_behind)
     walk_of(cursor)->count++;
 }
 
-void amb_cursor_note(struct amb_cursor *cursor, bool is_behind)
+void amb_cursor_sort(struct amb_cursor *cursor, bool is_behind)
 {
     if (__builtin_expect(cursor->is_behind != is_behind, 0)) {
         amb_cursor_park(cursor);
@@ -579,7 +579,7 @@ uint64_t amb_topic_depth(const struct amb_topic *topic)
     return topic->rule->max_bytes < AMB_TOPIC_DEPTH ? topic->rule->max_bytes : AMB_TOPIC_DEPTH;
 }
 
-/* Is there more than publishers may be ahead of whoever has come so far? */
+/* Do more entries or bytes follow that position than publishers may be ahead? */
 static bool topic_is_deep(const struct amb_topic *topic, uint64_t position)
 {
     uint64_t behind = topic->log.hi - position;
@@ -593,7 +593,7 @@ bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out)
         return false;
     }
     amb_assert(topic->ungranted >= topic->log.lo);
-    /* The readers are looked at only where there is more than one of them could be behind. */
+    /* Readers are looked at only where the whole log is deep. */
     if (topic->rule->full == AMB_FULL_BLOCK && topic_is_deep(topic, topic->log.lo) &&
         topic_is_deep(topic, amb_topic_held_from(topic))) {
         return false;

@@ -98,7 +98,7 @@ struct amb_cursor {
     bool is_late;           /* what is missing before its first message was gone when it came */
     bool is_unknown;        /* ... cannot be known */
     bool is_replaying;      /* reads history: does not hold until it is near the end */
-    bool is_behind;         /* ... or is new: in the list of those */
+    bool is_behind;         /* in that walk: has more to read, is new, or was just woken */
     bool is_named;          /* its client knows the topic's name */
     uint64_t counts_from;   /* what it gets from this sequence on is tallied: tally.h */
     int64_t block_limit_ns; /* how long it may; INT64_MAX: for ever */
@@ -157,14 +157,17 @@ struct amb_topic_tail {
     uint64_t from, upto;
 };
 
-/* Readers of a topic that walks come to, in turn. Those that keep up do not wait for those that are
- * behind, or new: whoever reads everybody's topics with a thousand subscriptions is that now and
- * then with all of them. */
+/* Readers of a topic that a walk comes to, one after the other. Those that keep up do not wait for
+ * those that are behind: a client with a thousand wildcards may be behind with all of them at
+ * once. */
+#define AMB_WALK_ALL 0u
+#define AMB_WALK_NONE UINT32_MAX
+
 struct amb_walk {
     struct amb_list_node due; /* struct amb_cursor.due */
     uint32_t count;
-    /* The next walk comes to the first so many; 0: to all; UINT32_MAX: to none. The latter during a
-     * walk, too, so that a mark that comes meanwhile, which makes it 0, is seen. */
+    /* The next walk comes to the first so many; AMB_WALK_ALL or AMB_WALK_NONE. It is NONE during a
+     * walk, so that a mark that comes meanwhile, which makes it ALL, is seen. */
     uint32_t unwalked;
 };
 
@@ -181,16 +184,18 @@ struct amb_topic {
     struct amb_log log;
     struct amb_list_node cursors;
     uint32_t cursor_count;
-    /* Of them, those that a walk comes to; the others are parked: they wait for credit, or for room
-     * in a link, and nothing else could move them. */
+    /* Of them, those that walks come to. The others are parked: they wait for credit, or for room
+     * in a link (cursor_may_park in forward.c says which may). Their session wakes them; so does a
+     * first message with a time limit, or another priority of their topic, for then more than that
+     * can move them. The log may be trimmed past them. */
     struct amb_walk keeping_up, behind;
-    uint64_t settled_turn;      /* in which was seen to what follows from how far they have come */
-    bool has_ttl;               /* entries with an end have come: pick.h */
-    bool retains;               /* at home: keeps history (history.h) */
-    bool has_keys;              /* ... or anywhere: knows the newest of each key */
-    struct amb_keys *keys;      /* keys.h; NULL: it does not */
-    uint64_t settled;           /* ... position up to which none of it is in slots */
-    struct amb_list_node timed; /* in its shard's list: something in it goes by age */
+    uint64_t settled_turn;         /* the last one in which forward_settle ran */
+    bool has_ttl;                  /* entries with an end have come: pick.h */
+    bool retains;                  /* at home: keeps history (history.h) */
+    bool has_keys;                 /* ... or anywhere: knows the newest of each key */
+    struct amb_keys *keys;         /* keys.h; NULL: it does not */
+    uint64_t settled;              /* ... position up to which none of it is in slots */
+    struct amb_list_node timed;    /* in its shard's list: something in it goes by age */
     struct amb_list_node replays;  /* at home: struct amb_replay.node (replay.h) */
     struct amb_list_node privates; /* struct amb_topic.of_namesake: private shadows beside it */
     struct amb_list_node of_namesake;
@@ -246,7 +251,8 @@ AMB_MUST_CHECK enum amb_status amb_topic_append(struct amb_topic *topic, struct 
 /* Drops what every reader has passed. */
 void amb_topic_trim(struct amb_topic *topic);
 /* Drops entries that only non-holding readers still want, or some of them; true if there were any.
- * *budget: so many entries, and what is left of that; 0: nothing is dropped; NULL: no limit. */
+ * *budget: the most entries to drop, lowered by those and by the looks at readers; NULL: no limit.
+ */
 bool amb_topic_shed(struct amb_topic *topic, uint32_t *budget);
 /* Gives up history before that position; what a reader still wants counts as dropped. */
 void amb_topic_forget(struct amb_topic *topic, uint64_t upto);
@@ -288,11 +294,12 @@ void amb_topic_mark_all(struct amb_topic *topic);
 void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
                        struct amb_subscription *sub, enum amb_slow slow, int64_t block_limit_ns,
                        const struct amb_begun *begun);
-/* No walk comes to it; and it is woken by whatever may move it. */
+/* No walk comes to it until it is woken. It is not parked yet. */
 void amb_cursor_park(struct amb_cursor *cursor);
+/* Parked or not: the next walk comes to it. */
 void amb_cursor_wake(struct amb_cursor *cursor);
-/* A walk has come to it, which is not parked: it has all there is, or it is behind. */
-void amb_cursor_note(struct amb_cursor *cursor, bool is_behind);
+/* It is not parked: from here on in the walk of those that keep up, or that are behind. */
+void amb_cursor_sort(struct amb_cursor *cursor, bool is_behind);
 /* Its policy is spill, or is not any more. */
 void amb_cursor_spill(struct amb_cursor *cursor, bool spills);
 /* What it reads next, if position is below the log's end or it has a prelude; NULL: the prelude has

@@ -46,8 +46,8 @@
 #define WORKER_EDGES_NS (100 * AMB_NS_PER_US)
 #define WORKER_ASK_ALL 2u
 /* So many sessions are asked every turn whatever they do; of more, those that were idle for so many
- * turns are asked so many a turn, and one more for each of so many nanoseconds since the last one:
- * a look takes some 100. */
+ * turns are asked so many a turn, and one more for each WORKER_COLD_NS since the last turn began: a
+ * look takes about 100 ns. */
 #define WORKER_WARM_FEW 8u
 #define WORKER_COOL_TURNS 4096u
 #define WORKER_COLD_LOOKS 4u

@@ -19,8 +19,8 @@ void amb_pub_batch_sent(struct amb_batch *batch)
 
 /*
  * What is wished for: `size` bytes beyond `from`. If the batch has grown since the last wish, as
- * much again, or it would never leave where memory is short: there the broker gives what is wished
- * for, a way to it and back later, and nothing beyond.
+ * much again, up to a full batch. Where memory is short the broker gives exactly what was wished
+ * for, one round trip later, and a batch that grows all the time would never leave.
  */
 static uint64_t wish_of(const struct amb_pub *pub, uint64_t from, uint64_t size)
 {
@@ -44,7 +44,7 @@ static bool has_window(struct amb_pub *pub, uint64_t size)
     uint64_t from = pub->sent_bytes - pub->leased_bytes, upto = from + size;
     if (upto <= pub->window && !is_own_limit) {
         if (__builtin_expect(pub->wanted > pub->window, 0)) {
-            tell_wish(pub, upto); /* It was for what may never come. */
+            tell_wish(pub, upto); /* Takes the old wish back, which was for more. */
         }
         return true;
     }

@@ -73,7 +73,7 @@ struct amb_pub {
     uint64_t leased;             /* messages that left in slots */
     struct amb_list_node leases; /* that are out; struct amb_lease.node */
     uint32_t lease_count;
-    uint64_t wanted;    /* bytes in all that we told the broker we wait to have sent */
+    uint64_t wanted;    /* bytes in all that the broker was told we wait to have sent; flush.c */
     uint64_t flush_seq; /* what amb_flush waits for */
     uint64_t need;      /* size of the batch that found no room */
     struct amb_settle settle;

@@ -440,6 +440,7 @@ FUZZ_PLAIN static void answer_order(struct amb_order *order, uint8_t how)
         order->u.close.held_bytes = order->u.close.keep_held && (how & 4) != 0 ? 4096 : 0;
     } else {
         amb_assert(order->run == amb_order_session_release ||
+                   order->run == amb_order_session_heard ||
                    order->run == amb_order_session_raise_mapped);
     }
     amb_order_answer(order);

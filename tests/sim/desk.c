@@ -157,13 +157,13 @@ static void visit_closed(void *owner, struct amb_order *order)
     }
 }
 
-static void visit_heard(void *owner, struct amb_order *fence)
+static void visit_heard(void *owner, struct amb_order *order)
 {
     (void)owner;
-    struct visit *visit = fence->context;
+    struct visit *visit = order->context;
     visit->waiting--;
     visit->is_heard = true;
-    amb_order_free(fence);
+    amb_order_free(order);
 }
 
 static void visit_end(struct sim *s, struct visit *visit)
@@ -191,7 +191,7 @@ static void visit_end(struct sim *s, struct visit *visit)
     order->u.close.keep_held = visit->may_map && !visit->said_bye && !visit->is_dead;
     desk_post(s, visit, order);
     visit->waiting++;
-    desk_post(s, visit, desk_order(amb_order_fence, visit_heard, visit, visit));
+    desk_post(s, visit, desk_order(amb_order_session_heard, visit_heard, visit, visit));
 }
 
 bool sim_desk_end_former(struct sim *s, const struct sim_client *client)

@@ -533,7 +533,7 @@ static void check_sessions(const struct sim *s, const struct model_topic *topic)
         }
         const struct model_pub **last = &newest[pub->life % MODEL_LIVES];
         SIM_CHECK(s, *last == NULL || (*last)->life != pub->life || (*last)->holder <= pub->holder,
-                  "%s: number %" PRIu64 " was said in a session before that of an older number",
+                  "%s: number %" PRIu64 " is of an earlier session than a lower number",
                   topic->name, seq);
         *last = pub;
     }
