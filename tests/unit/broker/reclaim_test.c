@@ -177,6 +177,48 @@ static void test_who_waits_for_long_gets_what_others_only_might_need(void **stat
     amb_bufpool_unreserve(other, 7 * MIB, 0);
 }
 
+/* Whoever waits for memory asks again: a turn drops so many entries for him, and no more. */
+static void test_a_turn_sheds_so_much_for_those_that_wait(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_shard *shard = &h->shards[0];
+    uint32_t topic = harness_topic(h, "a", 0);
+    struct shard_client *p = shard_client_create(h, 0, NULL);
+    struct shard_client *slow = shard_client_create(h, 0, NULL);
+    client_open_pub(p, 0, topic, true);
+    client_subscribe(
+        slow, 0, topic,
+        &(struct amb_subscription_options){.slow = AMB_SLOW_DROP_OLDEST, .credit_msgs = 1});
+    harness_settle(h);
+    for (unsigned i = 0; i < 40; i++) {
+        client_send(p, 0, 1, 10000);
+        harness_settle(h);
+    }
+    struct amb_buf bufs[2048];
+    unsigned count = 0;
+    while (count < 2048 && amb_bufpool_alloc(&shard->bufpool, 10000, &bufs[count]) == AMB_OK) {
+        count++;
+    }
+    const struct amb_log *log = &harness_home(h, topic)->log;
+    unsigned turns = 0;
+    bool is_reserved = false;
+    while (!is_reserved && turns < 40) {
+        uint64_t before = log->lo;
+        shard->shed_left = 5;
+        shard->shed_goes_on = false;
+        is_reserved = amb_reclaim_reserve(shard, &shard->bufpool, 200000, false);
+        assert_in_range(log->lo - before, 0, 5);
+        assert_true(is_reserved || shard->shed_goes_on);
+        turns++;
+    }
+    assert_in_range(turns, 3, 20);
+    amb_bufpool_unreserve(&shard->bufpool, 200000, 0);
+    while (count > 0) {
+        amb_bufpool_free(&shard->bufpool, &bufs[--count]);
+    }
+    client_drain(slow, 0);
+}
+
 static void test_tiny_messages_are_refused_before_their_entries_fill_the_heap(void **state)
 {
     struct shard_harness *h = *state;
@@ -284,6 +326,7 @@ int main(void)
         T(test_others_are_not_asked_all_the_time),
         T(test_what_slow_droppers_want_elsewhere_goes_too),
         T(test_who_waits_for_long_gets_what_others_only_might_need),
+        T(test_a_turn_sheds_so_much_for_those_that_wait),
         T(test_tiny_messages_are_refused_before_their_entries_fill_the_heap),
         T(test_who_wants_bytes_keeps_its_own_free_segments),
         T(test_the_only_room_for_a_wide_window_stays),
