@@ -21,7 +21,7 @@
 #define DRAIN_IDLE_ROUNDS 2u
 
 /* Messages that readers here have not read yet. */
-static uint64_t topic_left(const struct amb_topic *topic)
+static uint64_t topic_left(struct amb_topic *topic)
 {
     uint64_t left = amb_topic_unread(topic);
     AMB_LIST_FOR_EACH (node, &topic->held) {

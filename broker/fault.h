@@ -49,7 +49,8 @@
     X(GRANT_UNRESERVED, "a window opens and no memory is reserved")                                \
     X(AWAKE_EARLY, "a topic's first message does not wait for its readers")                        \
     X(FENCE_EARLY, "a fence does not wait for the last words of sessions that close")              \
-    X(HEARD_EARLY, "a client's next session does not wait for those of its former one")
+    X(HEARD_EARLY, "a client's next session does not wait for those of its former one")            \
+    X(SLOWEST_KEPT, "who comes behind the slowest reader of a topic is overlooked")
 
 #define AMB_FAULT_ENUM(name, text) AMB_FAULT_##name,
 enum amb_fault {

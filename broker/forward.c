@@ -47,6 +47,7 @@ static void cursor_wait(struct amb_cursor *cursor)
 {
     if (cursor->is_replaying && amb_lend_is_near(cursor->topic, cursor->position)) {
         cursor->is_replaying = false;
+        amb_topic_reader_came(cursor->topic, cursor->position);
     }
     cursor_behind(cursor);
 }
@@ -383,7 +384,10 @@ static void cursor_next_entry(struct amb_cursor *cursor)
 static void cursor_caught_up(struct amb_cursor *cursor)
 {
     cursor_went_on(cursor);
-    cursor->is_dropping = cursor->is_replaying = false;
+    if (__builtin_expect(cursor->is_dropping | cursor->is_replaying, 0)) {
+        cursor->is_dropping = cursor->is_replaying = false;
+        amb_topic_reader_came(cursor->topic, cursor->position); /* Now it holds, if it ever does. */
+    }
 }
 
 /* The log has gone on without it. False: it shall not go on either. */
@@ -640,11 +644,17 @@ static bool forward_walk(struct amb_topic *topic, struct amb_walk *walk)
     return true;
 }
 
-/* What follows from how far the readers have come. It looks at each of them once more, so not after
- * each slice. */
+/* The number of this turn, which is counted when it ends. */
+static inline uint64_t forward_turn(const struct amb_shard *shard)
+{
+    return amb_stat_get(&shard->stats.turns) + 1;
+}
+
+/* What follows from how far the readers have come. It may look at each of them once more, so not
+ * after each slice. */
 static void forward_settle(struct amb_topic *topic)
 {
-    topic->settled_turn = topic->shard->turn;
+    topic->settled_turn = forward_turn(topic->shard);
     topic->shard->forward_looks += 1 + topic->cursor_count / SETTLE_LOOKS;
     if (amb_topic_is_home(topic)) {
         amb_lend_walk(topic);
@@ -665,17 +675,14 @@ static void forward_settle(struct amb_topic *topic)
     }
 }
 
-/* Slices of both walks. False: some of its readers are left; it is marked, for these. */
+/* Slices of both walks. False: some of its readers are left. */
 static bool forward_topic(struct amb_topic *topic)
 {
     bool is_kept_whole = forward_walk(topic, &topic->keeping_up);
     forward_begin_slice(topic->shard);
     bool is_whole = forward_walk(topic, &topic->behind) && is_kept_whole;
-    if (is_whole || topic->settled_turn != topic->shard->turn) {
+    if (is_whole || topic->settled_turn != forward_turn(topic->shard)) {
         forward_settle(topic);
-    }
-    if (!is_whole && amb_list_is_empty(&topic->dirty)) {
-        amb_list_push_back(topic->dirty_topics, &topic->dirty);
     }
     return is_whole;
 }
@@ -685,7 +692,9 @@ static void forward_sifted(struct amb_topic *topic)
 {
     topic->keeping_up.unwalked = topic->behind.unwalked = AMB_WALK_ALL;
     topic->shard->forward_slice = topic->shard->forward_upto;
-    (void)forward_topic(topic);
+    if (!forward_topic(topic) && amb_list_is_empty(&topic->dirty)) {
+        amb_list_push_back(topic->dirty_topics, &topic->dirty);
+    }
 }
 
 /* The topics of one priority, slice by slice: those with few readers do not wait for those with
@@ -758,6 +767,7 @@ int64_t amb_forward_expire(struct amb_shard *shard)
         int64_t deadline_ns = amb_deadline_ns(cursor->behind_since_ns, cursor->block_limit_ns);
         if (deadline_ns <= shard->now_ns) {
             cursor->is_dropping = true;
+            amb_topic_reader_went(cursor->topic, &cursor->position);
             amb_list_remove(&cursor->blocked);
             amb_topic_mark(cursor->topic);
         } else if (deadline_ns < next_ns) {

@@ -80,7 +80,10 @@ static void lend_replay(struct amb_topic *topic, struct amb_replay *replay)
 {
     lend_to(topic, &replay->lend, replay->borrower,
             replay->is_near ? lend_depth(topic, &replay->lend) : amb_topic_depth(topic));
-    replay->is_near = replay->is_near || amb_lend_is_near(topic, replay->lend.position);
+    if (!replay->is_near && amb_lend_is_near(topic, replay->lend.position)) {
+        replay->is_near = true;
+        amb_topic_reader_came(topic, replay->lend.position);
+    }
 }
 
 void amb_lend_walk(struct amb_topic *topic)

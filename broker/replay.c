@@ -29,6 +29,7 @@ struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, u
     replay->sub = sub;
     replay->home = topic->shard;
     amb_list_push_back(&topic->replays, &replay->node);
+    amb_topic_reader_came(topic, replay->lend.position);
     amb_topic_mark(topic);
     return shadow;
 }
@@ -60,6 +61,7 @@ static void replay_ends(struct amb_mail *mail, void *owner)
 static void replay_end(struct amb_topic *topic, struct amb_replay *replay)
 {
     amb_list_remove(&replay->node);
+    amb_topic_reader_went(topic, &replay->lend.position);
     topic->spillers -= replay->lend.spilling;
     amb_topic_mark(topic); /* What it held back may go. */
     amb_mail_post(&topic->shard->peers[replay->borrower]->inbox, &replay->mail, replay_ends);

@@ -148,7 +148,6 @@ struct amb_shard {
                                              turn; by amb_priority_rank */
     /* How far this turn's walks go, and that of the topic that has its slice: forward.h */
     uint64_t forward_upto, forward_slice, forward_looks;
-    uint64_t turn;                  /* its number */
     struct amb_list_node starving;  /* struct amb_publisher.starving: wait for memory */
     struct amb_list_node preparing; /* struct amb_publisher.preparing: have a buffer unused */
     struct amb_list_node rationed;  /* the same: wait until their sessions have less of it */

@@ -202,44 +202,69 @@ void amb_topic_count_lent(struct amb_topic *topic, struct amb_lend *lend, int32_
     lend->holding = changed(lend->holding, holding);
     lend->spilling = changed(lend->spilling, spilling);
     topic->spillers += lend->spilling - spilled;
+    amb_topic_reader_went(topic, &lend->position);
+    amb_topic_reader_came(topic, lend->position);
     if (lend->position < topic->log.hi) { /* Else it has held nothing back, and has nothing due. */
         amb_topic_mark(topic);
     }
 }
 
-/* The slowest reader's position; with `holding_only`, the slowest holding one's. hi: none. */
-static uint64_t topic_read_from(const struct amb_topic *topic, bool holding_only)
+static struct amb_slowest topic_find_slowest(const struct amb_topic *topic, bool holding_only)
 {
-    uint64_t from = topic->log.hi;
+    struct amb_slowest found = {.is_known = true};
     AMB_LIST_FOR_EACH (node, &topic->cursors) {
         const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
-        if (cursor->position < from && (!holding_only || amb_cursor_is_holding(cursor))) {
-            from = cursor->position;
+        if (!holding_only || amb_cursor_is_holding(cursor)) {
+            amb_slowest_look(&found, &cursor->position);
         }
     }
     for (unsigned i = 0; i < topic->lend_count; i++) {
         const struct amb_lend *lend = &topic->lends[i];
-        if (lend->subs > 0 && lend->position < from && (!holding_only || lend->holding > 0)) {
-            from = lend->position;
+        if (lend->subs > 0 && (!holding_only || lend->holding > 0)) {
+            amb_slowest_look(&found, &lend->position);
         }
     }
     AMB_LIST_FOR_EACH (node, &topic->replays) {
         const struct amb_replay *replay = AMB_CONTAINER_OF(node, struct amb_replay, node);
-        if (replay->lend.position < from && (!holding_only || amb_replay_is_holding(replay))) {
-            from = replay->lend.position;
+        if (!holding_only || amb_replay_is_holding(replay)) {
+            amb_slowest_look(&found, &replay->lend.position);
         }
     }
-    return from < topic->log.lo ? topic->log.lo : from;
+    return found;
 }
 
-uint64_t amb_topic_held_from(const struct amb_topic *topic)
+static uint64_t topic_slowest(struct amb_topic *topic, bool holding_only)
 {
-    return topic_read_from(topic, true);
+    struct amb_slowest *slowest = holding_only ? &topic->slowest_holding : &topic->slowest;
+    if (!amb_slowest_is_known(slowest)) {
+        *slowest = topic_find_slowest(topic, holding_only);
+    }
+    uint64_t position = slowest->reader == NULL ? topic->log.hi : slowest->position;
+    return position < topic->log.lo ? topic->log.lo : position;
 }
 
-uint64_t amb_topic_read_from(const struct amb_topic *topic)
+uint64_t amb_topic_held_from(struct amb_topic *topic)
 {
-    return topic_read_from(topic, false);
+    return topic_slowest(topic, true);
+}
+
+uint64_t amb_topic_read_from(struct amb_topic *topic)
+{
+    return topic_slowest(topic, false);
+}
+
+void amb_topic_reader_came(struct amb_topic *topic, uint64_t position)
+{
+    if (!AMB_FAULT(SLOWEST_KEPT)) {
+        amb_slowest_came(&topic->slowest, position);
+        amb_slowest_came(&topic->slowest_holding, position);
+    }
+}
+
+void amb_topic_reader_went(struct amb_topic *topic, const uint64_t *reader)
+{
+    amb_slowest_went(&topic->slowest, reader);
+    amb_slowest_went(&topic->slowest_holding, reader);
 }
 
 /* wanted: the position from which on somebody wants to read. */
@@ -260,12 +285,12 @@ static uint64_t topic_needed_from(const struct amb_topic *topic, uint64_t wanted
     return amb_topic_is_home(topic) && topic->ungranted < wanted ? topic->ungranted : wanted;
 }
 
-uint64_t amb_topic_needed_from(const struct amb_topic *topic)
+uint64_t amb_topic_needed_from(struct amb_topic *topic)
 {
-    return topic_needed_from(topic, topic_read_from(topic, false));
+    return topic_needed_from(topic, amb_topic_read_from(topic));
 }
 
-uint64_t amb_topic_unread(const struct amb_topic *topic)
+uint64_t amb_topic_unread(struct amb_topic *topic)
 {
     uint64_t from = amb_topic_needed_from(topic);
     return from < topic->log.hi ? topic->log.next_seq - amb_log_at(&topic->log, from)->first_seq
@@ -297,7 +322,7 @@ static void topic_trim(struct amb_topic *topic, uint64_t wanted)
 
 void amb_topic_trim(struct amb_topic *topic)
 {
-    topic_trim(topic, topic_read_from(topic, false));
+    topic_trim(topic, amb_topic_read_from(topic));
 }
 
 static bool topic_may_drop(const struct amb_topic *topic, uint64_t before)
@@ -320,7 +345,7 @@ static void topic_drop_beside(struct amb_topic *topic, const struct amb_topic_ta
 void amb_topic_forget(struct amb_topic *topic, uint64_t upto)
 {
     struct amb_topic_tail tail = {0, 0};
-    uint64_t wanted = topic_read_from(topic, false);
+    uint64_t wanted = amb_topic_read_from(topic);
     if (topic->spillers != 0) {
         amb_topic_tail(topic, &tail);
     }
@@ -390,7 +415,7 @@ static enum amb_status topic_make_room_beside(struct amb_topic *topic,
 {
     const struct amb_log *log = &topic->log;
     bool may_reject = topic->rule->full == AMB_FULL_REJECT && amb_topic_is_home(topic);
-    uint64_t held = amb_topic_held_from(topic), wanted = topic_read_from(topic, false);
+    uint64_t held = amb_topic_held_from(topic), wanted = amb_topic_read_from(topic);
     uint64_t upto = topic->rule->full == AMB_FULL_DROP_OLDEST ? log->hi : held;
     struct amb_topic_tail tail;
     amb_topic_tail(topic, &tail);
@@ -416,7 +441,7 @@ static enum amb_status topic_make_room(struct amb_topic *topic, const struct amb
         amb_topic_trim(topic);
         return topic_make_room_beside(topic, entry);
     }
-    uint64_t wanted = topic_read_from(topic, false);
+    uint64_t wanted = amb_topic_read_from(topic);
     topic_trim(topic, wanted);
     uint64_t held = amb_topic_held_from(topic);
     while (topic_is_full(topic, entry) && topic_may_drop(topic, held)) {
@@ -633,6 +658,7 @@ void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
     amb_list_init(&cursor->kin);
     amb_list_push_back(&topic->cursors, &cursor->of_topic);
     topic->cursor_count++;
+    amb_topic_reader_came(topic, cursor->position);
     amb_list_init(&cursor->due);
     cursor_unpark(cursor);
     amb_cursor_spill(cursor, slow == AMB_SLOW_SPILL);
@@ -688,6 +714,7 @@ void amb_cursor_detach(struct amb_cursor *cursor)
     }
     amb_list_remove(&cursor->of_topic);
     cursor->topic->cursor_count--;
+    amb_topic_reader_went(cursor->topic, &cursor->position);
     if (!amb_list_is_empty(&cursor->due)) {
         amb_cursor_park(cursor);
     }

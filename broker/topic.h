@@ -21,6 +21,7 @@
 #include "broker/log.h"
 #include "broker/mail.h"
 #include "broker/shard.h"
+#include "broker/slowest.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 #include "wire/codec/topic.h"
@@ -189,6 +190,7 @@ struct amb_topic {
      * first message with a time limit, or another priority of their topic, for then more than that
      * can move them. The log may be trimmed past them. */
     struct amb_walk keeping_up, behind;
+    struct amb_slowest slowest, slowest_holding;
     uint64_t settled_turn;         /* the last one in which forward_settle ran */
     bool has_ttl;                  /* entries with an end have come: pick.h */
     bool retains;                  /* at home: keeps history (history.h) */
@@ -259,9 +261,14 @@ void amb_topic_forget(struct amb_topic *topic, uint64_t upto);
 /* May the next entry's window be given back? True at most once an entry: *out is it. */
 bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out);
 /* Position of the slowest holding reader, hi if there is none. */
-uint64_t amb_topic_held_from(const struct amb_topic *topic);
+uint64_t amb_topic_held_from(struct amb_topic *topic);
 /* The same of all readers. */
-uint64_t amb_topic_read_from(const struct amb_topic *topic);
+uint64_t amb_topic_read_from(struct amb_topic *topic);
+/* Whoever makes a reader other than a cursor, ends one, or has one hold or not hold, says so: */
+/* one at that position is there, or holds, from here on; */
+void amb_topic_reader_came(struct amb_topic *topic, uint64_t position);
+/* ... that one, by where its position is, is not there, or does not hold, any more. */
+void amb_topic_reader_went(struct amb_topic *topic, const uint64_t *reader);
 /* Of those that spill, and the slowest of the others. Who reads history counts with neither. */
 void amb_topic_tail(const struct amb_topic *topic, struct amb_topic_tail *out);
 /* Bytes of it, as its entries were charged when they came. */
@@ -274,12 +281,12 @@ bool amb_topic_is_over(const struct amb_topic *topic, const struct amb_topic_tai
  * they have lost shows with what they get next. */
 void amb_topic_skip(struct amb_topic *topic, uint64_t position, bool spilling);
 /* Position up to which nobody needs anything: history, where the topic keeps some. */
-uint64_t amb_topic_needed_from(const struct amb_topic *topic);
+uint64_t amb_topic_needed_from(struct amb_topic *topic);
 /* Bytes that holding readers may be behind, here and at each borrower: AMB_TOPIC_DEPTH, or all that
  * the log may hold. */
 uint64_t amb_topic_depth(const struct amb_topic *topic);
 /* Messages that somebody still needs: all but history. */
-uint64_t amb_topic_unread(const struct amb_topic *topic);
+uint64_t amb_topic_unread(struct amb_topic *topic);
 /* More readers at a borrower, or fewer; how many of them hold, and spill. The topic is marked if
  * it has something that they have not been lent. */
 void amb_topic_count_lent(struct amb_topic *topic, struct amb_lend *lend, int32_t subs,

@@ -196,7 +196,6 @@ static unsigned shard_poll_links(struct amb_shard *shard, int64_t since_ns)
 unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns)
 {
     int64_t since_ns = now_ns - shard->now_ns;
-    shard->turn++;
     shard->now_ns = now_ns;
     shard->real_ns = real_ns;
     shard->swept = 0;
