@@ -45,6 +45,23 @@ static void segment_enter(struct amb_bufpool *pool, struct amb_segment *segment)
 }
 
 /* Makes a segment whose bytes the budget has granted; gives them back on failure. */
+/* May a new segment be waited for, and has what is wanted been reserved? */
+enum want {
+    WANT_NOW,
+    WANT_GRANTED,
+    WANT_LATER,
+};
+
+/* Of bytes that the budget has been charged with. */
+static bool pool_ask(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated)
+{
+    if (pool->options.make == NULL || !pool->options.make(pool, bytes, is_dedicated)) {
+        return false;
+    }
+    *(is_dedicated ? &pool->is_making_dedicated : &pool->is_making) = true;
+    return true;
+}
+
 static enum amb_status segment_make(struct amb_bufpool *pool, uint64_t bytes,
                                     struct amb_segment **out)
 {
@@ -162,7 +179,7 @@ static bool dedicated_cached(struct amb_bufpool *pool, uint64_t len, struct amb_
     return false;
 }
 
-static enum amb_status dedicated_make(struct amb_bufpool *pool, uint64_t bytes,
+static enum amb_status dedicated_make(struct amb_bufpool *pool, uint64_t bytes, enum want want,
                                       struct amb_extent **out)
 {
     struct amb_extent *extent = calloc(1, sizeof(*extent));
@@ -170,9 +187,13 @@ static enum amb_status dedicated_make(struct amb_bufpool *pool, uint64_t bytes,
         return AMB_ENOMEM;
     }
     enum amb_status status = AMB_OK;
-    if (!segment_reuse(pool, bytes, 2 * bytes, &extent->segment)) {
-        status = budget_take_or_shrink(pool, bytes) ? segment_make(pool, bytes, &extent->segment)
-                                                    : AMB_ENOMEM;
+    if (segment_reuse(pool, bytes, 2 * bytes, &extent->segment)) {
+    } else if (!budget_take_or_shrink(pool, bytes)) {
+        status = AMB_ENOMEM;
+    } else if (want == WANT_LATER && pool_ask(pool, bytes, true)) {
+        status = AMB_EAGAIN;
+    } else {
+        status = segment_make(pool, bytes, &extent->segment);
     }
     if (status != AMB_OK) {
         free(extent);
@@ -183,7 +204,8 @@ static enum amb_status dedicated_make(struct amb_bufpool *pool, uint64_t bytes,
     return AMB_OK;
 }
 
-static enum amb_status dedicated_alloc(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
+static enum amb_status dedicated_alloc(struct amb_bufpool *pool, uint64_t len, enum want want,
+                                       struct amb_buf *out)
 {
     if (len > pool->options.budget->max) {
         return AMB_ENOMEM;
@@ -191,8 +213,11 @@ static enum amb_status dedicated_alloc(struct amb_bufpool *pool, uint64_t len, s
     if (dedicated_cached(pool, len, out)) {
         return AMB_OK;
     }
+    if (want == WANT_LATER && pool->is_making_dedicated) {
+        return AMB_EAGAIN;
+    }
     struct amb_extent *extent;
-    enum amb_status status = dedicated_make(pool, round_up(len, AMB_SEGMENT_ALIGN), &extent);
+    enum amb_status status = dedicated_make(pool, round_up(len, AMB_SEGMENT_ALIGN), want, &extent);
     if (status == AMB_OK) {
         dedicated_give_out(extent, out);
     }
@@ -226,11 +251,24 @@ static enum amb_status heap_enter(struct amb_bufpool *pool, struct amb_segment *
     return AMB_OK;
 }
 
-/* One more normal segment, or what is left of the budget, if that holds the run wanted. While one
- * is being made, only as much as cannot wait for it. */
-static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need)
+/* Takes a normal segment's bytes, or what is left of the budget, if that holds the run wanted.
+ * Returns the bytes; 0: neither. */
+static uint64_t heap_charge(struct amb_bufpool *pool, uint64_t bytes, uint64_t need)
 {
     struct amb_membudget *budget = pool->options.budget;
+    if (budget_take_or_shrink(pool, bytes)) {
+        return bytes;
+    }
+    uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
+    bytes = used < budget->max ? (budget->max - used) / AMB_SEGMENT_ALIGN * AMB_SEGMENT_ALIGN : 0;
+    bool is_some = bytes != 0 && bytes >= need && bytes <= pool->options.segment_bytes;
+    return is_some && amb_membudget_take(budget, bytes) ? bytes : 0;
+}
+
+/* One more normal segment, or a smaller one. While one is being made, only as much as cannot wait
+ * for it. */
+static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need, enum want want)
+{
     struct amb_segment *segment;
     if (segment_reuse(pool, need, EXTENT_MAX, &segment)) {
         return heap_enter(pool, segment);
@@ -241,14 +279,12 @@ static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need)
         least = least < GROW_HERE_BYTES ? GROW_HERE_BYTES : least;
         bytes = least < bytes ? least : bytes;
     }
-    if (!budget_take_or_shrink(pool, bytes)) {
-        uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
-        bytes =
-            used < budget->max ? (budget->max - used) / AMB_SEGMENT_ALIGN * AMB_SEGMENT_ALIGN : 0;
-        if (bytes == 0 || bytes < need || bytes > pool->options.segment_bytes ||
-            !amb_membudget_take(budget, bytes)) {
-            return AMB_ENOMEM;
-        }
+    bytes = heap_charge(pool, bytes, need);
+    if (bytes == 0) {
+        return AMB_ENOMEM;
+    }
+    if (want == WANT_LATER && pool_ask(pool, bytes, false)) {
+        return AMB_EAGAIN;
     }
     enum amb_status status = segment_make(pool, bytes, &segment);
     if (status != AMB_OK) {
@@ -316,13 +352,17 @@ static bool run_take(struct amb_bufpool *pool, uint32_t cls, bool is_granted,
            amb_pageheap_alloc(&pool->heap, cls, extent, first);
 }
 
-static enum amb_status run_alloc(struct amb_bufpool *pool, uint32_t cls, bool is_granted,
+static enum amb_status run_alloc(struct amb_bufpool *pool, uint32_t cls, enum want want,
                                  struct amb_extent **extent, uint32_t *first)
 {
+    bool is_granted = want == WANT_GRANTED;
     if (run_take(pool, cls, is_granted, extent, first)) {
         return AMB_OK;
     }
-    enum amb_status status = heap_grow(pool, amb_sizeclass_units(cls) * AMB_PAGE_SIZE);
+    if (want == WANT_LATER && pool->is_making) {
+        return AMB_EAGAIN;
+    }
+    enum amb_status status = heap_grow(pool, amb_sizeclass_units(cls) * AMB_PAGE_SIZE, want);
     if (status != AMB_OK) {
         slabs_release_empty(pool);
     }
@@ -334,13 +374,13 @@ static enum amb_status run_alloc(struct amb_bufpool *pool, uint32_t cls, bool is
 
 /* ---- slabs ---- */
 
-static enum amb_status slab_make(struct amb_bufpool *pool, uint32_t cls, bool is_granted,
+static enum amb_status slab_make(struct amb_bufpool *pool, uint32_t cls, enum want want,
                                  struct amb_slab **out)
 {
     struct amb_extent *extent;
     uint32_t first;
     enum amb_status status =
-        run_alloc(pool, amb_sizeclass_of(AMB_SLAB_PAGES), is_granted, &extent, &first);
+        run_alloc(pool, amb_sizeclass_of(AMB_SLAB_PAGES), want, &extent, &first);
     if (status != AMB_OK) {
         return status;
     }
@@ -417,9 +457,10 @@ static bool small_alloc_larger(struct amb_bufpool *pool, uint32_t cls, struct am
     return false;
 }
 
-static enum amb_status small_alloc(struct amb_bufpool *pool, uint64_t len, bool is_granted,
+static enum amb_status small_alloc(struct amb_bufpool *pool, uint64_t len, enum want want,
                                    struct amb_buf *out)
 {
+    bool is_granted = want == WANT_GRANTED;
     uint32_t cls = small_class_of(len);
     struct amb_slab *slab;
     if (amb_list_is_empty(&pool->slabs[cls])) {
@@ -428,7 +469,7 @@ static enum amb_status small_alloc(struct amb_bufpool *pool, uint64_t len, bool 
             small_alloc_larger(pool, cls, out)) {
             return AMB_OK;
         }
-        enum amb_status status = slab_make(pool, cls, is_granted, &slab);
+        enum amb_status status = slab_make(pool, cls, want, &slab);
         if (status != AMB_OK) {
             return is_granted && small_alloc_larger(pool, cls, out) ? AMB_OK : status;
         }
@@ -566,33 +607,21 @@ static uint32_t run_class_of(uint64_t len)
     return amb_sizeclass_of(len == 0 ? 1 : round_up(len, AMB_PAGE_SIZE) / AMB_PAGE_SIZE);
 }
 
-/* A run of a segment that is there already. */
-static bool run_cached(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
-{
-    uint32_t cls = run_class_of(len);
-    struct amb_extent *extent;
-    uint32_t first;
-    if (!run_take(pool, cls, false, &extent, &first)) {
-        return false;
-    }
-    run_give_out(extent, first, cls, out);
-    return true;
-}
-
-static enum amb_status pool_alloc(struct amb_bufpool *pool, uint64_t len, bool is_granted,
+static enum amb_status pool_alloc(struct amb_bufpool *pool, uint64_t len, enum want want,
                                   struct amb_buf *out)
 {
     enum amb_status status = AMB_ENOMEM;
     if (is_dedicated_len(pool, len)) {
-        status = dedicated_alloc(pool, len, out);
+        status = dedicated_alloc(pool, len, want, out);
     } else if (len <= SMALL_MAX) {
-        status = small_alloc(pool, len, is_granted, out);
+        status = small_alloc(pool, len, want, out);
     }
     /* A page or three of what was granted, where no slab has room and none can be made. */
-    if (status == AMB_ENOMEM && !is_dedicated_len(pool, len) && (len > SMALL_MAX || is_granted)) {
+    bool is_run = len > SMALL_MAX || want == WANT_GRANTED;
+    if (status == AMB_ENOMEM && !is_dedicated_len(pool, len) && is_run) {
         uint32_t cls = run_class_of(len), first;
         struct amb_extent *extent;
-        status = run_alloc(pool, cls, is_granted, &extent, &first);
+        status = run_alloc(pool, cls, want, &extent, &first);
         if (status == AMB_OK) {
             run_give_out(extent, first, cls, out);
         }
@@ -605,13 +634,13 @@ static enum amb_status pool_alloc(struct amb_bufpool *pool, uint64_t len, bool i
 
 enum amb_status amb_bufpool_alloc(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
 {
-    return pool_alloc(pool, len, false, out);
+    return pool_alloc(pool, len, WANT_NOW, out);
 }
 
 enum amb_status amb_bufpool_alloc_granted(struct amb_bufpool *pool, uint64_t len,
                                           struct amb_buf *out)
 {
-    return pool_alloc(pool, len, true, out);
+    return pool_alloc(pool, len, WANT_GRANTED, out);
 }
 
 void amb_bufpool_free(struct amb_bufpool *pool, const struct amb_buf *buf)
@@ -632,7 +661,8 @@ void amb_bufpool_free(struct amb_bufpool *pool, const struct amb_buf *buf)
 
 enum amb_status amb_bufpool_prepare(struct amb_bufpool *pool)
 {
-    return amb_list_is_empty(&pool->segments) ? heap_grow(pool, AMB_SEGMENT_ALIGN) : AMB_OK;
+    return amb_list_is_empty(&pool->segments) ? heap_grow(pool, AMB_SEGMENT_ALIGN, WANT_NOW)
+                                              : AMB_OK;
 }
 
 /* May the run of a whole segment go? */
@@ -674,16 +704,6 @@ void amb_bufpool_trim_later(struct amb_bufpool *pool, uint32_t spare)
 }
 
 /* ---- segments that are made elsewhere ---- */
-
-static bool pool_ask(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated)
-{
-    if (pool->options.make == NULL || !pool->options.make(pool, bytes, is_dedicated)) {
-        amb_membudget_give(pool->options.budget, bytes);
-        return false;
-    }
-    *(is_dedicated ? &pool->is_making_dedicated : &pool->is_making) = true;
-    return true;
-}
 
 void amb_bufpool_not_made(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated)
 {
@@ -727,7 +747,9 @@ void amb_bufpool_ahead(struct amb_bufpool *pool)
         !amb_membudget_take(budget, bytes)) {
         return;
     }
-    (void)pool_ask(pool, bytes, false);
+    if (!pool_ask(pool, bytes, false)) {
+        amb_membudget_give(budget, bytes);
+    }
 }
 
 enum amb_status amb_bufpool_more(struct amb_bufpool *pool)
@@ -740,10 +762,7 @@ enum amb_status amb_bufpool_more(struct amb_bufpool *pool)
     if (segment_reuse(pool, bytes, EXTENT_MAX, &segment)) {
         return heap_enter(pool, segment);
     }
-    if (budget_take_or_shrink(pool, bytes) && pool_ask(pool, bytes, false)) {
-        return AMB_EAGAIN;
-    }
-    return heap_grow(pool, AMB_SEGMENT_ALIGN);
+    return heap_grow(pool, AMB_SEGMENT_ALIGN, WANT_LATER);
 }
 
 bool amb_bufpool_reserve(struct amb_bufpool *pool, uint64_t bytes, bool wide)
@@ -763,37 +782,7 @@ void amb_bufpool_set_window(struct amb_bufpool *pool, uint64_t bytes)
                           (uint32_t)amb_sizeclass_units(run_class_of(pool->window_max)));
 }
 
-/* EAGAIN, or ENOMEM. */
-static enum amb_status dedicated_later(struct amb_bufpool *pool, uint64_t len)
-{
-    uint64_t bytes = round_up(len, AMB_SEGMENT_ALIGN);
-    if (pool->is_making_dedicated) {
-        return AMB_EAGAIN;
-    }
-    if (len > pool->options.budget->max || !budget_take_or_shrink(pool, bytes)) {
-        return AMB_ENOMEM;
-    }
-    return pool_ask(pool, bytes, true) ? AMB_EAGAIN : AMB_ENOMEM;
-}
-
 enum amb_status amb_bufpool_alloc_later(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
 {
-    if (pool->options.make == NULL || len <= SMALL_MAX) {
-        return amb_bufpool_alloc(pool, len, out);
-    }
-    if (is_dedicated_len(pool, len)) {
-        if (!dedicated_cached(pool, len, out)) {
-            return dedicated_later(pool, len);
-        }
-    } else if (!run_cached(pool, len, out)) {
-        if (pool->is_making) {
-            return AMB_EAGAIN;
-        }
-        if (!amb_membudget_take(pool->options.budget, pool->options.segment_bytes)) {
-            return amb_bufpool_alloc(pool, len, out);
-        }
-        return pool_ask(pool, pool->options.segment_bytes, false) ? AMB_EAGAIN : AMB_ENOMEM;
-    }
-    pool->used += out->cap;
-    return AMB_OK;
+    return pool_alloc(pool, len, WANT_LATER, out);
 }

@@ -103,7 +103,8 @@ static bool shard_lacks_entries(const struct amb_shard *shard, const struct recl
     return shard->entries.used > max;
 }
 
-/* OK, ENOMEM; of bytes also EAGAIN: a segment is on its way. */
+/* OK, ENOMEM; of what may wait also EAGAIN: a segment is on its way. To make one takes
+ * milliseconds, of the largest messages' tens of them. */
 static enum amb_status reclaim_try(struct amb_shard *shard, const struct reclaim *what)
 {
     struct amb_bufpool *pool = what->pool;
@@ -112,6 +113,7 @@ static enum amb_status reclaim_try(struct amb_shard *shard, const struct reclaim
     }
     if (what->out != NULL) {
         return what->is_granted ? amb_bufpool_alloc_granted(pool, what->len, what->out)
+               : what->may_wait ? amb_bufpool_alloc_later(pool, what->len, what->out)
                                 : amb_bufpool_alloc(pool, what->len, what->out);
     }
     if (amb_bufpool_reserve(pool, what->len, what->wide)) {

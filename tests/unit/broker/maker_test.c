@@ -157,6 +157,38 @@ static void test_a_large_message_waits_for_its_segment(void **state)
     assert_int_equal(w->pool->made_here, 0);
 }
 
+/* Messages that nobody is held up for fill all there is, and are given up for it. */
+static void test_it_does_so_too_where_others_are_given_up_for_it(void **state)
+{
+    struct world *w = *state;
+    uint32_t topic = harness_topic(&w->h, "t", 0), large = harness_topic(&w->h, "large", 0);
+    struct shard_client *client = shard_client_create(&w->h, 0, NULL);
+    struct shard_client *slow = shard_client_create(&w->h, 0, NULL);
+    client_open_pub(client, 0, topic, false);
+    client_open_pub(client, 1, large, false);
+    client_subscribe(
+        slow, 0, topic,
+        &(struct amb_subscription_options){.slow = AMB_SLOW_DROP_OLDEST, .credit_msgs = 1});
+    while (atomic_load(&w->h.budget.used) + 2 * MIB <= w->h.budget.max) {
+        client_want(client, 0, client->pubs[0].bytes + client_batch_bytes(1, 60000));
+        while (!client_may_send(client, 0, 1, 60000)) {
+            harness_settle(&w->h);
+        }
+        client_send(client, 0, 1, 60000);
+        harness_settle(&w->h);
+    }
+    uint64_t made_here = w->pool->made_here, lo = harness_home(&w->h, topic)->log.lo;
+    uint64_t len = w->h.config->server.max_message;
+    client_want(client, 1, client_batch_bytes(1, len));
+    while (!client_may_send(client, 1, 1, len)) {
+        harness_settle(&w->h);
+        harness_pass(&w->h, AMB_RECLAIM_PAUSE_NS);
+    }
+    assert_true(harness_home(&w->h, topic)->log.lo > lo);
+    assert_int_equal(w->pool->made_here, made_here);
+    client_drain(slow, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +200,7 @@ int main(void)
         T(test_a_segment_that_nobody_needs_goes_elsewhere),
         T(test_what_is_under_way_at_the_end_is_not_lost),
         T(test_a_large_message_waits_for_its_segment),
+        T(test_it_does_so_too_where_others_are_given_up_for_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

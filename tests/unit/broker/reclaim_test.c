@@ -35,6 +35,20 @@ static int teardown(void **state)
     return 0;
 }
 
+/* A publisher at worker 0, and a reader of its messages without credit who holds nobody back. */
+static struct shard_client *open_slow_pair(struct shard_harness *h, uint32_t topic, unsigned at,
+                                           struct shard_client **slow)
+{
+    struct shard_client *publisher = shard_client_create(h, 0, NULL);
+    *slow = shard_client_create(h, at, NULL);
+    client_open_pub(publisher, 0, topic, true);
+    client_subscribe(
+        *slow, 0, topic,
+        &(struct amb_subscription_options){.slow = AMB_SLOW_DROP_OLDEST, .credit_msgs = 1});
+    harness_settle(h);
+    return publisher;
+}
+
 /* The shard's pool takes all there is in small pieces, and gives them back to itself. */
 static void hog(struct amb_shard *shard)
 {
@@ -128,13 +142,7 @@ static void test_what_slow_droppers_want_elsewhere_goes_too(void **state)
 {
     struct shard_harness *h = *state;
     uint32_t topic = harness_topic(h, "a", 1);
-    struct shard_client *p = shard_client_create(h, 0, NULL);
-    struct shard_client *slow = shard_client_create(h, 2, NULL);
-    client_open_pub(p, 0, topic, true);
-    client_subscribe(
-        slow, 0, topic,
-        &(struct amb_subscription_options){.slow = AMB_SLOW_DROP_OLDEST, .credit_msgs = 1});
-    harness_settle(h);
+    struct shard_client *slow, *p = open_slow_pair(h, topic, 2, &slow);
     unsigned waits = 0;
     for (unsigned i = 0; i < 400; i++) {
         if (!client_may_send(p, 0, 1, 60000)) {
@@ -183,13 +191,7 @@ static void test_a_turn_sheds_so_much_for_those_that_wait(void **state)
     struct shard_harness *h = *state;
     struct amb_shard *shard = &h->shards[0];
     uint32_t topic = harness_topic(h, "a", 0);
-    struct shard_client *p = shard_client_create(h, 0, NULL);
-    struct shard_client *slow = shard_client_create(h, 0, NULL);
-    client_open_pub(p, 0, topic, true);
-    client_subscribe(
-        slow, 0, topic,
-        &(struct amb_subscription_options){.slow = AMB_SLOW_DROP_OLDEST, .credit_msgs = 1});
-    harness_settle(h);
+    struct shard_client *slow, *p = open_slow_pair(h, topic, 0, &slow);
     for (unsigned i = 0; i < 40; i++) {
         client_send(p, 0, 1, 10000);
         harness_settle(h);
