@@ -21,8 +21,6 @@
 #define RESERVE_SLABS 2u
 /* Bytes of the largest segment that the heap takes. */
 #define EXTENT_MAX ((uint64_t)AMB_EXTENT_PAGES_MAX * AMB_PAGE_SIZE)
-/* Slabs looked at for a place that is denser. */
-#define DENSER_LOOKS 32u
 
 static uint64_t round_up(uint64_t n, uint64_t to)
 {
@@ -44,15 +42,15 @@ static void segment_enter(struct amb_bufpool *pool, struct amb_segment *segment)
     pool->segment_bytes += segment->size;
 }
 
-/* Makes a segment whose bytes the budget has granted; gives them back on failure. */
-/* May a new segment be waited for, and has what is wanted been reserved? */
-enum want {
-    WANT_NOW,
-    WANT_GRANTED,
-    WANT_LATER,
+/* How the caller of an allocation stands. */
+enum claim {
+    CLAIM_NOW,
+    CLAIM_GRANTED, /* what it takes was reserved for it */
+    CLAIM_LATER,   /* it comes again: EAGAIN in place of making a segment here */
 };
 
-/* Of bytes that the budget has been charged with. */
+/* Has a segment made elsewhere, of bytes that the budget was charged with. False: it cannot be; the
+ * charge stays with the caller. */
 static bool pool_ask(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated)
 {
     if (pool->options.make == NULL || !pool->options.make(pool, bytes, is_dedicated)) {
@@ -62,6 +60,7 @@ static bool pool_ask(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated
     return true;
 }
 
+/* Makes a segment of bytes that the budget was charged with; gives them back on failure. */
 static enum amb_status segment_make(struct amb_bufpool *pool, uint64_t bytes,
                                     struct amb_segment **out)
 {
@@ -130,13 +129,19 @@ static void extent_unmake(struct amb_bufpool *pool, struct amb_extent *extent, b
 
 /* ---- dedicated segments ---- */
 
-static void cache_drop(struct amb_bufpool *pool, uint32_t i, bool later)
+static struct amb_extent *cache_take(struct amb_bufpool *pool, uint32_t i)
 {
     struct amb_extent *extent = pool->cache[i];
     for (pool->cached--; i < pool->cached; i++) {
         pool->cache[i] = pool->cache[i + 1];
     }
-    extent_unmake(pool, extent, later);
+    return extent;
+}
+
+/* The one that has been there for longest. */
+static void cache_drop(struct amb_bufpool *pool, bool later)
+{
+    extent_unmake(pool, cache_take(pool, 0), later);
 }
 
 static bool budget_take_or_shrink(struct amb_bufpool *pool, uint64_t bytes)
@@ -145,7 +150,7 @@ static bool budget_take_or_shrink(struct amb_bufpool *pool, uint64_t bytes)
         if (pool->cached == 0) {
             return false;
         }
-        cache_drop(pool, 0, false);
+        cache_drop(pool, false);
     }
     return true;
 }
@@ -159,38 +164,46 @@ static void dedicated_give_out(struct amb_extent *extent, struct amb_buf *out)
                             .cls = DEDICATED};
 }
 
+/* A segment twice as large would waste too much. */
+static bool dedicated_fits(const struct amb_extent *extent, uint64_t bytes)
+{
+    uint64_t size = extent->segment->size;
+    return size >= bytes && size / 2 <= bytes;
+}
+
 /* A dedicated segment that is there already. */
-static bool dedicated_cached(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
+static bool dedicated_cached(struct amb_bufpool *pool, uint64_t len, enum claim claim,
+                             struct amb_buf *out)
 {
     uint64_t bytes = round_up(len, AMB_SEGMENT_ALIGN);
-    /* The newest first: its pages are warm. One twice as large would waste too much. */
-    for (uint32_t i = pool->cached; i-- > 0;) {
-        struct amb_extent *extent = pool->cache[i];
-        uint64_t size = extent->segment->size;
-        if (size < bytes || size / 2 > bytes) {
-            continue;
-        }
-        for (pool->cached--; i < pool->cached; i++) {
-            pool->cache[i] = pool->cache[i + 1];
-        }
-        dedicated_give_out(extent, out);
+    if (claim == CLAIM_LATER && pool->fresh != NULL && dedicated_fits(pool->fresh, bytes)) {
+        dedicated_give_out(pool->fresh, out);
+        pool->fresh = NULL;
         return true;
+    }
+    /* The newest first: its pages are warm. */
+    for (uint32_t i = pool->cached; i-- > 0;) {
+        if (dedicated_fits(pool->cache[i], bytes)) {
+            dedicated_give_out(cache_take(pool, i), out);
+            return true;
+        }
     }
     return false;
 }
 
-static enum amb_status dedicated_make(struct amb_bufpool *pool, uint64_t bytes, enum want want,
+static enum amb_status dedicated_make(struct amb_bufpool *pool, uint64_t bytes, enum claim claim,
                                       struct amb_extent **out)
 {
     struct amb_extent *extent = calloc(1, sizeof(*extent));
     if (extent == NULL) {
         return AMB_ENOMEM;
     }
-    enum amb_status status = AMB_OK;
+    enum amb_status status;
     if (segment_reuse(pool, bytes, 2 * bytes, &extent->segment)) {
+        status = AMB_OK; /* That is charged already. */
     } else if (!budget_take_or_shrink(pool, bytes)) {
         status = AMB_ENOMEM;
-    } else if (want == WANT_LATER && pool_ask(pool, bytes, true)) {
+    } else if (claim == CLAIM_LATER && pool_ask(pool, bytes, true)) {
         status = AMB_EAGAIN;
     } else {
         status = segment_make(pool, bytes, &extent->segment);
@@ -204,20 +217,20 @@ static enum amb_status dedicated_make(struct amb_bufpool *pool, uint64_t bytes, 
     return AMB_OK;
 }
 
-static enum amb_status dedicated_alloc(struct amb_bufpool *pool, uint64_t len, enum want want,
+static enum amb_status dedicated_alloc(struct amb_bufpool *pool, uint64_t len, enum claim claim,
                                        struct amb_buf *out)
 {
     if (len > pool->options.budget->max) {
         return AMB_ENOMEM;
     }
-    if (dedicated_cached(pool, len, out)) {
+    if (dedicated_cached(pool, len, claim, out)) {
         return AMB_OK;
     }
-    if (want == WANT_LATER && pool->is_making_dedicated) {
+    if (claim == CLAIM_LATER && pool->is_making_dedicated) {
         return AMB_EAGAIN;
     }
     struct amb_extent *extent;
-    enum amb_status status = dedicated_make(pool, round_up(len, AMB_SEGMENT_ALIGN), want, &extent);
+    enum amb_status status = dedicated_make(pool, round_up(len, AMB_SEGMENT_ALIGN), claim, &extent);
     if (status == AMB_OK) {
         dedicated_give_out(extent, out);
     }
@@ -229,7 +242,7 @@ static void dedicated_free(struct amb_bufpool *pool, struct amb_extent *extent)
     amb_assert(extent->pages == 0 && extent->is_out);
     extent->is_out = false;
     while (pool->cached >= pool->options.dedicated_cache) {
-        cache_drop(pool, 0, true);
+        cache_drop(pool, true);
     }
     pool->cache[pool->cached++] = extent;
 }
@@ -265,9 +278,9 @@ static uint64_t heap_charge(struct amb_bufpool *pool, uint64_t bytes, uint64_t n
     return is_some && amb_membudget_take(budget, bytes) ? bytes : 0;
 }
 
-/* One more normal segment, or a smaller one. While one is being made, only as much as cannot wait
- * for it. */
-static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need, enum want want)
+/* One more segment: one that readers still have mapped, a normal one, or what is left of the
+ * budget. While one is being made, what is made here is only as much as cannot wait for it. */
+static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need, enum claim claim)
 {
     struct amb_segment *segment;
     if (segment_reuse(pool, need, EXTENT_MAX, &segment)) {
@@ -283,7 +296,7 @@ static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need, enum w
     if (bytes == 0) {
         return AMB_ENOMEM;
     }
-    if (want == WANT_LATER && pool_ask(pool, bytes, false)) {
+    if (claim == CLAIM_LATER && pool_ask(pool, bytes, false)) {
         return AMB_EAGAIN;
     }
     enum amb_status status = segment_make(pool, bytes, &segment);
@@ -352,17 +365,17 @@ static bool run_take(struct amb_bufpool *pool, uint32_t cls, bool is_granted,
            amb_pageheap_alloc(&pool->heap, cls, extent, first);
 }
 
-static enum amb_status run_alloc(struct amb_bufpool *pool, uint32_t cls, enum want want,
+static enum amb_status run_alloc(struct amb_bufpool *pool, uint32_t cls, enum claim claim,
                                  struct amb_extent **extent, uint32_t *first)
 {
-    bool is_granted = want == WANT_GRANTED;
+    bool is_granted = claim == CLAIM_GRANTED;
     if (run_take(pool, cls, is_granted, extent, first)) {
         return AMB_OK;
     }
-    if (want == WANT_LATER && pool->is_making) {
+    if (claim == CLAIM_LATER && pool->is_making) {
         return AMB_EAGAIN;
     }
-    enum amb_status status = heap_grow(pool, amb_sizeclass_units(cls) * AMB_PAGE_SIZE, want);
+    enum amb_status status = heap_grow(pool, amb_sizeclass_units(cls) * AMB_PAGE_SIZE, claim);
     if (status != AMB_OK) {
         slabs_release_empty(pool);
     }
@@ -374,13 +387,13 @@ static enum amb_status run_alloc(struct amb_bufpool *pool, uint32_t cls, enum wa
 
 /* ---- slabs ---- */
 
-static enum amb_status slab_make(struct amb_bufpool *pool, uint32_t cls, enum want want,
+static enum amb_status slab_make(struct amb_bufpool *pool, uint32_t cls, enum claim claim,
                                  struct amb_slab **out)
 {
     struct amb_extent *extent;
     uint32_t first;
     enum amb_status status =
-        run_alloc(pool, amb_sizeclass_of(AMB_SLAB_PAGES), want, &extent, &first);
+        run_alloc(pool, amb_sizeclass_of(AMB_SLAB_PAGES), claim, &extent, &first);
     if (status != AMB_OK) {
         return status;
     }
@@ -457,10 +470,10 @@ static bool small_alloc_larger(struct amb_bufpool *pool, uint32_t cls, struct am
     return false;
 }
 
-static enum amb_status small_alloc(struct amb_bufpool *pool, uint64_t len, enum want want,
+static enum amb_status small_alloc(struct amb_bufpool *pool, uint64_t len, enum claim claim,
                                    struct amb_buf *out)
 {
-    bool is_granted = want == WANT_GRANTED;
+    bool is_granted = claim == CLAIM_GRANTED;
     uint32_t cls = small_class_of(len);
     struct amb_slab *slab;
     if (amb_list_is_empty(&pool->slabs[cls])) {
@@ -469,7 +482,7 @@ static enum amb_status small_alloc(struct amb_bufpool *pool, uint64_t len, enum 
             small_alloc_larger(pool, cls, out)) {
             return AMB_OK;
         }
-        enum amb_status status = slab_make(pool, cls, want, &slab);
+        enum amb_status status = slab_make(pool, cls, claim, &slab);
         if (status != AMB_OK) {
             return is_granted && small_alloc_larger(pool, cls, out) ? AMB_OK : status;
         }
@@ -501,18 +514,7 @@ bool amb_bufpool_alloc_denser(struct amb_bufpool *pool, const struct amb_buf *fr
     if (!slab_is_sparse(source)) {
         return false;
     }
-    struct amb_slab *best = NULL;
-    uint32_t looked = 0;
-    AMB_LIST_FOR_EACH (node, &pool->slabs[from->cls]) {
-        struct amb_slab *slab = AMB_CONTAINER_OF(node, struct amb_slab, node);
-        if (slab != source && slab->used >= source->used &&
-            (best == NULL || slab->used > best->used)) {
-            best = slab;
-        }
-        if (++looked == DENSER_LOOKS) {
-            break;
-        }
-    }
+    struct amb_slab *best = slab_find_denser(&pool->slabs[from->cls], source);
     if (best == NULL) {
         return false;
     }
@@ -607,21 +609,21 @@ static uint32_t run_class_of(uint64_t len)
     return amb_sizeclass_of(len == 0 ? 1 : round_up(len, AMB_PAGE_SIZE) / AMB_PAGE_SIZE);
 }
 
-static enum amb_status pool_alloc(struct amb_bufpool *pool, uint64_t len, enum want want,
+static enum amb_status pool_alloc(struct amb_bufpool *pool, uint64_t len, enum claim claim,
                                   struct amb_buf *out)
 {
     enum amb_status status = AMB_ENOMEM;
     if (is_dedicated_len(pool, len)) {
-        status = dedicated_alloc(pool, len, want, out);
+        status = dedicated_alloc(pool, len, claim, out);
     } else if (len <= SMALL_MAX) {
-        status = small_alloc(pool, len, want, out);
+        status = small_alloc(pool, len, claim, out);
     }
     /* A page or three of what was granted, where no slab has room and none can be made. */
-    bool is_run = len > SMALL_MAX || want == WANT_GRANTED;
+    bool is_run = len > SMALL_MAX || claim == CLAIM_GRANTED;
     if (status == AMB_ENOMEM && !is_dedicated_len(pool, len) && is_run) {
         uint32_t cls = run_class_of(len), first;
         struct amb_extent *extent;
-        status = run_alloc(pool, cls, want, &extent, &first);
+        status = run_alloc(pool, cls, claim, &extent, &first);
         if (status == AMB_OK) {
             run_give_out(extent, first, cls, out);
         }
@@ -634,13 +636,13 @@ static enum amb_status pool_alloc(struct amb_bufpool *pool, uint64_t len, enum w
 
 enum amb_status amb_bufpool_alloc(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
 {
-    return pool_alloc(pool, len, WANT_NOW, out);
+    return pool_alloc(pool, len, CLAIM_NOW, out);
 }
 
 enum amb_status amb_bufpool_alloc_granted(struct amb_bufpool *pool, uint64_t len,
                                           struct amb_buf *out)
 {
-    return pool_alloc(pool, len, WANT_GRANTED, out);
+    return pool_alloc(pool, len, CLAIM_GRANTED, out);
 }
 
 void amb_bufpool_free(struct amb_bufpool *pool, const struct amb_buf *buf)
@@ -661,7 +663,7 @@ void amb_bufpool_free(struct amb_bufpool *pool, const struct amb_buf *buf)
 
 enum amb_status amb_bufpool_prepare(struct amb_bufpool *pool)
 {
-    return amb_list_is_empty(&pool->segments) ? heap_grow(pool, AMB_SEGMENT_ALIGN, WANT_NOW)
+    return amb_list_is_empty(&pool->segments) ? heap_grow(pool, AMB_SEGMENT_ALIGN, CLAIM_NOW)
                                               : AMB_OK;
 }
 
@@ -675,7 +677,7 @@ static bool trim_may_go(const struct amb_bufpool *pool, const struct amb_extent 
 static void pool_trim(struct amb_bufpool *pool, uint32_t spare, bool later)
 {
     while (pool->cached > 0) {
-        cache_drop(pool, 0, later);
+        cache_drop(pool, later);
     }
     slabs_release_empty(pool);
     amb_pageheap_merge(&pool->heap);
@@ -726,11 +728,20 @@ void amb_bufpool_adopt(struct amb_bufpool *pool, struct amb_segment *segment, bo
     }
     extent->segment = segment;
     segment->pool_data = extent;
-    /* Not for long: whoever asked for it comes this turn. */
-    if (pool->cached == AMB_DEDICATED_CACHE_MAX) {
-        cache_drop(pool, 0, true);
+    amb_bufpool_served(pool);
+    pool->fresh = extent;
+}
+
+void amb_bufpool_served(struct amb_bufpool *pool)
+{
+    if (pool->fresh == NULL) {
+        return;
     }
-    pool->cache[pool->cached++] = extent;
+    if (pool->cached == AMB_DEDICATED_CACHE_MAX) {
+        cache_drop(pool, true);
+    }
+    pool->cache[pool->cached++] = pool->fresh;
+    pool->fresh = NULL;
 }
 
 void amb_bufpool_ahead(struct amb_bufpool *pool)
@@ -762,7 +773,7 @@ enum amb_status amb_bufpool_more(struct amb_bufpool *pool)
     if (segment_reuse(pool, bytes, EXTENT_MAX, &segment)) {
         return heap_enter(pool, segment);
     }
-    return heap_grow(pool, AMB_SEGMENT_ALIGN, WANT_LATER);
+    return heap_grow(pool, AMB_SEGMENT_ALIGN, CLAIM_LATER);
 }
 
 bool amb_bufpool_reserve(struct amb_bufpool *pool, uint64_t bytes, bool wide)
@@ -784,5 +795,6 @@ void amb_bufpool_set_window(struct amb_bufpool *pool, uint64_t bytes)
 
 enum amb_status amb_bufpool_alloc_later(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
 {
-    return pool_alloc(pool, len, WANT_LATER, out);
+    /* A few bytes are not worth waiting until the maker has done what others asked it for. */
+    return pool_alloc(pool, len, len <= SMALL_MAX ? CLAIM_NOW : CLAIM_LATER, out);
 }

@@ -46,9 +46,10 @@ struct amb_bufpool_options {
     enum amb_status (*on_create)(void *arg, struct amb_segment *segment);
     void (*on_destroy)(void *arg, struct amb_segment *segment);
     /*
-     * May be NULL, and then everything happens at once. make: has a segment of so many bytes made
-     * elsewhere; the answer is amb_bufpool_adopt or amb_bufpool_not_made. False: cannot. unmake:
-     * takes the segment over, unmaps it elsewhere, and gives the budget its bytes back then.
+     * May be NULL, and then everything happens at once. make: has a segment of so many bytes, which
+     * the budget was charged with, made elsewhere; the answer is amb_bufpool_adopt or
+     * amb_bufpool_not_made. False: cannot, and the charge stays with the pool. unmake: takes the
+     * segment over, unmaps it elsewhere, and gives the budget its bytes back then.
      */
     bool (*make)(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated);
     void (*unmake)(void *arg, struct amb_segment *segment);
@@ -66,6 +67,7 @@ struct amb_bufpool {
     uint32_t live_slabs,
         sparse_slabs; /* of all classes; those of which at most a quarter is used */
     struct amb_extent *cache[AMB_DEDICATED_CACHE_MAX];
+    struct amb_extent *fresh; /* made elsewhere, for whoever waits for it (amb_bufpool_adopt) */
     bool is_making, is_making_dedicated; /* one of each at a time */
     /*
      * Bytes of batches that may still come (amb_bufpool_reserve), for which there is always room in
@@ -74,7 +76,7 @@ struct amb_bufpool {
     uint64_t reserved, reserved_wide; /* the second: of the first, what may come in one piece */
     bool is_pressed;                  /* less of that will have to do for this once */
     uint64_t window_max;              /* most bytes that one window may open at a time */
-    uint64_t made_here;               /* segments that could not wait */
+    uint64_t made_here;               /* segments made on the worker */
     uint32_t cached;
 };
 
@@ -88,23 +90,27 @@ void amb_bufpool_fini(struct amb_bufpool *pool);
 AMB_MUST_CHECK enum amb_status amb_bufpool_alloc(struct amb_bufpool *pool, uint64_t len,
                                                  struct amb_buf *out);
 /*
- * The same for somebody who can wait, as long as there are hooks: never makes a segment here.
- * EAGAIN: one is being made, try again when it is there.
+ * The same for a caller that comes again. EAGAIN: a segment is being made elsewhere (options.make).
+ * It is made here only if it cannot be there.
  */
 AMB_MUST_CHECK enum amb_status amb_bufpool_alloc_later(struct amb_bufpool *pool, uint64_t len,
                                                        struct amb_buf *out);
 /* Once a turn: has a segment made when less than half of the spare is free. */
 void amb_bufpool_ahead(struct amb_bufpool *pool);
-/* What make has made (on_create is done), or could not make. */
+/* What make has made (on_create is done), or could not make. A dedicated one is for
+ * amb_bufpool_alloc_later alone, and stays whoever lacks memory, until amb_bufpool_served. */
 void amb_bufpool_adopt(struct amb_bufpool *pool, struct amb_segment *segment, bool is_dedicated);
 void amb_bufpool_not_made(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated);
+/* All who wait for memory have asked since then. */
+void amb_bufpool_served(struct amb_bufpool *pool);
 
 /*
  * Granting. Of bytes that are reserved a batch may come in whatever pieces, of up to
  * AMB_BATCH_BYTES each, or with `wide` of whatever size. That is twice the bytes: a size class
  * wastes at most half; and a few slabs. False: no room in the segments that there are.
  *
- * amb_bufpool_more: one more segment, or what is left of the budget. EAGAIN: it is being made.
+ * amb_bufpool_more: one more segment, if need be one that is smaller than normal: one that readers
+ * still have mapped, or what is left of the budget. EAGAIN: it is being made.
  * amb_bufpool_alloc_granted: alloc for what was reserved; the caller has unreserved it.
  * amb_bufpool_unreserve: bytes, and how many of them were reserved as `wide`.
  * amb_bufpool_reserve_anyway: what was unreserved and nobody has had meanwhile.

@@ -26,6 +26,6 @@ void amb_bufpool_check(const struct amb_bufpool *pool)
     amb_assert(bytes == pool->segment_bytes && used == pool->used);
     amb_assert(pages == pool->heap.used_pages && room == pool->heap.room);
     amb_assert(live == pool->live_slabs && sparse == pool->sparse_slabs);
-    amb_assert(cached == pool->cached && quick == pool->heap.quick_bytes);
+    amb_assert(cached == pool->cached + (pool->fresh != NULL) && quick == pool->heap.quick_bytes);
     amb_assert(atomic_load_explicit(&pool->options.budget->used, memory_order_relaxed) >= bytes);
 }

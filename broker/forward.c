@@ -47,7 +47,7 @@ static void cursor_wait(struct amb_cursor *cursor)
 {
     if (cursor->is_replaying && amb_lend_is_near(cursor->topic, cursor->position)) {
         cursor->is_replaying = false;
-        amb_topic_reader_came(cursor->topic, cursor->position);
+        amb_topic_reader_changed(cursor->topic, &cursor->position);
     }
     cursor_behind(cursor);
 }
@@ -386,7 +386,7 @@ static void cursor_caught_up(struct amb_cursor *cursor)
     cursor_went_on(cursor);
     if (__builtin_expect(cursor->is_dropping | cursor->is_replaying, 0)) {
         cursor->is_dropping = cursor->is_replaying = false;
-        amb_topic_reader_came(cursor->topic, cursor->position); /* Now it holds, if it ever does. */
+        amb_topic_reader_changed(cursor->topic, &cursor->position);
     }
 }
 
@@ -644,14 +644,14 @@ static bool forward_walk(struct amb_topic *topic, struct amb_walk *walk)
     return true;
 }
 
-/* The number of this turn, which is counted when it ends. */
+/* This turn's number: a turn is counted when it ends. */
 static inline uint64_t forward_turn(const struct amb_shard *shard)
 {
     return amb_stat_get(&shard->stats.turns) + 1;
 }
 
-/* What follows from how far the readers have come. It may look at each of them once more, so not
- * after each slice. */
+/* What follows from how far the readers have come. It may look at each of them once more, and is
+ * charged as if it did; so not after each slice. */
 static void forward_settle(struct amb_topic *topic)
 {
     topic->settled_turn = forward_turn(topic->shard);
@@ -675,7 +675,8 @@ static void forward_settle(struct amb_topic *topic)
     }
 }
 
-/* Slices of both walks. False: some of its readers are left. */
+/* Slices of both walks. False: some of its readers are left, and its caller puts it back into a
+ * list. */
 static bool forward_topic(struct amb_topic *topic)
 {
     bool is_kept_whole = forward_walk(topic, &topic->keeping_up);
@@ -767,7 +768,7 @@ int64_t amb_forward_expire(struct amb_shard *shard)
         int64_t deadline_ns = amb_deadline_ns(cursor->behind_since_ns, cursor->block_limit_ns);
         if (deadline_ns <= shard->now_ns) {
             cursor->is_dropping = true;
-            amb_topic_reader_went(cursor->topic, &cursor->position);
+            amb_topic_reader_changed(cursor->topic, &cursor->position);
             amb_list_remove(&cursor->blocked);
             amb_topic_mark(cursor->topic);
         } else if (deadline_ns < next_ns) {

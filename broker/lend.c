@@ -82,7 +82,7 @@ static void lend_replay(struct amb_topic *topic, struct amb_replay *replay)
             replay->is_near ? lend_depth(topic, &replay->lend) : amb_topic_depth(topic));
     if (!replay->is_near && amb_lend_is_near(topic, replay->lend.position)) {
         replay->is_near = true;
-        amb_topic_reader_came(topic, replay->lend.position);
+        amb_topic_reader_changed(topic, &replay->lend.position);
     }
 }
 

@@ -18,6 +18,7 @@
 
 struct making {
     struct amb_mail mail;
+    struct amb_maker_wait wait;
     struct amb_bufpool *pool;
     uint64_t bytes;
     bool is_dedicated;
@@ -46,7 +47,6 @@ static void making_came_back(struct amb_mail *mail, void *owner)
 /* On the maker. Of pool and shard it reads only what is set once. */
 static void making_arrived(struct amb_mail *mail, void *owner)
 {
-    (void)owner;
     struct making *making = AMB_CONTAINER_OF(mail, struct making, mail);
     const struct amb_bufpool_options *options = &making->pool->options;
     struct amb_shard *shard = options->arg;
@@ -59,8 +59,13 @@ static void making_arrived(struct amb_mail *mail, void *owner)
         amb_warn("a segment of %" PRIu64 " bytes cannot be made: %s", making->bytes,
                  amb_status_text(status));
         amb_segment_destroy(&making->segment);
+        /* Whoever wants it asks again at once. */
+        making->wait =
+            (struct amb_maker_wait){.mail = mail, .to = &shard->inbox, .fn = making_came_back};
+        amb_maker_wait(owner, &making->wait);
+        return;
     }
-    amb_mail_post(&shard->inbox, &making->mail, making_came_back);
+    amb_mail_post(&shard->inbox, mail, making_came_back);
 }
 
 bool amb_maker_make(struct amb_maker *maker, struct amb_bufpool *pool, uint64_t bytes,

@@ -320,6 +320,9 @@ static enum amb_status publisher_find_buffer(struct amb_publisher *publisher, ui
 {
     struct amb_shard *shard = publisher->session->shard;
     struct amb_bufpool *pool = publisher_pool(publisher);
+    if (amb_list_is_empty(&publisher->starving) && !amb_list_is_empty(&shard->starving)) {
+        return AMB_EAGAIN; /* Others wait already: it is tried after them, this turn. */
+    }
     uint64_t reserved = publisher->reserved, reserved_wide = publisher->reserved_wide;
     publisher->prepared_from = publisher->window;
     pool->is_pressed = shard->is_pressed;
@@ -537,7 +540,10 @@ enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t wan
                                   "the client wants more than it may ever send");
     }
     publisher->want = want;
-    publisher_serve_or_starve(publisher);
+    /* Who waits already is tried in his turn, at the end of this one. */
+    if (amb_list_is_empty(&publisher->starving) || publisher->is_rationed) {
+        publisher_serve_or_starve(publisher);
+    }
     return AMB_OK;
 }
 

@@ -94,8 +94,7 @@ static void cursor_hold(const struct amb_queue *queue, struct amb_cursor *cursor
         cursor->is_dropping = cursor->is_dropping && holds;
     }
     cursor->holds = holds;
-    amb_topic_reader_went(cursor->topic, &cursor->position);
-    amb_topic_reader_came(cursor->topic, cursor->position);
+    amb_topic_reader_changed(cursor->topic, &cursor->position);
     cursor->block_limit_ns = limit_ns;
     amb_cursor_spill(cursor, slow == AMB_SLOW_SPILL);
     if (amb_cursor_has_next(cursor)) {

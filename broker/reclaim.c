@@ -103,8 +103,8 @@ static bool shard_lacks_entries(const struct amb_shard *shard, const struct recl
     return shard->entries.used > max;
 }
 
-/* OK, ENOMEM; of what may wait also EAGAIN: a segment is on its way. To make one takes
- * milliseconds, of the largest messages' tens of them. */
+/* OK, ENOMEM, ELIMIT; of what may wait also EAGAIN: a segment is being made elsewhere. Here that
+ * would take milliseconds, and for the largest messages tens of them. */
 static enum amb_status reclaim_try(struct amb_shard *shard, const struct reclaim *what)
 {
     struct amb_bufpool *pool = what->pool;
@@ -216,8 +216,8 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
     /* A walk that found nothing is not done again at once: there may be 10,000 topics. */
     if (status == AMB_ENOMEM && shard->now_ns >= shard->shed_at_ns) {
         status = reclaim_shed(shard, what);
-        if (status == AMB_EAGAIN) { /* The walk is not over, or the maker brings a segment. */
-            return what->out != NULL ? AMB_ENOMEM : AMB_EAGAIN;
+        if (status == AMB_EAGAIN) { /* The walk is not over, or a segment is being made. */
+            return status;
         }
         if (status == AMB_ENOMEM &&
             shard->kept == NULL) { /* Else there may be something in that. */

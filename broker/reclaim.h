@@ -21,8 +21,8 @@ struct amb_buf;
 struct amb_bufpool;
 struct amb_shard;
 
-/* One turn's work, for somebody who asks again in the next one. ENOMEM: not now; the other shards
- * are asked only when the walk over all topics has ended. */
+/* One turn's work, for somebody who asks again in the next one. EAGAIN: a segment is being made, or
+ * the walk over all topics has not ended. ENOMEM: not now; the other shards have been asked. */
 AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_some(struct amb_shard *shard,
                                                       struct amb_bufpool *pool, uint64_t len,
                                                       struct amb_buf *out);

@@ -10,6 +10,8 @@
 #include "broker/sizeclass.h"
 #include "wire/base/assert.h"
 
+/* Slabs looked at for a place that is denser. */
+#define DENSER_LOOKS 32u
 #define SLAB_UNIT UINT64_C(64)
 #define SLAB_PAGED_CLASS 20u
 #define SLAB_BYTES (AMB_SLAB_PAGES * AMB_PAGE_SIZE)
@@ -61,6 +63,24 @@ static inline struct amb_slab *slab_at(const struct amb_extent *extent, uint32_t
     }
     amb_assert(slab->is_live && page - slab->first < AMB_SLAB_PAGES);
     return slab;
+}
+
+/* Of the first slabs in the list the one that is used most, if not less than that one; or NULL. */
+static inline struct amb_slab *slab_find_denser(const struct amb_list_node *slabs,
+                                                const struct amb_slab *than)
+{
+    struct amb_slab *best = NULL;
+    uint32_t looked = 0;
+    AMB_LIST_FOR_EACH (node, slabs) {
+        struct amb_slab *slab = AMB_CONTAINER_OF(node, struct amb_slab, node);
+        if (slab != than && slab->used >= than->used && (best == NULL || slab->used > best->used)) {
+            best = slab;
+        }
+        if (++looked == DENSER_LOOKS) {
+            break;
+        }
+    }
+    return best;
 }
 
 /* The index of an object that is free, and is not any more. */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slowest of many readers, each known by where its position is kept. There may be thousands,
- * and the question comes with each batch, so it is remembered who that was. Readers only go
- * forward: while that one has not moved and nobody has come behind it, it still is the slowest, and
- * nobody else is looked at. Threads: the readers' worker. Memory: none; a reader that ends is to be
- * said.
+ * The slowest of many readers of a log. A topic may have thousands, and asks for the slowest with
+ * each batch, so the answer is remembered. A position only grows: while the slowest reader stands,
+ * and none has come behind it, it still is the slowest, and no other is looked at.
+ *
+ * If amb_slowest_is_known says no, begin anew with is_known alone set, and look at each reader.
+ * amb_slowest_came and _went say what positions do not show.
+ *
+ * Threads: the readers' worker. Memory: none; a position must be there until amb_slowest_went.
  */
 #pragma once
 
@@ -13,38 +16,36 @@
 #include <stdint.h>
 
 struct amb_slowest {
-    bool is_known;          /* or all are to be looked at: amb_slowest_look, one after the other */
-    const uint64_t *reader; /* the position of that one; NULL: there is none */
-    uint64_t position;      /* ... when it was found */
+    bool is_known;         /* false: all readers are to be looked at */
+    const uint64_t *where; /* the slowest reader's position; NULL: there is no reader */
+    uint64_t position;     /* ... when it was found */
 };
 
-/* Is what was found last still so? */
 static inline bool amb_slowest_is_known(const struct amb_slowest *slowest)
 {
-    return slowest->is_known && (slowest->reader == NULL || *slowest->reader == slowest->position);
+    return slowest->is_known && (slowest->where == NULL || *slowest->where == slowest->position);
 }
 
-/* One of all readers. */
-static inline void amb_slowest_look(struct amb_slowest *slowest, const uint64_t *reader)
+static inline void amb_slowest_look(struct amb_slowest *slowest, const uint64_t *position)
 {
-    if (slowest->reader == NULL || *reader < slowest->position) {
-        slowest->reader = reader;
-        slowest->position = *reader;
+    if (slowest->where == NULL || *position < slowest->position) {
+        slowest->where = position;
+        slowest->position = *position;
     }
 }
 
-/* There is a reader at that position who was not there before. */
+/* A reader has begun, at that position. */
 static inline void amb_slowest_came(struct amb_slowest *slowest, uint64_t position)
 {
-    if (slowest->reader == NULL || position < slowest->position) {
+    if (slowest->where == NULL || position < slowest->position) {
         slowest->is_known = false;
     }
 }
 
-/* That reader is not there any more. */
-static inline void amb_slowest_went(struct amb_slowest *slowest, const uint64_t *reader)
+/* The reader that has its position there ends. */
+static inline void amb_slowest_went(struct amb_slowest *slowest, const uint64_t *position)
 {
-    if (slowest->reader == reader) {
+    if (slowest->where == position) {
         slowest->is_known = false;
     }
 }

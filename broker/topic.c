@@ -202,8 +202,7 @@ void amb_topic_count_lent(struct amb_topic *topic, struct amb_lend *lend, int32_
     lend->holding = changed(lend->holding, holding);
     lend->spilling = changed(lend->spilling, spilling);
     topic->spillers += lend->spilling - spilled;
-    amb_topic_reader_went(topic, &lend->position);
-    amb_topic_reader_came(topic, lend->position);
+    amb_topic_reader_changed(topic, &lend->position);
     if (lend->position < topic->log.hi) { /* Else it has held nothing back, and has nothing due. */
         amb_topic_mark(topic);
     }
@@ -239,7 +238,7 @@ static uint64_t topic_slowest(struct amb_topic *topic, bool holding_only)
     if (!amb_slowest_is_known(slowest)) {
         *slowest = topic_find_slowest(topic, holding_only);
     }
-    uint64_t position = slowest->reader == NULL ? topic->log.hi : slowest->position;
+    uint64_t position = slowest->where == NULL ? topic->log.hi : slowest->position;
     return position < topic->log.lo ? topic->log.lo : position;
 }
 
@@ -253,6 +252,22 @@ uint64_t amb_topic_read_from(struct amb_topic *topic)
     return topic_slowest(topic, false);
 }
 
+static void check_slowest(const struct amb_topic *topic, const struct amb_slowest *slowest,
+                          bool holding_only)
+{
+    const struct amb_slowest found = topic_find_slowest(topic, holding_only);
+    amb_assert(!amb_slowest_is_known(slowest) || (slowest->where == NULL) == (found.where == NULL));
+    amb_assert(!amb_slowest_is_known(slowest) || slowest->where == NULL ||
+               slowest->position == found.position);
+}
+
+void amb_topic_assert(const struct amb_topic *topic)
+{
+    amb_log_check(&topic->log);
+    check_slowest(topic, &topic->slowest, false);
+    check_slowest(topic, &topic->slowest_holding, true);
+}
+
 void amb_topic_reader_came(struct amb_topic *topic, uint64_t position)
 {
     if (!AMB_FAULT(SLOWEST_KEPT)) {
@@ -261,10 +276,16 @@ void amb_topic_reader_came(struct amb_topic *topic, uint64_t position)
     }
 }
 
-void amb_topic_reader_went(struct amb_topic *topic, const uint64_t *reader)
+void amb_topic_reader_went(struct amb_topic *topic, const uint64_t *position)
 {
-    amb_slowest_went(&topic->slowest, reader);
-    amb_slowest_went(&topic->slowest_holding, reader);
+    amb_slowest_went(&topic->slowest, position);
+    amb_slowest_went(&topic->slowest_holding, position);
+}
+
+void amb_topic_reader_changed(struct amb_topic *topic, const uint64_t *position)
+{
+    amb_topic_reader_went(topic, position);
+    amb_topic_reader_came(topic, *position);
 }
 
 /* wanted: the position from which on somebody wants to read. */

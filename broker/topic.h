@@ -190,12 +190,12 @@ struct amb_topic {
      * first message with a time limit, or another priority of their topic, for then more than that
      * can move them. The log may be trimmed past them. */
     struct amb_walk keeping_up, behind;
-    struct amb_slowest slowest, slowest_holding;
-    uint64_t settled_turn;         /* the last one in which forward_settle ran */
-    bool has_ttl;                  /* entries with an end have come: pick.h */
-    bool retains;                  /* at home: keeps history (history.h) */
-    bool has_keys;                 /* ... or anywhere: knows the newest of each key */
-    struct amb_keys *keys;         /* keys.h; NULL: it does not */
+    struct amb_slowest slowest, slowest_holding; /* of cursors, lends and replays */
+    uint64_t settled_turn;                       /* the last one in which forward_settle ran */
+    bool has_ttl;                                /* entries with an end have come: pick.h */
+    bool retains;                                /* at home: keeps history (history.h) */
+    bool has_keys;                               /* ... or anywhere: knows the newest of each key */
+    struct amb_keys *keys;                       /* keys.h; NULL: it does not */
     uint64_t settled;              /* ... position up to which none of it is in slots */
     struct amb_list_node timed;    /* in its shard's list: something in it goes by age */
     struct amb_list_node replays;  /* at home: struct amb_replay.node (replay.h) */
@@ -264,11 +264,19 @@ bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out);
 uint64_t amb_topic_held_from(struct amb_topic *topic);
 /* The same of all readers. */
 uint64_t amb_topic_read_from(struct amb_topic *topic);
-/* Whoever makes a reader other than a cursor, ends one, or has one hold or not hold, says so: */
-/* one at that position is there, or holds, from here on; */
+/*
+ * Who is the slowest is remembered (slowest.h), so whatever a position does not show has to be
+ * said. A reader begins, or holds from here on. amb_cursor_attach, amb_topic_count_lent and
+ * replay.h say it of theirs; who changes what makes a reader hold (is_dropping, is_replaying,
+ * holds, is_near) says it himself.
+ */
 void amb_topic_reader_came(struct amb_topic *topic, uint64_t position);
-/* ... that one, by where its position is, is not there, or does not hold, any more. */
-void amb_topic_reader_went(struct amb_topic *topic, const uint64_t *reader);
+/* The reader that has its position there ends, or does not hold any more. */
+void amb_topic_reader_went(struct amb_topic *topic, const uint64_t *position);
+/* It holds, or does not, whatever it did before. */
+void amb_topic_reader_changed(struct amb_topic *topic, const uint64_t *position);
+/* Asserts that the log is in order, and that whoever is remembered is the slowest. For tests. */
+void amb_topic_assert(const struct amb_topic *topic);
 /* Of those that spill, and the slowest of the others. Who reads history counts with neither. */
 void amb_topic_tail(const struct amb_topic *topic, struct amb_topic_tail *out);
 /* Bytes of it, as its entries were charged when they came. */

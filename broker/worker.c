@@ -240,6 +240,8 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
         shard_retry_starving(shard);
         done += shard->shed_goes_on;
     }
+    amb_bufpool_served(&shard->bufpool);
+    amb_bufpool_served(&shard->private_pool);
     AMB_LIST_FOR_EACH (node, &shard->warm) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
         if (amb_session_is_up(session)) {

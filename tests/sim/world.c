@@ -390,7 +390,7 @@ void sim_inspect(struct sim *s)
         amb_bufpool_check(&shard->private_pool);
         for (uint32_t t = 0; t < shard->topic_slots; t++) {
             if (shard->topics[t] != NULL) {
-                amb_log_check(&shard->topics[t]->log);
+                amb_topic_assert(shard->topics[t]);
             }
         }
         uint64_t kept = 0;

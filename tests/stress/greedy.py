@@ -3,10 +3,10 @@
 """Clients that take whatever they can get, all at once, beside honest pairs that notice nothing.
 
     greedy.py BUILD [--seconds-each N] [--rounds N] [--pairs N] [--rate N] [--late-ms N]
-              [--only ATTACK] [--no-memory 1]
+              [--only ATTACK] [--broker "OPTION ..."] [--no-memory 1]
 
 A round is a run without the greedy clients and one with them, each with a broker of its own. The
-greedy clients are the attacks of tests/support/hostile.c that say so, each in a process of its own
+greedy clients are the attacks with `.is_greedy` in tests/support/hostile_*.c, each in a process of its own
 that begins again when the broker has ended it; they run at the lowest priority, so that what is
 measured is the broker and not the machine's scheduler.
 
@@ -17,6 +17,7 @@ machine's, for an offender may keep what the broker has dropped: let nothing els
 say `--no-memory 1`.
 """
 import json
+import os
 import pathlib
 import signal
 import statistics
@@ -31,7 +32,7 @@ LINKS = (("ring", "ring"), ("stream", "ring"), ("ring", "stream"), ("stream", "s
 MEMORY = 256 << 20
 RINGS = 128 << 20  # of the sessions that are there at one time, two directions each
 MIB = 1 << 20
-TOLD = ("greed-pairs", "greed-segments")  # others get less, or wait: nobody refuses them anything
+TOLD = ("greed-pairs", "greed-segments")  # must meet a limit, and hear which; others get less, or wait
 
 
 class Memory(threading.Thread):
@@ -97,6 +98,12 @@ def longest_ms(broker):
     return turn / 1e6, broker.ask("status")["longest_round_ns"] / 1e6
 
 
+def stolen_ms():
+    """What the machine's host took from its cores, ever: a stall that is not the broker's."""
+    ticks = int(pathlib.Path("/proc/stat").read_text(encoding="ascii").split()[8])
+    return ticks * 1000 // os.sysconf("SC_CLK_TCK")
+
+
 def one_run(rig, options, is_greedy, seed):
     seconds = float(options.get("seconds-each", 4))
     broker = rig.broker(
@@ -107,6 +114,7 @@ def one_run(rig, options, is_greedy, seed):
     memory = Memory(broker.pid)
     memory.start()
     pairs = start_pairs(rig, broker, options)
+    stolen = stolen_ms()
     done = {}
     if is_greedy:
         port = broker.tcp_url.rsplit(":", 1)[1].split("?")[0]
@@ -122,6 +130,7 @@ def one_run(rig, options, is_greedy, seed):
     else:
         time.sleep(seconds)
     p999, worst = stop_pairs(pairs)
+    stolen = stolen_ms() - stolen
     turn, control = longest_ms(broker)
     broker.check_alive()
     memory.is_over.set()
@@ -130,7 +139,7 @@ def one_run(rig, options, is_greedy, seed):
     print(
         f"{'greedy' if is_greedy else 'alone ':6s} p99.9 {p999:8.3f} ms, worst {worst:5d} ms, "
         f"heap {memory.heap / MIB:6.1f} MiB, shared {memory.shared / MIB:6.1f} MiB, "
-        f"turn {turn:.0f} ms, control {control:.0f} ms",
+        f"turn {turn:.0f} ms, control {control:.0f} ms, stolen {stolen} ms",
         flush=True,
     )
     return p999, memory, done

@@ -72,18 +72,18 @@ static bool publish_properties(struct hostile *h, uint32_t handle)
     return true;
 }
 
-/* Topics that have had a message, from `next` on: that many at a time, one after the other. */
-static void wake_topics(struct hostile *h, uint32_t next, uint32_t count)
+/* Opens a publisher of each of these topics, sends one message, and closes it. */
+static void wake_topics(struct hostile *h, uint32_t first, uint32_t count, int64_t until_ns)
 {
     uint64_t id = 0;
     for (uint32_t i = 0; i < count; i++) {
         char topic[64];
-        (void)snprintf(topic, sizeof(topic), "hostile.pairs.%x.%u", (unsigned)h->dice, next + i);
+        (void)snprintf(topic, sizeof(topic), "hostile.pairs.%x.%u", (unsigned)h->dice, first + i);
         id = hostile_pub_open(h, FIRST + i, topic, false);
     }
     (void)hostile_await(h, id);
     for (uint32_t i = 0; i < count; i++) {
-        while (!hostile_publish(h, FIRST + i, 0) && !h->is_over && !h->is_down) {
+        while (!hostile_publish(h, FIRST + i, 0) && is_time(h, until_ns)) {
             hostile_live(h, 1);
         }
         id = hostile_pub_close(h, FIRST + i);
@@ -91,19 +91,20 @@ static void wake_topics(struct hostile *h, uint32_t next, uint32_t count)
     (void)hostile_await(h, id);
 }
 
-/* Subscriptions to everything, and topics without end: each pair costs the broker something. */
+/* Subscriptions to everything, and four topics with a message for each: a pair of the two costs the
+ * broker heap, until limits.max_pairs_per_client ends the client. */
 static enum hostile_verdict greed_pairs(struct hostile *h)
 {
     int64_t until_ns = until(h);
-    uint32_t count = some(h, 1000, 8), topics = some(h, 32, 2);
+    uint32_t subs = some(h, 1000, 8), group = some(h, 32, 2);
     uint64_t id = 0;
     h->keeps_deliveries = true; /* One each: it is the places that cost, not what is sent. */
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < subs; i++) {
         id = hostile_subscribe(h, FIRST + i, ">", AMB_SLOW_DROP_OLDEST, 1, true);
     }
     (void)hostile_await(h, id);
-    for (uint32_t i = 0; i < 4 * count && is_time(h, until_ns); i += topics) {
-        wake_topics(h, i, topics);
+    for (uint32_t i = 0; i < 4 * subs && is_time(h, until_ns); i += group) {
+        wake_topics(h, i, group, until_ns);
     }
     stay(h, until_ns);
     return HOSTILE_EITHER;

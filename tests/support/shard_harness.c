@@ -278,7 +278,7 @@ void harness_check(const struct shard_harness *harness)
         amb_bufpool_check(&harness->shards[i].private_pool);
         for (unsigned t = 0; t < harness->topic_count; t++) {
             if (harness->topics[t][i] != NULL) {
-                amb_log_check(&harness->topics[t][i]->log);
+                amb_topic_assert(harness->topics[t][i]);
             }
         }
     }

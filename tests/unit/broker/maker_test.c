@@ -75,6 +75,24 @@ static void test_who_can_wait_gets_a_segment_of_its_own_later(void **state)
     amb_bufpool_free(w->pool, &buf);
 }
 
+/* Whoever lacks memory before that one's turn does not have it. */
+static void test_a_segment_that_was_made_for_somebody_waits_for_him(void **state)
+{
+    struct world *w = *state;
+    struct amb_buf buf, other;
+    assert_int_equal(amb_bufpool_alloc_later(w->pool, 5 * MIB, &buf), AMB_EAGAIN);
+    wait_for_segment(w, 0);
+    assert_int_equal(amb_bufpool_alloc(w->pool, 12 * MIB, &other), AMB_ENOMEM);
+    amb_bufpool_trim(w->pool, 0);
+    assert_int_equal(amb_bufpool_alloc_later(w->pool, 5 * MIB, &buf), AMB_OK);
+    amb_bufpool_free(w->pool, &buf);
+    assert_int_equal(amb_bufpool_alloc_later(w->pool, 9 * MIB, &buf), AMB_EAGAIN);
+    wait_for_segment(w, 6 * MIB);
+    amb_bufpool_served(w->pool); /* He has not come. */
+    assert_int_equal(amb_bufpool_alloc(w->pool, 12 * MIB, &other), AMB_OK);
+    amb_bufpool_free(w->pool, &other);
+}
+
 static void test_more_than_there_is_is_refused_at_once(void **state)
 {
     struct world *w = *state;
@@ -158,7 +176,7 @@ static void test_a_large_message_waits_for_its_segment(void **state)
 }
 
 /* Messages that nobody is held up for fill all there is, and are given up for it. */
-static void test_it_does_so_too_where_others_are_given_up_for_it(void **state)
+static void test_a_large_message_waits_for_its_segment_where_others_are_dropped(void **state)
 {
     struct world *w = *state;
     uint32_t topic = harness_topic(&w->h, "t", 0), large = harness_topic(&w->h, "large", 0);
@@ -194,13 +212,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(test_who_can_wait_gets_a_segment_of_its_own_later),
+        T(test_a_segment_that_was_made_for_somebody_waits_for_him),
         T(test_more_than_there_is_is_refused_at_once),
         T(test_a_spare_is_made_before_it_is_needed),
         T(test_the_last_quarter_of_memory_is_not_for_spares),
         T(test_a_segment_that_nobody_needs_goes_elsewhere),
         T(test_what_is_under_way_at_the_end_is_not_lost),
         T(test_a_large_message_waits_for_its_segment),
-        T(test_it_does_so_too_where_others_are_given_up_for_it),
+        T(test_a_large_message_waits_for_its_segment_where_others_are_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

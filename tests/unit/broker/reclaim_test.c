@@ -35,7 +35,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A publisher at worker 0, and a reader of its messages without credit who holds nobody back. */
+/* A publisher at worker 0, and at worker `at` a reader with credit for one message who holds nobody
+ * back. */
 static struct shard_client *open_slow_pair(struct shard_harness *h, uint32_t topic, unsigned at,
                                            struct shard_client **slow)
 {

@@ -76,7 +76,7 @@ static void test_without_readers_it_is_the_end(void **state)
     assert_slowest(w, 10, 10);
 }
 
-static void test_it_goes_on_with_whoever_it_is(void **state)
+static void test_the_slowest_may_change_when_it_moves(void **state)
 {
     struct world *w = *state;
     struct amb_cursor *a = reader(w, 0, true, 3), *b = reader(w, 1, false, 5);
@@ -89,7 +89,7 @@ static void test_it_goes_on_with_whoever_it_is(void **state)
     assert_slowest(w, 9, 10);
 }
 
-static void test_who_comes_behind_it_is_it(void **state)
+static void test_a_reader_behind_the_slowest_is_the_slowest(void **state)
 {
     struct world *w = *state;
     (void)reader(w, 0, true, 5);
@@ -102,7 +102,7 @@ static void test_who_comes_behind_it_is_it(void **state)
     assert_slowest(w, 2, 4);
 }
 
-static void test_who_comes_when_nobody_was_there_is_it(void **state)
+static void test_the_first_reader_is_the_slowest(void **state)
 {
     struct world *w = *state;
     assert_slowest(w, 10, 10);
@@ -112,7 +112,7 @@ static void test_who_comes_when_nobody_was_there_is_it(void **state)
     assert_slowest(w, 9, 9);
 }
 
-static void test_when_it_goes_another_one_is(void **state)
+static void test_the_next_one_is_the_slowest_when_it_ends(void **state)
 {
     struct world *w = *state;
     struct amb_cursor *a = reader(w, 0, true, 1);
@@ -134,10 +134,10 @@ static void test_who_does_not_hold_any_more_is_passed_over(void **state)
     (void)reader(w, 1, true, 6);
     assert_slowest(w, 2, 2);
     a->is_dropping = true;
-    amb_topic_reader_went(w->topic, &a->position);
+    amb_topic_reader_changed(w->topic, &a->position);
     assert_slowest(w, 2, 6);
     a->is_dropping = false;
-    amb_topic_reader_came(w->topic, a->position);
+    amb_topic_reader_changed(w->topic, &a->position);
     assert_slowest(w, 2, 2);
 }
 
@@ -173,10 +173,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        T(test_without_readers_it_is_the_end), T(test_it_goes_on_with_whoever_it_is),
-        T(test_who_comes_behind_it_is_it),     T(test_who_comes_when_nobody_was_there_is_it),
-        T(test_when_it_goes_another_one_is),   T(test_who_does_not_hold_any_more_is_passed_over),
-        T(test_other_workers_are_readers_too), T(test_what_is_gone_is_wanted_by_nobody),
+        T(test_without_readers_it_is_the_end),
+        T(test_the_slowest_may_change_when_it_moves),
+        T(test_a_reader_behind_the_slowest_is_the_slowest),
+        T(test_the_first_reader_is_the_slowest),
+        T(test_the_next_one_is_the_slowest_when_it_ends),
+        T(test_who_does_not_hold_any_more_is_passed_over),
+        T(test_other_workers_are_readers_too),
+        T(test_what_is_gone_is_wanted_by_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
