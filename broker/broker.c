@@ -196,18 +196,6 @@ static void dead_letter(struct amb_shard *shard, struct amb_entry *entry, const 
     amb_mail_post(shard->control, &letter->mail, dead_letter_arrived);
 }
 
-/* A topic is freed by the control thread, when its home has forgotten it: behind this mail. */
-static void topic_heard_arrived(struct amb_mail *mail, void *owner)
-{
-    struct amb_control *control = owner;
-    amb_directory_heard(&control->directory, AMB_CONTAINER_OF(mail, struct amb_topic, heard));
-}
-
-static void topic_heard(struct amb_topic *topic)
-{
-    amb_mail_post(topic->shard->control, &topic->heard, topic_heard_arrived);
-}
-
 struct note_mail {
     struct amb_mail mail;
     struct amb_note note;
@@ -273,7 +261,7 @@ static enum amb_status broker_make_workers(struct amb_broker *broker)
         shard->session_ended = session_ended;
         shard->dead_letter = dead_letter;
         shard->noted = noted;
-        shard->topic_heard = topic_heard;
+        shard->topic_heard = amb_control_topic_heard;
         shard->segment_gone = amb_retire_segment;
     }
     return AMB_OK;

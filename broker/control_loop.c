@@ -12,6 +12,7 @@
 #include "broker/porter.h"
 #include "broker/queues.h"
 #include "broker/requests.h"
+#include "broker/topic.h"
 #include "broker/user.h"
 #include "wire/base/clock.h"
 #include "wire/link/ucx.h"
@@ -121,6 +122,18 @@ void amb_control_fini(struct amb_control *control)
     free(control->indices);
     control->indices = NULL;
     amb_idmap_fini(&control->by_id);
+}
+
+/* A topic is freed by the control thread, when its home has forgotten it: behind this mail. */
+static void topic_heard_arrived(struct amb_mail *mail, void *owner)
+{
+    struct amb_control *control = owner;
+    amb_directory_heard(&control->directory, AMB_CONTAINER_OF(mail, struct amb_topic, heard));
+}
+
+void amb_control_topic_heard(struct amb_topic *topic)
+{
+    amb_mail_post(topic->shard->control, &topic->heard, topic_heard_arrived);
 }
 
 /* The loop ------------------------------------------------------------------------------------ */

@@ -206,6 +206,7 @@ static void start_broker(void)
     shard.control = &control.inbox;
     shard.offer_segment = offer_segment;
     shard.session_ended = session_ended;
+    shard.topic_heard = amb_control_topic_heard;
     must("memory", amb_bufpool_prepare(&shard.bufpool));
     must("control", amb_control_init(&control, config, peers, 1, &budget, NULL, &transports, error,
                                      sizeof(error)));
@@ -236,6 +237,12 @@ static void connect_ends(struct ends *ends)
          amb_subscribe(ends->sub_conn, "count", AMB_SUB(.slow = AMB_SLOW_BLOCK), &ends->sub));
     must("open", amb_pub_open(ends->pub_conn, "count", NULL, &ends->pub));
     must("wait", amb_pub_wait_subscribers(ends->pub, 1, 10 * AMB_SEC));
+    /* A topic's first message waits until control has told all readers of it. */
+    must("send", amb_pub_send(ends->pub, ends->payload, ends->size, AMB_NOWAIT));
+    must("flush", amb_pub_flush(ends->pub, 0, 10 * AMB_SEC));
+    struct amb_msg *msg = NULL;
+    must("receive", amb_next(ends->sub, 10 * AMB_SEC, &msg));
+    amb_msg_release(msg);
 }
 
 /* The three parts by name, whatever the compiler would like to merge. */

@@ -34,17 +34,6 @@ static void session_ended(struct amb_shard *shard, uint64_t client_id, enum amb_
     (void)shard, (void)client_id, (void)why, (void)text;
 }
 
-static void topic_heard_arrived(struct amb_mail *mail, void *owner)
-{
-    struct amb_control *at = owner;
-    amb_directory_heard(&at->directory, AMB_CONTAINER_OF(mail, struct amb_topic, heard));
-}
-
-static void topic_heard(struct amb_topic *topic)
-{
-    amb_mail_post(topic->shard->control, &topic->heard, topic_heard_arrived);
-}
-
 static void set_up(void)
 {
     static const char *const options[] = {
@@ -63,7 +52,7 @@ static void set_up(void)
         shards[i].control = &control.inbox;
         shards[i].offer_segment = offer_segment;
         shards[i].session_ended = session_ended;
-        shards[i].topic_heard = topic_heard;
+        shards[i].topic_heard = amb_control_topic_heard;
     }
     amb_assert(amb_control_init(&control, config, peers, STEPPED_SHARDS, &budget, NULL, &transports,
                                 NULL, 0) == AMB_OK);
