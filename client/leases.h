@@ -48,6 +48,7 @@ struct amb_leases {
     uint64_t said, freed;            /* commits */
     struct amb_commits_entry *commits; /* of freed + 1 ..., commit n at n & mask */
     uint64_t mask;
-    uint64_t depth; /* bytes of one segment that plain publishes let be in use, see slots.c */
+    uint64_t depth; /* bytes of slots for messages of a size that plain publishes let be in use, see
+                       slots.c */
     uint32_t waits; /* calls that wait for room */
 };

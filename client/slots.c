@@ -74,16 +74,31 @@ static struct amb_slots *best_for(const struct amb_conn *conn, uint64_t len)
     return best_in(&conn->leases.segments, NULL, len);
 }
 
-static uint64_t used_bytes(const struct amb_slots *slots)
+/* Of all segments for messages of a size: the first large slot is in one of its own. */
+struct in_use {
+    uint32_t slots;
+    uint64_t bytes;
+};
+
+static struct in_use in_use_of(const struct amb_leases *leases, uint64_t size)
 {
-    return (slots->count - slots->free_count) * slots->slot;
+    struct in_use all = {0, 0};
+    AMB_LIST_FOR_EACH (node, &leases->segments) {
+        const struct amb_slots *slots = amb_slots_of(node);
+        if (!slots->is_over && is_fit(slots, size)) {
+            uint32_t used = slots->count - slots->free_count;
+            all.slots += used;
+            all.bytes += used * slots->slot;
+        }
+    }
+    return all;
 }
 
 bool amb_slots_are_deep(const struct amb_conn *conn, uint64_t len)
 {
-    const struct amb_slots *slots = best_for(conn, len);
-    return slots != NULL && slots->count - slots->free_count >= DEPTH_SLOTS &&
-           used_bytes(slots) >= conn->leases.depth;
+    struct in_use all = in_use_of(&conn->leases, amb_slot_size(len));
+    return all.slots >= DEPTH_SLOTS && all.bytes >= conn->leases.depth &&
+           best_for(conn, len) != NULL;
 }
 
 /* Slots that a commit has named and no one has given back. */
@@ -113,9 +128,8 @@ void amb_slots_let_go(struct amb_conn *conn, uint64_t len)
 
 void amb_slots_deepen(struct amb_conn *conn, uint64_t len)
 {
-    const struct amb_slots *slots = best_for(conn, len);
-    if (slots != NULL) {
-        conn->leases.depth = used_bytes(slots) + DEPTH_MIN;
+    if (best_for(conn, len) != NULL) {
+        conn->leases.depth = in_use_of(&conn->leases, amb_slot_size(len)).bytes + DEPTH_MIN;
     }
 }
 
@@ -255,7 +269,7 @@ void amb_slots_put_chain(struct amb_leases *leases, struct amb_slots *slots, uin
         slots->free_count++;
         slot = next;
     }
-    if (leases->depth > DEPTH_MIN && used_bytes(slots) < leases->depth / 2) {
+    if (leases->depth > DEPTH_MIN && in_use_of(leases, slots->slot).bytes < leases->depth / 2) {
         leases->depth = leases->depth / 2 > DEPTH_MIN ? leases->depth / 2 : DEPTH_MIN;
     }
     if (slots->depth > depth_min(slots) && away(slots) < slots->depth / 2) {

@@ -190,7 +190,7 @@ static void large_slots_begin_with_one(void **state)
 {
     (void)state;
     struct arena arena;
-    struct amb_place place, second;
+    struct amb_place place, second, third;
     arena_open(&arena, 256 * MIB, false);
     arena_grow(&arena, 32 * MIB);
     fake_broker_look(arena.s.fake, &arena.s.seen);
@@ -206,6 +206,10 @@ static void large_slots_begin_with_one(void **state)
     amb_conn_lock(arena.conn);
     assert_false(amb_slots_are_few(arena.conn, 32 * MIB)); /* It has been asked once. */
     assert_true(amb_place_take(arena.conn, 32 * MIB, &second));
+    assert_false(amb_slots_are_deep(arena.conn, 32 * MIB));
+    assert_true(amb_place_take(arena.conn, 32 * MIB, &third));
+    assert_true(amb_slots_are_deep(arena.conn, 32 * MIB)); /* of both segments together */
+    amb_place_return(&third);
     amb_place_return(&second);
     amb_place_return(&place);
     amb_conn_unlock(arena.conn);
