@@ -91,7 +91,7 @@ AMB_MUST_CHECK enum amb_status amb_bufpool_alloc(struct amb_bufpool *pool, uint6
                                                  struct amb_buf *out);
 /*
  * The same for a caller that comes again. EAGAIN: a segment is being made elsewhere (options.make).
- * It is made here only if it cannot be there.
+ * It is made here only if it cannot be there, or for a few bytes: those do not wait.
  */
 AMB_MUST_CHECK enum amb_status amb_bufpool_alloc_later(struct amb_bufpool *pool, uint64_t len,
                                                        struct amb_buf *out);

@@ -47,7 +47,8 @@ def main():
         # All clients are one user, which leaves a tenth to others (limits.user_share).
         connections = (options.clients + options.topics // 1000 + options.subs // 10) * 5 // 4 + 20
         settings = ["limits.peer_timeout=1h", "limits.heartbeat=10m",
-                    "server.handshake_timeout=1m", f"limits.max_topics={options.topics * 5 // 4 + 1000}",
+                    "server.handshake_timeout=1m",
+                    f"limits.max_topics={options.topics * 5 // 4 + 1000}",
                     f"server.max_connections={connections}"]
         command = [brokerd, "--dev", "--listen", f"unix://{folder}/s", "--listen",
                    "tcp://127.0.0.1:0"]

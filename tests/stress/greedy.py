@@ -6,8 +6,8 @@
               [--only ATTACK] [--broker "OPTION ..."] [--no-memory 1]
 
 A round is a run without the greedy clients and one with them, each with a broker of its own. The
-greedy clients are the attacks with `.is_greedy` in tests/support/hostile_*.c, each in a process of its own
-that begins again when the broker has ended it; they run at the lowest priority, so that what is
+greedy clients are the attacks with `.is_greedy` in tests/support/hostile_*.c, each in a process of
+its own that begins again when the broker has ended it; they run at the lowest priority, so that what is
 measured is the broker and not the machine's scheduler.
 
 Judged: no honest message is lost or wrong; the median over the rounds of how much later the worst
@@ -32,7 +32,8 @@ LINKS = (("ring", "ring"), ("stream", "ring"), ("ring", "stream"), ("stream", "s
 MEMORY = 256 << 20
 RINGS = 128 << 20  # of the sessions that are there at one time, two directions each
 MIB = 1 << 20
-TOLD = ("greed-pairs", "greed-segments")  # must meet a limit, and hear which; others get less, or wait
+# These must meet a limit, and hear which. Others get less, or wait.
+TOLD = ("greed-pairs", "greed-segments")
 
 
 class Memory(threading.Thread):

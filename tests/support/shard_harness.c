@@ -182,6 +182,16 @@ struct amb_topic *harness_topic_on(struct shard_harness *harness, uint32_t topic
     return *at;
 }
 
+struct amb_entry *harness_entry(struct amb_shard *shard, uint32_t count)
+{
+    struct amb_entry *entry = amb_pool_get(&shard->entries);
+    assert_non_null(entry);
+    entry->refs = 1;
+    entry->home = shard;
+    entry->count = count;
+    return entry;
+}
+
 bool harness_shed(struct amb_topic *topic)
 {
     return amb_topic_shed(topic, NULL);

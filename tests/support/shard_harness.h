@@ -57,6 +57,8 @@ uint32_t harness_priority(struct shard_harness *harness, uint32_t main, enum amb
 struct amb_topic *harness_topic_on(struct shard_harness *harness, uint32_t topic, unsigned shard);
 /* amb_topic_shed without end. */
 bool harness_shed(struct amb_topic *topic);
+/* An entry of so many messages without bytes, with one reference, the caller's. */
+struct amb_entry *harness_entry(struct amb_shard *shard, uint32_t count);
 struct amb_topic *harness_home(struct shard_harness *harness, uint32_t topic);
 /* The order with which the directory has a topic's home lend, or not any more, to the client's
  * shard. It is carried out by the next turns. */

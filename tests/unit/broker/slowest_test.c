@@ -27,12 +27,7 @@ static int setup(void **state)
     harness_init(&w->h, 2, NULL);
     w->topic = harness_home(&w->h, harness_topic(&w->h, "t", 0));
     for (unsigned i = 0; i < 10; i++) {
-        struct amb_shard *shard = &w->h.shards[0];
-        struct amb_entry *entry = amb_pool_get(&shard->entries);
-        assert_non_null(entry);
-        entry->refs = 1;
-        entry->home = shard;
-        entry->count = 1;
+        struct amb_entry *entry = harness_entry(&w->h.shards[0], 1);
         assert_int_equal(amb_topic_append(w->topic, entry, 0), AMB_OK);
     }
     *state = w;

@@ -85,11 +85,7 @@ static unsigned grants(struct world *w)
 static enum amb_status append(struct world *w, uint32_t count, uint64_t len)
 {
     struct amb_shard *shard = &w->h.shards[0];
-    struct amb_entry *entry = amb_pool_get(&shard->entries);
-    assert_non_null(entry);
-    entry->refs = 1;
-    entry->home = shard;
-    entry->count = count;
+    struct amb_entry *entry = harness_entry(shard, count);
     entry->data_len = len;
     enum amb_status status = amb_topic_append(w->topic, entry, 0);
     if (status != AMB_OK) {
@@ -246,11 +242,7 @@ static void fill_beside_a_spiller(struct world *w, const char *name)
     amb_cursor_spill(spiller, true);
     struct amb_shard *shard = &w->h.shards[0];
     for (uint64_t i = 0; i < AMB_LOG_ENTRIES_MAX; i++) {
-        struct amb_entry *entry = amb_pool_get(&shard->entries);
-        assert_non_null(entry);
-        entry->refs = 1;
-        entry->home = shard;
-        entry->count = 1;
+        struct amb_entry *entry = harness_entry(shard, 1);
         assert_int_equal(amb_topic_append(w->topic, entry, 0), AMB_OK);
         w->topic->ungranted = w->topic->log.hi;
     }
