@@ -20,14 +20,16 @@
 #include "broker/segment.h"
 #include "wire/base/assert.h"
 
+#include <stdlib.h>
+
 #define AMB_SMALL_CLASSES 22u
 #define AMB_DEDICATED_CACHE_MAX 8u
 
 struct amb_buf {
-    uint8_t *data; /* 64 B aligned, page aligned from 4 KiB up */
-    struct amb_segment *segment;
-    uint64_t cap; /* bytes charged, at least the length asked for */
-    uint32_t cls; /* the pool's */
+    uint8_t *data;               /* 64 B aligned, page aligned from 4 KiB up */
+    struct amb_segment *segment; /* NULL: of the heap, which no pool gives (commit.h) */
+    uint64_t cap;                /* bytes charged, at least the length asked for */
+    uint32_t cls;                /* the pool's */
 };
 
 struct amb_bufpool;
@@ -149,6 +151,10 @@ void amb_bufpool_free(struct amb_bufpool *pool, const struct amb_buf *buf);
 /* The same, to the pool that it is of. */
 static inline void amb_buf_free(const struct amb_buf *buf)
 {
+    if (__builtin_expect(buf->segment == NULL, 0)) {
+        free(buf->data);
+        return;
+    }
     amb_bufpool_free(buf->segment->pool, buf);
 }
 static inline uint64_t amb_bufpool_used(const struct amb_bufpool *pool)

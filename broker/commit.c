@@ -15,10 +15,13 @@
 #include "wire/link/link.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* FREED frames that may wait in a link. */
 #define COMMIT_FREED_QUEUED_MAX (AMB_SESSION_QUEUED_MAX / 2)
+
+#define HEAP_ALIGN 64u
 
 /* What comes ----------------------------------------------------------------------------------- */
 
@@ -34,6 +37,29 @@ uint64_t amb_commit_buffer(const struct amb_frame *frame)
     uint32_t blobs = blobs_len(frame);
     return frame->meta_len +
            (blobs == 0 ? 0 : frame->count * sizeof(struct amb_record) + (uint64_t)blobs);
+}
+
+enum amb_status amb_commit_alloc(struct amb_publisher *publisher, uint64_t len,
+                                 struct amb_entry *entry)
+{
+    struct amb_session *session = publisher->session;
+    enum amb_status status =
+        amb_reclaim_alloc_granted(session->shard, publisher->pool, len, &entry->buf);
+    if (status != AMB_ENOMEM || session->shard->entries.used > session->shard->entries_max) {
+        return status;
+    }
+    uint64_t cap = (len + HEAP_ALIGN - 1) / HEAP_ALIGN * HEAP_ALIGN;
+    if (!amb_heap_charge(&session->heap, cap + AMB_HEAP_OVERHEAD)) {
+        return AMB_ENOMEM;
+    }
+    uint8_t *data = aligned_alloc(HEAP_ALIGN, cap);
+    if (data == NULL) {
+        amb_heap_give(&session->heap, cap + AMB_HEAP_OVERHEAD);
+        return AMB_ENOMEM;
+    }
+    entry->commit.heap = cap + AMB_HEAP_OVERHEAD;
+    entry->buf = (struct amb_buf){.data = data, .cap = cap, .cls = UINT32_MAX};
+    return AMB_OK;
 }
 
 static enum amb_status commit_refuse(const struct amb_publisher *publisher, const char *why)

@@ -20,6 +20,13 @@ struct amb_publisher;
 /* Bytes of the buffer for what comes with a COMMIT. */
 uint64_t amb_commit_buffer(const struct amb_frame *frame);
 /*
+ * That buffer. Where leases and messages have all memory, it is of the heap, and the session is
+ * charged: a commit has its payloads in their place already, so nothing else would be won by a
+ * refusal. ENOMEM, ELIMIT.
+ */
+AMB_MUST_CHECK enum amb_status amb_commit_alloc(struct amb_publisher *publisher, uint64_t len,
+                                                struct amb_entry *entry);
+/*
  * The whole meta is in the entry's buffer: checks it, takes its slots, and makes the entry what the
  * topic wants. EPROTO. It is well formed, but refused: ENOMEM, no room for the copy that its topic
  * wants; ECUDA, its GPU is out of use; EREJECTED, the topic wants a copy, and it lies on a GPU.

@@ -7,7 +7,6 @@
 #include "broker/gpupool.h"
 #include "broker/gpuslot.h"
 #include "broker/publisher.h"
-#include "broker/reclaim.h"
 #include "broker/route.h"
 #include "broker/segment.h"
 #include "broker/session.h"
@@ -225,8 +224,7 @@ enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_
     enum amb_status status = frame->status != AMB_OK ? AMB_ECUDA /* Its payloads have failed. */
                              : session->shard->is_draining
                                  ? AMB_ECLOSED
-                                 : amb_reclaim_alloc_granted(session->shard, publisher->pool,
-                                                             amb_commit_buffer(frame), &entry->buf);
+                                 : amb_commit_alloc(publisher, amb_commit_buffer(frame), entry);
     if (status != AMB_OK) {
         ingest_refuse(publisher, entry, status);
         return AMB_OK;
@@ -238,7 +236,7 @@ enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_
     entry->data = lease->segment->base;
     entry->meta = entry->buf.data;
     *dst = entry->buf.data;
-    *mem = entry->buf.segment->mem;
+    *mem = entry->buf.segment == NULL ? NULL : entry->buf.segment->mem;
     *cookie = entry;
     return AMB_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/gpupool.h"
+#include "broker/heap_account.h"
 #include "broker/party.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"
@@ -340,9 +341,9 @@ void amb_lease_fini(struct amb_shard *shard)
 /* Books -----------------------------------------------------------------------------------------
  */
 
-void amb_lease_book_init(struct amb_lease_book *book)
+void amb_lease_book_init(struct amb_lease_book *book, struct amb_heap_account *heap)
 {
-    *book = (struct amb_lease_book){0};
+    *book = (struct amb_lease_book){.heap = heap};
     amb_list_init(&book->leases);
     amb_list_init(&book->commits);
     amb_list_init(&book->untold);
@@ -427,6 +428,7 @@ void amb_commit_begin(struct amb_lease_book *book, struct amb_commit *commit,
 {
     commit->number = ++book->committed;
     commit->lease = lease;
+    commit->heap = 0;
     lease->commits++;
     amb_list_init(&commit->news);
     amb_list_push_back(&book->commits, &commit->node);
@@ -486,6 +488,7 @@ void amb_commit_over(struct amb_commit *commit)
     struct amb_lease_book *book = lease->book;
     if (book != NULL) {
         commit_leave(book, commit);
+        amb_heap_give(book->heap, commit->heap);
     }
     lease_end_if_unused(lease);
 }

@@ -33,6 +33,7 @@
 #define AMB_LEASE_SLOT_ALIGN UINT64_C(4096) /* slots are multiples of this */
 
 struct amb_gpu_pool;
+struct amb_heap_account;
 struct amb_party;
 struct amb_shard;
 
@@ -54,7 +55,8 @@ struct amb_lease_book {
     uint64_t bytes;               /* of the leases in host memory */
     uint64_t gpu_bytes;           /* and in that of GPUs */
     uint32_t lease_count, slots;
-    struct amb_party *party; /* that is charged: of its session; or NULL */
+    struct amb_party *party;       /* that is charged: of its session; or NULL */
+    struct amb_heap_account *heap; /* the session's */
 };
 
 /*
@@ -94,10 +96,11 @@ struct amb_commit {
     uint32_t taken;          /* it has the slots of so many of them */
     uint32_t untold;         /* over, but not told: so many commits, of those between this */
     uint64_t untold_from;    /* one and the next that is not over; this is the first */
+    uint64_t heap;           /* that its session is charged for its entry's buffer */
     struct amb_list_node node, news; /* of its book's lists */
 };
 
-void amb_lease_book_init(struct amb_lease_book *book);
+void amb_lease_book_init(struct amb_lease_book *book, struct amb_heap_account *heap);
 /* The session ends. is_held: its client's process may still write; the memory stays charged until
  * amb_lease_book_release. Commits that were to be told must have been taken. */
 void amb_lease_book_end(struct amb_lease_book *book, bool is_held);

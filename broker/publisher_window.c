@@ -83,8 +83,9 @@ static uint64_t shard_windows_max(struct amb_shard *shard)
  * or by nothing while the handle was closed. If there is room; and in this way nobody gets more
  * than a window, no session more than half of what all windows may have. The rest has no place for
  * certain: whoever wished for it does not use it as it said.
+ * `spare` bytes have just come back, and are there for it whatever others have reserved.
  */
-void amb_publisher_reserve_open(struct amb_publisher *publisher)
+static void publisher_reserve_open(struct amb_publisher *publisher, uint64_t spare)
 {
     struct amb_shard *shard = publisher->session->shard;
     struct amb_bufpool *pool = publisher_pool(publisher);
@@ -98,9 +99,16 @@ void amb_publisher_reserve_open(struct amb_publisher *publisher)
     uint64_t left = in_session < max / 2 ? max / 2 - in_session : 0;
     uint64_t more = most > publisher->reserved ? most - publisher->reserved : 0;
     more = more < left ? more : left;
-    if (more > 0) {
-        (void)publisher_reserve(publisher, more, more > AMB_BATCH_BYTES);
+    if (more > 0 && !publisher_reserve(publisher, more, more > AMB_BATCH_BYTES) && spare > 0) {
+        more = more < spare ? more : spare;
+        amb_bufpool_reserve_anyway(pool, more, 0);
+        publisher_set_reserved(publisher, publisher->reserved + more, publisher->reserved_wide);
     }
+}
+
+void amb_publisher_reserve_open(struct amb_publisher *publisher)
+{
+    publisher_reserve_open(publisher, 0);
 }
 
 /* Room for its window up to there, if there is any. */
@@ -245,6 +253,35 @@ static enum amb_status alloc_short(struct amb_publisher *publisher, uint64_t len
     return status;
 }
 
+/* Whole segments and objects of slabs have no part that somebody else could use. */
+static bool buf_may_be_cut(const struct amb_buf *buf)
+{
+    return !amb_bufpool_is_small(buf) && buf->cap < buf->segment->size;
+}
+
+/*
+ * What was prepared is for this batch. The wish may have been for several: then the buffer goes
+ * back, this one gets a place in it, and what that leaves is reserved for those that are to come.
+ */
+static enum amb_status publisher_use_prepared(struct amb_publisher *publisher, uint64_t len,
+                                              struct amb_buf *out)
+{
+    struct amb_bufpool *pool = publisher_pool(publisher);
+    uint64_t cap = publisher->prepared.cap;
+    bool is_all = publisher->window == publisher->received && len > cap / 4;
+    if (is_all || !buf_may_be_cut(&publisher->prepared)) {
+        *out = publisher_take_prepared(publisher);
+        amb_publisher_reserve_open(publisher);
+        return AMB_OK;
+    }
+    amb_publisher_unprepare(publisher);
+    enum amb_status status = amb_bufpool_alloc_granted(pool, len, out);
+    /* A size class wastes at most a quarter. */
+    uint64_t spare = status == AMB_OK && out->cap < cap ? (cap - out->cap) / 5 * 4 : 0;
+    publisher_reserve_open(publisher, spare);
+    return status;
+}
+
 enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
                                      struct amb_buf *out)
 {
@@ -253,13 +290,13 @@ enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t l
     if (publisher->prepared.data != NULL) {
         /* What was under way before the wish is in front of it. */
         bool is_beyond = publisher->received > publisher->prepared_from;
-        /* Not for a fraction of what it was made for: whoever holds that message would hold it all.
-         */
-        if ((is_beyond || is_short) && publisher->prepared.cap >= len &&
-            len > publisher->prepared.cap / 4) {
-            *out = publisher_take_prepared(publisher);
-            amb_publisher_reserve_open(publisher);
-            return AMB_OK;
+        bool fits = publisher->prepared.cap >= len;
+        /* Not all of it for a fraction: whoever holds that message would hold the rest, too. */
+        bool is_fraction = len <= publisher->prepared.cap / 4;
+        bool may_use =
+            is_fraction ? is_beyond && buf_may_be_cut(&publisher->prepared) : is_beyond || is_short;
+        if (fits && may_use) {
+            return publisher_use_prepared(publisher, len, out);
         }
         if (is_beyond) { /* It sends something else in its place. */
             amb_publisher_unprepare(publisher);
@@ -270,6 +307,10 @@ enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t l
     enum amb_status status =
         is_short ? alloc_short(publisher, len, out)
                  : amb_reclaim_alloc_granted(shard, publisher_pool(publisher), len, out);
+    if (status == AMB_ENOMEM && publisher->prepared.data != NULL &&
+        publisher->prepared.cap >= len) { /* Nothing else is left: what is to come may wait. */
+        status = publisher_use_prepared(publisher, len, out);
+    }
     if (status == AMB_ENOMEM) {
         amb_stat_add(is_short ? &shard->stats.unreserved_refused : &shard->stats.granted_refused,
                      1);
@@ -330,9 +371,7 @@ static enum amb_status publisher_find_buffer(struct amb_publisher *publisher, ui
     if (status == AMB_ENOMEM && reserved > 0) {
         amb_publisher_unreserve(publisher, reserved);
         status = amb_bufpool_alloc_later(pool, len, &publisher->prepared);
-        if (status == AMB_OK) {
-            publisher->prepared_from = publisher->received;
-        } else { /* Nobody has had it meanwhile. */
+        if (status != AMB_OK) { /* Nobody has had it meanwhile. */
             amb_bufpool_reserve_anyway(pool, reserved, reserved_wide);
             publisher_set_reserved(publisher, reserved, reserved_wide);
         }

@@ -44,7 +44,7 @@ enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint
     amb_list_init(&session->subscription_list);
     amb_list_init(&session->held);
     amb_list_init(&session->names);
-    amb_lease_book_init(&session->book);
+    amb_lease_book_init(&session->book, &session->heap);
     amb_heap_init(&session->heap, amb_heap_worker_share(shard->limits->max_heap_per_session));
     amb_heap_take(&session->heap, sizeof(*session) + AMB_HEAP_OVERHEAD);
     amb_list_push_back(&shard->live_sessions, &session->live);

@@ -15,6 +15,8 @@ trap finish EXIT
 fail() {
     echo "FAILED: $*" >&2
     tail -n 5 "$dir"/log "$dir"/*.err >&2 || true
+    # What a sanitizer says is longer, and its last lines tell the least.
+    sed -n '/ERROR: [A-Za-z]*Sanitizer\|WARNING: ThreadSanitizer/,$p' "$dir"/log "$dir"/*.err | head -n 60 >&2
     exit 1
 }
 export AMB_URL=unix://$dir/s FAKECUDA_MEMORY=1G

@@ -135,6 +135,8 @@ class Stopped:
         if policy == "disconnect":
             check(self.process.wait(30) not in (0, None), "the stopped one goes on")
             check("disconnect" in self.process.log(), f"why: {self.process.log()}")
+            # The others may still be reading.
+            until(60, lambda: is_quiet(broker, topic), f"all is read: {subscriptions(broker, topic)}")
             return 0, 0, 0
         until(60, lambda: is_quiet(broker, topic), f"all is read: {subscriptions(broker, topic)}")
         one_more(self.rig, broker, topic)

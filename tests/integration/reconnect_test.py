@@ -9,6 +9,7 @@ publishing and receiving under its handles, nothing comes twice, what was in fli
 unknown, and one gap says that nobody knows. A client that was frozen past its time-out hears that its
 session was lost, and its gap is exact. A list of hosts: the next one is taken. retry_first waits for
 a broker that is not there yet."""
+import json
 import pathlib
 import signal
 import subprocess
@@ -119,6 +120,12 @@ def client_freezes(rig, links):
     publisher = rig.start([rig.program("broker-ctl"), "--url", place.url("ring"), "pub", "frozen",
                            "--rate", "500", "--count", "2500", "--wait-subscribers",
                            str(len(links))])
+    # A client that has read nothing yet has no place that a gap could begin at.
+    ask = [rig.program("broker-ctl"), "--url", place.url("ring"), "-o", "json", "subs"]
+    def read_counts():
+        rows = json.loads(subprocess.run(ask, check=True, capture_output=True).stdout)["subs"]
+        return [row["delivered"] - row["outstanding"] for row in rows]
+    until(30, lambda: all(count > 0 for count in read_counts()), "everybody reads")
     time.sleep(0.5)
     for client in clients.values():
         client.signal(signal.SIGSTOP)

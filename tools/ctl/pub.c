@@ -242,6 +242,20 @@ static enum amb_status send_generated(struct pub *p, const uint8_t *data, size_t
     return status;
 }
 
+/* The alphabet, again and again. What is there already is copied: that is fast for a GiB, too. */
+static void fill(uint8_t *data, size_t len)
+{
+    size_t done = len < 26 ? len : 26;
+    for (size_t i = 0; i < done; i++) {
+        data[i] = (uint8_t)('a' + i);
+    }
+    while (done < len) {
+        size_t more = done < len - done ? done : len - done;
+        memcpy(data + done, data, more);
+        done += more;
+    }
+}
+
 /* The first 8 bytes count the messages from 0, the others are a fixed pattern. */
 static enum amb_exit publish_generated(struct pub *p)
 {
@@ -251,9 +265,7 @@ static enum amb_exit publish_generated(struct pub *p)
         amb_tool_error("--size: no memory for %zu bytes", len);
         return AMB_EXIT_SOFTWARE;
     }
-    for (size_t i = 0; i < len; i++) {
-        data[i] = (uint8_t)('a' + i % 26);
-    }
+    fill(data, len);
     enum amb_status status = AMB_OK;
     for (uint64_t i = 0; i < p->count && status == AMB_OK; i++) {
         if (len >= sizeof(i)) {

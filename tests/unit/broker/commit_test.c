@@ -482,7 +482,7 @@ static void test_a_draining_broker_refuses_and_says_so(void **state)
     assert_int_equal(w->p->freed, 1);
 }
 
-static void test_without_memory_for_the_records_it_is_refused(void **state)
+static void test_beyond_the_most_entries_it_is_refused(void **state)
 {
     struct world *w = *state;
     size_t max = w->h.shards[0].entries_max;
@@ -762,7 +762,7 @@ int main(void)
         T(test_what_is_left_unread_keeps_no_entry),
         T(test_every_order_of_ends_is_told_in_full),
         T(test_a_draining_broker_refuses_and_says_so),
-        T(test_without_memory_for_the_records_it_is_refused),
+        T(test_beyond_the_most_entries_it_is_refused),
         T(test_verify_copies_and_frees_the_slots_at_once),
         T(test_verify_frees_no_slot_while_the_log_holds_its_publisher_back),
         T(test_verify_without_memory_is_refused),

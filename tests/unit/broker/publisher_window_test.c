@@ -445,6 +445,57 @@ static void test_what_comes_after_that_is_kept_while_there_is_room(void **state)
     assert_int_equal(w->p->ended, 0);
 }
 
+#define PIECE 81920u
+#define HOGS 512u
+
+static unsigned hog(struct world *w, struct amb_buf *bufs, unsigned count)
+{
+    while (count < HOGS &&
+           amb_bufpool_alloc(&w->h.shards[0].bufpool, PIECE, &bufs[count]) == AMB_OK) {
+        count++;
+    }
+    return count;
+}
+
+/* Memory is full, and one wish is for several batches: what was prepared for all of them is for
+ * each of them, although others take what they can get in between. */
+static void test_what_was_prepared_at_once_may_come_in_pieces(void **state)
+{
+    struct world *w = *state;
+    struct amb_bufpool *pool = &w->h.shards[0].bufpool;
+    struct amb_buf bufs[HOGS];
+    uint32_t len = PIECE - (uint32_t)(client_batch_bytes(1, 16) - 16);
+    unsigned most = 0;
+    for (unsigned pieces = 2; pieces <= 4; pieces++) {
+        /* Less than a piece is open of its window. */
+        while (client_may_send(w->p, 0, 1, 30000)) {
+            client_send(w->p, 0, 1, 30000);
+        }
+        uint64_t sent = w->p->pubs[0].bytes;
+        unsigned count = hog(w, bufs, 0);
+        client_want(w->p, 0, sent + pieces * client_batch_bytes(1, len));
+        harness_settle(&w->h);
+        while (w->p->pubs[0].window < sent + pieces * client_batch_bytes(1, len)) {
+            assert_true(count > 0);
+            amb_bufpool_free(pool, &bufs[--count]);
+            harness_pass(&w->h, AMB_RECLAIM_PAUSE_NS);
+            harness_settle(&w->h);
+        }
+        most += publisher(w, 0)->prepared.data != NULL;
+        for (unsigned i = 0; i < pieces; i++) {
+            count = hog(w, bufs, count);
+            client_send(w->p, 0, 1, len);
+            harness_settle(&w->h);
+            assert_int_equal(w->p->settle_count, 0);
+        }
+        while (count > 0) {
+            amb_bufpool_free(pool, &bufs[--count]);
+        }
+        harness_settle(&w->h);
+    }
+    assert_true(most > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,6 +512,7 @@ int main(void)
         T(test_a_wish_that_changes_keeps_nobody_s_buffer),
         T(test_what_comes_after_that_is_kept_while_there_is_room),
         T(test_of_two_large_messages_each_has_its_buffer),
+        T(test_what_was_prepared_at_once_may_come_in_pieces),
         T(test_each_of_hundreds_of_publishers_has_a_window),
         T(test_who_waits_gets_no_more_than_it_needs_while_others_starve),
         T(test_windows_of_idle_publishers_leave_others_more_than_a_batch),

@@ -167,7 +167,10 @@ static void idle_segments_make_room_below_the_cap(void **state)
     arena_grow(&arena, 65536);
     amb_conn_lock(arena.conn);
     assert_int_equal(arena.conn->leases.bytes, 32 * MIB);
-    /* Both were used a moment ago: four MiB are left, and a quarter of a segment is one. */
+    /* Both are in use: four MiB are left, and a quarter of a segment is one. */
+    AMB_LIST_FOR_EACH (node, &arena.conn->leases.segments) {
+        AMB_CONTAINER_OF(node, struct amb_slots, node)->was_used = true;
+    }
     assert_true(amb_slots_open(arena.conn, 16384));
     assert_int_equal(arena.conn->leases.bytes, 36 * MIB);
     assert_false(amb_slots_open(arena.conn, 16 * MIB));
