@@ -23,6 +23,7 @@
 #define AMB_CONFIG_TIME_FOREVER INT64_MAX
 #define AMB_CONFIG_TIME_AUTO INT64_C(-1)
 #define AMB_CONFIG_LEASED_AUTO UINT64_MAX
+#define AMB_KEYS_MAX (1U << 16) /* retain.keys of one topic */
 
 /* OFF: denied; ON: an error at start where it cannot work; AUTO: used where it can work. */
 enum amb_switch {

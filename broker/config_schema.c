@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config_schema.h"
 
-#include "broker/keys.h"
-
 #include "wire/base/clock.h"
 
 #include <string.h>

@@ -20,8 +20,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define AMB_KEYS_MAX (1U << 16) /* of one topic */
-
 struct amb_entry;
 struct amb_keys;
 struct amb_shard;
