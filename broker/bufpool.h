@@ -33,6 +33,7 @@ struct amb_buf {
 };
 
 struct amb_bufpool;
+struct amb_inbox;
 
 struct amb_bufpool_options {
     struct amb_membudget *budget;
@@ -55,7 +56,8 @@ struct amb_bufpool_options {
      */
     bool (*make)(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated);
     void (*unmake)(void *arg, struct amb_segment *segment);
-    uint32_t spare; /* segments' worth that amb_bufpool_ahead keeps free; 0: none */
+    struct amb_inbox *inbox; /* of the pool's worker: the maker's answers go there */
+    uint32_t spare;          /* segments' worth that amb_bufpool_ahead keeps free; 0: none */
     void *arg;
 };
 

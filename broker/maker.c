@@ -4,7 +4,6 @@
 #include "broker/bufpool.h"
 #include "broker/limbo.h"
 #include "broker/segment.h"
-#include "broker/shard.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 
@@ -44,12 +43,11 @@ static void making_came_back(struct amb_mail *mail, void *owner)
     free(making);
 }
 
-/* On the maker. Of pool and shard it reads only what is set once. */
+/* On the maker. Of the pool it reads only what is set once. */
 static void making_arrived(struct amb_mail *mail, void *owner)
 {
     struct making *making = AMB_CONTAINER_OF(mail, struct making, mail);
     const struct amb_bufpool_options *options = &making->pool->options;
-    struct amb_shard *shard = options->arg;
     enum amb_status status =
         amb_segment_create(amb_membudget_next_id(options->budget), making->bytes, &making->segment);
     if (status == AMB_OK && options->on_create != NULL) {
@@ -61,11 +59,11 @@ static void making_arrived(struct amb_mail *mail, void *owner)
         amb_segment_destroy(&making->segment);
         /* Whoever wants it asks again at once. */
         making->wait =
-            (struct amb_maker_wait){.mail = mail, .to = &shard->inbox, .fn = making_came_back};
+            (struct amb_maker_wait){.mail = mail, .to = options->inbox, .fn = making_came_back};
         amb_maker_wait(owner, &making->wait);
         return;
     }
-    amb_mail_post(&shard->inbox, mail, making_came_back);
+    amb_mail_post(options->inbox, mail, making_came_back);
 }
 
 bool amb_maker_make(struct amb_maker *maker, struct amb_bufpool *pool, uint64_t bytes,

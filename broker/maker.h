@@ -50,8 +50,8 @@ void amb_maker_stop(struct amb_maker *maker);
 /* On the maker's thread: posts the mail in some milliseconds, or when it stops. */
 void amb_maker_wait(struct amb_maker *maker, struct amb_maker_wait *wait);
 
-/* The pool, a shard's, adopts the segment in one of its next turns. The bytes are taken from the
- * budget already. False: no memory to ask with. */
+/* The pool adopts the segment in one of its worker's next turns, by options.inbox. The bytes are
+ * taken from the budget already. False: no memory to ask with. */
 bool amb_maker_make(struct amb_maker *maker, struct amb_bufpool *pool, uint64_t bytes,
                     bool is_dedicated);
 /* Takes the segment over. maker NULL: unmaps it at once. */

@@ -133,6 +133,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
         .on_destroy = segment_destroyed,
         .make = segment_make,
         .unmake = segment_unmake,
+        .inbox = &shard->inbox,
         .spare = config->memory.host.spare,
         .arg = shard,
     };
