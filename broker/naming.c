@@ -90,11 +90,12 @@ struct amb_order *amb_naming_fence(void)
 
 void amb_naming_post(struct amb_control *control, struct amb_order *order, struct amb_order *fence)
 {
-    const struct amb_identity *identity = order->u.publisher.identity;
+    struct amb_identity *identity = order->u.publisher.identity;
     if (identity == NULL) {
         amb_order_post(control->shards[order->session.shard], order);
         return;
     }
+    order->u.publisher.seq = &identity->seq;
     fence->context = order;
     if (identity->was_taken) {
         amb_order_post(control->shards[identity->shard], fence);

@@ -86,10 +86,11 @@ struct amb_order {
             unsigned home;
             bool wants_settled, confirms, verifies, copies, avoids_gpu, is_private;
             uint32_t lease_user;
-            struct amb_identity *identity; /* or NULL */
-            uint64_t last_seq;             /* of a named one: the newest that has come */
-            uint64_t batches;              /* of one that closes: the last one sent */
-            uint64_t window;               /* out */
+            struct amb_identity *identity; /* the control thread's; or NULL */
+            uint64_t *seq;     /* messages of that name that have come; NULL: it has no name */
+            uint64_t last_seq; /* of a named one: the newest that has come */
+            uint64_t batches;  /* of one that closes: the last one sent */
+            uint64_t window;   /* out */
         } publisher;
         struct {
             uint32_t handle;

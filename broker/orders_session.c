@@ -4,7 +4,6 @@
  */
 #include "broker/dispatch.h"
 #include "broker/fault.h"
-#include "broker/identity.h"
 #include "broker/orders_private.h"
 #include "broker/party.h"
 #include "broker/porter.h"
@@ -261,8 +260,7 @@ void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order)
         publisher->lease_user = order->u.publisher.lease_user;
         publisher->avoids_gpu = order->u.publisher.avoids_gpu;
         publisher->confirms = order->u.publisher.confirms;
-        publisher->seq =
-            order->u.publisher.identity != NULL ? &order->u.publisher.identity->seq : NULL;
+        publisher->seq = order->u.publisher.seq;
         order->u.publisher.window = publisher->window;
     }
 }

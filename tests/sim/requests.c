@@ -126,6 +126,7 @@ static void pub_open(struct sim *s, struct visit *visit, const struct sim_ask *a
     struct amb_order *order =
         desk_order(amb_order_publisher_open, publisher_opened, visit, request);
     order->u.publisher.identity = identity;
+    order->u.publisher.seq = identity == NULL ? NULL : &identity->seq;
     order->u.publisher.handle = ask->handle;
     order->u.publisher.topic = topic->id;
     order->u.publisher.home = topic->home;
