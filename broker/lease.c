@@ -6,6 +6,7 @@
 #include "broker/heap_account.h"
 #include "broker/party.h"
 #include "broker/shard.h"
+#include "broker/shard_segments.h"
 #include "wire/base/assert.h"
 
 #include <fcntl.h>

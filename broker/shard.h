@@ -222,13 +222,6 @@ static inline struct amb_bufpool *amb_shard_pool(struct amb_shard *shard, bool i
 }
 /* From here on these are in force; they stay the caller's. */
 void amb_shard_set_limits(struct amb_shard *shard, const struct amb_config_limits *limits);
-/* A segment has been made, or goes: registers it and tells the world, or the opposite. */
-AMB_MUST_CHECK enum amb_status amb_shard_segment_made(struct amb_shard *shard,
-                                                      struct amb_segment *segment);
-void amb_shard_segment_unmade(struct amb_shard *shard, struct amb_segment *segment);
-/* Takes a segment over and unmaps it, without this worker waiting for that; the budget then gets
- * its bytes back. */
-void amb_shard_segment_unmake(struct amb_shard *shard, struct amb_segment *segment);
 /* Sessions and topics are gone before. */
 void amb_shard_fini(struct amb_shard *shard);
 

@@ -10,13 +10,12 @@
 #include "broker/outgoing.h"
 #include "broker/prelude.h"
 #include "broker/queue.h"
-#include "broker/segment.h"
 #include "broker/shard.h"
+#include "broker/shard_segments.h"
 #include "broker/sweep.h"
 #include "broker/tally.h"
 #include "wire/base/assert.h"
 #include "wire/link/link.h"
-#include "wire/link/ucx.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,25 +23,6 @@
 #define SHARD_POOL_CHUNK 256u
 #define ENTRIES_MIN UINT64_C(4096)
 #define PRIVATE_SEGMENT_MAX (UINT64_C(16) << 20)
-
-/* A new segment is registered with UCX once, so that links send from it without a copy. */
-enum amb_status amb_shard_segment_made(struct amb_shard *shard, struct amb_segment *segment)
-{
-    if (shard->ucx == NULL) {
-        return AMB_OK;
-    }
-    return amb_ucx_register(shard->ucx, segment->base, segment->size, &segment->mem);
-}
-
-void amb_shard_segment_unmade(struct amb_shard *shard, struct amb_segment *segment)
-{
-    if (segment->mem != NULL) {
-        amb_ucx_unregister(&segment->mem);
-    }
-    if (shard->segment_gone != NULL) {
-        shard->segment_gone(shard, segment->id);
-    }
-}
 
 static enum amb_status segment_created(void *arg, struct amb_segment *segment)
 {
@@ -58,11 +38,6 @@ static bool segment_make(struct amb_bufpool *pool, uint64_t bytes, bool is_dedic
 {
     struct amb_shard *shard = pool->options.arg;
     return shard->maker != NULL && amb_maker_make(shard->maker, pool, bytes, is_dedicated);
-}
-
-void amb_shard_segment_unmake(struct amb_shard *shard, struct amb_segment *segment)
-{
-    amb_maker_unmake(shard->maker, shard->bufpool.options.budget, segment);
 }
 
 static void segment_unmake(void *arg, struct amb_segment *segment)

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/shard_segments.h"
+
+#include "broker/maker.h"
+#include "broker/segment.h"
+#include "broker/shard.h"
+#include "wire/link/ucx.h"
+
+enum amb_status amb_shard_segment_made(struct amb_shard *shard, struct amb_segment *segment)
+{
+    if (shard->ucx == NULL) {
+        return AMB_OK;
+    }
+    return amb_ucx_register(shard->ucx, segment->base, segment->size, &segment->mem);
+}
+
+void amb_shard_segment_unmade(struct amb_shard *shard, struct amb_segment *segment)
+{
+    if (segment->mem != NULL) {
+        amb_ucx_unregister(&segment->mem);
+    }
+    if (shard->segment_gone != NULL) {
+        shard->segment_gone(shard, segment->id);
+    }
+}
+
+void amb_shard_segment_unmake(struct amb_shard *shard, struct amb_segment *segment)
+{
+    amb_maker_unmake(shard->maker, shard->bufpool.options.budget, segment);
+}
