@@ -43,7 +43,7 @@ enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint
     amb_list_init(&session->publisher_list);
     amb_list_init(&session->subscription_list);
     amb_list_init(&session->held);
-    amb_list_init(&session->names);
+    amb_session_names_init(&session->names, &session->heap);
     amb_lease_book_init(&session->book, &session->heap);
     amb_heap_init(&session->heap, amb_heap_worker_share(shard->limits->max_heap_per_session));
     amb_heap_take(&session->heap, sizeof(*session) + AMB_HEAP_OVERHEAD);
@@ -68,7 +68,7 @@ void amb_session_destroy(struct amb_session **session)
     amb_assert(amb_list_is_empty(&s->held));
     amb_assert(s->tallies == 0);
     amb_assert(amb_list_is_empty(&s->book.leases));
-    amb_session_free_names(s);
+    amb_session_names_fini(&s->names);
     /* Cursors of its subscriptions that have not gone yet (sweep.h). */
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&s->stalled)) != NULL ||

@@ -15,6 +15,7 @@
 
 #include "broker/heap_account.h"
 #include "broker/lease.h"
+#include "broker/session_names.h"
 #include "broker/sifter.h"
 #include "wire/base/clock.h"
 #include "wire/base/list.h"
@@ -98,9 +99,9 @@ struct amb_session {
     struct amb_sifter sifter;            /* what its filters may cost */
     struct amb_list_node publisher_list; /* struct amb_publisher.node */
     struct amb_list_node subscription_list;
-    uint32_t takers;            /* subscriptions that are members of queues */
-    uint32_t tallies;           /* deliveries not given back whose publisher waits: tally.h */
-    struct amb_list_node names; /* of topics, that frames may still read: taker.c */
+    uint32_t takers;  /* subscriptions that are members of queues */
+    uint32_t tallies; /* deliveries not given back whose publisher waits: tally.h */
+    struct amb_session_names names;
     struct amb_mapping mappings[AMB_SESSION_SEGMENTS_MAX];
     uint32_t mapping_count;
     uint8_t mapping_at[AMB_SESSION_SEGMENTS_MAX]; /* by segment, modulo: where it was seen last */
@@ -135,8 +136,6 @@ AMB_MUST_CHECK enum amb_status amb_session_create(struct amb_shard *shard, uint3
                                                   uint64_t client_id, struct amb_session **out);
 /* Without link, publishers, subscriptions and quarantine. */
 void amb_session_destroy(struct amb_session **session);
-/* taker.c: with the session, when no link reads them any more. */
-void amb_session_free_names(struct amb_session *session);
 /* Of a handle. NULL: no memory; never after the first time. */
 struct amb_past *amb_session_past(struct amb_session *session, uint32_t handle);
 /* EPROTO, and why, for the client and the log: a sentence without numbers. */

@@ -14,15 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A topic's name as the client was told it: frames may still read it when the subscription goes. */
-struct told {
-    struct amb_idmap_node node;
-    struct amb_list_node of_session;
-    uint32_t naming; /* frames on the link */
-    uint32_t len;
-    char name[];
-};
-
 /* The queue looks at the seat anew. */
 static void seat_kick(struct amb_shard *shard, struct amb_seat *seat)
 {
@@ -102,34 +93,18 @@ static void taker_rouse(struct amb_taker *taker)
 
 /* Sending ------------------------------------------------------------------------------------- */
 
-/* With the two places in the taker's map. */
-static uint64_t told_heap(uint32_t len)
-{
-    return sizeof(struct told) + len + AMB_HEAP_OVERHEAD + 2 * sizeof(void *);
-}
-
-static void told_free(struct amb_session *session, struct told *told)
-{
-    amb_heap_give(&session->heap, told_heap(told->len));
-    free(told);
-}
-
 static bool taker_tell(struct amb_taker *taker, const struct amb_topic *topic)
 {
     struct amb_session *session = taker->sub->session;
-    if (!amb_heap_charge(&session->heap, told_heap(topic->name_len))) {
+    struct amb_session_name *name;
+    enum amb_status status =
+        amb_session_name_create(&session->names, topic->name, topic->name_len, &name);
+    if (status == AMB_ELIMIT) {
         amb_session_end_heap(session);
+    }
+    if (status != AMB_OK) {
         return false;
     }
-    struct told *told = malloc(sizeof(*told) + topic->name_len);
-    if (told == NULL) {
-        amb_heap_give(&session->heap, told_heap(topic->name_len));
-        return false;
-    }
-    told->naming = 0;
-    told->len = topic->name_len;
-    memcpy(told->name, topic->name, topic->name_len);
-    amb_list_init(&told->of_session);
     const struct amb_frame frame = {
         .type = AMB_FRAME_TOPIC,
         .handle = taker->sub->handle,
@@ -137,17 +112,13 @@ static bool taker_tell(struct amb_taker *taker, const struct amb_topic *topic)
         .count = topic->priority,
         .data_len = topic->name_len,
     };
-    if (amb_idmap_put(&taker->told, &told->node, topic->id) != AMB_OK) {
-        told_free(session, told);
+    if (amb_idmap_put(&taker->told, &name->node, topic->id) != AMB_OK) {
+        amb_session_name_drop(&session->names, name);
         return false;
     }
-    if (amb_outgoing_send_name(session, &frame, told->name, &told->naming) != AMB_OK) {
-        amb_idmap_remove(&taker->told, &told->node);
-        if (told->naming == 0) {
-            told_free(session, told);
-        } else {
-            amb_list_push_back(&session->names, &told->of_session);
-        }
+    if (amb_outgoing_send_name(session, &frame, name->name, &name->naming) != AMB_OK) {
+        amb_idmap_remove(&taker->told, &name->node);
+        amb_session_name_drop(&session->names, name);
         return false;
     }
     return true;
@@ -636,12 +607,8 @@ static void taker_destroyed(struct amb_subscription *sub)
     }
     while ((node = amb_idmap_any(&taker->told)) != NULL) {
         amb_idmap_remove(&taker->told, node);
-        struct told *told = AMB_CONTAINER_OF(node, struct told, node);
-        if (told->naming == 0) {
-            told_free(sub->session, told);
-        } else {
-            amb_list_push_back(&sub->session->names, &told->of_session);
-        }
+        amb_session_name_drop(&sub->session->names,
+                              AMB_CONTAINER_OF(node, struct amb_session_name, node));
     }
     amb_idmap_fini(&taker->told);
     amb_idmap_fini(&taker->known);
@@ -686,12 +653,4 @@ enum amb_status amb_taker_create(struct amb_subscription *sub, enum amb_ack ack,
     sub->taker = taker;
     sub->hooks = &taker_hooks;
     return AMB_OK;
-}
-
-void amb_session_free_names(struct amb_session *session)
-{
-    struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&session->names)) != NULL) {
-        told_free(session, AMB_CONTAINER_OF(node, struct told, of_session));
-    }
 }
