@@ -3,14 +3,13 @@
 
 #include "broker/config.h"
 #include "broker/entry.h"
-#include "broker/fault.h"
 #include "broker/gpupool.h"
+#include "broker/leased_copy.h"
 #include "broker/outgoing.h"
 #include "broker/publisher.h"
 #include "broker/reclaim.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
-#include "wire/base/copy.h"
 #include "wire/base/log.h"
 #include "wire/link/link.h"
 
@@ -104,79 +103,6 @@ static void commit_make_singles(struct amb_entry *entry)
     }
 }
 
-static uint32_t commit_offsets_len(const struct amb_entry *entry)
-{
-    return entry->count * (uint32_t)sizeof(uint64_t);
-}
-
-/* Writes it as the body of a batch; returns where that body's meta is. */
-static uint8_t *commit_write(const struct amb_entry *entry, uint8_t *to)
-{
-    uint32_t table = entry->count * (uint32_t)sizeof(struct amb_record);
-    uint32_t offsets = commit_offsets_len(entry);
-    struct amb_body_iter iter;
-    struct amb_message_view view;
-    amb_body_iter_init_leased(&iter, entry->data, entry->meta, entry->count);
-    while (amb_body_iter_next(&iter, &view)) {
-        uint64_t padded = amb_payload_padded(view.len);
-        if (!AMB_FAULT(SPILL_TORN) || iter.left > 0) {
-            amb_copy(to, view.payload, padded);
-        }
-        to += padded;
-    }
-    memcpy(to, entry->meta, table);
-    memcpy(to + table, entry->meta + table + offsets, entry->meta_len - offsets - table);
-    return to;
-}
-
-/* `copy` is the same entry or another one for the same batch. */
-static void commit_take_copy(struct amb_entry *copy, const struct amb_buf *buf, uint8_t *meta,
-                             uint32_t meta_len)
-{
-    copy->buf = *buf;
-    copy->data = buf->data;
-    copy->meta = meta;
-    copy->meta_len = meta_len;
-    copy->singles = NULL;
-    copy->segment = buf->segment;
-    copy->is_leased = false;
-}
-
-/* The broker's own copy, from here on a batch like any other. Its publisher learns that the slots
- * are free when the topic has room for more. */
-static enum amb_status commit_copy(struct amb_shard *shard, struct amb_entry *entry)
-{
-    uint32_t meta_len = entry->meta_len - commit_offsets_len(entry);
-    struct amb_buf buf;
-    enum amb_status status = amb_reclaim_alloc(shard, amb_shard_pool(shard, entry->is_private),
-                                               entry->data_len + meta_len, &buf);
-    if (status != AMB_OK) {
-        return status;
-    }
-    uint8_t *meta = commit_write(entry, buf.data);
-    amb_commit_untake(&entry->commit);
-    amb_buf_free(&entry->buf);
-    commit_take_copy(entry, &buf, meta, meta_len);
-    entry->charge = buf.cap + sizeof(*entry);
-    return AMB_OK;
-}
-
-enum amb_status amb_commit_copy_out(struct amb_shard *shard, const struct amb_entry *entry,
-                                    bool reclaims, struct amb_entry *copy)
-{
-    uint32_t meta_len = entry->meta_len - commit_offsets_len(entry);
-    struct amb_buf buf;
-    uint64_t len = entry->data_len + meta_len;
-    struct amb_bufpool *pool = amb_shard_pool(shard, entry->is_private);
-    enum amb_status status =
-        reclaims ? amb_reclaim_alloc(shard, pool, len, &buf) : amb_bufpool_alloc(pool, len, &buf);
-    if (status == AMB_OK) {
-        commit_take_copy(copy, &buf, commit_write(entry, buf.data), meta_len);
-        copy->charge = buf.cap + sizeof(*copy);
-    }
-    return status;
-}
-
 enum amb_status amb_commit_check(struct amb_publisher *publisher, struct amb_entry *entry)
 {
     struct amb_shard *shard = publisher->session->shard;
@@ -197,7 +123,7 @@ enum amb_status amb_commit_check(struct amb_publisher *publisher, struct amb_ent
     }
     if (status == AMB_OK &&
         (publisher->verifies || (publisher->copies && entry->segment->gpu == NULL))) {
-        return commit_copy(shard, entry);
+        return amb_leased_copy_in(shard, entry);
     }
     if (status == AMB_OK && blobs_len(&frame) > 0) {
         commit_make_singles(entry);

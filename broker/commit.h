@@ -34,12 +34,6 @@ AMB_MUST_CHECK enum amb_status amb_commit_alloc(struct amb_publisher *publisher,
 AMB_MUST_CHECK enum amb_status amb_commit_check(struct amb_publisher *publisher,
                                                 struct amb_entry *entry);
 
-/* Of a leased entry: gives `copy`, another entry for the same batch, a body of its own in the
- * shard's memory; if it reclaims, others give something up for it. ENOMEM. */
-AMB_MUST_CHECK enum amb_status amb_commit_copy_out(struct amb_shard *shard,
-                                                   const struct amb_entry *entry, bool reclaims,
-                                                   struct amb_entry *copy);
-
 /* Tells the client which commits are over. */
 void amb_commit_tell_news(struct amb_session *session);
 /* Once a turn, while the link is up. */

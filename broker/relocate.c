@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/relocate.h"
 
-#include "broker/commit.h"
 #include "broker/entry.h"
 #include "broker/fault.h"
 #include "broker/keys.h"
+#include "broker/leased_copy.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
@@ -33,7 +33,7 @@ bool amb_relocate_leased(struct amb_topic *topic, uint64_t position, bool reclai
     amb_entry_describe(copy, entry);
     copy->home = shard;
     shard->kept = topic; /* Its log is being read. */
-    enum amb_status status = amb_commit_copy_out(shard, entry, reclaims, copy);
+    enum amb_status status = amb_leased_copy_out(shard, entry, reclaims, copy);
     shard->kept = NULL;
     if (status != AMB_OK) {
         amb_pool_put(&shard->entries, copy);
