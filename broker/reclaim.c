@@ -4,7 +4,6 @@
 #include "broker/bufpool.h"
 #include "broker/limbo.h"
 #include "broker/shard.h"
-#include "broker/subscription.h"
 #include "broker/topic.h"
 
 #define TRIM_COST 1024u /* a look for free segments counts as so many dropped entries */
@@ -45,7 +44,7 @@ static void relief_asked(struct amb_mail *mail, void *owner)
     struct amb_shard *shard = owner;
     struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
     uint64_t before = segment_bytes(shard);
-    (void)amb_subscriptions_shed(shard);
+    (void)shard->drop_kept(shard);
     for (unsigned is_private = 0; is_private < 2; is_private++) {
         struct amb_bufpool *pool = amb_shard_pool(shard, is_private != 0);
         pool->is_pressed = relief->is_pressed;
@@ -209,7 +208,7 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
         amb_limbo_may_give(shard->bufpool.options.budget, what->len, shard->now_ns)) {
         return AMB_ENOMEM; /* Readers are unmapping it just now: nothing is given up for that. */
     }
-    if (status == AMB_ENOMEM && amb_subscriptions_shed(shard)) {
+    if (status == AMB_ENOMEM && shard->drop_kept(shard)) {
         reclaim_trim(shard, what);
         status = reclaim_try(shard, what);
     }
@@ -264,7 +263,7 @@ bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes, bool *is_coming)
     if (amb_membudget_take_lease(budget, bytes)) {
         return true;
     }
-    (void)amb_subscriptions_shed(shard);
+    (void)shard->drop_kept(shard);
     /* To unmap a segment takes milliseconds, and no message waits for this. */
     uint64_t before = segment_bytes(shard);
     amb_bufpool_trim_later(&shard->private_pool, 0);

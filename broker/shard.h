@@ -189,6 +189,9 @@ struct amb_shard {
     int epoll_fd;           /* -1 under the simulator */
     bool is_bulk;           /* the last batch had many messages: a wait is not worth a spin */
     uint32_t resting, busy; /* watched links that wait for an edge, and that do not */
+    /* Memory is short: what lazy readers have not asked for may go stale. False: there is none.
+     * amb_shard_init gives it. */
+    bool (*drop_kept)(struct amb_shard *shard);
     /* Upcalls, given at start: */
     /* Hand a segment to a client; fd is a duplicate and the callee's. */
     void (*offer_segment)(struct amb_shard *shard, uint64_t client_id, uint64_t segment,

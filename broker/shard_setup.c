@@ -12,6 +12,7 @@
 #include "broker/queue.h"
 #include "broker/shard.h"
 #include "broker/shard_segments.h"
+#include "broker/subscription.h"
 #include "broker/sweep.h"
 #include "broker/tally.h"
 #include "wire/base/assert.h"
@@ -60,6 +61,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     shard->index = index;
     shard->config = config;
     shard->epoll_fd = -1;
+    shard->drop_kept = amb_subscriptions_drop_kept;
     amb_list_init(&shard->live_sessions);
     amb_list_init(&shard->hearing);
     amb_list_init(&shard->clearing);

@@ -214,7 +214,7 @@ void amb_subscription_keep_mapped(struct amb_subscription *subscription,
     delivery->lazy = AMB_DELIVERY_MAPPED;
 }
 
-bool amb_subscriptions_shed(struct amb_shard *shard)
+bool amb_subscriptions_drop_kept(struct amb_shard *shard)
 {
     if (shard->lazy_kept == 0) {
         return false;

@@ -175,7 +175,7 @@ bool amb_subscription_drop_kept(struct amb_subscription *subscription);
 void amb_subscription_keep_mapped(struct amb_subscription *subscription,
                                   struct amb_delivery *delivery);
 /* Memory is short: all of them, of all subscriptions. True: there was something. */
-bool amb_subscriptions_shed(struct amb_shard *shard);
+bool amb_subscriptions_drop_kept(struct amb_shard *shard);
 
 /* Something that a quarantined session holds. */
 struct amb_held {

@@ -324,7 +324,7 @@ static void test_what_goes_stale_while_it_is_copied_leaves_nothing(void **state)
     commit(w, 0, 0);
     ask(w->a, 1, 0, 0, 16);
     assert_int_equal(w->a->answer.status, AMB_EAGAIN);
-    assert_true(amb_subscriptions_shed(w->a->session->shard));
+    assert_true(amb_subscriptions_drop_kept(w->a->session->shard));
     ask(w->a, 1, 0, 0, 16);
     assert_int_equal(w->a->answer.status, AMB_ESTALE);
     fakecuda_hold(false);

@@ -173,8 +173,8 @@ static void memory_that_is_short_makes_stale_what_is_not_pinned(void **state)
     client_subscribe(w->far, 1, 0, &(struct amb_subscription_options){.lazy = AMB_LAZY_PIN});
     harness_settle(&w->h);
     send(w, 3, 1, 1000);
-    assert_true(amb_subscriptions_shed(&w->h.shards[2]));
-    assert_false(amb_subscriptions_shed(&w->h.shards[2]));
+    assert_true(amb_subscriptions_drop_kept(&w->h.shards[2]));
+    assert_false(amb_subscriptions_drop_kept(&w->h.shards[2]));
     assert_int_equal(ask(w->far, 3, 0, 0, 16), AMB_ESTALE);
     expect_message(w->near, 3, 0, 3);
     client_fetch(w->far, 1, 3, 0, 0, 16);
@@ -438,7 +438,7 @@ static void a_whole_payload_may_come_in_place(void **state)
     assert_int_equal(stamp.number, 3);
     /* From here on it is held, whatever happens. */
     assert_int_equal(w->h.shards[1].lazy_kept, 0);
-    assert_false(amb_subscriptions_shed(&w->h.shards[1]));
+    assert_false(amb_subscriptions_drop_kept(&w->h.shards[1]));
     expect_message(w->near, 1, 0, 1);
     client_drain(w->far, 0);
     client_close(w->near, true);
