@@ -1,17 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Includes go only along the arrows of tools/dev/arrows.txt, and no two modules include each
-other, directly or round about. A module is a .c file and its headers: the one of the same name, and
-those that say by their names to be its own (_private, _shared, _internal). Knots that arrows.txt
-names are let pass, as long as no module joins them."""
+"""The arrows of the code, against tools/dev/arrows.txt:
+
+- includes go only along the arrows between folders,
+- headers do not include each other in a circle,
+- functions do not call each other in a circle of more than CIRCLE_MAX modules, in one program,
+- a function is declared in a header of the module that defines it.
+
+A module is a .c file and its headers: the one of the same name, and those that say by their names
+to be its own (_private, _shared, _internal). What arrows.txt names under `knot` and `shared` is let
+pass. With --root DIR: of the project that lies there."""
+import argparse
 import fnmatch
 import os
 import re
 
+import ctext
 import sources
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 FOLDERS = ("wire", "broker", "client", "tools", "tests")
+PRODUCT = ("wire", "broker", "client", "tools")
+CIRCLE_MAX = 4
 
 
 def resolve(style, name, files):
@@ -72,16 +82,9 @@ def check_libraries(name, style, included, libraries):
             yield f"{name}: {included} belongs to {' '.join(places)} only"
 
 
-def main():
-    rows = sources.table("tools/dev/arrows.txt")
-    knots = [set(rest.split()) for k, rest in rows if k == "knot"]
-    folders = {k: rest.split() for k, rest in rows if not k.startswith(("<", "*")) and k != "knot"}
-    libraries = [(k, rest.split()) for k, rest in rows if k.startswith(("<", "*"))]
-    names = sources.c_files(*FOLDERS)
-    files = set(names)
-    problems, graph = [], {}
+def check_includes(names, folders, libraries):
+    files, graph, problems = set(names), {}, []
     for name in names:
-        module = module_of(name)
         home = owner(name, folders)
         for style, included in INCLUDE.findall(sources.read(name)):
             if not name.startswith("tests/"):
@@ -93,12 +96,69 @@ def main():
                 continue
             if owner(target, folders) != home and not is_within(target, folders.get(home, ())):
                 problems.append(f"{name}: {home} may not include {target}")
-            graph.setdefault(module, set()).add(module_of(target))
-    for module, targets in graph.items():
-        targets.discard(module)
+            if name.endswith(".h"):
+                graph.setdefault(name, set()).add(target)
     for cycle in find_cycles(graph):
-        if not any(knot.issuperset(cycle) for knot in knots):
-            problems.append("modules include each other: " + " ".join(cycle))
+        problems.append("headers include each other: " + " ".join(cycle))
+    return problems
+
+
+def definers_of(units):
+    """Where each function that others may call is defined: usually one file."""
+    definers = {}
+    for name, unit in units.items():
+        for function, is_static in unit.defined.items():
+            if not is_static or name.endswith(".h"):
+                definers.setdefault(function, set()).add(name)
+    return definers
+
+
+def check_calls(units, knots):
+    """Circles of calls within each of the product's top folders; wire counts for all of them."""
+    graph = {}
+    definers = definers_of(units)
+    for name, unit in units.items():
+        top = name.split("/")[0]
+        for function in unit.called - set(unit.defined):
+            for other in definers.get(function, ()):
+                if other.split("/")[0] in (top, "wire") and module_of(other) != module_of(name):
+                    graph.setdefault(module_of(name), set()).add(module_of(other))
+    for circle in find_cycles(graph):
+        if len(circle) > CIRCLE_MAX and not any(knot.issuperset(circle) for knot in knots):
+            yield (f"{len(circle)} modules call each other in a circle, and {CIRCLE_MAX} may: "
+                   + " ".join(circle))
+
+
+def check_declarations(units, shared):
+    """A function of one definer in the same program is declared by its module alone."""
+    definers = definers_of(units)
+    for name, unit in units.items():
+        if not name.endswith(".h") or is_within(name, shared):
+            continue
+        for function in sorted(unit.declared):
+            homes = {module_of(d) for d in definers.get(function, ())
+                     if d.split("/")[0] == name.split("/")[0]}
+            if homes and module_of(name) not in homes:
+                yield f"{name}: {function} is defined in {' '.join(sorted(homes))}"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root")
+    root = parser.parse_args().root
+    if root is not None:
+        sources.ROOT = os.path.abspath(root)
+    rows = sources.table("tools/dev/arrows.txt")
+    special = ("knot", "shared")
+    knots = [set(rest.split()) for k, rest in rows if k == "knot"]
+    shared = [place for k, rest in rows if k == "shared" for place in rest.split()]
+    folders = {k: rest.split() for k, rest in rows
+               if not k.startswith(("<", "*")) and k not in special}
+    libraries = [(k, rest.split()) for k, rest in rows if k.startswith(("<", "*"))]
+    problems = check_includes(sources.c_files(*FOLDERS), folders, libraries)
+    units = {name: ctext.read(sources.read(name)) for name in sources.c_files(*PRODUCT)}
+    problems += check_calls(units, knots)
+    problems += check_declarations(units, shared)
     sources.finish("check-arrows", problems)
 
 

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tools/dev/check-arrows.py finds each thing that it looks for, in a project of some files, and
+nothing where there is nothing.
+
+    arrows_test.py
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+CHECK = pathlib.Path(__file__).resolve().parents[2] / "tools" / "dev" / "check-arrows.py"
+ARROWS = """
+wire/base:
+wire/link: wire/base
+broker: wire
+<ucp/: wire/link/ucx*
+"""
+
+
+def chain(modules, is_closed):
+    """Modules of which each calls the next one, and the last one the first."""
+    files = {}
+    for at in range(modules):
+        after = (at + 1) % modules
+        calls = f"next_{after}();" if is_closed or after != 0 else ""
+        files[f"broker/m{at}.h"] = f"#pragma once\nvoid next_{at}(void);\n"
+        files[f"broker/m{at}.c"] = (f'#include "broker/m{at}.h"\n\n#include "broker/m{after}.h"\n\n'
+                                    f"void next_{at}(void)\n{{\n    {calls}\n}}\n")
+    return files
+
+
+SOUND = {
+    "wire/base/a.h": "#pragma once\nint amb_a(int x);\n",
+    "wire/base/a.c": '#include "wire/base/a.h"\n\nint amb_a(int x)\n{\n    return x;\n}\n',
+    "wire/link/b.h": '#pragma once\n#include "wire/base/a.h"\nint amb_b(void);\n',
+    "wire/link/b.c": '#include "wire/link/b.h"\n\nint amb_b(void)\n{\n    return amb_a(1);\n}\n',
+    **chain(5, False),
+}
+PLANTED = {
+    "an include against the arrows":
+        ({"wire/base/a.c": '#include "wire/link/b.h"\n'}, "wire/base may not include wire/link/b.h"),
+    "a library that belongs elsewhere":
+        ({"broker/x.c": "#include <ucp/api/ucp.h>\n"}, "belongs to wire/link/ucx*"),
+    "headers in a circle":
+        ({"broker/x.h": '#include "broker/y.h"\n', "broker/y.h": '#include "broker/x.h"\n'},
+         "headers include each other: broker/x.h broker/y.h"),
+    "five modules that call each other": (chain(5, True), "5 modules call each other in a circle"),
+    "a declaration in another module's header":
+        ({"broker/x.h": "#pragma once\nvoid next_0(void);\n"},
+         "broker/x.h: next_0 is defined in broker/m0"),
+}
+
+
+def check(files):
+    """What the check says of a project of these files, and its exit status."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for name, text in {**files, "tools/dev/arrows.txt": ARROWS}.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text, encoding="utf-8")
+        done = subprocess.run([sys.executable, str(CHECK), "--root", folder],
+                              capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def main():
+    failed = 0
+    for name, files in (("a sound project", SOUND), ("four modules in a circle", chain(4, True))):
+        status, said = check(files)
+        if status != 0:
+            failed += 1
+            print(f"{name}: found what is not there: {said}")
+    for name, (files, expected) in PLANTED.items():
+        status, said = check({**SOUND, **files})
+        if status != 1 or expected not in said or "1 problem\n" not in said:
+            failed += 1
+            print(f"{name}: not found, or more than that: {said}")
+    print(f"{len(PLANTED)} planted, {failed} wrong")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
