@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/control.h"
+#include "broker/directory_pairs.h"
 #include "broker/events.h"
 #include "broker/gpupool.h"
 #include "broker/party.h"

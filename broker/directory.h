@@ -76,6 +76,9 @@ struct amb_dir_counts {
     bool is_on;
 };
 
+/* Of slow_orders, and of wake_pairs: past it nothing that can wait is begun. */
+#define AMB_PAIRS_UNDER_WAY 1024u
+
 struct amb_directory {
     const struct amb_config *config;
     struct amb_shard *const *shards;
@@ -232,31 +235,14 @@ AMB_MUST_CHECK enum amb_status amb_directory_priority(struct amb_directory *dire
                                                       enum amb_priority priority,
                                                       struct amb_party *payer,
                                                       struct amb_dir_topic **out);
-/* How many subscriptions match it; of a quiet one at least as many. */
-uint32_t amb_directory_matched(struct amb_dir_topic *topic);
-/* A quiet topic's first message has come: its readers with a wildcard get their cursors, then its
- * home goes on (amb_order_topic_awake). */
-void amb_directory_heard(struct amb_directory *directory, const struct amb_topic *topic);
 /* Is that topic of that priority there? */
 bool amb_directory_has(const struct amb_directory *directory, const char *name, size_t len,
                        enum amb_priority priority);
-/* Of the topics that this user pays for, the one idle for longest leaves at once. False: none of
- * those idle for longest is its. */
-bool amb_directory_leave_oldest_of(struct amb_directory *directory, const struct amb_user *user);
 /* Whoever it was made for does not use it after all. */
 void amb_directory_unused(struct amb_directory *directory, struct amb_dir_topic *topic);
 /* Enters and removes a publisher, for its topic's SUBSCRIBERS counts. */
 void amb_directory_publish(struct amb_dir_publisher *publisher, struct amb_dir_topic *topic);
 void amb_directory_unpublish(struct amb_directory *directory, struct amb_dir_publisher *publisher);
-/* Are the publisher's leased batches copied, for another user would read them in place? */
-bool amb_directory_copies(const struct amb_dir_publisher *publisher);
-/* Tells homes and publishers how many read what they have: once for all changes since the last
- * time, and before the answers to those are read. Of quiet topics: directory_counts.c. */
-void amb_directory_tell(struct amb_directory *directory);
-/* Now and then: asks homes whether topics that have been idle for long enough may leave, goes on
- * with those that leave where a worker was not ready, and has amb_directory_work tell the counts of
- * quiet topics that have changed so far. */
-void amb_directory_tick(struct amb_directory *directory);
 
 /* May another subscription be entered? */
 bool amb_directory_has_room(const struct amb_directory *directory);
@@ -271,18 +257,6 @@ uint64_t amb_directory_next_sub(struct amb_directory *directory);
  */
 unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
                                  amb_order_done_fn done, void *context);
-/* Once a round, some of each: makes pairs of topics that wake, makes and undoes those of chores,
- * and tells the counts of quiet topics. */
-void amb_directory_work(struct amb_directory *directory);
-/* May amb_directory_work do more at once? Else answers to orders come first. */
-bool amb_directory_is_busy(const struct amb_directory *directory);
-/* Before a subscription comes: the key of the limit that its pairs would exceed; NULL: none. */
-const char *amb_directory_lacks_pairs(struct amb_directory *directory,
-                                      const struct amb_pair_account *account, const char *pattern,
-                                      size_t len);
-/* With one reference. party: or NULL. NULL: no memory. */
-struct amb_pair_account *amb_pair_account_create(void *owner, struct amb_party *party);
-void amb_pair_account_unref(struct amb_pair_account **account);
 /* It is slow in that way from here on. Homes count who holds publishers back. */
 void amb_directory_reslow(struct amb_directory *directory, struct amb_dir_sub *sub,
                           enum amb_slow slow, bool is_idle);

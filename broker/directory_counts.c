@@ -1,21 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How many subscriptions match a topic, and who of them reads in place: counted, and told to the
- * topic's home and its publishers.
- *
- * Of an awake topic each subscription is counted as it connects, and all changes of a round are
- * told with it. Of a quiet topic those with a wildcard are counted by their patterns, when that is
- * asked and the patterns have changed since. Its publishers hear at once what they must know before
- * a subscription counts as active: that somebody reads it at all, and that their batches have to be
- * copied from now on. All else a walk over the quiet topics finds out, which begins in the same
- * round where there are few, and four times a second where there are many.
- *
- * A match costs a step for each branch of the patterns' tree that it comes to. A count has so many
- * steps (COUNT_STEPS), past which the readers are "at least so many", and their users anybody.
- *
- * Threads: the control thread. Memory: orders.
- */
-#include "broker/directory_private.h"
+#include "broker/directory_counts.h"
+
+#include "broker/directory_topic.h"
 #include "broker/shard.h"
 #include "wire/base/clock.h"
 

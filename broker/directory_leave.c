@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Topics leave: who is idle, who may go, and the stages in which workers forget them (drawn in
- * directory.h).
- *
- * Threads: the control thread.
- */
+#include "broker/directory_leave.h"
+
 #include "broker/config.h"
-#include "broker/directory_private.h"
+#include "broker/directory_pairs.h"
+#include "broker/directory_topic.h"
 #include "broker/party.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"

@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Pairs of a subscription with a wildcard and a topic that it reads: counted, bounded, and made and
- * undone in slices.
- *
- * A subscription has the ids of the topics that it was attached to, so its end undoes just those. A
- * topic that leaves stays in these lists: its id names nothing from then on, and goes when the list
- * is full or at its limit. The later of the two makes a pair. A topic that wakes attaches the
- * subscriptions that are there (directory_wake.c). A subscription attaches, slice by slice, the
- * topics that were awake before it, by their places in directory->by_slot; the publishers of those
- * that are quiet are told what they must know (directory_counts.c). The slices that are still to
- * come are a chore.
- *
- * Threads: the control thread. Memory: 4 bytes a pair; an allocation a chore.
- */
+#include "broker/directory_pairs.h"
+
 #include "broker/config.h"
-#include "broker/directory_private.h"
+#include "broker/directory_connect.h"
+#include "broker/directory_counts.h"
+#include "broker/directory_topic.h"
+#include "broker/directory_wake.h"
 #include "broker/party.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"

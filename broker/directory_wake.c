@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A quiet topic wakes: its first message waits at home until all who read it by a wildcard have a
- * cursor in it, or home knows what to lend to their workers. They get it in slices; one topic is
- * served after the other. Parties that publish take turns, so who wakes thousands of topics delays
- * nobody who wakes one.
- *
- * Threads: the control thread. Memory: none but that of pairs.
- */
-#include "broker/directory_private.h"
+#include "broker/directory_wake.h"
+
+#include "broker/directory_connect.h"
+#include "broker/directory_counts.h"
+#include "broker/directory_pairs.h"
+#include "broker/directory_topic.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"

@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/control.h"
+#include "broker/directory_counts.h"
 #include "broker/requests_private.h"
 #include "broker/shard.h"
 #include "broker/user.h"

@@ -7,6 +7,8 @@
  */
 #include "broker/config.h"
 #include "broker/control.h"
+#include "broker/directory_counts.h"
+#include "broker/directory_leave.h"
 #include "broker/gpuslot.h"
 #include "broker/naming.h"
 #include "broker/party.h"

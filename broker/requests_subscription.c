@@ -5,6 +5,7 @@
  * Threads: the control thread.
  */
 #include "broker/control.h"
+#include "broker/directory_pairs.h"
 #include "broker/gpuslot.h"
 #include "broker/queues.h"
 #include "broker/requests_private.h"

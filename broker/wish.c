@@ -3,6 +3,7 @@
 
 #include "broker/config.h"
 #include "broker/control.h"
+#include "broker/directory_pairs.h"
 #include "broker/party.h"
 #include "broker/queues.h"
 #include "wire/codec/filter.h"

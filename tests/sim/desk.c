@@ -6,6 +6,10 @@
  */
 #include "tests/sim/desk.h"
 #include "broker/config.h"
+#include "broker/directory_counts.h"
+#include "broker/directory_leave.h"
+#include "broker/directory_pairs.h"
+#include "broker/directory_wake.h"
 #include "broker/dispatch.h"
 #include "broker/entry.h"
 #include "broker/queues.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/stepped_control.h"
+#include "broker/directory_counts.h"
+#include "broker/directory_pairs.h"
 
 #include "broker/config.h"
 #include "broker/shard.h"

@@ -2,6 +2,8 @@
 /*
  * broker/directory_counts: how many read a quiet topic, and when its publishers hear of it.
  */
+#include "broker/directory_counts.h"
+#include "broker/directory_pairs.h"
 #include "tests/unit/broker/directory_world.h"
 
 #include <stdio.h>

@@ -2,7 +2,8 @@
 /*
  * broker/directory_leave: which topics leave, when, and what becomes of their names and ids.
  */
-#include "broker/directory_private.h"
+#include "broker/directory_counts.h"
+#include "broker/directory_leave.h"
 #include "broker/publisher.h"
 #include "tests/support/shard_client.h"
 #include "tests/unit/broker/directory_world.h"

@@ -2,6 +2,7 @@
 /*
  * broker/directory: which topics there are and who reads them, on one shard and across two.
  */
+#include "broker/directory_counts.h"
 #include "tests/unit/broker/directory_world.h"
 
 static void test_a_topic_is_made_once_and_keeps_its_home(void **state)

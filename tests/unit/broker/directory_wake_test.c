@@ -2,7 +2,10 @@
 /*
  * broker/directory_wake: a topic without messages has no pairs, and none of its messages is missed.
  */
-#include "broker/directory_private.h"
+#include "broker/directory_counts.h"
+#include "broker/directory_leave.h"
+#include "broker/directory_pairs.h"
+#include "broker/directory_wake.h"
 #include "broker/entry.h"
 #include "broker/route.h"
 #include "tests/unit/broker/directory_world.h"

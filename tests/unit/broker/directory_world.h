@@ -8,6 +8,10 @@
 
 #include "broker/config.h"
 #include "broker/directory.h"
+#include "broker/directory_counts.h"
+#include "broker/directory_leave.h"
+#include "broker/directory_pairs.h"
+#include "broker/directory_wake.h"
 #include "broker/session.h"
 #include "broker/topic.h"
 #include "tests/support/shard_harness.h"

@@ -2,6 +2,9 @@
 /*
  * broker/queues: who shares a queue with whom, and when it ends. On shards without threads.
  */
+#include "broker/directory_counts.h"
+#include "broker/directory_pairs.h"
+#include "broker/directory_wake.h"
 #include "broker/queues.h"
 
 #include "broker/config.h"
