@@ -226,21 +226,8 @@ void amb_config_destroy(struct amb_config **config);
  * go, 10,000 are kept), for all others (">": block). Never NULL. */
 const struct amb_topic_rule *amb_config_topic(const struct amb_config *config, const char *topic);
 
-/* libconfig text that gives the same configuration, each key with its origin. Hides the token. */
-void amb_config_print(const struct amb_config *config, FILE *out);
 /* "file:line", "environment NAME", "-o key", "default": for messages about a key of the schema. */
 void amb_config_where(const struct amb_config *config, const char *key, char *out, size_t size);
-
-/*
- * What a reload would change. Keys whose value differs, separated by ", ", in two lists: those
- * that need a restart, and the others. Both NUL-terminated, cut with "..." where too long.
- */
-void amb_config_diff(const struct amb_config *before, const struct amb_config *after, char *restart,
-                     size_t restart_size, char *live, size_t live_size);
-
-/* Generated documents: the commented example file and the reference page. */
-void amb_config_print_example(FILE *out);
-void amb_config_print_reference(FILE *out);
 
 /* This machine's figures. */
 void amb_config_machine_read(struct amb_config_machine *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A configuration while it is being made; shared by broker/config*.c only.
- * The way of a value: layer (config_layers.c, config_file.c) -> tree (config_tree.c) -> field
+ * The way of a value: layer (config.c, config_file.c) -> tree (config_tree.c) -> field
  * (config_value.c, config_list.c) -> checks between fields (config_check.c).
  * Threads: start-up only. Memory: everything lives in the configuration's own blocks, also values
  * that a higher layer has replaced.
@@ -92,33 +92,6 @@ const struct amb_config_place *amb_config_place_of(const struct amb_config *conf
 void amb_config_place_set(struct amb_config *config, const char *path,
                           const struct amb_config_place *place);
 
-/* Sets the target's field. */
-AMB_MUST_CHECK enum amb_status amb_config_value_set(const struct amb_config_target *target,
-                                                    const struct amb_config_value *value);
-/* By type, for amb_config_value_set. */
-AMB_MUST_CHECK enum amb_status amb_config_strings_set(const struct amb_config_target *target,
-                                                      const struct amb_config_value *value);
-AMB_MUST_CHECK enum amb_status amb_config_urls_set(const struct amb_config_target *target,
-                                                   const struct amb_config_value *value);
-AMB_MUST_CHECK enum amb_status amb_config_pairs_set(const struct amb_config_target *target,
-                                                    const struct amb_config_value *value);
-AMB_MUST_CHECK enum amb_status amb_config_rules_set(const struct amb_config_target *target,
-                                                    const struct amb_config_value *value);
-
-/* Sets one name of a row of type PAIRS, beside those there are. */
-AMB_MUST_CHECK enum amb_status amb_config_pair_put(struct amb_config_build *build, const char *path,
-                                                   const char *name, const char *value,
-                                                   const struct amb_config_place *place);
-
-/* Replaces the list of a row of type URLS; each text is one URL, whatever is in it. */
-AMB_MUST_CHECK enum amb_status amb_config_urls_put(struct amb_config_build *build, const char *path,
-                                                   const char *const *urls, size_t count,
-                                                   const struct amb_config_place *place);
-
-/* Finds the row of `path`, sets its field and remembers the place. */
-AMB_MUST_CHECK enum amb_status amb_config_path_set(struct amb_config_build *build, const char *path,
-                                                   const struct amb_config_value *value,
-                                                   const struct amb_config_place *place);
 /* The answer to a path without a row. prefix: what errors put before the path and the nearest. */
 AMB_MUST_CHECK enum amb_status amb_config_unknown(const struct amb_config_build *build,
                                                   const struct amb_config_key *keys, size_t count,
@@ -127,38 +100,3 @@ AMB_MUST_CHECK enum amb_status amb_config_unknown(const struct amb_config_build 
 AMB_MUST_CHECK enum amb_status amb_config_not_yet(const struct amb_config_build *build,
                                                   const char *path,
                                                   const struct amb_config_place *place);
-
-/* All values of a file's text. name: for errors. folder: of @include, NULL: there are none. */
-AMB_MUST_CHECK enum amb_status amb_config_tree_read(struct amb_config_build *build,
-                                                    const char *text, const char *name,
-                                                    const char *folder);
-/* One value in libconfig's syntax, as "( { match = \"a\"; } )". */
-AMB_MUST_CHECK enum amb_status amb_config_tree_value(const struct amb_config_target *target,
-                                                     const char *text);
-struct amb_config_value amb_config_value_of(const config_setting_t *setting);
-/* `place` with the setting's own file and line. */
-struct amb_config_place amb_config_place_at(const struct amb_config_build *build,
-                                            const struct amb_config_place *place,
-                                            const config_setting_t *setting);
-/* libconfig's own getter takes no const. */
-const config_setting_t *amb_config_element(const config_setting_t *setting, size_t index);
-
-/* Reads a file and checks it and what it includes; the outputs are the configuration's memory. */
-AMB_MUST_CHECK enum amb_status amb_config_file_read(struct amb_config_build *build,
-                                                    const char *path, const char **text_out,
-                                                    const char **folder_out);
-/* Refuses what libconfig would misread. name: for errors. */
-AMB_MUST_CHECK enum amb_status amb_config_scan(struct amb_config_build *build, const char *text,
-                                               size_t len, const char *name);
-/* Refuses a NUL, an @include that leaves `folder` (NULL: any @include), and what amb_config_scan
- * refuses. depth 0 at the first file. */
-AMB_MUST_CHECK enum amb_status amb_config_text_check(struct amb_config_build *build,
-                                                     const char *text, size_t len, const char *name,
-                                                     const char *folder, unsigned depth);
-
-/* Turns "auto" into numbers, reads the token file, checks what several keys say together. */
-AMB_MUST_CHECK enum amb_status amb_config_finish(struct amb_config_build *build,
-                                                 const struct amb_config_machine *machine);
-
-/* The value as libconfig text, one line for scalars. Never a secret. */
-void amb_config_value_print(const struct amb_config_key *key, const void *base, FILE *out);

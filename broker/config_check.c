@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What several keys say together, and what depends on the machine. */
+#include "broker/config_check.h"
+
 #include "broker/config_build.h"
 #include "broker/config_text.h"
 

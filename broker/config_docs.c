@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commented example file (etc/broker.conf) and the reference page (docs/config.md). */
+#include "broker/config_docs.h"
+
 #include "broker/config_groups.h"
 
 #include <string.h>

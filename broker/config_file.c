@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Files: read whole, at most AMB_CONFIG_FILE_MAX bytes, before libconfig sees a byte.
- * libconfig opens @include files by itself, so each such line is checked here first: a plain path
- * below the first file's folder, to a regular file of the same limits.
- */
+#include "broker/config_file.h"
+
 #include "broker/config_build.h"
+#include "broker/config_scan.h"
 #include "broker/config_text.h"
 #include "wire/base/assert.h"
 

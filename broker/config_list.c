@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values that hold several: names, URLs, settings of UCX. */
+#include "broker/config_list.h"
+
 #include "broker/config_build.h"
 #include "broker/config_text.h"
+#include "broker/config_tree.h"
 #include "wire/base/assert.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The effective configuration as libconfig text, and what differs between two. */
+#include "broker/config_print.h"
+
 #include "broker/config_build.h"
 #include "broker/config_groups.h"
 #include "broker/config_text.h"

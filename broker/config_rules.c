@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list `topics`: each element a group with a schema of its own. */
+#include "broker/config_rules.h"
+
 #include "broker/config_build.h"
 #include "broker/config_text.h"
+#include "broker/config_tree.h"
+#include "broker/config_value.h"
 
 #include <string.h>
 

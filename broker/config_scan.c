@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What libconfig would take for something else, without a word: a number of more than 31 bits, of
- * which it keeps the lowest, and a NUL within a text, which ends the text. A scanner that knows
- * texts, comments, names and numbers.
- */
+#include "broker/config_scan.h"
+
 #include "broker/config_build.h"
 #include "broker/config_text.h"
 

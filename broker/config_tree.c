@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libconfig's tree into fields: walks what was written and asks the schema about each path. */
+#include "broker/config_tree.h"
+
 #include "broker/config_build.h"
+#include "broker/config_file.h"
 #include "broker/config_text.h"
+#include "broker/config_value.h"
 #include "wire/base/assert.h"
 
 #include <stdint.h>
@@ -63,31 +66,6 @@ const config_setting_t *amb_config_element(const config_setting_t *setting, size
 {
     /* The getter does not write; only its prototype says it might. */
     return config_setting_get_elem((config_setting_t *)(uintptr_t)setting, (unsigned)index);
-}
-
-enum amb_status amb_config_not_yet(const struct amb_config_build *build, const char *path,
-                                   const struct amb_config_place *place)
-{
-    return amb_config_fail(build, place, path, "not yet supported in this release");
-}
-
-enum amb_status amb_config_unknown(const struct amb_config_build *build,
-                                   const struct amb_config_key *keys, size_t count,
-                                   const char *prefix, const char *path,
-                                   const struct amb_config_place *place)
-{
-    char shown[AMB_CONFIG_SHOWN_MAX];
-    const char *nearest = amb_config_nearest(keys, count, path);
-    const char *dot = prefix[0] == '\0' ? "" : ".";
-    (void)amb_text_show(path, shown, sizeof(shown));
-    char full[2 * AMB_CONFIG_SHOWN_MAX];
-    (void)snprintf(full, sizeof(full), "%.60s%s%s", prefix, dot, shown);
-    if (nearest == NULL) {
-        return amb_config_fail(build, place, full,
-                               "unknown key (all keys: brokerd --print-config)");
-    }
-    return amb_config_fail(build, place, full, "unknown key (did you mean %.60s%s%s?)", prefix, dot,
-                           nearest);
 }
 
 static enum amb_status apply_setting(struct amb_config_build *build,

@@ -1,57 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One value into one field, by the row's type: dispatch and single values. */
+#include "broker/config_value.h"
+
 #include "broker/config_build.h"
+#include "broker/config_list.h"
+#include "broker/config_rules.h"
 #include "broker/config_text.h"
+#include "broker/config_tree.h"
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define ALLOWED_MAX 320u
-
-/* The value for an error text. */
-static const char *show(const struct amb_config_key *key, const struct amb_config_value *value,
-                        char *out, size_t size)
-{
-    char text[AMB_CONFIG_SHOWN_MAX];
-    if (key->secret) {
-        (void)snprintf(out, size, "a value that is not shown");
-        return out;
-    }
-    switch (value->kind) {
-    case AMB_CONFIG_VALUE_UNTYPED:
-    case AMB_CONFIG_VALUE_STRING:
-        (void)snprintf(out, size, "\"%s\"", amb_text_show(value->text, text, sizeof(text)));
-        break;
-    case AMB_CONFIG_VALUE_INTEGER:
-        (void)snprintf(out, size, "%lld", value->integer);
-        break;
-    case AMB_CONFIG_VALUE_FLOAT:
-        (void)snprintf(out, size, "a fraction");
-        break;
-    case AMB_CONFIG_VALUE_BOOL:
-        (void)snprintf(out, size, "%s", value->boolean ? "true" : "false");
-        break;
-    case AMB_CONFIG_VALUE_GROUP:
-        (void)snprintf(out, size, "a group");
-        break;
-    case AMB_CONFIG_VALUE_LIST:
-        (void)snprintf(out, size, "a list");
-        break;
-    }
-    return out;
-}
-
-enum amb_status amb_config_refuse(const struct amb_config_target *target, const char *reason,
-                                  const struct amb_config_value *value)
-{
-    char got[AMB_CONFIG_SHOWN_MAX + 4], allowed[ALLOWED_MAX];
-    amb_config_allowed(target->key, allowed, sizeof(allowed));
-    return amb_config_fail(target->build, target->place, target->path, "%s (got %s, allowed %s)",
-                           reason, show(target->key, value, got, sizeof(got)), allowed);
-}
 
 static bool is_text(const struct amb_config_value *value)
 {
@@ -298,4 +258,25 @@ enum amb_status amb_config_value_set(const struct amb_config_target *target,
         return amb_config_rules_set(target, value);
     }
     return AMB_EINTERNAL;
+}
+
+enum amb_status amb_config_path_set(struct amb_config_build *build, const char *path,
+                                    const struct amb_config_value *value,
+                                    const struct amb_config_place *place)
+{
+    size_t count;
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    const struct amb_config_key *key = amb_config_key_find(keys, count, path);
+    if (key == NULL) {
+        return amb_config_unknown(build, keys, count, "", path, place);
+    }
+    if (key->not_yet) {
+        return amb_config_not_yet(build, key->path, place);
+    }
+    struct amb_config_target target = {build, key, build->config, path, place};
+    enum amb_status status = amb_config_value_set(&target, value);
+    if (status == AMB_OK) {
+        build->config->private->places[key - keys] = *place;
+    }
+    return status;
 }

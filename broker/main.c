@@ -6,6 +6,7 @@
  */
 #include "broker/broker.h"
 #include "broker/config.h"
+#include "broker/config_print.h"
 #include "broker/options.h"
 #include "broker/resources.h"
 #include "broker/signals.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The generated documents: the example file is legal and is the defaults; every key is there. */
+#include "broker/config_docs.h"
+#include "broker/config_print.h"
 #include "broker/config_schema.h"
 #include "tests/support/config_try.h"
 

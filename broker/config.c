@@ -3,7 +3,12 @@
 #include "broker/config.h"
 
 #include "broker/config_build.h"
+#include "broker/config_check.h"
+#include "broker/config_file.h"
+#include "broker/config_list.h"
 #include "broker/config_text.h"
+#include "broker/config_tree.h"
+#include "broker/config_value.h"
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
 
@@ -52,125 +57,9 @@ static const struct amb_topic_rule sys_rule = {
     .ttl_ns = AMB_CONFIG_TIME_FOREVER,
 };
 
-void *amb_config_alloc(struct amb_config *config, size_t size)
-{
-    struct amb_config_block *block = calloc(1, sizeof(*block) + size);
-    if (block == NULL) {
-        return NULL;
-    }
-    block->next = config->private->blocks;
-    config->private->blocks = block;
-    return block->bytes;
-}
-
-char *amb_config_copy(struct amb_config *config, const char *text)
-{
-    size_t size = strlen(text) + 1;
-    char *copy = amb_config_alloc(config, size);
-    return copy == NULL ? NULL : memcpy(copy, text, size);
-}
-
-/* The end of a name that is too long: it says more, and the line comes behind it. No control
- * characters. */
-static void show_name(const char *name, char *out, size_t size)
-{
-    size_t len = strlen(name);
-    const char *cut = len < size ? "" : "...";
-    const char *from = len < size ? name : name + len - (size - 1 - strlen(cut));
-    (void)snprintf(out, size, "%s%s", cut, from);
-    for (char *c = out; *c != '\0'; c++) {
-        *c = (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c;
-    }
-}
-
-void amb_config_place_format(const struct amb_config_place *place, char *out, size_t size)
-{
-    char name[AMB_CONFIG_ERROR_MAX / 4 - sizeof("environment :4294967295")];
-    show_name(place->name == NULL ? "" : place->name, name, sizeof(name));
-    switch (place->origin) {
-    case AMB_CONFIG_ORIGIN_DEFAULT:
-        (void)snprintf(out, size, "default");
-        return;
-    case AMB_CONFIG_ORIGIN_DEV:
-        (void)snprintf(out, size, "--dev");
-        return;
-    case AMB_CONFIG_ORIGIN_ENVIRONMENT:
-        (void)snprintf(out, size, "environment %s", name);
-        return;
-    case AMB_CONFIG_ORIGIN_OPTION:
-        (void)snprintf(out, size, "%s", name);
-        return;
-    case AMB_CONFIG_ORIGIN_FILE:
-        if (place->line == 0) {
-            (void)snprintf(out, size, "%s", name);
-        } else {
-            (void)snprintf(out, size, "%s:%u", name, place->line);
-        }
-        return;
-    }
-}
-
-enum amb_status amb_config_fail(const struct amb_config_build *build,
-                                const struct amb_config_place *place, const char *path,
-                                const char *format, ...)
-{
-    char where[AMB_CONFIG_ERROR_MAX / 4], reason[AMB_CONFIG_ERROR_MAX / 2];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(reason, sizeof(reason), format, args);
-    va_end(args);
-    amb_config_place_format(place, where, sizeof(where));
-    (void)snprintf(build->error, build->error_size, "%s: %s%s%s", where, path == NULL ? "" : path,
-                   path == NULL ? "" : ": ", reason);
-    return AMB_EINVAL;
-}
-
-/* The row's index; asserts that it exists. */
-static size_t index_of(const char *path)
-{
-    size_t count;
-    const struct amb_config_key *keys = amb_config_keys(&count);
-    const struct amb_config_key *key = amb_config_key_find(keys, count, path);
-    amb_assert(key != NULL);
-    return (size_t)(key - keys);
-}
-
-const struct amb_config_place *amb_config_place_of(const struct amb_config *config,
-                                                   const char *path)
-{
-    return &config->private->places[index_of(path)];
-}
-
-void amb_config_place_set(struct amb_config *config, const char *path,
-                          const struct amb_config_place *place)
-{
-    config->private->places[index_of(path)] = *place;
-}
-
 void amb_config_where(const struct amb_config *config, const char *key, char *out, size_t size)
 {
     amb_config_place_format(amb_config_place_of(config, key), out, size);
-}
-
-enum amb_status amb_config_path_set(struct amb_config_build *build, const char *path,
-                                    const struct amb_config_value *value,
-                                    const struct amb_config_place *place)
-{
-    size_t count;
-    const struct amb_config_key *keys = amb_config_keys(&count);
-    const struct amb_config_key *key = amb_config_key_find(keys, count, path);
-    if (key == NULL) {
-        return amb_config_unknown(build, keys, count, "", path, place);
-    }
-    if (key->not_yet) {
-        return amb_config_not_yet(build, key->path, place);
-    }
-    struct amb_config_target target = {build, key, build->config, path, place};
-    enum amb_status status = amb_config_value_set(&target, value);
-    if (status == AMB_OK) {
-        build->config->private->places[key - keys] = *place;
-    }
-    return status;
 }
 
 static enum amb_status set_text(struct amb_config_build *build, const char *path, const char *text,

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commented example file (etc/broker.conf) and the reference page (docs/config.md).
+ * Threads: any. Memory: none.
+ */
+#pragma once
+
+#include "broker/config.h"
+
+/* Generated documents: the commented example file and the reference page. */
+void amb_config_print_example(FILE *out);
+void amb_config_print_reference(FILE *out);
