@@ -2,8 +2,10 @@
 #include "broker/broker.h"
 
 #include "broker/client.h"
+#include "broker/client_io.h"
 #include "broker/config.h"
 #include "broker/control.h"
+#include "broker/control_loop.h"
 #include "broker/drain.h"
 #include "broker/entry.h"
 #include "broker/events.h"
@@ -13,6 +15,7 @@
 #include "broker/maker.h"
 #include "broker/porter.h"
 #include "broker/requests.h"
+#include "broker/requests_lease.h"
 #include "broker/retire.h"
 #include "broker/route.h"
 #include "broker/segment.h"

@@ -169,5 +169,3 @@ AMB_MUST_CHECK enum amb_status amb_bufpool_prepare(struct amb_bufpool *pool);
 void amb_bufpool_trim_later(struct amb_bufpool *pool, uint32_t spare);
 /* The same, and the budget has them when it returns. */
 void amb_bufpool_trim(struct amb_bufpool *pool, uint32_t spare);
-/* Asserts every invariant; for tests, slow. */
-void amb_bufpool_check(const struct amb_bufpool *pool);

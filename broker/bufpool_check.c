@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every invariant of a pool (bufpool.h), for tests. */
+#include "broker/bufpool_check.h"
+
 #include "broker/bufpool.h"
 
 #include "broker/slab.h"

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/client_private.h"
 
+#include "broker/client_io.h"
 #include "broker/config.h"
 #include "broker/control.h"
 #include "broker/directory_pairs.h"
 #include "broker/events.h"
 #include "broker/gpupool.h"
+#include "broker/orders_session.h"
 #include "broker/party.h"
 #include "broker/porter.h"
 #include "broker/queues.h"

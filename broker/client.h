@@ -119,17 +119,6 @@ bool amb_client_may_map_gpu(const struct amb_client *client);
 /* Why it may lease no GPU memory; static; NULL: it may. */
 const char *amb_client_gpu_obstacle(const struct amb_client *client);
 
-/* Queues a message and sends what can be sent. fds (may be NULL) go with it and are closed. A
- * client that does not read is ended. */
-void amb_client_send(struct amb_client *client, const Amb__Control__Control *message,
-                     const int *fds, unsigned fd_count);
-/* Answers a Ping. While something waits for the client, one Pong at most waits behind it. */
-void amb_client_send_pong(struct amb_client *client, int64_t time_ns);
-void amb_client_send_ok(struct amb_client *client, uint64_t id);
-/* id 0: the session is over: the connection closes behind it. */
-void amb_client_send_error(struct amb_client *client, uint64_t id, enum amb_status status,
-                           const char *format, ...) __attribute__((format(printf, 4, 5)));
-
 /* Not authenticated: says so, sooner or later, and closes the connection. One text for everything.
  */
 void amb_client_refuse(struct amb_client *client);

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A client's control connection: messages out, queued while the socket is full, and messages in,
- * one at a time, with the descriptors that come and go with them.
- *
- * Threads: the control thread. Memory: an allocation for each message that is queued, up to
- * AMB_CLIENT_OUT_MAX.
- */
+#include "broker/client_io.h"
+
 #include "broker/client_private.h"
 #include "broker/control.h"
 #include "broker/peer.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The control thread's life and loop. Apart from control.c because it stands above clients, door
- * and drain, and they above control.
- */
+#include "broker/control_loop.h"
+
 #include "broker/client.h"
+#include "broker/client_io.h"
 #include "broker/config.h"
 #include "broker/control.h"
 #include "broker/directory_counts.h"

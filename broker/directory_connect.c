@@ -6,6 +6,7 @@
 #include "broker/directory_leave.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_topic.h"
+#include "broker/orders_topic.h"
 #include "broker/shard.h"
 #include "wire/codec/position.h"
 

@@ -2,6 +2,8 @@
 #include "broker/directory_counts.h"
 
 #include "broker/directory_topic.h"
+#include "broker/orders_session.h"
+#include "broker/orders_topic.h"
 #include "broker/shard.h"
 #include "wire/base/clock.h"
 

@@ -4,6 +4,8 @@
 #include "broker/config.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_topic.h"
+#include "broker/orders_session.h"
+#include "broker/orders_topic.h"
 #include "broker/party.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"

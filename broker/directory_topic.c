@@ -2,6 +2,7 @@
 #include "broker/directory_topic.h"
 
 #include "broker/config.h"
+#include "broker/orders_topic.h"
 #include "broker/party.h"
 #include "broker/shard.h"
 #include "broker/topic.h"

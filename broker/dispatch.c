@@ -7,6 +7,7 @@
 #include "broker/outgoing.h"
 #include "broker/porter.h"
 #include "broker/publisher.h"
+#include "broker/publisher_window.h"
 #include "broker/retire.h"
 #include "broker/session.h"
 #include "broker/shard.h"

@@ -2,6 +2,7 @@
 #include "broker/drain.h"
 
 #include "broker/client.h"
+#include "broker/client_io.h"
 #include "broker/config.h"
 #include "broker/door.h"
 #include "broker/entry.h"

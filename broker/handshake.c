@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/handshake.h"
 
+#include "broker/client_io.h"
 #include "broker/config.h"
 #include "broker/control.h"
+#include "broker/orders_session.h"
 #include "broker/peer.h"
 #include "broker/porter.h"
 #include "broker/shard.h"

@@ -7,6 +7,7 @@
 #include "broker/gpupool.h"
 #include "broker/gpuslot.h"
 #include "broker/publisher.h"
+#include "broker/publisher_window.h"
 #include "broker/route.h"
 #include "broker/segment.h"
 #include "broker/session.h"

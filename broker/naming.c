@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/naming.h"
 
+#include "broker/client_io.h"
 #include "broker/config.h"
 #include "broker/control.h"
 #include "broker/directory_counts.h"
+#include "broker/orders_session.h"
 #include "broker/requests_private.h"
 #include "broker/shard.h"
 #include "broker/user.h"

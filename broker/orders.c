@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/orders_private.h"
 
+#include "broker/orders_lease.h"
+#include "broker/orders_session.h"
+#include "broker/orders_subscription.h"
+#include "broker/orders_topic.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/shard_setup.h"
 
 #include <stdlib.h>
 

@@ -180,51 +180,8 @@ struct amb_order *amb_order_create(amb_order_fn run, amb_order_done_fn done, voi
 void amb_order_post(struct amb_shard *shard, struct amb_order *order);
 void amb_order_free(struct amb_order *order);
 
-/* What can be ordered. */
-void amb_order_session_open(struct amb_shard *shard, struct amb_order *order);
-void amb_order_session_raise_mapped(struct amb_shard *shard, struct amb_order *order);
-void amb_order_session_attach(struct amb_shard *shard, struct amb_order *order);
-void amb_order_session_close(struct amb_shard *shard, struct amb_order *order);
-void amb_order_session_release(struct amb_shard *shard, struct amb_order *order);
-void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order);
-/* At home: EAGAIN while somebody has not read all of it. */
-void amb_order_topic_ask(struct amb_shard *shard, struct amb_order *order);
-/* Nobody writes it any more, and its cursors go with it. It is out of the shard's tables then, and
- * empty. EAGAIN: its name is being sent, or somebody has not read all of it. */
-void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order);
 /* Other limits are in force from here on. */
 void amb_order_limits(struct amb_shard *shard, struct amb_order *order);
 /* Its answer says that the orders that were posted to this worker before have been run. One that
  * goes on for some turns may not be done: what a session that closes still says is heard later. */
 void amb_order_nothing(struct amb_shard *shard, struct amb_order *order);
-/* Its answer says more: sessions that were closed before have been heard to their end, and nothing
- * comes from them any more. */
-void amb_order_fence(struct amb_shard *shard, struct amb_order *order);
-/* The same of one session, which was closed before, and without a wait for others. */
-void amb_order_session_heard(struct amb_shard *shard, struct amb_order *order);
-void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order);
-/* A quiet topic has all of its readers: what has come to it goes on. */
-void amb_order_topic_awake(struct amb_shard *shard, struct amb_order *order);
-/* At the topic's home: changes what it lends to another worker. A new reader's cursor is attached
- * there by the same order, which home sends on with the number that it begins at: before anything
- * that it must see is lent. */
-void amb_order_lend(struct amb_shard *shard, struct amb_order *order);
-/* The same: a reader goes on, and is slow in another way (u.lend: sub, topic, borrower, holding,
- * spilling). */
-void amb_order_recount(struct amb_shard *shard, struct amb_order *order);
-void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order);
-void amb_order_publisher_close(struct amb_shard *shard, struct amb_order *order);
-void amb_order_publisher_subscribers(struct amb_shard *shard, struct amb_order *order);
-void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *order);
-/* A member's: answered when acks have come; it may be stopped before. */
-void amb_order_subscription_sync(struct amb_shard *shard, struct amb_order *order);
-/* A queue begins, and ends: what it has is dropped. */
-void amb_order_queue_open(struct amb_shard *shard, struct amb_order *order);
-void amb_order_queue_close(struct amb_shard *shard, struct amb_order *order);
-void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *order);
-void amb_order_cursor_attach(struct amb_shard *shard, struct amb_order *order);
-/* These two go on for some turns, as they allocate pages. */
-void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order);
-void amb_order_lease_mapped(struct amb_shard *shard, struct amb_order *order);
-void amb_order_lease_close(struct amb_shard *shard, struct amb_order *order);
-void amb_order_segment_refused(struct amb_shard *shard, struct amb_order *order);

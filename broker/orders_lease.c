@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Orders about leases. Their pages are the maker's work, some at a time, so an order goes to and
- * fro between worker and maker until all of them are there.
- */
+#include "broker/orders_lease.h"
+
 #include "broker/limbo.h"
 #include "broker/maker.h"
 #include "broker/orders_private.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Orders about a session and its publishers: from its link to the end of its quarantine.
- */
+#include "broker/orders_session.h"
+
 #include "broker/dispatch.h"
 #include "broker/fault.h"
 #include "broker/orders_private.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Orders about subscriptions and the queues that some of them are members of: opened, waited for,
- * closed.
- */
+#include "broker/orders_subscription.h"
+
 #include "broker/orders_private.h"
+#include "broker/queue_life.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "wire/codec/filter.h"

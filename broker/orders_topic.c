@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Orders about a topic: that it comes and goes, and who reads it, here or at a borrower.
- */
+#include "broker/orders_topic.h"
+
 #include "broker/begin.h"
 #include "broker/config.h"
 #include "broker/keys.h"
 #include "broker/orders_private.h"
 #include "broker/prelude.h"
 #include "broker/priority.h"
+#include "broker/queue_life.h"
 #include "broker/replay.h"
 #include "broker/route.h"
 #include "broker/session.h"

@@ -5,6 +5,7 @@
 #include "broker/entry.h"
 #include "broker/fault.h"
 #include "broker/outgoing.h"
+#include "broker/publisher_window.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/tally.h"

@@ -7,6 +7,7 @@
 #include "broker/pick.h"
 #include "broker/prelude.h"
 #include "broker/priority.h"
+#include "broker/queue_life.h"
 #include "broker/recall.h"
 #include "broker/taker.h"
 #include "broker/tally.h"

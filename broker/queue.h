@@ -74,23 +74,6 @@ struct amb_queue {
     uint64_t given, redelivered, dead, lost;
 };
 
-/* ENOMEM. */
-AMB_MUST_CHECK enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
-                                                const struct amb_queue_options *options,
-                                                struct amb_queue **out);
-/* Reads no more, drops what it keeps; what comes home is dropped too. */
-void amb_queue_close(struct amb_queue *queue);
-/* NULL: there is none. */
-struct amb_queue *amb_shard_queue(const struct amb_shard *shard, uint64_t id);
-/* Starts reading a topic, as amb_subscription_attach. ENOMEM. */
-AMB_MUST_CHECK enum amb_status amb_queue_attach(struct amb_queue *queue, struct amb_topic *topic,
-                                                const struct amb_begun *begun);
-/* A member comes; unless a newer one was here first, its options are in force from here on, and its
- * filter, or that it has none: taken over then, *filter is NULL. The seat is the queue's until its
- * worker says that it leaves. */
-void amb_queue_join(struct amb_queue *queue, struct amb_seat *seat,
-                    const struct amb_queue_options *options, struct amb_filter **filter);
-
 /* As far as credit goes. Part of the walk of a topic (forward.c). False: it waits for credit. */
 bool amb_queue_feed(struct amb_cursor *cursor);
 /* Once a turn: what is due again, and topics whose queues have credit again are marked. */
@@ -98,9 +81,3 @@ void amb_queues_run(struct amb_shard *shard);
 
 /* Mail of members' workers. */
 void amb_queue_take_home(struct amb_mail *mail, void *owner);
-void amb_queue_seat_left(struct amb_mail *mail, void *owner);
-void amb_queue_seat_kicked(struct amb_mail *mail, void *owner);
-/* Messages that members have and did not settle. */
-uint64_t amb_queue_out(const struct amb_queue *queue);
-/* At the end of the shard. */
-void amb_queues_fini(struct amb_shard *shard);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A queue's beginning and end, who is a member of it, and which topics it reads.
- */
+#include "broker/queue_life.h"
+
 #include "broker/config.h"
 #include "broker/priority.h"
 #include "broker/queue_private.h"

@@ -26,5 +26,3 @@ static inline uint64_t amb_seat_out(const struct amb_seat *seat)
 
 /* Drops what is ready and what waits for its time. */
 void amb_queue_drop_kept(struct amb_queue *queue);
-/* Frees a closed one whose last take and seat are back. */
-void amb_queue_free_if_done(struct amb_queue *queue);

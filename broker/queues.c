@@ -2,6 +2,7 @@
 #include "broker/queues.h"
 
 #include "broker/config.h"
+#include "broker/orders_subscription.h"
 #include "broker/party.h"
 #include "broker/shard.h"
 #include "broker/user.h"

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/requests_private.h"
 
+#include "broker/client_io.h"
 #include "broker/control.h"
 #include "broker/handshake.h"
+#include "broker/orders_session.h"
+#include "broker/requests_lease.h"
+#include "broker/requests_publisher.h"
+#include "broker/requests_subscription.h"
 #include "broker/status.h"
 
 #include <stdlib.h>

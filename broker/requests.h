@@ -12,6 +12,3 @@ struct amb_gpu_pool;
 
 /* The message stays the caller's. The client may have ended afterwards. */
 void amb_request_handle(struct amb_client *client, const Amb__Control__Control *message);
-/* A range of a pool as clients are told of it; it points into the pool. */
-void amb_request_gpu_range(const struct amb_gpu_pool *pool, uint64_t offset,
-                           Amb__Control__GpuRange *out);

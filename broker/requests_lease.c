@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Lease segments as clients ask for them, say that they have them mapped, and give them back.
- *
- * Threads: the control thread.
- */
+#include "broker/requests_lease.h"
+
+#include "broker/client_io.h"
 #include "broker/config.h"
 #include "broker/control.h"
 #include "broker/gpupool.h"
+#include "broker/orders_lease.h"
 #include "broker/requests_private.h"
 #include "broker/shard.h"
 

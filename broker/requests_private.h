@@ -36,22 +36,3 @@ bool amb_request_handles_ready(struct amb_client *client, void ***table);
 void amb_request_no_heap(struct amb_client *client, uint64_t id);
 /* The same where that is so, else that there is no memory. */
 void amb_request_no_memory(struct amb_client *client, uint64_t id);
-
-/* requests_publisher.c */
-void amb_request_pub_open(struct amb_client *client, uint64_t id,
-                          const Amb__Control__PubOpen *open);
-void amb_request_pub_close(struct amb_client *client, uint64_t id,
-                           const Amb__Control__PubClose *close);
-/* requests_subscription.c */
-void amb_request_subscribe(struct amb_client *client, uint64_t id,
-                           const Amb__Control__Subscribe *subscribe);
-void amb_request_unsubscribe(struct amb_client *client, uint64_t id,
-                             const Amb__Control__Unsubscribe *unsubscribe);
-void amb_request_ack_sync(struct amb_client *client, uint64_t id,
-                          const Amb__Control__AckSync *sync);
-/* requests_lease.c */
-void amb_request_lease_open(struct amb_client *client, uint64_t id,
-                            const Amb__Control__LeaseOpen *open);
-void amb_request_lease_mapped(struct amb_client *client, uint64_t id, uint64_t segment);
-/* Is not answered. */
-void amb_request_lease_close(struct amb_client *client, uint64_t segment);

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Publishers as clients open and close them. The directory knows a publisher before its worker
- * does, and forgets it when the worker has closed it.
- *
- * Threads: the control thread.
- */
+#include "broker/requests_publisher.h"
+
+#include "broker/client_io.h"
 #include "broker/config.h"
 #include "broker/control.h"
 #include "broker/directory_counts.h"
 #include "broker/directory_leave.h"
 #include "broker/gpuslot.h"
 #include "broker/naming.h"
+#include "broker/orders_session.h"
 #include "broker/party.h"
 #include "broker/requests_private.h"
 #include "broker/user.h"

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Subscriptions as clients open and close them, and the acknowledgements that a client waits for.
- *
- * Threads: the control thread.
- */
+#include "broker/requests_subscription.h"
+
+#include "broker/client_io.h"
 #include "broker/control.h"
 #include "broker/directory_pairs.h"
 #include "broker/gpuslot.h"
+#include "broker/orders_subscription.h"
 #include "broker/queues.h"
 #include "broker/requests_private.h"
 #include "broker/wish.h"

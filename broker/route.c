@@ -4,6 +4,7 @@
 #include "broker/entry.h"
 #include "broker/fault.h"
 #include "broker/publisher.h"
+#include "broker/publisher_window.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/tally.h"

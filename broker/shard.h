@@ -215,18 +215,10 @@ struct amb_shard {
     struct amb_shard_stats stats;
 };
 
-/* Everything but threads and UCX. budget: shared by all shards. ENOMEM, ELIMIT. */
-AMB_MUST_CHECK enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
-                                              const struct amb_config *config,
-                                              struct amb_membudget *budget);
 static inline struct amb_bufpool *amb_shard_pool(struct amb_shard *shard, bool is_private)
 {
     return is_private ? &shard->private_pool : &shard->bufpool;
 }
-/* From here on these are in force; they stay the caller's. */
-void amb_shard_set_limits(struct amb_shard *shard, const struct amb_config_limits *limits);
-/* Sessions and topics are gone before. */
-void amb_shard_fini(struct amb_shard *shard);
 
 /* What the shard's epoll says of a session's link; two values are no session's. */
 #define AMB_SHARD_TAG_BELL UINT64_MAX

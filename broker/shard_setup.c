@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A shard's beginning and end. Apart from shard.c because it knows how large an entry and an
- * outgoing batch are, and they stand above the shard.
- */
+#include "broker/shard_setup.h"
+
 #include "broker/config.h"
 #include "broker/entry.h"
 #include "broker/lease.h"
@@ -10,6 +8,7 @@
 #include "broker/outgoing.h"
 #include "broker/prelude.h"
 #include "broker/queue.h"
+#include "broker/queue_life.h"
 #include "broker/shard.h"
 #include "broker/shard_segments.h"
 #include "broker/subscription.h"

@@ -12,6 +12,7 @@
 #include "broker/shard.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
+#include "broker/topic_tail.h"
 #include "broker/twin.h"
 #include "wire/base/clock.h"
 

@@ -2,6 +2,7 @@
 #include "broker/status.h"
 
 #include "broker/client.h"
+#include "broker/client_io.h"
 #include "broker/config.h"
 #include "broker/control.h"
 #include "broker/queues.h"
@@ -9,6 +10,7 @@
 #include "broker/status_gpu.h"
 #include "broker/status_private.h"
 #include "broker/status_spill.h"
+#include "broker/status_worker.h"
 #include "broker/user.h"
 #include "wire/codec/topic.h"
 #include "wire/link/link.h"

@@ -59,9 +59,3 @@ struct amb_status_query {
 
 extern const struct amb_status_table amb_status_topics, amb_status_subs, amb_status_queues,
     amb_status_sessions;
-
-json_t *amb_status_shard_worker(const struct amb_shard *shard);
-json_t *amb_status_shard_memory(const struct amb_shard *shard);
-/* The order of a question, whose context is the query: only what it is about, and as far as one
- * turn goes. */
-void amb_status_collect(struct amb_shard *shard, struct amb_order *order);

@@ -3,6 +3,7 @@
 
 #include "broker/spill.h"
 #include "broker/topic.h"
+#include "broker/topic_tail.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/status_worker.h"
+
+#include "broker/queue_life.h"
 #include "broker/status_private.h"
 
 #include "broker/bufpool.h"

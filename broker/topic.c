@@ -9,6 +9,7 @@
 #include "broker/retain.h"
 #include "broker/shard.h"
 #include "broker/tally.h"
+#include "broker/topic_tail.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/codec/frame.h"

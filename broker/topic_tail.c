@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of topic.h that is about readers that spill (spill.h). */
+#include "broker/topic_tail.h"
+
 #include "broker/config.h"
 #include "broker/entry.h"
 #include "broker/shard.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/wish.h"
 
+#include "broker/client_io.h"
 #include "broker/config.h"
 #include "broker/control.h"
 #include "broker/directory_pairs.h"

@@ -15,10 +15,12 @@
  *
  * What it does not reach: ucx links beyond Hello, descriptors that are passed, requests, events.
  */
+#include "broker/client_io.h"
 #include "broker/client_private.h"
 #include "broker/config.h"
 #include "broker/control.h"
 #include "broker/orders_private.h"
+#include "broker/orders_session.h"
 #include "broker/requests.h"
 #include "broker/shard.h"
 #include "broker/transports.h"

@@ -12,6 +12,7 @@
 #include "broker/directory_wake.h"
 #include "broker/dispatch.h"
 #include "broker/entry.h"
+#include "broker/orders_session.h"
 #include "broker/queues.h"
 #include "broker/retire.h"
 #include "broker/route.h"

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What clients ask the desk for: publishers, subscriptions. */
 #include "broker/config.h"
+#include "broker/orders_lease.h"
+#include "broker/orders_session.h"
+#include "broker/orders_subscription.h"
 #include "broker/queues.h"
 #include "broker/reclaim.h"
 #include "broker/session.h"

@@ -11,6 +11,7 @@
 #include "broker/spill.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
+#include "broker/topic_tail.h"
 #include "tests/sim/sim.h"
 #include "wire/base/clock.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/bufpool_check.h"
 #include "broker/config.h"
 #include "broker/directory.h"
 #include "broker/entry.h"
@@ -7,6 +8,7 @@
 #include "broker/queue.h"
 #include "broker/queues.h"
 #include "broker/session.h"
+#include "broker/shard_setup.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
 #include "broker/worker.h"

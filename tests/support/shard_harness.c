@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/shard_harness.h"
+#include "broker/bufpool_check.h"
+#include "broker/orders_topic.h"
+#include "broker/shard_setup.h"
 
 #include "broker/config.h"
 #include "broker/entry.h"

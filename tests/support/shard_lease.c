@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/shard_lease.h"
+#include "broker/orders_lease.h"
 
 #include "broker/orders.h"
 #include "tests/support/shard_harness.h"

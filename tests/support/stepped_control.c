@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/stepped_control.h"
+#include "broker/control_loop.h"
 #include "broker/directory_counts.h"
 #include "broker/directory_pairs.h"
+#include "broker/shard_setup.h"
 
 #include "broker/config.h"
 #include "broker/shard.h"

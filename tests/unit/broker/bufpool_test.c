@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/bufpool.h"
+#include "broker/bufpool_check.h"
 
 #include "broker/sizeclass.h"
 

@@ -4,6 +4,7 @@
  */
 #include "broker/directory_counts.h"
 #include "broker/directory_leave.h"
+#include "broker/orders_session.h"
 #include "broker/publisher.h"
 #include "tests/support/shard_client.h"
 #include "tests/unit/broker/directory_world.h"

@@ -12,6 +12,8 @@
 #include "broker/directory_leave.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_wake.h"
+#include "broker/orders_session.h"
+#include "broker/orders_subscription.h"
 #include "broker/session.h"
 #include "broker/topic.h"
 #include "tests/support/shard_harness.h"

@@ -4,6 +4,7 @@
  * there, `far` reads on shard 2 by copy.
  */
 #include "broker/keys.h"
+#include "broker/orders_topic.h"
 
 #include "broker/config.h"
 #include "broker/orders.h"

@@ -3,6 +3,7 @@
  * The maker: segments are made and unmade on its thread, and come to the pool by mail. One shard,
  * turned by hand, beside a maker that runs.
  */
+#include "broker/bufpool_check.h"
 #include "broker/config.h"
 #include "broker/maker.h"
 #include "broker/reclaim.h"

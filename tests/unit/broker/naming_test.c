@@ -5,6 +5,7 @@
  */
 #include "broker/control.h"
 #include "broker/naming.h"
+#include "broker/orders_session.h"
 #include "broker/publisher.h"
 #include "broker/requests_private.h"
 #include "broker/session.h"

@@ -6,6 +6,9 @@
  */
 #include "broker/config.h"
 #include "broker/orders.h"
+#include "broker/orders_session.h"
+#include "broker/orders_subscription.h"
+#include "broker/orders_topic.h"
 #include "broker/session.h"
 #include "broker/topic.h"
 #include "tests/support/shard_client.h"

@@ -5,6 +5,9 @@
 #include "broker/directory_counts.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_wake.h"
+#include "broker/orders_session.h"
+#include "broker/orders_subscription.h"
+#include "broker/queue_life.h"
 #include "broker/queues.h"
 
 #include "broker/config.h"

@@ -3,6 +3,7 @@
  * broker/requests: answers that cross other requests on their way. The control thread and the
  * workers have their turns as the test says.
  */
+#include "broker/client_io.h"
 #include "broker/config.h"
 #include "tests/support/stepped_control.h"
 

@@ -5,6 +5,7 @@
  * from GPU memory is spill_gpu_test.c.
  */
 #include "broker/spill.h"
+#include "broker/topic_tail.h"
 
 #include "broker/config.h"
 #include "broker/entry.h"

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client's control connection: messages out, queued while the socket is full, and messages in,
+ * one at a time, with the descriptors that come and go with them.
+ *
+ * Threads: the control thread. Memory: an allocation for each message that is queued, up to
+ * AMB_CLIENT_OUT_MAX.
+ */
+#pragma once
+
+#include "broker/client.h"
+
+/* Queues a message and sends what can be sent. fds (may be NULL) go with it and are closed. A
+ * client that does not read is ended. */
+void amb_client_send(struct amb_client *client, const Amb__Control__Control *message,
+                     const int *fds, unsigned fd_count);
+/* Answers a Ping. While something waits for the client, one Pong at most waits behind it. */
+void amb_client_send_pong(struct amb_client *client, int64_t time_ns);
+void amb_client_send_ok(struct amb_client *client, uint64_t id);
+/* id 0: the session is over: the connection closes behind it. */
+void amb_client_send_error(struct amb_client *client, uint64_t id, enum amb_status status,
+                           const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* The connection's events. */
+void amb_client_on_events(struct amb_watch *watch, uint32_t events);
+/* So many bytes have come, no more than its reader wants. False: nothing more is read now, or it
+ * has ended. */
+bool amb_client_take(struct amb_client *client, const uint8_t *bytes, size_t len);
+/* Has epoll report what is of interest now: is_paused or what is to be sent has changed. */
+void amb_client_rewatch(struct amb_client *client);
+/* Drops what was not sent, and a descriptor that nobody took. Harmless twice. */
+void amb_client_close_connection(struct amb_client *client);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Orders about leases. Their pages are the maker's work, some at a time, so an order goes to and
+ * fro between worker and maker until all of them are there.
+ *
+ * Threads: the order's worker, and the maker.
+ */
+#pragma once
+
+#include "broker/orders.h"
+
+/* These two go on for some turns, as they allocate pages. */
+void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order);
+void amb_order_lease_mapped(struct amb_shard *shard, struct amb_order *order);
+void amb_order_lease_close(struct amb_shard *shard, struct amb_order *order);

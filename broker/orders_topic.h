@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Orders about a topic: that it comes and goes, and who reads it, here or at a borrower.
+ *
+ * Threads: the order's worker.
+ */
+#pragma once
+
+#include "broker/orders.h"
+
+void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order);
+/* At home: EAGAIN while somebody has not read all of it. */
+void amb_order_topic_ask(struct amb_shard *shard, struct amb_order *order);
+/* Nobody writes it any more, and its cursors go with it. It is out of the shard's tables then, and
+ * empty. EAGAIN: its name is being sent, or somebody has not read all of it. */
+void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order);
+void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order);
+/* A quiet topic has all of its readers: what has come to it goes on. */
+void amb_order_topic_awake(struct amb_shard *shard, struct amb_order *order);
+/* At the topic's home: changes what it lends to another worker. A new reader's cursor is attached
+ * there by the same order, which home sends on with the number that it begins at: before anything
+ * that it must see is lent. */
+void amb_order_lend(struct amb_shard *shard, struct amb_order *order);
+/* The same: a reader goes on, and is slow in another way (u.lend: sub, topic, borrower, holding,
+ * spilling). */
+void amb_order_recount(struct amb_shard *shard, struct amb_order *order);
+void amb_order_cursor_attach(struct amb_shard *shard, struct amb_order *order);

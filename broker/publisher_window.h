@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A publisher's window: how far it stands open, and the memory that is reserved behind it.
+ *
+ * Threads: the session's worker.
+ */
+#pragma once
+
+#include "broker/publisher.h"
+
+/* A batch's buffer: the prepared one, or a new one, of what was reserved. ENOMEM: see
+ * docs/architecture.md for what was not foreseen then. */
+AMB_MUST_CHECK enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
+                                                    struct amb_buf *out);
+/* WANT. EPROTO for nonsense. The newest word counts: it may be less than the one before, of which
+ * the client has thought better, or which came from the handle's last opening. */
+AMB_MUST_CHECK enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t want);
+/* So many bytes may be used again. */
+void amb_publisher_grant(struct amb_publisher *publisher, uint64_t bytes);
+/* Memory has come back: tries again what it could not grant. */
+void amb_publisher_retry(struct amb_publisher *publisher);
+/* Takes back what was prepared and has not been used for AMB_PREPARED_NS. Their windows stay as
+ * their clients were told: what comes yet is kept if there is room then. */
+void amb_publishers_take_back(struct amb_shard *shard);
+/* For publisher.c. A new one's first window; */
+void amb_publisher_open_first(struct amb_publisher *publisher);
+/* ... what is open of its window is to be reserved from here on, as far as there is room; */
+void amb_publisher_reserve_open(struct amb_publisher *publisher);
+/* ... less of it is still to come; */
+void amb_publisher_unreserve(struct amb_publisher *publisher, uint64_t bytes);
+/* ... nothing comes for the prepared buffer. */
+void amb_publisher_unprepare(struct amb_publisher *publisher);

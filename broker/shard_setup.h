@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A shard's beginning and end. Apart from shard.c because it knows how large an entry and an
+ * outgoing batch are, and they stand above the shard.
+ *
+ * Threads: the starting thread, before the worker begins and after it has ended; limits, the
+ * worker.
+ */
+#pragma once
+
+#include "broker/shard.h"
+
+/* Everything but threads and UCX. budget: shared by all shards. ENOMEM, ELIMIT. */
+AMB_MUST_CHECK enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
+                                              const struct amb_config *config,
+                                              struct amb_membudget *budget);
+/* From here on these are in force; they stay the caller's. */
+void amb_shard_set_limits(struct amb_shard *shard, const struct amb_config_limits *limits);
+/* Sessions and topics are gone before. */
+void amb_shard_fini(struct amb_shard *shard);

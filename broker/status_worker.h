@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one worker says of itself, its memory and, by order, of its sessions and topics.
+ *
+ * Threads: the shard's worker.
+ */
+#pragma once
+
+#include "broker/status_private.h"
+
+json_t *amb_status_shard_worker(const struct amb_shard *shard);
+json_t *amb_status_shard_memory(const struct amb_shard *shard);
+/* The order of a question, whose context is the query: only what it is about, and as far as one
+ * turn goes. */
+void amb_status_collect(struct amb_shard *shard, struct amb_order *order);
