@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-# amb_unit_test(FOLDER MODULE LIBRARIES...): tests/unit/FOLDER/MODULE_test.c, a CMocka program.
+# amb_unit_test(FOLDER MODULE LIBRARIES...): MODULE_test.c, a CMocka program, in tests/unit/FOLDER or
+# in a room below it. Its labels are unit and its room: `ctest -L broker/topic`.
 function(amb_unit_test folder module)
     if(NOT AMB_TESTS)
         return()
     endif()
     string(REPLACE "/" "-" prefix ${folder})
     set(name unit-${prefix}-${module})
-    add_executable(${name} ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/${module}_test.c)
+    file(GLOB_RECURSE file ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/${module}_test.c)
+    list(LENGTH file count)
+    if(NOT count EQUAL 1)
+        message(FATAL_ERROR "tests/unit/${folder}: ${count} files ${module}_test.c")
+    endif()
+    get_filename_component(room ${file} DIRECTORY)
+    file(RELATIVE_PATH room ${CMAKE_SOURCE_DIR}/tests/unit ${room})
+    add_executable(${name} ${file})
     target_link_libraries(${name} PRIVATE amb_flags ${ARGN} cmocka Threads::Threads)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME ${name} COMMAND ${name})
@@ -15,7 +23,7 @@ function(amb_unit_test folder module)
     else()
         set(limit 60)
     endif()
-    set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT ${limit})
+    set_tests_properties(${name} PROPERTIES LABELS "unit;${room}" TIMEOUT ${limit})
 endfunction()
 
 # amb_process_test(NAME LABEL COMMAND...): a test that starts processes. One at a time, since these
