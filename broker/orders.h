@@ -17,7 +17,7 @@
 #include "broker/topic.h"
 #include "wire/base/status.h"
 #include "wire/codec/url.h"
-#include "wire/link/ring.h"
+#include "wire/link/ring/ring.h"
 
 #include <stdbool.h>
 #include <stddef.h>

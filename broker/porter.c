@@ -5,7 +5,7 @@
 #include "wire/base/log.h"
 #include "wire/base/passed.h"
 #include "wire/link/link.h"
-#include "wire/link/ring.h"
+#include "wire/link/ring/ring.h"
 
 #include <poll.h>
 #include <sched.h>

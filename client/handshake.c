@@ -2,7 +2,7 @@
 #include "client/handshake.h"
 
 #include "client/ucx.h"
-#include "wire/link/ring.h"
+#include "wire/link/ring/ring.h"
 #include "wire/link/stream.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
  */
 #include "wire/base/clock.h"
 #include "wire/codec/frame.h"
-#include "wire/link/ring.h"
+#include "wire/link/ring/ring.h"
 
 #include <sched.h>
 #include <stdio.h>

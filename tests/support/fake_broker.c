@@ -4,7 +4,7 @@
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/codec/control.h"
-#include "wire/link/ring.h"
+#include "wire/link/ring/ring.h"
 #include "wire/link/stream.h"
 
 #include <errno.h>

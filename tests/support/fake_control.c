@@ -3,7 +3,7 @@
 #include "tests/support/fake_broker_internal.h"
 
 #include "wire/base/assert.h"
-#include "wire/link/ring.h"
+#include "wire/link/ring/ring.h"
 #include "wire/link/stream.h"
 
 #include <errno.h>

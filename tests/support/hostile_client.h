@@ -11,7 +11,7 @@
 #include "wire/codec/control.h"
 #include "wire/codec/frame.h"
 #include "wire/link/link.h"
-#include "wire/link/ring.h"
+#include "wire/link/ring/ring.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
 #include "tests/support/hostile.h"
 
 #include "wire/base/clock.h"
-#include "wire/link/ring_shared.h"
+#include "wire/link/ring/ring_state.h"
 
 #include <string.h>
 #include <unistd.h>

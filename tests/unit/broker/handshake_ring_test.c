@@ -5,7 +5,7 @@
  */
 #include "tests/support/door_harness.h"
 #include "wire/base/clock.h"
-#include "wire/link/ring_shared.h"
+#include "wire/link/ring/ring_state.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "tests/support/door_harness.h"
 #include "tests/support/lingering.h"
 #include "wire/base/clock.h"
-#include "wire/link/ring.h"
+#include "wire/link/ring/ring.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include "tests/support/lingering.h"
 #include "wire/base/clock.h"
 #include "wire/link/link.h"
-#include "wire/link/ring.h"
+#include "wire/link/ring/ring.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

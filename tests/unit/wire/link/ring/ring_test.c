@@ -5,8 +5,8 @@
  */
 #include "tests/support/link_peer.h"
 #include "tests/support/link_suite.h"
-#include "wire/link/ring.h"
-#include "wire/link/ring_shared.h"
+#include "wire/link/ring/ring.h"
+#include "wire/link/ring/ring_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
  * ring is new, so that both sides copy at the same time, and at the flush.
  */
 #include "wire/base/assert.h"
-#include "wire/link/ring_shared.h"
+#include "wire/link/ring/ring_state.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -200,7 +200,7 @@ static void mark_flows(struct ring_out *out)
                                  memory_order_release);
         out->flow_map[w] = 0;
     }
-    /* Sequentially consistent: partner of `sleeping`, see ring_shared.h. */
+    /* Sequentially consistent: partner of `sleeping`, see ring_state.h. */
     atomic_fetch_or(&out->control->flow_words, out->flow_words);
     out->flow_words = 0;
 }

@@ -6,7 +6,7 @@
  * said, without being looked at.
  */
 #include "wire/base/assert.h"
-#include "wire/link/ring_shared.h"
+#include "wire/link/ring/ring_state.h"
 
 #include <string.h>
 

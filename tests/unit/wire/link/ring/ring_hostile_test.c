@@ -4,8 +4,8 @@
  * mapping at any time, keep or close its descriptors, and must never make the broker crash, write
  * where it was not told to, block, or stay in one call.
  */
-#include "wire/link/ring.h"
-#include "wire/link/ring_shared.h"
+#include "wire/link/ring/ring.h"
+#include "wire/link/ring/ring_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Life of a ring link: making, mapping, sleeping, closing. The way out is in ring_send.c, the way
- * in in ring_recv.c, the layout in ring_shared.h.
+ * in in ring_recv.c, the layout in ring_state.h.
  */
-#include "wire/link/ring.h"
+#include "wire/link/ring/ring.h"
 
 #include "wire/base/assert.h"
-#include "wire/link/ring_shared.h"
+#include "wire/link/ring/ring_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
