@@ -10,7 +10,7 @@
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/ucxport.h"
-#include "wire/link/stream.h"
+#include "wire/link/stream/stream.h"
 #include "wire/link/ucx.h"
 
 #include <sys/epoll.h>

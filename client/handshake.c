@@ -3,7 +3,7 @@
 
 #include "client/ucx.h"
 #include "wire/link/ring/ring.h"
-#include "wire/link/stream.h"
+#include "wire/link/stream/stream.h"
 
 #include <errno.h>
 #include <openssl/evp.h>

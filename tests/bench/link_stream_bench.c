@@ -8,7 +8,7 @@
  */
 #include "wire/base/clock.h"
 #include "wire/codec/frame.h"
-#include "wire/link/stream.h"
+#include "wire/link/stream/stream.h"
 
 #include <netinet/in.h>
 #include <sched.h>

@@ -7,7 +7,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "wire/base/assert.h"
 #include "wire/codec/frame.h"
-#include "wire/link/stream.h"
+#include "wire/link/stream/stream.h"
 
 #include <sys/socket.h>
 #include <unistd.h>

@@ -14,7 +14,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 #include "wire/base/assert.h"
-#include "wire/link/stream_internal.h"
+#include "wire/link/stream/stream_state.h"
 
 #include <endian.h>
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 #include "wire/base/clock.h"
 #include "wire/codec/control.h"
 #include "wire/link/ring/ring.h"
-#include "wire/link/stream.h"
+#include "wire/link/stream/stream.h"
 
 #include <errno.h>
 #include <poll.h>

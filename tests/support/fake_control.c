@@ -4,7 +4,7 @@
 
 #include "wire/base/assert.h"
 #include "wire/link/ring/ring.h"
-#include "wire/link/stream.h"
+#include "wire/link/stream/stream.h"
 
 #include <errno.h>
 #include <stdio.h>

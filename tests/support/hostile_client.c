@@ -2,7 +2,7 @@
 #include "tests/support/hostile_client.h"
 
 #include "wire/base/clock.h"
-#include "wire/link/stream.h"
+#include "wire/link/stream/stream.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
  * socket, and the body arrives as it was sent.
  */
 #include "wire/codec/frame.h"
-#include "wire/link/stream.h"
+#include "wire/link/stream/stream.h"
 
 #include <endian.h>
 #include <setjmp.h>

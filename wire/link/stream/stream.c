@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/link/stream.h"
+#include "wire/link/stream/stream.h"
 
 #include "wire/base/assert.h"
-#include "wire/link/stream_internal.h"
+#include "wire/link/stream/stream_state.h"
 
 #include <arpa/inet.h>
 #include <assert.h>

@@ -5,10 +5,10 @@
  * the same body must follow, only its head is read, so that large bodies are never copied.
  * The peer may send anything: each length is checked before it is used.
  */
-#include "wire/link/stream.h"
+#include "wire/link/stream/stream.h"
 
 #include "wire/base/passed.h"
-#include "wire/link/stream_internal.h"
+#include "wire/link/stream/stream_state.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -6,8 +6,8 @@
  * pieces costs the kernel more than the copy. After a partial write the gather is thrown away and
  * made again from the offsets.
  */
-#include "wire/link/stream.h"
-#include "wire/link/stream_internal.h"
+#include "wire/link/stream/stream.h"
+#include "wire/link/stream/stream_state.h"
 
 #include <endian.h>
 #include <errno.h>
