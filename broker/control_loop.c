@@ -18,7 +18,7 @@
 #include "broker/topic.h"
 #include "broker/user.h"
 #include "wire/base/clock.h"
-#include "wire/link/ucx.h"
+#include "wire/link/ucx/ucx.h"
 
 #include <errno.h>
 #include <stdlib.h>

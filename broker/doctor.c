@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/doctor.h"
 
-#include "wire/link/ucx.h"
+#include "wire/link/ucx/ucx.h"
 
 #include <stdio.h>
 #include <string.h>

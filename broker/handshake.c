@@ -13,7 +13,7 @@
 #include "wire/base/clock.h"
 #include "wire/base/hash.h"
 #include "wire/base/log.h"
-#include "wire/link/ucx.h"
+#include "wire/link/ucx/ucx.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 /*
  * What the switches of `transports` mean on this machine: which devices the ucx link may use and
  * which lanes, so that nobody has to name a UCX variable. What UCX's settings are called, and what
- * differs between its releases, is wire/link/ucx_settings.c's business.
+ * differs between its releases, is wire/link/ucxlib/ucx_settings.c's business.
  *
  * A device is used only if it belongs to a trusted interface: the interface itself for TCP, the
  * RDMA device behind it ("mlx5_0:1") for InfiniBand and RoCE.
@@ -12,7 +12,7 @@
 #pragma once
 
 #include "broker/config.h"
-#include "wire/link/ucx.h"
+#include "wire/link/ucx/ucx.h"
 
 #define AMB_TRANSPORTS_TEXT_MAX 512u
 #define AMB_TRANSPORTS_SETTINGS_MAX 66u /* the user's 64 and ours */

@@ -2,7 +2,7 @@
 #include "client/ucx.h"
 
 #include "client/conn.h"
-#include "wire/link/ucx.h"
+#include "wire/link/ucx/ucx.h"
 
 #include <stdio.h>
 

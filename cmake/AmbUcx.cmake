@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The UCX whose headers wire/link/ucx*.c is built with, as target amb_ucx. Nothing links to it: it is
-# loaded when the first ucx link is wanted (wire/link/ucx_api.h).
+# The UCX whose headers wire/link/ucx*/ is built with, as target amb_ucx. Nothing links to it: it is
+# loaded when the first ucx link is wanted (wire/link/ucxlib/ucx_api.h).
 add_library(amb_ucx INTERFACE)
 if(AMB_UCX STREQUAL "wheel")
     set(AMB_UCX_ROOT ${CMAKE_SOURCE_DIR}/build/deps/ucx CACHE PATH "Unpacked libucx wheel")

@@ -11,7 +11,7 @@
  */
 #include "wire/base/clock.h"
 #include "wire/codec/frame.h"
-#include "wire/link/ucx.h"
+#include "wire/link/ucx/ucx.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -17,7 +17,7 @@
  * UCX's configuration and the environment are the process's: one lock here guards both. A program
  * that calls setenv or putenv meanwhile is not held back by it; amb.h tells it so.
  */
-#include "wire/link/ucx_internal.h"
+#include "wire/link/ucx/ucx_state.h"
 
 #include "wire/base/assert.h"
 

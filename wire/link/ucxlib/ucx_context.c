@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/link/ucx_internal.h"
+#include "wire/link/ucx/ucx_state.h"
 
 #include "wire/base/assert.h"
 #include "wire/base/log.h"

@@ -7,7 +7,7 @@
 #include "tests/support/link_peer.h"
 #include "tests/support/link_suite.h"
 #include "wire/base/clock.h"
-#include "wire/link/ucx.h"
+#include "wire/link/ucx/ucx.h"
 
 #include <poll.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Under test: wire/link/ucx_log, with the UCX there is, each case in a process of its own. */
-#include "wire/link/ucx_internal.h"
+#include "wire/link/ucx/ucx_state.h"
 
 #include "wire/base/log.h"
 

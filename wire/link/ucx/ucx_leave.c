@@ -18,7 +18,7 @@
  * where byes cross, the higher nonce is the first. Time in which this worker made no progress does
  * not count: it may be we who were stopped.
  */
-#include "wire/link/ucx_internal.h"
+#include "wire/link/ucx/ucx_state.h"
 
 #include "wire/base/clock.h"
 #include "wire/base/hash.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/link/ucx_log.h"
+#include "wire/link/ucxlib/ucx_log.h"
 
 #include "wire/base/clock.h"
 #include "wire/base/log.h"

@@ -5,7 +5,7 @@
  * a worker does: its room for a header is TX_SEG_SIZE less UCX's own headers, and UCX makes none
  * whose TX_SEG_SIZE exceeds its RX_SEG_SIZE.
  */
-#include "wire/link/ucx_internal.h"
+#include "wire/link/ucx/ucx_state.h"
 
 #include <dlfcn.h>
 #include <signal.h>

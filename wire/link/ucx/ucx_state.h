@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the ucx link's files share; UCX types appear here and in wire/link/ucx_*.c only.
+ * What the ucx link's files share; UCX types appear here and in ucx_*.c only.
  *
  *   ucx_api.c       UCX itself, loaded when it is wanted
  *   ucx_settings.c  every difference between UCX releases: keys, values, what is forced
@@ -25,9 +25,9 @@
 #include "wire/base/pool.h"
 #include "wire/codec/bytes.h"
 #include "wire/codec/frame.h"
-#include "wire/link/ucx.h"
-#include "wire/link/ucx_api.h"
-#include "wire/link/ucx_log.h"
+#include "wire/link/ucx/ucx.h"
+#include "wire/link/ucxlib/ucx_api.h"
+#include "wire/link/ucxlib/ucx_log.h"
 
 #include <endian.h>
 #include <string.h>

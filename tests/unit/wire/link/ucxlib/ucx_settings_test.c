@@ -3,7 +3,7 @@
  * The settings of UCX: what a user may not choose, what a user's environment cannot change, and
  * which releases talk to each other. Segment sizes are proved by workers, as contexts do it.
  */
-#include "wire/link/ucx_internal.h"
+#include "wire/link/ucx/ucx_state.h"
 
 #include <pthread.h>
 #include <sched.h>

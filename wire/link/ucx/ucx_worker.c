@@ -8,7 +8,7 @@
  * Frames find their link by (session, generation, secret), never by a pointer that was on the wire:
  * after a forced close thousands of a peer's messages still arrive.
  */
-#include "wire/link/ucx_internal.h"
+#include "wire/link/ucx/ucx_state.h"
 
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"

@@ -12,7 +12,7 @@
  * Three counts mean something else: none connects two ends; two words, with a u64 nonce instead of
  * records, are said at the end (ucx_leave.c).
  */
-#include "wire/link/ucx_internal.h"
+#include "wire/link/ucx/ucx_state.h"
 
 #include "wire/base/assert.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A link's life, and who hears of what has settled; how it ends is in ucx_leave.c. */
-#include "wire/link/ucx_internal.h"
+#include "wire/link/ucx/ucx_state.h"
 
 #include "wire/base/assert.h"
 #include "wire/base/log.h"

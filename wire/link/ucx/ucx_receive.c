@@ -5,7 +5,7 @@
  * order. Lengths must be what the head says they are. What a GPU's memory is fetched from may be
  * fetched into a GPU's memory, the data alone: the meta then has come with the head.
  */
-#include "wire/link/ucx_internal.h"
+#include "wire/link/ucx/ucx_state.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/link/ucx_api.h"
+#include "wire/link/ucxlib/ucx_api.h"
 
 #include "wire/base/log.h"
-#include "wire/link/ucx_log.h"
+#include "wire/link/ucxlib/ucx_log.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

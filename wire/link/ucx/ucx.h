@@ -3,7 +3,7 @@
  * The ucx link: active messages between one client's UCX worker and one broker worker.
  * A UCX port gives whoever reaches it the whole process, so contexts are made only for interfaces
  * that the owner declared trusted, endpoints only after authentication, and shared-memory lanes
- * never (UCX types stay inside wire/link/ucx*.c).
+ * never (UCX types stay inside these two rooms: ucx and ucxlib).
  *
  *   amb_ucx_context (process) ─► amb_ucx_worker (thread) ─► link (session)
  *
