@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Life of a ring link: making, mapping, sleeping, closing. The way out is in ring_send.c, the way
- * in in ring_recv.c, the layout in ring_state.h.
+ * in in ring_recv.c, going down in ring_down.c, the layout in ring_state.h.
  */
 #include "wire/link/ring/ring.h"
 
 #include "wire/base/assert.h"
-#include "wire/link/ring/ring_state.h"
+#include "wire/link/ring/ring_down.h"
+#include "wire/link/ring/ring_recv.h"
+#include "wire/link/ring/ring_send.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,52 +23,6 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static const struct amb_link_ops ring_ops;
-
-/* ---- going down ---- */
-
-void ring_settle(struct ring *ring, enum amb_status body_status, enum amb_status tx_status)
-{
-    struct amb_link *link = &ring->link;
-    struct ring_in *in = &ring->in;
-    if (in->body_at != NULL) {
-        in->body_at = NULL;
-        (void)link->events->on_body(link->arg, in->body_cookie, body_status);
-    }
-    struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&ring->out.queue)) != NULL) {
-        link->events->on_sent(link->arg, AMB_CONTAINER_OF(node, struct amb_link_tx, node),
-                              tx_status);
-    }
-    link->queued = 0;
-    link->queued_bytes = 0;
-}
-
-/* The client: the broker's indices grow, and are 0 again only where their pages are gone. */
-static bool ring_is_emptied(const struct ring *ring)
-{
-    const struct ring_in *in = &ring->in;
-    const struct ring_out *out = &ring->out;
-    return !ring->is_broker &&
-           ((in->tail != 0 &&
-             atomic_load_explicit(&in->control->tail, memory_order_relaxed) == 0) ||
-            (out->head != 0 &&
-             atomic_load_explicit(&out->control->head, memory_order_relaxed) == 0));
-}
-
-void ring_down(struct ring *ring, enum amb_status why, const char *text)
-{
-    struct amb_link *link = &ring->link;
-    if (link->is_down) {
-        return;
-    }
-    if (why == AMB_EPROTO && ring_is_emptied(ring)) {
-        why = AMB_ELOST; /* What looks broken is what nobody is to read any more. */
-        text = "the broker has closed the ring and taken its memory back";
-    }
-    link->is_down = true;
-    ring_settle(ring, why, AMB_ELOST);
-    link->events->on_down(link->arg, why, text);
-}
 
 /* ---- sleeping ---- */
 

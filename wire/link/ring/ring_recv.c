@@ -5,8 +5,10 @@
  * if it lies between our own and a ring's size further. Bodies are copied once, to where on_frame
  * said, without being looked at.
  */
-#include "wire/base/assert.h"
-#include "wire/link/ring/ring_state.h"
+#include "wire/link/ring/ring_recv.h"
+
+#include "wire/link/ring/ring_down.h"
+#include "wire/link/ring/ring_send.h"
 
 #include <string.h>
 

@@ -4,8 +4,10 @@
  * room, else piece by piece as the peer makes room. The peer learns of it when a fair part of the
  * ring is new, so that both sides copy at the same time, and at the flush.
  */
+#include "wire/link/ring/ring_send.h"
+
 #include "wire/base/assert.h"
-#include "wire/link/ring/ring_state.h"
+#include "wire/link/ring/ring_down.h"
 
 #include <string.h>
 #include <unistd.h>

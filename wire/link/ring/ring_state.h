@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the ring link: what lies in the shared memfd, and each side's private view of it.
+ * Inside the ring link: what lies in the shared memfd, and each side's private view of it. The
+ * functions are in ring_send, ring_recv and ring_down, which all stand on this.
  *
  *      memfd:  control A | control B | bytes A | bytes B
  *              A: broker to client, B: client to broker
@@ -158,26 +159,3 @@ static inline void ring_copy(void *to, const void *from, size_t n)
     }
     memcpy(out, in, n);
 }
-
-/* Takes the link down: settles the open body and the queue, then on_down. Once. */
-void ring_down(struct ring *ring, enum amb_status why, const char *text);
-/* Settles the open body and the queue. */
-void ring_settle(struct ring *ring, enum amb_status body_status, enum amb_status tx_status);
-
-/* ring_send.c */
-enum amb_status ring_send(struct amb_link *link, struct amb_link_tx *tx);
-void ring_flow(struct amb_link *link, enum amb_flow_kind kind, uint32_t handle, uint64_t value);
-void ring_flush(struct amb_link *link);
-/* Writes queued tx as far as there is room and calls on_sent; returns how many were settled. */
-unsigned ring_pump(struct ring *ring);
-/* The first queued tx could go on. Looks at the peer's head. */
-bool ring_can_pump(struct ring *ring);
-/* Makes everything visible and wakes the peer if it waits for it. No callbacks. */
-void ring_push_out(struct ring *ring);
-/* Nothing more will come: tells the peer, after what it has been sent, and wakes it. */
-void ring_say_closed(struct ring *ring);
-
-/* ring_recv.c */
-unsigned ring_poll(struct amb_link *link, unsigned budget);
-/* Something is there to be polled. want_flow: also if it is but flow values. */
-bool ring_can_poll(struct ring *ring, bool want_flow);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a ring goes down: what is open or queued is settled, then its owner is told.
+ * Threads and Memory: those of link.h. Only the other files of this room include this.
+ */
+#pragma once
+
+#include "wire/link/ring/ring_state.h"
+
+/* Takes the link down: settles the open body and the queue, then on_down. Once. */
+void ring_down(struct ring *ring, enum amb_status why, const char *text);
+/* Settles the open body and the queue. */
+void ring_settle(struct ring *ring, enum amb_status body_status, enum amb_status tx_status);
