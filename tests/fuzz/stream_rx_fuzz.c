@@ -14,7 +14,8 @@
  */
 #include "tests/fuzz/fuzz.h"
 #include "wire/base/assert.h"
-#include "wire/link/stream/stream_state.h"
+#include "wire/link/stream/stream_down.h"
+#include "wire/link/stream/stream_rx.h"
 
 #include <endian.h>
 #include <stdbool.h>

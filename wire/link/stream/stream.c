@@ -2,7 +2,9 @@
 #include "wire/link/stream/stream.h"
 
 #include "wire/base/assert.h"
-#include "wire/link/stream/stream_state.h"
+#include "wire/link/stream/stream_down.h"
+#include "wire/link/stream/stream_rx.h"
+#include "wire/link/stream/stream_tx.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -19,40 +21,6 @@
 static struct stream *stream_of(struct amb_link *link)
 {
     return AMB_CONTAINER_OF(link, struct stream, link);
-}
-
-void amb_stream_settle(struct stream *stream, struct amb_link_tx *tx, enum amb_status status)
-{
-    amb_list_remove(&tx->node);
-    stream->link.queued--;
-    stream->link.queued_bytes -= AMB_FRAME_HEAD_SIZE + tx->data_len + tx->meta_len;
-    stream->link.events->on_sent(stream->link.arg, tx, status);
-}
-
-/* Bodies and tx that will never be complete. is_down is set: what upcalls send now is refused. */
-static void settle_rest(struct stream *stream, enum amb_status body, enum amb_status sent)
-{
-    amb_assert(stream->link.is_down);
-    if (stream->rx.dst != NULL) {
-        stream->rx.dst = NULL;
-        (void)stream->link.events->on_body(stream->link.arg, stream->rx.cookie, body);
-    }
-    while (!amb_list_is_empty(&stream->queue)) {
-        struct amb_list_node *node = stream->queue.next;
-        amb_stream_settle(stream, AMB_CONTAINER_OF(node, struct amb_link_tx, node), sent);
-    }
-}
-
-void amb_stream_fail(struct stream *stream, enum amb_status why, const char *text)
-{
-    if (stream->link.is_down) {
-        return;
-    }
-    stream->link.is_down = true;
-    /* The descriptor stays ours until close: who waits on it takes it out of its set then. */
-    (void)shutdown(stream->fd, SHUT_RDWR);
-    settle_rest(stream, AMB_ELOST, AMB_ELOST);
-    stream->link.events->on_down(stream->link.arg, why, text != NULL ? text : "connection failed");
 }
 
 /* Messages alike have records alike: a fifth of the bytes of a batch of 64 B messages. */
@@ -156,7 +124,7 @@ static bool stream_close(struct amb_link *link)
     amb_assert(!stream->is_busy);
     stream->is_busy = true;
     link->is_down = true;
-    settle_rest(stream, AMB_ECANCELED, AMB_ECANCELED);
+    amb_stream_settle_rest(stream, AMB_ECANCELED, AMB_ECANCELED);
     if (stream->is_guarded) {
         link->events->on_connection(link->arg, stream->fd);
     } else {

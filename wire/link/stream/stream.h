@@ -8,8 +8,6 @@
 
 #include "wire/link/link.h"
 
-#define AMB_STREAM_CHUNK (UINT32_C(512) << 10)
-
 /* What the kernel may hold for a peer on the same host. Left alone it lets megabytes wait there,
  * which are then read from memory instead of from a cache. A distance to fill, as between hosts,
  * there is not: those connections keep the kernel's own rule. */

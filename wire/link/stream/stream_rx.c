@@ -5,10 +5,10 @@
  * the same body must follow, only its head is read, so that large bodies are never copied.
  * The peer may send anything: each length is checked before it is used.
  */
-#include "wire/link/stream/stream.h"
+#include "wire/link/stream/stream_rx.h"
 
 #include "wire/base/passed.h"
-#include "wire/link/stream/stream_state.h"
+#include "wire/link/stream/stream_down.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the stream link: the object, and what its three files say to each other.
+ * Inside the stream link: the object that its files share.
  *
- *   stream.c     life, vtable, going down      stream_tx.c  queue and flow values to the socket
- *                                              stream_rx.c  the socket to upcalls
+ *   stream.c       life, vtable       stream_tx.c  queue and flow values to the socket
+ *   stream_down.c  going down         stream_rx.c  the socket to upcalls
  *
  * On the socket, all little endian (docs/wire.md, section Stream):
  *
@@ -13,14 +13,14 @@
  *
  * A tx as it stands on the socket is a function of its lengths alone, so `tx->sent` is an offset in
  * it and nothing else is remembered about a partial write.
+ * Threads and Memory: those of link.h.
  */
 #pragma once
 
 #include "wire/codec/frame.h"
 #include "wire/link/link.h"
 
-#include <sys/uio.h>
-
+#define AMB_STREAM_CHUNK (UINT32_C(512) << 10) /* bytes of a body in one unit, at most */
 #define STREAM_UNIT_HEAD 16u
 #define STREAM_FRAME_HEAD (STREAM_UNIT_HEAD + AMB_FRAME_HEAD_SIZE)
 #define STREAM_RECORD_SIZE ((uint32_t)sizeof(struct amb_record))
@@ -81,20 +81,3 @@ struct stream {
     struct stream_flows flows;
     struct stream_rx rx;
 };
-
-/* Sends until all is sent, the socket is full or a burst is through. Returns how many tx it
- * settled, plus 1 if it sent anything. */
-unsigned amb_stream_push(struct stream *stream);
-/* Receives for about `budget` units; may take the link down. */
-unsigned amb_stream_pull(struct stream *stream, unsigned budget);
-/* What pull does, without the socket: upcalls for what there is. Returns how many units began, at
- * most `budget`. */
-unsigned amb_stream_parse(struct stream *stream, unsigned budget);
-/* Where the bytes go that come next, in this order. Returns 1 or 2. */
-size_t amb_stream_room(struct stream *stream, struct iovec iov[2]);
-/* So many of them have come there. */
-void amb_stream_take(struct stream *stream, uint64_t bytes);
-/* Takes tx out and tells its owner. */
-void amb_stream_settle(struct stream *stream, struct amb_link_tx *tx, enum amb_status status);
-/* Settles everything, tells the owner, cuts the connection. Nothing if it is down already. */
-void amb_stream_fail(struct stream *stream, enum amb_status why, const char *text);

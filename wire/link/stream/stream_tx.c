@@ -6,8 +6,9 @@
  * pieces costs the kernel more than the copy. After a partial write the gather is thrown away and
  * made again from the offsets.
  */
-#include "wire/link/stream/stream.h"
-#include "wire/link/stream/stream_state.h"
+#include "wire/link/stream/stream_tx.h"
+
+#include "wire/link/stream/stream_down.h"
 
 #include <endian.h>
 #include <errno.h>

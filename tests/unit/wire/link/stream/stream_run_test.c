@@ -5,6 +5,7 @@
  */
 #include "wire/codec/frame.h"
 #include "wire/link/stream/stream.h"
+#include "wire/link/stream/stream_state.h"
 
 #include <endian.h>
 #include <setjmp.h>

@@ -6,6 +6,7 @@
 #include "tests/support/link_peer.h"
 #include "tests/support/link_suite.h"
 #include "wire/link/stream/stream.h"
+#include "wire/link/stream/stream_state.h"
 
 #include <endian.h>
 #include <fcntl.h>
