@@ -27,7 +27,7 @@
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
-#include "wire/link/ucx/ucx.h"
+#include "wire/link/ucxlib/ucx_context.h"
 
 #include <inttypes.h>
 #include <jansson.h>

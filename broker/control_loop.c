@@ -18,7 +18,8 @@
 #include "broker/topic.h"
 #include "broker/user.h"
 #include "wire/base/clock.h"
-#include "wire/link/ucx/ucx.h"
+#include "wire/link/ucxlib/ucx_process.h"
+#include "wire/link/ucxlib/ucx_settings.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/doctor.h"
 
-#include "wire/link/ucx/ucx.h"
+#include "wire/link/ucxlib/ucx_process.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -14,6 +14,8 @@
 #include "wire/base/hash.h"
 #include "wire/base/log.h"
 #include "wire/link/ucx/ucx.h"
+#include "wire/link/ucxlib/ucx_prove.h"
+#include "wire/link/ucxlib/ucx_settings.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -12,6 +12,7 @@
 #include "broker/signals.h"
 #include "broker/transports.h"
 #include "wire/base/log.h"
+#include "wire/link/ucxlib/ucx_process.h"
 
 #include <errno.h>
 #include <fcntl.h>

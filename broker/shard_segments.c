@@ -4,7 +4,7 @@
 #include "broker/maker.h"
 #include "broker/segment.h"
 #include "broker/shard.h"
-#include "wire/link/ucx/ucx.h"
+#include "wire/link/ucxlib/ucx_context.h"
 
 enum amb_status amb_shard_segment_made(struct amb_shard *shard, struct amb_segment *segment)
 {

@@ -2,6 +2,7 @@
 #include "broker/transports.h"
 
 #include "wire/base/assert.h"
+#include "wire/link/ucxlib/ucx_process.h"
 
 #include <dirent.h>
 #include <net/if.h>

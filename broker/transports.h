@@ -12,7 +12,7 @@
 #pragma once
 
 #include "broker/config.h"
-#include "wire/link/ucx/ucx.h"
+#include "wire/link/ucxlib/ucx_settings.h"
 
 #define AMB_TRANSPORTS_TEXT_MAX 512u
 #define AMB_TRANSPORTS_SETTINGS_MAX 66u /* the user's 64 and ours */

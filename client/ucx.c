@@ -3,6 +3,10 @@
 
 #include "client/conn.h"
 #include "wire/link/ucx/ucx.h"
+#include "wire/link/ucxlib/ucx_context.h"
+#include "wire/link/ucxlib/ucx_process.h"
+#include "wire/link/ucxlib/ucx_prove.h"
+#include "wire/link/ucxlib/ucx_settings.h"
 
 #include <stdio.h>
 

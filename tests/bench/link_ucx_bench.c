@@ -12,6 +12,8 @@
 #include "wire/base/clock.h"
 #include "wire/codec/frame.h"
 #include "wire/link/ucx/ucx.h"
+#include "wire/link/ucxlib/ucx_context.h"
+#include "wire/link/ucxlib/ucx_settings.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
 #include "broker/transports.h"
 
 #include "tests/support/config_try.h"
+#include "wire/link/ucxlib/ucx_process.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

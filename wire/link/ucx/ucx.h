@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ucx link: active messages between one client's UCX worker and one broker worker.
- * A UCX port gives whoever reaches it the whole process, so contexts are made only for interfaces
- * that the owner declared trusted, endpoints only after authentication, and shared-memory lanes
- * never (UCX types stay inside these two rooms: ucx and ucxlib).
+ * The ucx link: active messages between one client's UCX worker and one broker worker. Contexts and
+ * whom to trust: ucx_context.h.
  *
  *   amb_ucx_context (process) ─► amb_ucx_worker (thread) ─► link (session)
  *
- * Threads: context: any, after creation; worker and its links: the thread that made the worker
- * (broker), or one at a time (client: `serialized`).
+ * Threads: the thread that made the worker (broker), or one at a time (client: `serialized`).
  */
 #pragma once
 
@@ -16,66 +13,6 @@
 
 struct amb_ucx_context;
 struct amb_ucx_worker;
-
-/*
- * All of this process is ours (brokerd): every line that UCX logs goes to amb_log, from whichever
- * thread. Else only those of our own calls do, and a program's own UCX logs as before (ucx_log.c).
- * Before any other call.
- */
-void amb_ucx_own_process(void);
-
-/* Loads UCX where that has not happened. 0 if there is none. major << 16 | minor << 8 | patch, of
- * the library loaded now. */
-uint32_t amb_ucx_release(void);
-
-/* Where the UCX of this process has its modules; false: no UCX is loaded. */
-bool amb_ucx_modules(char *out, size_t size);
-
-/* One setting of UCX for amb_ucx_context_create, without the UCX_ prefix. */
-struct amb_ucx_setting {
-    const char *name, *value;
-};
-
-struct amb_ucx_options {
-    const char *net_devices; /* "lo", "mlx5_0:1,ib0": never empty, these are the trusted ones */
-    const char *tls; /* lanes, comma list of what is allowed; NULL: tcp,self and RDMA and CUDA lanes
-                        there are */
-    const char *port_range;  /* "5000-5100" or NULL */
-    uint32_t tx_seg, rx_seg; /* bytes, forced on both sides */
-    const struct amb_ucx_setting
-        *settings; /* the user's own, after ours; may not name a forced one */
-    size_t setting_count;
-    bool use_environment; /* brokerd and tools: transport keys by setenv, before any thread */
-};
-
-/* The values HELLO carries and both sides must agree on. */
-void amb_ucx_segment_sizes(uint32_t *tx_seg, uint32_t *rx_seg);
-/*
- * May these two releases and segment sizes talk over TCP? False: *why (static) says what differs.
- * The one table of what is known about pairs of releases.
- */
-bool amb_ucx_compatible(uint32_t release_a, uint32_t tx_a, uint32_t rx_a, uint32_t release_b,
-                        uint32_t tx_b, uint32_t rx_b, const char **why);
-
-/* ENOTSUP, EUCX, EINVAL; error (may be NULL) then holds a sentence. */
-AMB_MUST_CHECK enum amb_status amb_ucx_context_create(const struct amb_ucx_options *options,
-                                                      char *error, size_t error_size,
-                                                      struct amb_ucx_context **out);
-void amb_ucx_context_destroy(struct amb_ucx_context **context);
-/*
- * Proves, with throw-away workers on the same devices, that the segment sizes asked for are really
- * used: a receiver whose size is smaller than its sender's overruns its buffer. Once a process,
- * some 20 ms; amb_ucx_worker_create asks for it. Ports are open meanwhile; a context by itself has
- * none. EUCX with a sentence.
- */
-AMB_MUST_CHECK enum amb_status amb_ucx_context_prove(const struct amb_ucx_context *context,
-                                                     char *error, size_t error_size);
-
-/* Registers host memory for links of this context. The result is for amb_link_tx.mem and on_frame.
- */
-AMB_MUST_CHECK enum amb_status amb_ucx_register(struct amb_ucx_context *context, void *address,
-                                                size_t length, struct amb_link_mem **out);
-void amb_ucx_unregister(struct amb_link_mem **mem);
 
 /* Opens a port. ENOMEM, EUCX. */
 AMB_MUST_CHECK enum amb_status amb_ucx_worker_create(struct amb_ucx_context *context,

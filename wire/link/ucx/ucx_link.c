@@ -4,6 +4,7 @@
 
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
+#include "wire/link/ucxlib/ucx_settings_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

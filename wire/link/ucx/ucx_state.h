@@ -2,11 +2,6 @@
 /*
  * What the ucx link's files share; UCX types appear here and in ucx_*.c only.
  *
- *   ucx_api.c       UCX itself, loaded when it is wanted
- *   ucx_settings.c  every difference between UCX releases: keys, values, what is forced
- *   ucx_prove.c     that it was taken; signals
- *   ucx_log.c       what UCX says
- *   ucx_context.c   context, memory registration
  *   ucx_worker.c    progress, the table of links, completions and who hears of them
  *   ucx_link.c      a link's life
  *   ucx_leave.c     and its end
@@ -27,6 +22,7 @@
 #include "wire/codec/frame.h"
 #include "wire/link/ucx/ucx.h"
 #include "wire/link/ucxlib/ucx_api.h"
+#include "wire/link/ucxlib/ucx_context_private.h"
 #include "wire/link/ucxlib/ucx_log.h"
 
 #include <endian.h>
@@ -40,24 +36,10 @@
 #define AMB_UCX_META_IN_HEAD_MAX 3584u
 #define AMB_UCX_HEAD_BUFFER (AMB_FRAME_HEAD_SIZE + AMB_UCX_META_IN_HEAD_MAX)
 
-#define AMB_UCX_DEVICES_MAX 256u /* bytes of the names of devices */
-
 /* Active message ids. */
 enum amb_ucx_am {
     AMB_UCX_AM_DATA = 1,
     AMB_UCX_AM_FLOW = 2,
-};
-
-struct amb_ucx_context {
-    ucp_context_h handle;
-    bool takes_cuda;                       /* sends from GPU memory, whatever context is current */
-    char net_devices[AMB_UCX_DEVICES_MAX]; /* of its options, */
-    uint32_t tx_seg, rx_seg;               /* for the proof (ucx_prove.c) */
-};
-
-struct amb_link_mem {
-    struct amb_ucx_context *context;
-    ucp_mem_h handle;
 };
 
 struct amb_ucx_link;
@@ -142,32 +124,6 @@ struct amb_ucx_link {
     struct amb_ucx_flow_block *flow[AMB_FLOW_KINDS][AMB_UCX_FLOW_BLOCKS];
 };
 
-/* ---- ucx_settings.c ---- */
-
-/*
- * The configuration for these options: forced keys, the user's own, and ours unless the environment
- * has them. Calls setenv if options->use_environment. EINVAL, EUCX with a sentence. Under the lock
- * below.
- */
-AMB_MUST_CHECK enum amb_status amb_ucx_config_open(const struct amb_ucx_options *options,
-                                                   char *error, size_t error_size,
-                                                   ucp_config_t **out);
-/*
- * UCX's configuration is the process's: its parser has tables of its own and reads the environment,
- * also for contexts and workers that are made and go. In libamb several threads may connect at
- * once. So all calls that read or change it stand between these two. Nothing is called back
- * meanwhile, but UCX's log.
- */
-void amb_ucx_process_lock(void);
-void amb_ucx_process_unlock(void);
-
-/* The lanes an endpoint uses, "tcp/lo rc_verbs/mlx5_0:1"; empty if UCX does not say. */
-void amb_ucx_ep_lanes(ucp_ep_h ep, char *out, size_t size);
-
-/* ---- ucx_prove.c ---- */
-
-/* Takes back UCX's handlers of SIGSEGV and friends, and of SIGHUP; in programs of ours only. */
-void amb_ucx_signals_release(void);
 /* ---- ucx_worker.c ---- */
 
 /* UCX is through with op: its link hears of it from the next amb_ucx_worker_progress. */

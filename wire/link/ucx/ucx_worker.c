@@ -13,6 +13,8 @@
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
+#include "wire/link/ucxlib/ucx_prove.h"
+#include "wire/link/ucxlib/ucx_settings_private.h"
 
 #include <stdlib.h>
 

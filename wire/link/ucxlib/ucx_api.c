@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 
 struct amb_ucx_api amb_ucx_api;
@@ -61,4 +62,25 @@ bool amb_ucx_load(void)
 bool amb_ucx_is_loaded(void)
 {
     return is_loaded;
+}
+
+void amb_ucx_signals_release(void)
+{
+    /* 1.13 takes them when it is loaded, before any setting of ours can speak. */
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGHUP};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        struct sigaction action;
+        Dl_info info;
+        if (sigaction(signals[i], NULL, &action) != 0 || action.sa_handler == SIG_DFL ||
+            action.sa_handler == SIG_IGN) {
+            continue;
+        }
+        void *handler;
+        memcpy(&handler, &action.sa_handler, sizeof(handler));
+        if (dladdr(handler, &info) != 0 && info.dli_fname != NULL &&
+            strstr(info.dli_fname, "libucs") != NULL) {
+            action = (struct sigaction){.sa_handler = SIG_DFL};
+            (void)sigaction(signals[i], &action, NULL);
+        }
+    }
 }

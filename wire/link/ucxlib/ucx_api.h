@@ -71,3 +71,5 @@ extern struct amb_ucx_api amb_ucx_api;
 bool amb_ucx_load(void);
 /* Has it been called, and said yes? */
 bool amb_ucx_is_loaded(void);
+/* Takes back UCX's handlers of SIGSEGV and friends, and of SIGHUP; in programs of ours only. */
+void amb_ucx_signals_release(void);

@@ -5,13 +5,16 @@
  * a worker does: its room for a header is TX_SEG_SIZE less UCX's own headers, and UCX makes none
  * whose TX_SEG_SIZE exceeds its RX_SEG_SIZE.
  */
-#include "wire/link/ucx/ucx_state.h"
+#include "wire/link/ucxlib/ucx_prove.h"
 
-#include <dlfcn.h>
-#include <signal.h>
+#include "wire/link/ucxlib/ucx_api.h"
+#include "wire/link/ucxlib/ucx_context_private.h"
+#include "wire/link/ucxlib/ucx_log.h"
+#include "wire/link/ucxlib/ucx_process.h"
+#include "wire/link/ucxlib/ucx_settings_private.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Makes a TCP worker with these sizes. UCS_ERR_NO_DEVICE: there is no TCP here. */
 static ucs_status_t try_sizes(const char *net_devices, uint32_t tx, uint32_t rx, size_t *room)
@@ -102,25 +105,4 @@ enum amb_status amb_ucx_context_prove(const struct amb_ucx_context *context, cha
     enum amb_status status = prove(context, error, error_size);
     amb_ucx_process_unlock();
     return status;
-}
-
-void amb_ucx_signals_release(void)
-{
-    /* 1.13 takes them when it is loaded, before any setting of ours can speak. */
-    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGHUP};
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-        struct sigaction action;
-        Dl_info info;
-        if (sigaction(signals[i], NULL, &action) != 0 || action.sa_handler == SIG_DFL ||
-            action.sa_handler == SIG_IGN) {
-            continue;
-        }
-        void *handler;
-        memcpy(&handler, &action.sa_handler, sizeof(handler));
-        if (dladdr(handler, &info) != 0 && info.dli_fname != NULL &&
-            strstr(info.dli_fname, "libucs") != NULL) {
-            action = (struct sigaction){.sa_handler = SIG_DFL};
-            (void)sigaction(signals[i], &action, NULL);
-        }
-    }
 }

@@ -17,9 +17,12 @@
  * UCX's configuration and the environment are the process's: one lock here guards both. A program
  * that calls setenv or putenv meanwhile is not held back by it; amb.h tells it so.
  */
-#include "wire/link/ucx/ucx_state.h"
+#include "wire/link/ucxlib/ucx_settings.h"
 
 #include "wire/base/assert.h"
+#include "wire/link/ucxlib/ucx_api.h"
+#include "wire/link/ucxlib/ucx_process.h"
+#include "wire/link/ucxlib/ucx_settings_private.h"
 
 #include <net/if.h>
 #include <pthread.h>

@@ -8,6 +8,8 @@
 #include "tests/support/link_suite.h"
 #include "wire/base/clock.h"
 #include "wire/link/ucx/ucx.h"
+#include "wire/link/ucxlib/ucx_context.h"
+#include "wire/link/ucxlib/ucx_settings.h"
 
 #include <poll.h>
 #include <setjmp.h>

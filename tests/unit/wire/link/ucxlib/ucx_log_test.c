@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Under test: wire/link/ucx_log, with the UCX there is, each case in a process of its own. */
-#include "wire/link/ucx/ucx_state.h"
+#include "wire/link/ucxlib/ucx_log.h"
 
 #include "wire/base/log.h"
+#include "wire/link/ucxlib/ucx_api.h"
+#include "wire/link/ucxlib/ucx_process.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +15,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -4,6 +4,9 @@
  * which releases talk to each other. Segment sizes are proved by workers, as contexts do it.
  */
 #include "wire/link/ucx/ucx_state.h"
+#include "wire/link/ucxlib/ucx_api.h"
+#include "wire/link/ucxlib/ucx_process.h"
+#include "wire/link/ucxlib/ucx_prove.h"
 
 #include <pthread.h>
 #include <sched.h>

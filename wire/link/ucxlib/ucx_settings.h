@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What UCX is told: the options of a context, and what both ends of a connection must agree on.
+ * Threads: any.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One setting of UCX for amb_ucx_context_create, without the UCX_ prefix. */
+struct amb_ucx_setting {
+    const char *name, *value;
+};
+
+struct amb_ucx_options {
+    const char *net_devices; /* "lo", "mlx5_0:1,ib0": never empty, these are the trusted ones */
+    const char *tls; /* lanes, comma list of what is allowed; NULL: tcp,self and RDMA and CUDA lanes
+                        there are */
+    const char *port_range;  /* "5000-5100" or NULL */
+    uint32_t tx_seg, rx_seg; /* bytes, forced on both sides */
+    const struct amb_ucx_setting
+        *settings; /* the user's own, after ours; may not name a forced one */
+    size_t setting_count;
+    bool use_environment; /* brokerd and tools: transport keys by setenv, before any thread */
+};
+
+/* The values HELLO carries and both sides must agree on. */
+void amb_ucx_segment_sizes(uint32_t *tx_seg, uint32_t *rx_seg);
+/*
+ * May these two releases and segment sizes talk over TCP? False: *why (static) says what differs.
+ * The one table of what is known about pairs of releases.
+ */
+bool amb_ucx_compatible(uint32_t release_a, uint32_t tx_a, uint32_t rx_a, uint32_t release_b,
+                        uint32_t tx_b, uint32_t rx_b, const char **why);
