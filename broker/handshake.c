@@ -13,7 +13,7 @@
 #include "wire/base/clock.h"
 #include "wire/base/hash.h"
 #include "wire/base/log.h"
-#include "wire/link/ucx/ucx.h"
+#include "wire/link/ucx/ucx_worker.h"
 #include "wire/link/ucxlib/ucx_prove.h"
 #include "wire/link/ucxlib/ucx_settings.h"
 

@@ -11,7 +11,7 @@
 #include "broker/shard.h"
 #include "broker/ucxport.h"
 #include "wire/link/stream/stream.h"
-#include "wire/link/ucx/ucx.h"
+#include "wire/link/ucx/ucx_link.h"
 
 #include <sys/epoll.h>
 #include <unistd.h>

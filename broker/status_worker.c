@@ -16,7 +16,7 @@
 #include "broker/topic.h"
 #include "wire/codec/topic.h"
 #include "wire/link/link.h"
-#include "wire/link/ucx/ucx.h"
+#include "wire/link/ucx/ucx_worker.h"
 
 #include <stdio.h>
 

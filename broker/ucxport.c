@@ -2,7 +2,7 @@
 #include "broker/ucxport.h"
 
 #include "wire/base/log.h"
-#include "wire/link/ucx/ucx.h"
+#include "wire/link/ucx/ucx_worker.h"
 
 #include <errno.h>
 #include <sys/epoll.h>

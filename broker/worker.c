@@ -25,7 +25,7 @@
 #include "wire/base/log.h"
 #include "wire/base/spin.h"
 #include "wire/link/link.h"
-#include "wire/link/ucx/ucx.h"
+#include "wire/link/ucx/ucx_worker.h"
 
 #include <errno.h>
 #include <semaphore.h>

@@ -2,7 +2,8 @@
 #include "client/ucx.h"
 
 #include "client/conn.h"
-#include "wire/link/ucx/ucx.h"
+#include "wire/link/ucx/ucx_link.h"
+#include "wire/link/ucx/ucx_worker.h"
 #include "wire/link/ucxlib/ucx_context.h"
 #include "wire/link/ucxlib/ucx_process.h"
 #include "wire/link/ucxlib/ucx_prove.h"

@@ -11,7 +11,8 @@
  */
 #include "wire/base/clock.h"
 #include "wire/codec/frame.h"
-#include "wire/link/ucx/ucx.h"
+#include "wire/link/ucx/ucx_link.h"
+#include "wire/link/ucx/ucx_worker.h"
 #include "wire/link/ucxlib/ucx_context.h"
 #include "wire/link/ucxlib/ucx_settings.h"
 

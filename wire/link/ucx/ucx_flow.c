@@ -12,9 +12,12 @@
  * Three counts mean something else: none connects two ends; two words, with a u64 nonce instead of
  * records, are said at the end (ucx_leave.c).
  */
-#include "wire/link/ucx/ucx_state.h"
+#include "wire/link/ucx/ucx_flow.h"
 
 #include "wire/base/assert.h"
+#include "wire/link/ucx/ucx_op.h"
+#include "wire/link/ucx/ucx_send.h"
+#include "wire/link/ucx/ucx_table.h"
 
 #include <stdlib.h>
 
@@ -154,6 +157,22 @@ void amb_ucx_flow_flush(struct amb_ucx_link *link)
     }
 }
 
+/* The peer has said this; what follows from it is in ucx_leave.c. */
+static void take_word(struct amb_ucx_link *link, uint32_t word, uint64_t nonce)
+{
+    if (word == AMB_UCX_WORD_DONE) {
+        link->is_peer_done = true;
+        return;
+    }
+    link->has_peer_left = true;
+    if (!link->is_leaving) {
+        amb_ucx_link_break(link, AMB_ELOST, "the other end has closed the link");
+    } else if (nonce > link->nonce) {
+        link->is_second = true;
+    }
+    link->has_moved = true;
+}
+
 ucs_status_t amb_ucx_am_flow(void *arg, const void *header, size_t header_length, void *data,
                              size_t length, const ucp_am_recv_param_t *param)
 {
@@ -173,7 +192,7 @@ ucs_status_t amb_ucx_am_flow(void *arg, const void *header, size_t header_length
         amb_ucx_find(worker, amb_get32(head), amb_get32(head + 4), amb_get64(head + 8));
     if (link != NULL && (count == AMB_UCX_WORD_BYE || count == AMB_UCX_WORD_DONE) &&
         header_length == WORD_SIZE) {
-        amb_ucx_leave_word(link, (uint32_t)count, amb_get64(head + FLOW_HEAD_SIZE));
+        take_word(link, (uint32_t)count, amb_get64(head + FLOW_HEAD_SIZE));
         return UCS_OK;
     }
     if (link == NULL || link->base.is_down) {

@@ -18,10 +18,13 @@
  * where byes cross, the higher nonce is the first. Time in which this worker made no progress does
  * not count: it may be we who were stopped.
  */
-#include "wire/link/ucx/ucx_state.h"
+#include "wire/link/ucx/ucx_leave.h"
 
 #include "wire/base/clock.h"
 #include "wire/base/hash.h"
+#include "wire/link/ucx/ucx_flow.h"
+#include "wire/link/ucx/ucx_op.h"
+#include "wire/link/ucx/ucx_table.h"
 
 #define LEAVE_NS (300 * AMB_NS_PER_MS)
 #define PEER_LEAVE_NS (3 * AMB_NS_PER_SEC)
@@ -153,21 +156,6 @@ void amb_ucx_leave_turn(struct amb_ucx_worker *worker)
             amb_ucx_leave_on(link);
         }
     }
-}
-
-void amb_ucx_leave_word(struct amb_ucx_link *link, uint32_t word, uint64_t nonce)
-{
-    if (word == AMB_UCX_WORD_DONE) {
-        link->is_peer_done = true;
-        return;
-    }
-    link->has_peer_left = true;
-    if (!link->is_leaving) {
-        amb_ucx_link_break(link, AMB_ELOST, "the other end has closed the link");
-    } else if (nonce > link->nonce) {
-        link->is_second = true;
-    }
-    link->has_moved = true;
 }
 
 void amb_ucx_leave_now(struct amb_ucx_link *link)

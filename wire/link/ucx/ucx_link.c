@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A link's life, and who hears of what has settled; how it ends is in ucx_leave.c. */
-#include "wire/link/ucx/ucx_state.h"
+#include "wire/link/ucx/ucx_link.h"
 
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
+#include "wire/link/ucx/ucx_flow.h"
+#include "wire/link/ucx/ucx_leave.h"
+#include "wire/link/ucx/ucx_link_private.h"
+#include "wire/link/ucx/ucx_op.h"
+#include "wire/link/ucx/ucx_send.h"
+#include "wire/link/ucx/ucx_table.h"
 #include "wire/link/ucxlib/ucx_settings_private.h"
 
 #include <stdio.h>

@@ -5,7 +5,10 @@
  * order. Lengths must be what the head says they are. What a GPU's memory is fetched from may be
  * fetched into a GPU's memory, the data alone: the meta then has come with the head.
  */
-#include "wire/link/ucx/ucx_state.h"
+#include "wire/link/ucx/ucx_receive.h"
+
+#include "wire/link/ucx/ucx_op.h"
+#include "wire/link/ucx/ucx_table.h"
 
 #include <string.h>
 

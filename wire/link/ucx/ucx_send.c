@@ -7,9 +7,10 @@
  * meta rides in the header where it is small, so that data is one piece and a rendezvous moves it
  * from the sender's registered memory straight into the receiver's. The header's length says which.
  */
-#include "wire/link/ucx/ucx_state.h"
+#include "wire/link/ucx/ucx_send.h"
 
 #include "wire/base/assert.h"
+#include "wire/link/ucx/ucx_op.h"
 
 #include <string.h>
 

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the ucx link's files share; UCX types appear here and in ucx_*.c only.
+ * What the files of the ucx link share: a worker, its links, and the operations under way. UCX's
+ * types stay in this room and in ucxlib. A file calls only those below it:
  *
- *   ucx_worker.c    progress, the table of links, completions and who hears of them
- *   ucx_link.c      a link's life
- *   ucx_leave.c     and its end
- *   ucx_send.c      frames to active messages,
- *   ucx_receive.c   and back
- *   ucx_flow.c      flow values, both ways
+ *   ucx_worker.c   progress: which link hears of what
+ *   ucx_link.c     a link's life, and what has settled
+ *   ucx_leave.c    a link's end
+ *   ucx_flow.c     flow values and the words of the end, both ways
+ *   ucx_send.c     frames to active messages,            ucx_receive.c  and back
+ *   ucx_op.c       operations; what progress hands on    ucx_table.c    links by session
  *
  * UCX may call back in the middle of any of our calls into it. So its callbacks reach the owner of
  * a link only to ask where the body of a frame that has arrived shall go (UCX's data is gone
  * afterwards): completions and errors join a list, and amb_ucx_worker_progress empties it when UCX
  * is not on the stack.
+ *
+ * Threads: those of the worker (ucx_worker.h).
  */
 #pragma once
 
@@ -20,7 +23,7 @@
 #include "wire/base/pool.h"
 #include "wire/codec/bytes.h"
 #include "wire/codec/frame.h"
-#include "wire/link/ucx/ucx.h"
+#include "wire/link/link.h"
 #include "wire/link/ucxlib/ucx_api.h"
 #include "wire/link/ucxlib/ucx_context_private.h"
 #include "wire/link/ucxlib/ucx_log.h"
@@ -123,90 +126,6 @@ struct amb_ucx_link {
     uint16_t flow_dirty[AMB_FLOW_KINDS];       /* a bit for each block with dirty values */
     struct amb_ucx_flow_block *flow[AMB_FLOW_KINDS][AMB_UCX_FLOW_BLOCKS];
 };
-
-/* ---- ucx_worker.c ---- */
-
-/* UCX is through with op: its link hears of it from the next amb_ucx_worker_progress. */
-void amb_ucx_op_settle(struct amb_ucx_op *op, ucs_status_t status);
-/* NULL without memory. */
-struct amb_ucx_op *amb_ucx_op_get(struct amb_ucx_link *link, enum amb_ucx_op_kind kind);
-void amb_ucx_op_put(struct amb_ucx_op *op);
-/* The link is to go down in this or the next progress; the first reason counts. */
-void amb_ucx_link_break(struct amb_ucx_link *link, enum amb_status why, const char *text);
-
-/* The table of links. ENOMEM; ESTATE: the session is there already. */
-AMB_MUST_CHECK enum amb_status amb_ucx_table_add(struct amb_ucx_worker *worker,
-                                                 struct amb_ucx_link *link);
-void amb_ucx_table_remove(struct amb_ucx_worker *worker, struct amb_ucx_link *link);
-/* The link of a triple that came over the wire; it may be down. NULL: foreign, and counted. */
-struct amb_ucx_link *amb_ucx_find(struct amb_ucx_worker *worker, uint32_t session,
-                                  uint32_t generation, uint64_t secret);
-
-/* ---- ucx_send.c ---- */
-
-/* What one active message is made of. */
-struct amb_ucx_am_parts {
-    bool is_device; /* buffer is a GPU's memory */
-    const void *header;
-    size_t header_len;
-    const void *buffer;
-    size_t count; /* bytes, or entries of an iov */
-    bool is_iov;
-    ucp_mem_h memh;
-};
-
-/* NULL: settled, op is the caller's. An error: the same. Else op settles later. */
-ucs_status_ptr_t amb_ucx_am_send(struct amb_ucx_op *op, enum amb_ucx_am id,
-                                 const struct amb_ucx_am_parts *parts);
-enum amb_status amb_ucx_link_send(struct amb_link *base, struct amb_link_tx *tx);
-
-/* ---- ucx_flow.c ---- */
-
-void amb_ucx_link_flow(struct amb_link *base, enum amb_flow_kind kind, uint32_t handle,
-                       uint64_t value);
-/* Sends what is dirty, unless enough is under way. */
-void amb_ucx_flow_flush(struct amb_ucx_link *link);
-/* Sends one message even if nothing is dirty: UCX connects at the first one. */
-void amb_ucx_flow_start(struct amb_ucx_link *link);
-/* Says one of the words below to the peer, if there is memory for it. */
-void amb_ucx_flow_word(struct amb_ucx_link *link, uint32_t word);
-/* UCX's handler; arg is the worker. */
-ucs_status_t amb_ucx_am_flow(void *arg, const void *header, size_t header_length, void *data,
-                             size_t length, const ucp_am_recv_param_t *param);
-
-/* ---- ucx_receive.c ---- */
-
-/* UCX's handler; arg is the worker. */
-ucs_status_t amb_ucx_am_data(void *arg, const void *header, size_t header_length, void *data,
-                             size_t length, const ucp_am_recv_param_t *param);
-
-/* ---- ucx_link.c ---- */
-
-/* Tells the owner what has become of op, frees op, and the link if that was its end. */
-void amb_ucx_link_settled(struct amb_ucx_op *op);
-/* Ends a broken link and tells the owner. */
-void amb_ucx_link_down(struct amb_ucx_link *link);
-
-/* ---- ucx_leave.c ---- */
-
-/* In place of a flow message's count. */
-enum amb_ucx_word {
-    AMB_UCX_WORD_BYE = 0x40000001, /* I take and send nothing any more */
-    AMB_UCX_WORD_DONE,             /* and nothing of mine is under way */
-};
-
-/* Begins a link's end, unless it has begun. UCX is not on the stack, in this and the next two. */
-void amb_ucx_leave(struct amb_ucx_link *link);
-/* Takes the next step towards it, if it has come to that. */
-void amb_ucx_leave_on(struct amb_ucx_link *link);
-/* For all links that are leaving, once a turn. */
-void amb_ucx_leave_turn(struct amb_ucx_worker *worker);
-/* The peer has said this. */
-void amb_ucx_leave_word(struct amb_ucx_link *link, uint32_t word, uint64_t nonce);
-/* Forces the end: the worker goes. */
-void amb_ucx_leave_now(struct amb_ucx_link *link);
-
-/* ---- small things ---- */
 
 static inline struct amb_ucx_link *amb_ucx_link_of(struct amb_link *base)
 {

@@ -8,11 +8,17 @@
  * Frames find their link by (session, generation, secret), never by a pointer that was on the wire:
  * after a forced close thousands of a peer's messages still arrive.
  */
-#include "wire/link/ucx/ucx_state.h"
+#include "wire/link/ucx/ucx_worker.h"
 
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
+#include "wire/link/ucx/ucx_flow.h"
+#include "wire/link/ucx/ucx_leave.h"
+#include "wire/link/ucx/ucx_link_private.h"
+#include "wire/link/ucx/ucx_op.h"
+#include "wire/link/ucx/ucx_receive.h"
+#include "wire/link/ucx/ucx_table.h"
 #include "wire/link/ucxlib/ucx_prove.h"
 #include "wire/link/ucxlib/ucx_settings_private.h"
 
@@ -20,7 +26,6 @@
 
 /* Rounds of ucp_worker_progress in one of ours, so that a busy peer cannot keep the loop. */
 #define PROGRESS_ROUNDS 32u
-#define FIRST_BUCKETS 16u
 
 static bool set_handler(struct amb_ucx_worker *worker, enum amb_ucx_am id,
                         ucp_am_recv_callback_t handler)
@@ -110,12 +115,10 @@ enum amb_status amb_ucx_worker_create(struct amb_ucx_context *context, bool seri
     amb_list_init(&worker->under_way);
     amb_pool_init(&worker->ops, sizeof(struct amb_ucx_op), 64, 0);
     amb_pool_init(&worker->heads, AMB_UCX_HEAD_BUFFER, 8, 0);
-    enum amb_status status = AMB_ENOMEM;
-    worker->buckets = calloc(FIRST_BUCKETS, sizeof(struct amb_ucx_link *));
-    if (worker->buckets == NULL) {
+    enum amb_status status = amb_ucx_table_init(worker);
+    if (status != AMB_OK) {
         goto fail;
     }
-    worker->bucket_mask = FIRST_BUCKETS - 1;
     status = init_handle(worker, serialized);
     if (status != AMB_OK) {
         goto fail;
@@ -172,7 +175,7 @@ void amb_ucx_worker_destroy(struct amb_ucx_worker **worker)
     }
     amb_pool_fini(&self->ops);
     amb_pool_fini(&self->heads);
-    free(self->buckets);
+    amb_ucx_table_fini(self);
     free(self);
     *worker = NULL;
 }
@@ -191,129 +194,6 @@ int amb_ucx_worker_fd(const struct amb_ucx_worker *worker)
 uint64_t amb_ucx_worker_foreign(const struct amb_ucx_worker *worker)
 {
     return worker->foreign;
-}
-
-/* ---- the table ---- */
-
-static struct amb_ucx_link **bucket_of(const struct amb_ucx_worker *worker, uint32_t session)
-{
-    return &worker->buckets[session & worker->bucket_mask]; /* sessions are small indices */
-}
-
-static bool table_grow(struct amb_ucx_worker *worker)
-{
-    size_t old_count = worker->bucket_mask + 1;
-    struct amb_ucx_link **old = worker->buckets;
-    struct amb_ucx_link **grown = calloc(old_count * 2, sizeof(struct amb_ucx_link *));
-    if (grown == NULL) {
-        return false;
-    }
-    worker->buckets = grown;
-    worker->bucket_mask = old_count * 2 - 1;
-    for (size_t i = 0; i < old_count; i++) {
-        struct amb_ucx_link *link = old[i];
-        while (link != NULL) {
-            struct amb_ucx_link *next = link->next;
-            struct amb_ucx_link **bucket = bucket_of(worker, link->session);
-            link->next = *bucket;
-            *bucket = link;
-            link = next;
-        }
-    }
-    free(old);
-    return true;
-}
-
-static struct amb_ucx_link *table_find(const struct amb_ucx_worker *worker, uint32_t session,
-                                       uint32_t generation, uint64_t secret)
-{
-    struct amb_ucx_link *link = *bucket_of(worker, session);
-    while (link != NULL &&
-           (link->session != session || link->generation != generation || link->secret != secret)) {
-        link = link->next;
-    }
-    return link;
-}
-
-enum amb_status amb_ucx_table_add(struct amb_ucx_worker *worker, struct amb_ucx_link *link)
-{
-    if (table_find(worker, link->session, link->generation, link->secret) != NULL) {
-        return AMB_ESTATE;
-    }
-    if (worker->link_count > worker->bucket_mask && !table_grow(worker)) {
-        return AMB_ENOMEM;
-    }
-    struct amb_ucx_link **bucket = bucket_of(worker, link->session);
-    link->next = *bucket;
-    *bucket = link;
-    return AMB_OK;
-}
-
-void amb_ucx_table_remove(struct amb_ucx_worker *worker, struct amb_ucx_link *link)
-{
-    struct amb_ucx_link **at = bucket_of(worker, link->session);
-    while (*at != NULL && *at != link) {
-        at = &(*at)->next;
-    }
-    if (*at != NULL) {
-        *at = link->next;
-    }
-    link->next = NULL;
-}
-
-struct amb_ucx_link *amb_ucx_find(struct amb_ucx_worker *worker, uint32_t session,
-                                  uint32_t generation, uint64_t secret)
-{
-    struct amb_ucx_link *link = table_find(worker, session, generation, secret);
-    if (link == NULL) {
-        worker->foreign++;
-        return NULL;
-    }
-    link->has_moved = true;
-    return link;
-}
-
-/* ---- completions ---- */
-
-struct amb_ucx_op *amb_ucx_op_get(struct amb_ucx_link *link, enum amb_ucx_op_kind kind)
-{
-    struct amb_ucx_op *op = amb_pool_get(&link->worker->ops);
-    if (op == NULL) {
-        return NULL;
-    }
-    amb_list_push_back(&link->worker->under_way, &op->node);
-    op->link = link;
-    op->kind = kind;
-    link->pending++;
-    return op;
-}
-
-void amb_ucx_op_put(struct amb_ucx_op *op)
-{
-    struct amb_ucx_link *link = op->link;
-    amb_assert(link->pending > 0);
-    amb_list_remove(&op->node);
-    link->pending--;
-    amb_pool_put(&link->worker->heads, op->head);
-    amb_pool_put(&link->worker->ops, op);
-}
-
-void amb_ucx_op_settle(struct amb_ucx_op *op, ucs_status_t status)
-{
-    op->status = status;
-    amb_list_remove(&op->node);
-    amb_list_push_back(&op->link->worker->settled, &op->node);
-}
-
-void amb_ucx_link_break(struct amb_ucx_link *link, enum amb_status why, const char *text)
-{
-    if (link->why != AMB_OK || link->is_closing) {
-        return;
-    }
-    link->why = why;
-    link->why_text = text;
-    link->base.is_down = true;
-    amb_list_push_back(&link->worker->broken, &link->node);
 }
 
 /* Hands on what has settled and broken; returns how much. UCX is not on the stack. */

@@ -7,7 +7,8 @@
 #include "tests/support/link_peer.h"
 #include "tests/support/link_suite.h"
 #include "wire/base/clock.h"
-#include "wire/link/ucx/ucx.h"
+#include "wire/link/ucx/ucx_link.h"
+#include "wire/link/ucx/ucx_worker.h"
 #include "wire/link/ucxlib/ucx_context.h"
 #include "wire/link/ucxlib/ucx_settings.h"
 

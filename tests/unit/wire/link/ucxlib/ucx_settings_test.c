@@ -4,6 +4,7 @@
  * which releases talk to each other. Segment sizes are proved by workers, as contexts do it.
  */
 #include "wire/link/ucx/ucx_state.h"
+#include "wire/link/ucx/ucx_worker.h"
 #include "wire/link/ucxlib/ucx_api.h"
 #include "wire/link/ucxlib/ucx_process.h"
 #include "wire/link/ucxlib/ucx_prove.h"

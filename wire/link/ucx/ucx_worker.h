@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ucx link: active messages between one client's UCX worker and one broker worker. Contexts and
- * whom to trust: ucx_context.h.
+ * The worker of the ucx link: active messages between one client's UCX worker and one broker
+ * worker. A worker moves all its links; contexts, and whom to trust, are in ucx_context.h.
  *
  *   amb_ucx_context (process) ─► amb_ucx_worker (thread) ─► link (session)
  *
@@ -9,7 +9,11 @@
  */
 #pragma once
 
-#include "wire/link/link.h"
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct amb_ucx_context;
 struct amb_ucx_worker;
@@ -32,15 +36,5 @@ int amb_ucx_worker_fd(const struct amb_ucx_worker *worker);
 AMB_MUST_CHECK bool amb_ucx_worker_arm(struct amb_ucx_worker *worker);
 /* How long to sleep then at most: UCX's descriptor is a hint that has been seen to come late. */
 int64_t amb_ucx_worker_sleep_max_ns(const struct amb_ucx_worker *worker);
-
-/*
- * One end. address: the peer's worker, from an authenticated control connection. session,
- * generation, secret: what every frame of this session carries, in both directions; frames whose
- * triple matches no link of this worker are dropped and counted.
- */
-AMB_MUST_CHECK enum amb_status
-amb_ucx_link_create(struct amb_ucx_worker *worker, const void *address, size_t address_len,
-                    uint32_t session, uint32_t generation, uint64_t secret,
-                    const struct amb_link_events *events, void *arg, struct amb_link **out);
 /* Frames dropped because they named no link of this worker. */
 uint64_t amb_ucx_worker_foreign(const struct amb_ucx_worker *worker);
