@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/ctl/ctl.h"
+#include "tools/ctl/admin.h"
+
+#include "tools/ctl/connect.h"
 
 #include <stdio.h>
 #include <string.h>

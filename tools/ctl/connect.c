@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/ctl/ctl.h"
+#include "tools/ctl/connect.h"
 
 #include "tools/common/table.h"
 #include "tools/common/units.h"

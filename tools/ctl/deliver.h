@@ -7,6 +7,7 @@
 
 #include "tools/ctl/ctl.h"
 
+#include <jansson.h>
 #include <stdio.h>
 
 #define AMB_DELIVER_PATHS 8u

@@ -5,6 +5,11 @@
 #include "tools/ctl/ctl.h"
 
 #include "tools/common/output.h"
+#include "tools/ctl/admin.h"
+#include "tools/ctl/connect.h"
+#include "tools/ctl/pub.h"
+#include "tools/ctl/request.h"
+#include "tools/ctl/sub.h"
 #include "wire/base/clock.h"
 
 #include <signal.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/outbox.h"
 
+#include "tools/ctl/connect.h"
+
 #include <stdlib.h>
 
 #define KEEP_BYTES ((size_t)1 << 20) /* a larger buffer is not kept for the next message */

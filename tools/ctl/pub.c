@@ -3,9 +3,10 @@
  * broker-ctl pub: messages come from files, from a generator, or from standard input. A file is
  * read, not mapped: one that shrinks meanwhile must not kill this process.
  */
-#include "tools/ctl/ctl.h"
+#include "tools/ctl/pub.h"
 
 #include "tools/common/units.h"
+#include "tools/ctl/connect.h"
 #include "tools/ctl/outbox.h"
 #include "tools/ctl/progress.h"
 #include "wire/base/clock.h"

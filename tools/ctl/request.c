@@ -2,10 +2,11 @@
 /*
  * broker-ctl request, reply: one question and its answer; a service that answers all the same.
  */
-#include "tools/ctl/ctl.h"
+#include "tools/ctl/request.h"
 
 #include "tools/common/shown.h"
 #include "tools/common/units.h"
+#include "tools/ctl/connect.h"
 
 #include <errno.h>
 #include <inttypes.h>

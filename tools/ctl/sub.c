@@ -2,10 +2,11 @@
 /*
  * broker-ctl sub: takes messages until a count, a time or a signal ends it.
  */
-#include "tools/ctl/ctl.h"
+#include "tools/ctl/sub.h"
 
 #include "tools/common/output.h"
 #include "tools/common/units.h"
+#include "tools/ctl/connect.h"
 #include "tools/ctl/deliver.h"
 #include "wire/base/clock.h"
 
