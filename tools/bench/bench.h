@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker-bench inside.
- *
- *   main.c ─► pubsub.c (pub, sub: one process, any broker)
- *         └─► throughput, latency, openloop ─► team.c (processes that share memory) ─► sender,
- * payload └─► matrix.c ─► throughput, latency      broker.c: a private brokerd for the time of a
- * run
+ * broker-bench inside: what a measurement is asked for, and what all of them share. The walk
+ * through the files is in README.md.
  *
  * Results are JSON objects throughout; a table is the same JSON printed for people.
  * Threads: every process has one (libamb adds its own in those that connect; the parent never
@@ -16,7 +12,6 @@
 #include "tools/common/exit.h"
 
 #include <amb/amb.h>
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -53,7 +48,9 @@ struct amb_bench {
     double tolerance;      /* compare: 0.1 is a tenth */
 };
 
-/* True once SIGINT or SIGTERM has come. */
+/* From here on SIGINT and SIGTERM end a measurement instead of the process. */
+void amb_bench_catch_signals(void);
+/* True once one of them has come. */
 bool amb_bench_stopped(void);
 void amb_bench_sleep_ns(int64_t ns);
 /* How messages are handed over: "copy", "post" or "lease". */
@@ -63,31 +60,3 @@ uint64_t amb_bench_window(const struct amb_bench *bench);
 /* A connection to bench->url, or NULL and *error. */
 struct amb_conn *amb_bench_connect(const struct amb_bench *bench, const char *name,
                                    struct amb_error *error);
-
-/* Each prints nothing and leaves a result; on failure it has said why. */
-enum amb_exit amb_bench_throughput(const struct amb_bench *bench, json_t **out);
-enum amb_exit amb_bench_latency(const struct amb_bench *bench, json_t **out);
-/* bench->rate > 0. */
-enum amb_exit amb_bench_open_loop(const struct amb_bench *bench, json_t **out);
-/* *out: rows of two files. AMB_EXIT_SLOWER: some became slower. */
-enum amb_exit amb_bench_compare(const struct amb_bench *bench, json_t **out);
-enum amb_exit amb_bench_pub(const struct amb_bench *bench, json_t **out);
-enum amb_exit amb_bench_sub(const struct amb_bench *bench, json_t **out);
-/* Starts private brokers itself; *out is an array. */
-enum amb_exit amb_bench_matrix(const struct amb_bench *bench, json_t **out);
-/* The matrix for people: one row for a size and link. */
-json_t *amb_bench_matrix_rows(const json_t *results);
-
-/* A brokerd for the time of a run: own folder, Unix socket and free loopback port. */
-struct amb_bench_broker {
-    pid_t pid;
-    int stdout_fd;
-    char dir[128];
-    char unix_url[256], tcp_url[256];
-    char url[320]; /* the one of these that bench->link needs */
-};
-/* Says what failed. */
-enum amb_exit amb_bench_broker_start(const struct amb_bench *bench, struct amb_bench_broker *out);
-/* For this link; NULL: the Unix socket and what the broker chooses. */
-void amb_bench_broker_select(struct amb_bench_broker *broker, const char *link);
-void amb_bench_broker_stop(struct amb_bench_broker *broker);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/bench/bench.h"
+#include "tools/bench/broker.h"
 
 #include "wire/base/clock.h"
 

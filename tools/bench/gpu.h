@@ -9,6 +9,8 @@
 
 #include "tools/bench/bench.h"
 
+#include <jansson.h>
+
 struct amb_bench_gpu;
 
 /* ENOTSUP, ENOTFOUND, ECUDA, ENOMEM; *why: a sentence, static. */

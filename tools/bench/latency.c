@@ -4,6 +4,9 @@
  * message at a time (a closed loop). A round trip passes the broker twice; what is told is half of
  * it. With --rate: openloop.c.
  */
+#include "tools/bench/latency.h"
+
+#include "tools/bench/openloop.h"
 #include "tools/bench/receiver.h"
 #include "tools/bench/sender.h"
 #include "tools/bench/team.h"

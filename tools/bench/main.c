@@ -4,9 +4,14 @@
  */
 #include "tools/bench/bench.h"
 
+#include "tools/bench/broker.h"
 #include "tools/bench/compare.h"
 #include "tools/bench/gpu.h"
+#include "tools/bench/latency.h"
+#include "tools/bench/matrix.h"
 #include "tools/bench/payload.h"
+#include "tools/bench/pubsub.h"
+#include "tools/bench/throughput.h"
 #include "tools/common/output.h"
 #include "tools/common/table.h"
 #include "tools/common/units.h"
@@ -18,10 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
-
-#define WINDOW_BYTES (UINT64_C(16) << 20)
-#define WINDOW_MAX UINT64_C(32768)
 
 struct command {
     const char *name;
@@ -31,6 +32,35 @@ struct command {
     const char *help;
 };
 
+/* *out: rows of two files. AMB_EXIT_SLOWER: some became slower. */
+static enum amb_exit compare(const struct amb_bench *bench, json_t **out)
+{
+    json_t *results[2] = {NULL, NULL};
+    unsigned slower = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        json_error_t error;
+        results[i] = json_load_file(bench->files[i], 0, &error);
+        if (results[i] == NULL) {
+            amb_tool_error("%s: line %d: %s", bench->files[i], error.line, error.text);
+            json_decref(results[0]);
+            return AMB_EXIT_DATA;
+        }
+    }
+    *out = amb_compare(results[0], results[1], bench->tolerance, &slower);
+    json_decref(results[0]);
+    json_decref(results[1]);
+    if (json_array_size(*out) == 0) {
+        amb_tool_error("%s and %s have no cell in common", bench->files[0], bench->files[1]);
+        return AMB_EXIT_DATA;
+    }
+    if (slower > 0) {
+        amb_tool_error("%u of %zu cells are more than %.0f %% slower", slower,
+                       json_array_size(*out), bench->tolerance * 100);
+        return AMB_EXIT_SLOWER;
+    }
+    return AMB_EXIT_OK;
+}
+
 static const struct command commands[] = {
     {"throughput", amb_bench_throughput, false, 0, "messages a second, publishers to subscribers"},
     {"latency", amb_bench_latency, false, 0, "one way: half of a round trip, or --rate"},
@@ -38,67 +68,9 @@ static const struct command commands[] = {
     {"pub", amb_bench_pub, false, 0, "only a publisher, as fast as the broker lets it"},
     {"sub", amb_bench_sub, false, 0, "only a subscriber, from its first message on"},
     {"copies", amb_bench_copies, true, 0, "plain copies on a GPU, to measure against"},
-    {"compare", amb_bench_compare, true, 2, "A.json B.json: ratios, and what became slower"},
+    {"compare", compare, true, 2, "A.json B.json: ratios, and what became slower"},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
-
-static volatile sig_atomic_t is_stopped;
-
-static void on_signal(int number)
-{
-    (void)number;
-    is_stopped = 1;
-}
-
-bool amb_bench_stopped(void)
-{
-    return is_stopped != 0;
-}
-
-void amb_bench_sleep_ns(int64_t ns)
-{
-    struct timespec ts = {.tv_sec = (time_t)(ns / AMB_SEC), .tv_nsec = ns % AMB_SEC};
-    (void)nanosleep(&ts, NULL);
-}
-
-const char *amb_bench_way(const struct amb_bench *bench)
-{
-    return bench->is_lease ? "lease" : bench->is_post ? "post" : "copy";
-}
-
-uint64_t amb_bench_window(const struct amb_bench *bench)
-{
-    if (bench->window > 0) {
-        return bench->window;
-    }
-    /* 16 MiB, but 3 to 32768 messages, shared by the publishers. */
-    uint64_t window = WINDOW_BYTES / bench->size;
-    window = window < 3 ? 3 : window > WINDOW_MAX ? WINDOW_MAX : window;
-    window /= bench->pubs;
-    return window < 2 ? 2 : window;
-}
-
-struct amb_conn *amb_bench_connect(const struct amb_bench *bench, const char *name,
-                                   struct amb_error *error)
-{
-    struct amb_conn *conn;
-    struct amb_options options = {
-        .size = sizeof(options),
-        .name = name,
-        .credentials = bench->credentials,
-        .reconnect_attempts = AMB_NONE, /* What is measured ends with its broker. */
-        .error = error,
-    };
-    enum amb_status status = amb_connect(bench->url, &options, &conn);
-    if (status != AMB_OK) {
-        error->status = status;
-        if (error->text[0] == '\0') {
-            (void)snprintf(error->text, sizeof(error->text), "%s", amb_strerror(status));
-        }
-        return NULL;
-    }
-    return conn;
-}
 
 static void print_help(void)
 {
@@ -376,34 +348,6 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-enum amb_exit amb_bench_compare(const struct amb_bench *bench, json_t **out)
-{
-    json_t *results[2] = {NULL, NULL};
-    unsigned slower = 0;
-    for (unsigned i = 0; i < 2; i++) {
-        json_error_t error;
-        results[i] = json_load_file(bench->files[i], 0, &error);
-        if (results[i] == NULL) {
-            amb_tool_error("%s: line %d: %s", bench->files[i], error.line, error.text);
-            json_decref(results[0]);
-            return AMB_EXIT_DATA;
-        }
-    }
-    *out = amb_compare(results[0], results[1], bench->tolerance, &slower);
-    json_decref(results[0]);
-    json_decref(results[1]);
-    if (json_array_size(*out) == 0) {
-        amb_tool_error("%s and %s have no cell in common", bench->files[0], bench->files[1]);
-        return AMB_EXIT_DATA;
-    }
-    if (slower > 0) {
-        amb_tool_error("%u of %zu cells are more than %.0f %% slower", slower,
-                       json_array_size(*out), bench->tolerance * 100);
-        return AMB_EXIT_SLOWER;
-    }
-    return AMB_EXIT_OK;
-}
-
 /* bench->url with ?link= where --link says more than the URL. */
 static void add_link(struct amb_bench *bench, char *url, size_t size)
 {
@@ -475,10 +419,8 @@ int main(int argc, char **argv)
         .topic = "bench",
         .slow = AMB_SLOW_BLOCK,
     };
-    struct sigaction action = {.sa_handler = on_signal};
     amb_tool_name("broker-bench");
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
+    amb_bench_catch_signals();
     (void)signal(SIGPIPE, SIG_IGN);
     (void)prctl(PR_SET_TIMERSLACK, 1);
     if (parse(&bench, argc, argv) != AMB_EXIT_OK) {

@@ -3,7 +3,11 @@
  * broker-bench matrix: every size on every link, throughput and latency, each cell with a broker
  * of its own, so that no cell sees the memory or the sessions of another.
  */
-#include "tools/bench/bench.h"
+#include "tools/bench/matrix.h"
+
+#include "tools/bench/broker.h"
+#include "tools/bench/latency.h"
+#include "tools/bench/throughput.h"
 
 #include <stdio.h>
 #include <string.h>

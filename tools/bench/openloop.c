@@ -8,6 +8,8 @@
  * All processes read one clock, and sequence numbers say when a message was due: nothing but the
  * message travels.
  */
+#include "tools/bench/openloop.h"
+
 #include "tools/bench/receiver.h"
 #include "tools/bench/sender.h"
 #include "tools/bench/team.h"

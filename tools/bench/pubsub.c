@@ -3,6 +3,8 @@
  * broker-bench pub and sub: one process each, for brokers and machines of any kind. No memory is
  * shared, so there is no window: the publisher goes as fast as the broker lets it.
  */
+#include "tools/bench/pubsub.h"
+
 #include "tools/bench/payload.h"
 #include "tools/bench/receiver.h"
 #include "tools/bench/sender.h"

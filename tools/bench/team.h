@@ -13,6 +13,7 @@
 #include "tools/bench/bench.h"
 #include "tools/common/hdr.h"
 
+#include <jansson.h>
 #include <stdatomic.h>
 
 #define AMB_TEAM_CHILDREN_MAX (AMB_BENCH_SUBS_MAX + AMB_BENCH_PUBS_MAX)

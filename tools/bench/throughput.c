@@ -7,6 +7,8 @@
  * memory that the processes share, so that nothing is lost and no queue hides the speed; --open
  * removes it.
  */
+#include "tools/bench/throughput.h"
+
 #include "tools/bench/receiver.h"
 #include "tools/bench/sender.h"
 #include "tools/bench/team.h"
