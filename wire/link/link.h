@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A link: how data-plane frames travel between one client and its worker. Four makers give the
- * same object: ring.h (shared memory), stream.h (TCP), ucx.h (UCX active messages), sim.h (tests).
+ * same object: ring.h (shared memory), stream.h (TCP), ucx_link.h (UCX active messages), and sim.h
+ * (tests).
  *
  * What all of them promise:
  *  - Frames arrive whole, in the order of amb_link_send, each exactly once, or the link goes down.
@@ -33,7 +34,7 @@
 
 struct amb_frame;
 struct amb_link;
-struct amb_link_mem; /* registration of memory with a transport, see ucx.h; NULL: none */
+struct amb_link_mem; /* registration of memory with a transport, see ucx_context.h; NULL: none */
 
 /* Absolute counters, one value per (kind, handle). handle < AMB_HANDLES_MAX. */
 enum amb_flow_kind {

@@ -6,6 +6,9 @@
  *
  *   amb_cuda_start ─► amb_cuda_at(0) ─► amb_cuda_enter ─► alloc, copy, record ... ─► leave
  *
+ * One interface, made twice: by cuda_api.c, cuda_device.c, cuda_memory.c and cuda_stream.c with the
+ * driver, by cuda_none.c without. So all of it is declared here, and not file by file.
+ *
  * Device addresses are uint64_t, so that nobody dereferences one by accident; streams and events
  * are the driver's own handles (CUstream, CUevent), so that the program's can be passed through.
  *
