@@ -7,6 +7,7 @@
  * believe an index only if it is monotonic and within the ring, and keep their own positions
  * privately. The broker wakes a client through a pipe whose write end nobody else holds, and is
  * woken by an eventfd that it never reads: a client cannot make it block.
+ * Threads and Memory: those of link.h; making and attaching: any thread.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a ring goes down: what is open or queued is settled, then its owner is told.
+ * How a ring goes down: its open body and its queue are settled, then its owner is told.
  * Threads and Memory: those of link.h. Only the other files of this room include this.
  */
 #pragma once

@@ -3,6 +3,7 @@
  * The stream link: frames on a connected socket of their own, which arrives here after the
  * handshake. Sent with sendmsg straight from the sender's memory, received with readv straight into
  * the receiver's; large bodies are cut in chunks so that flow values pass between them.
+ * Threads and Memory: those of link.h; making: any thread.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How what a stream link has open or queued is settled, one tx or all of it, and how the link goes
- * down.
+ * How a stream link goes down: its open body and its queue are settled, then its owner is told. One
+ * tx that is sent is settled here too.
  * Threads and Memory: those of link.h. Only the other files of this room include this.
  */
 #pragma once

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * UCX's context, one a process and set of trusted interfaces, and memory that is registered in it.
- * A UCX port gives whoever reaches it the whole process, so contexts are made only for interfaces
- * that the owner declared trusted, endpoints only after authentication, and shared-memory lanes
- * never. UCX types stay inside wire/link/ucx and wire/link/ucxlib.
+ * A UCX port opens the whole process to its peers. So contexts are made only for interfaces that
+ * the owner declared trusted, endpoints only after authentication, and shared-memory lanes never.
+ * UCX types stay inside wire/link/ucx and wire/link/ucxlib.
  *
  *   amb_ucx_context (process) ─► amb_ucx_worker (thread) ─► link (session)
  *
