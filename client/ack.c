@@ -4,7 +4,10 @@
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/delivery.h"
+#include "client/error.h"
+#include "client/lock.h"
 #include "client/sub.h"
+#include "client/wait.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

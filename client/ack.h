@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 struct amb_conn;
+struct amb_delivery;
 struct amb_sub;
 
 #define AMB_ACK_FRAMES_CACHED 64u
@@ -31,6 +32,10 @@ struct amb_ack_frame {
 /* The link is done with it. Lock held. */
 void amb_ack_frame_put(struct amb_conn *conn, struct amb_ack_frame *frame);
 void amb_ack_frames_fini(struct amb_conn *conn);
+/* Hands the link every acknowledgement that waits. Lock held. */
+void amb_acks_send(struct amb_conn *conn);
+/* All of a delivery that could not be brought here shall come again. Without locks. */
+void amb_acks_refuse(struct amb_delivery *delivery);
 /* Waits until the broker has counted what was acknowledged so far. Lock held, given up. */
 enum amb_status amb_acks_sync(struct amb_conn *conn, int64_t timeout_ns);
 /* The subscription gets no more, but may acknowledge what it has. Lock held. */

@@ -2,10 +2,12 @@
 /*
  * amb_admin: a question on the control connection, its answer as a message.
  */
+#include "client/back.h"
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/delivery.h"
-#include "client/reconnect.h"
+#include "client/error.h"
+#include "client/lock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +75,7 @@ enum amb_status amb_admin(struct amb_conn *conn, const char *query, int64_t time
     message.body_case = AMB__CONTROL__CONTROL__BODY_ADMIN;
     amb_conn_enter(conn);
     amb_conn_lock(conn);
-    status = amb_reconnect_await(conn);
+    status = amb_back_await(conn);
     if (status == AMB_OK) {
         amb_control_ask(conn, &message, &request);
         status = amb_control_wait(conn, &request, timeout_ns, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a connection keeps for another session; reconnect.c works on it.
+ * What a connection keeps for another session; back.c waits for that, reconnect.c brings it about.
  * Threads: under the connection's lock. Memory: copies of the options' strings.
  */
 #pragma once

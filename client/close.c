@@ -7,16 +7,22 @@
  *                          yes: the I/O thread goes on alone until the last one is released
  */
 #include "client/ack.h"
+#include "client/arrivals.h"
 #include "client/conn.h"
-#include "client/control.h"
 #include "client/delivery.h"
+#include "client/drive.h"
 #include "client/due.h"
+#include "client/error.h"
 #include "client/gpu.h"
 #include "client/inbox.h"
+#include "client/io.h"
+#include "client/life.h"
+#include "client/lock.h"
 #include "client/poll.h"
 #include "client/pub.h"
 #include "client/reconnect.h"
 #include "client/sub.h"
+#include "client/wake.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -57,7 +63,7 @@ static bool all_settled(void *arg)
             return false;
         }
     }
-    return !amb_control_is_closing_pubs(conn);
+    return !amb_pubs_are_closing(conn);
 }
 
 static enum amb_status flush_all(struct amb_conn *conn, int64_t timeout_ns)

@@ -6,7 +6,9 @@
  */
 #include "client/batches.h"
 #include "client/conn.h"
+#include "client/drive.h"
 #include "client/gpu.h"
+#include "client/lock.h"
 #include "client/put.h"
 #include "wire/base/assert.h"
 #include "wire/base/copy.h"

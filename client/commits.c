@@ -4,6 +4,7 @@
  */
 #include "client/conn.h"
 #include "client/slots.h"
+#include "client/wake.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

@@ -3,9 +3,9 @@
  * A connection as the library's own files see it. What the calls do is in one file per verb; this
  * is what they share.
  *
- *   amb_conn ── control socket, link        io.c, drive.c: who moves bytes, and who sleeps
+ *   amb_conn ── control socket, link        drive.c, io.c: who moves bytes, and who sleeps
  *       │  ├─── pubs[handle]                publish.c, batch.c, settle.c
- *       │  ├─── subs[handle] ── deliveries  subscribe.c, delivery.c, release.c
+ *       │  ├─── subs[handle] ── deliveries  arrivals.c, message.c, returns.c
  *       │  ├─── segments, buffers           segment.c, buffer.c
  *       │  └─── lease segments              slots.c, commit.c, lease.c
  *
@@ -21,10 +21,10 @@
 #include "client/buffer.h"
 #include "client/handle.h"
 #include "client/leases.h"
-#include "client/wait.h"
 #include "wire/base/clock.h"
 #include "wire/base/list.h"
 #include "wire/base/mpsc.h"
+#include "wire/base/spin.h"
 #include "wire/codec/control.h"
 #include "wire/codec/frame.h"
 #include "wire/link/link.h"
@@ -175,6 +175,7 @@ struct amb_conn {
     /* amb_publish's own publishers. */
     struct amb_implicit *implicit;
     struct amb_inbox *inbox; /* requests; NULL until the first one */
+    int64_t reply_due_ns;    /* their first deadline, perhaps an earlier one; INT64_MAX: none */
 
     /* GPUs that this connection has met, see gpu.c. */
     pthread_mutex_t gpu_lock;
@@ -217,40 +218,6 @@ static inline bool amb_conn_has_trouble(const struct amb_conn *conn, uint32_t wh
     return (atomic_load_explicit(&conn->trouble, memory_order_relaxed) & which) != 0;
 }
 
-/* What a call answers for a connection with this trouble; AMB_OK if it has none of it. */
-enum amb_status amb_conn_trouble(struct amb_conn *conn, uint32_t which);
-/* Why a call failed so, for its message: the connection's end if that was it. Any thread. */
-const char *amb_conn_reason(struct amb_conn *conn, enum amb_status status);
-
-void amb_conn_lock(struct amb_conn *conn);
-bool amb_conn_trylock(struct amb_conn *conn);
-/* Also takes back what was released meanwhile by threads that found the lock held. */
-void amb_conn_unlock(struct amb_conn *conn);
-
-/*
- * Pushes out what was given to the link on the side, as releases are; lock held. Where that is a
- * system call, or with may_wait, it is left to whoever drives or comes next, if that is soon: the
- * I/O thread's next nap at the latest.
- */
-void amb_conn_push(struct amb_conn *conn, bool may_wait);
-
-/* Zeroed but for what an unconnected connection needs; refs is 1. NULL: no memory. */
-struct amb_conn *amb_conn_create(void);
-void amb_conn_ref(struct amb_conn *conn);
-/* Frees at 0. Without the lock. */
-void amb_conn_unref(struct amb_conn *conn);
-
-/*
- * The session is over for `why`; lock held. Fails requests, closes the link, and either settles
- * what was published with `why` and ends every wait, or begins to reconnect. The second call does
- * nothing.
- */
-void amb_conn_lost(struct amb_conn *conn, enum amb_status why, const char *text);
-/* There will not be another session. Lock held. */
-void amb_conn_give_up(struct amb_conn *conn, enum amb_status why, const char *text);
-/* Closes descriptors, link, segments. Lock held, no other thread is inside. Idempotent. */
-void amb_conn_teardown(struct amb_conn *conn);
-
 /*
  * A call that may wait is counted from beginning to end: a close by another thread makes it turn
  * back, and waits until it has left before anything is freed.
@@ -267,39 +234,3 @@ static inline enum amb_status amb_conn_leave(struct amb_conn *conn, enum amb_sta
     atomic_fetch_sub_explicit(&conn->inside, 1, memory_order_release);
     return status;
 }
-
-/* Records the error that amb_last_error shows (not EAGAIN, ETIMEDOUT) and returns status. */
-enum amb_status amb_conn_fail(struct amb_conn *conn, enum amb_status status, const char *format,
-                              ...) __attribute__((format(printf, 3, 4)));
-
-/* ---- link_events.c ---- */
-extern const struct amb_link_events amb_conn_link_events;
-
-/* ---- ack.c ---- */
-/* Hands the link every acknowledgement that waits. Lock held. */
-void amb_acks_send(struct amb_conn *conn);
-struct amb_delivery;
-/* All of a delivery that could not be brought here shall come again. Without locks. */
-void amb_acks_refuse(struct amb_delivery *delivery);
-
-/* Pushes out what the link was given, and what waits to be given with it. Lock held, has a link. */
-static inline void amb_conn_flush_link(struct amb_conn *conn)
-{
-    if (__builtin_expect(!amb_list_is_empty(&conn->acking), 0)) {
-        amb_acks_send(conn);
-    }
-    conn->must_flush = false;
-    amb_link_flush(conn->link);
-    if (__builtin_expect(conn->armed && !conn->armed_room && conn->link->queued != 0, 0) &&
-        conn->link->ops->kind != AMB_LINK_UCX) { /* There it is what is under way. */
-        amb_conn_rearm(conn);
-    }
-}
-
-/* ---- io.c ---- */
-enum amb_status amb_io_start(struct amb_conn *conn); /* lock held */
-void amb_io_kick(struct amb_conn *conn);
-
-/* ---- fork.c ---- */
-void amb_fork_register(struct amb_conn *conn);
-void amb_fork_unregister(struct amb_conn *conn);

@@ -7,6 +7,10 @@
 
 #include "client/backoff.h"
 #include "client/conn.h"
+#include "client/fork.h"
+#include "client/io.h"
+#include "client/life.h"
+#include "client/lock.h"
 #include "client/options.h"
 #include "client/pub.h"
 

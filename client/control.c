@@ -2,7 +2,9 @@
 #include "client/control.h"
 
 #include "client/conn.h"
-#include "client/sub.h"
+#include "client/drive.h"
+#include "client/upcalls.h"
+#include "client/wake.h"
 #include "wire/base/assert.h"
 
 #include <errno.h>
@@ -110,45 +112,6 @@ enum amb_status amb_control_wait(struct amb_conn *conn, struct amb_request *requ
     return status == AMB_OK ? request->status : status;
 }
 
-void amb_control_ask_close(struct amb_conn *conn, enum amb_orphan what, uint32_t handle)
-{
-    struct amb_request *request = calloc(1, sizeof(*request));
-    if (request == NULL) {
-        return; /* The handle stays taken: nothing worse than that. */
-    }
-    request->orphan = what;
-    request->handle = handle;
-    Amb__Control__Control message;
-    amb__control__control__init(&message);
-    Amb__Control__PubClose close;
-    amb__control__pub_close__init(&close);
-    Amb__Control__Unsubscribe unsubscribe;
-    amb__control__unsubscribe__init(&unsubscribe);
-    if (what == AMB_ORPHAN_PUB_CLOSE) {
-        close.handle = handle;
-        close.batches = conn->past[handle].batches;
-        message.pub_close = &close;
-        message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_CLOSE;
-    } else {
-        unsubscribe.handle = handle;
-        unsubscribe.acks = conn->subs[handle] == NULL ? 0 : conn->subs[handle]->acks.sent;
-        message.unsubscribe = &unsubscribe;
-        message.body_case = AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE;
-    }
-    amb_control_ask(conn, &message, request);
-}
-
-bool amb_control_is_closing_pubs(const struct amb_conn *conn)
-{
-    AMB_LIST_FOR_EACH (node, &conn->requests) {
-        const struct amb_request *request = AMB_CONTAINER_OF(node, struct amb_request, node);
-        if (request->orphan == AMB_ORPHAN_PUB_CLOSE && !request->is_done) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---- answers ---- */
 
 void amb_control_answer(struct amb_conn *conn, struct amb_request *request, enum amb_status status,
@@ -163,18 +126,7 @@ void amb_control_answer(struct amb_conn *conn, struct amb_request *request, enum
     if (request->on_answer != NULL) {
         amb_list_remove(&request->node);
         request->on_answer(conn, request);
-        return;
     }
-    if (request->orphan == AMB_ORPHAN_NONE) {
-        return;
-    }
-    if (request->orphan == AMB_ORPHAN_PUB_CLOSE) {
-        conn->pub_taken[request->handle] = false;
-    } else if (conn->subs[request->handle] != NULL) {
-        amb_sub_left(conn->subs[request->handle]);
-    }
-    amb_list_remove(&request->node);
-    free(request);
 }
 
 void amb_control_fail_all(struct amb_conn *conn, enum amb_status why, const char *text)

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "client/import.h"
+#include "client/gpu_range.h"
 #include "wire/base/list.h"
 #include "wire/codec/control.h"
 
@@ -15,13 +15,6 @@
 #include <stdint.h>
 
 struct amb_conn;
-
-/* What a request that nobody waits for any more frees when it is answered. */
-enum amb_orphan {
-    AMB_ORPHAN_NONE,
-    AMB_ORPHAN_PUB_CLOSE,   /* the publisher handle */
-    AMB_ORPHAN_UNSUBSCRIBE, /* the subscription handle */
-};
 
 struct amb_request;
 
@@ -48,9 +41,7 @@ struct amb_request {
     /* AdminReply; the asker's to free */
     uint8_t *json;
     size_t json_len, json_cap;
-    /* An orphan is freed here. */
-    enum amb_orphan orphan;
-    uint32_t handle;
+    uint32_t handle; /* what it is about, for an on_answer */
 };
 
 /* Sends one message; what the socket does not take waits. A failure loses the session. */
@@ -61,12 +52,6 @@ void amb_control_ask(struct amb_conn *conn, Amb__Control__Control *message,
 /* Waits for the answer (gives up the lock). Why it did not come, or its status. Then forgotten. */
 enum amb_status amb_control_wait(struct amb_conn *conn, struct amb_request *request,
                                  int64_t timeout_ns, uint32_t flags);
-/* Closes a handle at the broker without waiting; the handle is free when that is answered. A
- * publisher's is when the broker has all its batches: conn->past says how many there are. */
-void amb_control_ask_close(struct amb_conn *conn, enum amb_orphan what, uint32_t handle);
-/* Are there publishers, closed without waiting, of which the broker does not have all batches yet?
- * A Bye would overtake those. */
-bool amb_control_is_closing_pubs(const struct amb_conn *conn);
 /* The session is over: answers every request with `why`. */
 void amb_control_fail_all(struct amb_conn *conn, enum amb_status why, const char *text);
 
@@ -75,12 +60,6 @@ void amb_control_answer(struct amb_conn *conn, struct amb_request *request, enum
                         const char *text);
 /* Writes what waits to be written. */
 void amb_control_flush(struct amb_conn *conn);
-
-/* dispatch.c: reads and handles what is there, writes what waits. */
-void amb_control_service(struct amb_conn *conn);
-/* Takes what the broker has said by now and no more: why it ended the session, say, when the link
- * is found to be down. */
-void amb_control_hear_out(struct amb_conn *conn);
 
 /* recvmsg without waiting. Descriptors that came are appended to fds, those beyond fds_max closed.
  * Returns what recvmsg does. */

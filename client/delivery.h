@@ -100,12 +100,6 @@ struct amb_delivery {
     alignas(64) struct amb_msg msgs[];
 };
 
-/* Losses added up; UINT64_MAX: unknowable. */
-static inline uint64_t amb_lost_sum(uint64_t a, uint64_t b)
-{
-    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
 static inline struct amb_delivery *amb_msg_delivery(const struct amb_msg *msg)
 {
     const struct amb_msg *first = msg - msg->index;

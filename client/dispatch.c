@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the broker says on the control connection, and what keeps the session alive.
- */
+#include "client/dispatch.h"
+
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/due.h"
@@ -12,6 +11,7 @@
 #include "client/segment.h"
 #include "client/slots.h"
 #include "client/sub.h"
+#include "client/upcalls.h"
 #include "wire/base/assert.h"
 
 #include <errno.h>

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's loop, and what a turn of it does. See wait.h.
+ * The driver's loop, and what a turn of it does.
  */
+#include "client/drive.h"
+
 #include "client/conn.h"
-#include "client/control.h"
-#include "client/delivery.h"
-#include "client/due.h"
-#include "client/gpu.h"
-#include "client/inbox.h"
-#include "client/options.h"
-#include "client/pub.h"
+#include "client/lock.h"
 #include "client/ucx.h"
+#include "client/wake.h"
 #include "wire/base/assert.h"
 
 #include <errno.h>
@@ -33,88 +30,10 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns
     (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
 }
 
-static void futex_wake_all(_Atomic uint32_t *word)
+static void take_back(struct amb_conn *conn)
 {
-    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
-}
-
-void amb_conn_changed(struct amb_conn *conn)
-{
-    conn->has_changed = true;
-}
-
-void amb_conn_wake_all(struct amb_conn *conn)
-{
-    atomic_fetch_add_explicit(&conn->change, 1, memory_order_release);
-    futex_wake_all(&conn->change);
-    uint64_t one = 1;
-    if (conn->wake_fd >= 0) {
-        (void)!write(conn->wake_fd, &one, sizeof(one));
-    }
-}
-
-bool amb_conn_arm(struct amb_conn *conn, bool want_flow)
-{
-    if (conn->link == NULL) {
-        return true;
-    }
-    if (!amb_link_arm(conn->link, want_flow)) {
-        amb_link_disarm(conn->link);
-        return false;
-    }
-    if (!amb_client_ucx_arm(conn)) {
-        amb_link_disarm(conn->link);
-        return false;
-    }
-    conn->armed = true;
-    conn->armed_room = conn->link->queued != 0;
-    return true;
-}
-
-void amb_conn_wake_driver(struct amb_conn *conn)
-{
-    uint64_t one = 1;
-    conn->driver_told = true;
-    (void)!write(conn->wake_fd, &one, sizeof(one));
-}
-
-void amb_conn_rearm(struct amb_conn *conn)
-{
-    conn->armed_room = true; /* Once is enough. */
-    if (conn->driver_sleeps) {
-        amb_conn_wake_driver(conn);
-    } else if (conn->has_io_thread) {
-        amb_io_kick(conn);
-    } else {
-        amb_due_set(conn);
-    }
-}
-
-void amb_conn_disarm(struct amb_conn *conn)
-{
-    if (conn->armed) {
-        conn->armed = false;
-        if (conn->link != NULL) {
-            amb_link_disarm(conn->link);
-        }
-    }
-}
-
-/* Takes the link's edge, which is there once only. */
-static void take_edge(struct amb_conn *conn)
-{
-    if (conn->link_ep >= 0) {
-        struct epoll_event event;
-        (void)epoll_wait(conn->link_ep, &event, 1, 0);
-    }
-}
-
-void amb_conn_harvest(struct amb_conn *conn)
-{
-    take_edge(conn);
-    if (conn->driver_sleeps) {
-        /* It may have gone to sleep for this edge, and will not see it any more. */
-        amb_conn_wake_driver(conn);
+    if (!amb_mpsc_is_empty(&conn->returned)) {
+        amb_upcalls.take_back(conn);
     }
 }
 
@@ -126,7 +45,7 @@ static unsigned poll_link(struct amb_conn *conn)
                               conn->link->queued == 0 ? AMB_POLL_BUDGET : AMB_POLL_BUDGET_BUSY);
     }
     if (conn->is_link_down && conn->down == AMB_OK) {
-        amb_control_hear_out(conn);
+        amb_upcalls.hear_out(conn);
         amb_conn_lost(conn, conn->link_status, conn->link_text); /* unless that was why */
         done++;
     }
@@ -135,7 +54,7 @@ static unsigned poll_link(struct amb_conn *conn)
 
 unsigned amb_conn_receive(struct amb_conn *conn)
 {
-    amb_delivery_take_back(conn);
+    take_back(conn);
     unsigned done = poll_link(conn);
     if (done != 0) {
         amb_conn_tell(conn);
@@ -145,10 +64,10 @@ unsigned amb_conn_receive(struct amb_conn *conn)
 
 unsigned amb_conn_progress(struct amb_conn *conn)
 {
-    amb_delivery_take_back(conn);
+    take_back(conn);
     unsigned done = poll_link(conn);
     if (atomic_load_explicit(&conn->staged, memory_order_relaxed) != 0) {
-        done += amb_pub_flush_due(conn);
+        done += amb_upcalls.flush_due(conn);
     }
     if (conn->must_flush && conn->link != NULL) {
         amb_conn_flush_link(conn);
@@ -159,67 +78,7 @@ unsigned amb_conn_progress(struct amb_conn *conn)
     return done;
 }
 
-int64_t amb_conn_next_timer(const struct amb_conn *conn, int64_t now_ns)
-{
-    int64_t next = conn->ping_ns + conn->heartbeat_ns;
-    if (conn->down != AMB_OK) {
-        next = INT64_MAX;
-    }
-    if (atomic_load_explicit(&conn->staged, memory_order_relaxed) != 0 &&
-        next > now_ns + AMB_PUB_LINGER_NS) {
-        next = now_ns + AMB_PUB_LINGER_NS;
-    }
-    if (atomic_load_explicit(&conn->gpu_waiting, memory_order_relaxed) != 0 &&
-        next > now_ns + AMB_GPU_LOOK_NS) {
-        next = now_ns + AMB_GPU_LOOK_NS;
-    }
-    if (conn->inbox != NULL && conn->inbox->due_ns < next) {
-        next = conn->inbox->due_ns;
-    }
-    /* Segments that are to be mapped; without a session that waits for the next one. */
-    return conn->leases.has_work && conn->down == AMB_OK && now_ns < next ? now_ns : next;
-}
-
 /* ---- waiting ---- */
-
-/* EAGAIN: go on waiting. */
-static enum amb_status verdict(struct amb_conn *conn, const struct amb_wait *wait)
-{
-    uint32_t trouble = atomic_load_explicit(&conn->trouble, memory_order_acquire);
-    if ((trouble & AMB_TROUBLE_STOPPED) != 0 && (wait->flags & AMB_WAIT_STOPPABLE) != 0) {
-        return AMB_ESTOPPED;
-    }
-    if (wait->is_ready(wait->arg)) {
-        return AMB_OK;
-    }
-    if ((trouble & AMB_TROUBLE_DOWN) != 0 && (wait->flags & AMB_WAIT_LOST) == 0) {
-        return conn->down;
-    }
-    if (wait->is_over != NULL && atomic_load_explicit(wait->is_over, memory_order_relaxed)) {
-        return AMB_ECLOSED;
-    }
-    if ((trouble & AMB_TROUBLE_CLOSING) != 0 && (wait->flags & AMB_WAIT_CLOSER) == 0) {
-        return AMB_ECLOSED;
-    }
-    return AMB_EAGAIN;
-}
-
-void amb_conn_tell(struct amb_conn *conn)
-{
-    if (!conn->has_changed) {
-        return;
-    }
-    conn->has_changed = false;
-    if (conn->followers != 0) {
-        atomic_fetch_add_explicit(&conn->change, 1, memory_order_release);
-        futex_wake_all(&conn->change);
-    }
-    /* One that sleeps on the link hears of nothing that another thread has found there, or done. */
-    if (conn->driver_sleeps && !conn->driver_told &&
-        verdict(conn, conn->driver_wait) != AMB_EAGAIN) {
-        amb_conn_wake_driver(conn);
-    }
-}
 
 static void follow(struct amb_conn *conn, const struct amb_wait *wait, int64_t remaining_ns)
 {
@@ -256,10 +115,10 @@ static void sleep_on_all(struct amb_conn *conn, int64_t timeout_ns)
     }
     amb_conn_lock(conn);
     if (ready > 0 && fds[1].revents != 0 && fds[1].fd == conn->control_fd) {
-        amb_control_service(conn);
+        amb_upcalls.service(conn);
     }
     if (ready > 0 && fds[2].revents != 0) {
-        take_edge(conn);
+        amb_conn_take_edge(conn);
     }
 }
 
@@ -300,7 +159,7 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
     conn->driver_wait = NULL;
     amb_conn_disarm(conn);
     if (!conn->has_io_thread) {
-        amb_conn_timers(conn, amb_clock_monotonic_ns());
+        amb_upcalls.timers(conn, amb_clock_monotonic_ns());
     }
     amb_conn_tell(conn);
 }
@@ -317,7 +176,7 @@ static int64_t next_pause(const struct amb_conn *conn, int64_t pause_ns)
  * between. */
 static void let_go(struct amb_conn *conn, int64_t now_ns)
 {
-    amb_conn_timers(conn, now_ns);
+    amb_upcalls.timers(conn, now_ns);
     amb_conn_unlock(conn);
     (void)sched_yield();
     amb_conn_lock(conn);
@@ -365,7 +224,7 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
     enum amb_status status;
     for (;;) {
         unsigned work = amb_conn_progress(conn);
-        status = verdict(conn, wait);
+        status = amb_conn_verdict(conn, wait);
         if (status != AMB_EAGAIN) {
             break;
         }
@@ -380,7 +239,7 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
             let_go_ns = now;
             let_go(conn, now);
             /* Whoever had the lock in between saw nobody asleep and woke nobody. */
-            status = verdict(conn, wait);
+            status = amb_conn_verdict(conn, wait);
             if (status != AMB_EAGAIN) {
                 break;
             }
@@ -418,16 +277,16 @@ static enum amb_status look(struct amb_conn *conn, const struct amb_wait *wait)
 {
     conn->activity++;
     if (!conn->has_io_thread) {
-        amb_control_service(conn);
-        amb_conn_timers(conn, amb_clock_monotonic_ns());
+        amb_upcalls.service(conn);
+        amb_upcalls.timers(conn, amb_clock_monotonic_ns());
     }
     (void)amb_conn_progress(conn);
-    return verdict(conn, wait);
+    return amb_conn_verdict(conn, wait);
 }
 
 enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait)
 {
-    enum amb_status status = verdict(conn, wait);
+    enum amb_status status = amb_conn_verdict(conn, wait);
     if (status != AMB_EAGAIN) {
         return status;
     }
@@ -456,7 +315,7 @@ enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait
             }
         }
         follow(conn, wait, left);
-        status = verdict(conn, wait);
+        status = amb_conn_verdict(conn, wait);
         if (status != AMB_EAGAIN && !conn->has_driver && conn->followers == 0) {
             leave_to_io(conn); /* The driver has left it to us, who do not need it. */
         }

@@ -2,7 +2,7 @@
 #include "client/due.h"
 
 #include "client/conn.h"
-#include "client/delivery.h"
+#include "client/wake.h"
 
 #include <stdio.h>
 #include <sys/timerfd.h>

@@ -8,9 +8,16 @@
 
 #include <amb/amb.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct amb_conn;
 struct amb_event_slot;
+
+/* Losses added up; UINT64_MAX: unknowable. */
+static inline uint64_t amb_lost_sum(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
 
 /* A message has become the next of its subscription; a callback is due. Lock held. */
 void amb_due_message(struct amb_conn *conn);

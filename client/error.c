@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Errors as the program sees them.
- */
+#include "client/error.h"
+
 #include "client/conn.h"
 
 #include <stdarg.h>

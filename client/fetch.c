@@ -6,9 +6,13 @@
 
 #include "client/conn.h"
 #include "client/delivery.h"
+#include "client/drive.h"
+#include "client/error.h"
 #include "client/gpu.h"
+#include "client/lock.h"
 #include "client/segment.h"
 #include "client/sub.h"
+#include "client/wake.h"
 #include "wire/base/assert.h"
 #include "wire/mem/cuda.h"
 

@@ -5,6 +5,7 @@
 #include "client/batches.h"
 #include "client/conn.h"
 #include "client/gpu.h"
+#include "client/lock.h"
 #include "client/pub.h"
 #include "client/slots.h"
 #include "wire/base/assert.h"

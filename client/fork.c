@@ -4,6 +4,8 @@
  * are closed at once, so that the broker sees the end of the parent and not of its last child;
  * mappings are not inherited at all (MADV_DONTFORK).
  */
+#include "client/fork.h"
+
 #include "client/conn.h"
 
 #include <unistd.h>

@@ -2,6 +2,8 @@
 #include "client/gpu.h"
 
 #include "client/conn.h"
+#include "client/error.h"
+#include "client/gpu_range.h"
 #include "wire/base/assert.h"
 #include "wire/mem/stage.h"
 

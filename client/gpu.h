@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "client/gpu_range.h"
 #include "wire/mem/cuda.h"
 
 #include <amb/amb.h>
@@ -27,12 +28,6 @@ struct amb_gpu_room {
     bool is_hopeless;        /* it would refuse the next one too: no pool, no trust, no way */
     char text[128];
 };
-
-/* A sentence of why GPU memory is not used in place. */
-#define AMB_GPU_WHY_BYTES 128u
-
-/* How often releases that wait for a stream are looked at, by whoever waits or the I/O thread. */
-#define AMB_GPU_LOOK_NS INT64_C(1000000)
 
 /* AMB_ENOTSUP and AMB_ENOTFOUND: last_error says which driver or device is missing. */
 AMB_MUST_CHECK enum amb_status amb_gpu_get(struct amb_conn *conn, int device, struct amb_gpu **out);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/handshake.h"
 
+#include "client/dispatch.h"
+#include "client/link_events.h"
 #include "client/ucx.h"
 #include "wire/link/ring/ring.h"
 #include "wire/link/stream/stream.h"
@@ -272,7 +274,7 @@ static enum amb_status attach_link(struct amb_conn *conn, struct amb_dial *dial,
         conn->path = "ucx";
         conn->is_busy = true;
         status = amb_client_ucx_attach(conn, welcome->ucx_address.data, welcome->ucx_address.len,
-                                       dial->error);
+                                       &amb_conn_link_events, dial->error);
     } else {
         return amb_dial_fail(dial, AMB_EPROTO,
                              "the broker chose a link that this library does "

@@ -2,6 +2,7 @@
 #include "client/implicit.h"
 
 #include "client/conn.h"
+#include "client/error.h"
 #include "client/options.h"
 #include "client/pub.h"
 #include "wire/base/hash.h"

@@ -17,17 +17,8 @@
 #pragma once
 
 #include "client/gpu.h"
+#include "client/gpu_range.h"
 #include "wire/codec/control.h"
-
-#define AMB_GPU_NAME_BYTES 48u
-
-/* As the broker says it; device "": not said. */
-struct amb_gpu_range {
-    char device[AMB_GPU_NAME_BYTES];
-    uint8_t handle[AMB_CUDA_IPC_BYTES];
-    uint64_t offset, pool;
-    uint64_t epoch; /* whose: of the broker's life */
-};
 
 /* As a broker of that epoch says. from NULL: none, and true. False: malformed. */
 bool amb_gpu_range_read(const Amb__Control__GpuRange *from, uint64_t epoch,

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/inbox.h"
 
+#include "client/arrivals.h"
 #include "client/conn.h"
 #include "client/due.h"
+#include "client/error.h"
+#include "client/lock.h"
 #include "client/pub.h"
 #include "client/sub.h"
+#include "client/wake.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/hash.h"
@@ -39,7 +43,6 @@ static struct amb_inbox *inbox_create(enum amb_status *status)
     }
     amb_list_init(&inbox->open);
     amb_list_init(&inbox->done);
-    inbox->due_ns = INT64_MAX;
     size_t at = (size_t)snprintf(inbox->topic, sizeof(inbox->topic), "%s", AMB_INBOX_PREFIX);
     memcpy(inbox->key, secret + SECRET_BYTES, sizeof(inbox->key));
     for (size_t i = 0; i < SECRET_BYTES; i++) {
@@ -136,8 +139,8 @@ enum amb_status amb_inbox_enter(struct amb_conn *conn, struct amb_asked *asked)
     inbox->count++;
     amb_list_push_back(&inbox->open, &asked->node);
     amb_list_init(&asked->of_pub);
-    if (asked->deadline_ns < inbox->due_ns) {
-        inbox->due_ns = asked->deadline_ns;
+    if (asked->deadline_ns < conn->reply_due_ns) {
+        conn->reply_due_ns = asked->deadline_ns;
     }
     return AMB_OK;
 }
@@ -219,7 +222,7 @@ static void collect(struct amb_conn *conn)
 static void expire(struct amb_conn *conn, int64_t now_ns)
 {
     struct amb_inbox *inbox = conn->inbox;
-    inbox->due_ns = INT64_MAX;
+    conn->reply_due_ns = INT64_MAX;
     AMB_LIST_FOR_EACH_SAFE (node, &inbox->open) {
         struct amb_asked *asked = AMB_CONTAINER_OF(node, struct amb_asked, node);
         if (asked->on_reply == NULL || !asked->is_put) {
@@ -227,8 +230,8 @@ static void expire(struct amb_conn *conn, int64_t now_ns)
         }
         if (asked->deadline_ns <= now_ns) {
             finish(conn, asked, AMB_ETIMEDOUT, NULL);
-        } else if (asked->deadline_ns < inbox->due_ns) {
-            inbox->due_ns = asked->deadline_ns;
+        } else if (asked->deadline_ns < conn->reply_due_ns) {
+            conn->reply_due_ns = asked->deadline_ns;
         }
     }
 }
@@ -242,14 +245,14 @@ void amb_inbox_turn(struct amb_conn *conn)
     if (amb_sub_has_ready(inbox->sub)) {
         collect(conn);
     }
-    if (inbox->due_ns != INT64_MAX) {
+    if (conn->reply_due_ns != INT64_MAX) {
         amb_inbox_timer(conn, amb_clock_monotonic_ns());
     }
 }
 
 void amb_inbox_timer(struct amb_conn *conn, int64_t now_ns)
 {
-    if (conn->inbox != NULL && now_ns >= conn->inbox->due_ns) {
+    if (conn->inbox != NULL && now_ns >= conn->reply_due_ns) {
         expire(conn, now_ns);
     }
 }
@@ -262,10 +265,10 @@ bool amb_inbox_is_due(const struct amb_conn *conn)
 
 int64_t amb_inbox_patience(const struct amb_conn *conn, int64_t timeout_ns)
 {
-    if (conn->inbox == NULL || conn->inbox->due_ns == INT64_MAX || timeout_ns == AMB_NOWAIT) {
+    if (conn->inbox == NULL || conn->reply_due_ns == INT64_MAX || timeout_ns == AMB_NOWAIT) {
         return timeout_ns;
     }
-    int64_t left = conn->inbox->due_ns - amb_clock_monotonic_ns();
+    int64_t left = conn->reply_due_ns - amb_clock_monotonic_ns();
     left = left > AMB_US ? left : AMB_US;
     return left < timeout_ns ? left : timeout_ns;
 }

@@ -55,7 +55,6 @@ struct amb_inbox {
     uint64_t mask, last;
     uint8_t key[16]; /* of the numbers */
     uint32_t count;
-    int64_t due_ns;       /* the first deadline, perhaps an earlier one; INT64_MAX: none */
     uint64_t unwanted;    /* messages that answered nothing */
     bool is_callback_run; /* one thread at a time */
 };

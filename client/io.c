@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The I/O thread of a connection. It keeps the session alive (heartbeats, liveness of the broker),
- * sends batches that have lingered, and moves the link when no caller does:
- *
- *   WATCH  no caller is about: asleep on the link, which wakes it
- *   TICK   callers come and go and move the link themselves, or a batch lingers: a short nap, so
- *          that it is there soon after the last of them without being woken for each
- *   DEEP   a caller sleeps on the link: nothing to do but heartbeats
- *
- * So a caller that publishes or takes messages in a loop never pays for waking it.
- */
+#include "client/io.h"
+
 #include "client/conn.h"
-#include "client/control.h"
-#include "client/gpu.h"
-#include "client/inbox.h"
+#include "client/dispatch.h"
+#include "client/drive.h"
+#include "client/life.h"
+#include "client/lock.h"
 #include "client/pub.h"
 #include "client/ucx.h"
+#include "client/wake.h"
 #include "wire/base/assert.h"
 
 #include <poll.h>
@@ -37,14 +30,6 @@ struct io_turn {
     bool may_flush;    /* what was saved up at the last turn is sent at this one */
     bool must_go;      /* the connection is over */
 };
-
-void amb_io_kick(struct amb_conn *conn)
-{
-    uint64_t one = 1;
-    if (conn->io_fd >= 0) {
-        (void)!write(conn->io_fd, &one, sizeof(one));
-    }
-}
 
 /* The nap after one of nap_ns (0: the first). */
 static int64_t longer(int64_t nap_ns, int64_t min_ns, int64_t max_ns)
@@ -73,8 +58,8 @@ static enum amb_io_mode choose(struct amb_conn *conn, struct io_turn *turn, unsi
                                int64_t now_ns, int64_t *timeout_ns)
 {
     *timeout_ns = conn->ping_ns + conn->heartbeat_ns - now_ns;
-    if (conn->inbox != NULL && conn->inbox->due_ns - now_ns < *timeout_ns) {
-        *timeout_ns = conn->inbox->due_ns - now_ns;
+    if (conn->reply_due_ns - now_ns < *timeout_ns) {
+        *timeout_ns = conn->reply_due_ns - now_ns;
     }
     if (conn->down != AMB_OK) {
         *timeout_ns = AMB_NS_PER_SEC;

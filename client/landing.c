@@ -8,14 +8,18 @@
  *
  * Threads: takers one after the other, by the lock of the landing; a release from any thread.
  */
+#include "client/arrivals.h"
 #include "client/conn.h"
 #include "client/due.h"
+#include "client/error.h"
 #include "client/fetch.h"
 #include "client/gpu.h"
+#include "client/lock.h"
 #include "client/options.h"
 #include "client/region.h"
 #include "client/segment.h"
 #include "client/sub.h"
+#include "client/wake.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

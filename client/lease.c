@@ -6,10 +6,14 @@
 
 #include "client/batches.h"
 #include "client/conn.h"
+#include "client/drive.h"
+#include "client/error.h"
 #include "client/gpu.h"
+#include "client/lock.h"
 #include "client/options.h"
 #include "client/put.h"
 #include "client/slots.h"
+#include "client/wake.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

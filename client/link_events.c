@@ -3,7 +3,10 @@
  * What the link says: the one place where frames of the broker are told apart. Everything here runs
  * under the connection's lock, inside amb_link_poll or amb_link_flush.
  */
+#include "client/link_events.h"
+
 #include "client/ack.h"
+#include "client/arrivals.h"
 #include "client/batches.h"
 #include "client/conn.h"
 #include "client/due.h"
@@ -14,6 +17,7 @@
 #include "client/segment.h"
 #include "client/slots.h"
 #include "client/sub.h"
+#include "client/wake.h"
 #include "wire/base/assert.h"
 
 #include <stdio.h>
@@ -25,22 +29,6 @@
 #define COOKIE_FETCH ((uintptr_t)2)
 /* Batches of so many show a stream that is not about the next message. */
 #define BULK_MSGS 32u
-
-enum amb_status amb_outgoing_send(struct amb_conn *conn, struct amb_outgoing *out)
-{
-    if (amb_conn_is_cut(conn)) {
-        return conn->down != AMB_OK ? conn->down : AMB_ECLOSED;
-    }
-    out->frame.session = conn->session;
-    out->frame.generation = conn->generation;
-    out->frame.secret = conn->secret;
-    out->tx.frame = &out->frame;
-    out->is_queued = true;
-    enum amb_status status = amb_link_send(conn->link, &out->tx);
-    out->is_queued = status == AMB_EAGAIN;
-    conn->must_flush = true;
-    return status;
-}
 
 static enum amb_status on_topic(struct amb_conn *conn, struct amb_sub *sub,
                                 const struct amb_frame *frame, void **dst, void **cookie)

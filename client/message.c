@@ -2,7 +2,6 @@
 /*
  * Messages as the program sees them.
  */
-#include "client/conn.h"
 #include "client/delivery.h"
 #include "client/sub.h"
 #include "wire/codec/props.h"

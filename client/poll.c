@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/poll.h"
 
+#include "client/arrivals.h"
 #include "client/conn.h"
-#include "client/control.h"
+#include "client/dispatch.h"
+#include "client/drive.h"
 #include "client/due.h"
+#include "client/error.h"
 #include "client/inbox.h"
+#include "client/lock.h"
 #include "client/pub.h"
 #include "client/sub.h"
+#include "client/wake.h"
 #include "wire/base/assert.h"
 
 #include <unistd.h>
@@ -256,24 +261,6 @@ static enum amb_status poll_once(struct amb_conn *conn, int64_t timeout_ns)
         if (wait.timeout_ns == AMB_NOWAIT) {
             return AMB_ETIMEDOUT;
         }
-    }
-}
-
-void amb_conn_arm_for_user(struct amb_conn *conn)
-{
-    if (!conn->is_poll_mode || !atomic_load_explicit(&conn->is_fd_used, memory_order_relaxed) ||
-        conn->has_driver) {
-        return;
-    }
-    bool want_flow = conn->settled_wanted != 0 || conn->flow_waits != 0;
-    amb_conn_disarm(conn); /* What is wanted may have become more. */
-    if (conn->down == AMB_OK && !amb_conn_arm(conn, want_flow)) {
-        amb_due_set(conn);
-    }
-    int64_t now = amb_clock_monotonic_ns();
-    int64_t next = amb_conn_next_timer(conn, now);
-    if (next != INT64_MAX) {
-        amb_due_timer(conn, next - now);
     }
 }
 

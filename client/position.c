@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/position.h"
 
+#include "client/arrivals.h"
 #include "client/conn.h"
+#include "client/error.h"
+#include "client/lock.h"
 #include "client/sub.h"
 #include "wire/codec/position.h"
 

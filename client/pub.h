@@ -161,6 +161,9 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
 /* Takes it out of the connection: settles the rest with `why`, tells the broker. What the link
  * reads of the user's memory is waited for. Lock held, may be given up meanwhile. */
 void amb_pub_detach(struct amb_pub *pub, enum amb_status why);
+/* Are there publishers, closed without waiting, of which the broker does not have all batches yet?
+ * A Bye would overtake those. */
+bool amb_pubs_are_closing(const struct amb_conn *conn);
 /* Frees it: nothing refers to it any more. Connection's lock held. */
 void amb_pub_free(struct amb_pub *pub);
 

@@ -2,6 +2,10 @@
 /*
  * Publishers come and go.
  */
+#include "client/back.h"
+#include "client/drive.h"
+#include "client/error.h"
+#include "client/lock.h"
 #include "client/pub.h"
 
 #include "client/batches.h"
@@ -14,6 +18,7 @@
 #include "client/options.h"
 #include "client/poll.h"
 #include "client/reconnect.h"
+#include "client/wake.h"
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
 
@@ -90,6 +95,43 @@ static void take_opened(struct amb_pub *pub, const struct amb_request *request)
     }
 }
 
+/* The broker has all its batches: the handle is free. */
+static void on_closed(struct amb_conn *conn, struct amb_request *request)
+{
+    conn->pub_taken[request->handle] = false;
+    free(request);
+}
+
+/* Closes a handle at the broker without waiting. conn->past says how many batches there are. */
+static void ask_close(struct amb_conn *conn, uint32_t handle)
+{
+    struct amb_request *request = calloc(1, sizeof(*request));
+    if (request == NULL) {
+        return; /* The handle stays taken: nothing worse than that. */
+    }
+    request->on_answer = on_closed;
+    request->handle = handle;
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    Amb__Control__PubClose close;
+    amb__control__pub_close__init(&close);
+    close.handle = handle;
+    close.batches = conn->past[handle].batches;
+    message.pub_close = &close;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_CLOSE;
+    amb_control_ask(conn, &message, request);
+}
+
+bool amb_pubs_are_closing(const struct amb_conn *conn)
+{
+    AMB_LIST_FOR_EACH (node, &conn->requests) {
+        if (AMB_CONTAINER_OF(node, struct amb_request, node)->on_answer == on_closed) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Asks the broker; lock held, given up while it waits. */
 static enum amb_status ask_open(struct amb_pub *pub, const struct amb_pub_options *options)
 {
@@ -138,7 +180,7 @@ static enum amb_status ask_open(struct amb_pub *pub, const struct amb_pub_option
         conn->pub_taken[pub->handle] = false;
         return amb_conn_fail(conn, status, "cannot publish to '%s': %s", pub->topic, request.text);
     }
-    amb_control_ask_close(conn, AMB_ORPHAN_PUB_CLOSE, pub->handle);
+    ask_close(conn, pub->handle);
     return amb_conn_fail(conn, status, "cannot publish to '%s': the broker does not answer",
                          pub->topic);
 }
@@ -158,7 +200,7 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
         return amb_conn_fail(conn, AMB_ENOMEM, "no memory for a publisher");
     }
     amb_conn_lock(conn);
-    status = amb_reconnect_await(conn);
+    status = amb_back_await(conn);
     if (status != AMB_OK) {
         amb_pub_free(pub);
         status = amb_conn_fail(conn, status, "cannot publish to '%s': %s", topic,
@@ -289,7 +331,7 @@ void amb_pub_detach(struct amb_pub *pub, enum amb_status why)
         /* Another session knows nothing of it. */
         conn->pub_taken[pub->handle] = false;
     } else if (!amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING)) {
-        amb_control_ask_close(conn, AMB_ORPHAN_PUB_CLOSE, pub->handle);
+        ask_close(conn, pub->handle);
     }
 }
 
@@ -315,7 +357,7 @@ static void on_resumed(struct amb_conn *conn, struct amb_request *request)
         }
     }
     free(request);
-    amb_reconnect_one_back(conn);
+    amb_back_one(conn);
 }
 
 void amb_pub_resume(struct amb_pub *pub)

@@ -10,6 +10,7 @@
 #include "client/due.h"
 #include "client/inbox.h"
 #include "client/pub.h"
+#include "client/wake.h"
 
 void amb_pub_unkeep(struct amb_pub *pub, struct amb_batch *batch)
 {

@@ -5,6 +5,9 @@
  */
 #include "client/batches.h"
 #include "client/conn.h"
+#include "client/drive.h"
+#include "client/error.h"
+#include "client/lock.h"
 #include "client/put.h"
 
 #include <string.h>

@@ -4,13 +4,16 @@
  */
 #include "client/batches.h"
 #include "client/conn.h"
-#include "client/control.h"
 #include "client/delivery.h"
+#include "client/drive.h"
 #include "client/due.h"
+#include "client/error.h"
+#include "client/lock.h"
 #include "client/options.h"
 #include "client/put.h"
 #include "client/staged.h"
 #include "client/tensor.h"
+#include "client/wake.h"
 #include "wire/base/copy.h"
 #include "wire/codec/props.h"
 

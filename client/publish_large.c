@@ -4,7 +4,11 @@
  */
 #include "client/batches.h"
 #include "client/conn.h"
+#include "client/drive.h"
+#include "client/error.h"
+#include "client/lock.h"
 #include "client/put.h"
+#include "client/wake.h"
 #include "wire/base/copy.h"
 #include "wire/codec/props.h"
 

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "client/conn.h"
 #include "client/pub.h"
 #include "client/slots.h"
 

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/reconnect.h"
 
+#include "client/back.h"
 #include "client/backoff.h"
 #include "client/conn.h"
 #include "client/connect.h"
-#include "client/control.h"
 #include "client/delivery.h"
 #include "client/due.h"
 #include "client/gpu.h"
-#include "client/options.h"
+#include "client/life.h"
+#include "client/lock.h"
+#include "client/lost.h"
 #include "client/pub.h"
 #include "client/segment.h"
 #include "client/slots.h"
-#include "client/sub.h"
 #include "client/ucx.h"
+#include "client/wake.h"
 #include "wire/base/assert.h"
 
 #include <poll.h>
@@ -35,7 +37,8 @@ static bool is_final(enum amb_status why)
            why == AMB_EKICKED || why == AMB_EINVAL || why == AMB_ENOTSUP || why == AMB_EFORKED;
 }
 
-bool amb_reconnect_may(const struct amb_conn *conn, enum amb_status why)
+/* Would a loss for `why` be followed by an attempt? */
+static bool may_reconnect(const struct amb_conn *conn, enum amb_status why)
 {
     return conn->again.is_on && !is_final(why) && !conn->is_lingering &&
            !amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING | AMB_TROUBLE_FORKED);
@@ -142,24 +145,6 @@ static void graft(struct amb_conn *conn, struct amb_conn *fresh)
     conn->down = AMB_OK;
 }
 
-static void restored(struct amb_conn *conn)
-{
-    atomic_fetch_and_explicit(&conn->trouble, ~AMB_TROUBLE_AWAY, memory_order_release);
-    conn->again.tried = 0;
-    amb_event_session(conn, AMB_EVENT_RESTORED, AMB_OK, "the broker is back");
-    amb_due_callback(conn);
-    amb_conn_changed(conn);
-    amb_conn_wake_all(conn);
-}
-
-void amb_reconnect_one_back(struct amb_conn *conn)
-{
-    amb_assert(conn->again.waiting != 0);
-    if (--conn->again.waiting == 0 && conn->down == AMB_OK) {
-        restored(conn);
-    }
-}
-
 static void resume(struct amb_conn *conn)
 {
     bool is_same = conn->epoch == conn->again.former_epoch;
@@ -174,7 +159,7 @@ static void resume(struct amb_conn *conn)
             amb_sub_resume(conn->subs[i], is_same);
         }
     }
-    amb_reconnect_one_back(conn);
+    amb_back_one(conn);
     amb_conn_wake_all(conn);
     if (conn->has_io_thread) {
         amb_io_kick(conn);
@@ -278,7 +263,8 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-bool amb_reconnect_begin(struct amb_conn *conn)
+/* False: no thread; down for good. */
+static bool begin(struct amb_conn *conn)
 {
     amb_assert(!conn->again.is_running);
     sigset_t all, old;
@@ -299,6 +285,39 @@ bool amb_reconnect_begin(struct amb_conn *conn)
     return true;
 }
 
+/* Keeps what was not sent, and what the program holds. False: there is no thread to go on. */
+static bool go_away(struct amb_conn *conn)
+{
+    atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_AWAY, memory_order_release);
+    for (uint32_t i = 0; i < conn->pub_high; i++) {
+        if (conn->pubs[i] != NULL) {
+            amb_pub_lose(conn->pubs[i]);
+        }
+    }
+    return begin(conn);
+}
+
+void amb_session_lost(struct amb_conn *conn, enum amb_status why, const char *text)
+{
+    if (conn->down != AMB_OK) {
+        return;
+    }
+    if (why == AMB_OK || why == AMB_EAGAIN) {
+        why = AMB_ELOST;
+    }
+    bool is_own_end = amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING);
+    bool comes_back = may_reconnect(conn, why);
+    amb_session_down(conn, why, text);
+    comes_back = comes_back && go_away(conn);
+    if (!comes_back) {
+        amb_session_end(conn, why);
+    }
+    if (!is_own_end) {
+        amb_session_event(conn, comes_back || why == AMB_ELOST || why == AMB_EPROTO);
+    }
+    amb_session_tell(conn);
+}
+
 void amb_reconnect_stop(struct amb_conn *conn)
 {
     struct amb_reconnect *again = &conn->again;
@@ -314,23 +333,4 @@ void amb_reconnect_stop(struct amb_conn *conn)
         (void)nanosleep(&moment, NULL);
         amb_conn_lock(conn);
     }
-}
-
-static bool is_back(void *arg)
-{
-    const struct amb_conn *conn = arg;
-    return !amb_conn_has_trouble(conn, AMB_TROUBLE_AWAY);
-}
-
-enum amb_status amb_reconnect_await(struct amb_conn *conn)
-{
-    if (__builtin_expect(is_back(conn), 1)) {
-        return AMB_OK;
-    }
-    struct amb_wait wait = {.is_ready = is_back,
-                            .arg = conn,
-                            .timeout_ns = conn->timeout_ns,
-                            .flags = AMB_WAIT_STOPPABLE | AMB_WAIT_CONTROL};
-    enum amb_status status = amb_conn_wait(conn, &wait);
-    return status == AMB_OK || status == AMB_ESTOPPED || status == AMB_ECLOSED ? status : AMB_ELOST;
 }

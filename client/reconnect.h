@@ -20,17 +20,10 @@ struct amb_conn;
 struct amb_pub;
 struct amb_sub;
 
-/* Would a loss for `why` be followed by an attempt? */
-bool amb_reconnect_may(const struct amb_conn *conn, enum amb_status why);
-/* The session was lost and settled: begins. False: no thread; down for good. */
-bool amb_reconnect_begin(struct amb_conn *conn);
+/* See amb_conn_lost, which calls it. */
+void amb_session_lost(struct amb_conn *conn, enum amb_status why, const char *text);
 /* Until the thread has ended; the lock is given up meanwhile. */
 void amb_reconnect_stop(struct amb_conn *conn);
-
-/* Calls that need a session wait for it, up to the round trip's time. ELOST: it is not back. */
-enum amb_status amb_reconnect_await(struct amb_conn *conn);
-/* A publisher or subscription is back, or refused, of the session that is. */
-void amb_reconnect_one_back(struct amb_conn *conn);
 
 /* ---- pub_open.c, subscribe.c: one handle in the new session ---- */
 

@@ -2,7 +2,11 @@
 #include "client/region.h"
 
 #include "client/conn.h"
+#include "client/drive.h"
+#include "client/error.h"
 #include "client/gpu.h"
+#include "client/lock.h"
+#include "client/wake.h"
 
 #include <stdlib.h>
 

@@ -6,12 +6,15 @@
  */
 #include "client/conn.h"
 #include "client/delivery.h"
+#include "client/drive.h"
+#include "client/error.h"
 #include "client/implicit.h"
 #include "client/inbox.h"
+#include "client/lock.h"
 #include "client/options.h"
 #include "client/put.h"
 #include "client/staged.h"
-#include "client/sub.h"
+#include "client/wake.h"
 #include "wire/codec/props.h"
 #include "wire/codec/topic.h"
 

@@ -2,6 +2,7 @@
 #include "client/slots_private.h"
 
 #include "client/conn.h"
+#include "client/wake.h"
 #include "wire/base/assert.h"
 
 #define STEPS_FROM (UINT64_C(1) << 20) /* slots of this size and less: powers of four */

@@ -9,8 +9,10 @@
 #include "client/conn.h"
 #include "client/gpu.h"
 #include "client/import.h"
+#include "client/lock.h"
 #include "client/segment.h"
 #include "client/slots_private.h"
+#include "client/wake.h"
 
 #include <stdio.h>
 #include <stdlib.h>

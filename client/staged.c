@@ -2,8 +2,10 @@
 #include "client/staged.h"
 
 #include "client/conn.h"
+#include "client/error.h"
 #include "client/gpu.h"
 #include "client/lease.h"
+#include "client/lock.h"
 #include "client/put.h"
 #include "wire/codec/props.h"
 

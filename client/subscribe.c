@@ -2,14 +2,21 @@
 /*
  * amb_subscribe, amb_next and their kin.
  */
+#include "client/ack.h"
+#include "client/arrivals.h"
+#include "client/back.h"
 #include "client/conn.h"
 #include "client/control.h"
+#include "client/drive.h"
 #include "client/due.h"
+#include "client/error.h"
 #include "client/handle.h"
+#include "client/lock.h"
 #include "client/options.h"
 #include "client/position.h"
 #include "client/reconnect.h"
 #include "client/sub.h"
+#include "client/wake.h"
 #include "wire/base/assert.h"
 #include "wire/codec/filter.h"
 #include "wire/codec/topic.h"
@@ -42,6 +49,37 @@ static struct amb_sub *sub_create(struct amb_conn *conn, const struct amb_sub_op
     amb_acks_init(&sub->acks, options->ack);
     amb_release_init(&sub->release, sub->credit_msgs, sub->credit_bytes);
     return sub;
+}
+
+/* The broker has ended it. */
+static void on_left(struct amb_conn *conn, struct amb_request *request)
+{
+    struct amb_sub *sub = conn->subs[request->handle];
+    if (sub != NULL) {
+        sub->is_left = true;
+        amb_sub_free_handle(sub);
+    }
+    free(request);
+}
+
+/* Ends a handle at the broker without waiting; it is free when that is answered. */
+static void ask_leave(struct amb_conn *conn, uint32_t handle)
+{
+    struct amb_request *request = calloc(1, sizeof(*request));
+    if (request == NULL) {
+        return; /* The handle stays taken: nothing worse than that. */
+    }
+    request->on_answer = on_left;
+    request->handle = handle;
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    Amb__Control__Unsubscribe unsubscribe;
+    amb__control__unsubscribe__init(&unsubscribe);
+    unsubscribe.handle = handle;
+    unsubscribe.acks = conn->subs[handle] == NULL ? 0 : conn->subs[handle]->acks.sent;
+    message.unsubscribe = &unsubscribe;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE;
+    amb_control_ask(conn, &message, request);
 }
 
 /* Asks the broker; lock held, given up while it waits. */
@@ -113,7 +151,7 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
         sub->is_gone = true;
         return amb_conn_fail(conn, status, "cannot subscribe to '%s': %s", pattern, request.text);
     }
-    amb_control_ask_close(conn, AMB_ORPHAN_UNSUBSCRIBE, sub->handle);
+    ask_leave(conn, sub->handle);
     return amb_conn_fail(conn, status, "cannot subscribe to '%s': the broker does not answer",
                          pattern);
 }
@@ -179,7 +217,7 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
     }
     amb_conn_enter(conn);
     amb_conn_lock(conn);
-    status = amb_reconnect_await(conn);
+    status = amb_back_await(conn);
     if (status != AMB_OK) {
         status = amb_conn_fail(conn, status, "cannot subscribe to '%s': %s", pattern,
                                amb_status_text(status));
@@ -387,7 +425,7 @@ void amb_sub_leave(struct amb_sub *sub)
         sub->has_left = true; /* Without a session there is nobody to tell. */
         if (conn->down == AMB_OK) {
             amb_acks_send(conn); /* How many there were is said with it. */
-            amb_control_ask_close(conn, AMB_ORPHAN_UNSUBSCRIBE, sub->handle);
+            ask_leave(conn, sub->handle);
         }
     }
 }
@@ -406,7 +444,7 @@ static void on_resumed(struct amb_conn *conn, struct amb_request *request)
         amb_conn_wake_all(conn);
     }
     free(request);
-    amb_reconnect_one_back(conn);
+    amb_back_one(conn);
 }
 
 /* Asks for it; false: no memory. */
@@ -471,12 +509,6 @@ void amb_sub_resume(struct amb_sub *sub, bool is_same_epoch)
     if (!is_asked) {
         amb_conn_lost(conn, AMB_ENOMEM, "no memory to reconnect");
     }
-}
-
-void amb_sub_left(struct amb_sub *sub)
-{
-    sub->is_left = true;
-    amb_sub_free_handle(sub);
 }
 
 void amb_sub_free_handle(struct amb_sub *sub)

@@ -51,13 +51,12 @@ uint8_t *amb_client_ucx_address(struct amb_conn *conn, size_t *len)
 }
 
 enum amb_status amb_client_ucx_attach(struct amb_conn *conn, const void *address, size_t len,
-                                      struct amb_error *error)
+                                      const struct amb_link_events *events, struct amb_error *error)
 {
     enum amb_status status = AMB_EPROTO;
     if (conn->ucx_worker != NULL && len != 0) {
-        status =
-            amb_ucx_link_create(conn->ucx_worker, address, len, conn->session, conn->generation,
-                                conn->secret, &amb_conn_link_events, conn, &conn->link);
+        status = amb_ucx_link_create(conn->ucx_worker, address, len, conn->session,
+                                     conn->generation, conn->secret, events, conn, &conn->link);
     }
     if (status != AMB_OK) {
         error->status = status;

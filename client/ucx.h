@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct amb_conn;
+struct amb_link_events;
 
 /* The UCX that is loaded (0: none), and the TCP segment sizes that both sides must agree on. */
 uint32_t amb_client_ucx_release(uint32_t *tx_seg, uint32_t *rx_seg);
@@ -24,7 +25,9 @@ AMB_MUST_CHECK enum amb_status amb_client_ucx_prepare(struct amb_conn *conn, con
 uint8_t *amb_client_ucx_address(struct amb_conn *conn, size_t *len);
 /* The link to the broker's worker. */
 AMB_MUST_CHECK enum amb_status amb_client_ucx_attach(struct amb_conn *conn, const void *address,
-                                                     size_t len, struct amb_error *error);
+                                                     size_t len,
+                                                     const struct amb_link_events *events,
+                                                     struct amb_error *error);
 /* These do nothing without a worker. */
 unsigned amb_client_ucx_progress(struct amb_conn *conn);
 AMB_MUST_CHECK bool amb_client_ucx_arm(struct amb_conn *conn);

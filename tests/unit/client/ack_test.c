@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Acknowledging to a fake broker: what is said, in how many frames, and what is waited for. */
-#include "client/ack.h"
 #include "tests/unit/client/session.h"
 
 #include <stdio.h>

@@ -6,6 +6,9 @@
 #include "tests/unit/client/session.h"
 
 #include "client/conn.h"
+#include "client/drive.h"
+#include "client/lock.h"
+#include "client/wake.h"
 
 #include <poll.h>
 #include <sched.h>

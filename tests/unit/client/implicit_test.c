@@ -2,7 +2,6 @@
 /* amb_publish: one publisher a topic, kept, and given up when there are too many. */
 #include "tests/unit/client/session.h"
 
-#include "client/conn.h"
 #include "client/pub.h"
 
 static void a_topic_is_opened_once(void **state)

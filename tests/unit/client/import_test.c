@@ -6,6 +6,8 @@
 #include "client/import.h"
 
 #include "client/conn.h"
+#include "client/life.h"
+#include "client/lock.h"
 #include "client/slots.h"
 #include "tests/fakecuda/fakecuda.h"
 

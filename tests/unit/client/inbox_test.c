@@ -4,7 +4,7 @@
 
 #include "tests/unit/client/session.h"
 
-#include "client/conn.h"
+#include "client/lock.h"
 
 #include <stdlib.h>
 

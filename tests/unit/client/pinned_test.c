@@ -4,6 +4,7 @@
 #include "tests/unit/client/session.h"
 
 #include "client/conn.h"
+#include "client/lock.h"
 #include "client/slots.h"
 #include "wire/mem/cuda.h"
 

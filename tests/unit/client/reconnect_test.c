@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What stays when a session is lost and another one comes, on two fake brokers. */
-#include "client/reconnect.h"
+#include "client/lock.h"
 
 #include "tests/unit/client/session.h"
 
 #include "client/backoff.h"
-#include "client/batch.h"
 #include "client/pub.h"
 #include "client/sub.h"
 

@@ -3,6 +3,7 @@
 #include "tests/unit/client/session.h"
 
 #include "client/inbox.h"
+#include "client/lock.h"
 #include "wire/base/clock.h"
 #include "wire/codec/props.h"
 

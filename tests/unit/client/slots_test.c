@@ -2,6 +2,7 @@
 /* Lease segments: sizes, how they come and go, and which slots are taken next. */
 #include "tests/unit/client/session.h"
 
+#include "client/lock.h"
 #include "client/slots.h"
 
 #include <sys/mman.h>

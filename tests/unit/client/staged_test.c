@@ -4,6 +4,7 @@
 #include "tests/unit/client/session.h"
 
 #include "client/conn.h"
+#include "client/lock.h"
 #include "wire/codec/props.h"
 #include "wire/mem/cuda.h"
 

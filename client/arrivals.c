@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A subscription's arrivals: from the link to amb_next.
- */
-#include "client/sub.h"
+#include "client/arrivals.h"
 
+#include "client/ack.h"
 #include "client/conn.h"
 #include "client/due.h"
+#include "client/wake.h"
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
 

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sleeping on a connection's link: armed, it wakes its sleeper, through an edge that is there once.
+ * A sleeper asks for what it waits for: frames always; counters and room if somebody needs them.
+ *
+ * Threads: under the connection's lock. Memory: none.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct amb_conn;
+
+/* How often releases that wait for a stream are looked at, by whoever waits or the I/O thread. */
+#define AMB_GPU_LOOK_NS INT64_C(1000000)
+
+/* Arms the link so that it wakes us. False: there is work. Lock held. */
+bool amb_conn_arm(struct amb_conn *conn, bool want_flow);
+void amb_conn_disarm(struct amb_conn *conn);
+/* Something waits for room since the link was armed: whoever sleeps on it arms it once more. */
+void amb_conn_rearm(struct amb_conn *conn);
+/* Empties the epoll of the link's descriptor. */
+void amb_conn_harvest(struct amb_conn *conn);
+/* Takes the edge of the epoll. */
+void amb_conn_take_edge(struct amb_conn *conn);
+/* When amb_conn_timers or a lingering batch wants its next turn. */
+int64_t amb_conn_next_timer(const struct amb_conn *conn, int64_t now_ns);
+/* In POLL mode nobody watches the descriptors but the program's own loop: prepares them for it. */
+void amb_conn_arm_for_user(struct amb_conn *conn);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver. A thread that must wait for something of a connection moves link and control socket
+ * itself, so that no hop between threads is in the way of a message. While it finds nothing it
+ * yields, and when yielding does not help it sleeps. Others that wait follow: they sleep until the
+ * driver says that something changed, and one of them becomes the next driver. When nobody drives,
+ * the I/O thread does (io.c).
+ *
+ *   ready? ─► driver free? ─► progress, yield, ... arm, sleep on {link, control, wake}
+ *                 └─ taken ─► sleep on `change`
+ *
+ * Threads: under the connection's lock. Memory: none.
+ */
+#pragma once
+
+#include "client/wait.h"
+
+struct amb_conn;
+
+/* Frames a turn: few, so that what was received is still in the cache when it is taken. */
+#define AMB_POLL_BUDGET 8u
+/* The same while frames wait to be sent. A turn sends up to 1,024 of them, each may be answered,
+ * and who reads less than he has answered is one that does not read, to the broker. */
+#define AMB_POLL_BUDGET_BUSY 2048u
+
+/*
+ * Lock held on entry and on return, given up in between. AMB_OK: is_ready said so. EAGAIN,
+ * ETIMEDOUT, ESTOPPED, ECLOSED, EFORKED, or why the session is lost.
+ */
+enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait);
+
+/*
+ * Moves what can be moved without waiting: link, batches that are due, what was released. Lock
+ * held. Returns how much was done.
+ */
+unsigned amb_conn_progress(struct amb_conn *conn);
+/* The first part of it: what has come on the link, and what was released. */
+unsigned amb_conn_receive(struct amb_conn *conn);

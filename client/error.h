@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Errors as the program sees them: the last one of a connection, and why a call turns back.
+ * Threads: any; the text is under error_lock, a leaf. Memory: none.
+ */
+#pragma once
+
+#include <amb/amb.h>
+#include <stdint.h>
+
+struct amb_conn;
+
+/* What a call answers for a connection with this trouble; AMB_OK if it has none of it. */
+enum amb_status amb_conn_trouble(struct amb_conn *conn, uint32_t which);
+/* Why a call failed so, for its message: the connection's end if that was it. Any thread. */
+const char *amb_conn_reason(struct amb_conn *conn, enum amb_status status);
+/* Records the error that amb_last_error shows (not EAGAIN, ETIMEDOUT) and returns status. */
+enum amb_status amb_conn_fail(struct amb_conn *conn, enum amb_status status, const char *format,
+                              ...) __attribute__((format(printf, 3, 4)));

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/lock.h"
+
+#include "client/conn.h"
+#include "client/wake.h"
+#include "wire/base/assert.h"
+
+void amb_conn_lock(struct amb_conn *conn)
+{
+    (void)pthread_mutex_lock(&conn->lock);
+}
+
+bool amb_conn_trylock(struct amb_conn *conn)
+{
+    return pthread_mutex_trylock(&conn->lock) == 0;
+}
+
+static void unlock_once(struct amb_conn *conn)
+{
+    if (conn->has_changed) {
+        amb_conn_tell(conn);
+    }
+    uint32_t unrefs = conn->unrefs;
+    conn->unrefs = 0;
+    (void)pthread_mutex_unlock(&conn->lock);
+    if (unrefs != 0) {
+        /* Never the last: whoever unlocks holds one of its own. */
+        uint32_t before = atomic_fetch_sub_explicit(&conn->refs, unrefs, memory_order_acq_rel);
+        amb_assert(before > unrefs);
+    }
+}
+
+void amb_conn_push(struct amb_conn *conn, bool may_wait)
+{
+    if (!conn->must_flush || conn->link == NULL || conn->is_link_closing) {
+        return;
+    }
+    bool is_attended = !conn->driver_sleeps &&
+                       (conn->has_driver ||
+                        atomic_load_explicit(&conn->io_mode, memory_order_relaxed) == AMB_IO_TICK);
+    if (!is_attended || (!conn->is_busy && !may_wait)) {
+        amb_conn_flush_link(conn);
+    }
+}
+
+void amb_conn_unlock(struct amb_conn *conn)
+{
+    unlock_once(conn);
+    while (__builtin_expect(!amb_mpsc_is_empty(&conn->returned), 0) && amb_conn_trylock(conn)) {
+        amb_upcalls.take_back(conn);
+        amb_conn_push(conn, false);
+        unlock_once(conn);
+    }
+}
+
+void amb_conn_ref(struct amb_conn *conn)
+{
+    atomic_fetch_add_explicit(&conn->refs, 1, memory_order_relaxed);
+}
+
+void amb_conn_unref(struct amb_conn *conn)
+{
+    /* Acquire: the last one sees what all others did. */
+    if (atomic_fetch_sub_explicit(&conn->refs, 1, memory_order_acq_rel) == 1) {
+        amb_upcalls.end(conn);
+    }
+}

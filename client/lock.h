@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lock of a connection, its references, and the push of what its link was given.
+ *
+ * Threads: any. Lock order: a publisher's lock, then the connection's, then a subscription's, then
+ * the leaf locks. Memory: the last reference frees the connection.
+ */
+#pragma once
+
+#include "client/arm.h"
+#include "client/conn.h"
+#include "client/upcalls.h"
+
+struct amb_conn;
+
+void amb_conn_lock(struct amb_conn *conn);
+bool amb_conn_trylock(struct amb_conn *conn);
+/* Also takes back what was released meanwhile by threads that found the lock held. */
+void amb_conn_unlock(struct amb_conn *conn);
+
+/*
+ * Pushes out what was given to the link on the side, as releases are; lock held. Where that is a
+ * system call, or with may_wait, it is left to whoever drives or comes next, if that is soon: the
+ * I/O thread's next nap at the latest.
+ */
+void amb_conn_push(struct amb_conn *conn, bool may_wait);
+
+/* Pushes out what the link was given, and what waits to be given with it. Lock held, has a link. */
+static inline void amb_conn_flush_link(struct amb_conn *conn)
+{
+    if (__builtin_expect(!amb_list_is_empty(&conn->acking), 0)) {
+        amb_upcalls.acks_send(conn);
+    }
+    conn->must_flush = false;
+    amb_link_flush(conn->link);
+    if (__builtin_expect(conn->armed && !conn->armed_room && conn->link->queued != 0, 0) &&
+        conn->link->ops->kind != AMB_LINK_UCX) { /* There it is what is under way. */
+        amb_conn_rearm(conn);
+    }
+}
+
+void amb_conn_ref(struct amb_conn *conn);
+/* Frees at 0. Without the lock. */
+void amb_conn_unref(struct amb_conn *conn);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/lost.h"
+
+#include "client/conn.h"
+#include "client/control.h"
+#include "client/due.h"
+#include "client/error.h"
+#include "client/life.h"
+#include "client/pub.h"
+#include "client/wake.h"
+
+#include <stdio.h>
+
+/* Why, for good or for now. */
+static void note_down(struct amb_conn *conn, enum amb_status why, const char *text)
+{
+    conn->down = why;
+    (void)snprintf(conn->down_text, sizeof(conn->down_text), "%s",
+                   text != NULL && text[0] != '\0' ? text : amb_status_text(why));
+}
+
+void amb_session_down(struct amb_conn *conn, enum amb_status why, const char *text)
+{
+    note_down(conn, why, text);
+    amb_conn_close_link(conn);
+    amb_control_fail_all(conn, why, conn->down_text);
+}
+
+void amb_session_end(struct amb_conn *conn, enum amb_status why)
+{
+    /* Release: pairs with the acquire of amb_conn_trouble, which reads `down` and its text. */
+    atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_DOWN, memory_order_release);
+    for (uint32_t i = 0; i < conn->pub_high; i++) {
+        if (conn->pubs[i] != NULL) {
+            amb_pub_settle_all(conn->pubs[i], why);
+        }
+    }
+}
+
+void amb_session_event(struct amb_conn *conn, bool is_lost)
+{
+    (void)amb_conn_fail(conn, conn->down, "%s", conn->down_text);
+    amb_event_session(conn, is_lost ? AMB_EVENT_LOST : AMB_EVENT_CLOSED, conn->down,
+                      conn->down_text);
+}
+
+void amb_session_tell(struct amb_conn *conn)
+{
+    amb_due_callback(conn);
+    amb_conn_changed(conn);
+    amb_conn_wake_all(conn);
+    if (conn->has_io_thread) {
+        amb_io_kick(conn);
+    }
+}
+
+void amb_conn_give_up(struct amb_conn *conn, enum amb_status why, const char *text)
+{
+    note_down(conn, why, text);
+    amb_session_end(conn, why);
+    amb_session_event(conn, false);
+    amb_session_tell(conn);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a session, in steps; what follows it is for reconnect.c to say.
+ * Threads: under the connection's lock. Memory: none.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+
+struct amb_conn;
+
+/* First: nothing more is sent, requests fail with `why`. */
+void amb_session_down(struct amb_conn *conn, enum amb_status why, const char *text);
+/* No other session follows: everything published is settled. */
+void amb_session_end(struct amb_conn *conn, enum amb_status why);
+/* The event for the program, and the error that it may ask for. */
+void amb_session_event(struct amb_conn *conn, bool is_lost);
+/* Last: those who wait look again. */
+void amb_session_tell(struct amb_conn *conn);
+/* There will not be another session. */
+void amb_conn_give_up(struct amb_conn *conn, enum amb_status why, const char *text);

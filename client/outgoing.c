@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/outgoing.h"
+
+#include "client/conn.h"
+
+enum amb_status amb_outgoing_send(struct amb_conn *conn, struct amb_outgoing *out)
+{
+    if (amb_conn_is_cut(conn)) {
+        return conn->down != AMB_OK ? conn->down : AMB_ECLOSED;
+    }
+    out->frame.session = conn->session;
+    out->frame.generation = conn->generation;
+    out->frame.secret = conn->secret;
+    out->tx.frame = &out->frame;
+    out->is_queued = true;
+    enum amb_status status = amb_link_send(conn->link, &out->tx);
+    out->is_queued = status == AMB_EAGAIN;
+    conn->must_flush = true;
+    return status;
+}

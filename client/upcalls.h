@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What those who drive a connection call of the rooms above them: one table, whose functions are
+ * named in wiring.c alone. None of it is on the way of a single message.
+ *
+ * Threads: as each says. Memory: none.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdint.h>
+
+struct amb_conn;
+
+struct amb_conn_upcalls {
+    /* Deliveries in conn->returned are told to the broker, and used again. Lock held. */
+    void (*take_back)(struct amb_conn *conn);
+    /* Sends the batches that are due; returns how many have left. Lock held. */
+    unsigned (*flush_due)(struct amb_conn *conn);
+    /* Hands the link every acknowledgement that waits in conn->acking. Lock held. */
+    void (*acks_send)(struct amb_conn *conn);
+    /* Reads and handles what is on the control socket. Lock held, may be given up. */
+    void (*service)(struct amb_conn *conn);
+    /* The same of what has come by now and no more: the link is down, and that may say why. */
+    void (*hear_out)(struct amb_conn *conn);
+    /* What the clock asks for: heartbeats, deadlines, segments. Lock held, may be given up. */
+    void (*timers)(struct amb_conn *conn, int64_t now_ns);
+    /* See amb_conn_lost. */
+    void (*lost)(struct amb_conn *conn, enum amb_status why, const char *text);
+    /* The last reference is gone. No lock held. */
+    void (*end)(struct amb_conn *conn);
+};
+
+/* Defined in wiring.c. */
+extern const struct amb_conn_upcalls amb_upcalls;
+
+/*
+ * The session is over for `why`; lock held. Fails requests, closes the link, and either settles
+ * what was published with `why` and ends every wait, or begins to reconnect. The second call does
+ * nothing.
+ */
+static inline void amb_conn_lost(struct amb_conn *conn, enum amb_status why, const char *text)
+{
+    amb_upcalls.lost(conn, why, text);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the lower rooms call of the higher ones; see upcalls.h.
+ */
+#include "client/ack.h"
+#include "client/delivery.h"
+#include "client/dispatch.h"
+#include "client/life.h"
+#include "client/pub.h"
+#include "client/reconnect.h"
+#include "client/upcalls.h"
+
+const struct amb_conn_upcalls amb_upcalls = {
+    .take_back = amb_delivery_take_back,
+    .flush_due = amb_pub_flush_due,
+    .acks_send = amb_acks_send,
+    .service = amb_control_service,
+    .hear_out = amb_control_hear_out,
+    .timers = amb_conn_timers,
+    .lost = amb_session_lost,
+    .end = amb_conn_free,
+};
