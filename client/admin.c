@@ -8,6 +8,7 @@
 #include "client/delivery.h"
 #include "client/error.h"
 #include "client/lock.h"
+#include "client/returns.h"
 
 #include <stdlib.h>
 #include <string.h>

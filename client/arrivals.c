@@ -4,6 +4,8 @@
 #include "client/ack.h"
 #include "client/conn.h"
 #include "client/due.h"
+#include "client/landing.h"
+#include "client/returns.h"
 #include "client/wake.h"
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
@@ -251,12 +253,6 @@ static size_t take_from(struct amb_sub *sub, struct amb_delivery *delivery, stru
     return n;
 }
 
-size_t amb_sub_take(struct amb_sub *sub, struct amb_msg **out, size_t max)
-{
-    return __builtin_expect(sub->landing != NULL, 0) ? amb_landing_take(sub, out, max)
-                                                     : amb_sub_take_plain(sub, out, max);
-}
-
 size_t amb_sub_take_plain(struct amb_sub *sub, struct amb_msg **out, size_t max)
 {
     size_t taken = 0;
@@ -291,19 +287,6 @@ size_t amb_sub_take_plain(struct amb_sub *sub, struct amb_msg **out, size_t max)
     return taken;
 }
 
-void amb_sub_unref(struct amb_sub *sub)
-{
-    /* Acquire: the last one sees what all others did. */
-    if (atomic_fetch_sub_explicit(&sub->refs, 1, memory_order_acq_rel) == 1) {
-        amb_release_fini(&sub->release);
-        amb_landing_destroy(&sub->landing);
-        free(sub->topics.slots);
-        free(sub->resumed);
-        free(sub->ask);
-        free(sub);
-    }
-}
-
 void amb_sub_shut(struct amb_sub *sub)
 {
     atomic_store_explicit(&sub->is_shut, true, memory_order_relaxed);
@@ -329,7 +312,7 @@ void amb_sub_shut(struct amb_sub *sub)
         }
     }
     if (sub->landing != NULL) {
-        amb_landing_shut(sub);
+        amb_msg_release(amb_landing_let_go(sub->landing));
     }
     amb_delivery_take_back(sub->conn);
 }

@@ -27,9 +27,8 @@ enum amb_status amb_sub_ready(struct amb_delivery *delivery, enum amb_status sta
 
 /* ---- taken ---- */
 
-/* Takes the next messages, at most max; returns how many, 0: none is ready. Without locks. */
-size_t amb_sub_take(struct amb_sub *sub, struct amb_msg **out, size_t max);
-/* The same, as they came. */
+/* Takes the next messages as they came, at most max; returns how many, 0: none is ready. Without
+ * locks. */
 size_t amb_sub_take_plain(struct amb_sub *sub, struct amb_msg **out, size_t max);
 /* The delivery of that topic that was taken in part, or NULL. Subscription's lock held. */
 const struct amb_delivery *amb_sub_begun(const struct amb_sub *sub,
@@ -39,4 +38,3 @@ const struct amb_delivery *amb_sub_begun(const struct amb_sub *sub,
 
 /* Gives back all that was not taken and answers waiters; connection's lock held. */
 void amb_sub_shut(struct amb_sub *sub);
-void amb_sub_unref(struct amb_sub *sub);

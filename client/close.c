@@ -9,7 +9,6 @@
 #include "client/ack.h"
 #include "client/arrivals.h"
 #include "client/conn.h"
-#include "client/delivery.h"
 #include "client/drive.h"
 #include "client/due.h"
 #include "client/error.h"
@@ -21,7 +20,9 @@
 #include "client/poll.h"
 #include "client/pub.h"
 #include "client/reconnect.h"
+#include "client/returns.h"
 #include "client/sub.h"
+#include "client/subscribe.h"
 #include "client/wake.h"
 
 #include <sched.h>

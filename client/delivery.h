@@ -105,33 +105,3 @@ static inline struct amb_delivery *amb_msg_delivery(const struct amb_msg *msg)
     const struct amb_msg *first = msg - msg->index;
     return AMB_CONTAINER_OF((uintptr_t)first, struct amb_delivery, msgs);
 }
-
-/* Zeroed, room for `count` messages; holds a reference on conn. NULL: no memory. Lock held. */
-struct amb_delivery *amb_delivery_create(struct amb_conn *conn, uint32_t count);
-/* Before anything of it was given out: undoes create. Lock held. */
-void amb_delivery_discard(struct amb_delivery *delivery);
-
-/* `n` messages of it are released; the last one gives it back. Any thread, no lock of ours. */
-void amb_delivery_release(struct amb_delivery *delivery, uint32_t n);
-/* Takes what was given back: tells the broker, recycles. Lock held. */
-void amb_delivery_take_back(struct amb_conn *conn);
-/* Frees what is cached. */
-void amb_deliveries_fini(struct amb_conn *conn);
-
-/* The next messages of a ready delivery, with one reference each, at most max of them; returns how
- * many. Subscription's lock held. */
-size_t amb_delivery_take(struct amb_delivery *delivery, struct amb_msg **out, size_t max);
-
-/* ---- message.c ---- */
-
-/* The value of a property, also of the library's own. */
-const void *amb_msg_own_prop(const struct amb_msg *msg, const char *name, size_t *len);
-
-/* ---- landing.c ---- */
-
-/* A message's side, made when it is first asked for. NULL: no memory. */
-struct amb_side *amb_side_of(const struct amb_msg *msg);
-/* Gives back what the side of a released message holds; its delivery has sides. */
-void amb_side_release(struct amb_msg *msg);
-/* The payload as the CPU can read it, wherever it was brought. NULL: it is on a GPU only. */
-const void *amb_msg_bytes(const struct amb_msg *msg);

@@ -11,6 +11,7 @@
 #include "client/gpu.h"
 #include "client/lock.h"
 #include "client/segment.h"
+#include "client/side.h"
 #include "client/sub.h"
 #include "client/wake.h"
 #include "wire/base/assert.h"
@@ -630,16 +631,4 @@ void amb_fetch_recycle(struct amb_conn *conn, const struct amb_side *sides, uint
         amb_buffers_put(&conn->buffers, sides[i].fetched, sides[i].fetched_len);
         put_segment(conn, sides[i].segment);
     }
-}
-
-const char *amb_fetch_path(const struct amb_msg *msg)
-{
-    const struct amb_delivery *delivery = amb_msg_delivery(msg);
-    if (amb_msg_data(msg) == NULL) {
-        return "lazy";
-    }
-    /* What it lies in was noted before it was there to be read. */
-    const struct amb_side *sides = atomic_load_explicit(&delivery->sides, memory_order_acquire);
-    bool is_mapped = sides != NULL && sides[msg->index].segment != NULL;
-    return is_mapped ? "mapped" : delivery->conn->path;
 }

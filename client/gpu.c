@@ -21,6 +21,7 @@ struct waiting {
     struct waiting *next;
     void *event;
     struct amb_msg *msg; /* NULL: unused */
+    amb_gpu_release_fn release;
 };
 
 struct amb_gpu {
@@ -538,7 +539,8 @@ static struct waiting *waiting_get(struct amb_gpu *gpu)
     return waiting;
 }
 
-enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg, void *stream)
+enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
+                                      amb_gpu_release_fn release, void *stream)
 {
     struct amb_cuda_scope scope;
     enum amb_status status = amb_cuda_enter(gpu->cuda, &scope);
@@ -555,6 +557,7 @@ enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg, 
     (void)pthread_mutex_lock(&gpu->lock);
     struct waiting **list = status == AMB_OK ? &gpu->waiting : &gpu->unused;
     waiting->msg = status == AMB_OK ? msg : NULL;
+    waiting->release = release;
     waiting->next = *list;
     *list = waiting;
     if (status == AMB_OK) {
@@ -565,7 +568,7 @@ enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg, 
 }
 
 /* Takes one that is over, or whose device is lost; must_wait: any, and waits for it. */
-static struct amb_msg *take_over(struct amb_gpu *gpu, bool must_wait)
+static struct amb_msg *take_over(struct amb_gpu *gpu, bool must_wait, amb_gpu_release_fn *release)
 {
     struct amb_msg *msg = NULL;
     (void)pthread_mutex_lock(&gpu->lock);
@@ -580,6 +583,7 @@ static struct amb_msg *take_over(struct amb_gpu *gpu, bool must_wait)
             (void)!amb_cuda_event_sync(gpu->cuda, waiting->event);
         }
         msg = waiting->msg;
+        *release = waiting->release;
         waiting->msg = NULL;
         *link = waiting->next;
         waiting->next = gpu->unused;
@@ -601,9 +605,10 @@ static bool release_due(struct amb_conn *conn, bool must_wait)
     (void)pthread_mutex_unlock(&conn->gpu_lock);
     for (; gpu != NULL; gpu = gpu->next) {
         struct amb_msg *msg;
-        while ((msg = take_over(gpu, must_wait)) != NULL) {
+        amb_gpu_release_fn release = NULL;
+        while ((msg = take_over(gpu, must_wait, &release)) != NULL) {
             atomic_fetch_sub_explicit(&conn->gpu_waiting, 1, memory_order_relaxed);
-            amb_msg_release(msg);
+            release(msg);
         }
     }
     return atomic_load_explicit(&conn->gpu_waiting, memory_order_relaxed) != 0;

@@ -113,12 +113,15 @@ AMB_MUST_CHECK enum amb_status amb_gpu_store(struct amb_gpu *gpu, uint64_t to, c
 AMB_MUST_CHECK enum amb_status amb_gpu_fetch(struct amb_gpu *gpu, uint64_t to,
                                              struct amb_gpu *source, uint64_t from, uint64_t len);
 
+/* The release of a message; any thread, no lock of this file held. */
+typedef void (*amb_gpu_release_fn)(struct amb_msg *msg);
+
 /*
- * Releases msg when what is on the stream so far has run: looked at by amb_gpus_look. On failure
- * it is not taken.
+ * Has msg released when what is on the stream so far has run: looked at by amb_gpus_look. On
+ * failure it is not taken.
  */
 AMB_MUST_CHECK enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
-                                                     void *stream);
+                                                     amb_gpu_release_fn release, void *stream);
 /* Releases what is due; returns whether something is left. Any lock may be held. */
 bool amb_gpus_look(struct amb_conn *conn);
 /* Waits for all of it. No lock held. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/inbox.h"
 
-#include "client/arrivals.h"
+#include "client/bring.h"
 #include "client/conn.h"
 #include "client/due.h"
 #include "client/error.h"
+#include "client/landing.h"
 #include "client/lock.h"
+#include "client/message.h"
 #include "client/pub.h"
-#include "client/sub.h"
 #include "client/wake.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"

@@ -3,7 +3,6 @@
 
 #include "client/ack.h"
 #include "client/arm.h"
-#include "client/arrivals.h"
 #include "client/batches.h"
 #include "client/conn.h"
 #include "client/control.h"
@@ -16,9 +15,11 @@
 #include "client/lease.h"
 #include "client/options.h"
 #include "client/region.h"
+#include "client/returns.h"
 #include "client/segment.h"
 #include "client/slots.h"
 #include "client/sub.h"
+#include "client/sub_end.h"
 #include "client/ucx.h"
 #include "wire/base/assert.h"
 

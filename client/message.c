@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Messages as the program sees them.
- */
+#include "client/message.h"
+
+#include "client/conn.h"
 #include "client/delivery.h"
+#include "client/gpu.h"
+#include "client/landing.h"
+#include "client/lock.h"
+#include "client/returns.h"
+#include "client/side.h"
 #include "client/sub.h"
+#include "client/wake.h"
 #include "wire/codec/props.h"
 
 #include <string.h>
@@ -27,10 +33,36 @@ void amb_msg_release(struct amb_msg *msg)
         struct amb_delivery *delivery = amb_msg_delivery(msg);
         if (__builtin_expect(atomic_load_explicit(&delivery->sides, memory_order_relaxed) != NULL,
                              0)) {
-            amb_side_release(msg);
+            amb_landing_leave(msg);
         }
         amb_delivery_release(delivery, 1);
     }
+}
+
+void amb_msg_release_on(struct amb_msg *msg, void *stream)
+{
+    if (msg == NULL) {
+        return;
+    }
+    struct amb_delivery *delivery = amb_msg_delivery(msg);
+    struct amb_conn *conn = delivery->conn;
+    if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
+        return; /* The parent's. */
+    }
+    struct amb_gpu *gpu = amb_side_gpu(msg);
+    amb_conn_ref(conn); /* Ours: the message's may go while we look. */
+    if (gpu == NULL || amb_gpu_release_after(gpu, msg, amb_msg_release, stream) != AMB_OK) {
+        /* Of host memory we do not know the stream's device: wait here. */
+        if (amb_cuda_is_live()) {
+            (void)!amb_cuda_foreign_sync(stream);
+        }
+        amb_msg_release(msg);
+    } else if (amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING)) {
+        amb_gpus_settle(conn); /* Nobody looks after a close. */
+    } else {
+        amb_io_kick(conn);
+    }
+    amb_conn_unref(conn);
 }
 
 const void *amb_msg_data(const struct amb_msg *msg)

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/poll.h"
 
-#include "client/arrivals.h"
+#include "client/bring.h"
 #include "client/conn.h"
 #include "client/dispatch.h"
 #include "client/drive.h"
 #include "client/due.h"
 #include "client/error.h"
 #include "client/inbox.h"
+#include "client/landing.h"
 #include "client/lock.h"
 #include "client/pub.h"
 #include "client/sub.h"
+#include "client/sub_end.h"
 #include "client/wake.h"
 #include "wire/base/assert.h"
 

@@ -18,14 +18,12 @@
 
 struct amb_conn;
 struct amb_pub;
-struct amb_sub;
 
 /* See amb_conn_lost, which calls it. */
 void amb_session_lost(struct amb_conn *conn, enum amb_status why, const char *text);
 /* Until the thread has ended; the lock is given up meanwhile. */
 void amb_reconnect_stop(struct amb_conn *conn);
 
-/* ---- pub_open.c, subscribe.c: one handle in the new session ---- */
+/* ---- pub_open.c: one handle in the new session ---- */
 
 void amb_pub_resume(struct amb_pub *pub);
-void amb_sub_resume(struct amb_sub *sub, bool is_same_epoch);

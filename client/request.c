@@ -11,6 +11,7 @@
 #include "client/implicit.h"
 #include "client/inbox.h"
 #include "client/lock.h"
+#include "client/message.h"
 #include "client/options.h"
 #include "client/put.h"
 #include "client/staged.h"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/arrivals.h"
-#include "client/delivery.h"
+#include "client/returns.h"
 
 #include "client/conn.h"
 #include "client/fetch.h"
+#include "client/landing.h"
 #include "client/lock.h"
 #include "client/outgoing.h"
 #include "client/segment.h"
 #include "client/sub.h"
+#include "client/sub_end.h"
 #include "client/wake.h"
 #include "wire/base/assert.h"
 

@@ -2,20 +2,23 @@
 /*
  * amb_subscribe, amb_next and their kin.
  */
+#include "client/subscribe.h"
 #include "client/ack.h"
 #include "client/arrivals.h"
 #include "client/back.h"
+#include "client/bring.h"
 #include "client/conn.h"
 #include "client/control.h"
 #include "client/drive.h"
 #include "client/due.h"
 #include "client/error.h"
 #include "client/handle.h"
+#include "client/landing.h"
 #include "client/lock.h"
 #include "client/options.h"
 #include "client/position.h"
-#include "client/reconnect.h"
 #include "client/sub.h"
+#include "client/sub_end.h"
 #include "client/wake.h"
 #include "wire/base/assert.h"
 #include "wire/codec/filter.h"
@@ -508,15 +511,6 @@ void amb_sub_resume(struct amb_sub *sub, bool is_same_epoch)
     }
     if (!is_asked) {
         amb_conn_lost(conn, AMB_ENOMEM, "no memory to reconnect");
-    }
-}
-
-void amb_sub_free_handle(struct amb_sub *sub)
-{
-    if (sub->is_left && sub->release.upto == sub->release.last &&
-        sub->conn->subs[sub->handle] == sub) {
-        sub->conn->past[sub->handle].delivered = sub->release.last;
-        sub->conn->sub_taken[sub->handle] = false;
     }
 }
 

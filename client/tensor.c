@@ -2,6 +2,7 @@
 #include "client/tensor.h"
 
 #include "client/delivery.h"
+#include "client/side.h"
 #include "wire/codec/props.h"
 
 #include <stdlib.h>

@@ -3,11 +3,11 @@
  * What the lower rooms call of the higher ones; see upcalls.h.
  */
 #include "client/ack.h"
-#include "client/delivery.h"
 #include "client/dispatch.h"
 #include "client/life.h"
 #include "client/pub.h"
 #include "client/reconnect.h"
+#include "client/returns.h"
 #include "client/upcalls.h"
 
 const struct amb_conn_upcalls amb_upcalls = {

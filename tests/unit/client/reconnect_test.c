@@ -7,6 +7,7 @@
 #include "client/backoff.h"
 #include "client/pub.h"
 #include "client/sub.h"
+#include "client/subscribe.h"
 
 #include <pthread.h>
 #include <stdio.h>

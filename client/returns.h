@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deliveries: made when a batch arrives, given back with their last message, used again.
+ *
+ * Threads: as each function says. Memory: recycled by class, see delivery.h.
+ */
+#pragma once
+
+#include "client/delivery.h"
+
+/* Zeroed, room for `count` messages; holds a reference on conn. NULL: no memory. Lock held. */
+struct amb_delivery *amb_delivery_create(struct amb_conn *conn, uint32_t count);
+/* Before anything of it was given out: undoes create. Lock held. */
+void amb_delivery_discard(struct amb_delivery *delivery);
+/* The next messages of a ready delivery, with one reference each, at most max of them; returns how
+ * many. Subscription's lock held. */
+size_t amb_delivery_take(struct amb_delivery *delivery, struct amb_msg **out, size_t max);
+
+/* `n` messages of it are released; the last one gives it back. Any thread, no lock of ours. */
+void amb_delivery_release(struct amb_delivery *delivery, uint32_t n);
+/* Takes what was given back: tells the broker, recycles. Lock held. */
+void amb_delivery_take_back(struct amb_conn *conn);
+/* Frees what is cached. */
+void amb_deliveries_fini(struct amb_conn *conn);

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/side.h"
+
+#include "client/conn.h"
+#include "client/gpu.h"
+
+#include <stdlib.h>
+
+struct amb_side *amb_side_of(const struct amb_msg *msg)
+{
+    struct amb_delivery *delivery = amb_msg_delivery(msg);
+    struct amb_side *sides = atomic_load_explicit(&delivery->sides, memory_order_acquire);
+    if (sides == NULL) {
+        struct amb_side *fresh = calloc(delivery->count, sizeof(*fresh));
+        if (fresh == NULL) {
+            return NULL;
+        }
+        if (atomic_compare_exchange_strong(&delivery->sides, &sides, fresh)) {
+            sides = fresh;
+        } else {
+            free(fresh); /* Another thread was faster. */
+        }
+    }
+    return &sides[msg->index];
+}
+
+static const struct amb_side *placed(const struct amb_msg *msg)
+{
+    const struct amb_delivery *delivery = amb_msg_delivery(msg);
+    const struct amb_side *sides = atomic_load_explicit(&delivery->sides, memory_order_acquire);
+    return sides != NULL && sides[msg->index].is_placed ? &sides[msg->index] : NULL;
+}
+
+/* Memory that the driver knows; DEFAULT: plain host memory. */
+static enum amb_mem mem_of(const struct amb_msg *msg)
+{
+    const struct amb_side *side = placed(msg);
+    return side != NULL && side->mem != AMB_MEM_HOST ? side->mem : AMB_MEM_DEFAULT;
+}
+
+struct amb_gpu *amb_side_gpu(const struct amb_msg *msg)
+{
+    const struct amb_side *side = placed(msg);
+    return side != NULL ? side->gpu : NULL;
+}
+
+const void *amb_msg_bytes(const struct amb_msg *msg)
+{
+    return amb_mem_is_on_gpu(mem_of(msg)) ? placed(msg)->bytes : amb_msg_data(msg);
+}
+
+enum amb_mem amb_msg_mem(const struct amb_msg *msg)
+{
+    enum amb_mem mem = mem_of(msg);
+    return mem != AMB_MEM_DEFAULT ? mem : AMB_MEM_HOST;
+}
+
+int amb_msg_device(const struct amb_msg *msg)
+{
+    return amb_mem_is_on_gpu(mem_of(msg)) ? amb_gpu_index(amb_side_gpu(msg)) : -1;
+}
+
+/* How a lazy message's payload came, if it has. */
+static const char *fetched_path(const struct amb_msg *msg)
+{
+    const struct amb_delivery *delivery = amb_msg_delivery(msg);
+    if (amb_msg_data(msg) == NULL) {
+        return "lazy";
+    }
+    /* What it lies in was noted before it was there to be read. */
+    const struct amb_side *sides = atomic_load_explicit(&delivery->sides, memory_order_acquire);
+    bool is_mapped = sides != NULL && sides[msg->index].segment != NULL;
+    return is_mapped ? "mapped" : delivery->conn->path;
+}
+
+const char *amb_msg_path(const struct amb_msg *msg)
+{
+    const struct amb_delivery *delivery = amb_msg_delivery(msg);
+    if (amb_mem_is_on_gpu(mem_of(msg))) {
+        return placed(msg)->bytes != NULL  ? "staged"
+               : delivery->segment != NULL ? "cuda_ipc"
+                                           : delivery->conn->path;
+    }
+    if (delivery->frame.type == AMB_FRAME_LAZY) {
+        return fetched_path(msg);
+    }
+    return delivery->segment != NULL ? "mapped" : delivery->conn->path;
+}
+
+const void *amb_msg_data_on(const struct amb_msg *msg, void *stream)
+{
+    (void)stream; /* The bytes were whole before the message was given out. */
+    return mem_of(msg) != AMB_MEM_DEFAULT ? (const void *)(uintptr_t)placed(msg)->address : NULL;
+}

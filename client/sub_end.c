@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/sub_end.h"
+
+#include "client/conn.h"
+#include "client/landing.h"
+#include "client/release.h"
+#include "client/sub.h"
+
+#include <stdlib.h>
+
+void amb_sub_unref(struct amb_sub *sub)
+{
+    /* Acquire: the last one sees what all others did. */
+    if (atomic_fetch_sub_explicit(&sub->refs, 1, memory_order_acq_rel) == 1) {
+        amb_release_fini(&sub->release);
+        amb_landing_destroy(&sub->landing);
+        free(sub->topics.slots);
+        free(sub->resumed);
+        free(sub->ask);
+        free(sub);
+    }
+}
+
+void amb_sub_free_handle(struct amb_sub *sub)
+{
+    if (sub->is_left && sub->release.upto == sub->release.last &&
+        sub->conn->subs[sub->handle] == sub) {
+        sub->conn->past[sub->handle].delivered = sub->release.last;
+        sub->conn->sub_taken[sub->handle] = false;
+    }
+}
