@@ -10,6 +10,7 @@
 #include "client/gpu.h"
 #include "client/lock.h"
 #include "client/put.h"
+#include "client/slots_life.h"
 #include "wire/base/assert.h"
 #include "wire/base/copy.h"
 

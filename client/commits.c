@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Commits that have named slots and are not over: a ring of them, by number.
- */
+#include "client/commits.h"
+
 #include "client/conn.h"
 #include "client/slots.h"
 #include "client/wake.h"

@@ -9,7 +9,7 @@
 #include "client/inbox.h"
 #include "client/pub.h"
 #include "client/segment.h"
-#include "client/slots.h"
+#include "client/slots_life.h"
 #include "client/sub.h"
 #include "client/upcalls.h"
 #include "wire/base/assert.h"

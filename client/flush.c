@@ -3,6 +3,7 @@
  * Batches leave: window, frame, link, and what happens when the broker answers.
  */
 #include "client/batches.h"
+#include "client/commits.h"
 #include "client/conn.h"
 #include "client/gpu.h"
 #include "client/lock.h"

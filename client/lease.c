@@ -13,6 +13,7 @@
 #include "client/options.h"
 #include "client/put.h"
 #include "client/slots.h"
+#include "client/slots_life.h"
 #include "client/wake.h"
 #include "wire/base/assert.h"
 

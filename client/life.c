@@ -18,6 +18,7 @@
 #include "client/returns.h"
 #include "client/segment.h"
 #include "client/slots.h"
+#include "client/slots_life.h"
 #include "client/sub.h"
 #include "client/sub_end.h"
 #include "client/ucx.h"

@@ -13,7 +13,7 @@
 #include "client/pub.h"
 #include "client/returns.h"
 #include "client/segment.h"
-#include "client/slots.h"
+#include "client/slots_life.h"
 #include "client/subscribe.h"
 #include "client/ucx.h"
 #include "client/wake.h"

@@ -2,8 +2,13 @@
 #include "client/slots_private.h"
 
 #include "client/conn.h"
+#include "client/gpu.h"
 #include "client/wake.h"
 #include "wire/base/assert.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define STEPS_FROM (UINT64_C(1) << 20) /* slots of this size and less: powers of four */
 #define DEPTH_MIN (UINT64_C(2) << 20)  /* of the order of a core's own cache */
@@ -43,6 +48,32 @@ void amb_leases_wake(struct amb_conn *conn)
     if (conn->leases.waits != 0) {
         amb_conn_wake_all(conn);
     }
+}
+
+uint64_t *amb_slots_sum(const struct amb_slots *slots)
+{
+    struct amb_leases *leases = &slots->conn->leases;
+    if (slots->gpu != NULL) {
+        return &amb_gpu_room_of(slots->gpu)->bytes;
+    }
+    return slots->is_private ? &leases->private_bytes : &leases->bytes;
+}
+
+void amb_slots_unmap(struct amb_slots *slots)
+{
+    if (slots->pinned_at != 0 && !amb_conn_has_trouble(slots->conn, AMB_TROUBLE_FORKED)) {
+        amb_gpu_unpin(slots->pin, slots->base);
+    }
+    if (slots->base != NULL && slots->gpu == NULL) {
+        (void)munmap(slots->base, slots->size);
+    }
+    if (slots->fd >= 0) {
+        (void)close(slots->fd);
+    }
+    amb_list_remove(&slots->request.node);
+    amb_list_remove(&slots->node);
+    *amb_slots_sum(slots) -= slots->slot * slots->count;
+    free(slots);
 }
 
 /* ---- slots ---- */

@@ -99,18 +99,6 @@ bool amb_place_take_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len
 /* In host memory that this GPU's driver has pinned; is_private: of this process alone. */
 bool amb_place_take_pinned(struct amb_conn *conn, struct amb_gpu *gpu, bool is_private,
                            uint64_t len, struct amb_place *out);
-enum amb_slots_room amb_slots_look_pinned(const struct amb_conn *conn, const struct amb_gpu *gpu,
-                                          bool is_private, uint64_t len);
-/* private_max: bytes that the private ones may have in all; 0: one that the broker gives. False:
- * there are no more, or none can be pinned now. */
-bool amb_slots_open_pinned(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len,
-                           uint64_t private_max);
-/* Why the driver has just not pinned memory of this process's own. AMB_OK: it has. */
-enum amb_status amb_slots_why_unpinned(const struct amb_conn *conn);
-enum amb_slots_room amb_slots_look_gpu(const struct amb_conn *conn, const struct amb_gpu *gpu,
-                                       uint64_t len);
-/* False: see amb_gpu_room_of. */
-bool amb_slots_open_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len);
 /*
  * Leases wait a moment while the broker has half of the slots: a program that runs ahead of its
  * readers is better off in our wait, which ends with the first slot that comes back, than in one of
@@ -130,31 +118,15 @@ void amb_slots_deepen(struct amb_conn *conn, uint64_t len);
 void amb_place_return(const struct amb_place *place);
 /* Slots of a segment, a chain from head, can be taken again. */
 void amb_slots_put_chain(struct amb_leases *leases, struct amb_slots *slots, uint32_t head);
+/* How it stands with room for such a message. */
 enum amb_slots_room amb_slots_look(const struct amb_conn *conn, uint64_t len);
+enum amb_slots_room amb_slots_look_gpu(const struct amb_conn *conn, const struct amb_gpu *gpu,
+                                       uint64_t len);
+enum amb_slots_room amb_slots_look_pinned(const struct amb_conn *conn, const struct amb_gpu *gpu,
+                                          bool is_private, uint64_t len);
 /* Are there fewer slots for such messages than there would be, had somebody asked? Then another
  * segment is worth it as soon as none is free. */
 bool amb_slots_are_few(const struct amb_conn *conn, uint64_t len);
-/* Begins to open one more segment for such messages. False: the broker gives no more. */
-bool amb_slots_open(struct amb_conn *conn, uint64_t len);
-/* Maps what is to be mapped, gives back what has been idle for long. The I/O thread, or without one
- * whoever drives; gives up the lock meanwhile. */
-void amb_slots_turn(struct amb_conn *conn, int64_t now_ns);
 
 /* There is room that did not come by the link: wakes those who wait for it. */
 void amb_leases_wake(struct amb_conn *conn);
-
-/* Room for one more commit, so that amb_commits_add cannot fail. ENOMEM. */
-AMB_MUST_CHECK enum amb_status amb_commits_reserve(struct amb_leases *leases);
-/* `taken` slots of a segment, the chain from head, are committed; returns the commit's number. */
-uint64_t amb_commits_add(struct amb_leases *leases, struct amb_slots *slots, uint32_t head,
-                         uint32_t taken);
-/* Commits 1 to upto are over. EPROTO: there are not so many. */
-AMB_MUST_CHECK enum amb_status amb_commits_freed(struct amb_conn *conn, uint64_t upto);
-/* Commits number... are over before older ones. EPROTO. */
-AMB_MUST_CHECK enum amb_status amb_commits_freed_range(struct amb_conn *conn, uint64_t number,
-                                                       uint64_t count);
-
-/* The session ends: unmaps what no lease lies in, and the rest when its last lease is back. */
-void amb_leases_drop_all(struct amb_conn *conn);
-/* No lease is out any more. */
-void amb_leases_fini(struct amb_conn *conn);

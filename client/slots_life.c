@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Lease segments come and go: asked for, mapped, pinned, given back when they are idle or when
- * another size needs the room, and ended with the session.
- *
- * Threads: under the connection's lock, which is given up while pages are brought in. Memory: one
- * allocation a segment, and its mapping.
- */
+#include "client/slots_life.h"
+
 #include "client/conn.h"
 #include "client/gpu.h"
 #include "client/import.h"
@@ -26,33 +21,6 @@ static uint32_t slot_count(uint64_t slot)
 {
     uint64_t count = AMB_SLOTS_BYTES / slot;
     return count < AMB_SLOTS_FEW ? AMB_SLOTS_FEW : (uint32_t)count;
-}
-
-/* Which sum its bytes are part of. */
-static uint64_t *bytes_of(const struct amb_slots *slots)
-{
-    struct amb_leases *leases = &slots->conn->leases;
-    if (slots->gpu != NULL) {
-        return &amb_gpu_room_of(slots->gpu)->bytes;
-    }
-    return slots->is_private ? &leases->private_bytes : &leases->bytes;
-}
-
-void amb_slots_unmap(struct amb_slots *slots)
-{
-    if (slots->pinned_at != 0 && !amb_conn_has_trouble(slots->conn, AMB_TROUBLE_FORKED)) {
-        amb_gpu_unpin(slots->pin, slots->base);
-    }
-    if (slots->base != NULL && slots->gpu == NULL) {
-        (void)munmap(slots->base, slots->size);
-    }
-    if (slots->fd >= 0) {
-        (void)close(slots->fd);
-    }
-    amb_list_remove(&slots->request.node);
-    amb_list_remove(&slots->node);
-    *bytes_of(slots) -= slots->slot * slots->count;
-    free(slots);
 }
 
 static void say_close(struct amb_conn *conn, uint64_t id)
@@ -162,7 +130,7 @@ static struct amb_slots *add(struct amb_conn *conn, struct amb_list_node *list,
     slots->fd = -1;
     slots->free_head = AMB_SLOT_NONE;
     amb_list_init(&slots->request.node);
-    *bytes_of(slots) += slots->slot * slots->count;
+    *amb_slots_sum(slots) += slots->slot * slots->count;
     amb_list_push_back(list, &slots->node);
     return slots;
 }

@@ -16,5 +16,7 @@ static inline struct amb_slots *amb_slots_of(struct amb_list_node *node)
 
 /* It is mapped and sealed: its slots can be taken. */
 void amb_slots_make_ready(struct amb_slots *slots);
+/* The sum that its bytes are part of. */
+uint64_t *amb_slots_sum(const struct amb_slots *slots);
 /* Frees a segment in which nothing lies; the broker is not told. */
 void amb_slots_unmap(struct amb_slots *slots);

@@ -9,6 +9,7 @@
 #include "client/life.h"
 #include "client/lock.h"
 #include "client/slots.h"
+#include "client/slots_life.h"
 #include "tests/fakecuda/fakecuda.h"
 
 #include <setjmp.h>
