@@ -8,7 +8,6 @@
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* Outcomes that a request may still learn of when it is entered late. */
@@ -20,9 +19,16 @@ struct amb_unmatched {
     enum amb_status status;
 };
 
+struct amb_pub;
+
+/* Messages first to last of a publisher of requests are settled so; matched: how many subscriptions
+ * they reached. Connection's lock held. */
+typedef void (*amb_asking_fn)(struct amb_pub *pub, uint64_t first, uint64_t last,
+                              enum amb_status status, uint32_t matched);
+
 /* Of a publisher that carries requests; else all zero. */
 struct amb_asking {
-    bool is_on;
+    amb_asking_fn on_settled;   /* inbox.c sets it, and looks for their requests; NULL: none */
     struct amb_list_node asked; /* struct amb_asked.of_pub */
     struct amb_unmatched recent[AMB_UNMATCHED_MAX];
     uint32_t next;

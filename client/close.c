@@ -12,13 +12,18 @@
 #include "client/drive.h"
 #include "client/due.h"
 #include "client/error.h"
+#include "client/flush.h"
 #include "client/gpu.h"
+#include "client/implicit.h"
 #include "client/inbox.h"
+#include "client/inside.h"
 #include "client/io.h"
 #include "client/life.h"
 #include "client/lock.h"
 #include "client/poll.h"
 #include "client/pub.h"
+#include "client/pub_callback.h"
+#include "client/pub_open.h"
 #include "client/reconnect.h"
 #include "client/returns.h"
 #include "client/sub.h"
@@ -190,7 +195,7 @@ static void end_handles(struct amb_conn *conn)
         }
         amb_conn_unlock(conn);
         if (pub != NULL) {
-            amb_callbacks_settled(pub);
+            amb_pub_call_settled(pub);
             amb_conn_lock(conn);
             amb_pub_free(pub);
             amb_conn_unlock(conn);

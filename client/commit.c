@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Commits: messages whose payloads lie where they shall be read. A commit never waits. It gathers
- * with those before it by the rule of small messages, and stands in the publisher's queue while the
- * batch before it finds no window.
- */
+#include "client/commit.h"
+
 #include "client/batches.h"
 #include "client/conn.h"
 #include "client/drive.h"
+#include "client/flush.h"
 #include "client/gpu.h"
 #include "client/lock.h"
 #include "client/put.h"
 #include "client/slots_life.h"
+#include "client/small.h"
 #include "wire/base/assert.h"
 #include "wire/base/copy.h"
 

@@ -8,11 +8,11 @@
 #include "client/backoff.h"
 #include "client/conn.h"
 #include "client/fork.h"
+#include "client/implicit.h"
 #include "client/io.h"
 #include "client/life.h"
 #include "client/lock.h"
 #include "client/options.h"
-#include "client/pub.h"
 
 #include <errno.h>
 #include <stdio.h>

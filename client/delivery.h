@@ -105,3 +105,10 @@ static inline struct amb_delivery *amb_msg_delivery(const struct amb_msg *msg)
     const struct amb_msg *first = msg - msg->index;
     return AMB_CONTAINER_OF((uintptr_t)first, struct amb_delivery, msgs);
 }
+
+/* What amb_msg_data says. */
+static inline const void *amb_msg_payload(const struct amb_msg *msg)
+{
+    /* Acquire: a fetch on another thread may bring it. Elsewhere it is there from the beginning. */
+    return __atomic_load_n(&msg->payload, __ATOMIC_ACQUIRE);
+}

@@ -7,7 +7,7 @@
 #include "client/gpu.h"
 #include "client/import.h"
 #include "client/inbox.h"
-#include "client/pub.h"
+#include "client/pub_settle.h"
 #include "client/segment.h"
 #include "client/slots_life.h"
 #include "client/sub.h"

@@ -522,7 +522,7 @@ enum amb_status amb_msg_fetch(struct amb_msg *msg, int64_t timeout_ns)
     if (msg == NULL || timeout_ns < 0) {
         return AMB_EINVAL;
     }
-    if (!is_lazy(msg) || amb_msg_data(msg) != NULL) {
+    if (!is_lazy(msg) || amb_msg_payload(msg) != NULL) {
         return AMB_OK;
     }
     enum amb_status status = check(msg, timeout_ns);
@@ -604,7 +604,7 @@ enum amb_status amb_msg_read(struct amb_msg *msg, uint64_t offset, void *dst, si
     if (len == 0) {
         return AMB_OK;
     }
-    bool is_here = !is_lazy(msg) || amb_msg_data(msg) != NULL;
+    bool is_here = !is_lazy(msg) || amb_msg_payload(msg) != NULL;
     enum amb_status status = is_here ? AMB_OK : check(msg, timeout_ns);
     struct amb_gpu *gpu = NULL;
     if (status == AMB_OK && amb_cuda_is_live() && amb_cuda_is_device(dst)) {

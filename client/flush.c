@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches leave: window, frame, link, and what happens when the broker answers.
+ * Batches leave: window, frame, link.
  */
+#include "client/flush.h"
+
 #include "client/batches.h"
 #include "client/commits.h"
 #include "client/conn.h"
 #include "client/gpu.h"
 #include "client/lock.h"
 #include "client/pub.h"
+#include "client/pub_settle.h"
 #include "client/slots.h"
 #include "wire/base/assert.h"
 

@@ -5,6 +5,7 @@
 #include "client/error.h"
 #include "client/options.h"
 #include "client/pub.h"
+#include "client/pub_open.h"
 #include "wire/base/hash.h"
 #include "wire/codec/topic.h"
 
@@ -90,7 +91,7 @@ bool amb_implicit_evict(struct amb_conn *conn)
 }
 
 /* Opens it and enters it; the table's lock held. */
-static enum amb_status enter(struct amb_conn *conn, const char *topic, bool is_asking,
+static enum amb_status enter(struct amb_conn *conn, const char *topic, amb_asking_fn on_asked,
                              struct amb_implicit_entry *entry)
 {
     struct amb_implicit *implicit = conn->implicit;
@@ -101,10 +102,10 @@ static enum amb_status enter(struct amb_conn *conn, const char *topic, bool is_a
     struct amb_complaint complaint;
     enum amb_status status = amb_pub_options_read(NULL, &options, &complaint);
     if (status == AMB_OK) {
-        status = amb_pub_open_checked(conn, topic, &options, is_asking, &entry->pub);
+        status = amb_pub_open_checked(conn, topic, &options, on_asked, &entry->pub);
     }
     if (status == AMB_ELIMIT && evict(conn)) {
-        status = amb_pub_open_checked(conn, topic, &options, is_asking, &entry->pub);
+        status = amb_pub_open_checked(conn, topic, &options, on_asked, &entry->pub);
     }
     if (status == AMB_OK) {
         status = amb_map_put(implicit->map, entry->key, entry->key_len, entry);
@@ -116,7 +117,7 @@ static enum amb_status enter(struct amb_conn *conn, const char *topic, bool is_a
 }
 
 /* Makes it; the table's lock held. */
-static enum amb_status make(struct amb_conn *conn, const char *topic, bool is_asking,
+static enum amb_status make(struct amb_conn *conn, const char *topic, amb_asking_fn on_asked,
                             const char *key, size_t key_len, struct amb_implicit_entry **out)
 {
     if (key_len >= sizeof((*out)->key)) {
@@ -129,7 +130,7 @@ static enum amb_status make(struct amb_conn *conn, const char *topic, bool is_as
     memcpy(entry->key, key, key_len);
     entry->key_len = (uint32_t)key_len;
     amb_list_init(&entry->node);
-    enum amb_status status = enter(conn, topic, is_asking, entry);
+    enum amb_status status = enter(conn, topic, on_asked, entry);
     if (status != AMB_OK) {
         free(entry);
         return status;
@@ -139,28 +140,28 @@ static enum amb_status make(struct amb_conn *conn, const char *topic, bool is_as
 }
 
 /* Finds or makes it; the table's lock held. */
-static enum amb_status look_up(struct amb_conn *conn, const char *topic, bool is_asking,
+static enum amb_status look_up(struct amb_conn *conn, const char *topic, amb_asking_fn on_asked,
                                struct amb_implicit_entry **out)
 {
     char own[AMB_TOPIC_MAX + 2];
     const char *key = topic;
     size_t key_len = strlen(topic);
-    if (is_asking && key_len <= AMB_TOPIC_MAX) {
+    if (on_asked != NULL && key_len <= AMB_TOPIC_MAX) {
         own[0] = ASKING_MARK;
         memcpy(own + 1, topic, key_len);
         key = own;
         key_len++;
     }
     *out = amb_map_get(conn->implicit->map, key, key_len);
-    return *out != NULL ? AMB_OK : make(conn, topic, is_asking, key, key_len, out);
+    return *out != NULL ? AMB_OK : make(conn, topic, on_asked, key, key_len, out);
 }
 
-enum amb_status amb_implicit_take(struct amb_conn *conn, const char *topic, bool is_asking,
+enum amb_status amb_implicit_take(struct amb_conn *conn, const char *topic, amb_asking_fn on_asked,
                                   struct amb_implicit_entry **out)
 {
     struct amb_implicit *implicit = conn->implicit;
     (void)pthread_mutex_lock(&implicit->lock);
-    enum amb_status status = look_up(conn, topic, is_asking, out);
+    enum amb_status status = look_up(conn, topic, on_asked, out);
     if (status == AMB_OK) {
         amb_list_remove(&(*out)->node);
         amb_list_push_front(&implicit->recent, &(*out)->node);
@@ -180,25 +181,4 @@ void amb_implicit_give(struct amb_conn *conn, struct amb_implicit_entry *entry)
 struct amb_pub *amb_implicit_pub(const struct amb_implicit_entry *entry)
 {
     return entry->pub;
-}
-
-enum amb_status amb_publish(struct amb_conn *conn, const char *topic, const void *data, size_t len,
-                            int64_t timeout_ns)
-{
-    if (conn == NULL || topic == NULL || (data == NULL && len != 0) || timeout_ns < 0) {
-        return AMB_EINVAL;
-    }
-    enum amb_status status =
-        amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);
-    if (status != AMB_OK) {
-        return status;
-    }
-    struct amb_implicit_entry *entry;
-    status = amb_implicit_take(conn, topic, false, &entry);
-    if (status != AMB_OK) {
-        return status;
-    }
-    status = amb_pub_send(entry->pub, data, len, timeout_ns);
-    amb_implicit_give(conn, entry);
-    return status;
 }

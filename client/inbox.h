@@ -85,6 +85,6 @@ unsigned amb_inbox_run(struct amb_conn *conn, unsigned max);
 /* The connection ends: everything open is done with `why`. */
 void amb_inbox_end(struct amb_conn *conn, enum amb_status why);
 
-/* Messages first to last of a publisher of requests are settled so. */
+/* An amb_asking_fn: messages first to last of a publisher of requests are settled so. */
 void amb_asking_settled(struct amb_pub *pub, uint64_t first, uint64_t last, enum amb_status status,
                         uint32_t matched);

@@ -5,6 +5,7 @@
 #include "client/lease.h"
 
 #include "client/batches.h"
+#include "client/commit.h"
 #include "client/conn.h"
 #include "client/drive.h"
 #include "client/error.h"

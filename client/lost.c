@@ -6,7 +6,7 @@
 #include "client/due.h"
 #include "client/error.h"
 #include "client/life.h"
-#include "client/pub.h"
+#include "client/pub_settle.h"
 #include "client/wake.h"
 
 #include <stdio.h>

@@ -67,8 +67,7 @@ void amb_msg_release_on(struct amb_msg *msg, void *stream)
 
 const void *amb_msg_data(const struct amb_msg *msg)
 {
-    /* Acquire: a fetch on another thread may bring it. Elsewhere it is there from the beginning. */
-    return __atomic_load_n(&msg->payload, __ATOMIC_ACQUIRE);
+    return amb_msg_payload(msg);
 }
 
 size_t amb_msg_size(const struct amb_msg *msg)

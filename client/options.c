@@ -362,11 +362,6 @@ enum amb_status amb_out_read(const struct amb_out *from, struct amb_out *to,
         complain(complaint, "amb_out.mem: only data can be in GPU memory");
         return AMB_EINVAL;
     }
-    if (to->forward != NULL && amb_msg_size(to->forward) != 0 && amb_msg_device(to->forward) < 0 &&
-        amb_msg_data(to->forward) == NULL) {
-        complain(complaint, "amb_out.forward: a lazy message without its payload: amb_msg_fetch");
-        return AMB_ESTATE;
-    }
     int sources = (to->data != NULL) + (to->iov != NULL) + (to->forward != NULL);
     if (sources > 1 || (to->data == NULL && to->len != 0) ||
         (to->iov == NULL && to->iov_count != 0)) {

@@ -8,23 +8,17 @@
 #include "client/due.h"
 #include "client/error.h"
 #include "client/inbox.h"
+#include "client/inside.h"
 #include "client/landing.h"
 #include "client/lock.h"
 #include "client/pub.h"
+#include "client/pub_callback.h"
 #include "client/sub.h"
 #include "client/sub_end.h"
 #include "client/wake.h"
 #include "wire/base/assert.h"
 
 #include <unistd.h>
-
-/* Nested calls are refused, so one connection a thread is enough. */
-static _Thread_local const struct amb_conn *inside;
-
-bool amb_callbacks_inside(const struct amb_conn *conn)
-{
-    return inside == conn;
-}
 
 /* ---- callbacks ---- */
 
@@ -41,50 +35,6 @@ static unsigned run_events(struct amb_conn *conn, unsigned max)
         ran++;
     }
     return ran;
-}
-
-/* Runs settled callbacks of a publisher that this thread has claimed; lock held on both ends. */
-static unsigned run_settled(struct amb_pub *pub, unsigned max)
-{
-    struct amb_conn *conn = pub->conn;
-    struct amb_settle_range range;
-    unsigned ran = 0;
-    pub->in_callback = true;
-    pub->callback_thread = pthread_self();
-    while (ran < max && !pub->is_free_due && amb_settle_take(&pub->settle, &range)) {
-        struct amb_settled settled = {.size = sizeof(settled),
-                                      .status = range.status,
-                                      .first = range.first,
-                                      .last = range.last,
-                                      .log_seq = range.log_seq,
-                                      .matched = range.matched,
-                                      .delivered = range.delivered,
-                                      .dropped = range.dropped};
-        amb_conn_unlock(conn);
-        pub->on_settled(pub, &settled, pub->arg);
-        amb_conn_lock(conn);
-        ran++;
-    }
-    pub->in_callback = false;
-    amb_conn_changed(conn);
-    if (pub->is_free_due) { /* Closed inside its own callback. */
-        amb_pub_free(pub);
-    }
-    return ran;
-}
-
-void amb_callbacks_settled(struct amb_pub *pub)
-{
-    struct amb_conn *conn = pub->conn;
-    if (pub->on_settled == NULL || pub->in_callback) {
-        return;
-    }
-    const struct amb_conn *outer = inside;
-    inside = conn;
-    amb_conn_lock(conn);
-    (void)run_settled(pub, AMB_SETTLE_RANGES_MAX);
-    amb_conn_unlock(conn);
-    inside = outer;
 }
 
 static unsigned run_messages(struct amb_sub *sub, unsigned max)
@@ -127,14 +77,13 @@ static bool pub_is_due(const struct amb_pub *pub)
 
 unsigned amb_callbacks_run(struct amb_conn *conn, unsigned max)
 {
-    const struct amb_conn *outer = inside;
-    inside = conn;
+    const struct amb_conn *outer = amb_callbacks_enter(conn);
     unsigned ran = run_events(conn, max);
     ran += amb_inbox_run(conn, max - ran);
     amb_conn_lock(conn);
     for (uint32_t i = 0; i < conn->pub_high && ran < max; i++) {
         if (pub_is_due(conn->pubs[i])) {
-            ran += run_settled(conn->pubs[i], max - ran);
+            ran += amb_pub_run_settled(conn->pubs[i], max - ran);
         }
     }
     /* Each turn begins behind where the last one ended, so that no subscription starves. */
@@ -147,7 +96,7 @@ unsigned amb_callbacks_run(struct amb_conn *conn, unsigned max)
         }
     }
     amb_conn_unlock(conn);
-    inside = outer;
+    amb_callbacks_leave(outer);
     return ran;
 }
 
@@ -287,7 +236,7 @@ enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns)
     if (status != AMB_OK) {
         return status;
     }
-    if (inside != NULL) {
+    if (amb_callbacks_inside(NULL)) {
         return amb_conn_fail(conn, AMB_ESTATE, "amb_poll inside a callback");
     }
     amb_conn_enter(conn);

@@ -8,11 +8,6 @@
 #include <stdbool.h>
 
 struct amb_conn;
-struct amb_pub;
 
 /* Runs at most `max` callbacks; returns how many ran. No lock held. */
 unsigned amb_callbacks_run(struct amb_conn *conn, unsigned max);
-/* Runs the settled callbacks of one publisher. No lock held. */
-void amb_callbacks_settled(struct amb_pub *pub);
-/* Is this thread inside a callback of this connection? */
-bool amb_callbacks_inside(const struct amb_conn *conn);

@@ -15,6 +15,7 @@
 
 #include "client/asking.h"
 #include "client/batch.h"
+#include "client/conn.h"
 #include "client/settle.h"
 #include "client/spinlock.h"
 #include "wire/base/clock.h"
@@ -34,6 +35,9 @@ struct amb_gpu;
 #define AMB_WARY_HELD 2u /* the open batch may not leave */
 #define AMB_WARY_LIVE 4u /* CUDA is there */
 #define AMB_WARY_LINGER_NS AMB_NS_PER_MS
+
+/* What keeps a publisher from taking messages. */
+#define AMB_TROUBLE_PUB (AMB_TROUBLE_FORKED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING)
 
 struct amb_pub {
     struct amb_conn *conn;
@@ -110,67 +114,17 @@ static inline bool amb_pub_in_flight(const struct amb_pub *pub)
            atomic_load_explicit(&pub->accepted_batches, memory_order_relaxed);
 }
 
-/* ---- flush.c: batches leave ---- */
+/* A call that may wait: the publisher, and its connection, stay until it has left. */
+static inline void amb_pub_enter(struct amb_pub *pub)
+{
+    amb_conn_enter(pub->conn);
+    atomic_fetch_add_explicit(&pub->inside, 1, memory_order_relaxed);
+}
 
-/*
- * Sends the open batch and the queue. Both locks held. AMB_OK: nothing is left of them. EAGAIN: no
- * window, the broker has been told. Else the session is lost.
- */
-enum amb_status amb_pub_flush_open(struct amb_pub *pub);
-/* Puts the open batch aside while the broker is away. Both locks held. False: it may not. */
-bool amb_pub_hold(struct amb_pub *pub);
-/* Sends one message as a batch of its own, the same way. Takes the batch on AMB_OK only. */
-enum amb_status amb_pub_flush_large(struct amb_pub *pub, struct amb_batch *large);
-/* Sends what is due on all publishers of the connection; its lock held. Returns how many left. */
-unsigned amb_pub_flush_due(struct amb_conn *conn);
-/* The same, but only what is as old as it may become. */
-unsigned amb_pub_flush_lingering(struct amb_conn *conn, int64_t now_ns);
-/* The link has settled a batch's tx. Connection's lock held. */
-void amb_pub_batch_sent(struct amb_batch *batch);
-/* Appends a batch of commits to the queue; publisher's lock held. */
-void amb_pub_enqueue(struct amb_pub *pub, struct amb_batch *batch);
-/* Gives back what has not left. Connection's lock held. */
-void amb_pub_queue_drop(struct amb_pub *pub);
-
-/* ---- pub_settle.c: what the broker says, from link_events.c; connection's lock held ---- */
-
-enum amb_status amb_pub_accepted(struct amb_pub *pub, uint64_t batches);
-enum amb_status amb_pub_window(struct amb_pub *pub, uint64_t bytes);
-void amb_pub_subscribers(struct amb_pub *pub, uint32_t count);
-enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *frame);
-/* Of a named one, in another session: messages up to `come` have come, the rest is sent again. */
-void amb_pub_send_again(struct amb_pub *pub, uint64_t come);
-/* Nothing more is sent before another session. Lock held. */
-void amb_pubs_pause(struct amb_conn *conn);
-/* Nobody knows what became of what was sent: EUNKNOWN. The rest stays. */
-void amb_pub_lose(struct amb_pub *pub);
-/* Settles everything posted and not settled with `why`: nothing of it will be heard of again. */
-void amb_pub_settle_all(struct amb_pub *pub, enum amb_status why);
-/* Everything up to message `last` is over, for `why`. */
-void amb_pub_settle_upto(struct amb_pub *pub, uint64_t last, enum amb_status why);
-/* A batch that was sent need not be kept to be sent again. What the link still has of it comes back
- * by itself. */
-void amb_pub_unkeep(struct amb_pub *pub, struct amb_batch *batch);
-
-/* ---- pub.c ---- */
-
-/* As amb_pub_open, options checked; is_asking: it carries requests. No lock held. */
-enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
-                                     const struct amb_pub_options *options, bool is_asking,
-                                     struct amb_pub **out);
-/* Takes it out of the connection: settles the rest with `why`, tells the broker. What the link
- * reads of the user's memory is waited for. Lock held, may be given up meanwhile. */
-void amb_pub_detach(struct amb_pub *pub, enum amb_status why);
-/* Are there publishers, closed without waiting, of which the broker does not have all batches yet?
- * A Bye would overtake those. */
-bool amb_pubs_are_closing(const struct amb_conn *conn);
-/* Frees it: nothing refers to it any more. Connection's lock held. */
-void amb_pub_free(struct amb_pub *pub);
-
-/* ---- implicit.c: the publishers of amb_publish ---- */
-
-enum amb_status amb_implicit_init(struct amb_conn *conn);
-/* Frees the table; the publishers are gone already. */
-void amb_implicit_fini(struct amb_conn *conn);
-/* Makes a publisher handle free by closing the one used least. False: there is none. */
-bool amb_implicit_evict(struct amb_conn *conn);
+static inline enum amb_status amb_pub_leave(struct amb_pub *pub, enum amb_status status)
+{
+    struct amb_conn *conn = pub->conn;
+    /* Release: pairs with the acquire of the one who closes. */
+    atomic_fetch_sub_explicit(&pub->inside, 1, memory_order_release);
+    return amb_conn_leave(conn, status);
+}

@@ -2,22 +2,22 @@
 /*
  * Publishers come and go.
  */
-#include "client/back.h"
-#include "client/drive.h"
-#include "client/error.h"
-#include "client/lock.h"
-#include "client/pub.h"
+#include "client/pub_open.h"
 
-#include "client/batches.h"
+#include "client/back.h"
 #include "client/conn.h"
 #include "client/control.h"
+#include "client/drive.h"
 #include "client/due.h"
-#include "client/gpu.h"
+#include "client/error.h"
+#include "client/flush.h"
 #include "client/handle.h"
 #include "client/lease.h"
+#include "client/lock.h"
 #include "client/options.h"
-#include "client/poll.h"
-#include "client/reconnect.h"
+#include "client/pub.h"
+#include "client/pub_callback.h"
+#include "client/pub_settle.h"
 #include "client/wake.h"
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
@@ -28,7 +28,7 @@
 #include <time.h>
 
 static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
-                                  const struct amb_pub_options *options, bool is_asking)
+                                  const struct amb_pub_options *options, amb_asking_fn on_asked)
 {
     struct amb_pub *pub = aligned_alloc(64, (sizeof(*pub) + 63) & ~(size_t)63);
     if (pub == NULL) {
@@ -42,8 +42,8 @@ static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
     pub->on_settled = options->on_settled;
     pub->arg = options->arg;
     pub->awaits_delivery = options->confirm == AMB_CONFIRM_DELIVERED;
-    pub->is_settled_told = options->on_settled != NULL || is_asking || pub->awaits_delivery;
-    pub->asking.is_on = is_asking;
+    pub->is_settled_told = options->on_settled != NULL || on_asked != NULL || pub->awaits_delivery;
+    pub->asking.on_settled = on_asked;
     amb_list_init(&pub->asking.asked);
     memcpy(pub->topic, topic, strlen(topic) + 1);
     amb_list_init(&pub->held);
@@ -70,15 +70,6 @@ static void pub_begin(struct amb_pub *pub)
     pub->sent_bytes = pub->window = past->bytes;
     amb_settle_init(&pub->settle, pub->on_settled != NULL, past->batches, past->bytes);
     pub->settle.awaits_delivery = pub->awaits_delivery;
-}
-
-void amb_pub_free(struct amb_pub *pub)
-{
-    amb_pub_queue_drop(pub);
-    amb_pub_batch_put(pub->conn, pub->open);
-    amb_settle_fini(&pub->settle);
-    free(pub->ask);
-    free(pub);
 }
 
 static void take_opened(struct amb_pub *pub, const struct amb_request *request)
@@ -146,7 +137,7 @@ static enum amb_status ask_open(struct amb_pub *pub, const struct amb_pub_option
     open.confirm = options->confirm;
     open.priority = options->priority;
     open.settled = pub->is_settled_told;
-    open.is_private = pub->asking.is_on;
+    open.is_private = pub->asking.on_settled != NULL;
     char name[AMB_PUB_NAME_MAX + 1] = "";
     if (pub->is_named) {
         (void)snprintf(name, sizeof(name), "%s", options->name);
@@ -186,7 +177,7 @@ static enum amb_status ask_open(struct amb_pub *pub, const struct amb_pub_option
 }
 
 enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
-                                     const struct amb_pub_options *options, bool is_asking,
+                                     const struct amb_pub_options *options, amb_asking_fn on_asked,
                                      struct amb_pub **out)
 {
     const char *reason = "";
@@ -195,7 +186,7 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "not a topic: %s", reason);
     }
-    struct amb_pub *pub = pub_create(conn, topic, options, is_asking);
+    struct amb_pub *pub = pub_create(conn, topic, options, on_asked);
     if (pub == NULL) {
         return amb_conn_fail(conn, AMB_ENOMEM, "no memory for a publisher");
     }
@@ -231,47 +222,6 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
     return status;
 }
 
-enum amb_status amb_pub_open(struct amb_conn *conn, const char *topic,
-                             const struct amb_pub_options *options, struct amb_pub **out)
-{
-    if (out == NULL) {
-        return AMB_EINVAL;
-    }
-    *out = NULL;
-    if (conn == NULL || topic == NULL) {
-        return AMB_EINVAL;
-    }
-    enum amb_status status =
-        amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);
-    if (status != AMB_OK) {
-        return status;
-    }
-    struct amb_pub_options checked;
-    struct amb_complaint complaint;
-    status = amb_pub_options_read(options, &checked, &complaint);
-    if (status != AMB_OK) {
-        return amb_conn_fail(conn, status, "%s", complaint.text);
-    }
-    struct amb_gpu *gpu = NULL;
-    bool is_pinned = checked.lease_mem == AMB_MEM_PINNED;
-    if (checked.lease_mem == AMB_MEM_CUDA || is_pinned) {
-        status = amb_gpu_get(conn, checked.device, &gpu);
-        if (status != AMB_OK) {
-            return status;
-        }
-    }
-    amb_conn_enter(conn);
-    status = amb_pub_open_checked(conn, topic, &checked, false, out);
-    if (status == AMB_ELIMIT && amb_implicit_evict(conn)) {
-        status = amb_pub_open_checked(conn, topic, &checked, false, out);
-    }
-    if (status == AMB_OK) {
-        (*out)->lease_gpu = gpu;
-        (*out)->is_lease_pinned = is_pinned;
-    }
-    return amb_conn_leave(conn, status);
-}
-
 static bool has_nothing_borrowed(void *arg)
 {
     const struct amb_pub *pub = arg;
@@ -291,7 +241,7 @@ static void wait_until_free(struct amb_pub *pub)
 {
     struct amb_conn *conn = pub->conn;
     atomic_store_explicit(&pub->is_closing, true, memory_order_relaxed);
-    /* Acquire: pairs with the release of pub_leave. */
+    /* Acquire: pairs with the release of amb_pub_leave. */
     while (atomic_load_explicit(&pub->inside, memory_order_acquire) != 0) {
         amb_conn_wake_all(conn);
         amb_conn_unlock(conn);
@@ -410,7 +360,7 @@ enum amb_status amb_pub_close(struct amb_pub *pub, int64_t timeout_ns)
         status = pub->settle.failure;
     }
     amb_conn_unlock(conn);
-    amb_callbacks_settled(pub);
+    amb_pub_call_settled(pub);
     amb_conn_lock(conn);
     if (pub->in_callback) {
         pub->is_free_due = true; /* We are inside it: amb_poll frees it. */

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What becomes of batches that were sent: what the broker says of them, and what is left of them
- * when a session is over.
- *
- * Threads: whoever holds the connection's lock.
- */
+#include "client/pub_settle.h"
+
 #include "client/batches.h"
 #include "client/conn.h"
 #include "client/due.h"
-#include "client/inbox.h"
 #include "client/pub.h"
 #include "client/wake.h"
 
@@ -70,9 +65,9 @@ enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *fra
     const struct amb_settle_range said = {
         .status = why, .log_seq = frame->number, .matched = frame->count, .dropped = frame->lost};
     enum amb_status status = amb_settle_told(&pub->settle, frame->seq, &said);
-    if (status == AMB_OK && pub->asking.is_on && frame->seq > pub->settle.settled) {
-        amb_asking_settled(pub, amb_settle_first_seq(&pub->settle, frame->seq),
-                           amb_settle_last_seq(&pub->settle, frame->seq), why, frame->count);
+    if (status == AMB_OK && pub->asking.on_settled != NULL && frame->seq > pub->settle.settled) {
+        pub->asking.on_settled(pub, amb_settle_first_seq(&pub->settle, frame->seq),
+                               amb_settle_last_seq(&pub->settle, frame->seq), why, frame->count);
     }
     if (status == AMB_OK && pub->is_settled_told) {
         /* What was delivered sooner than a batch before it has been told, and waits for this one.
@@ -105,8 +100,8 @@ void amb_pub_settle_upto(struct amb_pub *pub, uint64_t last, enum amb_status why
 {
     uint64_t first = pub->settle.settled_seq + 1;
     amb_settle_rest(&pub->settle, last, why);
-    if (pub->asking.is_on && first <= last) {
-        amb_asking_settled(pub, first, last, why, 0);
+    if (pub->asking.on_settled != NULL && first <= last) {
+        pub->asking.on_settled(pub, first, last, why, 0);
     }
     after_settling(pub);
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What is asked of a publisher besides taking messages: whether all is settled, who subscribes, how
- * it stands.
- */
+#include "client/pub_wait.h"
+
 #include "client/batches.h"
 #include "client/conn.h"
 #include "client/drive.h"
 #include "client/error.h"
+#include "client/flush.h"
 #include "client/lock.h"
-#include "client/put.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Messages that are too large for the open batch and have no slot: each a batch of its own.
- */
+#include "client/publish_large.h"
+
 #include "client/batches.h"
 #include "client/conn.h"
 #include "client/drive.h"
 #include "client/error.h"
+#include "client/flush.h"
 #include "client/lock.h"
 #include "client/put.h"
 #include "client/wake.h"

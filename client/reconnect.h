@@ -17,13 +17,8 @@
 #include <stdbool.h>
 
 struct amb_conn;
-struct amb_pub;
 
 /* See amb_conn_lost, which calls it. */
 void amb_session_lost(struct amb_conn *conn, enum amb_status why, const char *text);
 /* Until the thread has ended; the lock is given up meanwhile. */
 void amb_reconnect_stop(struct amb_conn *conn);
-
-/* ---- pub_open.c: one handle in the new session ---- */
-
-void amb_pub_resume(struct amb_pub *pub);

@@ -12,8 +12,9 @@
 #include "client/inbox.h"
 #include "client/lock.h"
 #include "client/message.h"
-#include "client/options.h"
+#include "client/pub_wait.h"
 #include "client/put.h"
+#include "client/room.h"
 #include "client/staged.h"
 #include "client/wake.h"
 #include "wire/codec/props.h"
@@ -61,10 +62,9 @@ static enum amb_status put_message(struct amb_pub *pub, const struct amb_out *me
 {
     struct amb_conn *conn = pub->conn;
     struct amb_out out;
-    struct amb_complaint complaint;
-    enum amb_status status = amb_out_read(message, &out, &complaint);
+    enum amb_status status = amb_put_read(conn, message, &out);
     if (status != AMB_OK) {
-        return amb_conn_fail(conn, status, "%s", complaint.text);
+        return status;
     }
     bool is_staged = false;
     status = amb_staged_check(pub, &out, &is_staged);
@@ -101,7 +101,7 @@ static enum amb_status ask(struct amb_conn *conn, const char *topic, const struc
                            int64_t timeout_ns, struct amb_asked *asked)
 {
     struct amb_implicit_entry *entry;
-    enum amb_status status = amb_implicit_take(conn, topic, true, &entry);
+    enum amb_status status = amb_implicit_take(conn, topic, amb_asking_settled, &entry);
     if (status == AMB_OK) {
         struct amb_pub *pub = amb_implicit_pub(entry);
         const struct own_props own = {.inbox = conn->inbox->topic, .number = asked->number};
@@ -298,7 +298,7 @@ static enum amb_status reply(struct amb_msg *request, const struct amb_out *mess
     }
     amb_conn_enter(conn);
     struct amb_implicit_entry *entry;
-    status = amb_implicit_take(conn, topic, false, &entry);
+    status = amb_implicit_take(conn, topic, NULL, &entry);
     if (status == AMB_OK) {
         struct amb_pub *pub = amb_implicit_pub(entry);
         status = put_message(pub, message, &own, 0, timeout_ns, NULL);

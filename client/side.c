@@ -46,7 +46,7 @@ struct amb_gpu *amb_side_gpu(const struct amb_msg *msg)
 
 const void *amb_msg_bytes(const struct amb_msg *msg)
 {
-    return amb_mem_is_on_gpu(mem_of(msg)) ? placed(msg)->bytes : amb_msg_data(msg);
+    return amb_mem_is_on_gpu(mem_of(msg)) ? placed(msg)->bytes : amb_msg_payload(msg);
 }
 
 enum amb_mem amb_msg_mem(const struct amb_msg *msg)
@@ -64,7 +64,7 @@ int amb_msg_device(const struct amb_msg *msg)
 static const char *fetched_path(const struct amb_msg *msg)
 {
     const struct amb_delivery *delivery = amb_msg_delivery(msg);
-    if (amb_msg_data(msg) == NULL) {
+    if (amb_msg_payload(msg) == NULL) {
         return "lazy";
     }
     /* What it lies in was noted before it was there to be read. */

@@ -7,6 +7,7 @@
 #include "client/lease.h"
 #include "client/lock.h"
 #include "client/put.h"
+#include "client/room.h"
 #include "wire/codec/props.h"
 
 #include <stdio.h>

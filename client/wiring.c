@@ -4,8 +4,8 @@
  */
 #include "client/ack.h"
 #include "client/dispatch.h"
+#include "client/flush.h"
 #include "client/life.h"
-#include "client/pub.h"
 #include "client/reconnect.h"
 #include "client/returns.h"
 #include "client/upcalls.h"

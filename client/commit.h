@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Commits: messages whose payloads lie where they shall be read. A commit never waits. It gathers
+ * with those before it by the rule of small messages, and stands in the publisher's queue while the
+ * batch before it finds no window.
+ *
+ * Threads: any, no lock held. Memory: takes over slots and private memory.
+ */
+#pragma once
+
+#include "client/pub.h"
+#include "client/put.h"
+#include "client/slots.h"
+
+struct amb_gpu_fence;
+
+/* A plain message, copied into a slot. EAGAIN: no slot is free; a first segment is asked for.
+ * may_wait: a moment, for one that is warm. */
+enum amb_status amb_put_slot(struct amb_pub *pub, const struct amb_put *put, bool may_wait,
+                             uint64_t *seq);
+/* put->len bytes that are in a slot already. Takes the place, also on failure. ENOMEM. */
+enum amb_status amb_commit_place(struct amb_pub *pub, const struct amb_put *put,
+                                 const struct amb_place *place, uint64_t *seq);
+/* The same of GPU memory: it leaves when the fence, which may be NULL, is over. Takes that too. */
+enum amb_status amb_commit_place_gpu(struct amb_pub *pub, const struct amb_put *put,
+                                     const struct amb_place *place, struct amb_gpu_fence *fence,
+                                     uint64_t *seq);
+/* The same of pinned host memory. */
+enum amb_status amb_commit_place_pinned(struct amb_pub *pub, const struct amb_put *put,
+                                        const struct amb_place *place, struct amb_gpu_fence *fence,
+                                        uint64_t *seq);
+/* put->len bytes in memory of conn->lease_buffers, room bytes. Takes it, also on failure. ENOMEM.
+ */
+enum amb_status amb_commit_private(struct amb_pub *pub, const struct amb_put *put, void *bytes,
+                                   uint64_t room, uint64_t *seq);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/pub_callback.h"
+
+#include "client/batches.h"
+#include "client/conn.h"
+#include "client/flush.h"
+#include "client/inside.h"
+#include "client/lock.h"
+#include "client/pub.h"
+#include "client/wake.h"
+
+#include <stdlib.h>
+
+void amb_pub_free(struct amb_pub *pub)
+{
+    amb_pub_queue_drop(pub);
+    amb_pub_batch_put(pub->conn, pub->open);
+    amb_settle_fini(&pub->settle);
+    free(pub->ask);
+    free(pub);
+}
+
+unsigned amb_pub_run_settled(struct amb_pub *pub, unsigned max)
+{
+    struct amb_conn *conn = pub->conn;
+    struct amb_settle_range range;
+    unsigned ran = 0;
+    pub->in_callback = true;
+    pub->callback_thread = pthread_self();
+    while (ran < max && !pub->is_free_due && amb_settle_take(&pub->settle, &range)) {
+        struct amb_settled settled = {.size = sizeof(settled),
+                                      .status = range.status,
+                                      .first = range.first,
+                                      .last = range.last,
+                                      .log_seq = range.log_seq,
+                                      .matched = range.matched,
+                                      .delivered = range.delivered,
+                                      .dropped = range.dropped};
+        amb_conn_unlock(conn);
+        pub->on_settled(pub, &settled, pub->arg);
+        amb_conn_lock(conn);
+        ran++;
+    }
+    pub->in_callback = false;
+    amb_conn_changed(conn);
+    if (pub->is_free_due) { /* Closed inside its own callback. */
+        amb_pub_free(pub);
+    }
+    return ran;
+}
+
+void amb_pub_call_settled(struct amb_pub *pub)
+{
+    struct amb_conn *conn = pub->conn;
+    if (pub->on_settled == NULL || pub->in_callback) {
+        return;
+    }
+    const struct amb_conn *outer = amb_callbacks_enter(conn);
+    amb_conn_lock(conn);
+    (void)amb_pub_run_settled(pub, AMB_SETTLE_RANGES_MAX);
+    amb_conn_unlock(conn);
+    amb_callbacks_leave(outer);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What becomes of batches that were sent: what the broker says of them, and what is left of them
+ * when a session is over.
+ *
+ * Threads: under the connection's lock. Memory: none.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdint.h>
+
+struct amb_batch;
+struct amb_conn;
+struct amb_frame;
+struct amb_pub;
+
+enum amb_status amb_pub_accepted(struct amb_pub *pub, uint64_t batches);
+enum amb_status amb_pub_window(struct amb_pub *pub, uint64_t bytes);
+void amb_pub_subscribers(struct amb_pub *pub, uint32_t count);
+enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *frame);
+/* Of a named one, in another session: messages up to `come` have come, the rest is sent again. */
+void amb_pub_send_again(struct amb_pub *pub, uint64_t come);
+/* Nothing more is sent before another session. Lock held. */
+void amb_pubs_pause(struct amb_conn *conn);
+/* Nobody knows what became of what was sent: EUNKNOWN. The rest stays. */
+void amb_pub_lose(struct amb_pub *pub);
+/* Settles everything posted and not settled with `why`: nothing of it will be heard of again. */
+void amb_pub_settle_all(struct amb_pub *pub, enum amb_status why);
+/* Everything up to message `last` is over, for `why`. */
+void amb_pub_settle_upto(struct amb_pub *pub, uint64_t last, enum amb_status why);
+/* A batch that was sent need not be kept to be sent again. What the link still has of it comes back
+ * by itself. */
+void amb_pub_unkeep(struct amb_pub *pub, struct amb_batch *batch);
