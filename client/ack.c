@@ -8,7 +8,6 @@
 #include "client/lock.h"
 #include "client/sub.h"
 #include "client/wait.h"
-#include "wire/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>

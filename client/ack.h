@@ -13,7 +13,6 @@
 #include "wire/base/list.h"
 
 #include <amb/amb.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 struct amb_conn;

@@ -18,8 +18,8 @@
  */
 #pragma once
 
+#include "client/batch.h"
 #include "client/conn.h"
-#include "client/pub.h"
 
 /* max: what closed batches may hold. */
 void amb_batches_init(struct amb_conn *conn, uint64_t max);

@@ -30,9 +30,6 @@
 #include "client/subscribe.h"
 #include "client/wake.h"
 
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #define FLUSH_ROUNDS_NS (100 * AMB_NS_PER_US)

@@ -8,9 +8,9 @@
 #include "client/gpu.h"
 #include "client/lock.h"
 #include "client/put.h"
+#include "client/slots.h"
 #include "client/slots_life.h"
 #include "client/small.h"
-#include "wire/base/assert.h"
 #include "wire/base/copy.h"
 
 #include <string.h>

@@ -10,7 +10,6 @@
 
 #include "client/pub.h"
 #include "client/put.h"
-#include "client/slots.h"
 
 struct amb_gpu_fence;
 

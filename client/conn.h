@@ -21,7 +21,6 @@
 #include "client/buffer.h"
 #include "client/handle.h"
 #include "client/leases.h"
-#include "wire/base/clock.h"
 #include "wire/base/list.h"
 #include "wire/base/mpsc.h"
 #include "wire/base/spin.h"

@@ -12,7 +12,6 @@
 #include "client/slots_life.h"
 #include "client/sub.h"
 #include "client/upcalls.h"
-#include "wire/base/assert.h"
 
 #include <errno.h>
 #include <stdio.h>

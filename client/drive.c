@@ -8,13 +8,10 @@
 #include "client/lock.h"
 #include "client/ucx.h"
 #include "client/wake.h"
-#include "wire/base/assert.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -15,7 +15,6 @@
 #pragma once
 
 #include "client/outgoing.h"
-#include "wire/base/list.h"
 
 #include <amb/amb.h>
 

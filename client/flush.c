@@ -12,7 +12,6 @@
 #include "client/pub.h"
 #include "client/pub_settle.h"
 #include "client/slots.h"
-#include "wire/base/assert.h"
 
 void amb_pub_batch_sent(struct amb_batch *batch)
 {

@@ -13,6 +13,7 @@
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/hash.h"
+#include "wire/codec/topic.h"
 
 #include <errno.h>
 #include <stdio.h>

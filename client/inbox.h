@@ -17,11 +17,9 @@
 #pragma once
 
 #include "wire/base/list.h"
-#include "wire/codec/topic.h"
 
 #include <amb/amb.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define AMB_REQUESTS_MAX 65536u

@@ -9,7 +9,6 @@
 #include "client/lock.h"
 #include "client/ucx.h"
 #include "client/wake.h"
-#include "wire/base/assert.h"
 
 #include <poll.h>
 #include <sched.h>

@@ -13,7 +13,6 @@
 #include "wire/base/assert.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define HOST_ALIGN 64u
 #define DEVICE_ALIGN 256u

@@ -16,7 +16,6 @@
 #include "client/slots.h"
 #include "client/slots_life.h"
 #include "client/wake.h"
-#include "wire/base/assert.h"
 
 #include <stdlib.h>
 

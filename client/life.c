@@ -22,12 +22,10 @@
 #include "client/sub.h"
 #include "client/sub_end.h"
 #include "client/ucx.h"
-#include "wire/base/assert.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define UCX_END_NS (10 * AMB_NS_PER_SEC)

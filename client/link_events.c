@@ -22,7 +22,6 @@
 #include "client/segment.h"
 #include "client/sub.h"
 #include "client/wake.h"
-#include "wire/base/assert.h"
 
 #include <stdio.h>
 #include <stdlib.h>

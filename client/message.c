@@ -12,8 +12,6 @@
 #include "client/wake.h"
 #include "wire/codec/props.h"
 
-#include <string.h>
-
 struct amb_msg *amb_msg_ref(struct amb_msg *msg)
 {
     if (msg != NULL) {

@@ -16,7 +16,6 @@
 #include "client/sub.h"
 #include "client/sub_end.h"
 #include "client/wake.h"
-#include "wire/base/assert.h"
 
 #include <unistd.h>
 

@@ -5,8 +5,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 struct amb_conn;
 
 /* Runs at most `max` callbacks; returns how many ran. No lock held. */

@@ -19,7 +19,6 @@
 #include "client/pub_callback.h"
 #include "client/pub_settle.h"
 #include "client/wake.h"
-#include "wire/base/assert.h"
 #include "wire/codec/topic.h"
 
 #include <stdio.h>

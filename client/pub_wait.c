@@ -7,6 +7,8 @@
 #include "client/error.h"
 #include "client/flush.h"
 #include "client/lock.h"
+#include "client/pub.h"
+#include "client/spinlock.h"
 
 #include <string.h>
 

@@ -15,10 +15,7 @@
 #include "client/side.h"
 #include "client/small.h"
 #include "client/staged.h"
-#include "wire/base/copy.h"
 #include "wire/codec/props.h"
-
-#include <string.h>
 
 /* A message up to this size may open a batch on the short way. */
 #define FIRST_MAX 4096u

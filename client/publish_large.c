@@ -10,7 +10,6 @@
 #include "client/put.h"
 #include "client/wake.h"
 #include "wire/base/copy.h"
-#include "wire/codec/props.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,6 @@
 #pragma once
 
 #include <amb/amb.h>
-#include <stdbool.h>
 
 struct amb_conn;
 

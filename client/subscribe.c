@@ -20,7 +20,6 @@
 #include "client/sub.h"
 #include "client/sub_end.h"
 #include "client/wake.h"
-#include "wire/base/assert.h"
 #include "wire/codec/filter.h"
 #include "wire/codec/topic.h"
 
