@@ -18,13 +18,13 @@ struct amb_conn;
 /* Arms the link so that it wakes us. False: there is work. Lock held. */
 bool amb_conn_arm(struct amb_conn *conn, bool want_flow);
 void amb_conn_disarm(struct amb_conn *conn);
-/* Something waits for room since the link was armed: whoever sleeps on it arms it once more. */
+/* Something waits for room since the link was armed: its sleeper arms it once more. */
 void amb_conn_rearm(struct amb_conn *conn);
-/* Empties the epoll of the link's descriptor. */
+/* Empties the epoll of the link's descriptor. A driver that may sleep for its edge looks again. */
 void amb_conn_harvest(struct amb_conn *conn);
-/* Takes the edge of the epoll. */
+/* The same by the driver itself. */
 void amb_conn_take_edge(struct amb_conn *conn);
-/* When amb_conn_timers or a lingering batch wants its next turn. */
+/* The next turn of timers, or of a lingering batch. */
 int64_t amb_conn_next_timer(const struct amb_conn *conn, int64_t now_ns);
 /* In POLL mode nobody watches the descriptors but the program's own loop: prepares them for it. */
 void amb_conn_arm_for_user(struct amb_conn *conn);

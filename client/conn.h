@@ -93,7 +93,7 @@ struct amb_conn {
     bool may_flush;    /* ... which the I/O thread sends at its next turn but one */
     uint64_t activity; /* callers' turns at the link */
 
-    /* Who drives: see wait.h. */
+    /* The driver: see drive.h. */
     bool has_driver, driver_sleeps, driver_wants_flow;
     bool driver_told;                   /* while it sleeps: it has been woken */
     const struct amb_wait *driver_wait; /* what it sleeps for */

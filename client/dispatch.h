@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the broker says on the control connection, and what keeps the session alive.
+ * Messages of the broker on the control connection, and the timers that keep the session alive.
  * Threads: under the connection's lock. Memory: none.
  */
 #pragma once

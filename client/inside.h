@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether this thread is inside a callback of the program's. Such calls do not nest, so one
- * connection a thread is enough. Threads: each has its own. Memory: none.
+ * The callbacks that a thread is inside of. amb_poll does not nest, so one connection a thread is
+ * enough. Threads: each has its own. Memory: none.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the two files of landings share: landing.c has the memory, bring.c brings payloads there.
- * Threads: as each field says.
+ * The inside of a landing: landing.c has the memory, bring.c brings payloads there.
+ * Threads: as each field says. Memory: see landing.h.
  */
 #pragma once
 

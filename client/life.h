@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a connection is made of: made, torn down, freed.
+ * The life of a connection: made, torn down, freed.
  * Threads: as each function says. Memory: one struct, counted by its references.
  */
 #pragma once

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a session, in steps; what follows it is for reconnect.c to say.
+ * The end of a session, step by step. reconnect.c decides whether another session follows.
  * Threads: under the connection's lock. Memory: none.
  */
 #pragma once

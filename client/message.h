@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages as the program sees them: what the library itself asks them.
+ * Messages as the program sees them; this header has the library's own questions to them.
  * Threads: any that has the message. Memory: the delivery's.
  */
 #pragma once

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What becomes of batches that were sent: what the broker says of them, and what is left of them
- * when a session is over.
+ * The fate of batches that were sent: the broker's word on them, and the rest of them when a
+ * session is over.
  *
  * Threads: under the connection's lock. Memory: none.
  */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is asked of a publisher besides taking messages: whether all is settled, who subscribes, how
- * it stands. Most of it are the calls of amb.h. Threads: any, no lock held. Memory: none.
+ * Questions to a publisher: whether all is settled, how many subscribe, how it stands. Most of them
+ * are calls of amb.h.
+ *
+ * Threads: any, no lock held. Memory: none.
  */
 #pragma once
 

@@ -285,6 +285,8 @@ static bool begin(struct amb_conn *conn)
     return true;
 }
 
+/* ---- a loss ---- */
+
 /* Keeps what was not sent, and what the program holds. False: there is no thread to go on. */
 static bool go_away(struct amb_conn *conn)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What few messages have beside their payload: memory that it was brought to, or fetched into, and
- * an array's description. A delivery has a side for each message once one of them is asked for.
+ * The side of a message: memory that its payload was brought to, or fetched into, and an array's
+ * description. Few messages have one. A delivery has a side for each message once one is asked for.
  *
  * Threads: any that has the message. Memory: one block a delivery, freed when that is used again.
  */

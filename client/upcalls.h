@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What those who drive a connection call of the rooms above them: one table, whose functions are
- * named in wiring.c alone. None of it is on the way of a single message.
+ * Calls upwards: the functions of higher rooms that the driver, the lock and the control connection
+ * call. One const table holds them, and wiring.c alone names them. None is on the way of a single
+ * message, and with link time optimisation each is a direct call.
  *
  * Threads: as each says. Memory: none.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a thread waits for, and what may end its wait; see drive.h.
+ * A wait of a thread: its condition, and its possible ends; see drive.h.
  * Threads: the one that waits, and those that hold the connection's lock. Memory: the caller's.
  */
 #pragma once

@@ -11,7 +11,8 @@
 
 struct amb_conn;
 
-/* What a wait has come to: AMB_OK, its end without success, or EAGAIN: it goes on. */
+/* The state of a wait: AMB_OK, its end without success, or EAGAIN, with which it goes on. Lock
+ * held. */
 enum amb_status amb_conn_verdict(struct amb_conn *conn, const struct amb_wait *wait);
 
 /* Something that waits may be about is different. Lock held; those who wait look again when it is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the lower rooms call of the higher ones; see upcalls.h.
+ * The functions of higher rooms that lower ones call; see upcalls.h.
  */
 #include "client/ack.h"
 #include "client/dispatch.h"
