@@ -32,7 +32,8 @@ struct amb_request {
     uint32_t topic, subscribers;
     uint64_t window, last_seq;
     int64_t time_ns; /* Ok */
-    /* LeaseOpened, to an on_answer only: it has the descriptor, -1: none came */
+    /* LeaseOpened: its on_answer has the descriptor, -1: none came */
+    bool is_for_segment; /* no other request is answered so */
     uint64_t segment, size;
     int fd;
     struct amb_gpu_range range; /* where it is, on a GPU */

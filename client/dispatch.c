@@ -67,7 +67,7 @@ static enum amb_status error_status(const Amb__Control__Error *error)
 static void take_lease(struct amb_conn *conn, struct amb_request *request,
                        const Amb__Control__LeaseOpened *opened, int fd)
 {
-    if (request == NULL || request->on_answer == NULL) {
+    if (request == NULL || !request->is_for_segment) {
         if (fd >= 0) {
             (void)close(fd);
         }

@@ -113,7 +113,7 @@ static void ask_open(struct amb_slots *slots)
     }
     message.lease_open = &body;
     message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_OPEN;
-    slots->request = (struct amb_request){.on_answer = on_answer, .fd = -1};
+    slots->request = (struct amb_request){.on_answer = on_answer, .is_for_segment = true, .fd = -1};
     amb_control_ask(slots->conn, &message, &slots->request);
 }
 
@@ -344,7 +344,7 @@ static void say_mapped(struct amb_slots *slots)
     message.lease_mapped = &body;
     message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_MAPPED;
     slots->state = AMB_SLOTS_SAID;
-    slots->request = (struct amb_request){.on_answer = on_answer, .fd = -1};
+    slots->request = (struct amb_request){.on_answer = on_answer, .is_for_segment = true, .fd = -1};
     amb_control_ask(slots->conn, &message, &slots->request);
 }
 
