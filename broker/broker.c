@@ -3,7 +3,8 @@
 
 #include "broker/client.h"
 #include "broker/client_io.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
+#include "broker/config/transports.h"
 #include "broker/control.h"
 #include "broker/control_loop.h"
 #include "broker/drain.h"
@@ -22,7 +23,6 @@
 #include "broker/session.h"
 #include "broker/slow.h"
 #include "broker/sweep.h"
-#include "broker/transports.h"
 #include "broker/worker.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"

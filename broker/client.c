@@ -2,7 +2,7 @@
 #include "broker/client_private.h"
 
 #include "broker/client_io.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/control.h"
 #include "broker/directory_pairs.h"
 #include "broker/events.h"

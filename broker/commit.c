@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/commit.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/entry.h"
 #include "broker/gpupool.h"
 #include "broker/leased_copy.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config_docs.h"
 
-#include "broker/config_groups.h"
+#include "broker/config/config_groups.h"
 
 #include <string.h>
 
@@ -93,7 +93,7 @@ void amb_config_print_example(FILE *out)
     (void)fprintf(
         out, "# SPDX-License-Identifier: Apache-2.0\n"
              "# Configuration of brokerd: every key with its default. Made from the schema in\n"
-             "# broker/config_schema.c; the reference is docs/config.md.\n"
+             "# broker/config/config_schema.c; the reference is docs/config.md.\n"
              "# Check a file by: brokerd --config FILE --test-config\n"
              "# Sizes are \"64K\", \"64M\", \"1G\" (powers of 1024), times \"50us\", \"500ms\", "
              "\"5s\", \"2m\".\n"
@@ -150,7 +150,8 @@ void amb_config_print_reference(FILE *out)
     (void)fprintf(
         out,
         "# Configuration reference\n\n"
-        "Made from the schema in `broker/config_schema.c` (`broker-config-docs reference`); edit "
+        "Made from the schema in `broker/config/config_schema.c` (`broker-config-docs reference`); "
+        "edit "
         "that, not this page.\n\n"
         "- The file is libconfig text; `brokerd --config FILE --test-config` checks one, "
         "`--print-config` shows what holds and where it came from.\n"

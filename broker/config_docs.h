@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 
 /* Generated documents: the commented example file and the reference page. */
 void amb_config_print_example(FILE *out);

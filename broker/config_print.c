@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config_print.h"
 
-#include "broker/config_build.h"
-#include "broker/config_groups.h"
-#include "broker/config_text.h"
+#include "broker/config/config_build.h"
+#include "broker/config/config_groups.h"
+#include "broker/config/config_text.h"
 #include "wire/base/assert.h"
 
 #include <inttypes.h>

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 
 struct amb_config_key;
 

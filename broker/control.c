@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"

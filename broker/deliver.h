@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/entry.h"
 #include "broker/gpupool.h"
 #include "broker/segment.h"

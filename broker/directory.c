@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/directory.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/directory_connect.h"
 #include "broker/directory_counts.h"
 #include "broker/directory_leave.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/directory_leave.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_topic.h"
 #include "broker/orders_session.h"

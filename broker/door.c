@@ -2,7 +2,7 @@
 #include "broker/door.h"
 
 #include "broker/client.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/porter.h"
 #include "broker/portowner.h"
 #include "broker/user.h"

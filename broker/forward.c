@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/forward.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/deliver.h"
 #include "broker/entry.h"
 #include "broker/fault.h"

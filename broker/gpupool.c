@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/gpupool.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 #include "wire/mem/stage.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/gpuslot.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/gpupool.h"
 #include "broker/lease.h"
 #include "broker/segment.h"

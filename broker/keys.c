@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/keys.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/entry.h"
 #include "broker/segment.h"
 #include "broker/shard.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/lease.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/gpupool.h"
 #include "broker/heap_account.h"
 #include "broker/party.h"

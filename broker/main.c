@@ -5,12 +5,12 @@
  * on standard error. Exit statuses are sysexits: 64 usage, 69 unavailable, 78 configuration.
  */
 #include "broker/broker.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
+#include "broker/config/transports.h"
 #include "broker/config_print.h"
 #include "broker/options.h"
 #include "broker/resources.h"
 #include "broker/signals.h"
-#include "broker/transports.h"
 #include "wire/base/log.h"
 #include "wire/link/ucxlib/ucx_process.h"
 

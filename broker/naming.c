@@ -2,7 +2,7 @@
 #include "broker/naming.h"
 
 #include "broker/client_io.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/control.h"
 #include "broker/directory_counts.h"
 #include "broker/orders_session.h"

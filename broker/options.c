@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/options.h"
 
-#include "broker/config_text.h"
+#include "broker/config/config_text.h"
 #include "wire/base/assert.h"
 
 #include <getopt.h>

@@ -2,7 +2,7 @@
 #include "broker/orders_topic.h"
 
 #include "broker/begin.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/keys.h"
 #include "broker/orders_private.h"
 #include "broker/prelude.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/publisher.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/entry.h"
 #include "broker/fault.h"
 #include "broker/outgoing.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/queue_life.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/priority.h"
 #include "broker/queue_private.h"
 #include "broker/topic.h"

@@ -2,7 +2,7 @@
 #include "broker/requests_lease.h"
 
 #include "broker/client_io.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/control.h"
 #include "broker/gpupool.h"
 #include "broker/orders_lease.h"

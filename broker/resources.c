@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/resources.h"
 
-#include "broker/config_text.h"
+#include "broker/config/config_text.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 
 /* Raises the soft descriptor limit to the hard one; a failure shows in the checks later. */
 void amb_resources_raise(void);

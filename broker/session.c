@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/session.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/fault.h"
 #include "broker/party.h"
 #include "broker/prelude.h"

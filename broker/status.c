@@ -3,7 +3,7 @@
 
 #include "broker/client.h"
 #include "broker/client_io.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/control.h"
 #include "broker/queues.h"
 #include "broker/shard.h"

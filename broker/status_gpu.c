@@ -2,12 +2,12 @@
 #include "broker/status_gpu.h"
 
 #include "broker/client.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
+#include "broker/config/transports.h"
 #include "broker/control.h"
 #include "broker/doctor.h"
 #include "broker/gpupool.h"
 #include "broker/shard.h"
-#include "broker/transports.h"
 
 #include <inttypes.h>
 #include <stdio.h>

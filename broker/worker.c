@@ -3,7 +3,7 @@
 
 #include "broker/commit.h"
 #include "broker/compact.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/dispatch.h"
 #include "broker/forward.h"
 #include "broker/gpuslot.h"

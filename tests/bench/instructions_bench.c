@@ -14,12 +14,12 @@
  */
 #include "broker/client.h"
 #include "broker/client_io.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
+#include "broker/config/transports.h"
 #include "broker/control.h"
 #include "broker/control_loop.h"
 #include "broker/shard.h"
 #include "broker/shard_setup.h"
-#include "broker/transports.h"
 #include "broker/worker.h"
 #include "wire/base/clock.h"
 

@@ -4,7 +4,7 @@
  * as text that gives the same configuration; what is refused says why. All of it, and so slow:
  * single values run far more often in config_value.
  */
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/config_print.h"
 #include "tests/fuzz/fuzz.h"
 #include "wire/base/assert.h"

@@ -10,13 +10,13 @@
  *           for what the check for @include lets through must not make it open a file
  *           4: NAME=value, a setting of UCX  5: one URL, as --listen
  */
-#include "broker/config_build.h"
-#include "broker/config_file.h"
-#include "broker/config_list.h"
+#include "broker/config/config_build.h"
+#include "broker/config/config_file.h"
+#include "broker/config/config_list.h"
+#include "broker/config/config_text.h"
+#include "broker/config/config_tree.h"
+#include "broker/config/config_value.h"
 #include "broker/config_print.h"
-#include "broker/config_text.h"
-#include "broker/config_tree.h"
-#include "broker/config_value.h"
 #include "tests/fuzz/fuzz.h"
 #include "wire/base/assert.h"
 

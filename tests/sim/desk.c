@@ -5,7 +5,7 @@
  * own.
  */
 #include "tests/sim/desk.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/directory_counts.h"
 #include "broker/directory_leave.h"
 #include "broker/directory_pairs.h"

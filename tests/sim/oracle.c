@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/sim/model.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/deadletter.h"
 #include "tests/sim/sim.h"
 #include "wire/base/assert.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What clients ask the desk for: publishers, subscriptions. */
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/orders_lease.h"
 #include "broker/orders_session.h"
 #include "broker/orders_subscription.h"

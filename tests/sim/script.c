@@ -3,7 +3,7 @@
  * What happens, step by step: whose turn it is, how much time passes, and what a client does with
  * its turn. Everything is drawn from the seed.
  */
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "tests/sim/sim.h"
 #include "wire/base/clock.h"
 #include "wire/link/sim.h"

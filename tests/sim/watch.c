@@ -3,7 +3,7 @@
  * What must hold of a shard's turn, by what was before it: who gives way, and what is done for
  * readers that spill.
  */
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/entry.h"
 #include "broker/log.h"
 #include "broker/priority.h"

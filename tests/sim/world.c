@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/bufpool_check.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/directory.h"
 #include "broker/entry.h"
 #include "broker/log.h"

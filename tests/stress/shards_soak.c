@@ -11,7 +11,7 @@
  * stay in order; what a client holds in place does not change, though publishers write into slots
  * as soon as they are told that those are free; in the end all memory is back.
  */
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

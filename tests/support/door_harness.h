@@ -11,7 +11,7 @@
 #pragma once
 
 #include "broker/broker.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "wire/codec/control.h"
 
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 #include "tests/support/shard_client_private.h"
 
 #include "broker/begin.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/dispatch.h"
 #include "broker/gpuslot.h"
 #include "broker/publisher.h"

@@ -4,7 +4,7 @@
 #include "broker/orders_topic.h"
 #include "broker/shard_setup.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/entry.h"
 #include "broker/log.h"
 #include "broker/orders.h"

@@ -5,9 +5,9 @@
 #include "broker/directory_pairs.h"
 #include "broker/shard_setup.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
+#include "broker/config/transports.h"
 #include "broker/shard.h"
-#include "broker/transports.h"
 #include "broker/worker.h"
 #include "wire/base/assert.h"
 

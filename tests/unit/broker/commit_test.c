@@ -4,7 +4,7 @@
  * what a client that breaks the rules brings upon itself, and upon nobody else.
  */
 #include "broker/commit.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/publisher.h"
 #include "broker/topic.h"
 #include "broker/user.h"

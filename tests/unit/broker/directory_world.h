@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/directory.h"
 #include "broker/directory_counts.h"
 #include "broker/directory_leave.h"

@@ -5,7 +5,7 @@
  */
 #include "broker/gpupool.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/support/config_try.h"
 

@@ -5,7 +5,7 @@
  */
 #include "broker/gpuslot.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/entry.h"
 #include "broker/gpupool.h"
 #include "broker/ingest.h"

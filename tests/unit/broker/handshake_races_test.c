@@ -3,7 +3,7 @@
  * broker/handshake: clients whose sessions are being made. The control thread and the workers have
  * their turns as the test says.
  */
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/door.h"
 #include "broker/worker.h"
 #include "tests/support/stepped_control.h"

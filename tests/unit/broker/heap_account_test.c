@@ -3,7 +3,7 @@
  * The account itself, and what a session is charged on its worker: tables of deliveries, takes,
  * tallies, and that everything is given back.
  */
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/publisher.h"
 #include "broker/tally.h"
 #include "tests/support/shard_client.h"

@@ -3,7 +3,7 @@
  * History: what topics keep, where readers may begin, on the topic's worker and on another one. A
  * publisher on shard 0, topics at home on shard 1; `near` reads there, `far` on shard 2.
  */
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/history.h"
 #include "broker/topic.h"
 #include "tests/support/shard_client.h"

@@ -6,7 +6,7 @@
 #include "broker/keys.h"
 #include "broker/orders_topic.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/orders.h"
 #include "broker/topic.h"
 #include "tests/support/shard_client.h"

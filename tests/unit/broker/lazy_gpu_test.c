@@ -4,7 +4,7 @@
  * copy, which is made when the first of them asks; until then they are told to ask again. What is
  * kept for them holds slots, within limits; what goes away meanwhile leaves nothing behind.
  */
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/gpupool.h"
 #include "broker/lazy.h"
 #include "broker/lease.h"

@@ -3,7 +3,7 @@
  * Lazy subscriptions: what comes, what it is charged, what can be asked for and for how long. A
  * publisher on shard 0, topics at home on shard 1; `near` maps there, `far` reads on shard 2.
  */
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/lazy.h"
 #include "broker/topic.h"
 #include "tests/support/shard_lease.h"

@@ -4,7 +4,7 @@
  * turned by hand, beside a maker that runs.
  */
 #include "broker/bufpool_check.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/maker.h"
 #include "broker/reclaim.h"
 #include "tests/support/shard_client.h"

@@ -4,7 +4,7 @@
  * where the session, the topic or the handle is not what it was thought to be. Two shards without
  * threads.
  */
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/orders.h"
 #include "broker/orders_session.h"
 #include "broker/orders_subscription.h"

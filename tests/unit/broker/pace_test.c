@@ -3,7 +3,7 @@
  * Subscriptions with a pace of their own. A publisher on shard 0, topics at home on shard 1; `near`
  * maps there, `far` reads on shard 2 by copy.
  */
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/pace.h"
 #include "broker/topic.h"
 #include "tests/support/shard_trio.h"

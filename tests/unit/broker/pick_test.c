@@ -4,7 +4,7 @@
  * publisher on shard 0, topics at home on shard 1; `near` maps there, `far` reads on shard 2 by
  * copy.
  */
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/forward.h"
 #include "broker/pick.h"
 #include "broker/topic.h"

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/publisher.h"
 #include "broker/reclaim.h"
 #include "broker/topic.h"

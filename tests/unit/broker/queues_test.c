@@ -10,7 +10,7 @@
 #include "broker/queue_life.h"
 #include "broker/queues.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/session.h"
 #include "broker/topic.h"
 #include "broker/user.h"

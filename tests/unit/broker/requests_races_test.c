@@ -4,7 +4,7 @@
  * workers have their turns as the test says.
  */
 #include "broker/client_io.h"
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "tests/support/stepped_control.h"
 
 #include <setjmp.h>

@@ -4,7 +4,7 @@
  * host memory and keeps no slot; copies that are late hold nobody up, those that fail, for whatever
  * reason, leak nothing and lose nothing unsaid.
  */
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/entry.h"
 #include "broker/gpupool.h"
 #include "broker/lease.h"

@@ -7,7 +7,7 @@
 #include "broker/spill.h"
 #include "broker/topic_tail.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/entry.h"
 #include "broker/reclaim.h"
 #include "broker/slow.h"

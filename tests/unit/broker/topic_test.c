@@ -2,7 +2,7 @@
 /*
  * Topics without links: entries are appended by hand, cursors are moved by hand.
  */
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/entry.h"
 #include "broker/shard.h"
 #include "broker/topic.h"

@@ -6,7 +6,7 @@
  */
 #include "broker/twin.h"
 
-#include "broker/config.h"
+#include "broker/config/config.h"
 #include "broker/gpupool.h"
 #include "broker/lease.h"
 #include "broker/publisher.h"

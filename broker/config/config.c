@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The layers of a configuration, lowest first, and what can be asked of the result. */
+#include "broker/config/config.h"
+
+#include "broker/config/config_build.h"
+#include "broker/config/config_check.h"
+#include "broker/config/config_file.h"
+#include "broker/config/config_list.h"
+#include "broker/config/config_text.h"
+#include "broker/config/config_tree.h"
+#include "broker/config/config_value.h"
+#include "wire/base/assert.h"
+#include "wire/codec/topic.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ENV_PREFIX "AMBROKER_"
+#define ENV_NAME_MAX (AMB_CONFIG_PATH_MAX + sizeof(ENV_PREFIX))
+#define OPTION_NAME_MAX 96u
+
+/* What holds for a topic that no rule covers. */
+static const struct amb_topic_rule built_in_rule = {
+    .match = ">",
+    .full = AMB_FULL_BLOCK,
+    .max_messages = 0,
+    .max_bytes = UINT64_C(64) << 20,
+    .slow = AMB_SLOW_BLOCK,
+    .slow_block_ns = AMB_CONFIG_TIME_FOREVER,
+    .spill_max = UINT64_C(64) << 20,
+    .ttl_ns = AMB_CONFIG_TIME_FOREVER,
+};
+/* Dead letters wait for somebody to look at them, and hold nobody up. */
+static const struct amb_topic_rule dead_letter_rule = {
+    .match = AMB_DEADLETTER_PATTERN,
+    .full = AMB_FULL_DROP_OLDEST,
+    .max_bytes = 64 * 1048576,
+    .slow = AMB_SLOW_DROP_OLDEST,
+    .spill_max = 64 * 1048576,
+    .trust = AMB_TRUST_AUTO,
+    .retain = {.messages = 10000},
+    .ttl_ns = AMB_CONFIG_TIME_FOREVER,
+};
+
+/* Of topics that begin with '$': no reader of the broker's events holds anything up. */
+static const struct amb_topic_rule sys_rule = {
+    .match = "$SYS.>",
+    .full = AMB_FULL_DROP_OLDEST,
+    .max_bytes = UINT64_C(4) << 20,
+    .slow = AMB_SLOW_DROP_OLDEST,
+    .spill_max = UINT64_C(4) << 20,
+    .ttl_ns = AMB_CONFIG_TIME_FOREVER,
+};
+
+void amb_config_where(const struct amb_config *config, const char *key, char *out, size_t size)
+{
+    amb_config_place_format(amb_config_place_of(config, key), out, size);
+}
+
+static enum amb_status set_text(struct amb_config_build *build, const char *path, const char *text,
+                                const struct amb_config_place *place)
+{
+    struct amb_config_value value = {.kind = AMB_CONFIG_VALUE_UNTYPED, .text = text};
+    return amb_config_path_set(build, path, &value, place);
+}
+
+static enum amb_status apply_defaults(struct amb_config_build *build)
+{
+    static const struct amb_config_place place = {AMB_CONFIG_ORIGIN_DEFAULT, NULL, 0};
+    size_t count;
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    enum amb_status status = AMB_OK;
+    for (size_t i = 0; status == AMB_OK && i < count; i++) {
+        if (!keys[i].not_yet) {
+            status = set_text(build, keys[i].path, keys[i].default_text, &place);
+        }
+    }
+    return status;
+}
+
+/* The value of NAME=value, or NULL. */
+static const char *find_variable(const char *const *environment, const char *name)
+{
+    size_t len = strlen(name);
+    for (; environment != NULL && *environment != NULL; environment++) {
+        if (strncmp(*environment, name, len) == 0 && (*environment)[len] == '=') {
+            return *environment + len + 1;
+        }
+    }
+    return NULL;
+}
+
+/* unix://$XDG_RUNTIME_DIR/ambroker-UID/broker.sock, in /tmp where that is unset or too long. */
+static void format_dev_url(const char *const *environment, char *out, size_t size)
+{
+    const char *folder = find_variable(environment, "XDG_RUNTIME_DIR");
+    if (folder == NULL || folder[0] != '/' ||
+        strlen(folder) > sizeof(((struct sockaddr_un *)NULL)->sun_path) - 40 ||
+        strpbrk(folder, "?%, ") != NULL) {
+        folder = "/tmp";
+    }
+    (void)snprintf(out, size, "unix://%s/ambroker-%u/broker.sock", folder, (unsigned)getuid());
+}
+
+/* Room for messages of 512 MiB: at least 2 GiB, made only when used. */
+static uint64_t dev_memory(uint64_t ram)
+{
+    uint64_t least = UINT64_C(2) << 30, most = UINT64_C(4) << 30;
+    uint64_t half = (ram / 2) & ~((UINT64_C(1) << 20) - 1);
+    return half < least ? least : half > most ? most : half;
+}
+
+static enum amb_status apply_dev(struct amb_config_build *build,
+                                 const struct amb_config_source *source,
+                                 const struct amb_config_machine *machine)
+{
+    static const struct amb_config_place place = {AMB_CONFIG_ORIGIN_DEV, NULL, 0};
+    char url[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 32], size[AMB_CONFIG_TEXT_MAX];
+    size_t count;
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    enum amb_status status = AMB_OK;
+    for (size_t i = 0; status == AMB_OK && i < count; i++) {
+        if (keys[i].dev_text != NULL) {
+            status = set_text(build, keys[i].path, keys[i].dev_text, &place);
+        }
+    }
+    format_dev_url(source->environment, url, sizeof(url));
+    amb_text_format_size(dev_memory(machine->ram), size, sizeof(size));
+    if (status == AMB_OK) {
+        status = set_text(build, "listen", url, &place);
+    }
+    return status == AMB_OK ? set_text(build, "memory.host.size", size, &place) : status;
+}
+
+static enum amb_status apply_file(struct amb_config_build *build,
+                                  const struct amb_config_source *source)
+{
+    const char *text, *folder, *name = "configuration";
+    if (source->path != NULL) {
+        name = amb_config_copy(build->config, source->path);
+        enum amb_status status =
+            name == NULL ? AMB_ENOMEM : amb_config_file_read(build, source->path, &text, &folder);
+        return status == AMB_OK ? amb_config_tree_read(build, text, name, folder) : status;
+    }
+    if (source->text == NULL) {
+        return AMB_OK;
+    }
+    char *copy = amb_config_alloc(build->config, source->text_len + 1);
+    if (copy == NULL) {
+        return AMB_ENOMEM;
+    }
+    memcpy(copy, source->text, source->text_len);
+    enum amb_status status = amb_config_text_check(build, copy, source->text_len, name, NULL, 0);
+    return status == AMB_OK ? amb_config_tree_read(build, copy, name, NULL) : status;
+}
+
+/* The row that a variable names; NULL: none. */
+static const struct amb_config_key *find_by_variable(const char *name)
+{
+    size_t count;
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    for (size_t i = 0; i < count; i++) {
+        char env[ENV_NAME_MAX];
+        amb_config_env_name(keys[i].path, env, sizeof(env));
+        if (strcmp(env, name) == 0) {
+            return &keys[i];
+        }
+    }
+    return NULL;
+}
+
+/* A misspelt key of ours, and no variable of other programs with the same prefix? */
+static bool is_in_our_sections(const char *name)
+{
+    size_t count;
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    for (size_t i = 0; i < count; i++) {
+        char env[ENV_NAME_MAX];
+        amb_config_env_name(keys[i].path, env, sizeof(env));
+        char *end = strchr(env + sizeof(ENV_PREFIX) - 1, '_');
+        if (end != NULL && strncmp(env, name, (size_t)(end - env) + 1) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum amb_status fail_variable(struct amb_config_build *build,
+                                     const struct amb_config_place *place)
+{
+    size_t count;
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    const char *best = NULL;
+    unsigned distance = 4;
+    for (size_t i = 0; i < count; i++) {
+        char env[ENV_NAME_MAX];
+        amb_config_env_name(keys[i].path, env, sizeof(env));
+        unsigned d = amb_text_distance(env, place->name, distance);
+        if (d < distance) {
+            distance = d;
+            best = keys[i].path;
+        }
+    }
+    char nearest[ENV_NAME_MAX] = "";
+    if (best == NULL) {
+        return amb_config_fail(build, place, NULL, "unknown key");
+    }
+    amb_config_env_name(best, nearest, sizeof(nearest));
+    return amb_config_fail(build, place, NULL, "unknown key (did you mean %s?)", nearest);
+}
+
+static enum amb_status apply_variable(struct amb_config_build *build, const char *variable)
+{
+    const char *equals = strchr(variable, '=');
+    if (equals == NULL || strncmp(variable, ENV_PREFIX, sizeof(ENV_PREFIX) - 1) != 0) {
+        return AMB_OK;
+    }
+    char *name = amb_config_copy(build->config, variable);
+    if (name == NULL) {
+        return AMB_ENOMEM;
+    }
+    name[equals - variable] = '\0';
+    struct amb_config_place place = {AMB_CONFIG_ORIGIN_ENVIRONMENT, name, 0};
+    const struct amb_config_key *key = find_by_variable(name);
+    if (key != NULL) {
+        return set_text(build, key->path, equals + 1, &place);
+    }
+    return is_in_our_sections(name) ? fail_variable(build, &place) : AMB_OK;
+}
+
+/* "key=value" */
+static enum amb_status apply_option(struct amb_config_build *build, const char *option)
+{
+    char shown[OPTION_NAME_MAX], where[OPTION_NAME_MAX + 4];
+    struct amb_config_place place = {AMB_CONFIG_ORIGIN_OPTION, where, 0};
+    const char *equals = strchr(option, '=');
+    char *path = amb_config_copy(build->config, option);
+    if (path == NULL) {
+        return AMB_ENOMEM;
+    }
+    if (equals != NULL) {
+        path[equals - option] = '\0';
+    }
+    (void)snprintf(where, sizeof(where), "-o %s", amb_text_show(path, shown, sizeof(shown)));
+    if (equals == NULL) {
+        return amb_config_fail(build, &place, NULL, "has no value (allowed -o key=value)");
+    }
+    place.name = amb_config_copy(build->config, where);
+    if (place.name == NULL) {
+        return AMB_ENOMEM;
+    }
+    static const char ucx[] = "transports.ucx.";
+    if (strncmp(path, ucx, sizeof(ucx) - 1) == 0) {
+        return amb_config_pair_put(build, "transports.ucx", path + sizeof(ucx) - 1, equals + 1,
+                                   &place);
+    }
+    return set_text(build, path, equals + 1, &place);
+}
+
+static enum amb_status apply_listen(struct amb_config_build *build,
+                                    const struct amb_config_source *source)
+{
+    static const struct amb_config_place place = {AMB_CONFIG_ORIGIN_OPTION, "--listen", 0};
+    return source->listen_count == 0
+               ? AMB_OK
+               : amb_config_urls_put(build, "listen", source->listen, source->listen_count, &place);
+}
+
+static enum amb_status apply_all(struct amb_config_build *build,
+                                 const struct amb_config_source *source,
+                                 const struct amb_config_machine *machine)
+{
+    enum amb_status status = apply_defaults(build);
+    if (status == AMB_OK && source->dev) {
+        status = apply_dev(build, source, machine);
+    }
+    if (status == AMB_OK) {
+        status = apply_file(build, source);
+    }
+    for (const char *const *v = source->environment; status == AMB_OK && v != NULL && *v != NULL;
+         v++) {
+        status = apply_variable(build, *v);
+    }
+    for (size_t i = 0; status == AMB_OK && i < source->option_count; i++) {
+        status = apply_option(build, source->options[i]);
+    }
+    if (status == AMB_OK) {
+        status = apply_listen(build, source);
+    }
+    return status == AMB_OK ? amb_config_finish(build, machine) : status;
+}
+
+enum amb_status amb_config_create(const struct amb_config_source *source, char *error,
+                                  size_t error_size, struct amb_config **out)
+{
+    amb_assert(source != NULL && out != NULL && (error == NULL || error_size > 0));
+    char unused[1];
+    struct amb_config *config = calloc(1, sizeof(*config));
+    struct amb_config_private *private = calloc(1, sizeof(*private));
+    if (config == NULL || private == NULL) {
+        free(config);
+        free(private);
+        return AMB_ENOMEM;
+    }
+    config->private = private;
+    struct amb_config_build build = {
+        .config = config,
+        .error = error != NULL ? error : unused,
+        .error_size = error != NULL ? error_size : sizeof(unused),
+    };
+    struct amb_config_machine here;
+    if (source->machine == NULL) {
+        amb_config_machine_read(&here);
+    }
+    enum amb_status status =
+        apply_all(&build, source, source->machine == NULL ? &here : source->machine);
+    if (status != AMB_OK) {
+        if (status == AMB_ENOMEM) {
+            (void)snprintf(build.error, build.error_size, "no memory for the configuration");
+        }
+        amb_config_destroy(&config);
+        return status;
+    }
+    *out = config;
+    return AMB_OK;
+}
+
+void amb_config_destroy(struct amb_config **config)
+{
+    if (*config == NULL) {
+        return;
+    }
+    struct amb_config_block *block = (*config)->private->blocks;
+    while (block != NULL) {
+        struct amb_config_block *next = block->next;
+        free(block);
+        block = next;
+    }
+    free((*config)->private);
+    free(*config);
+    *config = NULL;
+}
+
+const struct amb_topic_rule *amb_config_topic(const struct amb_config *config, const char *topic)
+{
+    size_t len = strlen(topic);
+    for (size_t i = 0; i < config->topics.count; i++) {
+        const struct amb_topic_rule *rule = &config->topics.items[i];
+        if (amb_pattern_matches(rule->match, strlen(rule->match), topic, len)) {
+            return rule;
+        }
+    }
+    bool is_dead =
+        amb_pattern_matches(dead_letter_rule.match, strlen(dead_letter_rule.match), topic, len);
+    if (is_dead) {
+        return &dead_letter_rule;
+    }
+    return amb_topic_is_reserved(topic, len) ? &sys_rule : &built_in_rule;
+}
+
+void amb_config_machine_read(struct amb_config_machine *out)
+{
+    cpu_set_t cpus;
+    struct rlimit files = {0, 0};
+    memset(out, 0, sizeof(*out));
+    out->cores = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    out->ram = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        out->descriptors = files.rlim_cur;
+    }
+    if (gethostname(out->host, sizeof(out->host) - 1) != 0 || out->host[0] == '\0') {
+        (void)snprintf(out->host, sizeof(out->host), "broker");
+    }
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The configuration of one broker: an immutable struct, made once at start from (lowest first)
+ * built-in defaults, the --dev profile, a libconfig file, the environment (AMBROKER_SECTION_KEY)
+ * and the command line (-o key=value, --listen). Every key is one row of the table in
+ * broker/config/config_schema.c; parser, --print-config, docs/config.md and etc/broker.conf come
+ * from it. Values are checked and resolved: "auto" workers, connections and message size are
+ * numbers here. Threads: any, after creation (nothing changes). Memory: one owner; all strings
+ * belong to it.
+ */
+#pragma once
+
+#include "wire/base/log.h"
+#include "wire/base/status.h"
+#include "wire/codec/url.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define AMB_CONFIG_FILE_MAX (UINT64_C(1) << 20) /* bytes of one file */
+#define AMB_CONFIG_ERROR_MAX 1024u              /* any error text fits */
+#define AMB_CONFIG_TIME_FOREVER INT64_MAX
+#define AMB_CONFIG_TIME_AUTO INT64_C(-1)
+#define AMB_CONFIG_LEASED_AUTO UINT64_MAX
+#define AMB_KEYS_MAX (1U << 16) /* retain.keys of one topic */
+
+/* OFF: denied; ON: an error at start where it cannot work; AUTO: used where it can work. */
+enum amb_switch {
+    AMB_SWITCH_AUTO,
+    AMB_SWITCH_ON,
+    AMB_SWITCH_OFF,
+};
+
+/* What a topic does with a message for which its log has no room. */
+enum amb_topic_full {
+    AMB_FULL_BLOCK,       /* publishers get no window */
+    AMB_FULL_DROP_OLDEST, /* the oldest entries go; subscribers count the loss */
+    AMB_FULL_REJECT,      /* the publisher is told AMB_EREJECTED */
+};
+
+/* Whose word the bytes of a leased batch are. */
+enum amb_topic_trust {
+    AMB_TRUST_AUTO,      /* read in place by its publisher's own user; else as VERIFY */
+    AMB_TRUST_PUBLISHER, /* readers see the memory that their publisher can still write */
+    AMB_TRUST_VERIFY,    /* the broker's: it copies them when they are committed */
+};
+
+/* What becomes of GPU memory that cannot stay on its GPU: no pool there, no trust, no way. */
+enum amb_topic_gpu {
+    AMB_TOPIC_GPU_STAGE,  /* its publisher brings it to host memory */
+    AMB_TOPIC_GPU_REJECT, /* its publisher is told AMB_EKIND */
+};
+
+/* Who may map the pools of GPU memory. */
+enum amb_gpu_trust {
+    AMB_GPU_TRUST_USER, /* the broker's own user, and root */
+    AMB_GPU_TRUST_ALL,
+    AMB_GPU_TRUST_NONE,
+};
+
+struct amb_config_strings {
+    const char *const *items;
+    size_t count;
+};
+
+/* One setting of UCX, without its UCX_ prefix. */
+struct amb_config_pair {
+    const char *name, *value;
+};
+
+struct amb_config_pairs {
+    const struct amb_config_pair *items;
+    size_t count;
+};
+
+struct amb_config_urls {
+    const struct amb_url *items;
+    size_t count;
+};
+
+#define AMB_DEADLETTER_PATTERN "$DLQ.>"
+
+/* Settings of the topics that `match` covers. */
+struct amb_topic_rule {
+    const char *match; /* a pattern */
+    enum amb_topic_full full;
+    uint32_t max_messages; /* 0: bytes alone limit the log */
+    uint64_t max_bytes;
+    enum amb_slow slow;    /* of subscriptions that ask for AMB_SLOW_DEFAULT */
+    int64_t slow_block_ns; /* how long BLOCK holds publishers back, then it drops the oldest;
+                              AMB_CONFIG_TIME_FOREVER */
+    uint64_t spill_max;    /* bytes that wait for readers that SPILL alone, beside max_bytes */
+    enum amb_topic_trust trust;
+    enum amb_topic_gpu gpu;
+    /* History kept for readers to come; each limit that is not 0 holds. All 0: none is kept. */
+    struct {
+        uint32_t messages;
+        uint64_t bytes;
+        int64_t age_ns;
+        uint32_t keys; /* the newest message of each of so many, beside those */
+    } retain;
+    int64_t ttl_ns; /* how long messages are worth something; AMB_CONFIG_TIME_FOREVER */
+};
+
+static inline bool amb_topic_rule_retains(const struct amb_topic_rule *rule)
+{
+    return rule->retain.messages != 0 || rule->retain.bytes != 0 || rule->retain.age_ns != 0 ||
+           rule->retain.keys != 0;
+}
+
+struct amb_topic_rules {
+    const struct amb_topic_rule *items;
+    size_t count;
+};
+
+struct amb_config_server {
+    const char *name;
+    uint32_t workers;         /* 1..64, resolved */
+    int64_t spin_ns;          /* AMB_CONFIG_TIME_AUTO, 0 = never, at most 10 ms */
+    uint64_t max_message;     /* data + meta of one message, resolved, <= memory.host.size / 4 */
+    uint32_t max_connections; /* resolved by the descriptor formula */
+    int64_t handshake_timeout_ns;
+    bool insecure; /* TCP listeners off loopback are allowed */
+};
+
+struct amb_config_transports {
+    struct amb_config_strings trusted; /* interfaces, each existed at start; empty: no ucx link */
+    enum amb_switch tcp; /* the ucx link over TCP. AUTO: where the URL insists; ON: preferred */
+    enum amb_switch nvlink, infiniband, cuda_copy;
+    struct amb_config_strings net_devices; /* empty: auto, all trusted ones */
+    uint32_t rails;                        /* 0: auto */
+    const char *port_range;                /* "" or "5000-5100" */
+    uint64_t ring_size;                    /* bytes of each direction, a power of two */
+    struct amb_config_pairs ucx;
+};
+
+struct amb_config_host_memory {
+    uint64_t size;       /* of all segments together */
+    uint64_t segment;    /* a power of two */
+    uint32_t spare;      /* segments kept ready */
+    bool grow_on_demand; /* segments are made when needed, not at start */
+};
+
+struct amb_config_cuda_memory {
+    uint64_t size;                     /* on each device; 0: none */
+    struct amb_config_strings devices; /* empty: all */
+    enum amb_gpu_trust trust;
+};
+
+struct amb_config_limits {
+    uint32_t max_topics;
+    int64_t topic_idle_ns;      /* INT64_MAX: for ever */
+    int64_t durable_expiry_ns;  /* INT64_MAX: for ever */
+    uint32_t max_subscriptions; /* of the whole broker */
+    uint32_t max_pairs;         /* of the whole broker: directory.h says what a pair is */
+    uint32_t max_pairs_per_client;
+    uint32_t max_publishers; /* of one session, <= AMB_HANDLES_MAX */
+    uint32_t user_share;     /* per cent: party.h */
+    uint64_t max_mapped_per_session;
+    uint64_t max_leased_per_session; /* resolved; 0: no leases */
+    uint64_t max_heap_per_session;
+    uint64_t window; /* bytes a publisher may have under way in one topic */
+    int64_t peer_timeout_ns;
+    int64_t heartbeat_ns; /* at most half of peer_timeout_ns */
+    int64_t drain_timeout_ns;
+    int64_t dedup_window_ns;
+};
+
+struct amb_config_private;
+
+struct amb_config {
+    struct amb_config_server server;
+    struct amb_config_urls listen; /* at least one */
+    struct amb_config_transports transports;
+    struct {
+        struct amb_config_host_memory host;
+        struct amb_config_cuda_memory cuda;
+    } memory;
+    struct amb_topic_rules topics;
+    struct amb_config_limits limits;
+    struct {
+        const char *token; /* "": none asked for. From token or token_file */
+        const char *token_file;
+    } auth;
+    struct {
+        enum amb_log_level level;
+    } log;
+    struct amb_config_private *private; /* origins and memory, for broker/config*.c alone */
+};
+
+/* What the defaults depend on. */
+struct amb_config_machine {
+    uint32_t cores;
+    uint64_t ram;         /* bytes */
+    uint64_t descriptors; /* RLIMIT_NOFILE now */
+    char host[256];
+};
+
+/* Where a configuration comes from. All zero: built-in defaults alone. */
+struct amb_config_source {
+    bool dev;         /* the --dev profile below the file */
+    const char *path; /* a file, or NULL */
+    const char *text; /* the file's content where there is no path (tests); @include is refused */
+    size_t text_len;
+    const char *const *environment; /* like environ, or NULL; only AMBROKER_... is looked at */
+    const char *const *options;     /* "key=value" */
+    size_t option_count;
+    const char *const *listen; /* URLs; replace those of the layers below */
+    size_t listen_count;
+    const struct amb_config_machine *machine; /* NULL: this one */
+};
+
+/*
+ * Reads, checks, resolves; opens nothing but configuration files. EINVAL: error (may be NULL, else
+ * AMB_CONFIG_ERROR_MAX bytes fit any text) holds "file:line: key: reason (got X, allowed Y)", with
+ * the variable's or the option's name in place of file:line where it came from there. ENOMEM.
+ */
+AMB_MUST_CHECK enum amb_status amb_config_create(const struct amb_config_source *source,
+                                                 char *error, size_t error_size,
+                                                 struct amb_config **out);
+/* NULL is allowed; sets *config to NULL. */
+void amb_config_destroy(struct amb_config **config);
+
+/* The first rule whose pattern covers the topic, else a built-in one: for dead letters (the oldest
+ * go, 10,000 are kept), for all others (">": block). Never NULL. */
+const struct amb_topic_rule *amb_config_topic(const struct amb_config *config, const char *topic);
+
+/* "file:line", "environment NAME", "-o key", "default": for messages about a key of the schema. */
+void amb_config_where(const struct amb_config *config, const char *key, char *out, size_t size);
+
+/* This machine's figures. */
+void amb_config_machine_read(struct amb_config_machine *out);

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/config/config_check.h"
+
+#include "broker/config/config_build.h"
+#include "broker/config/config_text.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TOKEN_MAX 255u
+#define AUTO_MESSAGE_MAX (UINT64_C(1) << 30)
+#define AUTO_LEASED_MAX (UINT64_C(1) << 30)
+#define AUTO_CONNECTIONS_MIN 8u
+
+/* Descriptors: a fixed part, each worker, each segment, each connection. */
+#define FDS_FIXED 64u
+#define FDS_PER_WORKER 24u
+#define FDS_PER_SEGMENT 2u
+#define FDS_PER_CONNECTION 5u
+
+static enum amb_status check_leased(const struct amb_config_build *build)
+{
+    struct amb_config *config = build->config;
+    uint64_t most = config->memory.host.size / 4;
+    if (config->limits.max_leased_per_session == AMB_CONFIG_LEASED_AUTO) {
+        config->limits.max_leased_per_session = most < AUTO_LEASED_MAX ? most : AUTO_LEASED_MAX;
+    }
+    if (config->limits.max_leased_per_session > most) {
+        char size[AMB_CONFIG_TEXT_MAX], other[AMB_CONFIG_TEXT_MAX];
+        amb_text_format_size(config->limits.max_leased_per_session, other, sizeof(other));
+        amb_text_format_size(most, size, sizeof(size));
+        return amb_config_fail(build, amb_config_place_of(config, "limits.max_leased_per_session"),
+                               "limits.max_leased_per_session",
+                               "more than a quarter of memory.host.size (got %s, allowed at most "
+                               "%s)",
+                               other, size);
+    }
+    return AMB_OK;
+}
+
+/* Ranges of a pool are multiples of that: gpupool.h. */
+#define CUDA_LEAST (UINT64_C(2) << 20)
+
+static enum amb_status check_cuda(const struct amb_config_build *build)
+{
+    const struct amb_config *config = build->config;
+    char size[AMB_CONFIG_TEXT_MAX];
+    if (config->memory.cuda.size == 0 || config->memory.cuda.size >= CUDA_LEAST) {
+        return AMB_OK;
+    }
+    amb_text_format_size(config->memory.cuda.size, size, sizeof(size));
+    return amb_config_fail(build, amb_config_place_of(config, "memory.cuda.size"),
+                           "memory.cuda.size", "too small (got %s, allowed 0 or at least 2M)",
+                           size);
+}
+
+static enum amb_status check_memory(const struct amb_config_build *build)
+{
+    struct amb_config *config = build->config;
+    const struct amb_config_host_memory *host = &config->memory.host;
+    char size[AMB_CONFIG_TEXT_MAX], other[AMB_CONFIG_TEXT_MAX];
+    if (host->segment > host->size) {
+        amb_text_format_size(host->segment, other, sizeof(other));
+        amb_text_format_size(host->size, size, sizeof(size));
+        return amb_config_fail(
+            build, amb_config_place_of(config, "memory.host.segment"), "memory.host.segment",
+            "larger than memory.host.size (got %s, allowed at most %s)", other, size);
+    }
+    uint64_t most = host->size / 4;
+    if (config->server.max_message == 0) {
+        config->server.max_message = most < AUTO_MESSAGE_MAX ? most : AUTO_MESSAGE_MAX;
+    }
+    if (config->server.max_message > most) {
+        amb_text_format_size(config->server.max_message, other, sizeof(other));
+        amb_text_format_size(most, size, sizeof(size));
+        return amb_config_fail(
+            build, amb_config_place_of(config, "server.max_message"), "server.max_message",
+            "more than a quarter of memory.host.size (got %s, allowed at most %s)", other, size);
+    }
+    enum amb_status status = check_cuda(build);
+    return status == AMB_OK ? check_leased(build) : status;
+}
+
+/* The descriptor formula; an explicit number must fit, "auto" takes what there is. */
+static enum amb_status check_descriptors(const struct amb_config_build *build,
+                                         const struct amb_config_machine *machine)
+{
+    struct amb_config *config = build->config;
+    uint64_t segments = config->memory.host.size / config->memory.host.segment;
+    uint64_t base =
+        FDS_FIXED + FDS_PER_WORKER * config->server.workers + FDS_PER_SEGMENT * segments;
+    uint64_t wanted = config->server.max_connections;
+    uint64_t least = wanted == 0 ? AUTO_CONNECTIONS_MIN : wanted;
+    uint64_t needed = base + FDS_PER_CONNECTION * least;
+    if (machine->descriptors < needed) {
+        return amb_config_fail(
+            build, amb_config_place_of(config, "server.max_connections"), "server.max_connections",
+            "the descriptor limit is too small for %" PRIu32 " workers, %" PRIu64
+            " segments and %" PRIu64 " connections (got ulimit -n %" PRIu64
+            ", allowed at least %" PRIu64 ")",
+            config->server.workers, segments, least, machine->descriptors, needed);
+    }
+    if (wanted == 0) {
+        uint64_t fit = (machine->descriptors - base) / FDS_PER_CONNECTION;
+        config->server.max_connections = (uint32_t)(fit > 100000 ? 100000 : fit);
+    }
+    return AMB_OK;
+}
+
+static bool is_loopback(const char *host)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, host, &v4) == 1) {
+        return ntohl(v4.s_addr) >> 24 == 127;
+    }
+    if (inet_pton(AF_INET6, host, &v6) == 1) {
+        return IN6_IS_ADDR_LOOPBACK(&v6);
+    }
+    return strcmp(host, "localhost") == 0;
+}
+
+static bool is_same_place(const struct amb_url *a, const struct amb_url *b)
+{
+    if (a->scheme != b->scheme) {
+        return false;
+    }
+    if (a->scheme == AMB_URL_UNIX) {
+        return strcmp(a->path, b->path) == 0;
+    }
+    return a->port == b->port && a->port != 0 && strcmp(a->host, b->host) == 0;
+}
+
+static enum amb_status check_listen(const struct amb_config_build *build)
+{
+    const struct amb_config *config = build->config;
+    const struct amb_config_place *place = amb_config_place_of(config, "listen");
+    for (size_t i = 0; i < config->listen.count; i++) {
+        char url[512];
+        const struct amb_url *item = &config->listen.items[i];
+        amb_url_format(item, url, sizeof(url));
+        if (item->scheme == AMB_URL_TCP && !is_loopback(item->host) && !config->server.insecure) {
+            return amb_config_fail(build, place, "listen",
+                                   "%.200s is reachable from other machines, without encryption "
+                                   "and guarded by auth.token only; say server.insecure = true to "
+                                   "accept that (got false, allowed true)",
+                                   url);
+        }
+        for (size_t j = 0; j < i; j++) {
+            if (is_same_place(item, &config->listen.items[j])) {
+                return amb_config_fail(build, place, "listen", "%.200s is there twice", url);
+            }
+        }
+    }
+    return AMB_OK;
+}
+
+static enum amb_status check_times(const struct amb_config_build *build)
+{
+    const struct amb_config *config = build->config;
+    if (config->limits.heartbeat_ns <= config->limits.peer_timeout_ns / 2) {
+        return AMB_OK;
+    }
+    char got[AMB_CONFIG_TEXT_MAX], most[AMB_CONFIG_TEXT_MAX];
+    amb_text_format_time(config->limits.heartbeat_ns, got, sizeof(got));
+    amb_text_format_time(config->limits.peer_timeout_ns / 2, most, sizeof(most));
+    return amb_config_fail(
+        build, amb_config_place_of(config, "limits.heartbeat"), "limits.heartbeat",
+        "more than half of limits.peer_timeout (got %s, allowed at most %s)", got, most);
+}
+
+/* At most `size` - 1 bytes of the file; -1 and a reason. */
+static ssize_t read_secret(const char *path, char *out, size_t size, char *reason,
+                           size_t reason_size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+    ssize_t len = -1;
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        (void)snprintf(reason, reason_size, "cannot be read: %s", strerror(errno));
+    } else if (!S_ISREG(st.st_mode)) {
+        (void)snprintf(reason, reason_size, "is not a regular file");
+    } else if ((st.st_mode & 0077) != 0) {
+        (void)snprintf(reason, reason_size,
+                       "can be read by others (got mode %04o, allowed 0600 or stricter)",
+                       (unsigned)st.st_mode & 07777);
+    } else {
+        len = read(fd, out, size - 1);
+        if (len < 0) {
+            (void)snprintf(reason, reason_size, "cannot be read: %s", strerror(errno));
+        }
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return len;
+}
+
+static enum amb_status load_token(struct amb_config_build *build)
+{
+    struct amb_config *config = build->config;
+    const char *path = config->auth.token_file;
+    const struct amb_config_place *place = amb_config_place_of(config, "auth.token_file");
+    if (path[0] == '\0') {
+        return AMB_OK;
+    }
+    if (config->auth.token[0] != '\0') {
+        return amb_config_fail(build, place, "auth.token_file",
+                               "auth.token is set too (allowed one of them)");
+    }
+    char text[TOKEN_MAX + 2], reason[128], shown[AMB_CONFIG_SHOWN_MAX];
+    ssize_t len = read_secret(path, text, sizeof(text), reason, sizeof(reason));
+    if (len < 0) {
+        return amb_config_fail(build, place, "auth.token_file", "%s %s",
+                               amb_text_show(path, shown, sizeof(shown)), reason);
+    }
+    text[len] = '\0';
+    bool has_nul = memchr(text, '\0', (size_t)len) != NULL;
+    text[strcspn(text, "\r\n")] = '\0';
+    if (text[0] == '\0' || strlen(text) > TOKEN_MAX || has_nul) {
+        return amb_config_fail(build, place, "auth.token_file",
+                               "its first line is no token (allowed 1 to 255 bytes)");
+    }
+    config->auth.token = amb_config_copy(config, text);
+    return config->auth.token == NULL ? AMB_ENOMEM : AMB_OK;
+}
+
+enum amb_status amb_config_finish(struct amb_config_build *build,
+                                  const struct amb_config_machine *machine)
+{
+    struct amb_config *config = build->config;
+    if (config->server.workers == 0) {
+        uint32_t workers = machine->cores > 1 ? machine->cores - 1 : 1;
+        config->server.workers = workers > 64 ? 64 : workers;
+    }
+    if (config->server.name[0] == '\0') {
+        char host[64];
+        (void)snprintf(host, sizeof(host), "%.63s", machine->host);
+        config->server.name = amb_config_copy(config, host);
+        if (config->server.name == NULL) {
+            return AMB_ENOMEM;
+        }
+    }
+    enum amb_status status = check_memory(build);
+    if (status == AMB_OK) {
+        status = check_times(build);
+    }
+    if (status == AMB_OK) {
+        status = check_listen(build);
+    }
+    if (status == AMB_OK) {
+        status = check_descriptors(build, machine);
+    }
+    return status == AMB_OK ? load_token(build) : status;
+}

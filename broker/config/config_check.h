@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What several keys say together, and what depends on the machine.
+ * Threads: start-up only. Memory: the configuration's own blocks.
+ */
+#pragma once
+
+#include "broker/config/config_build.h"
+
+/* Turns "auto" into numbers, reads the token file, checks what several keys say together. */
+AMB_MUST_CHECK enum amb_status amb_config_finish(struct amb_config_build *build,
+                                                 const struct amb_config_machine *machine);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What libconfig would take for something else, without a word: a number of more than 31 bits, of
+ * which it keeps the lowest, and a NUL within a text, which ends the text. A scanner that knows
+ * texts, comments, names and numbers.
+ *
+ * Threads: start-up only. Memory: the configuration's own blocks.
+ */
+#pragma once
+
+#include "broker/config/config_build.h"
+
+/* Refuses what libconfig would misread. name: for errors. */
+AMB_MUST_CHECK enum amb_status amb_config_scan(struct amb_config_build *build, const char *text,
+                                               size_t len, const char *name);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The schema: one row per key, from which the parser, --print-config, the example file, the
+ * reference page and all error texts come. A new key is a field in broker/config/config.h and a row
+ * in broker/config/config_schema.c. Threads: any (constants). Memory: static.
+ */
+#pragma once
+
+#include "broker/config/config.h"
+#include "broker/config/config_key.h"
+
+#define AMB_CONFIG_KEYS_MAX 64u
+
+/* The rows of the whole configuration: offsets into struct amb_config. */
+const struct amb_config_key *amb_config_keys(size_t *count);
+/* The rows of one element of `topics`: offsets into struct amb_topic_rule. */
+const struct amb_config_key *amb_config_rule_keys(size_t *count);
+
+/* Sentence on each group, for the documents; "" if there is none. */
+const char *amb_config_group_help(const char *group);

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/config/transports.h"
+
+#include "wire/base/assert.h"
+#include "wire/link/ucxlib/ucx_process.h"
+
+#include <dirent.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATH_SIZE 512u
+#define NAME_SIZE 80u
+
+struct probe {
+    const struct amb_config *config;
+    const char *root;
+    char *error;
+    size_t error_size;
+};
+
+static enum amb_status refuse(const struct probe *probe, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static enum amb_status refuse(const struct probe *probe, const char *key, const char *format, ...)
+{
+    char where[256], reason[AMB_CONFIG_ERROR_MAX / 2];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(reason, sizeof(reason), format, args);
+    va_end(args);
+    amb_config_where(probe->config, key, where, sizeof(where));
+    if (probe->error != NULL) {
+        (void)snprintf(probe->error, probe->error_size, "%s: %s: %s", where, key, reason);
+    }
+    return AMB_EINVAL;
+}
+
+static bool has_path(const struct probe *probe, const char *format, const char *name)
+{
+    char path[PATH_SIZE], full[2 * PATH_SIZE];
+    (void)snprintf(path, sizeof(path), "%.400s%.79s", format, name);
+    (void)snprintf(full, sizeof(full), "%s%s", probe->root, path);
+    return access(full, F_OK) == 0;
+}
+
+/* "a, b"; false: it does not fit, and the list is as it was. A name that was cut could be another
+ * device's, which nobody trusts. */
+static bool append(char *list, size_t size, const char *separator, const char *name)
+{
+    size_t len = strlen(list);
+    int wanted = snprintf(list + len, size - len, "%s%s", len == 0 ? "" : separator, name);
+    bool fits = wanted >= 0 && (size_t)wanted < size - len;
+    if (!fits) {
+        list[len] = '\0';
+    }
+    return fits;
+}
+
+static bool list_has(const char *list, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, len) == 0 && (at[len] == ',' || at[len] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Adds a device that UCX may use. */
+static enum amb_status add_device(const struct probe *probe, const char *name,
+                                  struct amb_transports *out)
+{
+    return append(out->net_devices, sizeof(out->net_devices), ",", name)
+               ? AMB_OK
+               : refuse(probe, "transports.trusted",
+                        "too many devices (got more than %u bytes of names, allowed fewer)",
+                        (unsigned)sizeof(out->net_devices) - 1);
+}
+
+static void append_folder(const struct probe *probe, const char *folder, char *list, size_t size)
+{
+    char path[2 * PATH_SIZE];
+    (void)snprintf(path, sizeof(path), "%s%s", probe->root, folder);
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        if (entry->d_name[0] != '.') {
+            (void)append(list, size, ", ", entry->d_name);
+        }
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+}
+
+static bool is_interface(const struct probe *probe, const char *name)
+{
+    /* In a container /sys may show another network namespace, so the kernel is asked first. */
+    return (probe->root[0] == '\0' && if_nametoindex(name) != 0) ||
+           has_path(probe, "/sys/class/net/", name);
+}
+
+/* "mlx5_0" or "mlx5_0:1" */
+static bool is_rdma_device(const struct probe *probe, const char *name)
+{
+    char device[NAME_SIZE], ports[PATH_SIZE];
+    const char *colon = strchr(name, ':');
+    (void)snprintf(device, sizeof(device), "%.*s", (int)strcspn(name, ":"), name);
+    if (colon == NULL) {
+        return has_path(probe, "/sys/class/infiniband/", device);
+    }
+    (void)snprintf(ports, sizeof(ports), "/sys/class/infiniband/%s/ports/", device);
+    return has_path(probe, ports, colon + 1);
+}
+
+/* The RDMA device and port behind an interface; false: there is none. */
+static bool find_rdma_device(const struct probe *probe, const char *interface, char *out,
+                             size_t size)
+{
+    char folder[PATH_SIZE], device[PATH_SIZE] = "", path[2 * PATH_SIZE];
+    unsigned long port = 0;
+    (void)snprintf(folder, sizeof(folder), "/sys/class/net/%s/device/infiniband", interface);
+    append_folder(probe, folder, device, sizeof(device));
+    device[strcspn(device, ",")] = '\0';
+    if (device[0] == '\0') {
+        return false;
+    }
+    (void)snprintf(path, sizeof(path), "%s/sys/class/net/%s/dev_port", probe->root, interface);
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        char text[8] = "";
+        port = fgets(text, sizeof(text), file) != NULL ? strtoul(text, NULL, 10) : 0;
+        (void)fclose(file);
+    }
+    (void)snprintf(out, size, "%.60s:%lu", device, port + 1);
+    return true;
+}
+
+/* Adds what one trusted name stands for to the devices. */
+static enum amb_status add_trusted(const struct probe *probe, const char *name,
+                                   struct amb_transports *out)
+{
+    const struct amb_config_transports *config = &probe->config->transports;
+    char device[NAME_SIZE], available[256] = "";
+    enum amb_status status = AMB_OK;
+    if (is_interface(probe, name)) {
+        if (config->tcp != AMB_SWITCH_OFF) {
+            status = add_device(probe, name, out);
+        }
+        if (status == AMB_OK && config->infiniband != AMB_SWITCH_OFF &&
+            find_rdma_device(probe, name, device, sizeof(device)) &&
+            !list_has(out->net_devices, device)) {
+            status = add_device(probe, device, out);
+            out->has_rdma = true;
+        }
+        return status;
+    }
+    if (is_rdma_device(probe, name)) {
+        if (config->infiniband != AMB_SWITCH_OFF && !list_has(out->net_devices, name)) {
+            status = add_device(probe, name, out);
+            out->has_rdma = true;
+        }
+        return status;
+    }
+    append_folder(probe, "/sys/class/net", available, sizeof(available));
+    append_folder(probe, "/sys/class/infiniband", available, sizeof(available));
+    return refuse(probe, "transports.trusted", "no such interface (got \"%s\", allowed %s)", name,
+                  available);
+}
+
+/* Leaves only what net_devices names; each must be a device of a trusted interface. */
+static enum amb_status choose_devices(const struct probe *probe, struct amb_transports *out)
+{
+    const struct amb_config_strings *wanted = &probe->config->transports.net_devices;
+    char chosen[AMB_TRANSPORTS_TEXT_MAX] = "";
+    out->has_rdma = wanted->count == 0 && out->has_rdma;
+    for (size_t i = 0; i < wanted->count; i++) {
+        const char *name = wanted->items[i];
+        if (!list_has(out->net_devices, name)) {
+            return refuse(probe, "transports.net_devices",
+                          "not a device of a trusted interface (got \"%s\", allowed %s)", name,
+                          out->net_devices[0] == '\0' ? "none" : out->net_devices);
+        }
+        (void)append(chosen, sizeof(chosen), ",", name); /* No longer than net_devices is. */
+        out->has_rdma = out->has_rdma || is_rdma_device(probe, name);
+    }
+    if (wanted->count != 0) {
+        memcpy(out->net_devices, chosen, sizeof(chosen));
+    }
+    return AMB_OK;
+}
+
+/* What is "on" must be able to work. */
+static enum amb_status check_switches(const struct probe *probe, const struct amb_transports *out)
+{
+    const struct amb_config_transports *config = &probe->config->transports;
+    static const char allowed[] = "got \"on\", allowed \"auto\" or \"off\"";
+    bool has_gpu = has_path(probe, "/proc/driver/nvidia/", "version");
+    bool has_any_rdma = false;
+    char devices[256] = "";
+    append_folder(probe, "/sys/class/infiniband", devices, sizeof(devices));
+    has_any_rdma = devices[0] != '\0';
+    if (config->infiniband == AMB_SWITCH_ON && !has_any_rdma) {
+        return refuse(probe, "transports.infiniband",
+                      "this machine has no InfiniBand or RoCE device (%s)", allowed);
+    }
+    if (config->infiniband == AMB_SWITCH_ON && !out->has_rdma) {
+        return refuse(probe, "transports.infiniband",
+                      "no interface of transports.trusted has an RDMA device; there are %s (%s)",
+                      devices, allowed);
+    }
+    if (config->tcp == AMB_SWITCH_ON && config->trusted.count == 0) {
+        return refuse(probe, "transports.tcp",
+                      "UCX needs an interface to trust, and transports.trusted is empty (%s)",
+                      allowed);
+    }
+    bool needs_ucx = config->infiniband == AMB_SWITCH_ON || config->tcp == AMB_SWITCH_ON;
+    if (needs_ucx && amb_ucx_release() == 0) {
+        return refuse(probe,
+                      config->tcp == AMB_SWITCH_ON ? "transports.tcp" : "transports.infiniband",
+                      "this brokerd has no UCX library, libucp.so.0 (%s)", allowed);
+    }
+    if (needs_ucx && !has_path(probe, "/sys/class/net", "")) {
+        return refuse(probe,
+                      config->tcp == AMB_SWITCH_ON ? "transports.tcp" : "transports.infiniband",
+                      "UCX finds interfaces in /sys, and there is none (%s)", allowed);
+    }
+    if (config->nvlink == AMB_SWITCH_ON && !has_gpu) {
+        return refuse(probe, "transports.nvlink", "this machine has no NVIDIA driver (%s)",
+                      allowed);
+    }
+    if (config->cuda_copy == AMB_SWITCH_ON && !has_gpu) {
+        return refuse(probe, "transports.cuda_copy", "this machine has no NVIDIA driver (%s)",
+                      allowed);
+    }
+    return AMB_OK;
+}
+
+/* The lanes that are not off; NULL: all that the link knows. */
+static void choose_lanes(const struct amb_config_transports *config, struct amb_transports *out)
+{
+    const struct {
+        enum amb_switch state;
+        const char *lanes;
+    } lanes[] = {
+        {config->tcp, "tcp"},
+        {config->infiniband, "rc,dc,ud"},
+        {config->nvlink, "cuda_ipc"},
+        {config->cuda_copy, "cuda_copy,gdr_copy"},
+    };
+    bool is_limited = false;
+    (void)append(out->tls, sizeof(out->tls), ",", "self");
+    for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
+        if (lanes[i].state == AMB_SWITCH_OFF) {
+            is_limited = true;
+        } else {
+            (void)append(out->tls, sizeof(out->tls), ",", lanes[i].lanes);
+        }
+    }
+    out->options.tls = is_limited ? out->tls : NULL;
+}
+
+static void fill_settings(const struct amb_config_transports *config, struct amb_transports *out)
+{
+    size_t count = 0;
+    if (config->rails != 0) {
+        (void)snprintf(out->rails, sizeof(out->rails), "%u", (unsigned)config->rails % 100);
+        out->settings[count++] = (struct amb_ucx_setting){"MAX_RNDV_RAILS", out->rails};
+    }
+    amb_assert(config->ucx.count + count <= AMB_TRANSPORTS_SETTINGS_MAX);
+    for (size_t i = 0; i < config->ucx.count; i++) {
+        out->settings[count++] =
+            (struct amb_ucx_setting){config->ucx.items[i].name, config->ucx.items[i].value};
+    }
+    out->options.settings = out->settings;
+    out->options.setting_count = count;
+}
+
+static void fill_options(const struct amb_config_transports *config, struct amb_transports *out)
+{
+    choose_lanes(config, out);
+    fill_settings(config, out);
+    amb_ucx_segment_sizes(&out->options.tx_seg, &out->options.rx_seg);
+    out->options.net_devices = out->net_devices;
+    out->options.port_range = config->port_range[0] == '\0' ? NULL : config->port_range;
+    out->options.use_environment = true;
+}
+
+enum amb_status amb_transports_init(struct amb_transports *transports,
+                                    const struct amb_config *config, const char *root, char *error,
+                                    size_t error_size)
+{
+    const struct probe probe = {config, root, error, error_size};
+    enum amb_status status = AMB_OK;
+    memset(transports, 0, sizeof(*transports));
+    for (size_t i = 0; status == AMB_OK && i < config->transports.trusted.count; i++) {
+        status = add_trusted(&probe, config->transports.trusted.items[i], transports);
+    }
+    if (status == AMB_OK) {
+        status = choose_devices(&probe, transports);
+    }
+    if (status == AMB_OK) {
+        status = check_switches(&probe, transports);
+    }
+    if (status != AMB_OK) {
+        return status;
+    }
+    fill_options(&config->transports, transports);
+    bool has_sys = has_path(&probe, "/sys/class/net", "");
+    transports->has_ucx = has_sys && transports->net_devices[0] != '\0' && amb_ucx_release() != 0;
+    transports->prefer_ucx =
+        transports->has_ucx && (transports->has_rdma || config->transports.tcp == AMB_SWITCH_ON);
+    if (config->transports.trusted.count == 0) {
+        transports->why_not = "the broker trusts no interface for ucx links: its key "
+                              "transports.trusted is empty";
+    } else if (!has_sys) {
+        transports->why_not = "the broker's UCX finds interfaces in /sys, and there is none";
+    } else if (amb_ucx_release() == 0) {
+        transports->why_not = "the broker has no UCX library (libucp.so.0)";
+    } else if (!transports->has_ucx) {
+        transports->why_not = "the broker's switches in transports leave no device for ucx links";
+    }
+    return AMB_OK;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the switches of `transports` mean on this machine: which devices the ucx link may use and
+ * which lanes, so that nobody has to name a UCX variable. What UCX's settings are called, and what
+ * differs between its releases, is wire/link/ucxlib/ucx_settings.c's business.
+ *
+ * A device is used only if it belongs to a trusted interface: the interface itself for TCP, the
+ * RDMA device behind it ("mlx5_0:1") for InfiniBand and RoCE.
+ * Threads: start-up only. Memory: the struct must not move once made, and points into the
+ * configuration, which must live as long.
+ */
+#pragma once
+
+#include "broker/config/config.h"
+#include "wire/link/ucxlib/ucx_settings.h"
+
+#define AMB_TRANSPORTS_TEXT_MAX 512u
+#define AMB_TRANSPORTS_SETTINGS_MAX 66u /* the user's 64 and ours */
+
+struct amb_transports {
+    bool has_ucx;        /* options may be given to amb_ucx_context_create */
+    bool has_rdma;       /* an RDMA device is among the devices */
+    bool prefer_ucx;     /* also where a URL does not ask for it: RDMA, or transports.tcp = "on" */
+    const char *why_not; /* static; without has_ucx: the sentence for clients that ask for it */
+    struct amb_ucx_options options;
+    char net_devices[AMB_TRANSPORTS_TEXT_MAX];
+    char tls[AMB_TRANSPORTS_TEXT_MAX];
+    char rails[4];
+    struct amb_ucx_setting settings[AMB_TRANSPORTS_SETTINGS_MAX];
+};
+
+/*
+ * EINVAL: an interface does not exist, or something is "on" that cannot work here; error (may be
+ * NULL) then holds "file:line: key: reason (got X, allowed Y)". root: "" or, in tests, a folder
+ * that has sys/class/net, sys/class/infiniband and proc/driver/nvidia.
+ */
+AMB_MUST_CHECK enum amb_status amb_transports_init(struct amb_transports *transports,
+                                                   const struct amb_config *config,
+                                                   const char *root, char *error,
+                                                   size_t error_size);

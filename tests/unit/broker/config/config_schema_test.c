@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table itself: every row is well-formed, and what is looked up in it. */
+#include "broker/config/config_schema.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void check_rows(const struct amb_config_key *keys, size_t count, size_t object_size)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct amb_config_key *key = &keys[i];
+        assert_true(strlen(key->path) < AMB_CONFIG_PATH_MAX);
+        assert_non_null(key->help);
+        assert_int_equal(key->help[strlen(key->help) - 1], '.');
+        assert_ptr_equal(amb_config_key_find(keys, count, key->path), key);
+        if (key->not_yet) {
+            assert_non_null(key->example_value);
+            continue;
+        }
+        assert_true(key->offset < object_size);
+        assert_true(key->min <= key->max);
+        if (key->type == AMB_CONFIG_WORD) {
+            assert_non_null(amb_config_word_find(key->words, key->default_text));
+        }
+    }
+}
+
+static void test_every_row_is_well_formed(void **state)
+{
+    (void)state;
+    size_t count;
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    check_rows(keys, count, sizeof(struct amb_config));
+    for (size_t i = 0; i < count; i++) {
+        assert_true(keys[i].not_yet || keys[i].default_text != NULL);
+    }
+    keys = amb_config_rule_keys(&count);
+    check_rows(keys, count, sizeof(struct amb_topic_rule));
+}
+
+static void test_groups_of_rows_stand_together(void **state)
+{
+    (void)state;
+    size_t count;
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    for (size_t i = 0; i + 2 < count; i++) {
+        const char *dot = strchr(keys[i].path, '.');
+        size_t len = dot == NULL ? strlen(keys[i].path) : (size_t)(dot - keys[i].path);
+        bool left = false;
+        for (size_t j = i + 1; j < count; j++) {
+            bool same = strncmp(keys[j].path, keys[i].path, len) == 0 && keys[j].path[len] == '.';
+            assert_false(same && left);
+            left = left || !same;
+        }
+    }
+}
+
+static void test_variable_names_are_unique(void **state)
+{
+    (void)state;
+    size_t count;
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    for (size_t i = 0; i < count; i++) {
+        char a[AMB_CONFIG_PATH_MAX + 16], b[AMB_CONFIG_PATH_MAX + 16];
+        amb_config_env_name(keys[i].path, a, sizeof(a));
+        for (size_t j = 0; j < i; j++) {
+            amb_config_env_name(keys[j].path, b, sizeof(b));
+            assert_string_not_equal(a, b);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_row_is_well_formed),
+        cmocka_unit_test(test_groups_of_rows_stand_together),
+        cmocka_unit_test(test_variable_names_are_unique),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
