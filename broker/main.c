@@ -6,8 +6,8 @@
  */
 #include "broker/broker.h"
 #include "broker/config/config.h"
+#include "broker/config/print/config_print.h"
 #include "broker/config/transports.h"
-#include "broker/config_print.h"
 #include "broker/options.h"
 #include "broker/resources.h"
 #include "broker/signals.h"

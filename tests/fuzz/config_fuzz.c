@@ -5,7 +5,7 @@
  * single values run far more often in config_value.
  */
 #include "broker/config/config.h"
-#include "broker/config_print.h"
+#include "broker/config/print/config_print.h"
 #include "tests/fuzz/fuzz.h"
 #include "wire/base/assert.h"
 

@@ -16,7 +16,7 @@
 #include "broker/config/config_text.h"
 #include "broker/config/config_tree.h"
 #include "broker/config/config_value.h"
-#include "broker/config_print.h"
+#include "broker/config/print/config_print.h"
 #include "tests/fuzz/fuzz.h"
 #include "wire/base/assert.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules for topics: defaults, order, and what cannot be said. */
-#include "broker/config_print.h"
+#include "broker/config/print/config_print.h"
 #include "tests/support/config_try.h"
 
 static void test_a_rule_has_defaults(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/config_print.h"
+#include "broker/config/print/config_print.h"
 
 #include "broker/config/config_build.h"
 #include "broker/config/config_groups.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is printed gives the same configuration when read; and what a reload would change. */
-#include "broker/config_print.h"
+#include "broker/config/print/config_print.h"
 #include "tests/support/config_try.h"
 
 static char *print(const struct amb_config *config)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the documents that come from the schema, for the files in etc/ and docs/. */
 #include "broker/config/config.h"
-#include "broker/config_docs.h"
+#include "broker/config/print/config_docs.h"
 
 #include <string.h>
 

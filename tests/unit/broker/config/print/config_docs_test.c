@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The generated documents: the example file is legal and is the defaults; every key is there. */
 #include "broker/config/config_schema.h"
-#include "broker/config_docs.h"
-#include "broker/config_print.h"
+#include "broker/config/print/config_docs.h"
+#include "broker/config/print/config_print.h"
 #include "tests/support/config_try.h"
 
 static char *print(void (*printer)(FILE *out))
