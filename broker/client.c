@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/client_private.h"
 
+#include "broker/base/party.h"
 #include "broker/client_io.h"
 #include "broker/config/config.h"
 #include "broker/control.h"
@@ -8,7 +9,6 @@
 #include "broker/events.h"
 #include "broker/gpupool.h"
 #include "broker/orders_session.h"
-#include "broker/party.h"
 #include "broker/porter.h"
 #include "broker/queues.h"
 #include "broker/shard.h"

@@ -15,8 +15,8 @@
  */
 #pragma once
 
+#include "broker/base/heap_account.h"
 #include "broker/directory.h"
-#include "broker/heap_account.h"
 #include "broker/watch.h"
 #include "wire/base/idmap.h"
 #include "wire/codec/control.h"

@@ -9,11 +9,11 @@
  */
 #pragma once
 
+#include "broker/base/mail.h"
+#include "broker/base/party.h"
 #include "broker/directory.h"
 #include "broker/failures.h"
 #include "broker/identity.h"
-#include "broker/mail.h"
-#include "broker/party.h"
 #include "broker/watch.h"
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"

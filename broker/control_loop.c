@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control_loop.h"
 
+#include "broker/base/peer.h"
+#include "broker/base/user.h"
 #include "broker/client.h"
 #include "broker/client_io.h"
 #include "broker/config/config.h"
@@ -11,12 +13,10 @@
 #include "broker/directory_wake.h"
 #include "broker/door.h"
 #include "broker/drain.h"
-#include "broker/peer.h"
 #include "broker/porter.h"
 #include "broker/queues.h"
 #include "broker/requests.h"
 #include "broker/topic.h"
-#include "broker/user.h"
 #include "wire/base/clock.h"
 #include "wire/link/ucxlib/ucx_process.h"
 #include "wire/link/ucxlib/ucx_settings.h"

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/entry.h"
 #include "broker/gpupool.h"
@@ -13,7 +14,6 @@
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/subscription.h"
-#include "broker/user.h"
 #include "wire/link/link.h"
 
 #include <stdint.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/directory.h"
 
+#include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/directory_connect.h"
 #include "broker/directory_counts.h"
 #include "broker/directory_leave.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_topic.h"
-#include "broker/party.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"

@@ -33,8 +33,8 @@
  */
 #pragma once
 
+#include "broker/base/party.h"
 #include "broker/orders.h"
-#include "broker/party.h"
 #include "broker/patterns.h"
 #include "broker/readers.h"
 #include "wire/base/hash.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/directory_leave.h"
 
+#include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_topic.h"
 #include "broker/orders_session.h"
 #include "broker/orders_topic.h"
-#include "broker/party.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 

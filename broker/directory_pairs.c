@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/directory_pairs.h"
 
+#include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/directory_connect.h"
 #include "broker/directory_counts.h"
 #include "broker/directory_topic.h"
 #include "broker/directory_wake.h"
-#include "broker/party.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/directory_topic.h"
 
+#include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/orders_topic.h"
-#include "broker/party.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/door.h"
 
+#include "broker/base/user.h"
 #include "broker/client.h"
 #include "broker/config/config.h"
 #include "broker/porter.h"
 #include "broker/portowner.h"
-#include "broker/user.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 

@@ -19,9 +19,9 @@
  */
 #pragma once
 
+#include "broker/base/mail.h"
 #include "broker/bufpool.h"
 #include "broker/lease.h"
-#include "broker/mail.h"
 #include "wire/codec/frame.h"
 
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/forward.h"
 
+#include "broker/base/fault.h"
 #include "broker/config/config.h"
 #include "broker/deliver.h"
 #include "broker/entry.h"
-#include "broker/fault.h"
 #include "broker/history.h"
 #include "broker/lazy.h"
 #include "broker/lend.h"

@@ -15,7 +15,7 @@
  */
 #pragma once
 
-#include "broker/mail.h"
+#include "broker/base/mail.h"
 #include "wire/base/status.h"
 #include "wire/mem/cuda.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/handshake.h"
 
+#include "broker/base/peer.h"
 #include "broker/client_io.h"
 #include "broker/config/config.h"
 #include "broker/config/transports.h"
 #include "broker/control.h"
 #include "broker/orders_session.h"
-#include "broker/peer.h"
 #include "broker/porter.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"

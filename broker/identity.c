@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/identity.h"
 
-#include "broker/party.h"
+#include "broker/base/party.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/ingest.h"
 
+#include "broker/base/fault.h"
 #include "broker/commit.h"
 #include "broker/entry.h"
-#include "broker/fault.h"
 #include "broker/gpupool.h"
 #include "broker/gpuslot.h"
 #include "broker/publisher.h"

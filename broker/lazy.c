@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/lazy.h"
 
+#include "broker/base/fault.h"
 #include "broker/config/config.h"
-#include "broker/fault.h"
 #include "broker/outgoing.h"
 #include "broker/segment.h"
 #include "broker/session.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/lease.h"
 
+#include "broker/base/heap_account.h"
+#include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/gpupool.h"
-#include "broker/heap_account.h"
-#include "broker/party.h"
 #include "broker/shard.h"
 #include "broker/shard_segments.h"
 #include "wire/base/assert.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/leased_copy.h"
 
+#include "broker/base/fault.h"
 #include "broker/entry.h"
-#include "broker/fault.h"
 #include "broker/lease.h"
 #include "broker/reclaim.h"
 #include "broker/shard.h"

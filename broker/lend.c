@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/lend.h"
 
+#include "broker/base/fault.h"
 #include "broker/config/config.h"
 #include "broker/entry.h"
-#include "broker/fault.h"
 #include "broker/shard.h"
 #include "broker/tally.h"
 #include "broker/topic.h"

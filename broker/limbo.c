@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/limbo.h"
 
+#include "broker/base/party.h"
 #include "broker/membudget.h"
-#include "broker/party.h"
 #include "broker/segment.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"

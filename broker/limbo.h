@@ -22,7 +22,7 @@
  */
 #pragma once
 
-#include "broker/mail.h"
+#include "broker/base/mail.h"
 #include "wire/base/clock.h"
 #include "wire/base/list.h"
 

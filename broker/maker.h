@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "broker/mail.h"
+#include "broker/base/mail.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 

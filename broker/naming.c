@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/naming.h"
 
+#include "broker/base/user.h"
 #include "broker/client_io.h"
 #include "broker/config/config.h"
 #include "broker/control.h"
@@ -8,7 +9,6 @@
 #include "broker/orders_session.h"
 #include "broker/requests_private.h"
 #include "broker/shard.h"
-#include "broker/user.h"
 
 #include <string.h>
 

@@ -8,8 +8,8 @@
  */
 #pragma once
 
+#include "broker/base/mail.h"
 #include "broker/lease.h"
-#include "broker/mail.h"
 #include "broker/maker.h"
 #include "broker/queue.h"
 #include "broker/subscription.h"

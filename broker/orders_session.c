@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/orders_session.h"
 
+#include "broker/base/fault.h"
+#include "broker/base/party.h"
 #include "broker/dispatch.h"
-#include "broker/fault.h"
 #include "broker/orders_private.h"
-#include "broker/party.h"
 #include "broker/porter.h"
 #include "broker/publisher.h"
 #include "broker/session.h"

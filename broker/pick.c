@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/pick.h"
 
+#include "broker/base/fault.h"
 #include "broker/config/config.h"
 #include "broker/entry.h"
-#include "broker/fault.h"
 #include "broker/keys.h"
 #include "broker/lazy.h"
 #include "broker/session.h"

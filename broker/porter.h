@@ -17,7 +17,7 @@
  */
 #pragma once
 
-#include "broker/mail.h"
+#include "broker/base/mail.h"
 #include "wire/base/status.h"
 
 #include <pthread.h>

@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "broker/mail.h"
+#include "broker/base/mail.h"
 #include "wire/base/list.h"
 
 #include <stdbool.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/publisher.h"
 
+#include "broker/base/fault.h"
 #include "broker/config/config.h"
 #include "broker/entry.h"
-#include "broker/fault.h"
 #include "broker/outgoing.h"
 #include "broker/publisher_window.h"
 #include "broker/session.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/publisher_window.h"
 
+#include "broker/base/fault.h"
+#include "broker/base/party.h"
 #include "broker/config/config.h"
-#include "broker/fault.h"
-#include "broker/party.h"
 #include "broker/publisher.h"
 #include "broker/reclaim.h"
 #include "broker/session.h"

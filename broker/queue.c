@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/queue_private.h"
 
+#include "broker/base/fault.h"
 #include "broker/deadletter.h"
 #include "broker/entry.h"
-#include "broker/fault.h"
 #include "broker/pick.h"
 #include "broker/prelude.h"
 #include "broker/priority.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/queues.h"
 
+#include "broker/base/party.h"
+#include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/orders_subscription.h"
-#include "broker/party.h"
 #include "broker/shard.h"
-#include "broker/user.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"

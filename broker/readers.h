@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "broker/user.h"
+#include "broker/base/user.h"
 
 #define AMB_READERS_USERS 2u
 

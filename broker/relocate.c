@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/relocate.h"
 
+#include "broker/base/fault.h"
 #include "broker/entry.h"
-#include "broker/fault.h"
 #include "broker/keys.h"
 #include "broker/leased_copy.h"
 #include "broker/shard.h"

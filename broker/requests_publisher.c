@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/requests_publisher.h"
 
+#include "broker/base/party.h"
+#include "broker/base/user.h"
 #include "broker/client_io.h"
 #include "broker/config/config.h"
 #include "broker/control.h"
@@ -9,9 +11,7 @@
 #include "broker/gpuslot.h"
 #include "broker/naming.h"
 #include "broker/orders_session.h"
-#include "broker/party.h"
 #include "broker/requests_private.h"
-#include "broker/user.h"
 
 #include <stdlib.h>
 #include <string.h>

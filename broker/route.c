@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/route.h"
 
+#include "broker/base/fault.h"
 #include "broker/entry.h"
-#include "broker/fault.h"
 #include "broker/publisher.h"
 #include "broker/publisher_window.h"
 #include "broker/session.h"

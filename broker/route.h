@@ -14,7 +14,7 @@
  */
 #pragma once
 
-#include "broker/mail.h"
+#include "broker/base/mail.h"
 
 struct amb_entry;
 struct amb_shard;

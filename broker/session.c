@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/session.h"
 
+#include "broker/base/fault.h"
+#include "broker/base/party.h"
 #include "broker/config/config.h"
-#include "broker/fault.h"
-#include "broker/party.h"
 #include "broker/prelude.h"
 #include "broker/segment.h"
 #include "broker/shard.h"

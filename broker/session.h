@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "broker/heap_account.h"
+#include "broker/base/heap_account.h"
 #include "broker/lease.h"
 #include "broker/session_names.h"
 #include "broker/sifter.h"

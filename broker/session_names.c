@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/session_names.h"
 
-#include "broker/heap_account.h"
+#include "broker/base/heap_account.h"
 
 #include <stdlib.h>
 #include <string.h>

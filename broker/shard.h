@@ -14,8 +14,8 @@
  */
 #pragma once
 
+#include "broker/base/mail.h"
 #include "broker/bufpool.h"
-#include "broker/mail.h"
 #include "broker/sifter.h"
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"

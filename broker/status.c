@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/status.h"
 
+#include "broker/base/user.h"
 #include "broker/client.h"
 #include "broker/client_io.h"
 #include "broker/config/config.h"
@@ -11,7 +12,6 @@
 #include "broker/status_private.h"
 #include "broker/status_spill.h"
 #include "broker/status_worker.h"
-#include "broker/user.h"
 #include "wire/codec/topic.h"
 #include "wire/link/link.h"
 

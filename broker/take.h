@@ -16,7 +16,7 @@
  */
 #pragma once
 
-#include "broker/mail.h"
+#include "broker/base/mail.h"
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"
 #include "wire/codec/frame.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/taker.h"
 
+#include "broker/base/fault.h"
 #include "broker/deliver.h"
-#include "broker/fault.h"
 #include "broker/lazy.h"
 #include "broker/outgoing.h"
 #include "broker/segment.h"

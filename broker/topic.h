@@ -18,8 +18,8 @@
  */
 #pragma once
 
+#include "broker/base/mail.h"
 #include "broker/log.h"
-#include "broker/mail.h"
 #include "broker/shard.h"
 #include "broker/slowest.h"
 #include "wire/base/list.h"

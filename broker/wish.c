@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/wish.h"
 
+#include "broker/base/party.h"
 #include "broker/client_io.h"
 #include "broker/config/config.h"
 #include "broker/control.h"
 #include "broker/directory_pairs.h"
-#include "broker/party.h"
 #include "broker/queues.h"
 #include "wire/codec/filter.h"
 #include "wire/codec/position.h"

@@ -5,7 +5,7 @@
  *   simulate-faults [SEEDS]                     all of them, with at most so many seeds each
  *   simulate-faults NAME --seed SEED [--trace]  as simulate, with that fault
  */
-#include "broker/fault.h"
+#include "broker/base/fault.h"
 #include "tests/sim/options.h"
 
 #include <inttypes.h>

@@ -10,10 +10,10 @@
  */
 #pragma once
 
+#include "broker/base/mail.h"
 #include "broker/bufpool.h"
 #include "broker/directory.h"
 #include "broker/identity.h"
-#include "broker/mail.h"
 #include "broker/shard.h"
 #include "tests/sim/model.h"
 #include "wire/codec/frame.h"

@@ -9,8 +9,8 @@
  */
 #pragma once
 
+#include "broker/base/mail.h"
 #include "broker/bufpool.h"
-#include "broker/mail.h"
 #include "broker/shard.h"
 
 #include <stdbool.h>

@@ -3,11 +3,11 @@
  * Leased batches from COMMIT to FREED: who is served from where, when slots are free again, and
  * what a client that breaks the rules brings upon itself, and upon nobody else.
  */
+#include "broker/base/user.h"
 #include "broker/commit.h"
 #include "broker/config/config.h"
 #include "broker/publisher.h"
 #include "broker/topic.h"
-#include "broker/user.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "tests/support/shard_lease.h"

@@ -2,10 +2,10 @@
 /*
  * Pairs of subscriptions with a wildcard and topics: in slices, and within their limits.
  */
+#include "broker/base/party.h"
 #include "broker/directory_counts.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_wake.h"
-#include "broker/party.h"
 #include "tests/unit/broker/directory_world.h"
 #include "wire/codec/position.h"
 

@@ -2,7 +2,7 @@
 /* Names of publishers: one owner at a time, remembered, bounded. */
 #include "broker/identity.h"
 
-#include "broker/party.h"
+#include "broker/base/party.h"
 
 #include <stdio.h>
 #include <string.h>

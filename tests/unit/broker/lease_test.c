@@ -3,10 +3,10 @@
  * Lease segments from the request to the end: what a client is given, what it can do to it and what
  * not, what is charged, and when it goes. Commits are in commit_test.c.
  */
+#include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/lease.h"
 #include "broker/limbo.h"
-#include "broker/party.h"
 #include "broker/session.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"

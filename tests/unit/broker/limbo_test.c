@@ -3,8 +3,8 @@
  */
 #include "broker/limbo.h"
 
+#include "broker/base/party.h"
 #include "broker/bufpool.h"
-#include "broker/party.h"
 #include "broker/segment.h"
 
 #include <setjmp.h>

@@ -10,10 +10,10 @@
 #include "broker/queue_life.h"
 #include "broker/queues.h"
 
+#include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/session.h"
 #include "broker/topic.h"
-#include "broker/user.h"
 #include "tests/support/shard_harness.h"
 
 #include <setjmp.h>

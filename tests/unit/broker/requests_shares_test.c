@@ -3,8 +3,8 @@
  * broker/requests: what one user may have of topics, and of durable names that nobody uses. The
  * control thread and the workers have their turns as the test says.
  */
+#include "broker/base/party.h"
 #include "broker/config/config.h"
-#include "broker/party.h"
 #include "broker/queues.h"
 #include "tests/support/stepped_control.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/party.h"
+#include "broker/base/party.h"
 
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"

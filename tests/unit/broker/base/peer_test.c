@@ -2,7 +2,7 @@
 /*
  * broker/peer: the process at the other end of a connection, and what is a pidfd.
  */
-#include "broker/peer.h"
+#include "broker/base/peer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/mail.h"
+#include "broker/base/mail.h"
 
-#include "broker/fault.h"
+#include "broker/base/fault.h"
 
 #include "wire/base/assert.h"
 

@@ -2,7 +2,7 @@
 /*
  * Inboxes: order, the bell, mail that is posted again from its own function.
  */
-#include "broker/mail.h"
+#include "broker/base/mail.h"
 #include "wire/base/list.h"
 
 #include <poll.h>

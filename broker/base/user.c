@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/user.h"
+#include "broker/base/user.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/heap_account.h"
+#include "broker/base/heap_account.h"
 
 bool amb_heap_charge(struct amb_heap_account *account, uint64_t bytes)
 {

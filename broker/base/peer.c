@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/peer.h"
+#include "broker/base/peer.h"
 
 #include <errno.h>
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Users and parties: found again, counted, forgotten; and the shares. */
-#include "broker/party.h"
+#include "broker/base/party.h"
 
 #include "wire/base/clock.h"
 
