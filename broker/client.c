@@ -7,7 +7,7 @@
 #include "broker/control.h"
 #include "broker/directory_pairs.h"
 #include "broker/events.h"
-#include "broker/gpupool.h"
+#include "broker/memory/gpupool.h"
 #include "broker/orders_session.h"
 #include "broker/porter.h"
 #include "broker/queues.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/compact.h"
 
-#include "broker/bufpool.h"
 #include "broker/entry.h"
+#include "broker/memory/bufpool.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"

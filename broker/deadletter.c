@@ -2,7 +2,7 @@
 #include "broker/deadletter.h"
 
 #include "broker/entry.h"
-#include "broker/segment.h"
+#include "broker/memory/segment.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"

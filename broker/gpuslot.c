@@ -2,9 +2,9 @@
 #include "broker/gpuslot.h"
 
 #include "broker/config/config.h"
-#include "broker/gpupool.h"
 #include "broker/lease.h"
-#include "broker/segment.h"
+#include "broker/memory/gpupool.h"
+#include "broker/memory/segment.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 

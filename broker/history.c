@@ -3,8 +3,8 @@
 
 #include "broker/config/config.h"
 #include "broker/entry.h"
+#include "broker/memory/segment.h"
 #include "broker/relocate.h"
-#include "broker/segment.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
 #include "broker/twin.h"

@@ -3,7 +3,7 @@
 
 #include "broker/config/config.h"
 #include "broker/entry.h"
-#include "broker/segment.h"
+#include "broker/memory/segment.h"
 #include "broker/shard.h"
 #include "broker/slice.h"
 #include "wire/base/hash.h"

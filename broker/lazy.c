@@ -3,8 +3,8 @@
 
 #include "broker/base/fault.h"
 #include "broker/config/config.h"
+#include "broker/memory/segment.h"
 #include "broker/outgoing.h"
-#include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/slice.h"

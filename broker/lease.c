@@ -4,7 +4,7 @@
 #include "broker/base/heap_account.h"
 #include "broker/base/party.h"
 #include "broker/config/config.h"
-#include "broker/gpupool.h"
+#include "broker/memory/gpupool.h"
 #include "broker/shard.h"
 #include "broker/shard_segments.h"
 #include "wire/base/assert.h"

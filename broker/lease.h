@@ -20,7 +20,7 @@
  */
 #pragma once
 
-#include "broker/segment.h"
+#include "broker/memory/segment.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 

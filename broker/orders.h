@@ -10,7 +10,7 @@
 
 #include "broker/base/mail.h"
 #include "broker/lease.h"
-#include "broker/maker.h"
+#include "broker/memory/maker.h"
 #include "broker/queue.h"
 #include "broker/subscription.h"
 #include "broker/taker.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/orders_lease.h"
 
-#include "broker/limbo.h"
-#include "broker/maker.h"
+#include "broker/memory/limbo.h"
+#include "broker/memory/maker.h"
+#include "broker/memory/segment.h"
 #include "broker/orders_private.h"
 #include "broker/reclaim.h"
-#include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 

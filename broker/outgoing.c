@@ -2,7 +2,7 @@
 #include "broker/outgoing.h"
 
 #include "broker/entry.h"
-#include "broker/segment.h"
+#include "broker/memory/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "wire/base/assert.h"

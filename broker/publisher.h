@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "broker/bufpool.h"
+#include "broker/memory/bufpool.h"
 #include "wire/base/clock.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"

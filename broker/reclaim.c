@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/reclaim.h"
 
-#include "broker/bufpool.h"
-#include "broker/limbo.h"
+#include "broker/memory/bufpool.h"
+#include "broker/memory/limbo.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
 

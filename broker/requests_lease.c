@@ -4,7 +4,7 @@
 #include "broker/client_io.h"
 #include "broker/config/config.h"
 #include "broker/control.h"
-#include "broker/gpupool.h"
+#include "broker/memory/gpupool.h"
 #include "broker/orders_lease.h"
 #include "broker/requests_private.h"
 #include "broker/shard.h"

@@ -15,7 +15,7 @@
 #pragma once
 
 #include "broker/base/mail.h"
-#include "broker/bufpool.h"
+#include "broker/memory/bufpool.h"
 #include "broker/sifter.h"
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/shard_segments.h"
 
-#include "broker/maker.h"
-#include "broker/segment.h"
+#include "broker/memory/maker.h"
+#include "broker/memory/segment.h"
 #include "broker/shard.h"
 #include "wire/link/ucxlib/ucx_context.h"
 

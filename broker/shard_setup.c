@@ -4,7 +4,7 @@
 #include "broker/config/config.h"
 #include "broker/entry.h"
 #include "broker/lease.h"
-#include "broker/maker.h"
+#include "broker/memory/maker.h"
 #include "broker/outgoing.h"
 #include "broker/prelude.h"
 #include "broker/queue.h"

@@ -6,7 +6,7 @@
 #include "broker/config/transports.h"
 #include "broker/control.h"
 #include "broker/doctor.h"
-#include "broker/gpupool.h"
+#include "broker/memory/gpupool.h"
 #include "broker/shard.h"
 
 #include <inttypes.h>

@@ -4,10 +4,10 @@
 #include "broker/queue_life.h"
 #include "broker/status_private.h"
 
-#include "broker/bufpool.h"
+#include "broker/memory/bufpool.h"
+#include "broker/memory/segment.h"
 #include "broker/outgoing.h"
 #include "broker/queue.h"
-#include "broker/segment.h"
 #include "broker/session.h"
 #include "broker/shard.h"
 #include "broker/spill.h"

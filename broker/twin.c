@@ -2,9 +2,9 @@
 #include "broker/twin.h"
 
 #include "broker/entry.h"
-#include "broker/gpupool.h"
+#include "broker/memory/gpupool.h"
+#include "broker/memory/segment.h"
 #include "broker/reclaim.h"
-#include "broker/segment.h"
 #include "broker/shard.h"
 #include "broker/topic.h"
 #include "wire/base/log.h"

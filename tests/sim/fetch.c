@@ -5,7 +5,7 @@
  *   LAZY ──► held ──► FETCH ──► FETCHED: these bytes, or stale, if it may be
  *                          └──► FETCHED_MAP: all of it in place, which stays until the release
  */
-#include "broker/segment.h"
+#include "broker/memory/segment.h"
 #include "tests/sim/sim.h"
 #include "wire/base/assert.h"
 

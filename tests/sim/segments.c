@@ -3,7 +3,7 @@
  * Segments without memfd: one takes a millisecond to make, and a seed shall not take longer. A
  * freed one's first bytes are spoilt, so that whoever still reads it is found out.
  */
-#include "broker/segment.h"
+#include "broker/memory/segment.h"
 #include "tests/sim/sim.h"
 #include "wire/base/assert.h"
 #include "wire/base/list.h"

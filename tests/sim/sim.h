@@ -11,9 +11,9 @@
 #pragma once
 
 #include "broker/base/mail.h"
-#include "broker/bufpool.h"
 #include "broker/directory.h"
 #include "broker/identity.h"
+#include "broker/memory/bufpool.h"
 #include "broker/shard.h"
 #include "tests/sim/model.h"
 #include "wire/codec/frame.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/bufpool_check.h"
 #include "broker/config/config.h"
 #include "broker/directory.h"
 #include "broker/entry.h"
 #include "broker/log.h"
+#include "broker/memory/bufpool_check.h"
 #include "broker/priority.h"
 #include "broker/queue.h"
 #include "broker/queues.h"

@@ -2,7 +2,7 @@
 #include "tests/support/shard_gpu.h"
 
 #include "broker/lease.h"
-#include "broker/segment.h"
+#include "broker/memory/segment.h"
 #include "broker/session.h"
 
 #include <setjmp.h>

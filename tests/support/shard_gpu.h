@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/gpupool.h"
+#include "broker/memory/gpupool.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "tests/support/shard_lease.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/shard_harness.h"
-#include "broker/bufpool_check.h"
+#include "broker/memory/bufpool_check.h"
 #include "broker/orders_topic.h"
 #include "broker/shard_setup.h"
 

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "broker/base/mail.h"
-#include "broker/bufpool.h"
+#include "broker/memory/bufpool.h"
 #include "broker/shard.h"
 
 #include <stdbool.h>

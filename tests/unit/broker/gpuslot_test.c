@@ -7,11 +7,11 @@
 
 #include "broker/config/config.h"
 #include "broker/entry.h"
-#include "broker/gpupool.h"
 #include "broker/ingest.h"
 #include "broker/lease.h"
+#include "broker/memory/gpupool.h"
+#include "broker/memory/segment.h"
 #include "broker/publisher.h"
-#include "broker/segment.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/support/shard_gpu.h"
 

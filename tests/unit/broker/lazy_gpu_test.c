@@ -5,10 +5,10 @@
  * kept for them holds slots, within limits; what goes away meanwhile leaves nothing behind.
  */
 #include "broker/config/config.h"
-#include "broker/gpupool.h"
 #include "broker/lazy.h"
 #include "broker/lease.h"
-#include "broker/segment.h"
+#include "broker/memory/gpupool.h"
+#include "broker/memory/segment.h"
 #include "broker/topic.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/support/shard_gpu.h"

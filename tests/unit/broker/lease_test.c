@@ -6,7 +6,7 @@
 #include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/lease.h"
-#include "broker/limbo.h"
+#include "broker/memory/limbo.h"
 #include "broker/session.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"

@@ -2,9 +2,9 @@
 /*
  * What is spared when memory is short: 16 MiB in all, segments of 2 MiB.
  */
-#include "broker/bufpool.h"
-#include "broker/maker.h"
-#include "broker/membudget.h"
+#include "broker/memory/bufpool.h"
+#include "broker/memory/maker.h"
+#include "broker/memory/membudget.h"
 #include "broker/publisher.h"
 #include "broker/reclaim.h"
 #include "broker/topic.h"

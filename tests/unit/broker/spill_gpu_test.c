@@ -6,10 +6,10 @@
  */
 #include "broker/config/config.h"
 #include "broker/entry.h"
-#include "broker/gpupool.h"
 #include "broker/lease.h"
+#include "broker/memory/gpupool.h"
+#include "broker/memory/segment.h"
 #include "broker/publisher.h"
-#include "broker/segment.h"
 #include "broker/spill.h"
 #include "broker/topic.h"
 #include "tests/fakecuda/fakecuda.h"

@@ -15,9 +15,9 @@
  */
 #pragma once
 
-#include "broker/membudget.h"
-#include "broker/pageheap.h"
-#include "broker/segment.h"
+#include "broker/memory/membudget.h"
+#include "broker/memory/pageheap.h"
+#include "broker/memory/segment.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the pools of all workers share : how much memory there may be. */
-#include "broker/membudget.h"
+#include "broker/memory/membudget.h"
 
 #include "wire/base/assert.h"
 

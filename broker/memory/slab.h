@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "broker/pageheap.h"
-#include "broker/sizeclass.h"
+#include "broker/memory/pageheap.h"
+#include "broker/memory/sizeclass.h"
 #include "wire/base/assert.h"
 
 /* Slabs looked at for a place that is denser. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/segment.h"
+#include "broker/memory/segment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/bufpool_check.h"
+#include "broker/memory/bufpool_check.h"
 
-#include "broker/bufpool.h"
+#include "broker/memory/bufpool.h"
 
-#include "broker/slab.h"
+#include "broker/memory/slab.h"
 #include "wire/base/assert.h"
 
 void amb_bufpool_check(const struct amb_bufpool *pool)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was dropped and is still mapped somewhere: charged, used again, and given back in the end.
  */
-#include "broker/limbo.h"
+#include "broker/memory/limbo.h"
 
 #include "broker/base/party.h"
-#include "broker/bufpool.h"
-#include "broker/segment.h"
+#include "broker/memory/bufpool.h"
+#include "broker/memory/segment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

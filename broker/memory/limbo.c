@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/limbo.h"
+#include "broker/memory/limbo.h"
 
 #include "broker/base/party.h"
-#include "broker/membudget.h"
-#include "broker/segment.h"
+#include "broker/memory/membudget.h"
+#include "broker/memory/segment.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 

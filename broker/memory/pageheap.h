@@ -17,7 +17,7 @@
  */
 #pragma once
 
-#include "broker/segment.h"
+#include "broker/memory/segment.h"
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/gpupool.h"
+#include "broker/memory/gpupool.h"
 
 #include "broker/config/config.h"
 #include "wire/base/assert.h"

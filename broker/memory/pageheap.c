@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/pageheap.h"
+#include "broker/memory/pageheap.h"
 
-#include "broker/sizeclass.h"
+#include "broker/memory/sizeclass.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

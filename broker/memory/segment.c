@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/segment.h"
+#include "broker/memory/segment.h"
 
-#include "broker/gpupool.h"
+#include "broker/memory/gpupool.h"
 #include "wire/base/assert.h"
 
 #include <errno.h>

@@ -3,9 +3,9 @@
  * The maker: segments are made and unmade on its thread, and come to the pool by mail. One shard,
  * turned by hand, beside a maker that runs.
  */
-#include "broker/bufpool_check.h"
 #include "broker/config/config.h"
-#include "broker/maker.h"
+#include "broker/memory/bufpool_check.h"
+#include "broker/memory/maker.h"
 #include "broker/reclaim.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/bufpool.h"
-#include "broker/bufpool_check.h"
+#include "broker/memory/bufpool.h"
+#include "broker/memory/bufpool_check.h"
 
-#include "broker/sizeclass.h"
+#include "broker/memory/sizeclass.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

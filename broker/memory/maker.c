@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/maker.h"
+#include "broker/memory/maker.h"
 
-#include "broker/bufpool.h"
-#include "broker/limbo.h"
-#include "broker/segment.h"
+#include "broker/memory/bufpool.h"
+#include "broker/memory/limbo.h"
+#include "broker/memory/segment.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 

@@ -3,7 +3,7 @@
  * The broker's pools on the fake driver: which devices get one, ranges of it, reads by the copier's
  * means, and what a device that is lost means.
  */
-#include "broker/gpupool.h"
+#include "broker/memory/gpupool.h"
 
 #include "broker/config/config.h"
 #include "tests/fakecuda/fakecuda.h"

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/bufpool.h"
+#include "broker/memory/bufpool.h"
 
 /* Asserts every invariant; for tests, slow. */
 void amb_bufpool_check(const struct amb_bufpool *pool);

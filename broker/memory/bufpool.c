@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/bufpool.h"
+#include "broker/memory/bufpool.h"
 
-#include "broker/limbo.h"
-#include "broker/sizeclass.h"
-#include "broker/slab.h"
+#include "broker/memory/limbo.h"
+#include "broker/memory/sizeclass.h"
+#include "broker/memory/slab.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>
