@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/begin.h"
 
-#include "broker/entry.h"
 #include "broker/keys.h"
 #include "broker/prelude.h"
 #include "broker/retain.h"
+#include "broker/shard/entry.h"
 #include "broker/topic.h"
 
 /* The first entry whose messages are not all before seq; hi: there is none. The numbers are those

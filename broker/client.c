@@ -11,7 +11,7 @@
 #include "broker/orders_session.h"
 #include "broker/porter.h"
 #include "broker/queues.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/slow.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"

@@ -2,7 +2,7 @@
 #include "broker/control.h"
 
 #include "broker/config/config.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 

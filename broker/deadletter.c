@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/deadletter.h"
 
-#include "broker/entry.h"
 #include "broker/memory/segment.h"
-#include "broker/shard.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 #include "wire/codec/frame.h"

@@ -8,11 +8,11 @@
 
 #include "broker/base/user.h"
 #include "broker/config/config.h"
-#include "broker/entry.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
 #include "broker/session.h"
-#include "broker/shard.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
 #include "broker/subscription.h"
 #include "wire/link/link.h"
 

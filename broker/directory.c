@@ -8,7 +8,7 @@
 #include "broker/directory_leave.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_topic.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"

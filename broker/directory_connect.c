@@ -7,7 +7,7 @@
 #include "broker/directory_pairs.h"
 #include "broker/directory_topic.h"
 #include "broker/orders_topic.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "wire/codec/position.h"
 
 /* A queue without members holds nobody up. */

@@ -4,7 +4,7 @@
 #include "broker/directory_topic.h"
 #include "broker/orders_session.h"
 #include "broker/orders_topic.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "wire/base/clock.h"
 
 #define COUNT_STEPS 4096u

@@ -7,7 +7,7 @@
 #include "broker/directory_counts.h"
 #include "broker/directory_topic.h"
 #include "broker/directory_wake.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 

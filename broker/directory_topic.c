@@ -4,7 +4,7 @@
 #include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/orders_topic.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"

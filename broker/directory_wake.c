@@ -6,7 +6,7 @@
 #include "broker/directory_pairs.h"
 #include "broker/directory_topic.h"
 #include "broker/orders_topic.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 

@@ -10,7 +10,7 @@
 #include "broker/publisher_window.h"
 #include "broker/retire.h"
 #include "broker/session.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/subscription.h"
 #include "broker/taker.h"
 #include "wire/base/assert.h"

@@ -8,7 +8,7 @@
 #include "broker/control.h"
 #include "broker/orders_session.h"
 #include "broker/porter.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/hash.h"

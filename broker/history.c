@@ -2,10 +2,10 @@
 #include "broker/history.h"
 
 #include "broker/config/config.h"
-#include "broker/entry.h"
 #include "broker/memory/segment.h"
 #include "broker/relocate.h"
-#include "broker/shard.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
 #include "broker/topic.h"
 #include "broker/twin.h"
 #include "wire/base/clock.h"

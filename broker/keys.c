@@ -2,10 +2,10 @@
 #include "broker/keys.h"
 
 #include "broker/config/config.h"
-#include "broker/entry.h"
 #include "broker/memory/segment.h"
-#include "broker/shard.h"
-#include "broker/slice.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
+#include "broker/shard/slice.h"
 #include "wire/base/hash.h"
 #include "wire/codec/frame.h"
 #include "wire/codec/props.h"

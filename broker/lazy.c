@@ -6,8 +6,8 @@
 #include "broker/memory/segment.h"
 #include "broker/outgoing.h"
 #include "broker/session.h"
-#include "broker/shard.h"
-#include "broker/slice.h"
+#include "broker/shard/shard.h"
+#include "broker/shard/slice.h"
 #include "broker/twin.h"
 #include "wire/base/assert.h"
 

@@ -19,7 +19,7 @@
  */
 #pragma once
 
-#include "broker/entry.h"
+#include "broker/shard/entry.h"
 #include "broker/subscription.h"
 
 #include <stdbool.h>

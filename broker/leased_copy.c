@@ -2,10 +2,10 @@
 #include "broker/leased_copy.h"
 
 #include "broker/base/fault.h"
-#include "broker/entry.h"
-#include "broker/lease.h"
 #include "broker/reclaim.h"
-#include "broker/shard.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/lease.h"
+#include "broker/shard/shard.h"
 #include "wire/base/copy.h"
 
 #include <string.h>

@@ -3,9 +3,9 @@
 
 #include "broker/base/fault.h"
 #include "broker/config/config.h"
-#include "broker/entry.h"
-#include "broker/shard.h"
-#include "broker/tally.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
+#include "broker/shard/tally.h"
 #include "broker/topic.h"
 
 bool amb_lend_is_near(const struct amb_topic *topic, uint64_t position)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/log.h"
 
-#include "broker/entry.h"
+#include "broker/shard/entry.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

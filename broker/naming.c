@@ -8,7 +8,7 @@
 #include "broker/directory_counts.h"
 #include "broker/orders_session.h"
 #include "broker/requests_private.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "broker/orders_subscription.h"
 #include "broker/orders_topic.h"
 #include "broker/session.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/shard_setup.h"
 
 #include <stdlib.h>

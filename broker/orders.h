@@ -9,9 +9,9 @@
 #pragma once
 
 #include "broker/base/mail.h"
-#include "broker/lease.h"
 #include "broker/memory/maker.h"
 #include "broker/queue.h"
+#include "broker/shard/lease.h"
 #include "broker/subscription.h"
 #include "broker/taker.h"
 #include "broker/topic.h"

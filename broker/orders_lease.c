@@ -7,7 +7,7 @@
 #include "broker/orders_private.h"
 #include "broker/reclaim.h"
 #include "broker/session.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 
 static void lease_failed(struct amb_shard *shard, struct amb_order *order, enum amb_status status,
                          const char *why)

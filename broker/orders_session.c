@@ -8,7 +8,7 @@
 #include "broker/porter.h"
 #include "broker/publisher.h"
 #include "broker/session.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/ucxport.h"
 #include "wire/link/stream/stream.h"
 #include "wire/link/ucx/ucx_link.h"

@@ -4,7 +4,7 @@
 #include "broker/orders_private.h"
 #include "broker/queue_life.h"
 #include "broker/session.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "wire/codec/filter.h"
 
 #include <stdlib.h>

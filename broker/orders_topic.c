@@ -11,7 +11,7 @@
 #include "broker/replay.h"
 #include "broker/route.h"
 #include "broker/session.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/sweep.h"
 #include "wire/base/assert.h"
 

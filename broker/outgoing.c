@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/outgoing.h"
 
-#include "broker/entry.h"
 #include "broker/memory/segment.h"
 #include "broker/session.h"
-#include "broker/shard.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 
 static void outgoing_free(struct amb_session *session, struct amb_outgoing *outgoing)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/pace.h"
 
-#include "broker/entry.h"
-#include "broker/shard.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
 #include "broker/topic.h"
 #include "wire/base/clock.h"
 #include "wire/codec/frame.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/prelude.h"
 
-#include "broker/entry.h"
-#include "broker/shard.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
 
 #include <stdlib.h>
 

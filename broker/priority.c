@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/priority.h"
 
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/topic.h"
 
 void amb_priority_enter(struct amb_topic *topic)

@@ -7,7 +7,7 @@
 #include "broker/publisher.h"
 #include "broker/reclaim.h"
 #include "broker/session.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 #include "wire/link/link.h"

@@ -19,7 +19,7 @@
  */
 #pragma once
 
-#include "broker/sifter.h"
+#include "broker/shard/sifter.h"
 #include "broker/sweep.h"
 #include "broker/take.h"
 #include "wire/base/status.h"

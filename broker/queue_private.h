@@ -8,7 +8,7 @@
 #pragma once
 
 #include "broker/queue.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 
 /* Something may go out: it is looked at in this turn, or the next. */
 static inline void amb_queue_mark(struct amb_queue *queue)

@@ -5,7 +5,7 @@
 #include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/orders_subscription.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/recall.h"
 
-#include "broker/entry.h"
 #include "broker/keys.h"
 #include "broker/prelude.h"
-#include "broker/shard.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 

@@ -3,7 +3,7 @@
 
 #include "broker/memory/bufpool.h"
 #include "broker/memory/limbo.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/topic.h"
 
 #define TRIM_COST 1024u /* a look for free segments counts as so many dropped entries */

@@ -2,10 +2,10 @@
 #include "broker/relocate.h"
 
 #include "broker/base/fault.h"
-#include "broker/entry.h"
 #include "broker/keys.h"
 #include "broker/leased_copy.h"
-#include "broker/shard.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/replay.h"
 
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
 #include "broker/memory/gpupool.h"
 #include "broker/orders_lease.h"
 #include "broker/requests_private.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 
 #include <unistd.h>
 

@@ -8,10 +8,10 @@
 #include "broker/control.h"
 #include "broker/directory_counts.h"
 #include "broker/directory_leave.h"
-#include "broker/gpuslot.h"
 #include "broker/naming.h"
 #include "broker/orders_session.h"
 #include "broker/requests_private.h"
+#include "broker/shard/gpuslot.h"
 
 #include <stdlib.h>
 #include <string.h>

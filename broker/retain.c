@@ -2,9 +2,9 @@
 #include "broker/retain.h"
 
 #include "broker/config/config.h"
-#include "broker/entry.h"
 #include "broker/log.h"
-#include "broker/shard.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
 
 bool amb_retain_is_over(const struct amb_log *log, const struct amb_topic_rule *rule,
                         const struct amb_shard *shard)

@@ -3,7 +3,7 @@
 
 #include "broker/outgoing.h"
 #include "broker/session.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "wire/base/log.h"
 #include "wire/codec/frame.h"
 

@@ -2,12 +2,12 @@
 #include "broker/route.h"
 
 #include "broker/base/fault.h"
-#include "broker/entry.h"
 #include "broker/publisher.h"
 #include "broker/publisher_window.h"
 #include "broker/session.h"
-#include "broker/shard.h"
-#include "broker/tally.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
+#include "broker/shard/tally.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 

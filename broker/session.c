@@ -6,7 +6,7 @@
 #include "broker/config/config.h"
 #include "broker/memory/segment.h"
 #include "broker/prelude.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/topic.h"
 #include "wire/base/assert.h"
 #include "wire/link/link.h"

@@ -14,9 +14,9 @@
 #pragma once
 
 #include "broker/base/heap_account.h"
-#include "broker/lease.h"
 #include "broker/session_names.h"
-#include "broker/sifter.h"
+#include "broker/shard/lease.h"
+#include "broker/shard/sifter.h"
 #include "wire/base/clock.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 
 /* Everything but threads and UCX. budget: shared by all shards. ENOMEM, ELIMIT. */
 AMB_MUST_CHECK enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,

@@ -22,7 +22,7 @@
  */
 #pragma once
 
-#include "broker/sifter.h"
+#include "broker/shard/sifter.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/slow.h"
 
-#include "broker/entry.h"
 #include "broker/session.h"
-#include "broker/shard.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
 #include "broker/spill.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"

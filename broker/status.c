@@ -7,7 +7,7 @@
 #include "broker/config/config.h"
 #include "broker/control.h"
 #include "broker/queues.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/status_gpu.h"
 #include "broker/status_private.h"
 #include "broker/status_spill.h"

@@ -7,7 +7,7 @@
 #include "broker/control.h"
 #include "broker/doctor.h"
 #include "broker/memory/gpupool.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 
 #include <inttypes.h>
 #include <stdio.h>

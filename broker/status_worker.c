@@ -9,7 +9,7 @@
 #include "broker/outgoing.h"
 #include "broker/queue.h"
 #include "broker/session.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/spill.h"
 #include "broker/status_spill.h"
 #include "broker/subscription.h"

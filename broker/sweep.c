@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/sweep.h"
 
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/topic.h"
 
 #include <limits.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/take.h"
 
-#include "broker/entry.h"
-#include "broker/shard.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

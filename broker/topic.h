@@ -20,7 +20,7 @@
 
 #include "broker/base/mail.h"
 #include "broker/log.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/slowest.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"

@@ -2,8 +2,8 @@
 #include "broker/topic_tail.h"
 
 #include "broker/config/config.h"
-#include "broker/entry.h"
-#include "broker/shard.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
 #include "broker/topic.h"
 
 static void count_reader(uint64_t position, uint64_t *slowest)

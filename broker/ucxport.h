@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 
 /* Opens the port unless it is open. About 1 ms. EUCX, ENOTSUP: this broker has no ucx links. */
 AMB_MUST_CHECK enum amb_status amb_ucxport_open(struct amb_shard *shard);

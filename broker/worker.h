@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 
 #include <pthread.h>
 

@@ -18,7 +18,7 @@
 #include "broker/config/transports.h"
 #include "broker/control.h"
 #include "broker/control_loop.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/shard_setup.h"
 #include "broker/worker.h"
 #include "wire/base/clock.h"

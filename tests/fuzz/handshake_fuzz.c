@@ -23,7 +23,7 @@
 #include "broker/orders_private.h"
 #include "broker/orders_session.h"
 #include "broker/requests.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/stepped_control.h"
 #include "wire/base/assert.h"

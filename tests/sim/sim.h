@@ -14,7 +14,7 @@
 #include "broker/directory.h"
 #include "broker/identity.h"
 #include "broker/memory/bufpool.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "tests/sim/model.h"
 #include "wire/codec/frame.h"
 #include "wire/link/link.h"

@@ -4,10 +4,10 @@
  * readers that spill.
  */
 #include "broker/config/config.h"
-#include "broker/entry.h"
 #include "broker/log.h"
 #include "broker/priority.h"
 #include "broker/queue.h"
+#include "broker/shard/entry.h"
 #include "broker/spill.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"

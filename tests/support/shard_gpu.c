@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/shard_gpu.h"
 
-#include "broker/lease.h"
 #include "broker/memory/segment.h"
 #include "broker/session.h"
+#include "broker/shard/lease.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,11 +5,11 @@
 #include "broker/shard_setup.h"
 
 #include "broker/config/config.h"
-#include "broker/entry.h"
 #include "broker/log.h"
 #include "broker/orders.h"
 #include "broker/retire.h"
 #include "broker/route.h"
+#include "broker/shard/entry.h"
 #include "broker/topic.h"
 #include "broker/worker.h"
 #include "tests/support/config_try.h"

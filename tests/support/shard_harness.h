@@ -11,7 +11,7 @@
 
 #include "broker/base/mail.h"
 #include "broker/memory/bufpool.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 
 #include <stdbool.h>
 #include <stdint.h>

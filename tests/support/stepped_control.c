@@ -7,7 +7,7 @@
 
 #include "broker/config/config.h"
 #include "broker/config/transports.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/worker.h"
 #include "wire/base/assert.h"
 

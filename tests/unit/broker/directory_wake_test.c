@@ -6,8 +6,8 @@
 #include "broker/directory_leave.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_wake.h"
-#include "broker/entry.h"
 #include "broker/route.h"
+#include "broker/shard/entry.h"
 #include "tests/unit/broker/directory_world.h"
 
 #define SUBS 1500u

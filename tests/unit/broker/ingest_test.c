@@ -3,9 +3,9 @@
  * Ingest: the upcalls of a link are made by hand, so that bodies complete late, fail, or find that
  * their publisher is gone.
  */
-#include "broker/entry.h"
 #include "broker/ingest.h"
 #include "broker/publisher.h"
+#include "broker/shard/entry.h"
 #include "broker/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"

@@ -6,9 +6,9 @@
  */
 #include "broker/config/config.h"
 #include "broker/lazy.h"
-#include "broker/lease.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
+#include "broker/shard/lease.h"
 #include "broker/topic.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/support/shard_gpu.h"

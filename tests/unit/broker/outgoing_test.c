@@ -2,9 +2,9 @@
 /*
  * Frames on their way out: each holds its entry until the link is done with it, and no longer.
  */
-#include "broker/entry.h"
 #include "broker/outgoing.h"
 #include "broker/publisher.h"
+#include "broker/shard/entry.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "wire/link/sim.h"

@@ -5,7 +5,7 @@
 #include "broker/porter.h"
 
 #include "broker/orders.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "tests/support/lingering.h"
 #include "wire/base/clock.h"
 #include "wire/link/link.h"

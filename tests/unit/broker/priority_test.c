@@ -6,9 +6,9 @@
 #include "broker/priority.h"
 
 #include "broker/begin.h"
-#include "broker/entry.h"
 #include "broker/publisher.h"
 #include "broker/session.h"
+#include "broker/shard/entry.h"
 #include "broker/topic.h"
 #include "tests/support/shard_queue.h"
 #include "wire/base/clock.h"

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "broker/entry.h"
+#include "broker/shard/entry.h"
 #include "broker/topic.h"
 #include "tests/support/shard_queue.h"
 #include "wire/base/clock.h"

@@ -5,11 +5,11 @@
  * reason, leak nothing and lose nothing unsaid.
  */
 #include "broker/config/config.h"
-#include "broker/entry.h"
-#include "broker/lease.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
 #include "broker/publisher.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/lease.h"
 #include "broker/spill.h"
 #include "broker/topic.h"
 #include "tests/fakecuda/fakecuda.h"

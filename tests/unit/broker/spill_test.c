@@ -8,8 +8,8 @@
 #include "broker/topic_tail.h"
 
 #include "broker/config/config.h"
-#include "broker/entry.h"
 #include "broker/reclaim.h"
+#include "broker/shard/entry.h"
 #include "broker/slow.h"
 #include "broker/topic.h"
 #include "tests/support/shard_client.h"

@@ -5,9 +5,9 @@
  * functions through counters here (--wrap), and the link is one that allocates nothing itself.
  */
 #include "broker/dispatch.h"
-#include "broker/entry.h"
 #include "broker/publisher.h"
 #include "broker/session.h"
+#include "broker/shard/entry.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
 #include "tests/support/shard_client.h"

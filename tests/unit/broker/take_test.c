@@ -2,7 +2,7 @@
 /*
  * Takes: which messages of a slice are settled, cut off, and left.
  */
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "broker/take.h"
 
 #include <setjmp.h>

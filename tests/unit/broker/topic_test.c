@@ -3,8 +3,8 @@
  * Topics without links: entries are appended by hand, cursors are moved by hand.
  */
 #include "broker/config/config.h"
-#include "broker/entry.h"
-#include "broker/shard.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
 #include "broker/topic.h"
 #include "tests/support/shard_harness.h"
 

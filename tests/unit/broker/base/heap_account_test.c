@@ -5,7 +5,7 @@
  */
 #include "broker/config/config.h"
 #include "broker/publisher.h"
-#include "broker/tally.h"
+#include "broker/shard/tally.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 

@@ -5,9 +5,9 @@
  */
 #include "broker/base/party.h"
 #include "broker/config/config.h"
-#include "broker/lease.h"
 #include "broker/memory/limbo.h"
 #include "broker/session.h"
+#include "broker/shard/lease.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "tests/support/shard_lease.h"

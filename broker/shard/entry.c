@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/entry.h"
+#include "broker/shard/entry.h"
 
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 
 void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry)

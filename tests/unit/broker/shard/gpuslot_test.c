@@ -3,15 +3,15 @@
  * Payloads that a link fetches straight into GPU memory, on the fake driver: which batches go
  * there, what their readers get, and that each slot comes back, whatever happens meanwhile.
  */
-#include "broker/gpuslot.h"
+#include "broker/shard/gpuslot.h"
 
 #include "broker/config/config.h"
-#include "broker/entry.h"
 #include "broker/ingest.h"
-#include "broker/lease.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
 #include "broker/publisher.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/lease.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/support/shard_gpu.h"
 

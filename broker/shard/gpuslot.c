@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/gpuslot.h"
+#include "broker/shard/gpuslot.h"
 
 #include "broker/config/config.h"
-#include "broker/lease.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
+#include "broker/shard/lease.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 

@@ -20,8 +20,8 @@
 #pragma once
 
 #include "broker/base/mail.h"
-#include "broker/lease.h"
 #include "broker/memory/bufpool.h"
+#include "broker/shard/lease.h"
 #include "wire/codec/frame.h"
 
 #include <stdint.h>

@@ -18,7 +18,7 @@
  */
 #pragma once
 
-#include "broker/entry.h"
+#include "broker/shard/entry.h"
 
 /* Of one worker; a batch that finds none is refused with ELIMIT. */
 #define AMB_TALLIES_MAX 65536u

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/sifter.h"
+#include "broker/shard/sifter.h"
 
 #include <stdlib.h>
 

@@ -16,7 +16,7 @@
 
 #include "broker/base/mail.h"
 #include "broker/memory/bufpool.h"
-#include "broker/sifter.h"
+#include "broker/shard/sifter.h"
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"
 #include "wire/base/pool.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/tally.h"
+#include "broker/shard/tally.h"
 
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 
 void amb_tally_make(struct amb_shard *shard, struct amb_entry *entry, amb_mail_fn on_end)

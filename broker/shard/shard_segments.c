@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/shard_segments.h"
+#include "broker/shard/shard_segments.h"
 
 #include "broker/memory/maker.h"
 #include "broker/memory/segment.h"
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "wire/link/ucxlib/ucx_context.h"
 
 enum amb_status amb_shard_segment_made(struct amb_shard *shard, struct amb_segment *segment)

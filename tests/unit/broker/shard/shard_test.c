@@ -2,7 +2,7 @@
 /*
  * A shard's tables.
  */
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 

@@ -2,8 +2,8 @@
 /*
  * Entries: references, and the way home across shards.
  */
-#include "broker/entry.h"
-#include "broker/shard.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
 #include "tests/support/shard_harness.h"
 
 #include <setjmp.h>

@@ -16,7 +16,7 @@
  */
 #pragma once
 
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
  * one worker; and each on another.
  */
 #include "broker/publisher.h"
-#include "broker/tally.h"
+#include "broker/shard/tally.h"
 #include "tests/unit/broker/queue_world.h"
 
 /* A topic whose home is not the publisher's worker, if there are several. */

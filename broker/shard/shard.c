@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/shard.h"
+#include "broker/shard/shard.h"
 
 #include "wire/base/assert.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/lease.h"
+#include "broker/shard/lease.h"
 
 #include "broker/base/heap_account.h"
 #include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/memory/gpupool.h"
-#include "broker/shard.h"
-#include "broker/shard_segments.h"
+#include "broker/shard/shard.h"
+#include "broker/shard/shard_segments.h"
 #include "wire/base/assert.h"
 
 #include <fcntl.h>

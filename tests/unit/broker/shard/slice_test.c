@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/slice.h"
+#include "broker/shard/slice.h"
 
-#include "broker/entry.h"
+#include "broker/shard/entry.h"
 #include "tests/support/shard_harness.h"
 #include "wire/codec/frame.h"
 #include "wire/codec/props.h"
