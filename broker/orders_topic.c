@@ -3,9 +3,7 @@
 
 #include "broker/begin.h"
 #include "broker/config/config.h"
-#include "broker/keys.h"
 #include "broker/orders_private.h"
-#include "broker/prelude.h"
 #include "broker/priority.h"
 #include "broker/queue_life.h"
 #include "broker/replay.h"
@@ -13,6 +11,8 @@
 #include "broker/session.h"
 #include "broker/shard/shard.h"
 #include "broker/sweep.h"
+#include "broker/topic/log/keys.h"
+#include "broker/topic/log/prelude.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

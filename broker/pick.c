@@ -3,7 +3,6 @@
 
 #include "broker/base/fault.h"
 #include "broker/config/config.h"
-#include "broker/keys.h"
 #include "broker/lazy.h"
 #include "broker/session.h"
 #include "broker/shard/entry.h"
@@ -12,6 +11,7 @@
 #include "broker/sift.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
+#include "broker/topic/log/keys.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/codec/frame.h"

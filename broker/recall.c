@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/recall.h"
 
-#include "broker/keys.h"
-#include "broker/prelude.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/topic.h"
+#include "broker/topic/log/keys.h"
+#include "broker/topic/log/prelude.h"
 #include "wire/base/assert.h"
 
 /* At home: up to that many more. */

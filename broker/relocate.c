@@ -2,11 +2,11 @@
 #include "broker/relocate.h"
 
 #include "broker/base/fault.h"
-#include "broker/keys.h"
 #include "broker/leased_copy.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/topic.h"
+#include "broker/topic/log/keys.h"
 #include "wire/base/assert.h"
 
 void amb_relocate_to_twin(struct amb_topic *topic, uint64_t position, struct amb_entry *twin)

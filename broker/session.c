@@ -5,9 +5,9 @@
 #include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/memory/segment.h"
-#include "broker/prelude.h"
 #include "broker/shard/shard.h"
 #include "broker/topic.h"
+#include "broker/topic/log/prelude.h"
 #include "wire/base/assert.h"
 #include "wire/link/link.h"
 

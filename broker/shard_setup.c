@@ -4,7 +4,6 @@
 #include "broker/config/config.h"
 #include "broker/memory/maker.h"
 #include "broker/outgoing.h"
-#include "broker/prelude.h"
 #include "broker/queue.h"
 #include "broker/queue_life.h"
 #include "broker/shard/entry.h"
@@ -14,6 +13,7 @@
 #include "broker/shard/tally.h"
 #include "broker/subscription.h"
 #include "broker/sweep.h"
+#include "broker/topic/log/prelude.h"
 #include "wire/base/assert.h"
 #include "wire/link/link.h"
 

@@ -19,9 +19,9 @@
 #pragma once
 
 #include "broker/base/mail.h"
-#include "broker/log.h"
 #include "broker/shard/shard.h"
-#include "broker/slowest.h"
+#include "broker/topic/log/log.h"
+#include "broker/topic/log/slowest.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 #include "wire/codec/topic.h"

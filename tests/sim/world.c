@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/config.h"
 #include "broker/directory.h"
-#include "broker/log.h"
 #include "broker/memory/bufpool_check.h"
 #include "broker/priority.h"
 #include "broker/queue.h"
@@ -11,6 +10,7 @@
 #include "broker/shard_setup.h"
 #include "broker/subscription.h"
 #include "broker/topic.h"
+#include "broker/topic/log/log.h"
 #include "broker/worker.h"
 #include "tests/sim/sim.h"
 #include "wire/base/assert.h"

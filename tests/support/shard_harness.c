@@ -5,12 +5,12 @@
 #include "broker/shard_setup.h"
 
 #include "broker/config/config.h"
-#include "broker/log.h"
 #include "broker/orders.h"
 #include "broker/retire.h"
 #include "broker/route.h"
 #include "broker/shard/entry.h"
 #include "broker/topic.h"
+#include "broker/topic/log/log.h"
 #include "broker/worker.h"
 #include "tests/support/config_try.h"
 #include "tests/support/shard_client.h"

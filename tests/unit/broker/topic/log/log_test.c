@@ -2,8 +2,8 @@
 /*
  * The log alone: entries here have a size and a reference and nothing else.
  */
-#include "broker/log.h"
 #include "broker/shard/entry.h"
+#include "broker/topic/log/log.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

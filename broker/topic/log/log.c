@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/log.h"
+#include "broker/topic/log/log.h"
 
 #include "broker/shard/entry.h"
 #include "wire/base/assert.h"

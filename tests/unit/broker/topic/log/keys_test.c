@@ -3,8 +3,8 @@
  * The newest message of each key. A publisher on shard 0, topics at home on shard 1; `near` maps
  * there, `far` reads on shard 2 by copy.
  */
-#include "broker/keys.h"
 #include "broker/orders_topic.h"
+#include "broker/topic/log/keys.h"
 
 #include "broker/config/config.h"
 #include "broker/orders.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/retain.h"
+#include "broker/topic/log/retain.h"
 
 #include "broker/config/config.h"
-#include "broker/log.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/log/log.h"
 
 bool amb_retain_is_over(const struct amb_log *log, const struct amb_topic_rule *rule,
                         const struct amb_shard *shard)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/keys.h"
+#include "broker/topic/log/keys.h"
 
 #include "broker/config/config.h"
 #include "broker/memory/segment.h"

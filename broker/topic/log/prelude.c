@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/prelude.h"
+#include "broker/topic/log/prelude.h"
 
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
