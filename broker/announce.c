@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/announce.h"
 
-#include "broker/reclaim.h"
 #include "broker/route.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
-#include "broker/topic.h"
+#include "broker/topic/reclaim.h"
+#include "broker/topic/topic.h"
 #include "wire/codec/frame.h"
 
 #include <string.h>

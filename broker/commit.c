@@ -2,14 +2,14 @@
 #include "broker/commit.h"
 
 #include "broker/config/config.h"
-#include "broker/leased_copy.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
 #include "broker/outgoing.h"
 #include "broker/publisher.h"
-#include "broker/reclaim.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/leased_copy.h"
+#include "broker/topic/reclaim.h"
 #include "wire/base/log.h"
 #include "wire/link/link.h"
 

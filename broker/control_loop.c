@@ -16,7 +16,7 @@
 #include "broker/porter.h"
 #include "broker/queues.h"
 #include "broker/requests.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "wire/base/clock.h"
 #include "wire/link/ucxlib/ucx_process.h"
 #include "wire/link/ucxlib/ucx_settings.h"

@@ -9,7 +9,7 @@
 #include "broker/directory_pairs.h"
 #include "broker/directory_topic.h"
 #include "broker/shard/shard.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 #include "wire/codec/position.h"

@@ -5,7 +5,7 @@
 #include "broker/config/config.h"
 #include "broker/orders_topic.h"
 #include "broker/shard/shard.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 

@@ -11,7 +11,7 @@
 #include "broker/shard/shard.h"
 #include "broker/subscription.h"
 #include "broker/taker.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 #include "wire/link/link.h"

@@ -8,7 +8,7 @@
 #include "broker/session.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/slice.h"
-#include "broker/twin.h"
+#include "broker/topic/twin.h"
 #include "wire/base/assert.h"
 
 /* Of a leased segment, what may be kept from its publisher without being pinned. */

@@ -14,7 +14,7 @@
 #include "broker/shard/lease.h"
 #include "broker/subscription.h"
 #include "broker/taker.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "wire/base/status.h"
 #include "wire/codec/url.h"
 #include "wire/link/ring/ring.h"

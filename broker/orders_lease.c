@@ -5,9 +5,9 @@
 #include "broker/memory/maker.h"
 #include "broker/memory/segment.h"
 #include "broker/orders_private.h"
-#include "broker/reclaim.h"
 #include "broker/session.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/reclaim.h"
 
 static void lease_failed(struct amb_shard *shard, struct amb_order *order, enum amb_status status,
                          const char *why)

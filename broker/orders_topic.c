@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/orders_topic.h"
 
-#include "broker/begin.h"
 #include "broker/config/config.h"
 #include "broker/orders_private.h"
-#include "broker/priority.h"
 #include "broker/queue_life.h"
-#include "broker/replay.h"
 #include "broker/route.h"
 #include "broker/session.h"
 #include "broker/shard/shard.h"
 #include "broker/sweep.h"
+#include "broker/topic/begin.h"
 #include "broker/topic/log/keys.h"
 #include "broker/topic/log/prelude.h"
+#include "broker/topic/priority.h"
+#include "broker/topic/replay.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 #include "broker/queue_life.h"
 
 #include "broker/config/config.h"
-#include "broker/priority.h"
 #include "broker/queue_private.h"
-#include "broker/topic.h"
+#include "broker/topic/priority.h"
+#include "broker/topic/topic.h"
 #include "wire/codec/filter.h"
 
 #include <stdlib.h>

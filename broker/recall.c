@@ -3,9 +3,9 @@
 
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
-#include "broker/topic.h"
 #include "broker/topic/log/keys.h"
 #include "broker/topic/log/prelude.h"
+#include "broker/topic/topic.h"
 #include "wire/base/assert.h"
 
 /* At home: up to that many more. */

@@ -8,7 +8,7 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/tally.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "wire/base/assert.h"
 
 #define AWAKE_SLICE 32u /* held entries that are appended at once */

@@ -6,8 +6,8 @@
 #include "broker/config/config.h"
 #include "broker/memory/segment.h"
 #include "broker/shard/shard.h"
-#include "broker/topic.h"
 #include "broker/topic/log/prelude.h"
+#include "broker/topic/topic.h"
 #include "wire/base/assert.h"
 #include "wire/link/link.h"
 

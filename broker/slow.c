@@ -6,7 +6,7 @@
 #include "broker/shard/shard.h"
 #include "broker/spill.h"
 #include "broker/subscription.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "wire/base/clock.h"
 
 /* Of credit that is a handful of messages all of it is always used. */

@@ -2,8 +2,8 @@
 #include "broker/status_spill.h"
 
 #include "broker/spill.h"
-#include "broker/topic.h"
-#include "broker/topic_tail.h"
+#include "broker/topic/topic.h"
+#include "broker/topic/topic_tail.h"
 
 #include <stdio.h>
 

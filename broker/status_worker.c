@@ -13,7 +13,7 @@
 #include "broker/spill.h"
 #include "broker/status_spill.h"
 #include "broker/subscription.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "wire/codec/topic.h"
 #include "wire/link/link.h"
 #include "wire/link/ucx/ucx_worker.h"

@@ -2,7 +2,7 @@
 #include "broker/sweep.h"
 
 #include "broker/shard/shard.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "broker/lazy.h"
 #include "broker/memory/segment.h"
 #include "broker/outgoing.h"
-#include "broker/topic.h"
-#include "broker/twin.h"
+#include "broker/topic/topic.h"
+#include "broker/topic/twin.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 

@@ -4,14 +4,14 @@
  * readers that spill.
  */
 #include "broker/config/config.h"
-#include "broker/priority.h"
 #include "broker/queue.h"
 #include "broker/shard/entry.h"
 #include "broker/spill.h"
 #include "broker/subscription.h"
-#include "broker/topic.h"
 #include "broker/topic/log/log.h"
-#include "broker/topic_tail.h"
+#include "broker/topic/priority.h"
+#include "broker/topic/topic.h"
+#include "broker/topic/topic_tail.h"
 #include "tests/sim/sim.h"
 #include "wire/base/clock.h"
 

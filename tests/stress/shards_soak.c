@@ -12,7 +12,7 @@
  * as soon as they are told that those are free; in the end all memory is back.
  */
 #include "broker/config/config.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "tests/support/shard_lease.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/shard_client_private.h"
 
-#include "broker/begin.h"
 #include "broker/config/config.h"
 #include "broker/dispatch.h"
 #include "broker/publisher.h"
 #include "broker/shard/gpuslot.h"
-#include "broker/topic.h"
+#include "broker/topic/begin.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_harness.h"
 #include "wire/codec/filter.h"
 #include "wire/link/sim.h"

@@ -10,7 +10,7 @@
 
 #include "broker/session.h"
 #include "broker/subscription.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "wire/codec/frame.h"
 #include "wire/link/link.h"
 

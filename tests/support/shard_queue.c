@@ -5,7 +5,7 @@
 #include "broker/queue_life.h"
 
 #include "broker/orders.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

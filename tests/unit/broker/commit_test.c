@@ -7,7 +7,7 @@
 #include "broker/commit.h"
 #include "broker/config/config.h"
 #include "broker/publisher.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "tests/support/shard_lease.h"

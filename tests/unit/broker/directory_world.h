@@ -15,7 +15,7 @@
 #include "broker/orders_session.h"
 #include "broker/orders_subscription.h"
 #include "broker/session.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_harness.h"
 
 #include <setjmp.h>

@@ -6,7 +6,7 @@
 #include "broker/ingest.h"
 #include "broker/publisher.h"
 #include "broker/shard/entry.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 

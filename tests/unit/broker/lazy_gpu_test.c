@@ -9,7 +9,7 @@
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
 #include "broker/shard/lease.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/support/shard_gpu.h"
 

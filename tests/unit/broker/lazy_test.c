@@ -5,7 +5,7 @@
  */
 #include "broker/config/config.h"
 #include "broker/lazy.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_lease.h"
 #include "tests/support/shard_queue.h"
 #include "tests/support/shard_trio.h"

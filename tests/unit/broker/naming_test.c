@@ -9,7 +9,7 @@
 #include "broker/publisher.h"
 #include "broker/requests_private.h"
 #include "broker/session.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 

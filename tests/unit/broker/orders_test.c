@@ -10,7 +10,7 @@
 #include "broker/orders_subscription.h"
 #include "broker/orders_topic.h"
 #include "broker/session.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "wire/link/link.h"

@@ -5,7 +5,7 @@
  */
 #include "broker/config/config.h"
 #include "broker/pace.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_trio.h"
 #include "wire/base/clock.h"
 

@@ -7,7 +7,7 @@
 #include "broker/config/config.h"
 #include "broker/forward.h"
 #include "broker/pick.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_trio.h"
 #include "wire/base/clock.h"
 #include "wire/codec/props.h"

@@ -8,8 +8,8 @@
 
 #include "broker/config/config.h"
 #include "broker/publisher.h"
-#include "broker/reclaim.h"
-#include "broker/topic.h"
+#include "broker/topic/reclaim.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "broker/shard/entry.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_queue.h"
 #include "wire/base/clock.h"
 

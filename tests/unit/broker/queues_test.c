@@ -13,7 +13,7 @@
 #include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/session.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_harness.h"
 
 #include <setjmp.h>

@@ -5,7 +5,7 @@
  */
 #include "broker/sift.h"
 
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "wire/codec/props.h"

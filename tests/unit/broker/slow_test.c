@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is told to be slow, and of what is lost, when; and what the broker itself publishes. */
 #include "broker/announce.h"
-#include "broker/begin.h"
 #include "broker/session.h"
 #include "broker/slow.h"
 #include "broker/subscription.h"
-#include "broker/topic.h"
+#include "broker/topic/begin.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "wire/base/clock.h"

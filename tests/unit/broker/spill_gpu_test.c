@@ -11,7 +11,7 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/lease.h"
 #include "broker/spill.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/support/shard_gpu.h"
 

@@ -5,13 +5,13 @@
  * from GPU memory is spill_gpu_test.c.
  */
 #include "broker/spill.h"
-#include "broker/topic_tail.h"
+#include "broker/topic/topic_tail.h"
 
 #include "broker/config/config.h"
-#include "broker/reclaim.h"
 #include "broker/shard/entry.h"
 #include "broker/slow.h"
-#include "broker/topic.h"
+#include "broker/topic/reclaim.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "tests/support/shard_lease.h"

@@ -9,7 +9,7 @@
 #include "broker/session.h"
 #include "broker/shard/entry.h"
 #include "broker/subscription.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "tests/support/shard_lease.h"

@@ -6,10 +6,10 @@
 #include "broker/queue_life.h"
 #include "broker/sweep.h"
 
-#include "broker/begin.h"
 #include "broker/orders.h"
 #include "broker/queue_private.h"
-#include "broker/topic.h"
+#include "broker/topic/begin.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 

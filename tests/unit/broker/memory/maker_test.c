@@ -6,7 +6,7 @@
 #include "broker/config/config.h"
 #include "broker/memory/bufpool_check.h"
 #include "broker/memory/maker.h"
-#include "broker/reclaim.h"
+#include "broker/topic/reclaim.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 

@@ -8,7 +8,7 @@
 
 #include "broker/config/config.h"
 #include "broker/orders.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "tests/support/shard_queue.h"

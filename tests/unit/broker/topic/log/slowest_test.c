@@ -3,8 +3,8 @@
  * Who is the slowest of a topic's readers, whatever was remembered: readers come, go, and are moved
  * by hand.
  */
-#include "broker/topic.h"
 #include "broker/topic/log/slowest.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_harness.h"
 
 #include <setjmp.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/relocate.h"
+#include "broker/topic/relocate.h"
 
 #include "broker/base/fault.h"
-#include "broker/leased_copy.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
-#include "broker/topic.h"
+#include "broker/topic/leased_copy.h"
 #include "broker/topic/log/keys.h"
+#include "broker/topic/topic.h"
 #include "wire/base/assert.h"
 
 void amb_relocate_to_twin(struct amb_topic *topic, uint64_t position, struct amb_entry *twin)

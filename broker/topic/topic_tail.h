@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 
 /* Of those that spill, and the slowest of the others. Who reads history counts with neither. */
 void amb_topic_tail(const struct amb_topic *topic, struct amb_topic_tail *out);

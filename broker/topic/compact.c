@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/compact.h"
+#include "broker/topic/compact.h"
 
 #include "broker/memory/bufpool.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "wire/base/assert.h"
 
 #include <string.h>

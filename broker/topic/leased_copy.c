@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/leased_copy.h"
+#include "broker/topic/leased_copy.h"
 
 #include "broker/base/fault.h"
-#include "broker/reclaim.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/lease.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/reclaim.h"
 #include "wire/base/copy.h"
 
 #include <string.h>

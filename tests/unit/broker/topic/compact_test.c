@@ -2,8 +2,8 @@
 /*
  * Compaction: what waits alone in its slab moves to a denser one, and reads as before.
  */
-#include "broker/compact.h"
-#include "broker/topic.h"
+#include "broker/topic/compact.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 

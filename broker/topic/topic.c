@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 
 #include "broker/base/fault.h"
 #include "broker/config/config.h"
@@ -9,7 +9,7 @@
 #include "broker/topic/log/keys.h"
 #include "broker/topic/log/prelude.h"
 #include "broker/topic/log/retain.h"
-#include "broker/topic_tail.h"
+#include "broker/topic/topic_tail.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/codec/frame.h"

@@ -18,7 +18,7 @@
  */
 #pragma once
 
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 
 /* shared: that worker's own shadow, whose name is used. Returns the private one; NULL: no memory.
  * The topic is marked: what it lends comes after the mail with which the cursor is attached. */

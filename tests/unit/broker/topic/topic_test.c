@@ -5,7 +5,7 @@
 #include "broker/config/config.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_harness.h"
 
 #include <setjmp.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/topic_tail.h"
+#include "broker/topic/topic_tail.h"
 
 #include "broker/config/config.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 
 static void count_reader(uint64_t position, uint64_t *slowest)
 {

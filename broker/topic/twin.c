@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/twin.h"
+#include "broker/topic/twin.h"
 
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
-#include "broker/reclaim.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
-#include "broker/topic.h"
+#include "broker/topic/reclaim.h"
+#include "broker/topic/topic.h"
 #include "wire/base/log.h"
 #include "wire/codec/frame.h"
 

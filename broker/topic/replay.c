@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/replay.h"
+#include "broker/topic/replay.h"
 
 #include "broker/shard/shard.h"
 

@@ -4,7 +4,7 @@
  * slot; a copy that fails is a message that they lose, and nothing else; a device that is lost
  * refuses what is committed there.
  */
-#include "broker/twin.h"
+#include "broker/topic/twin.h"
 
 #include "broker/config/config.h"
 #include "broker/memory/gpupool.h"

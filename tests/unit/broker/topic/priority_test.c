@@ -3,13 +3,13 @@
  * broker/priority: a publisher of each priority on shard 0, the topic at home on shard 1, readers
  * there and on shard 2.
  */
-#include "broker/priority.h"
+#include "broker/topic/priority.h"
 
-#include "broker/begin.h"
 #include "broker/publisher.h"
 #include "broker/session.h"
 #include "broker/shard/entry.h"
-#include "broker/topic.h"
+#include "broker/topic/begin.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_queue.h"
 #include "wire/base/clock.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/reclaim.h"
+#include "broker/topic/reclaim.h"
 
 #include "broker/memory/bufpool.h"
 #include "broker/memory/limbo.h"
 #include "broker/shard/shard.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 
 #define TRIM_COST 1024u /* a look for free segments counts as so many dropped entries */
 

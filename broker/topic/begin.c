@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/begin.h"
+#include "broker/topic/begin.h"
 
 #include "broker/shard/entry.h"
-#include "broker/topic.h"
 #include "broker/topic/log/keys.h"
 #include "broker/topic/log/prelude.h"
 #include "broker/topic/log/retain.h"
+#include "broker/topic/topic.h"
 
 /* The first entry whose messages are not all before seq; hi: there is none. The numbers are those
  * within the log, or all_kin: of the topic with all its priorities. */

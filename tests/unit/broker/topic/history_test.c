@@ -4,8 +4,8 @@
  * publisher on shard 0, topics at home on shard 1; `near` reads there, `far` on shard 2.
  */
 #include "broker/config/config.h"
-#include "broker/history.h"
-#include "broker/topic.h"
+#include "broker/topic/history.h"
+#include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "tests/support/shard_lease.h"

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 
 /* At home. NULL: at the end. History begins where `retain` says; SEQ also finds older messages that
  * have not gone yet. */

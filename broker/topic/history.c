@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/history.h"
+#include "broker/topic/history.h"
 
 #include "broker/config/config.h"
 #include "broker/memory/segment.h"
-#include "broker/relocate.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
-#include "broker/topic.h"
-#include "broker/twin.h"
+#include "broker/topic/relocate.h"
+#include "broker/topic/topic.h"
+#include "broker/topic/twin.h"
 #include "wire/base/clock.h"
 
 #define HISTORY_TICK_MAX_NS AMB_NS_PER_SEC

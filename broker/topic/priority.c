@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/priority.h"
+#include "broker/topic/priority.h"
 
 #include "broker/shard/shard.h"
-#include "broker/topic.h"
+#include "broker/topic/topic.h"
 
 void amb_priority_enter(struct amb_topic *topic)
 {
