@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "wire/base/status.h"
 
 struct amb_entry;

@@ -10,7 +10,7 @@
 #include "broker/config/config.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/subscription.h"

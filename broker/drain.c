@@ -6,7 +6,7 @@
 #include "broker/config/config.h"
 #include "broker/door.h"
 #include "broker/queues.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/subscription.h"

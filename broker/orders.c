@@ -5,7 +5,7 @@
 #include "broker/orders_session.h"
 #include "broker/orders_subscription.h"
 #include "broker/orders_topic.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/shard_setup.h"
 

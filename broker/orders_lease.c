@@ -5,7 +5,7 @@
 #include "broker/memory/maker.h"
 #include "broker/memory/segment.h"
 #include "broker/orders_private.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/reclaim.h"
 

@@ -7,7 +7,7 @@
 #include "broker/orders_private.h"
 #include "broker/porter.h"
 #include "broker/publisher.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/ucxport.h"
 #include "wire/link/stream/stream.h"

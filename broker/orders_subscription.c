@@ -3,7 +3,7 @@
 
 #include "broker/orders_private.h"
 #include "broker/queue_life.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "wire/codec/filter.h"
 

@@ -5,7 +5,7 @@
 #include "broker/orders_private.h"
 #include "broker/queue_life.h"
 #include "broker/route.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/sweep.h"
 #include "broker/topic/begin.h"

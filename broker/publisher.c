@@ -3,9 +3,9 @@
 
 #include "broker/base/fault.h"
 #include "broker/config/config.h"
-#include "broker/outgoing.h"
 #include "broker/publisher_window.h"
-#include "broker/session.h"
+#include "broker/session/outgoing.h"
+#include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/tally.h"

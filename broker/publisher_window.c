@@ -5,7 +5,7 @@
 #include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/publisher.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/reclaim.h"
 #include "wire/base/assert.h"

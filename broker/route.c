@@ -4,7 +4,7 @@
 #include "broker/base/fault.h"
 #include "broker/publisher.h"
 #include "broker/publisher_window.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/tally.h"

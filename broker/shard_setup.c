@@ -3,9 +3,9 @@
 
 #include "broker/config/config.h"
 #include "broker/memory/maker.h"
-#include "broker/outgoing.h"
 #include "broker/queue.h"
 #include "broker/queue_life.h"
+#include "broker/session/outgoing.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/lease.h"
 #include "broker/shard/shard.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/slow.h"
 
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/spill.h"

@@ -6,9 +6,9 @@
 
 #include "broker/memory/bufpool.h"
 #include "broker/memory/segment.h"
-#include "broker/outgoing.h"
 #include "broker/queue.h"
-#include "broker/session.h"
+#include "broker/session/outgoing.h"
+#include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/spill.h"
 #include "broker/status_spill.h"

@@ -4,7 +4,7 @@
 #include "broker/base/fault.h"
 #include "broker/config/config.h"
 #include "broker/memory/segment.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/tally.h"

@@ -5,7 +5,7 @@
 #include "broker/deliver.h"
 #include "broker/lazy.h"
 #include "broker/memory/segment.h"
-#include "broker/outgoing.h"
+#include "broker/session/outgoing.h"
 #include "broker/topic/topic.h"
 #include "broker/topic/twin.h"
 #include "wire/base/assert.h"

@@ -8,7 +8,7 @@
 #include "broker/publisher.h"
 #include "broker/publisher_window.h"
 #include "broker/queue.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/gpuslot.h"
 #include "broker/shard_setup.h"
 #include "broker/slow.h"

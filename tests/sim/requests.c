@@ -5,7 +5,7 @@
 #include "broker/orders_session.h"
 #include "broker/orders_subscription.h"
 #include "broker/queues.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/topic/reclaim.h"
 #include "tests/sim/desk.h"
 #include "wire/base/assert.h"

@@ -4,7 +4,7 @@
 #include "broker/memory/bufpool_check.h"
 #include "broker/queue.h"
 #include "broker/queues.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard_setup.h"
 #include "broker/subscription.h"

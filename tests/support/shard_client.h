@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/subscription.h"
 #include "broker/topic/topic.h"
 #include "wire/codec/frame.h"

@@ -2,7 +2,7 @@
 #include "tests/support/shard_gpu.h"
 
 #include "broker/memory/segment.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/lease.h"
 
 #include <setjmp.h>

@@ -6,8 +6,8 @@
 
 #include "broker/config/config.h"
 #include "broker/orders.h"
-#include "broker/retire.h"
 #include "broker/route.h"
+#include "broker/session/retire.h"
 #include "broker/shard/entry.h"
 #include "broker/topic/log/log.h"
 #include "broker/topic/topic.h"

@@ -14,7 +14,7 @@
 #include "broker/directory_wake.h"
 #include "broker/orders_session.h"
 #include "broker/orders_subscription.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_harness.h"
 

@@ -8,7 +8,7 @@
 #include "broker/orders_session.h"
 #include "broker/publisher.h"
 #include "broker/requests_private.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"

@@ -9,7 +9,7 @@
 #include "broker/orders_session.h"
 #include "broker/orders_subscription.h"
 #include "broker/orders_topic.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"

@@ -12,7 +12,7 @@
 
 #include "broker/base/user.h"
 #include "broker/config/config.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_harness.h"
 

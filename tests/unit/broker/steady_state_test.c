@@ -6,7 +6,7 @@
  */
 #include "broker/dispatch.h"
 #include "broker/publisher.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/subscription.h"
 #include "broker/topic/topic.h"

@@ -6,7 +6,7 @@
 #include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/memory/limbo.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/lease.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"

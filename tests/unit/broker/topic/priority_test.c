@@ -6,7 +6,7 @@
 #include "broker/topic/priority.h"
 
 #include "broker/publisher.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/session.h"
+#include "broker/session/session.h"
 
 #include "broker/base/fault.h"
 #include "broker/base/party.h"

@@ -2,8 +2,8 @@
 /*
  * Retiring segments: every client that has one mapped is told, on every shard, and nobody else.
  */
-#include "broker/retire.h"
-#include "broker/session.h"
+#include "broker/session/retire.h"
+#include "broker/session/session.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 

@@ -2,8 +2,8 @@
 /*
  * Sessions: found by value, mappings, close, quarantine.
  */
-#include "broker/retire.h"
-#include "broker/session.h"
+#include "broker/session/retire.h"
+#include "broker/session/session.h"
 #include "broker/subscription.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/session_names.h"
+#include "broker/session/session_names.h"
 
 #include "broker/base/heap_account.h"
 

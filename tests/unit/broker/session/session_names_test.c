@@ -2,8 +2,8 @@
 /*
  * Names of topics that a client is sent: charged to its session, kept while a frame reads them.
  */
-#include "broker/session.h"
-#include "broker/session_names.h"
+#include "broker/session/session.h"
+#include "broker/session/session_names.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 

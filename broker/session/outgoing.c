@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/outgoing.h"
+#include "broker/session/outgoing.h"
 
 #include "broker/memory/segment.h"
-#include "broker/session.h"
+#include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "wire/base/assert.h"

@@ -14,7 +14,7 @@
 #pragma once
 
 #include "broker/base/heap_account.h"
-#include "broker/session_names.h"
+#include "broker/session/session_names.h"
 #include "broker/shard/lease.h"
 #include "broker/shard/sifter.h"
 #include "wire/base/clock.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/retire.h"
+#include "broker/session/retire.h"
 
-#include "broker/outgoing.h"
-#include "broker/session.h"
+#include "broker/session/outgoing.h"
+#include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "wire/base/log.h"
 #include "wire/codec/frame.h"
