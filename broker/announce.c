@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/announce.h"
 
-#include "broker/route.h"
+#include "broker/ingest/route.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/reclaim.h"

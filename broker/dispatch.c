@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/dispatch.h"
 
-#include "broker/commit.h"
-#include "broker/ingest.h"
+#include "broker/ingest/commit.h"
+#include "broker/ingest/ingest.h"
+#include "broker/ingest/publisher.h"
+#include "broker/ingest/publisher_window.h"
 #include "broker/lazy.h"
 #include "broker/porter.h"
-#include "broker/publisher.h"
-#include "broker/publisher_window.h"
 #include "broker/session/outgoing.h"
 #include "broker/session/retire.h"
 #include "broker/session/session.h"

@@ -2,9 +2,9 @@
 #include "broker/orders_topic.h"
 
 #include "broker/config/config.h"
+#include "broker/ingest/route.h"
 #include "broker/orders_private.h"
 #include "broker/queue_life.h"
-#include "broker/route.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/sweep.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/worker.h"
 
-#include "broker/commit.h"
 #include "broker/config/config.h"
 #include "broker/dispatch.h"
 #include "broker/forward.h"
-#include "broker/publisher.h"
-#include "broker/publisher_window.h"
+#include "broker/ingest/commit.h"
+#include "broker/ingest/publisher.h"
+#include "broker/ingest/publisher_window.h"
 #include "broker/queue.h"
 #include "broker/session/session.h"
 #include "broker/shard/gpuslot.h"

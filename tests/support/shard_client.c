@@ -3,7 +3,7 @@
 
 #include "broker/config/config.h"
 #include "broker/dispatch.h"
-#include "broker/publisher.h"
+#include "broker/ingest/publisher.h"
 #include "broker/shard/gpuslot.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"

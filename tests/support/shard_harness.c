@@ -5,8 +5,8 @@
 #include "broker/shard_setup.h"
 
 #include "broker/config/config.h"
+#include "broker/ingest/route.h"
 #include "broker/orders.h"
-#include "broker/route.h"
 #include "broker/session/retire.h"
 #include "broker/shard/entry.h"
 #include "broker/topic/log/log.h"

@@ -6,7 +6,7 @@
 #include "broker/directory_leave.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_wake.h"
-#include "broker/route.h"
+#include "broker/ingest/route.h"
 #include "broker/shard/entry.h"
 #include "tests/unit/broker/directory_world.h"
 

@@ -3,7 +3,7 @@
  * Dispatch: what a link brings reaches the right part, and what a client may not send ends it.
  */
 #include "broker/dispatch.h"
-#include "broker/publisher.h"
+#include "broker/ingest/publisher.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "wire/link/sim.h"

@@ -4,9 +4,9 @@
  * without threads.
  */
 #include "broker/control.h"
+#include "broker/ingest/publisher.h"
 #include "broker/naming.h"
 #include "broker/orders_session.h"
-#include "broker/publisher.h"
 #include "broker/requests_private.h"
 #include "broker/session/session.h"
 #include "broker/topic/topic.h"

@@ -5,9 +5,9 @@
  * reason, leak nothing and lose nothing unsaid.
  */
 #include "broker/config/config.h"
+#include "broker/ingest/publisher.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
-#include "broker/publisher.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/lease.h"
 #include "broker/spill.h"

@@ -5,7 +5,7 @@
  * functions through counters here (--wrap), and the link is one that allocates nothing itself.
  */
 #include "broker/dispatch.h"
-#include "broker/publisher.h"
+#include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/subscription.h"

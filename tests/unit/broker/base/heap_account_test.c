@@ -4,7 +4,7 @@
  * tallies, and that everything is given back.
  */
 #include "broker/config/config.h"
-#include "broker/publisher.h"
+#include "broker/ingest/publisher.h"
 #include "broker/shard/tally.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"

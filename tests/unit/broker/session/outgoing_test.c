@@ -2,7 +2,7 @@
 /*
  * Frames on their way out: each holds its entry until the link is done with it, and no longer.
  */
-#include "broker/publisher.h"
+#include "broker/ingest/publisher.h"
 #include "broker/session/outgoing.h"
 #include "broker/shard/entry.h"
 #include "tests/support/shard_client.h"

@@ -6,10 +6,10 @@
 #include "broker/shard/gpuslot.h"
 
 #include "broker/config/config.h"
-#include "broker/ingest.h"
+#include "broker/ingest/ingest.h"
+#include "broker/ingest/publisher.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
-#include "broker/publisher.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/lease.h"
 #include "tests/fakecuda/fakecuda.h"

@@ -3,7 +3,7 @@
  * Tallies: batches whose publisher waits for their delivery. Topic, publisher, queue and readers on
  * one worker; and each on another.
  */
-#include "broker/publisher.h"
+#include "broker/ingest/publisher.h"
 #include "broker/shard/tally.h"
 #include "tests/unit/broker/queue_world.h"
 

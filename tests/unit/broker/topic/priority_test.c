@@ -5,7 +5,7 @@
  */
 #include "broker/topic/priority.h"
 
-#include "broker/publisher.h"
+#include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/topic/begin.h"

@@ -2,10 +2,10 @@
 /*
  * What is spared when memory is short: 16 MiB in all, segments of 2 MiB.
  */
+#include "broker/ingest/publisher.h"
 #include "broker/memory/bufpool.h"
 #include "broker/memory/maker.h"
 #include "broker/memory/membudget.h"
-#include "broker/publisher.h"
 #include "broker/topic/reclaim.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"

@@ -7,9 +7,9 @@
 #include "broker/topic/twin.h"
 
 #include "broker/config/config.h"
+#include "broker/ingest/publisher.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
-#include "broker/publisher.h"
 #include "broker/shard/lease.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/support/shard_gpu.h"

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/publisher.h"
+#include "broker/ingest/publisher.h"
 
 /* A batch's buffer: the prepared one, or a new one, of what was reserved. ENOMEM: see
  * docs/architecture.md for what was not foreseen then. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/route.h"
+#include "broker/ingest/route.h"
 
 #include "broker/base/fault.h"
-#include "broker/publisher.h"
-#include "broker/publisher_window.h"
+#include "broker/ingest/publisher.h"
+#include "broker/ingest/publisher_window.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/publisher_window.h"
+#include "broker/ingest/publisher_window.h"
 
 #include "broker/base/fault.h"
 #include "broker/base/party.h"
 #include "broker/config/config.h"
-#include "broker/publisher.h"
+#include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/reclaim.h"

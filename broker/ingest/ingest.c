@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/ingest.h"
+#include "broker/ingest/ingest.h"
 
 #include "broker/base/fault.h"
-#include "broker/commit.h"
+#include "broker/ingest/commit.h"
+#include "broker/ingest/publisher.h"
+#include "broker/ingest/publisher_window.h"
+#include "broker/ingest/route.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
-#include "broker/publisher.h"
-#include "broker/publisher_window.h"
-#include "broker/route.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/gpuslot.h"

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "broker/config/config.h"
-#include "broker/publisher.h"
+#include "broker/ingest/publisher.h"
 #include "broker/topic/reclaim.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/commit.h"
+#include "broker/ingest/commit.h"
 
 #include "broker/config/config.h"
+#include "broker/ingest/publisher.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
-#include "broker/publisher.h"
 #include "broker/session/outgoing.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"

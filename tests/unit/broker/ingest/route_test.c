@@ -3,8 +3,8 @@
  * Routing: a publisher on shard 0, topics at home on 0 and on 1; what becomes of its batches, and
  * when it is told.
  */
-#include "broker/publisher.h"
-#include "broker/route.h"
+#include "broker/ingest/publisher.h"
+#include "broker/ingest/route.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"

@@ -2,8 +2,8 @@
 /*
  * Leased batches where leases and messages have all memory there is.
  */
-#include "broker/commit.h"
-#include "broker/publisher.h"
+#include "broker/ingest/commit.h"
+#include "broker/ingest/publisher.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "tests/support/shard_lease.h"

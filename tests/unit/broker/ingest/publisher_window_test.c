@@ -3,7 +3,7 @@
  * What windows reserve, and whom that keeps from what: no batch within its window is refused, and
  * none waits for what others do not use. The publisher's own rules are publisher_test.c.
  */
-#include "tests/unit/broker/publisher_world.h"
+#include "tests/unit/broker/ingest/publisher_world.h"
 
 static uint32_t draw(uint32_t *seed, uint32_t below)
 {

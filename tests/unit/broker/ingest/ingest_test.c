@@ -3,8 +3,8 @@
  * Ingest: the upcalls of a link are made by hand, so that bodies complete late, fail, or find that
  * their publisher is gone.
  */
-#include "broker/ingest.h"
-#include "broker/publisher.h"
+#include "broker/ingest/ingest.h"
+#include "broker/ingest/publisher.h"
 #include "broker/shard/entry.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"

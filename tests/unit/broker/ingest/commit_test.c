@@ -4,9 +4,9 @@
  * what a client that breaks the rules brings upon itself, and upon nobody else.
  */
 #include "broker/base/user.h"
-#include "broker/commit.h"
 #include "broker/config/config.h"
-#include "broker/publisher.h"
+#include "broker/ingest/commit.h"
+#include "broker/ingest/publisher.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"

@@ -3,7 +3,7 @@
  * Publishers: what they may send, and what they are told. A scripted client on shard 0 publishes
  * to a topic at home there.
  */
-#include "tests/unit/broker/publisher_world.h"
+#include "tests/unit/broker/ingest/publisher_world.h"
 
 static void test_a_new_publisher_may_send_the_first_window(void **state)
 {

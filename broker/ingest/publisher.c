@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/publisher.h"
+#include "broker/ingest/publisher.h"
 
 #include "broker/base/fault.h"
 #include "broker/config/config.h"
-#include "broker/publisher_window.h"
+#include "broker/ingest/publisher_window.h"
 #include "broker/session/outgoing.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
