@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/dispatch.h"
 
+#include "broker/delivery/reader/lazy.h"
+#include "broker/delivery/reader/subscription.h"
 #include "broker/ingest/commit.h"
 #include "broker/ingest/ingest.h"
 #include "broker/ingest/publisher.h"
 #include "broker/ingest/publisher_window.h"
-#include "broker/lazy.h"
 #include "broker/porter.h"
 #include "broker/session/outgoing.h"
 #include "broker/session/retire.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
-#include "broker/subscription.h"
 #include "broker/taker.h"
 #include "wire/base/assert.h"
 

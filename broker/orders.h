@@ -9,10 +9,10 @@
 #pragma once
 
 #include "broker/base/mail.h"
+#include "broker/delivery/reader/subscription.h"
 #include "broker/memory/maker.h"
 #include "broker/queue.h"
 #include "broker/shard/lease.h"
-#include "broker/subscription.h"
 #include "broker/taker.h"
 #include "broker/topic/topic.h"
 #include "wire/base/status.h"

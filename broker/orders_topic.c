@@ -2,12 +2,12 @@
 #include "broker/orders_topic.h"
 
 #include "broker/config/config.h"
+#include "broker/delivery/reader/sweep.h"
 #include "broker/ingest/route.h"
 #include "broker/orders_private.h"
 #include "broker/queue_life.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
-#include "broker/sweep.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/log/keys.h"
 #include "broker/topic/log/prelude.h"

@@ -3,9 +3,9 @@
 
 #include "broker/base/fault.h"
 #include "broker/deadletter.h"
-#include "broker/pick.h"
+#include "broker/delivery/reader/pick.h"
+#include "broker/delivery/reader/recall.h"
 #include "broker/queue_life.h"
-#include "broker/recall.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/tally.h"
 #include "broker/taker.h"

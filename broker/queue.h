@@ -19,8 +19,8 @@
  */
 #pragma once
 
+#include "broker/delivery/reader/sweep.h"
 #include "broker/shard/sifter.h"
-#include "broker/sweep.h"
 #include "broker/take.h"
 #include "wire/base/status.h"
 #include "wire/codec/topic.h"

@@ -2,6 +2,8 @@
 #include "broker/shard_setup.h"
 
 #include "broker/config/config.h"
+#include "broker/delivery/reader/subscription.h"
+#include "broker/delivery/reader/sweep.h"
 #include "broker/memory/maker.h"
 #include "broker/queue.h"
 #include "broker/queue_life.h"
@@ -11,8 +13,6 @@
 #include "broker/shard/shard.h"
 #include "broker/shard/shard_segments.h"
 #include "broker/shard/tally.h"
-#include "broker/subscription.h"
-#include "broker/sweep.h"
 #include "broker/topic/log/prelude.h"
 #include "wire/base/assert.h"
 #include "wire/link/link.h"

@@ -4,6 +4,7 @@
 #include "broker/queue_life.h"
 #include "broker/status_private.h"
 
+#include "broker/delivery/reader/subscription.h"
 #include "broker/memory/bufpool.h"
 #include "broker/memory/segment.h"
 #include "broker/queue.h"
@@ -12,7 +13,6 @@
 #include "broker/shard/shard.h"
 #include "broker/spill.h"
 #include "broker/status_spill.h"
-#include "broker/subscription.h"
 #include "broker/topic/topic.h"
 #include "wire/codec/topic.h"
 #include "wire/link/link.h"

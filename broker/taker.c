@@ -2,8 +2,8 @@
 #include "broker/taker.h"
 
 #include "broker/base/fault.h"
-#include "broker/deliver.h"
-#include "broker/lazy.h"
+#include "broker/delivery/reader/deliver.h"
+#include "broker/delivery/reader/lazy.h"
 #include "broker/memory/segment.h"
 #include "broker/session/outgoing.h"
 #include "broker/topic/topic.h"

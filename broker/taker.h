@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "broker/subscription.h"
+#include "broker/delivery/reader/subscription.h"
 #include "broker/take.h"
 #include "wire/base/idmap.h"
 

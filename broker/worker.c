@@ -2,6 +2,7 @@
 #include "broker/worker.h"
 
 #include "broker/config/config.h"
+#include "broker/delivery/reader/sweep.h"
 #include "broker/dispatch.h"
 #include "broker/forward.h"
 #include "broker/ingest/commit.h"
@@ -13,7 +14,6 @@
 #include "broker/shard_setup.h"
 #include "broker/slow.h"
 #include "broker/spill.h"
-#include "broker/sweep.h"
 #include "broker/taker.h"
 #include "broker/topic/compact.h"
 #include "broker/topic/history.h"

@@ -4,10 +4,10 @@
  * readers that spill.
  */
 #include "broker/config/config.h"
+#include "broker/delivery/reader/subscription.h"
 #include "broker/queue.h"
 #include "broker/shard/entry.h"
 #include "broker/spill.h"
-#include "broker/subscription.h"
 #include "broker/topic/log/log.h"
 #include "broker/topic/priority.h"
 #include "broker/topic/topic.h"

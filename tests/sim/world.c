@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/config.h"
+#include "broker/delivery/reader/subscription.h"
 #include "broker/directory.h"
 #include "broker/memory/bufpool_check.h"
 #include "broker/queue.h"
@@ -7,7 +8,6 @@
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard_setup.h"
-#include "broker/subscription.h"
 #include "broker/topic/log/log.h"
 #include "broker/topic/priority.h"
 #include "broker/topic/topic.h"

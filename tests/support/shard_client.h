@@ -8,8 +8,8 @@
  */
 #pragma once
 
+#include "broker/delivery/reader/subscription.h"
 #include "broker/session/session.h"
-#include "broker/subscription.h"
 #include "broker/topic/topic.h"
 #include "wire/codec/frame.h"
 #include "wire/link/link.h"

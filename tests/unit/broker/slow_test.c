@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is told to be slow, and of what is lost, when; and what the broker itself publishes. */
 #include "broker/announce.h"
+#include "broker/delivery/reader/subscription.h"
 #include "broker/session/session.h"
 #include "broker/slow.h"
-#include "broker/subscription.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"

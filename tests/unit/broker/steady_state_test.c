@@ -4,11 +4,11 @@
  * heap: on one shard or on three, by copy or in place, sent or leased. The linker sends the heap's
  * functions through counters here (--wrap), and the link is one that allocates nothing itself.
  */
+#include "broker/delivery/reader/subscription.h"
 #include "broker/dispatch.h"
 #include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
-#include "broker/subscription.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"

@@ -2,9 +2,9 @@
 /*
  * Sessions: found by value, mappings, close, quarantine.
  */
+#include "broker/delivery/reader/subscription.h"
 #include "broker/session/retire.h"
 #include "broker/session/session.h"
-#include "broker/subscription.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "wire/link/sim.h"

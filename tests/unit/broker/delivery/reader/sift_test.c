@@ -3,7 +3,7 @@
  * Steps of filters: one shard, a publisher whose messages have hundreds of properties, a client
  * with expensive filters, and others beside it.
  */
-#include "broker/sift.h"
+#include "broker/delivery/reader/sift.h"
 
 #include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"

@@ -4,7 +4,7 @@
  * publisher on shard 0, topics at home on shard 1; `near` maps there, `far` reads on shard 2.
  */
 #include "broker/config/config.h"
-#include "broker/lazy.h"
+#include "broker/delivery/reader/lazy.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_lease.h"
 #include "tests/support/shard_queue.h"

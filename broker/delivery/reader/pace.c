@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/pace.h"
+#include "broker/delivery/reader/pace.h"
 
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"

@@ -19,8 +19,8 @@
  */
 #pragma once
 
+#include "broker/delivery/reader/subscription.h"
 #include "broker/shard/entry.h"
-#include "broker/subscription.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/sweep.h"
+#include "broker/delivery/reader/sweep.h"
 
 #include "broker/shard/shard.h"
 #include "broker/topic/topic.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/recall.h"
+#include "broker/delivery/reader/recall.h"
 
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"

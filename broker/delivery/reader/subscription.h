@@ -13,8 +13,8 @@
  */
 #pragma once
 
-#include "broker/pace.h"
-#include "broker/sweep.h"
+#include "broker/delivery/reader/pace.h"
+#include "broker/delivery/reader/sweep.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 

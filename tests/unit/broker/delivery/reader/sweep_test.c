@@ -3,8 +3,8 @@
  * A subscription with thousands of cursors goes: in slices, and holds nobody back meanwhile. All
  * its cursors read one topic here, which is as good as thousands of topics.
  */
+#include "broker/delivery/reader/sweep.h"
 #include "broker/queue_life.h"
-#include "broker/sweep.h"
 
 #include "broker/orders.h"
 #include "broker/queue_private.h"

@@ -5,7 +5,7 @@
  * kept for them holds slots, within limits; what goes away meanwhile leaves nothing behind.
  */
 #include "broker/config/config.h"
-#include "broker/lazy.h"
+#include "broker/delivery/reader/lazy.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
 #include "broker/shard/lease.h"

@@ -8,12 +8,12 @@
 
 #include "broker/base/user.h"
 #include "broker/config/config.h"
+#include "broker/delivery/reader/subscription.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
-#include "broker/subscription.h"
 #include "wire/link/link.h"
 
 #include <stdint.h>

@@ -2,7 +2,7 @@
 /*
  * Subscriptions: credit, releases in any order, ends. Everything on one shard.
  */
-#include "broker/subscription.h"
+#include "broker/delivery/reader/subscription.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 

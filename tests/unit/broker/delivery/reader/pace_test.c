@@ -4,7 +4,7 @@
  * maps there, `far` reads on shard 2 by copy.
  */
 #include "broker/config/config.h"
-#include "broker/pace.h"
+#include "broker/delivery/reader/pace.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_trio.h"
 #include "wire/base/clock.h"
