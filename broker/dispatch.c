@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/dispatch.h"
 
+#include "broker/delivery/acks/taker.h"
 #include "broker/delivery/reader/lazy.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/ingest/commit.h"
@@ -12,7 +13,6 @@
 #include "broker/session/retire.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
-#include "broker/taker.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

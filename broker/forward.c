@@ -3,6 +3,7 @@
 
 #include "broker/base/fault.h"
 #include "broker/config/config.h"
+#include "broker/delivery/acks/queue.h"
 #include "broker/delivery/reader/deliver.h"
 #include "broker/delivery/reader/lazy.h"
 #include "broker/delivery/reader/pick.h"
@@ -12,7 +13,6 @@
 #include "broker/ingest/route.h"
 #include "broker/lend.h"
 #include "broker/memory/segment.h"
-#include "broker/queue.h"
 #include "broker/session/outgoing.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"

@@ -9,11 +9,11 @@
 #pragma once
 
 #include "broker/base/mail.h"
+#include "broker/delivery/acks/queue.h"
+#include "broker/delivery/acks/taker.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/memory/maker.h"
-#include "broker/queue.h"
 #include "broker/shard/lease.h"
-#include "broker/taker.h"
 #include "broker/topic/topic.h"
 #include "wire/base/status.h"
 #include "wire/codec/url.h"

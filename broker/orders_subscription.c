@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/orders_subscription.h"
 
+#include "broker/delivery/acks/queue_life.h"
 #include "broker/orders_private.h"
-#include "broker/queue_life.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "wire/codec/filter.h"

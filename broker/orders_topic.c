@@ -2,10 +2,10 @@
 #include "broker/orders_topic.h"
 
 #include "broker/config/config.h"
+#include "broker/delivery/acks/queue_life.h"
 #include "broker/delivery/reader/sweep.h"
 #include "broker/ingest/route.h"
 #include "broker/orders_private.h"
-#include "broker/queue_life.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/begin.h"

@@ -17,8 +17,8 @@
  */
 #pragma once
 
+#include "broker/delivery/acks/queue.h"
 #include "broker/directory.h"
-#include "broker/queue.h"
 
 #define AMB_QUEUE_NAME_MAX 64u
 

@@ -2,11 +2,11 @@
 #include "broker/shard_setup.h"
 
 #include "broker/config/config.h"
+#include "broker/delivery/acks/queue.h"
+#include "broker/delivery/acks/queue_life.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/delivery/reader/sweep.h"
 #include "broker/memory/maker.h"
-#include "broker/queue.h"
-#include "broker/queue_life.h"
 #include "broker/session/outgoing.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/lease.h"

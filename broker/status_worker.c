@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/status_worker.h"
 
-#include "broker/queue_life.h"
+#include "broker/delivery/acks/queue_life.h"
 #include "broker/status_private.h"
 
+#include "broker/delivery/acks/queue.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/memory/bufpool.h"
 #include "broker/memory/segment.h"
-#include "broker/queue.h"
 #include "broker/session/outgoing.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"

@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "broker/queue.h"
+#include "broker/delivery/acks/queue.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #include "tests/sim/model.h"
 
 #include "broker/config/config.h"
-#include "broker/deadletter.h"
+#include "broker/delivery/acks/deadletter.h"
 #include "tests/sim/sim.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of model.h that is about queues: who has each message, and whether he may. */
-#include "broker/queue.h"
+#include "broker/delivery/acks/queue.h"
 
 #include "tests/sim/model.h"
 #include "tests/sim/sim.h"

@@ -4,8 +4,8 @@
  * readers that spill.
  */
 #include "broker/config/config.h"
+#include "broker/delivery/acks/queue.h"
 #include "broker/delivery/reader/subscription.h"
-#include "broker/queue.h"
 #include "broker/shard/entry.h"
 #include "broker/spill.h"
 #include "broker/topic/log/log.h"

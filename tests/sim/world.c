@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/config.h"
+#include "broker/delivery/acks/queue.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/directory.h"
 #include "broker/memory/bufpool_check.h"
-#include "broker/queue.h"
 #include "broker/queues.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"

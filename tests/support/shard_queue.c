@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/shard_queue.h"
+#include "broker/delivery/acks/queue_life.h"
 #include "broker/orders_subscription.h"
 #include "broker/orders_topic.h"
-#include "broker/queue_life.h"
 
 #include "broker/orders.h"
 #include "broker/topic/topic.h"

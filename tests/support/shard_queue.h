@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/queue.h"
+#include "broker/delivery/acks/queue.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 

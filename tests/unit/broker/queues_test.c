@@ -2,12 +2,12 @@
 /*
  * broker/queues: who shares a queue with whom, and when it ends. On shards without threads.
  */
+#include "broker/delivery/acks/queue_life.h"
 #include "broker/directory_counts.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_wake.h"
 #include "broker/orders_session.h"
 #include "broker/orders_subscription.h"
-#include "broker/queue_life.h"
 #include "broker/queues.h"
 
 #include "broker/base/user.h"

@@ -5,7 +5,7 @@
  */
 #include "broker/ingest/publisher.h"
 #include "broker/shard/tally.h"
-#include "tests/unit/broker/queue_world.h"
+#include "tests/unit/broker/delivery/acks/queue_world.h"
 
 /* A topic whose home is not the publisher's worker, if there are several. */
 static uint32_t open_topic(struct world *w, const char *name)

@@ -3,11 +3,11 @@
  * A subscription with thousands of cursors goes: in slices, and holds nobody back meanwhile. All
  * its cursors read one topic here, which is as good as thousands of topics.
  */
+#include "broker/delivery/acks/queue_life.h"
 #include "broker/delivery/reader/sweep.h"
-#include "broker/queue_life.h"
 
+#include "broker/delivery/acks/queue_private.h"
 #include "broker/orders.h"
-#include "broker/queue_private.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"

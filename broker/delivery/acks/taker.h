@@ -12,8 +12,8 @@
  */
 #pragma once
 
+#include "broker/delivery/acks/take.h"
 #include "broker/delivery/reader/subscription.h"
-#include "broker/take.h"
 #include "wire/base/idmap.h"
 
 struct amb_frame;

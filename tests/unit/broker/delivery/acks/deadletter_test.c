@@ -2,8 +2,8 @@
 /*
  * Dead letters: what no member could handle, and what is said of it.
  */
-#include "broker/deadletter.h"
-#include "tests/unit/broker/queue_world.h"
+#include "broker/delivery/acks/deadletter.h"
+#include "tests/unit/broker/delivery/acks/queue_world.h"
 #include "wire/codec/props.h"
 
 static void expect_prop(const struct amb_entry *entry, const char *name, const char *value)

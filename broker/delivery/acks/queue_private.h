@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "broker/queue.h"
+#include "broker/delivery/acks/queue.h"
 #include "broker/shard/shard.h"
 
 /* Something may go out: it is looked at in this turn, or the next. */

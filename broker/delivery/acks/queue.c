@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/queue_private.h"
+#include "broker/delivery/acks/queue_private.h"
 
 #include "broker/base/fault.h"
-#include "broker/deadletter.h"
+#include "broker/delivery/acks/deadletter.h"
+#include "broker/delivery/acks/queue_life.h"
+#include "broker/delivery/acks/taker.h"
 #include "broker/delivery/reader/pick.h"
 #include "broker/delivery/reader/recall.h"
-#include "broker/queue_life.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/tally.h"
-#include "broker/taker.h"
 #include "broker/topic/log/prelude.h"
 #include "broker/topic/priority.h"
 #include "broker/topic/topic.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/deadletter.h"
+#include "broker/delivery/acks/deadletter.h"
 
 #include "broker/memory/segment.h"
 #include "broker/shard/entry.h"

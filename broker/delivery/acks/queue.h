@@ -19,9 +19,9 @@
  */
 #pragma once
 
+#include "broker/delivery/acks/take.h"
 #include "broker/delivery/reader/sweep.h"
 #include "broker/shard/sifter.h"
-#include "broker/take.h"
 #include "wire/base/status.h"
 #include "wire/codec/topic.h"
 

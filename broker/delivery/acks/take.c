@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/take.h"
+#include "broker/delivery/acks/take.h"
 
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"

@@ -2,8 +2,8 @@
 /*
  * Takes: which messages of a slice are settled, cut off, and left.
  */
+#include "broker/delivery/acks/take.h"
 #include "broker/shard/shard.h"
-#include "broker/take.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/taker.h"
+#include "broker/delivery/acks/taker.h"
 
 #include "broker/base/fault.h"
 #include "broker/delivery/reader/deliver.h"

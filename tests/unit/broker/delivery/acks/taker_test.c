@@ -2,8 +2,8 @@
 /*
  * Members of queues: deliveries until they are acknowledged, or not in time.
  */
-#include "broker/taker.h"
-#include "tests/unit/broker/queue_world.h"
+#include "broker/delivery/acks/taker.h"
+#include "tests/unit/broker/delivery/acks/queue_world.h"
 
 static void test_credit_returns_with_the_acknowledgement_not_with_the_release(void **state)
 {

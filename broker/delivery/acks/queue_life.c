@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/queue_life.h"
+#include "broker/delivery/acks/queue_life.h"
 
 #include "broker/config/config.h"
-#include "broker/queue_private.h"
+#include "broker/delivery/acks/queue_private.h"
 #include "broker/topic/priority.h"
 #include "broker/topic/topic.h"
 #include "wire/codec/filter.h"

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/queue.h"
+#include "broker/delivery/acks/queue.h"
 
 /* ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
