@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/status_spill.h"
 
-#include "broker/spill.h"
+#include "broker/delivery/spill.h"
 #include "broker/topic/topic.h"
 #include "broker/topic/topic_tail.h"
 

@@ -6,12 +6,12 @@
 
 #include "broker/delivery/acks/queue.h"
 #include "broker/delivery/reader/subscription.h"
+#include "broker/delivery/spill.h"
 #include "broker/memory/bufpool.h"
 #include "broker/memory/segment.h"
 #include "broker/session/outgoing.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
-#include "broker/spill.h"
 #include "broker/status_spill.h"
 #include "broker/topic/topic.h"
 #include "wire/codec/topic.h"

@@ -5,8 +5,8 @@
  * copy.
  */
 #include "broker/config/config.h"
+#include "broker/delivery/forward.h"
 #include "broker/delivery/reader/pick.h"
-#include "broker/forward.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_trio.h"
 #include "wire/base/clock.h"

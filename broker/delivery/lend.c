@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/lend.h"
+#include "broker/delivery/lend.h"
 
 #include "broker/base/fault.h"
 #include "broker/config/config.h"

@@ -4,12 +4,12 @@
  * spill_max; what is leased is moved out of its publisher's slots; every loss is counted. The same
  * from GPU memory is spill_gpu_test.c.
  */
-#include "broker/spill.h"
+#include "broker/delivery/spill.h"
 #include "broker/topic/topic_tail.h"
 
 #include "broker/config/config.h"
+#include "broker/delivery/slow.h"
 #include "broker/shard/entry.h"
-#include "broker/slow.h"
 #include "broker/topic/reclaim.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"

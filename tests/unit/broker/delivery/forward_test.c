@@ -3,7 +3,7 @@
  * Forwarding: a publisher on shard 0, topics at home on shard 1, subscribers on 1, 2 and 3.
  */
 #include "broker/config/config.h"
-#include "broker/forward.h"
+#include "broker/delivery/forward.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard_client.h"

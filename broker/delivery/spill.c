@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/spill.h"
+#include "broker/delivery/spill.h"
 
 #include "broker/base/fault.h"
 #include "broker/config/config.h"

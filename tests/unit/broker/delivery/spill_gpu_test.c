@@ -5,12 +5,12 @@
  * reason, leak nothing and lose nothing unsaid.
  */
 #include "broker/config/config.h"
+#include "broker/delivery/spill.h"
 #include "broker/ingest/publisher.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/lease.h"
-#include "broker/spill.h"
 #include "broker/topic/topic.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/support/shard_gpu.h"

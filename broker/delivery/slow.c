@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/slow.h"
+#include "broker/delivery/slow.h"
 
 #include "broker/delivery/reader/subscription.h"
+#include "broker/delivery/spill.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
-#include "broker/spill.h"
 #include "broker/topic/topic.h"
 #include "wire/base/clock.h"
 
