@@ -4,7 +4,7 @@
 #include "broker/base/peer.h"
 #include "broker/client_private.h"
 #include "broker/control.h"
-#include "broker/porter.h"
+#include "broker/worker/porter.h"
 #include "wire/base/assert.h"
 #include "wire/base/passed.h"
 

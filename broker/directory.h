@@ -34,9 +34,9 @@
 #pragma once
 
 #include "broker/base/party.h"
-#include "broker/orders.h"
 #include "broker/patterns.h"
 #include "broker/readers.h"
+#include "broker/worker/orders.h"
 #include "wire/base/hash.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"

@@ -6,8 +6,8 @@
 #include "broker/directory_leave.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_topic.h"
-#include "broker/orders_topic.h"
 #include "broker/shard/shard.h"
+#include "broker/worker/orders_topic.h"
 #include "wire/codec/position.h"
 
 /* A queue without members holds nobody up. */

@@ -2,9 +2,9 @@
 #include "broker/directory_counts.h"
 
 #include "broker/directory_topic.h"
-#include "broker/orders_session.h"
-#include "broker/orders_topic.h"
 #include "broker/shard/shard.h"
+#include "broker/worker/orders_session.h"
+#include "broker/worker/orders_topic.h"
 #include "wire/base/clock.h"
 
 #define COUNT_STEPS 4096u

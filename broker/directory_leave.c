@@ -5,8 +5,8 @@
 #include "broker/config/config.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_topic.h"
-#include "broker/orders_session.h"
-#include "broker/orders_topic.h"
+#include "broker/worker/orders_session.h"
+#include "broker/worker/orders_topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 

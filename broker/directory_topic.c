@@ -3,9 +3,9 @@
 
 #include "broker/base/party.h"
 #include "broker/config/config.h"
-#include "broker/orders_topic.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/topic.h"
+#include "broker/worker/orders_topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 

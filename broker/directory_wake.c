@@ -5,8 +5,8 @@
 #include "broker/directory_counts.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_topic.h"
-#include "broker/orders_topic.h"
 #include "broker/shard/shard.h"
+#include "broker/worker/orders_topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 

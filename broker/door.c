@@ -4,8 +4,8 @@
 #include "broker/base/user.h"
 #include "broker/client.h"
 #include "broker/config/config.h"
-#include "broker/porter.h"
 #include "broker/portowner.h"
+#include "broker/worker/porter.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/events.h"
 
-#include "broker/announce.h"
 #include "broker/control.h"
+#include "broker/worker/announce.h"
 #include "wire/base/clock.h"
 
 #include <jansson.h>

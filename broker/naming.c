@@ -6,9 +6,9 @@
 #include "broker/config/config.h"
 #include "broker/control.h"
 #include "broker/directory_counts.h"
-#include "broker/orders_session.h"
 #include "broker/requests_private.h"
 #include "broker/shard/shard.h"
+#include "broker/worker/orders_session.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 
 #include "broker/client.h"
 #include "broker/identity.h"
-#include "broker/orders.h"
+#include "broker/worker/orders.h"
 
 /* Topic, handle and limits of a publisher that is to be opened. False: refused, and the client
  * told.

@@ -4,11 +4,11 @@
 #include "broker/client_io.h"
 #include "broker/control.h"
 #include "broker/handshake.h"
-#include "broker/orders_session.h"
 #include "broker/requests_lease.h"
 #include "broker/requests_publisher.h"
 #include "broker/requests_subscription.h"
 #include "broker/status.h"
+#include "broker/worker/orders_session.h"
 
 #include <stdlib.h>
 

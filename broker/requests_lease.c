@@ -5,9 +5,9 @@
 #include "broker/config/config.h"
 #include "broker/control.h"
 #include "broker/memory/gpupool.h"
-#include "broker/orders_lease.h"
 #include "broker/requests_private.h"
 #include "broker/shard/shard.h"
+#include "broker/worker/orders_lease.h"
 
 #include <unistd.h>
 

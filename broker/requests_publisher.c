@@ -9,9 +9,9 @@
 #include "broker/directory_counts.h"
 #include "broker/directory_leave.h"
 #include "broker/naming.h"
-#include "broker/orders_session.h"
 #include "broker/requests_private.h"
 #include "broker/shard/gpuslot.h"
+#include "broker/worker/orders_session.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "broker/orders.h"
+#include "broker/worker/orders.h"
 #include "wire/codec/topic.h"
 
 #include <jansson.h>

@@ -19,8 +19,8 @@
 #include "broker/control.h"
 #include "broker/control_loop.h"
 #include "broker/shard/shard.h"
-#include "broker/shard_setup.h"
-#include "broker/worker.h"
+#include "broker/worker/shard_setup.h"
+#include "broker/worker/worker.h"
 #include "wire/base/clock.h"
 
 #include <amb/amb.h>

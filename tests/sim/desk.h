@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/orders.h"
+#include "broker/worker/orders.h"
 #include "tests/sim/sim.h"
 
 enum visit_state {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What clients ask the desk for: publishers, subscriptions. */
 #include "broker/config/config.h"
-#include "broker/orders_lease.h"
-#include "broker/orders_session.h"
-#include "broker/orders_subscription.h"
 #include "broker/queues.h"
 #include "broker/session/session.h"
 #include "broker/topic/reclaim.h"
+#include "broker/worker/orders_lease.h"
+#include "broker/worker/orders_session.h"
+#include "broker/worker/orders_subscription.h"
 #include "tests/sim/desk.h"
 #include "wire/base/assert.h"
 #include "wire/codec/position.h"

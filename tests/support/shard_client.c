@@ -2,11 +2,11 @@
 #include "tests/support/shard_client_private.h"
 
 #include "broker/config/config.h"
-#include "broker/dispatch.h"
 #include "broker/ingest/publisher.h"
 #include "broker/shard/gpuslot.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
+#include "broker/worker/dispatch.h"
 #include "tests/support/shard_harness.h"
 #include "wire/codec/filter.h"
 #include "wire/link/sim.h"

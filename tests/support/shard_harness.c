@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/shard_harness.h"
 #include "broker/memory/bufpool_check.h"
-#include "broker/orders_topic.h"
-#include "broker/shard_setup.h"
+#include "broker/worker/orders_topic.h"
+#include "broker/worker/shard_setup.h"
 
 #include "broker/config/config.h"
 #include "broker/ingest/route.h"
-#include "broker/orders.h"
 #include "broker/session/retire.h"
 #include "broker/shard/entry.h"
 #include "broker/topic/log/log.h"
 #include "broker/topic/topic.h"
-#include "broker/worker.h"
+#include "broker/worker/orders.h"
+#include "broker/worker/worker.h"
 #include "tests/support/config_try.h"
 #include "tests/support/shard_client.h"
 

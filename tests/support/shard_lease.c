@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/shard_lease.h"
-#include "broker/orders_lease.h"
+#include "broker/worker/orders_lease.h"
 
-#include "broker/orders.h"
+#include "broker/worker/orders.h"
 #include "tests/support/shard_harness.h"
 
 #include <setjmp.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/shard_queue.h"
 #include "broker/delivery/acks/queue_life.h"
-#include "broker/orders_subscription.h"
-#include "broker/orders_topic.h"
+#include "broker/worker/orders_subscription.h"
+#include "broker/worker/orders_topic.h"
 
-#include "broker/orders.h"
 #include "broker/topic/topic.h"
+#include "broker/worker/orders.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

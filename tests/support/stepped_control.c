@@ -3,12 +3,12 @@
 #include "broker/control_loop.h"
 #include "broker/directory_counts.h"
 #include "broker/directory_pairs.h"
-#include "broker/shard_setup.h"
+#include "broker/worker/shard_setup.h"
 
 #include "broker/config/config.h"
 #include "broker/config/transports.h"
 #include "broker/shard/shard.h"
-#include "broker/worker.h"
+#include "broker/worker/worker.h"
 #include "wire/base/assert.h"
 
 #include <string.h>

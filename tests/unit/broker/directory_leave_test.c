@@ -5,7 +5,7 @@
 #include "broker/directory_counts.h"
 #include "broker/directory_leave.h"
 #include "broker/ingest/publisher.h"
-#include "broker/orders_session.h"
+#include "broker/worker/orders_session.h"
 #include "tests/support/shard_client.h"
 #include "tests/unit/broker/directory_world.h"
 

@@ -12,10 +12,10 @@
 #include "broker/directory_leave.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_wake.h"
-#include "broker/orders_session.h"
-#include "broker/orders_subscription.h"
 #include "broker/session/session.h"
 #include "broker/topic/topic.h"
+#include "broker/worker/orders_session.h"
+#include "broker/worker/orders_subscription.h"
 #include "tests/support/shard_harness.h"
 
 #include <setjmp.h>

@@ -5,7 +5,7 @@
  */
 #include "broker/config/config.h"
 #include "broker/door.h"
-#include "broker/worker.h"
+#include "broker/worker/worker.h"
 #include "tests/support/stepped_control.h"
 
 #include <setjmp.h>

@@ -6,10 +6,10 @@
 #include "broker/control.h"
 #include "broker/ingest/publisher.h"
 #include "broker/naming.h"
-#include "broker/orders_session.h"
 #include "broker/requests_private.h"
 #include "broker/session/session.h"
 #include "broker/topic/topic.h"
+#include "broker/worker/orders_session.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 

@@ -6,9 +6,9 @@
 #include "broker/directory_counts.h"
 #include "broker/directory_pairs.h"
 #include "broker/directory_wake.h"
-#include "broker/orders_session.h"
-#include "broker/orders_subscription.h"
 #include "broker/queues.h"
+#include "broker/worker/orders_session.h"
+#include "broker/worker/orders_subscription.h"
 
 #include "broker/base/user.h"
 #include "broker/config/config.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is told to be slow, and of what is lost, when; and what the broker itself publishes. */
-#include "broker/announce.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/delivery/slow.h"
 #include "broker/session/session.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
+#include "broker/worker/announce.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "wire/base/clock.h"

@@ -7,9 +7,9 @@
 #include "broker/delivery/reader/sweep.h"
 
 #include "broker/delivery/acks/queue_private.h"
-#include "broker/orders.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
+#include "broker/worker/orders.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 

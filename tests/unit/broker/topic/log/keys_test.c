@@ -3,12 +3,12 @@
  * The newest message of each key. A publisher on shard 0, topics at home on shard 1; `near` maps
  * there, `far` reads on shard 2 by copy.
  */
-#include "broker/orders_topic.h"
 #include "broker/topic/log/keys.h"
+#include "broker/worker/orders_topic.h"
 
 #include "broker/config/config.h"
-#include "broker/orders.h"
 #include "broker/topic/topic.h"
+#include "broker/worker/orders.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "tests/support/shard_queue.h"

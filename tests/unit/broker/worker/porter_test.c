@@ -2,10 +2,10 @@
 /*
  * broker/porter: what is slow about coming and going is done elsewhere, and in the end.
  */
-#include "broker/porter.h"
+#include "broker/worker/porter.h"
 
-#include "broker/orders.h"
 #include "broker/shard/shard.h"
+#include "broker/worker/orders.h"
 #include "tests/support/lingering.h"
 #include "wire/base/clock.h"
 #include "wire/link/link.h"

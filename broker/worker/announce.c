@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/announce.h"
+#include "broker/worker/announce.h"
 
 #include "broker/ingest/route.h"
 #include "broker/shard/entry.h"

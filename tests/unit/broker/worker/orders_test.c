@@ -5,12 +5,12 @@
  * threads.
  */
 #include "broker/config/config.h"
-#include "broker/orders.h"
-#include "broker/orders_session.h"
-#include "broker/orders_subscription.h"
-#include "broker/orders_topic.h"
 #include "broker/session/session.h"
 #include "broker/topic/topic.h"
+#include "broker/worker/orders.h"
+#include "broker/worker/orders_session.h"
+#include "broker/worker/orders_subscription.h"
+#include "broker/worker/orders_topic.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "wire/link/link.h"

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "broker/orders.h"
+#include "broker/worker/orders.h"
 
 void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *order);
 /* A member's: answered when acks have come; it may be stopped before. */

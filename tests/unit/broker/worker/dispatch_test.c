@@ -2,8 +2,8 @@
 /*
  * Dispatch: what a link brings reaches the right part, and what a client may not send ends it.
  */
-#include "broker/dispatch.h"
 #include "broker/ingest/publisher.h"
+#include "broker/worker/dispatch.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "wire/link/sim.h"

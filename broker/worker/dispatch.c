@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/dispatch.h"
+#include "broker/worker/dispatch.h"
 
 #include "broker/delivery/acks/taker.h"
 #include "broker/delivery/reader/lazy.h"
@@ -8,11 +8,11 @@
 #include "broker/ingest/ingest.h"
 #include "broker/ingest/publisher.h"
 #include "broker/ingest/publisher_window.h"
-#include "broker/porter.h"
 #include "broker/session/outgoing.h"
 #include "broker/session/retire.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
+#include "broker/worker/porter.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

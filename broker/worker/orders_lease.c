@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/orders_lease.h"
+#include "broker/worker/orders_lease.h"
 
 #include "broker/memory/limbo.h"
 #include "broker/memory/maker.h"
 #include "broker/memory/segment.h"
-#include "broker/orders_private.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/reclaim.h"
+#include "broker/worker/orders_private.h"
 
 static void lease_failed(struct amb_shard *shard, struct amb_order *order, enum amb_status status,
                          const char *why)

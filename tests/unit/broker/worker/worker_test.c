@@ -3,7 +3,7 @@
  * Workers: threads that start, sleep, are woken and stop. What a turn does is tested by the stages.
  */
 #include "broker/config/config.h"
-#include "broker/worker.h"
+#include "broker/worker/worker.h"
 #include "tests/support/config_try.h"
 
 #include <pthread.h>

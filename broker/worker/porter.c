@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/porter.h"
+#include "broker/worker/porter.h"
 
-#include "broker/orders.h"
+#include "broker/worker/orders.h"
 #include "wire/base/log.h"
 #include "wire/base/passed.h"
 #include "wire/link/link.h"

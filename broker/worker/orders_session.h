@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/orders.h"
+#include "broker/worker/orders.h"
 
 void amb_order_session_open(struct amb_shard *shard, struct amb_order *order);
 void amb_order_session_raise_mapped(struct amb_shard *shard, struct amb_order *order);

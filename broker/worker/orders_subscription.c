@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/orders_subscription.h"
+#include "broker/worker/orders_subscription.h"
 
 #include "broker/delivery/acks/queue_life.h"
-#include "broker/orders_private.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
+#include "broker/worker/orders_private.h"
 #include "wire/codec/filter.h"
 
 #include <stdlib.h>

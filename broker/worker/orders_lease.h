@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "broker/orders.h"
+#include "broker/worker/orders.h"
 
 /* These two go on for some turns, as they allocate pages. */
 void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order);

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/orders.h"
+#include "broker/worker/orders.h"
 
 void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order);
 /* At home: EAGAIN while somebody has not read all of it. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/orders_topic.h"
+#include "broker/worker/orders_topic.h"
 
 #include "broker/config/config.h"
 #include "broker/delivery/acks/queue_life.h"
 #include "broker/delivery/reader/sweep.h"
 #include "broker/ingest/route.h"
-#include "broker/orders_private.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/begin.h"
@@ -13,6 +12,7 @@
 #include "broker/topic/log/prelude.h"
 #include "broker/topic/priority.h"
 #include "broker/topic/replay.h"
+#include "broker/worker/orders_private.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

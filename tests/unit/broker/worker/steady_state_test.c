@@ -5,11 +5,11 @@
  * functions through counters here (--wrap), and the link is one that allocates nothing itself.
  */
 #include "broker/delivery/reader/subscription.h"
-#include "broker/dispatch.h"
 #include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/topic/topic.h"
+#include "broker/worker/dispatch.h"
 #include "tests/support/shard_client.h"
 #include "tests/support/shard_harness.h"
 #include "tests/support/shard_lease.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/orders_private.h"
+#include "broker/worker/orders_private.h"
 
-#include "broker/orders_lease.h"
-#include "broker/orders_session.h"
-#include "broker/orders_subscription.h"
-#include "broker/orders_topic.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
-#include "broker/shard_setup.h"
+#include "broker/worker/orders_lease.h"
+#include "broker/worker/orders_session.h"
+#include "broker/worker/orders_subscription.h"
+#include "broker/worker/orders_topic.h"
+#include "broker/worker/shard_setup.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/orders.h"
+#include "broker/worker/orders.h"
 
 struct amb_session;
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/orders_session.h"
+#include "broker/worker/orders_session.h"
 
 #include "broker/base/fault.h"
 #include "broker/base/party.h"
-#include "broker/dispatch.h"
 #include "broker/ingest/publisher.h"
-#include "broker/orders_private.h"
-#include "broker/porter.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
-#include "broker/ucxport.h"
+#include "broker/worker/dispatch.h"
+#include "broker/worker/orders_private.h"
+#include "broker/worker/porter.h"
+#include "broker/worker/ucxport.h"
 #include "wire/link/stream/stream.h"
 #include "wire/link/ucx/ucx_link.h"
 

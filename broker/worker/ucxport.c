@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/ucxport.h"
+#include "broker/worker/ucxport.h"
 
 #include "wire/base/log.h"
 #include "wire/link/ucx/ucx_worker.h"

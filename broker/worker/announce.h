@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "broker/orders.h"
+#include "broker/worker/orders.h"
 
 /* u.announce. ENOTFOUND, ENOMEM, or what the topic says. */
 void amb_order_announce(struct amb_shard *shard, struct amb_order *order);

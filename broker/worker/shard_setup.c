@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/shard_setup.h"
+#include "broker/worker/shard_setup.h"
 
 #include "broker/config/config.h"
 #include "broker/delivery/acks/queue.h"
