@@ -16,7 +16,7 @@
 #pragma once
 
 #include "broker/base/heap_account.h"
-#include "broker/directory.h"
+#include "broker/control/directory/directory.h"
 #include "broker/watch.h"
 #include "wire/base/idmap.h"
 #include "wire/codec/control.h"

@@ -11,9 +11,9 @@
 
 #include "broker/base/mail.h"
 #include "broker/base/party.h"
-#include "broker/directory.h"
+#include "broker/control/directory/directory.h"
+#include "broker/control/directory/identity.h"
 #include "broker/failures.h"
-#include "broker/identity.h"
 #include "broker/watch.h"
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"

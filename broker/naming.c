@@ -5,7 +5,7 @@
 #include "broker/client_io.h"
 #include "broker/config/config.h"
 #include "broker/control.h"
-#include "broker/directory_counts.h"
+#include "broker/control/directory/directory_counts.h"
 #include "broker/requests_private.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/orders_session.h"

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "broker/client.h"
-#include "broker/identity.h"
+#include "broker/control/directory/identity.h"
 #include "broker/worker/orders.h"
 
 /* Topic, handle and limits of a publisher that is to be opened. False: refused, and the client

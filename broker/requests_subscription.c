@@ -3,8 +3,8 @@
 
 #include "broker/client_io.h"
 #include "broker/control.h"
-#include "broker/directory_pairs.h"
-#include "broker/queues.h"
+#include "broker/control/directory/directory_pairs.h"
+#include "broker/control/directory/queues.h"
 #include "broker/requests_private.h"
 #include "broker/shard/gpuslot.h"
 #include "broker/wish.h"

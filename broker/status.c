@@ -6,7 +6,7 @@
 #include "broker/client_io.h"
 #include "broker/config/config.h"
 #include "broker/control.h"
-#include "broker/queues.h"
+#include "broker/control/directory/queues.h"
 #include "broker/shard/shard.h"
 #include "broker/status_gpu.h"
 #include "broker/status_private.h"

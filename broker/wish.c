@@ -5,8 +5,8 @@
 #include "broker/client_io.h"
 #include "broker/config/config.h"
 #include "broker/control.h"
-#include "broker/directory_pairs.h"
-#include "broker/queues.h"
+#include "broker/control/directory/directory_pairs.h"
+#include "broker/control/directory/queues.h"
 #include "wire/codec/filter.h"
 #include "wire/codec/position.h"
 

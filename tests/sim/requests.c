@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What clients ask the desk for: publishers, subscriptions. */
 #include "broker/config/config.h"
-#include "broker/queues.h"
+#include "broker/control/directory/queues.h"
 #include "broker/session/session.h"
 #include "broker/topic/reclaim.h"
 #include "broker/worker/orders_lease.h"

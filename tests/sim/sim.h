@@ -11,8 +11,8 @@
 #pragma once
 
 #include "broker/base/mail.h"
-#include "broker/directory.h"
-#include "broker/identity.h"
+#include "broker/control/directory/directory.h"
+#include "broker/control/directory/identity.h"
 #include "broker/memory/bufpool.h"
 #include "broker/shard/shard.h"
 #include "tests/sim/model.h"

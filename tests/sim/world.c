@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/config.h"
+#include "broker/control/directory/directory.h"
+#include "broker/control/directory/queues.h"
 #include "broker/delivery/acks/queue.h"
 #include "broker/delivery/reader/subscription.h"
-#include "broker/directory.h"
 #include "broker/memory/bufpool_check.h"
-#include "broker/queues.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/topic/log/log.h"

@@ -5,7 +5,7 @@
  */
 #include "broker/base/party.h"
 #include "broker/config/config.h"
-#include "broker/queues.h"
+#include "broker/control/directory/queues.h"
 #include "tests/support/stepped_control.h"
 
 #include <setjmp.h>

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Topics leave: who is idle, who may go, and the stages in which workers forget them (drawn in
+ * directory.h).
+ *
+ * Threads: the control thread.
+ */
+#pragma once
+
+#include "broker/control/directory/directory.h"
+
+/* Of the topics that this user pays for, the one idle for longest leaves at once. False: none of
+ * those idle for longest is its. */
+bool amb_directory_leave_oldest_of(struct amb_directory *directory, const struct amb_user *user);
+/* Now and then: asks homes whether topics that have been idle for long enough may leave, goes on
+ * with those that leave where a worker was not ready, and has amb_directory_work tell the counts of
+ * quiet topics that have changed so far. */
+void amb_directory_tick(struct amb_directory *directory);
+
+/* For the directory's own files: */
+/* Its last publisher or reader may have gone: if so, it is idle from here on. */
+void amb_directory_rest(struct amb_directory *directory, struct amb_dir_topic *topic);
+/* The one idle for longest leaves, to make room. False: none is idle. */
+bool amb_directory_leave_oldest(struct amb_directory *directory);

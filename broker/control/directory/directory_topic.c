@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/control/directory/directory_topic.h"
+
+#include "broker/base/party.h"
+#include "broker/config/config.h"
+#include "broker/shard/shard.h"
+#include "broker/topic/topic.h"
+#include "broker/worker/orders_topic.h"
+#include "wire/base/assert.h"
+#include "wire/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct amb_order *amb_directory_order(amb_order_fn run, amb_order_done_fn done, void *context)
+{
+    struct amb_order *order = amb_order_create(run, done, context);
+    if (order == NULL) {
+        amb_error("no memory for an order to a worker");
+    }
+    return order;
+}
+
+struct amb_dir_topic *amb_dir_topic_make(struct amb_directory *directory, const char *name,
+                                         size_t len, unsigned home)
+{
+    struct amb_dir_topic *topic = calloc(1, sizeof(*topic) + len + 1);
+    if (topic == NULL) {
+        return NULL;
+    }
+    topic->directory = directory;
+    topic->on_shard = calloc(directory->shard_count, sizeof(struct amb_topic *));
+    topic->home = home;
+    topic->name_len = (uint32_t)len;
+    memcpy(topic->name, name, len);
+    amb_list_init(&topic->node);
+    amb_list_init(&topic->idle);
+    amb_list_init(&topic->of_counts);
+    amb_list_init(&topic->waking);
+    amb_list_init(&topic->publishers);
+    if (topic->on_shard == NULL) {
+        free(topic);
+        return NULL;
+    }
+    return topic;
+}
+
+void amb_directory_topic_free(struct amb_dir_topic *topic, unsigned shard_count)
+{
+    amb_list_remove(&topic->idle);
+    amb_list_remove(&topic->waking);
+    amb_party_unref(&topic->woken_by);
+    for (unsigned i = 0; i < shard_count && topic->on_shard != NULL; i++) {
+        amb_topic_destroy(&topic->on_shard[i]);
+    }
+    amb_party_uncharge(&topic->party, AMB_SHARE_TOPICS);
+    free(topic->on_shard);
+    free(topic);
+}
+
+/* The topic as that shard knows it, introduced there if it is not. NULL without memory. */
+struct amb_topic *amb_dir_topic_introduce(struct amb_directory *directory,
+                                          struct amb_dir_topic *topic, unsigned shard)
+{
+    if (topic->on_shard[shard] != NULL) {
+        return topic->on_shard[shard];
+    }
+    if (topic->main != NULL && amb_dir_topic_introduce(directory, topic->main, shard) == NULL) {
+        return NULL;
+    }
+    struct amb_order *order = amb_directory_order(amb_order_topic_add, NULL, NULL);
+    if (order == NULL) {
+        return NULL;
+    }
+    if (amb_topic_create(directory->shards[shard], topic->id, topic->home, topic->name,
+                         topic->name_len, &topic->on_shard[shard]) != AMB_OK) {
+        amb_order_free(order);
+        return NULL;
+    }
+    if (topic->main != NULL) {
+        amb_topic_set_priority(topic->on_shard[shard], topic->priority);
+        topic->on_shard[shard]->main = topic->main->on_shard[shard];
+    }
+    topic->on_shard[shard]->is_quiet = shard == topic->home; /* only there is that asked */
+    if (topic->has_left) { /* A late message wakes it once more. */
+        topic->on |= UINT64_C(1) << shard;
+    }
+    order->u.topic.topic = topic->on_shard[shard];
+    amb_order_post(directory->shards[shard], order);
+    return topic->on_shard[shard];
+}
+
+/* Somebody publishes to it, or reads it by its name. */
+void amb_dir_topic_use(struct amb_dir_topic *topic)
+{
+    amb_list_remove(&topic->idle);
+    topic->uses++;
+}
+
+/* Slots are used anew as late as possible. */
+bool amb_directory_id_take(struct amb_directory *directory, uint32_t *out)
+{
+    uint32_t limit = directory->config->limits.max_topics;
+    if (directory->free_count > 0 &&
+        (directory->slots >= limit || directory->slots >= directory->free_size)) {
+        *out = directory->free_ids[directory->free_first];
+        directory->free_first = (directory->free_first + 1) % directory->free_size;
+        directory->free_count--;
+        return true;
+    }
+    if (directory->slots == directory->free_size) {
+        return false;
+    }
+    *out = directory->slots++;
+    return true;
+}
+
+struct amb_dir_topic *amb_directory_topic_of(const struct amb_directory *directory, uint32_t id)
+{
+    struct amb_dir_topic *topic = directory->by_slot[amb_topic_slot(id)];
+    return topic != NULL && topic->id == id ? topic : NULL;
+}
+
+void amb_directory_id_give(struct amb_directory *directory, uint32_t id)
+{
+    amb_assert(directory->free_count < directory->free_size);
+    uint32_t last = (directory->free_first + directory->free_count) % directory->free_size;
+    directory->free_ids[last] = id;
+    directory->free_count++;
+}
+
+/* Those of one name, in the order in which a reader comes to them: what is lower gives way. */
+static const enum amb_priority by_rank[] = {AMB_PRIORITY_HIGH, AMB_PRIORITY_NORMAL,
+                                            AMB_PRIORITY_LOW};
+
+/* NULL: there is none of that priority. */
+struct amb_dir_topic *amb_dir_topic_kin(struct amb_dir_topic *main, enum amb_priority priority)
+{
+    return priority == AMB_PRIORITY_NORMAL ? main : main->kin[priority];
+}
+
+struct amb_dir_topic *amb_directory_kin(struct amb_dir_topic *main, unsigned rank)
+{
+    return amb_dir_topic_kin(main, by_rank[rank]);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One topic of the directory: its memory, its id, its kin of other priorities, and how workers come
+ * to know it. Part of the directory: only directory*.c include this.
+ * Threads: the control thread. Memory: one allocation a topic, and a table of shards.
+ */
+#pragma once
+
+#include "broker/control/directory/directory.h"
+
+/* An order that nobody can do without; without memory the broker is at its end anyway, which is
+ * logged, and this is NULL. */
+struct amb_order *amb_directory_order(amb_order_fn run, amb_order_done_fn done, void *context);
+
+/* In no list, and without an id. NULL: no memory. */
+struct amb_dir_topic *amb_dir_topic_make(struct amb_directory *directory, const char *name,
+                                         size_t len, unsigned home);
+/* The topic is in no list but those of the idle, and no worker knows it. */
+void amb_directory_topic_free(struct amb_dir_topic *topic, unsigned shard_count);
+/* The topic as that shard knows it, introduced there if it is not. NULL: no memory. */
+struct amb_topic *amb_dir_topic_introduce(struct amb_directory *directory,
+                                          struct amb_dir_topic *topic, unsigned shard);
+/* It has one more publisher, or one more subscription to just its name. */
+void amb_dir_topic_use(struct amb_dir_topic *topic);
+
+/* False: thousands are just leaving. */
+bool amb_directory_id_take(struct amb_directory *directory, uint32_t *out);
+/* The id of a topic that is gone may be given again: late. */
+void amb_directory_id_give(struct amb_directory *directory, uint32_t id);
+/* NULL: the topic has left. */
+struct amb_dir_topic *amb_directory_topic_of(const struct amb_directory *directory, uint32_t id);
+
+/* The topic of that priority with the name of `main`. NULL: there is none. */
+struct amb_dir_topic *amb_dir_topic_kin(struct amb_dir_topic *main, enum amb_priority priority);
+/* The same by rank, in the order in which a reader comes to them: what is lower gives way. */
+struct amb_dir_topic *amb_directory_kin(struct amb_dir_topic *main, unsigned rank);
