@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "broker/control.h"
+#include "broker/control/clients/control.h"
 
 /* Opens the listeners. EUNREACHABLE: in use; error (may be NULL) then holds a sentence. */
 AMB_MUST_CHECK enum amb_status

@@ -2,8 +2,8 @@
 #include "broker/door.h"
 
 #include "broker/base/user.h"
-#include "broker/client.h"
 #include "broker/config/config.h"
+#include "broker/control/clients/client.h"
 #include "broker/portowner.h"
 #include "broker/worker/porter.h"
 #include "wire/base/clock.h"

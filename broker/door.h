@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "broker/control.h"
+#include "broker/control/clients/control.h"
 
 /*
  * Opens one listener. A stale socket file is removed; one that somebody answers on is

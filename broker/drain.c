@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/drain.h"
 
-#include "broker/client.h"
-#include "broker/client_io.h"
 #include "broker/config/config.h"
+#include "broker/control/clients/client.h"
+#include "broker/control/clients/client_io.h"
 #include "broker/control/directory/queues.h"
 #include "broker/delivery/acks/taker.h"
 #include "broker/delivery/reader/subscription.h"

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/control.h"
+#include "broker/control/clients/control.h"
 
 /* The first call begins, the second ends without waiting. */
 void amb_drain_begin(struct amb_control *control);

@@ -2,10 +2,10 @@
 #include "broker/handshake.h"
 
 #include "broker/base/peer.h"
-#include "broker/client_io.h"
 #include "broker/config/config.h"
 #include "broker/config/transports.h"
-#include "broker/control.h"
+#include "broker/control/clients/client_io.h"
+#include "broker/control/clients/control.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/orders_session.h"
 #include "broker/worker/porter.h"

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/client.h"
+#include "broker/control/clients/client.h"
 
 void amb_handshake_hello(struct amb_client *client, const Amb__Control__Hello *hello);
 /* What a client says of itself, as logs and people may see it: printable ASCII only. */

@@ -2,9 +2,9 @@
 #include "broker/naming.h"
 
 #include "broker/base/user.h"
-#include "broker/client_io.h"
 #include "broker/config/config.h"
-#include "broker/control.h"
+#include "broker/control/clients/client_io.h"
+#include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/requests_private.h"
 #include "broker/shard/shard.h"

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/client.h"
+#include "broker/control/clients/client.h"
 #include "broker/control/directory/identity.h"
 #include "broker/worker/orders.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/requests_private.h"
 
-#include "broker/client_io.h"
-#include "broker/control.h"
+#include "broker/control/clients/client_io.h"
+#include "broker/control/clients/control.h"
 #include "broker/handshake.h"
 #include "broker/requests_lease.h"
 #include "broker/requests_publisher.h"

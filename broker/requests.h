@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/client.h"
+#include "broker/control/clients/client.h"
 
 struct amb_gpu_pool;
 

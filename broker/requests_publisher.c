@@ -3,9 +3,9 @@
 
 #include "broker/base/party.h"
 #include "broker/base/user.h"
-#include "broker/client_io.h"
 #include "broker/config/config.h"
-#include "broker/control.h"
+#include "broker/control/clients/client_io.h"
+#include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_leave.h"
 #include "broker/naming.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/requests_subscription.h"
 
-#include "broker/client_io.h"
-#include "broker/control.h"
+#include "broker/control/clients/client_io.h"
+#include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/queues.h"
 #include "broker/requests_private.h"

@@ -2,10 +2,10 @@
 #include "broker/status.h"
 
 #include "broker/base/user.h"
-#include "broker/client.h"
-#include "broker/client_io.h"
 #include "broker/config/config.h"
-#include "broker/control.h"
+#include "broker/control/clients/client.h"
+#include "broker/control/clients/client_io.h"
+#include "broker/control/clients/control.h"
 #include "broker/control/directory/queues.h"
 #include "broker/shard/shard.h"
 #include "broker/status_gpu.h"

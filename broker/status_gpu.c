@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/status_gpu.h"
 
-#include "broker/client.h"
 #include "broker/config/config.h"
 #include "broker/config/transports.h"
-#include "broker/control.h"
+#include "broker/control/clients/client.h"
+#include "broker/control/clients/control.h"
 #include "broker/doctor.h"
 #include "broker/memory/gpupool.h"
 #include "broker/shard/shard.h"

@@ -2,9 +2,9 @@
 #include "broker/wish.h"
 
 #include "broker/base/party.h"
-#include "broker/client_io.h"
 #include "broker/config/config.h"
-#include "broker/control.h"
+#include "broker/control/clients/client_io.h"
+#include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/queues.h"
 #include "wire/codec/filter.h"

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "broker/client.h"
+#include "broker/control/clients/client.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -12,11 +12,11 @@
  * Threads: main, and one that runs control while main connects and turns the worker until then.
  * Memory: given back by the end of the process.
  */
-#include "broker/client.h"
-#include "broker/client_io.h"
 #include "broker/config/config.h"
 #include "broker/config/transports.h"
-#include "broker/control.h"
+#include "broker/control/clients/client.h"
+#include "broker/control/clients/client_io.h"
+#include "broker/control/clients/control.h"
 #include "broker/control_loop.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/shard_setup.h"

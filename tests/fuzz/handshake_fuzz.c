@@ -15,11 +15,11 @@
  *
  * What it does not reach: ucx links beyond Hello, descriptors that are passed, requests, events.
  */
-#include "broker/client_io.h"
-#include "broker/client_private.h"
 #include "broker/config/config.h"
 #include "broker/config/transports.h"
-#include "broker/control.h"
+#include "broker/control/clients/client_io.h"
+#include "broker/control/clients/client_private.h"
+#include "broker/control/clients/control.h"
 #include "broker/requests.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/orders_private.h"

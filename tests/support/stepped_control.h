@@ -7,8 +7,8 @@
  */
 #pragma once
 
-#include "broker/client.h"
-#include "broker/control.h"
+#include "broker/control/clients/client.h"
+#include "broker/control/clients/control.h"
 
 #define STEPPED_SHARDS 2u
 

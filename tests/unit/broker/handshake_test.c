@@ -3,8 +3,8 @@
  * broker/handshake: from a connection to a session, on both doors, and every way to be refused. A
  * real broker, a client that speaks byte by byte.
  */
-#include "broker/control.h"
-#include "broker/failures.h"
+#include "broker/control/clients/control.h"
+#include "broker/control/clients/failures.h"
 #include "tests/support/door_harness.h"
 #include "tests/support/lingering.h"
 #include "wire/base/clock.h"

@@ -3,7 +3,7 @@
  * broker/naming: a publisher with a name that comes back is told what has come of it. Two shards
  * without threads.
  */
-#include "broker/control.h"
+#include "broker/control/clients/control.h"
 #include "broker/ingest/publisher.h"
 #include "broker/naming.h"
 #include "broker/requests_private.h"

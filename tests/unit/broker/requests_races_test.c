@@ -3,8 +3,8 @@
  * broker/requests: answers that cross other requests on their way. The control thread and the
  * workers have their turns as the test says.
  */
-#include "broker/client_io.h"
 #include "broker/config/config.h"
+#include "broker/control/clients/client_io.h"
 #include "tests/support/stepped_control.h"
 
 #include <setjmp.h>

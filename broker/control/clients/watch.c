@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/watch.h"
+#include "broker/control/clients/watch.h"
 
 #include "wire/base/assert.h"
 

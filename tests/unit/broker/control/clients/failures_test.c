@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Failed logins, by address and time. */
-#include "broker/failures.h"
+#include "broker/control/clients/failures.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * broker/watch: what epoll tells of a file that somebody else holds as well, before and after we
  * have closed our descriptor of it.
  */
-#include "broker/watch.h"
+#include "broker/control/clients/watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

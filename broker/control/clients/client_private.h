@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/client.h"
+#include "broker/control/clients/client.h"
 
 /* Requests of one client under way: past it, it is not read until half of them are answered, so
  * that nobody piles up work for a worker faster than it is done. */

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "broker/client.h"
+#include "broker/control/clients/client.h"
 
 /* Queues a message and sends what can be sent. fds (may be NULL) go with it and are closed. A
  * client that does not read is ended. */

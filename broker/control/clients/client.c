@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/client_private.h"
+#include "broker/control/clients/client_private.h"
 
 #include "broker/base/party.h"
-#include "broker/client_io.h"
 #include "broker/config/config.h"
-#include "broker/control.h"
+#include "broker/control/clients/client_io.h"
+#include "broker/control/clients/control.h"
+#include "broker/control/clients/events.h"
 #include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/queues.h"
 #include "broker/delivery/slow.h"
-#include "broker/events.h"
 #include "broker/memory/gpupool.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/orders_session.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/failures.h"
+#include "broker/control/clients/failures.h"
 
 #include <stdbool.h>
 #include <string.h>

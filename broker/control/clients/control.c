@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/control.h"
+#include "broker/control/clients/control.h"
 
 #include "broker/config/config.h"
 #include "broker/shard/shard.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/events.h"
+#include "broker/control/clients/events.h"
 
-#include "broker/control.h"
+#include "broker/control/clients/control.h"
 #include "broker/worker/announce.h"
 #include "wire/base/clock.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/client_io.h"
+#include "broker/control/clients/client_io.h"
 
 #include "broker/base/peer.h"
-#include "broker/client_private.h"
-#include "broker/control.h"
+#include "broker/control/clients/client_private.h"
+#include "broker/control/clients/control.h"
 #include "broker/worker/porter.h"
 #include "wire/base/assert.h"
 #include "wire/base/passed.h"

@@ -16,8 +16,8 @@
 #pragma once
 
 #include "broker/base/heap_account.h"
+#include "broker/control/clients/watch.h"
 #include "broker/control/directory/directory.h"
-#include "broker/watch.h"
 #include "wire/base/idmap.h"
 #include "wire/codec/control.h"
 #include "wire/codec/frame.h"

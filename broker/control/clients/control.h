@@ -11,10 +11,10 @@
 
 #include "broker/base/mail.h"
 #include "broker/base/party.h"
+#include "broker/control/clients/failures.h"
+#include "broker/control/clients/watch.h"
 #include "broker/control/directory/directory.h"
 #include "broker/control/directory/identity.h"
-#include "broker/failures.h"
-#include "broker/watch.h"
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"
 #include "wire/codec/url.h"

@@ -3,7 +3,7 @@
  * broker/control: sessions are spread over workers, their names are never used for two at once, and
  * the thread serves everybody however much one client asks.
  */
-#include "broker/control.h"
+#include "broker/control/clients/control.h"
 
 #include "tests/support/door_harness.h"
 #include "wire/base/clock.h"
