@@ -3,11 +3,11 @@
 
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/status/status.h"
 #include "broker/handshake.h"
 #include "broker/requests_lease.h"
 #include "broker/requests_publisher.h"
 #include "broker/requests_subscription.h"
-#include "broker/status.h"
 #include "broker/worker/orders_session.h"
 
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/status_worker.h"
+#include "broker/control/status/status_worker.h"
 
+#include "broker/control/status/status_private.h"
 #include "broker/delivery/acks/queue_life.h"
-#include "broker/status_private.h"
 
+#include "broker/control/status/status_spill.h"
 #include "broker/delivery/acks/queue.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/delivery/spill.h"
@@ -12,7 +13,6 @@
 #include "broker/session/outgoing.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
-#include "broker/status_spill.h"
 #include "broker/topic/topic.h"
 #include "wire/codec/topic.h"
 #include "wire/link/link.h"

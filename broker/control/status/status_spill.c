@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/status_spill.h"
+#include "broker/control/status/status_spill.h"
 
 #include "broker/delivery/spill.h"
 #include "broker/topic/topic.h"

@@ -3,7 +3,7 @@
  * broker/status: each view is valid JSON with the right counts, large answers come in pieces, and
  * nobody but the broker's own user may ask.
  */
-#include "broker/status.h"
+#include "broker/control/status/status.h"
 
 #include "tests/support/door_harness.h"
 

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/status_private.h"
+#include "broker/control/status/status_private.h"
 
 json_t *amb_status_shard_worker(const struct amb_shard *shard);
 json_t *amb_status_shard_memory(const struct amb_shard *shard);

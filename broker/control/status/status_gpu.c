@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/status_gpu.h"
+#include "broker/control/status/status_gpu.h"
 
 #include "broker/config/config.h"
 #include "broker/config/transports.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/control.h"
-#include "broker/doctor.h"
+#include "broker/control/status/doctor.h"
 #include "broker/memory/gpupool.h"
 #include "broker/shard/shard.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/doctor.h"
+#include "broker/control/status/doctor.h"
 
 #include "wire/link/ucxlib/ucx_process.h"
 

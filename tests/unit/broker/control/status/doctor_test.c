@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the doctor says of hosts made of folders. */
-#include "broker/doctor.h"
+#include "broker/control/status/doctor.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

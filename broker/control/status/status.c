@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/status.h"
+#include "broker/control/status/status.h"
 
 #include "broker/base/user.h"
 #include "broker/config/config.h"
@@ -7,11 +7,11 @@
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/queues.h"
+#include "broker/control/status/status_gpu.h"
+#include "broker/control/status/status_private.h"
+#include "broker/control/status/status_spill.h"
+#include "broker/control/status/status_worker.h"
 #include "broker/shard/shard.h"
-#include "broker/status_gpu.h"
-#include "broker/status_private.h"
-#include "broker/status_spill.h"
-#include "broker/status_worker.h"
 #include "wire/codec/topic.h"
 #include "wire/link/link.h"
 
