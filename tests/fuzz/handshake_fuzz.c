@@ -20,7 +20,7 @@
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_private.h"
 #include "broker/control/clients/control.h"
-#include "broker/requests.h"
+#include "broker/control/requests/requests.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/orders_private.h"
 #include "broker/worker/orders_session.h"

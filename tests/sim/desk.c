@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The desk: what broker/requests.c and broker/control/clients/client.c do on the control thread,
- * without its sockets and messages. The directory, its queues, the identities and all orders are
- * the broker's own.
+ * The desk: what broker/control/requests/requests.c and broker/control/clients/client.c do on the
+ * control thread, without its sockets and messages. The directory, its queues, the identities and
+ * all orders are the broker's own.
  */
 #include "tests/sim/desk.h"
 #include "broker/config/config.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/wish.h"
+#include "broker/control/requests/wish.h"
 
 #include "broker/base/party.h"
 #include "broker/config/config.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/requests_subscription.h"
+#include "broker/control/requests/requests_subscription.h"
 
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/queues.h"
-#include "broker/requests_private.h"
+#include "broker/control/requests/requests_private.h"
+#include "broker/control/requests/wish.h"
 #include "broker/shard/gpuslot.h"
-#include "broker/wish.h"
 #include "broker/worker/orders_subscription.h"
 #include "wire/base/clock.h"
 #include "wire/codec/filter.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/naming.h"
+#include "broker/control/requests/naming.h"
 
 #include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_counts.h"
-#include "broker/requests_private.h"
+#include "broker/control/requests/requests_private.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/orders_session.h"
 

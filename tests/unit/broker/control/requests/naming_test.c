@@ -4,9 +4,9 @@
  * without threads.
  */
 #include "broker/control/clients/control.h"
+#include "broker/control/requests/naming.h"
+#include "broker/control/requests/requests_private.h"
 #include "broker/ingest/publisher.h"
-#include "broker/naming.h"
-#include "broker/requests_private.h"
 #include "broker/session/session.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/orders_session.h"

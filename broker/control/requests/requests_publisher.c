@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/requests_publisher.h"
+#include "broker/control/requests/requests_publisher.h"
 
 #include "broker/base/party.h"
 #include "broker/base/user.h"
@@ -8,8 +8,8 @@
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_leave.h"
-#include "broker/naming.h"
-#include "broker/requests_private.h"
+#include "broker/control/requests/naming.h"
+#include "broker/control/requests/requests_private.h"
 #include "broker/shard/gpuslot.h"
 #include "broker/worker/orders_session.h"
 

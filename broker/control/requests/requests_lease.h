@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/requests_private.h"
+#include "broker/control/requests/requests_private.h"
 
 /* A range of a pool as clients are told of it; it points into the pool. */
 void amb_request_gpu_range(const struct amb_gpu_pool *pool, uint64_t offset,

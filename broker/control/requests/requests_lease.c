@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/requests_lease.h"
+#include "broker/control/requests/requests_lease.h"
 
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/requests/requests_private.h"
 #include "broker/memory/gpupool.h"
-#include "broker/requests_private.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/orders_lease.h"
 

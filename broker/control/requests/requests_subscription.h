@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/requests_private.h"
+#include "broker/control/requests/requests_private.h"
 
 void amb_request_subscribe(struct amb_client *client, uint64_t id,
                            const Amb__Control__Subscribe *subscribe);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/handshake.h"
+#include "broker/control/requests/handshake.h"
 
 #include "broker/base/peer.h"
 #include "broker/config/config.h"

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "broker/requests.h"
+#include "broker/control/requests/requests.h"
 
 /* A request whose answer waits for orders. */
 struct amb_request {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/requests_private.h"
+#include "broker/control/requests/requests_private.h"
 
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/requests/handshake.h"
+#include "broker/control/requests/requests_lease.h"
+#include "broker/control/requests/requests_publisher.h"
+#include "broker/control/requests/requests_subscription.h"
 #include "broker/control/status/status.h"
-#include "broker/handshake.h"
-#include "broker/requests_lease.h"
-#include "broker/requests_publisher.h"
-#include "broker/requests_subscription.h"
 #include "broker/worker/orders_session.h"
 
 #include <stdlib.h>
