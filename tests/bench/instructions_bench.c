@@ -17,7 +17,7 @@
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
-#include "broker/control_loop.h"
+#include "broker/control/control_loop.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/shard_setup.h"
 #include "broker/worker/worker.h"

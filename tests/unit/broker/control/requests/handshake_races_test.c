@@ -4,7 +4,7 @@
  * their turns as the test says.
  */
 #include "broker/config/config.h"
-#include "broker/door.h"
+#include "broker/control/door.h"
 #include "broker/worker/worker.h"
 #include "tests/support/stepped_control.h"
 

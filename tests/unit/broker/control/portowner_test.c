@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* broker/portowner: who listens on a port, over IPv4 and IPv6; nobody on others. */
-#include "broker/portowner.h"
+#include "broker/control/portowner.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

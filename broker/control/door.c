@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/door.h"
+#include "broker/control/door.h"
 
 #include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/control/clients/client.h"
-#include "broker/portowner.h"
+#include "broker/control/portowner.h"
 #include "broker/worker/porter.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"

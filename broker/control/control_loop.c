@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/control_loop.h"
+#include "broker/control/control_loop.h"
 
 #include "broker/base/peer.h"
 #include "broker/base/user.h"
@@ -12,9 +12,9 @@
 #include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/directory_wake.h"
 #include "broker/control/directory/queues.h"
+#include "broker/control/door.h"
+#include "broker/control/drain.h"
 #include "broker/control/requests/requests.h"
-#include "broker/door.h"
-#include "broker/drain.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/porter.h"
 #include "wire/base/clock.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/drain.h"
+#include "broker/control/drain.h"
 
 #include "broker/config/config.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/directory/queues.h"
+#include "broker/control/door.h"
 #include "broker/delivery/acks/taker.h"
 #include "broker/delivery/reader/subscription.h"
-#include "broker/door.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"

@@ -3,7 +3,7 @@
  * /proc/net/tcp tells the inode of the socket that listens on a port, /proc/PID/fd which process
  * has that inode open.
  */
-#include "broker/portowner.h"
+#include "broker/control/portowner.h"
 
 #include <dirent.h>
 #include <stdbool.h>
