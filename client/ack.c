@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/ack.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
+#include "client/conn/error.h"
+#include "client/conn/wait.h"
 #include "client/control.h"
 #include "client/delivery.h"
-#include "client/error.h"
 #include "client/lock.h"
 #include "client/sub.h"
-#include "client/wait.h"
 
 #include <stdlib.h>
 #include <string.h>

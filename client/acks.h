@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "client/spinlock.h"
+#include "client/conn/spinlock.h"
 #include "wire/base/list.h"
 
 #include <amb/amb.h>

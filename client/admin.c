@@ -3,10 +3,10 @@
  * amb_admin: a question on the control connection, its answer as a message.
  */
 #include "client/back.h"
-#include "client/conn.h"
+#include "client/conn/conn.h"
+#include "client/conn/error.h"
 #include "client/control.h"
 #include "client/delivery.h"
-#include "client/error.h"
 #include "client/lock.h"
 #include "client/returns.h"
 

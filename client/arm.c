@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/arm.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
+#include "client/conn/options.h"
 #include "client/due.h"
-#include "client/options.h"
 #include "client/ucx.h"
 #include "client/wake.h"
 

@@ -2,7 +2,7 @@
 #include "client/arrivals.h"
 
 #include "client/ack.h"
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/due.h"
 #include "client/landing.h"
 #include "client/returns.h"

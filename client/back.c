@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/back.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/drive.h"
 #include "client/due.h"
 #include "client/wake.h"

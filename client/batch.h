@@ -20,7 +20,7 @@
  */
 #pragma once
 
-#include "client/leases.h"
+#include "client/conn/leases.h"
 #include "client/outgoing.h"
 #include "wire/base/list.h"
 #include "wire/codec/frame.h"

@@ -19,7 +19,7 @@
 #pragma once
 
 #include "client/batch.h"
-#include "client/conn.h"
+#include "client/conn/conn.h"
 
 /* max: what closed batches may hold. */
 void amb_batches_init(struct amb_conn *conn, uint64_t max);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/bring.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/gpu.h"
 #include "client/landing_private.h"
 #include "client/segment.h"

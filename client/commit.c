@@ -2,7 +2,7 @@
 #include "client/commit.h"
 
 #include "client/batches.h"
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/drive.h"
 #include "client/flush.h"
 #include "client/gpu.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/commits.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/slots.h"
 #include "client/wake.h"
 #include "wire/base/assert.h"

@@ -6,13 +6,13 @@
 #include "client/connect.h"
 
 #include "client/backoff.h"
-#include "client/conn.h"
+#include "client/conn/conn.h"
+#include "client/conn/options.h"
 #include "client/fork.h"
 #include "client/implicit.h"
 #include "client/io.h"
 #include "client/life.h"
 #include "client/lock.h"
-#include "client/options.h"
 
 #include <errno.h>
 #include <stdio.h>

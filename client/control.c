@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/control.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/drive.h"
 #include "client/upcalls.h"
 #include "client/wake.h"

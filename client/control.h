@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "client/gpu_range.h"
+#include "client/conn/gpu_range.h"
 #include "wire/base/list.h"
 #include "wire/codec/control.h"
 

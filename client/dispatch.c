@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/dispatch.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/control.h"
 #include "client/due.h"
 #include "client/gpu.h"

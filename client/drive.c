@@ -4,7 +4,7 @@
  */
 #include "client/drive.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/lock.h"
 #include "client/ucx.h"
 #include "client/wake.h"

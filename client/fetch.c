@@ -4,10 +4,10 @@
  */
 #include "client/fetch.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
+#include "client/conn/error.h"
 #include "client/delivery.h"
 #include "client/drive.h"
-#include "client/error.h"
 #include "client/gpu.h"
 #include "client/lock.h"
 #include "client/segment.h"

@@ -6,7 +6,7 @@
 
 #include "client/batches.h"
 #include "client/commits.h"
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/gpu.h"
 #include "client/lock.h"
 #include "client/pub.h"

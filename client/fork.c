@@ -6,7 +6,7 @@
  */
 #include "client/fork.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 
 #include <unistd.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/gpu.h"
 
-#include "client/conn.h"
-#include "client/error.h"
-#include "client/gpu_range.h"
+#include "client/conn/conn.h"
+#include "client/conn/error.h"
+#include "client/conn/gpu_range.h"
 #include "wire/base/assert.h"
 #include "wire/mem/stage.h"
 

@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "client/gpu_range.h"
+#include "client/conn/gpu_range.h"
 #include "wire/mem/cuda.h"
 
 #include <amb/amb.h>

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/dial.h"
 
 /* The session that a new one replaces. */

@@ -16,8 +16,8 @@
  */
 #pragma once
 
+#include "client/conn/gpu_range.h"
 #include "client/gpu.h"
-#include "client/gpu_range.h"
 #include "wire/codec/control.h"
 
 /* As a broker of that epoch says. from NULL: none, and true. False: malformed. */

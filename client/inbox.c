@@ -2,9 +2,9 @@
 #include "client/inbox.h"
 
 #include "client/bring.h"
-#include "client/conn.h"
+#include "client/conn/conn.h"
+#include "client/conn/error.h"
 #include "client/due.h"
-#include "client/error.h"
 #include "client/landing.h"
 #include "client/lock.h"
 #include "client/message.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/io.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/dispatch.h"
 #include "client/drive.h"
 #include "client/flush.h"

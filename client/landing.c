@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/landing_private.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
+#include "client/conn/error.h"
+#include "client/conn/options.h"
 #include "client/due.h"
-#include "client/error.h"
 #include "client/gpu.h"
-#include "client/options.h"
 #include "client/region.h"
 #include "client/side.h"
 #include "client/sub.h"

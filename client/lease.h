@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "client/leases.h"
+#include "client/conn/leases.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 

@@ -9,7 +9,7 @@
 #include "client/arrivals.h"
 #include "client/batches.h"
 #include "client/commits.h"
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/due.h"
 #include "client/fetch.h"
 #include "client/flush.h"

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "client/arm.h"
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/upcalls.h"
 
 struct amb_conn;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/lost.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
+#include "client/conn/error.h"
 #include "client/control.h"
 #include "client/due.h"
-#include "client/error.h"
 #include "client/life.h"
 #include "client/pub_settle.h"
 #include "client/wake.h"

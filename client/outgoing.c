@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/outgoing.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 
 enum amb_status amb_outgoing_send(struct amb_conn *conn, struct amb_outgoing *out)
 {

@@ -2,8 +2,8 @@
 #include "client/position.h"
 
 #include "client/arrivals.h"
-#include "client/conn.h"
-#include "client/error.h"
+#include "client/conn/conn.h"
+#include "client/conn/error.h"
 #include "client/lock.h"
 #include "client/sub.h"
 #include "wire/codec/position.h"

@@ -15,9 +15,9 @@
 
 #include "client/asking.h"
 #include "client/batch.h"
-#include "client/conn.h"
+#include "client/conn/conn.h"
+#include "client/conn/spinlock.h"
 #include "client/settle.h"
-#include "client/spinlock.h"
 #include "wire/base/clock.h"
 
 #include <amb/amb.h>

@@ -2,9 +2,9 @@
 #include "client/pub_callback.h"
 
 #include "client/batches.h"
-#include "client/conn.h"
+#include "client/conn/conn.h"
+#include "client/conn/inside.h"
 #include "client/flush.h"
-#include "client/inside.h"
 #include "client/lock.h"
 #include "client/pub.h"
 #include "client/wake.h"

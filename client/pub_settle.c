@@ -2,7 +2,7 @@
 #include "client/pub_settle.h"
 
 #include "client/batches.h"
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/due.h"
 #include "client/pub.h"
 #include "client/wake.h"

@@ -2,13 +2,13 @@
 #include "client/pub_wait.h"
 
 #include "client/batches.h"
-#include "client/conn.h"
+#include "client/conn/conn.h"
+#include "client/conn/error.h"
+#include "client/conn/spinlock.h"
 #include "client/drive.h"
-#include "client/error.h"
 #include "client/flush.h"
 #include "client/lock.h"
 #include "client/pub.h"
-#include "client/spinlock.h"
 
 #include <string.h>
 

@@ -4,11 +4,11 @@
  * batch, or by the best of other ways.
  */
 #include "client/batches.h"
-#include "client/conn.h"
-#include "client/error.h"
+#include "client/conn/conn.h"
+#include "client/conn/error.h"
+#include "client/conn/options.h"
 #include "client/gpu.h"
 #include "client/implicit.h"
-#include "client/options.h"
 #include "client/pub_open.h"
 #include "client/put.h"
 #include "client/room.h"

@@ -2,9 +2,9 @@
 #include "client/publish_large.h"
 
 #include "client/batches.h"
-#include "client/conn.h"
+#include "client/conn/conn.h"
+#include "client/conn/error.h"
 #include "client/drive.h"
-#include "client/error.h"
 #include "client/flush.h"
 #include "client/lock.h"
 #include "client/put.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/put.h"
 
-#include "client/conn.h"
-#include "client/error.h"
-#include "client/options.h"
+#include "client/conn/conn.h"
+#include "client/conn/error.h"
+#include "client/conn/options.h"
 #include "client/side.h"
 #include "client/tensor.h"
 #include "wire/base/copy.h"

@@ -3,7 +3,7 @@
 
 #include "client/back.h"
 #include "client/backoff.h"
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/connect.h"
 #include "client/due.h"
 #include "client/gpu.h"

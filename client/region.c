@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/region.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
+#include "client/conn/error.h"
 #include "client/drive.h"
-#include "client/error.h"
 #include "client/gpu.h"
 #include "client/lock.h"
 #include "client/wake.h"

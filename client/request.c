@@ -4,10 +4,10 @@
  * that the broker tells how many subscriptions each batch reached, so that "nobody" is known at
  * once; see inbox.h for the way back.
  */
-#include "client/conn.h"
+#include "client/conn/conn.h"
+#include "client/conn/error.h"
 #include "client/delivery.h"
 #include "client/drive.h"
-#include "client/error.h"
 #include "client/implicit.h"
 #include "client/inbox.h"
 #include "client/lock.h"

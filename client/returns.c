@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/returns.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/fetch.h"
 #include "client/landing.h"
 #include "client/lock.h"

@@ -3,8 +3,8 @@
 
 #include "client/batches.h"
 #include "client/commit.h"
+#include "client/conn/error.h"
 #include "client/drive.h"
-#include "client/error.h"
 #include "client/lock.h"
 #include "client/publish_large.h"
 #include "client/slots.h"

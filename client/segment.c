@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/segment.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/control.h"
 #include "client/import.h"
 #include "wire/base/assert.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/side.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/gpu.h"
 
 #include <stdlib.h>

@@ -17,8 +17,8 @@
  */
 #pragma once
 
+#include "client/conn/leases.h"
 #include "client/control.h"
-#include "client/leases.h"
 #include "wire/base/list.h"
 
 #include <stdbool.h>

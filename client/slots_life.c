@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/slots_life.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/gpu.h"
 #include "client/import.h"
 #include "client/lock.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/staged.h"
 
-#include "client/conn.h"
-#include "client/error.h"
+#include "client/conn/conn.h"
+#include "client/conn/error.h"
 #include "client/gpu.h"
 #include "client/lease.h"
 #include "client/lock.h"

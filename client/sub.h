@@ -7,9 +7,9 @@
 #pragma once
 
 #include "client/acks.h"
+#include "client/conn/spinlock.h"
 #include "client/delivery.h"
 #include "client/release.h"
-#include "client/spinlock.h"
 #include "wire/base/list.h"
 
 #include <amb/amb.h>

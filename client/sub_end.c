@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/sub_end.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/landing.h"
 #include "client/release.h"
 #include "client/sub.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/ucx.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "wire/link/ucx/ucx_link.h"
 #include "wire/link/ucx/ucx_worker.h"
 #include "wire/link/ucxlib/ucx_context.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/wake.h"
 
-#include "client/conn.h"
-#include "client/wait.h"
+#include "client/conn/conn.h"
+#include "client/conn/wait.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

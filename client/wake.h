@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "client/wait.h"
+#include "client/conn/wait.h"
 
 struct amb_conn;
 

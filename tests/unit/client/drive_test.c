@@ -5,7 +5,7 @@
  */
 #include "tests/unit/client/session.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/drive.h"
 #include "client/lock.h"
 #include "client/wake.h"

@@ -5,7 +5,7 @@
  */
 #include "client/import.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/life.h"
 #include "client/lock.h"
 #include "client/slots.h"

@@ -2,7 +2,7 @@
 /* What the tests with a fake broker begin and end with. */
 #pragma once
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "tests/support/fake_broker.h"
 
 #include <amb/amb.h>

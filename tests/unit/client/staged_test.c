@@ -3,7 +3,7 @@
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/unit/client/session.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 #include "client/lock.h"
 #include "wire/codec/props.h"
 #include "wire/mem/cuda.h"

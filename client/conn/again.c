@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/again.h"
+#include "client/conn/again.h"
 
 #include "wire/codec/control.h"
 

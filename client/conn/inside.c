@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/inside.h"
+#include "client/conn/inside.h"
 
 #include <stddef.h>
 

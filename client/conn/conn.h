@@ -17,10 +17,10 @@
  */
 #pragma once
 
-#include "client/again.h"
-#include "client/buffer.h"
-#include "client/handle.h"
-#include "client/leases.h"
+#include "client/conn/again.h"
+#include "client/conn/buffer.h"
+#include "client/conn/handle.h"
+#include "client/conn/leases.h"
 #include "wire/base/list.h"
 #include "wire/base/mpsc.h"
 #include "wire/base/spin.h"

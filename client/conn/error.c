@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/error.h"
+#include "client/conn/error.h"
 
-#include "client/conn.h"
+#include "client/conn/conn.h"
 
 #include <stdarg.h>
 #include <stdio.h>

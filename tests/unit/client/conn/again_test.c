@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is kept for another session is a copy. */
-#include "client/again.h"
+#include "client/conn/again.h"
 
 #include <string.h>
 

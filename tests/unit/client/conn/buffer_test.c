@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/buffer.h"
+#include "client/conn/buffer.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/options.h"
+#include "client/conn/options.h"
 
 #include "wire/codec/filter.h"
 
