@@ -4,9 +4,9 @@
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/wait.h"
-#include "client/control.h"
 #include "client/delivery.h"
-#include "client/lock.h"
+#include "client/drive/control.h"
+#include "client/drive/lock.h"
 #include "client/sub.h"
 
 #include <stdlib.h>

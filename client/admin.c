@@ -2,12 +2,12 @@
 /*
  * amb_admin: a question on the control connection, its answer as a message.
  */
-#include "client/back.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
-#include "client/control.h"
 #include "client/delivery.h"
-#include "client/lock.h"
+#include "client/drive/back.h"
+#include "client/drive/control.h"
+#include "client/drive/lock.h"
 #include "client/returns.h"
 
 #include <stdlib.h>

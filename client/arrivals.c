@@ -3,10 +3,10 @@
 
 #include "client/ack.h"
 #include "client/conn/conn.h"
-#include "client/due.h"
+#include "client/drive/due.h"
+#include "client/drive/wake.h"
 #include "client/landing.h"
 #include "client/returns.h"
-#include "client/wake.h"
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
 

@@ -11,15 +11,16 @@
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/inside.h"
-#include "client/drive.h"
-#include "client/due.h"
+#include "client/drive/drive.h"
+#include "client/drive/due.h"
+#include "client/drive/lock.h"
+#include "client/drive/wake.h"
 #include "client/flush.h"
 #include "client/gpu.h"
 #include "client/implicit.h"
 #include "client/inbox.h"
 #include "client/io.h"
 #include "client/life.h"
-#include "client/lock.h"
 #include "client/poll.h"
 #include "client/pub.h"
 #include "client/pub_callback.h"
@@ -28,7 +29,6 @@
 #include "client/returns.h"
 #include "client/sub.h"
 #include "client/subscribe.h"
-#include "client/wake.h"
 
 #include <time.h>
 

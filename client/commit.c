@@ -3,10 +3,10 @@
 
 #include "client/batches.h"
 #include "client/conn/conn.h"
-#include "client/drive.h"
+#include "client/drive/drive.h"
+#include "client/drive/lock.h"
 #include "client/flush.h"
 #include "client/gpu.h"
-#include "client/lock.h"
 #include "client/put.h"
 #include "client/slots.h"
 #include "client/slots_life.h"

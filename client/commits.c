@@ -2,8 +2,8 @@
 #include "client/commits.h"
 
 #include "client/conn/conn.h"
+#include "client/drive/wake.h"
 #include "client/slots.h"
-#include "client/wake.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

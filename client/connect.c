@@ -8,11 +8,11 @@
 #include "client/backoff.h"
 #include "client/conn/conn.h"
 #include "client/conn/options.h"
+#include "client/drive/lock.h"
 #include "client/fork.h"
 #include "client/implicit.h"
 #include "client/io.h"
 #include "client/life.h"
-#include "client/lock.h"
 
 #include <errno.h>
 #include <stdio.h>

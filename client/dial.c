@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/dial.h"
 
-#include "client/control.h"
+#include "client/drive/control.h"
 #include "wire/base/clock.h"
 
 #include <errno.h>

@@ -2,8 +2,9 @@
 #include "client/dispatch.h"
 
 #include "client/conn/conn.h"
-#include "client/control.h"
-#include "client/due.h"
+#include "client/drive/control.h"
+#include "client/drive/due.h"
+#include "client/drive/upcalls.h"
 #include "client/gpu.h"
 #include "client/import.h"
 #include "client/inbox.h"
@@ -11,7 +12,6 @@
 #include "client/segment.h"
 #include "client/slots_life.h"
 #include "client/sub.h"
-#include "client/upcalls.h"
 
 #include <errno.h>
 #include <stdio.h>

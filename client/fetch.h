@@ -14,7 +14,7 @@
  */
 #pragma once
 
-#include "client/outgoing.h"
+#include "client/drive/outgoing.h"
 
 #include <amb/amb.h>
 

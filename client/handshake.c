@@ -2,8 +2,8 @@
 #include "client/handshake.h"
 
 #include "client/dispatch.h"
+#include "client/drive/ucx.h"
 #include "client/link_events.h"
-#include "client/ucx.h"
 #include "wire/link/ring/ring.h"
 #include "wire/link/stream/stream.h"
 

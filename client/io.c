@@ -3,12 +3,12 @@
 
 #include "client/conn/conn.h"
 #include "client/dispatch.h"
-#include "client/drive.h"
+#include "client/drive/drive.h"
+#include "client/drive/lock.h"
+#include "client/drive/ucx.h"
+#include "client/drive/wake.h"
 #include "client/flush.h"
 #include "client/life.h"
-#include "client/lock.h"
-#include "client/ucx.h"
-#include "client/wake.h"
 
 #include <poll.h>
 #include <sched.h>

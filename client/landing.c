@@ -4,12 +4,12 @@
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/options.h"
-#include "client/due.h"
+#include "client/drive/due.h"
+#include "client/drive/wake.h"
 #include "client/gpu.h"
 #include "client/region.h"
 #include "client/side.h"
 #include "client/sub.h"
-#include "client/wake.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

@@ -9,13 +9,13 @@
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/options.h"
-#include "client/drive.h"
+#include "client/drive/drive.h"
+#include "client/drive/lock.h"
+#include "client/drive/wake.h"
 #include "client/gpu.h"
-#include "client/lock.h"
 #include "client/put.h"
 #include "client/slots.h"
 #include "client/slots_life.h"
-#include "client/wake.h"
 
 #include <stdlib.h>
 

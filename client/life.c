@@ -2,12 +2,13 @@
 #include "client/life.h"
 
 #include "client/ack.h"
-#include "client/arm.h"
 #include "client/batches.h"
 #include "client/conn/conn.h"
 #include "client/conn/options.h"
-#include "client/control.h"
 #include "client/delivery.h"
+#include "client/drive/arm.h"
+#include "client/drive/control.h"
+#include "client/drive/ucx.h"
 #include "client/fetch.h"
 #include "client/fork.h"
 #include "client/gpu.h"
@@ -21,7 +22,6 @@
 #include "client/slots_life.h"
 #include "client/sub.h"
 #include "client/sub_end.h"
-#include "client/ucx.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -10,18 +10,18 @@
 #include "client/batches.h"
 #include "client/commits.h"
 #include "client/conn/conn.h"
-#include "client/due.h"
+#include "client/drive/due.h"
+#include "client/drive/outgoing.h"
+#include "client/drive/wake.h"
 #include "client/fetch.h"
 #include "client/flush.h"
 #include "client/gpu.h"
 #include "client/landing.h"
-#include "client/outgoing.h"
 #include "client/pub.h"
 #include "client/pub_settle.h"
 #include "client/returns.h"
 #include "client/segment.h"
 #include "client/sub.h"
-#include "client/wake.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,11 +3,11 @@
 
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
-#include "client/control.h"
-#include "client/due.h"
+#include "client/drive/control.h"
+#include "client/drive/due.h"
+#include "client/drive/wake.h"
 #include "client/life.h"
 #include "client/pub_settle.h"
-#include "client/wake.h"
 
 #include <stdio.h>
 

@@ -3,13 +3,13 @@
 
 #include "client/conn/conn.h"
 #include "client/delivery.h"
+#include "client/drive/lock.h"
+#include "client/drive/wake.h"
 #include "client/gpu.h"
 #include "client/landing.h"
-#include "client/lock.h"
 #include "client/returns.h"
 #include "client/side.h"
 #include "client/sub.h"
-#include "client/wake.h"
 #include "wire/codec/props.h"
 
 struct amb_msg *amb_msg_ref(struct amb_msg *msg)

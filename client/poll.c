@@ -6,16 +6,16 @@
 #include "client/conn/error.h"
 #include "client/conn/inside.h"
 #include "client/dispatch.h"
-#include "client/drive.h"
-#include "client/due.h"
+#include "client/drive/drive.h"
+#include "client/drive/due.h"
+#include "client/drive/lock.h"
+#include "client/drive/wake.h"
 #include "client/inbox.h"
 #include "client/landing.h"
-#include "client/lock.h"
 #include "client/pub.h"
 #include "client/pub_callback.h"
 #include "client/sub.h"
 #include "client/sub_end.h"
-#include "client/wake.h"
 
 #include <unistd.h>
 

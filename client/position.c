@@ -4,7 +4,7 @@
 #include "client/arrivals.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
-#include "client/lock.h"
+#include "client/drive/lock.h"
 #include "client/sub.h"
 #include "wire/codec/position.h"
 

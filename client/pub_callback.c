@@ -4,10 +4,10 @@
 #include "client/batches.h"
 #include "client/conn/conn.h"
 #include "client/conn/inside.h"
+#include "client/drive/lock.h"
+#include "client/drive/wake.h"
 #include "client/flush.h"
-#include "client/lock.h"
 #include "client/pub.h"
-#include "client/wake.h"
 
 #include <stdlib.h>
 

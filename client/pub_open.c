@@ -4,21 +4,21 @@
  */
 #include "client/pub_open.h"
 
-#include "client/back.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/handle.h"
 #include "client/conn/options.h"
-#include "client/control.h"
-#include "client/drive.h"
-#include "client/due.h"
+#include "client/drive/back.h"
+#include "client/drive/control.h"
+#include "client/drive/drive.h"
+#include "client/drive/due.h"
+#include "client/drive/lock.h"
+#include "client/drive/wake.h"
 #include "client/flush.h"
 #include "client/lease.h"
-#include "client/lock.h"
 #include "client/pub.h"
 #include "client/pub_callback.h"
 #include "client/pub_settle.h"
-#include "client/wake.h"
 #include "wire/codec/topic.h"
 
 #include <stdio.h>

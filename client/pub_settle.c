@@ -3,9 +3,9 @@
 
 #include "client/batches.h"
 #include "client/conn/conn.h"
-#include "client/due.h"
+#include "client/drive/due.h"
+#include "client/drive/wake.h"
 #include "client/pub.h"
-#include "client/wake.h"
 
 void amb_pub_unkeep(struct amb_pub *pub, struct amb_batch *batch)
 {

@@ -5,9 +5,9 @@
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/spinlock.h"
-#include "client/drive.h"
+#include "client/drive/drive.h"
+#include "client/drive/lock.h"
 #include "client/flush.h"
-#include "client/lock.h"
 #include "client/pub.h"
 
 #include <string.h>

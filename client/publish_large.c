@@ -4,11 +4,11 @@
 #include "client/batches.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
-#include "client/drive.h"
+#include "client/drive/drive.h"
+#include "client/drive/lock.h"
+#include "client/drive/wake.h"
 #include "client/flush.h"
-#include "client/lock.h"
 #include "client/put.h"
-#include "client/wake.h"
 #include "wire/base/copy.h"
 
 #include <stdlib.h>

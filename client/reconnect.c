@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/reconnect.h"
 
-#include "client/back.h"
 #include "client/backoff.h"
 #include "client/conn/conn.h"
 #include "client/connect.h"
-#include "client/due.h"
+#include "client/drive/back.h"
+#include "client/drive/due.h"
+#include "client/drive/lock.h"
+#include "client/drive/ucx.h"
+#include "client/drive/wake.h"
 #include "client/gpu.h"
 #include "client/life.h"
-#include "client/lock.h"
 #include "client/lost.h"
 #include "client/pub_open.h"
 #include "client/pub_settle.h"
@@ -16,8 +18,6 @@
 #include "client/segment.h"
 #include "client/slots_life.h"
 #include "client/subscribe.h"
-#include "client/ucx.h"
-#include "client/wake.h"
 #include "wire/base/assert.h"
 
 #include <poll.h>

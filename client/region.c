@@ -3,10 +3,10 @@
 
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
-#include "client/drive.h"
+#include "client/drive/drive.h"
+#include "client/drive/lock.h"
+#include "client/drive/wake.h"
 #include "client/gpu.h"
-#include "client/lock.h"
-#include "client/wake.h"
 
 #include <stdlib.h>
 

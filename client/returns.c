@@ -2,14 +2,14 @@
 #include "client/returns.h"
 
 #include "client/conn/conn.h"
+#include "client/drive/lock.h"
+#include "client/drive/outgoing.h"
+#include "client/drive/wake.h"
 #include "client/fetch.h"
 #include "client/landing.h"
-#include "client/lock.h"
-#include "client/outgoing.h"
 #include "client/segment.h"
 #include "client/sub.h"
 #include "client/sub_end.h"
-#include "client/wake.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "client/segment.h"
 
 #include "client/conn/conn.h"
-#include "client/control.h"
+#include "client/drive/control.h"
 #include "client/import.h"
 #include "wire/base/assert.h"
 

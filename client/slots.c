@@ -2,8 +2,8 @@
 #include "client/slots_private.h"
 
 #include "client/conn/conn.h"
+#include "client/drive/wake.h"
 #include "client/gpu.h"
-#include "client/wake.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

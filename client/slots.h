@@ -18,7 +18,7 @@
 #pragma once
 
 #include "client/conn/leases.h"
-#include "client/control.h"
+#include "client/drive/control.h"
 #include "wire/base/list.h"
 
 #include <stdbool.h>

@@ -2,12 +2,12 @@
 #include "client/slots_life.h"
 
 #include "client/conn/conn.h"
+#include "client/drive/lock.h"
+#include "client/drive/wake.h"
 #include "client/gpu.h"
 #include "client/import.h"
-#include "client/lock.h"
 #include "client/segment.h"
 #include "client/slots_private.h"
-#include "client/wake.h"
 
 #include <stdio.h>
 #include <stdlib.h>

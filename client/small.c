@@ -2,11 +2,11 @@
 #include "client/small.h"
 
 #include "client/batches.h"
-#include "client/drive.h"
-#include "client/due.h"
+#include "client/drive/drive.h"
+#include "client/drive/due.h"
+#include "client/drive/lock.h"
+#include "client/drive/wake.h"
 #include "client/flush.h"
-#include "client/lock.h"
-#include "client/wake.h"
 #include "wire/base/clock.h"
 
 /* How often a link whose poll is a system call is asked whether a batch has arrived. */

@@ -3,9 +3,9 @@
 
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
+#include "client/drive/lock.h"
 #include "client/gpu.h"
 #include "client/lease.h"
-#include "client/lock.h"
 #include "client/put.h"
 #include "client/room.h"
 #include "wire/codec/props.h"

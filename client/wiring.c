@@ -4,11 +4,11 @@
  */
 #include "client/ack.h"
 #include "client/dispatch.h"
+#include "client/drive/upcalls.h"
 #include "client/flush.h"
 #include "client/life.h"
 #include "client/reconnect.h"
 #include "client/returns.h"
-#include "client/upcalls.h"
 
 const struct amb_conn_upcalls amb_upcalls = {
     .take_back = amb_delivery_take_back,

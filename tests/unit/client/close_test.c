@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a session, from either side, and what every call then answers. */
-#include "client/drive.h"
-#include "client/lock.h"
+#include "client/drive/drive.h"
+#include "client/drive/lock.h"
 #include "tests/unit/client/session.h"
 
 #include "wire/base/clock.h"

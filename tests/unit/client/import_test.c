@@ -6,8 +6,8 @@
 #include "client/import.h"
 
 #include "client/conn/conn.h"
+#include "client/drive/lock.h"
 #include "client/life.h"
-#include "client/lock.h"
 #include "client/slots.h"
 #include "client/slots_life.h"
 #include "tests/fakecuda/fakecuda.h"

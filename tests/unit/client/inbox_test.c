@@ -4,7 +4,7 @@
 
 #include "tests/unit/client/session.h"
 
-#include "client/lock.h"
+#include "client/drive/lock.h"
 
 #include <stdlib.h>
 

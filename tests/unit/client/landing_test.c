@@ -2,8 +2,8 @@
 /*
  * Receiving into other memory: a fake GPU's, which the host cannot read, and the application's own.
  */
+#include "client/drive/lock.h"
 #include "client/link_events.h"
-#include "client/lock.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/unit/client/session.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Publishing to a fake broker: what leaves, when it must wait, and what it is told. */
-#include "client/lock.h"
+#include "client/drive/lock.h"
 #include "tests/unit/client/session.h"
 
 #include "wire/base/clock.h"

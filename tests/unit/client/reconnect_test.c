@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What stays when a session is lost and another one comes, on two fake brokers. */
-#include "client/lock.h"
+#include "client/drive/lock.h"
 
 #include "tests/unit/client/session.h"
 

@@ -2,8 +2,8 @@
 /* Requests against a fake broker: how each of them ends, once. */
 #include "tests/unit/client/session.h"
 
+#include "client/drive/lock.h"
 #include "client/inbox.h"
-#include "client/lock.h"
 #include "wire/base/clock.h"
 #include "wire/codec/props.h"
 

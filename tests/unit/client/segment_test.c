@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages read in place: segments come, are used, go, and outlive a close. */
-#include "client/lock.h"
+#include "client/drive/lock.h"
 #include "tests/unit/client/session.h"
 
 #include "wire/base/clock.h"

@@ -3,7 +3,7 @@
 #include "tests/unit/client/session.h"
 
 #include "client/commits.h"
-#include "client/lock.h"
+#include "client/drive/lock.h"
 #include "client/slots.h"
 #include "client/slots_life.h"
 

@@ -4,7 +4,7 @@
 #include "tests/unit/client/session.h"
 
 #include "client/conn/conn.h"
-#include "client/lock.h"
+#include "client/drive/lock.h"
 #include "wire/codec/props.h"
 #include "wire/mem/cuda.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/lock.h"
+#include "client/drive/lock.h"
 
 #include "client/conn/conn.h"
-#include "client/wake.h"
+#include "client/drive/wake.h"
 #include "wire/base/assert.h"
 
 void amb_conn_lock(struct amb_conn *conn)

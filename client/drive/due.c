@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/due.h"
+#include "client/drive/due.h"
 
 #include "client/conn/conn.h"
-#include "client/wake.h"
+#include "client/drive/wake.h"
 
 #include <stdio.h>
 #include <sys/timerfd.h>

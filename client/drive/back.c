@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/back.h"
+#include "client/drive/back.h"
 
 #include "client/conn/conn.h"
-#include "client/drive.h"
-#include "client/due.h"
-#include "client/wake.h"
+#include "client/drive/drive.h"
+#include "client/drive/due.h"
+#include "client/drive/wake.h"
 #include "wire/base/assert.h"
 
 static void restored(struct amb_conn *conn)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/control.h"
+#include "client/drive/control.h"
 
 #include "client/conn/conn.h"
-#include "client/drive.h"
-#include "client/upcalls.h"
-#include "client/wake.h"
+#include "client/drive/drive.h"
+#include "client/drive/upcalls.h"
+#include "client/drive/wake.h"
 #include "wire/base/assert.h"
 
 #include <errno.h>

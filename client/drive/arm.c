@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/arm.h"
+#include "client/drive/arm.h"
 
 #include "client/conn/conn.h"
 #include "client/conn/options.h"
-#include "client/due.h"
-#include "client/ucx.h"
-#include "client/wake.h"
+#include "client/drive/due.h"
+#include "client/drive/ucx.h"
+#include "client/drive/wake.h"
 
 #include <sys/epoll.h>
 

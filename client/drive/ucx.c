@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/ucx.h"
+#include "client/drive/ucx.h"
 
 #include "client/conn/conn.h"
 #include "wire/link/ucx/ucx_link.h"

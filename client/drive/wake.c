@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/wake.h"
+#include "client/drive/wake.h"
 
 #include "client/conn/conn.h"
 #include "client/conn/wait.h"

@@ -7,9 +7,9 @@
  */
 #pragma once
 
-#include "client/arm.h"
 #include "client/conn/conn.h"
-#include "client/upcalls.h"
+#include "client/drive/arm.h"
+#include "client/drive/upcalls.h"
 
 struct amb_conn;
 

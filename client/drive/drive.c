@@ -2,12 +2,12 @@
 /*
  * The driver's loop, and what a turn of it does.
  */
-#include "client/drive.h"
+#include "client/drive/drive.h"
 
 #include "client/conn/conn.h"
-#include "client/lock.h"
-#include "client/ucx.h"
-#include "client/wake.h"
+#include "client/drive/lock.h"
+#include "client/drive/ucx.h"
+#include "client/drive/wake.h"
 
 #include <linux/futex.h>
 #include <poll.h>

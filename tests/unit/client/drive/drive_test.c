@@ -6,9 +6,9 @@
 #include "tests/unit/client/session.h"
 
 #include "client/conn/conn.h"
-#include "client/drive.h"
-#include "client/lock.h"
-#include "client/wake.h"
+#include "client/drive/drive.h"
+#include "client/drive/lock.h"
+#include "client/drive/wake.h"
 
 #include <poll.h>
 #include <sched.h>
