@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/batches.h"
 
-#include "client/slots.h"
+#include "client/memory/slots.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 #include "client/bring.h"
 
 #include "client/conn/conn.h"
-#include "client/gpu.h"
 #include "client/landing_private.h"
-#include "client/segment.h"
+#include "client/memory/gpu.h"
+#include "client/memory/segment.h"
 #include "client/side.h"
 
 #include <string.h>

@@ -6,10 +6,10 @@
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "client/flush.h"
-#include "client/gpu.h"
+#include "client/memory/gpu.h"
+#include "client/memory/slots.h"
+#include "client/memory/slots_life.h"
 #include "client/put.h"
-#include "client/slots.h"
-#include "client/slots_life.h"
 #include "client/small.h"
 #include "wire/base/copy.h"
 

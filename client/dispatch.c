@@ -5,12 +5,12 @@
 #include "client/drive/control.h"
 #include "client/drive/due.h"
 #include "client/drive/upcalls.h"
-#include "client/gpu.h"
-#include "client/import.h"
 #include "client/inbox.h"
+#include "client/memory/gpu.h"
+#include "client/memory/import.h"
+#include "client/memory/segment.h"
+#include "client/memory/slots_life.h"
 #include "client/pub_settle.h"
-#include "client/segment.h"
-#include "client/slots_life.h"
 #include "client/sub.h"
 
 #include <errno.h>

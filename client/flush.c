@@ -5,13 +5,13 @@
 #include "client/flush.h"
 
 #include "client/batches.h"
-#include "client/commits.h"
 #include "client/conn/conn.h"
 #include "client/drive/lock.h"
-#include "client/gpu.h"
+#include "client/memory/commits.h"
+#include "client/memory/gpu.h"
+#include "client/memory/slots.h"
 #include "client/pub.h"
 #include "client/pub_settle.h"
-#include "client/slots.h"
 
 void amb_pub_batch_sent(struct amb_batch *batch)
 {

@@ -7,7 +7,7 @@
 #include "client/drive/wake.h"
 #include "client/fetch.h"
 #include "client/landing.h"
-#include "client/segment.h"
+#include "client/memory/segment.h"
 #include "client/sub.h"
 #include "client/sub_end.h"
 #include "wire/base/assert.h"

@@ -6,8 +6,8 @@
 #include "client/conn/error.h"
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
+#include "client/memory/slots.h"
 #include "client/publish_large.h"
-#include "client/slots.h"
 #include "client/small.h"
 #include "wire/codec/props.h"
 

@@ -2,7 +2,7 @@
 #include "client/side.h"
 
 #include "client/conn/conn.h"
-#include "client/gpu.h"
+#include "client/memory/gpu.h"
 
 #include <stdlib.h>
 

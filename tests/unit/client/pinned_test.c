@@ -5,7 +5,7 @@
 
 #include "client/conn/conn.h"
 #include "client/drive/lock.h"
-#include "client/slots.h"
+#include "client/memory/slots.h"
 #include "wire/mem/cuda.h"
 
 #include <cuda.h>

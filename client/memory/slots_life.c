@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/slots_life.h"
+#include "client/memory/slots_life.h"
 
 #include "client/conn/conn.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/gpu.h"
-#include "client/import.h"
-#include "client/segment.h"
-#include "client/slots_private.h"
+#include "client/memory/gpu.h"
+#include "client/memory/import.h"
+#include "client/memory/segment.h"
+#include "client/memory/slots_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/segment.h"
+#include "client/memory/segment.h"
 
 #include "client/conn/conn.h"
 #include "client/drive/control.h"
-#include "client/import.h"
+#include "client/memory/import.h"
 #include "wire/base/assert.h"
 
 #include <fcntl.h>

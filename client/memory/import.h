@@ -17,7 +17,7 @@
 #pragma once
 
 #include "client/conn/gpu_range.h"
-#include "client/gpu.h"
+#include "client/memory/gpu.h"
 #include "wire/codec/control.h"
 
 /* As a broker of that epoch says. from NULL: none, and true. False: malformed. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/import.h"
+#include "client/memory/import.h"
 
 #include "client/conn/conn.h"
 

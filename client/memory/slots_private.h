@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "client/slots.h"
+#include "client/memory/slots.h"
 
 static inline struct amb_slots *amb_slots_of(struct amb_list_node *node)
 {

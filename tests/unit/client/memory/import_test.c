@@ -3,13 +3,13 @@
  * The broker's GPU memory in this process, on the fake driver: opened once whatever asks for it,
  * closed with the last connection, refused with a reason. A child plays the broker.
  */
-#include "client/import.h"
+#include "client/memory/import.h"
 
 #include "client/conn/conn.h"
 #include "client/drive/lock.h"
 #include "client/life.h"
-#include "client/slots.h"
-#include "client/slots_life.h"
+#include "client/memory/slots.h"
+#include "client/memory/slots_life.h"
 #include "tests/fakecuda/fakecuda.h"
 
 #include <setjmp.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/region.h"
+#include "client/memory/region.h"
 
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/gpu.h"
+#include "client/memory/gpu.h"
 
 #include <stdlib.h>
 

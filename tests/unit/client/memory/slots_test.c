@@ -2,10 +2,10 @@
 /* Lease segments: sizes, how they come and go, and which slots are taken next. */
 #include "tests/unit/client/session.h"
 
-#include "client/commits.h"
 #include "client/drive/lock.h"
-#include "client/slots.h"
-#include "client/slots_life.h"
+#include "client/memory/commits.h"
+#include "client/memory/slots.h"
+#include "client/memory/slots_life.h"
 
 #include <sys/mman.h>
 

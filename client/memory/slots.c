@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/slots_private.h"
+#include "client/memory/slots_private.h"
 
 #include "client/conn/conn.h"
 #include "client/drive/wake.h"
-#include "client/gpu.h"
+#include "client/memory/gpu.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/commits.h"
+#include "client/memory/commits.h"
 
 #include "client/conn/conn.h"
 #include "client/drive/wake.h"
-#include "client/slots.h"
+#include "client/memory/slots.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>
