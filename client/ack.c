@@ -4,10 +4,10 @@
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/wait.h"
-#include "client/delivery.h"
 #include "client/drive/control.h"
 #include "client/drive/lock.h"
-#include "client/sub.h"
+#include "client/message/delivery.h"
+#include "client/message/sub.h"
 
 #include <stdlib.h>
 #include <string.h>

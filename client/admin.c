@@ -4,11 +4,11 @@
  */
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
-#include "client/delivery.h"
 #include "client/drive/back.h"
 #include "client/drive/control.h"
 #include "client/drive/lock.h"
-#include "client/returns.h"
+#include "client/message/delivery.h"
+#include "client/message/returns.h"
 
 #include <stdlib.h>
 #include <string.h>

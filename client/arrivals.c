@@ -5,8 +5,8 @@
 #include "client/conn/conn.h"
 #include "client/drive/due.h"
 #include "client/drive/wake.h"
-#include "client/landing.h"
-#include "client/returns.h"
+#include "client/message/landing.h"
+#include "client/message/returns.h"
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
 

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "client/delivery.h"
-#include "client/sub.h"
+#include "client/message/delivery.h"
+#include "client/message/sub.h"
 
 /* ---- from link_events.c, under the connection's lock ---- */
 

@@ -2,10 +2,10 @@
 #include "client/bring.h"
 
 #include "client/conn/conn.h"
-#include "client/landing_private.h"
 #include "client/memory/gpu.h"
 #include "client/memory/segment.h"
-#include "client/side.h"
+#include "client/message/landing_private.h"
+#include "client/message/side.h"
 
 #include <string.h>
 

@@ -21,13 +21,13 @@
 #include "client/io.h"
 #include "client/life.h"
 #include "client/memory/gpu.h"
+#include "client/message/returns.h"
+#include "client/message/sub.h"
 #include "client/poll.h"
 #include "client/pub.h"
 #include "client/pub_callback.h"
 #include "client/pub_open.h"
 #include "client/reconnect.h"
-#include "client/returns.h"
-#include "client/sub.h"
 #include "client/subscribe.h"
 
 #include <time.h>

@@ -10,8 +10,8 @@
 #include "client/memory/import.h"
 #include "client/memory/segment.h"
 #include "client/memory/slots_life.h"
+#include "client/message/sub.h"
 #include "client/pub_settle.h"
-#include "client/sub.h"
 
 #include <errno.h>
 #include <stdio.h>

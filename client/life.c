@@ -5,11 +5,9 @@
 #include "client/batches.h"
 #include "client/conn/conn.h"
 #include "client/conn/options.h"
-#include "client/delivery.h"
 #include "client/drive/arm.h"
 #include "client/drive/control.h"
 #include "client/drive/ucx.h"
-#include "client/fetch.h"
 #include "client/fork.h"
 #include "client/inbox.h"
 #include "client/lease.h"
@@ -19,9 +17,11 @@
 #include "client/memory/segment.h"
 #include "client/memory/slots.h"
 #include "client/memory/slots_life.h"
-#include "client/returns.h"
-#include "client/sub.h"
-#include "client/sub_end.h"
+#include "client/message/delivery.h"
+#include "client/message/fetch.h"
+#include "client/message/returns.h"
+#include "client/message/sub.h"
+#include "client/message/sub_end.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -12,16 +12,16 @@
 #include "client/drive/due.h"
 #include "client/drive/outgoing.h"
 #include "client/drive/wake.h"
-#include "client/fetch.h"
 #include "client/flush.h"
-#include "client/landing.h"
 #include "client/memory/commits.h"
 #include "client/memory/gpu.h"
 #include "client/memory/segment.h"
+#include "client/message/fetch.h"
+#include "client/message/landing.h"
+#include "client/message/returns.h"
+#include "client/message/sub.h"
 #include "client/pub.h"
 #include "client/pub_settle.h"
-#include "client/returns.h"
-#include "client/sub.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,11 +11,11 @@
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
 #include "client/inbox.h"
-#include "client/landing.h"
+#include "client/message/landing.h"
+#include "client/message/sub.h"
+#include "client/message/sub_end.h"
 #include "client/pub.h"
 #include "client/pub_callback.h"
-#include "client/sub.h"
-#include "client/sub_end.h"
 
 #include <unistd.h>
 

@@ -5,7 +5,7 @@
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/drive/lock.h"
-#include "client/sub.h"
+#include "client/message/sub.h"
 #include "wire/codec/position.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/options.h"
-#include "client/side.h"
-#include "client/tensor.h"
+#include "client/message/side.h"
+#include "client/message/tensor.h"
 #include "wire/base/copy.h"
 #include "wire/codec/props.h"
 

@@ -14,9 +14,9 @@
 #include "client/memory/gpu.h"
 #include "client/memory/segment.h"
 #include "client/memory/slots_life.h"
+#include "client/message/returns.h"
 #include "client/pub_open.h"
 #include "client/pub_settle.h"
-#include "client/returns.h"
 #include "client/subscribe.h"
 #include "wire/base/assert.h"
 

@@ -16,10 +16,10 @@
 #include "client/drive/due.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/landing.h"
+#include "client/message/landing.h"
+#include "client/message/sub.h"
+#include "client/message/sub_end.h"
 #include "client/position.h"
-#include "client/sub.h"
-#include "client/sub_end.h"
 #include "wire/codec/filter.h"
 #include "wire/codec/topic.h"
 

@@ -7,8 +7,8 @@
 #include "client/drive/upcalls.h"
 #include "client/flush.h"
 #include "client/life.h"
+#include "client/message/returns.h"
 #include "client/reconnect.h"
-#include "client/returns.h"
 
 const struct amb_conn_upcalls amb_upcalls = {
     .take_back = amb_delivery_take_back,

@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "client/sub.h"
+#include "client/message/sub.h"
 
 #include <amb/amb.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/landing_private.h"
+#include "client/message/landing_private.h"
 
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
@@ -8,8 +8,8 @@
 #include "client/drive/wake.h"
 #include "client/memory/gpu.h"
 #include "client/memory/region.h"
-#include "client/side.h"
-#include "client/sub.h"
+#include "client/message/side.h"
+#include "client/message/sub.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

@@ -6,10 +6,10 @@
  */
 #pragma once
 
-#include "client/acks.h"
 #include "client/conn/spinlock.h"
-#include "client/delivery.h"
-#include "client/release.h"
+#include "client/message/acks.h"
+#include "client/message/delivery.h"
+#include "client/message/release.h"
 #include "wire/base/list.h"
 
 #include <amb/amb.h>

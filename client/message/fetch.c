@@ -2,18 +2,18 @@
 /*
  * amb_msg_fetch, amb_msg_read.
  */
-#include "client/fetch.h"
+#include "client/message/fetch.h"
 
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
-#include "client/delivery.h"
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
 #include "client/memory/gpu.h"
 #include "client/memory/segment.h"
-#include "client/side.h"
-#include "client/sub.h"
+#include "client/message/delivery.h"
+#include "client/message/side.h"
+#include "client/message/sub.h"
 #include "wire/base/assert.h"
 #include "wire/mem/cuda.h"
 

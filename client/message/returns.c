@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/returns.h"
+#include "client/message/returns.h"
 
 #include "client/conn/conn.h"
 #include "client/drive/lock.h"
 #include "client/drive/outgoing.h"
 #include "client/drive/wake.h"
-#include "client/fetch.h"
-#include "client/landing.h"
 #include "client/memory/segment.h"
-#include "client/sub.h"
-#include "client/sub_end.h"
+#include "client/message/fetch.h"
+#include "client/message/landing.h"
+#include "client/message/sub.h"
+#include "client/message/sub_end.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/sub_end.h"
+#include "client/message/sub_end.h"
 
 #include "client/conn/conn.h"
-#include "client/landing.h"
-#include "client/release.h"
-#include "client/sub.h"
+#include "client/message/landing.h"
+#include "client/message/release.h"
+#include "client/message/sub.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 /* Arrays in and out by DLPack, on host memory; tests/gpu/roundtrip.c does it with a device's. */
 #include "tests/unit/client/session.h"
 
-#include "client/tensor.h"
+#include "client/message/tensor.h"
 #include "wire/codec/props.h"
 
 #include <amb/compat/dlpack/dlpack.h>

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "client/delivery.h"
+#include "client/message/delivery.h"
 
 /* Does the driver write there? */
 static inline bool amb_mem_is_on_gpu(enum amb_mem mem)

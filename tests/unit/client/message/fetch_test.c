@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lazy messages from a fake broker: what is asked for, and what becomes of the answers. */
-#include "client/fetch.h"
+#include "client/message/fetch.h"
 #include "tests/unit/client/session.h"
 
 #include <pthread.h>

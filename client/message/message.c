@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/message.h"
+#include "client/message/message.h"
 
 #include "client/conn/conn.h"
-#include "client/delivery.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/landing.h"
 #include "client/memory/gpu.h"
-#include "client/returns.h"
-#include "client/side.h"
-#include "client/sub.h"
+#include "client/message/delivery.h"
+#include "client/message/landing.h"
+#include "client/message/returns.h"
+#include "client/message/side.h"
+#include "client/message/sub.h"
 #include "wire/codec/props.h"
 
 struct amb_msg *amb_msg_ref(struct amb_msg *msg)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is told to the broker of deliveries that come back in and out of order. */
-#include "client/release.h"
+#include "client/message/release.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/release.h"
+#include "client/message/release.h"
 
 #include "wire/base/assert.h"
 

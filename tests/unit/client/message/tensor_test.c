@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Array descriptions: what is written is read, and what cannot be an array is refused. */
-#include "client/tensor.h"
+#include "client/message/tensor.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /*
  * Messages as arrays of other libraries, and their arrays as messages: views, no copies.
  */
-#include "client/tensor.h"
+#include "client/message/tensor.h"
 
 #include <amb/compat/dlpack/dlpack.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "client/landing.h"
+#include "client/message/landing.h"
 #include "wire/base/clock.h"
 
 #include <pthread.h>

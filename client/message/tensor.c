@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/tensor.h"
+#include "client/message/tensor.h"
 
-#include "client/delivery.h"
-#include "client/side.h"
+#include "client/message/delivery.h"
+#include "client/message/side.h"
 #include "wire/codec/props.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "client/delivery.h"
+#include "client/message/delivery.h"
 
 /* Zeroed, room for `count` messages; holds a reference on conn. NULL: no memory. Lock held. */
 struct amb_delivery *amb_delivery_create(struct amb_conn *conn, uint32_t count);
