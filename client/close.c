@@ -6,8 +6,6 @@
  *                          no: Bye, link closed, I/O thread joined
  *                          yes: the I/O thread goes on alone until the last one is released
  */
-#include "client/ack.h"
-#include "client/arrivals.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/inside.h"
@@ -28,7 +26,9 @@
 #include "client/pub_callback.h"
 #include "client/pub_open.h"
 #include "client/reconnect.h"
-#include "client/subscribe.h"
+#include "client/subscribe/ack.h"
+#include "client/subscribe/arrivals.h"
+#include "client/subscribe/subscribe.h"
 
 #include <time.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/inbox.h"
 
-#include "client/bring.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/drive/due.h"
@@ -10,6 +9,7 @@
 #include "client/message/landing.h"
 #include "client/message/message.h"
 #include "client/pub.h"
+#include "client/subscribe/bring.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/hash.h"

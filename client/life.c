@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/life.h"
 
-#include "client/ack.h"
 #include "client/batches.h"
 #include "client/conn/conn.h"
 #include "client/conn/options.h"
@@ -22,6 +21,7 @@
 #include "client/message/returns.h"
 #include "client/message/sub.h"
 #include "client/message/sub_end.h"
+#include "client/subscribe/ack.h"
 
 #include <sched.h>
 #include <stdio.h>

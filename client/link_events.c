@@ -5,8 +5,6 @@
  */
 #include "client/link_events.h"
 
-#include "client/ack.h"
-#include "client/arrivals.h"
 #include "client/batches.h"
 #include "client/conn/conn.h"
 #include "client/drive/due.h"
@@ -22,6 +20,8 @@
 #include "client/message/sub.h"
 #include "client/pub.h"
 #include "client/pub_settle.h"
+#include "client/subscribe/ack.h"
+#include "client/subscribe/arrivals.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/poll.h"
 
-#include "client/bring.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/inside.h"
@@ -16,6 +15,7 @@
 #include "client/message/sub_end.h"
 #include "client/pub.h"
 #include "client/pub_callback.h"
+#include "client/subscribe/bring.h"
 
 #include <unistd.h>
 

@@ -17,7 +17,7 @@
 #include "client/message/returns.h"
 #include "client/pub_open.h"
 #include "client/pub_settle.h"
-#include "client/subscribe.h"
+#include "client/subscribe/subscribe.h"
 #include "wire/base/assert.h"
 
 #include <poll.h>

@@ -2,13 +2,13 @@
 /*
  * The functions of higher rooms that lower ones call; see upcalls.h.
  */
-#include "client/ack.h"
 #include "client/dispatch.h"
 #include "client/drive/upcalls.h"
 #include "client/flush.h"
 #include "client/life.h"
 #include "client/message/returns.h"
 #include "client/reconnect.h"
+#include "client/subscribe/ack.h"
 
 const struct amb_conn_upcalls amb_upcalls = {
     .take_back = amb_delivery_take_back,

@@ -7,7 +7,7 @@
 #include "client/backoff.h"
 #include "client/message/sub.h"
 #include "client/pub.h"
-#include "client/subscribe.h"
+#include "client/subscribe/subscribe.h"
 
 #include <pthread.h>
 #include <stdio.h>

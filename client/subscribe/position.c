@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/position.h"
+#include "client/subscribe/position.h"
 
-#include "client/arrivals.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/drive/lock.h"
 #include "client/message/sub.h"
+#include "client/subscribe/arrivals.h"
 #include "wire/codec/position.h"
 
 #include <stdlib.h>

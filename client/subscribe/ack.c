@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/ack.h"
+#include "client/subscribe/ack.h"
 
 #include "client/conn/conn.h"
 #include "client/conn/error.h"

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "client/arrivals.h"
+#include "client/subscribe/arrivals.h"
 
 /* As amb_sub_take, payloads brought to where they are wanted; 0 also if there is no memory. */
 size_t amb_landing_take(struct amb_sub *sub, struct amb_msg **out, size_t max);

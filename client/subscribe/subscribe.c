@@ -2,10 +2,7 @@
 /*
  * amb_subscribe, amb_next and their kin.
  */
-#include "client/subscribe.h"
-#include "client/ack.h"
-#include "client/arrivals.h"
-#include "client/bring.h"
+#include "client/subscribe/subscribe.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/handle.h"
@@ -19,7 +16,10 @@
 #include "client/message/landing.h"
 #include "client/message/sub.h"
 #include "client/message/sub_end.h"
-#include "client/position.h"
+#include "client/subscribe/ack.h"
+#include "client/subscribe/arrivals.h"
+#include "client/subscribe/bring.h"
+#include "client/subscribe/position.h"
 #include "wire/codec/filter.h"
 #include "wire/codec/topic.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/bring.h"
+#include "client/subscribe/bring.h"
 
 #include "client/conn/conn.h"
 #include "client/memory/gpu.h"

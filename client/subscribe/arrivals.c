@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/arrivals.h"
+#include "client/subscribe/arrivals.h"
 
-#include "client/ack.h"
 #include "client/conn/conn.h"
 #include "client/drive/due.h"
 #include "client/drive/wake.h"
 #include "client/message/landing.h"
 #include "client/message/returns.h"
+#include "client/subscribe/ack.h"
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
 
