@@ -6,6 +6,9 @@
  *                          no: Bye, link closed, I/O thread joined
  *                          yes: the I/O thread goes on alone until the last one is released
  */
+#include "client/batch/flush.h"
+#include "client/batch/pub.h"
+#include "client/batch/pub_callback.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/inside.h"
@@ -13,7 +16,6 @@
 #include "client/drive/due.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/flush.h"
 #include "client/implicit.h"
 #include "client/inbox.h"
 #include "client/io.h"
@@ -22,8 +24,6 @@
 #include "client/message/returns.h"
 #include "client/message/sub.h"
 #include "client/poll.h"
-#include "client/pub.h"
-#include "client/pub_callback.h"
 #include "client/pub_open.h"
 #include "client/reconnect.h"
 #include "client/subscribe/ack.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/commit.h"
 
-#include "client/batches.h"
+#include "client/batch/batches.h"
+#include "client/batch/flush.h"
 #include "client/conn/conn.h"
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
-#include "client/flush.h"
 #include "client/memory/gpu.h"
 #include "client/memory/slots.h"
 #include "client/memory/slots_life.h"

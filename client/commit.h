@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "client/pub.h"
+#include "client/batch/pub.h"
 #include "client/put.h"
 
 struct amb_gpu_fence;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/dispatch.h"
 
+#include "client/batch/pub_settle.h"
 #include "client/conn/conn.h"
 #include "client/drive/control.h"
 #include "client/drive/due.h"
@@ -11,7 +12,6 @@
 #include "client/memory/segment.h"
 #include "client/memory/slots_life.h"
 #include "client/message/sub.h"
-#include "client/pub_settle.h"
 
 #include <errno.h>
 #include <stdio.h>

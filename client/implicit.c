@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/implicit.h"
 
+#include "client/batch/pub.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/options.h"
-#include "client/pub.h"
 #include "client/pub_open.h"
 #include "wire/base/hash.h"
 #include "wire/codec/topic.h"

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "client/asking.h"
+#include "client/batch/asking.h"
 
 #include <amb/amb.h>
 #include <stdbool.h>

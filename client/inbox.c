@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/inbox.h"
 
+#include "client/batch/pub.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/drive/due.h"
@@ -8,7 +9,6 @@
 #include "client/drive/wake.h"
 #include "client/message/landing.h"
 #include "client/message/message.h"
-#include "client/pub.h"
 #include "client/subscribe/bring.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"

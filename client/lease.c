@@ -4,7 +4,7 @@
  */
 #include "client/lease.h"
 
-#include "client/batches.h"
+#include "client/batch/batches.h"
 #include "client/commit.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"

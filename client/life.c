@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/life.h"
 
-#include "client/batches.h"
+#include "client/batch/batches.h"
 #include "client/conn/conn.h"
 #include "client/conn/options.h"
 #include "client/drive/arm.h"

@@ -5,12 +5,14 @@
  */
 #include "client/link_events.h"
 
-#include "client/batches.h"
+#include "client/batch/batches.h"
+#include "client/batch/flush.h"
+#include "client/batch/pub.h"
+#include "client/batch/pub_settle.h"
 #include "client/conn/conn.h"
 #include "client/drive/due.h"
 #include "client/drive/outgoing.h"
 #include "client/drive/wake.h"
-#include "client/flush.h"
 #include "client/memory/commits.h"
 #include "client/memory/gpu.h"
 #include "client/memory/segment.h"
@@ -18,8 +20,6 @@
 #include "client/message/landing.h"
 #include "client/message/returns.h"
 #include "client/message/sub.h"
-#include "client/pub.h"
-#include "client/pub_settle.h"
 #include "client/subscribe/ack.h"
 #include "client/subscribe/arrivals.h"
 

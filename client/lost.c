@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/lost.h"
 
+#include "client/batch/pub_settle.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/drive/control.h"
 #include "client/drive/due.h"
 #include "client/drive/wake.h"
 #include "client/life.h"
-#include "client/pub_settle.h"
 
 #include <stdio.h>
 

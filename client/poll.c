@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/poll.h"
 
+#include "client/batch/pub.h"
+#include "client/batch/pub_callback.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/inside.h"
@@ -13,8 +15,6 @@
 #include "client/message/landing.h"
 #include "client/message/sub.h"
 #include "client/message/sub_end.h"
-#include "client/pub.h"
-#include "client/pub_callback.h"
 #include "client/subscribe/bring.h"
 
 #include <unistd.h>

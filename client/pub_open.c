@@ -4,6 +4,10 @@
  */
 #include "client/pub_open.h"
 
+#include "client/batch/flush.h"
+#include "client/batch/pub.h"
+#include "client/batch/pub_callback.h"
+#include "client/batch/pub_settle.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/handle.h"
@@ -14,11 +18,7 @@
 #include "client/drive/due.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/flush.h"
 #include "client/lease.h"
-#include "client/pub.h"
-#include "client/pub_callback.h"
-#include "client/pub_settle.h"
 #include "wire/codec/topic.h"
 
 #include <stdio.h>

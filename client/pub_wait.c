@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/pub_wait.h"
 
-#include "client/batches.h"
+#include "client/batch/batches.h"
+#include "client/batch/flush.h"
+#include "client/batch/pub.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/spinlock.h"
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
-#include "client/flush.h"
-#include "client/pub.h"
 
 #include <string.h>
 

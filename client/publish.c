@@ -3,7 +3,7 @@
  * amb_pub_open, amb_pub_send, amb_pub_post, amb_publish: a publisher, and a message into its open
  * batch, or by the best of other ways.
  */
-#include "client/batches.h"
+#include "client/batch/batches.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/options.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/publish_large.h"
 
-#include "client/batches.h"
+#include "client/batch/batches.h"
+#include "client/batch/flush.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/flush.h"
 #include "client/put.h"
 #include "wire/base/copy.h"
 

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "client/pub.h"
+#include "client/batch/pub.h"
 #include "client/put.h"
 
 /* As a batch of its own, which is prepared once: *large is NULL at first, and when it has left.

@@ -2,6 +2,7 @@
 #include "client/reconnect.h"
 
 #include "client/backoff.h"
+#include "client/batch/pub_settle.h"
 #include "client/conn/conn.h"
 #include "client/connect.h"
 #include "client/drive/back.h"
@@ -16,7 +17,6 @@
 #include "client/memory/slots_life.h"
 #include "client/message/returns.h"
 #include "client/pub_open.h"
-#include "client/pub_settle.h"
 #include "client/subscribe/subscribe.h"
 #include "wire/base/assert.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/room.h"
 
-#include "client/batches.h"
+#include "client/batch/batches.h"
 #include "client/commit.h"
 #include "client/conn/error.h"
 #include "client/drive/drive.h"

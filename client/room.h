@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "client/pub.h"
+#include "client/batch/pub.h"
 #include "client/put.h"
 
 /* The best way that has room; waits for one. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/small.h"
 
-#include "client/batches.h"
+#include "client/batch/batches.h"
+#include "client/batch/flush.h"
 #include "client/drive/drive.h"
 #include "client/drive/due.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/flush.h"
 #include "wire/base/clock.h"
 
 /* How often a link whose poll is a system call is asked whether a batch has arrived. */

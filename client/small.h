@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "client/pub.h"
+#include "client/batch/pub.h"
 #include "client/put.h"
 
 /* Appends it to the open batch. EAGAIN: no room. */

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "client/pub.h"
+#include "client/batch/pub.h"
 #include "wire/mem/cuda.h"
 
 /* A clock of the processor's, in whatever unit. */

@@ -2,9 +2,9 @@
 /*
  * The functions of higher rooms that lower ones call; see upcalls.h.
  */
+#include "client/batch/flush.h"
 #include "client/dispatch.h"
 #include "client/drive/upcalls.h"
-#include "client/flush.h"
 #include "client/life.h"
 #include "client/message/returns.h"
 #include "client/reconnect.h"

@@ -5,8 +5,8 @@
 #include "tests/unit/client/session.h"
 
 #include "client/backoff.h"
+#include "client/batch/pub.h"
 #include "client/message/sub.h"
-#include "client/pub.h"
 #include "client/subscribe/subscribe.h"
 
 #include <pthread.h>

@@ -18,7 +18,7 @@
  */
 #pragma once
 
-#include "client/batch.h"
+#include "client/batch/batch.h"
 #include "client/conn/conn.h"
 
 /* max: what closed batches may hold. */

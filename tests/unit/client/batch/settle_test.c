@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From batch numbers to ranges of publisher sequence numbers. */
-#include "client/settle.h"
+#include "client/batch/settle.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/batch.h"
+#include "client/batch/batch.h"
 
 #include "client/conn/leases.h"
 #include "wire/base/assert.h"

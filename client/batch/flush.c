@@ -2,16 +2,16 @@
 /*
  * Batches leave: window, frame, link.
  */
-#include "client/flush.h"
+#include "client/batch/flush.h"
 
-#include "client/batches.h"
+#include "client/batch/batches.h"
+#include "client/batch/pub.h"
+#include "client/batch/pub_settle.h"
 #include "client/conn/conn.h"
 #include "client/drive/lock.h"
 #include "client/memory/commits.h"
 #include "client/memory/gpu.h"
 #include "client/memory/slots.h"
-#include "client/pub.h"
-#include "client/pub_settle.h"
 
 void amb_pub_batch_sent(struct amb_batch *batch)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/settle.h"
+#include "client/batch/settle.h"
 
 #include "wire/base/assert.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pub_callback.h"
+#include "client/batch/pub_callback.h"
 
-#include "client/batches.h"
+#include "client/batch/batches.h"
+#include "client/batch/flush.h"
+#include "client/batch/pub.h"
 #include "client/conn/conn.h"
 #include "client/conn/inside.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/flush.h"
-#include "client/pub.h"
 
 #include <stdlib.h>
 

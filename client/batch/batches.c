@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/batches.h"
+#include "client/batch/batches.h"
 
 #include "client/memory/slots.h"
 #include "wire/base/assert.h"

@@ -3,7 +3,7 @@
  * which publishing waits, and which nothing waits for in vain. */
 #include "tests/unit/client/session.h"
 
-#include "client/batches.h"
+#include "client/batch/batches.h"
 
 #include <stdlib.h>
 

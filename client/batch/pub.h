@@ -13,11 +13,11 @@
  */
 #pragma once
 
-#include "client/asking.h"
-#include "client/batch.h"
+#include "client/batch/asking.h"
+#include "client/batch/batch.h"
+#include "client/batch/settle.h"
 #include "client/conn/conn.h"
 #include "client/conn/spinlock.h"
-#include "client/settle.h"
 #include "wire/base/clock.h"
 
 #include <amb/amb.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pub_settle.h"
+#include "client/batch/pub_settle.h"
 
-#include "client/batches.h"
+#include "client/batch/batches.h"
+#include "client/batch/pub.h"
 #include "client/conn/conn.h"
 #include "client/drive/due.h"
 #include "client/drive/wake.h"
-#include "client/pub.h"
 
 void amb_pub_unkeep(struct amb_pub *pub, struct amb_batch *batch)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layout of a batch, and the rule that says when it leaves, under a clock of the test's. */
-#include "client/batch.h"
+#include "client/batch/batch.h"
 
 #include <string.h>
 
