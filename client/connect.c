@@ -10,9 +10,9 @@
 #include "client/conn/options.h"
 #include "client/drive/lock.h"
 #include "client/fork.h"
-#include "client/implicit.h"
 #include "client/io.h"
 #include "client/life.h"
+#include "client/publish/implicit.h"
 
 #include <errno.h>
 #include <stdio.h>

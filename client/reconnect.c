@@ -16,7 +16,7 @@
 #include "client/memory/segment.h"
 #include "client/memory/slots_life.h"
 #include "client/message/returns.h"
-#include "client/pub_open.h"
+#include "client/publish/pub_open.h"
 #include "client/subscribe/subscribe.h"
 #include "wire/base/assert.h"
 

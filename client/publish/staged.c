@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/staged.h"
+#include "client/publish/staged.h"
 
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/drive/lock.h"
-#include "client/lease.h"
 #include "client/memory/gpu.h"
-#include "client/put.h"
-#include "client/room.h"
+#include "client/publish/lease.h"
+#include "client/publish/put.h"
+#include "client/publish/room.h"
 #include "wire/codec/props.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* amb_publish: one publisher a topic, kept, and given up when there are too many. */
 #include "tests/unit/client/session.h"
 
-#include "client/implicit.h"
+#include "client/publish/implicit.h"
 
 static void a_topic_is_opened_once(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/publish_large.h"
+#include "client/publish/publish_large.h"
 
 #include "client/batch/batches.h"
 #include "client/batch/flush.h"
@@ -8,7 +8,7 @@
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/put.h"
+#include "client/publish/put.h"
 #include "wire/base/copy.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "client/batch/pub.h"
-#include "client/put.h"
+#include "client/publish/put.h"
 
 /* Appends it to the open batch. EAGAIN: no room. */
 enum amb_status amb_put_small(struct amb_pub *pub, const struct amb_put *put, uint64_t *seq);

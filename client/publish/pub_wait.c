@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pub_wait.h"
+#include "client/publish/pub_wait.h"
 
 #include "client/batch/batches.h"
 #include "client/batch/flush.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/put.h"
+#include "client/publish/put.h"
 
 #include "client/conn/conn.h"
 #include "client/conn/error.h"

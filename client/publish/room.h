@@ -6,7 +6,7 @@
 #pragma once
 
 #include "client/batch/pub.h"
-#include "client/put.h"
+#include "client/publish/put.h"
 
 /* The best way that has room; waits for one. */
 enum amb_status amb_put_any(struct amb_pub *pub, const struct amb_put *put, int64_t timeout_ns,

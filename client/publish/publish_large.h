@@ -6,7 +6,7 @@
 #pragma once
 
 #include "client/batch/pub.h"
-#include "client/put.h"
+#include "client/publish/put.h"
 
 /* As a batch of its own, which is prepared once: *large is NULL at first, and when it has left.
  * EAGAIN: no room. ENOMEM. */

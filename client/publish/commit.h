@@ -9,7 +9,7 @@
 #pragma once
 
 #include "client/batch/pub.h"
-#include "client/put.h"
+#include "client/publish/put.h"
 
 struct amb_gpu_fence;
 

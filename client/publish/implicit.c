@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/implicit.h"
+#include "client/publish/implicit.h"
 
 #include "client/batch/pub.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/options.h"
-#include "client/pub_open.h"
+#include "client/publish/pub_open.h"
 #include "wire/base/hash.h"
 #include "wire/codec/topic.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/small.h"
+#include "client/publish/small.h"
 
 #include "client/batch/batches.h"
 #include "client/batch/flush.h"

@@ -2,7 +2,7 @@
 /* Plain publishes that take a slot by themselves. */
 #include "tests/unit/client/session.h"
 
-#include "client/put.h"
+#include "client/publish/put.h"
 
 #include <stdlib.h>
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/room.h"
+#include "client/publish/room.h"
 
 #include "client/batch/batches.h"
-#include "client/commit.h"
 #include "client/conn/error.h"
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "client/memory/slots.h"
-#include "client/publish_large.h"
-#include "client/small.h"
+#include "client/publish/commit.h"
+#include "client/publish/publish_large.h"
+#include "client/publish/small.h"
 #include "wire/codec/props.h"
 
 struct room_wait {

@@ -2,10 +2,9 @@
 /*
  * amb_lease, amb_lease_data, amb_lease_commit, amb_lease_abandon.
  */
-#include "client/lease.h"
+#include "client/publish/lease.h"
 
 #include "client/batch/batches.h"
-#include "client/commit.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/options.h"
@@ -15,7 +14,8 @@
 #include "client/memory/gpu.h"
 #include "client/memory/slots.h"
 #include "client/memory/slots_life.h"
-#include "client/put.h"
+#include "client/publish/commit.h"
+#include "client/publish/put.h"
 
 #include <stdlib.h>
 

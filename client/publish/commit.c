@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/commit.h"
+#include "client/publish/commit.h"
 
 #include "client/batch/batches.h"
 #include "client/batch/flush.h"
@@ -9,8 +9,8 @@
 #include "client/memory/gpu.h"
 #include "client/memory/slots.h"
 #include "client/memory/slots_life.h"
-#include "client/put.h"
-#include "client/small.h"
+#include "client/publish/put.h"
+#include "client/publish/small.h"
 #include "wire/base/copy.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * Publishers come and go.
  */
-#include "client/pub_open.h"
+#include "client/publish/pub_open.h"
 
 #include "client/batch/flush.h"
 #include "client/batch/pub.h"
@@ -18,7 +18,7 @@
 #include "client/drive/due.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/lease.h"
+#include "client/publish/lease.h"
 #include "wire/codec/topic.h"
 
 #include <stdio.h>
