@@ -6,12 +6,12 @@
 #include "client/drive/control.h"
 #include "client/drive/due.h"
 #include "client/drive/upcalls.h"
-#include "client/inbox.h"
 #include "client/memory/gpu.h"
 #include "client/memory/import.h"
 #include "client/memory/segment.h"
 #include "client/memory/slots_life.h"
 #include "client/message/sub.h"
+#include "client/request/inbox.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -8,7 +8,6 @@
 #include "client/drive/control.h"
 #include "client/drive/ucx.h"
 #include "client/fork.h"
-#include "client/inbox.h"
 #include "client/memory/gpu.h"
 #include "client/memory/import.h"
 #include "client/memory/region.h"
@@ -21,6 +20,7 @@
 #include "client/message/sub.h"
 #include "client/message/sub_end.h"
 #include "client/publish/lease.h"
+#include "client/request/inbox.h"
 #include "client/subscribe/ack.h"
 
 #include <sched.h>

@@ -11,10 +11,10 @@
 #include "client/drive/due.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/inbox.h"
 #include "client/message/landing.h"
 #include "client/message/sub.h"
 #include "client/message/sub_end.h"
+#include "client/request/inbox.h"
 #include "client/subscribe/bring.h"
 
 #include <unistd.h>

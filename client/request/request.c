@@ -9,7 +9,6 @@
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/inbox.h"
 #include "client/message/delivery.h"
 #include "client/message/message.h"
 #include "client/publish/implicit.h"
@@ -17,6 +16,7 @@
 #include "client/publish/put.h"
 #include "client/publish/room.h"
 #include "client/publish/staged.h"
+#include "client/request/inbox.h"
 #include "wire/codec/props.h"
 #include "wire/codec/topic.h"
 

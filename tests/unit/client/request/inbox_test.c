@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that wait: their numbers, their limit, their time. */
-#include "client/inbox.h"
+#include "client/request/inbox.h"
 
 #include "tests/unit/client/session.h"
 

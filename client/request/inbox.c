@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/inbox.h"
+#include "client/request/inbox.h"
 
 #include "client/batch/pub.h"
 #include "client/conn/conn.h"
