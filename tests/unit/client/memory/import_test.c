@@ -7,9 +7,9 @@
 
 #include "client/conn/conn.h"
 #include "client/drive/lock.h"
-#include "client/life.h"
 #include "client/memory/slots.h"
 #include "client/memory/slots_life.h"
+#include "client/session/life.h"
 #include "tests/fakecuda/fakecuda.h"
 
 #include <setjmp.h>

@@ -3,7 +3,7 @@
  * Receiving into other memory: a fake GPU's, which the host cannot read, and the application's own.
  */
 #include "client/drive/lock.h"
-#include "client/link_events.h"
+#include "client/session/link_events.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/unit/client/session.h"
 

@@ -4,7 +4,7 @@
  * are closed at once, so that the broker sees the end of the parent and not of its last child;
  * mappings are not inherited at all (MADV_DONTFORK).
  */
-#include "client/fork.h"
+#include "client/session/fork.h"
 
 #include "client/conn/conn.h"
 

@@ -4,9 +4,9 @@
 
 #include "tests/unit/client/session.h"
 
-#include "client/backoff.h"
 #include "client/batch/pub.h"
 #include "client/message/sub.h"
+#include "client/session/backoff.h"
 #include "client/subscribe/subscribe.h"
 
 #include <pthread.h>

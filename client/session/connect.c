@@ -3,16 +3,16 @@
  * amb_connect: which broker, which options, and everything a connection needs before its first
  * message.
  */
-#include "client/connect.h"
+#include "client/session/connect.h"
 
-#include "client/backoff.h"
 #include "client/conn/conn.h"
 #include "client/conn/options.h"
 #include "client/drive/lock.h"
-#include "client/fork.h"
-#include "client/io.h"
-#include "client/life.h"
 #include "client/publish/implicit.h"
+#include "client/session/backoff.h"
+#include "client/session/fork.h"
+#include "client/session/io.h"
+#include "client/session/life.h"
 
 #include <errno.h>
 #include <stdio.h>

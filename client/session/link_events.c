@@ -3,7 +3,7 @@
  * What the link says: the one place where frames of the broker are told apart. Everything here runs
  * under the connection's lock, inside amb_link_poll or amb_link_flush.
  */
-#include "client/link_events.h"
+#include "client/session/link_events.h"
 
 #include "client/batch/batches.h"
 #include "client/batch/flush.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/io.h"
+#include "client/session/io.h"
 
 #include "client/batch/flush.h"
 #include "client/conn/conn.h"
-#include "client/dispatch.h"
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "client/drive/ucx.h"
 #include "client/drive/wake.h"
-#include "client/life.h"
+#include "client/session/dispatch.h"
+#include "client/session/life.h"
 
 #include <poll.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/dispatch.h"
+#include "client/session/dispatch.h"
 
 #include "client/batch/pub_settle.h"
 #include "client/conn/conn.h"

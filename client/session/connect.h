@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "client/handshake.h"
+#include "client/session/handshake.h"
 
 #include <amb/amb.h>
 #include <stdint.h>

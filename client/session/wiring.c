@@ -3,11 +3,11 @@
  * The functions of higher rooms that lower ones call; see upcalls.h.
  */
 #include "client/batch/flush.h"
-#include "client/dispatch.h"
 #include "client/drive/upcalls.h"
-#include "client/life.h"
 #include "client/message/returns.h"
-#include "client/reconnect.h"
+#include "client/session/dispatch.h"
+#include "client/session/life.h"
+#include "client/session/reconnect.h"
 #include "client/subscribe/ack.h"
 
 const struct amb_conn_upcalls amb_upcalls = {

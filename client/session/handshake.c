@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/handshake.h"
+#include "client/session/handshake.h"
 
-#include "client/dispatch.h"
 #include "client/drive/ucx.h"
-#include "client/link_events.h"
+#include "client/session/dispatch.h"
+#include "client/session/link_events.h"
 #include "wire/link/ring/ring.h"
 #include "wire/link/stream/stream.h"
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/poll.h"
+#include "client/session/poll.h"
 
 #include "client/batch/pub.h"
 #include "client/batch/pub_callback.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/inside.h"
-#include "client/dispatch.h"
 #include "client/drive/drive.h"
 #include "client/drive/due.h"
 #include "client/drive/lock.h"
@@ -15,6 +14,7 @@
 #include "client/message/sub.h"
 #include "client/message/sub_end.h"
 #include "client/request/inbox.h"
+#include "client/session/dispatch.h"
 #include "client/subscribe/bring.h"
 
 #include <unistd.h>

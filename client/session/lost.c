@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/lost.h"
+#include "client/session/lost.h"
 
 #include "client/batch/pub_settle.h"
 #include "client/conn/conn.h"
@@ -7,7 +7,7 @@
 #include "client/drive/control.h"
 #include "client/drive/due.h"
 #include "client/drive/wake.h"
-#include "client/life.h"
+#include "client/session/life.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/life.h"
+#include "client/session/life.h"
 
 #include "client/batch/batches.h"
 #include "client/conn/conn.h"
@@ -7,7 +7,6 @@
 #include "client/drive/arm.h"
 #include "client/drive/control.h"
 #include "client/drive/ucx.h"
-#include "client/fork.h"
 #include "client/memory/gpu.h"
 #include "client/memory/import.h"
 #include "client/memory/region.h"
@@ -21,6 +20,7 @@
 #include "client/message/sub_end.h"
 #include "client/publish/lease.h"
 #include "client/request/inbox.h"
+#include "client/session/fork.h"
 #include "client/subscribe/ack.h"
 
 #include <sched.h>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "client/conn/conn.h"
-#include "client/dial.h"
+#include "client/session/dial.h"
 
 /* The session that a new one replaces. */
 struct amb_former {

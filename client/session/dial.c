@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/dial.h"
+#include "client/session/dial.h"
 
 #include "client/drive/control.h"
 #include "wire/base/clock.h"
