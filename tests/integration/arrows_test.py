@@ -11,10 +11,11 @@ import sys
 import tempfile
 
 CHECK = pathlib.Path(__file__).resolve().parents[2] / "tools" / "dev" / "check-arrows.py"
+ROOMS = "tools/dev/arrows.txt"
 ARROWS = """
 wire/base:
 wire/link: wire/base
-broker: wire
+broker: wire/
 <ucp/: wire/link/ucx*
 """
 
@@ -43,6 +44,12 @@ PLANTED = {
         ({"wire/base/a.c": '#include "wire/link/b.h"\n'}, "wire/base may not include wire/link/b.h"),
     "a library that belongs elsewhere":
         ({"broker/x.c": "#include <ucp/api/ucp.h>\n"}, "belongs to wire/link/ucx*"),
+    "a call against the arrows":
+        ({"wire/base/c.c": "int amb_b(void);\n\nint amb_c(void)\n{\n    return amb_b();\n}\n"},
+         "wire/base may not call amb_b of wire/link/b.c"),
+    "rooms in a circle":
+        ({ROOMS: ARROWS.replace("wire/base:", "wire/base: wire/link")},
+         "rooms use each other: wire/base wire/link"),
     "headers in a circle":
         ({"broker/x.h": '#include "broker/y.h"\n', "broker/y.h": '#include "broker/x.h"\n'},
          "headers include each other: broker/x.h broker/y.h"),
@@ -57,7 +64,7 @@ def check(files):
     """What the check says of a project of these files, and its exit status."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
-        for name, text in {**files, "tools/dev/arrows.txt": ARROWS}.items():
+        for name, text in {ROOMS: ARROWS, **files}.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text, encoding="utf-8")
         done = subprocess.run([sys.executable, str(CHECK), "--root", folder],

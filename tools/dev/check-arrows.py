@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arrows of the code, against tools/dev/arrows.txt:
 
-- includes go only along the arrows between folders,
+- includes and calls go only along the arrows between rooms, which make no circle,
 - headers do not include each other in a circle,
 - functions do not call each other in a circle of more than CIRCLE_MAX modules, in one program,
 - a function is declared in a header of the module that defines it.
@@ -22,6 +22,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 FOLDERS = ("wire", "broker", "client", "tools", "tests")
 PRODUCT = ("wire", "broker", "client", "tools")
 CIRCLE_MAX = 4
+# Declares what many files define, and its own inline functions use that.
+PUBLIC = ("client/include/amb/amb",)
 
 
 def resolve(style, name, files):
@@ -36,13 +38,20 @@ def module_of(name):
 
 
 def owner(name, folders):
-    """The longest folder of the table that holds the file."""
+    """The room of a file: the longest folder of the table that holds it."""
     fitting = [f for f in folders if name.startswith(f + "/")]
     return max(fitting, key=len) if fitting else None
 
 
 def is_within(name, places):
     return any(name == p or name.startswith(p + "/") for p in places)
+
+
+def may_use(target, folders, places):
+    """Is the file one of these places, or its room? A place that ends with a slash is a folder with
+    all rooms below it."""
+    return (owner(target, folders) in places or target in places
+            or is_within(target, [p.rstrip("/") for p in places if p.endswith("/")]))
 
 
 def find_cycles(graph):
@@ -94,7 +103,7 @@ def check_includes(names, folders, libraries):
                 problems.append(f'{name}: "{included}": includes name files from the root')
             if target is None:
                 continue
-            if owner(target, folders) != home and not is_within(target, folders.get(home, ())):
+            if owner(target, folders) != home and not may_use(target, folders, folders[home]):
                 problems.append(f"{name}: {home} may not include {target}")
             if name.endswith(".h"):
                 graph.setdefault(name, set()).add(target)
@@ -113,20 +122,50 @@ def definers_of(units):
     return definers
 
 
-def check_calls(units, knots):
-    """Circles of calls within each of the product's top folders; wire counts for all of them."""
+def rooms_of(rows):
+    """Each room with the places that it may use: `above` stands for the rooms of the same top
+    folder whose lines stand above its own."""
+    folders = {}
+    for room, places in rows:
+        above = [other for other in folders if other.split("/")[0] == room.split("/")[0]]
+        folders[room] = [p for place in places
+                         for p in (above if place == "above" else [place])]
+    return folders
+
+
+def check_rooms(folders):
+    """The arrows themselves."""
+    graph = {room: {owner(place.rstrip("/") + "/", folders) for place in places} - {room, None}
+             for room, places in folders.items()}
+    for cycle in find_cycles(graph):
+        yield "rooms use each other: " + " ".join(cycle)
+
+
+def check_calls(units, folders, knots):
+    """Circles of calls, and calls against the arrows, within each of the product's top folders; wire
+    counts for all of them."""
     graph = {}
     definers = definers_of(units)
     for name, unit in units.items():
         top = name.split("/")[0]
         for function in unit.called - set(unit.defined):
             for other in definers.get(function, ()):
-                if other.split("/")[0] in (top, "wire") and module_of(other) != module_of(name):
-                    graph.setdefault(module_of(name), set()).add(module_of(other))
+                if other.split("/")[0] not in (top, "wire") or module_of(other) == module_of(name):
+                    continue
+                graph.setdefault(module_of(name), set()).add(module_of(other))
+                home = owner(name, folders)
+                if (owner(other, folders) != home and module_of(name) not in PUBLIC
+                        and not may_use(other, folders, folders.get(home, ()))
+                        and not may_use(header_of(other), folders, folders.get(home, ()))):
+                    yield f"{name}: {home} may not call {function} of {other}"
     for circle in find_cycles(graph):
         if len(circle) > CIRCLE_MAX and not any(knot.issuperset(circle) for knot in knots):
             yield (f"{len(circle)} modules call each other in a circle, and {CIRCLE_MAX} may: "
                    + " ".join(circle))
+
+
+def header_of(name):
+    return module_of(name) + ".h"
 
 
 def check_declarations(units, shared):
@@ -152,12 +191,13 @@ def main():
     special = ("knot", "shared")
     knots = [set(rest.split()) for k, rest in rows if k == "knot"]
     shared = [place for k, rest in rows if k == "shared" for place in rest.split()]
-    folders = {k: rest.split() for k, rest in rows
-               if not k.startswith(("<", "*")) and k not in special}
+    folders = rooms_of([(k, rest.split()) for k, rest in rows
+                        if not k.startswith(("<", "*")) and k not in special])
     libraries = [(k, rest.split()) for k, rest in rows if k.startswith(("<", "*"))]
     problems = check_includes(sources.c_files(*FOLDERS), folders, libraries)
     units = {name: ctext.read(sources.read(name)) for name in sources.c_files(*PRODUCT)}
-    problems += check_calls(units, knots)
+    problems += check_rooms(folders)
+    problems += check_calls(units, folders, knots)
     problems += check_declarations(units, shared)
     sources.finish("check-arrows", problems)
 
