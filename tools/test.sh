@@ -7,8 +7,9 @@ set -euo pipefail
 
 usage() {
     cat <<'TEXT'
-usage: tools/test.sh [--preset P]... [--all] [--no-install] [--no-deps]
-  (nothing)      dev: all; asan: unit, fuzz, integration; tsan: unit; system: unit, links
+usage: tools/test.sh [--ci] [--preset P]... [--all] [--no-install] [--no-deps]
+  (nothing)      the preset dev: lint, unit, fuzz and integration tests
+  --ci           the same, and again: asan: unit, fuzz, integration; tsan: unit; system: unit, links
   --preset P     only that preset of CMakePresets.json, all its tests; may be repeated
   --all          all presets, all their tests, and the stress tests of dev
   --no-install   install no packages
@@ -18,6 +19,7 @@ TEXT
 
 presets=()
 all=0
+ci=0
 deps=1
 deps_options=()
 while [ $# -gt 0 ]; do
@@ -25,6 +27,7 @@ while [ $# -gt 0 ]; do
         --preset) presets+=("${2:?--preset needs a name}"); shift ;;
         --preset=*) presets+=("${1#*=}") ;;
         --all) all=1 ;;
+        --ci) ci=1 ;;
         --no-install) deps_options+=(--no-install) ;;
         --no-deps) deps=0 ;;
         -h | --help) usage; exit 0 ;;
@@ -127,7 +130,7 @@ full() {
 }
 
 ucx=wheel
-if [ ${#presets[@]} = 0 ] || [[ " ${presets[*]} " == *" system "* ]]; then
+if [ "$ci" = 1 ] || [ "$all" = 1 ] || [[ " ${presets[*]-} " == *" system "* ]]; then
     ucx=system
 fi
 if [ "$all" = 1 ] || [[ " ${presets[*]} " =~ \ (fuzz|clang)\  ]]; then
@@ -150,6 +153,8 @@ elif [ ${#presets[@]} != 0 ]; then
     done
 else
     full dev
+fi
+if [ "$ci" = 1 ]; then
     part asan '^(unit|fuzz)$' '^integration$'
     part tsan '^unit$' ''
     part system '^unit$' '^links$'
