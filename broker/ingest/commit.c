@@ -21,6 +21,8 @@
 #define COMMIT_FREED_QUEUED_MAX (AMB_SESSION_QUEUED_MAX / 2)
 
 #define HEAP_ALIGN 64u
+/* Of one worker, for readers may keep what a session has left behind. */
+#define HEAP_BUFS_MAX (UINT64_C(8) << 20)
 
 /* What comes ----------------------------------------------------------------------------------- */
 
@@ -47,8 +49,10 @@ enum amb_status amb_commit_alloc(struct amb_publisher *publisher, uint64_t len,
     if (status != AMB_ENOMEM || session->shard->entries.used > session->shard->entries_max) {
         return status;
     }
+    struct amb_shard *shard = session->shard;
     uint64_t cap = (len + HEAP_ALIGN - 1) / HEAP_ALIGN * HEAP_ALIGN;
-    if (!amb_heap_charge(&session->heap, cap + AMB_HEAP_OVERHEAD)) {
+    if (shard->heap_bufs + cap > HEAP_BUFS_MAX ||
+        !amb_heap_charge(&session->heap, cap + AMB_HEAP_OVERHEAD)) {
         return AMB_ENOMEM;
     }
     uint8_t *data = aligned_alloc(HEAP_ALIGN, cap);
@@ -56,6 +60,7 @@ enum amb_status amb_commit_alloc(struct amb_publisher *publisher, uint64_t len,
         amb_heap_give(&session->heap, cap + AMB_HEAP_OVERHEAD);
         return AMB_ENOMEM;
     }
+    shard->heap_bufs += cap;
     entry->commit.heap = cap + AMB_HEAP_OVERHEAD;
     entry->buf = (struct amb_buf){.data = data, .cap = cap, .cls = UINT32_MAX};
     return AMB_OK;

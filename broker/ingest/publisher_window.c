@@ -5,6 +5,7 @@
 #include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/ingest/publisher.h"
+#include "broker/memory/bufpool_cut.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/reclaim.h"
@@ -15,6 +16,8 @@
 #include <inttypes.h>
 
 #define WINDOW_STEPS 8u
+/* A wish for no more than this may be one for several batches. */
+#define PIECES_MAX (4 * (uint64_t)AMB_BATCH_BYTES)
 /* A window may stand open so far while those of a shard have not twice their share. */
 #define WINDOW_LEAST (UINT64_C(256) << 10)
 #define WINDOW_GROWTH 4u
@@ -85,9 +88,8 @@ static uint64_t shard_windows_max(struct amb_shard *shard)
  * or by nothing while the handle was closed. If there is room; and in this way nobody gets more
  * than a window, no session more than half of what all windows may have. The rest has no place for
  * certain: whoever wished for it does not use it as it said.
- * `spare` bytes have just come back, and are there for it whatever others have reserved.
  */
-static void publisher_reserve_open(struct amb_publisher *publisher, uint64_t spare)
+void amb_publisher_reserve_open(struct amb_publisher *publisher)
 {
     struct amb_shard *shard = publisher->session->shard;
     struct amb_bufpool *pool = publisher_pool(publisher);
@@ -101,16 +103,9 @@ static void publisher_reserve_open(struct amb_publisher *publisher, uint64_t spa
     uint64_t left = in_session < max / 2 ? max / 2 - in_session : 0;
     uint64_t more = most > publisher->reserved ? most - publisher->reserved : 0;
     more = more < left ? more : left;
-    if (more > 0 && !publisher_reserve(publisher, more, more > AMB_BATCH_BYTES) && spare > 0) {
-        more = more < spare ? more : spare;
-        amb_bufpool_reserve_anyway(pool, more, 0);
-        publisher_set_reserved(publisher, publisher->reserved + more, publisher->reserved_wide);
+    if (more > 0) {
+        (void)publisher_reserve(publisher, more, more > AMB_BATCH_BYTES);
     }
-}
-
-void amb_publisher_reserve_open(struct amb_publisher *publisher)
-{
-    publisher_reserve_open(publisher, 0);
 }
 
 /* Room for its window up to there, if there is any. */
@@ -255,37 +250,34 @@ static enum amb_status alloc_short(struct amb_publisher *publisher, uint64_t len
     return status;
 }
 
-/* Whole segments and objects of slabs have no part that somebody else could use. */
-static bool buf_may_be_cut(const struct amb_buf *buf)
-{
-    return !amb_bufpool_is_small(buf) && buf->cap < buf->segment->size;
-}
-
 /*
- * What was prepared is for this batch. The wish may have been for several: then the buffer goes
- * back, this one gets a place in it, and what that leaves is reserved for those that are to come.
+ * What was prepared is for this batch. The wish may have been for several: then this one gets its
+ * part, and the rest stays prepared for those that its window still lets come. ENOMEM: too many
+ * entries, or a whole segment for a fraction of it.
  */
 static enum amb_status publisher_use_prepared(struct amb_publisher *publisher, uint64_t len,
                                               struct amb_buf *out)
 {
-    struct amb_bufpool *pool = publisher_pool(publisher);
-    uint64_t cap = publisher->prepared.cap;
-    bool is_all = publisher->window == publisher->received && len > cap / 4;
-    if (is_all || !buf_may_be_cut(&publisher->prepared)) {
-        *out = publisher_take_prepared(publisher);
-        amb_publisher_reserve_open(publisher);
+    const struct amb_shard *shard = publisher->session->shard;
+    struct amb_buf *prepared = &publisher->prepared;
+    uint64_t cap = prepared->cap;
+    if (shard->entries.used > shard->entries_max) {
+        return AMB_ENOMEM;
+    }
+    if (amb_bufpool_cut(prepared, len, out)) {
+        count_prepared(publisher, prepared->cap - cap);
         return AMB_OK;
     }
-    amb_publisher_unprepare(publisher);
-    enum amb_status status = amb_bufpool_alloc_granted(pool, len, out);
-    /* A size class wastes at most a quarter. */
-    uint64_t spare = status == AMB_OK && out->cap < cap ? (cap - out->cap) / 5 * 4 : 0;
-    publisher_reserve_open(publisher, spare);
-    return status;
+    if (len <= cap / 4 && !amb_bufpool_is_small(prepared)) {
+        return AMB_ENOMEM;
+    }
+    *out = publisher_take_prepared(publisher);
+    amb_publisher_reserve_open(publisher);
+    return AMB_OK;
 }
 
-enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
-                                     struct amb_buf *out)
+static enum amb_status publisher_buffer(struct amb_publisher *publisher, uint64_t len,
+                                        struct amb_buf *out)
 {
     struct amb_shard *shard = publisher->session->shard;
     bool is_short = publisher->is_short;
@@ -295,12 +287,17 @@ enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t l
         bool fits = publisher->prepared.cap >= len;
         /* Not all of it for a fraction: whoever holds that message would hold the rest, too. */
         bool is_fraction = len <= publisher->prepared.cap / 4;
-        bool may_use =
-            is_fraction ? is_beyond && buf_may_be_cut(&publisher->prepared) : is_beyond || is_short;
-        if (fits && may_use) {
+        if (fits && !is_fraction && (is_beyond || is_short)) {
             return publisher_use_prepared(publisher, len, out);
         }
-        if (is_beyond) { /* It sends something else in its place. */
+        bool is_piece = fits && is_fraction && amb_bufpool_may_cut(&publisher->prepared);
+        if (is_beyond && is_piece) { /* Where there is room beside it, that is for the others. */
+            uint64_t open = publisher->window - publisher->received;
+            uint64_t most = publisher_pool(publisher)->window_max;
+            amb_publisher_reserve_open(publisher);
+            is_piece = publisher->reserved < (open < most ? open : most);
+        }
+        if (is_beyond && !is_piece) { /* It sends something else in its place. */
             amb_publisher_unprepare(publisher);
             amb_publisher_reserve_open(publisher);
             is_short = false;
@@ -316,6 +313,16 @@ enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t l
     if (status == AMB_ENOMEM) {
         amb_stat_add(is_short ? &shard->stats.unreserved_refused : &shard->stats.granted_refused,
                      1);
+    }
+    return status;
+}
+
+enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
+                                     struct amb_buf *out)
+{
+    enum amb_status status = publisher_buffer(publisher, len, out);
+    if (publisher->window == publisher->received) {
+        amb_publisher_unprepare(publisher); /* Nothing can come that it would be for. */
     }
     return status;
 }
@@ -397,6 +404,8 @@ static bool publisher_prepare(struct amb_publisher *publisher)
     }
     struct amb_shard *shard = publisher->session->shard;
     uint64_t len = publisher->want - publisher->received;
+    /* It may come in pieces, of which each has a size class. */
+    uint64_t cut = len <= PIECES_MAX ? len + len / 4 : len;
     struct amb_buf old = {0};
     if (publisher->prepared.data != NULL) {
         if (shard->now_ns - publisher->prepared_ns < AMB_STARVING_NS) {
@@ -406,8 +415,13 @@ static bool publisher_prepare(struct amb_publisher *publisher)
         old = publisher_take_prepared(publisher); /* The client has thought better of it. */
     }
     uint64_t old_from = publisher->prepared_from;
-    publisher->is_rationed = !session_may_prepare(publisher->session, len);
-    bool is_found = !publisher->is_rationed && publisher_find_buffer(publisher, len) == AMB_OK;
+    publisher->is_rationed = !session_may_prepare(publisher->session, cut);
+    enum amb_status status =
+        publisher->is_rationed ? AMB_EAGAIN : publisher_find_buffer(publisher, cut);
+    if (status == AMB_ENOMEM && cut > len) {
+        status = publisher_find_buffer(publisher, len);
+    }
+    bool is_found = status == AMB_OK;
     if (!is_found) { /* It has been told of the old one. */
         publisher->prepared = old;
         publisher->prepared_from = old_from;

@@ -10,11 +10,9 @@
 
 /*
  * amb_buf.cls: 0..19 objects of 64 B to 4 KiB, 20 and 21 of two and three pages (sizes between them
- * would not be page aligned), from RUN_CLASS up runs, DEDICATED.
+ * would not be page aligned), from AMB_BUF_RUNS up runs, AMB_BUF_DEDICATED.
  */
 #define SMALL_MAX (3 * AMB_PAGE_SIZE)
-#define RUN_CLASS 32u
-#define DEDICATED UINT32_MAX
 /* What is made on the spot while a whole segment is on its way: about 4 ms. */
 #define GROW_HERE_BYTES (UINT64_C(4) << 20)
 /* Beyond the bytes that are reserved: they may be of classes that have no slab with room. */
@@ -161,7 +159,7 @@ static void dedicated_give_out(struct amb_extent *extent, struct amb_buf *out)
     *out = (struct amb_buf){.data = extent->segment->base,
                             .segment = extent->segment,
                             .cap = extent->segment->size,
-                            .cls = DEDICATED};
+                            .cls = AMB_BUF_DEDICATED};
 }
 
 /* A segment twice as large would waste too much. */
@@ -601,7 +599,7 @@ static void run_give_out(struct amb_extent *extent, uint32_t first, uint32_t cls
     *out = (struct amb_buf){.data = extent->segment->base + first * AMB_PAGE_SIZE,
                             .segment = extent->segment,
                             .cap = amb_sizeclass_units(cls) * AMB_PAGE_SIZE,
-                            .cls = RUN_CLASS + cls};
+                            .cls = AMB_BUF_RUNS + cls};
 }
 
 static uint32_t run_class_of(uint64_t len)
@@ -650,7 +648,7 @@ void amb_bufpool_free(struct amb_bufpool *pool, const struct amb_buf *buf)
     struct amb_extent *extent = buf->segment->pool_data;
     amb_assert(pool->used >= buf->cap);
     pool->used -= buf->cap;
-    if (buf->cls == DEDICATED) {
+    if (buf->cls == AMB_BUF_DEDICATED) {
         dedicated_free(pool, extent);
     } else if (buf->cls < AMB_SMALL_CLASSES) {
         small_free(pool, extent, buf);

@@ -20,14 +20,14 @@
 #include "broker/memory/segment.h"
 #include "wire/base/assert.h"
 
-#include <stdlib.h>
-
 #define AMB_SMALL_CLASSES 22u
 #define AMB_DEDICATED_CACHE_MAX 8u
+#define AMB_BUF_RUNS 32u /* classes of buffers: below it objects of slabs, from it runs, */
+#define AMB_BUF_DEDICATED UINT32_MAX /* ... and whole segments */
 
 struct amb_buf {
     uint8_t *data;               /* 64 B aligned, page aligned from 4 KiB up */
-    struct amb_segment *segment; /* NULL: of the heap, which no pool gives (commit.h) */
+    struct amb_segment *segment; /* NULL: of the heap, and no pool's (entry.h) */
     uint64_t cap;                /* bytes charged, at least the length asked for */
     uint32_t cls;                /* the pool's */
 };
@@ -153,10 +153,6 @@ void amb_bufpool_free(struct amb_bufpool *pool, const struct amb_buf *buf);
 /* The same, to the pool that it is of. */
 static inline void amb_buf_free(const struct amb_buf *buf)
 {
-    if (__builtin_expect(buf->segment == NULL, 0)) {
-        free(buf->data);
-        return;
-    }
     amb_bufpool_free(buf->segment->pool, buf);
 }
 static inline uint64_t amb_bufpool_used(const struct amb_bufpool *pool)

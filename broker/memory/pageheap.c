@@ -205,6 +205,14 @@ void amb_pageheap_merge(struct amb_pageheap *heap)
     amb_assert(heap->quick_bytes == 0);
 }
 
+void amb_pageheap_cut(struct amb_extent *extent, uint32_t first, uint32_t keep)
+{
+    uint32_t pages = extent->page[first].pages;
+    amb_assert(extent->page[first].state == AMB_RUN_USED && keep > 0 && keep < pages);
+    mark(extent, first, keep, AMB_RUN_USED);
+    mark(extent, first + keep, pages - keep, AMB_RUN_USED);
+}
+
 void amb_pageheap_free(struct amb_pageheap *heap, struct amb_extent *extent, uint32_t first)
 {
     amb_assert(first < extent->pages);
@@ -213,8 +221,13 @@ void amb_pageheap_free(struct amb_pageheap *heap, struct amb_extent *extent, uin
     amb_assert(page->state == AMB_RUN_USED && pages <= extent->used_pages);
     extent->used_pages -= pages;
     heap->used_pages -= pages;
+    uint32_t cls = amb_sizeclass_of(pages);
+    if (amb_sizeclass_units(cls) != pages) { /* What was left of one that was cut. */
+        merge_run(heap, extent, first);
+        return;
+    }
     mark(extent, first, pages, AMB_RUN_QUICK);
-    amb_list_push_front(&heap->quick[amb_sizeclass_of(pages)], &page->node);
+    amb_list_push_front(&heap->quick[cls], &page->node);
     heap->quick_bytes += pages * AMB_PAGE_SIZE;
     if (heap->quick_bytes > QUICK_BYTES_MAX) {
         amb_pageheap_merge(heap);

@@ -101,6 +101,9 @@ bool amb_pageheap_alloc(struct amb_pageheap *heap, uint32_t cls, struct amb_exte
 bool amb_pageheap_cost(const struct amb_pageheap *heap, uint32_t cls, uint64_t *cost,
                        uint64_t *cost_wide);
 void amb_pageheap_free(struct amb_pageheap *heap, struct amb_extent *extent, uint32_t first);
+/* Cuts a run that is used: its first `keep` pages, those of a class, stay it; the others are
+ * another one, of however many pages. */
+void amb_pageheap_cut(struct amb_extent *extent, uint32_t first, uint32_t keep);
 /* Merges all that is in quick lists. */
 void amb_pageheap_merge(struct amb_pageheap *heap);
 /* Asserts every invariant of the extent; *quick_bytes grows by what it has in quick lists, *room by

@@ -4,6 +4,8 @@
 #include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 
+#include <stdlib.h>
+
 void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry)
 {
     copy->refs = 1;
@@ -40,13 +42,24 @@ struct amb_entry *amb_entry_lend(struct amb_entry *entry, struct amb_shard *shar
     return shadow;
 }
 
+void amb_entry_free_buf(struct amb_entry *entry, struct amb_shard *home)
+{
+    if (__builtin_expect(entry->buf.segment == NULL, 0)) {
+        home->heap_bufs -= entry->buf.cap;
+        amb_commit_give_heap(&entry->commit);
+        free(entry->buf.data);
+        return;
+    }
+    amb_buf_free(&entry->buf);
+}
+
 /* At home, at zero references. */
 static void entry_dispose(struct amb_entry *entry, struct amb_shard *home)
 {
     struct amb_entry *parent = entry->parent;
     amb_commit_over(&entry->commit); /* It reads the offsets, which lie in the buffer. */
     if (entry->buf.data != NULL) {   /* A root's, or a dead letter's. */
-        amb_buf_free(&entry->buf);
+        amb_entry_free_buf(entry, home);
     }
     amb_pool_put(&home->entries, entry);
     if (parent != NULL) {

@@ -128,5 +128,7 @@ void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry);
 /* Another entry for what `shard` holds: a shadow for another worker, which holds a reference on it.
  * NULL: no memory. */
 struct amb_entry *amb_entry_lend(struct amb_entry *entry, struct amb_shard *shard);
+/* Frees the buffer of an entry at home, a pool's or of the heap. The entry still names it. */
+void amb_entry_free_buf(struct amb_entry *entry, struct amb_shard *home);
 /* `holder` is the caller's shard. At zero the entry is gone for the caller. */
 void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder);

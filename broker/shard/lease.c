@@ -477,6 +477,15 @@ static void commit_leave(struct amb_lease_book *book, struct amb_commit *commit)
     amb_list_remove(&commit->news);
 }
 
+void amb_commit_give_heap(struct amb_commit *commit)
+{
+    struct amb_lease_book *book = commit->lease == NULL ? NULL : commit->lease->book;
+    if (book != NULL) {
+        amb_heap_give(book->heap, commit->heap);
+        commit->heap = 0;
+    }
+}
+
 void amb_commit_over(struct amb_commit *commit)
 {
     struct amb_lease *lease = commit->lease;
@@ -484,12 +493,12 @@ void amb_commit_over(struct amb_commit *commit)
         return;
     }
     amb_commit_untake(commit);
+    amb_commit_give_heap(commit);
     commit->lease = NULL;
     lease->commits--;
     struct amb_lease_book *book = lease->book;
     if (book != NULL) {
         commit_leave(book, commit);
-        amb_heap_give(book->heap, commit->heap);
     }
     lease_end_if_unused(lease);
 }

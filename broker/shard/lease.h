@@ -163,6 +163,8 @@ AMB_MUST_CHECK enum amb_status amb_commit_take(struct amb_commit *commit, uint64
                                                uint64_t padded);
 /* Nothing of it is read in place: its slots are not needed any more, though it goes on. */
 void amb_commit_untake(struct amb_commit *commit);
+/* Its session is charged no more for its entry's buffer. Harmless twice, and where it has none. */
+void amb_commit_give_heap(struct amb_commit *commit);
 /* Its slots are free. Harmless twice. */
 void amb_commit_over(struct amb_commit *commit);
 /* The number up to which all commits are over. */

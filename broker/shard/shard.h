@@ -117,7 +117,8 @@ struct amb_shard {
     struct amb_bufpool bufpool;             /* of what any client on this host may map */
     struct amb_bufpool private_pool; /* of what is for its readers alone: replies, requests */
     struct amb_pool entries, txs, tallies;
-    size_t entries_max;                /* beyond it nothing more is taken in */
+    uint64_t heap_bufs; /* bytes of buffers of entries that no pool had room for (commit.h) */
+    size_t entries_max; /* beyond it nothing more is taken in */
     struct amb_list_node leases;       /* struct amb_lease.of_shard */
     uint64_t leased_bytes;             /* of their segments */
     uint64_t windows_max;              /* bytes that windows may stand open; 0: not asked yet */

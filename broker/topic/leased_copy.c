@@ -61,7 +61,7 @@ enum amb_status amb_leased_copy_in(struct amb_shard *shard, struct amb_entry *en
     }
     uint8_t *meta = body_write(entry, buf.data);
     amb_commit_untake(&entry->commit);
-    amb_buf_free(&entry->buf);
+    amb_entry_free_buf(entry, shard);
     body_take(entry, &buf, meta, meta_len);
     entry->charge = buf.cap + sizeof(*entry);
     return AMB_OK;

@@ -75,13 +75,23 @@ static void test_without_memory_its_records_lie_in_the_heap(void **state)
     harness_settle(&w->h);
     assert_int_equal(w->p->settles[1].status, AMB_ENOMEM);
     amb_heap_give(heap, left);
+    /* So is any, where readers keep what sessions have left behind. */
+    struct amb_shard *shard = &w->h.shards[0];
+    uint64_t bufs_of_entries = shard->heap_bufs;
+    assert_true(bufs_of_entries > 0);
+    shard->heap_bufs += UINT32_MAX;
+    client_commit(w->p, 0, &w->lease, 3, 1, 200);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->settles[2].status, AMB_ENOMEM);
+    shard->heap_bufs = bufs_of_entries;
     while (count > 0) {
         amb_bufpool_free(pool, &bufs[--count]);
     }
     client_drain(w->reader, 0);
     assert_int_equal(w->reader->subs[0].msgs, 2);
-    assert_int_equal(w->p->freed, 2);
+    assert_int_equal(w->p->freed, 3);
     assert_int_equal(heap->bytes, before);
+    assert_int_equal(shard->heap_bufs, 0);
 }
 
 int main(void)

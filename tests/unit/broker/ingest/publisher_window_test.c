@@ -3,6 +3,7 @@
  * What windows reserve, and whom that keeps from what: no batch within its window is refused, and
  * none waits for what others do not use. The publisher's own rules are publisher_test.c.
  */
+#include "broker/memory/bufpool_check.h"
 #include "tests/unit/broker/ingest/publisher_world.h"
 
 static uint32_t draw(uint32_t *seed, uint32_t below)
@@ -457,43 +458,101 @@ static unsigned hog(struct world *w, struct amb_buf *bufs, unsigned count)
     return count;
 }
 
-/* Memory is full, and one wish is for several batches: what was prepared for all of them is for
- * each of them, although others take what they can get in between. */
+static void give_back(struct world *w, struct amb_buf *bufs, unsigned count)
+{
+    while (count > 0) {
+        amb_bufpool_free(&w->h.shards[0].bufpool, &bufs[--count]);
+    }
+    harness_settle(&w->h);
+}
+
+/* One wish is for so many batches, while memory is full. Was a buffer prepared? */
+static bool wish_for_pieces(struct world *w, unsigned pieces, uint32_t len)
+{
+    struct amb_bufpool *pool = &w->h.shards[0].bufpool;
+    static struct amb_buf bufs[HOGS];
+    /* Less than a piece is open of its window. */
+    while (client_may_send(w->p, 0, 1, 10000)) {
+        client_send(w->p, 0, 1, 10000);
+    }
+    uint64_t want = w->p->pubs[0].bytes + pieces * client_batch_bytes(1, len);
+    unsigned count = hog(w, bufs, 0);
+    client_want(w->p, 0, want);
+    harness_settle(&w->h);
+    while (w->p->pubs[0].window < want) {
+        assert_true(count > 0);
+        amb_bufpool_free(pool, &bufs[--count]);
+        harness_pass(&w->h, AMB_RECLAIM_PAUSE_NS);
+        harness_settle(&w->h);
+    }
+    bool was_prepared = publisher(w, 0)->prepared.data != NULL;
+    for (unsigned i = 0; i < pieces; i++) {
+        count = hog(w, bufs, count);
+        client_send(w->p, 0, 1, len);
+        harness_settle(&w->h);
+        amb_bufpool_check(pool);
+        assert_int_equal(w->p->settle_count, 0);
+    }
+    give_back(w, bufs, count);
+    return was_prepared;
+}
+
+/* What was prepared for all of them is for each of them, although others take what they can get in
+ * between, and whatever its size class wastes. */
 static void test_what_was_prepared_at_once_may_come_in_pieces(void **state)
+{
+    const uint32_t lens[] = {13000, 20000, 40000, 66000,
+                             PIECE - (uint32_t)(client_batch_bytes(1, 16) - 16)};
+    unsigned prepared = 0;
+    for (unsigned i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+        for (unsigned pieces = 2; pieces <= 4; pieces++) {
+            prepared += wish_for_pieces(*state, pieces, lens[i]);
+        }
+    }
+    assert_true(prepared > 0);
+}
+
+/* The buffer is there, but the entry would be one too many. */
+static void test_too_many_entries_are_refused_whatever_is_prepared(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    client_want(w->p, 0, 400 * KIB);
+    harness_settle(&w->h);
+    assert_non_null(publisher(w, 0)->prepared.data);
+    size_t max = shard->entries_max;
+    shard->entries_max = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        client_send(w->p, 0, 1, i == 0 ? 16 : 300 * KIB);
+        harness_settle(&w->h);
+        assert_int_equal(w->p->settle_count, i + 1);
+        assert_int_equal(w->p->settles[i].status, AMB_ENOMEM);
+    }
+    shard->entries_max = max;
+}
+
+/* A whole segment is not for a few bytes, whatever else there is. */
+static void test_a_tiny_batch_never_gets_a_whole_segment(void **state)
 {
     struct world *w = *state;
     struct amb_bufpool *pool = &w->h.shards[0].bufpool;
-    struct amb_buf bufs[HOGS];
-    uint32_t len = PIECE - (uint32_t)(client_batch_bytes(1, 16) - 16);
-    unsigned most = 0;
-    for (unsigned pieces = 2; pieces <= 4; pieces++) {
-        /* Less than a piece is open of its window. */
-        while (client_may_send(w->p, 0, 1, 30000)) {
-            client_send(w->p, 0, 1, 30000);
+    static struct amb_buf bufs[HOGS * 16];
+    unsigned count = 0;
+    client_want(w->p, 0, 3000 * KIB);
+    harness_settle(&w->h);
+    uint64_t cap = publisher(w, 0)->prepared.cap;
+    assert_true(cap >= 3000 * KIB);
+    for (uint64_t len = PIECE; len >= 64; len /= 2) {
+        while (count < HOGS * 16 && amb_bufpool_alloc_granted(pool, len, &bufs[count]) == AMB_OK) {
+            count++;
         }
-        uint64_t sent = w->p->pubs[0].bytes;
-        unsigned count = hog(w, bufs, 0);
-        client_want(w->p, 0, sent + pieces * client_batch_bytes(1, len));
-        harness_settle(&w->h);
-        while (w->p->pubs[0].window < sent + pieces * client_batch_bytes(1, len)) {
-            assert_true(count > 0);
-            amb_bufpool_free(pool, &bufs[--count]);
-            harness_pass(&w->h, AMB_RECLAIM_PAUSE_NS);
-            harness_settle(&w->h);
-        }
-        most += publisher(w, 0)->prepared.data != NULL;
-        for (unsigned i = 0; i < pieces; i++) {
-            count = hog(w, bufs, count);
-            client_send(w->p, 0, 1, len);
-            harness_settle(&w->h);
-            assert_int_equal(w->p->settle_count, 0);
-        }
-        while (count > 0) {
-            amb_bufpool_free(pool, &bufs[--count]);
-        }
-        harness_settle(&w->h);
     }
-    assert_true(most > 0);
+    client_send(w->p, 0, 1, 16);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->settle_count, 1);
+    assert_int_equal(w->p->settles[0].status, AMB_ENOMEM);
+    assert_int_equal(publisher(w, 0)->prepared.cap, cap);
+    give_back(w, bufs, count);
 }
 
 int main(void)
@@ -513,6 +572,8 @@ int main(void)
         T(test_what_comes_after_that_is_kept_while_there_is_room),
         T(test_of_two_large_messages_each_has_its_buffer),
         T(test_what_was_prepared_at_once_may_come_in_pieces),
+        T(test_too_many_entries_are_refused_whatever_is_prepared),
+        T(test_a_tiny_batch_never_gets_a_whole_segment),
         T(test_each_of_hundreds_of_publishers_has_a_window),
         T(test_who_waits_gets_no_more_than_it_needs_while_others_starve),
         T(test_windows_of_idle_publishers_leave_others_more_than_a_batch),
