@@ -187,7 +187,7 @@ struct amb_config {
     struct {
         enum amb_log_level level;
     } log;
-    struct amb_config_private *private; /* origins and memory, for broker/config*.c alone */
+    struct amb_config_private *private; /* origins and memory, for broker/config alone */
 };
 
 /* What the defaults depend on. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A configuration while it is being made; shared by broker/config*.c only.
+ * A configuration while it is being made; for the files of broker/config only.
  * The way of a value: layer (config.c, config_file.c) -> tree (config_tree.c) -> field
  * (config_value.c, config_list.c) -> checks between fields (config_check.c).
  * Threads: start-up only. Memory: everything lives in the configuration's own blocks, also values

@@ -4,7 +4,7 @@
  * lease segments, without a byte of it being touched. An IPC handle is for all of an allocation,
  * and writable: who may open one is memory.cuda.trust's business.
  *
- *   worker ── amb_gpus_copy ──► the copier: GPU to host memory ── mail ──► worker
+ *   worker ── amb_gpus_post ──► the copier: GPU to host memory ── mail ──► worker
  *
  * The copier is a thread of its own, so that no worker waits for a copy engine; it also looks now
  * and then whether the devices are well. One that has had a sticky error is fenced: nothing more is

@@ -70,5 +70,3 @@ struct amb_sub {
     bool in_callback;
     pthread_t callback_thread;
 };
-
-/* ---- arrivals, from link_events.c, under the connection's lock ---- */

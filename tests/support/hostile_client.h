@@ -2,7 +2,7 @@
 /*
  * A client that can break every rule: it speaks the protocol by itself, on wire/codec and
  * wire/link, keeps every descriptor that it is given, and maps the memory of its ring once more.
- * It logs in like anybody else; what it does then is hostile_attacks.c's.
+ * It logs in like anybody else; what it does then is hostile_*.c's.
  *
  * Threads: one. Memory: what it allocates dies with its process.
  */
