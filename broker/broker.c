@@ -9,7 +9,6 @@
 #include "broker/control/clients/events.h"
 #include "broker/control/control_loop.h"
 #include "broker/control/drain.h"
-#include "broker/control/requests/requests.h"
 #include "broker/control/requests/requests_lease.h"
 #include "broker/delivery/reader/sweep.h"
 #include "broker/delivery/slow.h"

@@ -3,9 +3,7 @@
 
 #include "broker/config/config_build.h"
 #include "broker/config/config_file.h"
-#include "broker/config/config_text.h"
 #include "broker/config/config_value.h"
-#include "wire/base/assert.h"
 
 #include <stdint.h>
 #include <stdlib.h>

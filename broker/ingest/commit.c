@@ -44,12 +44,11 @@ enum amb_status amb_commit_alloc(struct amb_publisher *publisher, uint64_t len,
                                  struct amb_entry *entry)
 {
     struct amb_session *session = publisher->session;
-    enum amb_status status =
-        amb_reclaim_alloc_granted(session->shard, publisher->pool, len, &entry->buf);
-    if (status != AMB_ENOMEM || session->shard->entries.used > session->shard->entries_max) {
+    struct amb_shard *shard = session->shard;
+    enum amb_status status = amb_reclaim_alloc_granted(shard, publisher->pool, len, &entry->buf);
+    if (status != AMB_ENOMEM || shard->entries.used > shard->entries_max) {
         return status;
     }
-    struct amb_shard *shard = session->shard;
     uint64_t cap = (len + HEAP_ALIGN - 1) / HEAP_ALIGN * HEAP_ALIGN;
     if (shard->heap_bufs + cap > HEAP_BUFS_MAX ||
         !amb_heap_charge(&session->heap, cap + AMB_HEAP_OVERHEAD)) {
@@ -62,7 +61,7 @@ enum amb_status amb_commit_alloc(struct amb_publisher *publisher, uint64_t len,
     }
     shard->heap_bufs += cap;
     entry->commit.heap = cap + AMB_HEAP_OVERHEAD;
-    entry->buf = (struct amb_buf){.data = data, .cap = cap, .cls = UINT32_MAX};
+    entry->buf = (struct amb_buf){.data = data, .cap = cap, .cls = AMB_BUF_HEAP};
     return AMB_OK;
 }
 

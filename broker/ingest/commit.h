@@ -6,8 +6,8 @@
  *
  *   amb_ingest_commit ─► (body) amb_commit_check ─► route … last reader ─► amb_commit_tell (FREED)
  *
- * Threads: the shard's worker. Memory: of the pools; of the heap only where they
- * have nothing left (amb_commit_alloc).
+ * Threads: the shard's worker. Memory: of the pools. Records lie in the heap only
+ * where the pools have nothing left (amb_commit_alloc).
  */
 #pragma once
 

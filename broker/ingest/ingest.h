@@ -5,7 +5,7 @@
  * payloads stay where they are (commit.h).
  *
  * Threads: the shard's worker, inside its link's callbacks. Memory: entries and buffers come from
- * the shard's pools; of the heap, a commit's records may be (commit.h).
+ * the shard's pools. Only a commit's records may lie in the heap (commit.h).
  */
 #pragma once
 

@@ -291,7 +291,7 @@ static enum amb_status publisher_buffer(struct amb_publisher *publisher, uint64_
             return publisher_use_prepared(publisher, len, out);
         }
         bool is_piece = fits && is_fraction && amb_bufpool_may_cut(&publisher->prepared);
-        if (is_beyond && is_piece) { /* Where there is room beside it, that is for the others. */
+        if (is_beyond && is_piece) { /* The others need no buffer where they can be reserved for. */
             uint64_t open = publisher->window - publisher->received;
             uint64_t most = publisher_pool(publisher)->window_max;
             amb_publisher_reserve_open(publisher);

@@ -589,8 +589,7 @@ uint64_t amb_bufpool_charge(const struct amb_bufpool *pool, uint64_t len)
     if (len <= SMALL_MAX) {
         return small_class_bytes(small_class_of(len));
     }
-    uint64_t pages = round_up(len, AMB_PAGE_SIZE) / AMB_PAGE_SIZE;
-    return amb_sizeclass_units(amb_sizeclass_of(pages)) * AMB_PAGE_SIZE;
+    return amb_sizeclass_units(amb_pageheap_class_of(len)) * AMB_PAGE_SIZE;
 }
 
 static void run_give_out(struct amb_extent *extent, uint32_t first, uint32_t cls,
@@ -600,11 +599,6 @@ static void run_give_out(struct amb_extent *extent, uint32_t first, uint32_t cls
                             .segment = extent->segment,
                             .cap = amb_sizeclass_units(cls) * AMB_PAGE_SIZE,
                             .cls = AMB_BUF_RUNS + cls};
-}
-
-static uint32_t run_class_of(uint64_t len)
-{
-    return amb_sizeclass_of(len == 0 ? 1 : round_up(len, AMB_PAGE_SIZE) / AMB_PAGE_SIZE);
 }
 
 static enum amb_status pool_alloc(struct amb_bufpool *pool, uint64_t len, enum claim claim,
@@ -619,7 +613,7 @@ static enum amb_status pool_alloc(struct amb_bufpool *pool, uint64_t len, enum c
     /* A page or three of what was granted, where no slab has room and none can be made. */
     bool is_run = len > SMALL_MAX || claim == CLAIM_GRANTED;
     if (status == AMB_ENOMEM && !is_dedicated_len(pool, len) && is_run) {
-        uint32_t cls = run_class_of(len), first;
+        uint32_t cls = amb_pageheap_class_of(len), first;
         struct amb_extent *extent;
         status = run_alloc(pool, cls, claim, &extent, &first);
         if (status == AMB_OK) {
@@ -788,7 +782,7 @@ void amb_bufpool_set_window(struct amb_bufpool *pool, uint64_t bytes)
     uint64_t most = pool->options.segment_bytes / 2;
     pool->window_max = bytes < most ? bytes : most;
     amb_pageheap_set_wide(&pool->heap,
-                          (uint32_t)amb_sizeclass_units(run_class_of(pool->window_max)));
+                          (uint32_t)amb_sizeclass_units(amb_pageheap_class_of(pool->window_max)));
 }
 
 enum amb_status amb_bufpool_alloc_later(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)

@@ -23,7 +23,8 @@
 #define AMB_SMALL_CLASSES 22u
 #define AMB_DEDICATED_CACHE_MAX 8u
 #define AMB_BUF_RUNS 32u /* classes of buffers: below it objects of slabs, from it runs, */
-#define AMB_BUF_DEDICATED UINT32_MAX /* ... and whole segments */
+#define AMB_BUF_DEDICATED UINT32_MAX  /* ... and whole segments; */
+#define AMB_BUF_HEAP (UINT32_MAX - 1) /* of no pool: entry.h */
 
 struct amb_buf {
     uint8_t *data;               /* 64 B aligned, page aligned from 4 KiB up */

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/memory/bufpool_cut.h"
 
-#include "broker/memory/sizeclass.h"
-
 bool amb_bufpool_cut(struct amb_buf *from, uint64_t len, struct amb_buf *out)
 {
     if (!amb_bufpool_may_cut(from)) {
         return false;
     }
     uint64_t pages = from->cap / AMB_PAGE_SIZE;
-    uint32_t cls = amb_sizeclass_of(len == 0 ? 1 : (len + AMB_PAGE_SIZE - 1) / AMB_PAGE_SIZE);
+    uint32_t cls = amb_pageheap_class_of(len);
     uint64_t keep = amb_sizeclass_units(cls);
     if (keep >= pages) {
         return false;
@@ -23,6 +21,6 @@ bool amb_bufpool_cut(struct amb_buf *from, uint64_t len, struct amb_buf *out)
                             .cls = AMB_BUF_RUNS + cls};
     from->data += out->cap;
     from->cap -= out->cap;
-    from->cls = AMB_BUF_RUNS + amb_sizeclass_of(pages - keep);
+    from->cls = AMB_BUF_RUNS + amb_pageheap_class_of(from->cap);
     return true;
 }

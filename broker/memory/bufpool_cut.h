@@ -10,7 +10,7 @@
 /* Is it a run? */
 static inline bool amb_bufpool_may_cut(const struct amb_buf *buf)
 {
-    return buf->cls >= AMB_BUF_RUNS && buf->cls != AMB_BUF_DEDICATED;
+    return buf->cls >= AMB_BUF_RUNS && buf->cls < AMB_BUF_HEAP;
 }
 /* Gives `out` the first pages of a run, as many as make a class that holds len bytes, and leaves
  * the others in `from`. False: `from` is no run, or has no page to spare. */

@@ -4,6 +4,7 @@
  *
  *      alloc(class) ──► quick list of the class ──► smallest free run that fits, split ──► false
  *      free ──────────► quick list of the class; past QUICK_BYTES_MAX all of them are merged
+ *      cut ───────────► two used runs; the second is merged when it is freed, if it is of no class
  *
  * Quick lists hand the run that was freed last to the next request of its class, while it is still
  * in the cache. Each run is merged at most once per free, so both calls are O(1) amortised.
@@ -18,6 +19,7 @@
 #pragma once
 
 #include "broker/memory/segment.h"
+#include "broker/memory/sizeclass.h"
 
 #include <stdbool.h>
 
@@ -84,6 +86,12 @@ struct amb_pageheap {
 static inline uint64_t amb_pageheap_room(uint32_t pages, uint32_t largest)
 {
     return pages >= largest ? pages - largest + 1 : 0;
+}
+
+/* The class of a run that holds so many bytes; of 0 bytes: the smallest. */
+static inline uint32_t amb_pageheap_class_of(uint64_t len)
+{
+    return amb_sizeclass_of(len == 0 ? 1 : (len - 1) / AMB_PAGE_SIZE + 1);
 }
 
 void amb_pageheap_init(struct amb_pageheap *heap);

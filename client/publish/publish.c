@@ -15,7 +15,6 @@
 #include "client/publish/room.h"
 #include "client/publish/small.h"
 #include "client/publish/staged.h"
-#include "wire/codec/props.h"
 
 /* A message up to this size may open a batch on the short way. */
 #define FIRST_MAX 4096u

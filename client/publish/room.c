@@ -9,7 +9,6 @@
 #include "client/publish/commit.h"
 #include "client/publish/publish_large.h"
 #include "client/publish/small.h"
-#include "wire/codec/props.h"
 
 struct room_wait {
     struct amb_pub *pub;

@@ -8,7 +8,7 @@
 - a function is declared in a header of the module that defines it.
 
 A module is a .c file and its headers: the one of the same name, and those that say by their names
-to be its own (_private, _shared, _internal). What arrows.txt names under `knot` and `shared` is let
+to be its own (_private, _shared, _internal). Headers that arrows.txt names under `shared` are let
 pass. With --root DIR: of the project that lies there."""
 import argparse
 import fnmatch
@@ -141,7 +141,7 @@ def check_rooms(folders):
         yield "rooms use each other: " + " ".join(cycle)
 
 
-def check_calls(units, folders, knots):
+def check_calls(units, folders):
     """Circles of calls, and calls against the arrows, within each of the product's top folders; wire
     counts for all of them."""
     graph = {}
@@ -159,7 +159,7 @@ def check_calls(units, folders, knots):
                         and not may_use(header_of(other), folders, folders.get(home, ()))):
                     yield f"{name}: {home} may not call {function} of {other}"
     for circle in find_cycles(graph):
-        if len(circle) > CIRCLE_MAX and not any(knot.issuperset(circle) for knot in knots):
+        if len(circle) > CIRCLE_MAX:
             yield (f"{len(circle)} modules call each other in a circle, and {CIRCLE_MAX} may: "
                    + " ".join(circle))
 
@@ -188,16 +188,14 @@ def main():
     if root is not None:
         sources.ROOT = os.path.abspath(root)
     rows = sources.table("tools/dev/arrows.txt")
-    special = ("knot", "shared")
-    knots = [set(rest.split()) for k, rest in rows if k == "knot"]
     shared = [place for k, rest in rows if k == "shared" for place in rest.split()]
     folders = rooms_of([(k, rest.split()) for k, rest in rows
-                        if not k.startswith(("<", "*")) and k not in special])
+                        if not k.startswith(("<", "*")) and k != "shared"])
     libraries = [(k, rest.split()) for k, rest in rows if k.startswith(("<", "*"))]
     problems = check_includes(sources.c_files(*FOLDERS), folders, libraries)
     units = {name: ctext.read(sources.read(name)) for name in sources.c_files(*PRODUCT)}
     problems += check_rooms(folders)
-    problems += check_calls(units, folders, knots)
+    problems += check_calls(units, folders)
     problems += check_declarations(units, shared)
     sources.finish("check-arrows", problems)
 

@@ -9,10 +9,8 @@
 #include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/directory_topic.h"
 #include "broker/shard/shard.h"
-#include "broker/topic/topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
-#include "wire/codec/position.h"
 
 #include <stdlib.h>
 #include <string.h>
