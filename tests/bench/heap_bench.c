@@ -16,7 +16,7 @@
  *
  * Threads: one. Memory: the publishers' clients; of the others a descriptor is kept.
  */
-#include "tests/support/hostile_client.h"
+#include "tests/support/hostile/hostile_client.h"
 #include "wire/base/clock.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
  * way to a session runs more often, for several clients at once, in handshake.
  */
 #include "tests/fuzz/fuzz.h"
-#include "tests/support/stepped_control.h"
+#include "tests/support/door/stepped_control.h"
 #include "wire/base/assert.h"
 
 #include <sys/socket.h>

@@ -25,7 +25,7 @@
 #include "broker/worker/orders_private.h"
 #include "broker/worker/orders_session.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/support/stepped_control.h"
+#include "tests/support/door/stepped_control.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 

@@ -108,7 +108,7 @@ def slot_by_slot(rig, broker, links):
 
 
 def size_of(n):
-    """As tests/support/audience.c has it."""
+    """As tests/support/programs/audience.c has it."""
     return 16 + n % 1000 if n % 5 == 0 else MAX - n * 7919 % (MAX // 2)
 
 

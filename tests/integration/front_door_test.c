@@ -7,8 +7,8 @@
  *
  *   front_door_test BROKERD
  */
-#include "tests/support/brokerd_process.h"
-#include "tests/support/honest_client.h"
+#include "tests/support/process/brokerd_process.h"
+#include "tests/support/process/honest_client.h"
 #include "wire/base/clock.h"
 
 #include <errno.h>

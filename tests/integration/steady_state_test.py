@@ -5,7 +5,7 @@
     steady_state_test.py BUILD [--window SECONDS] [--links ring,stream]
 
 Counts allocations, locks taken and system calls of broker, publisher and subscriber over a window
-(2 s) in the middle of the stream, by tests/support/count_preload.c. Nobody may allocate per
+(2 s) in the middle of the stream, by tests/support/programs/count_preload.c. Nobody may allocate per
 message. Over the ring nobody may make more than one system call in a hundred messages; over TCP
 batches are smaller where a slow machine lets few messages gather, and the bound is wider.
 """

@@ -8,7 +8,7 @@
  *
  *   stress-churn BROKERD SECONDS
  */
-#include "tests/support/brokerd_process.h"
+#include "tests/support/process/brokerd_process.h"
 #include "wire/base/clock.h"
 
 #include <amb/amb.h>

@@ -6,7 +6,7 @@
               [--only ATTACK] [--broker "OPTION ..."] [--no-memory 1]
 
 A round is a run without the greedy clients and one with them, each with a broker of its own. The
-greedy clients are the attacks with `.is_greedy` in tests/support/hostile_*.c, each in a process of
+greedy clients are the attacks with `.is_greedy` in tests/support/hostile/, each in a process of
 its own that begins again when the broker has ended it; they run at the lowest priority, so that what is
 measured is the broker and not the machine's scheduler.
 

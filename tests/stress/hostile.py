@@ -4,7 +4,7 @@
 
     hostile.py BUILD [--rounds N] [--seed N] [--only ATTACK] [--beside N] [--rate N]
 
-tests/support/hostile.c does the harm and judges what the broker does about it, attack by attack.
+tests/support/hostile/hostile.c does the harm and judges what the broker does about it, attack by attack.
 Here: brokerd lives, checkers on ring and stream lose nothing, see no wrong byte and no long
 silence, and everything the broker took for the offenders is back when the last of them is gone.
 `hostile.py BUILD --rounds 1 --seed N` does the round again that a failure names.

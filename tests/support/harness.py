@@ -242,7 +242,7 @@ class Broker(Process):
 
 
 class Victims(Process):
-    """tests/support/victim.c: a process that forks clients which are to be killed."""
+    """tests/support/programs/victim.c: a process that forks clients which are to be killed."""
 
     def __init__(self, rig):
         super().__init__(rig, [rig.program("test-victim")])

@@ -3,7 +3,7 @@
  * broker/broker: the order of start and stop. Starts that fail give everything back, and so do
  * brokers that end, whatever their clients are doing.
  */
-#include "tests/support/door_harness.h"
+#include "tests/support/door/door_harness.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "client/conn/conn.h"
-#include "tests/support/fake_broker.h"
+#include "tests/support/fake_broker/fake_broker.h"
 
 #include <amb/amb.h>
 #include <string.h>

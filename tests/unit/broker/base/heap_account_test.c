@@ -6,8 +6,8 @@
 #include "broker/config/config.h"
 #include "broker/ingest/publisher.h"
 #include "broker/shard/tally.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

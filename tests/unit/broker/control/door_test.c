@@ -3,7 +3,7 @@
  * broker/door: socket files, ports that are taken, permissions, and how many may stand in front of
  * the door.
  */
-#include "tests/support/door_harness.h"
+#include "tests/support/door/door_harness.h"
 
 #include <errno.h>
 #include <fcntl.h>

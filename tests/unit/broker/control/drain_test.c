@@ -3,7 +3,7 @@
  * broker/drain: the graceful end. What was accepted is delivered, nobody new gets in, everybody is
  * told, and it never takes longer than drain_timeout. Publishers and subscribers are libamb's.
  */
-#include "tests/support/door_harness.h"
+#include "tests/support/door/door_harness.h"
 #include "wire/base/clock.h"
 
 #include <amb/amb.h>

@@ -6,8 +6,8 @@
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/announce.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
 #include "wire/base/clock.h"
 
 #include <setjmp.h>

@@ -12,9 +12,9 @@
 #include "broker/shard/entry.h"
 #include "broker/topic/reclaim.h"
 #include "broker/topic/topic.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
-#include "tests/support/shard_lease.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
+#include "tests/support/shard/shard_lease.h"
 #include "wire/base/clock.h"
 
 #include <setjmp.h>

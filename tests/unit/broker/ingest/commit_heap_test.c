@@ -4,9 +4,9 @@
  */
 #include "broker/ingest/commit.h"
 #include "broker/ingest/publisher.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
-#include "tests/support/shard_lease.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
+#include "tests/support/shard/shard_lease.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,8 +6,8 @@
 #include "broker/ingest/publisher.h"
 #include "broker/ingest/route.h"
 #include "broker/topic/topic.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,8 +7,8 @@
 #include "broker/memory/bufpool_check.h"
 #include "broker/memory/maker.h"
 #include "broker/topic/reclaim.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

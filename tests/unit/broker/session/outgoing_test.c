@@ -5,8 +5,8 @@
 #include "broker/ingest/publisher.h"
 #include "broker/session/outgoing.h"
 #include "broker/shard/entry.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
 #include "wire/link/sim.h"
 
 #include <setjmp.h>

@@ -4,8 +4,8 @@
  */
 #include "broker/session/session.h"
 #include "broker/session/session_names.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

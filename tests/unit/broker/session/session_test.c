@@ -5,8 +5,8 @@
 #include "broker/delivery/reader/subscription.h"
 #include "broker/session/retire.h"
 #include "broker/session/session.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
 #include "wire/link/sim.h"
 
 #include <setjmp.h>

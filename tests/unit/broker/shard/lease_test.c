@@ -8,9 +8,9 @@
 #include "broker/memory/limbo.h"
 #include "broker/session/session.h"
 #include "broker/shard/lease.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
-#include "tests/support/shard_lease.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
+#include "tests/support/shard/shard_lease.h"
 
 #include <errno.h>
 #include <fcntl.h>

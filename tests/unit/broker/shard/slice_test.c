@@ -2,7 +2,7 @@
 #include "broker/shard/slice.h"
 
 #include "broker/shard/entry.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_harness.h"
 #include "wire/codec/frame.h"
 #include "wire/codec/props.h"
 

@@ -6,9 +6,9 @@
 #include "broker/config/config.h"
 #include "broker/topic/history.h"
 #include "broker/topic/topic.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
-#include "tests/support/shard_lease.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
+#include "tests/support/shard/shard_lease.h"
 #include "wire/base/clock.h"
 
 #include <setjmp.h>

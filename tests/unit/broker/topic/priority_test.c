@@ -10,7 +10,7 @@
 #include "broker/shard/entry.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
-#include "tests/support/shard_queue.h"
+#include "tests/support/shard/shard_queue.h"
 #include "wire/base/clock.h"
 
 #include <setjmp.h>

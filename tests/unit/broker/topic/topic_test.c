@@ -6,7 +6,7 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/topic.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -12,7 +12,7 @@
 #include "broker/memory/segment.h"
 #include "broker/shard/lease.h"
 #include "tests/fakecuda/fakecuda.h"
-#include "tests/support/shard_gpu.h"
+#include "tests/support/shard/shard_gpu.h"
 
 #include <sched.h>
 #include <setjmp.h>

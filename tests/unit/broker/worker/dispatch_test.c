@@ -4,8 +4,8 @@
  */
 #include "broker/ingest/publisher.h"
 #include "broker/worker/dispatch.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
 #include "wire/link/sim.h"
 
 #include <setjmp.h>

@@ -11,8 +11,8 @@
 #include "broker/worker/orders_session.h"
 #include "broker/worker/orders_subscription.h"
 #include "broker/worker/orders_topic.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
 #include "wire/link/link.h"
 
 #include <setjmp.h>

@@ -10,10 +10,10 @@
 #include "broker/shard/entry.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/dispatch.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
-#include "tests/support/shard_lease.h"
-#include "tests/support/shard_queue.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
+#include "tests/support/shard/shard_lease.h"
+#include "tests/support/shard/shard_queue.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

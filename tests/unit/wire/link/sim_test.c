@@ -2,8 +2,8 @@
 /*
  * The sim link: the suite of all links with and without limits, and what only it can do.
  */
-#include "tests/support/link_peer.h"
-#include "tests/support/link_suite.h"
+#include "tests/support/link/link_peer.h"
+#include "tests/support/link/link_suite.h"
 #include "wire/codec/frame.h"
 #include "wire/link/sim.h"
 

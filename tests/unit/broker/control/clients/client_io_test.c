@@ -3,7 +3,7 @@
  * broker/client_io: a control connection as bytes. What is no message, messages in pieces and in
  * heaps, clients that do not read.
  */
-#include "tests/support/door_harness.h"
+#include "tests/support/door/door_harness.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 /*
  * broker/client: who is silent, before and after it is let in, and as what clients are shown.
  */
-#include "tests/support/door_harness.h"
-#include "tests/support/stepped_control.h"
+#include "tests/support/door/door_harness.h"
+#include "tests/support/door/stepped_control.h"
 #include "wire/base/clock.h"
 
 #include <poll.h>

@@ -5,7 +5,7 @@
  */
 #include "broker/control/clients/control.h"
 
-#include "tests/support/door_harness.h"
+#include "tests/support/door/door_harness.h"
 #include "wire/base/clock.h"
 
 #include <stdio.h>

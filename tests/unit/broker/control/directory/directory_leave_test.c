@@ -6,7 +6,7 @@
 #include "broker/control/directory/directory_leave.h"
 #include "broker/ingest/publisher.h"
 #include "broker/worker/orders_session.h"
-#include "tests/support/shard_client.h"
+#include "tests/support/shard/shard_client.h"
 #include "tests/unit/broker/control/directory/directory_world.h"
 
 static void test_a_topic_that_nobody_uses_leaves_after_its_time(void **state)

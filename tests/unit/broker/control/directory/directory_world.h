@@ -16,7 +16,7 @@
 #include "broker/topic/topic.h"
 #include "broker/worker/orders_session.h"
 #include "broker/worker/orders_subscription.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

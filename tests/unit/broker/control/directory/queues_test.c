@@ -14,7 +14,7 @@
 #include "broker/config/config.h"
 #include "broker/session/session.h"
 #include "broker/topic/topic.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

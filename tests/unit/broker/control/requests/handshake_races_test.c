@@ -6,7 +6,7 @@
 #include "broker/config/config.h"
 #include "broker/control/door.h"
 #include "broker/worker/worker.h"
-#include "tests/support/stepped_control.h"
+#include "tests/support/door/stepped_control.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * broker/handshake and what it gives: a ring whose client keeps it when its session has ended. A
  * real broker, clients that speak byte by byte.
  */
-#include "tests/support/door_harness.h"
+#include "tests/support/door/door_harness.h"
 #include "wire/base/clock.h"
 #include "wire/link/ring/ring_state.h"
 

@@ -5,7 +5,7 @@
  */
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/failures.h"
-#include "tests/support/door_harness.h"
+#include "tests/support/door/door_harness.h"
 #include "tests/support/lingering.h"
 #include "wire/base/clock.h"
 #include "wire/link/ring/ring.h"

@@ -10,8 +10,8 @@
 #include "broker/session/session.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/orders_session.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
  */
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
-#include "tests/support/stepped_control.h"
+#include "tests/support/door/stepped_control.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 #include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/control/directory/queues.h"
-#include "tests/support/stepped_control.h"
+#include "tests/support/door/stepped_control.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

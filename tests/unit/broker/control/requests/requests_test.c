@@ -3,7 +3,7 @@
  * broker/requests: what a client may ask for once it is known, every limit, and every way to ask
  * wrongly. Wrong requests are answered and the session goes on.
  */
-#include "tests/support/door_harness.h"
+#include "tests/support/door/door_harness.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  */
 #include "broker/control/status/status.h"
 
-#include "tests/support/door_harness.h"
+#include "tests/support/door/door_harness.h"
 
 #include <jansson.h>
 #include <stdio.h>

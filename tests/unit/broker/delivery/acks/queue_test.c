@@ -2,7 +2,7 @@
 /*
  * Queues: groups, redelivery, what outlives a member; on one worker and on several.
  */
-#include "tests/support/shard_lease.h"
+#include "tests/support/shard/shard_lease.h"
 #include "tests/unit/broker/delivery/acks/queue_world.h"
 
 static void test_a_nak_comes_again_at_once_or_after_its_delay(void **state)

@@ -7,7 +7,7 @@
 
 #include "broker/shard/entry.h"
 #include "broker/topic/topic.h"
-#include "tests/support/shard_queue.h"
+#include "tests/support/shard/shard_queue.h"
 #include "wire/base/clock.h"
 
 #include <setjmp.h>

@@ -11,7 +11,7 @@
 #include "broker/shard/lease.h"
 #include "broker/topic/topic.h"
 #include "tests/fakecuda/fakecuda.h"
-#include "tests/support/shard_gpu.h"
+#include "tests/support/shard/shard_gpu.h"
 
 #include <sched.h>
 #include <setjmp.h>

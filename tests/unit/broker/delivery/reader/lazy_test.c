@@ -6,9 +6,9 @@
 #include "broker/config/config.h"
 #include "broker/delivery/reader/lazy.h"
 #include "broker/topic/topic.h"
-#include "tests/support/shard_lease.h"
-#include "tests/support/shard_queue.h"
-#include "tests/support/shard_trio.h"
+#include "tests/support/shard/shard_lease.h"
+#include "tests/support/shard/shard_queue.h"
+#include "tests/support/shard/shard_trio.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

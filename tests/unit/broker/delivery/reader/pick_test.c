@@ -8,7 +8,7 @@
 #include "broker/delivery/forward.h"
 #include "broker/delivery/reader/pick.h"
 #include "broker/topic/topic.h"
-#include "tests/support/shard_trio.h"
+#include "tests/support/shard/shard_trio.h"
 #include "wire/base/clock.h"
 #include "wire/codec/props.h"
 

@@ -6,8 +6,8 @@
 #include "broker/delivery/reader/sift.h"
 
 #include "broker/topic/topic.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
 #include "wire/codec/props.h"
 
 #include <setjmp.h>

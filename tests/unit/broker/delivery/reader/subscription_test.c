@@ -3,8 +3,8 @@
  * Subscriptions: credit, releases in any order, ends. Everything on one shard.
  */
 #include "broker/delivery/reader/subscription.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

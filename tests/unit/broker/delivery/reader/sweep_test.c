@@ -10,8 +10,8 @@
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/orders.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,9 +9,9 @@
 #include "broker/config/config.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/orders.h"
-#include "tests/support/shard_client.h"
-#include "tests/support/shard_harness.h"
-#include "tests/support/shard_queue.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
+#include "tests/support/shard/shard_queue.h"
 #include "wire/base/clock.h"
 #include "wire/codec/props.h"
 

@@ -5,7 +5,7 @@
  */
 #include "broker/topic/log/slowest.h"
 #include "broker/topic/topic.h"
-#include "tests/support/shard_harness.h"
+#include "tests/support/shard/shard_harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
  * The ring link: the suite of all links at two sizes, its own promises, and sleeping with a peer in
  * another thread. What a hostile peer can do is in ring_hostile_test.c.
  */
-#include "tests/support/link_peer.h"
-#include "tests/support/link_suite.h"
+#include "tests/support/link/link_peer.h"
+#include "tests/support/link/link_suite.h"
 #include "wire/link/ring/ring.h"
 #include "wire/link/ring/ring_state.h"
 

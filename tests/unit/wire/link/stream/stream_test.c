@@ -3,8 +3,8 @@
  * The stream link: the suite of all links over TCP and over a Unix socket with a tiny buffer, then
  * what arrives when the other end is not a stream link but somebody who writes bytes.
  */
-#include "tests/support/link_peer.h"
-#include "tests/support/link_suite.h"
+#include "tests/support/link/link_peer.h"
+#include "tests/support/link/link_suite.h"
 #include "wire/link/stream/stream.h"
 #include "wire/link/stream/stream_state.h"
 

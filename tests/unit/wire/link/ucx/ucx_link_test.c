@@ -4,8 +4,8 @@
  * only this link has: bodies in one and in two pieces up to 64 MiB, rendezvous into registered
  * memory, frames of other sessions, and the death of a peer in the middle of it all.
  */
-#include "tests/support/link_peer.h"
-#include "tests/support/link_suite.h"
+#include "tests/support/link/link_peer.h"
+#include "tests/support/link/link_suite.h"
 #include "wire/base/clock.h"
 #include "wire/link/ucx/ucx_link.h"
 #include "wire/link/ucx/ucx_worker.h"

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/door/stepped_control.h"
+#include "broker/control/control_loop.h"
+#include "broker/control/directory/directory_counts.h"
+#include "broker/control/directory/directory_pairs.h"
+#include "broker/worker/shard_setup.h"
+
+#include "broker/config/config.h"
+#include "broker/config/transports.h"
+#include "broker/shard/shard.h"
+#include "broker/worker/worker.h"
+#include "wire/base/assert.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ROUNDS_MAX 100
+
+static struct amb_config *config;
+static struct amb_membudget budget;
+static struct amb_shard shards[STEPPED_SHARDS];
+static struct amb_shard *peers[STEPPED_SHARDS];
+static struct amb_control control;
+static const struct amb_transports transports = {.why_not = "no ucx: transports.trusted is empty"};
+
+static void offer_segment(struct amb_shard *shard, uint64_t client_id, uint64_t segment,
+                          uint64_t size, int fd)
+{
+    (void)shard, (void)client_id, (void)segment, (void)size;
+    (void)close(fd);
+}
+
+static void session_ended(struct amb_shard *shard, uint64_t client_id, enum amb_status why,
+                          const char *text)
+{
+    (void)shard, (void)client_id, (void)why, (void)text;
+}
+
+static void set_up(void)
+{
+    static const char *const options[] = {
+        "listen=tcp://127.0.0.1:0", "server.workers=2",         "memory.host.size=16M",
+        "memory.host.segment=2M",   "limits.max_topics=32",     "limits.max_subscriptions=16",
+        "transports.ring_size=64K", "server.max_connections=4", "auth.token="};
+    struct amb_config_source source = {.options = options,
+                                       .option_count = sizeof(options) / sizeof(options[0])};
+    amb_assert(amb_config_create(&source, NULL, 0, &config) == AMB_OK);
+    budget.max = config->memory.host.size;
+    for (unsigned i = 0; i < STEPPED_SHARDS; i++) {
+        amb_assert(amb_shard_init(&shards[i], i, config, &budget) == AMB_OK);
+        peers[i] = &shards[i];
+        shards[i].peers = peers;
+        shards[i].peer_count = STEPPED_SHARDS;
+        shards[i].control = &control.inbox;
+        shards[i].offer_segment = offer_segment;
+        shards[i].session_ended = session_ended;
+        shards[i].topic_heard = amb_control_topic_heard;
+    }
+    amb_assert(amb_control_init(&control, config, peers, STEPPED_SHARDS, &budget, NULL, &transports,
+                                NULL, 0) == AMB_OK);
+}
+
+struct amb_control *stepped_control(void)
+{
+    if (config == NULL) {
+        set_up();
+    }
+    return &control;
+}
+
+struct amb_client *stepped_connect(bool is_unix, int *fd)
+{
+    int fds[2];
+    struct amb_client *client;
+    amb_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+    amb_assert(amb_client_create(stepped_control(), fds[0], is_unix, &client) == AMB_OK);
+    *fd = fds[1];
+    return client;
+}
+
+void stepped_say(int fd, const void *bytes, size_t len)
+{
+    ssize_t sent = send(fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)sent; /* The broker may have had enough. */
+}
+
+void stepped_say_body(int fd, const uint8_t *body, uint8_t len)
+{
+    const uint8_t prefix[AMB_CONTROL_PREFIX_SIZE] = {'A', 'M', 'B', AMB_CONTROL_VERSION, len};
+    stepped_say(fd, prefix, sizeof(prefix));
+    stepped_say(fd, body, len);
+}
+
+void stepped_introduce(struct amb_client *client, int fd)
+{
+    static const uint8_t hello[] = {0x12, 0x0c, 0x08, 0x01, 0x10, 0x01, 0x2a,
+                                    0x06, 's',  't',  'r',  'e',  'a',  'm'};
+    static const uint8_t auth[] = {0x22, 0x00};
+    stepped_say_body(fd, hello, sizeof(hello));
+    stepped_say_body(fd, auth, sizeof(auth));
+    stepped_settle(client);
+    amb_assert(client->state == AMB_CLIENT_LIVE);
+}
+
+void stepped_control_turn(struct amb_client *client)
+{
+    client->watch.fn(&client->watch, EPOLLIN);
+    amb_directory_tell(&control.directory);
+    (void)amb_inbox_run(&control.inbox);
+    amb_directory_work(&control.directory);
+}
+
+unsigned stepped_workers_turn(void)
+{
+    unsigned done = 0;
+    for (unsigned i = 0; i < STEPPED_SHARDS; i++) {
+        done += amb_shard_turn(&shards[i], control.now_ns, control.now_ns);
+    }
+    return done;
+}
+
+void stepped_settle(struct amb_client *client)
+{
+    unsigned done = 1;
+    for (int i = 0; i < ROUNDS_MAX && done > 0; i++) {
+        client->watch.fn(&client->watch, EPOLLIN);
+        amb_directory_tell(&control.directory);
+        done = amb_inbox_run(&control.inbox);
+        amb_directory_work(&control.directory);
+        done += stepped_workers_turn();
+    }
+}
+
+void stepped_leave(struct amb_client *client, int fd)
+{
+    (void)shutdown(fd, SHUT_WR);
+    stepped_settle(client);
+    (void)close(fd);
+    amb_client_bury(&control);
+    if (!amb_list_is_empty(&control.clients)) {
+        return;
+    }
+    amb_assert(control.client_count == 0 && control.half_open_count == 0);
+    amb_assert(amb_control_sessions(&control) == 0 && control.directory.sub_count == 0);
+    for (unsigned i = 0; i < STEPPED_SHARDS; i++) {
+        amb_assert(amb_list_is_empty(&shards[i].live_sessions));
+    }
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What tests of the forwarder begin with: a publisher on shard 0, `near` on shard 1, who maps, and
+ * `far` on shard 2, who does not. The functions are CMocka's fixtures; *state is the trio.
+ * Threads: one. Memory: setup's, until teardown.
+ */
+#pragma once
+
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
+
+struct shard_trio {
+    struct shard_harness h;
+    struct shard_client *p, *near, *far;
+};
+
+int shard_trio_setup(void **state, const char *config);
+int shard_trio_teardown(void **state);
