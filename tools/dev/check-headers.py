@@ -2,17 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each header compiles alone as C17, the public ones as C++17 too.
 
-usage: check-headers.py --cc CC [--cxx CXX] [--include DIR]... [--system DIR]...
-                        [--without HEADER]...   those that include <HEADER> are left out"""
+usage: check-headers.py [--cc CC] [--cxx CXX] [--include DIR]... [--system DIR]...
+                        [--without HEADER]...   those that include <HEADER> are left out
+Without --include and --system: what the preset dev has generated, and what tools/deps.sh fetched."""
 import argparse
 import concurrent.futures
 import os
+import shutil
 import subprocess
 
 import sources
 
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wundef", "-Werror"]
 PUBLIC = "client/include/"
+FETCHED = ("build/deps/ucx/include", "build/deps/cuda/include")
+
+
+def at(name):
+    return os.path.join(sources.ROOT, name)
 
 
 def compile_alone(command, name):
@@ -25,15 +32,17 @@ def compile_alone(command, name):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--cc", required=True)
-    parser.add_argument("--cxx", default="")
-    parser.add_argument("--include", action="append", default=[])
-    parser.add_argument("--system", action="append", default=[])
+    parser.add_argument("--cc", default="cc")
+    parser.add_argument("--cxx", default=shutil.which("c++") or "")
+    parser.add_argument("--include", action="append")
+    parser.add_argument("--system", action="append")
     parser.add_argument("--without", action="append", default=[])
     args = parser.parse_args()
+    if args.include is None and args.system is None:
+        args.include, args.system = [at("build/dev/generated")], [at(n) for n in FETCHED]
     public = "-I" + os.path.join(sources.ROOT, PUBLIC)
-    paths = ["-I" + p for p in [sources.ROOT] + args.include] + [public]
-    paths += ["-isystem" + p for p in args.system]
+    paths = ["-I" + p for p in [sources.ROOT] + (args.include or [])] + [public]
+    paths += ["-isystem" + p for p in args.system or []]
     c = [args.cc, "-std=c17", "-D_GNU_SOURCE", *WARNINGS, "-Wstrict-prototypes", *paths,
          "-fsyntax-only", "-xc", "-"]
     cxx = [args.cxx, "-std=c++17", *WARNINGS, public, "-fsyntax-only", "-xc++", "-"]

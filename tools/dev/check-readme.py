@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The C programs in README.md compile, and its links lead to files: check-readme.py --cc CC."""
+"""The C programs in README.md compile, and its links lead to files: check-readme.py [--cc CC]."""
 import argparse
 import os
 import re
@@ -13,7 +13,7 @@ PAGES = ("README.md", "CONTRIBUTING.md")
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--cc", required=True)
+    parser.add_argument("--cc", default="cc")
     args = parser.parse_args()
     command = [args.cc, "-std=c17", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
                "-I" + os.path.join(sources.ROOT, "client/include"), "-fsyntax-only", "-xc", "-"]
