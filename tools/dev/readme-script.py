@@ -20,8 +20,16 @@ NEEDS_NO_BUILD = r"tools/(deps|demo)\.sh|cmake --(preset|build)"
 
 HEAD = """set -euo pipefail
 exec 3>&1 >"$HOME/printed"
-fail() { printf 'readme: %s\\n' "$*" >&2; cat "$HOME/printed" >&2; exit 1; }
-trap 'for pid in $(jobs -p); do kill "$pid" 2>/dev/null || true; done' EXIT
+fail() { printf 'readme: %s\\n' "$*" >&2; exit 1; }
+end() {
+    local code=$?
+    if [ "$code" != 0 ]; then
+        printf 'readme: ended with %s; the last that was printed:\\n' "$code" >&2
+        tail -n 200 "$HOME/printed" >&2
+    fi
+    for pid in $(jobs -p); do kill "$pid" 2>/dev/null || true; done
+}
+trap end EXIT
 mkdir -p "$HOME/hello"
 """
 
