@@ -18,15 +18,9 @@
 #define AMB_FORWARD_TURN 8192u
 #define AMB_FORWARD_PART (AMB_FORWARD_TURN / 4)
 #define AMB_FORWARD_SLICE 64u /* of one topic, before the others of its priority have theirs */
-#define AMB_FORWARD_RUN 512u  /* entries that one reader is given, or leaves out, in one walk */
 
 struct amb_shard;
 struct amb_topic;
 
 /* Walks the topics that were marked, as far as a turn goes; returns how many. */
 unsigned amb_forward_run(struct amb_shard *shard);
-/*
- * Readers that hold publishers back for longer than they may stop doing so until they have caught
- * up. Returns the time of the next such event, INT64_MAX if there is none.
- */
-int64_t amb_forward_expire(struct amb_shard *shard);

@@ -5,6 +5,7 @@
 #include "broker/delivery/acks/queue.h"
 #include "broker/delivery/acks/taker.h"
 #include "broker/delivery/forward.h"
+#include "broker/delivery/hold.h"
 #include "broker/delivery/reader/sweep.h"
 #include "broker/delivery/slow.h"
 #include "broker/delivery/spill.h"
@@ -212,7 +213,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     }
     done += shard_poll_links(shard, since_ns);
     if (!amb_list_is_empty(&shard->blocked)) {
-        (void)amb_forward_expire(shard);
+        (void)amb_hold_expire(shard);
     }
     if (!amb_list_is_empty(&shard->dirty_queues) || now_ns >= shard->queue_due_ns) {
         amb_queues_run(shard);
@@ -289,7 +290,7 @@ static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
     int64_t max_ns = shard->ucx_worker == NULL ? WORKER_SLEEP_MAX_NS
                                                : amb_ucx_worker_sleep_max_ns(shard->ucx_worker);
     shard->now_ns = now_ns;
-    int64_t next_ns = amb_forward_expire(shard);
+    int64_t next_ns = amb_hold_expire(shard);
     next_ns = shard->queue_due_ns < next_ns ? shard->queue_due_ns : next_ns;
     next_ns = shard->take_due_ns < next_ns ? shard->take_due_ns : next_ns;
     next_ns = shard->pace_due_ns < next_ns ? shard->pace_due_ns : next_ns;

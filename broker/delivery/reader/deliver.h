@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How an entry goes to a client, in place or by copy, and what is counted then: for cursors
- * (forward.c) and for takes (taker.c).
+ * (give.c) and for takes (taker.c).
  * Threads: the shard's worker. Memory: never allocates.
  */
 #pragma once

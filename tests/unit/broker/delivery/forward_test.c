@@ -3,6 +3,7 @@
  * Forwarding: a publisher on shard 0, topics at home on shard 1, subscribers on 1, 2 and 3.
  */
 #include "broker/config/config.h"
+#include "broker/delivery/advance.h"
 #include "broker/delivery/forward.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
@@ -578,11 +579,11 @@ static void test_one_reader_leaves_out_so_many_entries_in_a_walk(void **state)
     harness_settle(&w->h);
     const struct amb_cursor *cursor = AMB_CONTAINER_OF(
         w->near->session->subscriptions[0]->cursors.next, struct amb_cursor, of_sub);
-    hand_over(w, 0, AMB_FORWARD_RUN + 100);
+    hand_over(w, 0, AMB_ADVANCE_RUN + 100);
     (void)harness_turn(&w->h, 1);
-    assert_int_equal(cursor->position, AMB_FORWARD_RUN);
+    assert_int_equal(cursor->position, AMB_ADVANCE_RUN);
     harness_settle(&w->h);
-    assert_int_equal(cursor->position, AMB_FORWARD_RUN + 100);
+    assert_int_equal(cursor->position, AMB_ADVANCE_RUN + 100);
     client_drain(w->near, 0);
 }
 
