@@ -12,6 +12,7 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/topic.h"
+#include "broker/topic/trim.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 #include "wire/link/link.h"

@@ -13,6 +13,7 @@
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/log/prelude.h"
 #include "broker/topic/priority.h"
 #include "broker/topic/topic.h"

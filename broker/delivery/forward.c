@@ -10,8 +10,10 @@
 #include "broker/session/outgoing.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/history.h"
 #include "broker/topic/topic.h"
+#include "broker/topic/trim.h"
 
 #define SETTLE_LOOKS 32u /* looks in forward_settle are cheap: so many count as one */
 

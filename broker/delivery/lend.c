@@ -6,6 +6,7 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/tally.h"
+#include "broker/topic/append.h"
 #include "broker/topic/topic.h"
 
 bool amb_lend_is_near(const struct amb_topic *topic, uint64_t position)

@@ -13,6 +13,7 @@
 #include "broker/topic/relocate.h"
 #include "broker/topic/topic.h"
 #include "broker/topic/topic_tail.h"
+#include "broker/topic/trim.h"
 #include "broker/topic/twin.h"
 #include "wire/base/clock.h"
 

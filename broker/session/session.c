@@ -6,6 +6,7 @@
 #include "broker/config/config.h"
 #include "broker/memory/segment.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/log/prelude.h"
 #include "broker/topic/topic.h"
 #include "wire/base/assert.h"

@@ -7,6 +7,7 @@
 #include "broker/shard/shard.h"
 #include "broker/topic/relocate.h"
 #include "broker/topic/topic.h"
+#include "broker/topic/trim.h"
 #include "broker/topic/twin.h"
 #include "wire/base/clock.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What happens to history with time. It is given up first, oldest first, when the log or the memory
- * is full (topic.c). What of it lies in a publisher's slots is copied out of them once all readers
+ * is full (append.c). What of it lies in a publisher's slots is copied out of them once all readers
  * have passed it, so that a publisher does not wait for its own history. What has grown too old
  * goes, also where nothing moves.
  *

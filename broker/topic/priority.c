@@ -2,6 +2,7 @@
 #include "broker/topic/priority.h"
 
 #include "broker/shard/shard.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
 
 void amb_priority_enter(struct amb_topic *topic)

@@ -5,6 +5,7 @@
 #include "broker/memory/limbo.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/topic.h"
+#include "broker/topic/trim.h"
 
 #define TRIM_COST 1024u /* a look for free segments counts as so many dropped entries */
 

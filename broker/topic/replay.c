@@ -2,6 +2,7 @@
 #include "broker/topic/replay.h"
 
 #include "broker/shard/shard.h"
+#include "broker/topic/cursor.h"
 
 #include <stdlib.h>
 

@@ -242,22 +242,11 @@ static inline struct amb_topic *amb_shard_topic(const struct amb_shard *shard, u
     struct amb_topic *topic = amb_shard_topic_at(shard, id);
     return topic != NULL && topic->id == id ? topic : NULL;
 }
-bool amb_topic_is_home(const struct amb_topic *topic);
+static inline bool amb_topic_is_home(const struct amb_topic *topic)
+{
+    return topic->home == topic->shard->index;
+}
 
-/*
- * Appends with the topic's limits. Takes over the caller's reference on AMB_OK. EREJECTED, ELIMIT,
- * ENOMEM: the entry is still the caller's. first_seq as in amb_log_append.
- */
-AMB_MUST_CHECK enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entry,
-                                                uint64_t first_seq);
-/* Drops what every reader has passed. */
-void amb_topic_trim(struct amb_topic *topic);
-/* Drops entries that only non-holding readers still want, or some of them; true if there were any.
- * *budget: the most entries to drop, lowered by those and by the looks at readers; NULL: no limit.
- */
-bool amb_topic_shed(struct amb_topic *topic, uint32_t *budget);
-/* Gives up history before that position; what a reader still wants counts as dropped. */
-void amb_topic_forget(struct amb_topic *topic, uint64_t upto);
 /* May the next entry's window be given back? True at most once an entry: *out is it. */
 bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out);
 /* Position of the slowest holding reader, hi if there is none. */
@@ -277,13 +266,9 @@ void amb_topic_reader_went(struct amb_topic *topic, const uint64_t *position);
 void amb_topic_reader_changed(struct amb_topic *topic, const uint64_t *position);
 /* Asserts that the log is in order, and that whoever is remembered is the slowest. For tests. */
 void amb_topic_assert(const struct amb_topic *topic);
-/* Position up to which nobody needs anything: history, where the topic keeps some. */
-uint64_t amb_topic_needed_from(struct amb_topic *topic);
 /* Bytes that holding readers may be behind, here and at each borrower: AMB_TOPIC_DEPTH, or all that
  * the log may hold. */
 uint64_t amb_topic_depth(const struct amb_topic *topic);
-/* Messages that somebody still needs: all but history. */
-uint64_t amb_topic_unread(struct amb_topic *topic);
 /* More readers at a borrower, or fewer; how many of them hold, and spill. The topic is marked if
  * it has something that they have not been lent. */
 void amb_topic_count_lent(struct amb_topic *topic, struct amb_lend *lend, int32_t subs,
@@ -293,32 +278,11 @@ void amb_topic_mark(struct amb_topic *topic);
 /* ... and the private shadows of this worker. */
 void amb_topic_mark_all(struct amb_topic *topic);
 
-/* Starts reading. At home: from begun->position; of a shadow: with begun->seq, which has not been
- * lent yet. */
-void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
-                       struct amb_subscription *sub, enum amb_slow slow, int64_t block_limit_ns,
-                       const struct amb_begun *begun);
-/* No walk comes to it until it is woken. It is not parked yet. */
-void amb_cursor_park(struct amb_cursor *cursor);
-/* Parked or not: the next walk comes to it. */
-void amb_cursor_wake(struct amb_cursor *cursor);
-/* It is not parked: from here on in the walk of those that keep up, or that are behind. */
-void amb_cursor_sort(struct amb_cursor *cursor, bool is_behind);
-/* Its policy is spill, or is not any more. */
-void amb_cursor_spill(struct amb_cursor *cursor, bool spills);
-/* What it reads next, if position is below the log's end or it has a prelude; NULL: the prelude has
- * to be recalled first (recall.h). */
-struct amb_entry *amb_cursor_entry(const struct amb_cursor *cursor);
-/* That has been read, or left out. */
-void amb_cursor_advance(struct amb_cursor *cursor);
 static inline bool amb_cursor_has_next(const struct amb_cursor *cursor)
 {
     return cursor->prelude != NULL || cursor->position < cursor->topic->log.hi;
 }
-/* It has come to its end, or goes: whoever gave way to it is walked again. */
-void amb_cursor_pass_on(const struct amb_cursor *cursor);
-/* Harmless if it is not attached. */
-void amb_cursor_detach(struct amb_cursor *cursor);
+
 static inline bool amb_cursor_is_holding(const struct amb_cursor *cursor)
 {
     return cursor->holds && !cursor->is_dropping && !cursor->is_replaying;

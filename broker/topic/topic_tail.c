@@ -4,6 +4,7 @@
 #include "broker/config/config.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
 
 static void count_reader(uint64_t position, uint64_t *slowest)

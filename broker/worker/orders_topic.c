@@ -8,6 +8,7 @@
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/begin.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/log/keys.h"
 #include "broker/topic/log/prelude.h"
 #include "broker/topic/priority.h"

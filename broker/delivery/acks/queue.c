@@ -9,6 +9,7 @@
 #include "broker/delivery/reader/recall.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/tally.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/log/prelude.h"
 #include "broker/topic/priority.h"
 #include "broker/topic/topic.h"

@@ -3,6 +3,7 @@
 
 #include "broker/config/config.h"
 #include "broker/delivery/acks/queue_private.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/priority.h"
 #include "broker/topic/topic.h"
 #include "wire/codec/filter.h"

@@ -10,6 +10,7 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/slice.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/log/keys.h"
 #include "broker/topic/topic.h"
 #include "wire/base/assert.h"

@@ -8,6 +8,7 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/tally.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/priority.h"
 #include "broker/topic/topic.h"
 #include "wire/base/assert.h"

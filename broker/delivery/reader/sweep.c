@@ -2,6 +2,7 @@
 #include "broker/delivery/reader/sweep.h"
 
 #include "broker/shard/shard.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
 
 #include <limits.h>

@@ -10,6 +10,7 @@
 #include "broker/shard/entry.h"
 #include "broker/topic/log/log.h"
 #include "broker/topic/topic.h"
+#include "broker/topic/trim.h"
 #include "broker/worker/orders.h"
 #include "broker/worker/worker.h"
 #include "tests/support/config_try.h"

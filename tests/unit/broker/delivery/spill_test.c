@@ -12,6 +12,7 @@
 #include "broker/shard/entry.h"
 #include "broker/topic/reclaim.h"
 #include "broker/topic/topic.h"
+#include "broker/topic/trim.h"
 #include "tests/support/shard/shard_client.h"
 #include "tests/support/shard/shard_harness.h"
 #include "tests/support/shard/shard_lease.h"

@@ -5,6 +5,7 @@
  */
 #include "broker/ingest/publisher.h"
 #include "broker/shard/tally.h"
+#include "broker/topic/trim.h"
 #include "tests/unit/broker/delivery/acks/queue_world.h"
 
 /* A topic whose home is not the publisher's worker, if there are several. */

@@ -9,7 +9,9 @@
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/topic/begin.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
+#include "broker/topic/trim.h"
 #include "tests/support/shard/shard_queue.h"
 #include "wire/base/clock.h"
 

@@ -5,7 +5,10 @@
 #include "broker/config/config.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/append.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
+#include "broker/topic/trim.h"
 #include "tests/support/shard/shard_harness.h"
 
 #include <setjmp.h>

@@ -8,6 +8,7 @@
 #include "broker/control/directory/directory_wake.h"
 #include "broker/ingest/route.h"
 #include "broker/shard/entry.h"
+#include "broker/topic/cursor.h"
 #include "tests/unit/broker/control/directory/directory_world.h"
 
 #define SUBS 1500u

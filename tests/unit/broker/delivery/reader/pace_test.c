@@ -6,6 +6,7 @@
 #include "broker/config/config.h"
 #include "broker/delivery/reader/pace.h"
 #include "broker/topic/topic.h"
+#include "broker/topic/trim.h"
 #include "tests/support/shard/shard_trio.h"
 #include "wire/base/clock.h"
 

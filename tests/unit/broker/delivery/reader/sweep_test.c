@@ -8,6 +8,7 @@
 
 #include "broker/delivery/acks/queue_private.h"
 #include "broker/topic/begin.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/orders.h"
 #include "tests/support/shard/shard_client.h"

@@ -3,8 +3,11 @@
  * Who is the slowest of a topic's readers, whatever was remembered: readers come, go, and are moved
  * by hand.
  */
+#include "broker/topic/append.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/log/slowest.h"
 #include "broker/topic/topic.h"
+#include "broker/topic/trim.h"
 #include "tests/support/shard/shard_harness.h"
 
 #include <setjmp.h>
