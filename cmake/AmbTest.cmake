@@ -26,10 +26,11 @@ function(amb_unit_test folder module)
     set_tests_properties(${name} PROPERTIES LABELS "unit;${room}" TIMEOUT ${limit})
 endfunction()
 
-# amb_process_test(NAME LABEL COMMAND...): a test that starts processes. One at a time, since these
-# count descriptors, measure time and share the machine. LABEL: integration (minutes in all, in
-# every run of tools/test.sh), links (those of integration that the second UCX has to pass too: it
-# has both labels), stress or bench (only when asked for).
+# amb_process_test(NAME LABEL COMMAND...): a test that starts processes. LABEL: integration (minutes
+# in all, in every run of tools/test.sh), links (those of integration that the second UCX has to pass
+# too: it has both labels), stress or bench (only when asked for). Tests of integration run side by
+# side: each has folders, sockets and ports of its own, and most of their time they wait. Stress and
+# bench run alone, and so does a test of amb_alone.
 function(amb_process_test name label)
     if(NOT AMB_TESTS)
         return()
@@ -38,12 +39,29 @@ function(amb_process_test name label)
         set(label "integration;links")
     endif()
     add_test(NAME ${name} COMMAND ${ARGN})
-    set_tests_properties(${name} PROPERTIES LABELS "${label}" RUN_SERIAL TRUE TIMEOUT 300
-        SKIP_RETURN_CODE 77)
+    set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT 300 SKIP_RETURN_CODE 77)
+    if(label MATCHES "^(stress|bench|gpu)$")
+        set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+    endif()
     if(AMB_SANITIZE MATCHES "address")
         # These look for no leaks, the unit tests do: here UCX's own count too, those of a device that
         # is lost, and those of programs that only judge. See tests/README.md for the other option.
         set_tests_properties(${name} PROPERTIES
             ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0:intercept_tls_get_addr=0")
+    endif()
+endfunction()
+
+# amb_alone(NAME...): tests that measure time, CPU time or rates, so nothing else runs beside them.
+function(amb_alone)
+    if(AMB_TESTS)
+        set_tests_properties(${ARGN} PROPERTIES RUN_SERIAL TRUE)
+    endif()
+endfunction()
+
+# amb_long(SECONDS NAME...): tests that take that long. Where several run side by side, ctest starts
+# with the longest.
+function(amb_long seconds)
+    if(AMB_TESTS)
+        set_tests_properties(${ARGN} PROPERTIES COST ${seconds})
     endif()
 endfunction()

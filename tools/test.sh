@@ -114,13 +114,13 @@ has_tests() {
     grep -qE 'Total Tests: [1-9]' <<<"$(ctest --preset "$1" -N -L "$2" 2>/dev/null)"
 }
 
-# part PRESET QUICK SLOW: the tests of those labels; the quick ones side by side, the slow ones
-# one after the other, since they start processes and measure.
+# part PRESET QUICK SLOW: the tests of those labels. The quick ones need a processor each; the slow
+# ones wait most of their time, so twice as many run side by side (and those of amb_alone alone).
 part() {
     build "$1" || return 0
     run_tests "$1" "$jobs" -L "$2"
     if [ -n "$3" ] && has_tests "$1" "$3"; then
-        run_tests "$1" 1 -L "$3"
+        run_tests "$1" "$((2 * jobs))" -L "$3"
     fi
 }
 

@@ -14,6 +14,9 @@ foreach(name IN ITEMS audience bad_input frozen lazy lease policies priority pro
 endforeach()
 set(idle ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/bench/idle.py ${CMAKE_BINARY_DIR})
 amb_process_test(integration-idle integration ${idle} --idle 3 --limit 2 --ucx 1)
+amb_alone(integration-idle integration-policies integration-promptness integration-steady_state)
+amb_long(45 integration-stopped integration-reconnect)
+amb_long(25 integration-frozen)
 amb_process_test(bench-idle bench ${idle})
 amb_process_test(stress-stopped stress ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_LIST_DIR}/stopped_test.py ${CMAKE_BINARY_DIR} --time 10)
