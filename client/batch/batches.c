@@ -16,12 +16,12 @@
 
 void amb_batches_init(struct amb_conn *conn, uint64_t max)
 {
-    amb_list_init(&conn->batches);
-    amb_list_init(&conn->larges);
-    amb_list_init(&conn->commits);
-    amb_buffers_init(&conn->packed, UINT64_MAX / 2); /* out_max is the limit. */
-    conn->packed.cached_max = PACKED_CACHED_MAX;
-    conn->out_max = max;
+    amb_list_init(&conn->batches.plain.list);
+    amb_list_init(&conn->batches.large.list);
+    amb_list_init(&conn->batches.commits.list);
+    amb_buffers_init(&conn->batches.packed, UINT64_MAX / 2); /* held_max is the limit. */
+    conn->batches.packed.cached_max = PACKED_CACHED_MAX;
+    conn->batches.held_max = max;
 }
 
 static void free_all(struct amb_list_node *list)
@@ -35,11 +35,11 @@ static void free_all(struct amb_list_node *list)
 
 void amb_batches_fini(struct amb_conn *conn)
 {
-    free_all(&conn->batches);
-    free_all(&conn->larges);
-    free_all(&conn->commits);
-    conn->batches_cached = conn->larges_cached = conn->commits_cached = 0;
-    amb_buffers_fini(&conn->packed);
+    free_all(&conn->batches.plain.list);
+    free_all(&conn->batches.large.list);
+    free_all(&conn->batches.commits.list);
+    conn->batches.plain.count = conn->batches.large.count = conn->batches.commits.count = 0;
+    amb_buffers_fini(&conn->batches.packed);
 }
 
 /* ---- what they hold ---- */
@@ -47,9 +47,9 @@ void amb_batches_fini(struct amb_conn *conn)
 /* Written under the connection's lock alone, so a load and a store will do. */
 static void count(struct amb_conn *conn, uint64_t more, uint64_t less)
 {
-    uint64_t bytes = atomic_load_explicit(&conn->out_bytes, memory_order_relaxed);
+    uint64_t bytes = atomic_load_explicit(&conn->batches.held, memory_order_relaxed);
     amb_assert(bytes >= less);
-    atomic_store_explicit(&conn->out_bytes, bytes + more - less, memory_order_relaxed);
+    atomic_store_explicit(&conn->batches.held, bytes + more - less, memory_order_relaxed);
 }
 
 void amb_batch_charge(struct amb_conn *conn, struct amb_batch *batch)
@@ -67,8 +67,8 @@ void amb_batch_discharge(struct amb_conn *conn, struct amb_batch *batch)
 
 bool amb_batches_have_room(const struct amb_conn *conn, uint64_t bytes)
 {
-    uint64_t held = atomic_load_explicit(&conn->out_bytes, memory_order_relaxed);
-    return held == 0 || held + bytes <= conn->out_max;
+    uint64_t held = atomic_load_explicit(&conn->batches.held, memory_order_relaxed);
+    return held == 0 || held + bytes <= conn->batches.held_max;
 }
 
 uint64_t amb_batches_large(uint64_t owned)
@@ -81,23 +81,23 @@ uint64_t amb_batches_large(uint64_t owned)
 struct amb_batch *amb_pub_batch_get(struct amb_conn *conn)
 {
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&conn->batches)) != NULL) {
-        conn->batches_cached--;
+    while ((node = amb_list_pop_front(&conn->batches.plain.list)) != NULL) {
+        conn->batches.plain.count--;
         struct amb_batch *batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
-        if (batch->data_cap == conn->batch_bytes) {
+        if (batch->data_cap == conn->session.batch_bytes) {
             return batch;
         }
         amb_batch_destroy(&batch); /* Of a session with another limit. */
     }
-    return amb_batch_create(conn->batch_bytes);
+    return amb_batch_create(conn->session.batch_bytes);
 }
 
 struct amb_batch *amb_pub_large_get(struct amb_conn *conn, uint64_t owned)
 {
-    struct amb_list_node *node = amb_list_pop_front(&conn->larges);
+    struct amb_list_node *node = amb_list_pop_front(&conn->batches.large.list);
     struct amb_batch *batch = NULL;
     if (node != NULL) {
-        conn->larges_cached--;
+        conn->batches.large.count--;
         batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
     } else {
         batch = amb_batch_create_large();
@@ -111,10 +111,10 @@ struct amb_batch *amb_pub_large_get(struct amb_conn *conn, uint64_t owned)
 
 struct amb_batch *amb_pub_commit_get(struct amb_conn *conn)
 {
-    struct amb_list_node *node = amb_list_pop_front(&conn->commits);
+    struct amb_list_node *node = amb_list_pop_front(&conn->batches.commits.list);
     struct amb_batch *batch = NULL;
     if (node != NULL) {
-        conn->commits_cached--;
+        conn->batches.commits.count--;
         batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
     } else {
         batch = amb_batch_create_leased();
@@ -133,7 +133,7 @@ static void let_go(struct amb_conn *conn, struct amb_batch *batch)
         batch->place.slots = NULL;
     }
     if (batch->is_pooled) {
-        amb_buffers_put(&conn->lease_buffers, batch->owned, batch->owned_len);
+        amb_buffers_put(&conn->leases.buffers, batch->owned, batch->owned_len);
         batch->owned = NULL;
         batch->is_pooled = false;
         amb_leases_wake(conn);
@@ -147,23 +147,23 @@ void amb_pub_batch_put(struct amb_conn *conn, struct amb_batch *batch)
     }
     amb_batch_discharge(conn, batch);
     if (batch->is_packed) {
-        amb_buffers_put(&conn->packed, batch, batch->owned_len);
+        amb_buffers_put(&conn->batches.packed, batch, batch->owned_len);
         return;
     }
     let_go(conn, batch);
-    struct amb_list_node *list = &conn->batches;
-    uint32_t *cached = &conn->batches_cached;
+    struct amb_list_node *list = &conn->batches.plain.list;
+    uint32_t *cached = &conn->batches.plain.count;
     uint32_t max = BATCHES_CACHED_MAX;
     bool is_of_use = true;
     if (batch->is_large) {
-        list = &conn->larges;
-        cached = &conn->larges_cached;
+        list = &conn->batches.large.list;
+        cached = &conn->batches.large.count;
         max = LARGES_CACHED_MAX;
     } else if (batch->is_leased) {
-        list = &conn->commits;
-        cached = &conn->commits_cached;
+        list = &conn->batches.commits.list;
+        cached = &conn->batches.commits.count;
     } else {
-        is_of_use = batch->data_cap == conn->batch_bytes;
+        is_of_use = batch->data_cap == conn->session.batch_bytes;
     }
     if (*cached >= max || !is_of_use) {
         amb_batch_destroy(&batch);
@@ -194,7 +194,7 @@ struct amb_batch *amb_batch_pack(struct amb_conn *conn, struct amb_batch *batch)
         return NULL;
     }
     uint64_t block = block_of(amb_batch_copy_size(batch));
-    void *room = amb_buffers_get(&conn->packed, block);
+    void *room = amb_buffers_get(&conn->batches.packed, block);
     if (room == NULL) {
         return NULL;
     }

@@ -7,7 +7,7 @@
  *            └─── packed ──────┘
  *
  * A batch that leaves at once is used again, one a publisher. One that stays is closed: it counts,
- * by what was allocated for it, in conn->out_bytes. Where that has reached conn->out_max no batch
+ * by what was allocated for it, in conn->batches.held. Where that has reached held_max no batch
  * is begun and nothing is leased; a large message must fit below it, or find nothing held. What was
  * begun may always leave, so nobody waits for memory that waits for him. A batch that would stay
  * with less than a quarter of its memory in use is packed first: copied into a block of its own
@@ -26,7 +26,8 @@ void amb_batches_init(struct amb_conn *conn, uint64_t max);
 /* Frees what is unused. */
 void amb_batches_fini(struct amb_conn *conn);
 
-/* An unused batch of small messages, for `open`, with room for conn->batch_bytes. NULL: no memory.
+/* An unused batch of small messages, for `open`, with room for session.batch_bytes. NULL: no
+ * memory.
  */
 struct amb_batch *amb_pub_batch_get(struct amb_conn *conn);
 /* The same for one large message, which will have a copy of `owned` bytes; it counts at once. */
@@ -41,7 +42,8 @@ uint64_t amb_batches_large(uint64_t owned);
 /* May no batch be begun? Any thread, without the lock. */
 static inline bool amb_batches_are_full(const struct amb_conn *conn)
 {
-    return atomic_load_explicit(&conn->out_bytes, memory_order_relaxed) >= conn->out_max;
+    return atomic_load_explicit(&conn->batches.held, memory_order_relaxed) >=
+           conn->batches.held_max;
 }
 
 /* May closed batches hold `bytes` more? */

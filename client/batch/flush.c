@@ -28,7 +28,7 @@ void amb_pub_batch_sent(struct amb_batch *batch)
  */
 static uint64_t wish_of(const struct amb_pub *pub, uint64_t from, uint64_t size)
 {
-    uint64_t most = pub->conn->batch_bytes;
+    uint64_t most = pub->conn->session.batch_bytes;
     bool has_grown = pub->wanted > from && size > pub->need && size < most;
     return from + size + (!has_grown ? 0 : size < most - size ? size : most - size);
 }
@@ -37,7 +37,7 @@ static void tell_wish(struct amb_pub *pub, uint64_t wanted)
 {
     pub->wanted = wanted;
     amb_link_flow(pub->conn->link, AMB_FLOW_WANT, pub->handle, wanted);
-    pub->conn->must_flush = true;
+    pub->conn->link_state.must_flush = true;
 }
 
 /* Is there window for `size` more bytes? If not, the broker knows what is wanted. */
@@ -376,7 +376,7 @@ static enum amb_status flush_queue(struct amb_pub *pub)
             return status;
         }
     }
-    pub->batch_msgs = conn->batch_msgs;
+    pub->batch_msgs = conn->session.batch_msgs;
     return AMB_OK;
 }
 
@@ -391,7 +391,7 @@ static void restage(struct amb_pub *pub)
 {
     pub->must_restage = false;
     if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
-        atomic_fetch_sub_explicit(&pub->conn->staged, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&pub->conn->gathering, 1, memory_order_relaxed);
     } else {
         atomic_store_explicit(&pub->is_staged, true, memory_order_relaxed);
     }
@@ -406,7 +406,7 @@ void amb_pub_queue_drop(struct amb_pub *pub)
     }
     if (pub->must_restage) {
         pub->must_restage = false;
-        atomic_fetch_sub_explicit(&pub->conn->staged, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&pub->conn->gathering, 1, memory_order_relaxed);
     }
     while ((node = amb_list_pop_front(&pub->held)) != NULL) {
         amb_pub_batch_put(pub->conn, AMB_CONTAINER_OF(node, struct amb_batch, node));
@@ -425,12 +425,12 @@ static void drop_refused(struct amb_pub *pub)
         amb_batch_reset(pub->open);
     }
     amb_pub_queue_drop(pub);
-    pub->batch_msgs = pub->conn->batch_msgs;
+    pub->batch_msgs = pub->conn->session.batch_msgs;
     amb_pub_settle_all(pub, pub->refused);
     if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
         atomic_store_explicit(&pub->is_staged, false, memory_order_relaxed);
         atomic_store_explicit(&pub->must_leave, false, memory_order_relaxed);
-        atomic_fetch_sub_explicit(&pub->conn->staged, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&pub->conn->gathering, 1, memory_order_relaxed);
     }
 }
 
@@ -439,7 +439,7 @@ static enum amb_status why_stuck(struct amb_pub *pub)
 {
     struct amb_conn *conn = pub->conn;
     if (amb_conn_has_trouble(conn, AMB_TROUBLE_DOWN)) {
-        return conn->down;
+        return conn->session.down;
     }
     if (pub->refused != AMB_OK) {
         drop_refused(pub);
@@ -450,7 +450,7 @@ static enum amb_status why_stuck(struct amb_pub *pub)
 
 static inline bool is_stuck(const struct amb_pub *pub)
 {
-    return pub->conn->down != AMB_OK || pub->conn->link == NULL || pub->is_away;
+    return pub->conn->session.down != AMB_OK || pub->conn->link == NULL || pub->is_away;
 }
 
 /* What a send has come to: a link that has just broken is another session's matter. */
@@ -490,9 +490,9 @@ enum amb_status amb_pub_flush_open(struct amb_pub *pub)
     }
     atomic_store_explicit(&pub->is_staged, false, memory_order_relaxed);
     atomic_store_explicit(&pub->must_leave, false, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&conn->staged, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&conn->gathering, 1, memory_order_relaxed);
     amb_batch_rule_left(&pub->rule, bytes);
-    conn->is_bulk = pub->rule.is_flowing;
+    conn->link_state.is_bulk = pub->rule.is_flowing;
     return AMB_OK;
 }
 
@@ -534,8 +534,8 @@ enum amb_status amb_pub_flush_large(struct amb_pub *pub, struct amb_batch *large
 static unsigned flush_some(struct amb_conn *conn, int64_t now_ns, bool is_only_old)
 {
     unsigned left = 0;
-    for (uint32_t i = 0; i < conn->pub_high; i++) {
-        struct amb_pub *pub = conn->pubs[i];
+    for (uint32_t i = 0; i < conn->handles.pub_high; i++) {
+        struct amb_pub *pub = conn->handles.pubs[i];
         if (pub == NULL ||
             !(atomic_load_explicit(&pub->is_staged, memory_order_relaxed) || pub->must_restage) ||
             !amb_spinlock_try(&pub->lock)) {

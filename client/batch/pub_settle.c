@@ -31,8 +31,8 @@ static void unkeep_settled(struct amb_pub *pub)
 static void after_settling(struct amb_pub *pub)
 {
     struct amb_conn *conn = pub->conn;
-    if (conn->failure == AMB_OK && pub->settle.failure != AMB_OK) {
-        conn->failure = pub->settle.failure;
+    if (conn->batches.failure == AMB_OK && pub->settle.failure != AMB_OK) {
+        conn->batches.failure = pub->settle.failure;
     }
     /* Release: pairs with the look of those who have only the publisher's lock. */
     atomic_store_explicit(&pub->settled_seq, pub->settle.settled_seq, memory_order_release);
@@ -108,9 +108,9 @@ void amb_pub_settle_upto(struct amb_pub *pub, uint64_t last, enum amb_status why
 
 void amb_pubs_pause(struct amb_conn *conn)
 {
-    for (uint32_t i = 0; i < conn->pub_high; i++) {
-        if (conn->pubs[i] != NULL) {
-            conn->pubs[i]->is_away = true;
+    for (uint32_t i = 0; i < conn->handles.pub_high; i++) {
+        if (conn->handles.pubs[i] != NULL) {
+            conn->handles.pubs[i]->is_away = true;
         }
     }
 }
@@ -142,6 +142,6 @@ void amb_pub_send_again(struct amb_pub *pub, uint64_t come)
     }
     if (!amb_list_is_empty(&pub->held) && !pub->must_restage) {
         pub->must_restage = true; /* Whoever has the publisher's lock next sees to it. */
-        atomic_fetch_add_explicit(&pub->conn->staged, 1, memory_order_seq_cst);
+        atomic_fetch_add_explicit(&pub->conn->gathering, 1, memory_order_seq_cst);
     }
 }

@@ -27,13 +27,13 @@ enum amb_status amb_conn_fail(struct amb_conn *conn, enum amb_status status, con
     if (status == AMB_EAGAIN || status == AMB_ETIMEDOUT || status == AMB_OK) {
         return status;
     }
-    (void)pthread_mutex_lock(&conn->error_lock);
-    conn->error.status = status;
+    (void)pthread_mutex_lock(&conn->error.lock);
+    conn->error.last.status = status;
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(conn->error.text, sizeof(conn->error.text), format, args);
+    (void)vsnprintf(conn->error.last.text, sizeof(conn->error.last.text), format, args);
     va_end(args);
-    (void)pthread_mutex_unlock(&conn->error_lock);
+    (void)pthread_mutex_unlock(&conn->error.lock);
     return status;
 }
 
@@ -47,9 +47,9 @@ struct amb_error amb_last_error(const struct amb_conn *conn)
                                   .text = "the connection belongs to the parent process"};
     }
     struct amb_conn *own = (struct amb_conn *)(uintptr_t)conn;
-    (void)pthread_mutex_lock(&own->error_lock);
-    struct amb_error error = own->error;
-    (void)pthread_mutex_unlock(&own->error_lock);
+    (void)pthread_mutex_lock(&own->error.lock);
+    struct amb_error error = own->error.last;
+    (void)pthread_mutex_unlock(&own->error.lock);
     return error;
 }
 
@@ -67,7 +67,7 @@ enum amb_status amb_conn_trouble(struct amb_conn *conn, uint32_t which)
         return amb_conn_fail(conn, AMB_ESTOPPED, "amb_stop was called");
     }
     if ((trouble & AMB_TROUBLE_DOWN) != 0) {
-        return amb_conn_fail(conn, conn->down, "%s", conn->down_text);
+        return amb_conn_fail(conn, conn->session.down, "%s", conn->session.down_text);
     }
     return amb_conn_fail(conn, AMB_ECLOSED, "the connection is being closed");
 }
@@ -77,5 +77,6 @@ const char *amb_conn_reason(struct amb_conn *conn, enum amb_status status)
     /* Acquire: as in amb_conn_trouble; the lock need not be held. */
     bool is_down =
         (atomic_load_explicit(&conn->trouble, memory_order_acquire) & AMB_TROUBLE_DOWN) != 0;
-    return is_down && status == conn->down ? conn->down_text : amb_status_text(status);
+    return is_down && status == conn->session.down ? conn->session.down_text
+                                                   : amb_status_text(status);
 }

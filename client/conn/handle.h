@@ -18,6 +18,19 @@ struct amb_past {
     uint64_t delivered;      /* to the subscription */
 };
 
+struct amb_pub;
+struct amb_sub;
+
+/* The publishers and subscriptions of a connection, by handle. */
+struct amb_conn_handles {
+    struct amb_pub *pubs[AMB_HANDLES_MAX];
+    struct amb_sub *subs[AMB_HANDLES_MAX];
+    bool pub_taken[AMB_HANDLES_MAX], sub_taken[AMB_HANDLES_MAX];
+    uint32_t pub_next, sub_next; /* where amb_handle_take looks first */
+    uint32_t pub_high, sub_high; /* one more than the highest handle ever taken */
+    struct amb_past past[AMB_HANDLES_MAX];
+};
+
 /* *next: where to look first; *high: one more than the highest handle ever taken. */
 static inline bool amb_handle_take(bool taken[AMB_HANDLES_MAX], uint32_t *next, uint32_t *high,
                                    uint32_t *out)

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "client/conn/buffer.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 
@@ -13,6 +14,7 @@
 
 #define AMB_SLOT_NONE UINT32_MAX
 
+struct amb_lease;
 struct amb_slots; /* one segment */
 
 /* A place for one payload. */
@@ -51,4 +53,6 @@ struct amb_leases {
     uint64_t depth; /* bytes of slots for messages of a size that plain publishes let be in use, see
                        slots.c */
     uint32_t waits; /* calls that wait for room */
+    struct amb_buffers buffers; /* memory of leases where there is no segment */
+    struct amb_lease *unused;   /* publish/lease.c uses them again */
 };

@@ -22,17 +22,17 @@ bool amb_conn_arm(struct amb_conn *conn, bool want_flow)
         amb_link_disarm(conn->link);
         return false;
     }
-    conn->armed = true;
-    conn->armed_room = conn->link->queued != 0;
+    conn->link_state.is_armed = true;
+    conn->link_state.is_armed_for_room = conn->link->queued != 0;
     return true;
 }
 
 void amb_conn_rearm(struct amb_conn *conn)
 {
-    conn->armed_room = true; /* Once is enough. */
-    if (conn->driver_sleeps) {
+    conn->link_state.is_armed_for_room = true; /* Once is enough. */
+    if (conn->driver.is_asleep) {
         amb_conn_wake_driver(conn);
-    } else if (conn->has_io_thread) {
+    } else if (conn->io.has_thread) {
         amb_io_kick(conn);
     } else {
         amb_due_set(conn);
@@ -41,8 +41,8 @@ void amb_conn_rearm(struct amb_conn *conn)
 
 void amb_conn_disarm(struct amb_conn *conn)
 {
-    if (conn->armed) {
-        conn->armed = false;
+    if (conn->link_state.is_armed) {
+        conn->link_state.is_armed = false;
         if (conn->link != NULL) {
             amb_link_disarm(conn->link);
         }
@@ -51,16 +51,16 @@ void amb_conn_disarm(struct amb_conn *conn)
 
 void amb_conn_take_edge(struct amb_conn *conn)
 {
-    if (conn->link_ep >= 0) {
+    if (conn->link_state.epoll_fd >= 0) {
         struct epoll_event event;
-        (void)epoll_wait(conn->link_ep, &event, 1, 0);
+        (void)epoll_wait(conn->link_state.epoll_fd, &event, 1, 0);
     }
 }
 
 void amb_conn_harvest(struct amb_conn *conn)
 {
     amb_conn_take_edge(conn);
-    if (conn->driver_sleeps) {
+    if (conn->driver.is_asleep) {
         /* It may have gone to sleep for this edge, and will not see it any more. */
         amb_conn_wake_driver(conn);
     }
@@ -68,34 +68,35 @@ void amb_conn_harvest(struct amb_conn *conn)
 
 int64_t amb_conn_next_timer(const struct amb_conn *conn, int64_t now_ns)
 {
-    int64_t next = conn->ping_ns + conn->heartbeat_ns;
-    if (conn->down != AMB_OK) {
+    int64_t next = conn->control.ping_ns + conn->control.heartbeat_ns;
+    if (conn->session.down != AMB_OK) {
         next = INT64_MAX;
     }
-    if (atomic_load_explicit(&conn->staged, memory_order_relaxed) != 0 &&
+    if (atomic_load_explicit(&conn->gathering, memory_order_relaxed) != 0 &&
         next > now_ns + AMB_PUB_LINGER_NS) {
         next = now_ns + AMB_PUB_LINGER_NS;
     }
-    if (atomic_load_explicit(&conn->gpu_waiting, memory_order_relaxed) != 0 &&
+    if (atomic_load_explicit(&conn->gpu.waiting, memory_order_relaxed) != 0 &&
         next > now_ns + AMB_GPU_LOOK_NS) {
         next = now_ns + AMB_GPU_LOOK_NS;
     }
-    if (conn->reply_due_ns < next) {
-        next = conn->reply_due_ns;
+    if (conn->due.reply_ns < next) {
+        next = conn->due.reply_ns;
     }
     /* Segments that are to be mapped; without a session that waits for the next one. */
-    return conn->leases.has_work && conn->down == AMB_OK && now_ns < next ? now_ns : next;
+    return conn->leases.has_work && conn->session.down == AMB_OK && now_ns < next ? now_ns : next;
 }
 
 void amb_conn_arm_for_user(struct amb_conn *conn)
 {
-    if (!conn->is_poll_mode || !atomic_load_explicit(&conn->is_fd_used, memory_order_relaxed) ||
-        conn->has_driver) {
+    if (!conn->settings.is_poll_mode ||
+        !atomic_load_explicit(&conn->due.is_fd_used, memory_order_relaxed) ||
+        conn->driver.is_taken) {
         return;
     }
-    bool want_flow = conn->settled_wanted != 0 || conn->flow_waits != 0;
+    bool want_flow = conn->due.settled_wanted != 0 || conn->driver.flow_waits != 0;
     amb_conn_disarm(conn); /* What is wanted may have become more. */
-    if (conn->down == AMB_OK && !amb_conn_arm(conn, want_flow)) {
+    if (conn->session.down == AMB_OK && !amb_conn_arm(conn, want_flow)) {
         amb_due_set(conn);
     }
     int64_t now = amb_clock_monotonic_ns();

@@ -20,7 +20,7 @@ static void restored(struct amb_conn *conn)
 void amb_back_one(struct amb_conn *conn)
 {
     amb_assert(conn->again.waiting != 0);
-    if (--conn->again.waiting == 0 && conn->down == AMB_OK) {
+    if (--conn->again.waiting == 0 && conn->session.down == AMB_OK) {
         restored(conn);
     }
 }
@@ -38,7 +38,7 @@ enum amb_status amb_back_await(struct amb_conn *conn)
     }
     struct amb_wait wait = {.is_ready = is_back,
                             .arg = conn,
-                            .timeout_ns = conn->timeout_ns,
+                            .timeout_ns = conn->settings.timeout_ns,
                             .flags = AMB_WAIT_STOPPABLE | AMB_WAIT_CONTROL};
     enum amb_status status = amb_conn_wait(conn, &wait);
     return status == AMB_OK || status == AMB_ESTOPPED || status == AMB_ECLOSED ? status : AMB_ELOST;

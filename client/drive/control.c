@@ -20,15 +20,15 @@
 void amb_control_flush(struct amb_conn *conn)
 {
     size_t sent = 0;
-    while (sent < conn->out_len) {
-        ssize_t n = send(conn->control_fd, conn->out + sent, conn->out_len - sent,
+    while (sent < conn->control.out_len) {
+        ssize_t n = send(conn->control.fd, conn->control.out + sent, conn->control.out_len - sent,
                          MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR) {
             continue;
         }
         if (n < 0 && errno != EAGAIN) {
             /* Whoever reads finds the end, and before it what the broker has said. */
-            sent = conn->out_len;
+            sent = conn->control.out_len;
         }
         if (n < 0) {
             break;
@@ -36,36 +36,36 @@ void amb_control_flush(struct amb_conn *conn)
         sent += (size_t)n;
     }
     if (sent != 0) {
-        memmove(conn->out, conn->out + sent, conn->out_len - sent);
-        conn->out_len -= sent;
+        memmove(conn->control.out, conn->control.out + sent, conn->control.out_len - sent);
+        conn->control.out_len -= sent;
     }
 }
 
 static bool grow_out(struct amb_conn *conn, size_t more)
 {
-    size_t need = conn->out_len + more;
-    if (need <= conn->out_cap) {
+    size_t need = conn->control.out_len + more;
+    if (need <= conn->control.out_cap) {
         return true;
     }
     if (need > OUT_MAX) {
         return false;
     }
-    size_t cap = conn->out_cap == 0 ? 4096 : conn->out_cap;
+    size_t cap = conn->control.out_cap == 0 ? 4096 : conn->control.out_cap;
     while (cap < need) {
         cap *= 2;
     }
-    uint8_t *out = realloc(conn->out, cap);
+    uint8_t *out = realloc(conn->control.out, cap);
     if (out == NULL) {
         return false;
     }
-    conn->out = out;
-    conn->out_cap = cap;
+    conn->control.out = out;
+    conn->control.out_cap = cap;
     return true;
 }
 
 void amb_control_send(struct amb_conn *conn, const Amb__Control__Control *message)
 {
-    if (conn->control_fd < 0 || conn->down != AMB_OK) {
+    if (conn->control.fd < 0 || conn->session.down != AMB_OK) {
         return;
     }
     size_t size = amb_control_packed_size(message);
@@ -74,10 +74,10 @@ void amb_control_send(struct amb_conn *conn, const Amb__Control__Control *messag
         amb_conn_lost(conn, AMB_ELOST, "the broker does not read its control connection");
         return;
     }
-    amb_control_pack(message, conn->out + conn->out_len);
-    conn->out_len += size;
+    amb_control_pack(message, conn->control.out + conn->control.out_len);
+    conn->control.out_len += size;
     amb_control_flush(conn);
-    if (conn->out_len != 0 && conn->has_io_thread) {
+    if (conn->control.out_len != 0 && conn->io.has_thread) {
         amb_io_kick(conn); /* It sends the rest, and may sleep without looking for room. */
     }
 }
@@ -85,10 +85,10 @@ void amb_control_send(struct amb_conn *conn, const Amb__Control__Control *messag
 void amb_control_ask(struct amb_conn *conn, Amb__Control__Control *message,
                      struct amb_request *request)
 {
-    request->id = message->id = ++conn->last_request;
-    amb_list_push_back(&conn->requests, &request->node);
-    if (conn->down != AMB_OK) {
-        amb_control_answer(conn, request, conn->down, conn->down_text);
+    request->id = message->id = ++conn->control.last_request;
+    amb_list_push_back(&conn->control.requests, &request->node);
+    if (conn->session.down != AMB_OK) {
+        amb_control_answer(conn, request, conn->session.down, conn->session.down_text);
         return;
     }
     amb_control_send(conn, message);
@@ -131,7 +131,7 @@ void amb_control_answer(struct amb_conn *conn, struct amb_request *request, enum
 
 void amb_control_fail_all(struct amb_conn *conn, enum amb_status why, const char *text)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &conn->requests) {
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->control.requests) {
         amb_control_answer(conn, AMB_CONTAINER_OF(node, struct amb_request, node), why, text);
     }
 }

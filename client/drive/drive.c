@@ -41,9 +41,10 @@ static unsigned poll_link(struct amb_conn *conn)
         done += amb_link_poll(conn->link,
                               conn->link->queued == 0 ? AMB_POLL_BUDGET : AMB_POLL_BUDGET_BUSY);
     }
-    if (conn->is_link_down && conn->down == AMB_OK) {
+    if (conn->link_state.is_down && conn->session.down == AMB_OK) {
         amb_upcalls.hear_out(conn);
-        amb_conn_lost(conn, conn->link_status, conn->link_text); /* unless that was why */
+        amb_conn_lost(conn, conn->session.link_status,
+                      conn->session.link_text); /* unless that was why */
         done++;
     }
     return done;
@@ -63,10 +64,10 @@ unsigned amb_conn_progress(struct amb_conn *conn)
 {
     take_back(conn);
     unsigned done = poll_link(conn);
-    if (atomic_load_explicit(&conn->staged, memory_order_relaxed) != 0) {
+    if (atomic_load_explicit(&conn->gathering, memory_order_relaxed) != 0) {
         done += amb_upcalls.flush_due(conn);
     }
-    if (conn->must_flush && conn->link != NULL) {
+    if (conn->link_state.must_flush && conn->link != NULL) {
         amb_conn_flush_link(conn);
     }
     if (done != 0) {
@@ -80,27 +81,28 @@ unsigned amb_conn_progress(struct amb_conn *conn)
 static void follow(struct amb_conn *conn, const struct amb_wait *wait, int64_t remaining_ns)
 {
     /* The driver must not sleep through what we wait for. */
-    if ((wait->flags & AMB_WAIT_FLOW) != 0 && conn->driver_sleeps && !conn->driver_wants_flow) {
+    if ((wait->flags & AMB_WAIT_FLOW) != 0 && conn->driver.is_asleep && !conn->driver.wants_flow) {
         amb_conn_wake_driver(conn);
     }
     amb_conn_push(conn, false); /* Whoever drives may be asleep. */
-    conn->followers++;
-    uint32_t seen = atomic_load_explicit(&conn->change, memory_order_acquire);
+    conn->driver.followers++;
+    uint32_t seen = atomic_load_explicit(&conn->driver.change, memory_order_acquire);
     amb_conn_unlock(conn);
-    futex_wait(&conn->change, seen, remaining_ns < AMB_NS_PER_SEC ? remaining_ns : AMB_NS_PER_SEC);
+    futex_wait(&conn->driver.change, seen,
+               remaining_ns < AMB_NS_PER_SEC ? remaining_ns : AMB_NS_PER_SEC);
     amb_conn_lock(conn);
-    conn->followers--;
+    conn->driver.followers--;
 }
 
 static void sleep_on_all(struct amb_conn *conn, int64_t timeout_ns)
 {
     /* Heartbeats are the I/O thread's; an answer that somebody waits for is not left to it. */
-    bool has_control = !conn->has_io_thread || !amb_list_is_empty(&conn->requests);
+    bool has_control = !conn->io.has_thread || !amb_list_is_empty(&conn->control.requests);
     struct pollfd fds[3] = {
-        {.fd = conn->wake_fd, .events = POLLIN},
-        {.fd = has_control ? conn->control_fd : -1,
-         .events = (short)(POLLIN | (conn->out_len != 0 ? POLLOUT : 0))},
-        {.fd = conn->link_ep, .events = POLLIN},
+        {.fd = conn->driver.wake_fd, .events = POLLIN},
+        {.fd = has_control ? conn->control.fd : -1,
+         .events = (short)(POLLIN | (conn->control.out_len != 0 ? POLLOUT : 0))},
+        {.fd = conn->link_state.epoll_fd, .events = POLLIN},
     };
     struct timespec ts = {.tv_sec = timeout_ns / AMB_NS_PER_SEC,
                           .tv_nsec = timeout_ns % AMB_NS_PER_SEC};
@@ -111,7 +113,7 @@ static void sleep_on_all(struct amb_conn *conn, int64_t timeout_ns)
         (void)!read(fds[0].fd, &count, sizeof(count));
     }
     amb_conn_lock(conn);
-    if (ready > 0 && fds[1].revents != 0 && fds[1].fd == conn->control_fd) {
+    if (ready > 0 && fds[1].revents != 0 && fds[1].fd == conn->control.fd) {
         amb_upcalls.service(conn);
     }
     if (ready > 0 && fds[2].revents != 0) {
@@ -123,9 +125,9 @@ static void sleep_on_all(struct amb_conn *conn, int64_t timeout_ns)
 static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int64_t now_ns,
                          int64_t deadline_ns)
 {
-    bool want_flow =
-        (wait->flags & AMB_WAIT_FLOW) != 0 || conn->flow_waits != 0 || conn->settled_wanted != 0;
-    if (conn->must_flush && conn->link != NULL) {
+    bool want_flow = (wait->flags & AMB_WAIT_FLOW) != 0 || conn->driver.flow_waits != 0 ||
+                     conn->due.settled_wanted != 0;
+    if (conn->link_state.must_flush && conn->link != NULL) {
         amb_conn_flush_link(conn); /* Left to us, see amb_conn_push. */
     }
     if (!amb_conn_arm(conn, want_flow)) {
@@ -136,10 +138,10 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
         return;
     }
     int64_t until = deadline_ns;
-    if (!conn->has_io_thread) {
+    if (!conn->io.has_thread) {
         int64_t timer = amb_conn_next_timer(conn, now_ns);
         until = timer < until ? timer : until;
-    } else if (atomic_load_explicit(&conn->io_mode, memory_order_relaxed) == AMB_IO_WATCH) {
+    } else if (atomic_load_explicit(&conn->io.mode, memory_order_relaxed) == AMB_IO_WATCH) {
         amb_io_kick(conn); /* One sleeper on the link is enough. */
     }
     int64_t timeout = until - now_ns, ucx_max = amb_client_ucx_sleep_max_ns(conn);
@@ -147,15 +149,15 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
     if (timeout > 3600 * AMB_NS_PER_SEC) {
         timeout = 3600 * AMB_NS_PER_SEC;
     }
-    conn->driver_sleeps = true;
-    conn->driver_wants_flow = want_flow;
-    conn->driver_wait = wait;
-    conn->driver_told = false;
+    conn->driver.is_asleep = true;
+    conn->driver.wants_flow = want_flow;
+    conn->driver.wait = wait;
+    conn->driver.is_woken = false;
     sleep_on_all(conn, timeout > 0 ? timeout : 0);
-    conn->driver_sleeps = false;
-    conn->driver_wait = NULL;
+    conn->driver.is_asleep = false;
+    conn->driver.wait = NULL;
     amb_conn_disarm(conn);
-    if (!conn->has_io_thread) {
+    if (!conn->io.has_thread) {
         amb_upcalls.timers(conn, amb_clock_monotonic_ns());
     }
     amb_conn_tell(conn);
@@ -163,7 +165,7 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
 
 static int64_t next_pause(const struct amb_conn *conn, int64_t pause_ns)
 {
-    if (!conn->is_busy || !conn->is_bulk) {
+    if (!conn->link_state.has_costly_poll || !conn->link_state.is_bulk) {
         return 0;
     }
     return amb_clock_next_pause(pause_ns, PAUSE_MIN_NS, PAUSE_MAX_NS);
@@ -181,9 +183,9 @@ static void let_go(struct amb_conn *conn, int64_t now_ns)
 
 static void drive_begin(struct amb_conn *conn)
 {
-    conn->has_driver = true;
-    conn->driver_epoch++;
-    conn->activity++;
+    conn->driver.is_taken = true;
+    conn->driver.turns++;
+    conn->driver.activity++;
     amb_conn_disarm(conn);
 }
 
@@ -192,8 +194,8 @@ static void drive_begin(struct amb_conn *conn)
 static void leave_to_io(struct amb_conn *conn)
 {
     enum amb_io_mode io_mode =
-        (enum amb_io_mode)atomic_load_explicit(&conn->io_mode, memory_order_relaxed);
-    if (io_mode == AMB_IO_DEEP || (io_mode == AMB_IO_WATCH && !conn->armed)) {
+        (enum amb_io_mode)atomic_load_explicit(&conn->io.mode, memory_order_relaxed);
+    if (io_mode == AMB_IO_DEEP || (io_mode == AMB_IO_WATCH && !conn->link_state.is_armed)) {
         amb_io_kick(conn);
     }
     amb_conn_arm_for_user(conn);
@@ -202,9 +204,9 @@ static void leave_to_io(struct amb_conn *conn)
 /* Somebody else drives from here on. */
 static void drive_end(struct amb_conn *conn)
 {
-    conn->has_driver = false;
-    if (conn->followers != 0) {
-        conn->has_changed = true;
+    conn->driver.is_taken = false;
+    if (conn->driver.followers != 0) {
+        conn->driver.has_changed = true;
         amb_conn_tell(conn);
         return;
     }
@@ -249,7 +251,7 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
         }
         idle_ns = idle_ns == 0 ? now : idle_ns;
         if (has_slept || (wait->flags & AMB_WAIT_CONTROL) != 0 ||
-            now - idle_ns >= conn->spin.budget_ns) {
+            now - idle_ns >= conn->driver.spin.budget_ns) {
             driver_sleep(conn, wait, now, deadline_ns);
             /* Woken for something, or for nothing: look, then sleep again. */
             idle_ns = now;
@@ -263,7 +265,7 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
     }
     if (start_ns != 0 && (wait->flags & AMB_WAIT_CONTROL) == 0) {
         now = has_slept ? amb_clock_monotonic_ns() : now;
-        amb_spin_note(&conn->spin, now - start_ns);
+        amb_spin_note(&conn->driver.spin, now - start_ns);
     }
     drive_end(conn);
     return status;
@@ -272,8 +274,8 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
 /* One look without waiting. */
 static enum amb_status look(struct amb_conn *conn, const struct amb_wait *wait)
 {
-    conn->activity++;
-    if (!conn->has_io_thread) {
+    conn->driver.activity++;
+    if (!conn->io.has_thread) {
         amb_upcalls.service(conn);
         amb_upcalls.timers(conn, amb_clock_monotonic_ns());
     }
@@ -290,13 +292,13 @@ enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait
     if (wait->timeout_ns <= 0) {
         return look(conn, wait);
     }
-    conn->flow_waits += (wait->flags & AMB_WAIT_FLOW) != 0;
+    conn->driver.flow_waits += (wait->flags & AMB_WAIT_FLOW) != 0;
     int64_t deadline = INT64_MAX;
     if (wait->timeout_ns != AMB_FOREVER) {
         deadline = amb_deadline_ns(amb_clock_monotonic_ns(), wait->timeout_ns);
     }
     while (status == AMB_EAGAIN) {
-        if (!conn->has_driver) {
+        if (!conn->driver.is_taken) {
             status = drive(conn, wait, deadline);
             if (status == AMB_EAGAIN) {
                 status = AMB_ETIMEDOUT;
@@ -313,10 +315,10 @@ enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait
         }
         follow(conn, wait, left);
         status = amb_conn_verdict(conn, wait);
-        if (status != AMB_EAGAIN && !conn->has_driver && conn->followers == 0) {
+        if (status != AMB_EAGAIN && !conn->driver.is_taken && conn->driver.followers == 0) {
             leave_to_io(conn); /* The driver has left it to us, who do not need it. */
         }
     }
-    conn->flow_waits -= (wait->flags & AMB_WAIT_FLOW) != 0;
+    conn->driver.flow_waits -= (wait->flags & AMB_WAIT_FLOW) != 0;
     return status;
 }

@@ -13,15 +13,15 @@
 void amb_due_signal(struct amb_conn *conn)
 {
     uint64_t one = 1;
-    if (conn->event_fd >= 0) {
-        (void)!write(conn->event_fd, &one, sizeof(one));
+    if (conn->due.event_fd >= 0) {
+        (void)!write(conn->due.event_fd, &one, sizeof(one));
     }
 }
 
 void amb_due_set(struct amb_conn *conn)
 {
-    if (atomic_load_explicit(&conn->is_fd_used, memory_order_relaxed) && !conn->is_fd_set) {
-        conn->is_fd_set = true;
+    if (atomic_load_explicit(&conn->due.is_fd_used, memory_order_relaxed) && !conn->due.is_fd_set) {
+        conn->due.is_fd_set = true;
         amb_due_signal(conn);
     }
 }
@@ -29,16 +29,17 @@ void amb_due_set(struct amb_conn *conn)
 void amb_due_clear(struct amb_conn *conn)
 {
     /* After amb_stop it stays readable: the loop of the program shall see that. */
-    if (conn->is_fd_set && !amb_conn_has_trouble(conn, AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN)) {
+    if (conn->due.is_fd_set &&
+        !amb_conn_has_trouble(conn, AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN)) {
         uint64_t count;
-        (void)!read(conn->event_fd, &count, sizeof(count));
-        conn->is_fd_set = false;
+        (void)!read(conn->due.event_fd, &count, sizeof(count));
+        conn->due.is_fd_set = false;
     }
 }
 
 void amb_due_message(struct amb_conn *conn)
 {
-    conn->has_news = true;
+    conn->due.has_news = true;
     amb_conn_changed(conn);
     amb_due_set(conn);
 }
@@ -51,11 +52,12 @@ void amb_due_callback(struct amb_conn *conn)
 
 void amb_due_timer(struct amb_conn *conn, int64_t delay_ns)
 {
-    if (conn->timer_fd >= 0 && atomic_load_explicit(&conn->is_fd_used, memory_order_relaxed)) {
+    if (conn->due.timer_fd >= 0 &&
+        atomic_load_explicit(&conn->due.is_fd_used, memory_order_relaxed)) {
         delay_ns = delay_ns < 1000 ? 1000 : delay_ns;
         struct itimerspec when = {.it_value = {.tv_sec = delay_ns / AMB_NS_PER_SEC,
                                                .tv_nsec = delay_ns % AMB_NS_PER_SEC}};
-        (void)timerfd_settime(conn->timer_fd, 0, &when, NULL);
+        (void)timerfd_settime(conn->due.timer_fd, 0, &when, NULL);
     }
 }
 
@@ -63,13 +65,13 @@ void amb_due_timer(struct amb_conn *conn, int64_t delay_ns)
 
 static void queue_event(struct amb_conn *conn, const struct amb_event *event, const char *text)
 {
-    if (conn->on_event == NULL) {
+    if (conn->events.on_event == NULL) {
         return;
     }
-    (void)pthread_mutex_lock(&conn->event_lock);
+    (void)pthread_mutex_lock(&conn->events.lock);
     struct amb_event_slot *slot = NULL;
-    if (conn->event_count != 0) {
-        slot = &conn->events[(conn->event_first + conn->event_count - 1) % AMB_EVENTS_MAX];
+    if (conn->events.count != 0) {
+        slot = &conn->events.slots[(conn->events.first + conn->events.count - 1) % AMB_EVENTS_MAX];
         bool is_same = slot->event.type == event->type && slot->event.pub == event->pub &&
                        slot->event.sub == event->sub;
         if (is_same && event->type == AMB_EVENT_GAP) {
@@ -86,18 +88,18 @@ static void queue_event(struct amb_conn *conn, const struct amb_event *event, co
         }
     }
     if (slot == NULL) {
-        if (conn->event_count == AMB_EVENTS_MAX) { /* Nobody polls: the oldest goes. */
-            conn->event_first = (conn->event_first + 1) % AMB_EVENTS_MAX;
-            conn->event_count--;
+        if (conn->events.count == AMB_EVENTS_MAX) { /* Nobody polls: the oldest goes. */
+            conn->events.first = (conn->events.first + 1) % AMB_EVENTS_MAX;
+            conn->events.count--;
         }
-        slot = &conn->events[(conn->event_first + conn->event_count) % AMB_EVENTS_MAX];
-        conn->event_count++;
+        slot = &conn->events.slots[(conn->events.first + conn->events.count) % AMB_EVENTS_MAX];
+        conn->events.count++;
         slot->event = *event;
         slot->event.size = sizeof(*event);
         slot->event.time_ns = amb_clock_realtime_ns();
     }
     (void)snprintf(slot->text, sizeof(slot->text), "%s", text);
-    (void)pthread_mutex_unlock(&conn->event_lock);
+    (void)pthread_mutex_unlock(&conn->events.lock);
     amb_due_callback(conn);
 }
 
@@ -142,29 +144,30 @@ void amb_event_subscribers(struct amb_conn *conn, struct amb_pub *pub, uint32_t 
 
 void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const struct amb_sub *sub)
 {
-    (void)pthread_mutex_lock(&conn->event_lock);
+    (void)pthread_mutex_lock(&conn->events.lock);
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < conn->event_count; i++) {
-        struct amb_event_slot *slot = &conn->events[(conn->event_first + i) % AMB_EVENTS_MAX];
+    for (uint32_t i = 0; i < conn->events.count; i++) {
+        struct amb_event_slot *slot =
+            &conn->events.slots[(conn->events.first + i) % AMB_EVENTS_MAX];
         if ((pub != NULL && slot->event.pub == pub) || (sub != NULL && slot->event.sub == sub)) {
             continue;
         }
-        conn->events[(conn->event_first + kept++) % AMB_EVENTS_MAX] = *slot;
+        conn->events.slots[(conn->events.first + kept++) % AMB_EVENTS_MAX] = *slot;
     }
-    conn->event_count = kept;
-    (void)pthread_mutex_unlock(&conn->event_lock);
+    conn->events.count = kept;
+    (void)pthread_mutex_unlock(&conn->events.lock);
 }
 
 bool amb_event_take(struct amb_conn *conn, struct amb_event_slot *out)
 {
     bool has_one = false;
-    (void)pthread_mutex_lock(&conn->event_lock);
-    if (conn->event_count != 0 && !conn->event_running) {
-        *out = conn->events[conn->event_first];
-        conn->event_first = (conn->event_first + 1) % AMB_EVENTS_MAX;
-        conn->event_count--;
-        conn->event_running = has_one = true;
+    (void)pthread_mutex_lock(&conn->events.lock);
+    if (conn->events.count != 0 && !conn->events.is_running) {
+        *out = conn->events.slots[conn->events.first];
+        conn->events.first = (conn->events.first + 1) % AMB_EVENTS_MAX;
+        conn->events.count--;
+        conn->events.is_running = has_one = true;
     }
-    (void)pthread_mutex_unlock(&conn->event_lock);
+    (void)pthread_mutex_unlock(&conn->events.lock);
     return has_one;
 }

@@ -17,7 +17,7 @@ bool amb_conn_trylock(struct amb_conn *conn)
 
 static void unlock_once(struct amb_conn *conn)
 {
-    if (conn->has_changed) {
+    if (conn->driver.has_changed) {
         amb_conn_tell(conn);
     }
     uint32_t unrefs = conn->unrefs;
@@ -32,13 +32,13 @@ static void unlock_once(struct amb_conn *conn)
 
 void amb_conn_push(struct amb_conn *conn, bool may_wait)
 {
-    if (!conn->must_flush || conn->link == NULL || conn->is_link_closing) {
+    if (!conn->link_state.must_flush || conn->link == NULL || conn->link_state.is_closing) {
         return;
     }
-    bool is_attended = !conn->driver_sleeps &&
-                       (conn->has_driver ||
-                        atomic_load_explicit(&conn->io_mode, memory_order_relaxed) == AMB_IO_TICK);
-    if (!is_attended || (!conn->is_busy && !may_wait)) {
+    bool is_attended = !conn->driver.is_asleep &&
+                       (conn->driver.is_taken ||
+                        atomic_load_explicit(&conn->io.mode, memory_order_relaxed) == AMB_IO_TICK);
+    if (!is_attended || (!conn->link_state.has_costly_poll && !may_wait)) {
         amb_conn_flush_link(conn);
     }
 }

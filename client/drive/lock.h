@@ -28,12 +28,14 @@ void amb_conn_push(struct amb_conn *conn, bool may_wait);
 /* Pushes out what the link was given, and what waits to be given with it. Lock held, has a link. */
 static inline void amb_conn_flush_link(struct amb_conn *conn)
 {
-    if (__builtin_expect(!amb_list_is_empty(&conn->acking), 0)) {
+    if (__builtin_expect(!amb_list_is_empty(&conn->acks.waiting), 0)) {
         amb_upcalls.acks_send(conn);
     }
-    conn->must_flush = false;
+    conn->link_state.must_flush = false;
     amb_link_flush(conn->link);
-    if (__builtin_expect(conn->armed && !conn->armed_room && conn->link->queued != 0, 0) &&
+    if (__builtin_expect(conn->link_state.is_armed && !conn->link_state.is_armed_for_room &&
+                             conn->link->queued != 0,
+                         0) &&
         conn->link->ops->kind != AMB_LINK_UCX) { /* There it is what is under way. */
         amb_conn_rearm(conn);
     }

@@ -6,15 +6,15 @@
 enum amb_status amb_outgoing_send(struct amb_conn *conn, struct amb_outgoing *out)
 {
     if (amb_conn_is_cut(conn)) {
-        return conn->down != AMB_OK ? conn->down : AMB_ECLOSED;
+        return conn->session.down != AMB_OK ? conn->session.down : AMB_ECLOSED;
     }
-    out->frame.session = conn->session;
-    out->frame.generation = conn->generation;
-    out->frame.secret = conn->secret;
+    out->frame.session = conn->session.id;
+    out->frame.generation = conn->session.generation;
+    out->frame.secret = conn->session.secret;
     out->tx.frame = &out->frame;
     out->is_queued = true;
     enum amb_status status = amb_link_send(conn->link, &out->tx);
     out->is_queued = status == AMB_EAGAIN;
-    conn->must_flush = true;
+    conn->link_state.must_flush = true;
     return status;
 }

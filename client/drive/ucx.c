@@ -30,12 +30,12 @@ enum amb_status amb_client_ucx_prepare(struct amb_conn *conn, const char *truste
     struct amb_ucx_options options = {.net_devices = trusted};
     amb_ucx_segment_sizes(&options.tx_seg, &options.rx_seg);
     enum amb_status status =
-        amb_ucx_context_create(&options, error->text, sizeof(error->text), &conn->ucx_context);
+        amb_ucx_context_create(&options, error->text, sizeof(error->text), &conn->ucx.context);
     if (status == AMB_OK) {
-        status = amb_ucx_context_prove(conn->ucx_context, error->text, sizeof(error->text));
+        status = amb_ucx_context_prove(conn->ucx.context, error->text, sizeof(error->text));
     }
     if (status == AMB_OK) {
-        status = amb_ucx_worker_create(conn->ucx_context, true, &conn->ucx_worker);
+        status = amb_ucx_worker_create(conn->ucx.context, true, &conn->ucx.worker);
         if (status != AMB_OK) {
             (void)snprintf(error->text, sizeof(error->text), "UCX gives no worker on '%s'",
                            trusted);
@@ -47,16 +47,17 @@ enum amb_status amb_client_ucx_prepare(struct amb_conn *conn, const char *truste
 
 uint8_t *amb_client_ucx_address(struct amb_conn *conn, size_t *len)
 {
-    return (uint8_t *)(uintptr_t)amb_ucx_worker_address(conn->ucx_worker, len);
+    return (uint8_t *)(uintptr_t)amb_ucx_worker_address(conn->ucx.worker, len);
 }
 
 enum amb_status amb_client_ucx_attach(struct amb_conn *conn, const void *address, size_t len,
                                       const struct amb_link_events *events, struct amb_error *error)
 {
     enum amb_status status = AMB_EPROTO;
-    if (conn->ucx_worker != NULL && len != 0) {
-        status = amb_ucx_link_create(conn->ucx_worker, address, len, conn->session,
-                                     conn->generation, conn->secret, events, conn, &conn->link);
+    if (conn->ucx.worker != NULL && len != 0) {
+        status = amb_ucx_link_create(conn->ucx.worker, address, len, conn->session.id,
+                                     conn->session.generation, conn->session.secret, events, conn,
+                                     &conn->link);
     }
     if (status != AMB_OK) {
         error->status = status;
@@ -68,26 +69,26 @@ enum amb_status amb_client_ucx_attach(struct amb_conn *conn, const void *address
 
 unsigned amb_client_ucx_progress(struct amb_conn *conn)
 {
-    return conn->ucx_worker != NULL ? amb_ucx_worker_progress(conn->ucx_worker) : 0;
+    return conn->ucx.worker != NULL ? amb_ucx_worker_progress(conn->ucx.worker) : 0;
 }
 
 bool amb_client_ucx_arm(struct amb_conn *conn)
 {
-    return conn->ucx_worker == NULL || amb_ucx_worker_arm(conn->ucx_worker);
+    return conn->ucx.worker == NULL || amb_ucx_worker_arm(conn->ucx.worker);
 }
 
 int64_t amb_client_ucx_sleep_max_ns(const struct amb_conn *conn)
 {
-    return conn->ucx_worker != NULL ? amb_ucx_worker_sleep_max_ns(conn->ucx_worker) : INT64_MAX;
+    return conn->ucx.worker != NULL ? amb_ucx_worker_sleep_max_ns(conn->ucx.worker) : INT64_MAX;
 }
 
 int amb_client_ucx_fd(const struct amb_conn *conn)
 {
-    return conn->ucx_worker != NULL ? amb_ucx_worker_fd(conn->ucx_worker) : -1;
+    return conn->ucx.worker != NULL ? amb_ucx_worker_fd(conn->ucx.worker) : -1;
 }
 
 void amb_client_ucx_fini(struct amb_conn *conn)
 {
-    amb_ucx_worker_destroy(&conn->ucx_worker);
-    amb_ucx_context_destroy(&conn->ucx_context);
+    amb_ucx_worker_destroy(&conn->ucx.worker);
+    amb_ucx_context_destroy(&conn->ucx.context);
 }

@@ -19,7 +19,7 @@ struct amb_conn_upcalls {
     void (*take_back)(struct amb_conn *conn);
     /* Sends the batches that are due; returns how many have left. Lock held. */
     unsigned (*flush_due)(struct amb_conn *conn);
-    /* Hands the link every acknowledgement that waits in conn->acking. Lock held. */
+    /* Hands the link every acknowledgement that waits in conn->acks.waiting. Lock held. */
     void (*acks_send)(struct amb_conn *conn);
     /* Reads and handles what is on the control socket. Lock held, may be given up. */
     void (*service)(struct amb_conn *conn);

@@ -15,31 +15,31 @@ static void futex_wake_all(_Atomic uint32_t *word)
 
 void amb_conn_changed(struct amb_conn *conn)
 {
-    conn->has_changed = true;
+    conn->driver.has_changed = true;
 }
 
 void amb_conn_wake_all(struct amb_conn *conn)
 {
-    atomic_fetch_add_explicit(&conn->change, 1, memory_order_release);
-    futex_wake_all(&conn->change);
+    atomic_fetch_add_explicit(&conn->driver.change, 1, memory_order_release);
+    futex_wake_all(&conn->driver.change);
     uint64_t one = 1;
-    if (conn->wake_fd >= 0) {
-        (void)!write(conn->wake_fd, &one, sizeof(one));
+    if (conn->driver.wake_fd >= 0) {
+        (void)!write(conn->driver.wake_fd, &one, sizeof(one));
     }
 }
 
 void amb_conn_wake_driver(struct amb_conn *conn)
 {
     uint64_t one = 1;
-    conn->driver_told = true;
-    (void)!write(conn->wake_fd, &one, sizeof(one));
+    conn->driver.is_woken = true;
+    (void)!write(conn->driver.wake_fd, &one, sizeof(one));
 }
 
 void amb_io_kick(struct amb_conn *conn)
 {
     uint64_t one = 1;
-    if (conn->io_fd >= 0) {
-        (void)!write(conn->io_fd, &one, sizeof(one));
+    if (conn->io.wake_fd >= 0) {
+        (void)!write(conn->io.wake_fd, &one, sizeof(one));
     }
 }
 
@@ -53,7 +53,7 @@ enum amb_status amb_conn_verdict(struct amb_conn *conn, const struct amb_wait *w
         return AMB_OK;
     }
     if ((trouble & AMB_TROUBLE_DOWN) != 0 && (wait->flags & AMB_WAIT_LOST) == 0) {
-        return conn->down;
+        return conn->session.down;
     }
     if (wait->is_over != NULL && atomic_load_explicit(wait->is_over, memory_order_relaxed)) {
         return AMB_ECLOSED;
@@ -66,17 +66,17 @@ enum amb_status amb_conn_verdict(struct amb_conn *conn, const struct amb_wait *w
 
 void amb_conn_tell(struct amb_conn *conn)
 {
-    if (!conn->has_changed) {
+    if (!conn->driver.has_changed) {
         return;
     }
-    conn->has_changed = false;
-    if (conn->followers != 0) {
-        atomic_fetch_add_explicit(&conn->change, 1, memory_order_release);
-        futex_wake_all(&conn->change);
+    conn->driver.has_changed = false;
+    if (conn->driver.followers != 0) {
+        atomic_fetch_add_explicit(&conn->driver.change, 1, memory_order_release);
+        futex_wake_all(&conn->driver.change);
     }
     /* One that sleeps on the link hears of nothing that another thread has found there, or done. */
-    if (conn->driver_sleeps && !conn->driver_told &&
-        amb_conn_verdict(conn, conn->driver_wait) != AMB_EAGAIN) {
+    if (conn->driver.is_asleep && !conn->driver.is_woken &&
+        amb_conn_verdict(conn, conn->driver.wait) != AMB_EAGAIN) {
         amb_conn_wake_driver(conn);
     }
 }

@@ -67,31 +67,31 @@ struct amb_gpu_room *amb_gpu_room_of(struct amb_gpu *gpu)
 
 void amb_gpus_renew(struct amb_conn *conn)
 {
-    (void)pthread_mutex_lock(&conn->gpu_lock);
-    for (struct amb_gpu *gpu = conn->gpus; gpu != NULL; gpu = gpu->next) {
+    (void)pthread_mutex_lock(&conn->gpu.lock);
+    for (struct amb_gpu *gpu = conn->gpu.devices; gpu != NULL; gpu = gpu->next) {
         gpu->room = (struct amb_gpu_room){.bytes = gpu->room.bytes};
     }
-    (void)pthread_mutex_unlock(&conn->gpu_lock);
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
 }
 
 void amb_gpus_count_in(struct amb_conn *conn, uint64_t bytes, const char *why)
 {
-    (void)pthread_mutex_lock(&conn->gpu_lock);
-    conn->staged_in += bytes;
-    if (strcmp(conn->staged_why, why) != 0) {
-        (void)snprintf(conn->staged_why, sizeof(conn->staged_why), "%s", why);
+    (void)pthread_mutex_lock(&conn->gpu.lock);
+    conn->gpu.staged_in += bytes;
+    if (strcmp(conn->gpu.staged_why, why) != 0) {
+        (void)snprintf(conn->gpu.staged_why, sizeof(conn->gpu.staged_why), "%s", why);
     }
-    (void)pthread_mutex_unlock(&conn->gpu_lock);
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
 }
 
 void amb_gpus_staged(struct amb_conn *conn, uint64_t *in, uint64_t *out,
                      char why[AMB_GPU_WHY_BYTES])
 {
-    (void)pthread_mutex_lock(&conn->gpu_lock);
-    *in = conn->staged_in;
-    memcpy(why, conn->staged_why, AMB_GPU_WHY_BYTES);
-    (void)pthread_mutex_unlock(&conn->gpu_lock);
-    *out = atomic_load_explicit(&conn->staged_out, memory_order_relaxed);
+    (void)pthread_mutex_lock(&conn->gpu.lock);
+    *in = conn->gpu.staged_in;
+    memcpy(why, conn->gpu.staged_why, AMB_GPU_WHY_BYTES);
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
+    *out = atomic_load_explicit(&conn->gpu.staged_out, memory_order_relaxed);
 }
 
 bool amb_gpu_is_sound(const struct amb_gpu *gpu)
@@ -135,7 +135,7 @@ static enum amb_status create(struct amb_conn *conn, int device, struct amb_gpu 
 
 static struct amb_gpu *find(struct amb_conn *conn, int device)
 {
-    struct amb_gpu *gpu = conn->gpus;
+    struct amb_gpu *gpu = conn->gpu.devices;
     while (gpu != NULL && amb_cuda_info(gpu->cuda)->index != device) {
         gpu = gpu->next;
     }
@@ -145,16 +145,16 @@ static struct amb_gpu *find(struct amb_conn *conn, int device)
 enum amb_status amb_gpu_get(struct amb_conn *conn, int device, struct amb_gpu **out)
 {
     enum amb_status status = AMB_OK;
-    (void)pthread_mutex_lock(&conn->gpu_lock);
+    (void)pthread_mutex_lock(&conn->gpu.lock);
     struct amb_gpu *gpu = find(conn, device);
     if (gpu == NULL) {
         status = create(conn, device, &gpu);
         if (status == AMB_OK) {
-            gpu->next = conn->gpus;
-            conn->gpus = gpu;
+            gpu->next = conn->gpu.devices;
+            conn->gpu.devices = gpu;
         }
     }
-    (void)pthread_mutex_unlock(&conn->gpu_lock);
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
     if (status != AMB_OK) {
         return missing(conn, device, status);
     }
@@ -213,13 +213,19 @@ static void destroy(struct amb_gpu *gpu)
     free(gpu);
 }
 
+void amb_gpus_init(struct amb_conn *conn)
+{
+    (void)pthread_mutex_init(&conn->gpu.lock, NULL);
+}
+
 void amb_gpus_fini(struct amb_conn *conn)
 {
-    while (conn->gpus != NULL) {
-        struct amb_gpu *gpu = conn->gpus;
-        conn->gpus = gpu->next;
+    while (conn->gpu.devices != NULL) {
+        struct amb_gpu *gpu = conn->gpu.devices;
+        conn->gpu.devices = gpu->next;
         destroy(gpu);
     }
+    (void)pthread_mutex_destroy(&conn->gpu.lock);
 }
 
 /* ---- publish ---- */
@@ -561,7 +567,7 @@ enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
     waiting->next = *list;
     *list = waiting;
     if (status == AMB_OK) {
-        atomic_fetch_add_explicit(&gpu->conn->gpu_waiting, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&gpu->conn->gpu.waiting, 1, memory_order_relaxed);
     }
     (void)pthread_mutex_unlock(&gpu->lock);
     return status;
@@ -596,22 +602,22 @@ static struct amb_msg *take_over(struct amb_gpu *gpu, bool must_wait, amb_gpu_re
 static bool release_due(struct amb_conn *conn, bool must_wait)
 {
     /* A close does not trust the counter: the devices' locks order it with late releases. */
-    if (!must_wait && atomic_load_explicit(&conn->gpu_waiting, memory_order_relaxed) == 0) {
+    if (!must_wait && atomic_load_explicit(&conn->gpu.waiting, memory_order_relaxed) == 0) {
         return false;
     }
     /* The devices stay: they are added in front, and go with the connection's memory. */
-    (void)pthread_mutex_lock(&conn->gpu_lock);
-    struct amb_gpu *gpu = conn->gpus;
-    (void)pthread_mutex_unlock(&conn->gpu_lock);
+    (void)pthread_mutex_lock(&conn->gpu.lock);
+    struct amb_gpu *gpu = conn->gpu.devices;
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
     for (; gpu != NULL; gpu = gpu->next) {
         struct amb_msg *msg;
         amb_gpu_release_fn release = NULL;
         while ((msg = take_over(gpu, must_wait, &release)) != NULL) {
-            atomic_fetch_sub_explicit(&conn->gpu_waiting, 1, memory_order_relaxed);
+            atomic_fetch_sub_explicit(&conn->gpu.waiting, 1, memory_order_relaxed);
             release(msg);
         }
     }
-    return atomic_load_explicit(&conn->gpu_waiting, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&conn->gpu.waiting, memory_order_relaxed) != 0;
 }
 
 bool amb_gpus_look(struct amb_conn *conn)

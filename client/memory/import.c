@@ -119,8 +119,8 @@ static enum amb_status import_get(struct amb_conn *conn, struct amb_cuda *cuda,
                                   const struct amb_gpu_range *range, struct amb_pool **out)
 {
     enum amb_status status = AMB_OK;
-    (void)pthread_mutex_lock(&conn->gpu_lock);
-    struct amb_import *import = conn->imports;
+    (void)pthread_mutex_lock(&conn->gpu.lock);
+    struct amb_import *import = conn->gpu.imports;
     while (import != NULL &&
            !(has_handle(import->pool, cuda, range) && import->pool->epoch == range->epoch)) {
         import = import->next;
@@ -128,11 +128,11 @@ static enum amb_status import_get(struct amb_conn *conn, struct amb_cuda *cuda,
     if (import == NULL) {
         status = import_new(cuda, range, &import);
         if (status == AMB_OK) {
-            import->next = conn->imports;
-            conn->imports = import;
+            import->next = conn->gpu.imports;
+            conn->gpu.imports = import;
         }
     }
-    (void)pthread_mutex_unlock(&conn->gpu_lock);
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
     if (status == AMB_OK) {
         *out = import->pool;
     }
@@ -213,8 +213,8 @@ bool amb_gpu_range_read(const Amb__Control__GpuRange *from, uint64_t epoch,
 void amb_imports_fini(struct amb_conn *conn)
 {
     struct amb_import *import;
-    while ((import = conn->imports) != NULL) {
-        conn->imports = import->next;
+    while ((import = conn->gpu.imports) != NULL) {
+        conn->gpu.imports = import->next;
         pool_close(import->pool);
         free(import);
     }

@@ -20,18 +20,18 @@ struct amb_region {
 
 static void lock(struct amb_conn *conn)
 {
-    (void)pthread_mutex_lock(&conn->region_lock);
+    (void)pthread_mutex_lock(&conn->regions.lock);
 }
 
 static void unlock(struct amb_conn *conn)
 {
-    (void)pthread_mutex_unlock(&conn->region_lock);
+    (void)pthread_mutex_unlock(&conn->regions.lock);
 }
 
 struct amb_region *amb_region_enter(struct amb_conn *conn, uint64_t address)
 {
     lock(conn);
-    struct amb_region *region = conn->regions;
+    struct amb_region *region = conn->regions.first;
     while (region != NULL && (address < region->base || address - region->base >= region->len)) {
         region = region->next;
     }
@@ -55,13 +55,19 @@ void amb_region_leave(struct amb_region *region)
     }
 }
 
+void amb_regions_init(struct amb_conn *conn)
+{
+    (void)pthread_mutex_init(&conn->regions.lock, NULL);
+}
+
 void amb_regions_fini(struct amb_conn *conn)
 {
-    while (conn->regions != NULL) {
-        struct amb_region *region = conn->regions;
-        conn->regions = region->next;
+    while (conn->regions.first != NULL) {
+        struct amb_region *region = conn->regions.first;
+        conn->regions.first = region->next;
         free(region);
     }
+    (void)pthread_mutex_destroy(&conn->regions.lock);
 }
 
 /* NULL: it is fine. */
@@ -76,7 +82,8 @@ static const char *problem(const struct amb_conn *conn, const void *memory, uint
     if (place.device >= 0 && len > place.size - (base - place.base)) {
         return "it goes past the end of its allocation on the GPU";
     }
-    for (const struct amb_region *region = conn->regions; region != NULL; region = region->next) {
+    for (const struct amb_region *region = conn->regions.first; region != NULL;
+         region = region->next) {
         if (base < region->base + region->len && region->base < base + len) {
             return "part of it is registered already";
         }
@@ -106,8 +113,8 @@ enum amb_status amb_register(struct amb_conn *conn, void *memory, size_t len,
     lock(conn);
     const char *why = problem(conn, memory, len);
     if (why == NULL) {
-        region->next = conn->regions;
-        conn->regions = region;
+        region->next = conn->regions.first;
+        conn->regions.first = region;
     }
     unlock(conn);
     if (why != NULL) {
@@ -131,7 +138,7 @@ static void forget(struct amb_region *region)
 {
     struct amb_conn *conn = region->conn;
     lock(conn);
-    struct amb_region **link = &conn->regions;
+    struct amb_region **link = &conn->regions.first;
     while (*link != NULL && *link != region) {
         link = &(*link)->next;
     }

@@ -14,7 +14,7 @@
 
 static struct amb_segment *find(struct amb_conn *conn, uint64_t id)
 {
-    AMB_LIST_FOR_EACH (node, &conn->segments) {
+    AMB_LIST_FOR_EACH (node, &conn->segments.mapped) {
         struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
         if (segment->id == id) {
             return segment;
@@ -78,7 +78,7 @@ static void enter(struct amb_conn *conn, struct amb_segment *segment, uint64_t i
     segment->id = id;
     segment->span = span;
     segment->base = base;
-    amb_list_push_back(&conn->segments, &segment->node);
+    amb_list_push_back(&conn->segments.mapped, &segment->node);
     say(segment, AMB_FRAME_SEG_READY);
 }
 
@@ -153,7 +153,7 @@ uint8_t *amb_segment_borrow(struct amb_conn *conn, uint64_t id, uint64_t offset,
     }
     /* Few segments and one of them in use at a time: keep it where it is found first. */
     amb_list_remove(&segment->node);
-    amb_list_push_front(&conn->segments, &segment->node);
+    amb_list_push_front(&conn->segments.mapped, &segment->node);
     segment->held++;
     *out = segment;
     return segment->base + offset;
@@ -175,15 +175,15 @@ void amb_segments_orphan(struct amb_conn *conn)
 {
     amb_segments_drop_all(conn);
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&conn->segments)) != NULL) {
+    while ((node = amb_list_pop_front(&conn->segments.mapped)) != NULL) {
         AMB_CONTAINER_OF(node, struct amb_segment, node)->is_orphan = true;
-        amb_list_push_back(&conn->old_segments, node);
+        amb_list_push_back(&conn->segments.former, node);
     }
 }
 
 bool amb_segments_are_gone(const struct amb_conn *conn)
 {
-    return amb_list_is_empty(&conn->segments) && amb_list_is_empty(&conn->old_segments);
+    return amb_list_is_empty(&conn->segments.mapped) && amb_list_is_empty(&conn->segments.former);
 }
 
 static void discard(struct amb_segment *segment)
@@ -197,7 +197,7 @@ static void discard(struct amb_segment *segment)
 
 void amb_segments_drop_all(struct amb_conn *conn)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &conn->segments) {
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->segments.mapped) {
         struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
         if (segment->held == 0 && !segment->out.is_queued) {
             discard(segment);
@@ -207,12 +207,18 @@ void amb_segments_drop_all(struct amb_conn *conn)
     }
 }
 
+void amb_segments_init(struct amb_conn *conn)
+{
+    amb_list_init(&conn->segments.mapped);
+    amb_list_init(&conn->segments.former);
+}
+
 void amb_segments_fini(struct amb_conn *conn)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &conn->segments) {
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->segments.mapped) {
         discard(AMB_CONTAINER_OF(node, struct amb_segment, node));
     }
-    AMB_LIST_FOR_EACH_SAFE (node, &conn->old_segments) {
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->segments.former) {
         discard(AMB_CONTAINER_OF(node, struct amb_segment, node));
     }
 }

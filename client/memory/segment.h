@@ -55,5 +55,6 @@ void amb_segments_drop_all(struct amb_conn *conn);
 void amb_segments_orphan(struct amb_conn *conn);
 /* Is nothing of the broker's mapped, of whatever session? */
 bool amb_segments_are_gone(const struct amb_conn *conn);
+void amb_segments_init(struct amb_conn *conn);
 /* No delivery is out any more. */
 void amb_segments_fini(struct amb_conn *conn);

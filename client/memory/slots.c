@@ -2,6 +2,7 @@
 #include "client/memory/slots_private.h"
 
 #include "client/conn/conn.h"
+#include "client/conn/options.h"
 #include "client/drive/wake.h"
 #include "client/memory/gpu.h"
 #include "wire/base/assert.h"
@@ -35,6 +36,7 @@ void amb_leases_init(struct amb_leases *leases)
     amb_list_init(&leases->gpu_segments);
     amb_list_init(&leases->pinned_segments);
     amb_list_init(&leases->private_segments);
+    amb_buffers_init(&leases->buffers, AMB_MEMORY_MAX);
 }
 
 /* May a message whose class is `size` take a slot of this segment? */

@@ -164,7 +164,7 @@ static uint32_t slots_join(struct amb_leases *leases, uint64_t slot)
 bool amb_slots_open(struct amb_conn *conn, uint64_t len)
 {
     struct amb_leases *leases = &conn->leases;
-    if (leases->bytes_max == 0 || conn->down != AMB_OK ||
+    if (leases->bytes_max == 0 || conn->session.down != AMB_OK ||
         (leases->refused_ns != 0 && amb_clock_monotonic_ns() - leases->refused_ns < REFUSED_NS)) {
         return false;
     }
@@ -184,7 +184,7 @@ bool amb_slots_open(struct amb_conn *conn, uint64_t len)
 bool amb_slots_open_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len)
 {
     const struct amb_gpu_room *room = amb_gpu_room_of(gpu);
-    if (conn->leases.bytes_max == 0 || conn->down != AMB_OK || room->is_hopeless ||
+    if (conn->leases.bytes_max == 0 || conn->session.down != AMB_OK || room->is_hopeless ||
         (room->refused_ns != 0 && amb_clock_monotonic_ns() - room->refused_ns < REFUSED_NS)) {
         return false;
     }
@@ -199,9 +199,9 @@ bool amb_slots_open_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len
 static void have_mapped(struct amb_conn *conn)
 {
     conn->leases.has_work = true;
-    if (conn->has_io_thread) {
+    if (conn->io.has_thread) {
         amb_io_kick(conn);
-    } else if (conn->driver_sleeps) {
+    } else if (conn->driver.is_asleep) {
         amb_conn_wake_all(conn);
     }
 }
@@ -255,7 +255,7 @@ bool amb_slots_open_pinned(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t 
 {
     struct amb_leases *leases = &conn->leases;
     uint64_t slot = amb_slot_size(len);
-    if (conn->down != AMB_OK || was_just(leases->unpinned[private_max != 0].at_ns)) {
+    if (conn->session.down != AMB_OK || was_just(leases->unpinned[private_max != 0].at_ns)) {
         return false;
     }
     if (private_max != 0) {
@@ -362,7 +362,7 @@ static void map_gpu(struct amb_slots *slots)
         size < need ? AMB_EPROTO : amb_gpu_import(conn, &range, size, &gpu, &address, &why);
     amb_conn_lock(conn);
     slots->base = (uint8_t *)(uintptr_t)address;
-    if (conn->down != AMB_OK || slots->is_over) {
+    if (conn->session.down != AMB_OK || slots->is_over) {
         amb_slots_unmap(slots);
     } else if (status != AMB_OK || gpu != slots->gpu) {
         amb_segment_refuse(conn, slots->id, why); /* For people who ask the broker. */
@@ -433,7 +433,7 @@ static void map(struct amb_slots *slots)
     amb_conn_lock(conn);
     slots->base = base;
     slots->pinned_at = at;
-    if (conn->down != AMB_OK || slots->is_over) {
+    if (conn->session.down != AMB_OK || slots->is_over) {
         amb_slots_unmap(slots);
     } else if (base == NULL) {
         fail(slots, AMB_ENOMEM, "");
@@ -472,7 +472,7 @@ static bool map_one(struct amb_list_node *list)
 void amb_slots_turn(struct amb_conn *conn, int64_t now_ns)
 {
     struct amb_leases *leases = &conn->leases;
-    if (conn->down != AMB_OK) {
+    if (conn->session.down != AMB_OK) {
         return;
     }
     if (now_ns - leases->look_ns > AMB_NS_PER_SEC) {
@@ -527,4 +527,5 @@ void amb_leases_fini(struct amb_conn *conn)
     unmap_list(&conn->leases.private_segments);
     free(conn->leases.commits);
     conn->leases.commits = NULL;
+    amb_buffers_fini(&conn->leases.buffers);
 }

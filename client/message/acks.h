@@ -14,7 +14,7 @@
 
 /* Of a subscription. */
 struct amb_acks {
-    struct amb_list_node node; /* in conn->acking: its run waits */
+    struct amb_list_node node; /* in conn->acks.waiting: its run waits */
     enum amb_ack mode;         /* NONE: it has no acks */
     struct amb_spinlock lock;  /* a leaf: */
     uint64_t number;           /* of the run's delivery */

@@ -54,7 +54,7 @@ static void free_if_over(struct amb_fetch *fetch)
     if (!fetch->is_left || fetch->state == COMING || fetch->out.is_queued) {
         return;
     }
-    if (fetch->state == ASKED && fetch->life == fetch->conn->life) {
+    if (fetch->state == ASKED && fetch->life == fetch->conn->session.life) {
         return; /* The answer comes yet. */
     }
     amb_list_remove(&fetch->node);
@@ -75,7 +75,7 @@ static void leave(struct amb_fetch *fetch)
     put_segment(fetch->conn, fetch->segment);
     fetch->segment = NULL;
     if (fetch->state != COMING) {
-        amb_buffers_put(&fetch->conn->buffers, fetch->buffer, fetch->len);
+        amb_buffers_put(&fetch->conn->receive.buffers, fetch->buffer, fetch->len);
         fetch->buffer = NULL;
     }
     free_if_over(fetch);
@@ -85,9 +85,9 @@ static void leave(struct amb_fetch *fetch)
 static uint32_t count_out(struct amb_conn *conn)
 {
     uint32_t count = 0;
-    AMB_LIST_FOR_EACH_SAFE (node, &conn->fetches) {
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->fetch.open) {
         struct amb_fetch *fetch = AMB_CONTAINER_OF(node, struct amb_fetch, node);
-        count += fetch->life == conn->life;
+        count += fetch->life == conn->session.life;
         free_if_over(fetch); /* Of a former session. */
     }
     return count;
@@ -103,18 +103,19 @@ static enum amb_status ask(const struct amb_msg *msg, uint64_t offset, uint64_t 
         return AMB_EAGAIN;
     }
     struct amb_fetch *fetch = calloc(1, sizeof(*fetch));
-    uint8_t *buffer = fetch == NULL || len == 0 ? NULL : amb_buffers_get(&conn->buffers, len);
+    uint8_t *buffer =
+        fetch == NULL || len == 0 ? NULL : amb_buffers_get(&conn->receive.buffers, len);
     if (fetch == NULL || (buffer == NULL && len != 0)) {
         free(fetch);
         return AMB_ENOMEM;
     }
     fetch->conn = conn;
-    fetch->id = ++conn->last_fetch;
+    fetch->id = ++conn->fetch.last;
     fetch->offset = offset;
     fetch->len = len;
     fetch->whole = msg->record->len;
     fetch->buffer = buffer;
-    fetch->life = conn->life;
+    fetch->life = conn->session.life;
     fetch->out.kind = AMB_OUTGOING_FETCH;
     fetch->out.frame = (struct amb_frame){.type = AMB_FRAME_FETCH,
                                           .handle = delivery->sub->handle,
@@ -123,7 +124,7 @@ static enum amb_status ask(const struct amb_msg *msg, uint64_t offset, uint64_t 
                                           .seq = fetch->id,
                                           .offset = offset,
                                           .data_len = len};
-    amb_list_push_back(&conn->fetches, &fetch->node);
+    amb_list_push_back(&conn->fetch.open, &fetch->node);
     enum amb_status status = amb_outgoing_send(conn, &fetch->out);
     if (status != AMB_OK && status != AMB_EAGAIN) {
         fetch->state = DONE;
@@ -163,7 +164,7 @@ static enum amb_status note_place(struct amb_fetch *fetch, const struct amb_fram
 /* Is this an answer to that question? */
 static bool is_answer(const struct amb_fetch *fetch, const struct amb_frame *frame)
 {
-    if (fetch->state != ASKED || fetch->life != fetch->conn->life) {
+    if (fetch->state != ASKED || fetch->life != fetch->conn->session.life) {
         return false;
     }
     if (frame->type == AMB_FRAME_FETCHED_MAP) {
@@ -180,7 +181,7 @@ static bool is_answer(const struct amb_fetch *fetch, const struct amb_frame *fra
 enum amb_status amb_fetch_announced(struct amb_conn *conn, const struct amb_frame *frame,
                                     void **dst, struct amb_fetch **out)
 {
-    AMB_LIST_FOR_EACH (node, &conn->fetches) {
+    AMB_LIST_FOR_EACH (node, &conn->fetch.open) {
         struct amb_fetch *fetch = AMB_CONTAINER_OF(node, struct amb_fetch, node);
         if (fetch->id != frame->seq) {
             continue;
@@ -221,9 +222,14 @@ void amb_fetch_sent(struct amb_outgoing *out)
     free_if_over(AMB_CONTAINER_OF(out, struct amb_fetch, out));
 }
 
+void amb_fetches_init(struct amb_conn *conn)
+{
+    amb_list_init(&conn->fetch.open);
+}
+
 void amb_fetches_fini(struct amb_conn *conn)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &conn->fetches) {
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->fetch.open) {
         struct amb_fetch *fetch = AMB_CONTAINER_OF(node, struct amb_fetch, node);
         amb_assert(fetch->is_left && fetch->state != DONE);
         amb_list_remove(&fetch->node);
@@ -250,7 +256,7 @@ struct range {
 /* Is that session over? One that is there may lack other subscriptions yet. */
 static bool is_over(const struct amb_conn *conn, uint32_t life)
 {
-    return life != conn->life || amb_conn_is_cut(conn);
+    return life != conn->session.life || amb_conn_is_cut(conn);
 }
 
 /* May anything of it be asked for? Lock held. */
@@ -346,7 +352,7 @@ static enum amb_status ask_ahead(struct range *range)
             return status == AMB_ENOMEM ? status : AMB_ESTALE;
         }
     }
-    if (conn->link != NULL && conn->must_flush) {
+    if (conn->link != NULL && conn->link_state.must_flush) {
         amb_conn_flush_link(conn);
     }
     return AMB_OK;
@@ -512,7 +518,7 @@ static void settle_in(struct amb_msg *msg, struct amb_side *side, uint8_t *buffe
         /* Release: pairs with amb_msg_data. */
         __atomic_store_n(&msg->payload, buffer, __ATOMIC_RELEASE);
     } else {
-        amb_buffers_put(&conn->buffers, buffer, msg->record->len);
+        amb_buffers_put(&conn->receive.buffers, buffer, msg->record->len);
     }
     amb_conn_unlock(conn);
 }
@@ -539,7 +545,7 @@ enum amb_status amb_msg_fetch(struct amb_msg *msg, int64_t timeout_ns)
             return told(conn, status);
         }
         amb_conn_lock(conn);
-        buffer = amb_buffers_get(&conn->buffers, msg->record->len);
+        buffer = amb_buffers_get(&conn->receive.buffers, msg->record->len);
         amb_conn_unlock(conn);
     }
     if (buffer == NULL) {
@@ -552,7 +558,7 @@ enum amb_status amb_msg_fetch(struct amb_msg *msg, int64_t timeout_ns)
         settle_in(msg, side, buffer);
     } else {
         amb_conn_lock(conn);
-        amb_buffers_put(&conn->buffers, buffer, msg->record->len);
+        amb_buffers_put(&conn->receive.buffers, buffer, msg->record->len);
         amb_conn_unlock(conn);
     }
     return status;
@@ -628,7 +634,7 @@ enum amb_status amb_msg_read(struct amb_msg *msg, uint64_t offset, void *dst, si
 void amb_fetch_recycle(struct amb_conn *conn, const struct amb_side *sides, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        amb_buffers_put(&conn->buffers, sides[i].fetched, sides[i].fetched_len);
+        amb_buffers_put(&conn->receive.buffers, sides[i].fetched, sides[i].fetched_len);
         put_segment(conn, sides[i].segment);
     }
 }

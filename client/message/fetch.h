@@ -35,5 +35,6 @@ void amb_fetch_arrived(struct amb_fetch *fetch, enum amb_status status);
 void amb_fetch_sent(struct amb_outgoing *out);
 /* A delivery goes, and what was brought for its `count` messages. Lock held. */
 void amb_fetch_recycle(struct amb_conn *conn, const struct amb_side *sides, uint32_t count);
+void amb_fetches_init(struct amb_conn *conn);
 /* No link and no caller is left. */
 void amb_fetches_fini(struct amb_conn *conn);

@@ -2,6 +2,7 @@
 #include "client/message/returns.h"
 
 #include "client/conn/conn.h"
+#include "client/conn/options.h"
 #include "client/drive/lock.h"
 #include "client/drive/outgoing.h"
 #include "client/drive/wake.h"
@@ -25,9 +26,9 @@ struct amb_delivery *amb_delivery_create(struct amb_conn *conn, uint32_t count)
     while (class_room[class] < count) {
         class ++;
     }
-    struct amb_delivery *delivery = conn->delivery_free[class];
+    struct amb_delivery *delivery = conn->receive.unused[class];
     if (delivery != NULL) {
-        memcpy(&conn->delivery_free[class], delivery, sizeof(void *));
+        memcpy(&conn->receive.unused[class], delivery, sizeof(void *));
     } else {
         size_t size = sizeof(*delivery) + class_room[class] * sizeof(struct amb_msg);
         delivery = aligned_alloc(alignof(struct amb_delivery), (size + 63) & ~(size_t)63);
@@ -41,7 +42,7 @@ struct amb_delivery *amb_delivery_create(struct amb_conn *conn, uint32_t count)
     delivery->count = count;
     atomic_init(&delivery->refs, count);
     amb_list_init(&delivery->node);
-    amb_list_push_back(&conn->outstanding, &delivery->known);
+    amb_list_push_back(&conn->receive.outstanding, &delivery->known);
     amb_conn_ref(conn);
     return delivery;
 }
@@ -54,7 +55,7 @@ static void recycle(struct amb_delivery *delivery)
         amb_segment_return(delivery->segment);
         atomic_fetch_sub_explicit(&conn->mapped_held, 1, memory_order_relaxed);
     }
-    amb_buffers_put(&conn->buffers, delivery->buffer, delivery->buffer_len);
+    amb_buffers_put(&conn->receive.buffers, delivery->buffer, delivery->buffer_len);
     if (__builtin_expect(delivery->far != NULL, 0)) { /* Nobody has taken it. */
         amb_landing_far_put(delivery->sub->landing, delivery->far);
         delivery->far = NULL;
@@ -65,8 +66,8 @@ static void recycle(struct amb_delivery *delivery)
         free(sides);
     }
     amb_list_remove(&delivery->known);
-    memcpy(delivery, &conn->delivery_free[delivery->class], sizeof(void *));
-    conn->delivery_free[delivery->class] = delivery;
+    memcpy(delivery, &conn->receive.unused[delivery->class], sizeof(void *));
+    conn->receive.unused[delivery->class] = delivery;
     conn->unrefs++;
 }
 
@@ -100,13 +101,14 @@ static bool is_release_due(struct amb_conn *conn, struct amb_sub *sub, uint32_t 
                            uint64_t bytes)
 {
     enum amb_io_mode io_mode =
-        (enum amb_io_mode)atomic_load_explicit(&conn->io_mode, memory_order_relaxed);
+        (enum amb_io_mode)atomic_load_explicit(&conn->io.mode, memory_order_relaxed);
     sub->saved_msgs += msgs;
     sub->saved_bytes += bytes;
-    if (conn->is_busy && conn->is_bulk && (io_mode == AMB_IO_TICK || io_mode == AMB_IO_AWAKE) &&
+    if (conn->link_state.has_costly_poll && conn->link_state.is_bulk &&
+        (io_mode == AMB_IO_TICK || io_mode == AMB_IO_AWAKE) &&
         sub->saved_msgs <= sub->release.limit_msgs &&
         sub->saved_bytes <= sub->release.limit_bytes) {
-        conn->may_flush = true;
+        conn->link_state.may_flush = true;
         return false;
     }
     sub->saved_msgs = sub->saved_bytes = 0;
@@ -118,12 +120,13 @@ static void tell(struct amb_conn *conn, struct amb_sub *sub, uint64_t number, ui
                  uint64_t bytes)
 {
     bool has_moved = amb_release_back(&sub->release, number);
-    if (conn->link == NULL || conn->is_link_closing || sub->is_gone) {
+    if (conn->link == NULL || conn->link_state.is_closing || sub->is_gone) {
         return;
     }
     if (has_moved) {
         amb_link_flow(conn->link, AMB_FLOW_RELEASE, sub->handle, sub->release.upto);
-        conn->must_flush = is_release_due(conn, sub, msgs, bytes) || conn->must_flush;
+        conn->link_state.must_flush =
+            is_release_due(conn, sub, msgs, bytes) || conn->link_state.must_flush;
     }
     uint64_t first, count;
     while (amb_release_range(&sub->release, &first, &count)) {
@@ -141,7 +144,7 @@ void amb_delivery_take_back(struct amb_conn *conn)
         struct amb_sub *sub = delivery->sub;
         uint64_t number = delivery->number, bytes = delivery->body_len;
         uint32_t msgs = delivery->count;
-        bool is_of_session = delivery->life == conn->life;
+        bool is_of_session = delivery->life == conn->session.life;
         /* First the segment, then the word to the broker that it is free. */
         recycle(delivery);
         if (sub != NULL) {
@@ -150,7 +153,7 @@ void amb_delivery_take_back(struct amb_conn *conn)
             }
             amb_sub_unref(sub);
         }
-        if (amb_list_is_empty(&conn->outstanding)) {
+        if (amb_list_is_empty(&conn->receive.outstanding)) {
             amb_conn_changed(conn); /* Who drains waits for the last one. */
         }
     }
@@ -176,7 +179,7 @@ void amb_delivery_release(struct amb_delivery *delivery, uint32_t n)
     if (amb_conn_trylock(conn)) {
         amb_delivery_take_back(conn);
         amb_conn_push(conn, may_wait);
-        if (conn->is_lingering) {
+        if (conn->io.is_lingering) {
             amb_io_kick(conn);
         }
         amb_conn_unlock(conn);
@@ -184,15 +187,27 @@ void amb_delivery_release(struct amb_delivery *delivery, uint32_t n)
     amb_conn_unref(conn);
 }
 
+void amb_deliveries_init(struct amb_conn *conn)
+{
+    amb_list_init(&conn->receive.outstanding);
+    amb_list_init(&conn->receive.topics);
+    amb_buffers_init(&conn->receive.buffers, AMB_MEMORY_MAX);
+}
+
 void amb_deliveries_fini(struct amb_conn *conn)
 {
     for (unsigned i = 0; i < 3; i++) {
-        while (conn->delivery_free[i] != NULL) {
-            void *delivery = conn->delivery_free[i];
-            memcpy(&conn->delivery_free[i], delivery, sizeof(void *));
+        while (conn->receive.unused[i] != NULL) {
+            void *delivery = conn->receive.unused[i];
+            memcpy(&conn->receive.unused[i], delivery, sizeof(void *));
             free(delivery);
         }
     }
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&conn->receive.topics)) != NULL) {
+        free(AMB_CONTAINER_OF(node, struct amb_topic_name, node));
+    }
+    amb_buffers_fini(&conn->receive.buffers);
 }
 
 size_t amb_delivery_take(struct amb_delivery *delivery, struct amb_msg **out, size_t max)

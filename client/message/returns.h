@@ -20,5 +20,6 @@ size_t amb_delivery_take(struct amb_delivery *delivery, struct amb_msg **out, si
 void amb_delivery_release(struct amb_delivery *delivery, uint32_t n);
 /* Takes what was given back: tells the broker, recycles. Lock held. */
 void amb_delivery_take_back(struct amb_conn *conn);
-/* Frees what is cached. */
+void amb_deliveries_init(struct amb_conn *conn);
+/* Frees what is kept for use, and the names of topics. No delivery is out any more. */
 void amb_deliveries_fini(struct amb_conn *conn);

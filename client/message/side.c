@@ -70,7 +70,7 @@ static const char *fetched_path(const struct amb_msg *msg)
     /* What it lies in was noted before it was there to be read. */
     const struct amb_side *sides = atomic_load_explicit(&delivery->sides, memory_order_acquire);
     bool is_mapped = sides != NULL && sides[msg->index].segment != NULL;
-    return is_mapped ? "mapped" : delivery->conn->path;
+    return is_mapped ? "mapped" : delivery->conn->link_state.path;
 }
 
 const char *amb_msg_path(const struct amb_msg *msg)
@@ -79,12 +79,12 @@ const char *amb_msg_path(const struct amb_msg *msg)
     if (amb_mem_is_on_gpu(mem_of(msg))) {
         return placed(msg)->bytes != NULL  ? "staged"
                : delivery->segment != NULL ? "cuda_ipc"
-                                           : delivery->conn->path;
+                                           : delivery->conn->link_state.path;
     }
     if (delivery->frame.type == AMB_FRAME_LAZY) {
         return fetched_path(msg);
     }
-    return delivery->segment != NULL ? "mapped" : delivery->conn->path;
+    return delivery->segment != NULL ? "mapped" : delivery->conn->link_state.path;
 }
 
 const void *amb_msg_data_on(const struct amb_msg *msg, void *stream)

@@ -24,8 +24,8 @@ void amb_sub_unref(struct amb_sub *sub)
 void amb_sub_free_handle(struct amb_sub *sub)
 {
     if (sub->is_left && sub->release.upto == sub->release.last &&
-        sub->conn->subs[sub->handle] == sub) {
-        sub->conn->past[sub->handle].delivered = sub->release.last;
-        sub->conn->sub_taken[sub->handle] = false;
+        sub->conn->handles.subs[sub->handle] == sub) {
+        sub->conn->handles.past[sub->handle].delivered = sub->release.last;
+        sub->conn->handles.sub_taken[sub->handle] = false;
     }
 }

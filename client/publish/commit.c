@@ -31,7 +31,7 @@ static void zero_padding(uint8_t *bytes, uint64_t len)
 static uint32_t count_max(const struct amb_conn *conn, const struct amb_slots *slots)
 {
     uint32_t share = slots->count > 3 ? slots->count / 3 : 1;
-    return share < conn->batch_msgs ? share : conn->batch_msgs;
+    return share < conn->session.batch_msgs ? share : conn->session.batch_msgs;
 }
 
 static bool is_full(const struct amb_conn *conn, const struct amb_batch *batch)
@@ -96,7 +96,7 @@ static void dequeue(struct amb_pub *pub, struct amb_batch *batch)
     struct amb_conn *conn = pub->conn;
     amb_list_remove(&batch->node);
     if (amb_list_is_empty(&pub->queue)) {
-        pub->batch_msgs = conn->batch_msgs;
+        pub->batch_msgs = conn->session.batch_msgs;
     }
     amb_conn_lock(conn);
     amb_pub_batch_put(conn, batch);
@@ -236,7 +236,7 @@ enum amb_status amb_put_slot(struct amb_pub *pub, const struct amb_put *put, boo
 static void bytes_return(struct amb_conn *conn, void *bytes, uint64_t room)
 {
     amb_conn_lock(conn);
-    amb_buffers_put(&conn->lease_buffers, bytes, room);
+    amb_buffers_put(&conn->leases.buffers, bytes, room);
     amb_leases_wake(conn);
     amb_conn_unlock(conn);
 }
@@ -273,7 +273,7 @@ enum amb_status amb_commit_private(struct amb_pub *pub, const struct amb_put *pu
     struct amb_conn *conn = pub->conn;
     uint64_t whole =
         amb_payload_padded(put->len) + amb_props_padded(put->blob_len) + sizeof(struct amb_record);
-    if (whole <= conn->batch_bytes) {
+    if (whole <= conn->session.batch_bytes) {
         struct amb_put small = *put;
         small.data = bytes;
         enum amb_status status = amb_put_small(pub, &small, seq);

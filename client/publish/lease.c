@@ -65,7 +65,7 @@ static bool pinned_room_has_changed(void *arg)
 static bool is_up(void *arg)
 {
     const struct room_wait *wait = arg;
-    return wait->pub->conn->down == AMB_OK;
+    return wait->pub->conn->session.down == AMB_OK;
 }
 
 /* Nothing is mapped meanwhile, but what we have of our own can be leased. */
@@ -79,7 +79,7 @@ static bool is_up_or_has_own(void *arg)
 static bool has_private_room(void *arg)
 {
     const struct room_wait *wait = arg;
-    uint64_t used = wait->pub->conn->lease_buffers.used;
+    uint64_t used = wait->pub->conn->leases.buffers.used;
     return used == 0 || used + wait->len <= wait->pub->window_bytes;
 }
 
@@ -124,7 +124,7 @@ static enum amb_status take_private(struct room_wait *room, struct amb_lease *le
         return status;
     }
     lease->room = amb_payload_padded(room->len != 0 ? room->len : 1);
-    lease->bytes = amb_buffers_get(&conn->lease_buffers, lease->room);
+    lease->bytes = amb_buffers_get(&conn->leases.buffers, lease->room);
     return lease->bytes != NULL ? AMB_OK : AMB_ENOMEM;
 }
 
@@ -154,7 +154,7 @@ static enum amb_status take_room(struct room_wait *room, struct amb_lease *lease
         }
     }
     bool may_lease = conn->leases.bytes_max != 0 && !room->pub->avoids_slots;
-    while (may_lease && conn->down == AMB_OK) {
+    while (may_lease && conn->session.down == AMB_OK) {
         if (amb_place_take(conn, room->len, &lease->place)) {
             lease->bytes = amb_place_bytes(&lease->place);
             lease->room = lease->place.slots->slot;
@@ -181,7 +181,8 @@ static enum amb_status take_room(struct room_wait *room, struct amb_lease *lease
             return status;
         }
     }
-    return amb_conn_has_trouble(conn, AMB_TROUBLE_DOWN) ? conn->down : take_private(room, lease);
+    return amb_conn_has_trouble(conn, AMB_TROUBLE_DOWN) ? conn->session.down
+                                                        : take_private(room, lease);
 }
 
 /* The same on a GPU, where there is no private memory: who gets no more slots waits for his own. */
@@ -194,7 +195,7 @@ static enum amb_status take_gpu_room(struct room_wait *room, struct amb_lease *l
         if (!amb_gpu_is_sound(room->gpu)) {
             return AMB_ECUDA;
         }
-        if (conn->down != AMB_OK) {
+        if (conn->session.down != AMB_OK) {
             enum amb_status status = wait_for(room, is_up, AMB_FOREVER);
             if (status != AMB_OK) {
                 return status;
@@ -226,7 +227,7 @@ static enum amb_status take_gpu_room(struct room_wait *room, struct amb_lease *l
             return status;
         }
     }
-    return conn->down;
+    return conn->session.down;
 }
 
 /* More of that kind. False: there is none to come. */
@@ -258,10 +259,10 @@ static enum amb_status take_pinned_room(struct room_wait *room, struct amb_lease
         if (!amb_gpu_is_sound(room->gpu)) {
             return AMB_ECUDA;
         }
-        if (take_pinned(room, room->is_private || conn->down != AMB_OK, lease)) {
+        if (take_pinned(room, room->is_private || conn->session.down != AMB_OK, lease)) {
             return AMB_OK;
         }
-        if (conn->down != AMB_OK) {
+        if (conn->session.down != AMB_OK) {
             status = wait_for(room, is_up_or_has_own, AMB_FOREVER);
             if (status != AMB_OK) {
                 return status;
@@ -291,16 +292,16 @@ static enum amb_status take_pinned_room(struct room_wait *room, struct amb_lease
             return status;
         }
     }
-    return conn->down;
+    return conn->session.down;
 }
 
 /* ---- life ---- */
 
 static struct amb_lease *lease_get(struct amb_conn *conn)
 {
-    struct amb_lease *lease = conn->lease_free;
+    struct amb_lease *lease = conn->leases.unused;
     if (lease != NULL) {
-        conn->lease_free = lease->next;
+        conn->leases.unused = lease->next;
     } else {
         lease = malloc(sizeof(*lease));
         if (lease == NULL) {
@@ -314,15 +315,15 @@ static struct amb_lease *lease_get(struct amb_conn *conn)
 
 static void lease_put(struct amb_lease *lease)
 {
-    lease->next = lease->conn->lease_free;
-    lease->conn->lease_free = lease;
+    lease->next = lease->conn->leases.unused;
+    lease->conn->leases.unused = lease;
 }
 
 void amb_lease_cache_fini(struct amb_conn *conn)
 {
-    while (conn->lease_free != NULL) {
-        struct amb_lease *lease = conn->lease_free;
-        conn->lease_free = lease->next;
+    while (conn->leases.unused != NULL) {
+        struct amb_lease *lease = conn->leases.unused;
+        conn->leases.unused = lease->next;
         free(lease);
     }
 }
@@ -364,7 +365,7 @@ static void take_back(struct amb_lease *lease, struct amb_lease *out)
         atomic_fetch_sub_explicit(&conn->mapped_held, 1, memory_order_relaxed);
     }
     lease_put(lease);
-    if (conn->is_lingering) {
+    if (conn->io.is_lingering) {
         amb_io_kick(conn);
     }
 }
@@ -374,7 +375,7 @@ static void memory_return(const struct amb_lease *lease)
     if (lease->place.slots != NULL) {
         amb_place_return(&lease->place);
     } else {
-        amb_buffers_put(&lease->conn->lease_buffers, lease->bytes, lease->room);
+        amb_buffers_put(&lease->conn->leases.buffers, lease->bytes, lease->room);
         amb_leases_wake(lease->conn);
     }
 }
@@ -462,7 +463,7 @@ enum amb_status amb_lease(struct amb_pub *pub, size_t len, int64_t timeout_ns,
     if (status != AMB_OK) {
         return status;
     }
-    if (len > conn->max_message) {
+    if (len > conn->session.max_message) {
         return amb_put_too_large(conn, len);
     }
     amb_pub_enter(pub);
@@ -581,7 +582,7 @@ static enum amb_status lease_commit(struct amb_lease *lease, const struct amb_ou
     take_back(lease, &own);
     struct amb_pub *pub = own.pub;
     if (status == AMB_OK && amb_conn_has_trouble(conn, AMB_TROUBLE_DOWN)) {
-        status = conn->down;
+        status = conn->session.down;
     } else if (status == AMB_OK &&
                (pub == NULL || atomic_load_explicit(&pub->is_closing, memory_order_relaxed))) {
         status = AMB_ECLOSED;

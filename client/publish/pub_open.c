@@ -35,7 +35,7 @@ static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
     }
     memset(pub, 0, sizeof(*pub));
     pub->conn = conn;
-    pub->batch_msgs = conn->batch_msgs;
+    pub->batch_msgs = conn->session.batch_msgs;
     pub->window_msgs = options->window_msgs;
     pub->window_bytes = options->window_bytes;
     pub->on_settled = options->on_settled;
@@ -52,10 +52,10 @@ static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
     amb_list_init(&pub->queue);
     amb_list_init(&pub->leases);
     amb_batch_rule_init(&pub->rule, options->linger_ns);
-    bool is_open = conn->is_poll_mode || options->linger_ns > AMB_WARY_LINGER_NS;
+    bool is_open = conn->settings.is_poll_mode || options->linger_ns > AMB_WARY_LINGER_NS;
     atomic_init(&pub->wary, is_open ? AMB_WARY_OPEN : 0u);
-    if (conn->is_busy && options->linger_ns == AMB_PUB_LINGER_NS) {
-        amb_batch_rule_patient(&pub->rule, conn->batch_bytes);
+    if (conn->link_state.has_costly_poll && options->linger_ns == AMB_PUB_LINGER_NS) {
+        amb_batch_rule_patient(&pub->rule, conn->session.batch_bytes);
     }
     return pub;
 }
@@ -63,7 +63,7 @@ static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
 /* Goes on where the handle's last publisher left off; lock held. */
 static void pub_begin(struct amb_pub *pub)
 {
-    const struct amb_past *past = &pub->conn->past[pub->handle];
+    const struct amb_past *past = &pub->conn->handles.past[pub->handle];
     atomic_store_explicit(&pub->sent_batches, past->batches, memory_order_relaxed);
     atomic_store_explicit(&pub->accepted_batches, past->batches, memory_order_relaxed);
     pub->sent_bytes = pub->window = past->bytes;
@@ -88,11 +88,12 @@ static void take_opened(struct amb_pub *pub, const struct amb_request *request)
 /* The broker has all its batches: the handle is free. */
 static void on_closed(struct amb_conn *conn, struct amb_request *request)
 {
-    conn->pub_taken[request->handle] = false;
+    conn->handles.pub_taken[request->handle] = false;
     free(request);
 }
 
-/* Closes a handle at the broker without waiting. conn->past says how many batches there are. */
+/* Closes a handle at the broker without waiting. conn->handles.past says how many batches there
+ * are. */
 static void ask_close(struct amb_conn *conn, uint32_t handle)
 {
     struct amb_request *request = calloc(1, sizeof(*request));
@@ -106,7 +107,7 @@ static void ask_close(struct amb_conn *conn, uint32_t handle)
     Amb__Control__PubClose close;
     amb__control__pub_close__init(&close);
     close.handle = handle;
-    close.batches = conn->past[handle].batches;
+    close.batches = conn->handles.past[handle].batches;
     message.pub_close = &close;
     message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_CLOSE;
     amb_control_ask(conn, &message, request);
@@ -114,7 +115,7 @@ static void ask_close(struct amb_conn *conn, uint32_t handle)
 
 bool amb_pubs_are_closing(const struct amb_conn *conn)
 {
-    AMB_LIST_FOR_EACH (node, &conn->requests) {
+    AMB_LIST_FOR_EACH (node, &conn->control.requests) {
         if (AMB_CONTAINER_OF(node, struct amb_request, node)->on_answer == on_closed) {
             return true;
         }
@@ -147,11 +148,11 @@ static enum amb_status ask_open(struct amb_pub *pub, const struct amb_pub_option
     enum amb_status status =
         amb_again_keep(&pub->conn->again, &open.base, &pub->ask, &pub->ask_len);
     if (status != AMB_OK) {
-        conn->pub_taken[pub->handle] = false;
+        conn->handles.pub_taken[pub->handle] = false;
         return amb_conn_fail(conn, status, "no memory for a publisher");
     }
     amb_control_ask(conn, &message, &request);
-    status = amb_control_wait(conn, &request, conn->timeout_ns, 0);
+    status = amb_control_wait(conn, &request, conn->settings.timeout_ns, 0);
     if (status == AMB_OK) {
         take_opened(pub, &request);
         pub->is_open = true;
@@ -167,7 +168,7 @@ static enum amb_status ask_open(struct amb_pub *pub, const struct amb_pub_option
         return AMB_OK;
     }
     if (request.is_done) {
-        conn->pub_taken[pub->handle] = false;
+        conn->handles.pub_taken[pub->handle] = false;
         return amb_conn_fail(conn, status, "cannot publish to '%s': %s", pub->topic, request.text);
     }
     ask_close(conn, pub->handle);
@@ -198,19 +199,20 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
         amb_conn_unlock(conn);
         return status;
     }
-    if (!amb_handle_take(conn->pub_taken, &conn->pub_next, &conn->pub_high, &pub->handle)) {
+    if (!amb_handle_take(conn->handles.pub_taken, &conn->handles.pub_next, &conn->handles.pub_high,
+                         &pub->handle)) {
         amb_conn_unlock(conn);
         amb_pub_free(pub);
         return amb_conn_fail(conn, AMB_ELIMIT, "more than %u publishers", AMB_HANDLES_MAX);
     }
     pub_begin(pub);
-    conn->pubs[pub->handle] = pub; /* The link may speak of it before the answer is here. */
+    conn->handles.pubs[pub->handle] = pub; /* The link may speak of it before the answer is here. */
     status = ask_open(pub, options);
     if (status == AMB_OK) {
-        conn->settled_wanted += pub->on_settled != NULL;
+        conn->due.settled_wanted += pub->on_settled != NULL;
         amb_conn_arm_for_user(conn); /* For counters, too. */
     } else {
-        conn->pubs[pub->handle] = NULL;
+        conn->handles.pubs[pub->handle] = NULL;
         amb_event_forget(conn, pub, NULL);
         amb_pub_free(pub);
     }
@@ -265,20 +267,20 @@ void amb_pub_detach(struct amb_pub *pub, enum amb_status why)
     wait_until_free(pub);
     if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
         atomic_store_explicit(&pub->is_staged, false, memory_order_relaxed);
-        atomic_fetch_sub_explicit(&conn->staged, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&conn->gathering, 1, memory_order_relaxed);
     }
     amb_pub_queue_drop(pub);
     amb_leases_orphan(pub);
     amb_pub_settle_all(pub, why);
-    conn->settled_wanted -= pub->on_settled != NULL;
-    conn->pubs[pub->handle] = NULL;
-    conn->past[pub->handle].batches =
+    conn->due.settled_wanted -= pub->on_settled != NULL;
+    conn->handles.pubs[pub->handle] = NULL;
+    conn->handles.past[pub->handle].batches =
         atomic_load_explicit(&pub->sent_batches, memory_order_relaxed);
-    conn->past[pub->handle].bytes = pub->sent_bytes - pub->leased_bytes;
+    conn->handles.past[pub->handle].bytes = pub->sent_bytes - pub->leased_bytes;
     amb_event_forget(conn, pub, NULL);
-    if (conn->down != AMB_OK) {
+    if (conn->session.down != AMB_OK) {
         /* Another session knows nothing of it. */
-        conn->pub_taken[pub->handle] = false;
+        conn->handles.pub_taken[pub->handle] = false;
     } else if (!amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING)) {
         ask_close(conn, pub->handle);
     }
@@ -288,7 +290,7 @@ void amb_pub_detach(struct amb_pub *pub, enum amb_status why)
 
 static void on_resumed(struct amb_conn *conn, struct amb_request *request)
 {
-    struct amb_pub *pub = conn->pubs[request->handle];
+    struct amb_pub *pub = conn->handles.pubs[request->handle];
     enum amb_status status = request->status;
     if (pub != NULL && pub->is_away && status == AMB_OK) {
         take_opened(pub, request);
@@ -314,8 +316,8 @@ void amb_pub_resume(struct amb_pub *pub)
     struct amb_conn *conn = pub->conn;
     struct amb_request *request = calloc(1, sizeof(*request));
     Amb__Control__PubOpen *open = amb__control__pub_open__unpack(NULL, pub->ask_len, pub->ask);
-    if (!pub->is_open || conn->down != AMB_OK || request == NULL || open == NULL) {
-        bool is_short = pub->is_open && conn->down == AMB_OK;
+    if (!pub->is_open || conn->session.down != AMB_OK || request == NULL || open == NULL) {
+        bool is_short = pub->is_open && conn->session.down == AMB_OK;
         free(request);
         amb__control__pub_open__free_unpacked(open, NULL);
         if (is_short) {

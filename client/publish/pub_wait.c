@@ -30,7 +30,8 @@ static uint64_t push_open(struct amb_pub *pub)
     struct amb_conn *conn = pub->conn;
     amb_spinlock_lock(&pub->lock);
     amb_conn_lock(conn);
-    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed) && conn->down == AMB_OK) {
+    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed) &&
+        conn->session.down == AMB_OK) {
         atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
         (void)amb_pub_flush_open(pub);
     }
@@ -143,7 +144,7 @@ enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *inf
     };
     full.inflight_msgs = full.posted - full.settled;
     bool is_blocked = pub->wanted > pub->window || full.inflight_msgs >= pub->window_msgs;
-    full.blocked = conn->down != AMB_OK         ? AMB_BLOCKED_LOST
+    full.blocked = conn->session.down != AMB_OK ? AMB_BLOCKED_LOST
                    : is_blocked                 ? AMB_BLOCKED_WINDOW
                    : amb_batches_are_full(conn) ? AMB_BLOCKED_MEMORY
                                                 : AMB_BLOCKED_NOT;

@@ -85,7 +85,7 @@ enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len, 
     if (__builtin_expect(amb_conn_has_trouble(conn, AMB_TROUBLE_PUB), 0)) {
         return amb_conn_trouble(conn, AMB_TROUBLE_PUB);
     }
-    if (__builtin_expect(len > conn->max_message, 0)) {
+    if (__builtin_expect(len > conn->session.max_message, 0)) {
         return amb_put_too_large(conn, len);
     }
     amb_spinlock_lock(&pub->lock);
@@ -139,7 +139,7 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "amb_out.iov: a piece is missing or too large");
     }
-    if (put.len > conn->max_message) {
+    if (put.len > conn->session.max_message) {
         return amb_put_too_large(conn, put.len);
     }
     put.expect = out.expect_seq;

@@ -132,5 +132,5 @@ void amb_put_gather(uint8_t *to, const struct amb_put *put)
 enum amb_status amb_put_too_large(struct amb_conn *conn, uint64_t len)
 {
     return amb_conn_fail(conn, AMB_ETOOLARGE, "%llu bytes, and the broker takes up to %llu",
-                         (unsigned long long)len, (unsigned long long)conn->max_message);
+                         (unsigned long long)len, (unsigned long long)conn->session.max_message);
 }

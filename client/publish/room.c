@@ -68,7 +68,7 @@ static bool goes_small(const struct amb_pub *pub, const struct amb_put *put)
 {
     uint64_t whole =
         amb_payload_padded(put->len) + amb_props_padded(put->blob_len) + sizeof(struct amb_record);
-    return whole <= pub->conn->batch_bytes && put->expect == 0 && !put->is_device;
+    return whole <= pub->conn->session.batch_bytes && put->expect == 0 && !put->is_device;
 }
 
 /* The best way that has room. */

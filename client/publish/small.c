@@ -21,7 +21,7 @@ static bool still_in_flight(struct amb_pub *pub, int64_t now_ns)
     if (!amb_pub_in_flight(pub)) {
         return false;
     }
-    if (conn->is_busy) {
+    if (conn->link_state.has_costly_poll) {
         if ((pub->rule.is_flowing && !pub->is_settled_told) ||
             now_ns - pub->last_poll_ns < BUSY_POLL_NS) {
             return true;
@@ -29,7 +29,7 @@ static bool still_in_flight(struct amb_pub *pub, int64_t now_ns)
         pub->last_poll_ns = now_ns;
     }
     if (amb_conn_trylock(conn)) {
-        conn->activity++;
+        conn->driver.activity++;
         /* Whoever publishes without ever having to wait reads what comes here alone: receipts of
          * all its publishers, and slots that came back. */
         for (unsigned i = 0; i < RECEIVE_TURNS_MAX && amb_conn_receive(conn) >= AMB_POLL_BUDGET;
@@ -45,7 +45,7 @@ static void leave_to_linger(struct amb_pub *pub)
 {
     struct amb_conn *conn = pub->conn;
     /* seq_cst: pairs with the store in nap() of io.c. */
-    uint32_t mode = atomic_load_explicit(&conn->io_mode, memory_order_seq_cst);
+    uint32_t mode = atomic_load_explicit(&conn->io.mode, memory_order_seq_cst);
     if (mode == AMB_IO_WATCH || mode == AMB_IO_DEEP) {
         amb_io_kick(conn);
     } else if (mode == AMB_IO_NONE) {
@@ -62,14 +62,14 @@ void amb_put_look(struct amb_pub *pub, const struct amb_batch *batch, bool is_fu
         amb_batch_rule_open(&pub->rule, now);
         atomic_store_explicit(&pub->is_staged, true, memory_order_relaxed);
         /* seq_cst: pairs with the load in nap() of io.c. */
-        atomic_fetch_add_explicit(&conn->staged, 1, memory_order_seq_cst);
+        atomic_fetch_add_explicit(&conn->gathering, 1, memory_order_seq_cst);
     }
     if (is_full || amb_batch_rule_ask(&pub->rule, batch->count, amb_batch_size(batch),
                                       still_in_flight(pub, now), now)) {
         amb_conn_lock(conn);
-        conn->activity++;
+        conn->driver.activity++;
         enum amb_status status = amb_pub_flush_open(pub);
-        if (status == AMB_EAGAIN && conn->must_flush && conn->link != NULL) {
+        if (status == AMB_EAGAIN && conn->link_state.must_flush && conn->link != NULL) {
             amb_conn_flush_link(conn);
         }
         amb_conn_unlock(conn);
@@ -91,7 +91,7 @@ static enum amb_status make_room(struct amb_pub *pub, uint64_t len, uint32_t blo
         !amb_batch_fits(pub->open, len, blob_len, pub->batch_msgs)) {
         amb_conn_lock(conn);
         if (pub->open != NULL || !amb_list_is_empty(&pub->queue)) {
-            conn->activity++;
+            conn->driver.activity++;
             status = amb_pub_flush_open(pub);
             if (status == AMB_EAGAIN) {
                 atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
@@ -103,8 +103,9 @@ static enum amb_status make_room(struct amb_pub *pub, uint64_t len, uint32_t blo
                 }
             }
         }
-        if (status == AMB_OK && (pub->open == NULL || (pub->open->count == 0 &&
-                                                       pub->open->data_cap != conn->batch_bytes))) {
+        if (status == AMB_OK &&
+            (pub->open == NULL ||
+             (pub->open->count == 0 && pub->open->data_cap != conn->session.batch_bytes))) {
             amb_pub_batch_put(conn, pub->open);
             pub->open = amb_pub_batch_get(conn);
             status = pub->open != NULL ? AMB_OK : AMB_ENOMEM;

@@ -100,7 +100,7 @@ static enum amb_status post_small(struct amb_pub *pub, const struct amb_out *out
         return status;
     }
     amb_conn_lock(conn);
-    void *bytes = amb_buffers_get(&conn->buffers, out->len);
+    void *bytes = amb_buffers_get(&conn->receive.buffers, out->len);
     amb_conn_unlock(conn);
     if (bytes == NULL) {
         return amb_conn_fail(conn, AMB_ENOMEM, "no host memory to stage %llu bytes",
@@ -112,7 +112,7 @@ static enum amb_status post_small(struct amb_pub *pub, const struct amb_out *out
         status = amb_put_any(pub, &put, timeout_ns, seq);
     }
     amb_conn_lock(conn);
-    amb_buffers_put(&conn->buffers, bytes, out->len);
+    amb_buffers_put(&conn->receive.buffers, bytes, out->len);
     amb_conn_unlock(conn);
     return status;
 }

@@ -141,8 +141,8 @@ enum amb_status amb_inbox_enter(struct amb_conn *conn, struct amb_asked *asked)
     inbox->count++;
     amb_list_push_back(&inbox->open, &asked->node);
     amb_list_init(&asked->of_pub);
-    if (asked->deadline_ns < conn->reply_due_ns) {
-        conn->reply_due_ns = asked->deadline_ns;
+    if (asked->deadline_ns < conn->due.reply_ns) {
+        conn->due.reply_ns = asked->deadline_ns;
     }
     return AMB_OK;
 }
@@ -224,7 +224,7 @@ static void collect(struct amb_conn *conn)
 static void expire(struct amb_conn *conn, int64_t now_ns)
 {
     struct amb_inbox *inbox = conn->inbox;
-    conn->reply_due_ns = INT64_MAX;
+    conn->due.reply_ns = INT64_MAX;
     AMB_LIST_FOR_EACH_SAFE (node, &inbox->open) {
         struct amb_asked *asked = AMB_CONTAINER_OF(node, struct amb_asked, node);
         if (asked->on_reply == NULL || !asked->is_put) {
@@ -232,8 +232,8 @@ static void expire(struct amb_conn *conn, int64_t now_ns)
         }
         if (asked->deadline_ns <= now_ns) {
             finish(conn, asked, AMB_ETIMEDOUT, NULL);
-        } else if (asked->deadline_ns < conn->reply_due_ns) {
-            conn->reply_due_ns = asked->deadline_ns;
+        } else if (asked->deadline_ns < conn->due.reply_ns) {
+            conn->due.reply_ns = asked->deadline_ns;
         }
     }
 }
@@ -247,14 +247,14 @@ void amb_inbox_turn(struct amb_conn *conn)
     if (amb_sub_has_ready(inbox->sub)) {
         collect(conn);
     }
-    if (conn->reply_due_ns != INT64_MAX) {
+    if (conn->due.reply_ns != INT64_MAX) {
         amb_inbox_timer(conn, amb_clock_monotonic_ns());
     }
 }
 
 void amb_inbox_timer(struct amb_conn *conn, int64_t now_ns)
 {
-    if (conn->inbox != NULL && now_ns >= conn->reply_due_ns) {
+    if (conn->inbox != NULL && now_ns >= conn->due.reply_ns) {
         expire(conn, now_ns);
     }
 }
@@ -267,10 +267,10 @@ bool amb_inbox_is_due(const struct amb_conn *conn)
 
 int64_t amb_inbox_patience(const struct amb_conn *conn, int64_t timeout_ns)
 {
-    if (conn->inbox == NULL || conn->reply_due_ns == INT64_MAX || timeout_ns == AMB_NOWAIT) {
+    if (conn->inbox == NULL || conn->due.reply_ns == INT64_MAX || timeout_ns == AMB_NOWAIT) {
         return timeout_ns;
     }
-    int64_t left = conn->reply_due_ns - amb_clock_monotonic_ns();
+    int64_t left = conn->due.reply_ns - amb_clock_monotonic_ns();
     left = left > AMB_US ? left : AMB_US;
     return left < timeout_ns ? left : timeout_ns;
 }

@@ -80,7 +80,7 @@ static enum amb_status put_message(struct amb_pub *pub, const struct amb_out *me
         return amb_conn_fail(conn, status, "amb_out.iov: a piece is missing or too large");
     }
     put.is_lent = false;
-    if (put.len > conn->max_message) {
+    if (put.len > conn->session.max_message) {
         return amb_put_too_large(conn, put.len);
     }
     if (out.ttl_ns == 0 || (ttl_ns != 0 && ttl_ns < out.ttl_ns)) {
@@ -223,9 +223,9 @@ static enum amb_status post(struct amb_conn *conn, const char *topic, const stru
         status = ask(conn, topic, message, timeout_ns, asked);
     }
     amb_conn_lock(conn);
-    if (conn->has_io_thread && conn->inbox != NULL) {
+    if (conn->io.has_thread && conn->inbox != NULL) {
         amb_io_kick(conn); /* It watches the deadline. */
-    } else if (conn->driver_sleeps) {
+    } else if (conn->driver.is_asleep) {
         amb_conn_wake_driver(conn); /* Or this thread, which knew of no deadline yet. */
     }
     amb_conn_unlock(conn);

@@ -25,7 +25,7 @@ static struct amb_msg *wrap(struct amb_conn *conn, const uint8_t *json, size_t l
     uint64_t padded = amb_payload_padded(len);
     delivery->body_len = padded + sizeof(struct amb_record);
     delivery->buffer_len = delivery->body_len;
-    delivery->body = delivery->buffer = amb_buffers_get(&conn->buffers, delivery->body_len);
+    delivery->body = delivery->buffer = amb_buffers_get(&conn->receive.buffers, delivery->body_len);
     if (delivery->body == NULL) {
         amb_delivery_discard(delivery);
         return NULL;

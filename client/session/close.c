@@ -48,8 +48,8 @@ void amb_stop(struct amb_conn *conn)
 /* Sends every open batch; lock held, given up in between. */
 static void push_all(struct amb_conn *conn)
 {
-    for (uint32_t i = 0; i < conn->pub_high; i++) {
-        struct amb_pub *pub = conn->pubs[i];
+    for (uint32_t i = 0; i < conn->handles.pub_high; i++) {
+        struct amb_pub *pub = conn->handles.pubs[i];
         if (pub != NULL && atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
             atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
         }
@@ -60,8 +60,8 @@ static void push_all(struct amb_conn *conn)
 static bool all_settled(void *arg)
 {
     struct amb_conn *conn = arg;
-    for (uint32_t i = 0; i < conn->pub_high; i++) {
-        const struct amb_pub *pub = conn->pubs[i];
+    for (uint32_t i = 0; i < conn->handles.pub_high; i++) {
+        const struct amb_pub *pub = conn->handles.pubs[i];
         if (pub != NULL && pub->settle.settled_seq < pub->flush_seq) {
             return false;
         }
@@ -73,10 +73,10 @@ static enum amb_status flush_all(struct amb_conn *conn, int64_t timeout_ns)
 {
     amb_conn_lock(conn);
     push_all(conn);
-    for (uint32_t i = 0; i < conn->pub_high; i++) {
-        if (conn->pubs[i] != NULL) {
-            conn->pubs[i]->flush_seq =
-                atomic_load_explicit(&conn->pubs[i]->posted, memory_order_acquire);
+    for (uint32_t i = 0; i < conn->handles.pub_high; i++) {
+        if (conn->handles.pubs[i] != NULL) {
+            conn->handles.pubs[i]->flush_seq =
+                atomic_load_explicit(&conn->handles.pubs[i]->posted, memory_order_acquire);
         }
     }
     struct amb_wait wait = {.is_ready = all_settled,
@@ -87,8 +87,8 @@ static enum amb_status flush_all(struct amb_conn *conn, int64_t timeout_ns)
     if (status == AMB_OK) {
         /* A refusal is a frame, which a counter may have overtaken. */
         (void)amb_conn_progress(conn);
-        status = conn->failure;
-        conn->failure = AMB_OK;
+        status = conn->batches.failure;
+        conn->batches.failure = AMB_OK;
         enum amb_status acked = amb_acks_sync(conn, timeout_ns);
         status = status == AMB_OK ? acked : status;
     }
@@ -118,7 +118,7 @@ enum amb_status amb_flush(struct amb_conn *conn, int64_t timeout_ns)
 static bool nothing_out(void *arg)
 {
     struct amb_conn *conn = arg;
-    return amb_list_is_empty(&conn->outstanding);
+    return amb_list_is_empty(&conn->receive.outstanding);
 }
 
 enum amb_status amb_drain(struct amb_conn *conn, int64_t timeout_ns)
@@ -133,8 +133,8 @@ enum amb_status amb_drain(struct amb_conn *conn, int64_t timeout_ns)
     int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
     amb_conn_enter(conn);
     amb_conn_lock(conn);
-    for (uint32_t i = 0; i < conn->sub_high; i++) {
-        struct amb_sub *sub = conn->subs[i];
+    for (uint32_t i = 0; i < conn->handles.sub_high; i++) {
+        struct amb_sub *sub = conn->handles.subs[i];
         if (sub != NULL && !atomic_load_explicit(&sub->is_shut, memory_order_relaxed)) {
             amb_sub_shut(sub);
             if (sub->acks.mode == AMB_ACK_NONE) {
@@ -148,10 +148,10 @@ enum amb_status amb_drain(struct amb_conn *conn, int64_t timeout_ns)
     struct amb_wait wait = {
         .is_ready = nothing_out, .arg = conn, .timeout_ns = timeout_ns, .flags = AMB_WAIT_CLOSER};
     status = amb_conn_wait(conn, &wait);
-    for (uint32_t i = 0; i < conn->sub_high && status == AMB_OK; i++) {
-        if (conn->subs[i] != NULL &&
-            atomic_load_explicit(&conn->subs[i]->is_shut, memory_order_relaxed)) {
-            amb_sub_leave(conn->subs[i]);
+    for (uint32_t i = 0; i < conn->handles.sub_high && status == AMB_OK; i++) {
+        if (conn->handles.subs[i] != NULL &&
+            atomic_load_explicit(&conn->handles.subs[i]->is_shut, memory_order_relaxed)) {
+            amb_sub_leave(conn->handles.subs[i]);
         }
     }
     amb_conn_unlock(conn);
@@ -182,10 +182,10 @@ static void end_handles(struct amb_conn *conn)
 {
     for (uint32_t i = 0; i < AMB_HANDLES_MAX; i++) {
         amb_conn_lock(conn);
-        struct amb_pub *pub = conn->pubs[i];
-        struct amb_sub *sub = conn->subs[i];
+        struct amb_pub *pub = conn->handles.pubs[i];
+        struct amb_sub *sub = conn->handles.subs[i];
         if (pub != NULL) {
-            amb_pub_detach(pub, conn->down != AMB_OK ? conn->down : AMB_ECLOSED);
+            amb_pub_detach(pub, conn->session.down != AMB_OK ? conn->session.down : AMB_ECLOSED);
         }
         if (sub != NULL && !sub->is_user_done) {
             amb_sub_detach(sub);
@@ -203,15 +203,15 @@ static void end_handles(struct amb_conn *conn)
 /* Messages in segments are still out: the session goes on for them. Lock held. */
 static bool linger(struct amb_conn *conn)
 {
-    if (conn->down != AMB_OK ||
+    if (conn->session.down != AMB_OK ||
         atomic_load_explicit(&conn->mapped_held, memory_order_acquire) == 0) {
         return false;
     }
-    if (!conn->has_io_thread && amb_io_start(conn) != AMB_OK) {
+    if (!conn->io.has_thread && amb_io_start(conn) != AMB_OK) {
         return false; /* The broker keeps the ranges until this process ends. */
     }
-    conn->is_lingering = true;
-    (void)pthread_detach(conn->io_thread);
+    conn->io.is_lingering = true;
+    (void)pthread_detach(conn->io.thread);
     amb_io_kick(conn);
     return true;
 }
@@ -224,12 +224,12 @@ static void end_session(struct amb_conn *conn)
         amb_conn_unlock(conn);
         return;
     }
-    bool has_thread = conn->has_io_thread;
-    conn->io_stop = true;
+    bool has_thread = conn->io.has_thread;
+    conn->io.must_stop = true;
     amb_conn_unlock(conn);
     if (has_thread) {
         amb_io_kick(conn);
-        (void)pthread_join(conn->io_thread, NULL);
+        (void)pthread_join(conn->io.thread, NULL);
     }
     amb_conn_lock(conn);
     amb_conn_teardown(conn);
@@ -255,14 +255,15 @@ enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns)
     atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_CLOSING, memory_order_release);
     amb_reconnect_stop(conn);
     everybody_out(conn);
-    if (conn->link != NULL && (conn->must_flush || !amb_list_is_empty(&conn->acking))) {
+    if (conn->link != NULL &&
+        (conn->link_state.must_flush || !amb_list_is_empty(&conn->acks.waiting))) {
         amb_conn_flush_link(conn); /* What was answered AMB_OK has been said. */
     }
     amb_inbox_end(conn, AMB_ECLOSED);
     amb_conn_unlock(conn);
     (void)amb_inbox_run(conn, UINT32_MAX);
     end_handles(conn);
-    while (conn->on_event != NULL && amb_callbacks_run(conn, AMB_POLL_CALLBACKS) != 0) {
+    while (conn->events.on_event != NULL && amb_callbacks_run(conn, AMB_POLL_CALLBACKS) != 0) {
     }
     amb_implicit_fini(conn);
     amb_gpus_settle(conn);

@@ -44,19 +44,21 @@ static bool watch(int epoll_fd, int fd)
 /* The descriptors that threads sleep on and that amb_fd shows. */
 static enum amb_status open_fds(struct amb_conn *conn, struct amb_error *error)
 {
-    conn->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    conn->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    bool is_good = conn->wake_fd >= 0 && conn->event_fd >= 0;
-    if (conn->is_poll_mode) {
-        conn->user_fd = epoll_create1(EPOLL_CLOEXEC);
-        conn->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-        is_good = is_good && conn->user_fd >= 0 && watch(conn->user_fd, conn->event_fd) &&
-                  watch(conn->user_fd, conn->timer_fd) && watch(conn->user_fd, conn->control_fd) &&
-                  watch(conn->user_fd, conn->link_ep);
+    conn->driver.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    conn->due.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    bool is_good = conn->driver.wake_fd >= 0 && conn->due.event_fd >= 0;
+    if (conn->settings.is_poll_mode) {
+        conn->due.user_fd = epoll_create1(EPOLL_CLOEXEC);
+        conn->due.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        is_good = is_good && conn->due.user_fd >= 0 &&
+                  watch(conn->due.user_fd, conn->due.event_fd) &&
+                  watch(conn->due.user_fd, conn->due.timer_fd) &&
+                  watch(conn->due.user_fd, conn->control.fd) &&
+                  watch(conn->due.user_fd, conn->link_state.epoll_fd);
     } else {
-        conn->user_fd = conn->event_fd;
-        conn->io_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        is_good = is_good && conn->io_fd >= 0;
+        conn->due.user_fd = conn->due.event_fd;
+        conn->io.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        is_good = is_good && conn->io.wake_fd >= 0;
     }
     if (!is_good) {
         enum amb_status status = amb_status_from_errno(errno);
@@ -68,18 +70,18 @@ static enum amb_status open_fds(struct amb_conn *conn, struct amb_error *error)
 
 static void take_options(struct amb_conn *conn, const struct amb_options *options)
 {
-    conn->is_poll_mode = options->progress == AMB_PROGRESS_POLL;
-    conn->on_event = options->on_event;
-    conn->event_arg = options->event_arg;
-    conn->timeout_ns = options->timeout_ns;
-    conn->heartbeat_ns = options->heartbeat_ns;
-    conn->memory_max = options->memory_max;
-    conn->out_max = options->send_memory_max;
-    amb_buffers_init(&conn->buffers, options->memory_max);
-    amb_buffers_init(&conn->lease_buffers, options->memory_max);
-    amb_spin_init(&conn->spin, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_NS : 0);
+    conn->settings.is_poll_mode = options->progress == AMB_PROGRESS_POLL;
+    conn->events.on_event = options->on_event;
+    conn->events.arg = options->event_arg;
+    conn->settings.timeout_ns = options->timeout_ns;
+    conn->control.heartbeat_ns = options->heartbeat_ns;
+    conn->settings.memory_max = options->memory_max;
+    conn->batches.held_max = options->send_memory_max;
+    amb_buffers_init(&conn->receive.buffers, options->memory_max);
+    amb_buffers_init(&conn->leases.buffers, options->memory_max);
+    amb_spin_init(&conn->driver.spin, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_NS : 0);
     const char *name = options->name != NULL ? options->name : program_invocation_short_name;
-    (void)snprintf(conn->name, sizeof(conn->name), "%s", name);
+    (void)snprintf(conn->settings.name, sizeof(conn->settings.name), "%s", name);
 }
 
 static const char *option_or_environment(const char *option, const char *variable)
@@ -135,7 +137,7 @@ static enum amb_status connect_one(const struct amb_url *url, const struct reach
         return AMB_ENOMEM;
     }
     take_options(conn, options);
-    with.name = conn->name;
+    with.name = conn->settings.name;
     struct amb_dial dial;
     enum amb_status status = amb_dial_open(&dial, url, reach->deadline_ns, reach->cancel_fd, error);
     if (status == AMB_OK) {
@@ -256,12 +258,12 @@ static enum amb_status complete(struct amb_conn *conn, const char *urls,
         status = amb_implicit_init(conn);
     }
     if (status == AMB_OK) {
-        status = amb_again_init(&conn->again, urls, conn->name, options);
+        status = amb_again_init(&conn->again, urls, conn->settings.name, options);
     }
     if (status == AMB_OK) {
         amb_fork_register(conn);
         amb_conn_lock(conn);
-        status = conn->is_poll_mode ? AMB_OK : amb_io_start(conn);
+        status = conn->settings.is_poll_mode ? AMB_OK : amb_io_start(conn);
         amb_conn_unlock(conn);
     }
     if (status != AMB_OK) {

@@ -25,7 +25,7 @@
 
 static struct amb_request *find_request(struct amb_conn *conn, uint64_t id)
 {
-    AMB_LIST_FOR_EACH (node, &conn->requests) {
+    AMB_LIST_FOR_EACH (node, &conn->control.requests) {
         struct amb_request *request = AMB_CONTAINER_OF(node, struct amb_request, node);
         if (request->id == id) {
             return request;
@@ -76,7 +76,7 @@ static void take_lease(struct amb_conn *conn, struct amb_request *request,
     request->segment = opened->segment;
     request->size = opened->size;
     request->fd = fd;
-    if (!amb_gpu_range_read(opened->gpu, conn->epoch, &request->range)) {
+    if (!amb_gpu_range_read(opened->gpu, conn->session.epoch, &request->range)) {
         amb_control_answer(conn, request, AMB_EPROTO, "the broker's GPU memory has no place");
         return;
     }
@@ -122,13 +122,14 @@ static void add_segment(struct amb_conn *conn, const Amb__Control__SegAdd *add, 
     if (fd >= 0) {
         (void)close(fd);
     }
-    bool is_read = amb_gpu_range_read(add->gpu, conn->epoch, &range);
+    bool is_read = amb_gpu_range_read(add->gpu, conn->session.epoch, &range);
     amb_segment_add_gpu(conn, add->segment, add->size, is_read ? &range : NULL);
 }
 
 static void take_notice(struct amb_conn *conn, const Amb__Control__SubNotice *notice)
 {
-    struct amb_sub *sub = notice->handle < AMB_HANDLES_MAX ? conn->subs[notice->handle] : NULL;
+    struct amb_sub *sub =
+        notice->handle < AMB_HANDLES_MAX ? conn->handles.subs[notice->handle] : NULL;
     if (sub != NULL && !sub->has_left && !sub->is_user_done) {
         amb_event_slow(conn, sub, notice->slow != 0, notice->outstanding);
     }
@@ -176,13 +177,13 @@ static void handle_message(struct amb_conn *conn, const Amb__Control__Control *m
 static bool read_some(struct amb_conn *conn)
 {
     uint8_t data[4096];
-    size_t wanted = amb_control_wanted(&conn->reader);
+    size_t wanted = amb_control_wanted(&conn->control.reader);
     if (wanted > sizeof(data)) {
         wanted = sizeof(data);
     }
     int fd = -1;
     size_t fd_count = 0;
-    long n = amb_control_receive(conn->control_fd, data, wanted, &fd, 1, &fd_count);
+    long n = amb_control_receive(conn->control.fd, data, wanted, &fd, 1, &fd_count);
     if (n < 0 && errno == EINTR) {
         return true;
     }
@@ -194,52 +195,52 @@ static bool read_some(struct amb_conn *conn)
         return false;
     }
     if (fd_count != 0) {
-        if (conn->reader_fd >= 0) {
-            (void)close(conn->reader_fd);
+        if (conn->control.passed_fd >= 0) {
+            (void)close(conn->control.passed_fd);
         }
-        conn->reader_fd = fd;
+        conn->control.passed_fd = fd;
     }
-    conn->heard_ns = amb_clock_monotonic_ns();
+    conn->control.heard_ns = amb_clock_monotonic_ns();
     size_t used = 0;
     Amb__Control__Control *message = NULL;
     enum amb_status status =
-        amb_control_read(&conn->reader, data, (size_t)n, &used, &message, NULL);
+        amb_control_read(&conn->control.reader, data, (size_t)n, &used, &message, NULL);
     if (status != AMB_OK) {
         amb_conn_lost(conn, AMB_EPROTO, "the broker sent a malformed control message");
         return false;
     }
     if (message != NULL) {
-        int with = conn->reader_fd;
-        conn->reader_fd = -1;
+        int with = conn->control.passed_fd;
+        conn->control.passed_fd = -1;
         handle_message(conn, message, with);
         amb_control_free(message);
     }
-    return conn->down == AMB_OK;
+    return conn->session.down == AMB_OK;
 }
 
 void amb_control_service(struct amb_conn *conn)
 {
-    if (conn->control_fd < 0 || conn->down != AMB_OK) {
+    if (conn->control.fd < 0 || conn->session.down != AMB_OK) {
         return;
     }
-    if (conn->out_len != 0) {
+    if (conn->control.out_len != 0) {
         amb_control_flush(conn);
     }
-    while (conn->down == AMB_OK && read_some(conn)) {
+    while (conn->session.down == AMB_OK && read_some(conn)) {
     }
 }
 
 void amb_control_hear_out(struct amb_conn *conn)
 {
     uint8_t byte;
-    while (conn->control_fd >= 0 && conn->down == AMB_OK &&
-           recv(conn->control_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && read_some(conn)) {
+    while (conn->control.fd >= 0 && conn->session.down == AMB_OK &&
+           recv(conn->control.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && read_some(conn)) {
     }
 }
 
 int64_t amb_conn_ping_grid(const struct amb_conn *conn, int64_t now_ns)
 {
-    int64_t step_ns = conn->heartbeat_ns / PING_PHASES;
+    int64_t step_ns = conn->control.heartbeat_ns / PING_PHASES;
     return step_ns > 0 ? now_ns - now_ns % step_ns : now_ns;
 }
 
@@ -247,27 +248,27 @@ void amb_conn_timers(struct amb_conn *conn, int64_t now_ns)
 {
     (void)amb_gpus_look(conn);
     amb_inbox_timer(conn, now_ns);
-    if (conn->control_fd < 0 || conn->down != AMB_OK) {
+    if (conn->control.fd < 0 || conn->session.down != AMB_OK) {
         return;
     }
-    if (!conn->has_io_thread || pthread_equal(pthread_self(), conn->io_thread)) {
+    if (!conn->io.has_thread || pthread_equal(pthread_self(), conn->io.thread)) {
         amb_slots_turn(conn, now_ns);
-        if (conn->down != AMB_OK) {
+        if (conn->session.down != AMB_OK) {
             return;
         }
     }
-    if (now_ns - conn->ping_ns >= conn->heartbeat_ns) {
+    if (now_ns - conn->control.ping_ns >= conn->control.heartbeat_ns) {
         /* This process may have been stopped: what the broker said meanwhile counts. */
         amb_control_service(conn);
-        if (conn->down != AMB_OK) {
+        if (conn->session.down != AMB_OK) {
             return;
         }
-        if (now_ns - conn->ping_ns < 2 * conn->heartbeat_ns &&
-            now_ns - conn->heard_ns > conn->peer_timeout_ns) {
+        if (now_ns - conn->control.ping_ns < 2 * conn->control.heartbeat_ns &&
+            now_ns - conn->control.heard_ns > conn->control.peer_timeout_ns) {
             amb_conn_lost(conn, AMB_ELOST, "the broker has been silent for too long");
             return;
         }
-        conn->ping_ns = amb_conn_ping_grid(conn, now_ns);
+        conn->control.ping_ns = amb_conn_ping_grid(conn, now_ns);
         Amb__Control__Control message;
         amb__control__control__init(&message);
         Amb__Control__Ping ping;

@@ -141,7 +141,7 @@ static enum amb_status say_auth(struct amb_conn *conn, struct amb_dial *dial,
         return amb_dial_fail(dial, AMB_EVERSION, "the broker speaks version %u, this library %u",
                              challenge->version, AMB_CONTROL_VERSION);
     }
-    conn->epoch = challenge->epoch;
+    conn->session.epoch = challenge->epoch;
     uint8_t proof[EVP_MAX_MD_SIZE];
     size_t proof_len;
     enum amb_status status = prove(dial, with, challenge, proof, &proof_len);
@@ -154,7 +154,7 @@ static enum amb_status say_auth(struct amb_conn *conn, struct amb_dial *dial,
     auth.proof.len = proof_len;
     Amb__Control__Former former;
     amb__control__former__init(&former);
-    if (with->former != NULL && with->former->epoch == conn->epoch) {
+    if (with->former != NULL && with->former->epoch == conn->session.epoch) {
         former.session = with->former->session;
         former.generation = with->former->generation;
         former.secret = with->former->secret;
@@ -211,9 +211,9 @@ static enum amb_status attach_stream(struct amb_conn *conn, struct amb_dial *dia
     if (status == AMB_OK) {
         Amb__Control__Attach attach;
         amb__control__attach__init(&attach);
-        attach.session = conn->session;
-        attach.generation = conn->generation;
-        attach.secret = conn->secret;
+        attach.session = conn->session.id;
+        attach.generation = conn->session.generation;
+        attach.secret = conn->session.secret;
         Amb__Control__Control message;
         amb__control__control__init(&message);
         message.attach = &attach;
@@ -240,8 +240,8 @@ static enum amb_status attach_stream(struct amb_conn *conn, struct amb_dial *dia
 /* What to sleep on: the descriptor of the link, or of the UCX worker, edge triggered. */
 static enum amb_status watch_link(struct amb_conn *conn, struct amb_dial *dial)
 {
-    conn->link_ep = epoll_create1(EPOLL_CLOEXEC);
-    if (conn->link_ep < 0) {
+    conn->link_state.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (conn->link_state.epoll_fd < 0) {
         return amb_dial_fail(dial, amb_status_from_errno(errno), "epoll: %s",
                              strerrordesc_np(errno));
     }
@@ -251,7 +251,7 @@ static enum amb_status watch_link(struct amb_conn *conn, struct amb_dial *dial)
         fd = amb_client_ucx_fd(conn);
         event.events = EPOLLIN;
     }
-    if (fd >= 0 && epoll_ctl(conn->link_ep, EPOLL_CTL_ADD, fd, &event) != 0) {
+    if (fd >= 0 && epoll_ctl(conn->link_state.epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
         return amb_dial_fail(dial, amb_status_from_errno(errno), "epoll: %s",
                              strerrordesc_np(errno));
     }
@@ -263,16 +263,16 @@ static enum amb_status attach_link(struct amb_conn *conn, struct amb_dial *dial,
 {
     enum amb_status status;
     if (strcmp(welcome->link, "ring") == 0) {
-        conn->path = "ring";
+        conn->link_state.path = "ring";
         conn->leases.bytes_max = welcome->lease_bytes;
         status = attach_ring(conn, dial, welcome);
     } else if (strcmp(welcome->link, "stream") == 0) {
-        conn->path = url->scheme == AMB_URL_TCP ? "tcp" : "stream";
-        conn->is_busy = true;
+        conn->link_state.path = url->scheme == AMB_URL_TCP ? "tcp" : "stream";
+        conn->link_state.has_costly_poll = true;
         status = attach_stream(conn, dial, url);
     } else if (strcmp(welcome->link, "ucx") == 0) {
-        conn->path = "ucx";
-        conn->is_busy = true;
+        conn->link_state.path = "ucx";
+        conn->link_state.has_costly_poll = true;
         status = amb_client_ucx_attach(conn, welcome->ucx_address.data, welcome->ucx_address.len,
                                        &amb_conn_link_events, dial->error);
     } else {
@@ -287,32 +287,33 @@ static enum amb_status take_welcome(struct amb_conn *conn, struct amb_dial *dial
                                     const struct amb_handshake *with,
                                     const Amb__Control__Welcome *welcome)
 {
-    conn->session = welcome->session;
-    conn->generation = welcome->generation;
-    conn->secret = welcome->secret;
-    conn->max_message =
+    conn->session.id = welcome->session;
+    conn->session.generation = welcome->generation;
+    conn->session.secret = welcome->secret;
+    conn->session.max_message =
         welcome->max_message < AMB_DATA_MAX ? welcome->max_message : AMB_DATA_MAX - AMB_PAYLOAD_PAD;
-    if (conn->max_message > UINT32_MAX) {
-        conn->max_message = UINT32_MAX;
+    if (conn->session.max_message > UINT32_MAX) {
+        conn->session.max_message = UINT32_MAX;
     }
-    conn->batch_bytes = welcome->batch_bytes;
-    conn->batch_msgs = welcome->batch_msgs;
-    if (conn->batch_bytes == 0 || conn->batch_bytes > AMB_BATCH_BYTES) {
-        conn->batch_bytes = AMB_BATCH_BYTES;
+    conn->session.batch_bytes = welcome->batch_bytes;
+    conn->session.batch_msgs = welcome->batch_msgs;
+    if (conn->session.batch_bytes == 0 || conn->session.batch_bytes > AMB_BATCH_BYTES) {
+        conn->session.batch_bytes = AMB_BATCH_BYTES;
     }
-    if (conn->batch_bytes < BATCH_BYTES_MIN) {
-        conn->batch_bytes = BATCH_BYTES_MIN;
+    if (conn->session.batch_bytes < BATCH_BYTES_MIN) {
+        conn->session.batch_bytes = BATCH_BYTES_MIN;
     }
-    if (conn->batch_msgs == 0 || conn->batch_msgs > AMB_BATCH_MSGS_MAX) {
-        conn->batch_msgs = AMB_BATCH_MSGS_MAX;
+    if (conn->session.batch_msgs == 0 || conn->session.batch_msgs > AMB_BATCH_MSGS_MAX) {
+        conn->session.batch_msgs = AMB_BATCH_MSGS_MAX;
     }
     if (welcome->heartbeat_ns > 0 &&
-        (conn->heartbeat_ns == 0 || welcome->heartbeat_ns < conn->heartbeat_ns)) {
-        conn->heartbeat_ns = welcome->heartbeat_ns;
+        (conn->control.heartbeat_ns == 0 || welcome->heartbeat_ns < conn->control.heartbeat_ns)) {
+        conn->control.heartbeat_ns = welcome->heartbeat_ns;
     }
-    conn->heartbeat_ns = conn->heartbeat_ns > 0 ? conn->heartbeat_ns : AMB_SEC;
-    conn->peer_timeout_ns =
-        welcome->peer_timeout_ns > 0 ? welcome->peer_timeout_ns : 5 * conn->heartbeat_ns;
+    conn->control.heartbeat_ns =
+        conn->control.heartbeat_ns > 0 ? conn->control.heartbeat_ns : AMB_SEC;
+    conn->control.peer_timeout_ns =
+        welcome->peer_timeout_ns > 0 ? welcome->peer_timeout_ns : 5 * conn->control.heartbeat_ns;
     return attach_link(conn, dial, with->url, welcome);
 }
 
@@ -341,10 +342,10 @@ enum amb_status amb_handshake_run(struct amb_conn *conn, struct amb_dial *dial,
         amb_control_free(message);
     }
     if (status == AMB_OK) {
-        conn->control_fd = dial->fd;
+        conn->control.fd = dial->fd;
         dial->fd = -1;
-        conn->heard_ns = amb_clock_monotonic_ns();
-        conn->ping_ns = amb_conn_ping_grid(conn, conn->heard_ns);
+        conn->control.heard_ns = amb_clock_monotonic_ns();
+        conn->control.ping_ns = amb_conn_ping_grid(conn, conn->control.heard_ns);
     }
     return status;
 }

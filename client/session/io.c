@@ -23,7 +23,7 @@
 
 /* What the thread remembers from one turn to the next. */
 struct io_turn {
-    uint64_t activity, driver_epoch;
+    uint64_t activity, driver_turns;
     int64_t tick_ns;   /* of a lingering batch */
     int64_t active_ns; /* of callers that come and go */
     bool may_flush;    /* what was saved up at the last turn is sent at this one */
@@ -56,32 +56,32 @@ static int64_t active_tick(struct io_turn *turn)
 static enum amb_io_mode choose(struct amb_conn *conn, struct io_turn *turn, unsigned work,
                                int64_t now_ns, int64_t *timeout_ns)
 {
-    *timeout_ns = conn->ping_ns + conn->heartbeat_ns - now_ns;
-    if (conn->reply_due_ns - now_ns < *timeout_ns) {
-        *timeout_ns = conn->reply_due_ns - now_ns;
+    *timeout_ns = conn->control.ping_ns + conn->control.heartbeat_ns - now_ns;
+    if (conn->due.reply_ns - now_ns < *timeout_ns) {
+        *timeout_ns = conn->due.reply_ns - now_ns;
     }
-    if (conn->down != AMB_OK) {
+    if (conn->session.down != AMB_OK) {
         *timeout_ns = AMB_NS_PER_SEC;
-        return conn->ucx_worker != NULL && conn->link != NULL ? AMB_IO_TICK : AMB_IO_DEEP;
+        return conn->ucx.worker != NULL && conn->link != NULL ? AMB_IO_TICK : AMB_IO_DEEP;
     }
-    bool is_active = conn->activity != turn->activity;
-    bool same_driver = conn->has_driver && conn->driver_epoch == turn->driver_epoch;
-    turn->activity = conn->activity;
-    turn->driver_epoch = conn->driver_epoch;
-    if (atomic_load_explicit(&conn->staged, memory_order_relaxed) != 0) {
+    bool is_active = conn->driver.activity != turn->activity;
+    bool same_driver = conn->driver.is_taken && conn->driver.turns == turn->driver_turns;
+    turn->activity = conn->driver.activity;
+    turn->driver_turns = conn->driver.turns;
+    if (atomic_load_explicit(&conn->gathering, memory_order_relaxed) != 0) {
         *timeout_ns = linger_tick(turn, work);
         return AMB_IO_TICK;
     }
     turn->tick_ns = 0;
-    if (same_driver && !conn->may_flush) {
+    if (same_driver && !conn->link_state.may_flush) {
         return AMB_IO_DEEP;
     }
-    if (is_active || conn->has_driver || conn->may_flush) {
+    if (is_active || conn->driver.is_taken || conn->link_state.may_flush) {
         *timeout_ns = active_tick(turn);
         return AMB_IO_TICK;
     }
     turn->active_ns = 0;
-    bool want_flow = conn->settled_wanted != 0 || conn->flow_waits != 0;
+    bool want_flow = conn->due.settled_wanted != 0 || conn->driver.flow_waits != 0;
     if (!amb_conn_arm(conn, want_flow)) {
         *timeout_ns = 0;
         return AMB_IO_AWAKE;
@@ -92,16 +92,16 @@ static enum amb_io_mode choose(struct amb_conn *conn, struct io_turn *turn, unsi
 static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns)
 {
     struct pollfd fds[3] = {
-        {.fd = conn->io_fd, .events = POLLIN},
-        {.fd = conn->down == AMB_OK ? conn->control_fd : -1,
-         .events = (short)(POLLIN | (conn->out_len != 0 ? POLLOUT : 0))},
-        {.fd = mode == AMB_IO_WATCH ? conn->link_ep : -1, .events = POLLIN},
+        {.fd = conn->io.wake_fd, .events = POLLIN},
+        {.fd = conn->session.down == AMB_OK ? conn->control.fd : -1,
+         .events = (short)(POLLIN | (conn->control.out_len != 0 ? POLLOUT : 0))},
+        {.fd = mode == AMB_IO_WATCH ? conn->link_state.epoll_fd : -1, .events = POLLIN},
     };
-    /* seq_cst: a publisher that stages a batch after our look at `staged` sees this mode and
-     * kicks; one that staged before is seen by the look below. */
-    atomic_store_explicit(&conn->io_mode, mode, memory_order_seq_cst);
-    if (mode != AMB_IO_TICK && atomic_load_explicit(&conn->staged, memory_order_seq_cst) != 0 &&
-        conn->down == AMB_OK) {
+    /* seq_cst: a publisher that begins a batch after our look at `gathering` sees this mode and
+     * kicks; one that began before is seen by the look below. */
+    atomic_store_explicit(&conn->io.mode, mode, memory_order_seq_cst);
+    if (mode != AMB_IO_TICK && atomic_load_explicit(&conn->gathering, memory_order_seq_cst) != 0 &&
+        conn->session.down == AMB_OK) {
         timeout_ns = 0;
     }
     if (!amb_mpsc_is_empty(&conn->returned)) {
@@ -121,8 +121,8 @@ static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns
         (void)!read(fds[0].fd, &count, sizeof(count));
     }
     amb_conn_lock(conn);
-    atomic_store_explicit(&conn->io_mode, AMB_IO_AWAKE, memory_order_relaxed);
-    if (mode == AMB_IO_WATCH && !conn->has_driver) {
+    atomic_store_explicit(&conn->io.mode, AMB_IO_AWAKE, memory_order_relaxed);
+    if (mode == AMB_IO_WATCH && !conn->driver.is_taken) {
         amb_conn_disarm(conn);
     }
     if (ready > 0 && fds[1].revents != 0) {
@@ -130,12 +130,12 @@ static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns
         /* SEG_READY, for one: a driver that sleeps would not send it. */
         amb_conn_push(conn, false);
         /* We may have read what a driver, or one of its followers, went to sleep for. */
-        if (conn->driver_sleeps && conn->has_changed) {
+        if (conn->driver.is_asleep && conn->driver.has_changed) {
             amb_conn_wake_driver(conn);
         }
     }
     /* The link's events come once: one that a driver may be about to sleep for is left to it. */
-    if (ready > 0 && fds[2].revents != 0 && !conn->has_driver) {
+    if (ready > 0 && fds[2].revents != 0 && !conn->driver.is_taken) {
         amb_conn_harvest(conn);
     }
 }
@@ -143,11 +143,12 @@ static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns
 /* Releases that callers saved up leave when they are two turns old, with a call of ours. */
 static void push_saved(struct amb_conn *conn, struct io_turn *turn)
 {
-    if (turn->may_flush && conn->may_flush && conn->link != NULL && conn->down == AMB_OK) {
-        conn->may_flush = false;
+    if (turn->may_flush && conn->link_state.may_flush && conn->link != NULL &&
+        conn->session.down == AMB_OK) {
+        conn->link_state.may_flush = false;
         amb_conn_flush_link(conn);
     }
-    turn->may_flush = conn->may_flush;
+    turn->may_flush = conn->link_state.may_flush;
 }
 
 static void turn_once(struct amb_conn *conn, struct io_turn *turn)
@@ -155,30 +156,30 @@ static void turn_once(struct amb_conn *conn, struct io_turn *turn)
     int64_t now = amb_clock_monotonic_ns();
     amb_conn_timers(conn, now);
     unsigned work = 0;
-    if (!conn->has_driver && conn->activity == turn->activity) {
+    if (!conn->driver.is_taken && conn->driver.activity == turn->activity) {
         work = amb_conn_progress(conn);
-    } else if (atomic_load_explicit(&conn->staged, memory_order_relaxed) != 0) {
+    } else if (atomic_load_explicit(&conn->gathering, memory_order_relaxed) != 0) {
         /* Callers move the link, but the one whose batch lingers may not be back in time; and one
          * that sleeps is not woken by the window that it waits for. */
-        if (conn->driver_sleeps) {
+        if (conn->driver.is_asleep) {
             (void)amb_conn_receive(conn);
         }
         work = amb_pub_flush_lingering(conn, now);
         amb_conn_push(conn, true);
     }
     push_saved(conn, turn);
-    bool lingers_on = conn->is_lingering && conn->down == AMB_OK &&
+    bool lingers_on = conn->io.is_lingering && conn->session.down == AMB_OK &&
                       atomic_load_explicit(&conn->mapped_held, memory_order_acquire) != 0;
-    turn->must_go = conn->io_stop || (conn->is_lingering && !lingers_on);
+    turn->must_go = conn->io.must_stop || (conn->io.is_lingering && !lingers_on);
     if (turn->must_go) {
         return;
     }
     int64_t timeout_ns = 0;
     enum amb_io_mode mode = AMB_IO_AWAKE;
-    if (work == 0 || conn->has_driver) { /* Else more may have come meanwhile. */
+    if (work == 0 || conn->driver.is_taken) { /* Else more may have come meanwhile. */
         mode = choose(conn, turn, work, now, &timeout_ns);
     }
-    if (atomic_load_explicit(&conn->gpu_waiting, memory_order_relaxed) != 0 &&
+    if (atomic_load_explicit(&conn->gpu.waiting, memory_order_relaxed) != 0 &&
         timeout_ns > AMB_GPU_LOOK_NS) {
         timeout_ns = AMB_GPU_LOOK_NS;
     }
@@ -202,7 +203,7 @@ static void *io_main(void *arg)
     while (!turn.must_go) {
         turn_once(conn, &turn);
     }
-    if (conn->is_lingering) {
+    if (conn->io.is_lingering) {
         amb_conn_teardown(conn);
     }
     amb_conn_unlock(conn);
@@ -218,12 +219,12 @@ enum amb_status amb_io_start(struct amb_conn *conn)
         return AMB_EINTERNAL;
     }
     amb_conn_ref(conn);
-    int error = pthread_create(&conn->io_thread, NULL, io_main, conn);
+    int error = pthread_create(&conn->io.thread, NULL, io_main, conn);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (error != 0) {
         amb_conn_unref(conn);
         return amb_status_from_errno(error);
     }
-    conn->has_io_thread = true;
+    conn->io.has_thread = true;
     return AMB_OK;
 }

@@ -30,37 +30,6 @@
 
 #define UCX_END_NS (10 * AMB_NS_PER_SEC)
 
-void amb_conn_free(struct amb_conn *conn)
-{
-    amb_fork_unregister(conn);
-    amb_control_reader_fini(&conn->reader);
-    amb_deliveries_fini(conn);
-    amb_ack_frames_fini(conn);
-    amb_fetches_fini(conn);
-    amb_segments_fini(conn);
-    amb_leases_fini(conn);
-    amb_lease_cache_fini(conn);
-    amb_buffers_fini(&conn->buffers);
-    amb_buffers_fini(&conn->lease_buffers);
-    amb_batches_fini(conn);
-    struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&conn->topics)) != NULL) {
-        free(AMB_CONTAINER_OF(node, struct amb_topic_name, node));
-    }
-    amb_regions_fini(conn);
-    amb_imports_fini(conn);
-    amb_gpus_fini(conn);
-    amb_inbox_fini(conn);
-    amb_again_fini(&conn->again);
-    free(conn->out);
-    (void)pthread_mutex_destroy(&conn->lock);
-    (void)pthread_mutex_destroy(&conn->event_lock);
-    (void)pthread_mutex_destroy(&conn->error_lock);
-    (void)pthread_mutex_destroy(&conn->gpu_lock);
-    (void)pthread_mutex_destroy(&conn->region_lock);
-    free(conn);
-}
-
 struct amb_conn *amb_conn_create(void)
 {
     struct amb_conn *conn = calloc(1, sizeof(*conn));
@@ -70,44 +39,60 @@ struct amb_conn *amb_conn_create(void)
     atomic_init(&conn->refs, 1);
     amb_mpsc_init(&conn->returned);
     (void)pthread_mutex_init(&conn->lock, NULL);
-    (void)pthread_mutex_init(&conn->event_lock, NULL);
-    (void)pthread_mutex_init(&conn->error_lock, NULL);
-    (void)pthread_mutex_init(&conn->gpu_lock, NULL);
-    (void)pthread_mutex_init(&conn->region_lock, NULL);
-    conn->link_ep = conn->wake_fd = conn->io_fd = conn->event_fd = conn->user_fd = -1;
-    conn->timer_fd = conn->control_fd = conn->reader_fd = -1;
-    conn->path = "";
-    conn->reply_due_ns = INT64_MAX;
-    amb_control_reader_init(&conn->reader);
-    amb_list_init(&conn->requests);
-    amb_list_init(&conn->segments);
-    amb_list_init(&conn->old_segments);
+    amb_conn_io_init(&conn->io);
+    amb_conn_driver_init(&conn->driver);
+    amb_conn_link_init(&conn->link_state);
+    amb_conn_due_init(&conn->due);
+    amb_conn_events_init(&conn->events);
+    amb_conn_control_init(&conn->control);
+    amb_conn_error_init(&conn->error);
     conn->again.cancel_fd = -1;
-    amb_list_init(&conn->topics);
-    amb_list_init(&conn->outstanding);
-    amb_list_init(&conn->acking);
-    amb_list_init(&conn->ack_frames);
-    amb_list_init(&conn->fetches);
-    amb_batches_init(conn, AMB_SEND_MEMORY_MAX);
+    amb_segments_init(conn);
     amb_leases_init(&conn->leases);
+    amb_regions_init(conn);
+    amb_gpus_init(conn);
+    amb_deliveries_init(conn);
+    amb_fetches_init(conn);
+    amb_conn_acks_init(conn);
+    amb_batches_init(conn, AMB_SEND_MEMORY_MAX);
     amb_list_init(&conn->registry);
-    amb_buffers_init(&conn->buffers, AMB_MEMORY_MAX);
-    amb_buffers_init(&conn->lease_buffers, AMB_MEMORY_MAX);
     return conn;
+}
+
+void amb_conn_free(struct amb_conn *conn)
+{
+    amb_fork_unregister(conn);
+    amb_deliveries_fini(conn);
+    amb_conn_acks_fini(conn);
+    amb_fetches_fini(conn);
+    amb_segments_fini(conn);
+    amb_leases_fini(conn);
+    amb_lease_cache_fini(conn);
+    amb_batches_fini(conn);
+    amb_regions_fini(conn);
+    amb_imports_fini(conn);
+    amb_gpus_fini(conn);
+    amb_inbox_fini(conn);
+    amb_again_fini(&conn->again);
+    amb_conn_control_fini(&conn->control);
+    amb_conn_events_fini(&conn->events);
+    amb_conn_error_fini(&conn->error);
+    (void)pthread_mutex_destroy(&conn->lock);
+    free(conn);
 }
 
 /* ---- the end ---- */
 
 void amb_conn_close_link(struct amb_conn *conn)
 {
-    if (conn->link == NULL || conn->is_link_closing) {
+    if (conn->link == NULL || conn->link_state.is_closing) {
         return;
     }
-    conn->is_link_closing = true;
+    conn->link_state.is_closing = true;
     amb_conn_disarm(conn);
     if (amb_link_close(conn->link)) {
         conn->link = NULL;
-        conn->is_link_closed = true;
+        conn->link_state.is_closed = true;
     }
 }
 
@@ -122,10 +107,10 @@ static void close_fd(int *fd)
 /* The subscriptions' places in the table; deliveries that are out keep theirs alive. */
 static void forget_subs(struct amb_conn *conn)
 {
-    for (uint32_t i = 0; i < conn->sub_high; i++) {
-        struct amb_sub *sub = conn->subs[i];
+    for (uint32_t i = 0; i < conn->handles.sub_high; i++) {
+        struct amb_sub *sub = conn->handles.subs[i];
         if (sub != NULL) {
-            conn->subs[i] = NULL;
+            conn->handles.subs[i] = NULL;
             sub->is_gone = true;
             amb_sub_unref(sub);
         }
@@ -137,7 +122,7 @@ void amb_conn_teardown(struct amb_conn *conn)
     amb_delivery_take_back(conn);
     amb_segments_drop_all(conn);
     amb_leases_drop_all(conn);
-    if (conn->control_fd >= 0 && conn->down == AMB_OK) {
+    if (conn->control.fd >= 0 && conn->session.down == AMB_OK) {
         Amb__Control__Control message;
         amb__control__control__init(&message);
         Amb__Control__Bye bye;
@@ -146,15 +131,16 @@ void amb_conn_teardown(struct amb_conn *conn)
         message.body_case = AMB__CONTROL__CONTROL__BODY_BYE;
         amb_control_send(conn, &message);
     }
-    if (conn->down == AMB_OK) {
-        conn->down = AMB_ECLOSED;
-        (void)snprintf(conn->down_text, sizeof(conn->down_text), "the connection is closed");
+    if (conn->session.down == AMB_OK) {
+        conn->session.down = AMB_ECLOSED;
+        (void)snprintf(conn->session.down_text, sizeof(conn->session.down_text),
+                       "the connection is closed");
         atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_DOWN, memory_order_release);
     }
     amb_conn_close_link(conn);
     /* Endpoints end in their own time, which UCX bounds; so do we. */
     int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), UCX_END_NS);
-    while (conn->link != NULL && conn->ucx_worker != NULL && amb_clock_monotonic_ns() < deadline) {
+    while (conn->link != NULL && conn->ucx.worker != NULL && amb_clock_monotonic_ns() < deadline) {
         (void)amb_client_ucx_progress(conn);
         (void)sched_yield();
     }
@@ -163,15 +149,15 @@ void amb_conn_teardown(struct amb_conn *conn)
     } /* Else UCX keeps its worker: better lost than freed under it. */
     forget_subs(conn);
     amb_control_fail_all(conn, AMB_ECLOSED, "the connection is closed");
-    if (conn->user_fd == conn->event_fd) {
-        conn->user_fd = -1;
+    if (conn->due.user_fd == conn->due.event_fd) {
+        conn->due.user_fd = -1;
     }
-    close_fd(&conn->user_fd);
-    close_fd(&conn->link_ep);
-    close_fd(&conn->control_fd);
-    close_fd(&conn->reader_fd);
-    close_fd(&conn->wake_fd);
-    close_fd(&conn->io_fd);
-    close_fd(&conn->event_fd);
-    close_fd(&conn->timer_fd);
+    close_fd(&conn->due.user_fd);
+    close_fd(&conn->link_state.epoll_fd);
+    close_fd(&conn->control.fd);
+    close_fd(&conn->control.passed_fd);
+    close_fd(&conn->driver.wake_fd);
+    close_fd(&conn->io.wake_fd);
+    close_fd(&conn->due.event_fd);
+    close_fd(&conn->due.timer_fd);
 }

@@ -10,7 +10,7 @@ struct amb_conn;
 /* Zeroed but for what an unconnected connection needs; refs is 1. NULL: no memory. */
 struct amb_conn *amb_conn_create(void);
 /* Closes the link, if there is one; lock held. A link of UCX goes on for a while: it is there until
- * is_link_closed. */
+ * link_state.is_closed. */
 void amb_conn_close_link(struct amb_conn *conn);
 /* Closes descriptors, link, segments. Lock held, no other thread is inside. Idempotent. */
 void amb_conn_teardown(struct amb_conn *conn);

@@ -93,7 +93,7 @@ static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *fra
     delivery->frame = *frame;
     struct amb_topic_name *topic = amb_sub_topic_find(sub, frame->topic);
     delivery->topic = topic;
-    delivery->life = conn->life;
+    delivery->life = conn->session.life;
     delivery->body = place->body;
     delivery->segment = place->segment;
     if (place->segment != NULL) {
@@ -122,7 +122,7 @@ static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *fra
     if (place->segment != NULL) {
         atomic_fetch_add_explicit(&conn->mapped_held, 1, memory_order_relaxed);
     }
-    conn->is_bulk = delivery->count >= BULK_MSGS;
+    conn->link_state.is_bulk = delivery->count >= BULK_MSGS;
     count_missed(sub, topic, delivery);
     if (delivery->lost != 0) {
         amb_event_gap(conn, sub, delivery->lost, delivery->loss, frame->seq + frame->above);
@@ -166,11 +166,11 @@ static enum amb_status on_deliver(struct amb_conn *conn, struct amb_sub *sub,
     }
     /* No room: the bytes are thrown away, the messages count as lost. */
     uint64_t len = amb_frame_body_len(frame);
-    place.body = place.buffer = amb_buffers_get(&conn->buffers, len);
+    place.body = place.buffer = amb_buffers_get(&conn->receive.buffers, len);
     struct amb_delivery *delivery;
     enum amb_status status = announce(sub, frame, &place, &delivery);
     if (status != AMB_OK) {
-        amb_buffers_put(&conn->buffers, place.buffer, len);
+        amb_buffers_put(&conn->receive.buffers, place.buffer, len);
         if (place.segment != NULL) {
             amb_segment_return(place.segment);
         }
@@ -194,7 +194,7 @@ static enum amb_status on_deliver_far(struct amb_sub *sub, const struct amb_fram
     leased.type = AMB_FRAME_MAP_LEASED;
     leased.flags = AMB_FRAME_FLAG_NONE;
     leased.meta_len += (uint32_t)sizeof(uint64_t);
-    struct place place = {.buffer = amb_buffers_get(&conn->buffers, leased.meta_len)};
+    struct place place = {.buffer = amb_buffers_get(&conn->receive.buffers, leased.meta_len)};
     if (place.buffer == NULL) {
         return AMB_ENOTSUP;
     }
@@ -209,7 +209,7 @@ static enum amb_status on_deliver_far(struct amb_sub *sub, const struct amb_fram
     enum amb_status status =
         record.len <= len ? announce(sub, &leased, &place, &delivery) : AMB_EPROTO;
     if (status != AMB_OK) {
-        amb_buffers_put(&conn->buffers, place.buffer, leased.meta_len);
+        amb_buffers_put(&conn->receive.buffers, place.buffer, leased.meta_len);
         return status;
     }
     delivery->body_len = frame->data_len + frame->meta_len; /* That is what it is charged for. */
@@ -224,7 +224,8 @@ static enum amb_status on_device(void *arg, const struct amb_frame *frame, const
                                  uint64_t len, void **dst, void **cookie)
 {
     struct amb_conn *conn = arg;
-    struct amb_sub *sub = frame->handle < AMB_HANDLES_MAX ? conn->subs[frame->handle] : NULL;
+    struct amb_sub *sub =
+        frame->handle < AMB_HANDLES_MAX ? conn->handles.subs[frame->handle] : NULL;
     if (frame->type != AMB_FRAME_DELIVER || sub == NULL || !amb_landing_is_by_link(sub->landing) ||
         !is_next(sub, frame)) {
         return AMB_ENOTSUP; /* What is wrong with it is said as of any other. */
@@ -279,13 +280,13 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
         return AMB_EPROTO;
     }
     if (frame->type == AMB_FRAME_SETTLED) {
-        struct amb_pub *pub = conn->pubs[frame->handle];
+        struct amb_pub *pub = conn->handles.pubs[frame->handle];
         return pub == NULL ? AMB_OK : amb_pub_settled(pub, frame);
     }
     if (frame->type == AMB_FRAME_FETCHED || frame->type == AMB_FRAME_FETCHED_MAP) {
         return on_fetched(conn, frame, dst, cookie);
     }
-    struct amb_sub *sub = conn->subs[frame->handle];
+    struct amb_sub *sub = conn->handles.subs[frame->handle];
     if (sub == NULL) {
         return AMB_OK; /* Sent before the broker knew that it is closed. */
     }
@@ -326,7 +327,7 @@ static enum amb_status on_flow(void *arg, enum amb_flow_kind kind, uint32_t hand
     if (kind == AMB_FLOW_FREED) {
         return handle == 0 ? amb_commits_freed(conn, value) : AMB_EPROTO;
     }
-    struct amb_pub *pub = handle < AMB_HANDLES_MAX ? conn->pubs[handle] : NULL;
+    struct amb_pub *pub = handle < AMB_HANDLES_MAX ? conn->handles.pubs[handle] : NULL;
     if (pub == NULL) {
         return AMB_OK; /* Closed meanwhile. */
     }
@@ -370,17 +371,18 @@ static void on_sent(void *arg, struct amb_link_tx *tx, enum amb_status status)
 static void on_down(void *arg, enum amb_status why, const char *text)
 {
     struct amb_conn *conn = arg;
-    if (!conn->is_link_down) {
-        conn->is_link_down = true;
-        conn->link_status = why;
-        (void)snprintf(conn->link_text, sizeof(conn->link_text), "%s", text != NULL ? text : "");
+    if (!conn->link_state.is_down) {
+        conn->link_state.is_down = true;
+        conn->session.link_status = why;
+        (void)snprintf(conn->session.link_text, sizeof(conn->session.link_text), "%s",
+                       text != NULL ? text : "");
     }
 }
 
 static void on_closed(void *arg)
 {
     struct amb_conn *conn = arg;
-    conn->is_link_closed = true;
+    conn->link_state.is_closed = true;
     conn->link = NULL;
     amb_conn_changed(conn);
 }

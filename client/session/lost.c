@@ -14,8 +14,8 @@
 /* Why, for good or for now. */
 static void note_down(struct amb_conn *conn, enum amb_status why, const char *text)
 {
-    conn->down = why;
-    (void)snprintf(conn->down_text, sizeof(conn->down_text), "%s",
+    conn->session.down = why;
+    (void)snprintf(conn->session.down_text, sizeof(conn->session.down_text), "%s",
                    text != NULL && text[0] != '\0' ? text : amb_status_text(why));
 }
 
@@ -23,25 +23,25 @@ void amb_session_down(struct amb_conn *conn, enum amb_status why, const char *te
 {
     note_down(conn, why, text);
     amb_conn_close_link(conn);
-    amb_control_fail_all(conn, why, conn->down_text);
+    amb_control_fail_all(conn, why, conn->session.down_text);
 }
 
 void amb_session_end(struct amb_conn *conn, enum amb_status why)
 {
     /* Release: pairs with the acquire of amb_conn_trouble, which reads `down` and its text. */
     atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_DOWN, memory_order_release);
-    for (uint32_t i = 0; i < conn->pub_high; i++) {
-        if (conn->pubs[i] != NULL) {
-            amb_pub_settle_all(conn->pubs[i], why);
+    for (uint32_t i = 0; i < conn->handles.pub_high; i++) {
+        if (conn->handles.pubs[i] != NULL) {
+            amb_pub_settle_all(conn->handles.pubs[i], why);
         }
     }
 }
 
 void amb_session_event(struct amb_conn *conn, bool is_lost)
 {
-    (void)amb_conn_fail(conn, conn->down, "%s", conn->down_text);
-    amb_event_session(conn, is_lost ? AMB_EVENT_LOST : AMB_EVENT_CLOSED, conn->down,
-                      conn->down_text);
+    (void)amb_conn_fail(conn, conn->session.down, "%s", conn->session.down_text);
+    amb_event_session(conn, is_lost ? AMB_EVENT_LOST : AMB_EVENT_CLOSED, conn->session.down,
+                      conn->session.down_text);
 }
 
 void amb_session_tell(struct amb_conn *conn)
@@ -49,7 +49,7 @@ void amb_session_tell(struct amb_conn *conn)
     amb_due_callback(conn);
     amb_conn_changed(conn);
     amb_conn_wake_all(conn);
-    if (conn->has_io_thread) {
+    if (conn->io.has_thread) {
         amb_io_kick(conn);
     }
 }

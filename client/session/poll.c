@@ -27,10 +27,10 @@ static unsigned run_events(struct amb_conn *conn, unsigned max)
     struct amb_event_slot slot;
     while (ran < max && amb_event_take(conn, &slot)) {
         slot.event.text = slot.text;
-        conn->on_event(conn, &slot.event, conn->event_arg);
-        (void)pthread_mutex_lock(&conn->event_lock);
-        conn->event_running = false;
-        (void)pthread_mutex_unlock(&conn->event_lock);
+        conn->events.on_event(conn, &slot.event, conn->events.arg);
+        (void)pthread_mutex_lock(&conn->events.lock);
+        conn->events.is_running = false;
+        (void)pthread_mutex_unlock(&conn->events.lock);
         ran++;
     }
     return ran;
@@ -80,18 +80,18 @@ unsigned amb_callbacks_run(struct amb_conn *conn, unsigned max)
     unsigned ran = run_events(conn, max);
     ran += amb_inbox_run(conn, max - ran);
     amb_conn_lock(conn);
-    for (uint32_t i = 0; i < conn->pub_high && ran < max; i++) {
-        if (pub_is_due(conn->pubs[i])) {
-            ran += amb_pub_run_settled(conn->pubs[i], max - ran);
+    for (uint32_t i = 0; i < conn->handles.pub_high && ran < max; i++) {
+        if (pub_is_due(conn->handles.pubs[i])) {
+            ran += amb_pub_run_settled(conn->handles.pubs[i], max - ran);
         }
     }
     /* Each turn begins behind where the last one ended, so that no subscription starves. */
-    uint32_t high = conn->sub_high, start = conn->sub_cursor;
+    uint32_t high = conn->handles.sub_high, start = conn->due.next_sub;
     for (uint32_t i = 0; i < high && ran < max; i++) {
         uint32_t at = (start + i) % high;
-        if (sub_is_due(conn->subs[at])) {
-            conn->sub_cursor = at + 1;
-            ran += run_messages(conn->subs[at], max - ran);
+        if (sub_is_due(conn->handles.subs[at])) {
+            conn->due.next_sub = at + 1;
+            ran += run_messages(conn->handles.subs[at], max - ran);
         }
     }
     amb_conn_unlock(conn);
@@ -105,16 +105,16 @@ static bool is_callback_due(struct amb_conn *conn)
     if (amb_inbox_is_due(conn)) {
         return true;
     }
-    if (conn->on_event != NULL && conn->event_count != 0 && !conn->event_running) {
+    if (conn->events.on_event != NULL && conn->events.count != 0 && !conn->events.is_running) {
         return true;
     }
-    for (uint32_t i = 0; conn->settled_wanted != 0 && i < conn->pub_high; i++) {
-        if (pub_is_due(conn->pubs[i])) {
+    for (uint32_t i = 0; conn->due.settled_wanted != 0 && i < conn->handles.pub_high; i++) {
+        if (pub_is_due(conn->handles.pubs[i])) {
             return true;
         }
     }
-    for (uint32_t i = 0; conn->messages_wanted != 0 && i < conn->sub_high; i++) {
-        if (sub_is_due(conn->subs[i])) {
+    for (uint32_t i = 0; conn->due.messages_wanted != 0 && i < conn->handles.sub_high; i++) {
+        if (sub_is_due(conn->handles.subs[i])) {
             return true;
         }
     }
@@ -124,13 +124,13 @@ static bool is_callback_due(struct amb_conn *conn)
 /* Has a message arrived since the last amb_poll that amb_next would still give? Lock held. */
 static bool has_news(struct amb_conn *conn)
 {
-    for (uint32_t i = 0; conn->has_news && i < conn->sub_high; i++) {
-        if (conn->subs[i] != NULL && is_for_next(conn->subs[i]) &&
-            amb_sub_has_ready(conn->subs[i])) {
+    for (uint32_t i = 0; conn->due.has_news && i < conn->handles.sub_high; i++) {
+        if (conn->handles.subs[i] != NULL && is_for_next(conn->handles.subs[i]) &&
+            amb_sub_has_ready(conn->handles.subs[i])) {
             return true;
         }
     }
-    conn->has_news = false; /* Somebody has taken it already. */
+    conn->due.has_news = false; /* Somebody has taken it already. */
     return false;
 }
 
@@ -156,8 +156,8 @@ static int64_t left_ns(int64_t deadline_ns)
 static int64_t patience(const struct amb_conn *conn, int64_t timeout_ns)
 {
     int64_t shortest = amb_inbox_patience(conn, timeout_ns);
-    for (uint32_t i = 0; conn->messages_wanted != 0 && i < conn->sub_high; i++) {
-        const struct amb_sub *sub = conn->subs[i];
+    for (uint32_t i = 0; conn->due.messages_wanted != 0 && i < conn->handles.sub_high; i++) {
+        const struct amb_sub *sub = conn->handles.subs[i];
         if (sub != NULL && sub->on_message != NULL) {
             shortest = amb_landing_patience(sub, shortest);
         }
@@ -189,7 +189,7 @@ static enum amb_status poll_once(struct amb_conn *conn, int64_t timeout_ns)
                             .arg = conn,
                             .timeout_ns = timeout_ns,
                             .flags = AMB_WAIT_STOPPABLE |
-                                     (conn->settled_wanted != 0 ? AMB_WAIT_FLOW : 0)};
+                                     (conn->due.settled_wanted != 0 ? AMB_WAIT_FLOW : 0)};
     int64_t deadline = INT64_MAX;
     if (timeout_ns != AMB_FOREVER) {
         deadline = amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
@@ -197,7 +197,7 @@ static enum amb_status poll_once(struct amb_conn *conn, int64_t timeout_ns)
     for (;;) {
         enum amb_status status = wait_due(conn, &wait, deadline);
         bool is_news = has_news(conn);
-        conn->has_news = false;
+        conn->due.has_news = false;
         if (status != AMB_OK && status != AMB_EAGAIN) {
             return status;
         }
@@ -216,10 +216,10 @@ static enum amb_status poll_once(struct amb_conn *conn, int64_t timeout_ns)
 
 static void harvest_for_user(struct amb_conn *conn)
 {
-    if (conn->is_poll_mode) {
+    if (conn->settings.is_poll_mode) {
         uint64_t count;
-        if (conn->timer_fd >= 0) {
-            (void)!read(conn->timer_fd, &count, sizeof(count));
+        if (conn->due.timer_fd >= 0) {
+            (void)!read(conn->due.timer_fd, &count, sizeof(count));
         }
         amb_conn_harvest(conn);
         amb_conn_disarm(conn);
@@ -242,7 +242,7 @@ enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns)
     amb_conn_lock(conn);
     harvest_for_user(conn);
     if (timeout_ns == AMB_NOWAIT) {
-        if (!conn->has_io_thread) {
+        if (!conn->io.has_thread) {
             amb_control_service(conn);
             amb_conn_timers(conn, amb_clock_monotonic_ns());
         }
@@ -271,17 +271,17 @@ int amb_fd(const struct amb_conn *conn)
     /* Asking for it is what makes the library keep it up to date. */
     struct amb_conn *own = (struct amb_conn *)(uintptr_t)conn;
     amb_conn_lock(own);
-    if (!atomic_load_explicit(&own->is_fd_used, memory_order_relaxed)) {
-        atomic_store_explicit(&own->is_fd_used, true, memory_order_relaxed);
+    if (!atomic_load_explicit(&own->due.is_fd_used, memory_order_relaxed)) {
+        atomic_store_explicit(&own->due.is_fd_used, true, memory_order_relaxed);
         bool is_over = amb_conn_has_trouble(own, AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN);
         if (is_due(own) || is_over) {
             amb_due_set(own);
         }
         amb_conn_arm_for_user(own);
-        if (own->has_io_thread) {
+        if (own->io.has_thread) {
             amb_io_kick(own);
         }
     }
     amb_conn_unlock(own);
-    return own->user_fd;
+    return own->due.user_fd;
 }

@@ -40,7 +40,7 @@ static bool is_final(enum amb_status why)
 /* Would a loss for `why` be followed by an attempt? */
 static bool may_reconnect(const struct amb_conn *conn, enum amb_status why)
 {
-    return conn->again.is_on && !is_final(why) && !conn->is_lingering &&
+    return conn->again.is_on && !is_final(why) && !conn->io.is_lingering &&
            !amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING | AMB_TROUBLE_FORKED);
 }
 
@@ -50,7 +50,7 @@ static bool may_reconnect(const struct amb_conn *conn, enum amb_status why)
 static void end_ucx(struct amb_conn *conn)
 {
     int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), UCX_END_NS);
-    while (conn->link != NULL && conn->ucx_worker != NULL && amb_clock_monotonic_ns() < deadline) {
+    while (conn->link != NULL && conn->ucx.worker != NULL && amb_clock_monotonic_ns() < deadline) {
         (void)amb_client_ucx_progress(conn);
         amb_conn_unlock(conn);
         (void)sched_yield();
@@ -60,8 +60,8 @@ static void end_ucx(struct amb_conn *conn)
         amb_client_ucx_fini(conn);
     } else { /* UCX keeps its worker: better lost than freed under it. */
         conn->link = NULL;
-        conn->ucx_worker = NULL;
-        conn->ucx_context = NULL;
+        conn->ucx.worker = NULL;
+        conn->ucx.context = NULL;
     }
 }
 
@@ -78,21 +78,21 @@ static void clear(struct amb_conn *conn)
 {
     amb_delivery_take_back(conn);
     end_ucx(conn);
-    close_fd(&conn->control_fd);
-    close_fd(&conn->reader_fd);
-    close_fd(&conn->link_ep);
-    conn->out_len = 0;
-    amb_control_reader_fini(&conn->reader);
-    amb_control_reader_init(&conn->reader);
+    close_fd(&conn->control.fd);
+    close_fd(&conn->control.passed_fd);
+    close_fd(&conn->link_state.epoll_fd);
+    conn->control.out_len = 0;
+    amb_control_reader_fini(&conn->control.reader);
+    amb_control_reader_init(&conn->control.reader);
     amb_segments_orphan(conn);
     amb_leases_drop_all(conn);
     conn->leases.refused_ns = 0;
     amb_gpus_renew(conn);
-    memset(conn->past, 0, sizeof(conn->past));
-    conn->is_link_down = conn->is_link_closed = false;
-    conn->must_flush = conn->may_flush = conn->armed = false;
-    conn->again.former_epoch = conn->epoch;
-    conn->life++;
+    memset(conn->handles.past, 0, sizeof(conn->handles.past));
+    conn->link_state.is_down = conn->link_state.is_closed = false;
+    conn->link_state.must_flush = conn->link_state.may_flush = conn->link_state.is_armed = false;
+    conn->again.former_epoch = conn->session.epoch;
+    conn->session.life++;
 }
 
 /* ---- the new one ---- */
@@ -100,8 +100,8 @@ static void clear(struct amb_conn *conn)
 static void watch(const struct amb_conn *conn, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN};
-    if (conn->is_poll_mode && fd >= 0) {
-        (void)epoll_ctl(conn->user_fd, EPOLL_CTL_ADD, fd, &event);
+    if (conn->settings.is_poll_mode && fd >= 0) {
+        (void)epoll_ctl(conn->due.user_fd, EPOLL_CTL_ADD, fd, &event);
     }
 }
 
@@ -116,52 +116,50 @@ static void watch(const struct amb_conn *conn, int fd)
 /* The session of `fresh`, which is nobody's yet, becomes conn's. */
 static void graft(struct amb_conn *conn, struct amb_conn *fresh)
 {
-    TAKE(max_message);
-    TAKE(batch_bytes);
-    TAKE(batch_msgs);
-    TAKE(is_busy);
-    TAKE(path);
+    TAKE(session.max_message);
+    TAKE(session.batch_bytes);
+    TAKE(session.batch_msgs);
+    TAKE(link_state.has_costly_poll);
+    TAKE(link_state.path);
     TAKE(leases.bytes_max);
-    conn->session = fresh->session;
-    conn->generation = fresh->generation;
-    conn->secret = fresh->secret;
-    conn->epoch = fresh->epoch;
-    conn->heartbeat_ns = fresh->heartbeat_ns;
-    conn->peer_timeout_ns = fresh->peer_timeout_ns;
-    conn->heard_ns = conn->ping_ns = amb_clock_monotonic_ns();
-    conn->ucx_context = fresh->ucx_context;
-    conn->ucx_worker = fresh->ucx_worker;
+    conn->session.id = fresh->session.id;
+    conn->session.generation = fresh->session.generation;
+    conn->session.secret = fresh->session.secret;
+    conn->session.epoch = fresh->session.epoch;
+    conn->control.heartbeat_ns = fresh->control.heartbeat_ns;
+    conn->control.peer_timeout_ns = fresh->control.peer_timeout_ns;
+    conn->control.heard_ns = conn->control.ping_ns = amb_clock_monotonic_ns();
+    conn->ucx = fresh->ucx;
+    fresh->ucx = (struct amb_conn_ucx){.context = NULL};
     conn->link = fresh->link;
     conn->link->arg = conn;
-    conn->link_ep = fresh->link_ep;
-    conn->control_fd = fresh->control_fd;
-    fresh->ucx_context = NULL;
-    fresh->ucx_worker = NULL;
+    conn->link_state.epoll_fd = fresh->link_state.epoll_fd;
+    conn->control.fd = fresh->control.fd;
     fresh->link = NULL;
-    fresh->link_ep = fresh->control_fd = -1;
-    watch(conn, conn->control_fd);
-    watch(conn, conn->link_ep);
-    conn->is_link_closing = false;
-    conn->down = AMB_OK;
+    fresh->link_state.epoll_fd = fresh->control.fd = -1;
+    watch(conn, conn->control.fd);
+    watch(conn, conn->link_state.epoll_fd);
+    conn->link_state.is_closing = false;
+    conn->session.down = AMB_OK;
 }
 
 static void resume(struct amb_conn *conn)
 {
-    bool is_same = conn->epoch == conn->again.former_epoch;
+    bool is_same = conn->session.epoch == conn->again.former_epoch;
     conn->again.waiting = 1; /* us, until all are asked for */
-    for (uint32_t i = 0; i < conn->pub_high; i++) {
-        if (conn->pubs[i] != NULL) {
-            amb_pub_resume(conn->pubs[i]);
+    for (uint32_t i = 0; i < conn->handles.pub_high; i++) {
+        if (conn->handles.pubs[i] != NULL) {
+            amb_pub_resume(conn->handles.pubs[i]);
         }
     }
-    for (uint32_t i = 0; i < conn->sub_high; i++) {
-        if (conn->subs[i] != NULL) {
-            amb_sub_resume(conn->subs[i], is_same);
+    for (uint32_t i = 0; i < conn->handles.sub_high; i++) {
+        if (conn->handles.subs[i] != NULL) {
+            amb_sub_resume(conn->handles.subs[i], is_same);
         }
     }
     amb_back_one(conn);
     amb_conn_wake_all(conn);
-    if (conn->has_io_thread) {
+    if (conn->io.has_thread) {
         amb_io_kick(conn);
     }
 }
@@ -195,9 +193,9 @@ static enum amb_status attempt(struct amb_conn *conn, struct amb_error *error)
 {
     struct amb_reconnect *again = &conn->again;
     struct amb_former former = {
-        .session = conn->session,
-        .generation = conn->generation,
-        .secret = conn->secret,
+        .session = conn->session.id,
+        .generation = conn->session.generation,
+        .secret = conn->session.secret,
         .epoch = again->former_epoch,
         .is_unmapped = amb_segments_are_gone(conn) && amb_list_is_empty(&conn->leases.segments) &&
                        amb_list_is_empty(&conn->leases.gpu_segments),
@@ -291,9 +289,9 @@ static bool begin(struct amb_conn *conn)
 static bool go_away(struct amb_conn *conn)
 {
     atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_AWAY, memory_order_release);
-    for (uint32_t i = 0; i < conn->pub_high; i++) {
-        if (conn->pubs[i] != NULL) {
-            amb_pub_lose(conn->pubs[i]);
+    for (uint32_t i = 0; i < conn->handles.pub_high; i++) {
+        if (conn->handles.pubs[i] != NULL) {
+            amb_pub_lose(conn->handles.pubs[i]);
         }
     }
     return begin(conn);
@@ -301,7 +299,7 @@ static bool go_away(struct amb_conn *conn)
 
 void amb_session_lost(struct amb_conn *conn, enum amb_status why, const char *text)
 {
-    if (conn->down != AMB_OK) {
+    if (conn->session.down != AMB_OK) {
         return;
     }
     if (why == AMB_OK || why == AMB_EAGAIN) {

@@ -16,11 +16,11 @@
 
 static struct amb_ack_frame *frame_get(struct amb_conn *conn)
 {
-    struct amb_list_node *node = amb_list_pop_front(&conn->ack_frames);
+    struct amb_list_node *node = amb_list_pop_front(&conn->acks.unused);
     struct amb_ack_frame *frame = node == NULL ? calloc(1, sizeof(*frame))
                                                : AMB_CONTAINER_OF(node, struct amb_ack_frame, node);
     if (frame != NULL) {
-        conn->ack_frames_cached -= node != NULL;
+        conn->acks.unused_count -= node != NULL;
         amb_list_init(&frame->node);
         memset(&frame->out, 0, sizeof(frame->out));
         frame->out.kind = AMB_OUTGOING_ACK;
@@ -30,21 +30,27 @@ static struct amb_ack_frame *frame_get(struct amb_conn *conn)
 
 void amb_ack_frame_put(struct amb_conn *conn, struct amb_ack_frame *frame)
 {
-    if (conn->ack_frames_cached >= AMB_ACK_FRAMES_CACHED) {
+    if (conn->acks.unused_count >= AMB_ACK_FRAMES_CACHED) {
         free(frame);
         return;
     }
-    amb_list_push_front(&conn->ack_frames, &frame->node);
-    conn->ack_frames_cached++;
+    amb_list_push_front(&conn->acks.unused, &frame->node);
+    conn->acks.unused_count++;
 }
 
-void amb_ack_frames_fini(struct amb_conn *conn)
+void amb_conn_acks_init(struct amb_conn *conn)
+{
+    amb_list_init(&conn->acks.waiting);
+    amb_list_init(&conn->acks.unused);
+}
+
+void amb_conn_acks_fini(struct amb_conn *conn)
 {
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&conn->ack_frames)) != NULL) {
+    while ((node = amb_list_pop_front(&conn->acks.unused)) != NULL) {
         free(AMB_CONTAINER_OF(node, struct amb_ack_frame, node));
     }
-    conn->ack_frames_cached = 0;
+    conn->acks.unused_count = 0;
 }
 
 /* What one frame says. */
@@ -104,13 +110,13 @@ static enum amb_status send_run(struct amb_sub *sub)
     if (word.count == 0) {
         return AMB_OK;
     }
-    return acks->life == sub->conn->life ? send_word(sub, &word) : AMB_OK;
+    return acks->life == sub->conn->session.life ? send_word(sub, &word) : AMB_OK;
 }
 
 void amb_acks_send(struct amb_conn *conn)
 {
-    while (!amb_list_is_empty(&conn->acking)) {
-        struct amb_acks *acks = AMB_CONTAINER_OF(conn->acking.next, struct amb_acks, node);
+    while (!amb_list_is_empty(&conn->acks.waiting)) {
+        struct amb_acks *acks = AMB_CONTAINER_OF(conn->acks.waiting.next, struct amb_acks, node);
         (void)send_run(AMB_CONTAINER_OF(acks, struct amb_sub, acks)); /* Else the link is down. */
     }
 }
@@ -184,7 +190,7 @@ static enum amb_status add_to_run(struct amb_sub *sub, const struct amb_delivery
     acks->first = index;
     acks->count = 1;
     amb_spinlock_unlock(&acks->lock);
-    amb_list_push_back(&sub->conn->acking, &acks->node);
+    amb_list_push_back(&sub->conn->acks.waiting, &acks->node);
     return index + 1 == delivery->count ? send_run(sub) : status;
 }
 
@@ -192,11 +198,11 @@ static enum amb_status say_locked(struct amb_sub *sub, const struct amb_delivery
                                   const struct word *word)
 {
     struct amb_conn *conn = sub->conn;
-    if (delivery->life != conn->life || amb_conn_has_trouble(conn, AMB_TROUBLE_AWAY)) {
+    if (delivery->life != conn->session.life || amb_conn_has_trouble(conn, AMB_TROUBLE_AWAY)) {
         return AMB_ESTALE; /* Its session is gone, and with it the delivery. */
     }
-    if (conn->down != AMB_OK) {
-        return conn->down;
+    if (conn->session.down != AMB_OK) {
+        return conn->session.down;
     }
     if (sub->has_left || sub->is_gone) {
         return AMB_ECLOSED;
@@ -208,7 +214,7 @@ static enum amb_status say_locked(struct amb_sub *sub, const struct amb_delivery
         status = send_run(sub);
         status = status == AMB_OK ? send_word(sub, word) : status;
     }
-    conn->must_flush = true;
+    conn->link_state.must_flush = true;
     return status;
 }
 
@@ -293,13 +299,13 @@ enum amb_status amb_acks_sync(struct amb_conn *conn, int64_t timeout_ns)
 {
     amb_acks_send(conn);
     int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
-    for (uint32_t i = 0; i < conn->sub_high; i++) {
-        struct amb_sub *sub = conn->subs[i];
+    for (uint32_t i = 0; i < conn->handles.sub_high; i++) {
+        struct amb_sub *sub = conn->handles.subs[i];
         /* One that was closed is asked about, too: our Bye may overtake what it has said. */
         if (sub == NULL || sub->acks.sent == sub->acks.confirmed) {
             continue;
         }
-        if (conn->must_flush && conn->link != NULL) {
+        if (conn->link_state.must_flush && conn->link != NULL) {
             amb_conn_flush_link(conn);
         }
         struct amb_request request = {0};
@@ -311,7 +317,7 @@ enum amb_status amb_acks_sync(struct amb_conn *conn, int64_t timeout_ns)
         if (status != AMB_OK && status != AMB_ENOTFOUND && status != AMB_ECLOSED) {
             return status;
         }
-        if (conn->subs[i] == sub) {
+        if (conn->handles.subs[i] == sub) {
             sub->acks.confirmed = sent;
         }
     }

@@ -30,7 +30,9 @@ struct amb_ack_frame {
 
 /* The link is done with it. Lock held. */
 void amb_ack_frame_put(struct amb_conn *conn, struct amb_ack_frame *frame);
-void amb_ack_frames_fini(struct amb_conn *conn);
+void amb_conn_acks_init(struct amb_conn *conn);
+/* Frees the frames that are kept for use. */
+void amb_conn_acks_fini(struct amb_conn *conn);
 /* Hands the link every acknowledgement that waits. Lock held. */
 void amb_acks_send(struct amb_conn *conn);
 /* All of a delivery that could not be brought here shall come again. Without locks. */

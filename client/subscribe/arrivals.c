@@ -55,8 +55,8 @@ struct amb_topic_name *amb_sub_topic_add(struct amb_sub *sub, uint32_t topic, ui
     amb_assert(len < sizeof(name->name));
     name->len = len;
     name->order = ++sub->names;
-    name->life = sub->conn->life;
-    amb_list_push_back(&sub->conn->topics, &name->node);
+    name->life = sub->conn->session.life;
+    amb_list_push_back(&sub->conn->receive.topics, &name->node);
     /* A known id with a new name: messages that came before keep the old one. */
     uint32_t i = topic_slot(table, topic);
     name->former = table->slots[i].name;

@@ -133,7 +133,7 @@ static enum amb_status bring(struct amb_landing *landing, struct amb_msg *msg)
     side->mem = landing->mem;
     msg->payload = readable(side);
     atomic_fetch_add_explicit(&landing->staged_bytes, len, memory_order_relaxed);
-    atomic_fetch_add_explicit(&landing->conn->staged_out, len, memory_order_relaxed);
+    atomic_fetch_add_explicit(&landing->conn->gpu.staged_out, len, memory_order_relaxed);
     return AMB_OK;
 }
 

@@ -39,7 +39,7 @@ void amb_position_begun(struct amb_sub *sub, const struct amb_sub_options *optio
         sub->since_ns = (int64_t)options->start_at;
     } else if (sub->resumed != NULL &&
                amb_position_read(sub->resumed, sub->resumed_len, &position) == AMB_OK) {
-        bool is_ours = position.epoch == sub->conn->epoch;
+        bool is_ours = position.epoch == sub->conn->session.epoch;
         sub->since_ns = is_ours ? position.since_ns : 0;
         if (!is_ours) { /* Its numbers mean nothing here. */
             free(sub->resumed);
@@ -135,7 +135,7 @@ enum amb_status amb_sub_position(struct amb_sub *sub, void *position, size_t *le
     amb_spinlock_lock(&sub->lock);
     write_topics(sub, false, &writer);
     amb_spinlock_unlock(&sub->lock);
-    status = amb_position_end(&writer, conn->epoch, sub->since_ns);
+    status = amb_position_end(&writer, conn->session.epoch, sub->since_ns);
     amb_conn_unlock(conn);
     *len = writer.len;
     return status;

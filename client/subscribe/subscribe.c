@@ -44,8 +44,8 @@ static struct amb_sub *sub_create(struct amb_conn *conn, const struct amb_sub_op
                     options->group == NULL && options->durable == NULL;
     sub->is_choosy = options->filter != NULL;
     /* Copies must find room: what we cannot hold must not be sent. */
-    if (sub->credit_bytes > conn->memory_max / 2) {
-        sub->credit_bytes = conn->memory_max / 2;
+    if (sub->credit_bytes > conn->settings.memory_max / 2) {
+        sub->credit_bytes = conn->settings.memory_max / 2;
     }
     amb_list_init(&sub->arrived);
     amb_acks_init(&sub->acks, options->ack);
@@ -56,7 +56,7 @@ static struct amb_sub *sub_create(struct amb_conn *conn, const struct amb_sub_op
 /* The broker has ended it. */
 static void on_left(struct amb_conn *conn, struct amb_request *request)
 {
-    struct amb_sub *sub = conn->subs[request->handle];
+    struct amb_sub *sub = conn->handles.subs[request->handle];
     if (sub != NULL) {
         sub->is_left = true;
         amb_sub_free_handle(sub);
@@ -78,7 +78,8 @@ static void ask_leave(struct amb_conn *conn, uint32_t handle)
     Amb__Control__Unsubscribe unsubscribe;
     amb__control__unsubscribe__init(&unsubscribe);
     unsubscribe.handle = handle;
-    unsubscribe.acks = conn->subs[handle] == NULL ? 0 : conn->subs[handle]->acks.sent;
+    unsubscribe.acks =
+        conn->handles.subs[handle] == NULL ? 0 : conn->handles.subs[handle]->acks.sent;
     message.unsubscribe = &unsubscribe;
     message.body_case = AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE;
     amb_control_ask(conn, &message, request);
@@ -136,20 +137,20 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
     enum amb_status status =
         amb_again_keep(&sub->conn->again, &subscribe.base, &sub->ask, &sub->ask_len);
     if (status != AMB_OK) {
-        conn->sub_taken[sub->handle] = false;
+        conn->handles.sub_taken[sub->handle] = false;
         sub->is_gone = true;
         return amb_conn_fail(conn, status, "no memory for a subscription");
     }
     amb_control_ask(conn, &message, &request);
-    status = amb_control_wait(conn, &request, conn->timeout_ns, 0);
+    status = amb_control_wait(conn, &request, conn->settings.timeout_ns, 0);
     if (status == AMB_OK) {
         amb_position_begun(sub, options, request.time_ns);
         sub->is_open = true;
         return AMB_OK;
     }
     if (request.is_done) {
-        conn->past[sub->handle].delivered = sub->release.last;
-        conn->sub_taken[sub->handle] = false;
+        conn->handles.past[sub->handle].delivered = sub->release.last;
+        conn->handles.sub_taken[sub->handle] = false;
         sub->is_gone = true;
         return amb_conn_fail(conn, status, "cannot subscribe to '%s': %s", pattern, request.text);
     }
@@ -165,13 +166,13 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
 static void enter(struct amb_sub *sub)
 {
     struct amb_conn *conn = sub->conn;
-    struct amb_sub *former = conn->subs[sub->handle];
+    struct amb_sub *former = conn->handles.subs[sub->handle];
     if (former != NULL) {
         former->is_gone = true;
         amb_sub_unref(former);
     }
-    conn->subs[sub->handle] = sub;
-    sub->release.upto = sub->release.last = conn->past[sub->handle].delivered;
+    conn->handles.subs[sub->handle] = sub;
+    sub->release.upto = sub->release.last = conn->handles.past[sub->handle].delivered;
 }
 
 enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
@@ -227,7 +228,8 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
         amb_conn_unlock(conn);
         return amb_conn_leave(conn, status);
     }
-    if (!amb_handle_take(conn->sub_taken, &conn->sub_next, &conn->sub_high, &sub->handle)) {
+    if (!amb_handle_take(conn->handles.sub_taken, &conn->handles.sub_next, &conn->handles.sub_high,
+                         &sub->handle)) {
         amb_conn_unlock(conn);
         amb_sub_unref(sub);
         (void)amb_conn_fail(conn, AMB_ELIMIT, "more than %u subscriptions", AMB_HANDLES_MAX);
@@ -236,7 +238,7 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
     enter(sub); /* The first delivery may be here before the answer. */
     status = ask_subscribe(sub, pattern, &checked);
     if (status == AMB_OK) {
-        conn->messages_wanted += sub->on_message != NULL;
+        conn->due.messages_wanted += sub->on_message != NULL;
         if (sub->on_message != NULL && amb_sub_has_ready(sub)) {
             amb_due_callback(conn); /* It came before the answer, when nobody looked for it. */
         }
@@ -356,7 +358,7 @@ enum amb_status amb_next_many(struct amb_sub *sub, int64_t timeout_ns, struct am
 /* Sums up what is out: one look at each delivery. Both locks held. */
 static void count_outstanding(const struct amb_sub *sub, struct amb_sub_info *info)
 {
-    AMB_LIST_FOR_EACH (node, &sub->conn->outstanding) {
+    AMB_LIST_FOR_EACH (node, &sub->conn->receive.outstanding) {
         const struct amb_delivery *d = AMB_CONTAINER_OF(node, struct amb_delivery, known);
         if (d->sub != sub) {
             continue;
@@ -416,7 +418,7 @@ void amb_sub_detach(struct amb_sub *sub)
                             .timeout_ns = AMB_FOREVER,
                             .flags = AMB_WAIT_CLOSER | AMB_WAIT_LOST};
     (void)amb_conn_wait(conn, &wait);
-    conn->messages_wanted -= sub->on_message != NULL;
+    conn->due.messages_wanted -= sub->on_message != NULL;
     amb_event_forget(conn, NULL, sub);
 }
 
@@ -425,7 +427,7 @@ void amb_sub_leave(struct amb_sub *sub)
     struct amb_conn *conn = sub->conn;
     if (!sub->has_left) {
         sub->has_left = true; /* Without a session there is nobody to tell. */
-        if (conn->down == AMB_OK) {
+        if (conn->session.down == AMB_OK) {
             amb_acks_send(conn); /* How many there were is said with it. */
             ask_leave(conn, sub->handle);
         }
@@ -436,7 +438,7 @@ void amb_sub_leave(struct amb_sub *sub)
 
 static void on_resumed(struct amb_conn *conn, struct amb_request *request)
 {
-    struct amb_sub *sub = conn->subs[request->handle];
+    struct amb_sub *sub = conn->handles.subs[request->handle];
     enum amb_status status = request->status;
     if (sub != NULL && status != AMB_OK && amb_status_scope_of(status) != AMB_SCOPE_SESSION) {
         (void)amb_conn_fail(conn, status, "a subscription did not come back: %s", request->text);
@@ -484,15 +486,15 @@ static bool ask_again(struct amb_sub *sub)
 void amb_sub_resume(struct amb_sub *sub, bool is_same_epoch)
 {
     struct amb_conn *conn = sub->conn;
-    if (conn->down != AMB_OK) {
+    if (conn->session.down != AMB_OK) {
         return;
     }
     amb_acks_begin(&sub->acks); /* First: it may be gone after this. */
     if (!sub->is_open || sub->has_left) {
         sub->is_gone = true; /* Nothing of it can be told any more. */
         if (sub->is_user_done) {
-            conn->subs[sub->handle] = NULL;
-            conn->sub_taken[sub->handle] = false;
+            conn->handles.subs[sub->handle] = NULL;
+            conn->handles.sub_taken[sub->handle] = false;
             amb_sub_unref(sub);
         }
         return;

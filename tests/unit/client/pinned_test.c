@@ -519,7 +519,7 @@ static void without_a_thread_memory_is_there_before_the_next_heartbeat(void **st
     assert_int_equal(pthread_create(&thread, NULL, poll_on, &call), 0);
     for (bool is_asleep = false; !is_asleep; fake_broker_nap()) {
         amb_conn_lock(s.conn);
-        is_asleep = s.conn->driver_sleeps;
+        is_asleep = s.conn->driver.is_asleep;
         amb_conn_unlock(s.conn);
     }
     amb_lease_abandon(take(pub, 2 * MIB));

@@ -180,7 +180,7 @@ static void test_a_segment_of_a_former_session_is_not_announced(void **state)
     conn->leases.has_work = true;
     amb_slots_turn(conn, amb_clock_monotonic_ns());
     assert_true(amb_list_is_empty(&conn->leases.gpu_segments));
-    assert_true(amb_list_is_empty(&conn->requests));
+    assert_true(amb_list_is_empty(&conn->control.requests));
     assert_int_equal(amb_gpu_room_of(gpu)->bytes, 0);
     amb_conn_unlock(conn);
     amb_conn_unref(conn);

@@ -111,7 +111,7 @@ static void a_segment_is_welcomed_although_a_caller_sleeps(void **state)
     while (!sleeps) {
         fake_broker_nap();
         amb_conn_lock(s.conn);
-        sleeps = s.conn->driver_sleeps;
+        sleeps = s.conn->driver.is_asleep;
         amb_conn_unlock(s.conn);
     }
     fake_broker_segment(s.fake, 5, true);

@@ -447,7 +447,7 @@ static void what_a_link_has_fetched_is_given_out_where_it_lies(void **state)
         assert_int_equal(amb_msg_mem(msg), AMB_MEM_CUDA);
         assert_int_equal(amb_msg_device(msg), 1);
         assert_int_equal(amb_msg_seq(msg), n);
-        assert_string_equal(amb_msg_path(msg), s.conn->path);
+        assert_string_equal(amb_msg_path(msg), s.conn->link_state.path);
         assert_true(fakecuda_peek((uintptr_t)data, got, sizeof(got)));
         assert_memory_equal(got, sent, sizeof(got));
         first = first == NULL ? data : first; /* Its buffer is used again. */

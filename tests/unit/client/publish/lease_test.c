@@ -206,7 +206,7 @@ static void without_any_more_slots_a_lease_is_private(void **state)
     assert_int_equal(s.seen.commits[0], 4);
     assert_int_equal(s.seen.batches[0], 6);
     assert_int_equal(s.seen.last[0], 'f');
-    assert_int_equal(s.conn->lease_buffers.used, 0);
+    assert_int_equal(s.conn->leases.buffers.used, 0);
     session_close(&s);
 }
 
@@ -228,7 +228,7 @@ static void the_calls_are_the_same_without_segments(void **state)
     assert_int_equal(s.seen.msgs[0], 3);
     assert_int_equal(s.seen.commits[0], 0);
     assert_memory_equal(s.seen.last, "sent", 4);
-    assert_int_equal(s.conn->lease_buffers.used, 0);
+    assert_int_equal(s.conn->leases.buffers.used, 0);
     session_close(&s);
 }
 
@@ -341,7 +341,7 @@ static void what_waits_in_the_queue_is_canceled_by_a_close(void **state)
     assert_int_equal(amb_pub_close(pub, AMB_NOWAIT), AMB_OK);
     fake_broker_look(s.fake, &s.seen);
     assert_int_equal(s.seen.msgs[0], 0);
-    assert_int_equal(s.conn->lease_buffers.used, 0);
+    assert_int_equal(s.conn->leases.buffers.used, 0);
     session_close(&s);
 }
 

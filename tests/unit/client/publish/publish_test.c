@@ -215,12 +215,12 @@ static void a_handle_used_again_counts_its_batches_on(void **state)
     FAKE_WAIT(s.fake, &s.seen, s.seen.closes == 1);
     assert_int_equal(s.seen.closed_at[0], 3); /* what it closes after */
     amb_conn_lock(s.conn);
-    while (s.conn->pub_taken[0]) { /* The broker's answer is on its way. */
+    while (s.conn->handles.pub_taken[0]) { /* The broker's answer is on its way. */
         amb_conn_unlock(s.conn);
         (void)amb_poll(s.conn, AMB_MS);
         amb_conn_lock(s.conn);
     }
-    s.conn->pub_next = 0; /* else all others come first */
+    s.conn->handles.pub_next = 0; /* else all others come first */
     amb_conn_unlock(s.conn);
     struct told told = {0};
     assert_int_equal(

@@ -100,7 +100,7 @@ static void a_time_out_wakes_a_poll_that_began_before(void **state)
     assert_int_equal(pthread_create(&thread, NULL, poll_for_ever, &s), 0);
     for (bool sleeps = false; !sleeps;) {
         amb_conn_lock(s.conn);
-        sleeps = s.conn->driver_sleeps;
+        sleeps = s.conn->driver.is_asleep;
         amb_conn_unlock(s.conn);
         fake_broker_nap();
     }

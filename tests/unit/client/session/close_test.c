@@ -159,8 +159,8 @@ static void why_is_heard_though_the_link_is_seen_to_end_first(void **state)
     session_open(&s, NULL, AMB_OPTIONS(.progress = AMB_PROGRESS_POLL));
     fake_broker_kick(s.fake, AMB_EKICKED, "you know why");
     amb_conn_lock(s.conn);
-    s.conn->is_link_down = true;
-    s.conn->link_status = AMB_ELOST;
+    s.conn->link_state.is_down = true;
+    s.conn->session.link_status = AMB_ELOST;
     (void)amb_conn_receive(s.conn);
     amb_conn_unlock(s.conn);
     assert_string_equal(amb_last_error(s.conn).text, "you know why");

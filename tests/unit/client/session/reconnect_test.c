@@ -119,17 +119,17 @@ static void who_is_closed_while_away_leaves_no_acknowledgement(void **state)
                      AMB_OK);
     amb_conn_lock(two.conn);
     sub->acks.number = sub->acks.count = 1;
-    amb_list_push_back(&two.conn->acking, &sub->acks.node);
+    amb_list_push_back(&two.conn->acks.waiting, &sub->acks.node);
     amb_conn_lost(two.conn, AMB_ELOST, "as the test says");
     lose(&two);
     amb_sub_detach(sub);
     amb_sub_leave(sub);
     sub->is_user_done = true;
-    assert_false(amb_list_is_empty(&two.conn->acking));
+    assert_false(amb_list_is_empty(&two.conn->acks.waiting));
     amb_conn_unlock(two.conn);
     poll_until(&two, &two.restored);
     amb_conn_lock(two.conn);
-    assert_true(amb_list_is_empty(&two.conn->acking));
+    assert_true(amb_list_is_empty(&two.conn->acks.waiting));
     amb_conn_unlock(two.conn);
     close_two(&two);
 }
@@ -207,7 +207,7 @@ static void batches_are_as_large_as_the_next_broker_says(void **state)
         struct two two;
         struct amb_pub *pubs[2], *gone;
         open_different(&two, &first, &second, 0);
-        assert_int_equal(two.conn->batch_bytes, i == 0 ? 4096 : AMB_BATCH_BYTES);
+        assert_int_equal(two.conn->session.batch_bytes, i == 0 ? 4096 : AMB_BATCH_BYTES);
         assert_int_equal(amb_pub_open(two.conn, "a", NULL, &pubs[0]), AMB_OK);
         assert_int_equal(amb_pub_open(two.conn, "b", NULL, &gone), AMB_OK);
         assert_int_equal(amb_pub_send(pubs[0], "1", 1, AMB_SEC), AMB_OK);
@@ -215,10 +215,10 @@ static void batches_are_as_large_as_the_next_broker_says(void **state)
         assert_int_equal(amb_pub_close(gone, 5 * AMB_SEC), AMB_OK);
         assert_int_equal(amb_pub_flush(pubs[0], 0, 5 * AMB_SEC), AMB_OK);
         assert_non_null(pubs[0]->open);
-        assert_int_not_equal(two.conn->batches_cached, 0);
+        assert_int_not_equal(two.conn->batches.plain.count, 0);
         lose(&two);
         poll_until(&two, &two.restored);
-        assert_int_equal(two.conn->batch_bytes, sizes[i][1]);
+        assert_int_equal(two.conn->session.batch_bytes, sizes[i][1]);
         assert_int_equal(amb_pub_open(two.conn, "b", NULL, &pubs[1]), AMB_OK);
         for (unsigned k = 0; k < 2; k++) {
             assert_int_equal(amb_pub_send(pubs[k], payload, sizeof(payload), AMB_SEC), AMB_OK);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is due to the program: the descriptors of amb_fd, who wants to be called back, and the
+ * events that wait for amb_poll. drive/due.c and session/poll.c work on it.
+ *
+ * Threads: under the connection's lock, events under a lock of their own. Memory: descriptors,
+ * closed by the end of the connection; events are dropped, oldest first, where nobody polls.
+ */
+#pragma once
+
+#include <amb/amb.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_EVENTS_MAX 64u
+
+struct amb_conn_due {
+    int event_fd; /* readable while something is due; only written if is_fd_used */
+    int user_fd;  /* amb_fd: event_fd, or in POLL mode an epoll of everything */
+    int timer_fd; /* POLL mode: heartbeat and linger; -1 */
+    _Atomic bool is_fd_used;
+    bool is_fd_set;
+    bool has_news;            /* a message has arrived since amb_poll */
+    uint32_t settled_wanted;  /* publishers with on_settled */
+    uint32_t messages_wanted; /* subscriptions with on_message */
+    uint32_t next_sub;        /* whose callbacks come first next time */
+    int64_t reply_ns; /* the first deadline of a request, perhaps an earlier one; INT64_MAX: none */
+};
+
+/* An event with its text, as it waits for amb_poll. */
+struct amb_event_slot {
+    struct amb_event event;
+    char text[128];
+};
+
+struct amb_conn_events {
+    pthread_mutex_t lock; /* a leaf */
+    amb_event_fn on_event;
+    void *arg;
+    uint32_t first, count;
+    bool is_running; /* on_event */
+    struct amb_event_slot slots[AMB_EVENTS_MAX];
+};
+
+static inline void amb_conn_due_init(struct amb_conn_due *due)
+{
+    due->event_fd = due->user_fd = due->timer_fd = -1;
+    due->reply_ns = INT64_MAX;
+}
+
+static inline void amb_conn_events_init(struct amb_conn_events *events)
+{
+    (void)pthread_mutex_init(&events->lock, NULL);
+}
+
+static inline void amb_conn_events_fini(struct amb_conn_events *events)
+{
+    (void)pthread_mutex_destroy(&events->lock);
+}

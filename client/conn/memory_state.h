@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that a connection has met: mapped segments of the broker (memory/segment.c), memory that
+ * the program has registered (memory/region.c), and GPUs (memory/gpu.c, memory/import.c).
+ *
+ * Threads: as each says. Memory: freed with the connection.
+ */
+#pragma once
+
+#include "client/conn/gpu_range.h"
+#include "wire/base/list.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct amb_gpu;
+struct amb_import;
+struct amb_region;
+
+/* Under the connection's lock. */
+struct amb_conn_segments {
+    struct amb_list_node mapped; /* of the session */
+    struct amb_list_node former; /* of former sessions, held by messages */
+};
+
+struct amb_conn_regions {
+    pthread_mutex_t lock; /* a leaf */
+    struct amb_region *first;
+};
+
+struct amb_conn_gpu {
+    pthread_mutex_t lock; /* of the lists and of staged_in */
+    struct amb_gpu *devices;
+    struct amb_import *imports;         /* what is open of the broker's memory there */
+    _Atomic uint32_t waiting;           /* releases that wait for a stream */
+    _Atomic uint64_t staged_out;        /* bytes brought from the host to a GPU */
+    uint64_t staged_in;                 /* bytes of GPU memory published by way of the host, */
+    char staged_why[AMB_GPU_WHY_BYTES]; /* ... and the last reason */
+};

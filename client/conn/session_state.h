@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The session that a connection has, or had last: the broker's Welcome, and the session's end.
+ * session/handshake.c, session/reconnect.c and session/lost.c write it.
+ *
+ * Threads: under the connection's lock; limits and `down` are read without it, see conn/error.c.
+ * Memory: none.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdint.h>
+
+struct amb_conn_session {
+    uint64_t max_message;
+    uint32_t batch_bytes, batch_msgs;
+    enum amb_status down; /* why the session is over; AMB_OK: it is not */
+    uint32_t life;        /* counts sessions: what is of an older one is not told to the broker */
+    uint32_t id, generation;
+    uint64_t secret, epoch;
+    char down_text[200];
+    enum amb_status link_status; /* why the link is down, as the link says it */
+    char link_text[160];
+};
