@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/worker/dispatch.h"
 
-#include "broker/delivery/acks/taker.h"
+#include "broker/delivery/acks/taker_ack.h"
 #include "broker/delivery/reader/lazy.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/ingest/commit.h"

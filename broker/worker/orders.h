@@ -10,7 +10,7 @@
 
 #include "broker/base/mail.h"
 #include "broker/delivery/acks/queue.h"
-#include "broker/delivery/acks/taker.h"
+#include "broker/delivery/acks/taker_ack.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/memory/maker.h"
 #include "broker/shard/lease.h"

@@ -2,6 +2,8 @@
 #include "broker/worker/orders_subscription.h"
 
 #include "broker/delivery/acks/queue_life.h"
+#include "broker/delivery/acks/taker.h"
+#include "broker/delivery/acks/taker_ack.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/orders_private.h"

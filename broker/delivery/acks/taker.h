@@ -16,18 +16,7 @@
 #include "broker/delivery/reader/subscription.h"
 #include "wire/base/idmap.h"
 
-struct amb_frame;
-struct amb_session;
 struct amb_shard;
-
-/* Somebody who waits for acknowledgements that are under way. */
-struct amb_taker_waiter {
-    struct amb_list_node node;
-    uint64_t frames; /* so many ACK and TERM */
-    void (*done)(struct amb_taker_waiter *waiter, struct amb_subscription *sub);
-};
-
-#define AMB_TAKER_WAITERS_MAX 16u
 
 struct amb_taker {
     struct amb_list_node node; /* of the shard */
@@ -55,13 +44,6 @@ AMB_MUST_CHECK enum amb_status amb_taker_create(struct amb_subscription *sub, en
                                                 int64_t ack_wait_ns, struct amb_seat *seat);
 /* Mail: a take for a member of this worker. */
 void amb_taker_arrived(struct amb_mail *mail, void *owner);
-/* An ACK, or a TERM with its reason (may be NULL). EPROTO. */
-AMB_MUST_CHECK enum amb_status amb_taker_ack(struct amb_session *session,
-                                             const struct amb_frame *frame, const char *reason);
-/* Calls done when waiter->frames have come, or when the subscription goes (sub is NULL then).
- * ELIMIT: AMB_TAKER_WAITERS_MAX wait already. */
-AMB_MUST_CHECK enum amb_status amb_taker_wait(struct amb_taker *taker,
-                                              struct amb_taker_waiter *waiter);
 /* It gets no more; what it has it may still acknowledge. Harmless twice. */
 void amb_taker_stop(struct amb_taker *taker);
 /* Once a turn: sends what waits, gives back what has expired. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How an entry goes to a client, in place or by copy, and what is counted then: for cursors
- * (give.c) and for takes (taker.c).
+ * (give.c) and for takes (acks/taker_send.c).
  * Threads: the shard's worker. Memory: never allocates.
  */
 #pragma once
@@ -62,6 +62,16 @@ static inline enum amb_deliver_way amb_deliver_way(const struct amb_subscription
         break;
     }
     return AMB_DELIVER_COPY;
+}
+
+/* May the client read a batch in GPU memory there? REFUSED, too, where it does not want to. */
+static inline enum amb_mapping_state amb_deliver_in_gpu(const struct amb_subscription *sub,
+                                                        const struct amb_entry *entry)
+{
+    bool wants = sub->options.mem == AMB_MEM_CUDA || sub->options.mem == AMB_MEM_AS_SENT;
+    return wants && amb_deliver_may_keep(sub->session, entry)
+               ? amb_session_mapping_of(sub->session, entry->segment)
+               : AMB_MAPPING_REFUSED;
 }
 
 /* Below it UCX sends eagerly: this worker would wait for a copy to host memory, for each reader. */

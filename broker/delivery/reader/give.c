@@ -4,9 +4,9 @@
 #include "broker/delivery/reader/deliver.h"
 #include "broker/delivery/reader/lazy.h"
 #include "broker/delivery/reader/pick.h"
+#include "broker/delivery/reader/piece.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/memory/segment.h"
-#include "broker/session/outgoing.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
@@ -19,27 +19,9 @@ static bool give_name(struct amb_cursor *cursor)
 {
     struct amb_topic *topic = cursor->topic->namesake;
     topic = topic != NULL ? topic : cursor->topic;
-    const struct amb_frame frame = {
-        .type = AMB_FRAME_TOPIC,
-        .handle = cursor->sub->handle,
-        .topic = topic->id,
-        .count = topic->priority,
-        .data_len = topic->name_len,
-    };
-    enum amb_status status =
-        amb_outgoing_send_name(cursor->sub->session, &frame, topic->name, &topic->naming);
-    cursor->is_named = status == AMB_OK;
+    cursor->is_named = amb_piece_name(cursor->sub, topic, topic->name, &topic->naming) == AMB_OK;
     return cursor->is_named;
 }
-
-/* What one delivery gives of an entry: `count` messages, from index `first` of `total` on. */
-struct give_piece {
-    uint8_t type;
-    uint32_t flags;
-    uint32_t total, first, count, meta_len;
-    uint64_t seq, data_len;
-    const uint8_t *data, *meta; /* of a body on the link */
-};
 
 /* Room in the link, credit, and a client that knows the topic's name. */
 static bool is_ready(struct amb_cursor *cursor, uint32_t msgs, uint64_t bytes)
@@ -62,16 +44,6 @@ static void give_tally(const struct amb_cursor *cursor, const struct amb_entry *
     }
 }
 
-static void give_send(struct amb_session *session, const struct amb_frame *frame,
-                      const uint8_t *data, const uint8_t *meta, struct amb_entry *entry)
-{
-    if (amb_outgoing_send(session, frame, data, meta, entry) == AMB_ENOMEM) {
-        /* A number was given and is missing: only the end of the session repairs that. */
-        session->shard->session_ended(session->shard, session->client_id, AMB_ENOMEM,
-                                      "no memory for a delivery");
-    }
-}
-
 /* May a reader hold another tally? One it always may. */
 static inline bool may_count(const struct amb_session *session, const struct amb_entry *entry)
 {
@@ -81,7 +53,7 @@ static inline bool may_count(const struct amb_session *session, const struct amb
 
 /* One delivery, for which the cursor is ready. False: not now. */
 static bool give_one(struct amb_cursor *cursor, struct amb_entry *entry,
-                     const struct give_piece *piece)
+                     const struct amb_piece *piece)
 {
     struct amb_subscription *sub = cursor->sub;
     struct amb_session *session = sub->session;
@@ -98,26 +70,10 @@ static bool give_one(struct amb_cursor *cursor, struct amb_entry *entry,
     if (piece->seq > cursor->expected_seq) {
         amb_pick_gap(cursor, piece->seq, &gap);
     }
-    const struct amb_frame frame = {
-        .type = piece->type,
-        .flags = piece->flags,
-        .handle = sub->handle,
-        .topic = cursor->topic->id,
-        .count = piece->total,
-        .first = piece->first,
-        .rest = piece->total - piece->first - piece->count,
-        .meta_len = piece->meta_len,
-        .data_len = piece->data_len,
-        .seq = piece->seq,
-        .number = sub->delivered,
-        .lost = gap.lost,
-        .status = (int32_t)gap.why,
-        .time_ns = entry->time_ns,
-        .above = entry->above,
-        .segment = is_map ? entry->segment->id : 0,
-        .offset = piece->type == AMB_FRAME_MAP ? (uint64_t)(entry->data - entry->segment->base) : 0,
-    };
-    give_send(session, &frame, piece->data, piece->meta, piece->meta == NULL ? NULL : entry);
+    struct amb_frame frame = amb_piece_frame(piece, entry, sub, cursor->topic->id);
+    frame.lost = gap.lost;
+    frame.status = (int32_t)gap.why;
+    amb_piece_send(session, &frame, piece, entry);
     amb_deliver_count(session, !is_map, piece->count, piece->data_len + piece->meta_len);
     cursor->expected_seq = piece->seq + piece->count;
     return true;
@@ -129,23 +85,12 @@ static bool give_one(struct amb_cursor *cursor, struct amb_entry *entry,
  */
 static bool give_singles(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t end)
 {
-    bool is_far = entry->segment->gpu != NULL; /* The link fetches it from there. */
     struct amb_body_iter iter;
     struct amb_message_view view;
     const uint8_t *single = entry->singles;
     amb_body_iter_init_leased(&iter, entry->data, entry->meta, entry->count);
     for (uint32_t i = 0; i < end && amb_body_iter_next(&iter, &view); i++) {
-        struct give_piece piece = {
-            .type = AMB_FRAME_DELIVER,
-            .flags = is_far ? AMB_FRAME_FLAG_DEVICE : AMB_FRAME_FLAG_NONE,
-            .total = 1,
-            .count = 1,
-            .meta_len = (uint32_t)sizeof(struct amb_record) + amb_props_padded(view.props_len),
-            .seq = entry->first_seq + i,
-            .data_len = amb_payload_padded(view.len),
-            .data = view.payload,
-            .meta = single != NULL ? single : entry->meta + i * sizeof(struct amb_record),
-        };
+        const struct amb_piece piece = amb_piece_single(entry, i, &view, single);
         single = single != NULL ? single + piece.meta_len : NULL;
         if (i < cursor->within) {
             continue;
@@ -159,34 +104,18 @@ static bool give_singles(struct amb_cursor *cursor, struct amb_entry *entry, uin
     return true;
 }
 
-/* Messages of an entry from index `first` on, as a frame of that type has them. */
-static struct give_piece piece_of(const struct amb_entry *entry, uint8_t type, uint32_t first,
-                                  uint32_t count)
-{
-    return (struct give_piece){
-        .type = type,
-        .total = entry->count,
-        .first = first,
-        .count = count,
-        .meta_len = entry->meta_len,
-        .seq = entry->first_seq + first,
-        .data_len = entry->data_len,
-        .data = type == AMB_FRAME_DELIVER ? entry->data : NULL,
-        .meta = type != AMB_FRAME_MAP ? entry->meta : NULL,
-    };
-}
-
 /* Less than half of a batch by copy, for which the cursor is ready: cut out, so that the rest does
  * not go over the link with it. Without memory for that it does. */
 static bool give_slice(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t count)
 {
     struct amb_entry *slice = amb_slice_copy(cursor->topic->shard, entry, cursor->within, count);
     if (slice == NULL) {
-        const struct give_piece whole = piece_of(entry, AMB_FRAME_DELIVER, cursor->within, count);
+        const struct amb_piece whole =
+            amb_piece_of(entry, AMB_FRAME_DELIVER, cursor->within, count);
         return give_one(cursor, entry, &whole);
     }
     slice->tally = entry->tally; /* Of this log; looked at here alone. */
-    const struct give_piece piece = piece_of(slice, AMB_FRAME_DELIVER, 0, count);
+    const struct amb_piece piece = amb_piece_of(slice, AMB_FRAME_DELIVER, 0, count);
     bool is_delivered = give_one(cursor, slice, &piece);
     amb_entry_unref(slice, cursor->topic->shard);
     return is_delivered;
@@ -196,13 +125,9 @@ static bool give_slice(struct amb_cursor *cursor, struct amb_entry *entry, uint3
 static bool give_from_gpu(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t end)
 {
     struct amb_session *session = cursor->sub->session;
-    const struct give_piece piece =
-        piece_of(entry, AMB_FRAME_MAP_LEASED, cursor->within, end - cursor->within);
-    enum amb_mem mem = cursor->sub->options.mem;
-    enum amb_mapping_state state = AMB_MAPPING_REFUSED;
-    if ((mem == AMB_MEM_CUDA || mem == AMB_MEM_AS_SENT) && amb_deliver_may_keep(session, entry)) {
-        state = amb_session_mapping_of(session, entry->segment);
-    }
+    const struct amb_piece piece =
+        amb_piece_of(entry, AMB_FRAME_MAP_LEASED, cursor->within, end - cursor->within);
+    enum amb_mapping_state state = amb_deliver_in_gpu(cursor->sub, entry);
     if (state == AMB_MAPPING_READY) {
         return is_ready(cursor, piece.count, amb_entry_bytes(entry)) &&
                give_one(cursor, entry, &piece);
@@ -235,7 +160,7 @@ bool amb_give(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t end)
         return false;
     }
     uint32_t count = end - cursor->within;
-    uint8_t type = entry->is_leased ? AMB_FRAME_MAP_LEASED : AMB_FRAME_MAP;
+    uint8_t type = amb_piece_map_type(entry);
     switch (amb_deliver_way(cursor->sub, entry)) {
     case AMB_DELIVER_WAIT:
         return false;
@@ -251,7 +176,7 @@ bool amb_give(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t end)
         type = AMB_FRAME_DELIVER;
         break;
     }
-    const struct give_piece piece = piece_of(entry, type, cursor->within, count);
+    const struct amb_piece piece = amb_piece_of(entry, type, cursor->within, count);
     return give_one(cursor, entry, &piece);
 }
 
@@ -259,16 +184,8 @@ bool amb_give_lazy(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t 
 {
     struct amb_subscription *sub = cursor->sub;
     uint32_t first = cursor->within, count = end - first;
-    struct amb_frame frame = {
-        .handle = sub->handle,
-        .topic = cursor->topic->id,
-        .seq = entry->first_seq + first,
-        .time_ns = entry->time_ns,
-        .above = entry->above,
-    };
-    const uint8_t *meta;
-    amb_lazy_cut(entry, first, count, &frame, &meta);
-    uint64_t bytes = frame.meta_len + (sub->options.lazy == AMB_LAZY_PIN ? frame.data_len : 0);
+    const struct amb_piece piece = amb_lazy_piece(entry, first, count);
+    uint64_t bytes = piece.meta_len + (sub->options.lazy == AMB_LAZY_PIN ? piece.data_len : 0);
     if (!is_ready(cursor, count, amb_lazy_bytes(sub, entry)) || !amb_lazy_has_room(sub, entry) ||
         !may_count(sub->session, entry) ||
         amb_lazy_deliver(sub, entry, first, count, bytes) != AMB_OK) {
@@ -278,14 +195,14 @@ bool amb_give_lazy(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t 
         give_tally(cursor, entry);
     }
     struct amb_gap gap = {0};
-    if (frame.seq > cursor->expected_seq) {
-        amb_pick_gap(cursor, frame.seq, &gap);
+    if (piece.seq > cursor->expected_seq) {
+        amb_pick_gap(cursor, piece.seq, &gap);
     }
-    frame.number = sub->delivered;
+    struct amb_frame frame = amb_piece_frame(&piece, entry, sub, cursor->topic->id);
     frame.lost = gap.lost;
     frame.status = (int32_t)gap.why;
-    give_send(sub->session, &frame, NULL, meta, entry);
-    amb_deliver_count(sub->session, true, count, frame.meta_len);
-    cursor->expected_seq = frame.seq + count;
+    amb_piece_send(sub->session, &frame, &piece, entry);
+    amb_deliver_count(sub->session, true, count, piece.meta_len);
+    cursor->expected_seq = piece.seq + count;
     return true;
 }

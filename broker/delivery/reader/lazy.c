@@ -14,29 +14,22 @@
 /* Of a leased segment, what may be kept from its publisher without being pinned. */
 #define LEASED_SHARE 4u
 
-void amb_lazy_cut(const struct amb_entry *entry, uint32_t first, uint32_t count,
-                  struct amb_frame *frame, const uint8_t **meta)
+struct amb_piece amb_lazy_piece(const struct amb_entry *entry, uint32_t first, uint32_t count)
 {
     const struct amb_record *records = amb_entry_records(entry);
     uint32_t each = (uint32_t)sizeof(*records) + (entry->is_leased ? sizeof(uint64_t) : 0);
-    frame->type = AMB_FRAME_LAZY;
+    struct amb_piece piece = amb_piece_of(entry, AMB_FRAME_LAZY, first, count);
     if (entry->meta_len == entry->count * each) {
         /* Without properties the records of a slice are a table themselves. */
-        frame->count = count;
-        frame->first = frame->rest = 0;
-        frame->flags = AMB_FRAME_FLAG_NONE;
-        frame->meta_len = count * (uint32_t)sizeof(*records);
-        frame->data_len = amb_slice_data_between(entry, first, first + count);
-        *meta = (const uint8_t *)(records + first);
-        return;
+        piece.total = count;
+        piece.first = 0;
+        piece.meta_len = count * (uint32_t)sizeof(*records);
+        piece.data_len = amb_slice_data_between(entry, first, first + count);
+        piece.meta = (const uint8_t *)(records + first);
+    } else {
+        piece.flags = entry->is_leased ? AMB_FRAME_FLAG_OFFSETS : AMB_FRAME_FLAG_NONE;
     }
-    frame->count = entry->count;
-    frame->first = first;
-    frame->rest = entry->count - first - count;
-    frame->flags = entry->is_leased ? AMB_FRAME_FLAG_OFFSETS : AMB_FRAME_FLAG_NONE;
-    frame->meta_len = entry->meta_len;
-    frame->data_len = entry->data_len;
-    *meta = entry->meta;
+    return piece;
 }
 
 /* ---- what is kept ---- */

@@ -19,6 +19,7 @@
  */
 #pragma once
 
+#include "broker/delivery/reader/piece.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/shard/entry.h"
 
@@ -38,10 +39,9 @@ static inline uint64_t amb_lazy_bytes(const struct amb_subscription *sub,
     return is_light && sub->taker == NULL ? entry->meta_len : amb_entry_bytes(entry);
 }
 
-/* Fills in what a LAZY frame for messages first .. first+count-1 says of its body, which is *meta:
- * as little of the batch as makes one. */
-void amb_lazy_cut(const struct amb_entry *entry, uint32_t first, uint32_t count,
-                  struct amb_frame *frame, const uint8_t **meta);
+/* Messages first .. first+count-1 as a LAZY frame gives them: as little of the batch as makes a
+ * body. */
+struct amb_piece amb_lazy_piece(const struct amb_entry *entry, uint32_t first, uint32_t count);
 /* May another payload be pinned for it? */
 bool amb_lazy_has_room(const struct amb_subscription *sub, const struct amb_entry *entry);
 /* amb_subscription_deliver for a lazy one: notes the delivery, and keeps what its kind keeps. */
