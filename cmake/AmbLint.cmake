@@ -10,7 +10,7 @@ mark_as_advanced(AMB_LINT_CXX)
 
 function(amb_lint name)
     add_test(NAME lint-${name} COMMAND ${ARGN})
-    set_tests_properties(lint-${name} PROPERTIES LABELS lint TIMEOUT 120 SKIP_RETURN_CODE 77
+    set_tests_properties(lint-${name} PROPERTIES LABELS lint TIMEOUT 300 SKIP_RETURN_CODE 77
         ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1")
 endfunction()
 
@@ -34,6 +34,11 @@ foreach(check IN ITEMS arrows cxx size tests words)
 endforeach()
 amb_lint(format ${dev}/check-format.sh)
 amb_lint(arrows-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/arrows_test.py)
+amb_lint(new-file ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/new_file_test.py
+    -DAMB_UCX=${AMB_UCX} -DAMB_UCX_ROOT=${AMB_UCX_ROOT} -DAMB_CUDA=${AMB_CUDA}
+    -DAMB_CUDA_INCLUDE=${AMB_CUDA_INCLUDE} -DAMB_JEMALLOC=${AMB_JEMALLOC}
+    -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DCMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER})
+amb_lint(hook ${CMAKE_SOURCE_DIR}/tests/integration/hook_test.sh)
 amb_lint(test-script ${CMAKE_SOURCE_DIR}/tests/integration/test_script_test.sh)
 if(AMB_JEMALLOC AND TARGET brokerd)
     amb_lint(heap sh -c "ldd \"$0\" | grep jemalloc" $<TARGET_FILE:brokerd>)

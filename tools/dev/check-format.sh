@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Every C file is as clang-format 14 writes it (other releases differ). With --fix rewrites them.
+#   check-format.sh [--fix] [FILE...]      without a FILE all
 # Exit status 77, "skipped", where clang-format 14 is not installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -15,8 +16,12 @@ if ! command -v "$format" >/dev/null; then
 fi
 if [ "${1:-}" = --fix ]; then
     action=(-i)
+    shift
 else
     action=(--dry-run -Werror)
+fi
+if [ $# != 0 ]; then
+    exec "$format" "${action[@]}" --style=file "$@"
 fi
 folders=()
 for folder in wire broker client tools tests docs; do
