@@ -34,6 +34,7 @@ foreach(check IN ITEMS arrows cxx size tests words)
 endforeach()
 amb_lint(format ${dev}/check-format.sh)
 amb_lint(arrows-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/arrows_test.py)
+amb_lint(prose-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/prose_test.py)
 amb_lint(new-file ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/new_file_test.py
     -DAMB_UCX=${AMB_UCX} -DAMB_UCX_ROOT=${AMB_UCX_ROOT} -DAMB_CUDA=${AMB_CUDA}
     -DAMB_CUDA_INCLUDE=${AMB_CUDA_INCLUDE} -DAMB_JEMALLOC=${AMB_JEMALLOC}
