@@ -29,11 +29,12 @@ else()
 endif()
 amb_lint(headers ${Python3_EXECUTABLE} ${dev}/check-headers.py ${options})
 amb_lint(readme ${Python3_EXECUTABLE} ${dev}/check-readme.py --cc ${CMAKE_C_COMPILER})
-foreach(check IN ITEMS arrows cxx size tests words)
+foreach(check IN ITEMS arrows cxx numbers size tests words)
     amb_lint(${check} ${Python3_EXECUTABLE} ${dev}/check-${check}.py)
 endforeach()
 amb_lint(format ${dev}/check-format.sh)
 amb_lint(arrows-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/arrows_test.py)
+amb_lint(numbers-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/numbers_test.py)
 amb_lint(prose-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/prose_test.py)
 amb_lint(new-file ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/new_file_test.py
     -DAMB_UCX=${AMB_UCX} -DAMB_UCX_ROOT=${AMB_UCX_ROOT} -DAMB_CUDA=${AMB_CUDA}

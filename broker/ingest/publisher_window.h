@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A publisher's window: how far it stands open, and the memory that is reserved behind it.
+ * A publisher's window: how far it stands open, and the memory that is reserved behind it. The
+ * rules and an example are in docs/internals/windows.md.
  *
  * Threads: the session's worker.
  */
@@ -8,8 +9,8 @@
 
 #include "broker/ingest/publisher.h"
 
-/* A batch's buffer: the prepared one, or a new one, of what was reserved. ENOMEM: see
- * docs/architecture.md for what was not foreseen then. */
+/* A batch's buffer: the prepared one, or a new one, of the reserved memory. ENOMEM is for the few
+ * batches that "Batches that find no place" of docs/internals/windows.md lists. */
 AMB_MUST_CHECK enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
                                                     struct amb_buf *out);
 /* WANT. EPROTO for nonsense. The newest word counts: it may be less than the one before, of which

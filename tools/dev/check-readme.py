@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The C programs in README.md compile, and its links lead to files: check-readme.py [--cc CC]."""
+"""The C programs in README.md compile, and in every page the links lead to files and the paths that
+stand as code are there: check-readme.py [--cc CC]."""
 import argparse
 import os
 import re
@@ -8,7 +9,21 @@ import subprocess
 
 import sources
 
-PAGES = ("README.md", "CONTRIBUTING.md")
+PROGRAMS = ("README.md", "CONTRIBUTING.md")
+# A file of ours that a page names, from the root.
+PATH = re.compile(r"`((?:broker|client|wire|tools|tests|docs|cmake|etc|docker)/[\w./-]+"
+                  r"\.(?:c|h|py|sh|txt|proto|md|cmake|conf|svg|json))`")
+
+
+def check_links(page, text):
+    folder = os.path.dirname(page)
+    for link in re.findall(r"\]\(([^)#]+)", text):
+        target = os.path.normpath(os.path.join(folder, link))
+        if "://" not in link and not os.path.exists(os.path.join(sources.ROOT, target)):
+            yield f"{page}: {link} is not there"
+    for path in PATH.findall(text):
+        if not os.path.exists(os.path.join(sources.ROOT, path)):
+            yield f"{page}: {path} is not there"
 
 
 def main():
@@ -18,15 +33,15 @@ def main():
     command = [args.cc, "-std=c17", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
                "-I" + os.path.join(sources.ROOT, "client/include"), "-fsyntax-only", "-xc", "-"]
     problems = []
-    for page in PAGES:
+    for page in PROGRAMS:
         text = sources.read(page)
         for program in re.findall(r"^```c\n(.*?)^```", text, re.M | re.S):
             done = subprocess.run(command, input=program.encode(), capture_output=True)
             if done.returncode != 0:
                 problems.append(f"{page}: {program.splitlines()[0]}\n" + done.stderr.decode())
-        for link in re.findall(r"\]\(([^)#]+)", text):
-            if "://" not in link and not os.path.exists(os.path.join(sources.ROOT, link)):
-                problems.append(f"{page}: {link} is not there")
+    for page in sources.all_files():
+        if page.endswith(".md"):
+            problems += check_links(page, sources.read(page))
     sources.finish("check-readme", problems)
 
 
