@@ -222,6 +222,16 @@ static void noted(struct amb_shard *shard, const struct amb_note *note)
     }
 }
 
+static const struct amb_shard_upcalls upcalls = {
+    .offer_segment = offer_segment,
+    .offer_gpu = offer_gpu,
+    .segment_gone = amb_retire_segment,
+    .session_ended = session_ended,
+    .dead_letter = dead_letter,
+    .topic_heard = amb_control_topic_heard,
+    .noted = noted,
+};
+
 /* Start --------------------------------------------------------------------------------------- */
 
 static enum amb_status broker_open_ucx(struct amb_broker *broker, char *error, size_t error_size)
@@ -254,17 +264,11 @@ static enum amb_status broker_make_workers(struct amb_broker *broker)
         shard->peers = broker->shards;
         shard->peer_count = count;
         shard->control = &broker->control.inbox;
-        shard->ucx = broker->ucx;
+        shard->ucx.context = broker->ucx;
         shard->maker = &broker->maker;
         shard->porter = &broker->porter;
         shard->gpus = &broker->gpus;
-        shard->offer_segment = offer_segment;
-        shard->offer_gpu = offer_gpu;
-        shard->session_ended = session_ended;
-        shard->dead_letter = dead_letter;
-        shard->noted = noted;
-        shard->topic_heard = amb_control_topic_heard;
-        shard->segment_gone = amb_retire_segment;
+        shard->upcalls = &upcalls;
     }
     return AMB_OK;
 }
@@ -469,7 +473,7 @@ void amb_broker_destroy(struct amb_broker **broker)
         }
     }
     for (unsigned i = 0; i < b->worker_count; i++) {
-        b->workers[i].shard.segment_gone = NULL;
+        b->workers[i].shard.upcalls = &amb_shard_no_upcalls;
         amb_worker_fini(&b->workers[i]);
     }
     free(b->workers);

@@ -40,10 +40,10 @@ static void drain_look(struct amb_shard *shard, struct amb_order *order)
 {
     shard->is_draining = true;
     uint64_t left = 0;
-    for (uint32_t i = 0; i < shard->topic_slots; i++) {
-        left += shard->topics[i] == NULL ? 0 : topic_left(shard->topics[i]);
+    for (uint32_t i = 0; i < shard->topics.slots; i++) {
+        left += shard->topics.at[i] == NULL ? 0 : topic_left(shard->topics.at[i]);
     }
-    AMB_LIST_FOR_EACH (node, &shard->takers) {
+    AMB_LIST_FOR_EACH (node, &shard->takers.all) {
         const struct amb_taker *taker = AMB_CONTAINER_OF(node, struct amb_taker, node);
         bool is_up = amb_session_is_up(taker->sub->session);
         AMB_LIST_FOR_EACH (take_node, &taker->waiting) {
@@ -51,7 +51,7 @@ static void drain_look(struct amb_shard *shard, struct amb_order *order)
         }
     }
     uint64_t held = 0;
-    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+    AMB_LIST_FOR_EACH (node, &shard->sessions.live) {
         const struct amb_session *s = AMB_CONTAINER_OF(node, struct amb_session, live);
         left += amb_session_is_up(s) ? s->link->queued : 0;
         AMB_LIST_FOR_EACH (sub_node, &s->subscription_list) {

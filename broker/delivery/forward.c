@@ -20,20 +20,20 @@
 /* Deliveries and looks at readers so far. */
 static inline uint64_t forward_done(const struct amb_shard *shard)
 {
-    return amb_stat_get(&shard->stats.batches_out) + shard->forward_looks;
+    return amb_stat_get(&shard->stats.batches_out) + shard->forward.looks;
 }
 
 /* This turn's, or this priority's, are used up. */
 static inline bool forward_is_over(const struct amb_shard *shard)
 {
-    return forward_done(shard) >= shard->forward_upto;
+    return forward_done(shard) >= shard->forward.upto;
 }
 
 /* The topic's slice of them begins. */
 static inline void forward_begin_slice(struct amb_shard *shard)
 {
     uint64_t upto = forward_done(shard) + AMB_FORWARD_SLICE;
-    shard->forward_slice = upto < shard->forward_upto ? upto : shard->forward_upto;
+    shard->forward.slice = upto < shard->forward.upto ? upto : shard->forward.upto;
 }
 
 /* The walk is cut short at that reader, who is the first when it goes on, over `left` readers. A
@@ -67,12 +67,12 @@ static bool forward_walk(struct amb_topic *topic, struct amb_walk *walk)
     walk->unwalked = AMB_WALK_NONE;
     struct amb_list_node *next;
     for (struct amb_list_node *node = walk->due.next; node != &walk->due && left > 0; node = next) {
-        if (__builtin_expect(forward_done(shard) >= shard->forward_slice, 0)) {
+        if (__builtin_expect(forward_done(shard) >= shard->forward.slice, 0)) {
             walk_cut(walk, node, left);
             return false;
         }
         left--;
-        shard->forward_looks++;
+        shard->forward.looks++;
         struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, due);
         amb_advance(topic, cursor);
         next = node->next;
@@ -96,7 +96,7 @@ static inline uint64_t forward_turn(const struct amb_shard *shard)
 static void forward_settle(struct amb_topic *topic)
 {
     topic->settled_turn = forward_turn(topic->shard);
-    topic->shard->forward_looks += 1 + topic->cursor_count / SETTLE_LOOKS;
+    topic->shard->forward.looks += 1 + topic->cursor_count / SETTLE_LOOKS;
     if (amb_topic_is_home(topic)) {
         amb_lend_walk(topic);
         if (__builtin_expect(topic->spillers != 0, 0)) {
@@ -133,7 +133,7 @@ static bool forward_topic(struct amb_topic *topic)
 static void forward_sifted(struct amb_topic *topic)
 {
     topic->keeping_up.unwalked = topic->behind.unwalked = AMB_WALK_ALL;
-    topic->shard->forward_slice = topic->shard->forward_upto;
+    topic->shard->forward.slice = topic->shard->forward.upto;
     if (!forward_topic(topic) && amb_list_is_empty(&topic->dirty)) {
         amb_list_push_back(topic->dirty_topics, &topic->dirty);
     }
@@ -171,7 +171,7 @@ static unsigned forward_all(struct amb_shard *shard)
     for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
         /* Topics marked during the walk are the next walk's. */
         amb_list_init(&marked[rank]);
-        amb_list_move(&shard->dirty_topics[rank], &marked[rank]);
+        amb_list_move(&shard->forward.dirty[rank], &marked[rank]);
         lower += !amb_list_is_empty(&marked[rank]);
     }
     uint64_t end = forward_done(shard) + AMB_FORWARD_TURN;
@@ -182,8 +182,8 @@ static unsigned forward_all(struct amb_shard *shard)
         lower--;
         /* One reader may go past what was left, so each begins with its part, whatever was done. */
         uint64_t least = forward_done(shard) + AMB_FORWARD_PART;
-        shard->forward_upto = end - (uint64_t)lower * AMB_FORWARD_PART;
-        shard->forward_upto = shard->forward_upto < least ? least : shard->forward_upto;
+        shard->forward.upto = end - (uint64_t)lower * AMB_FORWARD_PART;
+        shard->forward.upto = shard->forward.upto < least ? least : shard->forward.upto;
         done += forward_marked(shard, &marked[rank]);
     }
     return done;
@@ -192,10 +192,10 @@ static unsigned forward_all(struct amb_shard *shard)
 unsigned amb_forward_run(struct amb_shard *shard)
 {
     amb_sift_begin(shard);
-    shard->forward_looks = 0;
+    shard->forward.looks = 0;
     unsigned done = forward_all(shard);
     if (__builtin_expect(!amb_list_is_empty(&shard->sift.waiting), 0)) {
-        shard->forward_upto = forward_done(shard) + AMB_FORWARD_PART; /* Whatever others had. */
+        shard->forward.upto = forward_done(shard) + AMB_FORWARD_PART; /* Whatever others had. */
         done += amb_sift_serve(shard, forward_sifted);
     }
     return done;

@@ -13,7 +13,7 @@ static void cursor_behind(struct amb_cursor *cursor)
     if (amb_cursor_is_holding(cursor) && cursor->behind_since_ns == 0) {
         cursor->behind_since_ns = shard->now_ns;
         if (cursor->block_limit_ns != INT64_MAX && amb_list_is_empty(&cursor->blocked)) {
-            amb_list_push_back(&shard->blocked, &cursor->blocked);
+            amb_list_push_back(&shard->forward.blocked, &cursor->blocked);
         }
     }
 }
@@ -39,7 +39,7 @@ void amb_hold_caught_up(struct amb_cursor *cursor)
 int64_t amb_hold_expire(struct amb_shard *shard)
 {
     int64_t next_ns = INT64_MAX;
-    AMB_LIST_FOR_EACH_SAFE (node, &shard->blocked) {
+    AMB_LIST_FOR_EACH_SAFE (node, &shard->forward.blocked) {
         struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, blocked);
         int64_t deadline_ns = amb_deadline_ns(cursor->behind_since_ns, cursor->block_limit_ns);
         if (deadline_ns <= shard->now_ns) {

@@ -100,7 +100,7 @@ static unsigned slow_look_at_use(struct amb_subscription *sub)
     }
     sub->is_slow = !sub->is_slow;
     struct amb_note note = note_of(sub, sub->is_slow ? AMB_NOTE_SLOW : AMB_NOTE_RECOVERED);
-    sub->session->shard->noted(sub->session->shard, &note);
+    sub->session->shard->upcalls->noted(sub->session->shard, &note);
     return 1;
 }
 
@@ -112,7 +112,7 @@ static unsigned slow_look_at_spill(struct amb_subscription *sub)
     }
     sub->is_spilling = is_spilling;
     struct amb_note note = note_of(sub, is_spilling ? AMB_NOTE_SPILL_BEGIN : AMB_NOTE_SPILL_END);
-    sub->session->shard->noted(sub->session->shard, &note);
+    sub->session->shard->upcalls->noted(sub->session->shard, &note);
     return 1;
 }
 
@@ -133,7 +133,7 @@ static unsigned slow_look_at_loss(struct amb_subscription *sub, uint64_t gap, in
                                         : AMB_LOSS_SLOW;
     sub->lost_told = lost;
     sub->lost_told_ns = amb_deadline_ns(now_ns, SLOW_LOST_EVERY_NS);
-    sub->session->shard->noted(sub->session->shard, &note);
+    sub->session->shard->upcalls->noted(sub->session->shard, &note);
     return 1;
 }
 
@@ -170,12 +170,12 @@ static unsigned session_look(struct amb_session *session, unsigned max)
 
 int64_t amb_slow_tick(struct amb_shard *shard)
 {
-    if (shard->now_ns < shard->slow_ns || shard->noted == NULL) {
-        return shard->noted == NULL ? INT64_MAX : shard->slow_ns;
+    if (shard->now_ns < shard->slow.due_ns || shard->upcalls->noted == NULL) {
+        return shard->upcalls->noted == NULL ? INT64_MAX : shard->slow.due_ns;
     }
     unsigned notes = 0;
     bool is_of_interest = false;
-    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+    AMB_LIST_FOR_EACH (node, &shard->sessions.live) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
         notes += session_look(session, notes < AMB_SLOW_NOTES_MAX ? AMB_SLOW_NOTES_MAX - notes : 0);
         AMB_LIST_FOR_EACH (sub_node, &session->subscription_list) {
@@ -185,8 +185,8 @@ int64_t amb_slow_tick(struct amb_shard *shard)
         }
     }
     uint64_t moved = amb_stat_get(&shard->stats.msgs_out) + amb_stat_get(&shard->stats.msgs_in);
-    bool is_quiet = moved == shard->slow_moved && notes == 0 && !is_of_interest;
-    shard->slow_moved = moved;
-    shard->slow_ns = is_quiet ? INT64_MAX : amb_deadline_ns(shard->now_ns, AMB_SLOW_TICK_NS);
-    return shard->slow_ns;
+    bool is_quiet = moved == shard->slow.moved && notes == 0 && !is_of_interest;
+    shard->slow.moved = moved;
+    shard->slow.due_ns = is_quiet ? INT64_MAX : amb_deadline_ns(shard->now_ns, AMB_SLOW_TICK_NS);
+    return shard->slow.due_ns;
 }

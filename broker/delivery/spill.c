@@ -38,9 +38,9 @@ static void spill_later(struct amb_topic *topic, int64_t at_ns)
 {
     struct amb_shard *shard = topic->shard;
     if (amb_list_is_empty(&topic->spill.node)) {
-        amb_list_push_back(&shard->spilling, &topic->spill.node);
+        amb_list_push_back(&shard->spill.waiting, &topic->spill.node);
     }
-    shard->spill_ns = at_ns < shard->spill_ns ? at_ns : shard->spill_ns;
+    shard->spill.due_ns = at_ns < shard->spill.due_ns ? at_ns : shard->spill.due_ns;
 }
 
 /* What is too much ------------------------------------------------------------------------------
@@ -303,14 +303,14 @@ void amb_spill_walk(struct amb_topic *topic)
 
 int64_t amb_spill_tick(struct amb_shard *shard)
 {
-    if (shard->now_ns >= shard->spill_ns) {
+    if (shard->now_ns >= shard->spill.due_ns) {
         struct amb_list_node *node;
-        shard->spill_ns = INT64_MAX;
-        while ((node = amb_list_pop_front(&shard->spilling)) != NULL) {
+        shard->spill.due_ns = INT64_MAX;
+        while ((node = amb_list_pop_front(&shard->spill.waiting)) != NULL) {
             amb_topic_mark(AMB_CONTAINER_OF(node, struct amb_topic, spill.node));
         }
     }
-    return shard->spill_ns;
+    return shard->spill.due_ns;
 }
 
 bool amb_spill_is_on(const struct amb_cursor *cursor)

@@ -141,8 +141,8 @@ static void commit_send_freed(struct amb_session *session, uint64_t number, uint
 {
     const struct amb_frame frame = {.type = AMB_FRAME_FREED, .number = number, .count = count};
     if (amb_outgoing_send(session, &frame, NULL, NULL, NULL) == AMB_ENOMEM) {
-        session->shard->session_ended(session->shard, session->client_id, AMB_ENOMEM,
-                                      "the client could not be told of its free slots");
+        session->shard->upcalls->session_ended(session->shard, session->client_id, AMB_ENOMEM,
+                                               "the client could not be told of its free slots");
     }
 }
 

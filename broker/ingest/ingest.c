@@ -298,7 +298,7 @@ enum amb_status amb_ingest_body(struct amb_session *session, void *cookie, enum 
         return status == AMB_EPROTO ? AMB_EPROTO : AMB_OK;
     }
     entry->is_whole = true;
-    session->shard->is_bulk = entry->count >= INGEST_BULK_MSGS;
+    session->shard->poll.is_bulk = entry->count >= INGEST_BULK_MSGS;
     session->msgs_in += entry->count;
     session->bytes_in += amb_entry_bytes(entry);
     amb_stat_add(&session->shard->stats.msgs_in, entry->count);

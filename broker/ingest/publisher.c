@@ -220,8 +220,8 @@ static bool publisher_may_tell(const struct amb_publisher *publisher)
         return false;
     }
     if (is_deaf(session)) {
-        session->shard->session_ended(session->shard, session->client_id, AMB_ELIMIT,
-                                      "the client publishes and does not read");
+        session->shard->upcalls->session_ended(session->shard, session->client_id, AMB_ELIMIT,
+                                               "the client publishes and does not read");
         return false;
     }
     return true;
@@ -244,9 +244,9 @@ void amb_publisher_confirmed(struct amb_publisher *publisher, const struct amb_t
     enum amb_status status =
         amb_outgoing_send_watched(publisher->session, &frame, publisher->opened, NULL);
     if (status == AMB_ENOMEM) {
-        publisher->session->shard->session_ended(publisher->session->shard,
-                                                 publisher->session->client_id, status,
-                                                 "no memory for a confirmation");
+        publisher->session->shard->upcalls->session_ended(publisher->session->shard,
+                                                          publisher->session->client_id, status,
+                                                          "no memory for a confirmation");
     }
 }
 

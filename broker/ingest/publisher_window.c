@@ -75,12 +75,12 @@ void amb_publisher_unreserve(struct amb_publisher *publisher, uint64_t bytes)
 /* Bytes that windows of this shard may stand open. */
 static uint64_t shard_windows_max(struct amb_shard *shard)
 {
-    if (shard->windows_max == 0) {
+    if (shard->windows.max == 0) {
         uint64_t mine = shard->bufpool.options.budget->max / shard->peer_count;
         uint64_t most = mine / 64 > WINDOWS_MAX ? mine / 64 : WINDOWS_MAX;
-        shard->windows_max = mine / 8 < most ? mine / 8 : most;
+        shard->windows.max = mine / 8 < most ? mine / 8 : most;
     }
-    return shard->windows_max;
+    return shard->windows.max;
 }
 
 /*
@@ -163,7 +163,8 @@ static void count_prepared(struct amb_publisher *publisher, uint64_t bytes)
 /* In order of their time: one that was replaced is as old as it was. */
 static void enter_preparing(struct amb_publisher *publisher)
 {
-    struct amb_list_node *list = &publisher->session->shard->preparing, *before = list->prev;
+    struct amb_list_node *list = &publisher->session->shard->windows.preparing,
+                         *before = list->prev;
     while (before != list &&
            AMB_CONTAINER_OF(before, struct amb_publisher, preparing)->prepared_since_ns >
                publisher->prepared_since_ns) {
@@ -219,9 +220,9 @@ static bool session_may_prepare(const struct amb_session *session, uint64_t len)
 
 void amb_publishers_take_back(struct amb_shard *shard)
 {
-    while (!amb_list_is_empty(&shard->preparing)) {
+    while (!amb_list_is_empty(&shard->windows.preparing)) {
         struct amb_publisher *publisher =
-            AMB_CONTAINER_OF(shard->preparing.next, struct amb_publisher, preparing);
+            AMB_CONTAINER_OF(shard->windows.preparing.next, struct amb_publisher, preparing);
         struct amb_session *session = publisher->session;
         if (shard->now_ns - publisher->prepared_since_ns < AMB_PREPARED_NS) {
             return;
@@ -370,12 +371,12 @@ static enum amb_status publisher_find_buffer(struct amb_publisher *publisher, ui
 {
     struct amb_shard *shard = publisher->session->shard;
     struct amb_bufpool *pool = publisher_pool(publisher);
-    if (amb_list_is_empty(&publisher->starving) && !amb_list_is_empty(&shard->starving)) {
+    if (amb_list_is_empty(&publisher->starving) && !amb_list_is_empty(&shard->windows.starving)) {
         return AMB_EAGAIN; /* Others wait already: it is tried after them, this turn. */
     }
     uint64_t reserved = publisher->reserved, reserved_wide = publisher->reserved_wide;
     publisher->prepared_from = publisher->window;
-    pool->is_pressed = shard->is_pressed;
+    pool->is_pressed = shard->windows.is_pressed;
     enum amb_status status = amb_bufpool_alloc_later(pool, len, &publisher->prepared);
     if (status == AMB_ENOMEM && reserved > 0) {
         amb_publisher_unreserve(publisher, reserved);
@@ -470,7 +471,7 @@ static uint64_t publisher_share(const struct amb_publisher *publisher)
 /* Has somebody else waited for memory before? */
 static bool is_behind_others(const struct amb_publisher *publisher)
 {
-    const struct amb_list_node *line = &publisher->session->shard->starving;
+    const struct amb_list_node *line = &publisher->session->shard->windows.starving;
     return !amb_list_is_empty(line) && line->next != &publisher->starving;
 }
 
@@ -539,7 +540,8 @@ static bool publisher_serve(struct amb_publisher *publisher)
         /* Nobody waits: a word to the client, which costs two cores' cache lines, for a fair part
          * of the window only. */
         if (size > 0 && window >= publisher->window + size / WINDOW_STEPS &&
-            amb_list_is_empty(&shard->starving) && !publisher_raise_growing(publisher, window)) {
+            amb_list_is_empty(&shard->windows.starving) &&
+            !publisher_raise_growing(publisher, window)) {
             publisher_raise_some(publisher);
         }
         return true;
@@ -566,7 +568,7 @@ static bool publisher_serve(struct amb_publisher *publisher)
 static void publisher_serve_or_starve(struct amb_publisher *publisher)
 {
     struct amb_shard *shard = publisher->session->shard;
-    shard->is_pressed = publisher_is_pressed(publisher);
+    shard->windows.is_pressed = publisher_is_pressed(publisher);
     bool was_rationed = publisher->is_rationed;
     publisher->is_rationed = false;
     if (publisher_serve(publisher)) {
@@ -574,11 +576,12 @@ static void publisher_serve_or_starve(struct amb_publisher *publisher)
         publisher->is_rationed = false;
     } else if (amb_list_is_empty(&publisher->starving) || was_rationed != publisher->is_rationed) {
         amb_list_remove(&publisher->starving);
-        amb_list_push_back(publisher->is_rationed ? &shard->rationed : &shard->starving,
+        amb_list_push_back(publisher->is_rationed ? &shard->windows.rationed
+                                                  : &shard->windows.starving,
                            &publisher->starving);
         publisher->starving_since_ns = shard->now_ns;
     }
-    shard->is_pressed = false;
+    shard->windows.is_pressed = false;
 }
 
 void amb_publisher_retry(struct amb_publisher *publisher)

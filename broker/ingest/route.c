@@ -106,7 +106,7 @@ static void route_hold(struct amb_topic *topic, struct amb_entry *entry)
     bool is_first = amb_list_is_empty(&topic->held);
     amb_list_push_back(&topic->held, &entry->pending);
     if (is_first) {
-        topic->shard->topic_heard(topic);
+        topic->shard->upcalls->topic_heard(topic);
     }
 }
 

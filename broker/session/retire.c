@@ -32,7 +32,7 @@ static void retire_arrived(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
     struct retire *retire = AMB_CONTAINER_OF(mail, struct retire, mail);
-    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+    AMB_LIST_FOR_EACH (node, &shard->sessions.live) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
         if (amb_session_retire_segment(session, retire->segment)) {
             session_drop(session, retire->segment);

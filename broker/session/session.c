@@ -48,9 +48,9 @@ enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint
     amb_lease_book_init(&session->book, &session->heap);
     amb_heap_init(&session->heap, amb_heap_worker_share(shard->limits->max_heap_per_session));
     amb_heap_take(&session->heap, sizeof(*session) + AMB_HEAP_OVERHEAD);
-    amb_list_push_back(&shard->live_sessions, &session->live);
-    amb_list_push_back(&shard->warm, &session->heat);
-    shard->warm_count++;
+    amb_list_push_back(&shard->sessions.live, &session->live);
+    amb_list_push_back(&shard->poll.warm, &session->heat);
+    shard->poll.warm_count++;
     *slot = session;
     *out = session;
     return AMB_OK;
@@ -81,12 +81,12 @@ void amb_session_destroy(struct amb_session **session)
     amb_list_remove(&s->live);
     amb_list_remove(&s->heat);
     if (s->is_cold) {
-        s->shard->cold_count--;
-        s->shard->cold_watched -= s->is_watched;
+        s->shard->poll.cold_count--;
+        s->shard->poll.cold_watched -= s->is_watched;
     } else {
-        s->shard->warm_count--;
+        s->shard->poll.warm_count--;
     }
-    s->shard->sessions[s->index] = NULL;
+    s->shard->sessions.at[s->index] = NULL;
     amb_party_unref(&s->party);
     free(s->past);
     free(s);
@@ -97,10 +97,10 @@ void amb_session_warm(struct amb_session *session)
     amb_assert(session->is_cold);
     session->is_cold = false;
     amb_list_remove(&session->heat);
-    amb_list_push_back(&session->shard->warm, &session->heat);
-    session->shard->warm_count++;
-    session->shard->cold_count--;
-    session->shard->cold_watched -= session->is_watched;
+    amb_list_push_back(&session->shard->poll.warm, &session->heat);
+    session->shard->poll.warm_count++;
+    session->shard->poll.cold_count--;
+    session->shard->poll.cold_watched -= session->is_watched;
 }
 
 void amb_session_cool(struct amb_session *session)
@@ -108,16 +108,16 @@ void amb_session_cool(struct amb_session *session)
     amb_assert(!session->is_cold);
     session->is_cold = true;
     amb_list_remove(&session->heat);
-    amb_list_push_back(&session->shard->cold, &session->heat);
-    session->shard->warm_count--;
-    session->shard->cold_count++;
-    session->shard->cold_watched += session->is_watched;
+    amb_list_push_back(&session->shard->poll.cold, &session->heat);
+    session->shard->poll.warm_count--;
+    session->shard->poll.cold_count++;
+    session->shard->poll.cold_watched += session->is_watched;
 }
 
 bool amb_session_wants_flow(const struct amb_session *session)
 {
     return !amb_list_is_empty(&session->publisher_list) || !amb_list_is_empty(&session->stalled) ||
-           !amb_list_is_empty(&session->shard->starving) || session->takers > 0 ||
+           !amb_list_is_empty(&session->shard->windows.starving) || session->takers > 0 ||
            session->tallies > 0 || session->mapped_bytes >= SESSION_HELD_BYTES;
 }
 
@@ -153,17 +153,18 @@ void amb_session_end_heap(struct amb_session *session)
     }
     session->is_over_heap = true;
     session->heap.refused++;
-    session->shard->session_ended(session->shard, session->client_id, AMB_ELIMIT,
-                                  AMB_HEAP_KEY ": the client neither takes nor gives back");
+    session->shard->upcalls->session_ended(session->shard, session->client_id, AMB_ELIMIT,
+                                           AMB_HEAP_KEY
+                                           ": the client neither takes nor gives back");
 }
 
 struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, uint32_t generation)
 {
-    if (index >= shard->session_slots || shard->sessions[index] == NULL ||
-        shard->sessions[index]->generation != generation) {
+    if (index >= shard->sessions.slots || shard->sessions.at[index] == NULL ||
+        shard->sessions.at[index]->generation != generation) {
         return NULL;
     }
-    return shard->sessions[index];
+    return shard->sessions.at[index];
 }
 
 bool amb_session_has_room(const struct amb_session *session)
@@ -211,12 +212,12 @@ enum amb_mapping_state amb_session_mapping_of(struct amb_session *session,
         return AMB_MAPPING_REFUSED;
     }
     if (segment->gpu != NULL) {
-        if (!session->may_map_gpu || session->shard->offer_gpu == NULL) {
+        if (!session->may_map_gpu || session->shard->upcalls->offer_gpu == NULL) {
             return AMB_MAPPING_REFUSED;
         }
         session->mappings[session->mapping_count++] =
             (struct amb_mapping){.segment = segment->id, .state = AMB_MAPPING_ASKED};
-        session->shard->offer_gpu(session->shard, session->client_id, segment);
+        session->shard->upcalls->offer_gpu(session->shard, session->client_id, segment);
         return AMB_MAPPING_ASKED;
     }
     /* Once a segment and session: the only system call between a publish and a delivery. */
@@ -226,8 +227,8 @@ enum amb_mapping_state amb_session_mapping_of(struct amb_session *session,
     }
     session->mappings[session->mapping_count++] =
         (struct amb_mapping){.segment = segment->id, .state = AMB_MAPPING_ASKED};
-    session->shard->offer_segment(session->shard, session->client_id, segment->id, segment->size,
-                                  fd);
+    session->shard->upcalls->offer_segment(session->shard, session->client_id, segment->id,
+                                           segment->size, fd);
     return AMB_MAPPING_ASKED;
 }
 

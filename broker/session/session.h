@@ -89,8 +89,8 @@ struct amb_session {
     uint32_t openings;     /* counts publishers ever opened: names one of a reused handle */
     struct amb_past *past; /* by handle; NULL until the first one is opened */
     struct amb_list_node live;
-    struct amb_list_node clearing; /* of shard->clearing: its deliveries are given up */
-    struct amb_list_node heat;     /* of shard->warm or shard->cold */
+    struct amb_list_node clearing; /* of shard->clearing.sessions: its deliveries are given up */
+    struct amb_list_node heat;     /* of shard->poll.warm or cold */
     uint32_t idle_turns;           /* since something came or went, while warm */
     bool is_cold;
     struct amb_list_node stalled;        /* struct amb_cursor.stalled */

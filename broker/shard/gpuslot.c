@@ -42,7 +42,7 @@ static struct amb_lease *lease_at(struct amb_list_node *node)
 static struct amb_lease *find_free(struct amb_shard *shard, const struct amb_gpu_pool *pool,
                                    uint64_t slot)
 {
-    AMB_LIST_FOR_EACH (node, &shard->gpu_slots) {
+    AMB_LIST_FOR_EACH (node, &shard->gpuslots.leases) {
         struct amb_lease *lease = lease_at(node);
         if (lease->segment->gpu == pool && lease->slot >= slot && lease->slot <= 2 * slot &&
             lease->commits < lease->slots && lease->spoiled_ns == 0) {
@@ -63,7 +63,7 @@ static bool is_due(const struct amb_lease *lease, const struct amb_gpu_pool *poo
 /* What nothing lies in; of one pool, or of all (NULL) what has not been used for a while. */
 static void give_back(struct amb_shard *shard, const struct amb_gpu_pool *pool)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &shard->gpu_slots) {
+    AMB_LIST_FOR_EACH_SAFE (node, &shard->gpuslots.leases) {
         struct amb_lease *lease = lease_at(node);
         if (lease->commits == 0 && is_due(lease, pool, shard->now_ns)) {
             amb_lease_close(lease);
@@ -168,5 +168,5 @@ void amb_gpuslot_spoil(struct amb_lease *lease)
 void amb_gpuslot_trim(struct amb_shard *shard)
 {
     give_back(shard, NULL);
-    shard->gpu_slots_ns = amb_deadline_ns(shard->now_ns, LOOK_NS);
+    shard->gpuslots.due_ns = amb_deadline_ns(shard->now_ns, LOOK_NS);
 }

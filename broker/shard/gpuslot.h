@@ -47,7 +47,7 @@ void amb_gpuslot_spoil(struct amb_lease *lease);
 void amb_gpuslot_trim(struct amb_shard *shard);
 static inline void amb_gpuslot_tick(struct amb_shard *shard)
 {
-    if (!amb_list_is_empty(&shard->gpu_slots) && shard->now_ns >= shard->gpu_slots_ns) {
+    if (!amb_list_is_empty(&shard->gpuslots.leases) && shard->now_ns >= shard->gpuslots.due_ns) {
         amb_gpuslot_trim(shard);
     }
 }

@@ -47,7 +47,7 @@ static void lease_destroy(struct amb_lease *lease)
     }
     /* Hundreds of milliseconds for hundreds of MiB; and it stays charged while it is mapped. */
     amb_shard_segment_unmake(shard, lease->segment);
-    shard->leased_bytes -= size;
+    shard->leases.bytes -= size;
     free(lease);
 }
 
@@ -149,7 +149,7 @@ static void lease_enter(struct amb_lease *lease, struct amb_shard *shard,
     lease->slot = slot;
     lease->slots = slots;
     amb_list_push_back(&book->leases, &lease->of_book);
-    amb_list_push_back(&shard->leases, &lease->of_shard);
+    amb_list_push_back(&shard->leases.all, &lease->of_shard);
     book->slots += slots;
     book->lease_count++;
 }
@@ -169,7 +169,7 @@ enum amb_status amb_lease_open(struct amb_shard *shard, struct amb_lease_book *b
     lease->segment->party = amb_party_ref(book->party);
     amb_party_lease(book->party, size);
     book->bytes += size;
-    shard->leased_bytes += size;
+    shard->leases.bytes += size;
     *out = lease;
     return AMB_OK;
 }
@@ -225,8 +225,8 @@ enum amb_status amb_lease_open_own(struct amb_shard *shard, struct amb_gpu_pool 
     lease->slots = slots;
     lease->is_own = true;
     lease->state = AMB_LEASE_SEALED;
-    amb_list_push_back(&shard->gpu_slots, &lease->of_book);
-    amb_list_push_back(&shard->leases, &lease->of_shard);
+    amb_list_push_back(&shard->gpuslots.leases, &lease->of_book);
+    amb_list_push_back(&shard->leases.all, &lease->of_shard);
     *out = lease;
     return AMB_OK;
 }
@@ -334,7 +334,7 @@ struct amb_lease *amb_lease_find(const struct amb_lease_book *book, uint64_t seg
 
 void amb_lease_fini(struct amb_shard *shard)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &shard->leases) {
+    AMB_LIST_FOR_EACH_SAFE (node, &shard->leases.all) {
         lease_destroy(AMB_CONTAINER_OF(node, struct amb_lease, of_shard));
     }
 }

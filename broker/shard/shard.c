@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct amb_shard_upcalls amb_shard_no_upcalls;
+
 /* Doubles *table until it holds `index`; new slots are NULL. */
 static bool table_reach(void ***table, uint32_t *slots, uint32_t index)
 {
@@ -29,17 +31,17 @@ static bool table_reach(void ***table, uint32_t *slots, uint32_t index)
 struct amb_topic **amb_shard_topic_slot(struct amb_shard *shard, uint32_t id)
 {
     uint32_t slot = amb_topic_slot(id);
-    void **table = (void **)shard->topics;
-    bool reached = table_reach(&table, &shard->topic_slots, slot);
-    shard->topics = (struct amb_topic **)table;
-    return reached ? &shard->topics[slot] : NULL;
+    void **table = (void **)shard->topics.at;
+    bool reached = table_reach(&table, &shard->topics.slots, slot);
+    shard->topics.at = (struct amb_topic **)table;
+    return reached ? &shard->topics.at[slot] : NULL;
 }
 
 struct amb_session **amb_shard_session_slot(struct amb_shard *shard, uint32_t index)
 {
     amb_assert(index < AMB_SESSIONS_MAX);
-    void **table = (void **)shard->sessions;
-    bool reached = table_reach(&table, &shard->session_slots, index);
-    shard->sessions = (struct amb_session **)table;
-    return reached ? &shard->sessions[index] : NULL;
+    void **table = (void **)shard->sessions.at;
+    bool reached = table_reach(&table, &shard->sessions.slots, index);
+    shard->sessions.at = (struct amb_session **)table;
+    return reached ? &shard->sessions.at[index] : NULL;
 }

@@ -8,10 +8,10 @@
 
 enum amb_status amb_shard_segment_made(struct amb_shard *shard, struct amb_segment *segment)
 {
-    if (shard->ucx == NULL) {
+    if (shard->ucx.context == NULL) {
         return AMB_OK;
     }
-    return amb_ucx_register(shard->ucx, segment->base, segment->size, &segment->mem);
+    return amb_ucx_register(shard->ucx.context, segment->base, segment->size, &segment->mem);
 }
 
 void amb_shard_segment_unmade(struct amb_shard *shard, struct amb_segment *segment)
@@ -19,8 +19,8 @@ void amb_shard_segment_unmade(struct amb_shard *shard, struct amb_segment *segme
     if (segment->mem != NULL) {
         amb_ucx_unregister(&segment->mem);
     }
-    if (shard->segment_gone != NULL) {
-        shard->segment_gone(shard, segment->id);
+    if (shard->upcalls->segment_gone != NULL) {
+        shard->upcalls->segment_gone(shard, segment->id);
     }
 }
 

@@ -116,10 +116,10 @@ static void topic_watch(struct amb_topic *topic)
 {
     struct amb_shard *shard = topic->shard;
     if (amb_list_is_empty(&topic->timed)) {
-        amb_list_push_back(&shard->timed, &topic->timed);
+        amb_list_push_back(&shard->history.timed, &topic->timed);
     }
-    if (shard->timed_ns == INT64_MAX) {
-        shard->timed_ns = amb_deadline_ns(shard->now_ns, AMB_TOPIC_TICK_NS);
+    if (shard->history.due_ns == INT64_MAX) {
+        shard->history.due_ns = amb_deadline_ns(shard->now_ns, AMB_TOPIC_TICK_NS);
     }
 }
 

@@ -68,7 +68,7 @@ static bool compact_foreign(struct amb_topic *topic, uint64_t position, struct a
 static bool compact_topic(struct amb_topic *topic, unsigned *looks, uint64_t *bytes)
 {
     struct amb_shard *shard = topic->shard;
-    struct amb_compaction *walk = &shard->compaction;
+    struct amb_shard_compact *walk = &shard->compact;
     const struct amb_log *log = &topic->log;
     if (walk->position < log->lo) {
         walk->position = log->lo;
@@ -106,9 +106,9 @@ static bool compact_is_worthwhile(const struct amb_shard *shard)
 
 int64_t amb_compact_run(struct amb_shard *shard)
 {
-    struct amb_compaction *walk = &shard->compaction;
-    if (shard->now_ns < walk->next_ns) {
-        return walk->next_ns;
+    struct amb_shard_compact *walk = &shard->compact;
+    if (shard->now_ns < walk->due_ns) {
+        return walk->due_ns;
     }
     atomic_store_explicit(&shard->stats.sparse_slabs, shard->bufpool.sparse_slabs,
                           memory_order_relaxed);
@@ -120,17 +120,17 @@ int64_t amb_compact_run(struct amb_shard *shard)
     unsigned looks = 0;
     uint64_t bytes = 0;
     while (walk->is_walking && looks < STEP_LOOKS && bytes < STEP_BYTES) {
-        if (walk->topic >= shard->topic_slots) {
+        if (walk->topic >= shard->topics.slots) {
             walk->is_walking = false;
             break;
         }
-        struct amb_topic *topic = shard->topics[walk->topic];
+        struct amb_topic *topic = shard->topics.at[walk->topic];
         looks++;
         if (topic == NULL || !amb_topic_is_home(topic) || compact_topic(topic, &looks, &bytes)) {
             walk->topic++;
             walk->position = 0;
         }
     }
-    walk->next_ns = shard->now_ns + (walk->is_walking ? AMB_COMPACT_STEP_NS : AMB_COMPACT_AGE_NS);
-    return walk->next_ns;
+    walk->due_ns = shard->now_ns + (walk->is_walking ? AMB_COMPACT_STEP_NS : AMB_COMPACT_AGE_NS);
+    return walk->due_ns;
 }

@@ -74,11 +74,11 @@ static int64_t history_due_ns(const struct amb_topic *topic)
 
 int64_t amb_history_tick(struct amb_shard *shard)
 {
-    if (shard->now_ns < shard->timed_ns) {
-        return shard->timed_ns;
+    if (shard->now_ns < shard->history.due_ns) {
+        return shard->history.due_ns;
     }
     int64_t next_ns = INT64_MAX;
-    AMB_LIST_FOR_EACH (node, &shard->timed) {
+    AMB_LIST_FOR_EACH (node, &shard->history.timed) {
         struct amb_topic *topic = AMB_CONTAINER_OF(node, struct amb_topic, timed);
         if (topic->log.lo == topic->log.hi) {
             continue;
@@ -95,6 +95,6 @@ int64_t amb_history_tick(struct amb_shard *shard)
     if (next_ns < shard->now_ns + AMB_TOPIC_TICK_NS) {
         next_ns = shard->now_ns + AMB_TOPIC_TICK_NS;
     }
-    shard->timed_ns = next_ns;
+    shard->history.due_ns = next_ns;
     return next_ns;
 }

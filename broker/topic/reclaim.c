@@ -14,7 +14,7 @@ static void relief_came_back(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
     AMB_CONTAINER_OF(mail, struct amb_relief, mail)->is_out = false;
-    shard->relief_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS);
+    shard->reclaim.relief_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS);
 }
 
 /* The same of its private shadows, those that home lends more to than their readers have read: who
@@ -25,7 +25,7 @@ static uint64_t privates_shed(struct amb_topic *topic, uint32_t *budget)
     AMB_LIST_FOR_EACH (node, &topic->privates) {
         struct amb_topic *shadow = AMB_CONTAINER_OF(node, struct amb_topic, of_namesake);
         uint64_t kept = shadow->log.bytes;
-        if (shadow != shadow->shard->kept && kept > 2 * amb_topic_depth(shadow) &&
+        if (shadow != shadow->shard->reclaim.spared && kept > 2 * amb_topic_depth(shadow) &&
             amb_topic_shed(shadow, budget)) {
             given += kept - shadow->log.bytes;
             amb_topic_mark(shadow);
@@ -45,7 +45,7 @@ static void relief_asked(struct amb_mail *mail, void *owner)
     struct amb_shard *shard = owner;
     struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
     uint64_t before = segment_bytes(shard);
-    (void)shard->drop_kept(shard);
+    (void)shard->reclaim.drop_kept(shard);
     for (unsigned is_private = 0; is_private < 2; is_private++) {
         struct amb_bufpool *pool = amb_shard_pool(shard, is_private != 0);
         pool->is_pressed = relief->is_pressed;
@@ -54,10 +54,11 @@ static void relief_asked(struct amb_mail *mail, void *owner)
     }
     uint64_t given = before - segment_bytes(shard);
     uint32_t budget = AMB_SHARD_SHED_TURN;
-    for (uint32_t i = 0; i < shard->topic_slots && given < relief->bytes && budget > 0; i++) {
-        shard->relief_last =
-            shard->relief_last + 1 < shard->topic_slots ? shard->relief_last + 1 : 0;
-        struct amb_topic *topic = shard->topics[shard->relief_last];
+    for (uint32_t i = 0; i < shard->topics.slots && given < relief->bytes && budget > 0; i++) {
+        shard->reclaim.relief_last = shard->reclaim.relief_last + 1 < shard->topics.slots
+                                         ? shard->reclaim.relief_last + 1
+                                         : 0;
+        struct amb_topic *topic = shard->topics.at[shard->reclaim.relief_last];
         uint64_t kept = topic == NULL ? 0 : topic->log.bytes;
         if (topic != NULL && amb_topic_shed(topic, &budget)) {
             given += kept - topic->log.bytes;
@@ -69,17 +70,17 @@ static void relief_asked(struct amb_mail *mail, void *owner)
 
 static void reclaim_ask(struct amb_shard *shard, uint64_t bytes)
 {
-    if (shard->now_ns < shard->relief_at_ns) {
+    if (shard->now_ns < shard->reclaim.relief_at_ns) {
         return;
     }
     for (unsigned i = 0; i < shard->peer_count; i++) {
-        struct amb_relief *relief = &shard->relief[i];
+        struct amb_relief *relief = &shard->reclaim.relief[i];
         if (i == shard->index || relief->is_out) {
             continue;
         }
         relief->asker = shard;
         relief->bytes = bytes;
-        relief->is_pressed = shard->is_pressed;
+        relief->is_pressed = shard->windows.is_pressed;
         relief->is_out = true;
         amb_mail_post(&shard->peers[i]->inbox, &relief->mail, relief_asked);
     }
@@ -154,9 +155,9 @@ static enum amb_status reclaim_shed_topic(struct amb_shard *shard, const struct 
 static enum amb_status reclaim_shed_all(struct amb_shard *shard, const struct reclaim *what)
 {
     enum amb_status status = AMB_ENOMEM;
-    for (uint32_t i = 0; i < shard->topic_slots && status == AMB_ENOMEM; i++) {
-        struct amb_topic *topic = shard->topics[i];
-        if (topic != NULL && topic != shard->kept) {
+    for (uint32_t i = 0; i < shard->topics.slots && status == AMB_ENOMEM; i++) {
+        struct amb_topic *topic = shard->topics.at[i];
+        if (topic != NULL && topic != shard->reclaim.spared) {
             status = reclaim_shed_topic(shard, what, topic, NULL);
         }
     }
@@ -167,20 +168,20 @@ static enum amb_status reclaim_shed_all(struct amb_shard *shard, const struct re
 static enum amb_status reclaim_shed_some(struct amb_shard *shard, const struct reclaim *what)
 {
     enum amb_status status = AMB_ENOMEM;
-    while (shard->shed_walked < shard->topic_slots && status == AMB_ENOMEM) {
-        uint32_t at = shard->shed_next < shard->topic_slots ? shard->shed_next : 0;
-        struct amb_topic *topic = shard->topics[at];
-        if (topic != NULL && topic != shard->kept) {
-            status = reclaim_shed_topic(shard, what, topic, &shard->shed_left);
+    while (shard->reclaim.shed_walked < shard->topics.slots && status == AMB_ENOMEM) {
+        uint32_t at = shard->reclaim.shed_next < shard->topics.slots ? shard->reclaim.shed_next : 0;
+        struct amb_topic *topic = shard->topics.at[at];
+        if (topic != NULL && topic != shard->reclaim.spared) {
+            status = reclaim_shed_topic(shard, what, topic, &shard->reclaim.shed_left);
         }
-        if (status == AMB_ENOMEM && shard->shed_left == 0) {
-            shard->shed_goes_on = true;
+        if (status == AMB_ENOMEM && shard->reclaim.shed_left == 0) {
+            shard->reclaim.shed_goes_on = true;
             return AMB_EAGAIN;
         }
-        shard->shed_next = at + 1;
-        shard->shed_walked++;
+        shard->reclaim.shed_next = at + 1;
+        shard->reclaim.shed_walked++;
     }
-    shard->shed_walked = 0;
+    shard->reclaim.shed_walked = 0;
     return status;
 }
 
@@ -195,9 +196,9 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
     if (status != AMB_ENOMEM) {
         return status;
     }
-    bool may_trim = !what->may_wait || shard->trims_left > 0;
+    bool may_trim = !what->may_wait || shard->reclaim.trims_left > 0;
     if (may_trim && !shard_lacks_entries(shard, what)) {
-        shard->trims_left -= what->may_wait;
+        shard->reclaim.trims_left -= what->may_wait;
         uint64_t before = segment_bytes(shard);
         reclaim_trim(shard, what);
         if (segment_bytes(shard) < before) {
@@ -209,19 +210,19 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
         amb_limbo_may_give(shard->bufpool.options.budget, what->len, shard->now_ns)) {
         return AMB_ENOMEM; /* Readers are unmapping it just now: nothing is given up for that. */
     }
-    if (status == AMB_ENOMEM && shard->drop_kept(shard)) {
+    if (status == AMB_ENOMEM && shard->reclaim.drop_kept(shard)) {
         reclaim_trim(shard, what);
         status = reclaim_try(shard, what);
     }
     /* A walk that found nothing is not done again at once: there may be 10,000 topics. */
-    if (status == AMB_ENOMEM && shard->now_ns >= shard->shed_at_ns) {
+    if (status == AMB_ENOMEM && shard->now_ns >= shard->reclaim.shed_at_ns) {
         status = reclaim_shed(shard, what);
         if (status == AMB_EAGAIN) { /* The walk is not over, or a segment is being made. */
             return status;
         }
         if (status == AMB_ENOMEM &&
-            shard->kept == NULL) { /* Else there may be something in that. */
-            shard->shed_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS / 5);
+            shard->reclaim.spared == NULL) { /* Else there may be something in that. */
+            shard->reclaim.shed_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS / 5);
         }
     }
     if (status == AMB_ENOMEM && !shard_lacks_entries(shard, what)) {
@@ -264,7 +265,7 @@ bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes, bool *is_coming)
     if (amb_membudget_take_lease(budget, bytes)) {
         return true;
     }
-    (void)shard->drop_kept(shard);
+    (void)shard->reclaim.drop_kept(shard);
     /* To unmap a segment takes milliseconds, and no message waits for this. */
     uint64_t before = segment_bytes(shard);
     amb_bufpool_trim_later(&shard->private_pool, 0);

@@ -32,9 +32,9 @@ bool amb_relocate_leased(struct amb_topic *topic, uint64_t position, bool reclai
     }
     amb_entry_describe(copy, entry);
     copy->home = shard;
-    shard->kept = topic; /* Its log is being read. */
+    shard->reclaim.spared = topic; /* Its log is being read. */
     enum amb_status status = amb_leased_copy_out(shard, entry, reclaims, copy);
-    shard->kept = NULL;
+    shard->reclaim.spared = NULL;
     if (status != AMB_OK) {
         amb_pool_put(&shard->entries, copy);
         return false;

@@ -65,7 +65,7 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
 void amb_topic_set_priority(struct amb_topic *topic, enum amb_priority priority)
 {
     topic->priority = priority;
-    topic->dirty_topics = &topic->shard->dirty_topics[amb_priority_rank(priority)];
+    topic->dirty_topics = &topic->shard->forward.dirty[amb_priority_rank(priority)];
 }
 
 void amb_topic_clear(struct amb_topic *topic)

@@ -29,10 +29,10 @@ static struct amb_entry *twin_create(struct amb_shard *shard, struct amb_entry *
         return NULL;
     }
     uint32_t meta_len = entry->meta_len - entry->count * (uint32_t)sizeof(uint64_t);
-    shard->kept = amb_shard_topic(shard, entry->topic); /* Its log is being read. */
+    shard->reclaim.spared = amb_shard_topic(shard, entry->topic); /* Its log is being read. */
     enum amb_status status = amb_reclaim_alloc(shard, amb_shard_pool(shard, entry->is_private),
                                                entry->data_len + meta_len, &twin->buf);
-    shard->kept = NULL;
+    shard->reclaim.spared = NULL;
     if (status != AMB_OK) {
         amb_pool_put(&shard->entries, twin);
         return NULL;

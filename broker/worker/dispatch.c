@@ -134,7 +134,7 @@ static void on_down(void *arg, enum amb_status why, const char *text)
     if (why == AMB_EPROTO && session->broken != NULL) {
         text = session->broken;
     }
-    session->shard->session_ended(session->shard, session->client_id, why, text);
+    session->shard->upcalls->session_ended(session->shard, session->client_id, why, text);
 }
 
 /* Gives up what it was delivered. False: this turn has done enough. */
@@ -166,10 +166,10 @@ static void session_cleared(struct amb_session *session)
 /* As far as this turn goes. */
 static void sessions_clear(struct amb_shard *shard)
 {
-    while (!amb_list_is_empty(&shard->clearing)) {
+    while (!amb_list_is_empty(&shard->clearing.sessions)) {
         struct amb_session *session =
-            AMB_CONTAINER_OF(shard->clearing.next, struct amb_session, clearing);
-        if (!session_clear(session, &shard->clear_left)) {
+            AMB_CONTAINER_OF(shard->clearing.sessions.next, struct amb_session, clearing);
+        if (!session_clear(session, &shard->clearing.left)) {
             return;
         }
         session_cleared(session);
@@ -178,7 +178,7 @@ static void sessions_clear(struct amb_shard *shard)
 
 unsigned amb_sessions_clear(struct amb_shard *shard)
 {
-    if (amb_list_is_empty(&shard->clearing)) {
+    if (amb_list_is_empty(&shard->clearing.sessions)) {
         return 0;
     }
     sessions_clear(shard);
@@ -193,7 +193,7 @@ static void session_closed(struct amb_session *session)
         amb_publisher_destroy(&publisher);
     }
     amb_assert(session->reserved == 0);
-    amb_list_push_back(&session->shard->clearing, &session->clearing);
+    amb_list_push_back(&session->shard->clearing.sessions, &session->clearing);
     sessions_clear(session->shard);
 }
 
@@ -207,8 +207,8 @@ static void on_closed(void *arg)
 static void session_unwatch(const struct amb_session *session)
 {
     int fd = session->link == NULL ? -1 : amb_link_fd(session->link);
-    if (fd >= 0 && session->shard->epoll_fd >= 0) {
-        (void)epoll_ctl(session->shard->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    if (fd >= 0 && session->shard->poll.epoll_fd >= 0) {
+        (void)epoll_ctl(session->shard->poll.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
     }
 }
 

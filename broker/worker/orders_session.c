@@ -24,13 +24,13 @@
 static enum amb_status session_watch(struct amb_session *session)
 {
     int fd = amb_link_fd(session->link);
-    if (fd < 0 || session->shard->epoll_fd < 0) {
+    if (fd < 0 || session->shard->poll.epoll_fd < 0) {
         return AMB_OK;
     }
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET,
                                 .data.u64 =
                                     amb_shard_watch_tag(session->index, session->generation)};
-    if (epoll_ctl(session->shard->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+    if (epoll_ctl(session->shard->poll.epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
         return AMB_ENOMEM;
     }
     session->is_watched = session->link->ops->kind == AMB_LINK_STREAM;
@@ -58,7 +58,7 @@ static enum amb_status session_make_link(struct amb_session *session, struct amb
         status = amb_ucxport_open(shard);
         if (status == AMB_OK) {
             status =
-                amb_ucx_link_create(shard->ucx_worker, order->u.open.address,
+                amb_ucx_link_create(shard->ucx.worker, order->u.open.address,
                                     order->u.open.address_len, session->index, session->generation,
                                     session->secret, &amb_dispatch_events, session, &session->link);
         }
@@ -160,14 +160,14 @@ static bool session_hear(struct amb_session *session, struct amb_order *order)
 {
     struct amb_shard *shard = session->shard;
     while (order->u.close.polls < CLOSE_POLLS_MAX && amb_session_is_up(session)) {
-        if (shard->hear_left == 0) {
+        if (shard->hearing.left == 0) {
             return false;
         }
         order->u.close.polls++;
         if (amb_link_poll(session->link, CLOSE_POLL_BUDGET) == 0) {
             return true;
         }
-        shard->hear_left--;
+        shard->hearing.left--;
     }
     return true;
 }
@@ -181,9 +181,9 @@ void amb_order_session_close(struct amb_shard *shard, struct amb_order *order)
     }
     if (!order->u.close.has_begun) {
         order->u.close.has_begun = true;
-        order->u.close.number = ++shard->hearings;
+        order->u.close.number = ++shard->hearing.newest;
         amb_list_init(&order->u.close.hearing);
-        amb_list_push_back(&shard->hearing, &order->u.close.hearing);
+        amb_list_push_back(&shard->hearing.orders, &order->u.close.hearing);
     }
     if (!session_hear(session, order)) {
         amb_order_post(shard, order);
@@ -198,11 +198,11 @@ void amb_order_fence(struct amb_shard *shard, struct amb_order *order)
 {
     if (!order->u.fence.has_begun) {
         order->u.fence.has_begun = true;
-        order->u.fence.number = shard->hearings;
+        order->u.fence.number = shard->hearing.newest;
     }
-    if (!amb_list_is_empty(&shard->hearing) && !AMB_FAULT(FENCE_EARLY)) {
+    if (!amb_list_is_empty(&shard->hearing.orders) && !AMB_FAULT(FENCE_EARLY)) {
         const struct amb_order *oldest =
-            AMB_CONTAINER_OF(shard->hearing.next, struct amb_order, u.close.hearing);
+            AMB_CONTAINER_OF(shard->hearing.orders.next, struct amb_order, u.close.hearing);
         if (oldest->u.close.number <= order->u.fence.number) {
             amb_order_post(shard, order);
             return;

@@ -59,41 +59,42 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     memset(shard, 0, sizeof(*shard));
     shard->index = index;
     shard->config = config;
-    shard->epoll_fd = -1;
-    shard->drop_kept = amb_subscriptions_drop_kept;
-    amb_list_init(&shard->live_sessions);
-    amb_list_init(&shard->hearing);
-    amb_list_init(&shard->clearing);
-    shard->shed_left = AMB_SHARD_SHED_TURN;
-    shard->trims_left = AMB_SHARD_TRIM_TURN;
-    shard->hear_left = AMB_SHARD_HEAR_TURN;
-    shard->clear_left = AMB_SHARD_CLEAR_TURN;
-    amb_list_init(&shard->warm);
-    amb_list_init(&shard->cold);
+    shard->poll.epoll_fd = -1;
+    shard->upcalls = &amb_shard_no_upcalls;
+    shard->reclaim.drop_kept = amb_subscriptions_drop_kept;
+    amb_list_init(&shard->sessions.live);
+    amb_list_init(&shard->hearing.orders);
+    amb_list_init(&shard->clearing.sessions);
+    shard->reclaim.shed_left = AMB_SHARD_SHED_TURN;
+    shard->reclaim.trims_left = AMB_SHARD_TRIM_TURN;
+    shard->hearing.left = AMB_SHARD_HEAR_TURN;
+    shard->clearing.left = AMB_SHARD_CLEAR_TURN;
+    amb_list_init(&shard->poll.warm);
+    amb_list_init(&shard->poll.cold);
     for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
-        amb_list_init(&shard->dirty_topics[rank]);
+        amb_list_init(&shard->forward.dirty[rank]);
     }
-    amb_list_init(&shard->starving);
-    amb_list_init(&shard->rationed);
-    amb_list_init(&shard->preparing);
-    amb_list_init(&shard->blocked);
-    amb_list_init(&shard->leases);
-    amb_list_init(&shard->gpu_slots);
-    amb_list_init(&shard->paced);
-    shard->pace_due_ns = INT64_MAX;
-    amb_list_init(&shard->timed);
-    shard->timed_ns = INT64_MAX;
-    amb_list_init(&shard->dirty_queues);
+    amb_list_init(&shard->windows.starving);
+    amb_list_init(&shard->windows.rationed);
+    amb_list_init(&shard->windows.preparing);
+    amb_list_init(&shard->forward.blocked);
+    amb_list_init(&shard->leases.all);
+    amb_list_init(&shard->gpuslots.leases);
+    amb_list_init(&shard->pace.waiting);
+    shard->pace.due_ns = INT64_MAX;
+    amb_list_init(&shard->history.timed);
+    shard->history.due_ns = INT64_MAX;
+    amb_list_init(&shard->queues.dirty);
     amb_sift_init(&shard->sift);
-    amb_list_init(&shard->sweeps);
-    amb_list_init(&shard->preludes);
-    amb_list_init(&shard->takers);
-    amb_list_init(&shard->busy_takers);
-    amb_list_init(&shard->takes);
-    shard->queue_due_ns = shard->take_due_ns = INT64_MAX;
-    shard->slow_ns = INT64_MAX;
-    amb_list_init(&shard->spilling);
-    shard->spill_ns = INT64_MAX;
+    amb_list_init(&shard->sweep.owners);
+    amb_list_init(&shard->preludes.waiting);
+    amb_list_init(&shard->takers.all);
+    amb_list_init(&shard->takers.busy);
+    amb_list_init(&shard->takes.spare);
+    shard->queues.due_ns = shard->takers.due_ns = INT64_MAX;
+    shard->slow.due_ns = INT64_MAX;
+    amb_list_init(&shard->spill.waiting);
+    shard->spill.due_ns = INT64_MAX;
     shard->entries_max = entries_max_of(config);
     amb_pool_init(&shard->entries, sizeof(struct amb_entry), SHARD_POOL_CHUNK, 0);
     amb_pool_init(&shard->tallies, sizeof(struct amb_tally), SHARD_POOL_CHUNK, AMB_TALLIES_MAX);
@@ -138,7 +139,7 @@ void amb_shard_set_limits(struct amb_shard *shard, const struct amb_config_limit
 
 void amb_shard_fini(struct amb_shard *shard)
 {
-    amb_assert(amb_list_is_empty(&shard->live_sessions));
+    amb_assert(amb_list_is_empty(&shard->sessions.live));
     amb_queues_fini(shard);
     amb_takes_fini(shard);
     amb_sweep_finish(shard);
@@ -151,8 +152,8 @@ void amb_shard_fini(struct amb_shard *shard)
     amb_pool_fini(&shard->entries);
     amb_pool_fini(&shard->txs);
     amb_pool_fini(&shard->tallies);
-    free(shard->topics);
-    free(shard->sessions);
-    shard->topics = NULL;
-    shard->sessions = NULL;
+    free(shard->topics.at);
+    free(shard->sessions.at);
+    shard->topics.at = NULL;
+    shard->sessions.at = NULL;
 }

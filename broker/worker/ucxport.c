@@ -11,21 +11,21 @@
 static enum amb_status watch(struct amb_shard *shard)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = AMB_SHARD_TAG_UCX};
-    int fd = amb_ucx_worker_fd(shard->ucx_worker);
-    return epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0
+    int fd = amb_ucx_worker_fd(shard->ucx.worker);
+    return epoll_ctl(shard->poll.epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0
                ? AMB_OK
                : amb_status_from_errno(errno);
 }
 
 enum amb_status amb_ucxport_open(struct amb_shard *shard)
 {
-    if (shard->ucx_worker != NULL) {
+    if (shard->ucx.worker != NULL) {
         return AMB_OK;
     }
-    if (shard->ucx == NULL) {
+    if (shard->ucx.context == NULL) {
         return AMB_ENOTSUP;
     }
-    enum amb_status status = amb_ucx_worker_create(shard->ucx, false, &shard->ucx_worker);
+    enum amb_status status = amb_ucx_worker_create(shard->ucx.context, false, &shard->ucx.worker);
     if (status == AMB_OK) {
         status = watch(shard);
     }
@@ -40,7 +40,7 @@ enum amb_status amb_ucxport_open(struct amb_shard *shard)
 
 void amb_ucxport_close(struct amb_shard *shard)
 {
-    if (shard->ucx_worker != NULL) {
-        amb_ucx_worker_destroy(&shard->ucx_worker);
+    if (shard->ucx.worker != NULL) {
+        amb_ucx_worker_destroy(&shard->ucx.worker);
     }
 }

@@ -69,10 +69,10 @@ enum amb_status amb_worker_init(struct amb_worker *worker, unsigned index,
 
 static void shard_retry_starving(struct amb_shard *shard)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &shard->starving) {
+    AMB_LIST_FOR_EACH_SAFE (node, &shard->windows.starving) {
         amb_publisher_retry(AMB_CONTAINER_OF(node, struct amb_publisher, starving));
     }
-    AMB_LIST_FOR_EACH_SAFE (node, &shard->rationed) {
+    AMB_LIST_FOR_EACH_SAFE (node, &shard->windows.rationed) {
         amb_publisher_retry(AMB_CONTAINER_OF(node, struct amb_publisher, starving));
     }
 }
@@ -82,7 +82,7 @@ static bool shard_harvest(struct amb_shard *shard, int timeout_ms)
 {
     struct epoll_event events[WORKER_EVENTS];
     bool rang = false;
-    int count = epoll_wait(shard->epoll_fd, events, WORKER_EVENTS, timeout_ms);
+    int count = epoll_wait(shard->poll.epoll_fd, events, WORKER_EVENTS, timeout_ms);
     for (int i = 0; i < count; i++) {
         uint64_t tag = events[i].data.u64;
         if (tag == AMB_SHARD_TAG_BELL) {
@@ -105,13 +105,13 @@ static bool shard_harvest(struct amb_shard *shard, int timeout_ms)
 static void shard_find_edges(struct amb_shard *shard, bool is_asking_all)
 {
     uint64_t turn = amb_stat_get(&shard->stats.turns);
-    bool is_often = shard->busy == 0 && !is_asking_all;
+    bool is_often = shard->poll.busy == 0 && !is_asking_all;
     bool is_due = is_often || turn % WORKER_EDGES_EVERY == 0 ||
-                  shard->now_ns - shard->edges_ns >= WORKER_EDGES_NS;
-    if (shard->resting == 0 || !is_due) {
+                  shard->now_ns - shard->poll.edges_ns >= WORKER_EDGES_NS;
+    if (shard->poll.resting == 0 || !is_due) {
         return;
     }
-    shard->edges_ns = shard->now_ns;
+    shard->poll.edges_ns = shard->now_ns;
     if (shard_harvest(shard, 0)) {
         amb_inbox_disarm(&shard->inbox, true);
     }
@@ -121,14 +121,14 @@ static unsigned shard_poll_link(struct amb_shard *shard, struct amb_session *ses
                                 bool is_asking_all)
 {
     if (session->is_watched && !session->has_edge && !is_asking_all) {
-        shard->resting++;
+        shard->poll.resting++;
         return 0;
     }
     unsigned done = amb_link_poll(session->link, WORKER_POLL_BUDGET);
     if (session->is_watched) {
         session->has_edge = done != 0 && !session->link->is_dry;
-        shard->resting += !session->has_edge;
-        shard->busy += session->has_edge;
+        shard->poll.resting += !session->has_edge;
+        shard->poll.busy += session->has_edge;
     }
     return done;
 }
@@ -145,16 +145,17 @@ static unsigned cold_looks(const struct amb_shard *shard, int64_t since_ns)
 {
     uint64_t looks = WORKER_COLD_LOOKS + (uint64_t)(since_ns > 0 ? since_ns : 0) / WORKER_COLD_NS;
     looks = looks < WORKER_COLD_MOST ? looks : WORKER_COLD_MOST;
-    return looks < shard->cold_count ? (unsigned)looks : shard->cold_count;
+    return looks < shard->poll.cold_count ? (unsigned)looks : shard->poll.cold_count;
 }
 
 static unsigned shard_poll_cold(struct amb_shard *shard, int64_t since_ns)
 {
     unsigned done = 0;
-    for (unsigned i = cold_looks(shard, since_ns); i > 0 && !amb_list_is_empty(&shard->cold); i--) {
-        struct amb_list_node *node = amb_list_pop_front(&shard->cold);
+    for (unsigned i = cold_looks(shard, since_ns); i > 0 && !amb_list_is_empty(&shard->poll.cold);
+         i--) {
+        struct amb_list_node *node = amb_list_pop_front(&shard->poll.cold);
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
-        amb_list_push_back(&shard->cold, node);
+        amb_list_push_back(&shard->poll.cold, node);
         if (amb_session_is_up(session) && (!session->is_watched || session->has_edge)) {
             unsigned got = amb_link_poll(session->link, WORKER_POLL_BUDGET);
             if (got != 0) {
@@ -163,7 +164,7 @@ static unsigned shard_poll_cold(struct amb_shard *shard, int64_t since_ns)
             done += got;
         }
     }
-    shard->resting += shard->cold_watched;
+    shard->poll.resting += shard->poll.cold_watched;
     return done;
 }
 
@@ -172,13 +173,14 @@ static unsigned shard_poll_links(struct amb_shard *shard, int64_t since_ns)
 {
     unsigned done = 0;
     /* Few sockets and short messages: asking each is the quickest. */
-    bool is_asking_all = !shard->is_bulk && shard->resting + shard->busy <= WORKER_ASK_ALL;
-    if (!is_asking_all || shard->cold_watched != 0) {
+    bool is_asking_all =
+        !shard->poll.is_bulk && shard->poll.resting + shard->poll.busy <= WORKER_ASK_ALL;
+    if (!is_asking_all || shard->poll.cold_watched != 0) {
         shard_find_edges(shard, is_asking_all);
     }
-    shard->resting = shard->busy = 0;
-    bool may_cool = shard->warm_count > WORKER_WARM_FEW;
-    AMB_LIST_FOR_EACH_SAFE (node, &shard->warm) {
+    shard->poll.resting = shard->poll.busy = 0;
+    bool may_cool = shard->poll.warm_count > WORKER_WARM_FEW;
+    AMB_LIST_FOR_EACH_SAFE (node, &shard->poll.warm) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
         unsigned got = 0;
         if (amb_session_is_up(session)) {
@@ -190,7 +192,7 @@ static unsigned shard_poll_links(struct amb_shard *shard, int64_t since_ns)
             amb_session_cool(session);
         }
     }
-    if (!amb_list_is_empty(&shard->cold)) {
+    if (!amb_list_is_empty(&shard->poll.cold)) {
         done += shard_poll_cold(shard, since_ns);
     }
     return done;
@@ -201,51 +203,52 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     int64_t since_ns = now_ns - shard->now_ns;
     shard->now_ns = now_ns;
     shard->real_ns = real_ns;
-    shard->swept = 0;
-    shard->shed_left = AMB_SHARD_SHED_TURN;
-    shard->trims_left = AMB_SHARD_TRIM_TURN;
-    shard->shed_goes_on = false;
-    shard->hear_left = AMB_SHARD_HEAR_TURN;
-    shard->clear_left = AMB_SHARD_CLEAR_TURN;
+    shard->sweep.swept = 0;
+    shard->reclaim.shed_left = AMB_SHARD_SHED_TURN;
+    shard->reclaim.trims_left = AMB_SHARD_TRIM_TURN;
+    shard->reclaim.shed_goes_on = false;
+    shard->hearing.left = AMB_SHARD_HEAR_TURN;
+    shard->clearing.left = AMB_SHARD_CLEAR_TURN;
     unsigned done = amb_inbox_run(&shard->inbox);
-    if (shard->ucx_worker != NULL) {
-        done += amb_ucx_worker_progress(shard->ucx_worker);
+    if (shard->ucx.worker != NULL) {
+        done += amb_ucx_worker_progress(shard->ucx.worker);
     }
     done += shard_poll_links(shard, since_ns);
-    if (!amb_list_is_empty(&shard->blocked)) {
+    if (!amb_list_is_empty(&shard->forward.blocked)) {
         (void)amb_hold_expire(shard);
     }
-    if (!amb_list_is_empty(&shard->dirty_queues) || now_ns >= shard->queue_due_ns) {
+    if (!amb_list_is_empty(&shard->queues.dirty) || now_ns >= shard->queues.due_ns) {
         amb_queues_run(shard);
     }
     (void)amb_pace_tick(shard);
     (void)amb_spill_tick(shard);
-    if (!amb_list_is_empty(&shard->sweeps)) {
+    if (!amb_list_is_empty(&shard->sweep.owners)) {
         done += amb_sweep_run(shard);
     }
     done += amb_sessions_clear(shard);
     done += amb_forward_run(shard);
-    if (!amb_list_is_empty(&shard->busy_takers) || now_ns >= shard->take_due_ns) {
+    if (!amb_list_is_empty(&shard->takers.busy) || now_ns >= shard->takers.due_ns) {
         done += amb_takers_run(shard);
     }
     (void)amb_compact_run(shard);
     (void)amb_history_tick(shard);
     amb_gpuslot_tick(shard);
-    if (done > 0 && shard->slow_ns == INT64_MAX) {
-        shard->slow_ns = amb_deadline_ns(now_ns, AMB_SLOW_TICK_NS);
+    if (done > 0 && shard->slow.due_ns == INT64_MAX) {
+        shard->slow.due_ns = amb_deadline_ns(now_ns, AMB_SLOW_TICK_NS);
     }
     (void)amb_slow_tick(shard);
     amb_bufpool_ahead(&shard->bufpool);
-    if (!amb_list_is_empty(&shard->preparing)) {
+    if (!amb_list_is_empty(&shard->windows.preparing)) {
         amb_publishers_take_back(shard);
     }
-    if (!amb_list_is_empty(&shard->starving) || !amb_list_is_empty(&shard->rationed)) {
+    if (!amb_list_is_empty(&shard->windows.starving) ||
+        !amb_list_is_empty(&shard->windows.rationed)) {
         shard_retry_starving(shard);
-        done += shard->shed_goes_on;
+        done += shard->reclaim.shed_goes_on;
     }
     amb_bufpool_served(&shard->bufpool);
     amb_bufpool_served(&shard->private_pool);
-    AMB_LIST_FOR_EACH (node, &shard->warm) {
+    AMB_LIST_FOR_EACH (node, &shard->poll.warm) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
         if (amb_session_is_up(session)) {
             amb_commit_tell(session);
@@ -258,7 +261,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
 
 static void shard_disarm(struct amb_shard *shard)
 {
-    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+    AMB_LIST_FOR_EACH (node, &shard->sessions.live) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
         if (amb_session_is_up(session)) {
             amb_link_disarm(session->link);
@@ -272,7 +275,7 @@ static bool shard_arm(struct amb_shard *shard)
     if (amb_shard_is_dirty(shard) || !amb_inbox_arm(&shard->inbox)) {
         return false;
     }
-    AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+    AMB_LIST_FOR_EACH (node, &shard->sessions.live) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
         if (amb_session_is_up(session) &&
             (!amb_link_arm(session->link, amb_session_wants_flow(session)) ||
@@ -282,19 +285,19 @@ static bool shard_arm(struct amb_shard *shard)
             return false;
         }
     }
-    return shard->ucx_worker == NULL || amb_ucx_worker_arm(shard->ucx_worker);
+    return shard->ucx.worker == NULL || amb_ucx_worker_arm(shard->ucx.worker);
 }
 
 static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
 {
-    int64_t max_ns = shard->ucx_worker == NULL ? WORKER_SLEEP_MAX_NS
-                                               : amb_ucx_worker_sleep_max_ns(shard->ucx_worker);
+    int64_t max_ns = shard->ucx.worker == NULL ? WORKER_SLEEP_MAX_NS
+                                               : amb_ucx_worker_sleep_max_ns(shard->ucx.worker);
     shard->now_ns = now_ns;
     int64_t next_ns = amb_hold_expire(shard);
-    next_ns = shard->queue_due_ns < next_ns ? shard->queue_due_ns : next_ns;
-    next_ns = shard->take_due_ns < next_ns ? shard->take_due_ns : next_ns;
-    next_ns = shard->pace_due_ns < next_ns ? shard->pace_due_ns : next_ns;
-    next_ns = shard->spill_ns < next_ns ? shard->spill_ns : next_ns;
+    next_ns = shard->queues.due_ns < next_ns ? shard->queues.due_ns : next_ns;
+    next_ns = shard->takers.due_ns < next_ns ? shard->takers.due_ns : next_ns;
+    next_ns = shard->pace.due_ns < next_ns ? shard->pace.due_ns : next_ns;
+    next_ns = shard->spill.due_ns < next_ns ? shard->spill.due_ns : next_ns;
     if (next_ns - now_ns < max_ns) {
         max_ns = next_ns - now_ns;
     }
@@ -306,10 +309,11 @@ static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
     if (next_ns - now_ns < max_ns) {
         max_ns = next_ns - now_ns;
     }
-    if (shard->compaction.is_walking && max_ns > AMB_COMPACT_STEP_NS) {
+    if (shard->compact.is_walking && max_ns > AMB_COMPACT_STEP_NS) {
         max_ns = AMB_COMPACT_STEP_NS;
     }
-    bool is_wanted = !amb_list_is_empty(&shard->starving) || !amb_list_is_empty(&shard->rationed);
+    bool is_wanted = !amb_list_is_empty(&shard->windows.starving) ||
+                     !amb_list_is_empty(&shard->windows.rationed);
     if (is_wanted && max_ns > AMB_RECLAIM_PAUSE_NS) {
         max_ns = AMB_RECLAIM_PAUSE_NS;
     }
@@ -343,7 +347,7 @@ static void worker_note_turn(struct amb_shard *shard, int64_t turn_ns, int64_t n
 
 static int64_t shard_next_pause(const struct amb_shard *shard, int64_t pause_ns)
 {
-    if (!shard->is_bulk || shard->resting == 0) {
+    if (!shard->poll.is_bulk || shard->poll.resting == 0) {
         return 0;
     }
     return amb_clock_next_pause(pause_ns, WORKER_PAUSE_MIN_NS, WORKER_PAUSE_MAX_NS);
@@ -395,12 +399,12 @@ static void worker_loop(struct amb_worker *worker)
 
 static enum amb_status worker_set_up(struct amb_shard *shard)
 {
-    shard->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (shard->epoll_fd < 0) {
+    shard->poll.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (shard->poll.epoll_fd < 0) {
         return amb_status_from_errno(errno);
     }
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = AMB_SHARD_TAG_BELL};
-    if (epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, shard->inbox.bell, &event) != 0) {
+    if (epoll_ctl(shard->poll.epoll_fd, EPOLL_CTL_ADD, shard->inbox.bell, &event) != 0) {
         return amb_status_from_errno(errno);
     }
     /* The first message shall not wait for the system to find the memory. */
@@ -426,9 +430,9 @@ static void *worker_main(void *arg)
         worker_loop(worker);
     }
     amb_ucxport_close(&worker->shard);
-    if (worker->shard.epoll_fd >= 0) {
-        (void)close(worker->shard.epoll_fd);
-        worker->shard.epoll_fd = -1;
+    if (worker->shard.poll.epoll_fd >= 0) {
+        (void)close(worker->shard.poll.epoll_fd);
+        worker->shard.poll.epoll_fd = -1;
     }
     return NULL;
 }

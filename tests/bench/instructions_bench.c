@@ -207,9 +207,12 @@ static void start_broker(void)
     shard.peers = peers;
     shard.peer_count = 1;
     shard.control = &control.inbox;
-    shard.offer_segment = offer_segment;
-    shard.session_ended = session_ended;
-    shard.topic_heard = amb_control_topic_heard;
+    static const struct amb_shard_upcalls upcalls = {
+        .offer_segment = offer_segment,
+        .session_ended = session_ended,
+        .topic_heard = amb_control_topic_heard,
+    };
+    shard.upcalls = &upcalls;
     must("memory", amb_bufpool_prepare(&shard.bufpool));
     must("control", amb_control_init(&control, config, peers, 1, &budget, NULL, &transports, error,
                                      sizeof(error)));

@@ -314,11 +314,14 @@ static void dead_letter(struct amb_shard *shard, struct amb_entry *entry, const 
 
 void sim_desk_connect_upcalls(struct amb_shard *shard)
 {
-    shard->offer_segment = offer_segment;
-    shard->session_ended = session_ended;
-    shard->dead_letter = dead_letter;
-    shard->topic_heard = topic_heard;
-    shard->segment_gone = amb_retire_segment;
+    static const struct amb_shard_upcalls upcalls = {
+        .offer_segment = offer_segment,
+        .segment_gone = amb_retire_segment,
+        .session_ended = session_ended,
+        .dead_letter = dead_letter,
+        .topic_heard = topic_heard,
+    };
+    shard->upcalls = &upcalls;
 }
 
 /* Turns ---------------------------------------------------------------------------------------- */

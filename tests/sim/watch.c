@@ -39,8 +39,8 @@ static uint64_t owner_of(const struct amb_cursor *cursor)
 static unsigned note_ranked(const struct amb_shard *shard, struct ranked ranked[RANKED_MAX])
 {
     unsigned count = 0;
-    for (uint32_t t = 0; t < shard->topic_slots; t++) {
-        const struct amb_topic *topic = shard->topics[t];
+    for (uint32_t t = 0; t < shard->topics.slots; t++) {
+        const struct amb_topic *topic = shard->topics.at[t];
         if (topic == NULL || amb_list_is_empty(&topic->kin)) {
             continue;
         }
@@ -86,8 +86,8 @@ struct tail {
 static unsigned note_tails(const struct amb_shard *shard, struct tail tails[TAILS_MAX])
 {
     unsigned count = 0;
-    for (uint32_t t = 0; t < shard->topic_slots && count < TAILS_MAX; t++) {
-        const struct amb_topic *topic = shard->topics[t];
+    for (uint32_t t = 0; t < shard->topics.slots && count < TAILS_MAX; t++) {
+        const struct amb_topic *topic = shard->topics.at[t];
         if (topic != NULL) {
             tails[count++] =
                 (struct tail){topic->id, amb_log_bytes_from(&topic->log, topic->log.lo),
@@ -154,8 +154,8 @@ static void check_tail(const struct sim *s, const struct amb_topic *topic)
 static void check_tails(struct sim *s, const struct amb_shard *shard, const struct tail *before,
                         unsigned count)
 {
-    for (uint32_t t = 0; t < shard->topic_slots; t++) {
-        const struct amb_topic *topic = shard->topics[t];
+    for (uint32_t t = 0; t < shard->topics.slots; t++) {
+        const struct amb_topic *topic = shard->topics.at[t];
         if (topic == NULL || topic->spillers == 0) {
             continue;
         }

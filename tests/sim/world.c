@@ -165,18 +165,19 @@ static void shard_end(struct sim *s, unsigned i)
     SIM_CHECK(s, amb_stat_get(&shard->stats.granted_refused) == 0,
               "a batch within its window was refused for memory");
     SIM_CHECK(s, amb_stat_get(&shard->stats.quarantined_bytes) == 0, "bytes are in quarantine");
-    SIM_CHECK(s,
-              amb_list_is_empty(&shard->live_sessions) && amb_list_is_empty(&shard->starving) &&
-                  amb_list_is_empty(&shard->rationed) && amb_list_is_empty(&shard->takers) &&
-                  amb_list_is_empty(&shard->blocked) && shard->queues.count == 0,
-              "something of a shard is left");
-    SIM_CHECK(s, shard->lazy_kept == 0, "payloads of lazy subscriptions are kept");
+    SIM_CHECK(
+        s,
+        amb_list_is_empty(&shard->sessions.live) && amb_list_is_empty(&shard->windows.starving) &&
+            amb_list_is_empty(&shard->windows.rationed) && amb_list_is_empty(&shard->takers.all) &&
+            amb_list_is_empty(&shard->forward.blocked) && shard->queues.known.count == 0,
+        "something of a shard is left");
+    SIM_CHECK(s, shard->lazy.kept == 0, "payloads of lazy subscriptions are kept");
     s->stats.spilled += amb_stat_get(&shard->stats.spilled);
     s->entries[i] = shard->entries;
     s->txs[i] = shard->txs;
     memset(&shard->entries, 0, sizeof(shard->entries));
     memset(&shard->txs, 0, sizeof(shard->txs));
-    shard->segment_gone = NULL;
+    shard->upcalls = &amb_shard_no_upcalls;
     amb_shard_fini(shard);
 }
 
@@ -290,7 +291,7 @@ static bool is_quiet(const struct sim *s)
             return false;
         }
         /* Late acknowledgements, one a turn, change nothing that could be seen. */
-        AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+        AMB_LIST_FOR_EACH (node, &shard->sessions.live) {
             const struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
             if (session->link != NULL && !session->is_link_down &&
                 !amb_sim_is_drained(session->link)) {
@@ -390,13 +391,13 @@ void sim_inspect(struct sim *s)
         const struct amb_shard *shard = &s->shards[i];
         amb_bufpool_check(&shard->bufpool);
         amb_bufpool_check(&shard->private_pool);
-        for (uint32_t t = 0; t < shard->topic_slots; t++) {
-            if (shard->topics[t] != NULL) {
-                amb_topic_assert(shard->topics[t]);
+        for (uint32_t t = 0; t < shard->topics.slots; t++) {
+            if (shard->topics.at[t] != NULL) {
+                amb_topic_assert(shard->topics.at[t]);
             }
         }
         uint64_t kept = 0;
-        AMB_LIST_FOR_EACH (node, &shard->live_sessions) {
+        AMB_LIST_FOR_EACH (node, &shard->sessions.live) {
             const struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
             AMB_LIST_FOR_EACH (sub_node, &session->subscription_list) {
                 const struct amb_subscription *sub =
@@ -405,8 +406,8 @@ void sim_inspect(struct sim *s)
                 kept += inspect_kept(s, sub);
             }
         }
-        SIM_CHECK(s, kept == shard->lazy_kept,
-                  "%" PRIu64 " bytes are kept for lazy ones, not %" PRIu64, kept, shard->lazy_kept);
+        SIM_CHECK(s, kept == shard->lazy.kept,
+                  "%" PRIu64 " bytes are kept for lazy ones, not %" PRIu64, kept, shard->lazy.kept);
     }
 }
 
@@ -431,8 +432,8 @@ static void topic_is_read(const struct sim *s, const struct amb_topic *topic)
 
 static void queues_are_done(const struct sim *s, const struct amb_shard *shard)
 {
-    for (uint64_t i = 0; shard->queues.count > 0 && i <= shard->queues.mask; i++) {
-        for (struct amb_idmap_node *node = shard->queues.buckets[i]; node != NULL;
+    for (uint64_t i = 0; shard->queues.known.count > 0 && i <= shard->queues.known.mask; i++) {
+        for (struct amb_idmap_node *node = shard->queues.known.buckets[i]; node != NULL;
              node = node->next) {
             const struct amb_queue *queue = AMB_CONTAINER_OF(node, struct amb_queue, known);
             SIM_CHECK(s, queue->seat_count == 0 || queue->takes == 0,
@@ -483,9 +484,9 @@ static void expect_done(struct sim *s)
     SIM_CHECK(s, sim_desk_is_quiet(), "stuck: a request has no answer");
     for (unsigned i = 0; i < s->shard_count; i++) {
         const struct amb_shard *shard = &s->shards[i];
-        for (uint32_t t = 0; t < shard->topic_slots; t++) {
-            if (shard->topics[t] != NULL) {
-                topic_is_read(s, shard->topics[t]);
+        for (uint32_t t = 0; t < shard->topics.slots; t++) {
+            if (shard->topics.at[t] != NULL) {
+                topic_is_read(s, shard->topics.at[t]);
             }
         }
         queues_are_done(s, shard);
@@ -616,9 +617,9 @@ static void finish(struct sim *s)
     amb_queues_close(&s->directory);
     settle(s);
     for (unsigned i = 0; i < s->shard_count; i++) {
-        for (uint32_t t = 0; t < s->shards[i].topic_slots; t++) {
-            if (s->shards[i].topics[t] != NULL) {
-                amb_topic_clear(s->shards[i].topics[t]); /* History. */
+        for (uint32_t t = 0; t < s->shards[i].topics.slots; t++) {
+            if (s->shards[i].topics.at[t] != NULL) {
+                amb_topic_clear(s->shards[i].topics.at[t]); /* History. */
             }
         }
     }

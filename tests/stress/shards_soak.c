@@ -490,7 +490,7 @@ static void run(uint64_t seed, uint64_t steps)
                       (unsigned long long)s->lost, s->h.client_count, (unsigned long long)commits);
     }
     for (unsigned i = 0; i < SHARDS; i++) {
-        assert_int_equal(s->h.shards[i].leased_bytes, 0);
+        assert_int_equal(s->h.shards[i].leases.bytes, 0);
     }
     harness_fini(&s->h);
     free(s);

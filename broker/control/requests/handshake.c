@@ -271,7 +271,7 @@ static void session_opened(void *owner, struct amb_order *order)
         amb_control_session_give(control, &order->session);
         client->has_session = false;
         if (order->status == AMB_EUCX && client->link == AMB_LINK_UCX &&
-            control->shards[order->session.shard]->ucx_worker == NULL) {
+            control->shards[order->session.shard]->ucx.worker == NULL) {
             ucx_give_up(control);
         }
         amb_client_send_error(client, 0, order->status, "the session could not be made: %s",
@@ -289,7 +289,7 @@ static void session_opened(void *owner, struct amb_order *order)
         size_t address_len = 0;
         if (client->link == AMB_LINK_UCX) {
             welcome.ucx_address.data = (uint8_t *)(uintptr_t)amb_ucx_worker_address(
-                control->shards[client->session.shard]->ucx_worker, &address_len);
+                control->shards[client->session.shard]->ucx.worker, &address_len);
             welcome.ucx_address.len = address_len;
         }
         Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;

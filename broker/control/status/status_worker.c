@@ -77,7 +77,7 @@ static void topic_row(struct amb_status_walk *walk, const struct amb_topic *t)
 
 static uint64_t topics_at(struct amb_status_walk *walk, uint64_t at)
 {
-    const struct amb_topic *t = walk->shard->topics[at];
+    const struct amb_topic *t = walk->shard->topics.at[at];
     const struct amb_status_query *query = walk->query;
     if (t == NULL ||
         (query->pattern_len != 0 &&
@@ -130,7 +130,7 @@ static void backlog_put(json_t *row, const struct backlog *backlog)
 
 static uint64_t subs_at(struct amb_status_walk *walk, uint64_t at)
 {
-    const struct amb_session *s = walk->shard->sessions[at / AMB_HANDLES_MAX];
+    const struct amb_session *s = walk->shard->sessions.at[at / AMB_HANDLES_MAX];
     if (s == NULL || amb_list_is_empty(&s->subscription_list)) {
         return (at / AMB_HANDLES_MAX + 1) * AMB_HANDLES_MAX;
     }
@@ -157,7 +157,7 @@ static uint64_t subs_at(struct amb_status_walk *walk, uint64_t at)
 
 static uint64_t queues_at(struct amb_status_walk *walk, uint64_t at)
 {
-    for (struct amb_idmap_node *node = walk->shard->queues.buckets[at]; node != NULL;
+    for (struct amb_idmap_node *node = walk->shard->queues.known.buckets[at]; node != NULL;
          node = node->next) {
         const struct amb_queue *q = AMB_CONTAINER_OF(node, struct amb_queue, known);
         if (q->id > walk->query->last_id || !walk_may(walk)) {
@@ -179,7 +179,7 @@ static uint64_t queues_at(struct amb_status_walk *walk, uint64_t at)
 
 static uint64_t sessions_at(struct amb_status_walk *walk, uint64_t at)
 {
-    const struct amb_session *s = walk->shard->sessions[at];
+    const struct amb_session *s = walk->shard->sessions.at[at];
     if (s == NULL || s->client_id > walk->query->last_id || !walk_may(walk)) {
         return at + 1;
     }
@@ -230,7 +230,7 @@ json_t *amb_status_shard_worker(const struct amb_shard *shard)
         amb_status_num(amb_stat_get(&st->commits_refused)), "leases_refused",
         amb_status_num(amb_stat_get(&st->leases_refused)), "longest_turn_ns",
         amb_status_num(amb_stat_get(&st->longest_turn_ns)), "foreign_frames",
-        amb_status_num(shard->ucx_worker == NULL ? 0 : amb_ucx_worker_foreign(shard->ucx_worker)),
+        amb_status_num(shard->ucx.worker == NULL ? 0 : amb_ucx_worker_foreign(shard->ucx.worker)),
         "spilled", amb_status_num(amb_stat_get(&st->spilled)), "spilled_bytes",
         amb_status_num(amb_stat_get(&st->spilled_bytes)));
 }
@@ -246,7 +246,7 @@ json_t *amb_status_shard_memory(const struct amb_shard *shard)
         segments++;
     }
     uint64_t leased = 0;
-    AMB_LIST_FOR_EACH (node, &shard->leases) {
+    AMB_LIST_FOR_EACH (node, &shard->leases.all) {
         leased++;
     }
     const struct amb_shard_stats *st = &shard->stats;
@@ -259,7 +259,7 @@ json_t *amb_status_shard_memory(const struct amb_shard *shard)
         amb_status_num(private->segment_bytes), "used_bytes",
         amb_status_num(amb_bufpool_used(pool) + amb_bufpool_used(private)), "made_late",
         amb_status_num(pool->made_here + private->made_here), "leased_segments",
-        amb_status_num(leased), "leased_bytes", amb_status_num(shard->leased_bytes),
+        amb_status_num(leased), "leased_bytes", amb_status_num(shard->leases.bytes),
         "quarantined_bytes", amb_status_num(amb_stat_get(&st->quarantined_bytes)), "slabs",
         amb_status_num(pool->live_slabs + private->live_slabs), "sparse_slabs",
         amb_status_num(pool->sparse_slabs + private->sparse_slabs), "compacted",
@@ -273,22 +273,22 @@ json_t *amb_status_shard_memory(const struct amb_shard *shard)
 
 static uint64_t topics_end(const struct amb_shard *shard)
 {
-    return shard->topic_slots;
+    return shard->topics.slots;
 }
 
 static uint64_t subs_end(const struct amb_shard *shard)
 {
-    return (uint64_t)shard->session_slots * AMB_HANDLES_MAX;
+    return (uint64_t)shard->sessions.slots * AMB_HANDLES_MAX;
 }
 
 static uint64_t queues_end(const struct amb_shard *shard)
 {
-    return shard->queues.count > 0 ? shard->queues.mask + 1 : 0;
+    return shard->queues.known.count > 0 ? shard->queues.known.mask + 1 : 0;
 }
 
 static uint64_t sessions_end(const struct amb_shard *shard)
 {
-    return shard->session_slots;
+    return shard->sessions.slots;
 }
 
 const struct amb_status_table amb_status_topics = {"topics", true, topics_end, topics_at},

@@ -152,7 +152,7 @@ void amb_deadletter(struct amb_shard *shard, const char *topic, struct amb_entry
                     strncmp(topic, AMB_DEADLETTER_PREFIX, strlen(AMB_DEADLETTER_PREFIX)) != 0;
     struct letter letter;
     struct amb_entry *to = NULL;
-    if (has_name && shard->dead_letter != NULL) {
+    if (has_name && shard->upcalls->dead_letter != NULL) {
         letter_find(&letter, entry, index);
         letter_write_props(&letter, topic, entry->first_seq + entry->above + index, deliveries,
                            reason);
@@ -162,5 +162,5 @@ void amb_deadletter(struct amb_shard *shard, const char *topic, struct amb_entry
         amb_stat_add(&shard->stats.msgs_dead_lost, 1);
         return;
     }
-    shard->dead_letter(shard, to, name);
+    shard->upcalls->dead_letter(shard, to, name);
 }

@@ -134,8 +134,8 @@ static void queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t d
     if (delay_ns > 0) {
         take->due_ns = amb_deadline_ns(queue->shard->now_ns, delay_ns);
         if (later_push(queue, take)) {
-            if (take->due_ns < queue->shard->queue_due_ns) {
-                queue->shard->queue_due_ns = take->due_ns;
+            if (take->due_ns < queue->shard->queues.due_ns) {
+                queue->shard->queues.due_ns = take->due_ns;
             }
             return;
         }
@@ -461,22 +461,22 @@ static void queue_wake_later(struct amb_queue *queue, int64_t *next_ns)
 static void queues_wake(struct amb_shard *shard)
 {
     int64_t next_ns = INT64_MAX;
-    for (uint64_t i = 0; shard->queues.count > 0 && i <= shard->queues.mask; i++) {
-        for (struct amb_idmap_node *node = shard->queues.buckets[i]; node != NULL;
+    for (uint64_t i = 0; shard->queues.known.count > 0 && i <= shard->queues.known.mask; i++) {
+        for (struct amb_idmap_node *node = shard->queues.known.buckets[i]; node != NULL;
              node = node->next) {
             queue_wake_later(AMB_CONTAINER_OF(node, struct amb_queue, known), &next_ns);
         }
     }
-    shard->queue_due_ns = next_ns;
+    shard->queues.due_ns = next_ns;
 }
 
 void amb_queues_run(struct amb_shard *shard)
 {
-    if (shard->now_ns >= shard->queue_due_ns) {
+    if (shard->now_ns >= shard->queues.due_ns) {
         queues_wake(shard);
     }
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&shard->dirty_queues)) != NULL) {
+    while ((node = amb_list_pop_front(&shard->queues.dirty)) != NULL) {
         struct amb_queue *queue = AMB_CONTAINER_OF(node, struct amb_queue, dirty);
         if (!queue_redeliver(queue, queue_turn_of(queue))) {
             continue; /* Marked again when there is credit. */

@@ -12,7 +12,7 @@
 
 struct amb_queue *amb_shard_queue(const struct amb_shard *shard, uint64_t id)
 {
-    struct amb_idmap_node *node = amb_idmap_find(&shard->queues, id);
+    struct amb_idmap_node *node = amb_idmap_find(&shard->queues.known, id);
     return node == NULL ? NULL : AMB_CONTAINER_OF(node, struct amb_queue, known);
 }
 
@@ -25,7 +25,7 @@ enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
                                  const struct amb_queue_options *options, struct amb_queue **out)
 {
     struct amb_queue *queue = calloc(1, sizeof(*queue));
-    if (queue == NULL || amb_idmap_put(&shard->queues, &queue->known, id) != AMB_OK) {
+    if (queue == NULL || amb_idmap_put(&shard->queues.known, &queue->known, id) != AMB_OK) {
         free(queue);
         return AMB_ENOMEM;
     }
@@ -60,7 +60,7 @@ void amb_queue_free_if_done(struct amb_queue *queue)
 
 void amb_queue_close(struct amb_queue *queue)
 {
-    amb_idmap_remove(&queue->shard->queues, &queue->known);
+    amb_idmap_remove(&queue->shard->queues.known, &queue->known);
     amb_list_remove(&queue->dirty);
     if (!amb_sweep_first(queue->shard, &queue->cursors)) {
         amb_sweep_begin(queue->shard, &queue->sweep);
@@ -73,10 +73,10 @@ void amb_queue_close(struct amb_queue *queue)
 void amb_queues_fini(struct amb_shard *shard)
 {
     struct amb_idmap_node *node;
-    while ((node = amb_idmap_any(&shard->queues)) != NULL) {
+    while ((node = amb_idmap_any(&shard->queues.known)) != NULL) {
         amb_queue_close(AMB_CONTAINER_OF(node, struct amb_queue, known));
     }
-    amb_idmap_fini(&shard->queues);
+    amb_idmap_fini(&shard->queues.known);
 }
 
 /* With members it may hold publishers back, without it never does. */

@@ -14,7 +14,7 @@
 static inline void amb_queue_mark(struct amb_queue *queue)
 {
     if (amb_list_is_empty(&queue->dirty)) {
-        amb_list_push_back(&queue->shard->dirty_queues, &queue->dirty);
+        amb_list_push_back(&queue->shard->queues.dirty, &queue->dirty);
     }
 }
 

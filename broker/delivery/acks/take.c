@@ -10,13 +10,13 @@
 
 struct amb_take *amb_take_get(struct amb_shard *shard)
 {
-    struct amb_list_node *node = amb_list_pop_front(&shard->takes);
+    struct amb_list_node *node = amb_list_pop_front(&shard->takes.spare);
     struct amb_take *take =
         node == NULL ? malloc(sizeof(*take)) : AMB_CONTAINER_OF(node, struct amb_take, node);
     if (take == NULL) {
         return NULL;
     }
-    shard->takes_cached -= node != NULL;
+    shard->takes.spare_count -= node != NULL;
     memset(take, 0, sizeof(*take));
     amb_list_init(&take->node);
     return take;
@@ -30,22 +30,22 @@ void amb_take_put(struct amb_shard *shard, struct amb_take *take)
     if (take->reason != NULL) {
         free(take->reason);
     }
-    if (shard->takes_cached >= AMB_TAKES_CACHED_MAX) {
+    if (shard->takes.spare_count >= AMB_TAKES_CACHED_MAX) {
         free(take);
         return;
     }
     amb_list_remove(&take->node);
-    amb_list_push_front(&shard->takes, &take->node);
-    shard->takes_cached++;
+    amb_list_push_front(&shard->takes.spare, &take->node);
+    shard->takes.spare_count++;
 }
 
 void amb_takes_fini(struct amb_shard *shard)
 {
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&shard->takes)) != NULL) {
+    while ((node = amb_list_pop_front(&shard->takes.spare)) != NULL) {
         free(AMB_CONTAINER_OF(node, struct amb_take, node));
     }
-    shard->takes_cached = 0;
+    shard->takes.spare_count = 0;
 }
 
 /* Bits from..to-1 of word w, from the bits first..end-1 of all. */

@@ -18,7 +18,7 @@
 static void taker_rouse(struct amb_taker *taker)
 {
     if (amb_list_is_empty(&taker->busy) && !amb_list_is_empty(&taker->waiting)) {
-        amb_list_push_back(&taker->shard->busy_takers, &taker->busy);
+        amb_list_push_back(&taker->shard->takers.busy, &taker->busy);
     }
 }
 
@@ -56,15 +56,15 @@ static void taker_expire(struct amb_taker *taker, unsigned *budget, int64_t *nex
 unsigned amb_takers_run(struct amb_shard *shard)
 {
     unsigned done = 0;
-    if (shard->now_ns >= shard->take_due_ns) {
+    if (shard->now_ns >= shard->takers.due_ns) {
         int64_t next_ns = INT64_MAX;
         unsigned budget = EXPIRE_BUDGET;
-        AMB_LIST_FOR_EACH (node, &shard->takers) {
+        AMB_LIST_FOR_EACH (node, &shard->takers.all) {
             taker_expire(AMB_CONTAINER_OF(node, struct amb_taker, node), &budget, &next_ns);
         }
-        shard->take_due_ns = next_ns;
+        shard->takers.due_ns = next_ns;
     }
-    AMB_LIST_FOR_EACH_SAFE (node, &shard->busy_takers) {
+    AMB_LIST_FOR_EACH_SAFE (node, &shard->takers.busy) {
         struct amb_taker *taker = AMB_CONTAINER_OF(node, struct amb_taker, busy);
         AMB_LIST_FOR_EACH_SAFE (take_node, &taker->waiting) {
             if (!amb_taker_send(taker, AMB_CONTAINER_OF(take_node, struct amb_take, node))) {
@@ -188,7 +188,7 @@ enum amb_status amb_taker_create(struct amb_subscription *sub, enum amb_ack ack,
     amb_list_init(&taker->pending);
     amb_list_init(&taker->busy);
     amb_list_init(&taker->waiters);
-    amb_list_push_back(&shard->takers, &taker->node);
+    amb_list_push_back(&shard->takers.all, &taker->node);
     sub->session->takers++;
     sub->taker = taker;
     sub->hooks = &taker_hooks;

@@ -161,8 +161,8 @@ bool amb_taker_send(struct amb_taker *taker, struct amb_take *take)
     int64_t wait_ns = AMB_FAULT(ACK_WAIT_SHORT) ? taker->ack_wait_ns / 2 : taker->ack_wait_ns;
     take->due_ns =
         taker->ack == AMB_ACK_NONE ? INT64_MAX : amb_deadline_ns(taker->shard->now_ns, wait_ns);
-    if (take->due_ns < taker->shard->take_due_ns) {
-        taker->shard->take_due_ns = take->due_ns;
+    if (take->due_ns < taker->shard->takers.due_ns) {
+        taker->shard->takers.due_ns = take->due_ns;
     }
     amb_list_push_back(&taker->pending, &take->node);
     return true;

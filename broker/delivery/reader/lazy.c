@@ -84,7 +84,7 @@ enum amb_status amb_lazy_deliver(struct amb_subscription *sub, struct amb_entry 
     delivery->first = (uint16_t)first;
     if (is_kept && kind == AMB_LAZY_ON) {
         sub->kept_bytes += amb_entry_charge(entry);
-        sub->session->shard->lazy_kept += amb_entry_charge(entry);
+        sub->session->shard->lazy.kept += amb_entry_charge(entry);
     }
     return AMB_OK;
 }

@@ -51,11 +51,11 @@ static void pace_wait(struct amb_pace *pace, int64_t due_ns)
 {
     struct amb_shard *shard = pace->shard;
     if (amb_list_is_empty(&pace->node)) {
-        amb_list_push_back(&shard->paced, &pace->node);
+        amb_list_push_back(&shard->pace.waiting, &pace->node);
         pace->due_ns = due_ns;
     }
     pace->due_ns = due_ns < pace->due_ns ? due_ns : pace->due_ns; /* of several topics the first */
-    shard->pace_due_ns = pace->due_ns < shard->pace_due_ns ? pace->due_ns : shard->pace_due_ns;
+    shard->pace.due_ns = pace->due_ns < shard->pace.due_ns ? pace->due_ns : shard->pace.due_ns;
 }
 
 /* When messages of that entry are due, by shard->now_ns. */
@@ -121,15 +121,15 @@ void amb_pace_spend(struct amb_pace *pace, const struct amb_entry *entry, uint32
 
 int64_t amb_pace_tick(struct amb_shard *shard)
 {
-    if (shard->now_ns < shard->pace_due_ns) {
-        return shard->pace_due_ns;
+    if (shard->now_ns < shard->pace.due_ns) {
+        return shard->pace.due_ns;
     }
-    shard->pace_due_ns = INT64_MAX;
-    AMB_LIST_FOR_EACH_SAFE (node, &shard->paced) {
+    shard->pace.due_ns = INT64_MAX;
+    AMB_LIST_FOR_EACH_SAFE (node, &shard->pace.waiting) {
         struct amb_pace *pace = AMB_CONTAINER_OF(node, struct amb_pace, node);
         if (pace->due_ns > shard->now_ns) {
-            shard->pace_due_ns =
-                pace->due_ns < shard->pace_due_ns ? pace->due_ns : shard->pace_due_ns;
+            shard->pace.due_ns =
+                pace->due_ns < shard->pace.due_ns ? pace->due_ns : shard->pace.due_ns;
             continue;
         }
         amb_list_remove(node);
@@ -137,5 +137,5 @@ int64_t amb_pace_tick(struct amb_shard *shard)
             amb_topic_mark(AMB_CONTAINER_OF(cursor_node, struct amb_cursor, of_sub)->topic);
         }
     }
-    return shard->pace_due_ns;
+    return shard->pace.due_ns;
 }

@@ -182,7 +182,7 @@ void amb_pick_disconnect(struct amb_cursor *cursor)
     char text[AMB_TOPIC_MAX + 64];
     (void)snprintf(text, sizeof(text), "too slow for %s, and its policy is to disconnect",
                    cursor->topic->name);
-    session->shard->session_ended(session->shard, session->client_id, AMB_EKICKED, text);
+    session->shard->upcalls->session_ended(session->shard, session->client_id, AMB_EKICKED, text);
     cursor->slow = AMB_SLOW_DROP_OLDEST; /* Said once; until the session is closed it loses. */
 }
 

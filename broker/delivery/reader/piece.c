@@ -12,8 +12,8 @@ void amb_piece_send(struct amb_session *session, const struct amb_frame *frame,
     if (amb_outgoing_send(session, frame, piece->data, piece->meta,
                           piece->meta == NULL ? NULL : entry) == AMB_ENOMEM) {
         /* A number was given and is missing: only the end of the session repairs that. */
-        session->shard->session_ended(session->shard, session->client_id, AMB_ENOMEM,
-                                      "no memory for a delivery");
+        session->shard->upcalls->session_ended(session->shard, session->client_id, AMB_ENOMEM,
+                                               "no memory for a delivery");
     }
 }
 

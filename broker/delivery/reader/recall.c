@@ -89,7 +89,7 @@ static void prelude_ask(struct amb_cursor *cursor, uint32_t wanted)
     prelude->topic = topic->id;
     prelude->wanted = wanted;
     prelude->is_asked = true;
-    amb_list_push_back(&reader->preludes, &prelude->of_shard);
+    amb_list_push_back(&reader->preludes.waiting, &prelude->of_shard);
     amb_mail_post(&reader->peers[topic->home]->inbox, &prelude->mail, prelude_asked);
 }
 

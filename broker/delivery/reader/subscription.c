@@ -73,16 +73,16 @@ static void subscription_swept(struct amb_sweep *sweep)
 /* The shard's session that is nobody's: not up, so nothing is delivered to it. NULL: no memory. */
 static struct amb_session *session_nobody(struct amb_shard *shard)
 {
-    if (shard->nobody == NULL) {
-        shard->nobody = calloc(1, sizeof(*shard->nobody));
-        if (shard->nobody != NULL) {
-            shard->nobody->shard = shard;
-            shard->nobody->state = AMB_SESSION_CLOSING;
-            amb_list_init(&shard->nobody->stalled);
-            amb_sifter_init(&shard->nobody->sifter);
+    if (shard->sweep.nobody == NULL) {
+        shard->sweep.nobody = calloc(1, sizeof(*shard->sweep.nobody));
+        if (shard->sweep.nobody != NULL) {
+            shard->sweep.nobody->shard = shard;
+            shard->sweep.nobody->state = AMB_SESSION_CLOSING;
+            amb_list_init(&shard->sweep.nobody->stalled);
+            amb_sifter_init(&shard->sweep.nobody->sifter);
         }
     }
-    return shard->nobody;
+    return shard->sweep.nobody;
 }
 
 enum amb_status amb_subscription_create(struct amb_session *session, uint32_t handle, uint64_t id,
@@ -135,7 +135,7 @@ static void delivery_unkeep(struct amb_subscription *sub, const struct amb_deliv
             return;
         }
         sub->kept_bytes -= amb_entry_charge(delivery->entry);
-        sub->session->shard->lazy_kept -= amb_entry_charge(delivery->entry);
+        sub->session->shard->lazy.kept -= amb_entry_charge(delivery->entry);
     }
 }
 
@@ -217,10 +217,10 @@ void amb_subscription_keep_mapped(struct amb_subscription *subscription,
 
 bool amb_subscriptions_drop_kept(struct amb_shard *shard)
 {
-    if (shard->lazy_kept == 0) {
+    if (shard->lazy.kept == 0) {
         return false;
     }
-    AMB_LIST_FOR_EACH (at, &shard->live_sessions) {
+    AMB_LIST_FOR_EACH (at, &shard->sessions.live) {
         struct amb_session *session = AMB_CONTAINER_OF(at, struct amb_session, live);
         AMB_LIST_FOR_EACH (node, &session->subscription_list) {
             while (
@@ -315,7 +315,7 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
         free(sub);
     } else {
         sub->is_gone = true;
-        sub->session = sub->session->shard->nobody;
+        sub->session = sub->session->shard->sweep.nobody;
     }
     if (gone != NULL) {
         gone(gone_arg);

@@ -36,22 +36,23 @@ bool amb_sweep_some(struct amb_list_node *cursors, unsigned max)
 
 bool amb_sweep_first(struct amb_shard *shard, struct amb_list_node *cursors)
 {
-    shard->swept +=
-        detach_some(cursors, shard->swept < AMB_SWEEP_TURN ? AMB_SWEEP_NOW : AMB_SWEEP_FEW);
+    shard->sweep.swept +=
+        detach_some(cursors, shard->sweep.swept < AMB_SWEEP_TURN ? AMB_SWEEP_NOW : AMB_SWEEP_FEW);
     return amb_list_is_empty(cursors);
 }
 
 void amb_sweep_begin(struct amb_shard *shard, struct amb_sweep *sweep)
 {
     if (amb_list_is_empty(&sweep->node)) {
-        amb_list_push_back(&shard->sweeps, &sweep->node);
+        amb_list_push_back(&shard->sweep.owners, &sweep->node);
     }
 }
 
 static void sweep_slice(struct amb_shard *shard, unsigned budget)
 {
-    while (budget > 0 && !amb_list_is_empty(&shard->sweeps)) {
-        struct amb_sweep *sweep = AMB_CONTAINER_OF(shard->sweeps.next, struct amb_sweep, node);
+    while (budget > 0 && !amb_list_is_empty(&shard->sweep.owners)) {
+        struct amb_sweep *sweep =
+            AMB_CONTAINER_OF(shard->sweep.owners.next, struct amb_sweep, node);
         budget -= detach_some(sweep->cursors, budget);
         if (amb_list_is_empty(sweep->cursors)) {
             amb_list_remove(&sweep->node);
@@ -62,7 +63,7 @@ static void sweep_slice(struct amb_shard *shard, unsigned budget)
 
 unsigned amb_sweep_run(struct amb_shard *shard)
 {
-    if (amb_list_is_empty(&shard->sweeps)) {
+    if (amb_list_is_empty(&shard->sweep.owners)) {
         return 0;
     }
     sweep_slice(shard, AMB_SWEEP_TURN);
@@ -72,6 +73,6 @@ unsigned amb_sweep_run(struct amb_shard *shard)
 void amb_sweep_finish(struct amb_shard *shard)
 {
     sweep_slice(shard, UINT_MAX);
-    free(shard->nobody);
-    shard->nobody = NULL;
+    free(shard->sweep.nobody);
+    shard->sweep.nobody = NULL;
 }

@@ -21,7 +21,7 @@
 struct amb_shard;
 
 struct amb_sweep {
-    struct amb_list_node node;             /* of shard->sweeps */
+    struct amb_list_node node;             /* of shard->sweep.owners */
     struct amb_list_node *cursors;         /* struct amb_cursor.of_sub */
     void (*done)(struct amb_sweep *sweep); /* no cursor is left; may free the owner */
 };

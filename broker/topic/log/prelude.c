@@ -58,7 +58,7 @@ void amb_prelude_free(struct amb_prelude **prelude, struct amb_shard *shard)
 void amb_prelude_fini(struct amb_shard *shard)
 {
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&shard->preludes)) != NULL) {
+    while ((node = amb_list_pop_front(&shard->preludes.waiting)) != NULL) {
         free(AMB_CONTAINER_OF(node, struct amb_prelude, of_shard)); /* Pools free its entries. */
     }
 }

@@ -38,6 +38,12 @@ static void session_ended(struct amb_shard *shard, uint64_t client_id, enum amb_
     (void)shard, (void)client_id, (void)why, (void)text;
 }
 
+static const struct amb_shard_upcalls upcalls = {
+    .offer_segment = offer_segment,
+    .session_ended = session_ended,
+    .topic_heard = amb_control_topic_heard,
+};
+
 static void set_up(void)
 {
     static const char *const options[] = {
@@ -54,9 +60,7 @@ static void set_up(void)
         shards[i].peers = peers;
         shards[i].peer_count = STEPPED_SHARDS;
         shards[i].control = &control.inbox;
-        shards[i].offer_segment = offer_segment;
-        shards[i].session_ended = session_ended;
-        shards[i].topic_heard = amb_control_topic_heard;
+        shards[i].upcalls = &upcalls;
     }
     amb_assert(amb_control_init(&control, config, peers, STEPPED_SHARDS, &budget, NULL, &transports,
                                 NULL, 0) == AMB_OK);
@@ -145,6 +149,6 @@ void stepped_leave(struct amb_client *client, int fd)
     amb_assert(control.client_count == 0 && control.half_open_count == 0);
     amb_assert(amb_control_sessions(&control) == 0 && control.directory.sub_count == 0);
     for (unsigned i = 0; i < STEPPED_SHARDS; i++) {
-        amb_assert(amb_list_is_empty(&shards[i].live_sessions));
+        amb_assert(amb_list_is_empty(&shards[i].sessions.live));
     }
 }

@@ -76,6 +76,12 @@ void harness_init(struct shard_harness *harness, unsigned shards, const char *co
     harness->budget.max = harness->config->memory.host.size;
     harness->count = shards;
     harness->now_ns = 1000000000;
+    harness->upcalls = (struct amb_shard_upcalls){
+        .offer_segment = offer_segment,
+        .segment_gone = amb_retire_segment,
+        .session_ended = session_ended,
+        .dead_letter = dead_letter,
+    };
     assert_int_equal(amb_inbox_init(&harness->control, harness), AMB_OK);
     for (unsigned i = 0; i < shards; i++) {
         struct amb_shard *shard = &harness->shards[i];
@@ -83,10 +89,7 @@ void harness_init(struct shard_harness *harness, unsigned shards, const char *co
         shard->control = &harness->control;
         shard->peers = harness->peers;
         shard->peer_count = shards;
-        shard->offer_segment = offer_segment;
-        shard->session_ended = session_ended;
-        shard->dead_letter = dead_letter;
-        shard->segment_gone = amb_retire_segment;
+        shard->upcalls = &harness->upcalls;
         shard->now_ns = harness->now_ns;
         harness->peers[i] = shard;
     }
@@ -103,11 +106,12 @@ static void harness_expect_empty(const struct shard_harness *harness)
         assert_int_equal(shard->txs.used, 0);
         assert_int_equal(shard->tallies.used, 0);
         assert_int_equal(amb_stat_get(&shard->stats.quarantined_bytes), 0);
-        assert_true(amb_list_is_empty(&shard->live_sessions));
-        assert_true(amb_list_is_empty(&shard->starving) && amb_list_is_empty(&shard->rationed));
-        assert_true(amb_list_is_empty(&shard->takers));
-        assert_int_equal(shard->queues.count, 0);
-        assert_true(amb_list_is_empty(&shard->blocked));
+        assert_true(amb_list_is_empty(&shard->sessions.live));
+        assert_true(amb_list_is_empty(&shard->windows.starving) &&
+                    amb_list_is_empty(&shard->windows.rationed));
+        assert_true(amb_list_is_empty(&shard->takers.all));
+        assert_int_equal(shard->queues.known.count, 0);
+        assert_true(amb_list_is_empty(&shard->forward.blocked));
     }
 }
 
@@ -137,7 +141,7 @@ void harness_fini(struct shard_harness *harness)
         }
     }
     for (unsigned i = 0; i < harness->count; i++) {
-        harness->shards[i].segment_gone = NULL;
+        harness->shards[i].upcalls = &amb_shard_no_upcalls;
         amb_shard_fini(&harness->shards[i]);
     }
     amb_inbox_fini(&harness->control);

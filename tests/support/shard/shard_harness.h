@@ -31,6 +31,7 @@ struct shard_harness {
     struct amb_shard shards[HARNESS_SHARDS_MAX];
     struct amb_shard *peers[HARNESS_SHARDS_MAX];
     struct amb_inbox control;
+    struct amb_shard_upcalls upcalls; /* of all shards; a test may set its own */
     int64_t now_ns;
     unsigned topic_count;
     unsigned topic_home[HARNESS_TOPICS_MAX];

@@ -499,7 +499,7 @@ static void test_no_priority_stops_the_topics_of_others(void **state)
             amb_topic_mark(harness_home(&w->h, ids[j])); /* As by a message. */
         }
         (void)harness_turn(&w->h, 1);
-        assert_in_range(w->h.shards[1].forward_looks, AMB_FORWARD_TURN - 10,
+        assert_in_range(w->h.shards[1].forward.looks, AMB_FORWARD_TURN - 10,
                         AMB_FORWARD_TURN + AMB_PRIORITIES * SETTLED);
     }
     assert_int_equal(reader->session->msgs_out, AMB_PRIORITIES);
@@ -536,7 +536,7 @@ static void test_who_waits_for_credit_is_not_looked_at(void **state)
     harness_settle(&w->h);
     hand_over(w, 0, 1);
     (void)harness_turn(&w->h, 1);
-    assert_in_range(w->h.shards[1].forward_looks, 1, SETTLED + 10);
+    assert_in_range(w->h.shards[1].forward.looks, 1, SETTLED + 10);
     harness_settle(&w->h);
     assert_int_equal(other->subs[0].msgs, 2);
     client_release_all(w->near, 0); /* It goes on where it was. */

@@ -43,7 +43,7 @@ static int setup(void **state)
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
     harness_init(&w->h, 1, rules);
-    w->h.shards[0].noted = noted;
+    w->h.upcalls.noted = noted;
     w->p = shard_client_create(&w->h, 0, NULL);
     w->s = shard_client_create(&w->h, 0, NULL);
     note_count = 0;
@@ -165,7 +165,7 @@ static void test_thousands_of_cursors_are_looked_at_in_parts(void **state)
         assert_int_equal(amb_subscription_attach(sub, topic, &begun), AMB_OK);
     }
     publish(w, 2); /* One message is out, and the others wait. */
-    w->h.shards[0].slow_ns = 0;
+    w->h.shards[0].slow.due_ns = 0;
     sub->look.is_begun = false;
     note_count = 0;
     sub->is_slow = false;
@@ -177,7 +177,7 @@ static void test_thousands_of_cursors_are_looked_at_in_parts(void **state)
     assert_int_equal(looked, AMB_SLOW_CURSORS);
     assert_int_equal(note_count, 0); /* It is not known before all were looked at. */
     for (unsigned i = 0; i < 2; i++) {
-        w->h.shards[0].slow_ns = 0;
+        w->h.shards[0].slow.due_ns = 0;
         (void)amb_slow_tick(&w->h.shards[0]);
     }
     assert_int_equal(note_count, 1);
@@ -195,9 +195,9 @@ static void test_where_nothing_moves_nobody_looks(void **state)
     pass(w);
     pass(w);
     pass(w);
-    assert_true(shard->slow_ns == INT64_MAX);
+    assert_true(shard->slow.due_ns == INT64_MAX);
     publish(w, 1);
-    assert_true(shard->slow_ns <= shard->now_ns + AMB_SLOW_TICK_NS);
+    assert_true(shard->slow.due_ns <= shard->now_ns + AMB_SLOW_TICK_NS);
     client_drain(w->s, 0);
 }
 

@@ -101,9 +101,7 @@ static void make(void **state, unsigned shards)
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
     harness_init(&w->h, shards, rules);
-    for (unsigned i = 0; i < shards; i++) {
-        w->h.shards[i].noted = noted;
-    }
+    w->h.upcalls.noted = noted;
     w->p = shard_client_create(&w->h, 0, &maps);
     w->lease.fd = -1;
     reader_init(w, &w->slow, shards - 1);

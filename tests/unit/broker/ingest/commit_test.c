@@ -591,7 +591,7 @@ static void test_the_end_of_a_session_over_three_workers(void **state)
     client_check_held(w->mapper, 0);
     client_die(w->p);
     client_drain(w->mapper, 0);
-    assert_int_equal(w->h.shards[0].leased_bytes, 0);
+    assert_int_equal(w->h.shards[0].leases.bytes, 0);
 }
 
 /* Bad ones ------------------------------------------------------------------------------------- */
@@ -673,11 +673,11 @@ static void test_one_that_is_closed_ends_the_session(void **state)
     warm_up(w);
     commit(w, 0, 1, 100); /* the mapper holds it: the segment is still there */
     client_lease_close(w->p, &w->lease);
-    assert_int_not_equal(w->h.shards[0].leased_bytes, 0);
+    assert_int_not_equal(w->h.shards[0].leases.bytes, 0);
     client_commit(w->p, 0, &w->lease, 1, 1, 100);
     expect_end(w);
     client_drain(w->mapper, 0);
-    assert_int_equal(w->h.shards[0].leased_bytes, 0);
+    assert_int_equal(w->h.shards[0].leases.bytes, 0);
 }
 
 static void test_a_slot_that_is_taken_ends_the_session(void **state)

@@ -266,7 +266,7 @@ static void test_a_publisher_starves_without_memory_and_recovers(void **state)
         granted += others[i]->pubs[0].window == 3900 * KIB;
     }
     assert_int_equal(granted, 2); /* Half of the memory: the rest is for what does come. */
-    assert_false(amb_list_is_empty(&w->h.shards[0].rationed));
+    assert_false(amb_list_is_empty(&w->h.shards[0].windows.rationed));
     for (unsigned i = 0; i < 15; i++) {
         struct shard_client *one = others[i % 5];
         if (one->pubs[0].window == 3900 * KIB && one->pubs[0].bytes == 0) {
@@ -278,8 +278,8 @@ static void test_a_publisher_starves_without_memory_and_recovers(void **state)
     for (unsigned i = 0; i < 5; i++) {
         assert_true(others[i]->pubs[0].window >= 3900 * KIB);
     }
-    assert_true(amb_list_is_empty(&w->h.shards[0].starving));
-    assert_true(amb_list_is_empty(&w->h.shards[0].rationed));
+    assert_true(amb_list_is_empty(&w->h.shards[0].windows.starving));
+    assert_true(amb_list_is_empty(&w->h.shards[0].windows.rationed));
 }
 
 static void test_small_memory_that_is_free_serves_a_large_message(void **state)

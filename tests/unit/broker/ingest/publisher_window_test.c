@@ -138,7 +138,7 @@ static void test_windows_that_stand_open_leave_memory_for_who_waits(void **state
         harness_settle(&w->h);
     }
     /* ... and what each has not used of what it waited for. */
-    assert_true(shard->bufpool.reserved <= 2 * shard->windows_max + 100 * 2 * KIB);
+    assert_true(shard->bufpool.reserved <= 2 * shard->windows.max + 100 * 2 * KIB);
     uint64_t max = w->h.config->server.max_message;
     client_want(w->p, 0, client_batch_bytes(1, max));
     harness_settle(&w->h);
@@ -163,7 +163,8 @@ static void wish_in_vain(struct world *w)
     client_want(w->p, 0, max);
     harness_settle(&w->h);
     assert_int_equal(w->p->pubs[0].window, AMB_WINDOW_FIRST);
-    assert_true(amb_list_is_empty(&w->h.shards[0].starving)); /* It is not memory that lacks. */
+    assert_true(
+        amb_list_is_empty(&w->h.shards[0].windows.starving)); /* It is not memory that lacks. */
 }
 
 static void test_small_batches_go_on_while_a_large_message_waits(void **state)
@@ -239,7 +240,7 @@ static void test_wishes_that_were_dropped_do_not_take_the_memory_of_others(void 
         assert_null(publisher(w, handle)->prepared.data);
         assert_true(publisher(w, handle)->reserved <= shard->bufpool.window_max);
     }
-    assert_true(shard->bufpool.reserved <= shard->windows_max / 2 + AMB_WINDOW_FIRST);
+    assert_true(shard->bufpool.reserved <= shard->windows.max / 2 + AMB_WINDOW_FIRST);
     client_open_pub(other, 0, w->topic, false);
     client_want(other, 0, 200 * KIB);
     harness_settle(&w->h);
@@ -338,7 +339,7 @@ static void test_who_waits_gets_no_more_than_it_needs_while_others_starve(void *
     }
     client_want(large, 0, 3000 * KIB);
     harness_settle(&w->h);
-    assert_false(amb_list_is_empty(&shard->starving));
+    assert_false(amb_list_is_empty(&shard->windows.starving));
     for (unsigned i = 0; i < 20; i++) {
         amb_bufpool_free(&shard->bufpool, &bufs[--count]);
     }

@@ -124,11 +124,11 @@ static void test_a_topic_that_is_not_there_is_not_found(void **state)
     struct world *w = *state;
     uint32_t topic = harness_topic(&w->h, "a", 0);
     client_open_pub(w->p, 0, topic, false);
-    w->h.shards[0].topics[topic] = NULL;
+    w->h.shards[0].topics.at[topic] = NULL;
     client_send(w->p, 0, 1, 16);
     harness_settle(&w->h);
     assert_int_equal(w->p->settles[0].status, AMB_ENOTFOUND);
-    w->h.shards[0].topics[topic] = w->h.topics[topic][0];
+    w->h.shards[0].topics.at[topic] = w->h.topics[topic][0];
 }
 
 static void test_what_comes_for_a_publisher_that_is_gone_is_nobodys(void **state)

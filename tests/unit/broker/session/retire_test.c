@@ -24,7 +24,7 @@ static int setup(void **state)
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
     harness_init(&w->h, 2, NULL);
-    w->h.shards[0].windows_max = 1; /* None stands open, so no segment is kept for one. */
+    w->h.shards[0].windows.max = 1; /* None stands open, so no segment is kept for one. */
     const struct client_options maps = {.may_map = true, .answers_offers = true};
     w->topic = harness_topic(&w->h, "t", 0);
     w->p = shard_client_create(&w->h, 0, NULL);

@@ -31,7 +31,7 @@ static struct world *begin(uint64_t windows_max)
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
     harness_init(&w->h, 2, NULL);
-    w->h.shards[0].windows_max = windows_max;
+    w->h.shards[0].windows.max = windows_max;
     w->topic = harness_topic(&w->h, "t", 0);
     w->p = shard_client_create(&w->h, 0, NULL);
     w->s = shard_client_create(&w->h, 1, &(struct client_options){.may_map = true});
@@ -262,7 +262,7 @@ static void test_of_many_sessions_the_silent_ones_are_asked_in_turn(void **state
         client_release_all(others[20], 0);
     }
     /* Who publishes and who receives are warm, whatever their place. */
-    assert_true(shard->warm_count <= 8 && shard->warm_count >= 2);
+    assert_true(shard->poll.warm_count <= 8 && shard->poll.warm_count >= 2);
     assert_false(w->p->session->is_cold);
     assert_false(others[20]->session->is_cold);
     assert_true(others[30]->session->is_cold);
@@ -290,7 +290,7 @@ static int watch(struct amb_shard *shard, struct amb_session *session)
     struct epoll_event event = {.events = EPOLLIN | EPOLLET,
                                 .data.u64 =
                                     amb_shard_watch_tag(session->index, session->generation)};
-    assert_int_equal(epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, fd, &event), 0);
+    assert_int_equal(epoll_ctl(shard->poll.epoll_fd, EPOLL_CTL_ADD, fd, &event), 0);
     session->is_watched = true;
     return fd;
 }
@@ -305,15 +305,15 @@ static void test_a_silent_socket_is_found_while_the_worker_stays_awake(void **st
     for (unsigned i = 0; i < 8; i++) {
         (void)shard_client_create(&w->h, 0, NULL);
     }
-    shard->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    assert_true(shard->epoll_fd >= 0);
+    shard->poll.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    assert_true(shard->poll.epoll_fd >= 0);
     int fd = watch(shard, socket->session);
     client_open_pub(socket, 0, w->topic, false);
     for (unsigned i = 0; i < 5000; i++) {
         (void)harness_turn(&w->h, 0);
     }
     assert_true(socket->session->is_cold);
-    assert_int_equal(shard->cold_watched, 1);
+    assert_int_equal(shard->poll.cold_watched, 1);
     client_send(socket, 0, 1, 16);
     amb_link_flush(socket->link);
     assert_int_equal(eventfd_write(fd, 1), 0);
@@ -323,8 +323,8 @@ static void test_a_silent_socket_is_found_while_the_worker_stays_awake(void **st
     assert_false(socket->session->is_cold);
     assert_int_equal(socket->session->msgs_in, 1);
     (void)close(fd);
-    (void)close(shard->epoll_fd);
-    shard->epoll_fd = -1;
+    (void)close(shard->poll.epoll_fd);
+    shard->poll.epoll_fd = -1;
     harness_settle(&w->h);
     assert_int_equal(w->s->subs[0].last, 1);
     client_drain(w->s, 0);

@@ -97,9 +97,7 @@ static void make(void **state, unsigned shards)
     harness_init(&w->h, shards, config);
     harness_gpus_start(&w->h, &w->gpus);
     make_mirror(w);
-    for (unsigned i = 0; i < shards; i++) {
-        w->h.shards[i].offer_gpu = offer_gpu;
-    }
+    w->h.upcalls.offer_gpu = offer_gpu;
     w->body = aligned_alloc(64, BODY_MAX);
     w->topic = harness_topic(&w->h, "t", shards / 2);
     w->verified = harness_topic(&w->h, "v", 0);

@@ -85,7 +85,7 @@ static void test_a_lease_is_whole_segments_of_pages_that_are_there(void **state)
     assert_int_equal(st.st_blocks, 4 * MIB / 512);
     assert_int_equal(st.st_mode & 0777, 0600);
     assert_int_equal(used(w), 4 * MIB);
-    assert_int_equal(w->h.shards[0].leased_bytes, 4 * MIB);
+    assert_int_equal(w->h.shards[0].leases.bytes, 4 * MIB);
     client_lease_fini(&lease);
 }
 
@@ -178,7 +178,7 @@ static void test_mapped_is_said_once_and_of_ones_own(void **state)
     assert_int_equal(client_lease_say_mapped(w->p, lease.segment + 1), AMB_ENOTFOUND);
     assert_int_equal(client_lease_say_mapped(w->reader, lease.segment), AMB_ENOTFOUND);
     client_lease_close(w->reader, &lease); /* nobody else's to close */
-    assert_int_equal(w->h.shards[0].leased_bytes, 2 * MIB);
+    assert_int_equal(w->h.shards[0].leases.bytes, 2 * MIB);
     client_lease_fini(&lease);
 }
 
@@ -287,7 +287,7 @@ static void test_what_readers_hold_outlives_its_session_and_its_process(void **s
     assert_true(used(w) > 0);
     client_check_held(w->reader, 0);
     client_drain(w->reader, 0);
-    assert_int_equal(w->h.shards[0].leased_bytes, 0);
+    assert_int_equal(w->h.shards[0].leases.bytes, 0);
     assert_int_equal(w->reader->drops, 1);
     client_lease_fini(&lease);
 }

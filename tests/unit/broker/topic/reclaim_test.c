@@ -118,19 +118,19 @@ static void test_others_are_not_asked_all_the_time(void **state)
     }
     assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 100, &buf),
                      AMB_ENOMEM);
-    assert_true(h->shards[0].relief[1].is_out && h->shards[0].relief[2].is_out);
+    assert_true(h->shards[0].reclaim.relief[1].is_out && h->shards[0].reclaim.relief[2].is_out);
     assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 100, &buf),
                      AMB_ENOMEM);
     harness_settle(h);
-    assert_false(h->shards[0].relief[1].is_out);
+    assert_false(h->shards[0].reclaim.relief[1].is_out);
     assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 100, &buf),
                      AMB_ENOMEM);
-    assert_false(h->shards[0].relief[1].is_out); /* too soon */
+    assert_false(h->shards[0].reclaim.relief[1].is_out); /* too soon */
     harness_pass(h, AMB_RECLAIM_PAUSE_NS);
     (void)harness_turn(h, 0);
     assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 100, &buf),
                      AMB_ENOMEM);
-    assert_true(h->shards[0].relief[1].is_out);
+    assert_true(h->shards[0].reclaim.relief[1].is_out);
     harness_settle(h);
     for (unsigned i = 0; i < 8; i++) {
         amb_bufpool_free(&h->shards[1].bufpool, &held[i]);
@@ -207,11 +207,11 @@ static void test_a_turn_sheds_so_much_for_those_that_wait(void **state)
     bool is_reserved = false;
     while (!is_reserved && turns < 40) {
         uint64_t before = log->lo;
-        shard->shed_left = 5;
-        shard->shed_goes_on = false;
+        shard->reclaim.shed_left = 5;
+        shard->reclaim.shed_goes_on = false;
         is_reserved = amb_reclaim_reserve(shard, &shard->bufpool, 200000, false);
         assert_in_range(log->lo - before, 0, 5);
-        assert_true(is_reserved || shard->shed_goes_on);
+        assert_true(is_reserved || shard->reclaim.shed_goes_on);
         turns++;
     }
     assert_in_range(turns, 3, 20);

@@ -263,7 +263,7 @@ static void test_a_fetch_outlives_the_delivery_that_it_drops(void **state)
     assert_int_equal(w->a->subs[0].last, 2);
     unsigned count = fill(shard, bufs);
     assert_int_equal(fetch(w, w->a, 1), AMB_EAGAIN);
-    assert_int_equal(shard->lazy_kept, 0);
+    assert_int_equal(shard->lazy.kept, 0);
     while (twins(w) == 0) {
         harness_settle(&w->h);
         (void)sched_yield();

@@ -65,7 +65,7 @@ static inline void tear_down(void)
 {
     settle();
     for (unsigned i = 0; i < f.harness.count; i++) {
-        AMB_LIST_FOR_EACH_SAFE (node, &f.harness.shards[i].live_sessions) {
+        AMB_LIST_FOR_EACH_SAFE (node, &f.harness.shards[i].sessions.live) {
             struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
             struct amb_order *order = amb_order_create(amb_order_session_close, NULL, NULL);
             order->session = (struct amb_session_id){i, session->index, session->generation};
@@ -78,8 +78,8 @@ static inline void tear_down(void)
     }
     amb_directory_fini(&f.directory);
     for (unsigned i = 0; i < f.harness.count; i++) {
-        for (uint32_t id = 0; id < f.harness.shards[i].topic_slots; id++) {
-            f.harness.shards[i].topics[id] = NULL; /* They were the directory's. */
+        for (uint32_t id = 0; id < f.harness.shards[i].topics.slots; id++) {
+            f.harness.shards[i].topics.at[id] = NULL; /* They were the directory's. */
         }
     }
     harness_fini(&f.harness);

@@ -56,7 +56,7 @@ static void tear_down(void)
     amb_queues_close(&f.directory);
     harness_settle(&f.harness);
     for (unsigned i = 0; i < 2; i++) {
-        AMB_LIST_FOR_EACH_SAFE (node, &f.harness.shards[i].live_sessions) {
+        AMB_LIST_FOR_EACH_SAFE (node, &f.harness.shards[i].sessions.live) {
             struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
             struct amb_order *order = amb_order_create(amb_order_session_close, NULL, NULL);
             order->session = (struct amb_session_id){i, session->index, session->generation};
@@ -67,8 +67,8 @@ static void tear_down(void)
     amb_queues_forget(&f.directory);
     amb_directory_fini(&f.directory);
     for (unsigned i = 0; i < 2; i++) {
-        for (uint32_t id = 0; id < f.harness.shards[i].topic_slots; id++) {
-            f.harness.shards[i].topics[id] = NULL; /* They were the directory's. */
+        for (uint32_t id = 0; id < f.harness.shards[i].topics.slots; id++) {
+            f.harness.shards[i].topics.at[id] = NULL; /* They were the directory's. */
         }
     }
     harness_fini(&f.harness);
@@ -133,7 +133,8 @@ static void leave(struct member *m)
 
 static unsigned queues(void)
 {
-    return (unsigned)(f.harness.shards[0].queues.count + f.harness.shards[1].queues.count);
+    return (unsigned)(f.harness.shards[0].queues.known.count +
+                      f.harness.shards[1].queues.known.count);
 }
 
 static void test_a_group_is_one_reader_of_its_topics_and_goes_with_its_last_member(void **state)

@@ -66,8 +66,8 @@ static void test_a_dead_letter_says_why_how_often_and_what_it_was(void **state)
     for (unsigned large = 0; large < 2; large++) {
         open_with(w, NULL);
         struct amb_shard *shard = w->h.peers[w->where];
-        void (*former)(struct amb_shard *, struct amb_entry *, const char *) = shard->dead_letter;
-        shard->dead_letter = catch_letter;
+        const struct amb_shard_upcalls former = w->h.upcalls;
+        w->h.upcalls.dead_letter = catch_letter;
         client_join(w->a, large, &w->q, NULL);
         uint64_t len = large == 0 ? 48 : 200000;
         client_want(w->p, 0, w->p->pubs[0].bytes + client_batch_bytes(1, len));
@@ -82,7 +82,7 @@ static void test_a_dead_letter_says_why_how_often_and_what_it_was(void **state)
         expect_prop(caught, "$seq", large == 0 ? "1" : "2");
         amb_entry_unref(caught, shard);
         caught = NULL;
-        shard->dead_letter = former;
+        w->h.upcalls = former;
         client_drain(w->a, large);
         client_quit(w->a, large, 1);
         harness_queue_close(&w->q);

@@ -16,8 +16,8 @@ static struct amb_shard shard;
 
 static struct amb_take *take_of(uint32_t first, uint32_t count)
 {
-    if (shard.takes.next == NULL) {
-        amb_list_init(&shard.takes);
+    if (shard.takes.spare.next == NULL) {
+        amb_list_init(&shard.takes.spare);
     }
     struct amb_take *take = amb_take_get(&shard);
     assert_non_null(take);

@@ -183,7 +183,7 @@ static void expect_all_freed(struct world *w)
     harness_settle(&w->h);
     assert_true(client_is_freed(w->p, w->p->commits));
     for (unsigned i = 0; i < w->h.count; i++) {
-        assert_int_equal(w->h.shards[i].lazy_kept, 0);
+        assert_int_equal(w->h.shards[i].lazy.kept, 0);
     }
     assert_int_equal(w->p->ended + w->a->ended + w->b->ended + w->c->ended, 0);
 }

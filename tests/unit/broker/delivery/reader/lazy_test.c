@@ -80,7 +80,7 @@ static void finish(struct shard_trio *w)
     client_drain(w->far, 0);
     assert_int_equal(harness_used(&w->h), 0);
     for (unsigned i = 0; i < w->h.count; i++) {
-        assert_int_equal(w->h.shards[i].lazy_kept, 0);
+        assert_int_equal(w->h.shards[i].lazy.kept, 0);
     }
 }
 
@@ -438,7 +438,7 @@ static void a_whole_payload_may_come_in_place(void **state)
     memcpy(&stamp, w->near->answered, sizeof(stamp));
     assert_int_equal(stamp.number, 3);
     /* From here on it is held, whatever happens. */
-    assert_int_equal(w->h.shards[1].lazy_kept, 0);
+    assert_int_equal(w->h.shards[1].lazy.kept, 0);
     assert_false(amb_subscriptions_drop_kept(&w->h.shards[1]));
     expect_message(w->near, 1, 0, 1);
     client_drain(w->far, 0);

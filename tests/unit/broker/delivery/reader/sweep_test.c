@@ -95,7 +95,7 @@ static void test_cursors_go_in_slices(void **state)
     }
     harness_settle(&w->h);
     assert_null(w->wild->session->subscriptions[0]);
-    assert_true(amb_list_is_empty(&w->h.shards[0].sweeps));
+    assert_true(amb_list_is_empty(&w->h.shards[0].sweep.owners));
 }
 
 static void test_what_goes_gets_nothing_and_holds_nobody_back(void **state)
@@ -170,8 +170,8 @@ static void test_a_queue_ends_with_the_topic_of_its_last_cursors(void **state)
         assert_int_equal(amb_queue_attach(queue, w->topic, &begun), AMB_OK);
     }
     amb_queue_close(queue);
-    assert_false(amb_list_is_empty(&shard->sweeps));
-    assert_false(amb_list_is_empty(&shard->sweeps));
+    assert_false(amb_list_is_empty(&shard->sweep.owners));
+    assert_false(amb_list_is_empty(&shard->sweep.owners));
     while (!amb_list_is_empty(&queue->cursors)) {
         struct amb_cursor *cursor =
             AMB_CONTAINER_OF(queue->cursors.next, struct amb_cursor, of_sub);
@@ -179,7 +179,7 @@ static void test_a_queue_ends_with_the_topic_of_its_last_cursors(void **state)
         free(cursor);
     }
     amb_queue_free_if_done(queue); /* As when its last take comes home, before the next sweep. */
-    assert_true(amb_list_is_empty(&shard->sweeps));
+    assert_true(amb_list_is_empty(&shard->sweep.owners));
     harness_settle(&w->h);
 }
 

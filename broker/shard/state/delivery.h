@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of broker/delivery in a shard, one struct a file. A `due_ns` is the time before which
+ * that file has nothing to do; INT64_MAX: none is known.
+ *
+ * Threads: the shard's worker. Memory: embedded in the shard.
+ */
+#pragma once
+
+#include "wire/base/idmap.h"
+#include "wire/base/list.h"
+#include "wire/codec/topic.h"
+
+#include <stdint.h>
+
+struct amb_session;
+
+/* forward.c */
+struct amb_shard_forward {
+    struct amb_list_node dirty[AMB_PRIORITIES]; /* struct amb_topic.dirty: to be walked this turn;
+                                                   by amb_priority_rank */
+    /* The ends of this turn's walks, and of the topic's that has its slice. */
+    uint64_t upto, slice, looks;
+    struct amb_list_node blocked; /* struct amb_cursor.blocked: hold publishers back */
+};
+
+/* reader/pace.c */
+struct amb_shard_pace {
+    struct amb_list_node waiting; /* struct amb_pace.node */
+    int64_t due_ns;
+};
+
+/* reader/lazy.c */
+struct amb_shard_lazy {
+    uint64_t kept; /* bytes that may go stale */
+};
+
+/* reader/sweep.c, reader/subscription.c */
+struct amb_shard_sweep {
+    struct amb_list_node owners; /* struct amb_sweep.node: their cursors are to go */
+    unsigned swept;              /* cursors that went at once, this turn */
+    struct amb_session *nobody;  /* the session of subscriptions that have gone; NULL: none yet */
+};
+
+/* spill.c */
+struct amb_shard_spill {
+    struct amb_list_node waiting; /* struct amb_spill.node: something is due */
+    int64_t due_ns;
+};
+
+/* slow.c */
+struct amb_shard_slow {
+    int64_t due_ns;
+    uint64_t moved; /* messages, as of the last look */
+};
+
+/* acks/queue.c */
+struct amb_shard_queues {
+    struct amb_idmap known;     /* struct amb_queue.known */
+    struct amb_list_node dirty; /* have something to do this turn */
+    int64_t due_ns;
+};
+
+/* acks/taker.c */
+struct amb_shard_takers {
+    struct amb_list_node all;  /* struct amb_taker.node */
+    struct amb_list_node busy; /* have something to send */
+    int64_t due_ns;
+};
+
+/* acks/take.c */
+struct amb_shard_takes {
+    struct amb_list_node spare; /* kept for use again */
+    uint32_t spare_count;
+};

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of broker/session in a shard: the sessions, and the turn in which each link is asked.
+ *
+ * Threads: the shard's worker. Memory: embedded in the shard; the table is one allocation.
+ */
+#pragma once
+
+#include "wire/base/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct amb_session;
+
+/* session.c */
+struct amb_shard_sessions {
+    struct amb_session **at; /* by index; amb_shard_session_slot */
+    uint32_t slots;
+    struct amb_list_node live; /* struct amb_session.live */
+};
+
+/* Warm and cold links: session.c sorts them, worker.c asks them. */
+struct amb_shard_poll {
+    struct amb_list_node warm, cold; /* struct amb_session.heat */
+    uint32_t warm_count, cold_count, cold_watched;
+    uint32_t resting, busy; /* watched links that wait for an edge, and the other watched ones */
+    int64_t edges_ns;       /* time of the last question which links have something */
+    int epoll_fd;           /* -1 under the simulator */
+    bool is_bulk;           /* the last batch had many messages: a wait is not worth a spin */
+};

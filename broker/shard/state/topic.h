@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of broker/topic in a shard.
+ *
+ * Threads: the shard's worker. Memory: embedded in the shard; the table is one allocation.
+ */
+#pragma once
+
+#include "broker/base/mail.h"
+#include "wire/base/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_SHARDS_MAX 64u
+/* A turn's work for publishers that wait for memory: */
+#define AMB_SHARD_SHED_TURN 16384u /* entries that are dropped, */
+#define AMB_SHARD_TRIM_TURN 8u     /* and looks for segments that are free */
+
+struct amb_shard;
+struct amb_topic;
+
+struct amb_shard_topics {
+    struct amb_topic **at; /* by amb_topic_slot; NULL where this shard has none */
+    uint32_t slots;
+};
+
+/* history.c */
+struct amb_shard_history {
+    struct amb_list_node timed; /* struct amb_topic.timed */
+    int64_t due_ns;             /* the list is not looked at before */
+};
+
+/* log/prelude.c */
+struct amb_shard_preludes {
+    struct amb_list_node waiting; /* struct amb_prelude.of_shard: wait for a slice */
+};
+
+/* The walk of compact.c through the logs. */
+struct amb_shard_compact {
+    int64_t due_ns; /* nothing is done before */
+    bool is_walking;
+    uint32_t topic;
+    uint64_t position;
+};
+
+/* One shard's word to another that it is short of memory. */
+struct amb_relief {
+    struct amb_mail mail;
+    struct amb_shard *asker;
+    uint64_t bytes;  /* wanted */
+    bool is_pressed; /* a publisher has waited for long */
+    bool is_out;     /* the mail is under way, there or back */
+};
+
+/* reclaim.c */
+struct amb_shard_reclaim {
+    /* Memory is short: payloads that lazy readers have not asked for may go stale. False: there are
+     * none. amb_shard_init gives it. */
+    bool (*drop_kept)(struct amb_shard *shard);
+    const struct amb_topic *spared; /* its log is being read, and is not looked through */
+    uint32_t trims_left;            /* of AMB_SHARD_TRIM_TURN, this turn */
+    uint32_t shed_left;             /* of AMB_SHARD_SHED_TURN, this turn */
+    uint32_t shed_next;             /* index of the topic where the walk goes on */
+    uint32_t shed_walked;           /* topics that this walk has passed */
+    bool shed_goes_on;              /* the walk stopped because this turn's budget is used up */
+    int64_t shed_at_ns;             /* this shard's topics are not looked through again before */
+    int64_t relief_at_ns;           /* the other shards are not asked again before */
+    uint32_t relief_last;           /* index of the topic shed last for another shard */
+    struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
+};
+
+static inline void amb_shard_reclaim_turn(struct amb_shard_reclaim *reclaim)
+{
+    reclaim->shed_left = AMB_SHARD_SHED_TURN;
+    reclaim->trims_left = AMB_SHARD_TRIM_TURN;
+    reclaim->shed_goes_on = false;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of broker/worker in a shard: sessions that close, and the port of UCX.
+ *
+ * Threads: the shard's worker. Memory: embedded in the shard.
+ */
+#pragma once
+
+#include "wire/base/list.h"
+
+#include <stdint.h>
+
+/* A turn's work for sessions that close: */
+#define AMB_SHARD_HEAR_TURN 4u      /* polls of their links, */
+#define AMB_SHARD_CLEAR_TURN 16384u /* and deliveries that are given up */
+
+struct amb_ucx_context;
+struct amb_ucx_worker;
+
+/* Sessions that close, whose last frames are still read: orders_session.c. */
+struct amb_shard_hearing {
+    struct amb_list_node orders; /* struct amb_order.u.close.hearing, by their numbers */
+    uint64_t newest;             /* number */
+    unsigned left;               /* polls of links that are left, this turn */
+};
+
+/* Sessions that are closed, and not gone yet: dispatch.c. */
+struct amb_shard_clearing {
+    struct amb_list_node sessions; /* struct amb_session.clearing */
+    unsigned left;                 /* deliveries that may be given up this turn */
+};
+
+/* ucxport.c */
+struct amb_shard_ucx {
+    struct amb_ucx_context *context; /* NULL: no ucx links */
+    struct amb_ucx_worker *worker;   /* NULL until the first client asks for that link */
+};
