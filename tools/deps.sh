@@ -85,7 +85,8 @@ apt_get() {
 
 packages=(
     gcc libc6-dev cmake ninja-build pkg-config ca-certificates python3
-    libconfig-dev libprotobuf-c-dev protobuf-c-compiler libjansson-dev libssl-dev libjemalloc-dev
+    libconfig-dev libprotobuf-c-dev protobuf-c-compiler libjansson-dev libsmartcols-dev libssl-dev
+    libjemalloc-dev
     # CMakeLists.txt builds the tests unless it is told not to.
     libcmocka-dev
 )

@@ -1,41 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/common/table.h"
 
+#include "tools/common/shown.h"
 #include "tools/common/units.h"
 
+#include <libsmartcols.h>
+
+#include <locale.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CELL_MAX 512u
-#define COLUMNS_MAX 64u
 #define DEPTH_MAX 8u
-
-struct column {
-    const char *key;
-    size_t width;
-    bool is_number;
-};
 
 static bool ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text);
     size_t m = strlen(end);
     return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-static void clean_copy(const char *text, char *out, size_t size)
-{
-    size_t n = 0;
-    for (; text[n] != '\0' && n + 1 < size; n++) {
-        unsigned char c = (unsigned char)text[n];
-        out[n] = c < 0x20 || c == 0x7f ? '?' : (char)c;
-        if (n > 0 && (unsigned char)text[n - 1] == 0xc2 && c >= 0x80 && c < 0xa0) {
-            out[n - 1] = out[n] = '?';
-        }
-    }
-    out[n] = '\0';
 }
 
 static void number_text(const char *key, const json_t *value, char *out, size_t size)
@@ -60,24 +44,24 @@ static void scalar_text(const char *key, const json_t *value, char *out, size_t 
 {
     switch (json_typeof(value)) {
     case JSON_STRING:
-        clean_copy(json_string_value(value), out, size);
+        (void)snprintf(out, size, "%s", json_string_value(value));
         break;
     case JSON_INTEGER:
     case JSON_REAL:
         number_text(key, value, out, size);
         break;
     case JSON_TRUE:
-        clean_copy("yes", out, size);
+        (void)snprintf(out, size, "%s", "yes");
         break;
     case JSON_FALSE:
-        clean_copy("no", out, size);
+        (void)snprintf(out, size, "%s", "no");
         break;
     case JSON_NULL:
-        clean_copy("-", out, size);
+        (void)snprintf(out, size, "%s", "-");
         break;
     case JSON_OBJECT:
     case JSON_ARRAY:
-        clean_copy("...", out, size);
+        (void)snprintf(out, size, "%s", "...");
         break;
     }
 }
@@ -98,81 +82,81 @@ static void cell_text(const char *key, const json_t *value, char *out, size_t si
         scalar_text(key, value, out, size);
     }
     if (out[0] == '\0') {
-        clean_copy("-", out, size);
+        (void)snprintf(out, size, "%s", "-");
     }
 }
 
-/* Characters, not bytes. */
-static size_t text_width(const char *text)
+/* ---- what libsmartcols does ---- */
+
+/* Whole, however narrow the terminal is. NULL: no memory. */
+static struct libscols_table *new_table(FILE *out, bool has_head)
 {
-    size_t width = 0;
-    for (; *text != '\0'; text++) {
-        width += ((unsigned char)*text & 0xc0) != 0x80;
+    struct libscols_table *table = scols_new_table();
+    if (table != NULL) {
+        (void)scols_table_set_stream(table, out);
+        (void)scols_table_set_column_separator(table, "  ");
+        (void)scols_table_set_termforce(table, SCOLS_TERMFORCE_NEVER);
+        (void)scols_table_enable_noheadings(table, !has_head);
     }
-    return width;
+    return table;
 }
 
-static void put_padded(FILE *out, const char *text, size_t width, bool is_right, bool is_last)
+static struct libscols_column *find_column(struct libscols_table *table, const char *key)
 {
-    size_t own = text_width(text);
-    int pad = own < width ? (int)(width - own) : 0;
-    if (is_right) {
-        (void)fprintf(out, "%*s%s", pad, "", text);
-    } else {
-        (void)fprintf(out, "%s%*s", text, is_last ? 0 : pad, "");
+    for (size_t i = 0; i < scols_table_get_ncols(table); i++) {
+        struct libscols_column *column = scols_table_get_column(table, i);
+        if (strcmp(scols_column_get_name(column), key) == 0) {
+            return column;
+        }
     }
-    (void)fputs(is_last ? "\n" : "  ", out);
+    return NULL;
 }
 
-static size_t find_columns(const json_t *rows, struct column *columns)
+/* One for each key; to the right where all of its values are numbers. */
+static void add_columns(struct libscols_table *table, const json_t *rows)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        json_t *row = json_array_get(rows, i);
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
         const char *key;
         json_t *value;
         json_object_foreach(row, key, value)
         {
-            size_t c = 0;
-            while (c < count && strcmp(columns[c].key, key) != 0) {
-                c++;
+            struct libscols_column *column = find_column(table, key);
+            if (column == NULL) {
+                column = scols_table_new_column(table, key, 0, SCOLS_FL_RIGHT);
             }
-            if (c == COLUMNS_MAX) {
-                continue;
+            if (column != NULL && !json_is_number(value) && !json_is_null(value)) {
+                (void)scols_column_set_flags(column, 0);
             }
-            if (c == count) {
-                char head[CELL_MAX];
-                clean_copy(key, head, sizeof(head));
-                columns[count++] =
-                    (struct column){.key = key, .width = text_width(head), .is_number = true};
-            }
-            char cell[CELL_MAX];
-            cell_text(key, value, cell, sizeof(cell));
-            size_t width = text_width(cell);
-            columns[c].width = width > columns[c].width ? width : columns[c].width;
-            columns[c].is_number =
-                columns[c].is_number && (json_is_number(value) || json_is_null(value));
         }
     }
-    return count;
+}
+
+static void add_line(struct libscols_table *table, const json_t *row)
+{
+    struct libscols_line *line = scols_table_new_line(table, NULL);
+    for (size_t i = 0; line != NULL && i < scols_table_get_ncols(table); i++) {
+        const char *key = scols_column_get_name(scols_table_get_column(table, i));
+        char cell[CELL_MAX];
+        cell_text(key, json_object_get(row, key), cell, sizeof(cell));
+        (void)scols_line_set_data(line, i, cell);
+    }
 }
 
 static void print_rows(const json_t *rows, FILE *out)
 {
-    struct column columns[COLUMNS_MAX];
-    size_t count = find_columns(rows, columns);
-    char cell[CELL_MAX];
-    for (size_t c = 0; c < count; c++) {
-        clean_copy(columns[c].key, cell, sizeof(cell));
-        put_padded(out, cell, columns[c].width, columns[c].is_number, c + 1 == count);
+    struct libscols_table *table = new_table(out, true);
+    if (table == NULL) {
+        return;
     }
+    add_columns(table, rows);
     for (size_t i = 0; i < json_array_size(rows); i++) {
-        for (size_t c = 0; c < count; c++) {
-            cell_text(columns[c].key, json_object_get(json_array_get(rows, i), columns[c].key),
-                      cell, sizeof(cell));
-            put_padded(out, cell, columns[c].width, columns[c].is_number, c + 1 == count);
-        }
+        add_line(table, json_array_get(rows, i));
     }
+    (void)scols_print_table(table);
+    scols_unref_table(table);
 }
 
 static bool is_rows(const json_t *value)
@@ -214,39 +198,47 @@ static json_t *flattened(json_t *object)
     return flat;
 }
 
+/* "key  value" lines; without keys only values. */
+static void print_values(json_t *values, bool has_keys, FILE *out)
+{
+    struct libscols_table *table = new_table(out, false);
+    if (table == NULL) {
+        return;
+    }
+    if (has_keys) {
+        (void)scols_table_new_column(table, "key", 0, 0);
+    }
+    (void)scols_table_new_column(table, "value", 0, 0);
+    const char *key;
+    json_t *value;
+    json_object_foreach(values, key, value)
+    {
+        struct libscols_line *line =
+            is_rows(value) && has_keys ? NULL : scols_table_new_line(table, NULL);
+        if (line != NULL) {
+            char text[CELL_MAX];
+            cell_text(key, value, text, sizeof(text));
+            (void)scols_line_set_data(line, 0, key);
+            (void)scols_line_set_data(line, has_keys, text);
+        }
+    }
+    (void)scols_print_table(table);
+    scols_unref_table(table);
+}
+
 static void print_object(json_t *object, FILE *out)
 {
     json_t *flat = flattened(object);
-    size_t width = 0;
-    size_t scalars = 0;
     const char *key;
     json_t *value;
-    char text[CELL_MAX];
-    json_object_foreach(flat, key, value)
-    {
-        if (!is_rows(value)) {
-            clean_copy(key, text, sizeof(text));
-            size_t own = text_width(text);
-            width = own > width ? own : width;
-            scalars++;
-        }
-    }
-    json_object_foreach(flat, key, value)
-    {
-        if (!is_rows(value)) {
-            clean_copy(key, text, sizeof(text));
-            put_padded(out, text, width, false, false);
-            cell_text(key, value, text, sizeof(text));
-            (void)fprintf(out, "%s\n", text);
-        }
-    }
-    bool is_alone = scalars == 0 && json_object_size(flat) == 1;
+    print_values(flat, true, out);
     json_object_foreach(flat, key, value)
     {
         if (is_rows(value)) {
-            if (!is_alone) {
-                clean_copy(key, text, sizeof(text));
-                (void)fprintf(out, "\n%s:\n", text);
+            if (json_object_size(flat) != 1) {
+                (void)fputc('\n', out);
+                amb_shown_put(out, key, strlen(key), false);
+                (void)fputs(":\n", out);
             }
             if (json_array_size(value) == 0) {
                 (void)fprintf(out, "(none)\n");
@@ -257,15 +249,27 @@ static void print_object(json_t *object, FILE *out)
     json_decref(flat);
 }
 
-void amb_table_print(json_t *value, FILE *out)
+static void print_any(json_t *value, FILE *out)
 {
     if (json_is_object(value)) {
         print_object(value, out);
     } else if (is_rows(value)) {
         print_rows(value, out);
     } else if (value != NULL) {
-        char text[CELL_MAX];
-        cell_text("", value, text, sizeof(text));
-        (void)fprintf(out, "%s\n", text);
+        json_t *alone = json_pack("{sO}", "", value);
+        print_values(alone, false, out);
+        json_decref(alone);
+    }
+}
+
+void amb_table_print(json_t *value, FILE *out)
+{
+    /* Texts are UTF-8 wherever they are shown, and libsmartcols asks the thread's locale. */
+    locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    locale_t before = utf8 != (locale_t)0 ? uselocale(utf8) : (locale_t)0;
+    print_any(value, out);
+    if (utf8 != (locale_t)0) {
+        (void)uselocale(before);
+        freelocale(utf8);
     }
 }

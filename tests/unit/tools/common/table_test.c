@@ -73,7 +73,11 @@ static void test_table_texts_cannot_drive_the_terminal(void **state)
     (void)state;
     assert_table("{\"clients\":[{\"name\":\"\\u001b[2J\\u009bx\\nroot\\u007f\"}]}",
                  "name\n"
-                 "?[2J??x?root?\n");
+                 "\\x1b[2J\\xc2\\x9bx\\x0aroot\\x7f\n");
+    assert_table("{\"a\\u001bb\":[{\"c\\u0007d\":1}],\"e\\nf\":2}", "e\\x0af  2\n"
+                                                                    "\na.b:\n"
+                                                                    "c\\x07d\n"
+                                                                    "     1\n");
 }
 
 static void test_table_aligns_by_characters(void **state)
@@ -83,6 +87,20 @@ static void test_table_aligns_by_characters(void **state)
                  "n     v\n"
                  "\xc3\xa4\xc3\xb6    1\n"
                  "abc  22\n");
+    /* Two columns of a terminal each. */
+    assert_table("[{\"n\":\"\xe6\x97\xa5\",\"v\":1},{\"n\":\"abcd\",\"v\":22}]",
+                 "n      v\n"
+                 "\xe6\x97\xa5     1\n"
+                 "abcd  22\n");
+}
+
+static void test_table_ends_no_line_with_blanks(void **state)
+{
+    (void)state;
+    assert_table("[{\"n\":1,\"text\":\"x\"},{\"n\":22,\"text\":\"a long one\"}]",
+                 " n  text\n"
+                 " 1  x\n"
+                 "22  a long one\n");
 }
 
 static void test_table_takes_any_json(void **state)
@@ -104,6 +122,7 @@ int main(void)
         cmocka_unit_test(test_table_scales_bytes_and_times),
         cmocka_unit_test(test_table_texts_cannot_drive_the_terminal),
         cmocka_unit_test(test_table_aligns_by_characters),
+        cmocka_unit_test(test_table_ends_no_line_with_blanks),
         cmocka_unit_test(test_table_takes_any_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
