@@ -87,7 +87,7 @@ static void test_the_windows_of_the_example_are_those_of_the_page(void **state)
         }
     }
     assert_int_equal(checked, 2 * COME); /* Each comes, and then waits. */
-    assert_int_equal(h.shards[0].windows_max, 8 * KIB * KIB);
+    assert_int_equal(h.shards[0].windows.max, 8 * KIB * KIB);
     harness_fini(&h);
 }
 
