@@ -29,13 +29,13 @@ void amb_pub_batch_sent(struct amb_batch *batch)
 static uint64_t wish_of(const struct amb_pub *pub, uint64_t from, uint64_t size)
 {
     uint64_t most = pub->conn->session.batch_bytes;
-    bool has_grown = pub->wanted > from && size > pub->need && size < most;
+    bool has_grown = pub->window.wanted > from && size > pub->window.need && size < most;
     return from + size + (!has_grown ? 0 : size < most - size ? size : most - size);
 }
 
 static void tell_wish(struct amb_pub *pub, uint64_t wanted)
 {
-    pub->wanted = wanted;
+    pub->window.wanted = wanted;
     amb_link_flow(pub->conn->link, AMB_FLOW_WANT, pub->handle, wanted);
     pub->conn->link_state.must_flush = true;
 }
@@ -43,21 +43,22 @@ static void tell_wish(struct amb_pub *pub, uint64_t wanted)
 /* Is there window for `size` more bytes? If not, the broker knows what is wanted. */
 static bool has_window(struct amb_pub *pub, uint64_t size)
 {
-    uint64_t inflight = pub->sent_bytes - pub->settle.settled_bytes;
-    bool is_own_limit = inflight != 0 && inflight + size > pub->window_bytes;
-    uint64_t from = pub->sent_bytes - pub->leased_bytes, upto = from + size;
-    if (upto <= pub->window && !is_own_limit) {
-        if (__builtin_expect(pub->wanted > pub->window, 0)) {
+    uint64_t inflight = pub->window.sent - pub->settle.settled_bytes;
+    bool is_own_limit = inflight != 0 && inflight + size > pub->window.limit_bytes;
+    uint64_t from = pub->window.sent - pub->window.leased, upto = from + size;
+    if (upto <= pub->window.granted && !is_own_limit) {
+        if (__builtin_expect(pub->window.wanted > pub->window.granted, 0)) {
             tell_wish(pub, upto); /* Takes the old wish back, which was for more. */
         }
         return true;
     }
-    if (upto <= pub->window) {
-        pub->wanted = upto; /* Who wished for more may have given up. */
-    } else if (pub->wanted < upto || (size < pub->need && pub->wanted != upto)) {
+    if (upto <= pub->window.granted) {
+        pub->window.wanted = upto; /* Who wished for more may have given up. */
+    } else if (pub->window.wanted < upto ||
+               (size < pub->window.need && pub->window.wanted != upto)) {
         tell_wish(pub, wish_of(pub, from, size));
     }
-    pub->need = size;
+    pub->window.need = size;
     return false;
 }
 
@@ -87,15 +88,15 @@ static enum amb_status send_batch(struct amb_pub *pub, struct amb_batch *batch, 
             batch->has_failed = false;
             batch->out.frame.status = AMB_ECUDA; /* The broker refuses it in its turn. */
         }
-        pub->leased_bytes += size;
-        pub->leased += batch->count;
+        pub->window.leased += size;
+        pub->lease.messages += batch->count;
     }
     if (pub->is_named) {
         batch->first_seq = last_seq - batch->count + 1;
         batch->is_kept = true;
     }
     amb_settle_sent(&pub->settle, last_seq, size);
-    pub->sent_bytes += size;
+    pub->window.sent += size;
     atomic_store_explicit(&pub->sent_batches, number, memory_order_relaxed);
     bool is_leased = batch->is_leased;
     status = amb_outgoing_send(conn, &batch->out);
@@ -103,11 +104,11 @@ static enum amb_status send_batch(struct amb_pub *pub, struct amb_batch *batch, 
         conn->again.is_on) {
         /* It has not left, and may in another session. */
         amb_settle_unsent(&pub->settle);
-        pub->sent_bytes -= size;
+        pub->window.sent -= size;
         atomic_store_explicit(&pub->sent_batches, number - 1, memory_order_relaxed);
         batch->is_kept = false;
     } else if (pub->is_named && (status == AMB_OK || status == AMB_EAGAIN)) {
-        amb_list_push_back(&pub->unacked, &batch->node);
+        amb_list_push_back(&pub->away.unacked, &batch->node);
     }
     if (conn->link != NULL) {
         amb_conn_flush_link(conn);
@@ -280,8 +281,8 @@ static enum amb_status rescue(struct amb_pub *pub)
 /* What was put aside while the broker was away. */
 static enum amb_status flush_held(struct amb_pub *pub)
 {
-    while (!amb_list_is_empty(&pub->held)) {
-        struct amb_batch *batch = AMB_CONTAINER_OF(pub->held.next, struct amb_batch, node);
+    while (!amb_list_is_empty(&pub->away.held)) {
+        struct amb_batch *batch = AMB_CONTAINER_OF(pub->away.held.next, struct amb_batch, node);
         uint64_t size = amb_batch_size(batch);
         if (!has_window(pub, size)) {
             return AMB_EAGAIN;
@@ -289,10 +290,10 @@ static enum amb_status flush_held(struct amb_pub *pub)
         amb_list_remove(&batch->node);
         enum amb_status status = send_batch(pub, batch, batch->first_seq + batch->count - 1);
         if (status != AMB_OK && status != AMB_EAGAIN) {
-            amb_list_push_front(&pub->held, &batch->node);
+            amb_list_push_front(&pub->away.held, &batch->node);
             return status;
         }
-        pub->held_bytes -= size;
+        pub->away.held_bytes -= size;
         if (status == AMB_OK && !pub->is_named) {
             amb_pub_batch_put(pub->conn, batch);
         }
@@ -303,9 +304,9 @@ static enum amb_status flush_held(struct amb_pub *pub)
 bool amb_pub_hold(struct amb_pub *pub)
 {
     struct amb_batch *batch = pub->open;
-    if (!pub->is_away || pub->refused != AMB_OK || batch == NULL || batch->count == 0 ||
+    if (!pub->away.is_on || pub->away.refused != AMB_OK || batch == NULL || batch->count == 0 ||
         !amb_list_is_empty(&pub->queue) ||
-        pub->held_bytes + amb_batch_size(batch) > pub->window_bytes) {
+        pub->away.held_bytes + amb_batch_size(batch) > pub->window.limit_bytes) {
         return false;
     }
     struct amb_batch *next = amb_pub_batch_get(pub->conn);
@@ -313,9 +314,9 @@ bool amb_pub_hold(struct amb_pub *pub)
         return false;
     }
     batch->first_seq = atomic_load_explicit(&pub->posted, memory_order_relaxed) - batch->count + 1;
-    pub->held_bytes += amb_batch_size(batch);
+    pub->away.held_bytes += amb_batch_size(batch);
     amb_batch_charge(pub->conn, batch);
-    amb_list_push_back(&pub->held, &batch->node);
+    amb_list_push_back(&pub->away.held, &batch->node);
     pub->open = next;
     return true;
 }
@@ -387,13 +388,13 @@ void amb_pub_enqueue(struct amb_pub *pub, struct amb_batch *batch)
 }
 
 /* Both locks held: there is something to send. */
-static void restage(struct amb_pub *pub)
+static void gather_held(struct amb_pub *pub)
 {
-    pub->must_restage = false;
-    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
+    pub->away.must_gather = false;
+    if (atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
         atomic_fetch_sub_explicit(&pub->conn->gathering, 1, memory_order_relaxed);
     } else {
-        atomic_store_explicit(&pub->is_staged, true, memory_order_relaxed);
+        atomic_store_explicit(&pub->is_gathering, true, memory_order_relaxed);
     }
     atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
 }
@@ -401,17 +402,17 @@ static void restage(struct amb_pub *pub)
 void amb_pub_queue_drop(struct amb_pub *pub)
 {
     struct amb_list_node *node;
-    while (!amb_list_is_empty(&pub->unacked)) {
-        amb_pub_unkeep(pub, AMB_CONTAINER_OF(pub->unacked.next, struct amb_batch, node));
+    while (!amb_list_is_empty(&pub->away.unacked)) {
+        amb_pub_unkeep(pub, AMB_CONTAINER_OF(pub->away.unacked.next, struct amb_batch, node));
     }
-    if (pub->must_restage) {
-        pub->must_restage = false;
+    if (pub->away.must_gather) {
+        pub->away.must_gather = false;
         atomic_fetch_sub_explicit(&pub->conn->gathering, 1, memory_order_relaxed);
     }
-    while ((node = amb_list_pop_front(&pub->held)) != NULL) {
+    while ((node = amb_list_pop_front(&pub->away.held)) != NULL) {
         amb_pub_batch_put(pub->conn, AMB_CONTAINER_OF(node, struct amb_batch, node));
     }
-    pub->held_bytes = 0;
+    pub->away.held_bytes = 0;
     while ((node = amb_list_pop_front(&pub->queue)) != NULL) {
         struct amb_batch *batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
         drop_commit(pub, batch);
@@ -426,9 +427,9 @@ static void drop_refused(struct amb_pub *pub)
     }
     amb_pub_queue_drop(pub);
     pub->batch_msgs = pub->conn->session.batch_msgs;
-    amb_pub_settle_all(pub, pub->refused);
-    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
-        atomic_store_explicit(&pub->is_staged, false, memory_order_relaxed);
+    amb_pub_settle_all(pub, pub->away.refused);
+    if (atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
+        atomic_store_explicit(&pub->is_gathering, false, memory_order_relaxed);
         atomic_store_explicit(&pub->must_leave, false, memory_order_relaxed);
         atomic_fetch_sub_explicit(&pub->conn->gathering, 1, memory_order_relaxed);
     }
@@ -441,16 +442,16 @@ static enum amb_status why_stuck(struct amb_pub *pub)
     if (amb_conn_has_trouble(conn, AMB_TROUBLE_DOWN)) {
         return conn->session.down;
     }
-    if (pub->refused != AMB_OK) {
+    if (pub->away.refused != AMB_OK) {
         drop_refused(pub);
-        return pub->refused;
+        return pub->away.refused;
     }
-    return pub->is_away ? AMB_EAGAIN : AMB_ECLOSED;
+    return pub->away.is_on ? AMB_EAGAIN : AMB_ECLOSED;
 }
 
 static inline bool is_stuck(const struct amb_pub *pub)
 {
-    return pub->conn->session.down != AMB_OK || pub->conn->link == NULL || pub->is_away;
+    return pub->conn->session.down != AMB_OK || pub->conn->link == NULL || pub->away.is_on;
 }
 
 /* What a send has come to: a link that has just broken is another session's matter. */
@@ -464,10 +465,10 @@ static enum amb_status outcome(const struct amb_pub *pub, enum amb_status status
 enum amb_status amb_pub_flush_open(struct amb_pub *pub)
 {
     struct amb_conn *conn = pub->conn;
-    if (__builtin_expect(pub->must_restage, 0)) {
-        restage(pub);
+    if (__builtin_expect(pub->away.must_gather, 0)) {
+        gather_held(pub);
     }
-    if (!atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
+    if (!atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
         return AMB_OK;
     }
     if (__builtin_expect(is_stuck(pub), 0)) {
@@ -488,7 +489,7 @@ enum amb_status amb_pub_flush_open(struct amb_pub *pub)
     if ((atomic_load_explicit(&pub->wary, memory_order_relaxed) & AMB_WARY_HELD) != 0) {
         atomic_fetch_and_explicit(&pub->wary, ~AMB_WARY_HELD, memory_order_relaxed);
     }
-    atomic_store_explicit(&pub->is_staged, false, memory_order_relaxed);
+    atomic_store_explicit(&pub->is_gathering, false, memory_order_relaxed);
     atomic_store_explicit(&pub->must_leave, false, memory_order_relaxed);
     atomic_fetch_sub_explicit(&conn->gathering, 1, memory_order_relaxed);
     amb_batch_rule_left(&pub->rule, bytes);
@@ -537,11 +538,12 @@ static unsigned flush_some(struct amb_conn *conn, int64_t now_ns, bool is_only_o
     for (uint32_t i = 0; i < conn->handles.pub_high; i++) {
         struct amb_pub *pub = conn->handles.pubs[i];
         if (pub == NULL ||
-            !(atomic_load_explicit(&pub->is_staged, memory_order_relaxed) || pub->must_restage) ||
+            !(atomic_load_explicit(&pub->is_gathering, memory_order_relaxed) ||
+              pub->away.must_gather) ||
             !amb_spinlock_try(&pub->lock)) {
             continue; /* Who has the lock looks for itself. */
         }
-        if (__builtin_expect(!amb_list_is_empty(&pub->held) || pub->must_restage, 0)) {
+        if (__builtin_expect(!amb_list_is_empty(&pub->away.held) || pub->away.must_gather, 0)) {
             left += amb_pub_flush_open(pub) == AMB_OK;
         }
         const struct amb_batch *batch = pub->open;

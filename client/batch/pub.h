@@ -3,7 +3,7 @@
  * A publisher. Its open batch is under its own lock, so that two threads on two publishers meet
  * only when a batch leaves; what the link's callbacks touch is under the connection's.
  *
- *   posted ─► open batch ─► sent (in flight) ─► accepted by the broker ─► settled, told
+ *   posted ─► open batch ─► sent (in flight) ─► accepted by the broker ─► settled, called back
  *   committed ─► queue ──────┘
  *
  * The queue holds commits, behind the open batch: usually one of leased messages that waits for
@@ -14,8 +14,12 @@
 #pragma once
 
 #include "client/batch/asking.h"
+#include "client/batch/away.h"
 #include "client/batch/batch.h"
+#include "client/batch/pub_callback.h"
+#include "client/batch/pub_memory.h"
 #include "client/batch/settle.h"
+#include "client/batch/window.h"
 #include "client/conn/conn.h"
 #include "client/conn/spinlock.h"
 #include "wire/base/clock.h"
@@ -23,9 +27,6 @@
 #include <amb/amb.h>
 #include <pthread.h>
 #include <stdatomic.h>
-
-struct amb_conn;
-struct amb_gpu;
 
 /*
  * A batch that is open for long may see CUDA come to life between two of its messages, and the
@@ -42,29 +43,23 @@ struct amb_gpu;
 struct amb_pub {
     struct amb_conn *conn;
     struct amb_spinlock lock;
-    uint32_t batch_msgs;
-    _Atomic uint32_t inside;       /* calls that may wait: it is not freed before they have left */
-    _Atomic bool is_closing;       /* they turn back */
-    _Atomic uint32_t wary;         /* AMB_WARY_ */
-    _Atomic uint64_t staged_bytes; /* read from devices */
+    bool is_named;           /* it has a name, and sends again what may be lost */
+    bool avoids_slots;       /* it has a name, or its messages are for one reader: an inbox */
+    uint32_t batch_msgs;     /* 0 while `queue` has batches */
+    _Atomic uint32_t inside; /* calls that may wait: it is not freed before they have left */
+    _Atomic bool is_closing; /* they turn back */
+    _Atomic uint32_t wary;   /* AMB_WARY_ */
+    uint64_t looked_ticks;   /* when CUDA was looked for */
 
     /* Under lock. */
-    struct amb_batch *open;       /* NULL until the first message */
-    struct amb_list_node unacked; /* of a named one: sent and not settled, under the connection's
-                                     lock */
-    bool is_named;                /* it has a name, and sends again what may be lost */
-    bool avoids_slots;            /* it does, or its messages are for one reader: an inbox */
-    bool must_restage; /* held has batches of the last session: under the connection's lock */
-    struct amb_list_node held; /* full batches from while it is away, before the open one */
-    uint64_t held_bytes;
-    struct amb_list_node queue; /* batches of commits; while there are any, batch_msgs is 0, so
-                                   that nothing is appended to an open batch before them */
+    struct amb_batch *open;    /* NULL until the first message */
+    _Atomic uint64_t posted;   /* sequence of the last message */
+    _Atomic bool is_gathering; /* open has messages */
+    _Atomic bool must_leave;   /* the open batch goes as soon as the window lets it */
     struct amb_batch_rule rule;
-    uint64_t looked_ticks;   /* when CUDA was looked for */
-    int64_t last_poll_ns;    /* when it asked whether its last batch has arrived */
-    _Atomic uint64_t posted; /* sequence of the last message */
-    _Atomic bool is_staged;  /* open has messages */
-    _Atomic bool must_leave; /* the open batch goes as soon as the window lets it */
+    struct amb_list_node queue; /* batches of commits, behind the open one: while there are any,
+                                   nothing is appended to that */
+    int64_t last_poll_ns;       /* when it asked whether its last batch has arrived */
 
     /* Written under the connection's lock, read by the publisher's holder too. */
     _Atomic uint64_t sent_batches, accepted_batches;
@@ -72,38 +67,20 @@ struct amb_pub {
     _Atomic uint32_t subscribers;
 
     /* Under the connection's lock. */
-    uint64_t sent_bytes, window;
-    uint64_t leased_bytes;       /* part of sent_bytes that is outside the window */
-    uint64_t leased;             /* messages that left in slots */
-    struct amb_list_node leases; /* that are out; struct amb_lease.node */
-    uint32_t lease_count;
-    uint64_t wanted;    /* bytes in all that the broker was told we wait to have sent; flush.c */
-    uint64_t flush_seq; /* what amb_flush waits for */
-    uint64_t need;      /* size of the batch that found no room */
-    struct amb_settle settle;
-    uint32_t borrowed; /* batches of the user's memory that the link has */
-    bool has_heard_subscribers;
-    bool awaits_delivery; /* confirm is DELIVERED */
-    bool is_settled_told; /* the broker sends SETTLED for each batch */
-
-    struct amb_asking asking;
     bool is_open;            /* the broker has answered */
-    bool is_away;            /* ... and lost it since: nothing leaves */
-    enum amb_status refused; /* it may not come back */
-    uint8_t *ask;            /* the PubOpen, packed, for another session */
-    size_t ask_len;
-
+    bool knows_subscribers;  /* a SUBSCRIBERS value has come */
+    bool awaits_delivery;    /* confirm is DELIVERED */
+    bool has_settled_frames; /* the broker sends SETTLED for each batch */
+    uint32_t borrowed;       /* batches of the user's memory that the link has */
     uint32_t handle;
-    uint64_t window_msgs, window_bytes;
-    amb_settled_fn on_settled;
-    void *arg;
-    bool in_callback, is_free_due;
-    pthread_t callback_thread;
-    struct amb_gpu *lease_gpu; /* what is leased is its memory; NULL: host memory */
-    bool is_lease_pinned;      /* no: host memory that its driver has pinned */
-    bool has_gpu_room;         /* the broker takes commits in GPU memory for this topic */
-    bool rejects_gpu;          /* what cannot stay on its GPU is not published */
-    char gpu_why[128];         /* without has_gpu_room: why, of AMB_GPU_WHY_BYTES */
+    struct amb_pub_window window;
+    struct amb_pub_away away;
+    struct amb_pub_lease lease;
+    struct amb_pub_callback callback;
+    struct amb_settle settle;
+    struct amb_asking asking;
+    struct amb_pub_gpu gpu;
+    uint64_t flush_seq; /* what amb_flush waits for */
     char topic[256];
 };
 

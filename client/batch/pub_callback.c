@@ -16,7 +16,7 @@ void amb_pub_free(struct amb_pub *pub)
     amb_pub_queue_drop(pub);
     amb_pub_batch_put(pub->conn, pub->open);
     amb_settle_fini(&pub->settle);
-    free(pub->ask);
+    amb_pub_away_fini(&pub->away);
     free(pub);
 }
 
@@ -25,9 +25,9 @@ unsigned amb_pub_run_settled(struct amb_pub *pub, unsigned max)
     struct amb_conn *conn = pub->conn;
     struct amb_settle_range range;
     unsigned ran = 0;
-    pub->in_callback = true;
-    pub->callback_thread = pthread_self();
-    while (ran < max && !pub->is_free_due && amb_settle_take(&pub->settle, &range)) {
+    pub->callback.is_running = true;
+    pub->callback.thread = pthread_self();
+    while (ran < max && !pub->callback.is_free_due && amb_settle_take(&pub->settle, &range)) {
         struct amb_settled settled = {.size = sizeof(settled),
                                       .status = range.status,
                                       .first = range.first,
@@ -37,13 +37,13 @@ unsigned amb_pub_run_settled(struct amb_pub *pub, unsigned max)
                                       .delivered = range.delivered,
                                       .dropped = range.dropped};
         amb_conn_unlock(conn);
-        pub->on_settled(pub, &settled, pub->arg);
+        pub->callback.on_settled(pub, &settled, pub->callback.arg);
         amb_conn_lock(conn);
         ran++;
     }
-    pub->in_callback = false;
+    pub->callback.is_running = false;
     amb_conn_changed(conn);
-    if (pub->is_free_due) { /* Closed inside its own callback. */
+    if (pub->callback.is_free_due) { /* Closed inside its own callback. */
         amb_pub_free(pub);
     }
     return ran;
@@ -52,7 +52,7 @@ unsigned amb_pub_run_settled(struct amb_pub *pub, unsigned max)
 void amb_pub_call_settled(struct amb_pub *pub)
 {
     struct amb_conn *conn = pub->conn;
-    if (pub->on_settled == NULL || pub->in_callback) {
+    if (pub->callback.on_settled == NULL || pub->callback.is_running) {
         return;
     }
     const struct amb_conn *outer = amb_callbacks_enter(conn);

@@ -6,7 +6,19 @@
  */
 #pragma once
 
+#include <amb/amb.h>
+#include <pthread.h>
+#include <stdbool.h>
+
 struct amb_pub;
+
+struct amb_pub_callback {
+    amb_settled_fn on_settled;
+    void *arg;
+    bool is_running;  /* on `thread` */
+    bool is_free_due; /* the publisher was closed inside it: freed when it returns */
+    pthread_t thread;
+};
 
 /* Runs at most max of its callbacks; returns how many ran. Frees it if it was closed inside one of
  * them. This thread is inside a callback of the connection, see inside.h. Connection's lock held,

@@ -19,8 +19,8 @@ void amb_pub_unkeep(struct amb_pub *pub, struct amb_batch *batch)
 /* What is settled need not be sent again. */
 static void unkeep_settled(struct amb_pub *pub)
 {
-    while (!amb_list_is_empty(&pub->unacked)) {
-        struct amb_batch *batch = AMB_CONTAINER_OF(pub->unacked.next, struct amb_batch, node);
+    while (!amb_list_is_empty(&pub->away.unacked)) {
+        struct amb_batch *batch = AMB_CONTAINER_OF(pub->away.unacked.next, struct amb_batch, node);
         if (batch->first_seq + batch->count - 1 > pub->settle.settled_seq) {
             return;
         }
@@ -54,7 +54,7 @@ enum amb_status amb_pub_accepted(struct amb_pub *pub, uint64_t batches)
         return AMB_OK;
     }
     atomic_store_explicit(&pub->accepted_batches, batches, memory_order_relaxed);
-    enum amb_status status = amb_settle_upto(&pub->settle, batches, pub->is_settled_told);
+    enum amb_status status = amb_settle_upto(&pub->settle, batches, pub->has_settled_frames);
     after_settling(pub);
     return status;
 }
@@ -69,7 +69,7 @@ enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *fra
         pub->asking.on_settled(pub, amb_settle_first_seq(&pub->settle, frame->seq),
                                amb_settle_last_seq(&pub->settle, frame->seq), why, frame->count);
     }
-    if (status == AMB_OK && pub->is_settled_told) {
+    if (status == AMB_OK && pub->has_settled_frames) {
         /* What was delivered sooner than a batch before it has been told, and waits for this one.
          */
         status = amb_settle_upto(&pub->settle, pub->settle.last, true);
@@ -80,8 +80,8 @@ enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *fra
 
 enum amb_status amb_pub_window(struct amb_pub *pub, uint64_t bytes)
 {
-    if (bytes > pub->window) {
-        pub->window = bytes;
+    if (bytes > pub->window.granted) {
+        pub->window.granted = bytes;
         amb_conn_changed(pub->conn);
     }
     return AMB_OK;
@@ -89,7 +89,7 @@ enum amb_status amb_pub_window(struct amb_pub *pub, uint64_t bytes)
 
 void amb_pub_subscribers(struct amb_pub *pub, uint32_t count)
 {
-    pub->has_heard_subscribers = true;
+    pub->knows_subscribers = true;
     if (atomic_exchange_explicit(&pub->subscribers, count, memory_order_relaxed) != count) {
         amb_conn_changed(pub->conn);
         amb_event_subscribers(pub->conn, pub, count);
@@ -110,14 +110,14 @@ void amb_pubs_pause(struct amb_conn *conn)
 {
     for (uint32_t i = 0; i < conn->handles.pub_high; i++) {
         if (conn->handles.pubs[i] != NULL) {
-            conn->handles.pubs[i]->is_away = true;
+            conn->handles.pubs[i]->away.is_on = true;
         }
     }
 }
 
 void amb_pub_lose(struct amb_pub *pub)
 {
-    pub->is_away = true;
+    pub->away.is_on = true;
     if (!pub->is_named) { /* Else it is known once there is another session. */
         amb_pub_settle_upto(pub, amb_settle_sent_seq(&pub->settle), AMB_EUNKNOWN);
     }
@@ -134,14 +134,14 @@ void amb_pub_send_again(struct amb_pub *pub, uint64_t come)
     /* They have come; whether they were delivered nobody tells any more. */
     enum amb_status status = pub->settle.awaits_delivery ? AMB_EUNKNOWN : AMB_OK;
     amb_pub_settle_upto(pub, come < posted ? come : posted, status);
-    while (!amb_list_is_empty(&pub->unacked)) {
-        struct amb_list_node *last = pub->unacked.prev;
+    while (!amb_list_is_empty(&pub->away.unacked)) {
+        struct amb_list_node *last = pub->away.unacked.prev;
         amb_list_remove(last);
-        amb_list_push_front(&pub->held, last);
-        pub->held_bytes += amb_batch_size(AMB_CONTAINER_OF(last, struct amb_batch, node));
+        amb_list_push_front(&pub->away.held, last);
+        pub->away.held_bytes += amb_batch_size(AMB_CONTAINER_OF(last, struct amb_batch, node));
     }
-    if (!amb_list_is_empty(&pub->held) && !pub->must_restage) {
-        pub->must_restage = true; /* Whoever has the publisher's lock next sees to it. */
+    if (!amb_list_is_empty(&pub->away.held) && !pub->away.must_gather) {
+        pub->away.must_gather = true; /* Whoever has the publisher's lock next sees to it. */
         atomic_fetch_add_explicit(&pub->conn->gathering, 1, memory_order_seq_cst);
     }
 }

@@ -80,7 +80,7 @@ static bool has_private_room(void *arg)
 {
     const struct room_wait *wait = arg;
     uint64_t used = wait->pub->conn->leases.buffers.used;
-    return used == 0 || used + wait->len <= wait->pub->window_bytes;
+    return used == 0 || used + wait->len <= wait->pub->window.limit_bytes;
 }
 
 /* Waits until is_ready, at most max_ns and until the deadline; lock held. ETIMEDOUT also where the
@@ -202,7 +202,7 @@ static enum amb_status take_gpu_room(struct room_wait *room, struct amb_lease *l
             }
             continue;
         }
-        if (!room->pub->has_gpu_room) {
+        if (!room->pub->gpu.has_room) {
             return AMB_ENOTSUP; /* The next broker has none. */
         }
         if (amb_place_take_gpu(conn, room->gpu, room->len, &lease->place)) {
@@ -233,7 +233,7 @@ static enum amb_status take_gpu_room(struct room_wait *room, struct amb_lease *l
 /* More of that kind. False: there is none to come. */
 static bool open_pinned(const struct room_wait *room)
 {
-    uint64_t private_max = room->is_private ? room->pub->window_bytes : 0;
+    uint64_t private_max = room->is_private ? room->pub->window.limit_bytes : 0;
     return amb_slots_open_pinned(room->pub->conn, room->gpu, room->len, private_max);
 }
 
@@ -331,10 +331,10 @@ void amb_lease_cache_fini(struct amb_conn *conn)
 void amb_leases_orphan(struct amb_pub *pub)
 {
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&pub->leases)) != NULL) {
+    while ((node = amb_list_pop_front(&pub->lease.out)) != NULL) {
         AMB_CONTAINER_OF(node, struct amb_lease, node)->pub = NULL;
     }
-    pub->lease_count = 0;
+    pub->lease.count = 0;
 }
 
 /* Counts it: it is out. */
@@ -343,8 +343,8 @@ static void lend(struct amb_pub *pub, struct amb_lease *lease, uint64_t len)
     struct amb_conn *conn = pub->conn;
     lease->pub = pub;
     lease->len = len;
-    amb_list_push_back(&pub->leases, &lease->node);
-    pub->lease_count++;
+    amb_list_push_back(&pub->lease.out, &lease->node);
+    pub->lease.count++;
     if (lease->place.slots != NULL) {
         /* The session lives on for memory of the broker's that somebody may write. */
         atomic_fetch_add_explicit(&conn->mapped_held, 1, memory_order_relaxed);
@@ -359,7 +359,7 @@ static void take_back(struct amb_lease *lease, struct amb_lease *out)
     *out = *lease;
     if (lease->pub != NULL) {
         amb_list_remove(&lease->node);
-        lease->pub->lease_count--;
+        lease->pub->lease.count--;
     }
     if (lease->place.slots != NULL) {
         atomic_fetch_sub_explicit(&conn->mapped_held, 1, memory_order_relaxed);
@@ -417,7 +417,7 @@ static enum amb_status lease_open(struct amb_pub *pub, struct amb_gpu *gpu, take
 enum amb_status amb_lease_on(struct amb_pub *pub, struct amb_gpu *gpu, uint64_t len,
                              int64_t timeout_ns, struct amb_lease **out)
 {
-    return gpu != NULL && !pub->has_gpu_room
+    return gpu != NULL && !pub->gpu.has_room
                ? AMB_ENOTSUP /* The topic, the link or the broker has none. */
                : lease_open(pub, gpu, gpu != NULL ? take_gpu_room : take_room, len, timeout_ns,
                             out);
@@ -426,7 +426,7 @@ enum amb_status amb_lease_on(struct amb_pub *pub, struct amb_gpu *gpu, uint64_t 
 static enum amb_status lease_pinned(struct amb_pub *pub, uint64_t len, int64_t timeout_ns,
                                     struct amb_lease **out)
 {
-    struct amb_gpu *gpu = pub->lease_gpu;
+    struct amb_gpu *gpu = pub->lease.gpu;
     enum amb_status status = lease_open(pub, gpu, take_pinned_room, len, timeout_ns, out);
     if (status == AMB_ENOTSUP || status == AMB_ECUDA || status == AMB_ENOMEM) {
         return amb_gpu_fail(pub->conn, gpu, status, "no lease in pinned memory");
@@ -438,12 +438,12 @@ static enum amb_status lease_pinned(struct amb_pub *pub, uint64_t len, int64_t t
 static const char *gpu_obstacle(struct amb_pub *pub, enum amb_status status)
 {
     struct amb_conn *conn = pub->conn;
-    if (!pub->has_gpu_room && pub->gpu_why[0] != '\0') {
-        return pub->gpu_why;
+    if (!pub->gpu.has_room && pub->gpu.why[0] != '\0') {
+        return pub->gpu.why;
     }
-    const char *text = amb_gpu_room_of(pub->lease_gpu)->text; /* Written once, if at all. */
+    const char *text = amb_gpu_room_of(pub->lease.gpu)->text; /* Written once, if at all. */
     amb_conn_lock(conn);
-    bool is_refused = amb_gpu_room_of(pub->lease_gpu)->refused == status && text[0] != '\0';
+    bool is_refused = amb_gpu_room_of(pub->lease.gpu)->refused == status && text[0] != '\0';
     amb_conn_unlock(conn);
     return is_refused ? text : amb_status_text(status);
 }
@@ -467,13 +467,13 @@ enum amb_status amb_lease(struct amb_pub *pub, size_t len, int64_t timeout_ns,
         return amb_put_too_large(conn, len);
     }
     amb_pub_enter(pub);
-    if (pub->is_lease_pinned) {
+    if (pub->lease.is_pinned) {
         return amb_pub_leave(pub, lease_pinned(pub, len, timeout_ns, out));
     }
-    status = amb_lease_on(pub, pub->lease_gpu, len, timeout_ns, out);
-    if (pub->lease_gpu != NULL && status != AMB_OK && status != AMB_EAGAIN &&
+    status = amb_lease_on(pub, pub->lease.gpu, len, timeout_ns, out);
+    if (pub->lease.gpu != NULL && status != AMB_OK && status != AMB_EAGAIN &&
         status != AMB_ETIMEDOUT) {
-        (void)amb_conn_fail(conn, status, "no lease on GPU %d: %s", amb_gpu_index(pub->lease_gpu),
+        (void)amb_conn_fail(conn, status, "no lease on GPU %d: %s", amb_gpu_index(pub->lease.gpu),
                             gpu_obstacle(pub, status));
     } else if (status == AMB_ENOMEM) {
         (void)amb_conn_fail(conn, status, "no memory for a lease of %llu bytes",

@@ -36,21 +36,21 @@ static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
     memset(pub, 0, sizeof(*pub));
     pub->conn = conn;
     pub->batch_msgs = conn->session.batch_msgs;
-    pub->window_msgs = options->window_msgs;
-    pub->window_bytes = options->window_bytes;
-    pub->on_settled = options->on_settled;
-    pub->arg = options->arg;
+    pub->window.limit_msgs = options->window_msgs;
+    pub->window.limit_bytes = options->window_bytes;
+    pub->callback.on_settled = options->on_settled;
+    pub->callback.arg = options->arg;
     pub->awaits_delivery = options->confirm == AMB_CONFIRM_DELIVERED;
-    pub->is_settled_told = options->on_settled != NULL || on_asked != NULL || pub->awaits_delivery;
+    pub->has_settled_frames =
+        options->on_settled != NULL || on_asked != NULL || pub->awaits_delivery;
     pub->asking.on_settled = on_asked;
     amb_list_init(&pub->asking.asked);
     memcpy(pub->topic, topic, strlen(topic) + 1);
-    amb_list_init(&pub->held);
-    amb_list_init(&pub->unacked);
+    amb_pub_away_init(&pub->away);
+    amb_pub_lease_init(&pub->lease);
     pub->is_named = options->name != NULL;
     pub->avoids_slots = pub->is_named || amb_topic_is_inbox(topic, strlen(topic));
     amb_list_init(&pub->queue);
-    amb_list_init(&pub->leases);
     amb_batch_rule_init(&pub->rule, options->linger_ns);
     bool is_open = conn->settings.is_poll_mode || options->linger_ns > AMB_WARY_LINGER_NS;
     atomic_init(&pub->wary, is_open ? AMB_WARY_OPEN : 0u);
@@ -66,21 +66,21 @@ static void pub_begin(struct amb_pub *pub)
     const struct amb_past *past = &pub->conn->handles.past[pub->handle];
     atomic_store_explicit(&pub->sent_batches, past->batches, memory_order_relaxed);
     atomic_store_explicit(&pub->accepted_batches, past->batches, memory_order_relaxed);
-    pub->sent_bytes = pub->window = past->bytes;
-    amb_settle_init(&pub->settle, pub->on_settled != NULL, past->batches, past->bytes);
+    pub->window.sent = pub->window.granted = past->bytes;
+    amb_settle_init(&pub->settle, pub->callback.on_settled != NULL, past->batches, past->bytes);
     pub->settle.awaits_delivery = pub->awaits_delivery;
 }
 
 static void take_opened(struct amb_pub *pub, const struct amb_request *request)
 {
     /* A WINDOW or SUBSCRIBERS value may have come first: it is newer. */
-    if (request->window > pub->window) {
-        pub->window = request->window;
+    if (request->window > pub->window.granted) {
+        pub->window.granted = request->window;
     }
-    pub->has_gpu_room = request->has_gpu;
-    pub->rejects_gpu = request->rejects_gpu;
-    memcpy(pub->gpu_why, request->gpu_why, sizeof(pub->gpu_why));
-    if (!pub->has_heard_subscribers) {
+    pub->gpu.has_room = request->has_gpu;
+    pub->gpu.rejects_staging = request->rejects_gpu;
+    memcpy(pub->gpu.why, request->gpu_why, sizeof(pub->gpu.why));
+    if (!pub->knows_subscribers) {
         atomic_store_explicit(&pub->subscribers, request->subscribers, memory_order_relaxed);
     }
 }
@@ -136,7 +136,7 @@ static enum amb_status ask_open(struct amb_pub *pub, const struct amb_pub_option
     open.topic = pub->topic;
     open.confirm = options->confirm;
     open.priority = options->priority;
-    open.settled = pub->is_settled_told;
+    open.settled = pub->has_settled_frames;
     open.is_private = pub->asking.on_settled != NULL;
     char name[AMB_PUB_NAME_MAX + 1] = "";
     if (pub->is_named) {
@@ -146,7 +146,7 @@ static enum amb_status ask_open(struct amb_pub *pub, const struct amb_pub_option
     message.pub_open = &open;
     message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
     enum amb_status status =
-        amb_again_keep(&pub->conn->again, &open.base, &pub->ask, &pub->ask_len);
+        amb_again_keep(&pub->conn->again, &open.base, &pub->away.ask, &pub->away.ask_len);
     if (status != AMB_OK) {
         conn->handles.pub_taken[pub->handle] = false;
         return amb_conn_fail(conn, status, "no memory for a publisher");
@@ -209,7 +209,7 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
     conn->handles.pubs[pub->handle] = pub; /* The link may speak of it before the answer is here. */
     status = ask_open(pub, options);
     if (status == AMB_OK) {
-        conn->due.settled_wanted += pub->on_settled != NULL;
+        conn->due.settled_wanted += pub->callback.on_settled != NULL;
         amb_conn_arm_for_user(conn); /* For counters, too. */
     } else {
         conn->handles.pubs[pub->handle] = NULL;
@@ -233,7 +233,7 @@ static bool has_nothing_borrowed(void *arg)
 static bool has_no_callback(void *arg)
 {
     const struct amb_pub *pub = arg;
-    return !pub->in_callback || pthread_equal(pub->callback_thread, pthread_self());
+    return !pub->callback.is_running || pthread_equal(pub->callback.thread, pthread_self());
 }
 
 /* Other threads turn back, and what the link still reads of the user's memory must come back
@@ -265,18 +265,18 @@ void amb_pub_detach(struct amb_pub *pub, enum amb_status why)
 {
     struct amb_conn *conn = pub->conn;
     wait_until_free(pub);
-    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
-        atomic_store_explicit(&pub->is_staged, false, memory_order_relaxed);
+    if (atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
+        atomic_store_explicit(&pub->is_gathering, false, memory_order_relaxed);
         atomic_fetch_sub_explicit(&conn->gathering, 1, memory_order_relaxed);
     }
     amb_pub_queue_drop(pub);
     amb_leases_orphan(pub);
     amb_pub_settle_all(pub, why);
-    conn->due.settled_wanted -= pub->on_settled != NULL;
+    conn->due.settled_wanted -= pub->callback.on_settled != NULL;
     conn->handles.pubs[pub->handle] = NULL;
     conn->handles.past[pub->handle].batches =
         atomic_load_explicit(&pub->sent_batches, memory_order_relaxed);
-    conn->handles.past[pub->handle].bytes = pub->sent_bytes - pub->leased_bytes;
+    conn->handles.past[pub->handle].bytes = pub->window.sent - pub->window.leased;
     amb_event_forget(conn, pub, NULL);
     if (conn->session.down != AMB_OK) {
         /* Another session knows nothing of it. */
@@ -292,18 +292,18 @@ static void on_resumed(struct amb_conn *conn, struct amb_request *request)
 {
     struct amb_pub *pub = conn->handles.pubs[request->handle];
     enum amb_status status = request->status;
-    if (pub != NULL && pub->is_away && status == AMB_OK) {
+    if (pub != NULL && pub->away.is_on && status == AMB_OK) {
         take_opened(pub, request);
-        pub->is_away = false;
+        pub->away.is_on = false;
         if (pub->is_named) {
             amb_pub_send_again(pub, request->last_seq);
         }
     } else if (pub != NULL && amb_status_scope_of(status) != AMB_SCOPE_SESSION &&
                status != AMB_OK) {
-        pub->refused = status; /* Told by its next flush. */
+        pub->away.refused = status; /* Told by its next flush. */
         (void)amb_conn_fail(conn, status, "cannot publish to '%s' any more: %s", pub->topic,
                             request->text);
-        if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
+        if (atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
             atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
         }
     }
@@ -315,7 +315,8 @@ void amb_pub_resume(struct amb_pub *pub)
 {
     struct amb_conn *conn = pub->conn;
     struct amb_request *request = calloc(1, sizeof(*request));
-    Amb__Control__PubOpen *open = amb__control__pub_open__unpack(NULL, pub->ask_len, pub->ask);
+    Amb__Control__PubOpen *open =
+        amb__control__pub_open__unpack(NULL, pub->away.ask_len, pub->away.ask);
     if (!pub->is_open || conn->session.down != AMB_OK || request == NULL || open == NULL) {
         bool is_short = pub->is_open && conn->session.down == AMB_OK;
         free(request);
@@ -327,8 +328,9 @@ void amb_pub_resume(struct amb_pub *pub)
     }
     atomic_store_explicit(&pub->sent_batches, 0, memory_order_relaxed);
     atomic_store_explicit(&pub->accepted_batches, 0, memory_order_relaxed);
-    pub->sent_bytes = pub->window = pub->leased_bytes = pub->wanted = pub->need = 0;
-    pub->has_heard_subscribers = false;
+    pub->window.sent = pub->window.granted = pub->window.leased = pub->window.wanted =
+        pub->window.need = 0;
+    pub->knows_subscribers = false;
     amb_settle_restart(&pub->settle);
     open->first_seq = pub->settle.settled_seq + 1;
     request->on_answer = on_resumed;
@@ -363,8 +365,8 @@ enum amb_status amb_pub_close(struct amb_pub *pub, int64_t timeout_ns)
     amb_conn_unlock(conn);
     amb_pub_call_settled(pub);
     amb_conn_lock(conn);
-    if (pub->in_callback) {
-        pub->is_free_due = true; /* We are inside it: amb_poll frees it. */
+    if (pub->callback.is_running) {
+        pub->callback.is_free_due = true; /* We are inside it: amb_poll frees it. */
     } else {
         amb_pub_free(pub);
     }

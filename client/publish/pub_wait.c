@@ -30,7 +30,7 @@ static uint64_t push_open(struct amb_pub *pub)
     struct amb_conn *conn = pub->conn;
     amb_spinlock_lock(&pub->lock);
     amb_conn_lock(conn);
-    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed) &&
+    if (atomic_load_explicit(&pub->is_gathering, memory_order_relaxed) &&
         conn->session.down == AMB_OK) {
         atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
         (void)amb_pub_flush_open(pub);
@@ -136,14 +136,15 @@ enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *inf
         .settled = pub->settle.settled_seq,
         .failed = pub->settle.failed,
         .accepted_seq = pub->settle.settled_seq,
-        .inflight_bytes = pub->sent_bytes - pub->settle.settled_bytes,
+        .inflight_bytes = pub->window.sent - pub->settle.settled_bytes,
         .subscribers = atomic_load_explicit(&pub->subscribers, memory_order_relaxed),
-        .leases = pub->lease_count,
-        .leased = pub->leased,
-        .staged_bytes = atomic_load_explicit(&pub->staged_bytes, memory_order_relaxed),
+        .leases = pub->lease.count,
+        .leased = pub->lease.messages,
+        .staged_bytes = atomic_load_explicit(&pub->gpu.staged_bytes, memory_order_relaxed),
     };
     full.inflight_msgs = full.posted - full.settled;
-    bool is_blocked = pub->wanted > pub->window || full.inflight_msgs >= pub->window_msgs;
+    bool is_blocked =
+        pub->window.wanted > pub->window.granted || full.inflight_msgs >= pub->window.limit_msgs;
     full.blocked = conn->session.down != AMB_OK ? AMB_BLOCKED_LOST
                    : is_blocked                 ? AMB_BLOCKED_WINDOW
                    : amb_batches_are_full(conn) ? AMB_BLOCKED_MEMORY

@@ -54,8 +54,8 @@ enum amb_status amb_pub_open(struct amb_conn *conn, const char *topic,
         status = amb_pub_open_checked(conn, topic, &checked, NULL, out);
     }
     if (status == AMB_OK) {
-        (*out)->lease_gpu = gpu;
-        (*out)->is_lease_pinned = is_pinned;
+        (*out)->lease.gpu = gpu;
+        (*out)->lease.is_pinned = is_pinned;
     }
     return amb_conn_leave(conn, status);
 }
@@ -73,7 +73,8 @@ static inline bool takes_at_once(struct amb_pub *pub, const struct amb_batch *ba
     }
     uint64_t unsettled = atomic_load_explicit(&pub->posted, memory_order_relaxed) -
                          atomic_load_explicit(&pub->settled_seq, memory_order_acquire);
-    return len <= FIRST_MAX && unsettled < pub->window_msgs && !amb_batches_are_full(pub->conn);
+    return len <= FIRST_MAX && unsettled < pub->window.limit_msgs &&
+           !amb_batches_are_full(pub->conn);
 }
 
 enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len, int64_t timeout_ns)

@@ -30,9 +30,10 @@ static bool has_room(void *arg)
     }
     uint64_t unsettled =
         atomic_load_explicit(&pub->posted, memory_order_relaxed) - pub->settle.settled_seq;
-    uint64_t inflight = pub->sent_bytes - pub->settle.settled_bytes;
-    return !pub->is_away && pub->window >= pub->wanted && unsettled < pub->window_msgs &&
-           (inflight == 0 || inflight + pub->need <= pub->window_bytes) &&
+    uint64_t inflight = pub->window.sent - pub->settle.settled_bytes;
+    return !pub->away.is_on && pub->window.granted >= pub->window.wanted &&
+           unsettled < pub->window.limit_msgs &&
+           (inflight == 0 || inflight + pub->window.need <= pub->window.limit_bytes) &&
            !atomic_load_explicit(&pub->must_leave, memory_order_relaxed);
 }
 
@@ -54,9 +55,9 @@ static enum amb_status wait_room(struct room_wait *room, int64_t deadline_ns)
                             .flags = AMB_WAIT_FLOW,
                             .is_over = &pub->is_closing};
     amb_conn_lock(conn);
-    /* What is staged counts against window_msgs and must go first. Under the lock: whoever sends it
-     * meanwhile takes this back, and nobody would after him. */
-    if (atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
+    /* What the open batch has counts against limit_msgs, and must go first. Under the lock: a thread
+     * that sends it meanwhile takes this back, and no thread would later. */
+    if (atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
         atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
     }
     enum amb_status status = amb_conn_wait(conn, &wait);

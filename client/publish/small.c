@@ -22,7 +22,7 @@ static bool still_in_flight(struct amb_pub *pub, int64_t now_ns)
         return false;
     }
     if (conn->link_state.has_costly_poll) {
-        if ((pub->rule.is_flowing && !pub->is_settled_told) ||
+        if ((pub->rule.is_flowing && !pub->has_settled_frames) ||
             now_ns - pub->last_poll_ns < BUSY_POLL_NS) {
             return true;
         }
@@ -58,9 +58,9 @@ void amb_put_look(struct amb_pub *pub, const struct amb_batch *batch, bool is_fu
     struct amb_conn *conn = pub->conn;
     bool is_first = batch->count == 1;
     int64_t now = amb_clock_monotonic_ns();
-    if (is_first && !atomic_load_explicit(&pub->is_staged, memory_order_relaxed)) {
+    if (is_first && !atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
         amb_batch_rule_open(&pub->rule, now);
-        atomic_store_explicit(&pub->is_staged, true, memory_order_relaxed);
+        atomic_store_explicit(&pub->is_gathering, true, memory_order_relaxed);
         /* seq_cst: pairs with the load in nap() of io.c. */
         atomic_fetch_add_explicit(&conn->gathering, 1, memory_order_seq_cst);
     }
@@ -119,7 +119,8 @@ static enum amb_status make_room(struct amb_pub *pub, uint64_t len, uint32_t blo
     if (status == AMB_OK && pub->open->count == 0) {
         uint64_t unsettled = atomic_load_explicit(&pub->posted, memory_order_relaxed) -
                              atomic_load_explicit(&pub->settled_seq, memory_order_acquire);
-        status = unsettled >= pub->window_msgs || amb_batches_are_full(conn) ? AMB_EAGAIN : status;
+        status =
+            unsettled >= pub->window.limit_msgs || amb_batches_are_full(conn) ? AMB_EAGAIN : status;
     }
     return status;
 }

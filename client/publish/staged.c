@@ -132,8 +132,8 @@ static void why_staged(struct amb_pub *pub, struct amb_gpu *gpu, enum amb_status
     amb_conn_lock(conn);
     const struct amb_gpu_room *room = gpu != NULL ? amb_gpu_room_of(gpu) : NULL;
     const char *why = amb_status_text(status);
-    if (!pub->has_gpu_room && pub->gpu_why[0] != '\0') {
-        why = pub->gpu_why;
+    if (!pub->gpu.has_room && pub->gpu.why[0] != '\0') {
+        why = pub->gpu.why;
     } else if (room != NULL && room->text[0] != '\0') {
         why = room->text;
     }
@@ -216,7 +216,7 @@ static enum amb_status post_by_host(struct amb_pub *pub, const struct amb_out *o
                                  ? post_leased(pub, out, timeout_ns, seq)
                                  : post_small(pub, out, timeout_ns, seq);
     if (status == AMB_OK) {
-        atomic_fetch_add_explicit(&pub->staged_bytes, out->len, memory_order_relaxed);
+        atomic_fetch_add_explicit(&pub->gpu.staged_bytes, out->len, memory_order_relaxed);
         amb_gpus_count_in(pub->conn, out->len, why);
     }
     return status;
@@ -233,8 +233,9 @@ enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out, 
         status = post_on_gpu(pub, gpu, out, is_waited, timeout_ns, seq);
         if (is_no_way(status)) {
             why_staged(pub, gpu, status, why);
-            status = pub->rejects_gpu ? reject(pub, why)
-                                      : post_by_link(pub, gpu, out, is_waited, timeout_ns, seq);
+            status = pub->gpu.rejects_staging
+                         ? reject(pub, why)
+                         : post_by_link(pub, gpu, out, is_waited, timeout_ns, seq);
             if (is_no_way(status)) {
                 status = post_by_host(pub, out, why, timeout_ns, seq);
             }

@@ -71,7 +71,7 @@ static bool sub_is_due(const struct amb_sub *sub)
 
 static bool pub_is_due(const struct amb_pub *pub)
 {
-    return pub != NULL && pub->settle.range_count != 0 && !pub->in_callback;
+    return pub != NULL && pub->settle.range_count != 0 && !pub->callback.is_running;
 }
 
 unsigned amb_callbacks_run(struct amb_conn *conn, unsigned max)

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A publisher while there is no session: full batches are put aside, and sent in the next one. A
+ * publisher with a name keeps what it has sent, too, until that is settled.
+ *
+ * Threads: under the connection's lock; `held` and must_gather under the publisher's, too. Memory:
+ * the batches are the connection's, see batches.h; the packed request is the heap's.
+ */
+#pragma once
+
+#include "wire/base/list.h"
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+struct amb_pub_away {
+    bool is_on;                /* the broker does not know the publisher: nothing leaves */
+    bool must_gather;          /* `held` has batches of the last session: they are to be sent */
+    enum amb_status refused;   /* the publisher may not come back */
+    struct amb_list_node held; /* batches that were put aside, before the open one */
+    uint64_t held_bytes;
+    struct amb_list_node unacked; /* of a named publisher: batches sent and not settled */
+    uint8_t *ask;                 /* the PubOpen, packed, for another session */
+    size_t ask_len;
+};
+
+static inline void amb_pub_away_init(struct amb_pub_away *away)
+{
+    amb_list_init(&away->held);
+    amb_list_init(&away->unacked);
+}
+
+/* Its batches are gone, see amb_pub_queue_drop. */
+static inline void amb_pub_away_fini(struct amb_pub_away *away)
+{
+    free(away->ask);
+    away->ask = NULL;
+}
