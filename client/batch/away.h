@@ -16,6 +16,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+struct amb_conn;
+struct amb_pub;
+
 struct amb_pub_away {
     bool is_on;                /* the broker does not know the publisher: nothing leaves */
     bool must_gather;          /* `held` has batches of the last session: they are to be sent */
@@ -33,9 +36,30 @@ static inline void amb_pub_away_init(struct amb_pub_away *away)
     amb_list_init(&away->unacked);
 }
 
-/* Its batches are gone, see amb_pub_queue_drop. */
+/* Its batches are gone, see amb_pub_drop_unsent. */
 static inline void amb_pub_away_fini(struct amb_pub_away *away)
 {
     free(away->ask);
     away->ask = NULL;
 }
+
+/* ---- the session is lost; connection's lock held ---- */
+
+/* Nothing more is sent before another session. */
+void amb_pubs_pause(struct amb_conn *conn);
+/* The same of one. Nobody knows what became of what was sent: EUNKNOWN. The rest stays. */
+void amb_pub_lose(struct amb_pub *pub);
+/* Puts the open batch aside. Both locks held. False: it may not. */
+bool amb_pub_hold(struct amb_pub *pub);
+
+/* ---- there is another ---- */
+
+/* Of a named one: messages up to `come` have come, the rest is sent again. Lock held. */
+void amb_pub_send_again(struct amb_pub *pub, uint64_t come);
+/* `held` counts as messages to be sent, see must_gather. Both locks held. */
+void amb_away_gather(struct amb_pub *pub);
+/* Sends what was put aside. AMB_OK: all of it; EAGAIN: no window. Both locks held. */
+enum amb_status amb_away_flush(struct amb_pub *pub);
+
+/* Gives back what was put aside, and what was kept to be sent again. Lock held. */
+void amb_away_drop(struct amb_pub *pub);

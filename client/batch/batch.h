@@ -56,14 +56,14 @@ struct amb_batch {
     uint32_t data_pad;            /* large: bytes of data_len that are not behind data */
     bool is_large, is_leased;
     bool is_packed; /* a copy in one block of its own size: closed for good, see batches.h */
-    bool is_pooled; /* owned is of conn->lease_buffers, for owned_len bytes */
+    bool is_pooled; /* owned is of conn->leases.buffers, for owned_len bytes */
     bool is_kept;   /* it may have to be sent again: not recycled when the link is done with it */
     bool is_waited; /* somebody waits until the link is done with it, and frees it */
     uint32_t count;
     uint32_t blob_len, blob_cap, meta_cap;
     uint64_t data_len, data_cap;
     uint64_t owned_len;
-    uint64_t charged; /* part of the connection's out_bytes */
+    uint64_t charged; /* part of conn->batches.held */
 };
 
 /* For many small messages. NULL: no memory. */

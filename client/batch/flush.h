@@ -8,7 +8,6 @@
 
 #include "wire/base/status.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct amb_batch;
@@ -20,17 +19,11 @@ struct amb_pub;
  * window, the broker has been told. Else the session is lost.
  */
 enum amb_status amb_pub_flush_open(struct amb_pub *pub);
-/* Puts the open batch aside while the broker is away. Both locks held. False: it may not. */
-bool amb_pub_hold(struct amb_pub *pub);
 /* Sends one message as a batch of its own, the same way. Takes the batch on AMB_OK only. */
 enum amb_status amb_pub_flush_large(struct amb_pub *pub, struct amb_batch *large);
 /* Sends what is due on all publishers of the connection; its lock held. Returns how many left. */
 unsigned amb_pub_flush_due(struct amb_conn *conn);
 /* The same, but only what is as old as it may become. */
 unsigned amb_pub_flush_lingering(struct amb_conn *conn, int64_t now_ns);
-/* The link has settled a batch's tx. Connection's lock held. */
-void amb_pub_batch_sent(struct amb_batch *batch);
-/* Appends a batch of commits to the queue; publisher's lock held. */
-void amb_pub_enqueue(struct amb_pub *pub, struct amb_batch *batch);
-/* Gives back what has not left. Connection's lock held. */
-void amb_pub_queue_drop(struct amb_pub *pub);
+/* Gives back what has not left: what is away, and the queue. Connection's lock held. */
+void amb_pub_drop_unsent(struct amb_pub *pub);

@@ -13,7 +13,7 @@
 
 void amb_pub_free(struct amb_pub *pub)
 {
-    amb_pub_queue_drop(pub);
+    amb_pub_drop_unsent(pub);
     amb_pub_batch_put(pub->conn, pub->open);
     amb_settle_fini(&pub->settle);
     amb_pub_away_fini(&pub->away);

@@ -106,42 +106,7 @@ void amb_pub_settle_upto(struct amb_pub *pub, uint64_t last, enum amb_status why
     after_settling(pub);
 }
 
-void amb_pubs_pause(struct amb_conn *conn)
-{
-    for (uint32_t i = 0; i < conn->handles.pub_high; i++) {
-        if (conn->handles.pubs[i] != NULL) {
-            conn->handles.pubs[i]->away.is_on = true;
-        }
-    }
-}
-
-void amb_pub_lose(struct amb_pub *pub)
-{
-    pub->away.is_on = true;
-    if (!pub->is_named) { /* Else it is known once there is another session. */
-        amb_pub_settle_upto(pub, amb_settle_sent_seq(&pub->settle), AMB_EUNKNOWN);
-    }
-}
-
 void amb_pub_settle_all(struct amb_pub *pub, enum amb_status why)
 {
     amb_pub_settle_upto(pub, atomic_load_explicit(&pub->posted, memory_order_acquire), why);
-}
-
-void amb_pub_send_again(struct amb_pub *pub, uint64_t come)
-{
-    uint64_t posted = atomic_load_explicit(&pub->posted, memory_order_relaxed);
-    /* They have come; whether they were delivered nobody tells any more. */
-    enum amb_status status = pub->settle.awaits_delivery ? AMB_EUNKNOWN : AMB_OK;
-    amb_pub_settle_upto(pub, come < posted ? come : posted, status);
-    while (!amb_list_is_empty(&pub->away.unacked)) {
-        struct amb_list_node *last = pub->away.unacked.prev;
-        amb_list_remove(last);
-        amb_list_push_front(&pub->away.held, last);
-        pub->away.held_bytes += amb_batch_size(AMB_CONTAINER_OF(last, struct amb_batch, node));
-    }
-    if (!amb_list_is_empty(&pub->away.held) && !pub->away.must_gather) {
-        pub->away.must_gather = true; /* Whoever has the publisher's lock next sees to it. */
-        atomic_fetch_add_explicit(&pub->conn->gathering, 1, memory_order_seq_cst);
-    }
 }

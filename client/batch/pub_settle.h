@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 struct amb_batch;
-struct amb_conn;
 struct amb_frame;
 struct amb_pub;
 
@@ -20,12 +19,6 @@ enum amb_status amb_pub_accepted(struct amb_pub *pub, uint64_t batches);
 enum amb_status amb_pub_window(struct amb_pub *pub, uint64_t bytes);
 void amb_pub_subscribers(struct amb_pub *pub, uint32_t count);
 enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *frame);
-/* Of a named one, in another session: messages up to `come` have come, the rest is sent again. */
-void amb_pub_send_again(struct amb_pub *pub, uint64_t come);
-/* Nothing more is sent before another session. Lock held. */
-void amb_pubs_pause(struct amb_conn *conn);
-/* Nobody knows what became of what was sent: EUNKNOWN. The rest stays. */
-void amb_pub_lose(struct amb_pub *pub);
 /* Settles everything posted and not settled with `why`: nothing of it will be heard of again. */
 void amb_pub_settle_all(struct amb_pub *pub, enum amb_status why);
 /* Everything up to message `last` is over, for `why`. */

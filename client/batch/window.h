@@ -7,7 +7,10 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
+
+struct amb_pub;
 
 struct amb_pub_window {
     uint64_t sent;                    /* bytes of all batches in this session */
@@ -17,3 +20,7 @@ struct amb_pub_window {
     uint64_t need;                    /* size of the batch that found no room */
     uint64_t limit_msgs, limit_bytes; /* the program's own limits, of what is not settled */
 };
+
+/* Is there window for `size` more bytes? If not, the broker knows what is wanted. Lock held, and
+ * there is a link. */
+bool amb_pub_has_window(struct amb_pub *pub, uint64_t size);

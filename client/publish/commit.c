@@ -2,6 +2,7 @@
 #include "client/publish/commit.h"
 
 #include "client/batch/batches.h"
+#include "client/batch/commit_queue.h"
 #include "client/batch/flush.h"
 #include "client/conn/conn.h"
 #include "client/drive/drive.h"
@@ -70,7 +71,7 @@ static struct amb_batch *begin(struct amb_pub *pub, const struct amb_place *plac
         batch->slots = place->slots;
         batch->out.frame.status = AMB_OK;
         batch->first_seq = atomic_load_explicit(&pub->posted, memory_order_relaxed) + 1;
-        amb_pub_enqueue(pub, batch);
+        amb_commit_queue_add(pub, batch);
     }
     return batch;
 }
@@ -289,7 +290,7 @@ enum amb_status amb_commit_private(struct amb_pub *pub, const struct amb_put *pu
     }
     amb_spinlock_lock(&pub->lock);
     batch->first_seq = next_seq(pub, seq);
-    amb_pub_enqueue(pub, batch);
+    amb_commit_queue_add(pub, batch);
     amb_put_added(pub, batch, true);
     amb_spinlock_unlock(&pub->lock);
     return AMB_OK;

@@ -4,6 +4,7 @@
  */
 #include "client/publish/pub_open.h"
 
+#include "client/batch/away.h"
 #include "client/batch/flush.h"
 #include "client/batch/pub.h"
 #include "client/batch/pub_callback.h"
@@ -269,7 +270,7 @@ void amb_pub_detach(struct amb_pub *pub, enum amb_status why)
         atomic_store_explicit(&pub->is_gathering, false, memory_order_relaxed);
         atomic_fetch_sub_explicit(&conn->gathering, 1, memory_order_relaxed);
     }
-    amb_pub_queue_drop(pub);
+    amb_pub_drop_unsent(pub);
     amb_leases_orphan(pub);
     amb_pub_settle_all(pub, why);
     conn->due.settled_wanted -= pub->callback.on_settled != NULL;

@@ -55,8 +55,8 @@ static enum amb_status wait_room(struct room_wait *room, int64_t deadline_ns)
                             .flags = AMB_WAIT_FLOW,
                             .is_over = &pub->is_closing};
     amb_conn_lock(conn);
-    /* What the open batch has counts against limit_msgs, and must go first. Under the lock: a thread
-     * that sends it meanwhile takes this back, and no thread would later. */
+    /* What the open batch has counts against limit_msgs, and must go first. Under the lock: a
+     * thread that sends it meanwhile takes this back, and no thread would later. */
     if (atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
         atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/publish/small.h"
 
+#include "client/batch/away.h"
 #include "client/batch/batches.h"
 #include "client/batch/flush.h"
 #include "client/drive/drive.h"

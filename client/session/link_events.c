@@ -9,6 +9,7 @@
 #include "client/batch/flush.h"
 #include "client/batch/pub.h"
 #include "client/batch/pub_settle.h"
+#include "client/batch/send.h"
 #include "client/conn/conn.h"
 #include "client/drive/due.h"
 #include "client/drive/outgoing.h"

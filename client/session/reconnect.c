@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/session/reconnect.h"
 
+#include "client/batch/away.h"
 #include "client/batch/pub_settle.h"
 #include "client/conn/conn.h"
 #include "client/drive/back.h"

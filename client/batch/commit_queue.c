@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/batch/commit_queue.h"
+
+#include "client/batch/batches.h"
+#include "client/batch/pub.h"
+#include "client/batch/pub_settle.h"
+#include "client/batch/send.h"
+#include "client/conn/conn.h"
+#include "client/memory/gpu.h"
+#include "client/memory/slots.h"
+
+void amb_commit_queue_add(struct amb_pub *pub, struct amb_batch *batch)
+{
+    pub->batch_msgs = 0;
+    amb_list_push_back(&pub->queue, &batch->node);
+}
+
+struct amb_batch *amb_commit_queue_first(const struct amb_pub *pub)
+{
+    return AMB_CONTAINER_OF(pub->queue.next, struct amb_batch, node);
+}
+
+/* Has the GPU done with the payloads of a batch? */
+static bool has_passed_fences(struct amb_batch *batch)
+{
+    struct amb_gpu_fence *fence;
+    while ((fence = batch->fences) != NULL) {
+        struct amb_gpu_fence *next = fence->next;
+        enum amb_status status = amb_gpu_fence_look(fence);
+        if (status == AMB_EAGAIN) {
+            return false;
+        }
+        batch->fences = next;
+        batch->has_failed = batch->has_failed || status != AMB_OK;
+    }
+    return true;
+}
+
+/* One message of a commit whose segment is of a session that is over: it goes out as a batch of its
+ * own, from where it lies. Moves *blob on. */
+static struct amb_batch *rescue_one(struct amb_pub *pub, const struct amb_batch *commit, uint32_t i,
+                                    const uint8_t **blob)
+{
+    struct amb_batch *batch = amb_pub_large_get(pub->conn, 0);
+    if (batch == NULL) {
+        return NULL;
+    }
+    const struct amb_record *record = &amb_batch_records(commit)[i];
+    uint64_t slot = commit->offsets[i] / commit->slots->slot;
+    amb_batch_records(batch)[0] = (struct amb_record){.len = record->len};
+    batch->count = 1;
+    batch->first_seq = commit->first_seq + i;
+    bool is_plain = record->props_len == 0 && record->key_hash == 0 && record->ttl_ms == 0;
+    if (!is_plain && amb_batch_add_props(batch, *blob, record->props_len, record->key_hash,
+                                         record->ttl_ms) != AMB_OK) {
+        amb_pub_batch_put(pub->conn, batch);
+        return NULL;
+    }
+    *blob = record->props_len != 0 ? *blob + amb_props_padded(record->props_len) : *blob;
+    batch->data = commit->slots->base + commit->offsets[i];
+    batch->data_len = amb_payload_padded(record->len);
+    batch->place = (struct amb_place){.slots = commit->slots, .slot = (uint32_t)slot};
+    return batch;
+}
+
+/* A commit that will not leave; it is in no list any more. */
+static void drop_commit(struct amb_pub *pub, struct amb_batch *batch)
+{
+    while (batch->fences != NULL) { /* A GPU writes there until then. */
+        struct amb_gpu_fence *fence = batch->fences;
+        batch->fences = fence->next;
+        (void)amb_gpu_fence_wait(fence);
+    }
+    batch->has_failed = false;
+    while (batch->slots != NULL && batch->slot_head != AMB_SLOT_NONE) {
+        struct amb_place place = {.slots = batch->slots, .slot = batch->slot_head};
+        batch->slot_head = batch->slots->next[place.slot];
+        amb_place_return(&place);
+    }
+    amb_pub_batch_put(pub->conn, batch);
+}
+
+/* The first batch of the queue, in pieces. ENOMEM: it is as it was. Memory of a GPU was the former
+ * broker's and may be gone with it: nobody knows. */
+static enum amb_status rescue(struct amb_pub *pub)
+{
+    struct amb_batch *commit = amb_commit_queue_first(pub);
+    if (commit->slots->gpu != NULL) {
+        uint64_t last = commit->first_seq + commit->count - 1;
+        amb_list_remove(&commit->node);
+        drop_commit(pub, commit);
+        amb_pub_settle_upto(pub, last, AMB_EUNKNOWN);
+        return AMB_OK;
+    }
+    struct amb_list_node pieces;
+    amb_list_init(&pieces);
+    const uint8_t *blob = commit->blobs;
+    for (uint32_t i = 0; i < commit->count; i++) {
+        struct amb_batch *batch = rescue_one(pub, commit, i, &blob);
+        if (batch == NULL) {
+            struct amb_list_node *node;
+            while ((node = amb_list_pop_front(&pieces)) != NULL) {
+                batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
+                batch->place.slots = NULL;
+                amb_pub_batch_put(pub->conn, batch);
+            }
+            return AMB_ENOMEM;
+        }
+        amb_list_push_back(&pieces, &batch->node);
+    }
+    amb_list_remove(&commit->node);
+    commit->slots = NULL;
+    amb_pub_batch_put(pub->conn, commit);
+    while (!amb_list_is_empty(&pieces)) {
+        struct amb_list_node *last = pieces.prev;
+        amb_list_remove(last);
+        amb_list_push_front(&pub->queue, last);
+    }
+    return AMB_OK;
+}
+
+/* Payloads that the broker cannot read where they lie, first in the queue, whose GPU has done its
+ * part: they are transferred. What that GPU has spoilt is settled so, in its turn. EAGAIN: not yet;
+ * ENOMEM. */
+static enum amb_status transfer(struct amb_pub *pub, struct amb_batch *commit)
+{
+    if (commit->fences != NULL && !has_passed_fences(commit)) {
+        return AMB_EAGAIN;
+    }
+    if (!commit->has_failed) {
+        return rescue(pub);
+    }
+    if (pub->settle.settled != pub->settle.last) {
+        return AMB_EAGAIN;
+    }
+    uint64_t last = commit->first_seq + commit->count - 1;
+    amb_list_remove(&commit->node);
+    drop_commit(pub, commit);
+    amb_pub_settle_upto(pub, last, AMB_ECUDA);
+    return AMB_OK;
+}
+
+enum amb_status amb_commit_queue_flush(struct amb_pub *pub)
+{
+    struct amb_conn *conn = pub->conn;
+    while (!amb_list_is_empty(&pub->queue)) {
+        struct amb_batch *batch = amb_commit_queue_first(pub);
+        if (batch->is_leased && (batch->slots->is_over || batch->slots->is_private)) {
+            if (transfer(pub, batch) != AMB_OK) {
+                return AMB_EAGAIN;
+            }
+            continue;
+        }
+        if (batch->is_leased ? batch->fences != NULL && !has_passed_fences(batch)
+                             : !amb_pub_has_window(pub, amb_batch_size(batch))) {
+            return AMB_EAGAIN;
+        }
+        if (amb_batch_would_stay(pub)) {
+            batch = amb_batch_pack_queued(conn, batch);
+        }
+        amb_list_remove(&batch->node);
+        bool is_leased = batch->is_leased;
+        enum amb_status status = amb_batch_send(pub, batch, batch->first_seq + batch->count - 1);
+        if (status == AMB_OK && pub->is_named) {
+            continue;
+        }
+        if (status == AMB_OK) {
+            amb_pub_batch_put(conn, batch);
+        } else if (status != AMB_EAGAIN) {
+            if (is_leased && batch->slots == NULL) { /* It is sent, if to nobody. */
+                amb_pub_batch_put(conn, batch);
+            } else {
+                amb_list_push_front(&pub->queue, &batch->node);
+            }
+            return status;
+        }
+    }
+    pub->batch_msgs = conn->session.batch_msgs;
+    return AMB_OK;
+}
+
+void amb_commit_queue_drop(struct amb_pub *pub)
+{
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&pub->queue)) != NULL) {
+        struct amb_batch *batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
+        drop_commit(pub, batch);
+    }
+}
