@@ -6,7 +6,7 @@
 #include "client/batch/pub_settle.h"
 #include "client/batch/send.h"
 #include "client/conn/conn.h"
-#include "client/memory/gpu.h"
+#include "client/memory/gpu_fence.h"
 #include "client/memory/slots.h"
 
 void amb_commit_queue_add(struct amb_pub *pub, struct amb_batch *batch)

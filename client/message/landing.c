@@ -7,6 +7,7 @@
 #include "client/drive/due.h"
 #include "client/drive/wake.h"
 #include "client/memory/gpu.h"
+#include "client/memory/gpu_buffer.h"
 #include "client/memory/region.h"
 #include "client/message/side.h"
 #include "client/message/sub.h"

@@ -4,7 +4,7 @@
 #include "client/conn/conn.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/memory/gpu.h"
+#include "client/memory/gpu_release.h"
 #include "client/message/delivery.h"
 #include "client/message/landing.h"
 #include "client/message/returns.h"

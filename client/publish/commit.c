@@ -7,7 +7,7 @@
 #include "client/conn/conn.h"
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
-#include "client/memory/gpu.h"
+#include "client/memory/gpu_fence.h"
 #include "client/memory/slots.h"
 #include "client/memory/slots_life.h"
 #include "client/publish/put.h"

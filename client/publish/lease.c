@@ -12,6 +12,7 @@
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
 #include "client/memory/gpu.h"
+#include "client/memory/gpu_fence.h"
 #include "client/memory/slots.h"
 #include "client/memory/slots_life.h"
 #include "client/publish/commit.h"

@@ -5,6 +5,7 @@
 #include "client/conn/error.h"
 #include "client/drive/lock.h"
 #include "client/memory/gpu.h"
+#include "client/memory/gpu_fence.h"
 #include "client/publish/lease.h"
 #include "client/publish/put.h"
 #include "client/publish/room.h"

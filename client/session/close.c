@@ -16,7 +16,7 @@
 #include "client/drive/due.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/memory/gpu.h"
+#include "client/memory/gpu_release.h"
 #include "client/message/returns.h"
 #include "client/message/sub.h"
 #include "client/publish/implicit.h"

@@ -8,6 +8,7 @@
 #include "client/drive/due.h"
 #include "client/drive/upcalls.h"
 #include "client/memory/gpu.h"
+#include "client/memory/gpu_release.h"
 #include "client/memory/import.h"
 #include "client/memory/segment.h"
 #include "client/memory/slots_life.h"

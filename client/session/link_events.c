@@ -15,7 +15,7 @@
 #include "client/drive/outgoing.h"
 #include "client/drive/wake.h"
 #include "client/memory/commits.h"
-#include "client/memory/gpu.h"
+#include "client/memory/gpu_buffer.h"
 #include "client/memory/segment.h"
 #include "client/message/fetch.h"
 #include "client/message/landing.h"

@@ -3,6 +3,8 @@
 
 #include "client/conn/conn.h"
 #include "client/memory/gpu.h"
+#include "client/memory/gpu_buffer.h"
+#include "client/memory/gpu_release.h"
 #include "client/memory/segment.h"
 #include "client/message/landing_private.h"
 #include "client/message/side.h"

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/memory/gpu_buffer.h"
+
+#include "client/memory/gpu.h"
+#include "client/memory/gpu_private.h"
+#include "wire/base/assert.h"
+
+#include <stdlib.h>
+
+#define CLASS_MIN_BITS 8u /* 256 B: what device pointers are aligned to */
+#define CACHED_MAX (UINT64_C(256) << 20)
+
+static unsigned class_of(uint64_t len)
+{
+    unsigned class = 0;
+    while (((uint64_t)1 << (class + CLASS_MIN_BITS)) < len) {
+        class ++;
+    }
+    return class;
+}
+
+/* The device is entered. */
+static void memory_free(struct amb_gpu *gpu, const struct amb_gpu_buffer *buffer)
+{
+    if (buffer->mem == AMB_MEM_PINNED) {
+        amb_cuda_unpin(gpu->cuda, (void *)(uintptr_t)buffer->address);
+    } else {
+        amb_cuda_free(gpu->cuda, buffer->address);
+    }
+}
+
+/* The device is entered. */
+static enum amb_status memory_make(struct amb_gpu *gpu, enum amb_mem mem, uint64_t size,
+                                   uint64_t *out)
+{
+    if (mem == AMB_MEM_PINNED) {
+        void *memory;
+        enum amb_status status = amb_cuda_pin(gpu->cuda, size, &memory);
+        *out = status == AMB_OK ? (uintptr_t)memory : 0;
+        return status;
+    }
+    return mem == AMB_MEM_CUDA ? amb_cuda_alloc(gpu->cuda, size, out)
+                               : amb_cuda_alloc_managed(gpu->cuda, size, out);
+}
+
+static struct amb_gpu_buffer *allocate(struct amb_gpu *gpu, enum amb_mem mem, unsigned class)
+{
+    struct amb_cuda_scope scope;
+    struct amb_gpu_buffer *buffer = calloc(1, sizeof(*buffer));
+    if (buffer == NULL || amb_cuda_enter(gpu->cuda, &scope) != AMB_OK) {
+        free(buffer);
+        return NULL;
+    }
+    buffer->class = class;
+    buffer->mem = mem;
+    enum amb_status status =
+        memory_make(gpu, mem, (uint64_t)1 << (class + CLASS_MIN_BITS), &buffer->address);
+    amb_cuda_leave(&scope);
+    if (status != AMB_OK) {
+        free(buffer);
+        return NULL;
+    }
+    return buffer;
+}
+
+static struct amb_gpu_buffer **list_of(struct amb_gpu *gpu, enum amb_mem mem, unsigned class)
+{
+    return &gpu->buffers.unused[mem - AMB_MEM_PINNED][class];
+}
+
+struct amb_gpu_buffer *amb_gpu_buffer_get(struct amb_gpu *gpu, enum amb_mem mem, uint64_t len)
+{
+    amb_assert(mem >= AMB_MEM_PINNED && mem <= AMB_MEM_CUDA_MANAGED);
+    unsigned class = class_of(len);
+    if (class >= AMB_GPU_BUFFER_CLASSES) {
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&gpu->lock);
+    struct amb_gpu_buffer **list = list_of(gpu, mem, class), *buffer = *list;
+    if (buffer != NULL) {
+        *list = buffer->next;
+        gpu->buffers.cached -= (uint64_t)1 << (class + CLASS_MIN_BITS);
+    }
+    (void)pthread_mutex_unlock(&gpu->lock);
+    return buffer != NULL ? buffer : allocate(gpu, mem, class);
+}
+
+void amb_gpu_buffer_put(struct amb_gpu *gpu, struct amb_gpu_buffer *buffer)
+{
+    uint64_t size = (uint64_t)1 << (buffer->class + CLASS_MIN_BITS);
+    (void)pthread_mutex_lock(&gpu->lock);
+    bool is_kept = gpu->buffers.cached + size <= CACHED_MAX;
+    if (is_kept) {
+        struct amb_gpu_buffer **list = list_of(gpu, buffer->mem, buffer->class);
+        gpu->buffers.cached += size;
+        buffer->next = *list;
+        *list = buffer;
+    }
+    (void)pthread_mutex_unlock(&gpu->lock);
+    struct amb_cuda_scope scope;
+    if (!is_kept) {
+        if (amb_cuda_enter(gpu->cuda, &scope) == AMB_OK) {
+            memory_free(gpu, buffer);
+            amb_cuda_leave(&scope);
+        }
+        free(buffer);
+    }
+}
+
+void amb_gpu_buffers_fini(struct amb_gpu *gpu, bool is_entered)
+{
+    for (unsigned i = 0; i < AMB_GPU_BUFFER_KINDS * AMB_GPU_BUFFER_CLASSES; i++) {
+        struct amb_gpu_buffer **list =
+            &gpu->buffers.unused[i / AMB_GPU_BUFFER_CLASSES][i % AMB_GPU_BUFFER_CLASSES];
+        struct amb_gpu_buffer *buffer;
+        while ((buffer = *list) != NULL) {
+            *list = buffer->next;
+            if (is_entered) {
+                memory_free(gpu, buffer);
+            }
+            free(buffer);
+        }
+    }
+}

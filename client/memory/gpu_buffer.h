@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Buffers that payloads are brought to: device memory, managed memory, or pinned host memory, in
+ * power-of-two classes from 256 bytes on. What is unused is bounded.
+ *
+ * Threads: any; the device's lock, a leaf. Memory: the driver's, used again, freed with the device.
+ */
+#pragma once
+
+#include <amb/amb.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_GPU_BUFFER_CLASSES 33u /* to 1 TiB */
+#define AMB_GPU_BUFFER_KINDS 3u    /* PINNED, CUDA, CUDA_MANAGED */
+
+struct amb_gpu;
+
+struct amb_gpu_buffer {
+    struct amb_gpu_buffer *next;
+    uint64_t address;
+    unsigned class;
+    enum amb_mem mem;
+};
+
+/* Those of a device. */
+struct amb_gpu_buffers {
+    struct amb_gpu_buffer *unused[AMB_GPU_BUFFER_KINDS][AMB_GPU_BUFFER_CLASSES];
+    uint64_t cached; /* bytes of them */
+};
+
+/* A buffer of at least len bytes, aligned to 256, of a kind: CUDA, CUDA_MANAGED, PINNED. NULL:
+ * there is none now. */
+struct amb_gpu_buffer *amb_gpu_buffer_get(struct amb_gpu *gpu, enum amb_mem mem, uint64_t len);
+void amb_gpu_buffer_put(struct amb_gpu *gpu, struct amb_gpu_buffer *buffer);
+/* Frees the unused ones. is_entered: the device's driver answers. */
+void amb_gpu_buffers_fini(struct amb_gpu *gpu, bool is_entered);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fences: what is on a stream of the program so far, of which the end is waited for without
+ * blocking. A commit of GPU memory leaves when its fence is over.
+ *
+ * Threads: any; the device's lock, a leaf. Memory: fences are used again, and freed with the
+ * device.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct amb_gpu;
+
+struct amb_gpu_fence {
+    struct amb_gpu_fence *next; /* its user's */
+    struct amb_gpu *gpu;
+    void *event;
+};
+
+/* *out NULL: it is over already. On failure too: that is waited for. */
+AMB_MUST_CHECK enum amb_status amb_gpu_fence(struct amb_gpu *gpu, void *stream,
+                                             struct amb_gpu_fence **out);
+/* AMB_OK, or ECUDA: it is over, and the fence is given back. EAGAIN: not yet. */
+enum amb_status amb_gpu_fence_look(struct amb_gpu_fence *fence);
+/* Waits for it, and gives it back. */
+enum amb_status amb_gpu_fence_wait(struct amb_gpu_fence *fence);
+/* Device memory to device memory of the same GPU, behind what is on the stream; is_waited: it is
+ * done when this returns, else as *fence (may be NULL) says. Told. */
+AMB_MUST_CHECK enum amb_status amb_gpu_copy(struct amb_gpu *gpu, uint64_t to, uint64_t from,
+                                            uint64_t len, void *stream, bool is_waited,
+                                            struct amb_gpu_fence **fence);
+/* Frees the unused ones. is_entered: the device's driver answers. */
+void amb_gpu_fences_fini(struct amb_gpu *gpu, bool is_entered);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Releases behind a stream: a message of which the program's GPU still reads the payload is
+ * released when that is over. The driver and the I/O thread look at these.
+ *
+ * Threads: any; the device's lock, a leaf. Memory: used again, freed with the device.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+
+struct amb_conn;
+struct amb_gpu;
+struct amb_gpu_waiting;
+struct amb_msg;
+
+/* Those of a device. */
+struct amb_gpu_releases {
+    struct amb_gpu_waiting *waiting, *unused;
+};
+
+/* The release of a message; any thread, no lock of this file held. */
+typedef void (*amb_gpu_release_fn)(struct amb_msg *msg);
+
+/*
+ * Has msg released when what is on the stream so far has run: looked at by amb_gpus_look. On
+ * failure it is not taken.
+ */
+AMB_MUST_CHECK enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
+                                                     amb_gpu_release_fn release, void *stream);
+/* Releases what is due; returns whether something is left. Any lock may be held. */
+bool amb_gpus_look(struct amb_conn *conn);
+/* Waits for all of it. No lock held. */
+void amb_gpus_settle(struct amb_conn *conn);
+/* Nothing waits any more. is_entered: the device's driver answers. */
+void amb_gpu_releases_fini(struct amb_gpu *gpu, bool is_entered);
