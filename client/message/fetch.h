@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads of lazy messages, asked for in pieces: each lands in a buffer of ours, and whoever waits
- * for it takes it to where it is wanted. So a deadline holds, and a large payload lets others pass.
+ * Payloads of lazy messages, asked for in pieces: each lands in a buffer of ours, and the call
+ * that waits takes it to where it is wanted. So a deadline holds, and a large payload lets others
+ * pass.
  *
  *   FETCH ──► asked ──► (FETCHED) coming ──► done ──► copied by the caller
  *                │            └─ its caller has left: thrown away when it is whole
@@ -18,13 +19,24 @@
 
 #include <amb/amb.h>
 
-/* Pieces that one call has out, and all of a connection: the broker ends who has many more. */
+/* Pieces that one call has out, and all of a connection: more would end the session. */
 #define AMB_FETCH_AHEAD 4u
 #define AMB_FETCHES_MAX 16u
 
 struct amb_conn;
 struct amb_fetch;
+struct amb_msg;
 struct amb_side;
+
+/* Asks for a piece; len 0: for all of it, in place. EAGAIN: not while so much is out. ENOMEM; or
+ * the link is down. Lock held. */
+enum amb_status amb_fetch_ask(const struct amb_msg *msg, uint64_t offset, uint64_t len,
+                              struct amb_fetch **out);
+/* The caller has what it wanted, or wants no more. Lock held. */
+void amb_fetch_leave(struct amb_fetch *fetch);
+/* How many pieces the broker still has to answer, or is answering: it counts those too. Lock held.
+ */
+uint32_t amb_fetch_count(struct amb_conn *conn);
 
 /* A FETCHED frame. EPROTO. Lock held. */
 enum amb_status amb_fetch_announced(struct amb_conn *conn, const struct amb_frame *frame,
@@ -35,6 +47,7 @@ void amb_fetch_arrived(struct amb_fetch *fetch, enum amb_status status);
 void amb_fetch_sent(struct amb_outgoing *out);
 /* A delivery goes, and what was brought for its `count` messages. Lock held. */
 void amb_fetch_recycle(struct amb_conn *conn, const struct amb_side *sides, uint32_t count);
+
 void amb_fetches_init(struct amb_conn *conn);
 /* No link and no caller is left. */
 void amb_fetches_fini(struct amb_conn *conn);
