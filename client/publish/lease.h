@@ -15,14 +15,12 @@
 
 struct amb_conn;
 struct amb_gpu;
-struct amb_gpu_fence;
-struct amb_out;
 struct amb_pub;
 
 struct amb_lease {
     struct amb_conn *conn;
     struct amb_pub *pub;       /* NULL: closed; under the connection's lock */
-    struct amb_list_node node; /* in pub->leases, under the connection's lock */
+    struct amb_list_node node; /* in pub->lease.out, under the connection's lock */
     struct amb_place place;    /* slots NULL: private memory */
     void *bytes;               /* NULL: in GPU memory */
     struct amb_gpu *gpu;       /* then: which; NULL: host memory */
@@ -32,14 +30,14 @@ struct amb_lease {
 };
 
 /* As amb_lease, in the memory of a GPU, whatever the publisher leases; gpu NULL: in plain host
- * memory. Where there is none for leases at all, the
- * reason, not told: ENOTSUP, ENOTFOUND, EFORBIDDEN, ECUDA, ENOMEM, ELIMIT; amb_gpu_room_of says
- * more. */
+ * memory. Where no memory is for leases at all, the reason, which is not the connection's last
+ * error yet: ENOTSUP, ENOTFOUND, EFORBIDDEN, ECUDA, ENOMEM, ELIMIT; amb_gpu_room_of says more. */
 enum amb_status amb_lease_on(struct amb_pub *pub, struct amb_gpu *gpu, uint64_t len,
                              int64_t timeout_ns, struct amb_lease **out);
-/* As amb_lease_commit, in GPU memory, when the fence (NULL: none) is over, which it takes. */
-enum amb_status amb_lease_commit_after(struct amb_lease *lease, const struct amb_out *message,
-                                       struct amb_gpu_fence *fence, uint64_t *seq);
+/* A lease ends: the handle is gone, its memory is *out's. Connection's lock held. */
+void amb_lease_take_back(struct amb_lease *lease, struct amb_lease *out);
+/* Gives back memory that was not committed. Connection's lock held. */
+void amb_lease_free_memory(const struct amb_lease *own);
 /* A publisher is closed: its leases can only be given back. Connection's lock held. */
 void amb_leases_orphan(struct amb_pub *pub);
 /* Frees unused ones. */

@@ -7,6 +7,7 @@
 #include "client/memory/gpu.h"
 #include "client/memory/gpu_fence.h"
 #include "client/publish/lease.h"
+#include "client/publish/lease_commit.h"
 #include "client/publish/put.h"
 #include "client/publish/room.h"
 #include "wire/codec/props.h"
