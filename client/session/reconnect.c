@@ -18,7 +18,7 @@
 #include "client/session/connect.h"
 #include "client/session/life.h"
 #include "client/session/lost.h"
-#include "client/subscribe/subscribe.h"
+#include "client/subscribe/resume.h"
 #include "wire/base/assert.h"
 
 #include <poll.h>

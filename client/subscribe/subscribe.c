@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * amb_subscribe, amb_next and their kin.
+ * amb_subscribe, amb_sub_close.
  */
 #include "client/subscribe/subscribe.h"
+
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/handle.h"
@@ -18,7 +19,6 @@
 #include "client/message/sub_end.h"
 #include "client/subscribe/ack.h"
 #include "client/subscribe/arrivals.h"
-#include "client/subscribe/bring.h"
 #include "client/subscribe/position.h"
 #include "wire/codec/filter.h"
 #include "wire/codec/topic.h"
@@ -252,155 +252,6 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
     return amb_conn_leave(conn, status);
 }
 
-static bool has_ready(void *arg)
-{
-    struct amb_sub *sub = arg;
-    return amb_sub_has_ready(sub) || atomic_load_explicit(&sub->is_shut, memory_order_relaxed);
-}
-
-/* Waits for a message and takes what is there, unless another thread does. */
-static enum amb_status wait_next(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg **out,
-                                 size_t max, size_t *count)
-{
-    struct amb_conn *conn = sub->conn;
-    struct amb_wait wait = {
-        .is_ready = has_ready, .arg = sub, .timeout_ns = timeout_ns, .flags = AMB_WAIT_STOPPABLE};
-    int64_t deadline = INT64_MAX;
-    if (timeout_ns != AMB_FOREVER && timeout_ns != AMB_NOWAIT) {
-        deadline = amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
-    }
-    for (;;) {
-        int64_t whole = wait.timeout_ns;
-        wait.timeout_ns = amb_landing_patience(sub, whole);
-        bool is_cut = wait.timeout_ns != whole;
-        amb_conn_lock(conn);
-        enum amb_status status = amb_conn_wait(conn, &wait);
-        amb_conn_unlock(conn);
-        wait.timeout_ns = whole;
-        /* What had arrived when the session was lost is still given. */
-        *count = amb_sub_take(sub, out, max);
-        if (*count != 0) {
-            return AMB_OK;
-        }
-        if (status == AMB_ETIMEDOUT && is_cut) {
-            status = AMB_OK; /* Memory was asked for again, no more. */
-        }
-        if (status == AMB_EAGAIN || status == AMB_ETIMEDOUT) {
-            return timeout_ns == AMB_NOWAIT ? AMB_EAGAIN : AMB_ETIMEDOUT;
-        }
-        if (atomic_load_explicit(&sub->is_shut, memory_order_relaxed)) {
-            return AMB_ECLOSED;
-        }
-        if (status != AMB_OK) {
-            enum amb_status trouble = amb_conn_trouble(
-                conn, AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);
-            return trouble != AMB_OK ? trouble : status;
-        }
-        if (deadline != INT64_MAX) {
-            int64_t left = deadline - amb_clock_monotonic_ns();
-            wait.timeout_ns = left > 0 ? left : AMB_NOWAIT;
-        }
-    }
-}
-
-static enum amb_status next(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg **out,
-                            size_t max, size_t *count)
-{
-    struct amb_conn *conn = sub->conn;
-    if (__builtin_expect(amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED), 0)) {
-        return amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED);
-    }
-    if (sub->on_message != NULL) {
-        return amb_conn_fail(conn, AMB_EINVAL, "on_message is set: messages come in amb_poll");
-    }
-    *count = amb_sub_take(sub, out, max);
-    if (*count != 0) {
-        return AMB_OK;
-    }
-    amb_conn_enter(conn);
-    atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
-    enum amb_status status = wait_next(sub, timeout_ns, out, max, count);
-    amb_sub_unref(sub); /* The last one if it was closed while we waited. */
-    return amb_conn_leave(conn, status);
-}
-
-enum amb_status amb_next(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg **out)
-{
-    if (out == NULL) {
-        return AMB_EINVAL;
-    }
-    *out = NULL;
-    if (sub == NULL || timeout_ns < 0) {
-        return AMB_EINVAL;
-    }
-    size_t count;
-    return next(sub, timeout_ns, out, 1, &count);
-}
-
-enum amb_status amb_next_many(struct amb_sub *sub, int64_t timeout_ns, struct amb_msg **out,
-                              size_t max, size_t *count)
-{
-    if (sub == NULL || out == NULL || count == NULL || max == 0) {
-        return AMB_EINVAL;
-    }
-    out[0] = NULL;
-    if (timeout_ns < 0) {
-        return AMB_EINVAL;
-    }
-    size_t taken = 0;
-    enum amb_status status = next(sub, timeout_ns, out, max, &taken);
-    if (status == AMB_OK) {
-        *count = taken;
-    }
-    return status;
-}
-
-/* Sums up what is out: one look at each delivery. Both locks held. */
-static void count_outstanding(const struct amb_sub *sub, struct amb_sub_info *info)
-{
-    AMB_LIST_FOR_EACH (node, &sub->conn->receive.outstanding) {
-        const struct amb_delivery *d = AMB_CONTAINER_OF(node, struct amb_delivery, known);
-        if (d->sub != sub) {
-            continue;
-        }
-        uint32_t refs = atomic_load_explicit(&d->refs, memory_order_relaxed);
-        uint32_t pending = d->count - d->taken;
-        info->pending_msgs += pending;
-        info->pending_bytes += pending != 0 ? d->body_len : 0;
-        if (refs > pending) {
-            info->held_msgs += refs - pending;
-            info->held_bytes += d->body_len;
-        }
-    }
-}
-
-enum amb_status amb_sub_stat(const struct amb_sub *sub, struct amb_sub_info *info)
-{
-    if (sub == NULL || info == NULL || info->size < sizeof(info->size)) {
-        return AMB_EINVAL;
-    }
-    struct amb_conn *conn = sub->conn;
-    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED);
-    if (status != AMB_OK) {
-        return status;
-    }
-    struct amb_sub *own = (struct amb_sub *)(uintptr_t)sub;
-    struct amb_sub_info full = {0};
-    amb_conn_lock(conn);
-    amb_spinlock_lock(&own->lock);
-    count_outstanding(sub, &full);
-    full.delivered = sub->delivered;
-    full.lost = sub->lost;
-    full.last_seq = sub->last_seq;
-    full.staged_bytes = amb_landing_staged(sub);
-    amb_spinlock_unlock(&own->lock);
-    amb_conn_unlock(conn);
-    uint32_t size = info->size < sizeof(full) ? info->size : (uint32_t)sizeof(full);
-    full.size = info->size;
-    memcpy(info, &full, size);
-    return AMB_OK;
-}
-
 static bool has_no_callback(void *arg)
 {
     const struct amb_sub *sub = arg;
@@ -431,87 +282,6 @@ void amb_sub_leave(struct amb_sub *sub)
             amb_acks_send(conn); /* How many there were is said with it. */
             ask_leave(conn, sub->handle);
         }
-    }
-}
-
-/* ---- in another session ---- */
-
-static void on_resumed(struct amb_conn *conn, struct amb_request *request)
-{
-    struct amb_sub *sub = conn->handles.subs[request->handle];
-    enum amb_status status = request->status;
-    if (sub != NULL && status != AMB_OK && amb_status_scope_of(status) != AMB_SCOPE_SESSION) {
-        (void)amb_conn_fail(conn, status, "a subscription did not come back: %s", request->text);
-        amb_event_sub_closed(conn, sub, status, request->text);
-        amb_sub_shut(sub);
-        sub->has_left = true;
-        amb_conn_wake_all(conn);
-    }
-    free(request);
-    amb_back_one(conn);
-}
-
-/* Asks for it; false: no memory. */
-static bool ask_again(struct amb_sub *sub)
-{
-    struct amb_conn *conn = sub->conn;
-    struct amb_request *request = calloc(1, sizeof(*request));
-    Amb__Control__Subscribe *subscribe =
-        amb__control__subscribe__unpack(NULL, sub->ask_len, sub->ask);
-    if (request == NULL || subscribe == NULL) {
-        free(request);
-        amb__control__subscribe__free_unpacked(subscribe, NULL);
-        return false;
-    }
-    size_t len = 0;
-    /* A group's place, and a durable name's, is with the broker. */
-    bool is_kept = subscribe->group[0] != '\0' || subscribe->durable[0] != '\0';
-    uint8_t *position = is_kept ? NULL : amb_position_arrived(sub, conn->again.former_epoch, &len);
-    subscribe->start = position != NULL ? AMB_START_POSITION : AMB_START_NEW;
-    free(subscribe->position.data);
-    subscribe->position.data = position;
-    subscribe->position.len = len;
-    request->on_answer = on_resumed;
-    request->handle = sub->handle;
-    Amb__Control__Control message;
-    amb__control__control__init(&message);
-    message.subscribe = subscribe;
-    message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
-    conn->again.waiting++;
-    amb_control_ask(conn, &message, request);
-    amb__control__subscribe__free_unpacked(subscribe, NULL);
-    return true;
-}
-
-void amb_sub_resume(struct amb_sub *sub, bool is_same_epoch)
-{
-    struct amb_conn *conn = sub->conn;
-    if (conn->session.down != AMB_OK) {
-        return;
-    }
-    amb_acks_begin(&sub->acks); /* First: it may be gone after this. */
-    if (!sub->is_open || sub->has_left) {
-        sub->is_gone = true; /* Nothing of it can be told any more. */
-        if (sub->is_user_done) {
-            conn->handles.subs[sub->handle] = NULL;
-            conn->handles.sub_taken[sub->handle] = false;
-            amb_sub_unref(sub);
-        }
-        return;
-    }
-    amb_release_fini(&sub->release);
-    amb_release_init(&sub->release, sub->credit_msgs, sub->credit_bytes);
-    if (sub->has_ranks) {
-        amb_release_at_once(&sub->release);
-    }
-    sub->saved_msgs = sub->saved_bytes = 0;
-    bool is_asked = ask_again(sub);
-    if (!is_same_epoch) {
-        amb_sub_topics_forget(sub);
-        sub->is_restarted = true;
-    }
-    if (!is_asked) {
-        amb_conn_lost(conn, AMB_ENOMEM, "no memory to reconnect");
     }
 }
 
