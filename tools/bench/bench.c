@@ -59,7 +59,7 @@ struct amb_conn *amb_bench_connect(const struct amb_bench *bench, const char *na
         .size = sizeof(options),
         .name = name,
         .credentials = bench->credentials,
-        .reconnect_attempts = AMB_NONE, /* What is measured ends with its broker. */
+        .reconnect_attempts = AMB_NONE, /* A measurement ends with its broker. */
         .error = error,
     };
     enum amb_status status = amb_connect(bench->url, &options, &conn);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker-bench inside: what a measurement is asked for, and what all of them share. The walk
- * through the files is in README.md.
+ * broker-bench inside: the options of a measurement, and the parts that all measurements share. The
+ * walk through the files is in README.md.
  *
  * Results are JSON objects throughout; a table is the same JSON printed for people.
  * Threads: every process has one (libamb adds its own in those that connect; the parent never
@@ -29,7 +29,7 @@ struct amb_bench {
     const char *brokerd; /* NULL: the one beside this program, or in PATH */
     const char *broker_options[AMB_BENCH_BROKER_OPTIONS_MAX]; /* for brokerd -o */
     unsigned broker_option_count;
-    pid_t broker_pid; /* whose CPU time and memory are shown; 0: nobody's */
+    pid_t broker_pid; /* the process whose CPU time and memory are shown; 0: none */
     const char *credentials;
     const char *topic;
     enum amb_mem mem; /* HOST, or CUDA: what is published from and received into */

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What makes a cell: all that was asked for. What one side does not tell does not separate them. */
+/* The options that make a cell: all that were given. Options that only one side tells do not
+ * separate cells. */
 static const char *const identity[] = {"who",  "workload", "link",  "size", "subs",  "pubs",
                                        "loop", "rate",     "touch", "send", "window"};
 

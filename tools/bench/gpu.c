@@ -12,7 +12,7 @@
 #define THREADS 256u
 #define BLOCKS_MAX 2048u
 
-/* What libamb has no use for; the driver's own types are pointers and ints. */
+/* Types that libamb has no use for; the driver's own types are pointers and ints. */
 typedef int (*module_load_fn)(void **module, const void *image);
 typedef int (*module_get_fn)(void **function, void *module, const char *name);
 typedef int (*launch_fn)(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,

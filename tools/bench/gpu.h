@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * GPU memory of a process that measures: buffers, a stream, and kernels that write and check every
- * word. A payload is 32-bit words base + index; nothing else of it is looked at, and without
- * --touch nothing at all: what is measured then is the way of a descriptor.
+ * word. A payload is 32-bit words base + index, and nothing else of it is looked at. Without
+ * --touch nothing is: then the way of a descriptor is measured.
  * Threads: one, whose current context is the device's from open to close.
  */
 #pragma once

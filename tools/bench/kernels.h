@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two kernels in PTX, which every driver compiles for its devices: amb_fill writes base + index
- * into each word, amb_check counts the words that are something else.
+ * Two kernels in PTX, which every driver compiles for its devices. amb_fill writes base + index
+ * into each word; amb_check counts the words that are something else.
  */
 #pragma once
 

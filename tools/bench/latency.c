@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * broker-bench latency: publisher ─► topic.ping ─► responder ─► topic.pong ─► publisher, one
- * message at a time (a closed loop). A round trip passes the broker twice; what is told is half of
- * it. With --rate: openloop.c.
+ * message at a time (a closed loop). A round trip passes the broker twice; half of it is shown.
+ * With --rate: openloop.c.
  */
 #include "tools/bench/latency.h"
 

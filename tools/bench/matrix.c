@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker-bench matrix: every size on every link, throughput and latency, each cell with a broker
- * of its own, so that no cell sees the memory or the sessions of another.
+ * broker-bench matrix: every size on every link, throughput and latency. Each cell has a broker of
+ * its own, so no cell sees the memory or the sessions of another.
  */
 #include "tools/bench/matrix.h"
 

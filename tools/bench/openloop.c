@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * broker-bench latency --rate R: an open loop. Each publisher sends R messages a second by a
- * schedule of its own, whatever the broker does; a message's latency runs from the moment it was
- * due to its arrival. So a pause delays, and counts for, every message that was due during it
- * (no coordinated omission), where a ping-pong would note one long round trip.
+ * schedule of its own, whatever the broker does. A message's latency runs from the moment it was
+ * due to its arrival. So a pause delays, and counts for, every message that was due during it (no
+ * coordinated omission). A ping-pong would note one long round trip.
  *
  * All processes read one clock, and sequence numbers say when a message was due: nothing but the
  * message travels.

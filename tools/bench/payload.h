@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a measured message says about itself, so that a lost, repeated, torn or stale one is seen:
+ * The words of a measured message, by which a lost, repeated, torn or stale one is seen:
  *
  *   | word: publisher (16 bits), sequence (48 bits) | 0 | ... | ~word |      8-byte words
  *
- * With `touch` the words in between are word + index, all written and all checked; without it only
- * the first and the last word are, which leaves the payload itself untouched by both ends.
+ * With `touch` the words in between are word + index, all written and all checked. Without it only
+ * the first and the last word are, so both ends leave the payload itself untouched.
  * Threads: any. Memory: the caller's.
  */
 #pragma once

@@ -31,7 +31,7 @@ static void buffer_free(struct amb_sender *sender, void *buffer)
     }
 }
 
-/* What is written on a GPU is whole behind its stream. */
+/* Payloads written on a GPU are whole behind its stream. */
 static enum amb_status write_payload(struct amb_sender *sender, void *to, uint64_t word)
 {
     const struct amb_bench *bench = sender->bench;

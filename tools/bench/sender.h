@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One publisher's messages: written into a buffer, then copied (amb_pub_send) or lent
- * (amb_pub_post, a ring of buffers each reused once it is settled); or written in place
+ * One publisher's messages. They are written into a buffer and then copied (amb_pub_send) or lent
+ * (amb_pub_post: a ring of buffers, each reused once it is settled). Or they are written in place
  * (amb_lease).
  * Threads: one. Memory: owns publisher and buffers.
  */

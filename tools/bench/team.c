@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define CLOSE_NS (3 * AMB_SEC)
-/* What has not come by then is lost; a busy machine pauses for longer than a moment. */
+/* A message that has not come by then is lost; a busy machine pauses for longer than a moment. */
 #define QUIET_NS (3 * AMB_SEC)
 
 enum amb_exit amb_team_init(struct amb_team *team, const struct amb_bench *bench)
@@ -69,7 +69,7 @@ static void fail(const struct amb_team *team, const char *what, enum amb_status 
         (void)snprintf(shared->reason, sizeof(shared->reason), "%s: %s", what,
                        text[0] != '\0' ? text : amb_strerror(status));
         atomic_store(&shared->failed_status, (int)status);
-        /* Last: whoever sees it reads the words above. */
+        /* Last: a reader that sees it reads the words above. */
         atomic_store(&shared->is_failed, true);
     }
 }
@@ -271,7 +271,8 @@ void amb_team_add_costs(const struct amb_team *team, const struct amb_team_mark 
                                   json_integer((json_int_t)memory.peak_rss_bytes));
         (void)json_object_set_new(result, "broker_anon_bytes",
                                   json_integer((json_int_t)memory.anon_bytes));
-        /* What other programs took of the machine meanwhile: a busy one spoils a measurement. */
+        /* The time that other programs took of the machine meanwhile: a busy one spoils a
+         * measurement. */
         double busy_s = (double)(b->machine_ns - a->machine_ns) / sec;
         double all_s = seconds * (double)sysconf(_SC_NPROCESSORS_ONLN);
         double others = (busy_s - broker_s - pub_s - sub_s) / all_s;

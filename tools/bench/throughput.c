@@ -4,8 +4,8 @@
  *
  * Only what subscribers received counts. Small messages are timed by counting over the interval,
  * large ones by their arrival. A publisher stays within a window of the slowest subscriber, by
- * memory that the processes share, so that nothing is lost and no queue hides the speed; --open
- * removes it.
+ * memory that the processes share. So nothing is lost and no queue hides the speed; --open removes
+ * the window.
  */
 #include "tools/bench/throughput.h"
 
@@ -60,7 +60,7 @@ static bool window_has_room(struct window *window, const struct amb_team *team,
         window->seen = min;
         window->stalled_since_ns = now_ns;
     } else if (now_ns - window->stalled_since_ns > STALL_NS) {
-        /* What is missing was lost for good (it is counted as such): go on. */
+        /* The missing messages were lost for good (they are counted as such): go on. */
         window->floor = sender->sent;
         window->stalled_since_ns = 0;
         counts->stalls++;

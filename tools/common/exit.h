@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exit codes of the tools (those of sysexits.h, so that scripts can tell failures apart) and the
- * one way they speak of errors: "broker-ctl: <what>: <why>" on standard error.
+ * Exit codes of the tools, and the one way they speak of errors: "broker-ctl: <what>: <why>" on
+ * standard error. The codes are those of sysexits.h, so that scripts can tell failures apart.
  * Threads: any. Memory: none.
  */
 #pragma once

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A histogram of high dynamic range, in the layout of HdrHistogram with three significant digits:
- * every value from 1 ns to more than an hour in memory of a fixed size, and any percentile of any
- * number of samples exact to 0.1 %.
+ * A histogram of high dynamic range, in the layout of HdrHistogram with three significant digits.
+ * It holds every value from 1 ns to more than an hour in memory of a fixed size. Any percentile of
+ * any number of samples is exact to 0.1 %.
  *
  *     counts: | 2048 values one by one | 1024 steps of 2 | 1024 steps of 4 | ... up to 2^42
  *
@@ -31,6 +31,6 @@ void amb_hdr_record(struct amb_hdr *hdr, int64_t value);
 /* Adds the samples of another. */
 void amb_hdr_add(struct amb_hdr *hdr, const struct amb_hdr *other);
 /* The smallest value that at least `fraction` (0 to 1) of the samples do not exceed, by nearest
- * rank; the top of its step, as HdrHistogram says it. 0 without samples. */
+ * rank. It is the top of its step, as HdrHistogram says it. 0 without samples. */
 int64_t amb_hdr_percentile(const struct amb_hdr *hdr, double fraction);
 double amb_hdr_mean(const struct amb_hdr *hdr);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process costs, seen from outside: CPU time and memory.
+ * The cost of a process, seen from outside: CPU time and memory.
  * Threads: any. Memory: none.
  */
 #pragma once

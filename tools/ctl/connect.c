@@ -171,7 +171,7 @@ bool amb_ctl_again(const struct amb_ctl *ctl, enum amb_status status)
            remaining_ns(ctl) > 0;
 }
 
-/* True at the end of standard input; what is there before is thrown away. */
+/* True at the end of standard input; bytes before it are thrown away. */
 static bool has_stdin_ended(void)
 {
     char rest[256];

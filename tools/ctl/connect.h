@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the subcommands share: common options, the connection and its errors, waiting until a time
- * or a signal, printing.
+ * The parts that subcommands share: common options, the connection and its errors, waiting until a
+ * time or a signal, printing.
  * Threads: the main thread only; the handler of SIGINT and SIGTERM calls amb_stop.
  */
 #pragma once
@@ -31,8 +31,8 @@ int64_t amb_ctl_slice_ns(const struct amb_ctl *ctl);
 /* After a wait of one slice: does it go on? */
 bool amb_ctl_again(const struct amb_ctl *ctl, enum amb_status status);
 
-/* --hold: stays connected until a signal comes, the time of the command has passed or, where it is
- * not the source of messages, standard input has ended. */
+/* --hold: stays connected until a signal comes or the time of the command has passed. It also ends
+ * with standard input, unless that is the source of messages. */
 enum amb_exit amb_ctl_hold(struct amb_ctl *ctl, bool is_stdin_free);
 /* As a table or as one line of JSON on standard output; takes the reference. */
 void amb_ctl_print(const struct amb_ctl *ctl, json_t *value);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker-ctl inside: one process, one connection, one subcommand. This is what main.c hands to a
- * subcommand, and what its table says of each.
+ * broker-ctl inside: one process, one connection, one subcommand. This is the argument that main.c
+ * hands to a subcommand, and its table's row of each.
  * Threads: the main thread only; the handler of SIGINT and SIGTERM calls amb_stop.
  */
 #pragma once

@@ -135,7 +135,8 @@ static void print_payload(const struct amb_deliver *d, const struct amb_msg *msg
     print_bytes(d, amb_msg_data(msg), amb_msg_size(msg));
 }
 
-/* " name=value"; both are the publisher's, and what would break the line is shown as '.'. */
+/* " name=value"; both are the publisher's, and characters that would break the line are shown as
+ * '.'. */
 static void print_prop(const char *name, const char *value, size_t len)
 {
     (void)fputc(' ', stdout);
@@ -162,7 +163,7 @@ static void print_header(const struct amb_msg *msg)
     (void)fputc('\n', stdout);
 }
 
-/* What of a payload could not be had is said, and the next message is looked at. */
+/* A payload that could not be had whole is told, and the next message is looked at. */
 static bool is_had(const struct amb_msg *msg, enum amb_status status)
 {
     if (status != AMB_OK) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What broker-ctl sub does with one message: print it, save it, hash it; and the counts of all.
+ * The ways of broker-ctl sub with one message: print it, save it, hash it; and the counts of all.
  * Threads: one. Memory: borrows messages for the call only.
  */
 #pragma once

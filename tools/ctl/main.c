@@ -98,7 +98,7 @@ int main(int argc, char **argv)
     amb_tool_name("broker-ctl");
     (void)signal(SIGPIPE, SIG_IGN);
     int option;
-    /* '+': stop at the command; what follows is its own. */
+    /* '+': stop at the command; words behind it are its own. */
     while ((option = getopt_long(argc, argv, "+o:hV", options, NULL)) != -1) {
         if (option == 'V') {
             (void)printf("broker-ctl %s\n", amb_version());

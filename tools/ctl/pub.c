@@ -41,7 +41,7 @@ enum {
     OPT_RECONNECT,
 };
 
-/* What the broker has said of the messages. */
+/* The broker's word on the messages. */
 struct told {
     uint64_t messages, delivered, dropped;
     uint32_t matched;
@@ -243,7 +243,8 @@ static enum amb_status send_generated(struct pub *p, const uint8_t *data, size_t
     return status;
 }
 
-/* The alphabet, again and again. What is there already is copied: that is fast for a GiB, too. */
+/* The alphabet, again and again. Bytes that are there already are copied: that is fast for a GiB,
+ * too. */
 static void fill(uint8_t *data, size_t len)
 {
     size_t done = len < 26 ? len : 26;
@@ -349,7 +350,7 @@ static void on_settled(struct amb_pub *pub, const struct amb_settled *settled, v
     }
 }
 
-/* Everything is settled; what became of it is told by amb_poll. */
+/* Everything is settled; amb_poll tells the outcome. */
 static void print_confirmed(struct pub *p)
 {
     struct amb_pub_info info = AMB_INIT(amb_pub_info);

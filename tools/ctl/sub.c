@@ -91,7 +91,7 @@ static enum amb_exit ended(const struct sub *s)
     return AMB_EXIT_TIMEOUT;
 }
 
-/* What the broker is told of a message that has been printed. */
+/* The acknowledgement of a message that has been printed. */
 static enum amb_exit answer(const struct sub *s, struct amb_msg *msg)
 {
     enum amb_status status = s->term != NULL ? amb_msg_term(msg, s->term)
@@ -292,7 +292,7 @@ static enum amb_exit take_backoff(struct sub *s, const char *value)
     return amb_ctl_bad("--backoff", value, "up to 16 times, as 1,10,1m");
 }
 
-/* What is said of acknowledgements, groups and durable names. */
+/* The options of acknowledgements, groups and durable names. */
 static enum amb_exit take_queue_option(struct sub *s, int option, const char *value)
 {
     uint64_t count;
@@ -326,7 +326,7 @@ static enum amb_exit take_queue_option(struct sub *s, int option, const char *va
     }
 }
 
-/* What is chosen of the topics, and how fast it comes. */
+/* The choice of topics, and the rate at which messages come. */
 static enum amb_exit take_choice(struct sub *s, int option, const char *value)
 {
     switch (option) {
@@ -523,7 +523,7 @@ enum amb_exit amb_ctl_sub(struct amb_ctl *ctl, int argc, char **argv)
                                       !s.deliver_options.wants_sha256 &&
                                       s.deliver_options.out_dir == NULL;
     if (!s.deliver_options.wants_payload) {
-        /* Whoever reads the lines sees each as it is there. */
+        /* A reader of the lines sees each as it is there. */
         (void)setvbuf(stdout, NULL, _IOLBF, 0);
     }
     return subscribe(&s);

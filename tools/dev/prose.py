@@ -13,11 +13,13 @@ COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*
 DIRECTION = re.compile(r"SPDX-License-Identifier|clang-format (?:on|off)|NOLINT|^\s*$|fall ?through")
 TAG = re.compile(r"[@\\](?:file|brief|param(?:\[[\w,]+\])?\s+\w+|return|retval\s+\w+|note|c|p)\b")
 ITEM = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
+# What a thing is, in a list of them: "  name: words".
+NOTE = re.compile(r"^\s+[\w*>.-]+: ")
 # A drawing, a row of a table, a line of code or of a list of fields: three blanks in a row, lines
 # and arrows, or a colon-less indent. They begin deeper than the text around.
-DRAWN = re.compile(r"\S {3,}\S|\S\t+\S|--+[->|+]|<--|[─│┌┐└┘├┤┬┴┼═║▲▼►◄]|\.\.\.\.|[|+] *$|^\s*[|+]|^\s*[-=]{4,}")
+DRAWN = re.compile(r"[^.\s] {2,}\S|\S\t+\S|--+[->|+]|<--|[─│┌┐└┘├┤┬┴┼═║▲▼►◄]|\.\.\.\.|[|+] *$| \| .* \| |^\s*[|+]|^\s*[-=]{4,}")
 FENCE = re.compile(r"^\s*(```|~~~)")
-END = re.compile(r"(?<![.\s])[.!?][\"')”*]*(?=\s+[\"'(“*`\[]*(?:[A-Z0-9`_\[(]|\.\.\. )|\s*$)")
+END = re.compile(r"(?<![.\s])[.!?][\"')”*]*(?=\s+\S|\s*$)")
 SHORT = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|resp|approx|No|p|Dr|St)\.$")
 WORD = re.compile(r"[^\W_]")
 
@@ -86,7 +88,7 @@ def read_block(name, lines):
         elif DRAWN.search(line.rstrip()) or (indent_of(line) >= base + 4 and not paragraph
                                              and not is_in_item and not ITEM.match(line)):
             yield from split_all(name, paragraph)
-        elif ITEM.match(line):
+        elif ITEM.match(line) or (indent_of(line) > base and NOTE.match(line)):
             yield from split_all(name, paragraph)
             paragraph.append((number, ITEM.sub("", line)))
             is_in_item = True

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time. Below the loops of threads every function takes `now_ns` as an argument, so that the core
- * runs under a simulated clock; only loops and tools ask here.
+ * Time. Below the loops of threads every function takes `now_ns` as an argument, so the core runs
+ * under a simulated clock. Only loops and tools ask here.
  * Threads: any.
  */
 #pragma once

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The map's table is a power of two of {hash, entry} slots, at most three quarters full. A
- * collision goes to the next slot; a removal shifts the run behind it back, so there are no
- * tombstones and a map that lives long stays as fast as a fresh one.
+ * collision goes to the next slot, and a removal shifts the run behind it back. So there are no
+ * tombstones, and a map that lives long stays as fast as a fresh one.
  */
 #include "wire/base/hash.h"
 #include "wire/base/assert.h"

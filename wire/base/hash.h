@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * String map: open hashing over entries the map copies, keyed by SipHash-2-4 with a random key, so
- * that names chosen by a peer cannot be made to collide.
+ * String map: open hashing over entries that the map copies. The key of its SipHash-2-4 is random,
+ * so names chosen by a peer cannot be made to collide.
  * Threads: owner only. Memory: one allocation per entry, one table that doubles.
  */
 #pragma once

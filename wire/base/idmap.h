@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Objects by a 64-bit number: an intrusive hash table. What is in it embeds struct amb_idmap_node;
- * numbers are those of one table, each once.
+ * Objects by a 64-bit number: an intrusive hash table. An object of the map embeds struct
+ * amb_idmap_node; numbers are those of one table, each once.
  * Threads: owner only. Memory: the buckets, which double while there are more objects than buckets
  * and never shrink.
  */

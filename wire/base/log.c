@@ -14,8 +14,8 @@
 
 #define LINE_MAX_BYTES 1024
 
-/* Atomic only so that a setter that comes late is no data race; sink and arg are one thing and
- * are set before other threads run, as the header asks. */
+/* Atomic only so that a setter that comes late is no data race. sink and arg are one thing and are
+ * set before other threads run, as the header asks. */
 static _Atomic(amb_log_fn) current_sink;
 static _Atomic(void *) current_arg;
 static _Atomic int current_level = AMB_LOG_INFO;

@@ -3,10 +3,10 @@
  * Descriptors that a peer passes on a Unix socket, where nobody asked for one.
  *
  * A passed file whose last reference is ours is closed in our thread, wherever the reference is
- * dropped: by a read without room for it, or by the close of a connection in which it still waits.
- * That may take as long as the sender likes (SO_LINGER with a full send queue). So a read looks
- * first, and takes no byte that a descriptor comes with. Such a connection is closed by a thread
- * that nobody waits for.
+ * dropped. A read without room for the file drops it, and so does the close of a connection in
+ * which it still waits. That may take as long as the sender likes (SO_LINGER with a full send
+ * queue). So a read looks first, and takes no byte that a descriptor comes with. Such a connection
+ * is closed by a thread that nobody waits for.
  *
  * Threads: any. Memory: none.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A chunk is one allocation: a 64 B header, then its objects. A free object's first word is the
- * link of the free list; under AddressSanitizer the rest of it is poisoned, so that use after put
- * is caught as use after free would be.
+ * link of the free list. AddressSanitizer poisons the rest of it, so use after put is caught as use
+ * after free would be.
  */
 #include "wire/base/pool.h"
 #include "wire/base/assert.h"

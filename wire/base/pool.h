@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fixed-size objects with a LIFO free list, allocated in chunks and given back to the heap only at
- * fini: after warm-up neither get nor put allocates.
+ * Fixed-size objects with a LIFO free list. They are allocated in chunks, and given back to the
+ * heap only at fini: after warm-up neither get nor put allocates.
  * Threads: owner only. Memory: chunks of `chunk` objects, at most `max` objects in all.
  */
 #pragma once

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a thread with nothing to do yields before it sleeps. Yielding is worth it only if what
- * it waits for mostly comes that soon; where it does not, each wait would burn the whole budget.
+ * How long a thread with nothing to do yields before it sleeps. Yielding is worth it only if the
+ * awaited event mostly comes that soon. Where it does not, each wait would burn the whole budget.
  * Threads: one at a time. Memory: the caller's.
  */
 #pragma once

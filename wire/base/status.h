@@ -16,6 +16,13 @@ const char *amb_status_text(enum amb_status status);
 /* "EAGAIN", "OK", ...: the constant's name without its prefix, for logs and JSON. */
 const char *amb_status_name(enum amb_status status);
 enum amb_scope amb_status_scope_of(enum amb_status status);
-/* errno of a failed system call: ENOMEM and EAGAIN keep their meaning, EMFILE and ENFILE become
- * ELIMIT, EACCES and EPERM EFORBIDDEN, connection errors EUNREACHABLE or ELOST, else EINTERNAL. */
+/*
+ * The status for errno of a failed system call:
+ *
+ *   ENOMEM, EAGAIN      their own
+ *   EMFILE, ENFILE      ELIMIT
+ *   EACCES, EPERM       EFORBIDDEN
+ *   connection errors   EUNREACHABLE or ELOST
+ *   others              EINTERNAL
+ */
 enum amb_status amb_status_from_errno(int error);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A length is checked before a byte of its message is taken, so a connection costs one body
- * buffer at most. Unpacking is bounded too: 64 KiB of tiny repeated or unknown fields would make
- * protobuf-c allocate megabytes, so its allocator gives out UNPACK_BYTES_MAX for one message and
+ * A length is checked before a byte of its message is taken, so a connection costs one body buffer
+ * at most. Unpacking is bounded too. 64 KiB of tiny repeated or unknown fields would make
+ * protobuf-c allocate megabytes. So its allocator gives out UNPACK_BYTES_MAX for one message and
  * then nothing. Nesting is bounded by the schema, which has no recursive type.
  */
 #include "wire/codec/control.h"
@@ -14,7 +14,7 @@
 
 /* An honest message needs little more than its own size. */
 #define UNPACK_BYTES_MAX (4u * AMB_CONTROL_MAX)
-#define BLOCK_BYTES 32u /* what the heap takes for a block besides its size */
+#define BLOCK_BYTES 32u /* bytes that the heap takes for a block besides its size */
 
 static const uint8_t magic[4] = {'A', 'M', 'B', AMB_CONTROL_VERSION};
 
@@ -34,7 +34,8 @@ static void *budget_alloc(void *allocator_data, size_t size)
         budget->no_memory = true;
         return NULL;
     }
-    /* What protobuf-c frees again while it unpacks is not given back: the sum is the limit. */
+    /* Memory that protobuf-c frees again while it unpacks is not given back: the sum is the
+     * limit. */
     budget->left -= size + BLOCK_BYTES;
     return memory;
 }

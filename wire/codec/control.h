@@ -4,11 +4,11 @@
  * Control message (control.proto). A connection whose first bytes are anything else is closed
  * without an answer.
  *
- * The reader takes bytes as they come and gives whole messages; it allocates nothing before a
+ * The reader takes bytes as they come and gives whole messages. It allocates nothing before a
  * length is checked, and never more than one message of AMB_CONTROL_MAX bytes.
- * A NUL within a string would end it for everybody who reads the unpacked message: it is read as
- * U+0001, which no topic, pattern, name or query may have, so that it is refused and not cut.
- * protobuf-c is used here and by those who fill in or read Amb__Control__* structs. Start one by
+ * A NUL within a string would end it for everybody who reads the unpacked message. It is read as
+ * U+0001, which no topic, pattern, name or query may have. So it is refused and not cut.
+ * protobuf-c is used here and by files that fill in or read Amb__Control__* structs. Start one by
  * amb__control__*__init(), not by the __INIT macros: those cast a const away, which clang refuses.
  * Threads: owner only.
  */
@@ -36,11 +36,14 @@ void amb_control_reader_fini(struct amb_control_reader *reader);
 
 /*
  * Consumes up to len bytes and stops behind the first whole message.
- *   *used: bytes consumed, always set
- *   *out:  the message, to be freed by amb_control_free; NULL if more bytes are needed
- * EPROTO (bad prefix, length 0 or too large, malformed protobuf, no body), ENOMEM: the connection
- * is of no further use. *reason (may be NULL) is then a static word for a counter: "bad_magic",
- * "bad_version", "frame_length", "bad_message".
+ *
+ *   *used     bytes consumed, always set
+ *   *out      the message, to be freed by amb_control_free; NULL if more bytes are needed
+ *   *reason   with EPROTO, a static word for a counter (may be NULL): "bad_magic", "bad_version",
+ *             "frame_length", "bad_message"
+ *
+ * EPROTO: bad prefix, length 0 or too large, malformed protobuf, no body. After that, and after
+ * ENOMEM, the connection is of no further use.
  */
 AMB_MUST_CHECK enum amb_status amb_control_read(struct amb_control_reader *reader,
                                                 const uint8_t *data, size_t len, size_t *used,

@@ -119,10 +119,10 @@ static struct node *add_node(struct parser *p, enum node_kind kind, uint16_t *ou
 
 static void keep_char(struct parser *p, char c)
 {
-    p->filter->text[p->used++] = c; /* What is kept is never longer than what was read. */
+    p->filter->text[p->used++] = c; /* The kept text is never longer than the read one. */
 }
 
-/* What stands in quotes; a doubled one is one of it. */
+/* The text between quotes; a doubled quote is one of it. */
 static bool take_quoted(struct parser *p, char quote, const char **out, size_t *len)
 {
     *out = p->filter->text + p->used;

@@ -15,8 +15,8 @@
  * A value in quotes is compared byte by byte, a number with properties that are decimal numbers. A
  * test of a property that is not there, or is no number where it must be one, is false.
  *
- * Threads: any; a filter does not change. Memory: one allocation. What it costs is bounded by the
- * maxima here; properties are those of a checked blob.
+ * Threads: any; a filter does not change. Memory: one allocation. Its cost is bounded by the maxima
+ * here; properties are those of a checked blob.
  */
 #pragma once
 
@@ -33,7 +33,8 @@
 struct amb_filter;
 struct amb_props_index;
 
-/* What is wrong, in a sentence without the text itself, and behind how many bytes of it. */
+/* The fault, in a sentence without the text itself, and how many bytes of the text are before
+ * it. */
 struct amb_filter_error {
     const char *why;
     size_t at;
@@ -52,8 +53,7 @@ struct amb_filter_message {
     const uint8_t *props; /* a checked blob */
     uint32_t len;
     const struct amb_props_index *index; /* of it; NULL: each test searches the blob */
-    uint32_t
-        steps; /* what answers have cost, added up: tests, and properties that were looked at */
+    uint32_t steps; /* the cost of answers, added up: tests, and properties that were looked at */
 };
 
 /* Does it pass? */

@@ -129,7 +129,7 @@ static bool is_fetch_range(const struct amb_frame *frame)
            frame->offset <= UINT32_MAX - frame->data_len;
 }
 
-/* What each type asks of its own fields. False also for a type that is none. */
+/* The fields that each type asks for. False also for a type that is none. */
 static bool is_well_formed(const struct amb_frame *frame)
 {
     switch (frame->type) {

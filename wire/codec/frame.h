@@ -12,7 +12,7 @@
  *
  *   meta: count records, then count offsets of 8 B into the segment, then the property blobs
  *
- * data comes first so that a payload starts where its allocation starts, and so that a sender may
+ * data comes first for two reasons. A payload starts where its allocation starts, and a sender may
  * append payloads before it knows how many there will be. A body lies in one allocation and is
  * checked there, in memory that its publisher can no longer write.
  *
@@ -70,7 +70,7 @@ enum amb_frame_type {
     AMB_FRAME_FETCHED_MAP, /* the same for all of it: segment, offset there, data_len */
 };
 
-/* What an ACK says of messages. Numbers are the wire's. */
+/* The word of an ACK on messages. Numbers are the wire's. */
 enum amb_ack_kind {
     AMB_ACK_KIND_ACK = 1,
     AMB_ACK_KIND_NAK,
@@ -88,7 +88,7 @@ enum amb_frame_flags {
     AMB_FRAME_FLAG_OFFSETS = 2, /* LAZY: the meta is that of a leased batch; its offsets mean
                                    nothing to the reader */
     AMB_FRAME_FLAG_DEVICE = 4,  /* BATCH, DELIVER of one message: its sender has the data in a GPU's
-                                   memory, and who receives it may want it there too */
+                                 * memory, and the receiver may want it there too */
 };
 
 /*
@@ -100,7 +100,7 @@ enum amb_frame_flags {
 struct amb_frame {
     uint8_t type;
     uint32_t flags;
-    uint32_t session, generation; /* who, and */
+    uint32_t session, generation; /* the sender, and */
     uint64_t secret; /* the proof of it; all three checked on shared ports only (ucx) */
     uint32_t handle; /* publisher or subscription, < AMB_HANDLES_MAX */
     uint32_t topic;
@@ -192,13 +192,13 @@ AMB_MUST_CHECK enum amb_status amb_frame_decode(const uint8_t head[AMB_FRAME_HEA
 AMB_MUST_CHECK enum amb_status amb_body_check(const struct amb_frame *frame, const uint8_t *body);
 
 /*
- * The same for the meta of a COMMIT or MAP_LEASED: records and blobs, and each offset a multiple of
- * AMB_PAYLOAD_PAD with its payload inside `segment_size` bytes. Payloads may overlap. EPROTO.
+ * The same for the meta of a COMMIT or MAP_LEASED: records and blobs. Each offset is a multiple of
+ * AMB_PAYLOAD_PAD, with its payload inside `segment_size` bytes. Payloads may overlap. EPROTO.
  */
 AMB_MUST_CHECK enum amb_status amb_leased_check(const struct amb_frame *frame, const uint8_t *meta,
                                                 uint64_t segment_size);
 
-/* The same for the meta of a LAZY; what its offsets say, if it has any, is not looked at. EPROTO.
+/* The same for the meta of a LAZY; its offsets, if it has any, are not looked at. EPROTO.
  */
 AMB_MUST_CHECK enum amb_status amb_lazy_check(const struct amb_frame *frame, const uint8_t *meta);
 

@@ -6,8 +6,8 @@
  *   'A' 'M' 'P' 1 | u32 count | u64 epoch | i64 since_ns | count x topic
  *   topic: u32 id | u24 len of the name | u8 priority | u64 next sequence | name
  *
- * Little endian, unpadded. What is not among the topics is read from since_ns on (ns since 1970, by
- * the broker's clock; 0: from its beginning). Sequences mean something within the broker's epoch;
+ * Little endian, unpadded. Topics that are not named are read from since_ns on (ns since 1970, by
+ * the broker's clock; 0: from their beginning). Sequences mean something within the broker's epoch;
  * each priority of a topic has an id and sequences of its own.
  *
  * Threads: any. Memory: never allocates.

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One pass over the characters serves topics and patterns; they differ only in what '*' and '>'
- * may do. Both are refused inside a longer token, also in patterns, where other brokers take
- * "foo*" for a literal: who writes it means something else. So is '/', which is the separator
- * elsewhere.
+ * One pass over the characters serves topics and patterns; they differ only in what '*' and '>' may
+ * do. Both are refused inside a longer token, also in patterns. Other brokers take "foo*" for a
+ * literal; its writer means something else. '/' is refused too: it is the separator elsewhere.
  */
 #include "wire/codec/topic.h"
 
@@ -65,7 +64,7 @@ static bool is_space(uint32_t c)
            c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
-/* NULL, or what is wrong with the characters of a token. */
+/* NULL, or the fault in the characters of a token. */
 static const char *check_characters(const uint8_t *token, size_t len)
 {
     for (size_t i = 0; i < len;) {
@@ -100,7 +99,7 @@ static size_t token_len(const char *text, size_t len, size_t at)
     return dot != NULL ? (size_t)(dot - text) - at : len - at;
 }
 
-/* NULL, or what is wrong with one token. */
+/* NULL, or the fault of one token. */
 static const char *check_token(const char *token, size_t len, bool is_last, bool is_pattern)
 {
     if (len == 0) {
@@ -118,7 +117,7 @@ static const char *check_token(const char *token, size_t len, bool is_last, bool
     return check_characters((const uint8_t *)token, len);
 }
 
-/* NULL, or what is wrong. */
+/* NULL, or the fault. */
 static const char *check(const char *text, size_t len, bool is_pattern)
 {
     if (len == 0) {

@@ -36,7 +36,7 @@ bool amb_topic_is_reserved(const char *topic, size_t len);
  */
 #define AMB_INBOX_PREFIX "$INBOX."
 #define AMB_INBOX_TOKEN_MIN 32u
-/* A topic or pattern as it may be shown: who knows an inbox's name may write to it. */
+/* A topic or pattern as it may be shown: a program that knows an inbox's name may write to it. */
 const char *amb_topic_shown(const char *name);
 /* Is the pattern about inboxes? */
 bool amb_pattern_is_inbox(const char *pattern, size_t len);

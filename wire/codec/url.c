@@ -131,7 +131,7 @@ static enum amb_status parse_port(struct parser *parser, struct piece port)
     return AMB_OK;
 }
 
-/* The host of "host:port" or "[address]:port"; what is behind it goes to rest, with its ':'. */
+/* The host of "host:port" or "[address]:port"; the text behind it goes to rest, with its ':'. */
 static enum amb_status parse_host(struct parser *parser, struct piece place, struct piece *rest)
 {
     struct piece host;

@@ -4,23 +4,23 @@
  * same object: ring.h (shared memory), stream.h (TCP), ucx_link.h (UCX active messages), and sim.h
  * (tests).
  *
- * What all of them promise:
+ * The promises of all of them:
  *  - Frames arrive whole, in the order of amb_link_send, each exactly once, or the link goes down.
- *  - Flow values (absolute counters) never wait behind frames, are never refused, and may be
+ *  - Flow values (absolute counters) never wait behind frames and are never refused. They may be
  *    coalesced: the receiver sees the newest value of each (kind, handle) that changed.
  *  - Nothing leaves for certain before amb_link_flush; a loop calls it once a turn.
- *  - What was flushed and waits for room leaves by polls alone, which wake a sleeping peer for it,
- *    and for the room that they make.
+ *  - Flushed frames that wait for room leave by polls alone. These polls wake a sleeping peer for
+ *    them, and for the room that they make.
  *  - Peer input is checked: lengths, kinds, handles, indices. Violations take the link down with
  *    EPROTO; they never crash, block or size an allocation.
  *  - A body larger than what the transport moves at once is cut and put together by the link.
  *
  *      amb_link_send ──► (queue, ring, socket, AM) ──► on_frame: where to?  ──► bytes ──► on_body
  *
- * Threads: one at a time; whoever calls owns the link for that call (a worker, or the holder of the
+ * Threads: one at a time; the caller owns the link for that call (a worker, or the holder of the
  * connection's lock). Callbacks run inside amb_link_poll and amb_link_flush only (ucx: inside
- * amb_ucx_worker_progress), never inside amb_link_send or amb_link_flow, and may call send and
- * flow and nothing else. Memory: nothing is allocated per frame after warm-up.
+ * amb_ucx_worker_progress), never inside amb_link_send or amb_link_flow, and may call send and flow
+ * and nothing else. Memory: nothing is allocated per frame after warm-up.
  */
 #pragma once
 
@@ -57,7 +57,7 @@ struct amb_link_tx {
     const void *meta;              /* frame->meta_len bytes, data_pad more in front of them */
     uint32_t data_pad;             /* < 16: padding of data that is not behind data but before
                                       meta, for payloads in memory that ends where they end */
-    struct amb_link_mem *mem;      /* what data lies in, or NULL */
+    struct amb_link_mem *mem;      /* memory that data lies in, or NULL */
     bool is_device;                /* data is a GPU's memory: on a link that takes_cuda only */
     bool
         is_pad_apart; /* of such a one: data_pad is not in front of meta, but zeros of the link's */
@@ -70,9 +70,9 @@ struct amb_link_tx {
 };
 
 /*
- * What is left of a link that was closed, and slow to give back: dispose does that, once, on any
- * thread, and the waste is gone. empties: memory that the peer may keep mapped loses its contents,
- * and so its pages; then the peer must not read there any more.
+ * The remains of a link that was closed, and slow to give back. dispose gives them back, once, on
+ * any thread, and the waste is gone. empties: memory that the peer may keep mapped loses its
+ * contents, and so its pages. Then the peer must not read there any more.
  */
 struct amb_link_waste {
     void (*dispose)(struct amb_link_waste *waste, bool empties);
@@ -84,18 +84,18 @@ struct amb_link_waste {
  * creation. */
 struct amb_link_events {
     /*
-     * A head has arrived and is well formed (amb_frame_decode). If the frame has a body, set *dst
-     * to room for amb_frame_body_len bytes, *cookie to whatever on_body shall get, and *mem to
-     * dst's registration or leave it NULL; dst left NULL: the body is thrown away and on_body not
-     * called. An error status takes the link down.
+     * A head has arrived and is well formed (amb_frame_decode). If the frame has a body, sets *dst
+     * to room for amb_frame_body_len bytes, and *cookie to the argument of on_body. Sets *mem to
+     * dst's registration or leaves it NULL. With dst left NULL the body is thrown away and on_body
+     * not called. An error status takes the link down.
      */
     enum amb_status (*on_frame)(void *arg, const struct amb_frame *frame, void **dst, void **cookie,
                                 struct amb_link_mem **mem);
     /*
-     * May be NULL. Before on_frame, and only of a frame whose data its sender has in a GPU's memory
-     * (AMB_FRAME_FLAG_DEVICE), on a link that takes_cuda and can write `len` bytes of it to such
-     * memory: the data, less the end of its padding that lay with the meta. `meta` has
-     * frame->meta_len bytes, not aligned, for this call. Sets *dst to device memory and *cookie;
+     * May be NULL. Comes before on_frame, for a frame whose data its sender has in a GPU's memory
+     * (AMB_FRAME_FLAG_DEVICE). The link takes_cuda, and can write `len` bytes to such memory: the
+     * data, less the end of its padding that lay with the meta. `meta` has frame->meta_len bytes,
+     * not aligned, for this call. Sets *dst to device memory and *cookie;
      * dst left NULL: as in on_frame. ENOTSUP, and nothing has happened: on_frame is asked. Another
      * error takes the link down.
      */
@@ -119,7 +119,7 @@ struct amb_link_events {
     void (*on_waste)(void *arg, struct amb_link_waste *waste);
     /*
      * May be NULL: the peer is trusted. Takes over the Unix connection of a stream, from inside
-     * close: descriptors that the peer has passed may be in it, so closing it may take any time. A
+     * close. Descriptors that the peer has passed may be in it, so closing it may take any time. A
      * stream whose peer passes some goes down (EPROTO), and reads by two calls instead of one.
      */
     void (*on_connection)(void *arg, int fd);
@@ -186,8 +186,8 @@ static inline unsigned amb_link_poll(struct amb_link *link, unsigned budget)
 }
 
 /*
- * Before sleeping on amb_link_fd: asks the peer for a wake-up, at new frames, and at new flow
- * values too if want_flow or if queued tx wait for room. False: there is work, do not sleep.
+ * Before sleeping on amb_link_fd: asks the peer for a wake-up at new frames. New flow values wake
+ * too, if want_flow or if queued tx wait for room. False: there is work, do not sleep.
  */
 static inline AMB_MUST_CHECK bool amb_link_arm(struct amb_link *link, bool want_flow)
 {
@@ -201,9 +201,9 @@ static inline void amb_link_disarm(struct amb_link *link)
 }
 
 /*
- * What to wait on, edge triggered, for EPOLLIN | EPOLLOUT (a stream that could not send everything
- * goes on when there is room; a ring only ever shows EPOLLIN): then amb_link_poll. -1: there is
- * nothing to wait on (sim), or the ucx worker's descriptor speaks for it.
+ * The descriptor to wait on, edge triggered, for EPOLLIN | EPOLLOUT; then amb_link_poll. A stream
+ * that could not send everything goes on when there is room; a ring only ever shows EPOLLIN. -1:
+ * there is nothing to wait on (sim), or the ucx worker's descriptor speaks for it.
  */
 static inline int amb_link_fd(const struct amb_link *link)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DESIGN. Two ends share one pair; each end has a queue of tx not flushed, and a list of copies
+ * DESIGN. Two ends share one pair. Each end has a queue of tx not flushed, and a list of copies
  * that its peer has flushed and it has not polled. Bodies are copied twice, so that a tx is settled
  * at flush like on a socket and nothing of the sender's is read later.
  */

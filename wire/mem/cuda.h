@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPU memory by CUDA's driver, which is loaded at run time: one binary runs where there is no
+ * GPU memory by CUDA's driver, which is loaded at run time. So one binary runs where there is no
  * driver, on a real one, and on the fake one of the tests. Nothing here needs the CUDA headers, and
  * a build without them answers AMB_ENOTSUP.
  *
@@ -9,11 +9,11 @@
  * One interface, made twice: by cuda_api.c, cuda_device.c, cuda_memory.c and cuda_stream.c with the
  * driver, by cuda_none.c without. So all of it is declared here, and not file by file.
  *
- * Device addresses are uint64_t, so that nobody dereferences one by accident; streams and events
+ * Device addresses are uint64_t, so that nobody dereferences one by accident. Streams and events
  * are the driver's own handles (CUstream, CUevent), so that the program's can be passed through.
  *
  * Threads: any. Calls on a device are made between enter and leave, or on a thread of ours that is
- * bound to it; event and pointer queries anywhere.
+ * bound to it. Queries of events and pointers are made anywhere.
  * Memory: devices live as long as the process, and so do their primary contexts once retained.
  *
  * A sticky error (an illegal address, a failed launch) makes every later call in that context fail.
@@ -57,7 +57,7 @@ struct amb_cuda_info {
     uint64_t memory;
 };
 
-/* By index; retains its primary context. ENOTFOUND; what amb_cuda_start answers; ECUDA. */
+/* By index; retains its primary context. ENOTFOUND; the answers of amb_cuda_start; ECUDA. */
 AMB_MUST_CHECK enum amb_status amb_cuda_at(int index, struct amb_cuda **out);
 /* By "0", a UUID ("GPU-...") or a PCI address. */
 AMB_MUST_CHECK enum amb_status amb_cuda_find(const char *name, struct amb_cuda **out);
@@ -71,7 +71,7 @@ bool amb_cuda_can_reach(struct amb_cuda *device, struct amb_cuda *other);
 
 /* ---- contexts ---- */
 
-/* What was current before amb_cuda_enter. */
+/* The context that was current before amb_cuda_enter. */
 struct amb_cuda_scope {
     struct amb_cuda *device, *outer;
 };
@@ -103,7 +103,7 @@ AMB_MUST_CHECK enum amb_status amb_cuda_register(struct amb_cuda *device, void *
                                                  uint64_t size, uint64_t *address);
 void amb_cuda_unregister(struct amb_cuda *device, void *memory);
 
-/* What a pointer points to. */
+/* The memory that a pointer points to. */
 struct amb_mem_place {
     enum amb_mem mem; /* HOST, PINNED, CUDA, CUDA_MANAGED */
     int device;       /* -1: host */
@@ -143,18 +143,18 @@ AMB_MUST_CHECK enum amb_status amb_cuda_foreign_sync(void *stream);
 /* Without timing. */
 AMB_MUST_CHECK enum amb_status amb_cuda_event_create(struct amb_cuda *device, void **event);
 void amb_cuda_event_destroy(struct amb_cuda *device, void *event);
-/* It is done when what is on the stream so far has run. */
+/* It is done when the work on the stream so far has run. */
 AMB_MUST_CHECK enum amb_status amb_cuda_event_record(struct amb_cuda *device, void *event,
                                                      void *stream);
 /* AMB_OK: done. EAGAIN: not yet. ECUDA: what it stood behind has failed. */
 AMB_MUST_CHECK enum amb_status amb_cuda_event_query(struct amb_cuda *device, void *event);
 AMB_MUST_CHECK enum amb_status amb_cuda_event_sync(struct amb_cuda *device, void *event);
-/* What comes on the stream waits for the event; the caller does not. */
+/* Later work on the stream waits for the event; the caller does not. */
 AMB_MUST_CHECK enum amb_status amb_cuda_stream_wait(struct amb_cuda *device, void *stream,
                                                     void *event);
 
 /*
- * Copies on the stream, from and to any kind of memory of this device and the host; returns at once
+ * Copies on the stream, from and to any kind of memory of this device and the host. Returns at once
  * unless pageable host memory is among them.
  */
 AMB_MUST_CHECK enum amb_status amb_cuda_copy(struct amb_cuda *device, uint64_t to, uint64_t from,

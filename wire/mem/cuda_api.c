@@ -108,7 +108,8 @@ bool amb_cuda_is_live(void)
     (void)pthread_mutex_lock(&load_lock);
     bool has_it = open_library(RTLD_NOLOAD);
     (void)pthread_mutex_unlock(&load_lock);
-    /* What was loaded while we looked is looked at next time: the count is from before. */
+    /* A library that was loaded while we looked is looked at next time: the count is from
+     * before. */
     atomic_store_explicit(&seen_adds, adds, memory_order_relaxed);
     return has_it;
 }

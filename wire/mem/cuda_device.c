@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The devices of this process. All are listed when the driver is started; a primary context, which
- * costs hundreds of MB of device and host memory, is retained only where somebody asks for one.
+ * The devices of this process. All are listed when the driver is started. A primary context costs
+ * hundreds of MB of device and host memory, so it is retained only where somebody asks for one.
  */
 #include "wire/mem/cuda_device.h"
 
@@ -22,7 +22,7 @@ static struct {
     struct amb_cuda devices[AMB_CUDA_DEVICES_MAX];
 } driver = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* What this thread has current; the driver knows it too, but asking it costs a call. */
+/* The context that this thread has current; the driver knows it too, but asking costs a call. */
 static _Thread_local struct amb_cuda *current;
 
 /* ---- errors ---- */

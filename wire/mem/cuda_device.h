@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A device as the files of this module see it.
- * Threads: any; what changes is atomic or under `lock`.
+ * Threads: any; fields that change are atomic or under `lock`.
  */
 #pragma once
 
@@ -25,5 +25,5 @@ struct amb_cuda {
 
 /* Is it current here, by enter or bind? */
 bool amb_cuda_is_current(const struct amb_cuda *device);
-/* What a driver call's answer means; keeps its text, and fences the device if it is sticky. */
+/* The meaning of a driver call's answer; keeps its text, and fences the device if it is sticky. */
 enum amb_status amb_cuda_check(struct amb_cuda *device, CUresult result, const char *call);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * wire/mem/cuda.h for builds without the CUDA headers: there is no driver and all memory is the
- * host's. Nobody has a device, so what is done with one is never called.
+ * host's. Nobody has a device, so no call on one is ever made.
  */
 #include "wire/base/assert.h"
 #include "wire/mem/cuda.h"

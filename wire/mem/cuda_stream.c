@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What runs on a device, and when it has: streams, events, copies.
+ * The work that runs on a device, and when it has run: streams, events, copies.
  */
 #include "wire/base/assert.h"
 #include "wire/mem/cuda_device.h"

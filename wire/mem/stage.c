@@ -139,7 +139,7 @@ static enum amb_status write_all(struct amb_stage *stage, uint64_t to, const uin
     return status;
 }
 
-/* What comes on our stream waits for what is on `after`. */
+/* Later work on our stream waits for the work on `after`. */
 static enum amb_status follow(struct amb_stage *stage, void *after)
 {
     enum amb_status status = amb_cuda_event_record(stage->device, stage->after, after);

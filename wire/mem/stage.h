@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between a device and plain host memory by way of two pinned chunks: while the copy engine
+ * Copies between a device and plain host memory by way of two pinned chunks. While the copy engine
  * works on one, the CPU works on the other.
  *
  *   device ══ copy engine ══► chunk 0 ── memcpy ──► host
@@ -23,7 +23,7 @@ AMB_MUST_CHECK enum amb_status amb_stage_create(struct amb_cuda *device, uint64_
 void amb_stage_destroy(struct amb_stage **stage);
 
 /*
- * Device to host, behind what is on the stream `after` so far; NULL: the device's default stream,
+ * Device to host, behind the work on the stream `after` so far. NULL: the device's default stream,
  * and so everything that a plain cudaMemcpy would wait for. On failure `to` holds anything.
  */
 AMB_MUST_CHECK enum amb_status amb_stage_read(struct amb_stage *stage, void *to, uint64_t from,

@@ -111,8 +111,9 @@ static void ring_free(struct ring *ring)
     free(ring);
 }
 
-/* The seals allow no shrinking, but holes: pages that the client has mapped are gone too, and what
- * it touches there from now on is its own. The controls first: a tail of 0 says so (ring_down). */
+/* The seals allow no shrinking, but holes. Pages that the client has mapped are gone too, and pages
+ * that it touches there from now on are its own. The controls first: a tail of 0 says so
+ * (ring_down). */
 static void ring_empty(const struct ring *ring)
 {
     (void)madvise(ring->control_map, CONTROLS, MADV_REMOVE);
@@ -129,7 +130,7 @@ static void ring_dispose(struct amb_link_waste *waste, bool empties)
     ring_free(ring);
 }
 
-/* What the peer has not read yet; all there may be, if it lies about that. */
+/* The bytes that the peer has not read yet; all there may be, if it lies about that. */
 static uint64_t ring_unread(const struct ring *ring)
 {
     const struct ring_out *out = &ring->out;
@@ -305,7 +306,7 @@ enum amb_status amb_ring_create(uint64_t size, const struct amb_link_events *eve
     return AMB_OK;
 }
 
-/* What we could be hurt by: memory that can shrink under us, bells that can block us. */
+/* Two things could hurt us: memory that can shrink under us, bells that can block us. */
 static bool is_sound(const struct amb_ring_fds *fds, uint64_t size)
 {
     struct stat st;

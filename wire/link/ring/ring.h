@@ -5,8 +5,8 @@
  *
  * The client can write every byte of the mapping at any time. So both sides copy before they look,
  * believe an index only if it is monotonic and within the ring, and keep their own positions
- * privately. The broker wakes a client through a pipe whose write end nobody else holds, and is
- * woken by an eventfd that it never reads: a client cannot make it block.
+ * privately. The broker wakes a client through a pipe whose write end nobody else holds. It is
+ * woken by an eventfd that it never reads. So a client cannot make it block.
  * Threads and Memory: those of link.h; making and attaching: any thread.
  */
 #pragma once
@@ -17,7 +17,7 @@
 #define AMB_RING_SIZE_DEFAULT (UINT64_C(1) << 20)
 #define AMB_RING_SIZE_MAX (UINT64_C(64) << 20)
 
-/* What travels to the client with Welcome, in this order. */
+/* The descriptors that travel to the client with Welcome, in this order. */
 struct amb_ring_fds {
     int memory;      /* the memfd, sealed against growing, shrinking and further seals */
     int broker_bell; /* eventfd, the client writes */
@@ -25,14 +25,18 @@ struct amb_ring_fds {
 };
 
 /*
- * Broker's side. events NULL: the link is idle until amb_ring_adopt, which another thread may call.
- * size: bytes of each ring, a power of two of at least 64 KiB. *fds belong to the
- * caller, who sends them to the client and closes them. ENOMEM, ELIMIT (descriptors), EINVAL.
+ * Broker's side.
+ *
+ *   size     bytes of each ring, a power of two of at least 64 KiB
+ *   events   NULL: the link is idle until amb_ring_adopt, which another thread may call
+ *   *fds     belong to the caller, who sends them to the client and closes them
+ *
+ * ENOMEM, ELIMIT (descriptors), EINVAL.
  */
 AMB_MUST_CHECK enum amb_status amb_ring_create(uint64_t size, const struct amb_link_events *events,
                                                void *arg, struct amb_ring_fds *fds,
                                                struct amb_link **out);
-/* Whom a link that was made without events speaks to from here on. */
+/* The owner that a link without events speaks to from here on. */
 void amb_ring_adopt(struct amb_link *link, const struct amb_link_events *events, void *arg);
 /* Client's side. Takes the three descriptors, also on failure. EPROTO: they are not what they
  * should be. */

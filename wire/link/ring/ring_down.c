@@ -37,7 +37,7 @@ void ring_down(struct ring *ring, enum amb_status why, const char *text)
         return;
     }
     if (why == AMB_EPROTO && ring_is_emptied(ring)) {
-        why = AMB_ELOST; /* What looks broken is what nobody is to read any more. */
+        why = AMB_ELOST; /* Bytes that look broken are those that nobody is to read any more. */
         text = "the broker has closed the ring and taken its memory back";
     }
     link->is_down = true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The consumer's side of a ring. The peer may write anything anywhere at any time: what is decided
- * upon is copied first, by loads that the compiler may not repeat, and a position is believed only
- * if it lies between our own and a ring's size further. Bodies are copied once, to where on_frame
- * said, without being looked at.
+ * The consumer's side of a ring. The peer may write anything anywhere at any time. So values are
+ * copied before anything is decided upon them, by loads that the compiler may not repeat. A
+ * position is believed only if it lies between our own and a ring's size further. Bodies are copied
+ * once, to where on_frame said, without being looked at.
  */
 #include "wire/link/ring/ring_recv.h"
 
@@ -74,7 +74,7 @@ static unsigned poll_flows(struct ring *ring, unsigned budget)
 static bool look_at_tail(struct ring *ring)
 {
     struct ring_in *in = &ring->in;
-    /* Acquire: partner of the release of tail in ring_send.c; what lies before it is written. */
+    /* Acquire: partner of the release of tail in ring_send.c; the bytes before it are written. */
     uint64_t tail = atomic_load_explicit(&in->control->tail, memory_order_acquire);
     uint64_t ahead = tail - in->head;
     if (ahead > ring->size || ahead < in->tail - in->head || ahead % RING_PAD != 0) {
@@ -212,7 +212,7 @@ static unsigned poll_units(struct ring *ring, unsigned budget)
 }
 
 /* Does the peer perhaps sleep until there is room? It then found less than a quarter of the ring
- * free, for no unit is larger; and is told when it has as much, or there will be no more. */
+ * free, for no unit is larger. It is told when it has as much, or when there will be no more. */
 static bool may_want_room(const struct ring *ring)
 {
     const struct ring_in *in = &ring->in;

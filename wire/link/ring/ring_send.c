@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The producer's side of a ring. A frame is copied into the ring once, by amb_link_send if there is
- * room, else piece by piece as the peer makes room. The peer learns of it when a fair part of the
- * ring is new, so that both sides copy at the same time, and at the flush.
+ * room, else piece by piece as the peer makes room. The peer learns of it at the flush, and before
+ * that when a fair part of the ring is new. So both sides copy at the same time.
  */
 #include "wire/link/ring/ring_send.h"
 
@@ -17,8 +17,8 @@
 
 /* ---- room ---- */
 
-/* Reads the peer's head again. A head that is behind the last one, or ahead of what the peer knows
- * of, is a lie; it is reported later, where callbacks are allowed. */
+/* Reads the peer's head again. A head that is behind the last one, or ahead of the newest that the
+ * peer knows of, is a lie. It is reported later, where callbacks are allowed. */
 static void look_at_head(struct ring *ring)
 {
     struct ring_out *out = &ring->out;

@@ -13,14 +13,14 @@
  *      CHUNK   unit head (16 B) | more of the body of the last FRAME
  *
  * Positions: the producer alone writes tail, the consumer alone head; each keeps its own privately
- * and checks the other's. A flow value is stored in its slot, then marked in a map of two levels,
- * which the consumer empties: only what changed is looked at.
+ * and checks the other's. A flow value is stored in its slot, then marked in a map of two levels.
+ * The consumer empties the map, and so looks at changed values only.
  *
  * Sleeping: the consumer says what it waits for (exchange of `sleeping`), looks once more, sleeps.
- * The producer makes its change by a read-modify-write, then looks at `sleeping`, and if it finds a
- * bit it waits for, takes the word (exchange 0) and rings the bell. Both are sequentially
- * consistent, so one of the two sees the other; read-modify-writes rather than fences, because the
- * thread sanitizer knows nothing of fences.
+ * The producer makes its change by a read-modify-write, then looks at `sleeping`. If it finds a bit
+ * that the sleeper waits for, it takes the word (exchange 0) and rings the bell. Both are
+ * sequentially consistent, so one of the two sees the other; read-modify-writes rather than fences,
+ * because the thread sanitizer knows nothing of fences.
  *
  * Threads and Memory: those of link.h. Only this folder's ring*.c include this.
  */
@@ -51,7 +51,7 @@ struct ring_unit {
     uint64_t reserved;
 };
 
-/* What a sleeper waits for. */
+/* The news that a sleeper waits for. */
 enum ring_wait {
     RING_WAIT_DATA = 1u, /* units on its way in */
     RING_WAIT_FLOW = 2u, /* flow values on its way in */
@@ -142,7 +142,7 @@ static inline uint64_t ring_unit_max(const struct ring *ring)
 
 /*
  * As memcpy. From a few kilobytes on the C library takes `rep movsb`, which is right where memory
- * is what counts, and slow for a batch, which fits in a cache and was last in another core's. Short
+ * is the limit. It is slow for a batch, which fits in a cache and was last in another core's. Short
  * pieces make it take vector moves.
  */
 static inline void ring_copy(void *to, const void *from, size_t n)

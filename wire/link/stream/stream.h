@@ -2,16 +2,16 @@
 /*
  * The stream link: frames on a connected socket of their own, which arrives here after the
  * handshake. Sent with sendmsg straight from the sender's memory, received with readv straight into
- * the receiver's; large bodies are cut in chunks so that flow values pass between them.
+ * the receiver's. Large bodies are cut in chunks so that flow values pass between them.
  * Threads and Memory: those of link.h; making: any thread.
  */
 #pragma once
 
 #include "wire/link/link.h"
 
-/* What the kernel may hold for a peer on the same host. Left alone it lets megabytes wait there,
- * which are then read from memory instead of from a cache. A distance to fill, as between hosts,
- * there is not: those connections keep the kernel's own rule. */
+/* The bytes that the kernel may hold for a peer on the same host. Left alone it lets megabytes wait
+ * there, which are then read from memory instead of from a cache. A distance to fill, as between
+ * hosts, there is not: those connections keep the kernel's own rule. */
 #define AMB_STREAM_NEAR_BUFFER (256 << 10)
 
 /* Takes fd (made non-blocking; TCP_NODELAY where it has that, and a send buffer of

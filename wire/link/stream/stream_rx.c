@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DESIGN. Everything lands in staging first, except the bytes of an open body: those are read into
- * their destination, and what follows them into staging by the same readv. Where another chunk of
- * the same body must follow, only its head is read, so that large bodies are never copied.
+ * DESIGN. Everything lands in staging first, except the bytes of an open body. Those are read into
+ * their destination, and the bytes behind them into staging by the same readv. Where another chunk
+ * of the same body must follow, only its head is read, so that large bodies are never copied.
  * The peer may send anything: each length is checked before it is used.
  */
 #include "wire/link/stream/stream_rx.h"
@@ -78,7 +78,7 @@ static bool parse_body(struct stream *stream)
     return advance_body(stream, len);
 }
 
-/* What of a frame's body is left out of a RUN of `part` bytes; 0: it cannot be one. */
+/* The bytes of a frame's body that a RUN of `part` bytes leaves out; 0: it cannot be one. */
 static uint32_t run_left_out(const struct amb_frame *frame, uint64_t part)
 {
     uint64_t data = amb_frame_body_data(frame);
@@ -231,7 +231,7 @@ static uint32_t staging_wanted(const struct stream_rx *rx)
     return STREAM_STAGING;
 }
 
-/* What a read that failed, or found the end, means. */
+/* The meaning of a read that failed, or found the end. */
 static void read_failed(struct stream *stream, ssize_t got, int error)
 {
     if (got == 0) {
@@ -254,7 +254,7 @@ static uint64_t direct_left(const struct stream_rx *rx)
 size_t amb_stream_room(struct stream *stream, struct iovec iov[2])
 {
     struct stream_rx *rx = &stream->rx;
-    /* What is left is less than a unit, and most often nothing. */
+    /* The rest is less than a unit, and most often nothing. */
     memmove(rx->staging, rx->staging + rx->start, rx->end - rx->start);
     rx->end -= rx->start;
     rx->start = 0;

@@ -12,8 +12,8 @@
 
 /* Receives for about `budget` units; may take the link down. */
 unsigned amb_stream_pull(struct stream *stream, unsigned budget);
-/* What pull does, without the socket: upcalls for what there is. Returns how many units began, at
- * most `budget`. */
+/* The work of pull, without the socket: upcalls for the bytes there are. Returns how many units
+ * began, at most `budget`. */
 unsigned amb_stream_parse(struct stream *stream, unsigned budget);
 /* Where the bytes go that come next, in this order. Returns 1 or 2. */
 size_t amb_stream_room(struct stream *stream, struct iovec iov[2]);

@@ -11,8 +11,8 @@
  *   FRAME: head, first part of the body     CHUNK: next part     FLOW: n x {u32, u32, u64}
  *   RUN:   head, data, one record: a frame whose meta is nothing but this record, again and again
  *
- * A tx as it stands on the socket is a function of its lengths alone, so `tx->sent` is an offset in
- * it and nothing else is remembered about a partial write.
+ * A tx as it stands on the socket is a function of its lengths alone. So `tx->sent` is an offset in
+ * it, and nothing else is remembered about a partial write.
  * Threads and Memory: those of link.h.
  */
 #pragma once
@@ -29,13 +29,14 @@
 #define STREAM_FLOWS_MAX 256u /* values in one unit */
 #define STREAM_FLOW_UNIT_MAX (STREAM_UNIT_HEAD + STREAM_FLOWS_MAX * STREAM_FLOW_SIZE)
 
-/* What one flush or poll sends at most, so that a link with much to send does not starve others. */
+/* The most that one flush or poll sends, so that a link with much to send does not starve
+ * others. */
 #define STREAM_BURST (UINT64_C(4) << 20)
 #define STREAM_BURST_UNITS 1024u
 
 #define STREAM_STAGING (UINT32_C(64) << 10)
-/* Read behind a body: little where frames are large, for what comes is the next body, and bytes
- * that land in staging are copied once more. */
+/* Read behind a body. It is little where frames are large: the next bytes are the next body, and
+ * bytes that land in staging are copied once more. */
 #define STREAM_STAGING_SMALL 4096u
 #define STREAM_LARGE_BODY (UINT64_C(32) << 10)
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DESIGN. A gather is a view of what comes next on the socket: the rest of the unit that was cut
- * off, then flow values, then as many units of the queue as one sendmsg takes. Bodies are sent from
- * where they lie; heads and bodies of a few bytes are copied together, because a vector of 100-byte
- * pieces costs the kernel more than the copy. After a partial write the gather is thrown away and
- * made again from the offsets.
+ * DESIGN. A gather is a view of the next bytes on the socket. First comes the rest of the unit that
+ * was cut off, then flow values. Then come as many units of the queue as one sendmsg takes. Bodies
+ * are sent from where they lie. Heads and bodies of a few bytes are copied together, because a
+ * vector of 100-byte pieces costs the kernel more than the copy. After a partial write the gather
+ * is thrown away and made again from the offsets.
  */
 #include "wire/link/stream/stream_tx.h"
 
@@ -239,7 +239,7 @@ unsigned amb_stream_push(struct stream *stream)
             continue;
         }
         if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-            /* What the peer said before it went away may still be there to be read. */
+            /* Bytes that the peer sent before it went away may still be there to be read. */
             stream->is_mute = true;
             return done + 1;
         }

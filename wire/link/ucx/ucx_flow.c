@@ -5,9 +5,9 @@
  *      0 u32 session    8 u64 secret    20 u32 zero
  *      4 u32 generation 16 u32 count    24 count records: u32 kind, u32 handle, u64 value
  *
- * At most FLOW_PENDING_MAX are under way; what changes meanwhile is sent once, with its newest
- * value. UCX keeps one order per peer, so flow does wait behind data that the socket has not taken
- * yet: the windows of the protocol above bound how much that is.
+ * At most FLOW_PENDING_MAX are under way; a value that changes meanwhile is sent once, as its
+ * newest. UCX keeps one order per peer, so flow does wait behind data that the socket has not taken
+ * yet. The windows of the protocol above bound that data.
  *
  * Three counts mean something else: none connects two ends; two words, with a u64 nonce instead of
  * records, are said at the end (ucx_leave.c).
@@ -157,7 +157,7 @@ void amb_ucx_flow_flush(struct amb_ucx_link *link)
     }
 }
 
-/* The peer has said this; what follows from it is in ucx_leave.c. */
+/* The peer has said this; the steps that follow are in ucx_leave.c. */
 static void take_word(struct amb_ucx_link *link, uint32_t word, uint64_t nonce)
 {
     if (word == AMB_UCX_WORD_DONE) {

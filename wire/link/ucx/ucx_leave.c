@@ -3,9 +3,9 @@
  * DESIGN. How a link ends. A forced close of an endpoint does three things that are in the way:
  *  - it tells the peer nothing while this worker lives: the socket stays, for what the peer sends;
  *  - it cancels what is under way, so that a body may be half there;
- *  - in UCX 1.13 to 1.22, where both ends are forced while bytes of one are stuck in its socket, a
- *    turn that finds that socket both writable and readable uses freed memory: reading the peer's
- *    farewell destroys the endpoint, whose turn to write comes next.
+ *  - UCX 1.13 to 1.22 may use freed memory, where both ends are forced while bytes of one are stuck
+ *    in its socket. A turn that finds that socket both writable and readable first reads the peer's
+ *    farewell. That destroys the endpoint, whose turn to write comes next.
  * So both ends agree first:
  *
  *     bye ──► ◄── bye     nothing new is sent or taken, what is under way settles
@@ -14,8 +14,8 @@
  *
  * A peer that UCX knows to be dead needs none of that. One that is stopped, or not looked after, is
  * forced after LEAVE_NS without a sign of life, or longer where much is under way. The second of
- * the two, told by the first one's bye, waits PEER_LEAVE_NS, so that they are never forced at once;
- * where byes cross, the higher nonce is the first. Time in which this worker made no progress does
+ * the two, told by the first one's bye, waits PEER_LEAVE_NS, so they are never forced at once.
+ * Where byes cross, the higher nonce is the first. Time in which this worker made no progress does
  * not count: it may be we who were stopped.
  */
 #include "wire/link/ucx/ucx_leave.h"
@@ -30,7 +30,7 @@
 #define PEER_LEAVE_NS (3 * AMB_NS_PER_SEC)
 /* Past this we ourselves did not run: a worker with nothing to do sleeps 100 ms between turns. */
 #define STALL_NS (300 * AMB_NS_PER_MS)
-/* What is under way gives no sign until it is through; slower than 100 MB/s it is lost. */
+/* An operation under way gives no sign until it is through; slower than 100 MB/s it is lost. */
 #define NS_PER_BYTE 10
 
 static void on_op_done(void *request, ucs_status_t status, void *user_data)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A link's life, and who hears of what has settled; how it ends is in ucx_leave.c. */
+/* A link's life, and the owner that hears of settled frames; its end is in ucx_leave.c. */
 #include "wire/link/ucx/ucx_link.h"
 
 #include "wire/base/assert.h"

@@ -11,8 +11,8 @@ struct amb_ucx_worker;
 
 /*
  * One end. address: the peer's worker, from an authenticated control connection. session,
- * generation, secret: what every frame of this session carries, in both directions; frames whose
- * triple matches no link of this worker are dropped and counted.
+ * generation, secret: the triple that every frame of this session carries, in both directions.
+ * Frames whose triple matches no link of this worker are dropped and counted.
  */
 AMB_MUST_CHECK enum amb_status
 amb_ucx_link_create(struct amb_ucx_worker *worker, const void *address, size_t address_len,

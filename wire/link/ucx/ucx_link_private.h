@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a worker's progress hands on to its links.
+ * The things that a worker's progress hands on to its links.
  * Threads: those of the worker (ucx_worker.h). Only this room's files include this.
  */
 #pragma once

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations under way in UCX, and what callbacks leave for the next progress: operations that have
- * settled, links that are broken.
+ * Operations under way in UCX, and the list that callbacks leave for the next progress: operations
+ * that have settled, links that are broken.
  * Threads: those of the worker (ucx_worker.h). Only this room's files include this.
  */
 #pragma once

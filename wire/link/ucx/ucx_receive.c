@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames on their way in. Small bodies come with the message (eager) and are copied here; large
- * ones are fetched by UCX from the sender's memory into the owner's and complete later, in any
- * order. Lengths must be what the head says they are. What a GPU's memory is fetched from may be
+ * Frames on their way in. Small bodies come with the message (eager) and are copied here. UCX
+ * fetches large ones from the sender's memory into the owner's; they complete later, in any order.
+ * Lengths must be what the head says they are. Data that is fetched from a GPU's memory may be
  * fetched into a GPU's memory, the data alone: the meta then has come with the head.
  */
 #include "wire/link/ucx/ucx_receive.h"

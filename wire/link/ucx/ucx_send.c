@@ -4,8 +4,8 @@
  *
  *   header: head (128 B) [| meta]     data: data [| meta]
  *
- * meta rides in the header where it is small, so that data is one piece and a rendezvous moves it
- * from the sender's registered memory straight into the receiver's. The header's length says which.
+ * meta rides in the header where it is small, so data is one piece. A rendezvous then moves it from
+ * the sender's registered memory straight into the receiver's. The header's length says which.
  */
 #include "wire/link/ucx/ucx_send.h"
 
@@ -98,7 +98,7 @@ ucs_status_ptr_t amb_ucx_am_send(struct amb_ucx_op *op, enum amb_ucx_am id,
                                        parts->buffer, parts->count, &param);
 }
 
-/* What a link that is down answers to a send. */
+/* The answer of a link that is down to a send. */
 static enum amb_status down_status(const struct amb_ucx_link *link)
 {
     return link->why != AMB_OK ? link->why : AMB_ECLOSED;

@@ -7,7 +7,7 @@
 
 #include "wire/link/ucx/ucx_state.h"
 
-/* What one active message is made of. */
+/* The parts of one active message. */
 struct amb_ucx_am_parts {
     bool is_device; /* buffer is a GPU's memory */
     const void *header;

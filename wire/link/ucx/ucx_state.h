@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the ucx link share: a worker, its links, and the operations under way. UCX's
- * types stay in this room and in ucxlib. A file calls only those below it:
+ * The structs that the files of the ucx link share: a worker, its links, and the operations under
+ * way. UCX's types stay in this room and in ucxlib. A file calls only those below it:
  *
  *   ucx_worker.c   progress: which link hears of what
  *   ucx_link.c     a link's life, and what has settled
@@ -11,9 +11,9 @@
  *   ucx_op.c       operations; what progress hands on    ucx_table.c    links by session
  *
  * UCX may call back in the middle of any of our calls into it. So its callbacks reach the owner of
- * a link only to ask where the body of a frame that has arrived shall go (UCX's data is gone
- * afterwards): completions and errors join a list, and amb_ucx_worker_progress empties it when UCX
- * is not on the stack.
+ * a link only to ask for the place of an arrived frame's body, for UCX's data is gone afterwards.
+ * Completions and errors join a list. amb_ucx_worker_progress empties it when UCX is not on the
+ * stack.
  *
  * Threads: those of the worker (ucx_worker.h).
  */
@@ -34,7 +34,7 @@
 
 /* Of one worker's address; a client's comes from its Auth message. */
 #define AMB_UCX_ADDRESS_MAX 4096u
-/* A frame's meta travels in the active message's header up to here: one record and the property
+/* A frame's meta travels in the active message's header up to here. One record and the property
  * blob of a single message fit, and UCX's own limit is above it with our segment sizes. */
 #define AMB_UCX_META_IN_HEAD_MAX 3584u
 #define AMB_UCX_HEAD_BUFFER (AMB_FRAME_HEAD_SIZE + AMB_UCX_META_IN_HEAD_MAX)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames find their link by (session, generation, secret), never by a pointer that was on the wire:
- * after a forced close thousands of a peer's messages still arrive.
+ * Frames find their link by (session, generation, secret), never by a pointer that was on the wire.
+ * After a forced close thousands of a peer's messages still arrive.
  */
 #include "wire/link/ucx/ucx_table.h"
 

@@ -2,11 +2,11 @@
 /*
  * DESIGN. Completions may arrive inside any call into UCX, also inside the very send that they
  * complete or inside a callback of another link. They join worker->settled, errors join
- * worker->broken, and progress hands both on after UCX has returned: an owner is then free to send,
- * and closing an endpoint, never allowed inside its error callback, is safe.
+ * worker->broken, and progress hands both on after UCX has returned. An owner is then free to send.
+ * Closing an endpoint, never allowed inside its error callback, is then safe.
  *
- * Frames find their link by (session, generation, secret), never by a pointer that was on the wire:
- * after a forced close thousands of a peer's messages still arrive.
+ * Frames find their link by (session, generation, secret), never by a pointer that was on the wire.
+ * After a forced close thousands of a peer's messages still arrive.
  */
 #include "wire/link/ucx/ucx_worker.h"
 
@@ -135,7 +135,7 @@ static unsigned hand_on(struct amb_ucx_worker *worker);
 
 /*
  * Links that still wait for their peers wait no longer. UCX 1.13 aborts where a worker goes before
- * its requests have, so these get a moment to settle; should any be left, nothing uses their memory
+ * its requests have, so these get a moment to settle. Should any be left, nothing uses their memory
  * once the worker is gone.
  */
 static void destroy_handle(struct amb_ucx_worker *worker)
@@ -205,7 +205,7 @@ static unsigned hand_on(struct amb_ucx_worker *worker)
         amb_ucx_link_settled(AMB_CONTAINER_OF(node, struct amb_ucx_op, node));
         done++;
     }
-    /* Afterwards, so that what was whole when a peer died still counts. */
+    /* Afterwards, so that frames that were whole when a peer died still count. */
     while ((node = amb_list_pop_front(&worker->broken)) != NULL) {
         amb_ucx_link_down(AMB_CONTAINER_OF(node, struct amb_ucx_link, node));
         done++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * UCX, loaded when the first ucx link is wanted and not before. A process that speaks over a Unix
- * socket or a plain stream never has it in memory: no memory hooks, no thread of UCX's, no clock
- * calibration at its start (0.4 s on a busy machine), and nothing that could clash with another
+ * socket or a plain stream never has UCX in memory. So it has no memory hooks, no thread of UCX's,
+ * and no clock calibration at its start (0.4 s on a busy machine). Nothing can clash with another
  * UCX that a Python module has brought along. Where no UCX is installed, all other links work.
  *
  * The headers that this is built with are the oldest release it can load. Every

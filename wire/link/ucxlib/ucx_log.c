@@ -15,7 +15,7 @@
 /* UCX repeats some faults as fast as it finds them: 80,000 lines a second without a descriptor. */
 #define LINES_A_SECOND 20u
 
-/* What a handler says of a line; of ucs/debug/log_def.h, which is not C17. */
+/* The answer of a handler to a line; of ucs/debug/log_def.h, which is not C17. */
 enum {
     LOG_STOP = 0,
     LOG_CONTINUE = 1

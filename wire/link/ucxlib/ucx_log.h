@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UCX's log. UCX prints on standard output, which is never ours: brokerd prints one line there, a
+ * UCX's log. UCX prints on standard output, which is never ours. brokerd prints one line there, a
  * tool its results, and a program that uses libamb its own text. So a handler of UCX's log gives
  * the lines to amb_log. Without a sink there, as in libamb, the lines end here.
  *
- * A program may use UCX itself, and read UCX's log. There two kinds of lines are taken: those that
- * UCX prints during one of our calls (AMB_UCX_OURS), and those of UCX's own thread where libamb has
- * loaded UCX. Where UCX_LOG_FILE is set UCX's log stays as it is, and nothing is taken.
+ * A program may use UCX itself, and read UCX's log. There two kinds of lines are taken. The first
+ * are those that UCX prints during one of our calls (AMB_UCX_OURS). The second are those of UCX's
+ * own thread where libamb has loaded UCX. Where UCX_LOG_FILE is set UCX's log stays as it is, and
+ * nothing is taken.
  *
  * Nothing can be taken before UCX is loaded. Loading prints nothing by itself (1.13.1, 1.22),
  * unless UCX_LOG_LEVEL asks for it.

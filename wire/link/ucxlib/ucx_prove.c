@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What UCX was told and what it does are two things: keys that nothing takes are dropped without a
- * word, and other ends that use other TCP segment sizes crash. No call of UCX tells the sizes, but
- * a worker does: its room for a header is TX_SEG_SIZE less UCX's own headers, and UCX makes none
- * whose TX_SEG_SIZE exceeds its RX_SEG_SIZE.
+ * UCX may do other things than it was told. Keys that nothing takes are dropped without a word.
+ * Other ends that use other TCP segment sizes crash. No call of UCX tells the sizes, but a worker
+ * does: its room for a header is TX_SEG_SIZE less UCX's own headers. UCX makes none whose
+ * TX_SEG_SIZE exceeds its RX_SEG_SIZE.
  */
 #include "wire/link/ucxlib/ucx_prove.h"
 
@@ -57,7 +57,7 @@ static bool is_near(size_t room, uint32_t seg)
 
 static _Atomic uint64_t proved; /* the pair of sizes that was, in this process */
 
-/* Under the lock: who has waited for it may find that it is done. */
+/* Under the lock: a thread that has waited for it may find that it is done. */
 static enum amb_status prove(const struct amb_ucx_context *context, char *error, size_t error_size)
 {
     const uint32_t tx = context->tx_seg;

@@ -13,7 +13,7 @@ struct amb_ucx_context;
 
 /*
  * Proves, with throw-away workers on the same devices, that the segment sizes asked for are really
- * used: a receiver whose size is smaller than its sender's overruns its buffer. Once a process,
+ * used. A receiver whose size is smaller than its sender's overruns its buffer. Once a process,
  * some 20 ms; amb_ucx_worker_create asks for it. Ports are open meanwhile; a context by itself has
  * none. EUCX with a sentence.
  */

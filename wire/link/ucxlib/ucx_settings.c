@@ -8,11 +8,11 @@
  *   UCX_*      variables of the environment (and ucx.conf, for keys that have no default of ours)
  *   ours       the table below
  *
- * Keys of transports are not UCP's own: ucp_config_modify keeps them aside and UCX tries them on
- * each transport when a worker is made, without a prefix below 1.17, with it (TCP_) since; a key
- * that nothing takes is dropped without an error before 1.20.1. It wins over the environment. That
- * they have really arrived is proved by experiment (amb_ucx_context_prove), because ends that
- * differ in TCP_RX_SEG_SIZE crash.
+ * Keys of transports are not UCP's own. ucp_config_modify keeps them aside, and UCX tries them on
+ * each transport when a worker is made. It does so without a prefix below 1.17, with it (TCP_)
+ * since. Before 1.20.1 a key that nothing takes is dropped without an error. It wins over the
+ * environment. That they have really arrived is proved by experiment (amb_ucx_context_prove),
+ * because ends that differ in TCP_RX_SEG_SIZE crash.
  *
  * UCX's configuration and the environment are the process's: one lock here guards both. A program
  * that calls setenv or putenv meanwhile is not held back by it; amb.h tells it so.
@@ -38,7 +38,7 @@
 #define TX_SEG (256u * 1024u)
 #define RX_SEG (1024u * 1024u)
 
-/* Lanes there may be. posix, sysv, cma and xpmem are never among them: they write into memory of
+/* Lanes there may be. posix, sysv, cma and xpmem are never among them. They write into memory of
  * other processes, fail between users, and leave receives open for ever when a peer dies. */
 #define DEFAULT_TLS "tcp,self,rc,dc,ud,cuda_copy,cuda_ipc,gdr_copy"
 static const char *const allowed_tls[] = {
@@ -60,13 +60,13 @@ static const struct ours {
      * MB/s after tuning, 807 before). */
     {"PROTO_ENABLE", "n", KEY_UCP},
     {"KEEPALIVE_INTERVAL", "1s", KEY_UCP}, /* 20 s until a death shows on idle lanes */
-    /* A connect that blocks holds the whole worker up while a peer's host does not answer, and one
-     * that is refused at once, its peer having died, leaves a socket behind (UCX 1.13 to 1.22:
-     * uct_tcp_ep_create drops its endpoint without closing it). */
+    /* A connect that blocks holds the whole worker up while a peer's host does not answer. One that
+     * is refused at once, its peer having died, leaves a socket behind: in UCX 1.13 to 1.22,
+     * uct_tcp_ep_create drops its endpoint without closing it. */
     {"TCP_CONN_NB", "y", KEY_UCP},
     {"MAX_RNDV_RAILS", "1", KEY_UCP},
-    /* Over TCP both ways copy as often, and a rendezvous asks first: 64 KiB 1476 against 1301 to
-     * 1412 MB/s relayed; from 256 KiB on it is the faster one. */
+    /* Over TCP both ways copy as often, and a rendezvous asks first. With 64 KiB it relays 1301 to
+     * 1412 MB/s against 1476. From 256 KiB on it is the faster one. */
     {"RNDV_THRESH", "192K", KEY_TCP},
     {"WARN_INVALID_CONFIG", "n", KEY_UCP}, /* lanes of DEFAULT_TLS that this host lacks */
     {"LOG_LEVEL", "error", KEY_GLOBAL},
@@ -85,9 +85,13 @@ static const char *const transport_prefixes[] = {
     "TCP_", "RC_", "UD_", "DC_", "IB_", "CUDA_COPY_", "CUDA_IPC_", "GDR_COPY_", "SELF_",
 };
 
-/* Where UCX's wire protocols changed: releases on different sides of one do not talk (measured:
- * 1.22 with 1.13 crashes or hangs over shared memory and refuses TCP over loopback; 1.22 with 1.18
- * to 1.21 refuses TCP over loopback; 1.21 with 1.19 works). */
+/*
+ * Where UCX's wire protocols changed: releases on different sides of one do not talk. Measured:
+ *
+ *   1.22 with 1.13           crashes or hangs over shared memory, refuses TCP over loopback
+ *   1.22 with 1.18 to 1.21   refuses TCP over loopback
+ *   1.21 with 1.19           works
+ */
 static const uint32_t wire_borders[] = {RELEASE(1, 16, 0), RELEASE(1, 22, 0)};
 
 static pthread_mutex_t process = PTHREAD_MUTEX_INITIALIZER;
@@ -326,7 +330,7 @@ static enum amb_status apply_ours(bool has_rdma, ucp_config_t *config, char *err
             return status;
         }
     }
-    if (amb_ucx_release() < RELEASE(1, 16, 0)) { /* whatever the environment says */
+    if (amb_ucx_release() < RELEASE(1, 16, 0)) { /* fixed, whatever the environment says */
         return modify(config, "PROTO_ENABLE", "n", error, error_size);
     }
     return AMB_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What UCX is told: the options of a context, and what both ends of a connection must agree on.
+ * The settings that UCX is told: the options of a context, and those that both ends of a connection
+ * must agree on.
  * Threads: any.
  */
 #pragma once

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What UCX is told, for the files that speak to UCX: the configuration of a context, and the lock
- * of all configuring.
+ * The settings that UCX is told, for the files that speak to UCX: the configuration of a context,
+ * and the lock of all configuring.
  * Threads: any.
  */
 #pragma once
@@ -22,7 +22,7 @@ AMB_MUST_CHECK enum amb_status amb_ucx_config_open(const struct amb_ucx_options 
                                                    char *error, size_t error_size,
                                                    ucp_config_t **out);
 /*
- * UCX's configuration is the process's: its parser has tables of its own and reads the environment,
+ * UCX's configuration is the process's. Its parser has tables of its own and reads the environment,
  * also for contexts and workers that are made and go. In libamb several threads may connect at
  * once. So all calls that read or change it stand between these two. Nothing is called back
  * meanwhile, but UCX's log.
