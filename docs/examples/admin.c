@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the broker says of itself, as JSON: "status", or what the command line asks for. */
+/* The broker's word on itself, as JSON: "status", or the query of the command line. */
 #include <amb/amb.h>
 #include <stdio.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints what no subscriber could handle, and why; what was kept of before, then what comes. */
+/* Prints the messages that no subscriber could handle, and why: first the kept ones, then new
+ * ones. */
 #include <amb/amb.h>
 #include <signal.h>
 #include <stdio.h>

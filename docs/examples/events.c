@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens at the broker: who comes and goes, who is slow, who loses what. Prints so many
- * events (an argument), or until it is interrupted. */
+/* The events of the broker: clients that come and go, subscriptions that are slow or lose messages.
+ * Prints so many events (an argument), or until it is interrupted. */
 #include <amb/amb.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Only what passes a condition on its properties, and no faster than asked: two subscriptions of
- * one topic, one with a filter, one with a rate. */
+/* Only messages that pass a condition on their properties, and no faster than asked. There are two
+ * subscriptions of one topic, one with a filter, one with a rate. */
 #include <amb/amb.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -50,7 +50,7 @@ void run()
     amb_pub *pub = nullptr;
     check(amb_subscribe(conn.get(), "greetings", AMB_SUB(.credit_msgs = 16), &sub), "subscribe");
 
-    /* Fields in any order; what is called is a function or a lambda that captures nothing. */
+    /* Fields in any order; the callback is a function or a lambda that captures nothing. */
     std::uint64_t settled = 0;
     const auto count = [](amb_pub *, const amb_settled *run, void *arg) {
         *static_cast<std::uint64_t *>(arg) += run->last - run->first + 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A group whose members share the work by key: all orders of one customer go to one member, in
+ * A group whose members share the work by key. All orders of one customer go to one member, in
  * their order, whatever else is under way.
  */
 #include <amb/amb.h>
@@ -15,7 +15,7 @@ enum {
     CUSTOMERS = sizeof(customers) / sizeof(customers[0])
 };
 
-/* Who gets the orders of each customer; MEMBERS: more than one member has. */
+/* The member that gets the orders of each customer; MEMBERS: more than one member has. */
 static int who[CUSTOMERS] = {-1, -1, -1, -1};
 static unsigned taken;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A publisher that outlives its broker: one that is asked to end says so first, takes what is under
- * way, and what is published meanwhile waits for the next one.
+ * A publisher that outlives its broker. A broker that is asked to end says so first, and takes the
+ * messages that are under way. New messages wait for the next broker.
  */
 #include <amb/amb.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table of last values: who comes late gets the newest message of each key, then what is new. The
+/* A table of last values: a late reader gets the newest message of each key, then new messages. The
  * topic keeps them: topics = ( { match = "values.>"; retain = { keys = 100; }; } ); */
 #include <amb/amb.h>
 #include <inttypes.h>

@@ -22,7 +22,7 @@ int main(void)
     }
     if (status == AMB_OK) {
         memset(amb_lease_data(lease), 0x5a, IMAGE_SIZE);
-        /* Whatever it answers, the lease is gone. */
+        /* The lease is gone, whatever the answer. */
         status = amb_lease_commit(lease, AMB_OUT(.content_type = "image/raw"), NULL);
     }
     if (status != AMB_OK) {

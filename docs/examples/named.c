@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A meter that numbers its readings over all its lives: under its name the broker knows how many
- * have come, so the next life goes on there, and what a lost session leaves open comes once.
+ * A meter that numbers its readings over all its lives. Under its name the broker knows how many
+ * have come, so the next life goes on there. Readings that a lost session leaves open come once.
  */
 #include <amb/amb.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes up to N messages (an argument) of prices.> and remembers where it was in a file (another
- * one): started again, it goes on there, and tells what it has missed. */
+/* Takes up to N messages (an argument) of prices.> and remembers its place in a file (another one).
+ * Started again, it goes on there, and tells the messages that it has missed. */
 #include <amb/amb.h>
 #include <inttypes.h>
 #include <stdio.h>

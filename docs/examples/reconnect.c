@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A reader that stays, whatever becomes of its broker: it waits for one that is not there yet,
- * takes the next of the list when one is lost, and is told what it missed.
+ * A reader that stays, whatever becomes of its broker. It waits for one that is not there yet, and
+ * takes the next of the list when one is lost. Then it is told the messages that it missed.
  */
 #include <amb/amb.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes so many messages of a topic and ends; started again it goes on where it was: the broker
- * keeps the place under a durable name. An acknowledgement says that all up to there is done.
+ * Takes so many messages of a topic and ends; started again it goes on at its place. The broker
+ *   keeps the place under a durable name. An acknowledgement says that all up to there is done.
  *   resume COUNT
  */
 #include <amb/amb.h>

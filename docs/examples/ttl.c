@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An order that is worth something for a moment only: whoever is not ready by then does not get it,
- * and hears that it has missed one. */
+/* An order that is worth something for a moment only. A reader that is not ready by then does not
+ * get it, and hears that it has missed one. */
 #include <amb/amb.h>
 #include <inttypes.h>
 #include <stdio.h>

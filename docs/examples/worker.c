@@ -58,7 +58,7 @@ int main(void)
     if (status != AMB_ESTOPPED) {
         fprintf(stderr, "%s\n", amb_last_error(conn).text);
     }
-    /* What was fetched and not taken goes back to the group; what was acknowledged counts. */
+    /* Messages that were fetched and not taken go back to the group; acknowledged ones count. */
     if (amb_drain(conn, 20 * AMB_SEC) != AMB_OK) {
         fprintf(stderr, "drain: %s\n", amb_last_error(conn).text);
     }
