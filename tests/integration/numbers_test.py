@@ -27,7 +27,7 @@ SOUND = ["131,072<!-- AMB_ENTRIES_MAX --> entries", "**131072** <!-- AMB_ENTRIES
          "32 768 or 32,768<!-- AMB_PART -->", "100 ms<!-- AMB_AGE_NS -->", "0.1 s<!-- AMB_AGE_NS -->",
          "three<!-- AMB_FEW -->", "16<!-- AMB_MASK -->", "7<!-- AMB_KIND_LAST -->",
          "8<!-- STEP broker/b.c --> and 9<!-- STEP wire/c.c -->", "2 MiB<!-- limits.window -->",
-         "6<!-- AMB_FEW * 2 -->", "<!-- a remark: no name -->", "131 entries",
+         "6<!-- AMB_FEW * 2 -->", "6<!-- AMB_FEW *\n2 -->", "<!-- a remark: no name -->", "131 entries",
          TABLE.format("AMB_PART", "32,768"), TABLE.format("limits.window", "2 MiB"),
          "| limit | value |\n|---|---|\n| `AMB_PART` | 1 |\n"]
 PLANTED = {

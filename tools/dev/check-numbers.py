@@ -22,9 +22,9 @@ KEY = re.compile(r'\.path = "([\w.]+)"((?:(?!\.path =).)*)', re.S)
 DEFAULT = re.compile(r'\.default_text = "([^"]*)"')
 NUMBER = r"(\d[\d,]*(?:\.\d+)?|[a-z]+)"
 UNIT = r"(KiB|MiB|GiB|TiB|ns|µs|us|ms|s|min|h|B|bytes|%|per cent)"
-MARK = re.compile(NUMBER + r"(?:[ \u00a0]" + UNIT + r")?\**\s?<!-- *([A-Za-z_][^>:]*?) *-->")
-COMMENT = re.compile(r"<!-- *([A-Za-z_][^>:]*?) *-->")
-VALUE = re.compile(NUMBER + r"(?:[ \u00a0]" + UNIT + r")?$")
+MARK = re.compile(NUMBER + r"(?:\s" + UNIT + r")?\**\s?<!--\s+([A-Za-z_][^>:]*?)\s+-->")
+COMMENT = re.compile(r"<!--\s+([A-Za-z_][^>:]*?)\s+-->")
+VALUE = re.compile(NUMBER + r"(?:\s" + UNIT + r")?$")
 NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "ns": 1, "µs": 10**3,
@@ -131,6 +131,10 @@ def check_table(where, names, head, line):
         yield from compare(where, names, found.group(1), found.group(2), name)
 
 
+def line_of(text, found):
+    return text.count("\n", 0, found.start()) + 1
+
+
 def check(page, text, names):
     """Returns the problems of a page and how many numbers it marks."""
     problems, marked, head = [], 0, None
@@ -145,12 +149,16 @@ def check(page, text, names):
                 problems += check_table(where, names, head, line)
         else:
             head = None
-        marks = MARK.findall(line)
-        marked += len(marks)
-        for amount, unit, expression in marks:
-            problems += compare(where, names, amount, unit, expression)
-        if len(marks) < len(COMMENT.findall(line)):
-            problems.append(f"{where}: a comment that marks no number: {line.strip()}")
+    ends = set()
+    for mark in MARK.finditer(text):
+        marked += 1
+        ends.add(mark.end())
+        problems += compare(f"{page}:{line_of(text, mark)}", names, mark.group(1), mark.group(2),
+                            " ".join(mark.group(3).split()))
+    for comment in COMMENT.finditer(text):
+        if comment.end() not in ends:
+            problems.append(f"{page}:{line_of(text, comment)}: a comment that marks no number: "
+                            + comment.group(0))
     return problems, marked
 
 
