@@ -293,7 +293,7 @@ static void *control_main(void *arg)
     return NULL;
 }
 
-/* What has failed without a sentence of its own gets this one. */
+/* A failure without a sentence of its own gets this one. */
 static enum amb_status say_what(enum amb_status status, const char *what, char *error,
                                 size_t error_size)
 {
@@ -445,16 +445,17 @@ void amb_broker_destroy(struct amb_broker **broker)
     amb_porter_stop(&b->porter); /* The rings it has made are in the workers' mail. */
     b->control.porter = NULL;
     for (unsigned i = 0; i < b->worker_count; i++) {
-        b->workers[i].shard.porter = NULL; /* What their mail closes is closed at once. */
+        b->workers[i].shard.porter = NULL; /* Descriptors that their mail closes are closed at
+                                            * once. */
     }
-    amb_maker_stop(&b->maker); /* What it has made is in the workers' mail. */
+    amb_maker_stop(&b->maker); /* Segments that it has made are in the workers' mail. */
     amb_gpus_stop(&b->gpus);   /* The same with what it has copied. */
     for (unsigned i = 0; i < b->worker_count; i++) {
         b->workers[i].shard.maker = NULL;
     }
     b->limbo.looker = NULL;
-    /* A copy that came, a borrower that is told of it, and what that sets free; what members of
-     * queues gave back last. Topics still stand. */
+    /* A copy that came, a borrower that is told of it, and the references that this sets free; the
+     * last takes that members of queues gave back. Topics still stand. */
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned i = 0; i < b->worker_count; i++) {
             (void)amb_inbox_run(&b->workers[i].shard.inbox);

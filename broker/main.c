@@ -38,7 +38,7 @@ struct former {
     struct amb_config *config;
 };
 
-/* What HUP needs to read the configuration again. */
+/* The things that HUP needs to read the configuration again. */
 struct program {
     struct amb_options options;
     struct amb_config_source source;
@@ -174,7 +174,7 @@ static void say_what_starts(const struct program *program)
     }
 }
 
-/* Standard output has one line, ever: what a library prints there goes to standard error, and the
+/* Standard output has one line, ever. Text that a library prints there goes to standard error. The
  * descriptor for the line is the one that comes back, or -1. It stays open: its end is ours. */
 static int keep_stdout(void)
 {
@@ -185,7 +185,7 @@ static int keep_stdout(void)
     return own;
 }
 
-/* A closed stdout is no reason to end: whoever started us may not read it. */
+/* A closed stdout is no reason to end: the program that started us may not read it. */
 static void say_ready(const struct amb_broker *broker, int out)
 {
     const char *urls = amb_broker_urls(broker);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the process needs from its surroundings before it starts: limits that are large enough, and
- * in the --dev profile the private folder of its socket.
+ * The needs of the process before it starts: limits that are large enough, and in the --dev profile
+ * the private folder of its socket.
  * Threads: start-up only. Memory: none.
  */
 #pragma once

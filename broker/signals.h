@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signals of brokerd, taken by one thread that sleeps in sigwaitinfo: TERM and INT drain, a second
- * one of them ends at once, USR2 drains, HUP calls back, USR1 is for log files to come.
+ * Signals of brokerd, taken by one thread that sleeps in sigwaitinfo. TERM and INT drain, and a
+ * second one of them ends at once. USR2 drains, HUP calls back, USR1 is for log files to come.
  * Threads: block and stop from the main thread; the callbacks run on the signal thread.
  * Memory: one thread.
  */

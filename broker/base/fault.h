@@ -8,7 +8,7 @@
 
 #ifdef AMB_SIM_FAULTS
 
-/* One line each: its name, and what it does. tests/sim/README.md says which seed finds it. */
+/* One line each: its name and its effect. tests/sim/README.md says which seed finds it. */
 #define AMB_FAULTS(X)                                                                              \
     X(RELEASE_TWICE, "a release gives its credit back twice")                                      \
     X(CREDIT_OFF_BY_ONE, "a subscription gets a message more than its credit")                     \

@@ -3,7 +3,7 @@
  * Everything one thread wants of another: a node on the target's inbox with the function that the
  * target runs. Nothing else crosses threads, so `grep amb_mail_post` lists every crossing.
  *
- * An inbox is an intrusive stack taken whole and turned around: it cannot be full, a post is one
+ * An inbox is an intrusive stack, taken whole and turned around. It cannot be full, a post is one
  * compare-and-swap, and mail of one sender arrives in the order of posting. Mail of A to C that A
  * posted before its mail to B arrives at C before anything that B posts in answer.
  *

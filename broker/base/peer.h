@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process at the other end of a Unix connection, as a pidfd of our own: the kernel's word, and
- * an open file that no client has.
+ * The process at the other end of a Unix connection, as a pidfd of our own. It is the kernel's
+ * word, and an open file that no client has.
  *
  * Since Linux 6.5 the kernel gives one for a connection (SO_PEERPIDFD), in whatever PID namespace
  * its process is. Before that there is the number of SO_PEERCRED, which is 0 where we do not see
- * into that namespace: only then a client is asked to pass a pidfd of itself.
+ * into that namespace. Only then a client is asked to pass a pidfd of itself.
  *
  * Threads: any. Memory: none.
  */

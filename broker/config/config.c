@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layers of a configuration, lowest first, and what can be asked of the result. */
+/* The layers of a configuration, lowest first, and the questions to the result. */
 #include "broker/config/config.h"
 
 #include "broker/config/config_build.h"
@@ -24,7 +24,7 @@
 #define ENV_NAME_MAX (AMB_CONFIG_PATH_MAX + sizeof(ENV_PREFIX))
 #define OPTION_NAME_MAX 96u
 
-/* What holds for a topic that no rule covers. */
+/* The rule of a topic that no rule covers. */
 static const struct amb_topic_rule built_in_rule = {
     .match = ">",
     .full = AMB_FULL_BLOCK,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration of one broker: an immutable struct, made once at start from (lowest first)
- * built-in defaults, the --dev profile, a libconfig file, the environment (AMBROKER_SECTION_KEY)
- * and the command line (-o key=value, --listen). Every key is one row of the table in
- * broker/config/config_schema.c; parser, --print-config, docs/config.md and etc/broker.conf come
- * from it. Values are checked and resolved: "auto" workers, connections and message size are
- * numbers here. Threads: any, after creation (nothing changes). Memory: one owner; all strings
- * belong to it.
+ * The configuration of one broker: an immutable struct, made once at start. Its layers are, lowest
+ * first: built-in defaults, the --dev profile, a libconfig file, the environment
+ * (AMBROKER_SECTION_KEY), and the command line (-o key=value, --listen). Every key is one row of
+ * the table in broker/config/config_schema.c; parser, --print-config, docs/config.md and
+ * etc/broker.conf come from it. Values are checked and resolved: "auto" workers, connections and
+ * message size are numbers here. Threads: any, after creation (nothing changes). Memory: one owner;
+ * all strings belong to it.
  */
 #pragma once
 
@@ -33,27 +33,27 @@ enum amb_switch {
     AMB_SWITCH_OFF,
 };
 
-/* What a topic does with a message for which its log has no room. */
+/* The way of a topic with a message for which its log has no room. */
 enum amb_topic_full {
     AMB_FULL_BLOCK,       /* publishers get no window */
     AMB_FULL_DROP_OLDEST, /* the oldest entries go; subscribers count the loss */
     AMB_FULL_REJECT,      /* the publisher is told AMB_EREJECTED */
 };
 
-/* Whose word the bytes of a leased batch are. */
+/* The party whose word the bytes of a leased batch are. */
 enum amb_topic_trust {
     AMB_TRUST_AUTO,      /* read in place by its publisher's own user; else as VERIFY */
     AMB_TRUST_PUBLISHER, /* readers see the memory that their publisher can still write */
     AMB_TRUST_VERIFY,    /* the broker's: it copies them when they are committed */
 };
 
-/* What becomes of GPU memory that cannot stay on its GPU: no pool there, no trust, no way. */
+/* The place of GPU memory that cannot stay on its GPU: no pool there, no trust, no way. */
 enum amb_topic_gpu {
     AMB_TOPIC_GPU_STAGE,  /* its publisher brings it to host memory */
     AMB_TOPIC_GPU_REJECT, /* its publisher is told AMB_EKIND */
 };
 
-/* Who may map the pools of GPU memory. */
+/* The clients that may map the pools of GPU memory. */
 enum amb_gpu_trust {
     AMB_GPU_TRUST_USER, /* the broker's own user, and root */
     AMB_GPU_TRUST_ALL,
@@ -190,7 +190,7 @@ struct amb_config {
     struct amb_config_private *private; /* origins and memory, for broker/config alone */
 };
 
-/* What the defaults depend on. */
+/* The machine that the defaults depend on. */
 struct amb_config_machine {
     uint32_t cores;
     uint64_t ram;         /* bytes */
@@ -213,9 +213,10 @@ struct amb_config_source {
 };
 
 /*
- * Reads, checks, resolves; opens nothing but configuration files. EINVAL: error (may be NULL, else
- * AMB_CONFIG_ERROR_MAX bytes fit any text) holds "file:line: key: reason (got X, allowed Y)", with
- * the variable's or the option's name in place of file:line where it came from there. ENOMEM.
+ * Reads, checks, resolves; opens nothing but configuration files. EINVAL: error holds "file:line:
+ * key: reason (got X, allowed Y)". The variable's or the option's name stands in place of file:line
+ * where the value came from there. error may be NULL, else AMB_CONFIG_ERROR_MAX bytes fit any text.
+ * ENOMEM.
  */
 AMB_MUST_CHECK enum amb_status amb_config_create(const struct amb_config_source *source,
                                                  char *error, size_t error_size,

@@ -63,7 +63,7 @@ struct amb_config_value {
     const config_setting_t *setting; /* GROUP, LIST */
 };
 
-/* Where a value goes, and what errors call it. */
+/* A value's place, and its name in errors. */
 struct amb_config_target {
     struct amb_config_build *build;
     const struct amb_config_key *key;

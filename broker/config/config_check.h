@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What several keys say together, and what depends on the machine.
+ * Rules over several keys, and values that depend on the machine.
  * Threads: start-up only. Memory: the configuration's own blocks.
  */
 #pragma once

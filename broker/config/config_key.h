@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one row of the schema is, and what can be asked of a row or of a table of them.
+ * One row of the schema, and the questions to a row or to a table of them.
  * Threads: any. Memory: pure functions on constants.
  */
 #pragma once
@@ -11,7 +11,7 @@
 
 #define AMB_CONFIG_PATH_MAX 64u
 
-/* What a row's field is, and so how its text is read. */
+/* The kind of a row's field, and so the way in which its text is read. */
 enum amb_config_type {
     AMB_CONFIG_BOOL,    /* bool */
     AMB_CONFIG_COUNT,   /* uint32_t */

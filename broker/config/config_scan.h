@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libconfig would take for something else, without a word: a number of more than 31 bits, of
- * which it keeps the lowest, and a NUL within a text, which ends the text. A scanner that knows
- * texts, comments, names and numbers.
+ * Texts that libconfig would take for something else, without a word. One is a number of more than
+ * 31 bits, of which it keeps the lowest. The other is a NUL within a text, which ends the text. A
+ * scanner that knows texts, comments, names and numbers.
  *
  * Threads: start-up only. Memory: the configuration's own blocks.
  */

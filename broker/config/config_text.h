@@ -19,7 +19,7 @@ bool amb_text_parse_size(const char *text, uint64_t *out);
 /* Digits and ns, us, ms, s, m, h or d; "0" needs no unit. At most INT64_MAX - 1 ns. */
 bool amb_text_parse_time(const char *text, int64_t *out_ns);
 
-/* The shortest exact form; what the parsers above take. */
+/* The shortest exact form, as the parsers above take it. */
 void amb_text_format_size(uint64_t bytes, char *out, size_t size);
 void amb_text_format_time(int64_t ns, char *out, size_t size);
 

@@ -174,7 +174,7 @@ static bool is_port_range(const char *text)
            low <= high;
 }
 
-/* NULL, or what is wrong with a text that has a grammar of its own. */
+/* NULL, or the fault of a text that has a grammar of its own. */
 static const char *text_problem(const struct amb_config_key *key, const char *text)
 {
     const char *reason = "not a pattern";

@@ -195,7 +195,7 @@ static enum amb_status choose_devices(const struct probe *probe, struct amb_tran
     return AMB_OK;
 }
 
-/* What is "on" must be able to work. */
+/* A transport that is "on" must be able to work. */
 static enum amb_status check_switches(const struct probe *probe, const struct amb_transports *out)
 {
     const struct amb_config_transports *config = &probe->config->transports;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the switches of `transports` mean on this machine: which devices the ucx link may use and
- * which lanes, so that nobody has to name a UCX variable. What UCX's settings are called, and what
- * differs between its releases, is wire/link/ucxlib/ucx_settings.c's business.
+ * The meaning of the `transports` switches on this machine: the devices that the ucx link may use,
+ * and the lanes. So nobody has to name a UCX variable. The names of UCX's settings, and the
+ * differences between its releases, are wire/link/ucxlib/ucx_settings.c's business.
  *
- * A device is used only if it belongs to a trusted interface: the interface itself for TCP, the
- * RDMA device behind it ("mlx5_0:1") for InfiniBand and RoCE.
+ * A device is used only if it belongs to a trusted interface. For TCP that is the interface itself,
+ * for InfiniBand and RoCE the RDMA device behind it ("mlx5_0:1").
  * Threads: start-up only. Memory: the struct must not move once made, and points into the
  * configuration, which must live as long.
  */
@@ -30,7 +30,7 @@ struct amb_transports {
 };
 
 /*
- * EINVAL: an interface does not exist, or something is "on" that cannot work here; error (may be
+ * EINVAL: an interface does not exist, or something is "on" that cannot work here. error (may be
  * NULL) then holds "file:line: key: reason (got X, allowed Y)". root: "" or, in tests, a folder
  * that has sys/class/net, sys/class/infiniband and proc/driver/nvidia.
  */

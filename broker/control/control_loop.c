@@ -27,8 +27,8 @@
 #include <sys/epoll.h>
 #include <sys/stat.h>
 
-/* More than the door lets stand in front of it: whoever has been let in is heard in the same or the
- * next round, before a crowd behind him can push him out. */
+/* More than the door lets stand in front of it. So a peer that has been let in is heard in the same
+ * or the next round, before a crowd behind it can push it out. */
 #define CONTROL_EVENTS (2 * AMB_HALF_OPEN_MAX)
 #define CONTROL_TICK_NS (250 * AMB_NS_PER_MS)
 #define CONTROL_BEHIND_NS (3 * AMB_NS_PER_MS)
@@ -144,7 +144,7 @@ void amb_control_topic_heard(struct amb_topic *topic)
 
 /*
  * Deadlines are looked at only after everything readable was read, and move by as much as we
- * ourselves stood still: a broker that was stopped expires nobody.
+ * ourselves stood still. So a broker that was stopped expires nobody.
  */
 static void control_tick(struct amb_control *control)
 {

@@ -82,8 +82,8 @@ static enum amb_status unix_permit(const struct amb_url *url, char *error, size_
 /*
  * Two brokers that start together must not both find the old socket file stale: the second would
  * remove what the first has just made. So looking, removing, binding and listening are done with
- * the folder locked, and no lock file is left. Anybody who may read the folder can hold that lock:
- * after a second we go on without, and have the race again but not the wait. -1: no lock.
+ * the folder locked, and no lock file is left. Anybody who may read the folder can hold that lock.
+ * After a second we go on without, and have the race again but not the wait. -1: no lock.
  */
 static int folder_lock(const char *path)
 {
@@ -263,8 +263,8 @@ static struct amb_client *door_oldest(struct amb_control *control, enum amb_clie
     return NULL;
 }
 
-/* The oldest connection that has not said who it is goes: one that has said nothing first, so that
- * a crowd of those does not push out who is half through. False: there is none. */
+/* The oldest connection that has not said who it is goes. One that has said nothing goes first, so
+ * that a crowd of those does not push out a client that is half through. False: there is none. */
 static bool door_evict(struct amb_control *control)
 {
     struct amb_client *client = door_oldest(control, AMB_CLIENT_HELLO);

@@ -94,7 +94,7 @@ static void drain_end_clients(struct amb_control *control)
     }
 }
 
-/* Lame: whoever has another host may go there, the others wait for the next broker here. */
+/* Lame: a client that has another host may go there, the others wait for the next broker here. */
 static void drain_notice(struct amb_control *control)
 {
     Amb__Control__Draining draining = AMB__CONTROL__DRAINING__INIT;

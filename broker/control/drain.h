@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The graceful end: the door closes, workers refuse new batches, what was accepted is delivered, at
- * most drain_timeout; then every client is told and its session closed.
+ * The graceful end. The door closes, workers refuse new batches, and accepted messages are
+ * delivered, for drain_timeout at most. Then every client is told and its session closed.
  * Threads: the control thread.
  */
 #pragma once

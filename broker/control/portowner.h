@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who listens on a TCP port of this machine, for the error text of a second broker.
+ * The process that listens on a TCP port of this machine, for the error text of a second broker.
  * Threads: any. It reads /proc and may take milliseconds.
  */
 #pragma once

@@ -13,7 +13,7 @@
  * would not be page aligned), from AMB_BUF_RUNS up runs, AMB_BUF_DEDICATED.
  */
 #define SMALL_MAX (3 * AMB_PAGE_SIZE)
-/* What is made on the spot while a whole segment is on its way: about 4 ms. */
+/* The segment that is made on the spot while a whole one is on its way: about 4 ms. */
 #define GROW_HERE_BYTES (UINT64_C(4) << 20)
 /* Beyond the bytes that are reserved: they may be of classes that have no slab with room. */
 #define RESERVE_SLABS 2u
@@ -43,7 +43,7 @@ static void segment_enter(struct amb_bufpool *pool, struct amb_segment *segment)
 /* How the caller of an allocation stands. */
 enum claim {
     CLAIM_NOW,
-    CLAIM_GRANTED, /* what it takes was reserved for it */
+    CLAIM_GRANTED, /* its bytes were reserved for it */
     CLAIM_LATER,   /* it comes again: EAGAIN in place of making a segment here */
 };
 
@@ -86,7 +86,7 @@ static enum amb_status segment_make(struct amb_bufpool *pool, uint64_t bytes,
 static bool segment_reuse(struct amb_bufpool *pool, uint64_t least, uint64_t most,
                           struct amb_segment **out)
 {
-    /* What is for nobody to map lies in no segment that somebody has mapped. */
+    /* Bytes that nobody may map lie in no segment that somebody has mapped. */
     struct amb_segment *segment =
         pool->options.is_private ? NULL : amb_limbo_reuse(pool->options.budget, least, most);
     if (segment == NULL) {
@@ -102,7 +102,7 @@ static bool segment_reuse(struct amb_bufpool *pool, uint64_t least, uint64_t mos
     return true;
 }
 
-/* Whoever needs its bytes at once does not have it unmapped later. */
+/* A caller that needs its bytes at once does not have it unmapped later. */
 static void segment_unmake(struct amb_bufpool *pool, struct amb_segment *segment, bool later)
 {
     uint64_t bytes = segment->size;
@@ -262,8 +262,8 @@ static enum amb_status heap_enter(struct amb_bufpool *pool, struct amb_segment *
     return AMB_OK;
 }
 
-/* Takes a normal segment's bytes, or what is left of the budget, if that holds the run wanted.
- * Returns the bytes; 0: neither. */
+/* Takes a normal segment's bytes, or the rest of the budget, if that holds the run wanted. Returns
+ * the bytes; 0: neither. */
 static uint64_t heap_charge(struct amb_bufpool *pool, uint64_t bytes, uint64_t need)
 {
     struct amb_membudget *budget = pool->options.budget;
@@ -276,8 +276,8 @@ static uint64_t heap_charge(struct amb_bufpool *pool, uint64_t bytes, uint64_t n
     return is_some && amb_membudget_take(budget, bytes) ? bytes : 0;
 }
 
-/* One more segment: one that readers still have mapped, a normal one, or what is left of the
- * budget. While one is being made, what is made here is only as much as cannot wait for it. */
+/* One more segment: one that readers still have mapped, a normal one, or the rest of the budget.
+ * While one is being made, what is made here is only as much as cannot wait for it. */
 static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need, enum claim claim)
 {
     struct amb_segment *segment;
@@ -327,7 +327,7 @@ static bool heap_has_room(struct amb_bufpool *pool, uint64_t pages, bool wide)
     return (wide ? heap->room_wide : heap->room) >= pages;
 }
 
-/* May the heap have so much less room? What lacks already does not become worse. */
+/* May the heap have so much less room? A lack that is there already does not become worse. */
 static bool room_may_go(const struct amb_bufpool *pool, uint64_t narrow, uint64_t wide)
 {
     return (narrow == 0 || pool->heap.room >= narrow + reserved_pages(pool, pool->reserved)) &&

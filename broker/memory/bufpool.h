@@ -6,8 +6,8 @@
  *      up to half a segment a run of pages                   (pageheap.h)
  *      more                 a segment of its own, the last few of which are kept for the next one
  *
- * What was freed last is used next. All bookkeeping is beside the segments: readers map those, and
- * nothing but payloads is in them.
+ * The object that was freed last is used next. All bookkeeping is beside the segments: readers map
+ * those, and nothing but payloads is in them.
  *
  * Threads: owner worker.
  * Memory: segments, charged to the budget whole; alloc and free allocate nothing else unless a
@@ -40,8 +40,8 @@ struct amb_bufpool_options {
     struct amb_membudget *budget;
     uint64_t segment_bytes;   /* of a normal segment; a multiple of AMB_SEGMENT_ALIGN */
     uint32_t dedicated_cache; /* free dedicated segments kept, 0: one */
-    /* What lies in its segments is for some readers only. A client that maps a segment sees all of
-     * it, so these are never offered, and what is in them leaves by copy. */
+    /* Its segments hold messages for some readers only. A client that maps a segment sees all of
+     * it, so these are never offered, and messages in them leave by copy. */
     bool is_private;
     /* In place of amb_segment_create, for a simulator; NULL: that. */
     enum amb_status (*create)(uint64_t id, uint64_t size, struct amb_segment **out);
@@ -76,7 +76,7 @@ struct amb_bufpool {
     bool is_making, is_making_dedicated; /* one of each at a time */
     /*
      * Bytes of batches that may still come (amb_bufpool_reserve), for which there is always room in
-     * the segments that are there: nobody else gets that, and none of them goes.
+     * the present segments. Nobody else gets that room, and none of these segments goes.
      */
     uint64_t reserved, reserved_wide; /* the second: of the first, what may come in one piece */
     bool is_pressed;                  /* less of that will have to do for this once */
@@ -102,7 +102,7 @@ AMB_MUST_CHECK enum amb_status amb_bufpool_alloc_later(struct amb_bufpool *pool,
                                                        struct amb_buf *out);
 /* Once a turn: has a segment made when less than half of the spare is free. */
 void amb_bufpool_ahead(struct amb_bufpool *pool);
-/* What make has made (on_create is done), or could not make. A dedicated one is for
+/* The segment that make has made (on_create is done), or could not make. A dedicated one is for
  * amb_bufpool_alloc_later alone, and stays whoever lacks memory, until amb_bufpool_served. */
 void amb_bufpool_adopt(struct amb_bufpool *pool, struct amb_segment *segment, bool is_dedicated);
 void amb_bufpool_not_made(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated);
@@ -114,8 +114,8 @@ void amb_bufpool_served(struct amb_bufpool *pool);
  * AMB_BATCH_BYTES each, or with `wide` of whatever size. That is twice the bytes: a size class
  * wastes at most half; and a few slabs. False: no room in the segments that there are.
  *
- * amb_bufpool_more: one more segment, if need be one that is smaller than normal: one that readers
- * still have mapped, or what is left of the budget. EAGAIN: it is being made.
+ * amb_bufpool_more: one more segment, if need be a smaller one than normal. That is one that
+ * readers still have mapped, or the rest of the budget. EAGAIN: it is being made.
  * amb_bufpool_alloc_granted: alloc for what was reserved; the caller has unreserved it.
  * amb_bufpool_unreserve: bytes, and how many of them were reserved as `wide`.
  * amb_bufpool_reserve_anyway: what was unreserved and nobody has had meanwhile.
@@ -140,9 +140,9 @@ AMB_MUST_CHECK enum amb_status amb_bufpool_alloc_granted(struct amb_bufpool *poo
 void amb_bufpool_set_window(struct amb_bufpool *pool, uint64_t bytes);
 
 /*
- * One more object of the same class as `from`, in a slab at least as full as that one, so that the
- * emptier ones become free when what lies in them is copied. False: `from` is no object of a slab
- * of which at most a quarter is used, or there is no better place. Makes no slab.
+ * One more object of the same class as `from`, in a slab at least as full as that one. So the
+ * emptier slabs become free when their objects are copied. False: `from` is no object of a slab of
+ * which at most a quarter is used, or there is no better place. Makes no slab.
  */
 AMB_MUST_CHECK bool amb_bufpool_alloc_denser(struct amb_bufpool *pool, const struct amb_buf *from,
                                              struct amb_buf *out);

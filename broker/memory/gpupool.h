@@ -2,11 +2,11 @@
 /*
  * The broker's GPU memory: one pool a device, allocated and exported once. Ranges of it become
  * lease segments, without a byte of it being touched. An IPC handle is for all of an allocation,
- * and writable: who may open one is memory.cuda.trust's business.
+ * and writable: memory.cuda.trust says which clients may open one.
  *
  *   worker ── amb_gpus_post ──► the copier: GPU to host memory ── mail ──► worker
  *
- * The copier is a thread of its own, so that no worker waits for a copy engine; it also looks now
+ * The copier is a thread of its own, so that no worker waits for a copy engine. It also looks now
  * and then whether the devices are well. One that has had a sticky error is fenced: nothing more is
  * leased or committed on it.
  *
@@ -56,7 +56,7 @@ struct amb_gpus {
     bool is_running, is_stopping;
 };
 
-/* What memory.cuda asks for. ENOTSUP, ENOTFOUND, ENOMEM, ELIMIT, ECUDA: error has a sentence. */
+/* The wishes of memory.cuda. ENOTSUP, ENOTFOUND, ENOMEM, ELIMIT, ECUDA: error has a sentence. */
 AMB_MUST_CHECK enum amb_status amb_gpus_start(struct amb_gpus *gpus,
                                               const struct amb_config *config, char *error,
                                               size_t error_size);

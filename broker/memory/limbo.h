@@ -14,8 +14,8 @@
  * costs the pool nothing. A lease segment is its writer's for as long as that has it mapped.
  *
  * Segments stand in four queues: of the pools and leased, each fresh and late. A look takes so many
- * of each. So what an honest client has just unmapped does not wait behind thousands that another
- * one keeps, and a pool that looks for one to use again passes no leased ones.
+ * of each. So a segment that an honest client has just unmapped does not wait behind thousands that
+ * another one keeps. And a pool that looks for one to use again passes no leased ones.
  *
  * Threads: any. The one lock is taken where segments are made and dropped, and for no batch.
  * Memory: the segments; no allocation.

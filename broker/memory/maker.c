@@ -57,7 +57,7 @@ static void making_arrived(struct amb_mail *mail, void *owner)
         amb_warn("a segment of %" PRIu64 " bytes cannot be made: %s", making->bytes,
                  amb_status_text(status));
         amb_segment_destroy(&making->segment);
-        /* Whoever wants it asks again at once. */
+        /* A pool that wants it asks again at once. */
         making->wait =
             (struct amb_maker_wait){.mail = mail, .to = options->inbox, .fn = making_came_back};
         amb_maker_wait(owner, &making->wait);
@@ -123,7 +123,7 @@ static int maker_wake(struct amb_maker *maker, int64_t now_ns)
     return -1;
 }
 
-/* What there is to do at a time. Until when, in milliseconds; -1: until there is mail. */
+/* The work of one time. Until when, in milliseconds; -1: until there is mail. */
 static int maker_look(struct amb_maker *maker)
 {
     int64_t now_ns = amb_clock_monotonic_ns();

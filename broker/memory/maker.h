@@ -35,7 +35,7 @@ struct amb_maker_wait {
 
 struct amb_maker {
     struct amb_inbox inbox;
-    struct amb_membudget *budget; /* whose limbo it looks at; NULL: none */
+    struct amb_membudget *budget; /* the limbo that it looks at; NULL: none */
     struct amb_mail stop;
     pthread_t thread;
     struct amb_list_node waiting; /* struct amb_maker_wait.node, due first first */

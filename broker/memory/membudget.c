@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the pools of all workers share : how much memory there may be. */
+/* The part that the pools of all workers share: how much memory there may be. */
 #include "broker/memory/membudget.h"
 
 #include "wire/base/assert.h"

@@ -23,7 +23,7 @@ struct amb_membudget {
     uint64_t max;
     _Atomic uint64_t prepared; /* of buffers for messages still to come: at most half of max */
     _Atomic uint64_t next_id;  /* id of the segment made last */
-    struct amb_limbo *limbo;   /* what was dropped and is still mapped; NULL: there is none */
+    struct amb_limbo *limbo;   /* dropped segments that are still mapped; NULL: there are none */
 };
 
 /* False: so much is not left. */

@@ -222,7 +222,7 @@ void amb_pageheap_free(struct amb_pageheap *heap, struct amb_extent *extent, uin
     extent->used_pages -= pages;
     heap->used_pages -= pages;
     uint32_t cls = amb_sizeclass_of(pages);
-    if (amb_sizeclass_units(cls) != pages) { /* What was left of one that was cut. */
+    if (amb_sizeclass_units(cls) != pages) { /* The rest of one that was cut. */
         merge_run(heap, extent, first);
         return;
     }

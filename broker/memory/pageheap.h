@@ -9,8 +9,8 @@
  * Quick lists hand the run that was freed last to the next request of its class, while it is still
  * in the cache. Each run is merged at most once per free, so both calls are O(1) amortised.
  *
- * Boundaries are kept in a table beside the segment, an entry per page, of which only those of a
- * run's first and last page mean anything. Readers map the segment, and see payloads only.
+ * Boundaries are kept in a table beside the segment, an entry per page. Of a run only the entries
+ * of its first and last page mean anything. Readers map the segment, and see payloads only.
  *
  *      page:   [ USED 4 . . 4 ][ QUICK 5 . . . 5 ][ FREE 3 . 3 ]
  *
@@ -56,7 +56,7 @@ struct amb_slab {
     uint64_t free_map[AMB_SLAB_WORDS];
 };
 
-/* What the pool knows of a segment; segment->pool_data. */
+/* The pool's knowledge of a segment; segment->pool_data. */
 struct amb_extent {
     struct amb_segment *segment;
     uint32_t pages, used_pages; /* pages 0: dedicated to one allocation */
@@ -74,8 +74,8 @@ struct amb_pageheap {
     uint64_t quick_bytes;
     uint64_t pages, used_pages; /* of all extents */
     /*
-     * What allocations of up to AMB_ROOM_PAGES pages each, one after the other, can have for
-     * certain of what is binned: of each run all but AMB_ROOM_PAGES - 1 pages. And the same of up
+     * The pages that allocations of up to AMB_ROOM_PAGES pages each, one after the other, can have
+     * for certain. Of each binned run that is all but AMB_ROOM_PAGES - 1 pages. And the same of up
      * to `wide` pages each.
      */
     uint64_t room, room_wide;

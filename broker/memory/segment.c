@@ -52,8 +52,8 @@ static void populate(const struct amb_segment *segment)
     }
 }
 
-/* An open file description of its own. A client of our own user may hold a lease on one that it was
- * given (F_SETLEASE): an open that blocks would wait for 45 s until that is broken. */
+/* An open file description of its own. A client of our own user may hold a lease on a descriptor
+ * that it was given (F_SETLEASE). An open that blocks would wait for 45 s until that is broken. */
 static int reopen(int fd, int mode)
 {
     char path[64];
@@ -87,7 +87,7 @@ static enum amb_status build(struct amb_segment *segment, int fd)
 
 /*
  * A client gets a writable descriptor: it shall neither shrink nor grow it. The seals of build come
- * when the client has its mapping; ours may be written too, because registering memory for RDMA
+ * when the client has its mapping. Ours may be written too, because registering memory for RDMA
  * asks for that, but never is.
  */
 static enum amb_status build_leased(struct amb_segment *segment, int fd)
@@ -181,8 +181,8 @@ enum amb_status amb_segment_open_writer(const struct amb_segment *segment, int *
 /*
  * A write lease (fcntl(2), F_SETLEASE) is granted if no other description of the file is open for
  * reading or writing. The description that memfd_create made is counted as neither, so our own
- * mapping does not stand in the way; descriptions of mappings, of inherited ones and of descriptors
- * that wait in a socket do.
+ * mapping does not stand in the way. Counted are descriptions of mappings, of inherited ones, and
+ * of descriptors that wait in a socket.
  */
 enum amb_segment_use amb_segment_ask_use(struct amb_segment *segment)
 {

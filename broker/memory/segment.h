@@ -3,12 +3,13 @@
  * One range of shared host memory: the broker writes it, others may map it to read.
  *
  * The only descriptor that leaves this module is read-only, and the memfd is sealed before anybody
- * gets it: nobody can shrink it (SIGBUS here), grow it, write to it or map it writable, except
- * through the mapping that was made before the seals.
+ * gets it. So nobody can shrink it (SIGBUS here), grow it, write to it or map it writable. The only
+ * exception is the mapping that was made before the seals.
  *
- * A leased segment is one that a client writes, through a mapping that it makes before the seals:
- * create, fill, (a duplicate of fd_rw goes to the client, which maps it), seal, fill again, finish.
- * From its first moment it cannot shrink; from the seals on it cannot get another writer or holes.
+ * A leased segment is one that a client writes, through a mapping that it makes before the seals.
+ * Its life is: create, fill, (a duplicate of fd_rw goes to the client, which maps it), seal, fill
+ * again, finish. From its first moment it cannot shrink; from the seals on it cannot get another
+ * writer or holes.
  *
  * Pages of a sealed segment cannot be taken back: the seals refuse hole punching to the broker too.
  * They live as long as any process has the segment open or mapped. The kernel tells whether one
@@ -53,9 +54,9 @@ struct amb_segment {
     void *owner_data;         /* the owner's hook's */
     int64_t dropped_ns;       /* in limbo: since when */
     bool is_private;          /* never handed to anybody: bufpool.h */
-    struct amb_bufpool *pool; /* whose it is; NULL: a leased one */
+    struct amb_bufpool *pool; /* its owner; NULL: a leased one */
     void *pool_data;          /* bufpool's */
-    void (*destroy)(struct amb_segment *segment); /* whoever made it otherwise; else NULL */
+    void (*destroy)(struct amb_segment *segment); /* its maker, where that is another; else NULL */
     struct amb_list_node node;                    /* in the pool's list */
 };
 
@@ -77,8 +78,8 @@ AMB_MUST_CHECK enum amb_status amb_segment_fill(int fd, uint64_t offset, uint64_
 AMB_MUST_CHECK enum amb_status amb_segment_open_writer(const struct amb_segment *segment, int *fd);
 /*
  * Has any other process, or descriptor here, the segment open or mapped? fd_ro, which others share,
- * is replaced by one of its own. The segment may be used on, if it was not leased. What the kernel
- * does not count: O_PATH descriptors and inotify watches. About 10 us.
+ * is replaced by one of its own. The segment may be used on, if it was not leased. The things that
+ * the kernel does not count: O_PATH descriptors and inotify watches. About 10 us.
  */
 enum amb_segment_use amb_segment_ask_use(struct amb_segment *segment);
 /* The client has mapped it: nobody else can any more. EFORBIDDEN: it has been meddled with. */

@@ -30,7 +30,7 @@ static enum amb_status outgoing_send(struct amb_session *session, struct amb_out
     return status;
 }
 
-/* Its one message lies in GPU memory. What pads it there is somebody else's. */
+/* Its one message lies in GPU memory. The padding there is somebody else's. */
 static void outgoing_from_device(struct amb_link_tx *tx)
 {
     const struct amb_record *record = tx->meta;

@@ -15,7 +15,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
-/* Who holds so much in place may be what a publisher of leased memory waits for. */
+/* A client that holds so much in place may be the one that a publisher of leased memory waits
+ * for. */
 #define SESSION_HELD_BYTES (UINT64_C(16) << 10)
 
 enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint32_t generation,

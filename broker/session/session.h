@@ -96,7 +96,7 @@ struct amb_session {
     struct amb_list_node stalled;        /* struct amb_cursor.stalled */
     struct amb_prelude *prelude;         /* of the one cursor that keeps its slice while the link is
                                             full; or NULL */
-    struct amb_sifter sifter;            /* what its filters may cost */
+    struct amb_sifter sifter;            /* the steps that its filters may cost */
     struct amb_list_node publisher_list; /* struct amb_publisher.node */
     struct amb_list_node subscription_list;
     uint32_t takers;  /* subscriptions that are members of queues */
@@ -140,8 +140,8 @@ void amb_session_destroy(struct amb_session **session);
 struct amb_past *amb_session_past(struct amb_session *session, uint32_t handle);
 /* EPROTO, and why, for the client and the log: a sentence without numbers. */
 enum amb_status amb_session_broken(struct amb_session *session, const char *why);
-/* ELIMIT, once what it makes the broker use of the heap is past its limit and nothing can be
- * refused any more: the session ends, and its client is told why. */
+/* ELIMIT, once its use of the broker's heap is past its limit and nothing can be refused any more.
+ * Then the session ends, and its client is told why. */
 void amb_session_end_heap(struct amb_session *session);
 /* Bytes that its client may still hold in place, of host memory or of a GPU's. */
 static inline uint64_t amb_session_map_room(const struct amb_session *session, bool is_host)
@@ -158,9 +158,9 @@ static inline uint64_t amb_session_map_room(const struct amb_session *session, b
 struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, uint32_t generation);
 
 /*
- * A worker with many sessions asks only those every turn that something came from or went to
- * lately, the warm ones, and a few of the cold ones in turn. Whoever hands a link something says
- * so here, or it leaves only when its session's turn comes.
+ * A worker with many sessions asks few of them every turn. These are the warm ones, which something
+ * came from or went to lately, and some of the cold ones in turn. A caller that hands a link
+ * something says so here, or it leaves only when its session's turn comes.
  */
 void amb_session_warm(struct amb_session *session);
 static inline void amb_session_stir(struct amb_session *session)
@@ -186,7 +186,7 @@ void amb_session_flow(struct amb_session *session, enum amb_flow_kind kind, uint
 
 /* May another frame be handed to the link now? */
 bool amb_session_has_room(const struct amb_session *session);
-/* Credit or room has come: whoever waits for it is walked again. */
+/* Credit or room has come: a cursor that waits for it is walked again. */
 void amb_session_unstall(struct amb_session *session);
 
 /*

@@ -24,7 +24,7 @@ struct amb_session_name {
 
 /* Of one session. */
 struct amb_session_names {
-    struct amb_list_node kept; /* whose subscriptions have gone */
+    struct amb_list_node kept; /* of subscriptions that have gone */
     struct amb_heap_account *heap;
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the broker itself publishes: a message without a publisher.
+ * The broker's own messages: a message without a publisher.
  * Threads: the topic's home. Memory: the message's, from the shard's pools.
  */
 #pragma once
 
 #include "broker/worker/orders.h"
 
-/* u.announce. ENOTFOUND, ENOMEM, or what the topic says. */
+/* u.announce. ENOTFOUND, ENOMEM, or the topic's refusal. */
 void amb_order_announce(struct amb_shard *shard, struct amb_order *order);

@@ -29,7 +29,7 @@ static enum amb_status dispatch_release_range(struct amb_session *session,
     return amb_subscription_release_range(sub, frame->number, frame->count);
 }
 
-/* What a subscription that is closed takes of a turn, in deliveries that are given up. */
+/* The share of a turn that a closed subscription takes, in deliveries that are given up. */
 #define SUBSCRIPTION_COST 8u
 
 /* A TERM and its reason, until that is whole. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orders about leases. Their pages are the maker's work, some at a time, so an order goes to and
+ * Orders about leases. Their pages are the maker's work, some at a time. So an order goes to and
  * fro between worker and maker until all of them are there.
  *
  * Threads: the order's worker, and the maker.

@@ -222,7 +222,7 @@ void amb_porter_stop(struct amb_porter *porter)
     amb_porter_refuse(porter);
     amb_mail_post(&porter->inbox, &porter->stop, stop_arrived);
     (void)pthread_join(porter->thread, NULL);
-    (void)amb_inbox_run(&porter->inbox); /* What came after the stop. */
+    (void)amb_inbox_run(&porter->inbox); /* Mail that came after the stop. */
     porter->is_running = false;
     amb_inbox_fini(&porter->inbox);
 }

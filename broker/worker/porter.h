@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The porter: a thread for the slow work of coming and going, so that neither the control thread
- * nor a worker stands still for it, however many clients come and go.
+ * The porter: a thread for the slow work of coming and going. So neither the control thread nor a
+ * worker stands still for it, however many clients come and go.
  *
  *   control ── order ──► porter: the memory of a ring, about 1 ms ── the same order ──► worker
  *   worker ── a closed ring ──► porter: unmaps it
@@ -9,10 +9,10 @@
  *
  * A connection with descriptors in it that nobody asked for (wire/base/passed.h) may take any time
  * to close. The porter does not wait for that either. The last reference is dropped by the end of a
- * bearer, a thread with a table of descriptors of its own, and a thread that ends does not linger.
+ * bearer, a thread with a table of descriptors of its own. A thread that ends does not linger.
  *
  * Threads: the calls from any; start and stop where the broker starts and stops. The porter stops
- * after the workers, which post to it until then; what comes later is done by its caller.
+ * after the workers, which post to it until then; later mail is done by its caller.
  * Memory: an allocation for each ring or connection under way.
  */
 #pragma once

@@ -43,14 +43,14 @@
 #define WORKER_EVENTS 64
 #define WORKER_REAL_NS AMB_NS_PER_MS /* how often the clock of the day is read */
 /* While some links are known to have more, the others are asked about every so many turns, or after
- * so long: turns are long where somebody takes whatever he can get. Cold ones too, where all that
+ * so long. Turns are long where somebody takes all that he can get. Cold ones too, where all that
  * are warm are asked each turn. */
 #define WORKER_EDGES_EVERY 4u
 #define WORKER_EDGES_NS (100 * AMB_NS_PER_US)
 #define WORKER_ASK_ALL 2u
-/* So many sessions are asked every turn whatever they do; of more, those that were idle for so many
- * turns are asked so many a turn, and one more for each WORKER_COLD_NS since the last turn began: a
- * look takes about 100 ns. */
+/* So many sessions are asked every turn, whatever they do. With more, those that were idle for so
+ * many turns are asked so many a turn. One more is asked for each WORKER_COLD_NS since the last
+ * turn began: a look takes about 100 ns. */
 #define WORKER_WARM_FEW 8u
 #define WORKER_COOL_TURNS 4096u
 #define WORKER_COLD_LOOKS 4u

@@ -4,8 +4,8 @@
  * mail, links (dispatch, ingest, route), topics (forward), links again (flush), and sleep.
  *
  * Sockets are polled when epoll has named them, every other link in each turn. Idle, it spins with
- * sched_yield for a while after the last work, then asks every link, its UCX
- * worker and its inbox for a wake-up and sleeps in epoll.
+ * sched_yield for a while after the last work. Then it asks every link, its UCX worker and its
+ * inbox for a wake-up and sleeps in epoll.
  */
 #pragma once
 

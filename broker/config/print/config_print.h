@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The effective configuration as libconfig text, and what differs between two.
+ * The effective configuration as libconfig text, and the differences between two.
  * Threads: any. Memory: none.
  */
 #pragma once
@@ -14,8 +14,8 @@ void amb_config_value_print(const struct amb_config_key *key, const void *base, 
 /* libconfig text that gives the same configuration, each key with its origin. Hides the token. */
 void amb_config_print(const struct amb_config *config, FILE *out);
 /*
- * What a reload would change. Keys whose value differs, separated by ", ", in two lists: those
- * that need a restart, and the others. Both NUL-terminated, cut with "..." where too long.
+ * The keys that a reload would change. Keys whose value differs, separated by ", ", in two lists:
+ * those that need a restart, and the others. Both NUL-terminated, cut with "..." where too long.
  */
 void amb_config_diff(const struct amb_config *before, const struct amb_config *after, char *restart,
                      size_t restart_size, char *live, size_t live_size);

@@ -412,7 +412,7 @@ void amb_client_note(struct amb_client *client, const struct amb_note *note)
     }
     amb_events_publish(client->control, topics[note->kind], json);
     if (note->kind == AMB_NOTE_SLOW || note->kind == AMB_NOTE_RECOVERED) {
-        client_tell_note(client, note); /* Which may end it. */
+        client_tell_note(client, note); /* That may end it. */
     }
 }
 

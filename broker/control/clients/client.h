@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client as the control thread knows it: its control connection, who it says and the kernel says
- * it is, and what it has opened.
+ * A client as the control thread knows it: its control connection, its identity by its own word and
+ * by the kernel's, and the things that it has opened.
  *
  *   HELLO ─► AUTH ─► OPENING ─► LIVE ─► ENDING ─► gone
  *     └─ (Attach: the connection becomes the stream link of another client)
@@ -69,7 +69,7 @@ struct amb_client {
     const char *link_reason;
     char gpu_reason[80]; /* why it does not map GPU memory, in its own words */
     bool has_gpu;        /* it has asked for GPU memory */
-    /* What it says of GPU memory that did not stay on a GPU, with its last sign of life. */
+    /* Its word on GPU memory that did not stay on a GPU, with its last sign of life. */
     uint64_t staged_in, staged_out;
     char staged_why[128];
     uint8_t nonce[AMB_NONCE_SIZE];
@@ -143,7 +143,7 @@ void amb_client_give_up(struct amb_client *client);
 /* An order for the client is under way, and has been answered. */
 void amb_client_hold(struct amb_client *client);
 void amb_client_release(struct amb_client *client);
-/* The same for a request that a worker answers as soon as it can: a client with many of them is not
+/* The same for a request that a worker answers as soon as it can. A client with many of them is not
  * read for a while. */
 void amb_client_begin_work(struct amb_client *client);
 void amb_client_end_work(struct amb_client *client);

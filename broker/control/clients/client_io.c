@@ -254,8 +254,8 @@ static unsigned take_fds(struct msghdr *message, int *fds, unsigned max)
 
 /*
  * Auth, of a client that was asked for a pidfd. Looks before it takes: what is no pidfd, or more
- * than one, is left in the connection. What the look has got of such is kept, for closing it could
- * wait for a file's server. False: that is so.
+ * than one, is left in the connection. Descriptors that the look has got of such are kept, because
+ * closing one could wait for a file's server. False: that is so.
  */
 static bool client_take_pidfd(struct amb_client *client, struct iovec *iov, ssize_t *got)
 {
@@ -307,7 +307,7 @@ static ssize_t client_receive(struct amb_client *client, uint8_t *bytes, size_t 
     return got;
 }
 
-/* What it sent is no message. Whoever does not speak our protocol at all gets no answer. */
+/* Its bytes are no message. A peer that does not speak our protocol at all gets no answer. */
 static void client_refuse_bytes(struct amb_client *client, enum amb_status status,
                                 const char *reason)
 {

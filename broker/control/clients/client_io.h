@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A client's control connection: messages out, queued while the socket is full, and messages in,
- * one at a time, with the descriptors that come and go with them.
+ * one at a time. Descriptors come and go with them.
  *
  * Threads: the control thread. Memory: an allocation for each message that is queued, up to
  * AMB_CLIENT_OUT_MAX.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the two files of a client share: client.c is its life, client_io.c its connection.
+ * The parts that the two files of a client share: client.c is its life, client_io.c its connection.
  *
  * Threads: the control thread.
  */
@@ -8,6 +8,6 @@
 
 #include "broker/control/clients/client.h"
 
-/* Requests of one client under way: past it, it is not read until half of them are answered, so
- * that nobody piles up work for a worker faster than it is done. */
+/* Requests of one client under way. Past it, the client is not read until half of them are
+ * answered, so nobody piles up work for a worker faster than it is done. */
 #define AMB_CLIENT_WORK_MAX 64u

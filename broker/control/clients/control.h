@@ -22,8 +22,8 @@
 #include <stdatomic.h>
 
 #define AMB_LISTENERS_MAX 64u /* as many as the configuration takes */
-/* What was passed in place of a pidfd is not closed: a file's server could hold that up for ever.
- * Where there are so many, no client is asked for a pidfd any more. */
+/* A descriptor that was passed in place of a pidfd is not closed: a file's server could hold that
+ * up for ever. Where there are so many, no client is asked for a pidfd any more. */
 #define AMB_KEPT_FDS_MAX 64u
 #define AMB_HALF_OPEN_MAX 512u /* connections that have not said who they are */
 /* Sessions that the porter and the workers make. Where there are so many, the door pauses: they
@@ -48,7 +48,7 @@ struct amb_listener {
     uint64_t socket_inode; /* UNIX: of the socket file that is ours to remove */
 };
 
-/* Which indices of one shard's sessions are in use, and how often each was. */
+/* The used indices of one shard's sessions, and how often each was used. */
 struct amb_session_indices {
     uint32_t *generations; /* odd: in use */
     uint32_t count;
@@ -102,11 +102,12 @@ struct amb_control {
     uint32_t events; /* under way: events.h */
     struct amb_control_stats stats;
     struct amb_failures failures;
-    /* What a client's message asks for is done above the clients: see requests.h. */
+    /* A client's messages are carried out above the clients: see requests.h. */
     void (*on_request)(struct amb_client *client, const struct Amb__Control__Control *message);
 };
 
-/* What may change while the broker runs is as config says, here and, by order, on the workers. */
+/* Settings that may change while the broker runs are as config says, here and, by order, on the
+ * workers. */
 void amb_control_use_config(struct amb_control *control, const struct amb_config *config);
 
 /* A session index on the shard with the fewest sessions. ELIMIT. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Failed logins by the address they came from. Who fails three times within ten seconds waits for
- * his answer from then on, until ten seconds have passed without: guessing is slow, and a typing
- * error costs nothing.
+ * Failed logins by the address they came from. A peer that fails three times within ten seconds
+ * waits for its answer from then on, until ten seconds have passed without a failure. So guessing
+ * is slow, and a typing error costs nothing.
  *
  * Threads: owner. Memory: a fixed table; a crowd of addresses pushes the oldest out.
  */

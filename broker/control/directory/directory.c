@@ -99,7 +99,7 @@ static enum amb_status topic_begin(struct amb_directory *directory, struct amb_d
     topic->serial = UINT64_MAX;
     directory->by_slot[amb_topic_slot(topic->id)] = topic;
     if (topic->priority == AMB_PRIORITY_HIGH) {
-        /* Whoever finds both reads this one first. */
+        /* A search that finds both reads this one first. */
         amb_list_insert_before(&topic->main->node, &topic->node);
     } else {
         amb_list_push_back(&directory->topics, &topic->node);
@@ -164,7 +164,7 @@ enum amb_status amb_directory_priority(struct amb_directory *directory, struct a
         *out = topic;
         return AMB_OK;
     }
-    amb_dir_topic_use(main); /* Whatever leaves for it, that stays. */
+    amb_dir_topic_use(main); /* All orders may leave for it, but that one stays. */
     main->kin_count++;
     enum amb_status status =
         topic_add(directory, main->name, main->name_len, main->home, main, priority, payer, &topic);
@@ -267,7 +267,7 @@ static void sub_each_topic(struct amb_directory *directory, struct amb_dir_sub *
     }
 }
 
-/* What a subscription begins with, and how many orders that took. */
+/* The places where a subscription begins, and how many orders that took. */
 struct coming {
     amb_order_done_fn done;
     void *context;

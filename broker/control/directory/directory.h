@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The directory: which topics there are, where they are at home, who subscribes to what. The
- * control thread alone changes it, so no worker ever matches a pattern: a worker is told which
+ * control thread alone changes it, so no worker ever matches a pattern. A worker is told which
  * cursor to put into which topic, before the first message that the cursor must see.
  *
- * Order of the orders: the topic's home first, which from then on lends to the subscriber's worker
- * and sends the order on to it, to attach the cursor. Mail keeps that order, so what is lent always
- * finds its cursor.
+ * Order of the orders: the topic's home comes first. From then on it lends to the subscriber's
+ * worker, and it sends the order on to that worker, to attach the cursor. Mail keeps that order, so
+ * a lent entry always finds its cursor.
  *
- * A topic is quiet until its first message. Until then only those who subscribe to its very name
- * have a cursor in it, and those with a wildcard are counted by their patterns (patterns.h). The
- * first message waits at home, and home tells the control thread, which wakes the topic: it makes
- * the pairs with all wildcards that match, in slices, and then has home go on. So a topic without
- * messages costs nothing for each of its readers.
+ * A topic is quiet until its first message. Until then only subscriptions to its very name have a
+ * cursor in it. Those with a wildcard are counted by their patterns (patterns.h). The first message
+ * waits at home, and home tells the control thread, which wakes the topic. It makes the pairs with
+ * all wildcards that match, in slices, and then has home go on. So a topic without messages costs
+ * nothing for each of its readers.
  *
  *   QUIET ── first message ─► WAKING ── all pairs are made ─► AWAKE
  *
  * Each priority of a topic that somebody has published with is a topic of its own here, beside the
- * main one of its name, which stays as long as it has such kin (priority.h).
+ * main one of its name. That one stays as long as it has such kin (priority.h).
  *
- * A topic that nobody publishes to and nobody reads by its name is idle. After limits.topic_idle,
- * and when those who read it by a wildcard have come to its end, it leaves; they find it again when
- * it comes again.
+ * A topic that nobody publishes to and nobody reads by its name is idle. After limits.topic_idle it
+ * leaves, when those who read it by a wildcard have come to its end. They find it again when it
+ * comes again.
  *
  *   asked ─► out of the names ─► its last publishers are heard out ─► home forgets it
  *         ─► each borrower does ─► home has read their mail ─► freed
@@ -238,7 +238,7 @@ AMB_MUST_CHECK enum amb_status amb_directory_priority(struct amb_directory *dire
 /* Is that topic of that priority there? */
 bool amb_directory_has(const struct amb_directory *directory, const char *name, size_t len,
                        enum amb_priority priority);
-/* Whoever it was made for does not use it after all. */
+/* The client that it was made for does not use it after all. */
 void amb_directory_unused(struct amb_directory *directory, struct amb_dir_topic *topic);
 /* Enters and removes a publisher, for its topic's SUBSCRIBERS counts. */
 void amb_directory_publish(struct amb_dir_publisher *publisher, struct amb_dir_topic *topic);
@@ -252,7 +252,7 @@ uint64_t amb_directory_next_sub(struct amb_directory *directory);
  * Enters a subscription whose session is told already (amb_order_subscription_open). It reads every
  * topic that matches: some from here on, those of a chore slice by slice, quiet ones from their
  * first message. `done` is called, with context, for each order that must have been carried out
- * before the subscription counts as active, the last of a chore too; returns how many. Past a limit
+ * before the subscription counts as active, the last of a chore too. Returns how many. Past a limit
  * of pairs, and without memory, the subscription is put into directory->over.
  */
 unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,

@@ -81,7 +81,7 @@ unsigned amb_directory_connect(struct amb_directory *directory, struct amb_dir_t
 {
     unsigned shard = sub->session.shard;
     if (!sub->is_wild) {
-        amb_dir_topic_use(topic); /* Whatever fails: its name is subscribed to. */
+        amb_dir_topic_use(topic); /* However it fails: its name is subscribed to. */
     }
     if (!amb_pairs_have_room(directory, sub) || !amb_pairs_reserve(directory, sub) ||
         amb_dir_topic_introduce(directory, topic, shard) == NULL) {

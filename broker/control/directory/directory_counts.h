@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many subscriptions match a topic, and who of them reads in place: counted, and told to the
+ * How many subscriptions match a topic, and which of them read in place: counted, and told to the
  * topic's home and its publishers.
  *
  * Of an awake topic each subscription is counted as it connects, and all changes of a round are
  * told with it. Of a quiet topic those with a wildcard are counted by their patterns, when that is
- * asked and the patterns have changed since. Its publishers hear at once what they must know before
- * a subscription counts as active: that somebody reads it at all, and that their batches have to be
- * copied from now on. All else a walk over the quiet topics finds out, which begins in the same
- * round where there are few, and four times a second where there are many.
+ * asked and the patterns have changed since. Its publishers hear two things at once, before a
+ * subscription counts as active: somebody reads it at all, and their batches have to be copied from
+ * now on. A walk over the quiet topics finds out all else. It begins in the same round where there
+ * are few, and four times a second where there are many.
  *
  * A match costs a step for each branch of the patterns' tree that it comes to. A count has so many
  * steps (COUNT_STEPS), past which the readers are "at least so many", and their users anybody.
@@ -23,8 +23,8 @@
 uint32_t amb_directory_matched(struct amb_dir_topic *topic);
 /* Are the publisher's leased batches copied, for another user would read them in place? */
 bool amb_directory_copies(const struct amb_dir_publisher *publisher);
-/* Tells homes and publishers how many read what they have: once for all changes since the last
- * time, and before the answers to those are read. Of quiet topics: directory_counts.c. */
+/* Tells homes and publishers how many read their topics. That happens once for all changes since
+ * the last time, and before the answers to those are read. Of quiet topics: directory_counts.c. */
 void amb_directory_tell(struct amb_directory *directory);
 
 /* For the directory's own files: */

@@ -52,7 +52,7 @@ static void leave_go_on(struct amb_dir_topic *topic)
     struct amb_directory *directory = topic->directory;
     topic->is_again = false;
     if (topic->stage == AMB_LEAVE_PUBLISHERS && topic->spoken_on != 0) {
-        /* A session that has closed may be heard yet, and what it says belongs to this topic. */
+        /* A session that has closed may be heard yet, and its batches belong to this topic. */
         for (unsigned i = 0; i < directory->shard_count; i++) {
             if ((topic->spoken_on >> i & 1) != 0) {
                 leave_ask(topic, i, amb_order_fence);
@@ -78,7 +78,7 @@ static void leave_go_on(struct amb_dir_topic *topic)
         was_lent = was_lent || (i != topic->home && topic->on_shard[i] != NULL);
     }
     if (topic->stage <= AMB_LEAVE_FENCE && was_lent) {
-        topic->stage = AMB_LEAVE_FENCE; /* What a borrower has said of it is read at home. */
+        topic->stage = AMB_LEAVE_FENCE; /* A borrower's word on it is read at home. */
         leave_ask(topic, topic->home, amb_order_nothing);
         return;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Topics leave: who is idle, who may go, and the stages in which workers forget them (drawn in
- * directory.h).
+ * Topics leave: the idle ones, those that may go, and the stages in which workers forget them
+ * (drawn in directory.h).
  *
  * Threads: the control thread.
  */
@@ -12,8 +12,8 @@
 /* Of the topics that this user pays for, the one idle for longest leaves at once. False: none of
  * those idle for longest is its. */
 bool amb_directory_leave_oldest_of(struct amb_directory *directory, const struct amb_user *user);
-/* Now and then: asks homes whether topics that have been idle for long enough may leave, goes on
- * with those that leave where a worker was not ready, and has amb_directory_work tell the counts of
+/* Now and then: asks homes whether topics that have been idle for long enough may leave. Goes on
+ * with those that leave where a worker was not ready. Has amb_directory_work tell the counts of
  * quiet topics that have changed so far. */
 void amb_directory_tick(struct amb_directory *directory);
 

@@ -67,7 +67,7 @@ static void account_add(struct amb_pair_account *account, int64_t pairs)
     }
 }
 
-/* What a limit leaves, beside what others have left already. */
+/* The rest that a limit leaves, beside the rest that others have left already. */
 static void lessen(uint64_t *left, const char **key, uint64_t limit, uint64_t own, const char *name)
 {
     uint64_t here = limit > own ? limit - own : 0;
@@ -145,8 +145,8 @@ static bool account_has_more(const struct amb_pair_account *a, const struct amb_
     return of_a != of_b ? of_a > of_b : a->pairs > b->pairs;
 }
 
-/* All pairs are in use: not who is next has to go, but who has most. Returns its account; NULL:
- * nobody's has any. */
+/* All pairs are in use: the client with most of them has to go, not the next one. Returns its
+ * account; NULL: nobody's has any. */
 static struct amb_pair_account *account_with_most(const struct amb_directory *directory)
 {
     struct amb_pair_account *most = NULL;
@@ -430,7 +430,7 @@ static bool leave_slice(struct amb_directory *directory, struct amb_dir_sub *sub
     return *next == sub->pair_count;
 }
 
-/* What is left of its pairs is a chore: until they are undone, they are its account's. */
+/* The rest of its pairs is a chore: until they are undone, they are its account's. */
 void amb_pairs_leave(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
     come_cancel(sub);

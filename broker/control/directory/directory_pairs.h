@@ -7,9 +7,9 @@
  * topic that leaves stays in these lists: its id names nothing from then on, and goes when the list
  * is full or at its limit. The later of the two makes a pair. A topic that wakes attaches the
  * subscriptions that are there (directory_wake.c). A subscription attaches, slice by slice, the
- * topics that were awake before it, by their places in directory->by_slot; the publishers of those
- * that are quiet are told what they must know (directory_counts.c). The slices that are still to
- * come are a chore.
+ * topics that were awake before it, by their places in directory->by_slot. The publishers of quiet
+ * topics are told that it counts (directory_counts.c). The slices that are still to come are a
+ * chore.
  *
  * Threads: the control thread. Memory: 4 bytes a pair; an allocation a chore.
  */

@@ -95,7 +95,7 @@ void amb_identities_fini(struct amb_identities *identities)
     amb_map_destroy(&identities->by_key);
 }
 
-/* "user name topic priority": a topic has no spaces, and what is beside it neither. */
+/* "user name topic priority": a topic has no spaces, and neither have the others. */
 static bool make_key(uint32_t user, const char *name, const char *topic, enum amb_priority priority,
                      char key[AMB_IDENTITY_KEY_MAX], size_t *len)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Publishers with a name of their own: how far each has come on a topic, over sessions and restarts
- * of its program. A worker counts the messages of whoever has an identity; when a session comes
- * back for one, the control thread tells it where it left off, and it sends the rest. So nothing is
- * looked up for a message, and nothing comes twice.
+ * of its program. A worker counts the messages of a publisher that has an identity. When a session
+ * comes back for one, the control thread tells it where it left off, and it sends the rest. So
+ * nothing is looked up for a message, and nothing comes twice.
  *
  *   free ─► taken by a client ─► its session ends ─► its worker has heard it out (a fence) ─► free
  *
  * Names belong to a user: nobody else's publishers meet them. They are charged to the party that
- * took them last, while they are taken and for limits.dedup_window afterwards: a party has at most
- * half of what other parties leave, and a user limits.user_share per cent of what other users do.
+ * took them last, while they are taken and for limits.dedup_window afterwards. A party has at most
+ * half of the part that other parties leave, and a user limits.user_share per cent of the part that
+ * other users leave.
  *
  * Threads: the control thread; `seq` is the worker's that has the publisher, and ours behind a
  * fence at that worker. Memory: one allocation each, at most AMB_IDENTITIES_MAX; never freed before
@@ -65,7 +66,8 @@ AMB_MUST_CHECK enum amb_status amb_identity_take(struct amb_identities *identiti
                                                  const char *name, const char *topic,
                                                  enum amb_priority priority, int64_t now_ns,
                                                  int64_t window_ns, struct amb_identity **out);
-/* Is the party charged for that name already? Who takes it again needs no more room. */
+/* Is the party charged for that name already? A publisher that takes it again needs no more
+ * room. */
 bool amb_identity_is_of(const struct amb_identities *identities, const struct amb_party *party,
                         uint32_t user, const char *name, const char *topic,
                         enum amb_priority priority);

@@ -57,8 +57,8 @@ void amb_patterns_remove(struct amb_patterns *patterns, struct amb_pattern **pat
 struct amb_pattern *amb_patterns_name(const struct amb_patterns *patterns, const char *topic,
                                       size_t len);
 /* Calls fn for each pattern with a wildcard that matches the topic, until it returns false. fn may
- * not change the patterns. *steps: how many branches may be looked at, and what is left of that;
- * false: it is used up, and there may be more patterns. */
+ * not change the patterns. *steps: how many branches may be looked at, and how many of them are
+ * left. False: they are used up, and there may be more patterns. */
 typedef bool (*amb_pattern_fn)(struct amb_pattern *pattern, void *arg);
 bool amb_patterns_match(const struct amb_patterns *patterns, const char *topic, size_t len,
                         uint32_t *steps, amb_pattern_fn fn, void *arg);

@@ -24,9 +24,9 @@
 
 struct Amb__Control__Subscribe;
 
-/* What a client asks for. Names: "" for none. */
+/* A client's wish. Names: "" for none. */
 struct amb_queue_wish {
-    uint32_t user; /* whose names they are */
+    uint32_t user; /* the user of its names */
     const char *group, *durable;
     const char *filter; /* as text; "": none */
     struct amb_queue_options options;
@@ -36,7 +36,7 @@ struct amb_dir_queue {
     struct amb_list_node node; /* in the directory's list of them */
     struct amb_dir_sub sub;    /* that reads for it: its session is the queue's worker */
     uint32_t user;
-    /* Of its first member; whoever comes while there is one must ask for the same. */
+    /* Of its first member; a client that comes while there is one must ask for the same. */
     struct amb_queue_options options;
     char *filter;             /* of a queue with a name; NULL: none */
     uint32_t members, active; /* active: they have not stopped taking messages */
@@ -47,9 +47,9 @@ struct amb_dir_queue {
 
 /* Does a client's request ask for one? */
 bool amb_queues_are_wanted(const struct Amb__Control__Subscribe *subscribe);
-/* NULL, or what is wrong with its acknowledgements and names. */
+/* NULL, or the fault of its acknowledgements and names. */
 const char *amb_queues_refusal(const struct Amb__Control__Subscribe *subscribe);
-/* What it asks for; the strings are the request's. */
+/* The wish; the strings are the request's. */
 void amb_queues_wish(const struct Amb__Control__Subscribe *subscribe, uint32_t user,
                      const struct amb_subscription_options *options, struct amb_queue_wish *out);
 
@@ -57,10 +57,10 @@ void amb_queues_wish(const struct Amb__Control__Subscribe *subscribe, uint32_t u
 bool amb_queue_name_check(const char *name);
 
 /*
- * Makes `sub`, whose pattern and session are set, a member of the queue that the wish names: of a
- * new one of its own where it names none. Fills in what the order that opens the subscription must
- * say (order->u.subscription). `done` as for amb_directory_subscribe, *posted how often it will be
- * called. EBUSY, EFORBIDDEN, EINVAL, ENOMEM, and a sentence.
+ * Makes `sub`, whose pattern and session are set, a member of the queue that the wish names. Where
+ * the wish names none, that is a new one of its own. Fills in what the order that opens the
+ * subscription must say (order->u.subscription). `done` as for amb_directory_subscribe, *posted how
+ * often it will be called. EBUSY, EFORBIDDEN, EINVAL, ENOMEM, and a sentence.
  */
 AMB_MUST_CHECK enum amb_status
 amb_queues_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,

@@ -338,7 +338,7 @@ static void session_open_post(struct amb_order *order)
     }
 }
 
-/* What the client has said in its former session is heard: it may speak in the next one. */
+/* The client's frames of its former session are heard: it may speak in the next one. */
 static void former_heard(void *control, struct amb_order *heard)
 {
     (void)control;
@@ -346,7 +346,7 @@ static void former_heard(void *control, struct amb_order *heard)
     amb_order_free(heard);
 }
 
-/* old: who had the session that this one takes the place of, and is ending; NULL: nobody. */
+/* old: the session whose place this one takes, and which is ending; NULL: none. */
 static void session_order(struct amb_client *client, const Amb__Control__Auth *auth,
                           const struct amb_client *old)
 {
@@ -400,8 +400,8 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     }
 }
 
-/* Who had the session that the client names, as its secret proves. NULL: it names none, or one that
- * is over, or the secret is wrong. */
+/* The session that the client names, as its secret proves. NULL: it names none, or one that is
+ * over, or the secret is wrong. */
 static struct amb_client *find_former(const struct amb_client *client,
                                       const Amb__Control__Former *former)
 {
@@ -419,7 +419,7 @@ static struct amb_client *find_former(const struct amb_client *client,
     return NULL;
 }
 
-/* Its client has a new session: the old one is ended first, so that nothing is delivered to both,
+/* Its client has a new session, so the old one is ended first. Then nothing is delivered to both,
  * and its handles and inboxes are free. Returns 1 if that session goes now: it must not stand in
  * the new one's way. One that stays in quarantine counts as any other. */
 static uint32_t end_former(struct amb_client *old, bool is_unmapped)

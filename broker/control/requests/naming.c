@@ -60,8 +60,8 @@ bool amb_naming_check(struct amb_client *client, uint64_t id, const Amb__Control
     return true;
 }
 
-/* The worker of the last publisher of that name has heard it to its end: what it has counted is
- * known, and the next one opens. */
+/* The worker of the last publisher of that name has heard it to its end. So its count is known, and
+ * the next one opens. */
 static void identity_known(void *control, struct amb_order *fence)
 {
     struct amb_control *own = control;
@@ -79,7 +79,7 @@ static void identity_known(void *control, struct amb_order *fence)
     const struct amb_dir_publisher *publisher =
         client->publishers == NULL ? NULL : client->publishers[request->handle];
     if (publisher != NULL && publisher->topic != NULL) {
-        /* Whoever came while the fence was away was told to a worker that did not know it. */
+        /* Those who came while the fence was away were told to a worker that did not know them. */
         request->subscribers = amb_directory_matched(publisher->topic);
         order->u.publisher.copies = amb_directory_copies(publisher);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * May a publisher be opened? And the opening of one that has a name: what its last life has sent
+ * May a publisher be opened? And the opening of one that has a name. The count of its last life
  * must be known first, so the order to open it waits for a fence at the worker that had it. See
  * identity.h. Threads: the control thread. Memory: the orders.
  */

@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-/* What no request needs more of. */
+/* No request needs more than this. */
 #define HEAP_FEW (UINT64_C(64) << 10)
 /* With an order, which most have. */
 #define REQUEST_HEAP                                                                               \
@@ -111,7 +111,7 @@ static void request_ping(struct amb_client *client, const Amb__Control__Ping *pi
     amb_client_send_pong(client, ping->time_ns);
 }
 
-/* Which messages are requests, with an id that their answer carries. */
+/* The messages that are requests, with an id that their answer carries. */
 static bool is_request(const Amb__Control__Control *message)
 {
     switch ((unsigned)message->body_case) {

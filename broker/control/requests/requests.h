@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clients ask of the control thread, message by message. A request that is wrong is answered
- * with an Error and the session goes on; a message that may not come in this state ends it.
+ * The requests of clients to the control thread, message by message. A request that is wrong is
+ * answered with an Error, and the session goes on. A message that may not come in this state ends
+ * the session.
  * Threads: the control thread.
  */
 #pragma once

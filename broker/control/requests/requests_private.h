@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of requests (requests_*.c, one for each kind of thing that clients ask for) share:
- * a request that waits for workers, and the requests themselves. Each of them answers, at once or
- * when the workers have; `id` is the answer's.
+ * The parts that the files of requests share: a request that waits for workers, and the requests
+ * themselves. There is one requests_*.c for each kind of thing that clients ask for. Each of them
+ * answers, at once or when the workers have; `id` is the answer's.
  *
  * Threads: the control thread.
  */

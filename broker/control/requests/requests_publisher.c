@@ -129,8 +129,8 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     order->context = request;
     order->u.publisher.identity = identity;
     publisher_fill(client, open, publisher, order);
-    /* Whoever comes between this order and its answer is not known to the worker yet: a publisher
-     * that waits for him hears of him by a flow value, behind which nothing can be lost. */
+    /* A reader that comes between this order and its answer is not known to the worker yet. A
+     * publisher that waits for it hears of it by a flow value, behind which nothing can be lost. */
     request->subscribers = amb_directory_matched(topic);
     request->gpu_why = order->u.publisher.verifies
                            ? "trust = \"verify\", or an inbox: the broker copies what is published"

@@ -99,7 +99,7 @@ void amb_doctor_host(const struct amb_doctor_look *look, json_t *rows)
     look_at_gpudirect(look, rows);
 }
 
-/* What /proc says a process's namespace is; false: it may not be asked. */
+/* A process's namespace by /proc; false: it may not be asked. */
 static bool namespace_of(const char *root, pid_t pid, const char *kind, char *out, size_t size)
 {
     char path[PATH_SIZE];

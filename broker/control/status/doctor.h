@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `broker-ctl doctor` finds on this host that decides how GPU payloads can travel: driver,
+ * The facts of this host that decide how GPU payloads can travel, for `broker-ctl doctor`: driver,
  * UCX's CUDA modules, namespaces, GPUDirect. Nothing is loaded to find it out. Threads: the control
  * thread. Memory: JSON, the caller's.
  */

@@ -21,8 +21,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STATUS_PIECE 60000u                               /* bytes of JSON in one frame */
-#define STATUS_MAX ((unsigned)AMB_CLIENT_OUT_MAX / 8 * 7) /* what may be queued for a client */
+#define STATUS_PIECE 60000u /* bytes of JSON in one frame */
+#define STATUS_MAX                                                                                 \
+    ((unsigned)AMB_CLIENT_OUT_MAX / 8 * 7) /* the most that may be queued for a                    \
+                                            * client */
 
 static const json_t *find_by_id(const struct amb_status_query *query, unsigned shard,
                                 const char *list, uint64_t id)
@@ -155,7 +157,7 @@ static const char *client_state_name(const struct amb_client *client)
     return "unknown";
 }
 
-/* What the control thread's account says, beside the worker's. */
+/* The control thread's account, beside the worker's. */
 static void add_heap(json_t *row, const struct amb_heap_account *heap)
 {
     const struct {
@@ -313,8 +315,8 @@ static json_t *gather_status(struct amb_status_query *query, struct amb_control 
     return status;
 }
 
-/* Which rows an answer has, before workers make theirs: the first so many of a list, which are the
- * eldest. */
+/* The rows that an answer has, before workers make theirs: the first so many of a list, which are
+ * the eldest. */
 struct eldest {
     unsigned count;
     uint64_t last_id;

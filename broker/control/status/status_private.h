@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the two files of status share: status.c asks and answers, on the control thread, and
+ * The parts that the two files of status share. status.c asks and answers, on the control thread.
  * status_worker.c makes the rows of one shard, on its worker.
  */
 #pragma once
@@ -33,10 +33,11 @@ struct amb_status_table {
     uint64_t (*at)(struct amb_status_walk *walk, uint64_t at);
 };
 
-/* A question, and what answers it. */
+/* A question, and the function that answers it. */
 struct amb_status_view {
     const char *name;
-    const struct amb_status_table *table;             /* whose rows each worker makes; or NULL */
+    const struct amb_status_table *table;             /* the table whose rows each worker makes; or
+                                                       * NULL */
     json_t *(*worker)(const struct amb_shard *shard); /* the one row of a worker; or NULL */
     /* On the control thread: rows, or the answer itself. */
     json_t *(*gather)(struct amb_status_query *query, struct amb_control *control);
@@ -54,7 +55,7 @@ struct amb_status_query {
     size_t pattern_len;
     unsigned waiting;
     uint64_t left_out; /* rows */
-    json_t **shards;   /* what each worker answered */
+    json_t **shards;   /* the answer of each worker */
 };
 
 extern const struct amb_status_table amb_status_topics, amb_status_subs, amb_status_queues,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What status tells of readers that spill (spill.h). Their topics' figures are those of all workers
- * that have such readers, together.
+ * The words of status on readers that spill (spill.h). Their topics' figures are those of all
+ * workers that have such readers, together.
  * Threads: as each says. Memory: the caller's.
  */
 #pragma once

@@ -95,7 +95,7 @@ static uint64_t topics_at(struct amb_status_walk *walk, uint64_t at)
     return at + 1;
 }
 
-/* What waits in the logs for the cursors of one owner: of the first so many. */
+/* The messages that wait in the logs for the cursors of one owner: of the first so many. */
 struct backlog {
     uint64_t bytes, spilled_bytes;
     bool is_part;

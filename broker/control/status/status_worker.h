@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one worker says of itself, its memory and, by order, of its sessions and topics.
+ * The words of one worker on itself, its memory and, by order, on its sessions and topics.
  *
  * Threads: the shard's worker.
  */
