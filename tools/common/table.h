@@ -6,9 +6,8 @@
  *   an object                "key  value" lines, inner objects as "key.inner"; arrays of objects
  *                            in it follow as tables
  * Keys that end in "bytes" or "_ns" hold sizes and durations and are scaled. Control characters
- * in texts, which may come from any client, and bytes that are no UTF-8 are printed as \xNN. Columns
- * are laid out by libsmartcols.
- * Threads: any. Memory: freed before return.
+ * in texts, which may come from any client, and bytes that are no UTF-8 are printed as \xNN.
+ * Columns are laid out by libsmartcols. Threads: any. Memory: freed before return.
  */
 #pragma once
 
