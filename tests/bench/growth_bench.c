@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What broker-bench has no workload for, for growth.py:
+ * Workloads for growth.py that broker-bench does not have:
  *
  *     growth-bench topics URL BROKER_PID TOPICS BURST SECONDS   one subscription to them all
  *     growth-bench hold URL CLIENTS                             connected, subscribed, silent
  *
- * topics: BURST messages of 64 bytes to each topic in turn, by as many connections as the handles
- * of one do not suffice for; a process of its own receives. hold: prints "holding" and stays until
- * its standard input ends.
+ * topics: BURST messages of 64 bytes to each topic in turn. It takes as many connections as the
+ * handles of one do not suffice for. A process of its own receives. hold: prints "holding" and
+ * stays until its standard input ends.
  *
  * Threads: one a process (and libamb's). Memory: given back by the end of the process.
  */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The work of a message, without the machine: a publisher, a broker's worker and a subscriber in
- * one thread, each taking its turn, on the ring, under a clock that stands still between messages.
- * The same instructions run every time, so a counter of instructions (instructions.py runs this
- * under callgrind) sees regressions whatever the machine does meanwhile.
+ * The work of a message, without the machine. A publisher, a broker's worker and a subscriber are
+ * in one thread, each taking its turn, on the ring. Their clock stands still between messages. The
+ * same instructions run every time, so a counter of instructions (instructions.py runs this under
+ * callgrind) sees regressions whatever the machine does meanwhile.
  *
  *     instructions-bench SIZE MESSAGES
  *
- * What is counted lies below bench_publish, bench_broker and bench_receive, inside bench_measure.
+ * The counted code lies below bench_publish, bench_broker and bench_receive, inside bench_measure.
  *
  * Threads: main, and one that runs control while main connects and turns the worker until then.
  * Memory: given back by the end of the process.
@@ -37,7 +37,7 @@
 #define ROUND_BYTES                                                                                \
     (480u << 10)      /* published before the others have their turn: several batches              \
                        */
-#define MESSAGE_NS 40 /* what a message takes by the clock that the library sees */
+#define MESSAGE_NS 40 /* the time of a message by the clock that the library sees */
 #define WARM_ROUNDS 20u
 #define MANY 256u
 #define SIZE_MAX_BYTES 4096u

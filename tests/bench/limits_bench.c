@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the machine itself allows for the cells of target.py that bytes decide: the same work with
- * no broker to speak of. A publisher writes every word of each message and a subscriber checks it,
- * as the peers' harness does with --touch; between them is the least there can be.
+ * The machine's own limits for the cells of target.py that bytes decide: the same work with no
+ * broker to speak of. A publisher writes every word of each message and a subscriber checks it, as
+ * the peers' harness does with --touch. Between them is the least there can be.
  *
  *   limits-bench KIND --size N
  *     lease    written in place in shared memory, checked in place
@@ -162,7 +162,7 @@ static uint8_t *slot_of(const struct limits *limits, uint64_t number)
     return limits->slots + number % limits->slot_count * limits->size;
 }
 
-/* One that has caught up begins again when a quarter of the slots is written: right behind its
+/* One that has caught up begins again when a quarter of the slots is written. Right behind its
  * writer it would find lines in the writer's own cache, which can be slow. */
 static void shm_subscriber(const struct limits *limits)
 {
@@ -281,7 +281,7 @@ static void tcp_subscriber(const struct limits *limits, const struct sockaddr_in
     (void)close(fd);
 }
 
-/* What has come and not left to everybody. */
+/* The bytes that have come and not left to everybody. */
 struct relay {
     int in, out[SUBS_MAX];
     unsigned count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a ring link costs, by itself: frames one way between two processes, and ping-pong.
+ * The cost of a ring link by itself: frames one way between two processes, and ping-pong.
  *
  *     link-ring-bench [SECONDS]
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the stream link moves over TCP on the loopback interface between two processes: bodies of
+ * The rate of the stream link over TCP on the loopback interface between two processes: bodies of
  * several sizes one way, and 64 B frames to and fro. Both sides poll and sched_yield, as loops with
  * `spin` do.
  *

@@ -8,29 +8,29 @@
  *    its bytes are right.
  *  - Per publisher and topic, numbers come in order and none twice to one subscriber.
  *  - Per topic, sequence numbers come in order, and each gap is as large as the loss that the
- *    message behind it reports. What is missing by number is exactly what was reported lost.
+ *    message behind it reports. The numbers that are missing are exactly those reported lost.
  *  - Each number of a publisher that ended as it should is settled once.
- *  - Where messages are acknowledged (all members of a group together are one subscriber): each is
- *    delivered for the first time once, again only while nobody has acknowledged it, and in the end
- *    each has been acknowledged once. Cumulative: what came before an acknowledgement, on the same
- *    subscription, is covered by it; first deliveries come in order.
- *  - What a publisher was told delivered is in the logs of so many subscribers, and acknowledged
- *    there if they acknowledge: never more, whoever was killed. Each number of a range that was
- *    dropped nowhere is in as many logs as subscriptions matched. Delivered and dropped are what
- *    matched; where nobody was killed, delivered is exactly what came.
- *  - A subscriber that read from before the first message to after the last has got, or was told
- *    lost, every message that was settled as accepted, and nothing else; one that came late, from
- *    its first message on. All end with the same message of a topic. --killed: publishers may
- *    have died: what they posted and was not settled may be there or not; subscribers whose log
- *    has no end are judged up to where it stops.
+ *  - Where messages are acknowledged, all members of a group together are one subscriber. Each
+ *    message is delivered for the first time once, and again only while nobody has acknowledged it.
+ *    In the end each has been acknowledged once. Cumulative: what came before an acknowledgement,
+ *    on the same subscription, is covered by it; first deliveries come in order.
+ *  - Messages that a publisher was told delivered are in the logs of so many subscribers, and
+ *    acknowledged there if they acknowledge. There are never more, whoever was killed. Each number
+ *    of a range that was dropped nowhere is in as many logs as subscriptions matched. Delivered and
+ *    dropped are what matched; where nobody was killed, delivered is exactly what came.
+ *  - A subscriber may have read from before the first message to after the last. It has got, or was
+ *    told lost, every message that was settled as accepted, and nothing else. One that came late
+ *    has done so from its first message on. All end with the same message of a topic. --killed:
+ *    publishers may have died. Messages that they posted and that were not settled may be there or
+ *    not. Subscribers whose log has no end are judged up to where it stops.
  *  - --restarts: the broker was replaced N times. Then a publisher may be told that nobody knows
- *    what became of a message, and a subscription, up to N times, that nobody knows what it has
- *    lost; what it gets of its topics from there on is another broker's. Between two such words,
- *    and after the last, everything is as above: what is missing by number there was refused,
- *    unknown or counted as lost. Nothing comes twice, whatever became of the broker. What was
- *    accepted may be lost; of what was told delivered everything above holds.
+ *    the fate of a message. A subscription may be told, up to N times, that nobody knows its
+ *    losses. Its messages from there on are another broker's. Between two such words, and after the
+ *    last, everything is as above: what is missing by number there was refused, unknown or counted
+ *    as lost. Nothing comes twice, whatever became of the broker. Accepted messages may be lost; of
+ *    those told delivered everything above holds.
  *
- * Prints one line of JSON, and what is wrong to standard error; exit 1 if anything is.
+ * Prints one line of JSON, and faults to standard error; exit 1 if there are any.
  */
 #include "tests/delivery/check.h"
 

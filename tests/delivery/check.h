@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the parts of the delivery checker share: the logs, and what publishers say that they have
- * posted. Read in this order: publishers (check_posted.c), subscribers without acknowledgements
- * (check_read.c) and with (check_acks.c), then what publishers were told of deliveries.
+ * The parts that the delivery checker shares: the logs, and the messages that publishers say they
+ * have posted. Read in this order: publishers (check_posted.c), subscribers without
+ * acknowledgements (check_read.c) and with (check_acks.c). Then come the deliveries that publishers
+ * were told of.
  *
  * Threads: one. Memory: until the end of the program.
  */
@@ -26,7 +27,7 @@ struct log {
     bool has_ended;
 };
 
-/* What one publisher posted to one topic. Arrays are of number i + 1. */
+/* The messages that one publisher posted to one topic. Arrays are of number i + 1. */
 struct posted {
     uint32_t *sizes;
     uint32_t *stamped; /* how many of the first i numbers say whose they are and were, as far as
@@ -73,7 +74,7 @@ void read_publisher(const struct log *log);
 void number_messages(void);
 /* The publisher's place in the array; publisher_count: there is none. */
 size_t publisher_at(uint64_t id);
-/* What `r` says of itself was posted; NULL: it was not. */
+/* A message as `r` describes itself was posted; NULL: it was not. */
 struct posted *posted_of(const struct delivery_record *r);
 /* After all subscribers: what a publisher was told of its deliveries is true. */
 void judge_told(const struct log *log);

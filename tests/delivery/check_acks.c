@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What subscribers with acknowledgements got, and what has become of it. */
+/* The messages of subscribers with acknowledgements, and their fate. */
 #include "tests/delivery/check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What has become of a topic's messages in a group, by key_of(). */
+/* The fate of a topic's messages in a group, by key_of(). */
 enum fate {
     FATE_DELIVERED = 1,
     FATE_ACKED = 2,
@@ -66,7 +66,8 @@ static void read_first(const struct log *log, struct fates *fates, uint64_t *las
     size_t at = the_check.restarts == 0 ? 0 : publisher_at(r->publisher);
     uint64_t number = the_check.restarts == 0 ? r->seq : r->number;
     last += at * DELIVERY_TOPICS + r->topic;
-    /* What a dead member of a group had not been sent yet is another's first delivery, later. */
+    /* A message that a dead member of a group had not been sent yet is another's first delivery,
+     * later. */
     if (number <= *last && !(the_check.is_killed && log->head->mode == DELIVERY_GROUP)) {
         wrong("%s: topic %u seq %" PRIu64 " for the first time after %" PRIu64, log->path, r->topic,
               number, *last);
@@ -185,7 +186,7 @@ static void judge_acks(const char *who, uint32_t topic, bool is_late, const stru
     struct topic_sum sum = sum_of(topic);
     uint64_t least = sum.accepted, most = sum.all_ended ? sum.accepted : sum.posted;
     if (the_check.restarts != 0) {
-        least = 0; /* What was told delivered is asked for elsewhere. */
+        least = 0; /* Messages that were told delivered are asked for elsewhere. */
         most = sum.posted;
     } else if (is_late) {
         least = fates->first != 0 ? the_check.tops[topic] - fates->first + 1 : 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What publishers posted, how it was settled, and what they were told of its delivery. */
+/* The messages that publishers posted, how they were settled, and the deliveries that their
+ * publishers were told of. */
 #include "tests/delivery/check.h"
 
 #include <stdlib.h>
@@ -16,8 +17,8 @@ static void posted_add(struct posted *posted, uint32_t size)
     posted->sizes[posted->count++] = size;
 }
 
-/* Who is settled twice, or before being posted, is noticed by the order: ranges of a topic follow
- * each other. */
+/* A message that is settled twice, or before being posted, is noticed by the order: ranges of a
+ * topic follow each other. */
 static void read_settled(struct publisher *p, const struct delivery_record *r)
 {
     struct posted *posted = &p->topics[r->topic];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What subscribers without acknowledgements got, and what they were told that they lost. */
+/* The messages of subscribers without acknowledgements, and the losses that they were told of. */
 #include "tests/delivery/check.h"
 
 #include <stdlib.h>
@@ -50,8 +50,8 @@ static void read_stamped(const struct log *log, struct reading *reading,
     posted->got[r->number - 1]++;
 }
 
-/* lives: of each subscription, how often it was told that its broker is another one: with the first
- * message after, and with that of each topic which it had read before. */
+/* lives: of each subscription, how often it was told that its broker is another one. It is told
+ * with the first message after, and with that of each topic which it had read before. */
 static void read_received(const struct log *log, struct reading *readings, uint64_t *lives,
                           const struct delivery_record *r)
 {
@@ -106,7 +106,7 @@ static void judge_whole(const struct log *log, uint32_t topic, const struct read
         wrong("%s: topic %u: ends with seq %" PRIu64 ", another's with %" PRIu64, log->path, topic,
               reading->seq, the_check.tops[topic]);
     }
-    /* What is missing by number, tiny ones aside, is some of what was lost. */
+    /* The numbers that are missing, tiny messages aside, are some of the lost ones. */
     if (sum.all_ended && (the_check.restarts != 0 || sum.accepted == sum.posted) &&
         reading->missing + tail > reading->lost) {
         wrong("%s: topic %u: %" PRIu64 " numbers are missing, %" PRIu64 " reported lost", log->path,

@@ -5,12 +5,13 @@
  *     test-load pub URL LOG ID MESSAGES [MAX_SIZE [delivered]]
  *     test-load sub URL LOG GROUPS MESSAGES [POLICY [late]]
  *
- * pub: MESSAGES messages to random topics of all, from 0 to MAX_SIZE bytes; prints "done" when all
- * are settled, with "delivered" that is when all have been delivered. sub: reads the groups whose
+ * pub: MESSAGES messages to random topics of all, from 0 to MAX_SIZE bytes. Prints "done" when all
+ * are settled; with "delivered" that is when all have been delivered. sub: reads the groups whose
  * bits are set; prints "ready", and after TERM goes on until nothing has come for a second. late:
- * it is not there from the first message on. POLICY: block (default), drop-oldest; ack, group:
- * acknowledges each message, one in twenty after it has come twice; group: as a member of one;
- * cumulative: acknowledges one in eight, and what is last when nothing more comes.
+ * it is not there from the first message on. POLICY: block (default), drop-oldest; ack, group,
+ * cumulative. ack and group acknowledge each message, one in twenty after it has come twice; group
+ * does so as a member of one. cumulative acknowledges one in eight, and the last one when nothing
+ * more comes.
  */
 #include "tests/delivery/record.h"
 
@@ -26,7 +27,7 @@
 
 #define SETTLES_MAX 4u /* records of one call to note, at most so many for each message */
 #define QUIET_NS AMB_SEC
-/* Not yet settled, of a publisher that waits for delivery: the broker keeps 65,536 such batches for
+/* Not yet settled, of a publisher that waits for delivery. The broker keeps 65,536 such batches for
  * a worker, those lent to another one twice, and refuses others. */
 #define UNDELIVERED_MAX 4096u
 
@@ -55,13 +56,13 @@ static void answered(const char *what, enum amb_status status)
     check(what, status == AMB_ESTALE ? AMB_OK : status);
 }
 
-/* What nobody knows was noted when it was settled; it is the checker's matter. */
+/* A fate that nobody knows was noted when it was settled; it is the checker's matter. */
 static void close_is(const char *what, enum amb_status status)
 {
     check(what, status == AMB_EUNKNOWN ? AMB_OK : status);
 }
 
-/* What the library says is worth having. */
+/* The library's words are worth having. */
 static void on_event(struct amb_conn *of, const struct amb_event *event, void *arg)
 {
     (void)of;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clients of the delivery test write down, and the checker reads: nothing else is shared by
- * the two. A log is a file of records behind a head, written through a mapping, so that what was
- * noted survives the process.
+ * The records that clients of the delivery test write down, and the checker reads: nothing else is
+ * shared by the two. A log is a file of records behind a head, written through a mapping, so the
+ * records survive the process.
  */
 #pragma once
 
@@ -48,7 +48,7 @@ struct delivery_record {
     uint64_t publisher, number;
     uint64_t seq; /* in the topic, as the broker counts */
     uint32_t topic, size, lost;
-    uint16_t kind, attempt; /* which delivery of this message it was, 1: the first */
+    uint16_t kind, attempt; /* the number of this delivery of the message, 1: the first */
 };
 
 struct delivery_head {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fakecuda: CUDA's driver library without a GPU, for tests. What a program sees is the driver's own
+ * fakecuda: CUDA's driver library without a GPU, for tests. A program sees the driver's own
  * interface (<cuda.h>); these are the handles that tests turn on top.
  *
- * Device memory is a memfd that is mapped twice: where the program sees it without any access, so
- * that a host dereference crashes, and hidden, for copies. Streams run on a thread of the
- * library's, late if they are told to. Calls without a current context fail as the driver's do, and
- * so do all calls in a context after a sticky error.
+ * Device memory is a memfd that is mapped twice. One mapping is where the program sees it, without
+ * any access, so that a host dereference crashes. The other is hidden, for copies. Streams run on a
+ * thread of the library's, late if they are told to. Calls without a current context fail as the
+ * driver's do, and so do all calls in a context after a sticky error.
  *
  * Environment, read by cuInit:
  *   FAKECUDA_DEVICES   2       how many

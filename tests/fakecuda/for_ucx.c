@@ -40,7 +40,7 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute name, CUde
     return fake_leave(fake_enter(__func__, false));
 }
 
-/* UCX asks so to be woken when what is on a stream of its own has passed. */
+/* UCX asks so to be woken when the work on a stream of its own has passed. */
 struct callback {
     CUstreamCallback fn;
     CUstream stream;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of fakecuda share. One lock for everything; the engine gives it up while it
- * copies.
+ * The parts that the files of fakecuda share. One lock for everything; the engine gives it up while
+ * it copies.
  */
 #pragma once
 

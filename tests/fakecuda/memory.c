@@ -15,7 +15,7 @@
 #define PAGE ((size_t)4096)
 #define HANDLE_MAGIC UINT64_C(0x66616b6563756461)
 
-/* What our IPC handles hold. */
+/* The content of our IPC handles. */
 struct fake_handle {
     uint64_t magic, size;
     ino_t inode;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVIDIA's management library, as far as UCX's CUDA modules need it to be there: whatever is asked,
- * the answer is that no driver is loaded.
+ * NVIDIA's management library, as far as UCX's CUDA modules need it to be there. Every call is
+ * answered: no driver is loaded.
  * Threads: any. Memory: none.
  */
 #define DRIVER_NOT_LOADED 9

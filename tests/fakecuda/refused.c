@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fakecuda: functions that UCX's CUDA modules are linked to and that are refused here: memory of
- * the virtual memory calls and of pools, shared between processes. Without CUDA's header, whose
- * prototypes differ from release to release; none of them looks at its arguments.
+ * fakecuda: functions that UCX's CUDA modules are linked to and that are refused here. They are for
+ * memory of the virtual memory calls and of pools, shared between processes. Without CUDA's header,
+ * whose prototypes differ from release to release; none of them looks at its arguments.
  */
 #include <dlfcn.h>
 #include <stddef.h>

@@ -15,7 +15,7 @@ static bool has_engine;
 static int64_t now_ns(void)
 {
     struct timespec ts;
-    (void)clock_gettime(CLOCK_REALTIME, &ts); /* What condition variables wait by. */
+    (void)clock_gettime(CLOCK_REALTIME, &ts); /* The clock that condition variables wait by. */
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
@@ -55,7 +55,8 @@ static struct CUstream_st *next_stream(int64_t *due)
     return NULL;
 }
 
-/* Without the lock: copies may be long, and what they touch is freed by drained streams only. */
+/* Without the lock: copies may be long, and memory that they touch is freed by drained streams
+ * only. */
 static void run(const struct fake_op *op)
 {
     if (op->what == FAKE_COPY) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes as a configuration file, and as an option where the first is '-'. What is accepted prints
- * as text that gives the same configuration; what is refused says why. All of it, and so slow:
+ * Bytes as a configuration file, and as an option where the first is '-'. An accepted text prints
+ * as text that gives the same configuration; a refused one has a reason. All of it, and so slow:
  * single values run far more often in config_value.
  */
 #include "broker/config/config.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One value of one key, as it is written in a file, a variable or an option: numbers, sizes, times,
- * words, texts, lists, URLs, groups and rules, each by its row of the schema. What is accepted
- * prints as text that gives the same value; what is refused says why. No file and no configuration
- * as a whole: that is `config`, which also walks names, layers and what keys say together.
+ * One value of one key, as it is written in a file, a variable or an option. There are numbers,
+ * sizes, times, words, texts, lists, URLs, groups and rules, each by its row of the schema. An
+ * accepted value prints as text that gives the same value; a refused one has a reason. No file and
+ * no configuration as a whole: that is `config`, which also walks names, layers and what keys say
+ * together.
  *
  *   byte 0  the row
  *   byte 1  0: untyped text  1: a string  2: libconfig's syntax  3: a text that libconfig parses,
@@ -73,7 +74,7 @@ static void check_status(enum amb_status status)
     }
 }
 
-/* What is taken for a number with a unit is one, and was not cut. */
+/* A text that is taken for a number with a unit is one, and was not cut. */
 static void check_numbers(const char *text)
 {
     static const struct {
@@ -156,7 +157,7 @@ static void check_round_trip(const struct row *row)
     free(before);
 }
 
-/* What was passed for harmless opens no file. */
+/* A text that was passed for harmless opens no file. */
 static void check_includes(const char *text, size_t len)
 {
     memset(error, 'x', sizeof(error));
@@ -174,7 +175,7 @@ static void check_includes(const char *text, size_t len)
     config_destroy(&tree);
 }
 
-/* What an option says that adds to a group. */
+/* An option that adds to a group. */
 static void set_pair(char *text)
 {
     char *equals = strchr(text, '=');

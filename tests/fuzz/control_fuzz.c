@@ -2,8 +2,8 @@
 /*
  * The first byte says in which pieces the rest arrives. A message that was read can be packed, and
  * if it can be read again it is the same.
- * The readers stay from input to input, for their 64 KiB cost more than what is read: forget()
- * makes them as after amb_control_reader_init, but for the memory.
+ * The readers stay from input to input, for their 64 KiB cost more than the reading. forget() makes
+ * them as after amb_control_reader_init, but for the memory.
  */
 #include "tests/fuzz/fuzz.h"
 #include "wire/base/assert.h"

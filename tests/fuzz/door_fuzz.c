@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A control connection from its first byte to its end, as the control thread and two workers see
- * it, without threads. The first byte says whether the client is known already, which door it came
- * through, and whether bytes come as they are or in messages (a length byte before each). Whatever
- * it says: the broker answers in whole messages, and nothing of the client is left afterwards
+ * it, without threads. The first byte says whether the client is known already, and which door it
+ * came through. It also says whether bytes come as they are or in messages (a length byte before
+ * each). Always, the broker answers in whole messages, and nothing of the client is left afterwards
  * (stepped_leave); only topics stay, up to their limit. With requests and workers, and so slow: the
  * way to a session runs more often, for several clients at once, in handshake.
  */
@@ -17,7 +17,7 @@
 #define LOCAL 2u  /* flag: on a Unix socket */
 #define FRAMED 4u /* flag: messages, not bytes */
 
-/* What the broker says has to be whole messages. */
+/* The broker's answers have to be whole messages. */
 static void listen_to(int fd, struct amb_control_reader *reader)
 {
     uint8_t bytes[4096];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a fuzz target is: one function, called with bytes that a peer may have sent. It states what
- * must hold with amb_assert and leaves reads outside to the sanitizers, so everything it hands to
- * the code under test lies in an allocation of exactly its size.
+ * A fuzz target is one function, called with bytes that a peer may have sent. It states its
+ * invariants with amb_assert and leaves reads outside to the sanitizers. So everything that it
+ * hands to the code under test lies in an allocation of exactly its size.
  * Threads: one. Memory: a target frees all it takes.
  */
 #pragma once
@@ -36,8 +36,8 @@ static inline uint8_t *fuzz_copy(const uint8_t *data, size_t len)
     return copy;
 }
 
-/* Of a fuzz_copy, what has not come yet: a read there is found as one behind an allocation is, and
- * costs no allocation for each piece. */
+/* The part of a fuzz_copy that has not come yet. A read there is found as one behind an allocation
+ * is, and costs no allocation for each piece. */
 static inline void fuzz_hide(const uint8_t *copy, size_t len)
 {
     ASAN_POISON_MEMORY_REGION(copy, len);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a connection's first byte to its session, and to its end: up to three connections at once,
- * as the control thread sees them, with the workers' answers when and as the input says. `door` has
- * workers that do what they are told, and requests; here a script stands for them, and what comes
- * is handed to amb_client_take, so that it runs far more often. The answers go through sockets that
- * stay (on a Unix door: through a new pair, as that one is shut down).
+ * From a connection's first byte to its session, and to its end. There are up to three connections
+ * at once, as the control thread sees them. The workers' answers come when and as the input says.
+ * `door` has workers that do as they are told, and requests. Here a script stands for them, and
+ * messages are handed to amb_client_take, so that it runs far more often. The answers go through
+ * sockets that stay (on a Unix door: through a new pair, as that one is shut down).
  *
- * Whatever comes: nobody has a session who has not proved what he must; nobody attaches to, or
- * ends, a session whose secret he does not say; answers are whole messages in their order; and
- * nothing of anybody is left behind.
+ * Four things hold always. Nobody has a session without the proof that is due. Nobody attaches to,
+ * or ends, a session without its secret. Answers are whole messages in their order. And nothing of
+ * anybody is left behind.
  *
  *   byte 0  1: TCP clients need a token  2: the broker drains  4: an old kernel  8: prefers ucx
  *   then steps: see step()
  *
- * What it does not reach: ucx links beyond Hello, descriptors that are passed, requests, events.
+ * It does not reach ucx links beyond Hello, descriptors that are passed, requests, events.
  */
 #include "broker/config/config.h"
 #include "broker/config/transports.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a stream link makes of the bytes that somebody writes into its socket. The first byte says
+ * The reading of a stream link, of bytes that somebody writes into its socket. The first byte says
  * how often the link is polled meanwhile; bodies go to memory of exactly their size. The whole link
  * with a socket, and so slow: its receiver runs far more often in stream_rx.
  */

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The receiver of a stream link, fed from memory through amb_stream_room and amb_stream_take: no
- * socket and no object per input, so that it runs some hundred times as often as `stream`, which is
+ * The receiver of a stream link, fed from memory through amb_stream_room and amb_stream_take. There
+ * is no socket and no object per input, so it runs some hundred times as often as `stream`. That is
  * the whole link behind its socket. Each input is received twice, once as it is and once in pieces;
- * both must come to the same upcalls. What of the staging memory has not come yet is poisoned.
+ * both must come to the same upcalls. The part of the staging memory that has not come yet is
+ * poisoned.
  *
  *   byte 0  bit 0: the rest are the stream's bytes; else a script that writes them
  *           bits 1 to 3: units that one call parses, less 1
  *   byte 1  size of the pieces, 0: 1 (PIECES_MAX of them, then the rest)
  *   byte 2  eighths of the bytes in front of the first piece
  *
- * A script is a row of steps: see step(). What it does not reach: reading and closing the socket.
+ * A script is a row of steps: see step(). It does not reach reading and closing the socket.
  */
 #include "tests/fuzz/fuzz.h"
 #include "wire/base/assert.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is parsed formats to a text that parses to the same. */
+/* A URL that is parsed formats to a text that parses to the same. */
 #include "tests/fuzz/fuzz.h"
 #include "wire/base/assert.h"
 #include "wire/codec/url.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What only the fake driver can show of GPU segments, with a real broker ($AMB_URL) that has pools:
+ * The cases of GPU segments that only the fake driver can show, with a real broker ($AMB_URL) that
+ * has pools:
  *
  *   gpu-fake order           messages leave behind their streams, and nobody waits for a device
  *   gpu-fake torture COUNT FIRST STRIDE
@@ -109,7 +110,7 @@ static void order_of_leases(struct amb_pub *pub, struct amb_sub *sub)
     amb_msg_release(msg);
 }
 
-/* What was received is sent on, from where it lies. */
+/* Received messages are sent on, from where they lie. */
 static void forwarding(struct amb_pub *pub, struct amb_sub *sub)
 {
     struct amb_msg *msg;
@@ -165,7 +166,7 @@ static void order(void)
 #define KINDS 3u
 #define CALLS 120u /* about as many as there are */
 
-/* What fails in a run. */
+/* The failures of a run. */
 struct plan {
     unsigned long turn, second; /* second: another call, 0: none */
     const char *code;
@@ -270,7 +271,7 @@ static pid_t begin_run(const struct plan *plan)
     if (pid == 0) {
         int result = one_run(plan);
         if (is_sticky(plan->code)) {
-            _exit(result); /* What was made on a lost device cannot be freed. */
+            _exit(result); /* Objects of a lost device cannot be freed. */
         }
         exit(result);
     }

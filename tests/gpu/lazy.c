@@ -11,7 +11,8 @@
  * eager COUNT                 reads in place, and copies pieces out, also across GPUs
  *
  * Prints "got N stale N failed N". With $EXPECT_FAILURES calls of the driver may fail, and so may
- * messages; what is said to have come is looked at in any case, and so is what is around it.
+ * messages. Bytes that are said to have come are looked at in any case, and so are those around
+ * them.
  */
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/gpu/program.h"
@@ -190,7 +191,7 @@ static enum amb_status look(struct amb_msg *msg, uint64_t n, bool is_lazy)
     if (status == AMB_OK && is_lazy) {
         status = fetch(msg, n, size);
     }
-    if (status == AMB_OK && is_lazy) { /* What is here is read there. */
+    if (status == AMB_OK && is_lazy) { /* The bytes here are read there. */
         status = read_piece(msg, n, &places[place_count - 1], size / 3, size / 3);
     }
     return status;

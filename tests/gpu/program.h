@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the programs that run on the fake driver begin with. A check that fails ends them.
+ * The beginning that the programs on the fake driver share. A check that fails ends them.
  * Threads: one. Memory: none.
  */
 #pragma once

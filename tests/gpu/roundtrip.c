@@ -111,7 +111,7 @@ static enum amb_status source_open(struct source *source, int device)
     return status; /* The context stays entered: this is the program's thread. */
 }
 
-/* What is written there on the stream is the message. */
+/* The bytes written there on the stream are the message. */
 static enum amb_status post(struct amb_pub *pub, struct source *source, size_t len)
 {
     uint64_t seq = 0;
@@ -300,7 +300,7 @@ static int receive(struct amb_conn *conn, struct amb_sub *sub, struct source *si
     return 0;
 }
 
-/* What is asked for of one message, in pieces and as a whole. */
+/* The payload of one message, asked for in pieces and as a whole. */
 static enum amb_status ask(struct amb_msg *msg, const struct source *sink, uint64_t seq)
 {
     size_t len = amb_msg_size(msg), half = len / 2;

@@ -78,7 +78,7 @@ static bool is_number(struct amb_msg *msg, bool is_host, uint32_t number)
 
 struct tally {
     uint32_t next, got, lost, in_place;
-    uint64_t base; /* what was published there before */
+    uint64_t base; /* the message that was published there before */
 };
 
 static void look_at(struct tally *tally, struct amb_msg *msg, bool is_host)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The front doors of a real brokerd under 1,000 connections of each kind of misbehaviour, on the
- * Unix socket and on TCP: it lives, closes all of them in time, leaks no descriptor, burns no core
- * afterwards, and an honest client gets in all the while. Then the same with far too few
+ * Unix socket and on TCP. It lives, closes all of them in time, leaks no descriptor, and burns no
+ * core afterwards. An honest client gets in all the while. Then the same with far too few
  * descriptors.
  *
  *   front_door_test BROKERD
@@ -134,8 +134,8 @@ static void run_attack(const struct brokerd *brokerd, bool is_unix, const struct
     if (left > 0) {
         test_fail("%s on %s: %u connections are still open", attack->name, door, left);
     }
-    /* A flood of connections that have said Hello may push out an honest one that is slow to go on:
-     * rarely, and it may come again at once. */
+    /* A flood of connections that have said Hello may push out an honest one that is slow to go on.
+     * That is rare, and it may come again at once. */
     if (prober.failed * HONEST_FAILED_ONE_IN > prober.count || prober.count == 0) {
         test_fail("%s on %s: an honest client got no %s (%u of %u failed)", attack->name, door,
                   prober.what == NULL ? "turn" : prober.what, prober.failed,

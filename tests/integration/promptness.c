@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long after its cause comes an effect that nobody calls for? Whoever forgets to wake somebody
- * is put right by the next heartbeat, a second later: here that is too late.
+ * How long after its cause comes an effect that nobody calls for? The next heartbeat heals a
+ * forgotten wake-up, a second later: here that is too late.
  *
  *     promptness RING_URL STREAM_URL [--rounds N] [--tries N] [CASE]...
  *
- * Each case runs on both links, in rounds (1). A round is over with the first try that is in time;
- * as many late ones in a row as there are tries (5) fail it, and so does what never comes. Prints a
- * line for each case with the times seen, each the longest of that try, and "end" behind the last.
- * Exit: 0, or 1 if one has failed.
+ * Each case runs on both links, in rounds (1). A round is over with the first try that is in time.
+ * As many late ones in a row as there are tries (5) fail it, and so does a message that never
+ * comes. Prints a line for each case with the times seen, each the longest of that try, and "end"
+ * behind the last. Exit: 0, or 1 if one has failed.
  *
  * Heartbeats lie on a grid of the host's clock. All connections of a try are opened in one step of
- * it and the cause comes just behind one, so that the next heartbeat does not hide anything.
+ * it, and the cause comes just behind one. So the next heartbeat does not hide anything.
  */
 #include <amb/amb.h>
 #include <inttypes.h>
@@ -599,7 +599,7 @@ static int64_t try_crowd(struct trial *trial)
     return late_ns;
 }
 
-/* What a burst leaves behind goes out with flushes that do not wait. */
+/* Batches that a burst leaves behind go out with flushes that do not wait. */
 static int64_t try_burst(struct trial *trial)
 {
     struct amb_conn *conn = open_client(trial);

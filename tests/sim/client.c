@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client: what libamb does on a link, without its threads. What it does, and when, the script
- * says; what comes is told to the model.
+ * A client: what libamb does on a link, without its threads. The script says what it does, and
+ * when; messages that come are told to the model.
  */
 #include "tests/sim/sim.h"
 #include "wire/base/assert.h"
@@ -30,7 +30,7 @@ static bool stamp_of_props(const struct amb_message_view *view, struct sim_stamp
     return true;
 }
 
-/* Whose it is is told by its properties, if it has some. */
+/* Its properties tell its owner, if it has some. */
 static void note_lazy_message(struct sim_client *client, struct sim_sub *sub, struct sim_held *held,
                               const struct amb_message_view *view, uint32_t index)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the desk's two parts share: desk.c has sessions, upcalls and turns, requests.c what clients
- * ask for.
+ * The parts that the desk's two files share: desk.c has sessions, upcalls and turns, requests.c the
+ * requests of clients.
  * Threads: one. Memory: a visit is the desk's; a request is freed with its answer.
  */
 #pragma once

@@ -23,7 +23,7 @@ enum amb_fault amb_fault;
 static const char *const names[] = {"NONE", AMB_FAULTS(FAULT_NAME)};
 static const char *const texts[] = {"", AMB_FAULTS(FAULT_TEXT)};
 
-/* Of what a run has said: the seed, and what was wrong. False: nothing was. */
+/* The facts that a run has told: the seed, and the fault. False: nothing was. */
 static bool read_verdict(FILE *in, uint64_t *seed, char *why, size_t size)
 {
     char line[512];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lazy subscriptions: deliveries without payloads, and what a client asks for of them.
+ * Lazy subscriptions: deliveries without payloads, and a client's requests for them.
  *
  *   LAZY ──► held ──► FETCH ──► FETCHED: these bytes, or stale, if it may be
  *                          └──► FETCHED_MAP: all of it in place, which stays until the release
@@ -104,7 +104,7 @@ static struct sim_held *held_of(struct sim_client *client, const struct sim_fetc
                : NULL;
 }
 
-/* Whose message it is, if anybody knows. */
+/* The message's owner, if anybody knows. */
 static bool stamp_of(struct sim *s, const struct sim_held *held, const struct sim_fetch *fetch,
                      const uint8_t *bytes, uint64_t len, struct sim_stamp *out)
 {
@@ -155,7 +155,7 @@ static bool is_crowded_out(const struct sim_client *client, const struct sim_sub
         return client->sim->is_tight; /* Where sessions may not hold much, or memory is short. */
     }
     if (client->sim->has_leases && most > AMB_SEGMENT_ALIGN / 4) {
-        most = AMB_SEGMENT_ALIGN / 4; /* What is leased has a share of its own. */
+        most = AMB_SEGMENT_ALIGN / 4; /* Leased bytes have a share of their own. */
     }
     for (uint64_t n = held->number; n <= sub->last; n++) {
         later += sim_held(sub, n)->keeps;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Leases: a segment that a client writes, and the commits that name slots of it. A slot that is
- * said to be free is written over at once: whoever still reads it is found out.
+ * said to be free is written over at once: a reader that still reads it is found out.
  *
  *   free ──(commit)──► taken by that number ──(FREED: a counter, or a range)──► free, spoilt
  */

@@ -42,7 +42,7 @@ enum model_fate {
 
 struct model_message {
     uint64_t seq;   /* 0: not known */
-    uint64_t above; /* what it has to be added for its number in the topic */
+    uint64_t above; /* to be added for its number in the topic */
     uint32_t topic;
     int64_t sent_ns, settled_ns;
     uint32_t step, ttl_ms;
@@ -102,7 +102,7 @@ struct model_queue {
     unsigned count;
 };
 
-/* What a subscription has seen of a topic. */
+/* A subscription's view of a topic. */
 struct sim_reading {
     uint32_t topic;    /* 0: free */
     uint64_t expected; /* number of the next message; 0: any */
@@ -125,7 +125,7 @@ uint32_t model_publisher(struct sim *s, uint32_t where, uint32_t name);
 /* That message of a publisher is sent now: the next one, or one that is sent again. */
 void model_send(struct sim *s, uint32_t pub, uint32_t number, const struct sim_publisher *plan);
 struct model_message *model_message(struct sim *s, uint32_t pub, uint32_t number);
-/* What its publisher was told of messages first .. first+count-1. */
+/* The word to its publisher on messages first .. first+count-1. */
 void model_settle(struct sim *s, uint32_t pub, uint32_t first, uint32_t count,
                   enum amb_status status, uint64_t seq, uint64_t above);
 /* Their publisher will not hear of them. */
@@ -149,7 +149,8 @@ void model_place(struct sim *s, uint32_t topic, uint64_t seq, uint64_t above, ui
 
 /* oracle_queue.c */
 
-/* A message comes to a member. What was sent to another one later may have been seen before. */
+/* A message comes to a member. A message that was sent to another one later may have been seen
+ * before. */
 void model_turn(struct sim *s, const struct sim_sub *sub, const struct sim_held *held,
                 uint64_t seq);
 /* A wish for a queue: with the same names it has the same options. */

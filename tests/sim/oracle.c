@@ -373,7 +373,7 @@ static struct sim_reading *reading_of(struct sim *s, struct sim_sub *sub, uint32
     return reading;
 }
 
-/* Where a reader of what is new has begun: with everything sent since its subscription was
+/* Where a reader of new messages has begun. It has everything sent since its subscription was
  * answered, and nothing that was known to be there when it was asked for. */
 static void check_begin(struct sim *s, const struct sim_sub *sub, const struct model_topic *topic,
                         uint64_t base)
@@ -424,7 +424,8 @@ static void read_plain(struct sim *s, struct sim_sub *sub, const struct amb_fram
     reading->expected = frame->seq + frame->count - frame->first - frame->rest;
 }
 
-/* What it holds, with this delivery, is within its credit: what the broker cannot have back yet. */
+/* The messages that it holds, with this delivery, are within its credit: those that the broker
+ * cannot have back yet. */
 static void check_credit(struct sim *s, const struct sim_client *client, const struct sim_sub *sub,
                          uint32_t count, uint64_t bytes)
 {
@@ -522,7 +523,7 @@ uint64_t model_given_unseen(struct sim *s, const struct sim_sub *sub, const stru
 
 /* The end -------------------------------------------------------------------------------------- */
 
-/* What a client said in one session is numbered before what it says in the next one. */
+/* The messages of a client's one session are numbered before those of the next one. */
 static void check_sessions(const struct sim *s, const struct model_topic *topic)
 {
     const struct model_pub *newest[MODEL_LIVES] = {NULL};
@@ -573,7 +574,8 @@ void model_end(struct sim *s)
     }
 }
 
-/* Has the topic left, and come again under another number? What it had not told is lost with it. */
+/* Has the topic left, and come again under another number? Losses that it had not told are lost
+ * with it. */
 static bool has_come_again(const struct model *model, uint32_t topic)
 {
     for (uint32_t t = topic + 1; t <= model->topic_count; t++) {
@@ -601,9 +603,10 @@ void model_caught_up(struct sim *s, const struct sim_client *client, const struc
         bool may_miss = topic->rule->ttl_ns != AMB_CONFIG_TIME_FOREVER || topic->has_own_ttl ||
                         (s->may_lack_memory && !holds_for_ever(sub, topic)) ||
                         slow_of(sub, topic) == AMB_SLOW_DROP_NEWEST;
-        /* The last ones of several topics come at once: who has credit for a few of them waits
-         * with the rest, which drop-newest does not keep, and no policy but block where memory is
-         * short. There large ones may come among them, from who has waited for it. */
+        /* The last ones of several topics come at once. A reader that has credit for a few of them
+         * waits with the rest. drop-newest does not keep the rest, and where memory is short no
+         * policy but block does. There large ones may come among them, from who has waited for
+         * it. */
         bool is_tight = sub->options.credit_msgs < SIM_NAMES ||
                         sub->options.credit_bytes < SIM_NAMES * LAST_BYTES;
         bool keeps_oldest = slow_of(sub, topic) == AMB_SLOW_DROP_NEWEST;

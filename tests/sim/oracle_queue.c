@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of model.h that is about queues: who has each message, and whether he may. */
+/* The part of model.h that is about queues: the holder of each message, and whether it may hold
+ * it. */
 #include "broker/delivery/acks/queue.h"
 
 #include "tests/sim/model.h"
@@ -102,7 +103,7 @@ void model_turn(struct sim *s, const struct sim_sub *sub, const struct sim_held 
               "%s: number %" PRIu64 " comes too often", name, seq);
     s->stats.redelivered += turn->attempt != 0;
     turn->attempt = attempt;
-    /* Whoever has it has it for so long. */
+    /* Its holder has it for so long. */
     turn->owner = sub->is_leaving ? 0 : sub->serial;
     turn->low_ns = sub->is_leaving ? 0 : held->low_ns + queue->options.ack_wait_ns;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client's publishers: what they send, and what they hear of it. */
+/* A client's publishers: their messages, and the answers to these. */
 #include "tests/sim/sim.h"
 #include "wire/base/assert.h"
 #include "wire/codec/props.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clients ask the desk for: publishers, subscriptions. */
+/* The requests of clients to the desk: publishers, subscriptions. */
 #include "broker/config/config.h"
 #include "broker/control/directory/queues.h"
 #include "broker/session/session.h"
@@ -303,7 +303,7 @@ static void unsubscribe(struct sim *s, struct visit *visit, const struct sim_ask
 
 /* Leases --------------------------------------------------------------------------------------- */
 
-/* What amb_order_lease_open and _mapped do, without their passes over pages. */
+/* The work of amb_order_lease_open and _mapped, without their passes over pages. */
 static void lease_open_run(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens, step by step: whose turn it is, how much time passes, and what a client does with
- * its turn. Everything is drawn from the seed.
+ * The events, step by step: whose turn it is, how much time passes, and a client's actions in its
+ * turn. Everything is drawn from the seed.
  */
 #include "broker/config/config.h"
 #include "tests/sim/sim.h"

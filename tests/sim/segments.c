@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Segments without memfd: one takes a millisecond to make, and a seed shall not take longer. A
- * freed one's first bytes are spoilt, so that whoever still reads it is found out.
+ * freed one's first bytes are spoilt, so that a reader that still reads it is found out.
  */
 #include "broker/memory/segment.h"
 #include "tests/sim/sim.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The simulator's world: the broker's shards and directory, run by hand under a clock of its own,
- * clients on sim links, and what the model (model.h) knows of them. See README.md.
+ * and clients on sim links. The model (model.h) has its knowledge of them here. See README.md.
  *
  *   script ──► clients ══ sim links ══► shards (the broker's code) ◄── orders ── desk ── directory
  *                 └──────────────► model: what may come, and what must not ◄──────┘
  *
- * Threads: one. Memory: one world a process; what is large is kept from seed to seed.
+ * Threads: one. Memory: one world a process; large things are kept from seed to seed.
  */
 #pragma once
 
@@ -167,7 +167,7 @@ struct sim_client {
     bool said_bye; /* it holds nothing any more */
     bool may_map, maps;
     uint32_t session; /* of the desk's table */
-    uint64_t id;      /* what the desk calls it */
+    uint64_t id;      /* its name at the desk */
     uint32_t index, generation;
     struct amb_link *link;
     int64_t frozen_ns; /* does nothing before */
@@ -333,7 +333,7 @@ void sim_lease_opened(struct sim *s, struct sim_client *client, const struct sim
 /* If its commits have come. */
 void sim_lease_close(struct sim *s, struct sim_client *client);
 bool sim_lease_has_room(const struct sim_client *client, uint32_t count, uint64_t padded);
-/* What is planned, as a commit; there is room. */
+/* The plan, as a commit; there is room. */
 void sim_lease_commit(struct sim *s, struct sim_client *client, uint32_t handle);
 /* Commits are over: all up to that one; these. */
 void sim_lease_flow(struct sim_client *client, uint64_t value);
@@ -354,7 +354,7 @@ void sim_fetch_answered(struct sim_client *client, const struct amb_frame *frame
                         const uint8_t *bytes);
 void sim_fetch_mapped(struct sim_client *client, const struct amb_frame *frame);
 
-/* What a delivery takes of the credit in bytes. */
+/* A delivery's part of the credit in bytes. */
 static inline uint64_t sim_delivery_bytes(const struct sim_sub *sub, const struct amb_frame *frame)
 {
     bool is_light = frame->type == AMB_FRAME_LAZY && sub->options.lazy != AMB_LAZY_PIN;
@@ -394,7 +394,7 @@ void sim_client_say(struct sim *s, struct sim_client *client, uint32_t handle, u
                     uint64_t open, enum amb_ack_kind kind, int64_t delay_ns);
 void sim_client_ask(struct sim *s, struct sim_client *client, enum sim_ask_kind kind,
                     uint32_t handle, uint64_t number);
-/* What it holds reads as it did. */
+/* The messages that it holds read as they did. */
 void sim_client_check_held(struct sim *s, const struct sim_client *client, uint32_t handle,
                            const struct sim_held *held);
 static inline struct sim_held *sim_held(const struct sim_sub *sub, uint64_t number)

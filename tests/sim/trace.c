@@ -65,9 +65,9 @@ void sim_fail(const struct sim *s, const char *format, ...)
     _exit(1);
 }
 
-/* stdio is not for signal handlers; but the process is at its end, in one thread, and not in stdio:
- * what failed is an assertion of the broker, or a planted fault has spoilt memory, which may show
- * as any of these, or as a turn without an end. */
+/* stdio is not for signal handlers; but the process is at its end, in one thread, and not in stdio.
+ * An assertion of the broker has failed, or a planted fault has spoilt memory. That may show as any
+ * of these, or as a turn without an end. */
 static void on_signal(int number)
 {
     (void)signal(number, SIG_DFL);

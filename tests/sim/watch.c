@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What must hold of a shard's turn, by what was before it: who gives way, and what is done for
- * readers that spill.
+ * The invariants of a shard's turn, by the state before it: the readers that give way, and the work
+ * for readers that spill.
  */
 #include "broker/config/config.h"
 #include "broker/delivery/acks/queue.h"
@@ -55,7 +55,7 @@ static unsigned note_ranked(const struct amb_shard *shard, struct ranked ranked[
     return count;
 }
 
-/* Whoever has gone on in this turn had nothing higher to read. */
+/* A reader that has gone on in this turn had nothing higher to read. */
 static void check_ranked(const struct sim *s, const struct ranked *before, unsigned before_count,
                          const struct amb_shard *shard)
 {

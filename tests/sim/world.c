@@ -243,7 +243,7 @@ static void begin(struct sim *s, uint64_t seed, uint32_t steps)
 
 /* Turns ---------------------------------------------------------------------------------------- */
 
-/* What the broker has read of what a client said counts from here on. */
+/* A client's frames that the broker has read count from here on. */
 static void hear_said(struct sim *s, struct sim_client *client)
 {
     const struct amb_session *session =
@@ -352,7 +352,8 @@ uint64_t sim_topic_next(const struct sim *s, uint32_t id)
 
 /* Invariants ----------------------------------------------------------------------------------- */
 
-/* What a lazy one keeps is what it says, and within its share: or one alone. Returns it. */
+/* The bytes that a lazy one keeps are those that it says, and within its share: or one alone.
+ * Returns it. */
 static uint64_t inspect_kept(const struct sim *s, const struct amb_subscription *sub)
 {
     uint64_t bytes = 0, count = 0;

@@ -3,8 +3,8 @@
  * Topics, publishers and readers that come and go, on four workers of a real brokerd with room for
  * a few topics only. Publishers open, publish, and close at once or after a flush; all topics are
  * forgotten and made anew meanwhile, at other homes. One reader of everything must get each message
- * that was sent, whatever closes first: a close overtakes nothing, and who reads by a wildcard
- * finds what comes again.
+ * that was sent, whatever closes first. A close overtakes nothing, and a reader by a wildcard finds
+ * a topic that comes again.
  *
  *   stress-churn BROKERD SECONDS
  */
@@ -26,7 +26,7 @@
 
 enum stage {
     WRITING,
-    READING, /* what is still on its way */
+    READING, /* messages that are still on their way */
     OVER,
 };
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Three shards, and clients that publish, lease, subscribe, hold, release, close and die at random,
- * in one thread under a simulated clock, so that a seed gives the same run again.
+ * Three shards in one thread under a simulated clock, so that a seed gives the same run again.
+ * Clients publish, lease, subscribe, hold, release, close and die at random.
  *
  *   stress-shards [SEED [STEPS]]      without arguments: seed after seed for some seconds
  *
- * What must hold whatever happens: a sequence number of a topic is one message, the same for all
- * subscriptions; a subscription's deliveries and the losses it is told of leave no gap; one that
- * blocks loses nothing but what a topic with full = drop-oldest throws away; a publisher's messages
- * stay in order; what a client holds in place does not change, though publishers write into slots
- * as soon as they are told that those are free; in the end all memory is back.
+ * These invariants hold always. A sequence number of a topic is one message, the same for all
+ * subscriptions. A subscription's deliveries and the losses it is told of leave no gap. One that
+ * blocks loses nothing but messages that a topic with full = drop-oldest throws away. A publisher's
+ * messages stay in order. A message that a client holds in place does not change, though publishers
+ * write into slots as soon as these are told free. In the end all memory is back.
  */
 #include "broker/config/config.h"
 #include "broker/topic/topic.h"
@@ -46,14 +46,14 @@ static const char config[] =
     "           { match = \"reject.>\"; full = \"reject\"; max_bytes = \"400K\"; },\n"
     "           { match = \"few.>\"; max_messages = 20; slow = \"drop-oldest\"; } );\n";
 
-/* What a client wants to send next on a publisher. */
+/* The message that a client wants to send next on a publisher. */
 struct plan {
     uint32_t count;
     uint64_t len;
     uint64_t wanted; /* told with WANT */
 };
 
-/* What a subscription must see next in a topic. */
+/* The number that a subscription must see next in a topic. */
 struct reading {
     uint64_t expected; /* 0: not known */
 };

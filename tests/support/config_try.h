@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For tests of broker/config*: makes a configuration from text on a machine that is always the
- * same, and checks the error where it must be refused.
+ * same. Checks the error where it must be refused.
  */
 #pragma once
 

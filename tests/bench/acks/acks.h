@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What acknowledgements, groups, confirmations and deduplication cost, here and elsewhere: one
- * publisher process, one to eight consumer processes, the same loop for each system.
+ * The cost of acknowledgements, groups, confirmations and deduplication, here and elsewhere. There
+ * is one publisher process, one to eight consumer processes, and the same loop for each system.
  *
  *     main (this process): starts the others, takes the time, counts, judges
  *      ├─ publisher ── system->publish ── acks_room, acks_payload, acks_sent
  *      └─ consumers ── system->consume ── acks_take, acks_taken
  *
  * Every message says which it is, twice, and its other bytes are known: a consumer compares all of
- * them. The publisher stays within a window of what was consumed; the credit goes by memory that
- * the processes share, so that each system runs as fast as it can without losing anything.
+ * them. The publisher stays within a window of the consumed messages. The credit goes by memory
+ * that the processes share, so each system runs as fast as it can without losing anything.
  *
  * Threads: one in each process, beside those of the client libraries. Memory: `shared` is a mapping
  * of all processes; the rest is given back by their end.
@@ -36,7 +36,7 @@ enum acks_confirm {
     ACKS_DELIVERED
 };
 
-/* What one consumer writes; the lines are its own. */
+/* The record of one consumer; the lines are its own. */
 struct acks_member {
     _Alignas(128) _Atomic uint64_t taken; /* messages, told once a batch */
     uint64_t lost, again, disorder, damaged;
@@ -69,7 +69,7 @@ struct acks_job {
     uint64_t window; /* messages sent and not consumed */
     struct acks_shared *shared;
     uint8_t *payload;        /* the publisher's, `size` bytes */
-    const uint8_t *expected; /* what a consumer compares with */
+    const uint8_t *expected; /* the content that a consumer compares with */
     uint64_t next;           /* publisher: to be sent; consumer: expected at least */
     uint64_t mine;           /* consumer: taken and not told yet, in this process */
     uint64_t seen_consumed;  /* publisher: by the last look */
@@ -110,7 +110,7 @@ static inline bool acks_is_stopped(const struct acks_job *job)
 
 /* The next message's bytes, until the next call. */
 const void *acks_payload(struct acks_job *job);
-/* What acks_payload gave has been handed to the library. */
+/* The buffer that acks_payload gave has been handed to the library. */
 void acks_sent(struct acks_job *job);
 void acks_confirmed(struct acks_job *job, uint64_t count);
 

@@ -4,9 +4,9 @@
  *            [--ack explicit|cumulative] [--group] [--stored] [--named]
  *            [--confirm accepted|delivered] [--push] [--batch N] [--pending N]
  *
- * One run against a server that is there: publishes for S seconds and a quarter before, until
- * everything has come, and prints one object of JSON. See acks.h; acks.py runs them all. --group:
- * each message to one of the members, else to each of them.
+ * One run against a server that is there. It publishes for S seconds and a quarter before, waits
+ * until everything has come, and prints one object of JSON. See acks.h; acks.py runs them all.
+ * --group: each message to one of the members, else to each of them.
  */
 #include "tests/bench/acks/acks.h"
 #include "tools/common/proc.h"
@@ -66,7 +66,7 @@ void acks_wait(void)
     (void)usleep(WAIT_US);
 }
 
-/* In a group what all have taken together, else what the slowest has. */
+/* In a group the messages that all have taken together, else those of the slowest. */
 static uint64_t consumed(const struct acks_job *job)
 {
     uint64_t sum = 0, least = UINT64_MAX;
@@ -165,8 +165,8 @@ static void *shared_bytes(size_t len)
 }
 
 /*
- * The server is prepared, and asked afterwards, by a process of its own: what has threads and
- * random numbers cannot be forked once it was used.
+ * The server is prepared, and asked afterwards, by a process of its own. A library that has threads
+ * and random numbers cannot be forked once it was used.
  */
 static void in_child(struct acks_job *job, void (*what)(struct acks_job *))
 {

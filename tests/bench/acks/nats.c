@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NATS and JetStream in the bench of acknowledgements; see acks.h. Without a log (-stored) plain
- * subjects and queue groups; else a stream in memory and one consumer, its state in memory too:
- * pulled in batches by all members, or pushed to a delivery group. Confirmed messages go by
- * js_PublishAsync with up to `pending` on their way, others by natsConnection_Publish to the
+ * NATS and JetStream in the bench of acknowledgements; see acks.h. Without a log (-stored) it is
+ * plain subjects and queue groups. Else it is a stream in memory and one consumer, its state in
+ * memory too. All members pull in batches, or a delivery group is pushed to. Confirmed messages go
+ * by js_PublishAsync with up to `pending` on their way, others by natsConnection_Publish to the
  * stream's subject, which costs the server no answer.
  */
 #include "tests/bench/acks/acks.h"
@@ -86,7 +86,7 @@ static void hang_up(struct client *client)
     natsConnection_Destroy(client->conn);
 }
 
-/* No run fills it with small messages; what is large falls out behind. Interest and work queue were
+/* No run fills it with small messages; large ones fall out behind. Interest and work queue were
  * slower with acknowledgements. */
 static void add_stream(jsCtx *js)
 {

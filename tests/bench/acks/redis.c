@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Redis in the bench of acknowledgements; see acks.h. Without a log pub/sub; else a stream, trimmed
- * about as the others' logs are, and a consumer group: XREADGROUP with COUNT, the next one asked
- * for before the last answer is looked at, and one XACK for all of an answer in the same write
- * (NOACK where nothing is acknowledged). The publisher writes the protocol itself, a pipeline of
- * `batch` commands at a time; unless it waits for confirmations it asks for no replies.
+ * Redis in the bench of acknowledgements; see acks.h. Without a log it is pub/sub; else a stream,
+ * trimmed about as the others' logs are, and a consumer group. XREADGROUP has a COUNT, and the next
+ * one is asked for before the last answer is looked at. One XACK for all of an answer goes in the
+ * same write (NOACK where nothing is acknowledged). The publisher writes the protocol itself, a
+ * pipeline of `batch` commands at a time; unless it waits for confirmations it asks for no replies.
  */
 #include "tests/bench/acks/acks.h"
 
@@ -24,7 +24,7 @@
 struct pipeline {
     redisContext *conn;
     size_t used;
-    uint64_t commands; /* whose replies were not read */
+    uint64_t commands; /* of servers whose replies were not read */
     char bytes[PIECE + DIRECT + ROOM];
 };
 

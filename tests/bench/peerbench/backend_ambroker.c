@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ambroker as a backend of peerbench (README.md beside this file): brokerd in a process of its own
- * with its default settings, clients through the public library.
+ * Ambroker as a backend of peerbench (README.md beside this file). brokerd is a process of its own
+ * with its default settings; clients use the public library.
  *
  *   ambroker        ring; amb_pub_send from memory of the program, amb_next_many
  *   ambroker-lease  ring; amb_lease, written in place, amb_lease_commit

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A whole broker inside the test process, and a client that speaks the control protocol byte by
- * byte, so that it can also speak it wrongly. The broker listens on a Unix socket in a folder of
- * its own and on a free TCP port of 127.0.0.1; it has 16 MiB of memory and one worker unless the
- * test says otherwise.
+ * byte. So it can also speak it wrongly. The broker listens on a Unix socket in a folder of its own
+ * and on a free TCP port of 127.0.0.1. It has 16 MiB of memory and one worker unless the test says
+ * otherwise.
  *
  * Every wait has a deadline of DOOR_DEADLINE_MS, after which the test fails instead of hanging.
  * Threads: one test's own.
@@ -41,7 +41,7 @@ struct door_client {
     uint64_t next_id;
 };
 
-/* What Welcome said, by value. */
+/* The content of Welcome, by value. */
 struct door_session {
     uint32_t session, generation;
     uint64_t secret, client_id, ring_size, lease_bytes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control thread's code and two workers without threads: a test decides who has his turn, so
+ * The control thread's code and two workers without threads. A test decides whose turn it is, so
  * orders and answers cross in the order that it wants. Clients are the far ends of socket pairs.
  * Threads: one. Memory: one for the whole process, never given back; clients give back all of
  * theirs.

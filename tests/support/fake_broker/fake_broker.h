@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A broker of one session, for tests of libamb: it speaks the control protocol on a Unix socket and
- * frames on a ring or a stream, notes what the client does, and says what the test tells it to. It
- * routes nothing.
+ * A broker of one session, for tests of libamb. It speaks the control protocol on a Unix socket and
+ * frames on a ring or a stream. It notes the client's actions, and speaks as the test tells it to.
+ * It routes nothing.
  * Threads: it runs one of its own; every function here may be called from the test's.
  */
 #pragma once
@@ -33,7 +33,7 @@ struct fake_options {
     const char *gpu_why;                   /* why it cannot; NULL: not said */
 };
 
-/* What the client did. Read with fake_broker_look. */
+/* The client's actions. Read with fake_broker_look. */
 struct fake_seen {
     uint64_t batches[FAKE_HANDLES], msgs[FAKE_HANDLES], bytes[FAKE_HANDLES];
     uint64_t want[FAKE_HANDLES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the fake broker share. */
+/* The parts that the files of the fake broker share. */
 #pragma once
 
 #include "tests/support/fake_broker/fake_broker.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the fake broker delivers when a test says so: by copy, in place, leased and lazy; and the
- * segments that it lies in.
+ * The fake broker's deliveries when a test asks for them: by copy, in place, leased and lazy; and
+ * the segments that they lie in.
  *
  * Threads: any; under the fake broker's lock.
  */

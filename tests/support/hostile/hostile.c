@@ -7,9 +7,9 @@
  *
  * The seed of a round says what happens in it: `--seed N --rounds 1` does it again. N at a time
  * beside each other. `--greedy S` runs the greedy attacks alone, all of them at once and each again
- * and again, for S seconds; their verdicts are nobody's then, the limits that they met are. Prints
- * a line of JSON: what was done, and how often the session was ended for it. Exit 1: the broker let
- * something happen that it must not; a line on standard error says what.
+ * and again, for S seconds. Their verdicts count for nothing then; the limits that they met count.
+ * Prints a line of JSON: what was done, and how often the session was ended for it. Exit 1: the
+ * broker let something happen that it must not; a line on standard error says what.
  */
 #include "tests/support/hostile/hostile.h"
 
@@ -100,7 +100,7 @@ static bool is_served(struct hostile *h)
     return !h->is_over;
 }
 
-/* What it publishes is still taken. */
+/* Its batches are still taken. */
 static void expect_accepted(struct hostile *h)
 {
     struct hostile_pub *pub = &h->pubs[1];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client that can break every rule: it speaks the protocol by itself, on wire/codec and
- * wire/link, keeps every descriptor that it is given, and maps the memory of its ring once more.
- * It logs in like anybody else; what it does then is hostile_*.c's.
+ * A client that can break every rule. It speaks the protocol by itself, on wire/codec and
+ * wire/link. It keeps every descriptor that it is given, and maps the memory of its ring once more.
+ * It logs in like anybody else; its further actions are in hostile_*.c.
  *
  * Threads: one. Memory: what it allocates dies with its process.
  */
@@ -79,7 +79,7 @@ struct hostile {
 
 /* "FAIL attack: text", and the process ends with 1. */
 _Noreturn void hostile_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* What goes in front of that. */
+/* The bytes in front of that. */
 void hostile_name(const char *attack, uint64_t seed);
 
 void hostile_init(struct hostile *h, const char *unix_path, uint16_t tcp_port, uint64_t seed);

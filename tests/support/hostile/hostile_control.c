@@ -220,7 +220,7 @@ static enum hostile_verdict garbage(struct hostile *h)
     return HOSTILE_ENDS;
 }
 
-/* What belongs to the handshake, or only a broker says, or has no id. */
+/* Messages that belong to the handshake, that only a broker says, or that have no id. */
 static enum hostile_verdict out_of_place(struct hostile *h)
 {
     Amb__Control__Control message;

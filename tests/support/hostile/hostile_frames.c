@@ -173,7 +173,7 @@ static enum hostile_verdict batch_foreign(struct hostile *h)
     return HOSTILE_LIVES;
 }
 
-/* What only a broker sends, and what nobody does. */
+/* Frames that only a broker sends, and that nobody does. */
 static enum hostile_verdict wrong_types(struct hostile *h)
 {
     static const uint8_t types[] = {AMB_FRAME_SETTLED, AMB_FRAME_MAP, AMB_FRAME_SEG_DROP,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Greed: clients that break no rule and take all that they can get. In a round of their own they
- * take a little; `--greedy` has all of them take as much as a limit allows, beside each other and
+ * take a little. `--greedy` has all of them take as much as a limit allows, beside each other and
  * for as long as GREED_MS. The broker may refuse, or end them with a reason; others must not
  * notice.
  */

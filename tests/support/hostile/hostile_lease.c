@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attacks by leased segments, the only memory of the broker's that a client may write: before it is
- * sealed, after, and by commits of what is not the client's to commit.
+ * Attacks by leased segments, the only memory of the broker's that a client may write. They come
+ * before it is sealed, after, and by commits of slots that are not the client's to commit.
  */
 #include "tests/support/hostile/hostile.h"
 
@@ -78,7 +78,7 @@ static void commit(struct hostile *h, uint64_t segment, uint64_t offset, uint32_
     commit_raw(h, segment, ++h->commits, 1, &offset, len);
 }
 
-/* Of any size; what is given must come back. */
+/* Of any size; each one given must come back. */
 static enum hostile_verdict lease_sizes(struct hostile *h)
 {
     for (unsigned i = 0; i < 30 && !h->is_over; i++) {
@@ -280,7 +280,7 @@ static enum hostile_verdict commit_nobody(struct hostile *h)
 }
 
 /* Keeps its oldest commit alive, reads nothing, and commits on, for publishers that are there and
- * that are not: what it is not told must cost the broker nothing. */
+ * that are not. The words that it does not read must cost the broker nothing. */
 static enum hostile_verdict commit_untold(struct hostile *h)
 {
     have_lease(h);
@@ -324,7 +324,7 @@ static enum hostile_verdict lease_closed(struct hostile *h)
     return HOSTILE_ENDS;
 }
 
-/* Opens, maps, closes, and keeps the mapping, again and again: what it keeps stays charged to it,
+/* Opens, maps, closes, and keeps the mapping, again and again. The kept memory stays charged to it,
  * so it is refused long before it has all memory. */
 static enum hostile_verdict lease_keep(struct hostile *h)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attacks on what the broker shares: the ring's memory, its bells, and the segments. Whatever can
- * be tried with a descriptor is tried on each of them, also as another user.
+ * Attacks on what the broker shares: the ring's memory, its bells, and the segments. Everything
+ * that can be tried with a descriptor is tried on each of them, also as another user.
  */
 #include "tests/support/hostile/hostile.h"
 
@@ -118,7 +118,7 @@ static enum hostile_verdict nobody(struct hostile *h)
     return HOSTILE_LIVES;
 }
 
-/* Whoever owns the file may change its mode: the seals still hold. */
+/* The owner of the file may change its mode: the seals still hold. */
 static enum hostile_verdict modes(struct hostile *h)
 {
     for (unsigned i = 0; i < h->segment_count; i++) {

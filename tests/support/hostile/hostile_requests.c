@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the hostile client asks for by its control connection, rightly and wrongly. */
+/* The hostile client's requests by its control connection, right and wrong ones. */
 #include "tests/support/hostile/hostile_client.h"
 
 #include "wire/base/clock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attacks on the stream link of a client that came by TCP: who may attach, and what units say. */
+/* Attacks on the stream link of a client that came by TCP: by attaching, and by units. */
 #include "tests/support/hostile/hostile.h"
 
 #include "wire/base/clock.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One end of a link under test: sends frames whose bodies are a pattern, records all upcalls, and
- * fails the running CMocka test as soon as the link breaks a promise of wire/link/link.h: a frame
- * out of order, a field or byte changed, something settled twice.
+ * One end of a link under test. It sends frames whose bodies are a pattern, and records all
+ * upcalls. It fails the running CMocka test as soon as the link breaks a promise of
+ * wire/link/link.h: a frame out of order, a field or byte changed, something settled twice.
  * Threads: one at a time, like the link. Memory: allocates per frame; everything is given back by
  * link_peer_fini.
  */
@@ -24,7 +24,7 @@ struct link_peer_body;
 
 struct link_peer {
     struct amb_link *link;   /* NULL before creation and once closed */
-    struct link_peer *other; /* whose frames arrive here */
+    struct link_peer *other; /* the peer at which frames arrive */
     bool is_broker;          /* sends the broker's types of frames */
 
     struct link_peer_tx *txs; /* all of them, newest first */

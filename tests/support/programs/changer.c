@@ -6,7 +6,7 @@
  *     changer URL TOPIC read
  *
  * Prints "ready". A line of input has it publish one message in place and print "sent" once the
- * broker has it; the next one has it write other bytes to where that message lay, and print
+ * broker has it. The next line has it write other bytes to where that message lay, and print
  * "changed". And so on, to the end of input. read takes one message, prints "holding", waits for a
  * line and prints "same" or "changed".
  */

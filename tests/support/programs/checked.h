@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages whose every byte can be checked. Size and content of message n of a publisher follow
- * from (id, n): whoever receives it can say without asking whether it is whole, whether it is in
- * order, and later whether memory that it holds has changed.
+ * from (id, n). So a receiver can say without asking whether it is whole and in order. Later it can
+ * say whether memory that it holds has changed.
  *
  *     16 bytes and more: | id 8 | n 8 | pattern of (id, n) ... |     fewer: the pattern alone
  *
@@ -27,7 +27,7 @@ enum checked_result {
     CHECKED_WRONG,   /* bytes that nobody sent */
 };
 
-/* What has been received of one topic with one publisher at a time. Zeroed: nothing. */
+/* The messages received of one topic with one publisher at a time. Zeroed: nothing. */
 struct checked_reader {
     uint64_t id, n; /* the last message's */
     size_t max;     /* as its publisher has it */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client that must notice nothing: publishes checked messages at a modest rate, receives them
- * again through a subscription that blocks rather than loses, and watches what others publish.
+ * The client that must notice nothing. It publishes checked messages at a modest rate, receives
+ * them again through a subscription that blocks rather than loses, and watches the messages of
+ * others.
  *
  *     checker PUB_URL SUB_URL NAME [--rate N] [--watch PATTERN] [--max BYTES]
  *

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counts what a data path must not do. Loaded by LD_PRELOAD, it passes each call on and counts it
- * in a file that a test may read at any time: $AMB_COUNT_DIR/<pid>, COUNTS numbers of 8 bytes in
- * the machine's order: allocations, frees, locks taken, system calls, and those that only yield.
+ * in a file that a test may read at any time: $AMB_COUNT_DIR/<pid>. It has COUNTS numbers of 8
+ * bytes in the machine's order: allocations, frees, locks taken, system calls, and those that only
+ * yield.
  *
- * System calls are counted where the program calls the C library for them; those inside it (futexes
+ * System calls are counted where the program calls the C library for them. Those inside it (futexes
  * of a contended mutex, mappings of an allocator) are not.
  *
  * Threads: any. Memory: a few bytes for what dlsym allocates before malloc is known.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Publishers and readers of messages whose every byte can be checked, of given sizes: message n has
+ * Publishers and readers of messages whose every byte can be checked, of given sizes. Message n has
  * the (n mod k)-th of k sizes, and each of its words follows from n.
  *
  *     leaser lease URL TOPIC COUNT SIZES    publishes in place
@@ -209,7 +209,7 @@ static int hold(void)
     }
     enum amb_status status = AMB_OK;
     for (uint64_t n = 0; n < the.count; n++) {
-        fill(amb_lease_data(held[n]), size_of(n), n); /* Whatever has become of the session. */
+        fill(amb_lease_data(held[n]), size_of(n), n); /* However the session ended. */
         status = amb_lease_commit(held[n], NULL, NULL);
     }
     (void)printf("committed %d %d\n", (int)status, (int)amb_pub_flush(pub, 0, AMB_SEC));

@@ -95,7 +95,7 @@ static void publish_some(struct amb_pub *pub, uint64_t id, uint64_t first, uint6
 
 #define LEASES 8
 
-/* Messages first... in place. What is filled and not committed was never sent. */
+/* Messages first... in place. A slot that is filled and not committed was never sent. */
 static void lease_some(struct amb_pub *pub, uint64_t id, uint64_t first, uint64_t count)
 {
     struct amb_lease *leases[LEASES], *spare;

@@ -102,7 +102,7 @@ static void *wait_subscribers(void *arg)
     return NULL;
 }
 
-/* Never waits long, never stops: whatever phase of a round trip the end comes in. */
+/* Never waits long, never stops: the end may come in any phase of a round trip. */
 static void *keep_asking(void *arg)
 {
     (void)arg;

@@ -166,7 +166,7 @@ void client_fetch(struct shard_client *client, uint32_t handle, uint64_t number,
 void client_map(struct shard_client *client, uint64_t segment);
 void client_refuse(struct shard_client *client, uint64_t segment);
 
-/* What is delivered in place and not given back must still read as it did. */
+/* A message that is delivered in place and not given back must still read as it did. */
 void client_check_held(const struct shard_client *client, uint32_t handle);
 
 /* The broker closes the session. keep_held as amb_session_close. */

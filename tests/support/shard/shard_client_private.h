@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the two files of a shard's client share: shard_client.c lives and sends, shard_receive.c
- * takes what comes and checks it.
+ * The parts that the two files of a shard's client share: shard_client.c lives and sends,
+ * shard_receive.c takes messages and checks them.
  *
  * Threads: one.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One to four shards without threads, sockets and control thread: turned by hand under a simulated
- * clock, with a small memory. What the control thread would order is called directly; what shards
- * ask of it is recorded. Clients are scripts on the other end of sim links (shard_client.h).
+ * clock, with a small memory. The orders of the control thread are called directly; shards'
+ * questions to it are recorded. Clients are scripts on the other end of sim links (shard_client.h).
  *
  * Failures end the running CMocka test. Threads: one. Memory: everything is given back by
  * harness_fini, which fails the test if the broker's part was not.

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* What the control thread would order, and its answer. */
+/* The control thread's order, and its answer. */
 struct lease_answer {
     bool has_come;
     enum amb_status status;

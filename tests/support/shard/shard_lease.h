@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leases of a scripted client (shard_client.h): it asks for them as a client does, but by orders,
- * writes its stamps into slots and commits them, rightly or as the test wants it.
+ * Leases of a scripted client (shard_client.h). It asks for them as a client does, but by orders.
+ * It writes its stamps into slots and commits them, rightly or as the test wants it.
  * Threads: one. Memory: a lease is the test's until client_lease_fini.
  */
 #pragma once

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Queues for the shard harness: made and joined by the orders that the control thread would post,
- * and what scripted members say about their deliveries.
+ * and the words of scripted members on their deliveries.
  * Threads: one. Memory: queues end in harness_queue_close.
  */
 #pragma once

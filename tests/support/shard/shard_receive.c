@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes to a shard's client: frames, bodies and flow values, checked and written down.
+ * The input of a shard's client: frames, bodies and flow values, checked and written down.
  *
  * Threads: one. Memory: a body is held until it is whole.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tests of the forwarder begin with: a publisher on shard 0, `near` on shard 1, who maps, and
- * `far` on shard 2, who does not. The functions are CMocka's fixtures; *state is the trio.
+ * The beginning that tests of the forwarder share: a publisher on shard 0, `near` on shard 1, which
+ * maps, and `far` on shard 2, which does not. The functions are CMocka's fixtures; *state is the
+ * trio.
  * Threads: one. Memory: setup's, until teardown.
  */
 #pragma once

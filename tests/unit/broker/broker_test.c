@@ -88,7 +88,7 @@ static void test_a_failed_start_gives_everything_back(void **state)
     door_close(&door);
 }
 
-/* Whatever the number of descriptors: a start works or fails with a sentence. */
+/* With any number of descriptors a start works or fails with a sentence. */
 static void test_starts_with_too_few_descriptors_fail_cleanly(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void test_starts_with_too_few_descriptors_fail_cleanly(void **state)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     struct door door;
     char error[512];
-    door_open(&door, NULL); /* What is opened once a process is open. */
+    door_open(&door, NULL); /* The descriptors that are opened once a process is open. */
     door_close(&door);
     unsigned before = door_count_fds();
     bool has_started = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which signal calls what, sent to this process itself. */
+/* Signals and their calls, sent to this process itself. */
 #include "broker/signals.h"
 
 #include <sched.h>

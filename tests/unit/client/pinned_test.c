@@ -252,7 +252,7 @@ static void who_has_all_that_may_be_pinned_waits(void **state)
         amb_lease_abandon(leases[i]);
     }
     assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
-    more = take(pub, 100); /* What is idle makes room for another size. */
+    more = take(pub, 100); /* An idle slot makes room for another size. */
     amb_lease_abandon(more);
     close_pinned(&s);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests with a fake broker begin and end with. */
+/* The beginning and the end of the tests with a fake broker. */
 #pragma once
 
 #include "client/conn/conn.h"

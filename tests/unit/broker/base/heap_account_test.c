@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The account itself, and what a session is charged on its worker: tables of deliveries, takes,
- * tallies, and that everything is given back.
+ * The account itself, and the charges of a session on its worker: tables of deliveries, takes,
+ * tallies. Everything is given back.
  */
 #include "broker/config/config.h"
 #include "broker/ingest/publisher.h"
@@ -100,7 +100,7 @@ static void test_a_table_of_deliveries_stops_at_the_limit(void **state)
     assert_int_equal(w->reader->subs[0].msgs + w->reader->subs[0].lost, 300);
 }
 
-/* What one subscription does not use any more, another one of the session may have. */
+/* Heap that one subscription does not use any more, another one of the session may have. */
 static void test_tables_that_are_not_used_make_room(void **state)
 {
     struct world *w = *state;

@@ -31,7 +31,7 @@ static void test_the_same_process_is_the_same_party(void **state)
     amb_party_unref(&user);
     assert_null(user);
     amb_party_unref(&user);
-    /* What has left something behind stays; the others are forgotten. */
+    /* A party that has left something behind stays; the others are forgotten. */
     one->held = 42;
     amb_parties_sweep(&parties, 10 * AMB_NS_PER_SEC);
     assert_int_equal(amb_map_count(parties.by_key), 1);

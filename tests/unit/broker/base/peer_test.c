@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker/peer: the process at the other end of a connection, and what is a pidfd.
+ * broker/peer: the process at the other end of a connection, and the test of a pidfd.
  */
 #include "broker/base/peer.h"
 

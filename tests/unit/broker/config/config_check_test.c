@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What keys say together, and what the machine allows. */
+/* Rules over several keys, and the machine's limits. */
 #include "tests/support/config_try.h"
 
 #include <fcntl.h>

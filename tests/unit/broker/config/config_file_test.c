@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of every wrong kind, and what may be included. */
+/* Files of every wrong kind, and those that may be included. */
 #include "tests/support/config_try.h"
 
 #include <sys/stat.h>

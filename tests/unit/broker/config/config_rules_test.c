@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for topics: defaults, order, and what cannot be said. */
+/* Rules for topics: defaults, order, and texts that cannot be said. */
 #include "broker/config/print/config_print.h"
 #include "tests/support/config_try.h"
 
@@ -78,7 +78,7 @@ static void test_a_rule_may_have_groups(void **state)
     assert_int_equal(amb_config_topic(config, "b")->retain.bytes, 1 << 20);
     assert_false(amb_topic_rule_retains(amb_config_topic(config, "c")));
 
-    /* What is printed reads as the same. */
+    /* The printed text reads as the same. */
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);

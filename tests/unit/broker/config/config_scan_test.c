@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libconfig would misread. */
+/* The texts that libconfig would misread. */
 #include "tests/support/config_try.h"
 
 static void test_large_numbers_need_an_l(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table itself: every row is well-formed, and what is looked up in it. */
+/* The table itself: every row is well-formed, and rows are found in it. */
 #include "broker/config/config_schema.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layers: defaults, --dev, file, environment, options; who beats whom. */
+/* The layers: defaults, --dev, file, environment, options; and their order. */
 #include "tests/support/config_try.h"
 
 #include <unistd.h>

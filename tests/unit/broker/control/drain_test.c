@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker/drain: the graceful end. What was accepted is delivered, nobody new gets in, everybody is
+ * broker/drain: the graceful end. Accepted messages are delivered, nobody new gets in, everybody is
  * told, and it never takes longer than drain_timeout. Publishers and subscribers are libamb's.
  */
 #include "tests/support/door/door_harness.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* broker/portowner: who listens on a port, over IPv4 and IPv6; nobody on others. */
+/* broker/portowner: the process that listens on a port, over IPv4 and IPv6; nobody on others. */
 #include "broker/control/portowner.h"
 
 #include <setjmp.h>

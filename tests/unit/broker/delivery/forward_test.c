@@ -370,7 +370,7 @@ static void test_a_client_maps_no_more_than_its_limit(void **state)
     client_drain(w->near, 0);
 }
 
-/* Whatever the configuration says: the reader alone shall not hold all memory. */
+/* With any configuration: the reader alone shall not hold all memory. */
 static void test_a_client_maps_at_most_half_of_host_memory(void **state)
 {
     struct world *w = *state;
@@ -453,7 +453,7 @@ static void test_a_turn_ends_however_much_its_readers_would_take(void **state)
     harness_check(&w->h);
 }
 
-/* What it takes of a turn's looks to settle a topic that fall_behind has filled. */
+/* The part of a turn's looks that settling a topic takes that fall_behind has filled. */
 #define SETTLED (2 * AMB_FORWARD_TURN / 32 + 2)
 
 /* A subscription without credit that has more than a turn's looks of cursors in the topic. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is told to be slow, and of what is lost, when; and what the broker itself publishes. */
+/* The readers that are told to be slow, and their losses, and when; and the broker's own
+ * messages. */
 #include "broker/delivery/reader/subscription.h"
 #include "broker/delivery/slow.h"
 #include "broker/session/session.h"
@@ -80,7 +81,7 @@ static void publish(struct world *w, unsigned batches)
 
 static void pass(struct world *w)
 {
-    for (unsigned i = 0; i < 2; i++) { /* What a client says comes behind the first look. */
+    for (unsigned i = 0; i < 2; i++) { /* A client's words come behind the first look. */
         harness_pass(&w->h, AMB_SLOW_TICK_NS + 1);
         harness_settle(&w->h);
     }
@@ -146,7 +147,7 @@ static void test_losses_are_told_once_a_second_with_their_number(void **state)
     assert_int_equal(notes[2].count, 5);
     assert_int_equal(notes[2].total, 25);
     client_drain(w->s, 0);
-    assert_int_equal(w->s->subs[0].lost, 25); /* what it is told itself */
+    assert_int_equal(w->s->subs[0].lost, 25); /* its own note */
     pass(w);
     assert_int_equal(note_count, 4);
     assert_int_equal(notes[3].kind, AMB_NOTE_RECOVERED);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Readers that spill, of batches in GPU memory, on the fake driver: what they are behind goes to
- * host memory and keeps no slot; copies that are late hold nobody up, those that fail, for whatever
- * reason, leak nothing and lose nothing unsaid.
+ * Readers that spill, of batches in GPU memory, on the fake driver. The messages that they are
+ * behind go to host memory and keep no slot. Late copies hold nobody up. Copies that fail, for
+ * whatever reason, leak nothing and lose nothing unsaid.
  */
 #include "broker/config/config.h"
 #include "broker/delivery/spill.h"
@@ -318,7 +318,8 @@ static void lose_the_device(struct world *w)
     w->sent++;
     harness_settle(&w->h);
     finish(w, &w->slow);
-    assert_true(w->slow.got >= 9 && w->slow.lost >= 6); /* What was moved before is there. */
+    assert_true(w->slow.got >= 9 && w->slow.lost >= 6); /* The messages that were moved before are
+                                                         * there. */
     assert_int_equal(w->slow.got + w->slow.lost, SLOTS + 1);
     harness_settle(&w->h);
     assert_true(client_is_freed(w->p, w->p->commits));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Readers that spill, in host memory: what they are behind holds up nobody and is no more than
- * spill_max; what is leased is moved out of its publisher's slots; every loss is counted. The same
- * from GPU memory is spill_gpu_test.c.
+ * Readers that spill, in host memory. The messages that they are behind hold up nobody and are no
+ * more than spill_max. Leased ones are moved out of their publisher's slots; every loss is counted.
+ * The same from GPU memory is spill_gpu_test.c.
  */
 #include "broker/delivery/spill.h"
 #include "broker/topic/topic_tail.h"
@@ -50,7 +50,7 @@ static const struct amb_subscription_options blocks = {
 struct reader {
     struct shard_client *client;
     uint64_t got, lost, next; /* next: number that is due */
-    bool is_refused_some;     /* what was published, and so has no number */
+    bool is_refused_some;     /* of messages that were published, and so have no number */
     enum amb_loss why;
 };
 
@@ -141,7 +141,7 @@ static uint32_t begin(struct world *w, const char *name)
     return topic;
 }
 
-/* Whoever is fast gives back at once. */
+/* A fast reader gives back at once. */
 static void publish(struct world *w, unsigned batches, uint64_t len)
 {
     for (unsigned i = 0; i < batches; i++) {
@@ -246,7 +246,7 @@ static void test_a_burst_reaches_it_on_another_worker(void **state)
     assert_int_equal(w->slow.lost, 0);
 }
 
-/* What lies in the tail is there for it, too. */
+/* Messages in the tail are there for it, too. */
 static void test_who_reads_history_is_not_ended_for_what_others_leave_out(void **state)
 {
     struct world *w = *state;
@@ -299,7 +299,7 @@ static void test_what_a_holding_reader_wants_is(void **state)
     assert_true(rejected > 0);
     client_drain(w->slow.client, 0);
     client_drain(w->other.client, 0);
-    client_drain(w->slow.client, 0); /* What was not lent before. */
+    client_drain(w->slow.client, 0); /* Messages that were not lent before. */
     assert_int_equal(w->slow.got, w->other.got);
     assert_int_equal(w->slow.got + rejected, 100);
     assert_int_equal(w->slow.lost + w->other.lost, 0);
@@ -377,8 +377,8 @@ static void test_more_than_a_little_is_moved_at_once(void **state)
     assert_int_equal(w->slow.lost, 0);
 }
 
-/* Who still reads history is not looked after; what it has come to when it is near the end, others
- * may long have passed. */
+/* A reader of history is not looked after: near the end, others may long have passed the messages
+ * that it comes to. */
 static void test_who_comes_from_further_back_keeps_no_slots(void **state)
 {
     struct world *w = *state;

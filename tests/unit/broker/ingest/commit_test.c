@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leased batches from COMMIT to FREED: who is served from where, when slots are free again, and
- * what a client that breaks the rules brings upon itself, and upon nobody else.
+ * Leased batches from COMMIT to FREED: where each reader is served from, and when slots are free
+ * again. A client that breaks the rules hurts itself, and nobody else.
  */
 #include "broker/base/user.h"
 #include "broker/config/config.h"
@@ -124,7 +124,7 @@ static void test_a_mapped_reader_gets_the_very_bytes(void **state)
     assert_int_equal(got->frame.seq, 2);
     assert_int_equal(got->frame.segment, w->lease.segment);
     assert_int_equal(w->p->freed, 1);
-    w->lease.base[5 * SLOT] = 99; /* what the publisher does, the reader sees */
+    w->lease.base[5 * SLOT] = 99; /* the reader sees the publisher's changes */
     for (unsigned i = 0; i < w->mapper->segment_count; i++) {
         if (w->mapper->segments[i].id == w->lease.segment) {
             assert_ptr_equal(got->payload, w->mapper->segments[i].base + 5 * SLOT);
@@ -188,7 +188,7 @@ static void test_by_copy_each_message_is_a_delivery(void **state)
         assert_int_equal(got->frame.lost, 0);
     }
     client_drain(w->copier, 0);
-    assert_int_equal(w->p->freed, 1); /* what the link has taken holds no slot */
+    assert_int_equal(w->p->freed, 1); /* a batch that the link has taken holds no slot */
     assert_int_equal(amb_stat_get(&w->h.shards[0].stats.copies), 3);
 }
 
@@ -395,7 +395,7 @@ static void test_a_commit_for_a_closed_publisher_counts_and_is_free(void **state
 }
 
 /* It commits on behind one that is read for long, for publishers that are there and that are not,
- * and reads nothing: what it is not told costs the broker nothing. */
+ * and reads nothing. The words that it does not read cost the broker nothing. */
 static void test_what_is_left_unread_keeps_no_entry(void **state)
 {
     struct world *w = *state;
@@ -435,7 +435,7 @@ static void test_what_is_left_unread_keeps_no_entry(void **state)
     client_lease_fini(&lease);
 }
 
-/* Told, not told, not over: whatever is between two that are not over is said, and nothing else. */
+/* Told, not told, not over: everything between two that are not over is said, and nothing else. */
 static void test_every_order_of_ends_is_told_in_full(void **state)
 {
     struct world *w = *state;

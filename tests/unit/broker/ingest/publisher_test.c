@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Publishers: what they may send, and what they are told. A scripted client on shard 0 publishes
- * to a topic at home there.
+ * Publishers: their windows, and the words to them. A scripted client on shard 0 publishes to a
+ * topic at home there.
  */
 #include "tests/unit/broker/ingest/publisher_world.h"
 
@@ -165,7 +165,8 @@ static void test_a_session_reserves_no_more_than_the_largest_message_takes(void 
     assert_non_null(publisher(w, 2)->prepared.data);
     assert_null(publisher(w, 3)->prepared.data);
     assert_int_equal(w->p->ended, 0);
-    /* Another session's are its own; and who has sent makes room for the next of this one. */
+    /* Another session's are its own; and a publisher that has sent makes room for the next of this
+     * one. */
     client_send(w->p, 1, 1, max / 5);
     client_send(w->p, 1, 1, max / 5 - 1000);
     client_close_pub(w->p, 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What windows reserve, and whom that keeps from what: no batch within its window is refused, and
- * none waits for what others do not use. The publisher's own rules are publisher_test.c.
+ * The memory that windows reserve, and its effect on others. No batch within its window is refused,
+ * and none waits for memory that others do not use. The publisher's own rules are publisher_test.c.
  */
 #include "broker/memory/bufpool_check.h"
 #include "tests/unit/broker/ingest/publisher_world.h"
@@ -84,7 +84,7 @@ static void test_of_many_publishers_in_a_small_memory_none_is_refused(void **sta
         assert_int_equal(amb_stat_get(&h.shards[i].stats.granted_refused), 0);
         assert_true(h.shards[i].bufpool.reserved <= 16 * 1024 * KIB);
     }
-    /* What one reader holds up does not stop the others' topics. */
+    /* Messages that one reader holds up do not stop the others' topics. */
     assert_true(harness_home(&h, topics[2])->msgs_in > stood + 500);
     harness_check(&h);
     client_drain(readers[0], 0);
@@ -245,7 +245,7 @@ static void test_wishes_that_were_dropped_do_not_take_the_memory_of_others(void 
     client_want(other, 0, 200 * KIB);
     harness_settle(&w->h);
     assert_true(other->pubs[0].window >= 200 * KIB);
-    /* What is not reserved has a place while there is memory. */
+    /* A batch that nothing is reserved for has a place while there is memory. */
     while (w->p->pubs[1].bytes < max && client_may_send(w->p, 1, 1, 60000)) {
         client_send(w->p, 1, 1, 60000);
         harness_settle(&w->h);
@@ -367,7 +367,7 @@ static void test_windows_of_idle_publishers_leave_others_more_than_a_batch(void 
     harness_settle(&w->h);
     assert_int_equal(w->p->pubs[0].window, 256 * KIB);
 }
-/* Two that wish for the largest message and send nothing have half of the memory, for 5 s; then
+/* Two that wish for the largest message and send nothing have half of the memory, for 5 s. Then
  * others have it, and those two are prepared for no more for a while. */
 static void test_what_is_prepared_and_not_used_is_taken_back(void **state)
 {
@@ -403,7 +403,7 @@ static void test_what_is_prepared_and_not_used_is_taken_back(void **state)
     assert_int_equal(honest->pubs[0].accepted, 1);
 }
 
-/* Who changes its wish gets no younger place in that line, and no older one. */
+/* A publisher that changes its wish gets no younger place in that line, and no older one. */
 static void test_a_wish_that_changes_keeps_nobody_s_buffer(void **state)
 {
     struct world *w = *state;
@@ -429,7 +429,7 @@ static void test_a_wish_that_changes_keeps_nobody_s_buffer(void **state)
     assert_int_equal(amb_stat_get(&shard->stats.prepared_lapsed), 1);
 }
 
-/* Who comes late with what was prepared has a place while there is memory. */
+/* A late message whose buffer was taken back has a place while there is memory. */
 static void test_what_comes_after_that_is_kept_while_there_is_room(void **state)
 {
     struct world *w = *state;
@@ -498,8 +498,8 @@ static bool wish_for_pieces(struct world *w, unsigned pieces, uint32_t len)
     return was_prepared;
 }
 
-/* What was prepared for all of them is for each of them, although others take what they can get in
- * between, and whatever its size class wastes. */
+/* The buffer that was prepared for all of them is for each of them. Others may take all that they
+ * can get in between, and its size class may waste what it likes. */
 static void test_what_was_prepared_at_once_may_come_in_pieces(void **state)
 {
     const uint32_t lens[] = {13000, 20000, 40000, 66000,

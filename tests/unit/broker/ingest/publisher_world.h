@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of publishers share: a scripted client on shard 0, which publishes to a topic at
- * home there, through a window that is small.
+ * The world that the tests of publishers share: a scripted client on shard 0, which publishes to a
+ * topic at home there, through a window that is small.
  * Threads: one. Memory: the test's.
  */
 #pragma once

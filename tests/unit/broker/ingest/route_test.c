@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Routing: a publisher on shard 0, topics at home on 0 and on 1; what becomes of its batches, and
- * when it is told.
+ * Routing: a publisher on shard 0, topics at home on 0 and on 1; the end of its batches, and the
+ * answers to it.
  */
 #include "broker/ingest/publisher.h"
 #include "broker/ingest/route.h"

@@ -16,7 +16,7 @@
 #define KIB UINT64_C(1024)
 #define MIB (UINT64_C(1024) * KIB)
 
-/* What the hooks saw. */
+/* The calls of the hooks. */
 struct world {
     struct amb_membudget budget;
     struct amb_bufpool pool;
@@ -244,7 +244,7 @@ static void test_the_budget_is_never_exceeded(void **state)
     assert_int_equal(amb_bufpool_alloc(&w.pool, 3 * MIB, &buf), AMB_ENOMEM);
     assert_int_equal(amb_bufpool_alloc(&w.pool, 5 * MIB, &buf), AMB_ENOMEM);
     assert_int_equal(amb_bufpool_alloc(&w.pool, UINT64_MAX, &buf), AMB_ENOMEM);
-    /* What is left is less than a segment, and still of use. */
+    /* The rest is less than a segment, and still of use. */
     struct amb_buf c = take(&w, 1 * MIB), d = take(&w, 1 * MIB), e = take(&w, 1 * MIB);
     assert_true(w.budget.used <= 10 * MIB);
     amb_bufpool_check(&w.pool);
@@ -439,7 +439,7 @@ static void test_random_work_keeps_every_invariant(void **state)
 }
 
 /* A message of few bytes, for which no slab has room, does not take a whole one from those whose
- * bytes are reserved: an object that is too large does as well. */
+ * bytes are reserved. An object that is too large does as well. */
 static void test_a_reserved_run_is_not_spent_on_a_slab(void **state)
 {
     (void)state;

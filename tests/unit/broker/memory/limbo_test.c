@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was dropped and is still mapped somewhere: charged, used again, and given back in the end.
+/* Segments that were dropped and are still mapped somewhere: charged, used again, and given back in
+ * the end.
  */
 #include "broker/memory/limbo.h"
 

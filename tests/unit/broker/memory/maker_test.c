@@ -76,7 +76,7 @@ static void test_who_can_wait_gets_a_segment_of_its_own_later(void **state)
     amb_bufpool_free(w->pool, &buf);
 }
 
-/* Whoever lacks memory before that one's turn does not have it. */
+/* A pool that lacks memory before that one's turn does not have it. */
 static void test_a_segment_that_was_made_for_somebody_waits_for_him(void **state)
 {
     struct world *w = *state;

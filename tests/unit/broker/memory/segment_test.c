@@ -25,7 +25,7 @@ static struct amb_segment *make(void)
     return segment;
 }
 
-/* What a client that owns the same uid could do with the descriptor it got. */
+/* The attacks of a client that owns the same uid, by the descriptor that it got. */
 static int reopen_read_write(const struct amb_segment *segment)
 {
     char path[64];

@@ -261,7 +261,7 @@ static void test_of_many_sessions_the_silent_ones_are_asked_in_turn(void **state
         client_release_all(w->s, 0);
         client_release_all(others[20], 0);
     }
-    /* Who publishes and who receives are warm, whatever their place. */
+    /* Sessions that publish and that receive are warm, at any place. */
     assert_true(shard->poll.warm_count <= 8 && shard->poll.warm_count >= 2);
     assert_false(w->p->session->is_cold);
     assert_false(others[20]->session->is_cold);
@@ -295,7 +295,7 @@ static int watch(struct amb_shard *shard, struct amb_session *session)
     return fd;
 }
 
-/* One or two sockets are asked without epoll, but not when they are cold; and a worker that is busy
+/* One or two sockets are asked without epoll, but not when they are cold. A worker that is busy
  * with others does not sleep, which would find them. */
 static void test_a_silent_socket_is_found_while_the_worker_stays_awake(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads that a link fetches straight into GPU memory, on the fake driver: which batches go
- * there, what their readers get, and that each slot comes back, whatever happens meanwhile.
+ * Payloads that a link fetches straight into GPU memory, on the fake driver. The tests say which
+ * batches go there, and what their readers get. Each slot comes back, whatever happens meanwhile.
  */
 #include "broker/shard/gpuslot.h"
 
@@ -34,9 +34,9 @@ struct world {
     uint32_t topic, verified, keyed;
     struct shard_client *p, *host, *gpu; /* of the first, the last and the middle shard */
     uint8_t *body;
-    int mirror_fd; /* what the pool holds, readable */
+    int mirror_fd; /* the pool's content, readable */
     uint8_t *mirror;
-    bool is_broken; /* what is fetched fails */
+    bool is_broken; /* fetches fail */
     uint64_t taken; /* bytes of the pool that a link took last */
 };
 
@@ -197,7 +197,7 @@ static uint64_t used(struct world *w)
     return amb_gpu_pool_used(&w->gpus.pools[0]);
 }
 
-/* What is open of windows is reserved, beside a buffer or not, and nothing else is. */
+/* The open part of windows is reserved, beside a buffer or not, and nothing else is. */
 static void expect_reserved(struct world *w)
 {
     const struct amb_session *session = w->p->session;
@@ -274,7 +274,7 @@ static void *begin(struct world *w, uint64_t data_len, uint64_t len, uint32_t re
     return cookie;
 }
 
-/* What by_link readers get of each message. */
+/* The messages that by_link readers get. */
 static void on_far_message(struct shard_client *client, const struct amb_frame *frame,
                            uint32_t index, const struct client_stamp *stamp)
 {
@@ -431,7 +431,7 @@ static void test_all_workers_together_have_half_of_a_pool(void **state)
     expect_all_back(w);
 }
 
-/* What it keeps from others is its slot, however little of that it fills. */
+/* Its slot is kept from others, however little of that it fills. */
 static void test_a_message_is_charged_its_slot(void **state)
 {
     struct world *w = *state;
@@ -447,7 +447,8 @@ static void test_a_message_is_charged_its_slot(void **state)
     expect_all_back(w);
 }
 
-/* One that holds the log passes one that spills, in one go, and what it passes has its copies. */
+/* One that holds the log passes one that spills, in one go, and the messages that it passes have
+ * its copies. */
 static void test_what_is_moved_to_host_memory_is_granted(void **state)
 {
     struct world *w = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lease segments from the request to the end: what a client is given, what it can do to it and what
- * not, what is charged, and when it goes. Commits are in commit_test.c.
+ * Lease segments from the request to the end: a client's rights and their limits, the charges, and
+ * when the segment goes. Commits are in commit_test.c.
  */
 #include "broker/base/party.h"
 #include "broker/config/config.h"
@@ -351,7 +351,7 @@ static void test_what_is_closed_and_kept_mapped_stays_charged(void **state)
     assert_int_equal(client_lease_open(w->p, 65536, 32, &refused), AMB_ELIMIT);
     /* Its other sessions, and its next ones, pay as well. */
     assert_int_equal(client_lease_open(w->reader, 65536, 32, &refused), AMB_ELIMIT);
-    /* What it really unmaps, it may have anew. */
+    /* A segment that it really unmaps, it may have anew. */
     client_lease_fini(&kept[0]);
     assert_true(amb_limbo_look(&w->h.budget, 0) > 0);
     assert_int_equal(used(w), 2 * MIB);

@@ -203,7 +203,7 @@ static void test_of_a_group_without_acks_the_release_counts(void **state)
     client_close(w->c, false);
     harness_settle(&w->h);
     expect_settled(w, 0, 1, 1, held);
-    assert_int_equal(w->b->subs[0].msgs, 8 - held); /* What died came no second time. */
+    assert_int_equal(w->b->subs[0].msgs, 8 - held); /* Messages that died came no second time. */
 }
 
 static void test_the_end_of_its_publisher_leaves_nothing(void **state)

@@ -37,7 +37,7 @@ struct world {
     struct shard_harness h;
     struct shard_client *p, *near, *far, *both[2];
     uint32_t ids[3];   /* by rank */
-    char order[2][64]; /* what came: h, n, l; near and far */
+    char order[2][64]; /* messages that came: h, n, l; near and far */
     unsigned came[2];
 };
 
@@ -218,7 +218,8 @@ static void test_whoever_gave_way_goes_on_when_the_higher_one_leaves(void **stat
     expect_order(w, "ll");
 }
 
-/* Where a reader begins: its first delivery's number in the topic, and what it is told is lost. */
+/* Where a reader begins: its first delivery's number in the topic, and its losses by its own
+ * word. */
 static void expect_begin(struct world *w, const struct amb_begin *begin, const char *order,
                          uint64_t lost)
 {

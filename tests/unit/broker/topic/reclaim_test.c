@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is spared when memory is short: 16 MiB in all, segments of 2 MiB.
+ * The spared bytes when memory is short: 16 MiB in all, segments of 2 MiB.
  */
 #include "broker/ingest/publisher.h"
 #include "broker/memory/bufpool.h"
@@ -186,7 +186,8 @@ static void test_who_waits_for_long_gets_what_others_only_might_need(void **stat
     amb_bufpool_unreserve(other, 7 * MIB, 0);
 }
 
-/* Whoever waits for memory asks again: a turn drops so many entries for him, and no more. */
+/* A publisher that waits for memory asks again: a turn drops so many entries for it, and no
+ * more. */
 static void test_a_turn_sheds_so_much_for_those_that_wait(void **state)
 {
     struct shard_harness *h = *state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches in GPU memory, on the fake driver: readers of host memory get one copy, which keeps no
- * slot; a copy that fails is a message that they lose, and nothing else; a device that is lost
- * refuses what is committed there.
+ * Batches in GPU memory, on the fake driver. Readers of host memory get one copy, which keeps no
+ * slot. A copy that fails is a message that they lose, and nothing else. A lost device refuses new
+ * commits.
  */
 #include "broker/topic/twin.h"
 
@@ -211,7 +211,7 @@ static void test_who_may_not_map_gpu_memory_gets_the_copy(void **state)
 }
 
 #define FILL_MAX 1024u
-#define FILL 50016u /* what a twin of 50000 bytes takes, and a batch of them */
+#define FILL 50016u /* the bytes of a twin of 50000 bytes, and of a batch of them */
 
 /* All that a buffer of such a size could be had from. */
 static unsigned fill(struct amb_shard *shard, struct amb_buf bufs[FILL_MAX])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dispatch: what a link brings reaches the right part, and what a client may not send ends it.
+ * Dispatch: a link's frames reach the right part, and frames that a client may not send end it.
  */
 #include "broker/ingest/publisher.h"
 #include "broker/worker/dispatch.h"
@@ -128,7 +128,7 @@ static void test_a_lost_link_is_reported_once_and_the_session_waits_for_its_end(
     assert_int_equal(w->c->ended, 1);
     assert_int_equal(w->c->ended_why, AMB_ELOST);
     assert_false(amb_session_has_room(w->c->session));
-    /* What others publish meanwhile is for it too, and goes with it. */
+    /* Messages that others publish meanwhile are for it too, and go with it. */
     struct shard_client *p = shard_client_create(&w->h, 0, NULL);
     client_open_pub(p, 0, w->topic, false);
     client_send(p, 0, 1, 100);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker/orders: what the control thread has workers do, each with its answer; and what is answered
- * where the session, the topic or the handle is not what it was thought to be. Two shards without
+ * broker/orders: the control thread's orders to workers, each with its answer. Some find a session,
+ * a topic or a handle that is not the one expected, and are answered so. Two shards without
  * threads.
  */
 #include "broker/config/config.h"
@@ -148,7 +148,7 @@ static void test_closing_a_session_that_is_gone_is_answered(void **state)
     harness_fini(&harness);
 }
 
-/* Others have their turns while what its client said last is heard. */
+/* Others have their turns while its client's last words are heard. */
 static void test_a_session_that_closes_is_heard_over_many_turns(void **state)
 {
     (void)state;

@@ -57,7 +57,7 @@ static void test_connections_are_closed_whatever_is_in_them(void **state)
         amb_porter_close(&porter, plain[1]);
         await_gone(plain[0]);
         await_gone(burdened[0]);
-        await_closed(&porter); /* ... which is sooner. */
+        await_closed(&porter); /* ... the sooner one. */
         (void)close(plain[0]);
         (void)close(burdened[0]);
         (void)close(peer);

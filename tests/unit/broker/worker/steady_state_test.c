@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * In steady state nothing between a batch's arrival and the return of its deliveries touches the
- * heap: on one shard or on three, by copy or in place, sent or leased. The linker sends the heap's
- * functions through counters here (--wrap), and the link is one that allocates nothing itself.
+ * heap. That holds on one shard or on three, by copy or in place, sent or leased. The linker sends
+ * the heap's functions through counters here (--wrap), and the link is one that allocates nothing
+ * itself.
  */
 #include "broker/delivery/reader/subscription.h"
 #include "broker/ingest/publisher.h"
@@ -69,7 +70,7 @@ void __wrap_free(void *memory)
     __real_free(memory);
 }
 
-/* A client that is its link: it publishes `left` batches, one a poll and within its window, and
+/* A client that is its link. It publishes `left` batches, one a poll and within its window, and
  * gives back each delivery at the next poll. */
 struct short_link {
     struct amb_link link;
@@ -80,7 +81,7 @@ struct short_link {
     uint64_t ready;                   /* a segment to say SEG_READY for */
     const struct client_lease *lease; /* NULL: batches; else commits, in slots that are free */
     uint64_t freed, freed_early;
-    bool acks; /* what it gives back, too */
+    bool acks; /* its returns, too */
 };
 
 static const uint32_t message_len = 200;

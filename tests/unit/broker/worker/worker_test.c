@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers: threads that start, sleep, are woken and stop. What a turn does is tested by the stages.
+ * Workers: threads that start, sleep, are woken and stop. The stages' tests cover the work of a
+ * turn.
  */
 #include "broker/config/config.h"
 #include "broker/worker/worker.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of batches: packed copies are the same batch; what closed batches hold has a limit, at
- * which publishing waits, and which nothing waits for in vain. */
+/* The memory of batches. Packed copies are the same batch. The memory of closed batches has a
+ * limit, at which publishing waits, and nothing waits for it in vain. */
 #include "tests/unit/client/session.h"
 
 #include "client/batch/batches.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept for another session is a copy. */
+/* Content that is kept for another session is a copy. */
 #include "client/conn/again.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any call of the driver fails, at any turn, while GPU memory is published and received: the call
+ * Any call of the driver fails, at any turn, while GPU memory is published and received. The call
  * or the message fails, the connection goes on with host memory, nothing crashes and nothing
  * arrives wrong. Each round in a process of its own; every sixth turn, with an argument every turn.
  */
@@ -35,7 +35,7 @@ static CUdeviceptr device_memory(void)
     return memory;
 }
 
-/* 0, or what went wrong. */
+/* 0, or the fault. */
 static int receive(struct session *s, struct amb_sub *sub)
 {
     struct amb_msg *msg;
@@ -88,7 +88,7 @@ static int go_through(unsigned turn, int error)
         result = 4;
     }
     session_close(&s);
-    /* Our own memory is left; and what an end could not free that did not get into the context:
+    /* Our own memory is left. An end may fail to free objects when it did not get into the context:
      * two chunks, a stream, three events. */
     fakecuda_fail(NULL);
     bool is_lost = error == CUDA_ERROR_LAUNCH_FAILED;

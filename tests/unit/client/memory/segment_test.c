@@ -87,7 +87,7 @@ static void a_range_outside_the_segment_ends_the_session(void **state)
     assert_int_equal(amb_next(sub, 5 * AMB_SEC, &msg), AMB_OK);
     struct amb_msg *none;
     assert_int_equal(amb_next(sub, 5 * AMB_SEC, &none), AMB_EPROTO);
-    assert_payload(msg, "m0"); /* What is held stays readable. */
+    assert_payload(msg, "m0"); /* Messages that are held stay readable. */
     amb_msg_release(msg);
     session_close(&s);
 }

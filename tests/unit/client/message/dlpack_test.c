@@ -190,7 +190,7 @@ static void strided_arrays_arrive_as_they_are(void **state)
     session_close(&s);
 }
 
-/* What a peer says of its payload is looked at before anything uses it. */
+/* A peer's description of its payload is looked at before anything uses it. */
 static void an_array_outside_its_payload_is_refused(void **state)
 {
     (void)state;

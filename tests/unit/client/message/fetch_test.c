@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lazy messages from a fake broker: what is asked for, and what becomes of the answers. */
+/* Lazy messages from a fake broker: the requests, and the answers to them. */
 #include "client/message/fetch.h"
 #include "tests/unit/client/session.h"
 

@@ -78,7 +78,7 @@ static void mapped_payloads_are_brought_too(void **state)
     FAKE_WAIT(s.fake, &s.seen, s.seen.segments_ready == 1);
     fake_broker_map_leased(s.fake, 0, 1, "m", 2, 1, 1);
     struct amb_msg *first = next(sub), *second = next(sub);
-    fake_broker_scribble(s.fake, 1); /* What is on the device has been copied. */
+    fake_broker_scribble(s.fake, 1); /* Bytes on the device have been copied. */
     assert_device_text(first, "m0");
     assert_device_text(second, "m1");
     amb_msg_release(second);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told to the broker of deliveries that come back in and out of order. */
+/* The words to the broker on deliveries that come back in and out of order. */
 #include "client/message/release.h"
 
 #include <stdlib.h>

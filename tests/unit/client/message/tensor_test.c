@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Array descriptions: what is written is read, and what cannot be an array is refused. */
+/* Array descriptions: written ones are read, and impossible arrays are refused. */
 #include "client/message/tensor.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leases: taken, written in place, committed, abandoned, and what closes and forks do to them. */
+/* Leases: taken, written in place, committed, abandoned, closed and forked. */
 #include "tests/unit/client/session.h"
 
 #include "wire/codec/props.h"
@@ -176,7 +176,7 @@ static void a_lease_waits_a_moment_only_while_there_are_slots(void **state)
         assert_int_equal(amb_lease_commit(take(pub, 4 * MIB), NULL, NULL), AMB_OK);
         assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
     }
-    struct amb_lease *lease; /* Who may not wait at all does not. */
+    struct amb_lease *lease; /* A caller that may not wait at all does not. */
     assert_int_equal(amb_lease(pub, 4 * MIB, AMB_NOWAIT, &lease), AMB_OK);
     amb_lease_abandon(lease);
     fake_broker_hold_freed(s.fake, false);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a publisher waits for, and how it says it stands. */
+/* The waits of a publisher, and its words on how it stands. */
 #include "tests/unit/client/session.h"
 
 #include "wire/base/clock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Publishing to a fake broker: what leaves, when it must wait, and what it is told. */
+/* Publishing to a fake broker: the batches that leave, the waits, and the answers. */
 #include "client/drive/lock.h"
 #include "tests/unit/client/session.h"
 
@@ -213,7 +213,7 @@ static void a_handle_used_again_counts_its_batches_on(void **state)
     }
     assert_int_equal(amb_pub_close(pub, AMB_SEC), AMB_OK);
     FAKE_WAIT(s.fake, &s.seen, s.seen.closes == 1);
-    assert_int_equal(s.seen.closed_at[0], 3); /* what it closes after */
+    assert_int_equal(s.seen.closed_at[0], 3); /* the batch after which it closes */
     amb_conn_lock(s.conn);
     while (s.conn->handles.pub_taken[0]) { /* The broker's answer is on its way. */
         amb_conn_unlock(s.conn);
@@ -225,7 +225,7 @@ static void a_handle_used_again_counts_its_batches_on(void **state)
     struct told told = {0};
     assert_int_equal(
         amb_pub_open(s.conn, "b", AMB_PUB(.on_settled = on_settled, .arg = &told), &pub), AMB_OK);
-    /* What the broker said of the former, late: no failure of this one's. */
+    /* The broker's word on the former, late: no failure of this one's. */
     const struct amb_frame late = {
         .type = AMB_FRAME_SETTLED, .handle = 0, .seq = 2, .status = AMB_EREJECTED};
     fake_broker_frame(s.fake, &late);

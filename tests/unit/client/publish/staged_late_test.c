@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A driver that the program loads while a batch of host messages is open: the next message is in
+ * A driver that the program loads while a batch of host messages is open. The next message is in
  * device memory, and must not be read by the host. In each case a process of its own.
  */
 #include "tests/unit/client/session.h"
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the program does by itself, through a driver that is not linked. */
+/* The calls that the program makes by itself, through a driver that is not linked. */
 static CUdeviceptr late_memory(void)
 {
     void *library = dlopen(AMB_FAKECUDA, RTLD_NOW);

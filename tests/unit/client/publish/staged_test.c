@@ -98,7 +98,8 @@ static void device_and_host_messages_share_a_batch_in_order(void **state)
         assert_int_equal(amb_pub_send(pub, "host", 4, 10 * AMB_SEC), AMB_OK);
         assert_int_equal(amb_pub_send(pub, as_data(memory), 4, 10 * AMB_SEC), AMB_OK);
     }
-    /* Which of two publishers sends first is not said: the other's batch may have lingered long. */
+    /* The order of two publishers' first batches is not said: the other's batch may have lingered
+     * long. */
     assert_int_equal(amb_pub_flush(pub, 0, 10 * AMB_SEC), AMB_OK);
     assert_int_equal(amb_publish(s.conn, "b", as_data(memory), 4, 10 * AMB_SEC), AMB_OK);
     assert_int_equal(amb_flush(s.conn, 10 * AMB_SEC), AMB_OK);

@@ -172,7 +172,8 @@ static void answer(struct session *s, uint64_t count, uint64_t number)
     fake_broker_frame_with(s->fake, &frame, body);
 }
 
-/* Who was asked one thing knows the inbox, and that there was a request before and one after. */
+/* A program that was asked one thing knows the inbox, and that there was a request before and one
+ * after. */
 static void what_others_were_asked_cannot_be_answered(void **state)
 {
     struct session s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a session, from either side, and what every call then answers. */
+/* The end of a session, from either side, and the answers of every call after it. */
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "tests/unit/client/session.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a child process may do with its parent's handles: nothing, and it costs the parent nothing.
+/* A child process with its parent's handles: it may do nothing, and it costs the parent nothing.
  */
 #include "tests/unit/client/session.h"
 

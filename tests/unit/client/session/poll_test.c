@@ -188,7 +188,7 @@ static void without_a_thread_calls_do_everything(void **state)
     fake_broker_stop(s.fake);
 }
 
-/* What amb_poll answers without having called: AMB_OK would be a lie. */
+/* The answer of amb_poll without having called: AMB_OK would be a lie. */
 static void what_amb_next_has_taken_is_no_news(void **state)
 {
     struct session s;
@@ -201,7 +201,7 @@ static void what_amb_next_has_taken_is_no_news(void **state)
     assert_int_equal(amb_next(sub, 5 * AMB_SEC, &msg), AMB_OK);
     amb_msg_release(msg);
     assert_int_equal(amb_poll(s.conn, 5 * AMB_MS), AMB_ETIMEDOUT);
-    /* What is there to be taken is one, once. */
+    /* A message to be taken is one, once. */
     fake_broker_deliver(s.fake, 0, 1, "m", 1, 2, 0);
     assert_int_equal(amb_poll(s.conn, 5 * AMB_SEC), AMB_OK);
     assert_int_equal(amb_poll(s.conn, 5 * AMB_MS), AMB_ETIMEDOUT);

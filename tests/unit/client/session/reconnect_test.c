@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stays when a session is lost and another one comes, on two fake brokers. */
+/* The things that stay when a session is lost and another one comes, on two fake brokers. */
 #include "client/drive/lock.h"
 
 #include "tests/unit/client/session.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Acknowledging to a fake broker: what is said, in how many frames, and what is waited for. */
+/* Acknowledging to a fake broker: the frames, how many they are, and the waits. */
 #include "tests/unit/client/session.h"
 
 #include <stdio.h>

@@ -203,7 +203,7 @@ static void what_waits_here_too_is_taken_by_priority(void **state)
     session_close(&s);
 }
 
-/* What is overtaken here would grow old, unseen. */
+/* A message that is overtaken here would grow old, unseen. */
 static void acknowledgements_keep_the_order_of_deliveries(void **state)
 {
     static const enum amb_ack modes[] = {AMB_ACK_EXPLICIT, AMB_ACK_CUMULATIVE};

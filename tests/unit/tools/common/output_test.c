@@ -18,7 +18,7 @@
 
 struct result {
     int exit_code;
-    char error[256]; /* what it wrote to standard error */
+    char error[256]; /* its text on standard error */
 };
 
 /* A tool that prints a line into `out` and ends with `code` so far. */

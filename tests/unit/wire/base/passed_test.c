@@ -123,7 +123,8 @@ static void test_what_comes_between_plain_bytes_is_found(void **state)
     (void)close(pair[1]);
 }
 
-/* The kernel throws a byte out of band away where the next read begins, and what came with it. */
+/* The kernel throws a byte out of band away where the next read begins, with everything that came
+ * with it. */
 static void test_a_byte_out_of_band_does_not_take_its_descriptor_past_us(void **state)
 {
     (void)state;

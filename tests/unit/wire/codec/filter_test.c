@@ -173,7 +173,7 @@ static void maxima_hold(void **state)
     amb_filter_free(&filter);
 }
 
-/* Whatever it is, it is refused or can be asked: run under the sanitizers. */
+/* Any text is refused or can be asked: run under the sanitizers. */
 static void any_bytes_are_parsed_or_refused(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sim link: the suite of all links with and without limits, and what only it can do.
+ * The sim link: the suite of all links with and without limits, and the things that only it can do.
  */
 #include "tests/support/link/link_peer.h"
 #include "tests/support/link/link_suite.h"

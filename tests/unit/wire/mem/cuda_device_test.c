@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices and contexts on the fake driver: how they are named, what is current where, and what an
- * error means for the rest.
+ * Devices and contexts on the fake driver: their names, the current one of each thread, and the
+ * meaning of an error for the rest.
  */
 #include "tests/fakecuda/fakecuda.h"
 #include "wire/mem/cuda.h"

@@ -128,7 +128,7 @@ static void test_host_dereference_of_device_memory_crashes(void **state)
     assert_int_equal(amb_cuda_alloc(device, 4096, &memory), AMB_OK);
     pid_t pid = fork();
     if (pid == 0) {
-        (void)signal(SIGSEGV, SIG_DFL); /* Whatever a sanitizer has put there. */
+        (void)signal(SIGSEGV, SIG_DFL); /* Any bytes that a sanitizer has put there. */
         _exit(*(const volatile unsigned char *)as_pointer(memory));
     }
     int status = 0;
@@ -172,7 +172,7 @@ static int exporter(int to_reader, int from_reader)
         read(from_reader, &word, 1) != 1) {
         return 1;
     }
-    /* What the other wrote is here. */
+    /* The other's bytes are here. */
     memset(bytes, 0x77, sizeof(bytes));
     if (cuMemcpyDtoH(back, memory, sizeof(back)) != CUDA_SUCCESS) {
         return 2;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staged copies on the fake driver: whole at every size, behind the stream that they are told, and
- * without a trace when any call of the driver fails.
+ * Staged copies on the fake driver: whole at every size, and behind the stream that they are told.
+ * They leave no trace when any call of the driver fails.
  */
 #include "tests/fakecuda/fakecuda.h"
 #include "wire/mem/stage.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is printed gives the same configuration when read; and what a reload would change. */
+/* The printed text gives the same configuration when read; and the keys that a reload would
+ * change. */
 #include "broker/config/print/config_print.h"
 #include "tests/support/config_try.h"
 

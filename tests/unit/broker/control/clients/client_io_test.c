@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker/client_io: a control connection as bytes. What is no message, messages in pieces and in
- * heaps, clients that do not read.
+ * broker/client_io: a control connection as bytes. Bytes that are no message, messages in pieces
+ * and in heaps, clients that do not read.
  */
 #include "tests/support/door/door_harness.h"
 

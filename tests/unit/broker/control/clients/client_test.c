@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker/client: who is silent, before and after it is let in, and as what clients are shown.
+ * broker/client: silent clients, before and after they are let in, and the words that clients are
+ * shown as.
  */
 #include "tests/support/door/door_harness.h"
 #include "tests/support/door/stepped_control.h"

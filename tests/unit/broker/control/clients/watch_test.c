@@ -31,7 +31,7 @@ static void note(struct amb_watch *watch, uint32_t events)
     ((struct seen *)(void *)watch)->calls++;
 }
 
-/* What has happened, one event at a time; returns how many events there were. */
+/* The events so far, one at a time; returns how many there were. */
 static int tell(struct amb_watches *watches, int timeout_ms)
 {
     struct epoll_event events[8];

@@ -13,7 +13,7 @@
 static const char roomy[] = "limits = { max_subscriptions = 5000; max_topics = 6000; };\n"
                             "memory = { host = { size = \"16M\"; segment = \"2M\"; }; };\n";
 
-/* What may be told later is told. */
+/* News that may be told later are told. */
 static void refresh(void)
 {
     f.directory.now_ns += QUARTER_NS;
@@ -76,7 +76,7 @@ static void test_a_count_is_made_once_until_patterns_change(void **state)
     tear_down();
 }
 
-/* Thousands of patterns that match one topic do not hold the control thread up; what was not
+/* Thousands of patterns that match one topic do not hold the control thread up; those that were not
  * looked at may be anybody's. */
 static void test_a_count_has_so_many_steps(void **state)
 {

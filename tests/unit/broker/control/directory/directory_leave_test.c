@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker/directory_leave: which topics leave, when, and what becomes of their names and ids.
+ * broker/directory_leave: the topics that leave, when, and the end of their names and ids.
  */
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_leave.h"
@@ -134,7 +134,7 @@ static void test_a_full_table_gives_up_the_topic_idle_for_longest(void **state)
     tear_down();
 }
 
-/* What its last publisher, on another worker, said before it closed. */
+/* The last batches of its last publisher, on another worker, before it closed. */
 static void test_a_topic_that_must_leave_takes_the_last_messages(void **state)
 {
     (void)state;

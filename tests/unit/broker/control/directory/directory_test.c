@@ -253,7 +253,7 @@ static void test_each_priority_is_a_topic_beside_the_main_one_of_its_name(void *
     assert_int_equal(high->on_shard[1]->priority, AMB_PRIORITY_HIGH);
     assert_ptr_equal(high->on_shard[1]->main, main->on_shard[1]);
     assert_ptr_equal(low->on_shard[0]->main, main->on_shard[0]);
-    /* Who was there reads all of them, and so do those who come. */
+    /* The readers that were there read all of them, and so do those who come. */
     (void)subscribe(&wild, &near, 0, "a.>");
     (void)subscribe(&after, &near, 1, "a.b");
     struct amb_dir_topic *all[] = {high, main, low};

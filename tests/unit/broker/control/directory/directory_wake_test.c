@@ -30,7 +30,7 @@ static void begin(unsigned shards)
     f.harness.upcalls.topic_heard = heard;
 }
 
-/* What may be told later is told. */
+/* News that may be told later are told. */
 static void refresh(void)
 {
     f.directory.now_ns += INT64_C(250000000);

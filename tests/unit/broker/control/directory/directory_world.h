@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the directory share: a directory with shards that have no threads, so that what
- * it orders is seen in their topics.
+ * The parts that the tests of the directory share: a directory with shards that have no threads, so
+ * that its orders are seen in their topics.
  * Threads: one. Memory: the test's.
  */
 #pragma once

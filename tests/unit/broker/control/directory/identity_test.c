@@ -107,7 +107,7 @@ static void no_party_has_all_names(void **state)
         amb_identity_give(&all, one, 0); /* Left behind: the next session of it pays on. */
     }
     assert_int_equal(had, AMB_IDENTITIES_MAX / 2);
-    /* What it has already it may take again. */
+    /* A name that it has already it may take again. */
     assert_true(amb_identity_is_of(&all, greedy, 1, "g0", "a", AMB_PRIORITY_NORMAL));
     assert_false(amb_identity_is_of(&all, other, 1, "g0", "a", AMB_PRIORITY_NORMAL));
     assert_false(amb_identity_is_of(&all, greedy, 1, "new", "a", AMB_PRIORITY_NORMAL));

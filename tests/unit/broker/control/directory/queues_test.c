@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker/queues: who shares a queue with whom, and when it ends. On shards without threads.
+ * broker/queues: the members that share a queue, and its end. On shards without threads.
  */
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_pairs.h"
@@ -314,7 +314,7 @@ static void test_the_options_of_a_group_are_those_of_its_first_member(void **sta
     refuse("slow_block");
     leave(&first);
     refuse("slow_block");
-    leave(&same); /* The name is idle: who comes next is its first member. */
+    leave(&same); /* The name is idle: the next comer is its first member. */
     join(&again, 0, "jobs", "g", "d", AMB_ACK_EXPLICIT);
     assert_int_equal(again.status, AMB_OK);
     assert_int_equal(again.sub.queue->options.slow_block_ns, 8);
@@ -445,7 +445,8 @@ static void test_how_long_a_queue_holds_publishers_is_its_newest_members_word(vo
     join(&m, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
     assert_true(cursor->holds);
     assert_int_equal(cursor->block_limit_ns, 77);
-    cursor->is_dropping = true; /* Its time is over; who comes back has all of it again. */
+    cursor->is_dropping = true; /* Its time is over; a member that comes back has all of it
+                                 * again. */
     leave(&m);
     assert_false(cursor->holds || cursor->is_dropping);
     join(&m, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);

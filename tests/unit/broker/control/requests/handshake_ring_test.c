@@ -61,7 +61,7 @@ static void test_a_ring_that_is_kept_keeps_no_memory(void **state)
     door_close(&door);
 }
 
-/* What the broker has sent may still be read by a process that lives: it counts. */
+/* Frames that the broker has sent may still be read by a process that lives: they count. */
 static void test_a_ring_with_something_unread_is_quarantined(void **state)
 {
     (void)state;

@@ -143,7 +143,7 @@ static void test_a_user_leaves_topics_for_others(void **state)
     assert_int_equal(party->user->used[AMB_SHARE_TOPICS], TOPICS);
     assert_int_equal(pub_open(client, fd, TOPICS, text), AMB_ELIMIT);
     assert_non_null(strstr(text, "one user's share of 32 topics (limits.user_share)"));
-    /* What nobody uses any more makes room for what it uses now. */
+    /* A name that nobody uses any more makes room for one that is used now. */
     pub_close(client, fd, 3);
     assert_int_equal(pub_open(client, fd, TOPICS, text), AMB_OK);
     assert_int_equal(party->user->used[AMB_SHARE_TOPICS], TOPICS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the doctor says of hosts made of folders. */
+/* The doctor's findings on hosts made of folders. */
 #include "broker/control/status/doctor.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a broker says of its GPUs, on the fake driver: pools, each client's way, findings. */
+/* The broker's words on its GPUs, on the fake driver: pools, each client's way, findings. */
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/support/door/door_harness.h"
 #include "wire/mem/cuda.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dead letters: what no member could handle, and what is said of it.
+ * Dead letters: messages that no member could handle, and the words on them.
  */
 #include "broker/delivery/acks/deadletter.h"
 #include "tests/unit/broker/delivery/acks/queue_world.h"
@@ -49,7 +49,7 @@ static void test_what_is_delivered_too_often_or_terminated_becomes_a_dead_letter
     assert_int_equal(harness_used(&w->h), 0);
 }
 
-/* What the letter says; nobody reads it, so it is looked at where it is made. */
+/* The content of the letter; nobody reads it, so it is looked at where it is made. */
 static struct amb_entry *caught;
 
 static void catch_letter(struct amb_shard *shard, struct amb_entry *entry, const char *topic)

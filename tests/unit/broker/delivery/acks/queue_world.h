@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of queues share: a publisher of topic "t", and three that may be members.
+ * The parts that the tests of queues share: a publisher of topic "t", and three that may be
+ * members.
  * Threads: one. Memory: the test's.
  */
 #pragma once

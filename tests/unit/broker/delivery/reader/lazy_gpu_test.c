@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lazy readers of batches in GPU memory, on the fake driver: what they ask for comes from the host
- * copy, which is made when the first of them asks; until then they are told to ask again. What is
- * kept for them holds slots, within limits; what goes away meanwhile leaves nothing behind.
+ * Lazy readers of batches in GPU memory, on the fake driver. Their payloads come from the host
+ * copy, which is made when the first of them asks. Until then they are told to ask again. Payloads
+ * that are kept for them hold slots, within limits; those that go away meanwhile leave nothing
+ * behind.
  */
 #include "broker/config/config.h"
 #include "broker/delivery/reader/lazy.h"
@@ -88,7 +89,7 @@ static void subscribe(struct shard_client *client, uint32_t topic, enum amb_lazy
     harness_settle(client->harness);
 }
 
-/* What a kernel would have written there: a stamp, and its number once more. */
+/* The bytes that a kernel would have written there: a stamp, and its number once more. */
 static void poke(struct world *w, uint32_t slot)
 {
     const struct client_stamp stamp = {(uint32_t)w->p->id, 0, ++w->p->pubs[0].messages};

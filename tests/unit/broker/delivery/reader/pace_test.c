@@ -174,7 +174,7 @@ static void test_history_comes_as_it_came(void **state)
         expect_got(w, got, got);
         pass(w, AMB_NS_PER_SEC + AMB_NS_PER_MS);
     }
-    /* What is new comes as late as the rest. */
+    /* New messages come as late as the rest. */
     client_send(w->p, 0, 1, 32);
     harness_settle(&w->h);
     expect_got(w, 4, 4);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Readers that do not get everything: what their policy leaves out, and what has expired. A
+ * Readers that do not get everything: messages that their policy leaves out, and expired ones. A
  * publisher on shard 0, topics at home on shard 1; `near` maps there, `far` reads on shard 2 by
  * copy.
  */
@@ -85,7 +85,7 @@ static void test_drop_newest_keeps_what_is_within_its_credit(void **state)
     begin(w, "a", AMB_SLOW_DROP_NEWEST, 3);
     publish(w, 10, 1);
     expect_last(w, 3, 3, 1, 0, AMB_LOSS_NONE);
-    /* What was left out keeps no memory. */
+    /* Messages that were left out keep no memory. */
     release(w);
     assert_int_equal(harness_used(&w->h), 0);
     publish(w, 1, 1);

@@ -137,7 +137,7 @@ static void test_filters_of_one_topic_do_not_keep_others_waiting(void **state)
     } while (w->h.shards[0].sift.waits == 0 && turns < 16);
     assert_true(sift->waits > 0);
     assert_true(w->greedy[CLIENTS - 1]->subs[7].msgs < (uint64_t)MESSAGES * BATCHES);
-    /* Who comes now is served at once, with a filter too. */
+    /* A reader that comes now is served at once, with a filter too. */
     publish(w, 1, 1, 2);
     for (unsigned i = 0; i < 4; i++) {
         turn(w);

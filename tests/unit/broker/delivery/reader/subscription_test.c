@@ -245,7 +245,7 @@ static void test_a_range_said_again_costs_next_to_nothing(void **state)
     assert_int_equal(harness_used(&w->h), 0);
 }
 
-/* What a process held goes a part at a time once it is gone. */
+/* The deliveries that a process held go a part at a time once it is gone. */
 static void test_what_was_held_is_given_back_in_slices(void **state)
 {
     struct world *w = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is the slowest of a topic's readers, whatever was remembered: readers come, go, and are moved
- * by hand.
+ * The slowest of a topic's readers, with anything remembered: readers come, go, and are moved by
+ * hand.
  */
 #include "broker/topic/append.h"
 #include "broker/topic/cursor.h"
@@ -62,7 +62,7 @@ static struct amb_cursor *reader(struct world *w, unsigned i, bool holds, uint64
 
 static void assert_slowest(struct world *w, uint64_t of_all, uint64_t holding)
 {
-    for (unsigned i = 0; i < 2; i++) { /* What was found, and what was remembered. */
+    for (unsigned i = 0; i < 2; i++) { /* The reader that was found, and the remembered one. */
         assert_int_equal(amb_topic_read_from(w->topic), of_all);
         assert_int_equal(amb_topic_held_from(w->topic), holding);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a hostile client can do to the broker's end of a ring: it may write every byte of the
- * mapping at any time, keep or close its descriptors, and must never make the broker crash, write
- * where it was not told to, block, or stay in one call.
+ * The attacks of a hostile client on the broker's end of a ring. It may write every byte of the
+ * mapping at any time, and keep or close its descriptors. It must never make the broker crash,
+ * write where it was not told to, block, or stay in one call.
  */
 #include "wire/link/ring/ring.h"
 #include "wire/link/ring/ring_state.h"

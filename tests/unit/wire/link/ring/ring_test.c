@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ring link: the suite of all links at two sizes, its own promises, and sleeping with a peer in
- * another thread. What a hostile peer can do is in ring_hostile_test.c.
+ * another thread. The attacks of a hostile peer are in ring_hostile_test.c.
  */
 #include "tests/support/link/link_peer.h"
 #include "tests/support/link/link_suite.h"
@@ -389,8 +389,8 @@ static void test_the_clients_bell_is_silent_after_disarm(void **state)
     couple_fini(&c);
 }
 
-/* What has waited for room leaves with the poll that found some: its owner sends nothing then, and
- * has no reason to flush. */
+/* Bytes that have waited for room leave with the poll that found some: its owner sends nothing
+ * then, and has no reason to flush. */
 static void test_what_has_waited_for_room_wakes_a_peer_that_sleeps(void **state)
 {
     (void)state;

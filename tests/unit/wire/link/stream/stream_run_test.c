@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of records on the stream link: where all records are the same, one of them crosses the
+ * Tables of records on the stream link. Where all records are the same, one of them crosses the
  * socket, and the body arrives as it was sent.
  */
 #include "wire/codec/frame.h"
@@ -262,7 +262,7 @@ static void test_a_run_that_is_thrown_away_leaves_the_link_in_order(void **state
     pair_close(&pair);
 }
 
-/* What a run leaves out is made up from lengths: they must fit each other. */
+/* The bytes that a run leaves out are made up from lengths: they must fit each other. */
 static void test_runs_that_do_not_add_up_are_refused(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stream link: the suite of all links over TCP and over a Unix socket with a tiny buffer, then
- * what arrives when the other end is not a stream link but somebody who writes bytes.
+ * The stream link: the suite of all links over TCP and over a Unix socket with a tiny buffer. Then
+ * come peers that are not a stream link but somebody who writes bytes.
  */
 #include "tests/support/link/link_peer.h"
 #include "tests/support/link/link_suite.h"
@@ -416,7 +416,7 @@ static void test_a_link_is_dry_when_all_that_came_was_read(void **state)
     }
     assert_int_equal(send(hostile->fd, bytes, sizeof(bytes), MSG_NOSIGNAL), sizeof(bytes));
     (void)amb_link_poll(hostile->peer.link, 2);
-    assert_false(hostile->peer.link->is_dry); /* What was read is not yet told. */
+    assert_false(hostile->peer.link->is_dry); /* The bytes read are not yet told. */
     (void)amb_link_poll(hostile->peer.link, 100);
     assert_int_equal(hostile->peer.flow_calls, 4);
     assert_true(hostile->peer.link->is_dry);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ucx link over TCP on lo: the suite of all links with both workers in this process, then what
- * only this link has: bodies in one and in two pieces up to 64 MiB, rendezvous into registered
- * memory, frames of other sessions, and the death of a peer in the middle of it all.
+ * The ucx link over TCP on lo. First comes the suite of all links with both workers in this
+ * process. Then come the things that only this link has. They are bodies in one and in two pieces
+ * up to 64 MiB, rendezvous into registered memory, frames of other sessions, and the death of a
+ * peer in the middle of it all.
  */
 #include "tests/support/link/link_peer.h"
 #include "tests/support/link/link_suite.h"
@@ -612,8 +613,8 @@ static pid_t start_peer(int *in, int *out)
     return pid;
 }
 
-/* Everything under way ends, in both directions, within a second of the peer's death; it takes a
- * few milliseconds, the rest is for sanitizers on machines with other work. */
+/* Everything under way ends, in both directions, within a second of the peer's death. It takes a
+ * few milliseconds; the rest is for sanitizers on machines with other work. */
 static void kill_amid_transfers(unsigned bodies_before)
 {
     int in, out;
@@ -687,7 +688,7 @@ static void test_close_with_rendezvous_in_flight_completes(void **state)
     assert_true(crowd.failed > 0);
     assert_int_equal(crowd.downs, 0);
     unsigned given = crowd.given;
-    /* What still arrives is nobody's. */
+    /* Frames that still arrive are nobody's. */
     for (unsigned i = 0; i < 1000; i++) {
         (void)amb_ucx_worker_progress(meeting.worker);
     }

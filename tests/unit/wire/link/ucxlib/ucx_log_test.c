@@ -44,7 +44,7 @@ static void ucx_says(const char *text)
     dispatch("../src/thing.c", 7, "f", UCS_LOG_LEVEL_ERROR, &component, "%s", text);
 }
 
-/* What `body` has printed on standard output; it returns whether all was as it should. */
+/* The text that `body` has printed on standard output; it returns whether all was as it should. */
 static void run(bool (*body)(void), char *printed, size_t size)
 {
     int fds[2], status = 0;
