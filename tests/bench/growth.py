@@ -4,9 +4,10 @@
 
     growth.py BUILD [--curves subs,topics,clients,size] [--rounds 3] [--seconds 0.5]
               [--svg FOLDER] [--json FILE]
+    growth.py --draw FILE --svg FOLDER        what --json has written, drawn again
 
 One broker for each point, all points of a curve in turn, medians over the rounds. Prints a table for
-each curve; --svg also draws it (FOLDER/growth-NAME.svg, logarithmic both ways). A knee is where a
+each curve; --svg also draws it (FOLDER/growth-NAME.svg, logarithmic both ways, by matplotlib). A knee is where a
 step costs twice of what the steps before it let expect; it is named below its table, to be explained
 in docs/performance.md.
 """
@@ -175,73 +176,57 @@ def print_table(name, points, rows):
         print(f"\nknee: {key} at {size_name(points, point)}: {factor:.1f}x of what to expect")
 
 
-COLOURS = ["#1f5fa8", "#c2571a", "#2c7d3f", "#8a3f9c", "#8c6d1f"]
-LEFT, TOP, WIDE, HIGH = 70, 34, 520, 300
-
-
-def draw(name, points, rows):
-    """An SVG with a line for each figure: logarithms, each figure over its value at the left."""
-    title = CURVES[name][0]
-    lines = []
+def draw(name, points, rows, path):
+    """A line for each figure: logarithms, each figure over its value at the left."""
+    import matplotlib  # python3-matplotlib; nothing else needs it
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "growth", "font.size": 9})
+    from matplotlib import pyplot
+    figure, axes = pyplot.subplots(figsize=(7, 5))
     for key in rows[0]:
         pairs = [(p, row[key]) for p, row in zip(points, rows) if row[key]]
         if len(pairs) > 1 and key != "lost":
             first = pairs[0][1]
-            lines.append((key, first, [(p, v / first) for p, v in pairs]))
-    low = min(v for _, _, pairs in lines for _, v in pairs)
-    high = max(v for _, _, pairs in lines for _, v in pairs)
-    low, high = math.floor(math.log10(low)), max(math.ceil(math.log10(high)), 1)
+            axes.plot([p for p, _ in pairs], [v / first for _, v in pairs], marker=".",
+                      label=f"{key} (1 = {number(first)})")
+    axes.set(xscale="log", yscale="log", title=f"times the value at the left, over {CURVES[name][0]}")
+    axes.set_xticks(points, [size_name(points, point) for point in points])
+    axes.minorticks_off()
+    axes.grid(True, color="#ddd")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=2, frameon=False)
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+    pyplot.close(figure)
 
-    def at(point, value):
-        x = math.log(point / points[0]) / math.log(points[-1] / points[0])
-        y = (math.log10(value) - low) / (high - low)
-        return f"{LEFT + x * WIDE:.1f},{TOP + (1 - y) * HIGH:.1f}"
 
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDE + 20}" '
-           f'height="{TOP + HIGH + 44 + 16 * len(lines)}" font-family="sans-serif" '
-           'font-size="12">', '<rect width="100%" height="100%" fill="white"/>',
-           f'<text x="{LEFT}" y="18">times the value at the left, over {title}</text>']
-    for power in range(low, high + 1):
-        x0, y = at(points[0], 10.0**power).split(",")
-        out.append(f'<line x1="{x0}" y1="{y}" x2="{LEFT + WIDE}" y2="{y}" stroke="#ddd"/>')
-        out.append(f'<text x="{LEFT - 8}" y="{y}" text-anchor="end" dy="4">{10.0**power:g}</text>')
-    for point in points:
-        x = at(point, 10.0**low).split(",")[0]
-        out.append(f'<text x="{x}" y="{TOP + HIGH + 16}" text-anchor="middle" font-size="10">'
-                   f'{size_name(points, point)}</text>')
-    for i, (key, first, pairs) in enumerate(lines):
-        colour = COLOURS[i % len(COLOURS)]
-        path = " ".join(at(p, v) for p, v in pairs)
-        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        for pair in path.split():
-            x, y = pair.split(",")
-            out.append(f'<circle cx="{x}" cy="{y}" r="2.5" fill="{colour}"/>')
-        y = TOP + HIGH + 38 + 16 * i
-        out.append(f'<text x="{LEFT}" y="{y}" fill="{colour}">{key} (1 = {number(first)})</text>')
-    out.append("</svg>\n")
-    return "\n".join(out)
+def measure(options, name):
+    _, points, run, _ = CURVES[name]
+    rounds = [[run(options, point) for point in points] for _ in range(options.rounds)]
+    return [{"at": point, **median_row([one[i] for one in rounds])}
+            for i, point in enumerate(points)]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("build")
+    parser.add_argument("build", nargs="?")
     parser.add_argument("--curves", default=",".join(CURVES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", default="0.5")
     parser.add_argument("--svg")
     parser.add_argument("--json")
+    parser.add_argument("--draw")
     options = parser.parse_args()
-    found = {}
+    if not options.build and not options.draw:
+        parser.error("a BUILD to measure, or --draw FILE")
+    found = json.loads(pathlib.Path(options.draw).read_text("utf-8")) if options.draw else {}
     for name in options.curves.split(","):
-        _, points, run, _ = CURVES[name]
-        rounds = [[run(options, point) for point in points] for _ in range(options.rounds)]
-        rows = [median_row([one[i] for one in rounds]) for i in range(len(points))]
-        found[name] = [{"at": point, **row} for point, row in zip(points, rows)]
+        if not options.draw:
+            found[name] = measure(options, name)
+        points = [row["at"] for row in found[name]]
+        rows = [{key: row[key] for key in row if key != "at"} for row in found[name]]
         print_table(name, points, rows)
         sys.stdout.flush()
         if options.svg:
-            path = pathlib.Path(options.svg) / f"growth-{name}.svg"
-            path.write_text(draw(name, points, rows), encoding="utf-8")
+            draw(name, points, rows, pathlib.Path(options.svg) / f"growth-{name}.svg")
     if options.json:
         with open(options.json, "w", encoding="utf-8") as out:
             json.dump(found, out, indent=1)
