@@ -9,7 +9,7 @@ usage() {
 usage: tools/deps.sh [--for build|test|dev] [--ucx wheel|system] [--no-install]
   --for build    what compiling and the demo need
   --for test     build, and what the tests need (default)
-  --for dev      test, and clang, clang-format, clang-tidy, valgrind
+  --for dev      test, and clang, clang-format, clang-tidy, valgrind, matplotlib
   --ucx system   the distribution's UCX as well (for -DAMB_UCX=system)
   --no-install   install no packages, only say which are missing
 Packages are installed as root or by sudo. Proxies and registries are those that apt and pip are
@@ -88,14 +88,14 @@ packages=(
     libconfig-dev libprotobuf-c-dev protobuf-c-compiler libjansson-dev libsmartcols-dev libssl-dev
     libjemalloc-dev
     # CMakeLists.txt builds the tests unless it is told not to.
-    libcmocka-dev
+    libcmocka-dev python3-pytest
 )
 if [ "$level" != build ]; then
     packages+=(g++ iproute2 procps)
 fi
 if [ "$level" = dev ]; then
     # valgrind: ctest -L bench counts instructions with it.
-    packages+=(clang clang-format-14 clang-tidy valgrind)
+    packages+=(clang clang-format-14 clang-tidy valgrind python3-matplotlib)
 fi
 if [ "$ucx" = system ]; then
     packages+=(libucx-dev)

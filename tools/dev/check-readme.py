@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The C programs in README.md compile, and in every page the links lead to files and the paths that
-stand as code are there: check-readme.py [--cc CC]."""
+stand as code are there. docs/dependencies.md has a row for each package that tools/deps.sh installs.
+
+    check-readme.py [--cc CC]"""
 import argparse
 import os
 import re
@@ -26,6 +28,12 @@ def check_links(page, text):
             yield f"{page}: {path} is not there"
 
 
+def packages():
+    """Those of tools/deps.sh: the words of its lists."""
+    lists = re.findall(r"packages\+?=\((.*?)\)", sources.read("tools/deps.sh"), re.S)
+    return [word for text in lists for word in re.sub(r"#.*", "", text).split()]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--cc", default="cc")
@@ -42,6 +50,9 @@ def main():
     for page in sources.all_files():
         if page.endswith(".md"):
             problems += check_links(page, sources.read(page))
+    rows = sources.read("docs/dependencies.md")
+    problems += [f"docs/dependencies.md: no row has `{name}`" for name in packages()
+                 if f"`{name}`" not in rows]
     sources.finish("check-readme", problems)
 
 
