@@ -21,7 +21,7 @@
 #pragma once
 
 #include "client/conn/leases.h"
-#include "client/drive/outgoing.h"
+#include "client/drive/tx.h"
 #include "wire/base/list.h"
 #include "wire/codec/frame.h"
 

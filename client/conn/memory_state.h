@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that a connection has met: mapped segments of the broker (memory/segment.c), memory that
+ * Memory that a connection has met: mapped segments of the broker (memory/view.c), memory that
  * the program has registered (memory/region.c), and GPUs (memory/gpu.c, memory/import.c).
  *
  * Threads: as each says. Memory: freed with the connection.

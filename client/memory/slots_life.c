@@ -6,7 +6,7 @@
 #include "client/drive/wake.h"
 #include "client/memory/gpu.h"
 #include "client/memory/import.h"
-#include "client/memory/segment.h"
+#include "client/memory/view.h"
 #include "client/memory/slots_private.h"
 
 #include <stdio.h>

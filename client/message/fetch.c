@@ -3,7 +3,7 @@
 
 #include "client/conn/conn.h"
 #include "client/drive/wake.h"
-#include "client/memory/segment.h"
+#include "client/memory/view.h"
 #include "client/message/delivery.h"
 #include "client/message/fetch_private.h"
 #include "client/message/sub.h"

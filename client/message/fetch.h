@@ -15,7 +15,7 @@
  */
 #pragma once
 
-#include "client/drive/outgoing.h"
+#include "client/drive/tx.h"
 
 #include <amb/amb.h>
 

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "client/drive/outgoing.h"
+#include "client/drive/tx.h"
 #include "client/message/fetch.h"
 #include "wire/base/list.h"
 

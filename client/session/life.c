@@ -10,7 +10,7 @@
 #include "client/memory/gpu.h"
 #include "client/memory/import.h"
 #include "client/memory/region.h"
-#include "client/memory/segment.h"
+#include "client/memory/view.h"
 #include "client/memory/slots.h"
 #include "client/memory/slots_life.h"
 #include "client/message/delivery.h"

@@ -10,7 +10,7 @@
 #include "client/drive/ucx.h"
 #include "client/drive/wake.h"
 #include "client/memory/gpu.h"
-#include "client/memory/segment.h"
+#include "client/memory/view.h"
 #include "client/memory/slots_life.h"
 #include "client/message/returns.h"
 #include "client/publish/pub_open.h"

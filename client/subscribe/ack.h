@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "client/drive/outgoing.h"
+#include "client/drive/tx.h"
 #include "wire/base/list.h"
 
 #include <amb/amb.h>

@@ -5,7 +5,7 @@
 #include "client/memory/gpu.h"
 #include "client/memory/gpu_buffer.h"
 #include "client/memory/gpu_release.h"
-#include "client/memory/segment.h"
+#include "client/memory/view.h"
 #include "client/message/landing_private.h"
 #include "client/message/side.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/drive/outgoing.h"
+#include "client/drive/tx.h"
 
 #include "client/conn/conn.h"
 

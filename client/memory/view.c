@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/memory/segment.h"
+#include "client/memory/view.h"
 
 #include "client/conn/conn.h"
 #include "client/drive/control.h"
