@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a publisher of requests keeps of them; inbox.c works on it.
+ * The requests of a publisher that carries some; request/replies.c works on it.
  * Threads: under the connection's lock. Memory: none.
  */
 #pragma once
@@ -28,7 +28,7 @@ typedef void (*amb_asking_fn)(struct amb_pub *pub, uint64_t first, uint64_t last
 
 /* Of a publisher that carries requests; else all zero. */
 struct amb_asking {
-    amb_asking_fn on_settled;   /* inbox.c sets it, and looks for their requests; NULL: none */
+    amb_asking_fn on_settled;   /* replies.c sets it, and looks for their requests; NULL: none */
     struct amb_list_node asked; /* struct amb_asked.of_pub */
     struct amb_unmatched recent[AMB_UNMATCHED_MAX];
     uint32_t next;

@@ -28,7 +28,7 @@ static struct amb_batch *create(uint64_t data_cap, uint32_t meta_cap)
     if (batch == NULL) {
         return NULL;
     }
-    batch->out.kind = AMB_OUTGOING_BATCH;
+    batch->out.kind = AMB_CONN_TX_BATCH;
     amb_list_init(&batch->node);
     batch->data_cap = data_cap;
     batch->meta_cap = meta_cap;
@@ -192,7 +192,7 @@ struct amb_batch *amb_batch_copy(struct amb_batch *batch, void *room)
     struct amb_batch *copy = room;
     uint8_t *bytes = room;
     *copy = (struct amb_batch){
-        .out = {.frame = batch->out.frame, .kind = AMB_OUTGOING_BATCH},
+        .out = {.frame = batch->out.frame, .kind = AMB_CONN_TX_BATCH},
         .is_packed = true,
         .is_leased = batch->is_leased,
         .slots = batch->slots,

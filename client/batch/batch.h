@@ -39,7 +39,7 @@ struct amb_gpu_fence;
 struct amb_pub;
 
 struct amb_batch {
-    struct amb_outgoing out;
+    struct amb_conn_tx out;
     struct amb_list_node node;    /* in the connection's list of unused ones */
     struct amb_pub *pub;          /* large and posted: whose memory it borrows */
     struct amb_slots *slots;      /* leased: what its payloads lie in */

@@ -28,7 +28,7 @@ enum amb_status amb_batch_send(struct amb_pub *pub, struct amb_batch *batch, uin
     uint64_t number = atomic_load_explicit(&pub->sent_batches, memory_order_relaxed) + 1;
     batch->out.frame.handle = pub->handle;
     batch->out.frame.seq = number;
-    batch->out.kind = AMB_OUTGOING_BATCH;
+    batch->out.kind = AMB_CONN_TX_BATCH;
     if (batch->is_leased) {
         batch->out.frame.segment = batch->slots->id;
         batch->out.frame.number =
@@ -49,7 +49,7 @@ enum amb_status amb_batch_send(struct amb_pub *pub, struct amb_batch *batch, uin
     pub->window.sent += size;
     atomic_store_explicit(&pub->sent_batches, number, memory_order_relaxed);
     bool is_leased = batch->is_leased;
-    status = amb_outgoing_send(conn, &batch->out);
+    status = amb_conn_tx_send(conn, &batch->out);
     if (__builtin_expect(status != AMB_OK && status != AMB_EAGAIN, 0) && !is_leased &&
         conn->again.is_on) {
         /* It has not left, and may in another session. */

@@ -9,7 +9,7 @@
  *       │  │             └─ amb_sub             subscribe/: messages in
  *       │  ├─── batches, leases                 batch/batches.c, memory/slots.c
  *       │  ├─── receive, acks, fetch            message/, subscribe/ack.c
- *       │  └─── segments, regions, gpu          memory/
+ *       │  └─── views, regions, gpu             memory/
  *
  * Threads: everything below `lock` is touched with the lock held, unless its part says otherwise.
  * Lock order: a publisher's lock, then conn->lock, then a subscription's lock, then the leaf locks
@@ -51,7 +51,7 @@
 #define AMB_POLL_CALLBACKS 256u
 
 struct amb_implicit;
-struct amb_inbox;
+struct amb_replies;
 
 /* Options of amb_connect that stay as they are. */
 struct amb_conn_settings {
@@ -86,11 +86,11 @@ struct amb_conn {
     struct amb_conn_control control;
     struct amb_reconnect again;
     struct amb_leases leases;
-    struct amb_conn_segments segments;
+    struct amb_conn_views views;
     struct amb_conn_regions regions;
     struct amb_conn_gpu gpu;
     struct amb_implicit *implicit; /* amb_publish's own publishers */
-    struct amb_inbox *inbox;       /* requests; NULL until the first one */
+    struct amb_replies *replies;   /* requests; NULL until the first one */
     struct amb_conn_settings settings;
     struct amb_conn_handles handles;
     struct amb_conn_events events;

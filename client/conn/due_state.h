@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define AMB_EVENTS_MAX 64u
+#define AMB_CONN_EVENTS_MAX 64u
 
 struct amb_conn_due {
     int event_fd; /* readable while something is due; only written if is_fd_used */
@@ -41,7 +41,7 @@ struct amb_conn_events {
     void *arg;
     uint32_t first, count;
     bool is_running; /* on_event */
-    struct amb_event_slot slots[AMB_EVENTS_MAX];
+    struct amb_event_slot slots[AMB_CONN_EVENTS_MAX];
 };
 
 static inline void amb_conn_due_init(struct amb_conn_due *due)

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* Where the last owners of a handle left off. */
-struct amb_past {
+struct amb_handle_numbers {
     uint64_t batches, bytes; /* sent by the publisher */
     uint64_t delivered;      /* to the subscription */
 };
@@ -28,7 +28,7 @@ struct amb_conn_handles {
     bool pub_taken[AMB_HANDLES_MAX], sub_taken[AMB_HANDLES_MAX];
     uint32_t pub_next, sub_next; /* where amb_handle_take looks first */
     uint32_t pub_high, sub_high; /* one more than the highest handle ever taken */
-    struct amb_past past[AMB_HANDLES_MAX];
+    struct amb_handle_numbers numbers[AMB_HANDLES_MAX];
 };
 
 /* *next: where to look first; *high: one more than the highest handle ever taken. */

@@ -19,9 +19,9 @@ struct amb_import;
 struct amb_region;
 
 /* Under the connection's lock. */
-struct amb_conn_segments {
-    struct amb_list_node mapped; /* of the session */
-    struct amb_list_node former; /* of former sessions, held by messages */
+struct amb_conn_views {
+    struct amb_list_node current; /* of the session */
+    struct amb_list_node former;  /* of former sessions, held by messages */
 };
 
 struct amb_conn_regions {

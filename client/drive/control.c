@@ -83,7 +83,7 @@ void amb_control_send(struct amb_conn *conn, const Amb__Control__Control *messag
 }
 
 void amb_control_ask(struct amb_conn *conn, Amb__Control__Control *message,
-                     struct amb_request *request)
+                     struct amb_control_request *request)
 {
     request->id = message->id = ++conn->control.last_request;
     amb_list_push_back(&conn->control.requests, &request->node);
@@ -96,11 +96,11 @@ void amb_control_ask(struct amb_conn *conn, Amb__Control__Control *message,
 
 static bool is_answered(void *arg)
 {
-    const struct amb_request *request = arg;
+    const struct amb_control_request *request = arg;
     return request->is_done;
 }
 
-enum amb_status amb_control_wait(struct amb_conn *conn, struct amb_request *request,
+enum amb_status amb_control_wait(struct amb_conn *conn, struct amb_control_request *request,
                                  int64_t timeout_ns, uint32_t flags)
 {
     struct amb_wait wait = {.is_ready = is_answered,
@@ -114,8 +114,8 @@ enum amb_status amb_control_wait(struct amb_conn *conn, struct amb_request *requ
 
 /* ---- answers ---- */
 
-void amb_control_answer(struct amb_conn *conn, struct amb_request *request, enum amb_status status,
-                        const char *text)
+void amb_control_answer(struct amb_conn *conn, struct amb_control_request *request,
+                        enum amb_status status, const char *text)
 {
     request->is_done = true;
     request->status = status;
@@ -132,7 +132,8 @@ void amb_control_answer(struct amb_conn *conn, struct amb_request *request, enum
 void amb_control_fail_all(struct amb_conn *conn, enum amb_status why, const char *text)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &conn->control.requests) {
-        amb_control_answer(conn, AMB_CONTAINER_OF(node, struct amb_request, node), why, text);
+        amb_control_answer(conn, AMB_CONTAINER_OF(node, struct amb_control_request, node), why,
+                           text);
     }
 }
 

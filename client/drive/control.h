@@ -16,12 +16,12 @@
 
 struct amb_conn;
 
-struct amb_request;
+struct amb_control_request;
 
 /* A request has its answer, and is the asker's again; connection's lock held. */
-typedef void (*amb_answer_fn)(struct amb_conn *conn, struct amb_request *request);
+typedef void (*amb_answer_fn)(struct amb_conn *conn, struct amb_control_request *request);
 
-struct amb_request {
+struct amb_control_request {
     struct amb_list_node node;
     amb_answer_fn on_answer; /* instead of a thread that waits; or NULL */
     uint64_t id;
@@ -49,16 +49,16 @@ struct amb_request {
 void amb_control_send(struct amb_conn *conn, const Amb__Control__Control *message);
 /* Sends it as a request, whose answer comes to *request, the caller's, until forgotten. */
 void amb_control_ask(struct amb_conn *conn, Amb__Control__Control *message,
-                     struct amb_request *request);
+                     struct amb_control_request *request);
 /* Waits for the answer (gives up the lock). Why it did not come, or its status. Then forgotten. */
-enum amb_status amb_control_wait(struct amb_conn *conn, struct amb_request *request,
+enum amb_status amb_control_wait(struct amb_conn *conn, struct amb_control_request *request,
                                  int64_t timeout_ns, uint32_t flags);
 /* The session is over: answers every request with `why`. */
 void amb_control_fail_all(struct amb_conn *conn, enum amb_status why, const char *text);
 
 /* Gives a request its answer. */
-void amb_control_answer(struct amb_conn *conn, struct amb_request *request, enum amb_status status,
-                        const char *text);
+void amb_control_answer(struct amb_conn *conn, struct amb_control_request *request,
+                        enum amb_status status, const char *text);
 /* Writes what waits to be written. */
 void amb_control_flush(struct amb_conn *conn);
 

@@ -71,7 +71,8 @@ static void queue_event(struct amb_conn *conn, const struct amb_event *event, co
     (void)pthread_mutex_lock(&conn->events.lock);
     struct amb_event_slot *slot = NULL;
     if (conn->events.count != 0) {
-        slot = &conn->events.slots[(conn->events.first + conn->events.count - 1) % AMB_EVENTS_MAX];
+        slot = &conn->events
+                    .slots[(conn->events.first + conn->events.count - 1) % AMB_CONN_EVENTS_MAX];
         bool is_same = slot->event.type == event->type && slot->event.pub == event->pub &&
                        slot->event.sub == event->sub;
         if (is_same && event->type == AMB_EVENT_GAP) {
@@ -88,11 +89,11 @@ static void queue_event(struct amb_conn *conn, const struct amb_event *event, co
         }
     }
     if (slot == NULL) {
-        if (conn->events.count == AMB_EVENTS_MAX) { /* Nobody polls: the oldest goes. */
-            conn->events.first = (conn->events.first + 1) % AMB_EVENTS_MAX;
+        if (conn->events.count == AMB_CONN_EVENTS_MAX) { /* Nobody polls: the oldest goes. */
+            conn->events.first = (conn->events.first + 1) % AMB_CONN_EVENTS_MAX;
             conn->events.count--;
         }
-        slot = &conn->events.slots[(conn->events.first + conn->events.count) % AMB_EVENTS_MAX];
+        slot = &conn->events.slots[(conn->events.first + conn->events.count) % AMB_CONN_EVENTS_MAX];
         conn->events.count++;
         slot->event = *event;
         slot->event.size = sizeof(*event);
@@ -148,11 +149,11 @@ void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const st
     uint32_t kept = 0;
     for (uint32_t i = 0; i < conn->events.count; i++) {
         struct amb_event_slot *slot =
-            &conn->events.slots[(conn->events.first + i) % AMB_EVENTS_MAX];
+            &conn->events.slots[(conn->events.first + i) % AMB_CONN_EVENTS_MAX];
         if ((pub != NULL && slot->event.pub == pub) || (sub != NULL && slot->event.sub == sub)) {
             continue;
         }
-        conn->events.slots[(conn->events.first + kept++) % AMB_EVENTS_MAX] = *slot;
+        conn->events.slots[(conn->events.first + kept++) % AMB_CONN_EVENTS_MAX] = *slot;
     }
     conn->events.count = kept;
     (void)pthread_mutex_unlock(&conn->events.lock);
@@ -164,7 +165,7 @@ bool amb_event_take(struct amb_conn *conn, struct amb_event_slot *out)
     (void)pthread_mutex_lock(&conn->events.lock);
     if (conn->events.count != 0 && !conn->events.is_running) {
         *out = conn->events.slots[conn->events.first];
-        conn->events.first = (conn->events.first + 1) % AMB_EVENTS_MAX;
+        conn->events.first = (conn->events.first + 1) % AMB_CONN_EVENTS_MAX;
         conn->events.count--;
         conn->events.is_running = has_one = true;
     }

@@ -3,7 +3,7 @@
 
 #include "client/conn/conn.h"
 
-enum amb_status amb_outgoing_send(struct amb_conn *conn, struct amb_outgoing *out)
+enum amb_status amb_conn_tx_send(struct amb_conn *conn, struct amb_conn_tx *out)
 {
     if (amb_conn_is_cut(conn)) {
         return conn->session.down != AMB_OK ? conn->session.down : AMB_ECLOSED;

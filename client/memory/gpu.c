@@ -39,7 +39,7 @@ struct amb_gpu_room *amb_gpu_room_of(struct amb_gpu *gpu)
     return &gpu->room;
 }
 
-void amb_gpus_renew(struct amb_conn *conn)
+void amb_conn_gpus_renew(struct amb_conn *conn)
 {
     (void)pthread_mutex_lock(&conn->gpu.lock);
     for (struct amb_gpu *gpu = conn->gpu.devices; gpu != NULL; gpu = gpu->next) {
@@ -48,7 +48,7 @@ void amb_gpus_renew(struct amb_conn *conn)
     (void)pthread_mutex_unlock(&conn->gpu.lock);
 }
 
-void amb_gpus_count_in(struct amb_conn *conn, uint64_t bytes, const char *why)
+void amb_conn_gpus_count_in(struct amb_conn *conn, uint64_t bytes, const char *why)
 {
     (void)pthread_mutex_lock(&conn->gpu.lock);
     conn->gpu.staged_in += bytes;
@@ -58,8 +58,8 @@ void amb_gpus_count_in(struct amb_conn *conn, uint64_t bytes, const char *why)
     (void)pthread_mutex_unlock(&conn->gpu.lock);
 }
 
-void amb_gpus_staged(struct amb_conn *conn, uint64_t *in, uint64_t *out,
-                     char why[AMB_GPU_WHY_BYTES])
+void amb_conn_gpus_staged(struct amb_conn *conn, uint64_t *in, uint64_t *out,
+                          char why[AMB_GPU_WHY_BYTES])
 {
     (void)pthread_mutex_lock(&conn->gpu.lock);
     *in = conn->gpu.staged_in;
@@ -153,12 +153,12 @@ static void destroy(struct amb_gpu *gpu)
     free(gpu);
 }
 
-void amb_gpus_init(struct amb_conn *conn)
+void amb_conn_gpus_init(struct amb_conn *conn)
 {
     (void)pthread_mutex_init(&conn->gpu.lock, NULL);
 }
 
-void amb_gpus_fini(struct amb_conn *conn)
+void amb_conn_gpus_fini(struct amb_conn *conn)
 {
     while (conn->gpu.devices != NULL) {
         struct amb_gpu *gpu = conn->gpu.devices;

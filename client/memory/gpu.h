@@ -31,21 +31,21 @@ struct amb_gpu_room {
 
 /* AMB_ENOTSUP and AMB_ENOTFOUND: last_error says which driver or device is missing. */
 AMB_MUST_CHECK enum amb_status amb_gpu_get(struct amb_conn *conn, int device, struct amb_gpu **out);
-void amb_gpus_init(struct amb_conn *conn);
+void amb_conn_gpus_init(struct amb_conn *conn);
 /* Frees all of a connection; nothing of it is in use. */
-void amb_gpus_fini(struct amb_conn *conn);
+void amb_conn_gpus_fini(struct amb_conn *conn);
 
 struct amb_cuda *amb_gpu_cuda(struct amb_gpu *gpu);
 int amb_gpu_index(const struct amb_gpu *gpu);
 struct amb_gpu_room *amb_gpu_room_of(struct amb_gpu *gpu);
 /* Another session: what the last broker refused may be given now. Connection's lock held. */
-void amb_gpus_renew(struct amb_conn *conn);
+void amb_conn_gpus_renew(struct amb_conn *conn);
 /* Counts bytes that went by way of the host although they lay on a GPU; why: static or the
  * caller's. */
-void amb_gpus_count_in(struct amb_conn *conn, uint64_t bytes, const char *why);
+void amb_conn_gpus_count_in(struct amb_conn *conn, uint64_t bytes, const char *why);
 /* The sums of a connection, and the last reason. */
-void amb_gpus_staged(struct amb_conn *conn, uint64_t *in, uint64_t *out,
-                     char why[AMB_GPU_WHY_BYTES]);
+void amb_conn_gpus_staged(struct amb_conn *conn, uint64_t *in, uint64_t *out,
+                          char why[AMB_GPU_WHY_BYTES]);
 /* False once a sticky error was seen. */
 bool amb_gpu_is_sound(const struct amb_gpu *gpu);
 /* A failed call on a device, as the connection's error. Returns status. */

@@ -109,12 +109,12 @@ static bool release_due(struct amb_conn *conn, bool must_wait)
     return atomic_load_explicit(&conn->gpu.waiting, memory_order_relaxed) != 0;
 }
 
-bool amb_gpus_look(struct amb_conn *conn)
+bool amb_conn_gpus_look(struct amb_conn *conn)
 {
     return release_due(conn, false);
 }
 
-void amb_gpus_settle(struct amb_conn *conn)
+void amb_conn_gpus_drain(struct amb_conn *conn)
 {
     (void)release_due(conn, true);
 }

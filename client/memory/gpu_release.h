@@ -25,14 +25,14 @@ struct amb_gpu_releases {
 typedef void (*amb_gpu_release_fn)(struct amb_msg *msg);
 
 /*
- * Has msg released when what is on the stream so far has run: looked at by amb_gpus_look. On
+ * Has msg released when what is on the stream so far has run: looked at by amb_conn_gpus_look. On
  * failure it is not taken.
  */
 AMB_MUST_CHECK enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
                                                      amb_gpu_release_fn release, void *stream);
 /* Releases what is due; returns whether something is left. Any lock may be held. */
-bool amb_gpus_look(struct amb_conn *conn);
+bool amb_conn_gpus_look(struct amb_conn *conn);
 /* Waits for all of it. No lock held. */
-void amb_gpus_settle(struct amb_conn *conn);
+void amb_conn_gpus_drain(struct amb_conn *conn);
 /* Nothing waits any more. is_entered: the device's driver answers. */
 void amb_gpu_releases_fini(struct amb_gpu *gpu, bool is_entered);

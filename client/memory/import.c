@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* Of the process. */
-struct amb_pool {
-    struct amb_pool *next;
+struct amb_import_pool {
+    struct amb_import_pool *next;
     struct amb_cuda *cuda;
     uint8_t handle[AMB_CUDA_IPC_BYTES];
     uint64_t epoch; /* of its broker */
@@ -17,7 +17,7 @@ struct amb_pool {
 };
 
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct amb_pool *pools;
+static struct amb_import_pool *pools;
 
 static enum amb_status open_handle(struct amb_cuda *cuda, const struct amb_gpu_range *range,
                                    uint64_t *address)
@@ -40,7 +40,7 @@ static enum amb_status open_handle(struct amb_cuda *cuda, const struct amb_gpu_r
     return status;
 }
 
-static bool has_handle(const struct amb_pool *pool, const struct amb_cuda *cuda,
+static bool has_handle(const struct amb_import_pool *pool, const struct amb_cuda *cuda,
                        const struct amb_gpu_range *range)
 {
     return pool->cuda == cuda && memcmp(pool->handle, range->handle, sizeof(pool->handle)) == 0;
@@ -48,9 +48,9 @@ static bool has_handle(const struct amb_pool *pool, const struct amb_cuda *cuda,
 
 /* pools_lock held. */
 static enum amb_status pool_open(struct amb_cuda *cuda, const struct amb_gpu_range *range,
-                                 struct amb_pool **out)
+                                 struct amb_import_pool **out)
 {
-    struct amb_pool *pool = pools;
+    struct amb_import_pool *pool = pools;
     while (pool != NULL && !has_handle(pool, cuda, range)) {
         pool = pool->next;
     }
@@ -77,12 +77,12 @@ static enum amb_status pool_open(struct amb_cuda *cuda, const struct amb_gpu_ran
     return AMB_OK;
 }
 
-static void pool_close(struct amb_pool *pool)
+static void pool_close(struct amb_import_pool *pool)
 {
     (void)pthread_mutex_lock(&pools_lock);
     if (--pool->users == 0) {
         struct amb_cuda_scope scope;
-        struct amb_pool **link = &pools;
+        struct amb_import_pool **link = &pools;
         while (*link != pool) {
             link = &(*link)->next;
         }
@@ -116,7 +116,7 @@ static enum amb_status import_new(struct amb_cuda *cuda, const struct amb_gpu_ra
 
 /* The one that the connection has, or a new one. */
 static enum amb_status import_get(struct amb_conn *conn, struct amb_cuda *cuda,
-                                  const struct amb_gpu_range *range, struct amb_pool **out)
+                                  const struct amb_gpu_range *range, struct amb_import_pool **out)
 {
     enum amb_status status = AMB_OK;
     (void)pthread_mutex_lock(&conn->gpu.lock);
@@ -162,7 +162,7 @@ static enum amb_status import(struct amb_conn *conn, const struct amb_gpu_range 
                               uint64_t size, struct amb_gpu **gpu, uint64_t *address)
 {
     struct amb_cuda *cuda;
-    struct amb_pool *pool;
+    struct amb_import_pool *pool;
     if (range->offset > range->pool || size > range->pool - range->offset ||
         range->offset % 256 != 0) {
         return AMB_EPROTO;

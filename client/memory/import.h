@@ -27,7 +27,7 @@ bool amb_gpu_range_read(const Amb__Control__GpuRange *from, uint64_t epoch,
 /* A pool that a connection has open. */
 struct amb_import {
     struct amb_import *next;
-    struct amb_pool *pool;
+    struct amb_import_pool *pool;
 };
 
 /*

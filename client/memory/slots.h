@@ -63,7 +63,7 @@ struct amb_slots {
     bool was_used;   /* since somebody looked */
     bool is_over;    /* its session is: goes with the last lease in it */
     int64_t used_ns; /* about when it was used last */
-    struct amb_request request;
+    struct amb_control_request request;
     uint32_t next[]; /* of each slot, in whichever chain it is; AMB_SLOT_NONE: the last */
 };
 

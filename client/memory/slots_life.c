@@ -6,8 +6,8 @@
 #include "client/drive/wake.h"
 #include "client/memory/gpu.h"
 #include "client/memory/import.h"
-#include "client/memory/view.h"
 #include "client/memory/slots_private.h"
+#include "client/memory/view.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static uint32_t fit_count(struct amb_leases *leases, uint64_t slot, uint32_t cou
     return left * 4 >= count || left >= AMB_SLOTS_FEW ? (uint32_t)left : 0;
 }
 
-static void on_answer(struct amb_conn *conn, struct amb_request *request);
+static void on_answer(struct amb_conn *conn, struct amb_control_request *request);
 
 static void ask_open(struct amb_slots *slots)
 {
@@ -113,7 +113,8 @@ static void ask_open(struct amb_slots *slots)
     }
     message.lease_open = &body;
     message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_OPEN;
-    slots->request = (struct amb_request){.on_answer = on_answer, .is_for_segment = true, .fd = -1};
+    slots->request =
+        (struct amb_control_request){.on_answer = on_answer, .is_for_segment = true, .fd = -1};
     amb_control_ask(slots->conn, &message, &slots->request);
 }
 
@@ -310,7 +311,7 @@ static void fail(struct amb_slots *slots, enum amb_status why, const char *text)
     amb_leases_wake(conn);
 }
 
-static void on_answer(struct amb_conn *conn, struct amb_request *request)
+static void on_answer(struct amb_conn *conn, struct amb_control_request *request)
 {
     struct amb_slots *slots = AMB_CONTAINER_OF(request, struct amb_slots, request);
     if (slots->state == AMB_SLOTS_ASKED) {
@@ -344,7 +345,8 @@ static void say_mapped(struct amb_slots *slots)
     message.lease_mapped = &body;
     message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_MAPPED;
     slots->state = AMB_SLOTS_SAID;
-    slots->request = (struct amb_request){.on_answer = on_answer, .is_for_segment = true, .fd = -1};
+    slots->request =
+        (struct amb_control_request){.on_answer = on_answer, .is_for_segment = true, .fd = -1};
     amb_control_ask(slots->conn, &message, &slots->request);
 }
 
@@ -365,7 +367,7 @@ static void map_gpu(struct amb_slots *slots)
     if (conn->session.down != AMB_OK || slots->is_over) {
         amb_slots_unmap(slots);
     } else if (status != AMB_OK || gpu != slots->gpu) {
-        amb_segment_refuse(conn, slots->id, why); /* For people who ask the broker. */
+        amb_view_refuse(conn, slots->id, why); /* For people who ask the broker. */
         fail(slots, status != AMB_OK ? status : AMB_EPROTO, why);
     } else {
         say_mapped(slots);
@@ -424,7 +426,7 @@ static void map(struct amb_slots *slots)
     uint64_t size = slots->size, need = slots->slot * slots->count, at = 0;
     slots->fd = -1;
     amb_conn_unlock(conn);
-    void *base = size < need ? NULL : amb_segment_map(fd, size, PROT_READ | PROT_WRITE);
+    void *base = size < need ? NULL : amb_view_map(fd, size, PROT_READ | PROT_WRITE);
     if (fd >= 0) {
         (void)close(fd);
     }

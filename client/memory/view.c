@@ -12,12 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct amb_segment *find(struct amb_conn *conn, uint64_t id)
+static struct amb_view *find(struct amb_conn *conn, uint64_t id)
 {
-    AMB_LIST_FOR_EACH (node, &conn->segments.mapped) {
-        struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
-        if (segment->id == id) {
-            return segment;
+    AMB_LIST_FOR_EACH (node, &conn->views.current) {
+        struct amb_view *view = AMB_CONTAINER_OF(node, struct amb_view, node);
+        if (view->id == id) {
+            return view;
         }
     }
     return NULL;
@@ -35,7 +35,7 @@ static bool is_safe(int fd, uint64_t size)
     return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
 }
 
-void *amb_segment_map(int fd, uint64_t size, int prot)
+void *amb_view_map(int fd, uint64_t size, int prot)
 {
     if (!is_safe(fd, size)) {
         return NULL;
@@ -51,14 +51,14 @@ void *amb_segment_map(int fd, uint64_t size, int prot)
     return base;
 }
 
-static void say(struct amb_segment *segment, uint8_t type)
+static void say(struct amb_view *view, uint8_t type)
 {
-    segment->out.kind = AMB_OUTGOING_SEGMENT;
-    segment->out.frame = (struct amb_frame){.type = type, .segment = segment->id};
-    (void)amb_outgoing_send(segment->conn, &segment->out);
+    view->out.kind = AMB_CONN_TX_VIEW;
+    view->out.frame = (struct amb_frame){.type = type, .segment = view->id};
+    (void)amb_conn_tx_send(view->conn, &view->out);
 }
 
-void amb_segment_refuse(struct amb_conn *conn, uint64_t id, const char *why)
+void amb_view_refuse(struct amb_conn *conn, uint64_t id, const char *why)
 {
     Amb__Control__Control message;
     amb__control__control__init(&message);
@@ -71,154 +71,154 @@ void amb_segment_refuse(struct amb_conn *conn, uint64_t id, const char *why)
     amb_control_send(conn, &message);
 }
 
-static void enter(struct amb_conn *conn, struct amb_segment *segment, uint64_t id, uint64_t span,
+static void enter(struct amb_conn *conn, struct amb_view *view, uint64_t id, uint64_t span,
                   uint8_t *base)
 {
-    segment->conn = conn;
-    segment->id = id;
-    segment->span = span;
-    segment->base = base;
-    amb_list_push_back(&conn->segments.mapped, &segment->node);
-    say(segment, AMB_FRAME_SEG_READY);
+    view->conn = conn;
+    view->id = id;
+    view->span = span;
+    view->base = base;
+    amb_list_push_back(&conn->views.current, &view->node);
+    say(view, AMB_FRAME_SEG_READY);
 }
 
-void amb_segment_add(struct amb_conn *conn, uint64_t id, uint64_t size, int fd)
+void amb_view_add(struct amb_conn *conn, uint64_t id, uint64_t size, int fd)
 {
-    struct amb_segment *segment = find(conn, id) == NULL ? calloc(1, sizeof(*segment)) : NULL;
-    uint8_t *base = segment != NULL ? amb_segment_map(fd, size, PROT_READ) : NULL;
+    struct amb_view *view = find(conn, id) == NULL ? calloc(1, sizeof(*view)) : NULL;
+    uint8_t *base = view != NULL ? amb_view_map(fd, size, PROT_READ) : NULL;
     if (fd >= 0) {
         (void)close(fd);
     }
     if (base == NULL) {
-        free(segment);
-        amb_segment_refuse(conn, id, "");
+        free(view);
+        amb_view_refuse(conn, id, "");
         return;
     }
-    segment->size = size;
-    enter(conn, segment, id, size, base);
+    view->size = size;
+    enter(conn, view, id, size, base);
 }
 
-void amb_segment_add_gpu(struct amb_conn *conn, uint64_t id, uint64_t size,
-                         const struct amb_gpu_range *range)
+void amb_view_add_gpu(struct amb_conn *conn, uint64_t id, uint64_t size,
+                      const struct amb_gpu_range *range)
 {
-    struct amb_segment *segment = find(conn, id) == NULL ? calloc(1, sizeof(*segment)) : NULL;
+    struct amb_view *view = find(conn, id) == NULL ? calloc(1, sizeof(*view)) : NULL;
     uint64_t address = 0;
     const char *why = "malformed";
-    if (segment == NULL || range == NULL ||
-        amb_gpu_import(conn, range, size, &segment->gpu, &address, &why) != AMB_OK) {
-        free(segment);
-        amb_segment_refuse(conn, id, why);
+    if (view == NULL || range == NULL ||
+        amb_gpu_import(conn, range, size, &view->gpu, &address, &why) != AMB_OK) {
+        free(view);
+        amb_view_refuse(conn, id, why);
         return;
     }
-    enter(conn, segment, id, size, (uint8_t *)(uintptr_t)address);
+    enter(conn, view, id, size, (uint8_t *)(uintptr_t)address);
 }
 
 /* Unmaps a dropped segment once nothing needs it; frees it once its last frame has left. */
-static void settle(struct amb_segment *segment)
+static void finish_drop(struct amb_view *view)
 {
-    if (!segment->is_dropped || segment->held != 0 || segment->out.is_queued) {
+    if (!view->is_dropped || view->held != 0 || view->out.is_queued) {
         return;
     }
-    if (segment->base != NULL) {
-        if (segment->gpu == NULL) {
-            (void)munmap(segment->base, segment->size);
+    if (view->base != NULL) {
+        if (view->gpu == NULL) {
+            (void)munmap(view->base, view->size);
         }
-        segment->base = NULL;
-        if (!segment->is_orphan) {
-            say(segment, AMB_FRAME_SEG_GONE);
+        view->base = NULL;
+        if (!view->is_orphan) {
+            say(view, AMB_FRAME_SEG_GONE);
         }
     }
-    if (!segment->out.is_queued) {
-        amb_list_remove(&segment->node);
-        free(segment);
+    if (!view->out.is_queued) {
+        amb_list_remove(&view->node);
+        free(view);
     }
 }
 
-void amb_segment_drop(struct amb_conn *conn, uint64_t id)
+void amb_view_drop(struct amb_conn *conn, uint64_t id)
 {
-    struct amb_segment *segment = find(conn, id);
-    if (segment != NULL) {
-        segment->is_dropped = true;
-        settle(segment);
+    struct amb_view *view = find(conn, id);
+    if (view != NULL) {
+        view->is_dropped = true;
+        finish_drop(view);
     }
 }
 
-uint8_t *amb_segment_borrow(struct amb_conn *conn, uint64_t id, uint64_t offset, uint64_t len,
-                            struct amb_segment **out)
+uint8_t *amb_view_borrow(struct amb_conn *conn, uint64_t id, uint64_t offset, uint64_t len,
+                         struct amb_view **out)
 {
-    struct amb_segment *segment = find(conn, id);
-    if (segment == NULL || segment->is_dropped || offset > segment->size ||
-        len > segment->size - offset || (offset & (AMB_PAYLOAD_PAD - 1)) != 0) {
+    struct amb_view *view = find(conn, id);
+    if (view == NULL || view->is_dropped || offset > view->size || len > view->size - offset ||
+        (offset & (AMB_PAYLOAD_PAD - 1)) != 0) {
         return NULL;
     }
     /* Few segments and one of them in use at a time: keep it where it is found first. */
-    amb_list_remove(&segment->node);
-    amb_list_push_front(&conn->segments.mapped, &segment->node);
-    segment->held++;
-    *out = segment;
-    return segment->base + offset;
+    amb_list_remove(&view->node);
+    amb_list_push_front(&conn->views.current, &view->node);
+    view->held++;
+    *out = view;
+    return view->base + offset;
 }
 
-void amb_segment_return(struct amb_segment *segment)
+void amb_view_return(struct amb_view *view)
 {
-    amb_assert(segment->held != 0);
-    segment->held--;
-    settle(segment);
+    amb_assert(view->held != 0);
+    view->held--;
+    finish_drop(view);
 }
 
-void amb_segment_sent(struct amb_segment *segment)
+void amb_view_sent(struct amb_view *view)
 {
-    settle(segment);
+    finish_drop(view);
 }
 
-void amb_segments_orphan(struct amb_conn *conn)
+void amb_views_orphan(struct amb_conn *conn)
 {
-    amb_segments_drop_all(conn);
+    amb_views_drop_all(conn);
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&conn->segments.mapped)) != NULL) {
-        AMB_CONTAINER_OF(node, struct amb_segment, node)->is_orphan = true;
-        amb_list_push_back(&conn->segments.former, node);
+    while ((node = amb_list_pop_front(&conn->views.current)) != NULL) {
+        AMB_CONTAINER_OF(node, struct amb_view, node)->is_orphan = true;
+        amb_list_push_back(&conn->views.former, node);
     }
 }
 
-bool amb_segments_are_gone(const struct amb_conn *conn)
+bool amb_views_are_gone(const struct amb_conn *conn)
 {
-    return amb_list_is_empty(&conn->segments.mapped) && amb_list_is_empty(&conn->segments.former);
+    return amb_list_is_empty(&conn->views.current) && amb_list_is_empty(&conn->views.former);
 }
 
-static void discard(struct amb_segment *segment)
+static void discard(struct amb_view *view)
 {
-    if (segment->base != NULL && segment->gpu == NULL) {
-        (void)munmap(segment->base, segment->size);
+    if (view->base != NULL && view->gpu == NULL) {
+        (void)munmap(view->base, view->size);
     }
-    amb_list_remove(&segment->node);
-    free(segment);
+    amb_list_remove(&view->node);
+    free(view);
 }
 
-void amb_segments_drop_all(struct amb_conn *conn)
+void amb_views_drop_all(struct amb_conn *conn)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &conn->segments.mapped) {
-        struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
-        if (segment->held == 0 && !segment->out.is_queued) {
-            discard(segment);
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->views.current) {
+        struct amb_view *view = AMB_CONTAINER_OF(node, struct amb_view, node);
+        if (view->held == 0 && !view->out.is_queued) {
+            discard(view);
         } else {
-            segment->is_dropped = true; /* The last message in it, or the link, sees to the rest. */
+            view->is_dropped = true; /* The last message in it, or the link, sees to the rest. */
         }
     }
 }
 
-void amb_segments_init(struct amb_conn *conn)
+void amb_views_init(struct amb_conn *conn)
 {
-    amb_list_init(&conn->segments.mapped);
-    amb_list_init(&conn->segments.former);
+    amb_list_init(&conn->views.current);
+    amb_list_init(&conn->views.former);
 }
 
-void amb_segments_fini(struct amb_conn *conn)
+void amb_views_fini(struct amb_conn *conn)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &conn->segments.mapped) {
-        discard(AMB_CONTAINER_OF(node, struct amb_segment, node));
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->views.current) {
+        discard(AMB_CONTAINER_OF(node, struct amb_view, node));
     }
-    AMB_LIST_FOR_EACH_SAFE (node, &conn->segments.former) {
-        discard(AMB_CONTAINER_OF(node, struct amb_segment, node));
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->views.former) {
+        discard(AMB_CONTAINER_OF(node, struct amb_view, node));
     }
 }

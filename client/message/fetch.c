@@ -4,7 +4,7 @@
 #include "client/conn/conn.h"
 #include "client/drive/wake.h"
 #include "client/memory/view.h"
-#include "client/message/delivery.h"
+#include "client/message/arrival.h"
 #include "client/message/fetch_private.h"
 #include "client/message/sub.h"
 #include "wire/base/assert.h"
@@ -24,10 +24,10 @@ static void free_if_over(struct amb_fetch *fetch)
     free(fetch);
 }
 
-static void put_segment(struct amb_conn *conn, struct amb_segment *segment)
+static void put_view(struct amb_conn *conn, struct amb_view *view)
 {
-    if (segment != NULL) {
-        amb_segment_return(segment);
+    if (view != NULL) {
+        amb_view_return(view);
         atomic_fetch_sub_explicit(&conn->mapped_held, 1, memory_order_relaxed);
     }
 }
@@ -35,8 +35,8 @@ static void put_segment(struct amb_conn *conn, struct amb_segment *segment)
 void amb_fetch_leave(struct amb_fetch *fetch)
 {
     fetch->is_left = true;
-    put_segment(fetch->conn, fetch->segment);
-    fetch->segment = NULL;
+    put_view(fetch->conn, fetch->view);
+    fetch->view = NULL;
     if (fetch->state != AMB_FETCH_COMING) {
         amb_buffers_put(&fetch->conn->receive.buffers, fetch->buffer, fetch->len);
         fetch->buffer = NULL;
@@ -58,8 +58,8 @@ uint32_t amb_fetch_count(struct amb_conn *conn)
 enum amb_status amb_fetch_ask(const struct amb_msg *msg, uint64_t offset, uint64_t len,
                               struct amb_fetch **out)
 {
-    const struct amb_delivery *delivery = amb_msg_delivery(msg);
-    struct amb_conn *conn = delivery->conn;
+    const struct amb_arrival *arrival = amb_msg_arrival(msg);
+    struct amb_conn *conn = arrival->conn;
     if (amb_fetch_count(conn) >= AMB_FETCHES_MAX) {
         return AMB_EAGAIN;
     }
@@ -77,16 +77,16 @@ enum amb_status amb_fetch_ask(const struct amb_msg *msg, uint64_t offset, uint64
     fetch->whole = msg->record->len;
     fetch->buffer = buffer;
     fetch->life = conn->session.life;
-    fetch->out.kind = AMB_OUTGOING_FETCH;
+    fetch->out.kind = AMB_CONN_TX_FETCH;
     fetch->out.frame = (struct amb_frame){.type = AMB_FRAME_FETCH,
-                                          .handle = delivery->sub->handle,
-                                          .number = delivery->number,
+                                          .handle = arrival->sub->handle,
+                                          .number = arrival->number,
                                           .first = msg->index,
                                           .seq = fetch->id,
                                           .offset = offset,
                                           .data_len = len};
     amb_list_push_back(&conn->fetch.open, &fetch->node);
-    enum amb_status status = amb_outgoing_send(conn, &fetch->out);
+    enum amb_status status = amb_conn_tx_send(conn, &fetch->out);
     if (status != AMB_OK && status != AMB_EAGAIN) {
         fetch->state = AMB_FETCH_DONE;
         amb_fetch_leave(fetch);
@@ -100,24 +100,23 @@ enum amb_status amb_fetch_ask(const struct amb_msg *msg, uint64_t offset, uint64
 static enum amb_status note_place(struct amb_fetch *fetch, const struct amb_frame *frame)
 {
     struct amb_conn *conn = fetch->conn;
-    struct amb_segment *segment;
+    struct amb_view *view;
     if (fetch->len != 0 || frame->data_len != fetch->whole) {
         return AMB_EPROTO;
     }
-    fetch->place =
-        amb_segment_borrow(conn, frame->segment, frame->offset, frame->data_len, &segment);
+    fetch->place = amb_view_borrow(conn, frame->segment, frame->offset, frame->data_len, &view);
     if (fetch->place == NULL) {
         return AMB_EPROTO;
     }
-    if (segment->gpu != NULL) { /* Whoever fetches wants to read it. */
-        amb_segment_return(segment);
+    if (view->gpu != NULL) { /* Whoever fetches wants to read it. */
+        amb_view_return(view);
         return AMB_EPROTO;
     }
-    fetch->segment = segment;
+    fetch->view = view;
     atomic_fetch_add_explicit(&conn->mapped_held, 1, memory_order_relaxed);
     if (fetch->is_left) {
-        put_segment(conn, fetch->segment);
-        fetch->segment = NULL;
+        put_view(conn, fetch->view);
+        fetch->view = NULL;
     }
     return AMB_OK;
 }
@@ -178,7 +177,7 @@ void amb_fetch_arrived(struct amb_fetch *fetch, enum amb_status status)
     }
 }
 
-void amb_fetch_sent(struct amb_outgoing *out)
+void amb_fetch_sent(struct amb_conn_tx *out)
 {
     free_if_over(AMB_CONTAINER_OF(out, struct amb_fetch, out));
 }
@@ -205,6 +204,6 @@ void amb_fetch_recycle(struct amb_conn *conn, const struct amb_side *sides, uint
 {
     for (uint32_t i = 0; i < count; i++) {
         amb_buffers_put(&conn->receive.buffers, sides[i].fetched, sides[i].fetched_len);
-        put_segment(conn, sides[i].segment);
+        put_view(conn, sides[i].view);
     }
 }

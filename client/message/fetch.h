@@ -44,7 +44,7 @@ enum amb_status amb_fetch_announced(struct amb_conn *conn, const struct amb_fram
 /* Its bytes are here, or never will be. Lock held. */
 void amb_fetch_arrived(struct amb_fetch *fetch, enum amb_status status);
 /* The link has sent, or will never send, what asked for it. Lock held. */
-void amb_fetch_sent(struct amb_outgoing *out);
+void amb_fetch_sent(struct amb_conn_tx *out);
 /* A delivery goes, and what was brought for its `count` messages. Lock held. */
 void amb_fetch_recycle(struct amb_conn *conn, const struct amb_side *sides, uint32_t count);
 

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct amb_segment;
+struct amb_view;
 
 enum amb_fetch_state {
     AMB_FETCH_ASKED,
@@ -22,15 +22,15 @@ enum amb_fetch_state {
 };
 
 struct amb_fetch {
-    struct amb_outgoing out;
+    struct amb_conn_tx out;
     struct amb_list_node node; /* in conn->fetch.open until its answer is here */
     struct amb_conn *conn;
-    uint64_t id, offset, len;    /* 0, 0: all of it, in place */
-    uint64_t whole;              /* of the message */
-    uint8_t *buffer;             /* NULL: not wanted any more, or asked for in place */
-    const uint8_t *place;        /* where it lies, */
-    struct amb_segment *segment; /* in there; a delivery of it is counted for us */
-    uint32_t life;               /* of the session that was asked */
+    uint64_t id, offset, len; /* 0, 0: all of it, in place */
+    uint64_t whole;           /* of the message */
+    uint8_t *buffer;          /* NULL: not wanted any more, or asked for in place */
+    const uint8_t *place;     /* where it lies, */
+    struct amb_view *view;    /* in there; a delivery of it is counted for us */
+    uint32_t life;            /* of the session that was asked */
     enum amb_fetch_state state;
     enum amb_status status;
     bool is_left; /* its caller has left */

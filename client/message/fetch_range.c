@@ -6,7 +6,7 @@
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "client/memory/gpu.h"
-#include "client/message/delivery.h"
+#include "client/message/arrival.h"
 #include "client/message/fetch_private.h"
 
 #include <string.h>
@@ -22,14 +22,14 @@ static bool is_over(const struct amb_conn *conn, uint32_t life)
     return life != conn->session.life || amb_conn_is_cut(conn);
 }
 
-enum amb_status amb_fetch_standing(const struct amb_delivery *delivery)
+enum amb_status amb_fetch_standing(const struct amb_arrival *arrival)
 {
-    struct amb_conn *conn = delivery->conn;
+    struct amb_conn *conn = arrival->conn;
     enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_CLOSING | AMB_TROUBLE_DOWN);
     if (status != AMB_OK) {
         return status;
     }
-    return is_over(conn, delivery->life) ? AMB_ESTALE : AMB_OK;
+    return is_over(conn, arrival->life) ? AMB_ESTALE : AMB_OK;
 }
 
 bool amb_fetch_is_answered(void *arg)
@@ -38,22 +38,21 @@ bool amb_fetch_is_answered(void *arg)
     return fetch->state == AMB_FETCH_DONE || is_over(fetch->conn, fetch->life);
 }
 
-enum amb_status amb_fetch_outcome(const struct amb_fetch *fetch,
-                                  const struct amb_delivery *delivery)
+enum amb_status amb_fetch_outcome(const struct amb_fetch *fetch, const struct amb_arrival *arrival)
 {
     if (fetch->state == AMB_FETCH_DONE) {
         return fetch->status;
     }
-    enum amb_status status = amb_fetch_standing(delivery);
+    enum amb_status status = amb_fetch_standing(arrival);
     return status != AMB_OK ? status : AMB_ESTALE;
 }
 
 /* Or none will come. */
 static bool has_room(void *arg)
 {
-    const struct amb_delivery *delivery = arg;
-    return amb_fetch_count(delivery->conn) < AMB_FETCHES_MAX ||
-           is_over(delivery->conn, delivery->life);
+    const struct amb_arrival *arrival = arg;
+    return amb_fetch_count(arrival->conn) < AMB_FETCHES_MAX ||
+           is_over(arrival->conn, arrival->life);
 }
 
 static bool is_never(void *arg)
@@ -65,7 +64,7 @@ static bool is_never(void *arg)
 enum amb_status amb_fetch_range_wait(struct amb_fetch_range *range, bool (*is_ready)(void *arg),
                                      void *arg, int64_t most_ns)
 {
-    const struct amb_delivery *delivery = amb_msg_delivery(range->msg);
+    const struct amb_arrival *arrival = amb_msg_arrival(range->msg);
     struct amb_wait wait = {.is_ready = is_ready, .arg = arg, .timeout_ns = AMB_FOREVER};
     if (range->deadline_ns != INT64_MAX) {
         int64_t left_ns = range->deadline_ns - amb_clock_monotonic_ns();
@@ -76,12 +75,12 @@ enum amb_status amb_fetch_range_wait(struct amb_fetch_range *range, bool (*is_re
     }
     bool is_cut = wait.timeout_ns > most_ns;
     wait.timeout_ns = is_cut ? most_ns : wait.timeout_ns;
-    enum amb_status status = amb_conn_wait(delivery->conn, &wait);
+    enum amb_status status = amb_conn_wait(arrival->conn, &wait);
     if (status == AMB_ETIMEDOUT && is_cut) {
         return AMB_OK;
     }
     if (status != AMB_OK && status != AMB_ETIMEDOUT) {
-        enum amb_status why = amb_fetch_standing(delivery);
+        enum amb_status why = amb_fetch_standing(arrival);
         return why != AMB_OK ? why : status;
     }
     return status;
@@ -90,9 +89,9 @@ enum amb_status amb_fetch_range_wait(struct amb_fetch_range *range, bool (*is_re
 /* Asks ahead. Lock held, given up only if nothing of it is out yet. */
 static enum amb_status ask_ahead(struct amb_fetch_range *range)
 {
-    struct amb_conn *conn = amb_msg_delivery(range->msg)->conn;
+    struct amb_conn *conn = amb_msg_arrival(range->msg)->conn;
     while (range->count < AMB_FETCH_AHEAD && range->asked < range->len) {
-        enum amb_status status = amb_fetch_standing(amb_msg_delivery(range->msg));
+        enum amb_status status = amb_fetch_standing(amb_msg_arrival(range->msg));
         if (status != AMB_OK) {
             return status;
         }
@@ -106,7 +105,7 @@ static enum amb_status ask_ahead(struct amb_fetch_range *range)
         } else if (range->count != 0) {
             break; /* What is out is waited for first. */
         } else if (status == AMB_EAGAIN) {
-            status = amb_fetch_range_wait(range, has_room, amb_msg_delivery(range->msg), INT64_MAX);
+            status = amb_fetch_range_wait(range, has_room, amb_msg_arrival(range->msg), INT64_MAX);
             if (status != AMB_OK) {
                 return status;
             }
@@ -145,7 +144,7 @@ static enum amb_status take_piece(struct amb_fetch_range *range)
     if (status != AMB_OK) {
         return status;
     }
-    status = amb_fetch_outcome(fetch, amb_msg_delivery(range->msg));
+    status = amb_fetch_outcome(fetch, amb_msg_arrival(range->msg));
     if (status == AMB_OK) {
         status = carry(range, fetch);
     } else if (status == AMB_ENOMEM &&

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct amb_delivery;
+struct amb_arrival;
 struct amb_gpu;
 struct amb_msg;
 
@@ -29,12 +29,11 @@ struct amb_fetch_range {
 };
 
 /* May anything of a delivery be asked for? ESTALE: its session is over. */
-enum amb_status amb_fetch_standing(const struct amb_delivery *delivery);
+enum amb_status amb_fetch_standing(const struct amb_arrival *arrival);
 /* Is a piece (arg) answered, or its session over? For amb_fetch_range_wait. */
 bool amb_fetch_is_answered(void *arg);
 /* What a piece has come to. */
-enum amb_status amb_fetch_outcome(const struct amb_fetch *fetch,
-                                  const struct amb_delivery *delivery);
+enum amb_status amb_fetch_outcome(const struct amb_fetch *fetch, const struct amb_arrival *arrival);
 /* Waits until is_ready(arg), most_ns and the range's deadline at most. AMB_OK also where most_ns
  * were over first. */
 enum amb_status amb_fetch_range_wait(struct amb_fetch_range *range, bool (*is_ready)(void *arg),

@@ -169,18 +169,18 @@ uint64_t amb_landing_staged(const struct amb_sub *sub)
 
 void amb_landing_leave(struct amb_msg *msg)
 {
-    struct amb_delivery *delivery = amb_msg_delivery(msg);
+    struct amb_arrival *arrival = amb_msg_arrival(msg);
     struct amb_side *side =
-        &atomic_load_explicit(&delivery->sides, memory_order_acquire)[msg->index];
+        &atomic_load_explicit(&arrival->sides, memory_order_acquire)[msg->index];
     free(atomic_exchange(&side->tensor, NULL));
     if (!side->is_placed) {
         return;
     }
-    struct amb_landing *landing = delivery->sub->landing;
+    struct amb_landing *landing = arrival->sub->landing;
     amb_landing_put_memory(landing, side, msg->record->len);
     side->is_placed = false;
     if (atomic_load(&landing->waiting) != NULL) {
-        struct amb_conn *conn = delivery->conn;
+        struct amb_conn *conn = arrival->conn;
         atomic_store(&landing->retry_ns, 0);
         amb_conn_wake_all(conn);
         amb_due_signal(conn);

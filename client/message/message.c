@@ -5,7 +5,7 @@
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
 #include "client/memory/gpu_release.h"
-#include "client/message/delivery.h"
+#include "client/message/arrival.h"
 #include "client/message/landing.h"
 #include "client/message/returns.h"
 #include "client/message/side.h"
@@ -28,12 +28,12 @@ void amb_msg_release(struct amb_msg *msg)
     /* Acquire: the only holder sees what earlier ones did; nobody can add a reference to it. */
     if (atomic_load_explicit(&msg->refs, memory_order_acquire) == 1 ||
         atomic_fetch_sub_explicit(&msg->refs, 1, memory_order_acq_rel) == 1) {
-        struct amb_delivery *delivery = amb_msg_delivery(msg);
-        if (__builtin_expect(atomic_load_explicit(&delivery->sides, memory_order_relaxed) != NULL,
+        struct amb_arrival *arrival = amb_msg_arrival(msg);
+        if (__builtin_expect(atomic_load_explicit(&arrival->sides, memory_order_relaxed) != NULL,
                              0)) {
             amb_landing_leave(msg);
         }
-        amb_delivery_release(delivery, 1);
+        amb_arrival_release(arrival, 1);
     }
 }
 
@@ -42,8 +42,8 @@ void amb_msg_release_on(struct amb_msg *msg, void *stream)
     if (msg == NULL) {
         return;
     }
-    struct amb_delivery *delivery = amb_msg_delivery(msg);
-    struct amb_conn *conn = delivery->conn;
+    struct amb_arrival *arrival = amb_msg_arrival(msg);
+    struct amb_conn *conn = arrival->conn;
     if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
         return; /* The parent's. */
     }
@@ -56,7 +56,7 @@ void amb_msg_release_on(struct amb_msg *msg, void *stream)
         }
         amb_msg_release(msg);
     } else if (amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING)) {
-        amb_gpus_settle(conn); /* Nobody looks after a close. */
+        amb_conn_gpus_drain(conn); /* Nobody looks after a close. */
     } else {
         amb_io_kick(conn);
     }
@@ -75,8 +75,8 @@ size_t amb_msg_size(const struct amb_msg *msg)
 
 const char *amb_msg_topic(const struct amb_msg *msg)
 {
-    const struct amb_delivery *delivery = amb_msg_delivery(msg);
-    return delivery->topic != NULL ? delivery->topic->name : "";
+    const struct amb_arrival *arrival = amb_msg_arrival(msg);
+    return arrival->topic != NULL ? arrival->topic->name : "";
 }
 
 const void *amb_msg_own_prop(const struct amb_msg *msg, const char *name, size_t *len)
@@ -104,39 +104,39 @@ const char *amb_msg_content_type(const struct amb_msg *msg)
 
 uint64_t amb_msg_seq(const struct amb_msg *msg)
 {
-    const struct amb_delivery *delivery = amb_msg_delivery(msg);
-    return delivery->seq + delivery->frame.above + msg->index;
+    const struct amb_arrival *arrival = amb_msg_arrival(msg);
+    return arrival->seq + arrival->frame.above + msg->index;
 }
 
 enum amb_priority amb_msg_priority(const struct amb_msg *msg)
 {
-    const struct amb_delivery *delivery = amb_msg_delivery(msg);
-    return delivery->topic != NULL ? delivery->topic->priority : AMB_PRIORITY_NORMAL;
+    const struct amb_arrival *arrival = amb_msg_arrival(msg);
+    return arrival->topic != NULL ? arrival->topic->priority : AMB_PRIORITY_NORMAL;
 }
 
 int64_t amb_msg_time(const struct amb_msg *msg)
 {
-    return amb_msg_delivery(msg)->time_ns;
+    return amb_msg_arrival(msg)->time_ns;
 }
 
 uint32_t amb_msg_deliveries(const struct amb_msg *msg)
 {
-    return amb_msg_delivery(msg)->frame.attempt + 1;
+    return amb_msg_arrival(msg)->frame.attempt + 1;
 }
 
 uint64_t amb_msg_lost(const struct amb_msg *msg, enum amb_loss *why)
 {
-    const struct amb_delivery *delivery = amb_msg_delivery(msg);
+    const struct amb_arrival *arrival = amb_msg_arrival(msg);
     bool is_first = msg->index == 0;
     if (why != NULL) {
-        *why = is_first ? delivery->loss : AMB_LOSS_NONE;
+        *why = is_first ? arrival->loss : AMB_LOSS_NONE;
     }
-    return is_first ? delivery->lost : 0;
+    return is_first ? arrival->lost : 0;
 }
 
 struct amb_sub *amb_msg_sub(const struct amb_msg *msg)
 {
-    struct amb_sub *sub = amb_msg_delivery(msg)->sub;
+    struct amb_sub *sub = amb_msg_arrival(msg)->sub;
     return sub == NULL || sub->is_inbox ? NULL : sub;
 }
 

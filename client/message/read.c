@@ -6,7 +6,7 @@
 #include "client/conn/error.h"
 #include "client/drive/lock.h"
 #include "client/memory/gpu.h"
-#include "client/message/delivery.h"
+#include "client/message/arrival.h"
 #include "client/message/fetch_private.h"
 #include "client/message/fetch_range.h"
 #include "client/message/side.h"
@@ -17,18 +17,18 @@
 
 static bool is_lazy(const struct amb_msg *msg)
 {
-    return amb_msg_delivery(msg)->frame.type == AMB_FRAME_LAZY;
+    return amb_msg_arrival(msg)->frame.type == AMB_FRAME_LAZY;
 }
 
 /* May it be asked for, by this call? */
 static enum amb_status check(const struct amb_msg *msg, int64_t timeout_ns)
 {
-    struct amb_delivery *delivery = amb_msg_delivery(msg);
-    if (amb_conn_has_trouble(delivery->conn, AMB_TROUBLE_FORKED)) {
+    struct amb_arrival *arrival = amb_msg_arrival(msg);
+    if (amb_conn_has_trouble(arrival->conn, AMB_TROUBLE_FORKED)) {
         return AMB_EFORKED;
     }
-    if (delivery->sub->lazy == AMB_LAZY_HEADERS) {
-        return amb_conn_fail(delivery->conn, AMB_ESTATE,
+    if (arrival->sub->lazy == AMB_LAZY_HEADERS) {
+        return amb_conn_fail(arrival->conn, AMB_ESTATE,
                              "the subscription is for headers: their payloads stay away");
     }
     return timeout_ns == AMB_NOWAIT ? AMB_EAGAIN : AMB_OK;
@@ -52,7 +52,7 @@ static enum amb_status explain(struct amb_conn *conn, enum amb_status status)
 
 static enum amb_status bring(struct amb_fetch_range *range)
 {
-    struct amb_conn *conn = amb_msg_delivery(range->msg)->conn;
+    struct amb_conn *conn = amb_msg_arrival(range->msg)->conn;
     amb_conn_enter(conn);
     amb_conn_lock(conn);
     enum amb_status status = amb_fetch_range_bring(range);
@@ -63,9 +63,9 @@ static enum amb_status bring(struct amb_fetch_range *range)
 /* The message has its payload in place from here on. Lock held. */
 static void give_place(struct amb_msg *msg, struct amb_side *side, struct amb_fetch *fetch)
 {
-    if (side->segment == NULL && side->fetched == NULL) {
-        side->segment = fetch->segment;
-        fetch->segment = NULL; /* The side's from here on. */
+    if (side->view == NULL && side->fetched == NULL) {
+        side->view = fetch->view;
+        fetch->view = NULL; /* The side's from here on. */
         __atomic_store_n(&msg->payload, fetch->place, __ATOMIC_RELEASE); /* See give_buffer. */
     }
 }
@@ -73,12 +73,12 @@ static void give_place(struct amb_msg *msg, struct amb_side *side, struct amb_fe
 /* All of it in place; ENOTSUP: in pieces, then. */
 static enum amb_status fetch_place(struct amb_msg *msg, struct amb_side *side, int64_t deadline_ns)
 {
-    struct amb_conn *conn = amb_msg_delivery(msg)->conn;
+    struct amb_conn *conn = amb_msg_arrival(msg)->conn;
     struct amb_fetch_range range = {.msg = msg, .deadline_ns = deadline_ns};
     struct amb_fetch *fetch;
     amb_conn_enter(conn);
     amb_conn_lock(conn);
-    enum amb_status status = amb_fetch_standing(amb_msg_delivery(msg));
+    enum amb_status status = amb_fetch_standing(amb_msg_arrival(msg));
     bool is_ring = status == AMB_OK && conn->link->ops->kind == AMB_LINK_RING;
     if (!is_ring || amb_fetch_ask(msg, 0, 0, &fetch) != AMB_OK) {
         amb_conn_unlock(conn);
@@ -88,7 +88,7 @@ static enum amb_status fetch_place(struct amb_msg *msg, struct amb_side *side, i
     amb_conn_flush_link(conn);
     status = amb_fetch_range_wait(&range, amb_fetch_is_answered, fetch, INT64_MAX);
     if (status == AMB_OK) {
-        status = amb_fetch_outcome(fetch, amb_msg_delivery(msg));
+        status = amb_fetch_outcome(fetch, amb_msg_arrival(msg));
     }
     if (status == AMB_OK) {
         give_place(msg, side, fetch);
@@ -101,9 +101,9 @@ static enum amb_status fetch_place(struct amb_msg *msg, struct amb_side *side, i
 /* The message has its payload from here on; of two threads that brought it one is in time. */
 static void give_buffer(struct amb_msg *msg, struct amb_side *side, uint8_t *buffer)
 {
-    struct amb_conn *conn = amb_msg_delivery(msg)->conn;
+    struct amb_conn *conn = amb_msg_arrival(msg)->conn;
     amb_conn_lock(conn);
-    if (side->fetched == NULL && side->segment == NULL) {
+    if (side->fetched == NULL && side->view == NULL) {
         side->fetched = buffer;
         side->fetched_len = msg->record->len;
         /* Release: pairs with amb_msg_data. */
@@ -126,7 +126,7 @@ enum amb_status amb_msg_fetch(struct amb_msg *msg, int64_t timeout_ns)
     if (status != AMB_OK) {
         return status;
     }
-    struct amb_conn *conn = amb_msg_delivery(msg)->conn;
+    struct amb_conn *conn = amb_msg_arrival(msg)->conn;
     int64_t deadline_ns = deadline_of(timeout_ns);
     struct amb_side *side = amb_side_of(msg);
     uint8_t *buffer = NULL;
@@ -172,7 +172,7 @@ static enum amb_status copy_across(struct amb_conn *conn, struct amb_gpu *gpu, u
 static enum amb_status copy_out(const struct amb_msg *msg, uint64_t offset, void *dst, uint64_t len,
                                 struct amb_gpu *gpu)
 {
-    struct amb_conn *conn = amb_msg_delivery(msg)->conn;
+    struct amb_conn *conn = amb_msg_arrival(msg)->conn;
     const uint8_t *bytes = amb_msg_bytes(msg);
     if (bytes == NULL) {
         const uint8_t *at = amb_msg_data_on(msg, NULL);
@@ -192,7 +192,7 @@ enum amb_status amb_msg_read(struct amb_msg *msg, uint64_t offset, void *dst, si
     if (msg == NULL || timeout_ns < 0 || (dst == NULL && len != 0)) {
         return AMB_EINVAL;
     }
-    struct amb_conn *conn = amb_msg_delivery(msg)->conn;
+    struct amb_conn *conn = amb_msg_arrival(msg)->conn;
     if (offset > msg->record->len || len > msg->record->len - offset) {
         return amb_conn_fail(conn, AMB_EINVAL,
                              "amb_msg_read: a message of %u bytes has no such range",

@@ -19,75 +19,75 @@
 /* Room for messages by class. Batches are either single messages, or short, or full. */
 static const uint32_t class_room[3] = {1, 32, AMB_BATCH_MSGS_MAX};
 
-struct amb_delivery *amb_delivery_create(struct amb_conn *conn, uint32_t count)
+struct amb_arrival *amb_arrival_create(struct amb_conn *conn, uint32_t count)
 {
     amb_assert(count <= AMB_BATCH_MSGS_MAX);
     uint32_t class = 0;
     while (class_room[class] < count) {
         class ++;
     }
-    struct amb_delivery *delivery = conn->receive.unused[class];
-    if (delivery != NULL) {
-        memcpy(&conn->receive.unused[class], delivery, sizeof(void *));
+    struct amb_arrival *arrival = conn->receive.unused[class];
+    if (arrival != NULL) {
+        memcpy(&conn->receive.unused[class], arrival, sizeof(void *));
     } else {
-        size_t size = sizeof(*delivery) + class_room[class] * sizeof(struct amb_msg);
-        delivery = aligned_alloc(alignof(struct amb_delivery), (size + 63) & ~(size_t)63);
-        if (delivery == NULL) {
+        size_t size = sizeof(*arrival) + class_room[class] * sizeof(struct amb_msg);
+        arrival = aligned_alloc(alignof(struct amb_arrival), (size + 63) & ~(size_t)63);
+        if (arrival == NULL) {
             return NULL;
         }
     }
-    memset(delivery, 0, sizeof(*delivery));
-    delivery->conn = conn;
-    delivery->class = class;
-    delivery->count = count;
-    atomic_init(&delivery->refs, count);
-    amb_list_init(&delivery->node);
-    amb_list_push_back(&conn->receive.outstanding, &delivery->known);
+    memset(arrival, 0, sizeof(*arrival));
+    arrival->conn = conn;
+    arrival->class = class;
+    arrival->count = count;
+    atomic_init(&arrival->refs, count);
+    amb_list_init(&arrival->node);
+    amb_list_push_back(&conn->receive.outstanding, &arrival->known);
     amb_conn_ref(conn);
-    return delivery;
+    return arrival;
 }
 
 /* Memory of body and struct; the connection's reference is given up when the lock is. */
-static void recycle(struct amb_delivery *delivery)
+static void recycle(struct amb_arrival *arrival)
 {
-    struct amb_conn *conn = delivery->conn;
-    if (delivery->segment != NULL) {
-        amb_segment_return(delivery->segment);
+    struct amb_conn *conn = arrival->conn;
+    if (arrival->view != NULL) {
+        amb_view_return(arrival->view);
         atomic_fetch_sub_explicit(&conn->mapped_held, 1, memory_order_relaxed);
     }
-    amb_buffers_put(&conn->receive.buffers, delivery->buffer, delivery->buffer_len);
-    if (__builtin_expect(delivery->far != NULL, 0)) { /* Nobody has taken it. */
-        amb_landing_far_put(delivery->sub->landing, delivery->far);
-        delivery->far = NULL;
+    amb_buffers_put(&conn->receive.buffers, arrival->buffer, arrival->buffer_len);
+    if (__builtin_expect(arrival->far != NULL, 0)) { /* Nobody has taken it. */
+        amb_landing_far_put(arrival->sub->landing, arrival->far);
+        arrival->far = NULL;
     }
-    struct amb_side *sides = atomic_load_explicit(&delivery->sides, memory_order_relaxed);
+    struct amb_side *sides = atomic_load_explicit(&arrival->sides, memory_order_relaxed);
     if (__builtin_expect(sides != NULL, 0)) {
-        amb_fetch_recycle(conn, sides, delivery->count);
+        amb_fetch_recycle(conn, sides, arrival->count);
         free(sides);
     }
-    amb_list_remove(&delivery->known);
-    memcpy(delivery, &conn->receive.unused[delivery->class], sizeof(void *));
-    conn->receive.unused[delivery->class] = delivery;
+    amb_list_remove(&arrival->known);
+    memcpy(arrival, &conn->receive.unused[arrival->class], sizeof(void *));
+    conn->receive.unused[arrival->class] = arrival;
     conn->unrefs++;
 }
 
-void amb_delivery_discard(struct amb_delivery *delivery)
+void amb_arrival_discard(struct amb_arrival *arrival)
 {
-    recycle(delivery);
+    recycle(arrival);
 }
 
 static void send_range(struct amb_conn *conn, uint32_t handle, uint64_t first, uint64_t count)
 {
-    struct amb_outgoing *out = calloc(1, sizeof(*out));
+    struct amb_conn_tx *out = calloc(1, sizeof(*out));
     if (out == NULL) {
         return; /* The cumulative counter will say it later. */
     }
-    out->kind = AMB_OUTGOING_RANGE;
+    out->kind = AMB_CONN_TX_RANGE;
     out->frame = (struct amb_frame){.type = AMB_FRAME_RELEASE_RANGE,
                                     .handle = handle,
                                     .number = first,
                                     .count = (uint32_t)count};
-    if (amb_outgoing_send(conn, out) != AMB_EAGAIN) {
+    if (amb_conn_tx_send(conn, out) != AMB_EAGAIN) {
         free(out);
     }
 }
@@ -135,18 +135,18 @@ static void tell(struct amb_conn *conn, struct amb_sub *sub, uint64_t number, ui
     amb_sub_free_handle(sub);
 }
 
-void amb_delivery_take_back(struct amb_conn *conn)
+void amb_arrival_take_back(struct amb_conn *conn)
 {
     struct amb_mpsc_node *node = amb_mpsc_take_all(&conn->returned);
     while (node != NULL) {
-        struct amb_delivery *delivery = AMB_CONTAINER_OF(node, struct amb_delivery, returned);
+        struct amb_arrival *arrival = AMB_CONTAINER_OF(node, struct amb_arrival, returned);
         node = node->next;
-        struct amb_sub *sub = delivery->sub;
-        uint64_t number = delivery->number, bytes = delivery->body_len;
-        uint32_t msgs = delivery->count;
-        bool is_of_session = delivery->life == conn->session.life;
+        struct amb_sub *sub = arrival->sub;
+        uint64_t number = arrival->number, bytes = arrival->body_len;
+        uint32_t msgs = arrival->count;
+        bool is_of_session = arrival->life == conn->session.life;
         /* First the segment, then the word to the broker that it is free. */
-        recycle(delivery);
+        recycle(arrival);
         if (sub != NULL) {
             if (is_of_session) {
                 tell(conn, sub, number, msgs, bytes);
@@ -159,25 +159,25 @@ void amb_delivery_take_back(struct amb_conn *conn)
     }
 }
 
-void amb_delivery_release(struct amb_delivery *delivery, uint32_t n)
+void amb_arrival_release(struct amb_arrival *arrival, uint32_t n)
 {
     /* Acquire: whoever takes it back sees all reads of the payload as done. */
-    if (atomic_fetch_sub_explicit(&delivery->refs, n, memory_order_acq_rel) != n) {
+    if (atomic_fetch_sub_explicit(&arrival->refs, n, memory_order_acq_rel) != n) {
         return;
     }
-    struct amb_conn *conn = delivery->conn;
+    struct amb_conn *conn = arrival->conn;
     if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
         return; /* The parent's. */
     }
     /* If no other is ready our caller will look for one, or answer: the broker hears of this then.
      */
-    bool may_wait = delivery->sub != NULL &&
-                    !atomic_load_explicit(&delivery->sub->has_ready, memory_order_relaxed);
+    bool may_wait = arrival->sub != NULL &&
+                    !atomic_load_explicit(&arrival->sub->has_ready, memory_order_relaxed);
     /* The delivery's own reference may go with it, on another thread, before we are done. */
     amb_conn_ref(conn);
-    (void)amb_mpsc_push(&conn->returned, &delivery->returned);
+    (void)amb_mpsc_push(&conn->returned, &arrival->returned);
     if (amb_conn_trylock(conn)) {
-        amb_delivery_take_back(conn);
+        amb_arrival_take_back(conn);
         amb_conn_push(conn, may_wait);
         if (conn->io.is_lingering) {
             amb_io_kick(conn);
@@ -187,20 +187,20 @@ void amb_delivery_release(struct amb_delivery *delivery, uint32_t n)
     amb_conn_unref(conn);
 }
 
-void amb_deliveries_init(struct amb_conn *conn)
+void amb_arrivals_init(struct amb_conn *conn)
 {
     amb_list_init(&conn->receive.outstanding);
     amb_list_init(&conn->receive.topics);
     amb_buffers_init(&conn->receive.buffers, AMB_MEMORY_MAX);
 }
 
-void amb_deliveries_fini(struct amb_conn *conn)
+void amb_arrivals_fini(struct amb_conn *conn)
 {
     for (unsigned i = 0; i < 3; i++) {
         while (conn->receive.unused[i] != NULL) {
-            void *delivery = conn->receive.unused[i];
-            memcpy(&conn->receive.unused[i], delivery, sizeof(void *));
-            free(delivery);
+            void *arrival = conn->receive.unused[i];
+            memcpy(&conn->receive.unused[i], arrival, sizeof(void *));
+            free(arrival);
         }
     }
     struct amb_list_node *node;
@@ -210,19 +210,19 @@ void amb_deliveries_fini(struct amb_conn *conn)
     amb_buffers_fini(&conn->receive.buffers);
 }
 
-size_t amb_delivery_take(struct amb_delivery *delivery, struct amb_msg **out, size_t max)
+size_t amb_arrival_take(struct amb_arrival *arrival, struct amb_msg **out, size_t max)
 {
-    uint32_t taken = atomic_load_explicit(&delivery->taken, memory_order_relaxed);
-    uint32_t left = delivery->count - taken;
+    uint32_t taken = atomic_load_explicit(&arrival->taken, memory_order_relaxed);
+    uint32_t left = arrival->count - taken;
     uint32_t n = max < left ? (uint32_t)max : left;
-    struct amb_body_iter iter = delivery->iter;
+    struct amb_body_iter iter = arrival->iter;
     amb_assert(n <= iter.left); /* The body was checked against its head. */
     for (uint32_t i = 0; i < n; i++) {
         const struct amb_record *record = iter.record++;
         if (iter.offset != NULL) {
             iter.payload = iter.base + *iter.offset++;
         }
-        struct amb_msg *msg = &delivery->msgs[taken + i];
+        struct amb_msg *msg = &arrival->msgs[taken + i];
         atomic_init(&msg->refs, 1);
         msg->index = taken + i;
         msg->payload = iter.payload;
@@ -233,7 +233,7 @@ size_t amb_delivery_take(struct amb_delivery *delivery, struct amb_msg **out, si
         out[i] = msg;
     }
     iter.left -= n;
-    delivery->iter = iter;
-    atomic_store_explicit(&delivery->taken, taken + n, memory_order_relaxed);
+    arrival->iter = iter;
+    atomic_store_explicit(&arrival->taken, taken + n, memory_order_relaxed);
     return n;
 }

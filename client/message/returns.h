@@ -6,20 +6,20 @@
  */
 #pragma once
 
-#include "client/message/delivery.h"
+#include "client/message/arrival.h"
 
 /* Zeroed, room for `count` messages; holds a reference on conn. NULL: no memory. Lock held. */
-struct amb_delivery *amb_delivery_create(struct amb_conn *conn, uint32_t count);
+struct amb_arrival *amb_arrival_create(struct amb_conn *conn, uint32_t count);
 /* Before anything of it was given out: undoes create. Lock held. */
-void amb_delivery_discard(struct amb_delivery *delivery);
+void amb_arrival_discard(struct amb_arrival *arrival);
 /* The next messages of a ready delivery, with one reference each, at most max of them; returns how
  * many. Subscription's lock held. */
-size_t amb_delivery_take(struct amb_delivery *delivery, struct amb_msg **out, size_t max);
+size_t amb_arrival_take(struct amb_arrival *arrival, struct amb_msg **out, size_t max);
 
 /* `n` messages of it are released; the last one gives it back. Any thread, no lock of ours. */
-void amb_delivery_release(struct amb_delivery *delivery, uint32_t n);
+void amb_arrival_release(struct amb_arrival *arrival, uint32_t n);
 /* Takes what was given back: tells the broker, recycles. Lock held. */
-void amb_delivery_take_back(struct amb_conn *conn);
-void amb_deliveries_init(struct amb_conn *conn);
+void amb_arrival_take_back(struct amb_conn *conn);
+void amb_arrivals_init(struct amb_conn *conn);
 /* Frees what is kept for use, and the names of topics. No delivery is out any more. */
-void amb_deliveries_fini(struct amb_conn *conn);
+void amb_arrivals_fini(struct amb_conn *conn);

@@ -8,14 +8,14 @@
 
 struct amb_side *amb_side_of(const struct amb_msg *msg)
 {
-    struct amb_delivery *delivery = amb_msg_delivery(msg);
-    struct amb_side *sides = atomic_load_explicit(&delivery->sides, memory_order_acquire);
+    struct amb_arrival *arrival = amb_msg_arrival(msg);
+    struct amb_side *sides = atomic_load_explicit(&arrival->sides, memory_order_acquire);
     if (sides == NULL) {
-        struct amb_side *fresh = calloc(delivery->count, sizeof(*fresh));
+        struct amb_side *fresh = calloc(arrival->count, sizeof(*fresh));
         if (fresh == NULL) {
             return NULL;
         }
-        if (atomic_compare_exchange_strong(&delivery->sides, &sides, fresh)) {
+        if (atomic_compare_exchange_strong(&arrival->sides, &sides, fresh)) {
             sides = fresh;
         } else {
             free(fresh); /* Another thread was faster. */
@@ -26,8 +26,8 @@ struct amb_side *amb_side_of(const struct amb_msg *msg)
 
 static const struct amb_side *placed(const struct amb_msg *msg)
 {
-    const struct amb_delivery *delivery = amb_msg_delivery(msg);
-    const struct amb_side *sides = atomic_load_explicit(&delivery->sides, memory_order_acquire);
+    const struct amb_arrival *arrival = amb_msg_arrival(msg);
+    const struct amb_side *sides = atomic_load_explicit(&arrival->sides, memory_order_acquire);
     return sides != NULL && sides[msg->index].is_placed ? &sides[msg->index] : NULL;
 }
 
@@ -63,28 +63,28 @@ int amb_msg_device(const struct amb_msg *msg)
 /* How a lazy message's payload came, if it has. */
 static const char *fetched_path(const struct amb_msg *msg)
 {
-    const struct amb_delivery *delivery = amb_msg_delivery(msg);
+    const struct amb_arrival *arrival = amb_msg_arrival(msg);
     if (amb_msg_payload(msg) == NULL) {
         return "lazy";
     }
     /* What it lies in was noted before it was there to be read. */
-    const struct amb_side *sides = atomic_load_explicit(&delivery->sides, memory_order_acquire);
-    bool is_mapped = sides != NULL && sides[msg->index].segment != NULL;
-    return is_mapped ? "mapped" : delivery->conn->link_state.path;
+    const struct amb_side *sides = atomic_load_explicit(&arrival->sides, memory_order_acquire);
+    bool is_mapped = sides != NULL && sides[msg->index].view != NULL;
+    return is_mapped ? "mapped" : arrival->conn->link_state.path;
 }
 
 const char *amb_msg_path(const struct amb_msg *msg)
 {
-    const struct amb_delivery *delivery = amb_msg_delivery(msg);
+    const struct amb_arrival *arrival = amb_msg_arrival(msg);
     if (amb_mem_is_on_gpu(mem_of(msg))) {
-        return placed(msg)->bytes != NULL  ? "staged"
-               : delivery->segment != NULL ? "cuda_ipc"
-                                           : delivery->conn->link_state.path;
+        return placed(msg)->bytes != NULL ? "staged"
+               : arrival->view != NULL    ? "cuda_ipc"
+                                          : arrival->conn->link_state.path;
     }
-    if (delivery->frame.type == AMB_FRAME_LAZY) {
+    if (arrival->frame.type == AMB_FRAME_LAZY) {
         return fetched_path(msg);
     }
-    return delivery->segment != NULL ? "mapped" : delivery->conn->link_state.path;
+    return arrival->view != NULL ? "mapped" : arrival->conn->link_state.path;
 }
 
 const void *amb_msg_data_on(const struct amb_msg *msg, void *stream)

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "client/message/delivery.h"
+#include "client/message/arrival.h"
 
 /* Does the driver write there? */
 static inline bool amb_mem_is_on_gpu(enum amb_mem mem)

@@ -8,7 +8,7 @@
 
 #include "client/conn/spinlock.h"
 #include "client/message/acks.h"
-#include "client/message/delivery.h"
+#include "client/message/arrival.h"
 #include "client/message/release.h"
 #include "wire/base/list.h"
 

@@ -25,7 +25,7 @@ void amb_sub_free_handle(struct amb_sub *sub)
 {
     if (sub->is_left && sub->release.upto == sub->release.last &&
         sub->conn->handles.subs[sub->handle] == sub) {
-        sub->conn->handles.past[sub->handle].delivered = sub->release.last;
+        sub->conn->handles.numbers[sub->handle].delivered = sub->release.last;
         sub->conn->handles.sub_taken[sub->handle] = false;
     }
 }

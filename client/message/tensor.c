@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/message/tensor.h"
 
-#include "client/message/delivery.h"
+#include "client/message/arrival.h"
 #include "client/message/side.h"
 #include "wire/codec/props.h"
 

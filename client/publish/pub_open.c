@@ -64,7 +64,7 @@ static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
 /* Goes on where the handle's last publisher left off; lock held. */
 static void pub_begin(struct amb_pub *pub)
 {
-    const struct amb_past *past = &pub->conn->handles.past[pub->handle];
+    const struct amb_handle_numbers *past = &pub->conn->handles.numbers[pub->handle];
     atomic_store_explicit(&pub->sent_batches, past->batches, memory_order_relaxed);
     atomic_store_explicit(&pub->accepted_batches, past->batches, memory_order_relaxed);
     pub->window.sent = pub->window.granted = past->bytes;
@@ -72,7 +72,7 @@ static void pub_begin(struct amb_pub *pub)
     pub->settle.awaits_delivery = pub->awaits_delivery;
 }
 
-static void take_opened(struct amb_pub *pub, const struct amb_request *request)
+static void take_opened(struct amb_pub *pub, const struct amb_control_request *request)
 {
     /* A WINDOW or SUBSCRIBERS value may have come first: it is newer. */
     if (request->window > pub->window.granted) {
@@ -87,17 +87,17 @@ static void take_opened(struct amb_pub *pub, const struct amb_request *request)
 }
 
 /* The broker has all its batches: the handle is free. */
-static void on_closed(struct amb_conn *conn, struct amb_request *request)
+static void on_closed(struct amb_conn *conn, struct amb_control_request *request)
 {
     conn->handles.pub_taken[request->handle] = false;
     free(request);
 }
 
-/* Closes a handle at the broker without waiting. conn->handles.past says how many batches there
+/* Closes a handle at the broker without waiting. conn->handles.numbers says how many batches there
  * are. */
 static void ask_close(struct amb_conn *conn, uint32_t handle)
 {
-    struct amb_request *request = calloc(1, sizeof(*request));
+    struct amb_control_request *request = calloc(1, sizeof(*request));
     if (request == NULL) {
         return; /* The handle stays taken: nothing worse than that. */
     }
@@ -108,7 +108,7 @@ static void ask_close(struct amb_conn *conn, uint32_t handle)
     Amb__Control__PubClose close;
     amb__control__pub_close__init(&close);
     close.handle = handle;
-    close.batches = conn->handles.past[handle].batches;
+    close.batches = conn->handles.numbers[handle].batches;
     message.pub_close = &close;
     message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_CLOSE;
     amb_control_ask(conn, &message, request);
@@ -117,7 +117,7 @@ static void ask_close(struct amb_conn *conn, uint32_t handle)
 bool amb_pubs_are_closing(const struct amb_conn *conn)
 {
     AMB_LIST_FOR_EACH (node, &conn->control.requests) {
-        if (AMB_CONTAINER_OF(node, struct amb_request, node)->on_answer == on_closed) {
+        if (AMB_CONTAINER_OF(node, struct amb_control_request, node)->on_answer == on_closed) {
             return true;
         }
     }
@@ -128,7 +128,7 @@ bool amb_pubs_are_closing(const struct amb_conn *conn)
 static enum amb_status ask_open(struct amb_pub *pub, const struct amb_pub_options *options)
 {
     struct amb_conn *conn = pub->conn;
-    struct amb_request request = {0};
+    struct amb_control_request request = {0};
     Amb__Control__Control message;
     amb__control__control__init(&message);
     Amb__Control__PubOpen open;
@@ -275,9 +275,9 @@ void amb_pub_detach(struct amb_pub *pub, enum amb_status why)
     amb_pub_settle_all(pub, why);
     conn->due.settled_wanted -= pub->callback.on_settled != NULL;
     conn->handles.pubs[pub->handle] = NULL;
-    conn->handles.past[pub->handle].batches =
+    conn->handles.numbers[pub->handle].batches =
         atomic_load_explicit(&pub->sent_batches, memory_order_relaxed);
-    conn->handles.past[pub->handle].bytes = pub->window.sent - pub->window.leased;
+    conn->handles.numbers[pub->handle].bytes = pub->window.sent - pub->window.leased;
     amb_event_forget(conn, pub, NULL);
     if (conn->session.down != AMB_OK) {
         /* Another session knows nothing of it. */
@@ -289,7 +289,7 @@ void amb_pub_detach(struct amb_pub *pub, enum amb_status why)
 
 /* ---- in another session ---- */
 
-static void on_resumed(struct amb_conn *conn, struct amb_request *request)
+static void on_resumed(struct amb_conn *conn, struct amb_control_request *request)
 {
     struct amb_pub *pub = conn->handles.pubs[request->handle];
     enum amb_status status = request->status;
@@ -315,7 +315,7 @@ static void on_resumed(struct amb_conn *conn, struct amb_request *request)
 void amb_pub_resume(struct amb_pub *pub)
 {
     struct amb_conn *conn = pub->conn;
-    struct amb_request *request = calloc(1, sizeof(*request));
+    struct amb_control_request *request = calloc(1, sizeof(*request));
     Amb__Control__PubOpen *open =
         amb__control__pub_open__unpack(NULL, pub->away.ask_len, pub->away.ask);
     if (!pub->is_open || conn->session.down != AMB_OK || request == NULL || open == NULL) {

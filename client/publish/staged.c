@@ -219,7 +219,7 @@ static enum amb_status post_by_host(struct amb_pub *pub, const struct amb_out *o
                                  : post_small(pub, out, timeout_ns, seq);
     if (status == AMB_OK) {
         atomic_fetch_add_explicit(&pub->gpu.staged_bytes, out->len, memory_order_relaxed);
-        amb_gpus_count_in(pub->conn, out->len, why);
+        amb_conn_gpus_count_in(pub->conn, out->len, why);
     }
     return status;
 }

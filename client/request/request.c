@@ -2,21 +2,21 @@
 /*
  * amb_request, amb_reply: two messages that belong together. A request is a message of a publisher
  * that the broker tells how many subscriptions each batch reached, so that "nobody" is known at
- * once; see inbox.h for the way back.
+ * once; see replies.h for the way back.
  */
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
-#include "client/message/delivery.h"
+#include "client/message/arrival.h"
 #include "client/message/message.h"
 #include "client/publish/implicit.h"
 #include "client/publish/pub_wait.h"
 #include "client/publish/put.h"
 #include "client/publish/room.h"
 #include "client/publish/staged.h"
-#include "client/request/inbox.h"
+#include "client/request/replies.h"
 #include "wire/codec/props.h"
 #include "wire/codec/topic.h"
 
@@ -104,13 +104,13 @@ static enum amb_status ask(struct amb_conn *conn, const char *topic, const struc
     enum amb_status status = amb_implicit_take(conn, topic, amb_asking_settled, &entry);
     if (status == AMB_OK) {
         struct amb_pub *pub = amb_implicit_pub(entry);
-        const struct own_props own = {.inbox = conn->inbox->topic, .number = asked->number};
+        const struct own_props own = {.inbox = conn->replies->topic, .number = asked->number};
         uint64_t seq = 0;
         int64_t ttl = timeout_ns == AMB_FOREVER ? 0 : timeout_ns;
         status = put_message(pub, message, &own, ttl, timeout_ns, &seq);
         if (status == AMB_OK) {
             amb_conn_lock(conn);
-            amb_inbox_put(conn, asked, pub, seq);
+            amb_replies_put(conn, asked, pub, seq);
             amb_conn_unlock(conn);
             amb_put_push(pub);
         }
@@ -118,7 +118,7 @@ static enum amb_status ask(struct amb_conn *conn, const char *topic, const struc
     }
     if (status != AMB_OK) {
         amb_conn_lock(conn);
-        amb_inbox_leave(conn, asked);
+        amb_replies_leave(conn, asked);
         amb_conn_unlock(conn);
     }
     return status;
@@ -126,7 +126,7 @@ static enum amb_status ask(struct amb_conn *conn, const char *topic, const struc
 
 static enum amb_status enter(struct amb_conn *conn, int64_t timeout_ns, struct amb_asked *asked)
 {
-    enum amb_status status = amb_inbox_open(conn);
+    enum amb_status status = amb_replies_open(conn);
     if (status != AMB_OK) {
         return status;
     }
@@ -134,7 +134,7 @@ static enum amb_status enter(struct amb_conn *conn, int64_t timeout_ns, struct a
                              ? INT64_MAX
                              : amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
     amb_conn_lock(conn);
-    status = amb_inbox_enter(conn, asked);
+    status = amb_replies_enter(conn, asked);
     amb_conn_unlock(conn);
     return status == AMB_OK
                ? status
@@ -146,7 +146,7 @@ static enum amb_status enter(struct amb_conn *conn, int64_t timeout_ns, struct a
 static bool is_answered(void *arg)
 {
     const struct amb_asked *asked = arg;
-    amb_inbox_turn(asked->arg);
+    amb_replies_turn(asked->arg);
     return asked->is_done;
 }
 
@@ -168,7 +168,7 @@ static enum amb_status await(struct amb_conn *conn, struct amb_asked *asked)
     } else if (status == AMB_EAGAIN) {
         status = AMB_ETIMEDOUT;
     }
-    amb_inbox_leave(conn, asked);
+    amb_replies_leave(conn, asked);
     amb_conn_unlock(conn);
     return status;
 }
@@ -223,7 +223,7 @@ static enum amb_status post(struct amb_conn *conn, const char *topic, const stru
         status = ask(conn, topic, message, timeout_ns, asked);
     }
     amb_conn_lock(conn);
-    if (conn->io.has_thread && conn->inbox != NULL) {
+    if (conn->io.has_thread && conn->replies != NULL) {
         amb_io_kick(conn); /* It watches the deadline. */
     } else if (conn->driver.is_asleep) {
         amb_conn_wake_driver(conn); /* Or this thread, which knew of no deadline yet. */
@@ -286,7 +286,7 @@ static bool read_address(const struct amb_msg *request, struct own_props *own, c
 static enum amb_status reply(struct amb_msg *request, const struct amb_out *message,
                              int64_t timeout_ns)
 {
-    struct amb_conn *conn = amb_msg_delivery(request)->conn;
+    struct amb_conn *conn = amb_msg_arrival(request)->conn;
     enum amb_status status = amb_conn_trouble(conn, TROUBLE);
     if (status != AMB_OK) {
         return status;

@@ -7,7 +7,7 @@
 #include "client/drive/back.h"
 #include "client/drive/control.h"
 #include "client/drive/lock.h"
-#include "client/message/delivery.h"
+#include "client/message/arrival.h"
 #include "client/message/returns.h"
 
 #include <stdlib.h>
@@ -18,30 +18,30 @@
 /* A message of its own, laid out like a batch of one. Lock held. */
 static struct amb_msg *wrap(struct amb_conn *conn, const uint8_t *json, size_t len)
 {
-    struct amb_delivery *delivery = amb_delivery_create(conn, 1);
-    if (delivery == NULL) {
+    struct amb_arrival *arrival = amb_arrival_create(conn, 1);
+    if (arrival == NULL) {
         return NULL;
     }
     uint64_t padded = amb_payload_padded(len);
-    delivery->body_len = padded + sizeof(struct amb_record);
-    delivery->buffer_len = delivery->body_len;
-    delivery->body = delivery->buffer = amb_buffers_get(&conn->receive.buffers, delivery->body_len);
-    if (delivery->body == NULL) {
-        amb_delivery_discard(delivery);
+    arrival->body_len = padded + sizeof(struct amb_record);
+    arrival->buffer_len = arrival->body_len;
+    arrival->body = arrival->buffer = amb_buffers_get(&conn->receive.buffers, arrival->body_len);
+    if (arrival->body == NULL) {
+        amb_arrival_discard(arrival);
         return NULL;
     }
-    memset(delivery->body, 0, delivery->body_len);
+    memset(arrival->body, 0, arrival->body_len);
     if (len != 0) {
-        memcpy(delivery->body, json, len);
+        memcpy(arrival->body, json, len);
     }
     const struct amb_record record = {.len = (uint32_t)len};
-    memcpy(delivery->body + padded, &record, sizeof(record));
-    delivery->frame = (struct amb_frame){
+    memcpy(arrival->body + padded, &record, sizeof(record));
+    arrival->frame = (struct amb_frame){
         .type = AMB_FRAME_DELIVER, .count = 1, .data_len = padded, .meta_len = sizeof(record)};
-    delivery->time_ns = amb_clock_realtime_ns();
-    amb_body_iter_init(&delivery->iter, delivery->body, padded, 1);
+    arrival->time_ns = amb_clock_realtime_ns();
+    amb_body_iter_init(&arrival->iter, arrival->body, padded, 1);
     struct amb_msg *msg = NULL;
-    (void)amb_delivery_take(delivery, &msg, 1);
+    (void)amb_arrival_take(arrival, &msg, 1);
     return msg;
 }
 
@@ -66,7 +66,7 @@ enum amb_status amb_admin(struct amb_conn *conn, const char *query, int64_t time
         return amb_conn_fail(conn, AMB_EINVAL, "a query has at most %u bytes", QUERY_MAX - 1);
     }
     memcpy(text, query, len + 1);
-    struct amb_request request = {0};
+    struct amb_control_request request = {0};
     Amb__Control__Control message;
     amb__control__control__init(&message);
     Amb__Control__Admin admin;

@@ -21,7 +21,7 @@
 #include "client/message/sub.h"
 #include "client/publish/implicit.h"
 #include "client/publish/pub_open.h"
-#include "client/request/inbox.h"
+#include "client/request/replies.h"
 #include "client/session/io.h"
 #include "client/session/life.h"
 #include "client/session/poll.h"
@@ -219,7 +219,7 @@ static bool linger(struct amb_conn *conn)
 static void end_session(struct amb_conn *conn)
 {
     amb_conn_lock(conn);
-    amb_delivery_take_back(conn);
+    amb_arrival_take_back(conn);
     if (linger(conn)) {
         amb_conn_unlock(conn);
         return;
@@ -259,14 +259,14 @@ enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns)
         (conn->link_state.must_flush || !amb_list_is_empty(&conn->acks.waiting))) {
         amb_conn_flush_link(conn); /* What was answered AMB_OK has been said. */
     }
-    amb_inbox_end(conn, AMB_ECLOSED);
+    amb_replies_end(conn, AMB_ECLOSED);
     amb_conn_unlock(conn);
-    (void)amb_inbox_run(conn, UINT32_MAX);
+    (void)amb_replies_run(conn, UINT32_MAX);
     end_handles(conn);
     while (conn->events.on_event != NULL && amb_callbacks_run(conn, AMB_POLL_CALLBACKS) != 0) {
     }
     amb_implicit_fini(conn);
-    amb_gpus_settle(conn);
+    amb_conn_gpus_drain(conn);
     end_session(conn);
     amb_conn_unref(conn);
     return status;

@@ -10,10 +10,10 @@
 #include "client/memory/gpu.h"
 #include "client/memory/gpu_release.h"
 #include "client/memory/import.h"
-#include "client/memory/view.h"
 #include "client/memory/slots_life.h"
+#include "client/memory/view.h"
 #include "client/message/sub.h"
-#include "client/request/inbox.h"
+#include "client/request/replies.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,10 +25,11 @@
 #define PING_PHASES 4 /* in a heartbeat; the broker ticks as often in one of a second */
 #define ADMIN_MAX (UINT32_C(64) << 20)
 
-static struct amb_request *find_request(struct amb_conn *conn, uint64_t id)
+static struct amb_control_request *find_request(struct amb_conn *conn, uint64_t id)
 {
     AMB_LIST_FOR_EACH (node, &conn->control.requests) {
-        struct amb_request *request = AMB_CONTAINER_OF(node, struct amb_request, node);
+        struct amb_control_request *request =
+            AMB_CONTAINER_OF(node, struct amb_control_request, node);
         if (request->id == id) {
             return request;
         }
@@ -36,7 +37,7 @@ static struct amb_request *find_request(struct amb_conn *conn, uint64_t id)
     return NULL; /* Somebody stopped waiting for it. */
 }
 
-static void take_json(struct amb_conn *conn, struct amb_request *request,
+static void take_json(struct amb_conn *conn, struct amb_control_request *request,
                       const Amb__Control__AdminReply *reply)
 {
     size_t need = request->json_len + reply->json.len + 1;
@@ -66,7 +67,7 @@ static enum amb_status error_status(const Amb__Control__Error *error)
 }
 
 /* Takes fd. */
-static void take_lease(struct amb_conn *conn, struct amb_request *request,
+static void take_lease(struct amb_conn *conn, struct amb_control_request *request,
                        const Amb__Control__LeaseOpened *opened, int fd)
 {
     if (request == NULL || !request->is_for_segment) {
@@ -87,7 +88,7 @@ static void take_lease(struct amb_conn *conn, struct amb_request *request,
 
 static void handle_answer(struct amb_conn *conn, const Amb__Control__Control *message)
 {
-    struct amb_request *request = find_request(conn, message->id);
+    struct amb_control_request *request = find_request(conn, message->id);
     if (request == NULL || request->is_done) {
         return;
     }
@@ -118,14 +119,14 @@ static void add_segment(struct amb_conn *conn, const Amb__Control__SegAdd *add, 
 {
     struct amb_gpu_range range;
     if (add->gpu == NULL) {
-        amb_segment_add(conn, add->segment, add->size, fd);
+        amb_view_add(conn, add->segment, add->size, fd);
         return;
     }
     if (fd >= 0) {
         (void)close(fd);
     }
     bool is_read = amb_gpu_range_read(add->gpu, conn->session.epoch, &range);
-    amb_segment_add_gpu(conn, add->segment, add->size, is_read ? &range : NULL);
+    amb_view_add_gpu(conn, add->segment, add->size, is_read ? &range : NULL);
 }
 
 static void take_notice(struct amb_conn *conn, const Amb__Control__SubNotice *notice)
@@ -248,8 +249,8 @@ int64_t amb_conn_ping_grid(const struct amb_conn *conn, int64_t now_ns)
 
 void amb_conn_timers(struct amb_conn *conn, int64_t now_ns)
 {
-    (void)amb_gpus_look(conn);
-    amb_inbox_timer(conn, now_ns);
+    (void)amb_conn_gpus_look(conn);
+    amb_replies_timer(conn, now_ns);
     if (conn->control.fd < 0 || conn->session.down != AMB_OK) {
         return;
     }
@@ -277,7 +278,7 @@ void amb_conn_timers(struct amb_conn *conn, int64_t now_ns)
         amb__control__ping__init(&ping);
         ping.time_ns = now_ns;
         char why[AMB_GPU_WHY_BYTES];
-        amb_gpus_staged(conn, &ping.staged_in, &ping.staged_out, why);
+        amb_conn_gpus_staged(conn, &ping.staged_in, &ping.staged_out, why);
         ping.staged_why = why;
         message.ping = &ping;
         message.body_case = AMB__CONTROL__CONTROL__BODY_PING;

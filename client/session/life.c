@@ -10,16 +10,16 @@
 #include "client/memory/gpu.h"
 #include "client/memory/import.h"
 #include "client/memory/region.h"
-#include "client/memory/view.h"
 #include "client/memory/slots.h"
 #include "client/memory/slots_life.h"
-#include "client/message/delivery.h"
+#include "client/memory/view.h"
+#include "client/message/arrival.h"
 #include "client/message/fetch.h"
 #include "client/message/returns.h"
 #include "client/message/sub.h"
 #include "client/message/sub_end.h"
 #include "client/publish/lease.h"
-#include "client/request/inbox.h"
+#include "client/request/replies.h"
 #include "client/session/fork.h"
 #include "client/subscribe/ack.h"
 
@@ -47,11 +47,11 @@ struct amb_conn *amb_conn_create(void)
     amb_conn_control_init(&conn->control);
     amb_conn_error_init(&conn->error);
     conn->again.cancel_fd = -1;
-    amb_segments_init(conn);
+    amb_views_init(conn);
     amb_leases_init(&conn->leases);
     amb_regions_init(conn);
-    amb_gpus_init(conn);
-    amb_deliveries_init(conn);
+    amb_conn_gpus_init(conn);
+    amb_arrivals_init(conn);
     amb_fetches_init(conn);
     amb_conn_acks_init(conn);
     amb_batches_init(conn, AMB_SEND_MEMORY_MAX);
@@ -62,17 +62,17 @@ struct amb_conn *amb_conn_create(void)
 void amb_conn_free(struct amb_conn *conn)
 {
     amb_fork_unregister(conn);
-    amb_deliveries_fini(conn);
+    amb_arrivals_fini(conn);
     amb_conn_acks_fini(conn);
     amb_fetches_fini(conn);
-    amb_segments_fini(conn);
+    amb_views_fini(conn);
     amb_leases_fini(conn);
     amb_lease_cache_fini(conn);
     amb_batches_fini(conn);
     amb_regions_fini(conn);
     amb_imports_fini(conn);
-    amb_gpus_fini(conn);
-    amb_inbox_fini(conn);
+    amb_conn_gpus_fini(conn);
+    amb_replies_fini(conn);
     amb_again_fini(&conn->again);
     amb_conn_control_fini(&conn->control);
     amb_conn_events_fini(&conn->events);
@@ -119,8 +119,8 @@ static void forget_subs(struct amb_conn *conn)
 
 void amb_conn_teardown(struct amb_conn *conn)
 {
-    amb_delivery_take_back(conn);
-    amb_segments_drop_all(conn);
+    amb_arrival_take_back(conn);
+    amb_views_drop_all(conn);
     amb_leases_drop_all(conn);
     if (conn->control.fd >= 0 && conn->session.down == AMB_OK) {
         Amb__Control__Control message;

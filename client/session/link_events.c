@@ -58,77 +58,77 @@ static enum amb_status on_topic(struct amb_conn *conn, struct amb_sub *sub,
 /* Where a delivery's body lies. */
 struct place {
     uint8_t *body;
-    struct amb_segment *segment;
+    struct amb_view *view;
     void *buffer;
 };
 
 /* What was lost while there was no session. A look at the session's first delivery of a topic. */
 static void count_missed(struct amb_sub *sub, struct amb_topic_name *topic,
-                         struct amb_delivery *delivery)
+                         struct amb_arrival *arrival)
 {
     if (__builtin_expect(sub->is_restarted, 0)) {
         sub->is_restarted = false;
-        delivery->lost = UINT64_MAX;
-        delivery->loss = AMB_LOSS_BROKER_RESTART;
+        arrival->lost = UINT64_MAX;
+        arrival->loss = AMB_LOSS_BROKER_RESTART;
     } else if (__builtin_expect(topic->resumes_at != 0, 0)) {
-        uint64_t missed = delivery->seq > topic->resumes_at ? delivery->seq - topic->resumes_at : 0;
-        if (missed > delivery->lost && !sub->is_choosy) {
-            delivery->loss = delivery->lost == 0 ? AMB_LOSS_AWAY : AMB_LOSS_MIXED;
-            delivery->lost = missed;
+        uint64_t missed = arrival->seq > topic->resumes_at ? arrival->seq - topic->resumes_at : 0;
+        if (missed > arrival->lost && !sub->is_choosy) {
+            arrival->loss = arrival->lost == 0 ? AMB_LOSS_AWAY : AMB_LOSS_MIXED;
+            arrival->lost = missed;
         }
         topic->resumes_at = 0;
     }
-    topic->next_seq = delivery->seq + delivery->count;
+    topic->next_seq = arrival->seq + arrival->count;
 }
 
 /* The delivery that a frame announces, in its place in the order of arrivals. */
 static enum amb_status announce(struct amb_sub *sub, const struct amb_frame *frame,
-                                const struct place *place, struct amb_delivery **out)
+                                const struct place *place, struct amb_arrival **out)
 {
     struct amb_conn *conn = sub->conn;
-    struct amb_delivery *delivery =
-        amb_delivery_create(conn, frame->count - frame->first - frame->rest);
-    if (delivery == NULL) {
+    struct amb_arrival *arrival =
+        amb_arrival_create(conn, frame->count - frame->first - frame->rest);
+    if (arrival == NULL) {
         return AMB_ENOMEM;
     }
-    delivery->frame = *frame;
+    arrival->frame = *frame;
     struct amb_topic_name *topic = amb_sub_topic_find(sub, frame->topic);
-    delivery->topic = topic;
-    delivery->life = conn->session.life;
-    delivery->body = place->body;
-    delivery->segment = place->segment;
-    if (place->segment != NULL) {
-        delivery->base = place->segment->base;
-        delivery->base_size = place->segment->span;
+    arrival->topic = topic;
+    arrival->life = conn->session.life;
+    arrival->body = place->body;
+    arrival->view = place->view;
+    if (place->view != NULL) {
+        arrival->base = place->view->base;
+        arrival->base_size = place->view->span;
     }
-    delivery->buffer = place->buffer;
-    delivery->buffer_len = amb_frame_body_len(frame);
-    delivery->body_len = frame->meta_len;
+    arrival->buffer = place->buffer;
+    arrival->buffer_len = amb_frame_body_len(frame);
+    arrival->body_len = frame->meta_len;
     if (!sub->is_light) {
-        delivery->body_len += frame->data_len; /* A lazy payload is kept, if not charged for. */
+        arrival->body_len += frame->data_len; /* A lazy payload is kept, if not charged for. */
     }
-    delivery->number = frame->number;
-    delivery->seq = frame->seq;
-    delivery->lost = frame->lost;
-    delivery->loss = frame->lost == 0 ? AMB_LOSS_NONE : (enum amb_loss)frame->status;
-    delivery->time_ns = frame->time_ns;
-    delivery->skip = frame->first;
-    enum amb_status status = amb_sub_append(sub, delivery);
+    arrival->number = frame->number;
+    arrival->seq = frame->seq;
+    arrival->lost = frame->lost;
+    arrival->loss = frame->lost == 0 ? AMB_LOSS_NONE : (enum amb_loss)frame->status;
+    arrival->time_ns = frame->time_ns;
+    arrival->skip = frame->first;
+    enum amb_status status = amb_sub_append(sub, arrival);
     if (status != AMB_OK) {
-        delivery->segment = NULL; /* Both are the caller's until it is a delivery. */
-        delivery->buffer = NULL;
-        amb_delivery_discard(delivery);
+        arrival->view = NULL; /* Both are the caller's until it is a delivery. */
+        arrival->buffer = NULL;
+        amb_arrival_discard(arrival);
         return status;
     }
-    if (place->segment != NULL) {
+    if (place->view != NULL) {
         atomic_fetch_add_explicit(&conn->mapped_held, 1, memory_order_relaxed);
     }
-    conn->link_state.is_bulk = delivery->count >= BULK_MSGS;
-    count_missed(sub, topic, delivery);
-    if (delivery->lost != 0) {
-        amb_event_gap(conn, sub, delivery->lost, delivery->loss, frame->seq + frame->above);
+    conn->link_state.is_bulk = arrival->count >= BULK_MSGS;
+    count_missed(sub, topic, arrival);
+    if (arrival->lost != 0) {
+        amb_event_gap(conn, sub, arrival->lost, arrival->loss, frame->seq + frame->above);
     }
-    *out = delivery;
+    *out = arrival;
     return AMB_OK;
 }
 
@@ -155,33 +155,33 @@ static enum amb_status on_deliver(struct amb_conn *conn, struct amb_sub *sub,
         (frame->type == AMB_FRAME_LAZY && sub->lazy == AMB_LAZY_OFF)) { /* Nobody asked for it. */
         return AMB_EPROTO;
     }
-    struct place place = {.segment = NULL};
+    struct place place = {.view = NULL};
     if (amb_frame_is_leased(frame->type)) {
-        if (amb_segment_borrow(conn, frame->segment, 0, 0, &place.segment) == NULL) {
+        if (amb_view_borrow(conn, frame->segment, 0, 0, &place.view) == NULL) {
             return AMB_EPROTO;
         }
-        if (place.segment->gpu != NULL && amb_landing_wish(sub->landing) == AMB_MEM_HOST) {
-            amb_segment_return(place.segment);
+        if (place.view->gpu != NULL && amb_landing_wish(sub->landing) == AMB_MEM_HOST) {
+            amb_view_return(place.view);
             return AMB_EPROTO; /* Nobody asked for GPU memory. */
         }
     }
     /* No room: the bytes are thrown away, the messages count as lost. */
     uint64_t len = amb_frame_body_len(frame);
     place.body = place.buffer = amb_buffers_get(&conn->receive.buffers, len);
-    struct amb_delivery *delivery;
-    enum amb_status status = announce(sub, frame, &place, &delivery);
+    struct amb_arrival *arrival;
+    enum amb_status status = announce(sub, frame, &place, &arrival);
     if (status != AMB_OK) {
         amb_buffers_put(&conn->receive.buffers, place.buffer, len);
-        if (place.segment != NULL) {
-            amb_segment_return(place.segment);
+        if (place.view != NULL) {
+            amb_view_return(place.view);
         }
         return status;
     }
     if (place.buffer == NULL) {
-        return amb_sub_ready(delivery, AMB_ENOMEM);
+        return amb_sub_ready(arrival, AMB_ENOMEM);
     }
     *dst = place.buffer;
-    *cookie = delivery;
+    *cookie = arrival;
     return AMB_OK;
 }
 
@@ -206,18 +206,18 @@ static enum amb_status on_deliver_far(struct amb_sub *sub, const struct amb_fram
     memset(place.body + sizeof(record), 0, sizeof(uint64_t)); /* It lies at its beginning. */
     memcpy(place.body + sizeof(record) + sizeof(uint64_t), meta + sizeof(record),
            frame->meta_len - sizeof(record));
-    struct amb_delivery *delivery;
+    struct amb_arrival *arrival;
     enum amb_status status =
-        record.len <= len ? announce(sub, &leased, &place, &delivery) : AMB_EPROTO;
+        record.len <= len ? announce(sub, &leased, &place, &arrival) : AMB_EPROTO;
     if (status != AMB_OK) {
         amb_buffers_put(&conn->receive.buffers, place.buffer, leased.meta_len);
         return status;
     }
-    delivery->body_len = frame->data_len + frame->meta_len; /* That is what it is charged for. */
-    delivery->far = far;
-    delivery->base = (const uint8_t *)(uintptr_t)far->address;
-    delivery->base_size = frame->data_len;
-    *cookie = delivery;
+    arrival->body_len = frame->data_len + frame->meta_len; /* That is what it is charged for. */
+    arrival->far = far;
+    arrival->base = (const uint8_t *)(uintptr_t)far->address;
+    arrival->base_size = frame->data_len;
+    *cookie = arrival;
     return AMB_OK;
 }
 
@@ -251,18 +251,18 @@ static enum amb_status on_map(struct amb_conn *conn, struct amb_sub *sub,
         return AMB_EPROTO;
     }
     struct place place = {.buffer = NULL};
-    place.body = amb_segment_borrow(conn, frame->segment, frame->offset,
-                                    frame->data_len + frame->meta_len, &place.segment);
+    place.body = amb_view_borrow(conn, frame->segment, frame->offset,
+                                 frame->data_len + frame->meta_len, &place.view);
     if (place.body == NULL) {
         return AMB_EPROTO;
     }
-    struct amb_delivery *delivery;
-    enum amb_status status = announce(sub, frame, &place, &delivery);
+    struct amb_arrival *arrival;
+    enum amb_status status = announce(sub, frame, &place, &arrival);
     if (status != AMB_OK) {
-        amb_segment_return(place.segment);
+        amb_view_return(place.view);
         return status;
     }
-    return amb_sub_ready(delivery, AMB_OK);
+    return amb_sub_ready(arrival, AMB_OK);
 }
 
 static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void **dst, void **cookie,
@@ -271,7 +271,7 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
     struct amb_conn *conn = arg;
     (void)mem;
     if (frame->type == AMB_FRAME_SEG_DROP) {
-        amb_segment_drop(conn, frame->segment);
+        amb_view_drop(conn, frame->segment);
         return AMB_OK;
     }
     if (frame->type == AMB_FRAME_FREED) {
@@ -348,17 +348,17 @@ static enum amb_status on_flow(void *arg, enum amb_flow_kind kind, uint32_t hand
 static void on_sent(void *arg, struct amb_link_tx *tx, enum amb_status status)
 {
     struct amb_conn *conn = arg;
-    struct amb_outgoing *out = AMB_CONTAINER_OF(tx, struct amb_outgoing, tx);
+    struct amb_conn_tx *out = AMB_CONTAINER_OF(tx, struct amb_conn_tx, tx);
     (void)status; /* What was lost with the link is settled by amb_conn_lost. */
     out->is_queued = false;
     amb_conn_changed(conn);
-    if (out->kind == AMB_OUTGOING_SEGMENT) {
-        amb_segment_sent(AMB_CONTAINER_OF(out, struct amb_segment, out));
-    } else if (out->kind == AMB_OUTGOING_ACK) {
+    if (out->kind == AMB_CONN_TX_VIEW) {
+        amb_view_sent(AMB_CONTAINER_OF(out, struct amb_view, out));
+    } else if (out->kind == AMB_CONN_TX_ACK) {
         amb_ack_frame_put(conn, AMB_CONTAINER_OF(out, struct amb_ack_frame, out));
-    } else if (out->kind == AMB_OUTGOING_FETCH) {
+    } else if (out->kind == AMB_CONN_TX_FETCH) {
         amb_fetch_sent(out);
-    } else if (out->kind == AMB_OUTGOING_RANGE) {
+    } else if (out->kind == AMB_CONN_TX_RANGE) {
         free(out);
     } else {
         struct amb_batch *batch = AMB_CONTAINER_OF(out, struct amb_batch, out);

@@ -13,7 +13,7 @@
 #include "client/message/landing.h"
 #include "client/message/sub.h"
 #include "client/message/sub_end.h"
-#include "client/request/inbox.h"
+#include "client/request/replies.h"
 #include "client/session/dispatch.h"
 #include "client/subscribe/bring.h"
 
@@ -78,7 +78,7 @@ unsigned amb_callbacks_run(struct amb_conn *conn, unsigned max)
 {
     const struct amb_conn *outer = amb_callbacks_enter(conn);
     unsigned ran = run_events(conn, max);
-    ran += amb_inbox_run(conn, max - ran);
+    ran += amb_replies_run(conn, max - ran);
     amb_conn_lock(conn);
     for (uint32_t i = 0; i < conn->handles.pub_high && ran < max; i++) {
         if (pub_is_due(conn->handles.pubs[i])) {
@@ -101,8 +101,8 @@ unsigned amb_callbacks_run(struct amb_conn *conn, unsigned max)
 
 static bool is_callback_due(struct amb_conn *conn)
 {
-    amb_inbox_turn(conn);
-    if (amb_inbox_is_due(conn)) {
+    amb_replies_turn(conn);
+    if (amb_replies_is_due(conn)) {
         return true;
     }
     if (conn->events.on_event != NULL && conn->events.count != 0 && !conn->events.is_running) {
@@ -155,7 +155,7 @@ static int64_t left_ns(int64_t deadline_ns)
  * Lock held. */
 static int64_t patience(const struct amb_conn *conn, int64_t timeout_ns)
 {
-    int64_t shortest = amb_inbox_patience(conn, timeout_ns);
+    int64_t shortest = amb_replies_patience(conn, timeout_ns);
     for (uint32_t i = 0; conn->due.messages_wanted != 0 && i < conn->handles.sub_high; i++) {
         const struct amb_sub *sub = conn->handles.subs[i];
         if (sub != NULL && sub->on_message != NULL) {

@@ -10,8 +10,8 @@
 #include "client/drive/ucx.h"
 #include "client/drive/wake.h"
 #include "client/memory/gpu.h"
-#include "client/memory/view.h"
 #include "client/memory/slots_life.h"
+#include "client/memory/view.h"
 #include "client/message/returns.h"
 #include "client/publish/pub_open.h"
 #include "client/session/backoff.h"
@@ -77,7 +77,7 @@ static void close_fd(int *fd)
 /* Nothing of the session that was stays but what the program holds. */
 static void clear(struct amb_conn *conn)
 {
-    amb_delivery_take_back(conn);
+    amb_arrival_take_back(conn);
     end_ucx(conn);
     close_fd(&conn->control.fd);
     close_fd(&conn->control.passed_fd);
@@ -85,11 +85,11 @@ static void clear(struct amb_conn *conn)
     conn->control.out_len = 0;
     amb_control_reader_fini(&conn->control.reader);
     amb_control_reader_init(&conn->control.reader);
-    amb_segments_orphan(conn);
+    amb_views_orphan(conn);
     amb_leases_drop_all(conn);
     conn->leases.refused_ns = 0;
-    amb_gpus_renew(conn);
-    memset(conn->handles.past, 0, sizeof(conn->handles.past));
+    amb_conn_gpus_renew(conn);
+    memset(conn->handles.numbers, 0, sizeof(conn->handles.numbers));
     conn->link_state.is_down = conn->link_state.is_closed = false;
     conn->link_state.must_flush = conn->link_state.may_flush = conn->link_state.is_armed = false;
     conn->again.former_epoch = conn->session.epoch;
@@ -198,7 +198,7 @@ static enum amb_status attempt(struct amb_conn *conn, struct amb_error *error)
         .generation = conn->session.generation,
         .secret = conn->session.secret,
         .epoch = again->former_epoch,
-        .is_unmapped = amb_segments_are_gone(conn) && amb_list_is_empty(&conn->leases.segments) &&
+        .is_unmapped = amb_views_are_gone(conn) && amb_list_is_empty(&conn->leases.segments) &&
                        amb_list_is_empty(&conn->leases.gpu_segments),
     };
     amb_conn_unlock(conn);

@@ -11,7 +11,7 @@
 #include "client/subscribe/ack.h"
 
 const struct amb_conn_upcalls amb_upcalls = {
-    .take_back = amb_delivery_take_back,
+    .take_back = amb_arrival_take_back,
     .flush_due = amb_pub_flush_due,
     .acks_send = amb_acks_send,
     .service = amb_control_service,

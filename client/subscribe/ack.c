@@ -6,7 +6,7 @@
 #include "client/conn/wait.h"
 #include "client/drive/control.h"
 #include "client/drive/lock.h"
-#include "client/message/delivery.h"
+#include "client/message/arrival.h"
 #include "client/message/sub.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static struct amb_ack_frame *frame_get(struct amb_conn *conn)
         conn->acks.unused_count -= node != NULL;
         amb_list_init(&frame->node);
         memset(&frame->out, 0, sizeof(frame->out));
-        frame->out.kind = AMB_OUTGOING_ACK;
+        frame->out.kind = AMB_CONN_TX_ACK;
     }
     return frame;
 }
@@ -84,7 +84,7 @@ static enum amb_status send_word(struct amb_sub *sub, const struct word *word)
         memcpy(frame->reason, word->reason, len);
         frame->out.tx.data = frame->reason;
     }
-    enum amb_status status = amb_outgoing_send(conn, &frame->out);
+    enum amb_status status = amb_conn_tx_send(conn, &frame->out);
     if (status != AMB_EAGAIN) {
         amb_ack_frame_put(conn, frame);
     }
@@ -125,11 +125,11 @@ void amb_acks_send(struct amb_conn *conn)
 
 /* An ACK joins the run that there is; a cumulative one is as good as all before it. False: it does
  * not follow that run, or there is none. */
-static bool join_run(struct amb_acks *acks, const struct amb_delivery *delivery, uint32_t index)
+static bool join_run(struct amb_acks *acks, const struct amb_arrival *arrival, uint32_t index)
 {
     amb_spinlock_lock(&acks->lock);
-    bool is_next = acks->count != 0 && acks->number == delivery->number &&
-                   acks->life == delivery->life && index == acks->first + acks->count;
+    bool is_next = acks->count != 0 && acks->number == arrival->number &&
+                   acks->life == arrival->life && index == acks->first + acks->count;
     if (is_next && acks->mode == AMB_ACK_CUMULATIVE) {
         acks->first = index;
     } else if (is_next) {
@@ -141,10 +141,10 @@ static bool join_run(struct amb_acks *acks, const struct amb_delivery *delivery,
 
 /* Will the caller be back with another word? It has taken more of this delivery together with this
  * message, or there is more for it to look for. */
-static bool is_followed(const struct amb_sub *sub, const struct amb_delivery *delivery,
+static bool is_followed(const struct amb_sub *sub, const struct amb_arrival *arrival,
                         uint32_t index)
 {
-    return index + 1 < atomic_load_explicit(&delivery->taken, memory_order_relaxed) ||
+    return index + 1 < atomic_load_explicit(&arrival->taken, memory_order_relaxed) ||
            atomic_load_explicit(&sub->has_ready, memory_order_relaxed);
 }
 
@@ -152,20 +152,20 @@ static bool is_followed(const struct amb_sub *sub, const struct amb_delivery *de
  * The same without the connection's lock, which so is taken twice a delivery and not for each of
  * its messages: while the caller will be back, and nothing else is to be told.
  */
-static bool join_quickly(struct amb_sub *sub, const struct amb_delivery *delivery, uint32_t index)
+static bool join_quickly(struct amb_sub *sub, const struct amb_arrival *arrival, uint32_t index)
 {
-    return index + 1 < delivery->count && is_followed(sub, delivery, index) &&
+    return index + 1 < arrival->count && is_followed(sub, arrival, index) &&
            atomic_load_explicit(&sub->conn->trouble, memory_order_acquire) == 0 &&
-           join_run(&sub->acks, delivery, index);
+           join_run(&sub->acks, arrival, index);
 }
 
 /* Would an ACK of that message say all that the run says? */
-static bool outdates_run(struct amb_acks *acks, const struct amb_delivery *delivery, uint32_t index)
+static bool outdates_run(struct amb_acks *acks, const struct amb_arrival *arrival, uint32_t index)
 {
     amb_spinlock_lock(&acks->lock);
     bool is_so =
         acks->mode == AMB_ACK_CUMULATIVE && acks->count != 0 &&
-        (acks->number == delivery->number ? index >= acks->first : delivery->number > acks->number);
+        (acks->number == arrival->number ? index >= acks->first : arrival->number > acks->number);
     if (is_so) {
         acks->count = 0;
     }
@@ -173,32 +173,32 @@ static bool outdates_run(struct amb_acks *acks, const struct amb_delivery *deliv
     return is_so;
 }
 
-static enum amb_status add_to_run(struct amb_sub *sub, const struct amb_delivery *delivery,
+static enum amb_status add_to_run(struct amb_sub *sub, const struct amb_arrival *arrival,
                                   uint32_t index)
 {
     struct amb_acks *acks = &sub->acks;
-    if (join_run(acks, delivery, index)) {
-        return index + 1 == delivery->count ? send_run(sub) : AMB_OK;
+    if (join_run(acks, arrival, index)) {
+        return index + 1 == arrival->count ? send_run(sub) : AMB_OK;
     }
-    if (outdates_run(acks, delivery, index)) {
+    if (outdates_run(acks, arrival, index)) {
         amb_list_remove(&acks->node);
     }
     enum amb_status status = send_run(sub);
     amb_spinlock_lock(&acks->lock);
-    acks->life = delivery->life;
-    acks->number = delivery->number;
+    acks->life = arrival->life;
+    acks->number = arrival->number;
     acks->first = index;
     acks->count = 1;
     amb_spinlock_unlock(&acks->lock);
     amb_list_push_back(&sub->conn->acks.waiting, &acks->node);
-    return index + 1 == delivery->count ? send_run(sub) : status;
+    return index + 1 == arrival->count ? send_run(sub) : status;
 }
 
-static enum amb_status say_locked(struct amb_sub *sub, const struct amb_delivery *delivery,
+static enum amb_status say_locked(struct amb_sub *sub, const struct amb_arrival *arrival,
                                   const struct word *word)
 {
     struct amb_conn *conn = sub->conn;
-    if (delivery->life != conn->session.life || amb_conn_has_trouble(conn, AMB_TROUBLE_AWAY)) {
+    if (arrival->life != conn->session.life || amb_conn_has_trouble(conn, AMB_TROUBLE_AWAY)) {
         return AMB_ESTALE; /* Its session is gone, and with it the delivery. */
     }
     if (conn->session.down != AMB_OK) {
@@ -209,7 +209,7 @@ static enum amb_status say_locked(struct amb_sub *sub, const struct amb_delivery
     }
     enum amb_status status;
     if (word->kind == AMB_ACK_KIND_ACK) {
-        status = add_to_run(sub, delivery, word->first);
+        status = add_to_run(sub, arrival, word->first);
     } else {
         status = send_run(sub);
         status = status == AMB_OK ? send_word(sub, word) : status;
@@ -223,9 +223,9 @@ static enum amb_status say(struct amb_msg *msg, struct word word)
     if (msg == NULL || word.delay_ns < 0) {
         return AMB_EINVAL;
     }
-    struct amb_delivery *delivery = amb_msg_delivery(msg);
-    struct amb_sub *sub = delivery->sub;
-    struct amb_conn *conn = delivery->conn;
+    struct amb_arrival *arrival = amb_msg_arrival(msg);
+    struct amb_sub *sub = arrival->sub;
+    struct amb_conn *conn = arrival->conn;
     if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
         return AMB_EFORKED;
     }
@@ -234,15 +234,15 @@ static enum amb_status say(struct amb_msg *msg, struct word word)
                              "the subscription has no acknowledgements: see "
                              "amb_sub_options.ack");
     }
-    if (word.kind == AMB_ACK_KIND_ACK && join_quickly(sub, delivery, msg->index)) {
+    if (word.kind == AMB_ACK_KIND_ACK && join_quickly(sub, arrival, msg->index)) {
         return AMB_OK;
     }
-    word.number = delivery->number;
+    word.number = arrival->number;
     word.first = msg->index;
     word.count = 1;
-    bool may_wait = is_followed(sub, delivery, msg->index); /* It leaves with the next one. */
+    bool may_wait = is_followed(sub, arrival, msg->index); /* It leaves with the next one. */
     amb_conn_lock(conn);
-    enum amb_status status = say_locked(sub, delivery, &word);
+    enum amb_status status = say_locked(sub, arrival, &word);
     amb_conn_push(conn, may_wait);
     amb_conn_unlock(conn);
     return status;
@@ -268,20 +268,20 @@ enum amb_status amb_msg_term(struct amb_msg *msg, const char *reason)
     return say(msg, (struct word){.kind = AMB_ACK_KIND_TERM, .reason = reason});
 }
 
-void amb_acks_refuse(struct amb_delivery *delivery)
+void amb_acks_refuse(struct amb_arrival *arrival)
 {
-    struct amb_sub *sub = delivery->sub;
-    struct amb_conn *conn = delivery->conn;
+    struct amb_sub *sub = arrival->sub;
+    struct amb_conn *conn = arrival->conn;
     const struct word word = {
-        .kind = AMB_ACK_KIND_NAK, .number = delivery->number, .count = delivery->count};
+        .kind = AMB_ACK_KIND_NAK, .number = arrival->number, .count = arrival->count};
     amb_conn_lock(conn);
-    (void)say_locked(sub, delivery, &word); /* Else it comes again by itself. */
+    (void)say_locked(sub, arrival, &word); /* Else it comes again by itself. */
     amb_conn_unlock(conn);
 }
 
 /* ---- what the broker has counted ---- */
 
-static void ask_sync(struct amb_sub *sub, bool stop, struct amb_request *request)
+static void ask_sync(struct amb_sub *sub, bool stop, struct amb_control_request *request)
 {
     Amb__Control__Control message;
     amb__control__control__init(&message);
@@ -308,7 +308,7 @@ enum amb_status amb_acks_sync(struct amb_conn *conn, int64_t timeout_ns)
         if (conn->link_state.must_flush && conn->link != NULL) {
             amb_conn_flush_link(conn);
         }
-        struct amb_request request = {0};
+        struct amb_control_request request = {0};
         uint64_t sent = sub->acks.sent;
         int64_t left = timeout_ns == AMB_FOREVER ? timeout_ns : deadline - amb_clock_monotonic_ns();
         ask_sync(sub, false, &request);
@@ -324,7 +324,7 @@ enum amb_status amb_acks_sync(struct amb_conn *conn, int64_t timeout_ns)
     return AMB_OK;
 }
 
-static void stopped(struct amb_conn *conn, struct amb_request *request)
+static void stopped(struct amb_conn *conn, struct amb_control_request *request)
 {
     (void)conn;
     free(request);
@@ -332,7 +332,7 @@ static void stopped(struct amb_conn *conn, struct amb_request *request)
 
 void amb_acks_stop(struct amb_sub *sub)
 {
-    struct amb_request *request = calloc(1, sizeof(*request));
+    struct amb_control_request *request = calloc(1, sizeof(*request));
     if (request == NULL) {
         return; /* More comes, and goes back unread. */
     }

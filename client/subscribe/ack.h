@@ -16,14 +16,14 @@
 #include <stdint.h>
 
 struct amb_conn;
-struct amb_delivery;
+struct amb_arrival;
 struct amb_sub;
 
 #define AMB_ACK_FRAMES_CACHED 64u
 
 /* A frame, and the reason of a TERM. */
 struct amb_ack_frame {
-    struct amb_outgoing out;
+    struct amb_conn_tx out;
     struct amb_list_node node; /* unused ones */
     char reason[AMB_ACK_REASON_MAX + 1];
 };
@@ -36,7 +36,7 @@ void amb_conn_acks_fini(struct amb_conn *conn);
 /* Hands the link every acknowledgement that waits. Lock held. */
 void amb_acks_send(struct amb_conn *conn);
 /* All of a delivery that could not be brought here shall come again. Without locks. */
-void amb_acks_refuse(struct amb_delivery *delivery);
+void amb_acks_refuse(struct amb_arrival *arrival);
 /* Waits until the broker has counted what was acknowledged so far. Lock held, given up. */
 enum amb_status amb_acks_sync(struct amb_conn *conn, int64_t timeout_ns);
 /* The subscription gets no more, but may acknowledge what it has. Lock held. */

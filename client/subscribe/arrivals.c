@@ -107,100 +107,99 @@ void amb_sub_has_ranks(struct amb_sub *sub)
 }
 
 /* Behind its like, before what is lower. */
-static void insert_ranked(struct amb_sub *sub, struct amb_delivery *delivery)
+static void insert_ranked(struct amb_sub *sub, struct amb_arrival *arrival)
 {
-    unsigned rank = amb_priority_rank(delivery->topic->priority);
+    unsigned rank = amb_priority_rank(arrival->topic->priority);
     struct amb_list_node *where = rank < AMB_PRIORITIES - 1 ? sub->lower[rank] : &sub->arrived;
-    amb_list_insert_before(where, &delivery->node);
+    amb_list_insert_before(where, &arrival->node);
     for (unsigned i = 0; i < rank; i++) {
         if (sub->lower[i] == where) {
-            sub->lower[i] = &delivery->node;
+            sub->lower[i] = &arrival->node;
         }
     }
 }
 
-static void arrived_remove(struct amb_sub *sub, struct amb_delivery *delivery)
+static void arrived_remove(struct amb_sub *sub, struct amb_arrival *arrival)
 {
     if (__builtin_expect(sub->has_ranks, 0)) {
         for (unsigned i = 0; i < 2; i++) {
-            if (sub->lower[i] == &delivery->node) {
-                sub->lower[i] = delivery->node.next;
+            if (sub->lower[i] == &arrival->node) {
+                sub->lower[i] = arrival->node.next;
             }
         }
     }
-    amb_list_remove(&delivery->node);
+    amb_list_remove(&arrival->node);
 }
 
-const struct amb_delivery *amb_sub_begun(const struct amb_sub *sub,
-                                         const struct amb_topic_name *topic)
+const struct amb_arrival *amb_sub_begun(const struct amb_sub *sub,
+                                        const struct amb_topic_name *topic)
 {
     const struct amb_list_node *first[3] = {sub->arrived.next, sub->lower[0], sub->lower[1]};
     for (unsigned i = 0; i < (sub->has_ranks ? 3u : 1u); i++) {
-        const struct amb_delivery *delivery = AMB_CONTAINER_OF(
-            (struct amb_list_node *)(uintptr_t)first[i], struct amb_delivery, node);
-        if (first[i] != &sub->arrived && delivery->topic == topic && delivery->taken > 0) {
-            return delivery;
+        const struct amb_arrival *arrival =
+            AMB_CONTAINER_OF((struct amb_list_node *)(uintptr_t)first[i], struct amb_arrival, node);
+        if (first[i] != &sub->arrived && arrival->topic == topic && arrival->taken > 0) {
+            return arrival;
         }
     }
     return NULL;
 }
 
-enum amb_status amb_sub_append(struct amb_sub *sub, struct amb_delivery *delivery)
+enum amb_status amb_sub_append(struct amb_sub *sub, struct amb_arrival *arrival)
 {
-    enum amb_status status =
-        amb_release_arrived(&sub->release, delivery->count, delivery->body_len);
+    enum amb_status status = amb_release_arrived(&sub->release, arrival->count, arrival->body_len);
     if (status != AMB_OK) {
         return status;
     }
-    delivery->sub = sub;
+    arrival->sub = sub;
     atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
     amb_spinlock_lock(&sub->lock);
     if (__builtin_expect(sub->has_ranks, 0)) {
-        insert_ranked(sub, delivery);
+        insert_ranked(sub, arrival);
     } else {
-        amb_list_push_back(&sub->arrived, &delivery->node);
+        amb_list_push_back(&sub->arrived, &arrival->node);
     }
     amb_spinlock_unlock(&sub->lock);
     return AMB_OK;
 }
 
-static enum amb_status check_body(const struct amb_delivery *delivery)
+static enum amb_status check_body(const struct amb_arrival *arrival)
 {
-    const struct amb_frame *frame = &delivery->frame;
+    const struct amb_frame *frame = &arrival->frame;
     if (__builtin_expect(frame->type == AMB_FRAME_LAZY, 0)) {
-        return amb_lazy_check(frame, delivery->body);
+        return amb_lazy_check(frame, arrival->body);
     }
     return amb_frame_is_leased(frame->type)
-               ? amb_leased_check(frame, delivery->body, delivery->base_size)
-               : amb_body_check(frame, delivery->body);
+               ? amb_leased_check(frame, arrival->body, arrival->base_size)
+               : amb_body_check(frame, arrival->body);
 }
 
-enum amb_status amb_sub_ready(struct amb_delivery *delivery, enum amb_status status)
+enum amb_status amb_sub_ready(struct amb_arrival *arrival, enum amb_status status)
 {
-    struct amb_sub *sub = delivery->sub;
-    if (status == AMB_OK && check_body(delivery) != AMB_OK) {
+    struct amb_sub *sub = arrival->sub;
+    if (status == AMB_OK && check_body(arrival) != AMB_OK) {
         return AMB_EPROTO;
     }
     amb_spinlock_lock(&sub->lock);
-    delivery->has_failed = status != AMB_OK;
-    if (!delivery->has_failed) {
+    arrival->has_failed = status != AMB_OK;
+    if (!arrival->has_failed) {
         struct amb_message_view view;
-        if (amb_frame_is_leased(delivery->frame.type)) {
-            amb_body_iter_init_leased(&delivery->iter, delivery->base, delivery->body,
-                                      delivery->frame.count);
-        } else if (delivery->frame.type == AMB_FRAME_LAZY) {
-            amb_body_iter_init_lazy(&delivery->iter, &delivery->frame, delivery->body);
+        if (amb_frame_is_leased(arrival->frame.type)) {
+            amb_body_iter_init_leased(&arrival->iter, arrival->base, arrival->body,
+                                      arrival->frame.count);
+        } else if (arrival->frame.type == AMB_FRAME_LAZY) {
+            amb_body_iter_init_lazy(&arrival->iter, &arrival->frame, arrival->body);
         } else {
-            amb_body_iter_init(&delivery->iter, delivery->body, delivery->frame.data_len,
-                               delivery->frame.count);
+            amb_body_iter_init(&arrival->iter, arrival->body, arrival->frame.data_len,
+                               arrival->frame.count);
         }
-        for (uint32_t i = 0; i < delivery->skip; i++) {
-            (void)amb_body_iter_next(&delivery->iter, &view);
+        for (uint32_t i = 0; i < arrival->skip; i++) {
+            (void)amb_body_iter_next(&arrival->iter, &view);
         }
     }
-    delivery->is_ready = true;
+    arrival->is_ready = true;
     struct amb_list_node *head = sub->arrived.next;
-    bool is_first = head == &delivery->node;
+    bool is_first = head == &arrival->node;
     if (is_first) {
         /* Release: pairs with the look of a waiter that does not hold the subscription's lock. */
         atomic_store_explicit(&sub->has_ready, true, memory_order_release);
@@ -217,38 +216,38 @@ enum amb_status amb_sub_ready(struct amb_delivery *delivery, enum amb_status sta
 }
 
 /* Counts a delivery whose bytes never came as lost before the next one. */
-static void skip_failed(struct amb_sub *sub, struct amb_delivery *delivery)
+static void skip_failed(struct amb_sub *sub, struct amb_arrival *arrival)
 {
-    arrived_remove(sub, delivery);
-    delivery->topic->next = delivery->seq + delivery->count;
+    arrived_remove(sub, arrival);
+    arrival->topic->next = arrival->seq + arrival->count;
     if (sub->acks.mode != AMB_ACK_NONE) { /* It comes again. */
-        sub->carry_lost = amb_lost_sum(sub->carry_lost, delivery->lost);
-        sub->carry_loss = delivery->lost != 0 ? delivery->loss : sub->carry_loss;
+        sub->carry_lost = amb_lost_sum(sub->carry_lost, arrival->lost);
+        sub->carry_loss = arrival->lost != 0 ? arrival->loss : sub->carry_loss;
         return;
     }
-    sub->carry_lost = amb_lost_sum(sub->carry_lost, amb_lost_sum(delivery->lost, delivery->count));
-    sub->carry_loss = sub->carry_loss == AMB_LOSS_NONE && delivery->lost == 0 ? AMB_LOSS_TRANSFER
-                                                                              : AMB_LOSS_MIXED;
+    sub->carry_lost = amb_lost_sum(sub->carry_lost, amb_lost_sum(arrival->lost, arrival->count));
+    sub->carry_loss =
+        sub->carry_loss == AMB_LOSS_NONE && arrival->lost == 0 ? AMB_LOSS_TRANSFER : AMB_LOSS_MIXED;
 }
 
-static size_t take_from(struct amb_sub *sub, struct amb_delivery *delivery, struct amb_msg **out,
+static size_t take_from(struct amb_sub *sub, struct amb_arrival *arrival, struct amb_msg **out,
                         size_t max)
 {
-    if (delivery->taken == 0) {
+    if (arrival->taken == 0) {
         if (sub->carry_lost != 0) {
-            delivery->loss = delivery->lost == 0 ? sub->carry_loss : AMB_LOSS_MIXED;
-            delivery->lost = amb_lost_sum(delivery->lost, sub->carry_lost);
+            arrival->loss = arrival->lost == 0 ? sub->carry_loss : AMB_LOSS_MIXED;
+            arrival->lost = amb_lost_sum(arrival->lost, sub->carry_lost);
             sub->carry_lost = 0;
             sub->carry_loss = AMB_LOSS_NONE;
         }
-        sub->lost += delivery->lost != UINT64_MAX ? delivery->lost : 0; /* unknowable */
+        sub->lost += arrival->lost != UINT64_MAX ? arrival->lost : 0; /* unknowable */
     }
-    size_t n = amb_delivery_take(delivery, out, max);
+    size_t n = amb_arrival_take(arrival, out, max);
     sub->delivered += n;
-    sub->last_seq = delivery->seq + delivery->frame.above + delivery->taken - 1;
-    if (delivery->taken == delivery->count) {
-        delivery->topic->next = delivery->seq + delivery->count;
-        arrived_remove(sub, delivery);
+    sub->last_seq = arrival->seq + arrival->frame.above + arrival->taken - 1;
+    if (arrival->taken == arrival->count) {
+        arrival->topic->next = arrival->seq + arrival->count;
+        arrived_remove(sub, arrival);
     }
     return n;
 }
@@ -256,22 +255,22 @@ static size_t take_from(struct amb_sub *sub, struct amb_delivery *delivery, stru
 size_t amb_sub_take_plain(struct amb_sub *sub, struct amb_msg **out, size_t max)
 {
     size_t taken = 0;
-    struct amb_delivery *failed[8];
+    struct amb_arrival *failed[8];
     unsigned failed_count = 0;
     amb_spinlock_lock(&sub->lock);
     bool is_ready;
     for (;;) {
         struct amb_list_node *head = sub->arrived.next;
-        struct amb_delivery *delivery = AMB_CONTAINER_OF(head, struct amb_delivery, node);
-        is_ready = head != &sub->arrived && delivery->is_ready;
+        struct amb_arrival *arrival = AMB_CONTAINER_OF(head, struct amb_arrival, node);
+        is_ready = head != &sub->arrived && arrival->is_ready;
         if (!is_ready || taken == max || failed_count == 8) {
             break;
         }
-        if (delivery->has_failed) {
-            skip_failed(sub, delivery);
-            failed[failed_count++] = delivery;
+        if (arrival->has_failed) {
+            skip_failed(sub, arrival);
+            failed[failed_count++] = arrival;
         } else {
-            taken += take_from(sub, delivery, out + taken, max - taken);
+            taken += take_from(sub, arrival, out + taken, max - taken);
         }
     }
     if (!is_ready) {
@@ -282,7 +281,7 @@ size_t amb_sub_take_plain(struct amb_sub *sub, struct amb_msg **out, size_t max)
         if (sub->acks.mode != AMB_ACK_NONE) {
             amb_acks_refuse(failed[i]);
         }
-        amb_delivery_release(failed[i], failed[i]->count);
+        amb_arrival_release(failed[i], failed[i]->count);
     }
     return taken;
 }
@@ -294,25 +293,25 @@ void amb_sub_shut(struct amb_sub *sub)
     amb_list_init(&gone);
     amb_spinlock_lock(&sub->lock);
     AMB_LIST_FOR_EACH_SAFE (node, &sub->arrived) {
-        struct amb_delivery *delivery = AMB_CONTAINER_OF(node, struct amb_delivery, node);
-        if (!delivery->is_ready) {
+        struct amb_arrival *arrival = AMB_CONTAINER_OF(node, struct amb_arrival, node);
+        if (!arrival->is_ready) {
             continue; /* The link still writes its body. */
         }
-        arrived_remove(sub, delivery);
+        arrived_remove(sub, arrival);
         amb_list_push_back(&gone, node);
     }
     atomic_store_explicit(&sub->has_ready, false, memory_order_relaxed);
     amb_spinlock_unlock(&sub->lock);
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&gone)) != NULL) {
-        struct amb_delivery *delivery = AMB_CONTAINER_OF(node, struct amb_delivery, node);
-        uint32_t left = delivery->count - delivery->taken;
-        if (atomic_fetch_sub_explicit(&delivery->refs, left, memory_order_acq_rel) == left) {
-            (void)amb_mpsc_push(&sub->conn->returned, &delivery->returned);
+        struct amb_arrival *arrival = AMB_CONTAINER_OF(node, struct amb_arrival, node);
+        uint32_t left = arrival->count - arrival->taken;
+        if (atomic_fetch_sub_explicit(&arrival->refs, left, memory_order_acq_rel) == left) {
+            (void)amb_mpsc_push(&sub->conn->returned, &arrival->returned);
         }
     }
     if (sub->landing != NULL) {
         amb_msg_release(amb_landing_let_go(sub->landing));
     }
-    amb_delivery_take_back(sub->conn);
+    amb_arrival_take_back(sub->conn);
 }

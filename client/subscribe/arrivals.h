@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "client/message/delivery.h"
+#include "client/message/arrival.h"
 #include "client/message/sub.h"
 
 /* ---- from link_events.c, under the connection's lock ---- */
@@ -21,9 +21,9 @@ void amb_sub_topics_forget(struct amb_sub *sub);
  * from here on. Connection's lock held. */
 void amb_sub_has_ranks(struct amb_sub *sub);
 /* Appends it, not yet ready. ENOMEM. Takes over the delivery on success. */
-enum amb_status amb_sub_append(struct amb_sub *sub, struct amb_delivery *delivery);
+enum amb_status amb_sub_append(struct amb_sub *sub, struct amb_arrival *arrival);
 /* Its body is here (AMB_OK), or never will be. EPROTO: the body is malformed. */
-enum amb_status amb_sub_ready(struct amb_delivery *delivery, enum amb_status status);
+enum amb_status amb_sub_ready(struct amb_arrival *arrival, enum amb_status status);
 
 /* ---- taken ---- */
 
@@ -31,8 +31,8 @@ enum amb_status amb_sub_ready(struct amb_delivery *delivery, enum amb_status sta
  * locks. */
 size_t amb_sub_take_plain(struct amb_sub *sub, struct amb_msg **out, size_t max);
 /* The delivery of that topic that was taken in part, or NULL. Subscription's lock held. */
-const struct amb_delivery *amb_sub_begun(const struct amb_sub *sub,
-                                         const struct amb_topic_name *topic);
+const struct amb_arrival *amb_sub_begun(const struct amb_sub *sub,
+                                        const struct amb_topic_name *topic);
 
 /* ---- the end ---- */
 

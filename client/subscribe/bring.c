@@ -66,7 +66,7 @@ static enum amb_status bring_to_host(struct amb_landing *landing, struct amb_msg
 static void leave_away(struct amb_msg *msg)
 {
     static const uint64_t nothing[2];
-    if (amb_msg_delivery(msg)->frame.type == AMB_FRAME_LAZY) {
+    if (amb_msg_arrival(msg)->frame.type == AMB_FRAME_LAZY) {
         msg->payload = msg->record->len != 0 ? NULL : (const uint8_t *)nothing;
     }
 }
@@ -74,19 +74,19 @@ static void leave_away(struct amb_msg *msg)
 /* It is there: the link has brought it. */
 static enum amb_status bring_nothing(struct amb_landing *landing, struct amb_msg *msg)
 {
-    struct amb_delivery *delivery = amb_msg_delivery(msg);
+    struct amb_arrival *arrival = amb_msg_arrival(msg);
     struct amb_side *side = amb_side_of(msg);
     if (side == NULL) {
         return AMB_EAGAIN;
     }
     side->bytes = NULL;
     side->is_placed = true;
-    side->buffer = delivery->far;
+    side->buffer = arrival->far;
     side->address = side->buffer->address;
     side->gpu = landing->gpu;
     side->mem = landing->mem;
     msg->payload = NULL;
-    delivery->far = NULL;
+    arrival->far = NULL;
     return AMB_OK;
 }
 
@@ -97,11 +97,11 @@ static enum amb_status bring(struct amb_landing *landing, struct amb_msg *msg)
         leave_away(msg);
         return AMB_OK;
     }
-    const struct amb_segment *segment = amb_msg_delivery(msg)->segment;
-    if (segment != NULL && segment->gpu != NULL) {
-        return bring_from(landing, msg, segment->gpu);
+    const struct amb_view *view = amb_msg_arrival(msg)->view;
+    if (view != NULL && view->gpu != NULL) {
+        return bring_from(landing, msg, view->gpu);
     }
-    if (amb_msg_delivery(msg)->far != NULL) {
+    if (amb_msg_arrival(msg)->far != NULL) {
         return bring_nothing(landing, msg);
     }
     if (landing->is_as_sent) {
@@ -186,7 +186,7 @@ static struct amb_msg *take_one(struct amb_sub *sub)
 size_t amb_landing_take(struct amb_sub *sub, struct amb_msg **out, size_t max)
 {
     size_t taken = 0;
-    (void)amb_gpus_look(sub->conn);
+    (void)amb_conn_gpus_look(sub->conn);
     (void)pthread_mutex_lock(&sub->landing->lock);
     while (taken < max && (out[taken] = take_one(sub)) != NULL) {
         taken++;

@@ -55,7 +55,7 @@ static uint64_t next_of(const struct amb_sub *sub, const struct amb_topic_name *
     if (is_arrived) {
         return topic->next_seq;
     }
-    const struct amb_delivery *begun = amb_sub_begun(sub, topic);
+    const struct amb_arrival *begun = amb_sub_begun(sub, topic);
     return begun != NULL ? begun->seq + begun->taken : topic->next;
 }
 

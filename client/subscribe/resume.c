@@ -15,7 +15,7 @@
 
 #include <stdlib.h>
 
-static void on_resumed(struct amb_conn *conn, struct amb_request *request)
+static void on_resumed(struct amb_conn *conn, struct amb_control_request *request)
 {
     struct amb_sub *sub = conn->handles.subs[request->handle];
     enum amb_status status = request->status;
@@ -34,7 +34,7 @@ static void on_resumed(struct amb_conn *conn, struct amb_request *request)
 static bool ask_again(struct amb_sub *sub)
 {
     struct amb_conn *conn = sub->conn;
-    struct amb_request *request = calloc(1, sizeof(*request));
+    struct amb_control_request *request = calloc(1, sizeof(*request));
     Amb__Control__Subscribe *subscribe =
         amb__control__subscribe__unpack(NULL, sub->ask_len, sub->ask);
     if (request == NULL || subscribe == NULL) {

@@ -5,7 +5,7 @@
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/drive/lock.h"
-#include "client/message/delivery.h"
+#include "client/message/arrival.h"
 #include "client/message/landing.h"
 #include "client/message/sub.h"
 
@@ -15,7 +15,7 @@
 static void count_outstanding(const struct amb_sub *sub, struct amb_sub_info *info)
 {
     AMB_LIST_FOR_EACH (node, &sub->conn->receive.outstanding) {
-        const struct amb_delivery *d = AMB_CONTAINER_OF(node, struct amb_delivery, known);
+        const struct amb_arrival *d = AMB_CONTAINER_OF(node, struct amb_arrival, known);
         if (d->sub != sub) {
             continue;
         }

@@ -54,7 +54,7 @@ static struct amb_sub *sub_create(struct amb_conn *conn, const struct amb_sub_op
 }
 
 /* The broker has ended it. */
-static void on_left(struct amb_conn *conn, struct amb_request *request)
+static void on_left(struct amb_conn *conn, struct amb_control_request *request)
 {
     struct amb_sub *sub = conn->handles.subs[request->handle];
     if (sub != NULL) {
@@ -67,7 +67,7 @@ static void on_left(struct amb_conn *conn, struct amb_request *request)
 /* Ends a handle at the broker without waiting; it is free when that is answered. */
 static void ask_leave(struct amb_conn *conn, uint32_t handle)
 {
-    struct amb_request *request = calloc(1, sizeof(*request));
+    struct amb_control_request *request = calloc(1, sizeof(*request));
     if (request == NULL) {
         return; /* The handle stays taken: nothing worse than that. */
     }
@@ -90,7 +90,7 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
                                      const struct amb_sub_options *options)
 {
     struct amb_conn *conn = sub->conn;
-    struct amb_request request = {0};
+    struct amb_control_request request = {0};
     char name[AMB_TOPIC_MAX + 1], group[AMB_SUB_NAME_MAX + 1], durable[AMB_SUB_NAME_MAX + 1];
     char filter[AMB_FILTER_TEXT_MAX + 1];
     int64_t backoff[AMB_SUB_BACKOFF_MAX];
@@ -149,7 +149,7 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
         return AMB_OK;
     }
     if (request.is_done) {
-        conn->handles.past[sub->handle].delivered = sub->release.last;
+        conn->handles.numbers[sub->handle].delivered = sub->release.last;
         conn->handles.sub_taken[sub->handle] = false;
         sub->is_gone = true;
         return amb_conn_fail(conn, status, "cannot subscribe to '%s': %s", pattern, request.text);
@@ -172,7 +172,7 @@ static void enter(struct amb_sub *sub)
         amb_sub_unref(former);
     }
     conn->handles.subs[sub->handle] = sub;
-    sub->release.upto = sub->release.last = conn->handles.past[sub->handle].delivered;
+    sub->release.upto = sub->release.last = conn->handles.numbers[sub->handle].delivered;
 }
 
 enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,

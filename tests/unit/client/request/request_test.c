@@ -3,7 +3,7 @@
 #include "tests/unit/client/session.h"
 
 #include "client/drive/lock.h"
-#include "client/request/inbox.h"
+#include "client/request/replies.h"
 #include "wire/base/clock.h"
 #include "wire/codec/props.h"
 

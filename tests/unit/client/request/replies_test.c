@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that wait: their numbers, their limit, their time. */
-#include "client/request/inbox.h"
+#include "client/request/replies.h"
 
 #include "tests/unit/client/session.h"
 
@@ -19,8 +19,8 @@ static void no_reply(enum amb_status status, struct amb_msg *reply, void *arg)
 static void open_locked(struct session *s)
 {
     session_open(s, NULL, NULL);
-    assert_int_equal(amb_inbox_open(s->conn), AMB_OK);
-    assert_int_equal(amb_inbox_open(s->conn), AMB_OK); /* once */
+    assert_int_equal(amb_replies_open(s->conn), AMB_OK);
+    assert_int_equal(amb_replies_open(s->conn), AMB_OK); /* once */
     fake_broker_look(s->fake, &s->seen);
     assert_int_equal(s->seen.subscribes, 1);
     amb_conn_lock(s->conn);
@@ -37,20 +37,20 @@ static void numbers_name_one_request_at_a_time(void **state)
             if (round == 0 || i % 3 == round) {
                 asked[i].deadline_ns = INT64_MAX;
                 amb_list_init(&asked[i].node);
-                assert_int_equal(amb_inbox_enter(s.conn, &asked[i]), AMB_OK);
+                assert_int_equal(amb_replies_enter(s.conn, &asked[i]), AMB_OK);
             }
         }
         for (unsigned i = 0; i < 3000; i++) {
-            assert_ptr_equal(s.conn->inbox->slots[asked[i].number & s.conn->inbox->mask],
+            assert_ptr_equal(s.conn->replies->slots[asked[i].number & s.conn->replies->mask],
                              &asked[i]);
         }
         for (unsigned i = 0; i < 3000; i++) {
             if (round == 2 || i % 3 == round + 1) {
-                amb_inbox_leave(s.conn, &asked[i]);
+                amb_replies_leave(s.conn, &asked[i]);
             }
         }
     }
-    assert_int_equal(s.conn->inbox->count, 0);
+    assert_int_equal(s.conn->replies->count, 0);
     amb_conn_unlock(s.conn);
     session_close(&s);
 }
@@ -64,11 +64,11 @@ static void there_are_at_most_65536(void **state)
     assert_non_null(asked);
     for (unsigned i = 0; i < AMB_REQUESTS_MAX; i++) {
         asked[i].deadline_ns = INT64_MAX;
-        assert_int_equal(amb_inbox_enter(s.conn, &asked[i]), AMB_OK);
+        assert_int_equal(amb_replies_enter(s.conn, &asked[i]), AMB_OK);
     }
-    assert_int_equal(amb_inbox_enter(s.conn, &asked[AMB_REQUESTS_MAX]), AMB_ELIMIT);
+    assert_int_equal(amb_replies_enter(s.conn, &asked[AMB_REQUESTS_MAX]), AMB_ELIMIT);
     for (unsigned i = 0; i < AMB_REQUESTS_MAX; i++) {
-        amb_inbox_leave(s.conn, &asked[i]);
+        amb_replies_leave(s.conn, &asked[i]);
     }
     amb_conn_unlock(s.conn);
     free(asked);
@@ -89,18 +89,18 @@ static void only_what_is_late_and_put_ends(void **state)
         asked[i]->on_reply = no_reply;
         asked[i]->arg = &ended;
         asked[i]->is_put = i != 1;
-        assert_int_equal(amb_inbox_enter(s.conn, asked[i]), AMB_OK);
+        assert_int_equal(amb_replies_enter(s.conn, asked[i]), AMB_OK);
     }
-    amb_inbox_timer(s.conn, 999);
-    assert_false(amb_inbox_is_due(s.conn));
-    amb_inbox_timer(s.conn, 1000);
-    assert_true(amb_inbox_is_due(s.conn));
+    amb_replies_timer(s.conn, 999);
+    assert_false(amb_replies_is_due(s.conn));
+    amb_replies_timer(s.conn, 1000);
+    assert_true(amb_replies_is_due(s.conn));
     amb_conn_unlock(s.conn);
-    assert_int_equal(amb_inbox_run(s.conn, 10), 1);
+    assert_int_equal(amb_replies_run(s.conn, 10), 1);
     assert_int_equal(ended, 1);
     amb_conn_lock(s.conn);
     for (unsigned i = 1; i < 3; i++) {
-        amb_inbox_leave(s.conn, asked[i]);
+        amb_replies_leave(s.conn, asked[i]);
         free(asked[i]);
     }
     amb_conn_unlock(s.conn);

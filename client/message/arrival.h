@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A delivery: one batch as it came to one subscription, and the messages in it as the program sees
- * them. The body lies in a buffer of ours (copied) or in a segment of the broker's (mapped); that
- * of a leased batch in both: meta in a buffer, because its publisher can write to the segment.
+ * An arrival: a delivery of the broker as this process has it. A delivery is one batch, given to
+ * one subscription and numbered. Its messages are here as the program sees them.
+ *
+ *   body of       | lies in
+ *   a copy        | a buffer of ours
+ *   a mapped one  | a segment of the broker's
+ *   a leased one  | both: meta in a buffer, because its publisher can write to the segment
  *
  *   on_frame ─► arrives ─► (on_body) ready ─► taken message by message ─► last one released
- *      ─► `returned` of the connection ─► told to the broker, recycled
+ *      ─► `returned` of the connection ─► reported to the broker, recycled
  *
  * Threads: as each field says. Memory: recycled by class, with room for the messages behind it, so
  * that nothing is allocated per message or, after warm-up, per delivery.
@@ -23,16 +27,17 @@
 
 struct amb_conn;
 struct amb_sub;
-struct amb_segment;
+struct amb_view;
 
 /* A topic's name. Lives as long as the connection's memory. */
 struct amb_topic_name {
     struct amb_list_node node;
     uint64_t next;  /* sequence behind what was taken of it; 0: nothing. Under the sub's lock */
     uint64_t order; /* counts names as they come */
-    const struct amb_topic_name *former; /* while it is coming: who had its id before, or NULL */
-    uint64_t next_seq;                   /* behind the last delivery of it */
-    uint64_t resumes_at; /* what the first delivery of this session should begin with; 0: any */
+    const struct amb_topic_name
+        *former;         /* while it is coming: the name that had its id before, or NULL */
+    uint64_t next_seq;   /* behind the last delivery of it */
+    uint64_t resumes_at; /* where the first delivery of this session should begin; 0: anywhere */
     uint32_t life;       /* of the session that named it */
     uint32_t len;
     enum amb_priority priority;
@@ -44,7 +49,7 @@ struct amb_gpu_buffer;
 struct amb_region;
 struct amb_tensor;
 
-/* What few messages have beside their payload. */
+/* Of few messages: where the payload was brought to, and an array's description. */
 struct amb_side {
     const uint8_t *bytes;              /* the payload as it came; NULL: on a GPU */
     struct amb_gpu *gpu;               /* whose memory address is; NULL: host */
@@ -57,7 +62,7 @@ struct amb_side {
     bool is_in_place; /* address is of the broker's memory */
     uint8_t *fetched; /* a lazy message's payload, once it was asked for; connection's lock */
     uint64_t fetched_len;
-    struct amb_segment *segment; /* it lies in; NULL: it is in a buffer of ours */
+    struct amb_view *view; /* it lies in; NULL: it is in a buffer of ours */
 };
 
 struct amb_msg {
@@ -68,18 +73,18 @@ struct amb_msg {
     const uint8_t *props;
 };
 
-struct amb_delivery {
+struct amb_arrival {
     struct amb_mpsc_node returned;
     struct amb_list_node node;  /* in sub->arrived, under the subscription's lock */
-    struct amb_list_node known; /* in conn->outstanding, under the connection's lock */
+    struct amb_list_node known; /* in receive.outstanding, under the connection's lock */
     struct amb_conn *conn;
     struct amb_sub *sub; /* counted; NULL: an answer of amb_admin */
     struct amb_topic_name *topic;
-    struct amb_segment *segment; /* what payloads lie in; NULL: they are in our buffer */
-    uint8_t *body;               /* in the segment, unless the next is set */
-    void *buffer;                /* ours, for body; NULL: all of it lies in the segment */
+    struct amb_view *view; /* payloads lie there; NULL: in our buffer */
+    uint8_t *body;         /* in the segment, unless the next is set */
+    void *buffer;          /* ours, for body; NULL: all of it lies in the segment */
     uint64_t buffer_len;
-    struct amb_gpu_buffer *far; /* what its one payload came into by the link, or NULL */
+    struct amb_gpu_buffer *far; /* its one payload came into this by the link; or NULL */
     uint64_t body_len;          /* wherever it lies */
     const uint8_t *base;        /* a leased batch's segment, or far's memory */
     uint64_t base_size;
@@ -100,13 +105,13 @@ struct amb_delivery {
     alignas(64) struct amb_msg msgs[];
 };
 
-static inline struct amb_delivery *amb_msg_delivery(const struct amb_msg *msg)
+static inline struct amb_arrival *amb_msg_arrival(const struct amb_msg *msg)
 {
     const struct amb_msg *first = msg - msg->index;
-    return AMB_CONTAINER_OF((uintptr_t)first, struct amb_delivery, msgs);
+    return AMB_CONTAINER_OF((uintptr_t)first, struct amb_arrival, msgs);
 }
 
-/* What amb_msg_data says. */
+/* The answer of amb_msg_data. */
 static inline const void *amb_msg_payload(const struct amb_msg *msg)
 {
     /* Acquire: a fetch on another thread may bring it. Elsewhere it is there from the beginning. */

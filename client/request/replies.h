@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that wait for their replies. A connection has one inbox, made with its first request: a
- * subscription to "$INBOX." and 128 random bits. Whoever gets a request learns that name and the
- * request's number, and so may answer it, and no other: numbers cannot be guessed from each other.
- * When the request is over its number names nothing any more, and what comes for it is dropped
- * here.
+ * Replies: requests of a connection wait here, each for the message that answers it. With its first
+ * request a connection subscribes to its inbox, the topic "$INBOX." and 128 random bits. A request
+ * carries that topic and its own number, so its receiver can answer that request and no other:
+ * numbers cannot be guessed from each other. Once a request is over its number names nothing any
+ * more, and what comes for it is dropped here.
  *
  *   put ─► entered ─┬─ settled: nobody reads the topic, or it was refused ─► done
  *                   ├─ reply with its number in the inbox ─► done
@@ -32,7 +32,7 @@ struct amb_pub;
 struct amb_sub;
 
 struct amb_asked {
-    struct amb_list_node node;   /* in the inbox's open or done ones; alone: its waiter's */
+    struct amb_list_node node;   /* in `open` or `done`; alone: its waiter's */
     struct amb_list_node of_pub; /* not settled yet */
     uint64_t number;
     uint64_t seq; /* of its publisher */
@@ -41,11 +41,11 @@ struct amb_asked {
     struct amb_msg *reply;
     bool is_put; /* its publisher has it: no call holds it any more */
     bool is_done;
-    amb_reply_fn on_reply; /* NULL: somebody waits for it */
+    amb_reply_fn on_reply; /* NULL: a thread waits for it */
     void *arg;
 };
 
-struct amb_inbox {
+struct amb_replies {
     struct amb_sub *sub;
     char topic[64];
     struct amb_list_node open, done;
@@ -57,31 +57,31 @@ struct amb_inbox {
     bool is_callback_run; /* one thread at a time */
 };
 
-/* The connection's inbox, subscribed to if it is the first time. No lock held; given up by nobody
- * before the connection. Errors of amb_subscribe. */
-enum amb_status amb_inbox_open(struct amb_conn *conn);
-void amb_inbox_fini(struct amb_conn *conn);
+/* Subscribes to the inbox at the first call. No lock held. It stays until the connection ends.
+ * Errors of amb_subscribe. */
+enum amb_status amb_replies_open(struct amb_conn *conn);
+void amb_replies_fini(struct amb_conn *conn);
 
 /* Enters a request; ELIMIT, ENOMEM. */
-enum amb_status amb_inbox_enter(struct amb_conn *conn, struct amb_asked *asked);
+enum amb_status amb_replies_enter(struct amb_conn *conn, struct amb_asked *asked);
 /* It was put as message seq of pub. */
-void amb_inbox_put(struct amb_conn *conn, struct amb_asked *asked, struct amb_pub *pub,
-                   uint64_t seq);
+void amb_replies_put(struct amb_conn *conn, struct amb_asked *asked, struct amb_pub *pub,
+                     uint64_t seq);
 /* Its waiter, or its callback, takes it: forgotten, the caller's to free. */
-void amb_inbox_leave(struct amb_conn *conn, struct amb_asked *asked);
+void amb_replies_leave(struct amb_conn *conn, struct amb_asked *asked);
 
 /* Gives replies that have come to their requests, and ends those whose time is over. */
-void amb_inbox_turn(struct amb_conn *conn);
+void amb_replies_turn(struct amb_conn *conn);
 /* The same if a deadline has passed, from timers. */
-void amb_inbox_timer(struct amb_conn *conn, int64_t now_ns);
+void amb_replies_timer(struct amb_conn *conn, int64_t now_ns);
 /* Is a callback due? */
-bool amb_inbox_is_due(const struct amb_conn *conn);
+bool amb_replies_is_due(const struct amb_conn *conn);
 /* How long amb_poll may wait. */
-int64_t amb_inbox_patience(const struct amb_conn *conn, int64_t timeout_ns);
+int64_t amb_replies_patience(const struct amb_conn *conn, int64_t timeout_ns);
 /* Runs callbacks, no lock held; returns how many. */
-unsigned amb_inbox_run(struct amb_conn *conn, unsigned max);
+unsigned amb_replies_run(struct amb_conn *conn, unsigned max);
 /* The connection ends: everything open is done with `why`. */
-void amb_inbox_end(struct amb_conn *conn, enum amb_status why);
+void amb_replies_end(struct amb_conn *conn, enum amb_status why);
 
 /* An amb_asking_fn: messages first to last of a publisher of requests are settled so. */
 void amb_asking_settled(struct amb_pub *pub, uint64_t first, uint64_t last, enum amb_status status,

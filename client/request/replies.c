@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/request/inbox.h"
+#include "client/request/replies.h"
 
 #include "client/batch/pub.h"
 #include "client/conn/conn.h"
@@ -25,9 +25,9 @@
 #define TAKEN_AT_ONCE 32u
 #define SECRET_BYTES 16u
 
-/* ---- the inbox ---- */
+/* ---- the subscription ---- */
 
-static struct amb_inbox *inbox_create(enum amb_status *status)
+static struct amb_replies *replies_create(enum amb_status *status)
 {
     uint8_t secret[2 * SECRET_BYTES]; /* of the name, and of the numbers */
     ssize_t got;
@@ -38,108 +38,108 @@ static struct amb_inbox *inbox_create(enum amb_status *status)
     if (got != (ssize_t)sizeof(secret)) {
         return NULL;
     }
-    struct amb_inbox *inbox = calloc(1, sizeof(*inbox));
-    *status = inbox != NULL ? AMB_OK : AMB_ENOMEM;
-    if (inbox == NULL) {
+    struct amb_replies *replies = calloc(1, sizeof(*replies));
+    *status = replies != NULL ? AMB_OK : AMB_ENOMEM;
+    if (replies == NULL) {
         return NULL;
     }
-    amb_list_init(&inbox->open);
-    amb_list_init(&inbox->done);
-    size_t at = (size_t)snprintf(inbox->topic, sizeof(inbox->topic), "%s", AMB_INBOX_PREFIX);
-    memcpy(inbox->key, secret + SECRET_BYTES, sizeof(inbox->key));
+    amb_list_init(&replies->open);
+    amb_list_init(&replies->done);
+    size_t at = (size_t)snprintf(replies->topic, sizeof(replies->topic), "%s", AMB_INBOX_PREFIX);
+    memcpy(replies->key, secret + SECRET_BYTES, sizeof(replies->key));
     for (size_t i = 0; i < SECRET_BYTES; i++) {
-        at += (size_t)snprintf(inbox->topic + at, sizeof(inbox->topic) - at, "%02x", secret[i]);
+        at += (size_t)snprintf(replies->topic + at, sizeof(replies->topic) - at, "%02x", secret[i]);
     }
-    return inbox;
+    return replies;
 }
 
-enum amb_status amb_inbox_open(struct amb_conn *conn)
+enum amb_status amb_replies_open(struct amb_conn *conn)
 {
     amb_conn_lock(conn);
-    bool is_open = conn->inbox != NULL;
+    bool is_open = conn->replies != NULL;
     amb_conn_unlock(conn);
     if (is_open) {
         return AMB_OK;
     }
     enum amb_status status;
-    struct amb_inbox *inbox = inbox_create(&status);
-    if (inbox == NULL) {
+    struct amb_replies *replies = replies_create(&status);
+    if (replies == NULL) {
         return amb_conn_fail(conn, status, "no inbox for replies: %s", amb_status_text(status));
     }
-    status = amb_subscribe(conn, inbox->topic, NULL, &inbox->sub);
+    status = amb_subscribe(conn, replies->topic, NULL, &replies->sub);
     if (status != AMB_OK) {
-        free(inbox);
+        free(replies);
         return status;
     }
     amb_conn_lock(conn);
-    bool is_first = conn->inbox == NULL;
+    bool is_first = conn->replies == NULL;
     if (is_first) {
-        inbox->sub->is_inbox = true;
-        conn->inbox = inbox;
+        replies->sub->is_inbox = true;
+        conn->replies = replies;
     }
     amb_conn_unlock(conn);
     if (!is_first) { /* Two threads asked for the first time. */
-        (void)amb_sub_close(inbox->sub, AMB_NOWAIT);
-        free(inbox);
+        (void)amb_sub_close(replies->sub, AMB_NOWAIT);
+        free(replies);
     }
     return AMB_OK;
 }
 
-void amb_inbox_fini(struct amb_conn *conn)
+void amb_replies_fini(struct amb_conn *conn)
 {
-    if (conn->inbox != NULL) {
-        amb_assert(conn->inbox->count == 0 && amb_list_is_empty(&conn->inbox->done));
-        free(conn->inbox->slots);
-        free(conn->inbox);
-        conn->inbox = NULL;
+    if (conn->replies != NULL) {
+        amb_assert(conn->replies->count == 0 && amb_list_is_empty(&conn->replies->done));
+        free(conn->replies->slots);
+        free(conn->replies);
+        conn->replies = NULL;
     }
 }
 
 /* ---- the table ---- */
 
-static bool grow(struct amb_inbox *inbox)
+static bool grow(struct amb_replies *replies)
 {
-    uint64_t size = inbox->slots == NULL ? SLOTS_FIRST : (inbox->mask + 1) * 2;
+    uint64_t size = replies->slots == NULL ? SLOTS_FIRST : (replies->mask + 1) * 2;
     struct amb_asked **slots = calloc(size, sizeof(struct amb_asked *));
     if (slots == NULL) {
         return false;
     }
     /* Numbers that differ by a multiple of the new size differ by one of the old, too. */
-    for (uint64_t i = 0; inbox->slots != NULL && i <= inbox->mask; i++) {
-        if (inbox->slots[i] != NULL) {
-            slots[inbox->slots[i]->number & (size - 1)] = inbox->slots[i];
+    for (uint64_t i = 0; replies->slots != NULL && i <= replies->mask; i++) {
+        if (replies->slots[i] != NULL) {
+            slots[replies->slots[i]->number & (size - 1)] = replies->slots[i];
         }
     }
-    free(inbox->slots);
-    inbox->slots = slots;
-    inbox->mask = size - 1;
+    free(replies->slots);
+    replies->slots = slots;
+    replies->mask = size - 1;
     return true;
 }
 
-/* Whoever was asked something knows the inbox, and shall not answer what others were asked: the
- * upper half tells nothing of the next one's, the lower half finds a place in the table. */
-static uint64_t next_number(struct amb_inbox *inbox)
+/* A program that was asked something knows the inbox, and shall not answer what others were asked:
+ * the upper half tells nothing of the next one's, the lower half finds a place in the table. */
+static uint64_t next_number(struct amb_replies *replies)
 {
-    uint64_t count = ++inbox->last;
-    uint64_t secret = amb_siphash24(inbox->key, &count, sizeof(count));
+    uint64_t count = ++replies->last;
+    uint64_t secret = amb_siphash24(replies->key, &count, sizeof(count));
     return (secret & ~UINT64_C(0xffffffff)) | (count & UINT64_C(0xffffffff));
 }
 
-enum amb_status amb_inbox_enter(struct amb_conn *conn, struct amb_asked *asked)
+enum amb_status amb_replies_enter(struct amb_conn *conn, struct amb_asked *asked)
 {
-    struct amb_inbox *inbox = conn->inbox;
-    if (inbox->count >= AMB_REQUESTS_MAX) {
+    struct amb_replies *replies = conn->replies;
+    if (replies->count >= AMB_REQUESTS_MAX) {
         return AMB_ELIMIT;
     }
-    if ((inbox->slots == NULL || inbox->count * 2 > inbox->mask) && !grow(inbox)) {
+    if ((replies->slots == NULL || replies->count * 2 > replies->mask) && !grow(replies)) {
         return AMB_ENOMEM;
     }
     do { /* A number is left out where an old request still has its place. */
-        asked->number = next_number(inbox);
-    } while (inbox->slots[asked->number & inbox->mask] != NULL);
-    inbox->slots[asked->number & inbox->mask] = asked;
-    inbox->count++;
-    amb_list_push_back(&inbox->open, &asked->node);
+        asked->number = next_number(replies);
+    } while (replies->slots[asked->number & replies->mask] != NULL);
+    replies->slots[asked->number & replies->mask] = asked;
+    replies->count++;
+    amb_list_push_back(&replies->open, &asked->node);
     amb_list_init(&asked->of_pub);
     if (asked->deadline_ns < conn->due.reply_ns) {
         conn->due.reply_ns = asked->deadline_ns;
@@ -147,19 +147,19 @@ enum amb_status amb_inbox_enter(struct amb_conn *conn, struct amb_asked *asked)
     return AMB_OK;
 }
 
-static void forget(struct amb_inbox *inbox, struct amb_asked *asked)
+static void forget(struct amb_replies *replies, struct amb_asked *asked)
 {
-    struct amb_asked **slot = &inbox->slots[asked->number & inbox->mask];
+    struct amb_asked **slot = &replies->slots[asked->number & replies->mask];
     if (*slot == asked) {
         *slot = NULL;
-        inbox->count--;
+        replies->count--;
     }
     amb_list_remove(&asked->of_pub);
 }
 
-void amb_inbox_leave(struct amb_conn *conn, struct amb_asked *asked)
+void amb_replies_leave(struct amb_conn *conn, struct amb_asked *asked)
 {
-    forget(conn->inbox, asked);
+    forget(conn->replies, asked);
     amb_list_remove(&asked->node);
 }
 
@@ -167,7 +167,7 @@ void amb_inbox_leave(struct amb_conn *conn, struct amb_asked *asked)
 static void tell(struct amb_conn *conn, struct amb_asked *asked)
 {
     if (asked->on_reply != NULL && asked->is_put) {
-        amb_list_push_back(&conn->inbox->done, &asked->node);
+        amb_list_push_back(&conn->replies->done, &asked->node);
         amb_due_callback(conn);
     }
 }
@@ -179,7 +179,7 @@ static void finish(struct amb_conn *conn, struct amb_asked *asked, enum amb_stat
     asked->is_done = true;
     asked->status = status;
     asked->reply = reply;
-    forget(conn->inbox, asked);
+    forget(conn->replies, asked);
     amb_list_remove(&asked->node);
     tell(conn, asked);
     amb_conn_changed(conn);
@@ -187,33 +187,33 @@ static void finish(struct amb_conn *conn, struct amb_asked *asked, enum amb_stat
 
 /* ---- replies ---- */
 
-static struct amb_asked *find(const struct amb_inbox *inbox, const struct amb_msg *msg)
+static struct amb_asked *find(const struct amb_replies *replies, const struct amb_msg *msg)
 {
     size_t len = 0;
     const uint8_t *bytes = amb_msg_own_prop(msg, AMB_PROP_REQUEST, &len);
-    if (bytes == NULL || len != sizeof(uint64_t) || inbox->slots == NULL) {
+    if (bytes == NULL || len != sizeof(uint64_t) || replies->slots == NULL) {
         return NULL;
     }
     uint64_t number = 0;
     for (unsigned i = 0; i < sizeof(number); i++) {
         number |= (uint64_t)bytes[i] << (8 * i);
     }
-    struct amb_asked *asked = inbox->slots[number & inbox->mask];
+    struct amb_asked *asked = replies->slots[number & replies->mask];
     return asked != NULL && asked->number == number ? asked : NULL;
 }
 
 static void collect(struct amb_conn *conn)
 {
-    struct amb_inbox *inbox = conn->inbox;
+    struct amb_replies *replies = conn->replies;
     struct amb_msg *msgs[TAKEN_AT_ONCE];
     size_t n;
-    while ((n = amb_sub_take(inbox->sub, msgs, TAKEN_AT_ONCE)) != 0) {
+    while ((n = amb_sub_take(replies->sub, msgs, TAKEN_AT_ONCE)) != 0) {
         for (size_t i = 0; i < n; i++) {
-            struct amb_asked *asked = find(inbox, msgs[i]);
+            struct amb_asked *asked = find(replies, msgs[i]);
             if (asked != NULL) {
                 finish(conn, asked, AMB_OK, msgs[i]);
             } else {
-                inbox->unwanted++;
+                replies->unwanted++;
                 amb_msg_release(msgs[i]);
             }
         }
@@ -223,9 +223,9 @@ static void collect(struct amb_conn *conn)
 /* Ends what is too late. A waiter looks at the clock itself. */
 static void expire(struct amb_conn *conn, int64_t now_ns)
 {
-    struct amb_inbox *inbox = conn->inbox;
+    struct amb_replies *replies = conn->replies;
     conn->due.reply_ns = INT64_MAX;
-    AMB_LIST_FOR_EACH_SAFE (node, &inbox->open) {
+    AMB_LIST_FOR_EACH_SAFE (node, &replies->open) {
         struct amb_asked *asked = AMB_CONTAINER_OF(node, struct amb_asked, node);
         if (asked->on_reply == NULL || !asked->is_put) {
             continue;
@@ -238,36 +238,36 @@ static void expire(struct amb_conn *conn, int64_t now_ns)
     }
 }
 
-void amb_inbox_turn(struct amb_conn *conn)
+void amb_replies_turn(struct amb_conn *conn)
 {
-    struct amb_inbox *inbox = conn->inbox;
-    if (inbox == NULL) {
+    struct amb_replies *replies = conn->replies;
+    if (replies == NULL) {
         return;
     }
-    if (amb_sub_has_ready(inbox->sub)) {
+    if (amb_sub_has_ready(replies->sub)) {
         collect(conn);
     }
     if (conn->due.reply_ns != INT64_MAX) {
-        amb_inbox_timer(conn, amb_clock_monotonic_ns());
+        amb_replies_timer(conn, amb_clock_monotonic_ns());
     }
 }
 
-void amb_inbox_timer(struct amb_conn *conn, int64_t now_ns)
+void amb_replies_timer(struct amb_conn *conn, int64_t now_ns)
 {
-    if (conn->inbox != NULL && now_ns >= conn->due.reply_ns) {
+    if (conn->replies != NULL && now_ns >= conn->due.reply_ns) {
         expire(conn, now_ns);
     }
 }
 
-bool amb_inbox_is_due(const struct amb_conn *conn)
+bool amb_replies_is_due(const struct amb_conn *conn)
 {
-    return conn->inbox != NULL && !amb_list_is_empty(&conn->inbox->done) &&
-           !conn->inbox->is_callback_run;
+    return conn->replies != NULL && !amb_list_is_empty(&conn->replies->done) &&
+           !conn->replies->is_callback_run;
 }
 
-int64_t amb_inbox_patience(const struct amb_conn *conn, int64_t timeout_ns)
+int64_t amb_replies_patience(const struct amb_conn *conn, int64_t timeout_ns)
 {
-    if (conn->inbox == NULL || conn->due.reply_ns == INT64_MAX || timeout_ns == AMB_NOWAIT) {
+    if (conn->replies == NULL || conn->due.reply_ns == INT64_MAX || timeout_ns == AMB_NOWAIT) {
         return timeout_ns;
     }
     int64_t left = conn->due.reply_ns - amb_clock_monotonic_ns();
@@ -275,21 +275,21 @@ int64_t amb_inbox_patience(const struct amb_conn *conn, int64_t timeout_ns)
     return left < timeout_ns ? left : timeout_ns;
 }
 
-unsigned amb_inbox_run(struct amb_conn *conn, unsigned max)
+unsigned amb_replies_run(struct amb_conn *conn, unsigned max)
 {
     unsigned ran = 0;
     amb_conn_lock(conn);
-    while (ran < max && amb_inbox_is_due(conn)) {
-        struct amb_inbox *inbox = conn->inbox;
-        struct amb_list_node *node = amb_list_pop_front(&inbox->done);
+    while (ran < max && amb_replies_is_due(conn)) {
+        struct amb_replies *replies = conn->replies;
+        struct amb_list_node *node = amb_list_pop_front(&replies->done);
         struct amb_asked *asked = AMB_CONTAINER_OF(node, struct amb_asked, node);
-        inbox->is_callback_run = true;
+        replies->is_callback_run = true;
         amb_conn_unlock(conn);
         asked->on_reply(asked->status, asked->reply, asked->arg);
         amb_msg_release(asked->reply);
         free(asked);
         amb_conn_lock(conn);
-        inbox->is_callback_run = false;
+        replies->is_callback_run = false;
         amb_conn_changed(conn);
         ran++;
     }
@@ -297,20 +297,20 @@ unsigned amb_inbox_run(struct amb_conn *conn, unsigned max)
     return ran;
 }
 
-void amb_inbox_end(struct amb_conn *conn, enum amb_status why)
+void amb_replies_end(struct amb_conn *conn, enum amb_status why)
 {
-    if (conn->inbox == NULL) {
+    if (conn->replies == NULL) {
         return;
     }
-    AMB_LIST_FOR_EACH_SAFE (node, &conn->inbox->open) {
+    AMB_LIST_FOR_EACH_SAFE (node, &conn->replies->open) {
         finish(conn, AMB_CONTAINER_OF(node, struct amb_asked, node), why, NULL);
     }
 }
 
 /* ---- what becomes of their publishing ---- */
 
-void amb_inbox_put(struct amb_conn *conn, struct amb_asked *asked, struct amb_pub *pub,
-                   uint64_t seq)
+void amb_replies_put(struct amb_conn *conn, struct amb_asked *asked, struct amb_pub *pub,
+                     uint64_t seq)
 {
     asked->seq = seq;
     asked->is_put = true;

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One meaning a name: no tag (struct, union, enum), no constant and no function that others may call
+is defined in two of wire, broker and client. With --root DIR: of the project that lies there."""
+import argparse
+import os
+import re
+
+import ctext
+import sources
+
+PARTS = ("wire", "broker", "client")
+TAG = re.compile(r"\b(?:struct|union|enum)\s+(\w+)\s*\{")
+ENUM = re.compile(r"\benum\b\s*\w*\s*\{([^}]*)\}")
+CONSTANT = re.compile(r"(?:^|,)\s*([A-Z]\w+)")
+MACRO = re.compile(r"^[ \t]*#\s*define\s+([A-Z]\w+)", re.M)
+# Names of the public interface that the broker still gives to structs of its own.
+EXCUSED = {"struct amb_lease", "struct amb_options"}
+
+
+def names_of(name, text):
+    """The names that a file defines for others."""
+    unit = ctext.read(text)
+    code = ctext.IGNORED.sub(ctext.blank, text)
+    plain = ctext.DIRECTIVE.sub("", code)
+    names = {f for f, is_static in unit.defined.items() if not is_static or name.endswith(".h")}
+    names.update(f"struct {n}" for n in TAG.findall(plain) if n.startswith("amb_"))
+    if name.endswith(".h"):
+        names.update(n for n in MACRO.findall(code) if n.startswith("AMB_"))
+        for body in ENUM.findall(plain):
+            names.update(n for n in CONSTANT.findall(body) if n.startswith("AMB_"))
+    return names
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root")
+    root = parser.parse_args().root
+    if root is not None:
+        sources.ROOT = os.path.abspath(root)
+    homes = {}
+    for name in sources.c_files(*PARTS):
+        for defined in names_of(name, sources.read(name)):
+            homes.setdefault(defined, {}).setdefault(name.split("/")[0], name)
+    twice = {n: places for n, places in homes.items() if len(places) > 1}
+    problems = [f"{n} has two meanings: {', '.join(sorted(places.values()))}"
+                for n, places in sorted(twice.items()) if n not in EXCUSED]
+    if root is None:
+        problems += [f"tools/dev/check-names.py: {n} has one meaning by now: excuse it no more"
+                     for n in sorted(EXCUSED - set(twice))]
+    sources.finish("check-names", problems)
+
+
+if __name__ == "__main__":
+    main()
