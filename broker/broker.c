@@ -454,8 +454,8 @@ void amb_broker_destroy(struct amb_broker **broker)
         b->workers[i].shard.maker = NULL;
     }
     b->limbo.looker = NULL;
-    /* A copy that came, a borrower that is told of it, and the references that this sets free; the
-     * last takes that members of queues gave back. Topics still stand. */
+    /* A copy that came, a borrower that is told of it, and the references that this sets free. Then
+     * the last takes that members of queues gave back. Topics still stand. */
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned i = 0; i < b->worker_count; i++) {
             (void)amb_inbox_run(&b->workers[i].shard.inbox);

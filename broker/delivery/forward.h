@@ -2,9 +2,9 @@
 /*
  * Stage 5 of 6 (topic ─► forward ─► link): one walk of a topic takes every reader as far as its
  * credit and its link go. In place where the client has mapped the segment, else by copy; to
- * another worker by lending. A turn has AMB_FORWARD_TURN deliveries and looks at readers, so that a
- * client that takes whatever comes keeps the others waiting for no longer than that. Topics have
- * slices of them in turn, AMB_FORWARD_SLICE each, as long as there are some; who has had none is
+ * another worker by lending. A turn has AMB_FORWARD_TURN deliveries and looks at readers. So a
+ * client that takes everything keeps the others waiting for no longer than that. Topics have slices
+ * of them in turn, AMB_FORWARD_SLICE each, as long as there are some. A topic that has had none is
  * the first of its priority in the next turn. Topics are walked by priority, and each priority has
  * AMB_FORWARD_PART of a turn at least: high ones do not stop the low ones of others.
  *

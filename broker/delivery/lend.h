@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lending: home gives its entries to the shadow of a topic on another worker, as far ahead of the
- * readers there as the topic is deep. The shadow says how far they have come.
+ * Lending: home gives its entries to the shadow of a topic on another worker. It lends as far ahead
+ * of the readers there as the topic is deep. The shadow says how far they have come.
  *
  *   home                          the borrower
  *   amb_lend_walk ── entries ───► shadow's log

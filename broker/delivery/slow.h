@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is slow, and who has lost something: subscriptions are looked at ten times a second while
- * anything moves, so that the way of a message pays nothing for it and nobody is told of what has
- * passed at once. A subscription is slow when it has used 75 % of its credit, or when a message
- * waits for it to give something back; it has recovered below 50 %.
+ * Subscriptions that are slow, or have lost something. They are looked at ten times a second while
+ * anything moves. So the way of a message pays nothing for it, and nobody is told of a state that
+ * has passed at once. A subscription is slow when it has used 75 % of its credit, or when a message
+ * waits for it to give something back. It has recovered below 50 %.
  *
  * A session may have a hundred thousand cursors. A look goes on with its subscriptions in turn, and
  * comes to AMB_SLOW_CURSORS of their cursors; so such a session is judged every few seconds.
@@ -26,7 +26,7 @@ enum amb_note_kind {
     AMB_NOTE_SLOW,
     AMB_NOTE_RECOVERED,
     AMB_NOTE_LOST,
-    AMB_NOTE_SPILL_BEGIN, /* what it waits for has begun to go to host memory: spill.h */
+    AMB_NOTE_SPILL_BEGIN, /* messages that it waits for have begun to go to host memory: spill.h */
     AMB_NOTE_SPILL_END,   /* it has read all of that */
 };
 

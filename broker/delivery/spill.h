@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Readers whose policy is spill. What they alone still wait for is the tail of a log:
+ * Readers whose policy is spill. The messages that they alone still wait for are the tail of a log:
  *
  *   lo ... history ... from ....... upto ................ hi
  *                      | they alone  | somebody else too  |
  *
  * A tail holds nobody up. It is beside the log's limits and has one of its own, spill_max of the
- * topic. It keeps neither a GPU's memory nor a publisher's slots: what lies on a GPU is replaced by
- * its twin (twin.h), what is leased in host memory by a copy, as soon as it waits behind others or
- * has waited for AMB_SPILL_AFTER_NS. Who has it mapped keeps it, by a reference of his own.
+ * topic. It keeps neither a GPU's memory nor a publisher's slots. A batch on a GPU is replaced by
+ * its twin (twin.h), a leased one in host memory by a copy. That happens as soon as it waits behind
+ * others or has waited for AMB_SPILL_AFTER_NS. A reader that has it mapped keeps it, by a reference
+ * of its own.
  *
  * Beyond spill_max, and where there is no host memory, the slowest of these readers lose their
- * oldest, counted like any loss. What a device cannot copy stays where it lies until they come to
- * it. Memory is asked for some times, a little apart, while others are asked to give some up; what
- * goes then is history first. Where the others are behind by more than the log may hold, those go
- * on as their policy says, and what they have left out is the tail's.
+ * oldest, counted like any loss. A batch that a device cannot copy stays where it lies until they
+ * come to it. Memory is asked for some times, a little apart, while others are asked to give some
+ * up; history goes first then. Where the others are behind by more than the log may hold, those go
+ * on as their policy says. The messages that they have left out are the tail's.
  *
  * Each worker with such readers does that in the log it has: a borrower is lent everything at once.
  *

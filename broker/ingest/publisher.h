@@ -5,9 +5,9 @@
  *
  *   received ─► whole ─► routed ─► receipt (ACCEPTED) ─► grant (WINDOW moves)
  *
- * A slot is reserved at a batch's head and batches leave in that order, because over UCX a large
- * body completes after small ones behind it. What was granted is always taken; so memory is
- * reserved when a window opens, and a large message gets its buffer then, not when it comes.
+ * A slot is reserved at a batch's head, and batches leave in that order. Over UCX a large body
+ * completes after small ones behind it. A granted batch is always taken. So memory is reserved when
+ * a window opens, and a large message gets its buffer then, not when it comes.
  *
  * Threads: the shard's worker. Memory: one allocation, made by an order.
  */
@@ -22,11 +22,11 @@
 #include <stdint.h>
 
 #define AMB_WINDOW_FIRST (UINT64_C(64) << 10) /* bytes granted at declaration, if there is room */
-/* Who has waited for memory for so long gets it where others only might need it. */
+/* A publisher that has waited for memory for so long gets it where others only might need it. */
 #define AMB_STARVING_NS (100 * AMB_NS_PER_MS)
 
-/* What was prepared and is not used within that time is taken back; and who has not used it is
- * prepared for no more for the other. */
+/* A prepared buffer that is not used within that time is taken back. For the other time nothing is
+ * prepared for a publisher that has not used it. */
 #define AMB_PREPARED_NS (5 * AMB_NS_PER_SEC)
 #define AMB_PREPARED_PAUSE_NS (10 * AMB_NS_PER_SEC)
 
@@ -46,7 +46,8 @@ struct amb_publisher {
     bool confirms;                  /* ... of one taken, when it has been delivered */
     bool verifies;                  /* its topic copies leased batches: trust = "verify" */
     bool copies;                    /* the same of host memory: another user reads the topic now */
-    uint32_t lease_user;            /* who may read in place what it leases; or AMB_USER_ANY */
+    uint32_t lease_user;            /* the user that may read its leased batches in place; or
+                                     * AMB_USER_ANY */
     bool avoids_gpu;                /* its link fetches nothing into GPU memory (gpuslot.h) */
     uint64_t batches;               /* heads that came */
     uint64_t received, granted;     /* bytes that came; bytes whose place is free again */

@@ -28,13 +28,13 @@
 #define WINDOW_AHEAD (4 * (uint64_t)AMB_BATCH_BYTES)
 
 /*
- * Memory is reserved when it is granted: what is open of a window and has not been used,
- * `reserved`, is room in this shard's segments (amb_bufpool_reserve), or is the buffer that was
- * prepared. What a client was told cannot be taken back, so windows that stand open although nobody
- * waits are kept within a share: all of a shard's within shard_windows_max, and of what others have
- * left of that one publisher half; past that WINDOW_LEAST each, up to twice as much in all. As each
- * has what it uses, those that are in use become the same. Whoever waits gets at least what it
- * waits for as soon as there is memory.
+ * Memory is reserved when it is granted. The open part of a window that has not been used,
+ * `reserved`, is room in this shard's segments (amb_bufpool_reserve). Or it is the buffer that was
+ * prepared. A client's window cannot be taken back. So windows that stand open although nobody
+ * waits are kept within a share. All of a shard's are within shard_windows_max, and one publisher
+ * has half of the part that others leave of that. Past that it is WINDOW_LEAST each, up to twice as
+ * much in all. As each has what it uses, those that are in use become the same. A publisher that
+ * waits gets at least the bytes that it waits for, as soon as there is memory.
  */
 
 static struct amb_bufpool *publisher_pool(const struct amb_publisher *publisher)
@@ -84,10 +84,10 @@ static uint64_t shard_windows_max(struct amb_shard *shard)
 }
 
 /*
- * What is open of its window is to be reserved from here on: told long ago, and backed by a buffer,
- * or by nothing while the handle was closed. If there is room; and in this way nobody gets more
- * than a window, no session more than half of what all windows may have. The rest has no place for
- * certain: whoever wished for it does not use it as it said.
+ * The open part of its window is to be reserved from here on. It was told long ago, and backed by a
+ * buffer, or by nothing while the handle was closed. If there is room; and in this way nobody gets
+ * more than a window, no session more than half of what all windows may have. The rest has no place
+ * for certain: its publisher does not use it as it said.
  */
 void amb_publisher_reserve_open(struct amb_publisher *publisher)
 {
@@ -131,8 +131,8 @@ static bool publisher_reserve_growing(struct amb_publisher *publisher, uint64_t 
 }
 
 /*
- * The first window of a new publisher. Most of thousands say little and keep what they have open
- * for as long as they live, so there the first is small; where there are few it is not.
+ * The first window of a new publisher. Most of thousands say little and keep their open windows for
+ * as long as they live, so there the first is small. Where there are few it is not.
  */
 void amb_publisher_open_first(struct amb_publisher *publisher)
 {
@@ -203,8 +203,8 @@ static bool session_has_lapsed(const struct amb_session *session)
 }
 
 /*
- * No process reserves more at a time than the largest message takes, whatever it says it will send,
- * and all together half of the memory: the rest is for what does come.
+ * No process reserves more at a time than the largest message takes, whatever it says it will send.
+ * All together reserve half of the memory: the rest is for messages that do come.
  */
 static bool session_may_prepare(const struct amb_session *session, uint64_t len)
 {
@@ -252,7 +252,7 @@ static enum amb_status alloc_short(struct amb_publisher *publisher, uint64_t len
 }
 
 /*
- * What was prepared is for this batch. The wish may have been for several: then this one gets its
+ * The prepared buffer is for this batch. The wish may have been for several. Then this one gets its
  * part, and the rest stays prepared for those that its window still lets come. ENOMEM: too many
  * entries, or a whole segment for a fraction of it.
  */
@@ -283,10 +283,11 @@ static enum amb_status publisher_buffer(struct amb_publisher *publisher, uint64_
     struct amb_shard *shard = publisher->session->shard;
     bool is_short = publisher->is_short;
     if (publisher->prepared.data != NULL) {
-        /* What was under way before the wish is in front of it. */
+        /* Batches that were under way before the wish are in front of it. */
         bool is_beyond = publisher->received > publisher->prepared_from;
         bool fits = publisher->prepared.cap >= len;
-        /* Not all of it for a fraction: whoever holds that message would hold the rest, too. */
+        /* Not all of it for a fraction: a reader that holds that message would hold the rest,
+         * too. */
         bool is_fraction = len <= publisher->prepared.cap / 4;
         if (fits && !is_fraction && (is_beyond || is_short)) {
             return publisher_use_prepared(publisher, len, out);
@@ -357,8 +358,8 @@ static bool publisher_raise_growing(struct amb_publisher *publisher, uint64_t wi
     return true;
 }
 
-/* It has waited for long. What stands open of others' windows may never be used; that there is room
- * for the worst of it then counts for less, here and with the other shards. */
+/* It has waited for long. The open windows of others may never be used. That there is room for the
+ * worst of it then counts for less, here and with the other shards. */
 static bool publisher_is_pressed(const struct amb_publisher *publisher)
 {
     return !amb_list_is_empty(&publisher->starving) && !publisher->is_rationed &&
@@ -394,9 +395,9 @@ static enum amb_status publisher_find_buffer(struct amb_publisher *publisher, ui
 }
 
 /*
- * A buffer for what it waits to send, when nothing else of this publisher is under way: for what is
- * larger than any standing window, and for whatever there is no other room for. False if memory is
- * missing, or the session has its share.
+ * A buffer for the message that it waits to send, when nothing else of this publisher is under way.
+ * It is for a message that is larger than any standing window, and for one that there is no other
+ * room for. False if memory is missing, or the session has its share.
  */
 static bool publisher_prepare(struct amb_publisher *publisher)
 {
@@ -410,7 +411,8 @@ static bool publisher_prepare(struct amb_publisher *publisher)
     struct amb_buf old = {0};
     if (publisher->prepared.data != NULL) {
         if (shard->now_ns - publisher->prepared_ns < AMB_STARVING_NS) {
-            publisher->is_rationed = true; /* What that is for is on its way, and comes first. */
+            publisher->is_rationed = true; /* The message for that is on its way, and comes
+                                            * first. */
             return false;
         }
         old = publisher_take_prepared(publisher); /* The client has thought better of it. */
@@ -592,13 +594,13 @@ void amb_publisher_retry(struct amb_publisher *publisher)
 enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t want)
 {
     uint64_t max = publisher->session->shard->config->server.max_message + AMB_META_MAX;
-    /* What it has sent and we have not seen yet lies within the window. */
+    /* Batches that it has sent and we have not seen yet lie within the window. */
     if (want > publisher->window + max) {
         return amb_session_broken(publisher->session,
                                   "the client wants more than it may ever send");
     }
     publisher->want = want;
-    /* Who waits already is tried in his turn, at the end of this one. */
+    /* A publisher that waits already is tried in its turn, at the end of this one. */
     if (amb_list_is_empty(&publisher->starving) || publisher->is_rationed) {
         publisher_serve_or_starve(publisher);
     }

@@ -13,8 +13,8 @@
  * batches that "Batches that find no place" of docs/internals/windows.md lists. */
 AMB_MUST_CHECK enum amb_status amb_publisher_buffer(struct amb_publisher *publisher, uint64_t len,
                                                     struct amb_buf *out);
-/* WANT. EPROTO for nonsense. The newest word counts: it may be less than the one before, of which
- * the client has thought better, or which came from the handle's last opening. */
+/* WANT. EPROTO for nonsense. The newest word counts. It may be less than the one before: the client
+ * has thought better, or that one came from the handle's last opening. */
 AMB_MUST_CHECK enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t want);
 /* So many bytes may be used again. */
 void amb_publisher_grant(struct amb_publisher *publisher, uint64_t bytes);
@@ -25,7 +25,7 @@ void amb_publisher_retry(struct amb_publisher *publisher);
 void amb_publishers_take_back(struct amb_shard *shard);
 /* For publisher.c. A new one's first window; */
 void amb_publisher_open_first(struct amb_publisher *publisher);
-/* ... what is open of its window is to be reserved from here on, as far as there is room; */
+/* ... the open part of its window is to be reserved from here on, as far as there is room; */
 void amb_publisher_reserve_open(struct amb_publisher *publisher);
 /* ... less of it is still to come; */
 void amb_publisher_unreserve(struct amb_publisher *publisher, uint64_t bytes);

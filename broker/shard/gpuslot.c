@@ -60,7 +60,8 @@ static bool is_due(const struct amb_lease *lease, const struct amb_gpu_pool *poo
     return pool != NULL ? lease->segment->gpu == pool : now_ns - lease->used_ns >= IDLE_NS;
 }
 
-/* What nothing lies in; of one pool, or of all (NULL) what has not been used for a while. */
+/* Ranges that nothing lies in; of one pool, or of all (NULL) those that were not used for a
+ * while. */
 static void give_back(struct amb_shard *shard, const struct amb_gpu_pool *pool)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &shard->gpuslots.leases) {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places in GPU memory for messages that a link fetches there (amb_ingest_device): ranges of the
- * pools that a worker takes for itself, cut in slots of one size each. To everybody else they are
- * lease segments whose client has gone: a message keeps its slot until its last reader is done.
+ * Places in GPU memory for messages that a link fetches there (amb_ingest_device). They are ranges
+ * of the pools that a worker takes for itself, cut in slots of one size each. To everybody else
+ * they are lease segments whose client has gone: a message keeps its slot until its last reader is
+ * done.
  *
  * All workers together have at most half of each pool, and a worker gives back what it has not used
- * for a second. The first pool with room is taken: who will read is not known here, nor would one
+ * for a second. The first pool with room is taken: the readers are not known here, nor would one
  * GPU suit all.
  *
  * UCX hands the peer of a transfer a handle of the memory, which for a GPU's is all of its pool and
- * writable. Whoever has a ucx link is trusted with this process (transports.trusted), and so with
- * that; where memory.cuda.trust says that nobody is, links move nothing of it.
+ * writable. A peer with a ucx link is trusted with this process (transports.trusted), and so with
+ * that. Where memory.cuda.trust says that nobody is, links move nothing of it.
  *
  * Threads: the shard's worker. Nothing is asked of a driver. Memory: one allocation a range.
  */
@@ -39,8 +40,8 @@ struct amb_lease *amb_gpuslot_find(struct amb_shard *shard, uint64_t len);
 void amb_gpuslot_take(struct amb_lease *lease, uint64_t len, struct amb_commit *commit,
                       uint64_t *offset);
 
-/* A transfer into it has failed. UCX may have its sender write to where a message goes, who may be
- * at it still: the range takes no more, and is kept from others for some seconds. */
+/* A transfer into it has failed. UCX may have its sender write to a message's place, and the sender
+ * may be at it still. The range takes no more, and is kept from others for some seconds. */
 void amb_gpuslot_spoil(struct amb_lease *lease);
 
 /* Gives back what is not used. */

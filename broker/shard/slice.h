@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A piece of a batch as a batch of its own: where a reader by copy gets a part of it only, and
- * where one message outlives its neighbours.
+ * A piece of a batch as a batch of its own. It is for a reader by copy that gets a part of the
+ * batch only, and for one message that outlives its neighbours.
  * Threads: the shard's worker. Memory: an entry and a buffer of that shard's.
  */
 #pragma once
@@ -19,5 +19,5 @@ struct amb_entry *amb_slice_copy(struct amb_shard *shard, const struct amb_entry
 uint64_t amb_slice_data_between(const struct amb_entry *entry, uint32_t from, uint32_t to);
 /* Bytes of the property blobs before message `index`, from where they begin. */
 uint32_t amb_slice_blobs_before(const struct amb_entry *entry, uint32_t index);
-/* ... which is here. */
+/* ... the present one. */
 const uint8_t *amb_slice_blobs(const struct amb_entry *entry);

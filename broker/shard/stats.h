@@ -34,7 +34,7 @@ struct amb_shard_stats {
     _Atomic uint64_t msgs_dead;              /* given up, and */
     _Atomic uint64_t msgs_dead_lost;         /* of them, not even kept as dead letters */
     _Atomic uint64_t fetches, fetched_bytes; /* answered, of lazy subscriptions */
-    _Atomic uint64_t fetches_stale;          /* ... whose payload was not there any more */
+    _Atomic uint64_t fetches_stale;          /* ... of a payload that was not there any more */
 };
 
 static inline void amb_stat_add(_Atomic uint64_t *counter, uint64_t n)

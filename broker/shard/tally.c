@@ -64,7 +64,7 @@ void amb_tally_lend(struct amb_shard *shard, const struct amb_entry *entry,
 {
     struct amb_tally *tally = amb_pool_get(&shard->tallies);
     if (tally == NULL) {
-        return; /* What is not counted there was not delivered: never said too early. */
+        return; /* Readers that are not counted there had no delivery: never said too early. */
     }
     tally->home = shard;
     tally->on_end = tally_came_home;

@@ -6,10 +6,10 @@
  *   made ──with the entry──► begins: so many readers ──lent──► a tally of its own
  *   SETTLED ◄──at the end── told by each, delivered ◄────────── at its end
  *
- * It is open while something may still add to `delivered`: the log that holds the batch, until all
- * readers have passed it or it was dropped; deliveries, until they are released; takes of queues,
- * until they are acknowledged or given up; tallies of other workers. What has not been delivered
- * at the end was dropped: nobody counts drops one by one.
+ * It is open while something may still add to `delivered`. That is the log that holds the batch,
+ * until all readers have passed it or it was dropped. It is deliveries, until they are released,
+ * and takes of queues, until they are acknowledged or given up. And it is tallies of other workers.
+ * A delivery that is missing at the end was dropped: nobody counts drops one by one.
  *
  * Only batches of publishers that ask for it have one: all others pay a comparison a batch and
  * reader.
@@ -32,7 +32,7 @@ struct amb_tally {
     uint32_t count;            /* messages of the batch */
     uint32_t readers;          /* subscriptions that read the topic when it came; a group is one */
     uint64_t delivered;        /* of count * readers messages */
-    uint64_t first_seq, above; /* in the topic; and what of that is of its other priorities */
+    uint64_t first_seq, above; /* in the topic; and the part of that in its other priorities */
     struct amb_origin origin;
 };
 
@@ -52,8 +52,8 @@ void amb_tally_settle(struct amb_shard *shard, struct amb_tally *tally, uint64_t
 /* Messages that were not delivered to a reader; at the end. */
 uint64_t amb_tally_dropped(const struct amb_tally *tally);
 
-/* The tally that counts what a reader gets of the entry who reads from sequence `counts_from` on;
- * NULL: there is none, or the reader came after the batch. */
+/* The tally that counts the deliveries of a reader that reads from sequence `counts_from` on. NULL:
+ * there is none, or the reader came after the batch. */
 static inline struct amb_tally *amb_tally_of(const struct amb_entry *entry, uint64_t counts_from)
 {
     return entry->first_seq >= counts_from ? entry->tally : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls of a shard to the rooms above it. Whoever starts the shard gives one table for as long
+ * The calls of a shard to the rooms above it. The starter of the shard gives one table for as long
  * as the shard is there. NULL: nobody is told; session_ended and offer_segment must be there before
  * the first session.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An entry comes into a topic's log: room is made as the topic's rule says, the entry gets its
+ * An entry comes into a topic's log. Room is made as the topic's rule says, the entry gets its
  * numbers and its end, and the topic is marked for a walk.
  *
  * Threads: the topic's worker. Memory: the log grows (log.h).

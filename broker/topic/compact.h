@@ -3,17 +3,17 @@
  * Compaction: the one copy that a message may cost after it came.
  *
  * Small allocations share slabs of 64 KiB. When most of a slab has come back and the rest waits in
- * the log of a topic with a slow reader, that rest keeps the whole slab: a burst can leave a pool
- * that is all but empty and has nothing to give. So what has waited for a second in a slab of which
- * at most a quarter lives is copied to a denser place.
+ * the log of a topic with a slow reader, that rest keeps the whole slab. So a burst can leave a
+ * pool that is all but empty and has nothing to give. Objects that have waited for a second in a
+ * slab of which at most a quarter lives are therefore copied to a denser place.
  *
- *      log ─► entry ─► [ . . x . . . . . ]  slab, x lives        what can move: referred to by its
- *                └───► [ x x x x o x x . ]  denser slab          log alone, nobody reads it, no
- * link sends it, no client has it mapped
+ *      log ─► entry ─► [ . . x . . . . . ]  slab, x lives
+ *                └───► [ x x x x o x x . ]  denser slab, o is its copy
  *
- * An entry whose publisher is another worker's moves to the pool of the log's worker, if its home
- * has said that it has many such slabs. What is delivered in place stays where it is until it is
- * given back; runs of pages and segments stay too: nothing but a body fills them.
+ * An object can move when its log alone refers to it: nobody reads it, no link sends it, no client
+ * has it mapped. An entry of another worker's publisher moves to the pool of the log's worker, if
+ * its home has said that it has many such slabs. A body that is delivered in place stays until it
+ * is given back. Runs of pages and segments stay too: nothing but a body fills them.
  *
  * Threads: the shard's worker. Memory: of the bufpool; bounded work a call.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens to history with time. It is given up first, oldest first, when the log or the memory
- * is full (append.c). What of it lies in a publisher's slots is copied out of them once all readers
- * have passed it, so that a publisher does not wait for its own history. What has grown too old
- * goes, also where nothing moves.
+ * The changes of history with time. It is given up first, oldest first, when the log or the memory
+ * is full (append.c). History that lies in a publisher's slots is copied out of them once all
+ * readers have passed it. So a publisher does not wait for its own history. Messages that have
+ * grown too old go, also where nothing moves.
  *
  * Threads: the shard's worker. Memory: copies come from the shard's pool.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a log holds goes to another place: out of a GPU's memory, out of a publisher's slots. The
- * messages stay as they are, and so does the place in the log.
+ * The content of a log goes to another place: out of a GPU's memory, out of a publisher's slots.
+ * The messages stay as they are, and so does the place in the log.
  * Threads: the shard's worker. Memory: of the shard's pool.
  */
 #pragma once

@@ -2,8 +2,9 @@
 /*
  * Twins: host memory copies of batches that lie in GPU memory, for readers that cannot, or do not
  * want to, read there. A twin is an entry like any other, with its own reference and charge. It is
- * made when the first such reader comes to the batch, once, by the worker that is home to the
- * topic, and kept with the batch. Borrowers of the batch borrow its twin, when they want it.
+ * made when the first such reader comes to the batch, once. The worker that is home to the topic
+ * makes it, and it is kept with the batch. Borrowers of the batch borrow its twin, when they want
+ * it.
  *
  *   forward ── amb_twin_get: NULL ──► the copier ... mail ... the topic is walked again ──► twin
  *   a borrower's ── mail ──► home: the same ... mail ── a shadow of the twin, or its failure

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of orders (orders_*.c, one for each kind of thing that is ordered) share.
+ * The parts that the files of orders (orders_*.c, one for each kind of thing that is ordered)
+ * share.
  *
  * Threads: the worker.
  */

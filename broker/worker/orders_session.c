@@ -138,8 +138,8 @@ static void session_free(struct amb_session *session)
     amb_session_destroy(&session);
 }
 
-/* The session is without link. It goes, unless its client's process may still read what it holds,
- * or what its ring holds. */
+/* The session is without link. It goes, unless its client's process may still read deliveries that
+ * it holds, or frames in its ring. */
 static void session_ended(struct amb_session *session, void *arg)
 {
     struct amb_order *order = arg;
@@ -152,10 +152,10 @@ static void session_ended(struct amb_session *session, void *arg)
     amb_order_answer(order);
 }
 
-/* What a client has said before it left still counts: its Bye overtakes what it has given back and
- * acknowledged. A session has so many polls, and all that close together so many a turn: a poll
- * that finds nothing costs none. False: the order is posted again; the client's next session opens
- * when it is over (amb_order_session_heard). */
+/* A client's frames from before it left still count: its Bye overtakes the deliveries that it has
+ * given back and acknowledged. A session has so many polls, and all that close together so many a
+ * turn: a poll that finds nothing costs none. False: the order is posted again; the client's next
+ * session opens when it is over (amb_order_session_heard). */
 static bool session_hear(struct amb_session *session, struct amb_order *order)
 {
     struct amb_shard *shard = session->shard;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orders about a topic: that it comes and goes, and who reads it, here or at a borrower.
+ * Orders about a topic: that it comes and goes, and its readers, here or at a borrower.
  *
  * Threads: the order's worker.
  */
@@ -18,8 +18,8 @@ void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order);
 /* A quiet topic has all of its readers: what has come to it goes on. */
 void amb_order_topic_awake(struct amb_shard *shard, struct amb_order *order);
 /* At the topic's home: changes what it lends to another worker. A new reader's cursor is attached
- * there by the same order, which home sends on with the number that it begins at: before anything
- * that it must see is lent. */
+ * there by the same order, which home sends on with the number that it begins at. So it is attached
+ * before anything that it must see is lent. */
 void amb_order_lend(struct amb_shard *shard, struct amb_order *order);
 /* The same: a reader goes on, and is slow in another way (u.lend: sub, topic, borrower, holding,
  * spilling). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client as the control thread knows it: its control connection, its identity by its own word and
- * by the kernel's, and the things that it has opened.
+ * A client as the control thread knows it: its control connection, and the things that it has
+ * opened. Its identity is by its own word and by the kernel's.
  *
  *   HELLO ─► AUTH ─► OPENING ─► LIVE ─► ENDING ─► gone
  *     └─ (Attach: the connection becomes the stream link of another client)

@@ -9,5 +9,5 @@
 #include "broker/control/clients/client.h"
 
 /* Requests of one client under way. Past it, the client is not read until half of them are
- * answered, so nobody piles up work for a worker faster than it is done. */
+ * answered. So nobody piles up work for a worker faster than it is done. */
 #define AMB_CLIENT_WORK_MAX 64u

@@ -6,7 +6,7 @@
  * Of an awake topic each subscription is counted as it connects, and all changes of a round are
  * told with it. Of a quiet topic those with a wildcard are counted by their patterns, when that is
  * asked and the patterns have changed since. Its publishers hear two things at once, before a
- * subscription counts as active: somebody reads it at all, and their batches have to be copied from
+ * subscription counts as active. Somebody reads it at all, and their batches have to be copied from
  * now on. A walk over the quiet topics finds out all else. It begins in the same round where there
  * are few, and four times a second where there are many.
  *

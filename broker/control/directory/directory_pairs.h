@@ -4,7 +4,7 @@
  * undone in slices.
  *
  * A subscription has the ids of the topics that it was attached to, so its end undoes just those. A
- * topic that leaves stays in these lists: its id names nothing from then on, and goes when the list
+ * topic that leaves stays in these lists. Its id names nothing from then on, and goes when the list
  * is full or at its limit. The later of the two makes a pair. A topic that wakes attaches the
  * subscriptions that are there (directory_wake.c). A subscription attaches, slice by slice, the
  * topics that were awake before it, by their places in directory->by_slot. The publishers of quiet

@@ -28,8 +28,8 @@ static struct amb_dir_topic *topic_find(const struct amb_directory *directory, u
     return NULL;
 }
 
-/* Of its publishers, the party whose line is shortest: a client that opens a publisher on somebody
- * else's topic does not have it wait behind its own. */
+/* Of its publishers, the party whose line is shortest. So a client that opens a publisher on
+ * somebody else's topic does not have it wait behind its own. */
 static struct amb_party *waker_choose(const struct amb_dir_topic *topic)
 {
     struct amb_party *best = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A quiet topic wakes. Its first message waits at home until all who read it by a wildcard have a
- * cursor in it, or home knows what to lend to their workers. They get it in slices; one topic is
- * served after the other. Parties that publish take turns, so a party that wakes thousands of
- * topics delays nobody who wakes one.
+ * cursor in it. Or it waits until home knows what to lend to their workers. They get it in slices;
+ * one topic is served after the other. Parties that publish take turns, so a party that wakes
+ * thousands of topics delays nobody who wakes one.
  *
  * Threads: the control thread. Memory: none but that of pairs.
  */

@@ -9,12 +9,12 @@
  *
  * Names belong to a user: nobody else's publishers meet them. They are charged to the party that
  * took them last, while they are taken and for limits.dedup_window afterwards. A party has at most
- * half of the part that other parties leave, and a user limits.user_share per cent of the part that
+ * half of the part that other parties leave. A user has limits.user_share per cent of the part that
  * other users leave.
  *
  * Threads: the control thread; `seq` is the worker's that has the publisher, and ours behind a
- * fence at that worker. Memory: one allocation each, at most AMB_IDENTITIES_MAX; never freed before
- * the end, the one unused for longest is used anew when it is older than limits.dedup_window.
+ * fence at that worker. Memory: one allocation each, at most AMB_IDENTITIES_MAX, never freed before
+ * the end. The one unused for longest is used anew when it is older than limits.dedup_window.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * May a publisher be opened? And the opening of one that has a name. The count of its last life
- * must be known first, so the order to open it waits for a fence at the worker that had it. See
+ * must be known first. So the order to open it waits for a fence at the worker that had it. See
  * identity.h. Threads: the control thread. Memory: the orders.
  */
 #pragma once

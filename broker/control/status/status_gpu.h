@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The words of broker-ctl on GPUs: a row of `memory` for each pool, two columns of `transports`,
- * and the findings of `doctor`, each with a remedy.
+ * and the findings of `doctor`. Each finding has a remedy.
  * Threads: the control thread. Memory: JSON, the caller's.
  */
 #pragma once

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Dead letters: a message that no member of a queue could handle becomes a message of
- * $DLQ.<its topic>, with what happened as properties:
+ * $DLQ.<its topic>, with four properties more:
  *
- *   $reason  why       $deliveries  how often       $topic  where it was       $seq  its number
- * there
+ *   $reason       why
+ *   $deliveries   how often it was delivered
+ *   $topic        its topic
+ *   $seq          its number there
  *
- * numbers as decimal text; the publisher's own properties stay. Small payloads are copied, large
- * ones stay where they are. What dies on a $DLQ topic is gone; it is counted as all others are.
+ * Numbers are decimal text; the publisher's own properties stay. Small payloads are copied, large
+ * ones stay where they are. A message that dies on a $DLQ topic is gone; it is counted as all
+ * others are.
  *
  * Threads: the queue's worker; the topic is found by the control thread, through an upcall of the
  * shard. Memory: an entry a message.

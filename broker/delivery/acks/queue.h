@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A queue: cursors that several may share and that outlive them. It is what acknowledgements,
- * groups and durable names are made of: an acknowledged subscription is the only member of a queue
- * of its own, a group's members share one, a durable name's stays when its session goes.
+ * A queue: cursors that several may share and that outlive them. Acknowledgements, groups and
+ * durable names are made of it. An acknowledged subscription is the only member of a queue of its
+ * own. A group's members share one. A durable name's stays when its session goes.
  *
  *   log ──cursor──► queue ──take──► member (taker.h), of this worker or another
  *                     ▲                │ settled, or what is left of it
  *                  ready, later ◄──────┘
  *                     └── too often, or TERM ──► $DLQ.<topic>
  *
- * Each message goes to exactly one member: by its key where it has one and there are several
- * members, else to whom has the most credit left. A batch is cut into as many takes as there are
- * members. What comes back unsettled goes out again before anything new; what waits to do so counts
- * against everybody's credit together.
+ * Each message goes to exactly one member. That is by its key where it has one and there are
+ * several members, else the member with most credit left. A batch is cut into as many takes as
+ * there are members. Messages that come back unsettled go out again before anything new; those that
+ * wait to do so count against everybody's credit together.
  *
  * Threads: its worker; takes and seats cross by mail. Memory: one allocation; it goes when it is
  * closed and the last take and seat are back.
@@ -54,10 +54,10 @@ struct amb_queue {
     uint64_t id;
     struct amb_queue_options options;
     uint64_t newest;              /* id of the newest subscription that has joined */
-    struct amb_filter *filter;    /* what it wants of its topics; NULL: all */
+    struct amb_filter *filter;    /* its filter; NULL: all */
     struct amb_list_node cursors; /* struct amb_cursor.of_sub */
     struct amb_sweep sweep;       /* of the cursors, when it is closed */
-    struct amb_sifter sifter;     /* what its filter may cost */
+    struct amb_sifter sifter;     /* the steps that its filter may cost */
     struct amb_list_node hungry;  /* struct amb_cursor.stalled: wait for credit */
     struct amb_list_node seats;
     uint32_t seat_count;

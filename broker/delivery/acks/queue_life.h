@@ -12,16 +12,16 @@
 AMB_MUST_CHECK enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
                                                 const struct amb_queue_options *options,
                                                 struct amb_queue **out);
-/* Reads no more, drops what it keeps; what comes home is dropped too. */
+/* Reads no more, and drops the messages that it keeps; takes that come home are dropped too. */
 void amb_queue_close(struct amb_queue *queue);
 /* NULL: there is none. */
 struct amb_queue *amb_shard_queue(const struct amb_shard *shard, uint64_t id);
 /* Starts reading a topic, as amb_subscription_attach. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_queue_attach(struct amb_queue *queue, struct amb_topic *topic,
                                                 const struct amb_begun *begun);
-/* A member comes; unless a newer one was here first, its options are in force from here on, and its
- * filter, or that it has none: taken over then, *filter is NULL. The seat is the queue's until its
- * worker says that it leaves. */
+/* A member comes. Unless a newer one was here first, its options are in force from here on, and so
+ * is its filter, or that it has none. Then the filter is taken over, and *filter is NULL. The seat
+ * is the queue's until its worker says that it leaves. */
 void amb_queue_join(struct amb_queue *queue, struct amb_seat *seat,
                     const struct amb_queue_options *options, struct amb_filter **filter);
 void amb_queue_seat_left(struct amb_mail *mail, void *owner);

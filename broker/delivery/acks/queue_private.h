@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the two files of a queue share: queue.c moves its takes, queue_life.c is its beginning, its
- * members, what it reads, and its end.
+ * The parts that the two files of a queue share. queue.c moves its takes; queue_life.c is its
+ * beginning, its members, its topics, and its end.
  *
  * Threads: its worker.
  */

@@ -5,8 +5,8 @@
  *
  *   queue's worker ──given──► member's worker ──settled, or what is left of it──► queue's worker
  *
- * so nothing is shared and nothing races: whoever has it decides. Its bits say which messages are
- * not settled yet. What the member gives back early (NAK, TERM) is cut off and goes home ahead.
+ * so nothing is shared and nothing races: the holder decides. Its bits say which messages are not
+ * settled yet. A part that the member gives back early (NAK, TERM) is cut off and goes home ahead.
  *
  * A seat is a member as both sides know it: what it was given is the queue's to write, what came
  * back the member's worker's.
@@ -44,7 +44,7 @@ enum amb_take_end {
     AMB_TAKE_TERM,
 };
 
-/* Who gets it, by value: it may be gone when the take arrives. */
+/* The member that gets it, by value: it may be gone when the take arrives. */
 struct amb_take_to {
     uint32_t session, generation, handle;
     uint64_t sub;
@@ -91,8 +91,8 @@ struct amb_seat {
     uint64_t credit_msgs, credit_bytes;
     uint64_t given_msgs, given_bytes; /* ever; home's */
     _Atomic uint64_t back_msgs, back_bytes;
-    /* The member's worker's word that what it has is as much as its client's heap allows: it gets
-     * no more before something has come back. */
+    /* The word of the member's worker that its takes are as many as its client's heap allows. It
+     * gets no more before something has come back. */
     _Atomic bool is_full;
 };
 

@@ -104,7 +104,7 @@ void amb_taker_stop(struct amb_taker *taker)
     amb_take_post(taker->shard, seat->home, &seat->leave, seat->on_leave);
 }
 
-/* What it has and did not settle goes home too, the oldest first. */
+/* Messages that it has and did not settle go home too, the oldest first. */
 static void taker_detached(struct amb_subscription *sub)
 {
     struct amb_taker *taker = sub->taker;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A taker: a subscription that is a member of a queue (queue.h), on its own worker. It sends the
- * takes that it is given as deliveries, holds them until they are acknowledged, and gives back home
- * what was not: at once when it leaves, or when ack_wait has passed.
+ * takes that it is given as deliveries, and holds them until they are acknowledged. It gives the
+ * others back home: at once when it leaves, or when ack_wait has passed.
  *
  *   arrived ─► waiting (room, credit) ─► sent, pending by number ─► settled, or home again
  *
@@ -44,7 +44,7 @@ AMB_MUST_CHECK enum amb_status amb_taker_create(struct amb_subscription *sub, en
                                                 int64_t ack_wait_ns, struct amb_seat *seat);
 /* Mail: a take for a member of this worker. */
 void amb_taker_arrived(struct amb_mail *mail, void *owner);
-/* It gets no more; what it has it may still acknowledge. Harmless twice. */
+/* It gets no more; messages that it has it may still acknowledge. Harmless twice. */
 void amb_taker_stop(struct amb_taker *taker);
 /* Once a turn: sends what waits, gives back what has expired. */
 unsigned amb_takers_run(struct amb_shard *shard);

@@ -49,8 +49,8 @@ static uint32_t take_settle(struct amb_taker *taker, struct amb_take *take, uint
     return cleared;
 }
 
-/* Its time begins anew; of cumulative ones that of all, for they stay in order: said once, however
- * many they are, for what is sent later is due later. */
+/* Its time begins anew. Of cumulative ones that of all does, for they stay in order. It is said
+ * once, however many they are, for a later message is due later. */
 static void take_prolong(struct amb_taker *taker, struct amb_take *take)
 {
     int64_t due_ns = amb_deadline_ns(taker->shard->now_ns, taker->ack_wait_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Acknowledgements come to a member: they settle its takes, or parts of them, and credit goes back
- * to the queue. What is given back early (NAK, TERM) goes home ahead of the rest.
+ * to the queue. Messages given back early (NAK, TERM) go home ahead of the rest.
  *
  * Threads: the subscription's worker. Memory: a take for each part that is given back.
  */

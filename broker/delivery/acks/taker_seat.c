@@ -5,7 +5,7 @@
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 
-/* What the heap is charged for a take, which lives as long as its member has it. */
+/* The heap's charge for a take, which lives as long as its member has it. */
 #define TAKE_HEAP (sizeof(struct amb_take) + AMB_HEAP_OVERHEAD)
 
 /* The queue looks at the seat anew. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a member tells its queue: credit that comes back, takes that go home, and that it is full.
- * A member whose takes have half of its session's heap gets no more: those under way have the
- * other half.
+ * A member's words to its queue: credit that comes back, takes that go home, and that it is full. A
+ * member whose takes have half of its session's heap gets no more: those under way have the other
+ * half.
  *
- * Threads: the subscription's worker; what it says crosses to the queue's. Memory: of the heap of
- * the session, which is charged for each take.
+ * Threads: the subscription's worker; its words cross to the queue's. Memory: of the heap of the
+ * session, which is charged for each take.
  */
 #pragma once
 

@@ -83,7 +83,7 @@ static void take_send(struct amb_taker *taker, const struct amb_take *take, stru
     amb_deliver_count(sub->session, !is_map, take->count, take->bytes);
 }
 
-/* Whoever acknowledges soon and releases late is not to hold memory without end. */
+/* A member that acknowledges soon and releases late is not to hold memory without end. */
 static bool taker_has_room(const struct amb_taker *taker, const struct amb_take *take)
 {
     const struct amb_subscription *sub = taker->sub;
@@ -93,8 +93,8 @@ static bool taker_has_room(const struct amb_taker *taker, const struct amb_take 
                                    sub->bytes_out + take->bytes <= 2 * options->credit_bytes));
 }
 
-/* How it goes; a batch in GPU memory there for those who want and may, else as its copy in host
- * memory, which *entry then is. NULL: there will be none. */
+/* Its way. A batch in GPU memory goes there for those who want and may. Else it goes as its copy in
+ * host memory, which *entry then is. NULL: there will be none. */
 static enum amb_deliver_way taker_way(const struct amb_taker *taker, struct amb_entry **entry)
 {
     const struct amb_subscription *sub = taker->sub;

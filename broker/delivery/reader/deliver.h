@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How an entry goes to a client, in place or by copy, and what is counted then: for cursors
- * (give.c) and for takes (acks/taker_send.c).
+ * The way of an entry to a client, in place or by copy, and the counts of it: for cursors (give.c)
+ * and for takes (acks/taker_send.c).
  * Threads: the shard's worker. Memory: never allocates.
  */
 #pragma once
@@ -28,7 +28,7 @@ enum amb_deliver_way {
     AMB_DELIVER_WAIT,
 };
 
-/* May the client hold that, too, in place? What it is charged then is what is compared. */
+/* May the client hold that, too, in place? Its charge then is compared. */
 static inline bool amb_deliver_may_keep(const struct amb_session *session,
                                         const struct amb_entry *entry)
 {

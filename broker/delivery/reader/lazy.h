@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lazy subscriptions: a delivery is a batch's records and properties, and its payloads are asked
- * for (FETCH) or not. What kind they are is a subscription's:
+ * for (FETCH) or not. Each subscription has a kind:
  *
- *   ON       payloads are kept while there is room: at most credit_bytes of them, of what was
- * leased a quarter of its segment, so that nobody publishes against what nobody may ever want; the
- * oldest go stale first, and all of them where memory is short PIN      payloads are kept until the
- * release, and charged for: credit is what bounds them. Members of queues are served so, for a take
- * keeps its payloads anyway HEADERS  nothing is kept, nothing can be asked for
+ *   kind      keeps payloads           bounded by
+ *   ON        while there is room      credit_bytes; of leased ones a quarter of their segment
+ *   PIN       until the release        credit: they are charged
+ *   HEADERS   never, for no request
  *
- * A FETCH is answered at once, from memory, with at most AMB_FETCH_MAX bytes; so an answer is a
- * frame among others, and a client has at most AMB_LAZY_FETCHES_MAX of them in its link.
+ * With ON the oldest payloads go stale first, and all of them where memory is short. The quarter is
+ * there so that no publisher waits for slots that nobody may ever ask for. Members of queues are
+ * served as with PIN, for a take keeps its payloads anyway.
+ *
+ * A FETCH is answered at once, from memory, with at most AMB_FETCH_MAX bytes, so an answer is a
+ * frame among others. A client has at most AMB_LAZY_FETCHES_MAX of them in its link.
  *
  * A client that maps may ask for a whole payload in place; its delivery then is as one that came
  * so.
  *
- * Threads: the shard's worker. Memory: what is kept is a reference on its entry; never allocates.
+ * Threads: the shard's worker. Memory: a kept payload is a reference on its entry; never allocates.
  */
 #pragma once
 
@@ -30,7 +33,7 @@
 
 struct amb_frame;
 
-/* What a delivery of that entry, or of a part of it, is charged at most: credit is asked for that
+/* The most that a delivery of that entry, or of a part of it, is charged: credit is asked for that
  * much. */
 static inline uint64_t amb_lazy_bytes(const struct amb_subscription *sub,
                                       const struct amb_entry *entry)

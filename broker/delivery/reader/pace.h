@@ -3,7 +3,7 @@
  * A subscription's own pace: at most so many messages and bytes a second, or history at the times
  * at which it came. Its deliveries wait here; the log, its policy and its credit are as ever.
  *
- * What is under a limit may come AMB_PACE_BURST_NS early: a rate is kept over times longer than
+ * Messages under a limit may come AMB_PACE_BURST_NS early. A rate is kept over times longer than
  * that, and messages leave in groups rather than one by one.
  *
  * Threads: the shard's worker. Memory: one allocation a subscription that wants one.
@@ -34,7 +34,7 @@ struct amb_pace {
     struct amb_list_node *cursors; /* the subscription's: struct amb_cursor.of_sub */
     struct amb_list_node node;     /* in shard->paced, while it waits for due_ns */
     int64_t due_ns;
-    int64_t msgs_ns, bytes_ns; /* up to when what was given is paid for */
+    int64_t msgs_ns, bytes_ns; /* up to when the given messages are paid for */
     bool has_begun;
     int64_t shift_ns; /* original: from a message's time to when it is due */
 };

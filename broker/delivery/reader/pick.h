@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which messages of a log a reader gets, where that is not simply all of them: it came in the
+ * The messages of a log that a reader gets, where that is not simply all of them. It came in the
  * middle of a batch, its policy leaves some out, it has a filter, or their time is over. The
  * forwarder asks only for cursors that are picky and logs in which messages expire.
  *
- * What a reader does not get shows as a gap in the sequence numbers before its next delivery: so
- * the count is exact whatever the reason. What its filter does not pass is no gap; but of what the
- * log has dropped before it was looked at nobody knows whether it would have passed: all of it is.
+ * Messages that a reader does not get show as a gap in the sequence numbers before its next
+ * delivery. So the count is exact whatever the reason. Messages that its filter does not pass are
+ * no gap. The log may have dropped messages before they were looked at, and nobody knows whether
+ * they would have passed. All of these are a gap.
  *
  * Threads: the shard's worker. Memory: none.
  */

@@ -79,7 +79,7 @@ static inline bool amb_piece_is_map(const struct amb_piece *piece)
     return piece->type == AMB_FRAME_MAP || piece->type == AMB_FRAME_MAP_LEASED;
 }
 
-/* The frame of the delivery that was noted last. What is lost before it is the caller's to say. */
+/* The frame of the delivery that was noted last. The caller says the losses before it. */
 static inline struct amb_frame amb_piece_frame(const struct amb_piece *piece,
                                                const struct amb_entry *entry,
                                                const struct amb_subscription *sub, uint32_t topic)

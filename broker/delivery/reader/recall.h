@@ -3,7 +3,7 @@
  * How a cursor gets the entries of its prelude. At the topic's home it takes one message at a time.
  * On another worker it asks home for a slice of them, by mail. A cursor that cannot go on gives up
  * what it has taken, and asks for it again. So readers that stand still pin nothing, but for one
- * slice a session, whose link is full: without that a busy link would always be full again when a
+ * slice a session, whose link is full. Without that a busy link would always be full again when a
  * slice comes.
  *
  * Threads: the cursor's worker; a slice is made at home. Memory: the prelude's.

@@ -4,9 +4,9 @@
  * cursors in the topics that match.
  *
  * Deliveries have numbers 1, 2, 3, ..., counted by handle: those of a subscription go on where its
- * predecessor's ended. A client gives them back by number only; what a number stands for is in this
- * table, so a client can name nothing that it was not given, nor give back anew what was another
- * subscription's.
+ * predecessor's ended. A client gives them back by number only, and this table says the meaning of
+ * a number. So a client can name nothing that it was not given. Nor can it give back anew a
+ * delivery that was another subscription's.
  *
  * Threads: the shard's worker. Memory: the table of deliveries doubles as needed, up to the
  * subscription's credit in messages.
@@ -62,8 +62,8 @@ struct amb_subscription_options {
 struct amb_subscription;
 struct amb_taker;
 
-/* Added to what is outstanding while cursors of one that goes are left: no credit is as large, so
- * nothing is delivered to it, at no cost for others. */
+/* Added to the outstanding messages while cursors of one that goes are left. No credit is as large,
+ * so nothing is delivered to it, at no cost for others. */
 #define AMB_SUBSCRIPTION_NO_CREDIT (UINT64_C(1) << 62)
 
 /* A look at all its cursors, which takes several ticks where they are many. */
@@ -73,7 +73,7 @@ struct amb_slow_look {
     bool is_waited_for, is_spilling; /* so far: one of them is */
 };
 
-/* What a member of a queue does where other subscriptions do nothing. */
+/* The work of a member of a queue where other subscriptions do nothing. */
 struct amb_subscription_hooks {
     void (*detached)(struct amb_subscription *sub); /* it gets no more; harmless twice */
     void (*released)(struct amb_subscription *sub, uint64_t number,
@@ -93,7 +93,7 @@ struct amb_subscription {
     struct amb_list_node cursors;               /* struct amb_cursor.of_sub */
     const struct amb_subscription_hooks *hooks; /* NULL: it is not a member of a queue */
     struct amb_taker *taker;                    /* ... else what it is there */
-    struct amb_filter *filter;                  /* what it wants of its topics; NULL: all */
+    struct amb_filter *filter;                  /* its filter; NULL: all */
     uint64_t filter_heap;                       /* charged for it */
     struct amb_pace *pace;                      /* how fast; NULL: as fast as it can */
     bool has_ended;                             /* unsubscribed, but not everything is back */
@@ -110,7 +110,7 @@ struct amb_subscription {
     uint64_t lost_told;   /* losses told so far, those to come with a delivery among them */
     int64_t lost_told_ns; /* the next ones are not told before */
     uint64_t kept_from;   /* lazy: no older delivery has a payload that may go stale */
-    uint64_t kept_bytes;  /* ... what those that have one keep */
+    uint64_t kept_bytes;  /* ... the bytes that those that have one keep */
     /* counters */
     uint64_t msgs, bytes, lost, spilled;
     uint64_t looked;                  /* deliveries looked at for ranges that came back */
@@ -127,11 +127,11 @@ static inline uint64_t amb_subscription_out(const struct amb_subscription *subsc
     return subscription->msgs_out & (AMB_SUBSCRIPTION_NO_CREDIT - 1);
 }
 /* Its session closes: gives up what is out, at most `budget` deliveries, and counts that down.
- * True: that was all. What is held in place goes to the quarantine if keep_held. */
+ * True: that was all. Deliveries held in place go to the quarantine if keep_held. */
 bool amb_subscription_give_up(struct amb_subscription *subscription, bool keep_held,
                               unsigned *budget);
-/* Detaches its cursors. What is held in place goes to the session's quarantine if keep_held, else
- * it is given back. */
+/* Detaches its cursors. Deliveries held in place go to the session's quarantine if keep_held, else
+ * they are given back. */
 void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_held);
 
 /*
@@ -150,11 +150,11 @@ AMB_MUST_CHECK enum amb_status amb_subscription_attach(struct amb_subscription *
                                                        struct amb_topic *topic,
                                                        const struct amb_begun *begun);
 
-/* One delivery always passes when nothing is outstanding. Beside one that is, a second one does:
- * however many messages it has, where the credit is more than one of them, for whoever keeps one
- * message and waits for the next knows nothing of batches; and to a client that maps, whose own
- * memory it takes nothing of, however many bytes: else messages of more than half the credit would
- * each wait for the release of the one before. */
+/* One delivery always passes when nothing is outstanding. Beside one that is, a second one does, in
+ * two cases. However many messages it has, it passes where the credit is more than one of them. For
+ * a program that keeps one message and waits for the next knows nothing of batches. However many
+ * bytes it has, it passes to a client that maps, whose own memory it takes nothing of. Else
+ * messages of more than half the credit would each wait for the release of the one before. */
 bool amb_subscription_has_credit(const struct amb_subscription *subscription, uint32_t msgs,
                                  uint64_t bytes);
 /* Notes a delivery; its number is then subscription->delivered. entry: in place, gets a reference;

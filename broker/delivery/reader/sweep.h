@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sweeps: cursors leave in slices. A subscription or a queue that goes, the owner, may have a
- * hundred thousand of them; to detach all in one turn would keep other clients waiting. So the
+ * hundred thousand of them. To detach all in one turn would keep other clients waiting. So the
  * first AMB_SWEEP_NOW leave at once, and the rest AMB_SWEEP_TURN a turn. The owner stays meanwhile,
  * without its name, and gets nothing. A cursor of it that is walked goes to the end of its log, and
  * so holds no publisher back.

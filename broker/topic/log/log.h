@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A topic's log: a bounded run of entries, oldest first, and the sequence numbers they carry.
- * Positions count entries since the log began: lo is the oldest kept, hi is where the next goes.
- * A pure structure: who may be trimmed, and when, is the topic's business.
+ * Positions count entries since the log began: lo is the oldest kept, hi is where the next goes. A
+ * pure structure: the topic decides which entries may be trimmed, and when.
  *
  * Threads: owner. Memory: one array of pointers that doubles up to AMB_LOG_ENTRIES_MAX and never
  * shrinks. Each entry in it counts one reference, taken at append, given back by the caller of pop.

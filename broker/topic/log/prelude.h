@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a cursor reads before its log: the newest message of each key (keys.h), as the topic's home
- * keeps them when they are read. A prelude is a place in their order, not a copy of it: what gets a
- * newer message meanwhile is read in the log instead.
+ * The messages that a cursor reads before its log: the newest message of each key (keys.h), as the
+ * topic's home keeps them when they are read. A prelude is a place in their order, not a copy of
+ * it: what gets a newer message meanwhile is read in the log instead.
  *
  * How its entries come is recall.h.
  *
@@ -46,7 +46,7 @@ struct amb_prelude *amb_prelude_create(uint64_t upto);
 void amb_prelude_free(struct amb_prelude **prelude, struct amb_shard *shard);
 /* The shard ends, after all threads: those on their way. */
 void amb_prelude_fini(struct amb_shard *shard);
-/* What is read next. NULL: it has to be recalled. */
+/* The next one to read. NULL: it has to be recalled. */
 static inline struct amb_entry *amb_prelude_entry(const struct amb_prelude *prelude)
 {
     return !prelude->is_asked && prelude->next < prelude->count ? prelude->entries[prelude->next]

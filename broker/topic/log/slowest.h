@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The slowest of many readers of a log. A topic may have thousands, and asks for the slowest with
- * each batch, so the answer is remembered. A position only grows: while the slowest reader stands,
+ * each batch, so the answer is remembered. A position only grows. While the slowest reader stands,
  * and none has come behind it, it still is the slowest, and no other is looked at.
  *
  * If amb_slowest_is_known says no, begin anew with is_known alone set, and look at each reader.
