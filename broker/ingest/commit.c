@@ -8,21 +8,15 @@
 #include "broker/session/outgoing.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
-#include "broker/topic/leased_copy.h"
 #include "broker/topic/reclaim.h"
 #include "wire/base/log.h"
 #include "wire/link/link.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* FREED frames that may wait in a link. */
 #define COMMIT_FREED_QUEUED_MAX (AMB_SESSION_QUEUED_MAX / 2)
-
-#define HEAP_ALIGN 64u
-/* Of one worker, for readers may keep what a session has left behind. */
-#define HEAP_BUFS_MAX (UINT64_C(8) << 20)
 
 /* What comes ----------------------------------------------------------------------------------- */
 
@@ -45,24 +39,12 @@ enum amb_status amb_commit_alloc(struct amb_publisher *publisher, uint64_t len,
 {
     struct amb_session *session = publisher->session;
     struct amb_shard *shard = session->shard;
-    enum amb_status status = amb_reclaim_alloc_granted(shard, publisher->pool, len, &entry->buf);
+    enum amb_status status =
+        amb_reclaim_alloc_granted(shard, publisher->pool, len, &entry->payload.buf);
     if (status != AMB_ENOMEM || shard->entries.used > shard->entries_max) {
         return status;
     }
-    uint64_t cap = (len + HEAP_ALIGN - 1) / HEAP_ALIGN * HEAP_ALIGN;
-    if (shard->heap_bufs + cap > HEAP_BUFS_MAX ||
-        !amb_heap_charge(&session->heap, cap + AMB_HEAP_OVERHEAD)) {
-        return AMB_ENOMEM;
-    }
-    uint8_t *data = aligned_alloc(HEAP_ALIGN, cap);
-    if (data == NULL) {
-        amb_heap_give(&session->heap, cap + AMB_HEAP_OVERHEAD);
-        return AMB_ENOMEM;
-    }
-    shard->heap_bufs += cap;
-    entry->commit.heap = cap + AMB_HEAP_OVERHEAD;
-    entry->buf = (struct amb_buf){.data = data, .cap = cap, .cls = AMB_BUF_HEAP};
-    return AMB_OK;
+    return amb_payload_alloc_heap(&entry->payload, shard, &session->heap, len);
 }
 
 static enum amb_status commit_refuse(const struct amb_publisher *publisher, const char *why)
@@ -78,13 +60,13 @@ static enum amb_status commit_take_slots(const struct amb_publisher *publisher,
     uint64_t max = publisher->session->shard->config->server.max_message;
     const uint64_t *offsets = amb_leased_offsets(entry->meta, entry->count);
     const struct amb_record *records = amb_entry_records(entry);
-    entry->commit.offsets = offsets;
+    entry->payload.commit.offsets = offsets;
     for (uint32_t i = 0; i < entry->count; i++) {
         if (records[i].len > max) {
             return commit_refuse(publisher, "has a message that is too large");
         }
-        if (amb_commit_take(&entry->commit, offsets[i], amb_payload_padded(records[i].len)) !=
-            AMB_OK) {
+        if (amb_commit_take(&entry->payload.commit, offsets[i],
+                            amb_payload_padded(records[i].len)) != AMB_OK) {
             return commit_refuse(publisher, "names a slot that is not free, or none");
         }
     }
@@ -94,7 +76,7 @@ static enum amb_status commit_take_slots(const struct amb_publisher *publisher,
 /* Lays out each message's record and blob as a body of its own has them: a copy is sent so. */
 static void commit_make_singles(struct amb_entry *entry)
 {
-    uint8_t *to = entry->buf.data + entry->meta_len;
+    uint8_t *to = entry->payload.buf.data + entry->meta_len;
     struct amb_body_iter iter;
     struct amb_message_view view;
     entry->singles = to;
@@ -109,7 +91,6 @@ static void commit_make_singles(struct amb_entry *entry)
 
 enum amb_status amb_commit_check(struct amb_publisher *publisher, struct amb_entry *entry)
 {
-    struct amb_shard *shard = publisher->session->shard;
     const struct amb_frame frame = {
         .type = AMB_FRAME_COMMIT,
         .count = entry->count,
@@ -127,7 +108,7 @@ enum amb_status amb_commit_check(struct amb_publisher *publisher, struct amb_ent
     }
     if (status == AMB_OK &&
         (publisher->verifies || (publisher->copies && entry->segment->gpu == NULL))) {
-        return amb_leased_copy_in(shard, entry);
+        return AMB_EAGAIN;
     }
     if (status == AMB_OK && blobs_len(&frame) > 0) {
         commit_make_singles(entry);

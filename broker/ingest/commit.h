@@ -28,9 +28,9 @@ uint64_t amb_commit_buffer(const struct amb_frame *frame);
 AMB_MUST_CHECK enum amb_status amb_commit_alloc(struct amb_publisher *publisher, uint64_t len,
                                                 struct amb_entry *entry);
 /*
- * The whole meta is in the entry's buffer: checks it, takes its slots, and makes the entry what the
- * topic wants. EPROTO. It is well formed, but refused: ENOMEM, no room for the copy that its topic
- * wants; ECUDA, its GPU is out of use; EREJECTED, the topic wants a copy, and it lies on a GPU.
+ * The whole meta is in the entry's buffer: checks it, and takes its slots. EPROTO. EAGAIN: it is to
+ * be copied out of them. It is well formed, but refused: ECUDA, its GPU is out of use; EREJECTED,
+ * the topic wants a copy, and it lies on a GPU.
  */
 AMB_MUST_CHECK enum amb_status amb_commit_check(struct amb_publisher *publisher,
                                                 struct amb_entry *entry);

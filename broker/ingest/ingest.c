@@ -11,8 +11,10 @@
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/gpuslot.h"
+#include "broker/shard/lease.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/tally.h"
+#include "broker/topic/leased_copy.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 
@@ -103,16 +105,13 @@ enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_fr
     entry->expect = frame->number;
     status = session->shard->is_draining
                  ? AMB_ECLOSED
-                 : amb_publisher_buffer(publisher, amb_entry_bytes(entry), &entry->buf);
+                 : amb_publisher_buffer(publisher, amb_entry_bytes(entry), &entry->payload.buf);
     if (status != AMB_OK) {
         ingest_refuse(publisher, entry, status);
         return AMB_OK;
     }
-    entry->charge = entry->buf.cap + sizeof(*entry);
-    entry->data = entry->buf.data;
-    entry->meta = entry->buf.data + entry->data_len;
-    entry->segment = entry->buf.segment;
-    *dst = entry->buf.data;
+    amb_entry_in_buffer(entry, AMB_PAYLOAD_BUFFER);
+    *dst = entry->payload.buf.data;
     *mem = entry->segment->mem;
     *cookie = entry;
     return AMB_OK;
@@ -122,8 +121,8 @@ enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_fr
 static enum amb_status device_meta(const struct amb_frame *frame, const uint8_t *meta, uint64_t len,
                                    struct amb_entry *entry)
 {
-    const uint64_t *offset = entry->commit.offsets;
-    uint8_t *to = entry->buf.data;
+    const uint64_t *offset = entry->payload.commit.offsets;
+    uint8_t *to = entry->payload.buf.data;
     struct amb_record record;
     memcpy(&record, meta, sizeof(record));
     memcpy(to, &record, sizeof(record));
@@ -145,14 +144,11 @@ static enum amb_status device_meta(const struct amb_frame *frame, const uint8_t 
 /* The entry has a slot, and the buffer that its meta is written to. */
 static void device_place(struct amb_entry *entry, struct amb_lease *lease)
 {
-    amb_gpuslot_take(lease, entry->data_len, &entry->commit,
-                     (uint64_t *)(void *)(entry->buf.data + sizeof(struct amb_record)));
-    entry->is_leased = true;
+    struct amb_payload *payload = &entry->payload;
+    amb_gpuslot_take(lease, entry->data_len, &payload->commit,
+                     (uint64_t *)(void *)(payload->buf.data + sizeof(struct amb_record)));
     entry->meta_len += (uint32_t)sizeof(uint64_t);
-    entry->charge = lease->slot + entry->buf.cap + sizeof(*entry);
-    entry->segment = lease->segment;
-    entry->data = lease->segment->base;
-    entry->meta = entry->buf.data;
+    amb_entry_in_slots(entry, AMB_PAYLOAD_LANDED, lease->segment, lease->slot);
 }
 
 enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_frame *frame,
@@ -175,7 +171,8 @@ enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_
     }
     entry->has_window = true;
     entry->expect = frame->number;
-    status = amb_publisher_buffer(publisher, 2 * frame->meta_len + sizeof(uint64_t), &entry->buf);
+    status = amb_publisher_buffer(publisher, 2 * frame->meta_len + sizeof(uint64_t),
+                                  &entry->payload.buf);
     if (status != AMB_OK) {
         ingest_refuse(publisher, entry, status);
         return AMB_OK;
@@ -183,10 +180,10 @@ enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_
     device_place(entry, lease);
     if (device_meta(frame, meta, len, entry) != AMB_OK) {
         amb_list_remove(&entry->pending);
-        amb_entry_unref(entry, shard);
+        amb_entry_send_home(entry);
         return amb_session_broken(session, "a body that is not what its head says");
     }
-    *dst = entry->segment->base + *entry->commit.offsets;
+    *dst = entry->segment->base + *entry->payload.commit.offsets;
     *cookie = entry;
     return AMB_OK;
 }
@@ -221,7 +218,8 @@ enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_
     if (entry == NULL) {
         return AMB_ENOMEM;
     }
-    amb_commit_begin(&session->book, &entry->commit, lease);
+    amb_commit_begin(&session->book, &entry->payload.commit, lease);
+    entry->payload.kind = AMB_PAYLOAD_SLOTS; /* Refused, too: the commit counts. */
     enum amb_status status = frame->status != AMB_OK ? AMB_ECUDA /* Its payloads have failed. */
                              : session->shard->is_draining
                                  ? AMB_ECLOSED
@@ -230,14 +228,10 @@ enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_
         ingest_refuse(publisher, entry, status);
         return AMB_OK;
     }
-    entry->is_leased = true;
     entry->lease_user = publisher->lease_user;
-    entry->charge = entry->data_len + entry->buf.cap + sizeof(*entry);
-    entry->segment = lease->segment;
-    entry->data = lease->segment->base;
-    entry->meta = entry->buf.data;
-    *dst = entry->buf.data;
-    *mem = entry->buf.segment == NULL ? NULL : entry->buf.segment->mem;
+    amb_entry_in_slots(entry, AMB_PAYLOAD_SLOTS, lease->segment, entry->data_len);
+    *dst = entry->payload.buf.data;
+    *mem = amb_payload_mem(&entry->payload);
     *cookie = entry;
     return AMB_OK;
 }
@@ -252,7 +246,7 @@ static struct amb_publisher *ingest_publisher(struct amb_session *session,
 static enum amb_status ingest_check(struct amb_publisher *publisher, struct amb_entry *entry)
 {
     struct amb_shard *shard = publisher->session->shard;
-    if (amb_entry_is_landed(entry)) { /* Checked when it began to come. */
+    if (amb_payload_is_landed(&entry->payload)) { /* Checked when it began to come. */
         return amb_gpu_pool_is_sound(entry->segment->gpu) ? AMB_OK : AMB_ECUDA;
     }
     if (entry->is_leased) {
@@ -273,20 +267,11 @@ static enum amb_status ingest_check(struct amb_publisher *publisher, struct amb_
                : amb_session_broken(publisher->session, "a body that is not what its head says");
 }
 
-enum amb_status amb_ingest_body(struct amb_session *session, void *cookie, enum amb_status status)
+/* The entry is whole, or its status says why not. It goes on, or it never existed. */
+static enum amb_status ingest_done(struct amb_publisher *publisher, struct amb_entry *entry,
+                                   enum amb_status status)
 {
-    struct amb_entry *entry = cookie;
-    struct amb_publisher *publisher = ingest_publisher(session, entry);
-    if (__builtin_expect(status != AMB_OK, 0) && amb_entry_is_landed(entry)) {
-        amb_gpuslot_spoil(entry->commit.lease);
-    }
-    if (publisher == NULL) {
-        amb_entry_unref(entry, session->shard);
-        return AMB_OK;
-    }
-    if (status == AMB_OK) {
-        status = ingest_check(publisher, entry);
-    }
+    struct amb_session *session = publisher->session;
     if (status == AMB_ENOMEM || status == AMB_ECUDA || status == AMB_EREJECTED) {
         ingest_refuse(publisher, entry, status);
         return AMB_OK;
@@ -294,7 +279,7 @@ enum amb_status amb_ingest_body(struct amb_session *session, void *cookie, enum 
     if (status != AMB_OK) {
         /* It never existed. The link goes down, and the client learns from that. */
         amb_list_remove(&entry->pending);
-        amb_entry_unref(entry, session->shard);
+        amb_entry_send_home(entry);
         return status == AMB_EPROTO ? AMB_EPROTO : AMB_OK;
     }
     entry->is_whole = true;
@@ -306,4 +291,28 @@ enum amb_status amb_ingest_body(struct amb_session *session, void *cookie, enum 
     amb_stat_add(&session->shard->stats.batches_in, 1);
     ingest_drain(publisher);
     return AMB_OK;
+}
+
+enum amb_status amb_ingest_body(struct amb_session *session, void *cookie, enum amb_status status)
+{
+    struct amb_entry *entry = cookie;
+    struct amb_publisher *publisher = ingest_publisher(session, entry);
+    if (__builtin_expect(status != AMB_OK, 0) && amb_payload_is_landed(&entry->payload)) {
+        amb_gpuslot_spoil(entry->payload.commit.lease);
+    }
+    if (publisher == NULL) {
+        amb_entry_send_home(entry);
+        return AMB_OK;
+    }
+    if (status == AMB_OK) {
+        status = ingest_check(publisher, entry);
+    }
+    return status == AMB_EAGAIN ? AMB_EAGAIN : ingest_done(publisher, entry, status);
+}
+
+enum amb_status amb_ingest_copy(struct amb_session *session, void *cookie)
+{
+    struct amb_entry *entry = cookie;
+    struct amb_publisher *publisher = ingest_publisher(session, entry);
+    return ingest_done(publisher, entry, amb_leased_copy_in(session->shard, entry));
 }

@@ -34,6 +34,9 @@ AMB_MUST_CHECK enum amb_status amb_ingest_commit(struct amb_session *session,
 AMB_MUST_CHECK enum amb_status amb_ingest_device(struct amb_session *session,
                                                  const struct amb_frame *frame, const void *meta,
                                                  uint64_t len, void **dst, void **cookie);
-/* on_body of a BATCH or COMMIT. EPROTO: the body is malformed. */
+/* on_body of a BATCH or COMMIT. EPROTO: the body is malformed. EAGAIN: it has to be copied before
+ * anything else comes, by amb_ingest_copy. */
 AMB_MUST_CHECK enum amb_status amb_ingest_body(struct amb_session *session, void *cookie,
                                                enum amb_status status);
+/* The batch leaves its publisher's slots, for memory that others may have to give up. EPROTO. */
+AMB_MUST_CHECK enum amb_status amb_ingest_copy(struct amb_session *session, void *cookie);

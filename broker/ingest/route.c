@@ -39,9 +39,7 @@ static void route_receipt(struct amb_shard *shard, const struct amb_entry *entry
 
 static void route_grant(struct amb_shard *shard, struct amb_entry *entry)
 {
-    if (!entry->is_leased) {
-        amb_commit_over(&entry->commit); /* A copy of a commit: its publisher may go on. */
-    }
+    amb_payload_settled(&entry->payload);
     if (!entry->has_window) {
         return;
     }
@@ -132,7 +130,7 @@ static void route_append(struct amb_shard *shard, struct amb_entry *entry)
             amb_tally_cancel(shard, entry);
         }
         route_send_grant(shard, entry);
-        amb_entry_unref(entry, shard);
+        amb_entry_send_home(entry);
     }
 }
 

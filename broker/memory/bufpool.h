@@ -24,11 +24,11 @@
 #define AMB_DEDICATED_CACHE_MAX 8u
 #define AMB_BUF_RUNS 32u /* classes of buffers: below it objects of slabs, from it runs, */
 #define AMB_BUF_DEDICATED UINT32_MAX  /* ... and whole segments; */
-#define AMB_BUF_HEAP (UINT32_MAX - 1) /* of no pool: entry.h */
+#define AMB_BUF_HEAP (UINT32_MAX - 1) /* of no pool: payload.h */
 
 struct amb_buf {
     uint8_t *data;               /* 64 B aligned, page aligned from 4 KiB up */
-    struct amb_segment *segment; /* NULL: of the heap, and no pool's (entry.h) */
+    struct amb_segment *segment; /* NULL: of the heap, and no pool's (payload.h) */
     uint64_t cap;                /* bytes charged, at least the length asked for */
     uint32_t cls;                /* the pool's */
 };

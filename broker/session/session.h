@@ -15,7 +15,7 @@
 
 #include "broker/base/heap_account.h"
 #include "broker/session/session_names.h"
-#include "broker/shard/lease.h"
+#include "broker/shard/book.h"
 #include "broker/shard/sifter.h"
 #include "wire/base/clock.h"
 #include "wire/base/list.h"

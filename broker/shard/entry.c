@@ -4,8 +4,6 @@
 #include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 
-#include <stdlib.h>
-
 void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry)
 {
     copy->refs = 1;
@@ -42,25 +40,11 @@ struct amb_entry *amb_entry_lend(struct amb_entry *entry, struct amb_shard *shar
     return shadow;
 }
 
-void amb_entry_free_buf(struct amb_entry *entry, struct amb_shard *home)
-{
-    if (__builtin_expect(entry->buf.segment == NULL, 0)) {
-        home->heap_bufs -= entry->buf.cap;
-        amb_commit_give_heap(&entry->commit);
-        free(entry->buf.data);
-        return;
-    }
-    amb_buf_free(&entry->buf);
-}
-
 /* At home, at zero references. */
 static void entry_dispose(struct amb_entry *entry, struct amb_shard *home)
 {
     struct amb_entry *parent = entry->parent;
-    amb_commit_over(&entry->commit); /* It reads the offsets, which lie in the buffer. */
-    if (entry->buf.data != NULL) {   /* A root's, or a dead letter's. */
-        amb_entry_free_buf(entry, home);
-    }
+    amb_payload_end(&entry->payload, home);
     amb_pool_put(&home->entries, entry);
     if (parent != NULL) {
         amb_entry_unref(parent, home);
@@ -88,4 +72,11 @@ void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder)
     } else {
         amb_mail_post(&entry->home->inbox, &entry->mail, entry_came_home);
     }
+}
+
+void amb_entry_send_home(struct amb_entry *entry)
+{
+    amb_assert(entry->refs == 1 && entry->twin == NULL);
+    entry->refs = 0;
+    amb_mail_post(&entry->home->inbox, &entry->mail, entry_came_home);
 }

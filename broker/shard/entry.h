@@ -7,9 +7,9 @@
  *   disposes of it ◄── home ──────  at 0 references  ◄── home ──────────── at 0 references
  *
  * References are plain integers of the worker that holds the entry at the time. At zero an entry
- * goes home, by mail if home is another worker: a root gives its buffer back to home's pool, and
- * its slots to the publisher that leased them; a shadow drops the one reference that it holds on
- * its parent. So a buffer is freed by the worker that allocated it, whatever the way it took.
+ * goes home, by mail if home is another worker: a root ends its payload (payload.h); a shadow drops
+ * the one reference that it holds on its parent. So a buffer is freed by the worker that allocated
+ * it, whatever the way it took.
  *
  *                 data                         meta
  *   a batch       its buffer: the payloads     behind them: records, blobs
@@ -20,8 +20,7 @@
 #pragma once
 
 #include "broker/base/mail.h"
-#include "broker/memory/bufpool.h"
-#include "broker/shard/lease.h"
+#include "broker/shard/payload.h"
 #include "wire/codec/frame.h"
 
 #include <stdint.h>
@@ -64,9 +63,8 @@ struct amb_entry {
     int64_t expires_ns;          /* its log's: when the first of them expires; 0: none does */
     int64_t arrived_ns;          /* ... and since when that counts; both by shard->now_ns */
     struct amb_shard *home;
-    struct amb_entry *parent; /* of a shadow; NULL: a root. A dead letter has both: */
-    struct amb_buf buf;       /* of a root */
-    struct amb_commit commit; /* of a root that came by COMMIT, or landed; home's */
+    struct amb_entry *parent;   /* of a shadow; NULL: a root. A dead letter has both: */
+    struct amb_payload payload; /* memory of its own; home's */
     /* In GPU memory: its copy in host memory, the holder's; of one that is being made: of what.
      * Else NULL. */
     struct amb_entry *twin;
@@ -99,16 +97,34 @@ static inline uint64_t amb_entry_bytes(const struct amb_entry *entry)
     return entry->data_len + entry->meta_len;
 }
 
-/* A root's: did a link fetch its data into GPU memory (amb_ingest_device)? */
-static inline bool amb_entry_is_landed(const struct amb_entry *entry)
-{
-    return entry->is_leased && entry->has_window;
-}
-
 /* Bytes of its publisher's window: without the offset that such a one has been given here. */
 static inline uint64_t amb_entry_window(const struct amb_entry *entry)
 {
-    return amb_entry_bytes(entry) - (amb_entry_is_landed(entry) ? sizeof(uint64_t) : 0);
+    return amb_entry_bytes(entry) - (amb_payload_is_landed(&entry->payload) ? sizeof(uint64_t) : 0);
+}
+
+/* Its buffer has all of it (BUFFER, COPIED): data_len bytes of data, and the meta behind them. */
+static inline void amb_entry_in_buffer(struct amb_entry *entry, enum amb_payload_kind kind)
+{
+    const struct amb_buf *buf = &entry->payload.buf;
+    entry->payload.kind = kind;
+    entry->data = buf->data;
+    entry->meta = buf->data + entry->data_len;
+    entry->segment = buf->segment;
+    entry->charge = buf->cap + sizeof(*entry);
+}
+
+/* Its data lies in slots of that segment (SLOTS, LANDED), for which it is charged so many bytes;
+ * its buffer has the meta. */
+static inline void amb_entry_in_slots(struct amb_entry *entry, enum amb_payload_kind kind,
+                                      struct amb_segment *segment, uint64_t bytes)
+{
+    entry->payload.kind = kind;
+    entry->is_leased = true;
+    entry->data = segment->base;
+    entry->meta = entry->payload.buf.data;
+    entry->segment = segment;
+    entry->charge = bytes + entry->payload.buf.cap + sizeof(*entry);
 }
 
 /* What logs, lends and holders are charged for it: the whole allocation, and the entry itself. */
@@ -128,7 +144,8 @@ void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry);
 /* Another entry for what `shard` holds: a shadow for another worker, which holds a reference on it.
  * NULL: no memory. */
 struct amb_entry *amb_entry_lend(struct amb_entry *entry, struct amb_shard *shard);
-/* Frees the buffer of an entry at home, a pool's or of the heap. The entry still names it. */
-void amb_entry_free_buf(struct amb_entry *entry, struct amb_shard *home);
 /* `holder` is the caller's shard. At zero the entry is gone for the caller. */
 void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder);
+/* The last reference, of a batch that goes no further than this: it goes home by mail, wherever
+ * home is. */
+void amb_entry_send_home(struct amb_entry *entry);

@@ -1,26 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leased memory: segments that one client writes in place, cut in slots, and the commits that name
- * them. A slot is the client's to write until a commit names it, then nobody's until the last
- * reader of that commit is done.
+ * Leases: segments that one client writes in place, cut in slots. A slot is the client's to write
+ * until a commit (book.h) names it, then nobody's until the last reader of that commit is done.
  *
  * In host memory (in GPU memory there are no pages to fill: OFFERED ─► SEALED):
  *
  *   FILLING ─► OFFERED ─► SEALING ─► SEALED ──(LeaseClose)──► CLOSED ─► gone at 0 commits
  *      pages     the client maps       commits may name it        └ end of the session, from any
  *
- * A book is one session's account of both. Commits are numbered per session; its client is told the
- * number up to which all are over, and those that are over before older ones. Commits that are not
- * over are in a list, so all between two neighbours of it are over: the older neighbour notes which
- * of those are to be told, as one range. So what a client leaves unread costs nothing, however many
- * commits that are. A segment is never used for another client, and the process of one that ended
- * without a word may write there until it is gone: the memory stays charged so long.
+ * A segment is never used for another client, and the process of one that ended without a word may
+ * write there until it is gone: the memory stays charged so long.
  *
- * Threads: the shard's worker. Memory: one allocation a lease; commits are parts of their entries.
+ * Threads: the shard's worker. Memory: one allocation a lease.
  */
 #pragma once
 
 #include "broker/memory/segment.h"
+#include "broker/shard/book.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 
@@ -33,8 +29,6 @@
 #define AMB_LEASE_SLOT_ALIGN UINT64_C(4096) /* slots are multiples of this */
 
 struct amb_gpu_pool;
-struct amb_heap_account;
-struct amb_party;
 struct amb_shard;
 
 enum amb_lease_state {
@@ -43,20 +37,6 @@ enum amb_lease_state {
     AMB_LEASE_SEALING, /* it has mapped it */
     AMB_LEASE_SEALED,
     AMB_LEASE_CLOSED,
-};
-
-struct amb_lease_book {
-    struct amb_list_node leases;  /* struct amb_lease.of_book */
-    struct amb_list_node commits; /* struct amb_commit.node: not over, in order */
-    struct amb_list_node untold;  /* struct amb_commit.news: those with something to be told */
-    uint64_t committed;           /* number of the last commit */
-    uint64_t told;                /* the client knows that commits up to it are over */
-    bool has_news;                /* something is over since the client was told */
-    uint64_t bytes;               /* of the leases in host memory */
-    uint64_t gpu_bytes;           /* and in that of GPUs */
-    uint32_t lease_count, slots;
-    struct amb_party *party;       /* that is charged: of its session; or NULL */
-    struct amb_heap_account *heap; /* the session's */
 };
 
 /*
@@ -87,27 +67,6 @@ struct amb_lease {
     struct amb_list_node of_book, of_shard; /* or in shard->gpu_slots, and of_shard */
     uint64_t taken[];                       /* a bit a slot */
 };
-
-/* A commit's part of its entry. */
-struct amb_commit {
-    struct amb_lease *lease; /* NULL: it is over, or was none */
-    uint64_t number;
-    const uint64_t *offsets; /* of its messages */
-    uint32_t taken;          /* it has the slots of so many of them */
-    uint32_t untold;         /* over, but not told: so many commits, of those between this */
-    uint64_t untold_from;    /* one and the next that is not over; this is the first */
-    uint64_t heap;           /* that its session is charged for its entry's buffer */
-    struct amb_list_node node, news; /* of its book's lists */
-};
-
-void amb_lease_book_init(struct amb_lease_book *book, struct amb_heap_account *heap);
-/* The session ends. is_held: its client's process may still write; the memory stays charged until
- * amb_lease_book_release. Commits that were to be told must have been taken. */
-void amb_lease_book_end(struct amb_lease_book *book, bool is_held);
-/* Bytes that are held; 0 before the end. */
-uint64_t amb_lease_book_held(const struct amb_lease_book *book);
-/* The process is gone. */
-void amb_lease_book_release(struct amb_lease_book *book);
 
 /* Would such a lease be within the limits? *size: the bytes of its segment. EINVAL, ELIMIT, with
  * the reason in *why, a static text. */
@@ -149,26 +108,7 @@ AMB_MUST_CHECK enum amb_status amb_lease_mapped(struct amb_lease *lease);
 void amb_lease_close(struct amb_lease *lease);
 /* By id: NULL if there is none, or it is closed. */
 struct amb_lease *amb_lease_find(const struct amb_lease_book *book, uint64_t segment);
+/* It is gone now if it is closed, no commit names it and no process may write there. */
+void amb_lease_free(struct amb_lease *lease);
 /* All that are left, in use or not: the shard ends. */
 void amb_lease_fini(struct amb_shard *shard);
-
-/* The next commit names nothing and is over at once. */
-void amb_commit_skip(struct amb_lease_book *book);
-/* The next commit begins. */
-void amb_commit_begin(struct amb_lease_book *book, struct amb_commit *commit,
-                      struct amb_lease *lease);
-/* Takes the slot at `offset`, of the commit's next message, which has so many bytes. EPROTO: there
- * is none, it is too small, or it is taken. */
-AMB_MUST_CHECK enum amb_status amb_commit_take(struct amb_commit *commit, uint64_t offset,
-                                               uint64_t padded);
-/* Nothing of it is read in place: its slots are not needed any more, though it goes on. */
-void amb_commit_untake(struct amb_commit *commit);
-/* Its session is charged no more for its entry's buffer. Harmless twice, and where it has none. */
-void amb_commit_give_heap(struct amb_commit *commit);
-/* Its slots are free. Harmless twice. */
-void amb_commit_over(struct amb_commit *commit);
-/* The number up to which all commits are over. */
-uint64_t amb_lease_book_over(const struct amb_lease_book *book);
-/* A range of commits beyond that number which are over and that the client is to be told of. It
- * may name some that were told before. False: there is none left. */
-bool amb_lease_book_next(struct amb_lease_book *book, uint64_t *number, uint32_t *count);

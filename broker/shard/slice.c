@@ -70,16 +70,13 @@ struct amb_entry *amb_slice_copy(struct amb_shard *shard, const struct amb_entry
     memcpy(buf.data + data_len + table, amb_slice_blobs(entry) + blobs_at, blobs);
     amb_entry_describe(slice, entry);
     slice->home = shard;
-    slice->buf = buf;
-    slice->data = buf.data;
+    slice->payload.buf = buf;
     slice->data_len = data_len;
-    slice->meta = buf.data + data_len;
     slice->meta_len = table + blobs;
     slice->count = count;
     slice->first_seq = entry->first_seq + first;
-    slice->segment = buf.segment;
     slice->singles = NULL;
     slice->is_leased = false;
-    slice->charge = buf.cap + sizeof(*slice);
+    amb_entry_in_buffer(slice, AMB_PAYLOAD_BUFFER);
     return slice;
 }

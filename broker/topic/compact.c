@@ -15,15 +15,16 @@
 
 static bool entry_is_movable(const struct amb_shard *shard, const struct amb_entry *entry)
 {
-    return entry->refs == 1 && entry->parent == NULL && entry->buf.data != NULL &&
-           !entry->is_leased && amb_bufpool_is_small(&entry->buf) &&
+    return entry->refs == 1 && entry->parent == NULL && entry->payload.kind == AMB_PAYLOAD_BUFFER &&
+           amb_bufpool_is_small(&entry->payload.buf) &&
            shard->real_ns - entry->time_ns >= AMB_COMPACT_AGE_NS;
 }
 
 static void entry_copy_to(struct amb_entry *entry, const struct amb_buf *to)
 {
     memcpy(to->data, entry->data, amb_entry_bytes(entry));
-    entry->buf = *to;
+    entry->payload.kind = AMB_PAYLOAD_BUFFER;
+    entry->payload.buf = *to;
     entry->data = to->data;
     entry->meta = to->data + entry->data_len;
     entry->segment = to->segment;
@@ -32,7 +33,7 @@ static void entry_copy_to(struct amb_entry *entry, const struct amb_buf *to)
 /* Within its own pool. */
 static bool compact_own(struct amb_entry *entry)
 {
-    struct amb_buf from = entry->buf, to;
+    struct amb_buf from = entry->payload.buf, to;
     if (!amb_bufpool_alloc_denser(from.segment->pool, &from, &to)) {
         return false;
     }

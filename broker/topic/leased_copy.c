@@ -15,9 +15,10 @@ static uint32_t offsets_len(const struct amb_entry *entry)
     return entry->count * (uint32_t)sizeof(uint64_t);
 }
 
-/* Writes it as the body of a batch; returns where that body's meta is. */
-static uint8_t *body_write(const struct amb_entry *entry, uint8_t *to)
+/* Writes it as the body of a batch. */
+static void body_write(const struct amb_entry *entry, uint8_t *to)
 {
+    const uint8_t *meta = to + entry->data_len;
     uint32_t table = entry->count * (uint32_t)sizeof(struct amb_record);
     uint32_t offsets = offsets_len(entry);
     struct amb_body_iter iter;
@@ -30,22 +31,18 @@ static uint8_t *body_write(const struct amb_entry *entry, uint8_t *to)
         }
         to += padded;
     }
+    amb_assert(to == meta);
     memcpy(to, entry->meta, table);
     memcpy(to + table, entry->meta + table + offsets, entry->meta_len - offsets - table);
-    return to;
 }
 
-/* `copy` is the same entry or another one for the same batch. */
-static void body_take(struct amb_entry *copy, const struct amb_buf *buf, uint8_t *meta,
-                      uint32_t meta_len)
+/* The entry has its body in its buffer: records and blobs behind the payloads. */
+static void body_take(struct amb_entry *entry, enum amb_payload_kind kind, uint32_t meta_len)
 {
-    copy->buf = *buf;
-    copy->data = buf->data;
-    copy->meta = meta;
-    copy->meta_len = meta_len;
-    copy->singles = NULL;
-    copy->segment = buf->segment;
-    copy->is_leased = false;
+    entry->meta_len = meta_len;
+    entry->singles = NULL;
+    entry->is_leased = false;
+    amb_entry_in_buffer(entry, kind);
 }
 
 /* The broker's own copy, from here on a batch like any other. Its publisher learns that the slots
@@ -59,11 +56,9 @@ enum amb_status amb_leased_copy_in(struct amb_shard *shard, struct amb_entry *en
     if (status != AMB_OK) {
         return status;
     }
-    uint8_t *meta = body_write(entry, buf.data);
-    amb_commit_untake(&entry->commit);
-    amb_entry_free_buf(entry, shard);
-    body_take(entry, &buf, meta, meta_len);
-    entry->charge = buf.cap + sizeof(*entry);
+    body_write(entry, buf.data);
+    amb_payload_copied(&entry->payload, shard, &buf);
+    body_take(entry, AMB_PAYLOAD_COPIED, meta_len);
     return AMB_OK;
 }
 
@@ -71,14 +66,14 @@ enum amb_status amb_leased_copy_out(struct amb_shard *shard, const struct amb_en
                                     bool reclaims, struct amb_entry *copy)
 {
     uint32_t meta_len = entry->meta_len - offsets_len(entry);
-    struct amb_buf buf;
+    struct amb_buf *buf = &copy->payload.buf;
     uint64_t len = entry->data_len + meta_len;
     struct amb_bufpool *pool = amb_shard_pool(shard, entry->is_private);
     enum amb_status status =
-        reclaims ? amb_reclaim_alloc(shard, pool, len, &buf) : amb_bufpool_alloc(pool, len, &buf);
+        reclaims ? amb_reclaim_alloc(shard, pool, len, buf) : amb_bufpool_alloc(pool, len, buf);
     if (status == AMB_OK) {
-        body_take(copy, &buf, body_write(entry, buf.data), meta_len);
-        copy->charge = buf.cap + sizeof(*copy);
+        body_write(entry, buf->data);
+        body_take(copy, AMB_PAYLOAD_BUFFER, meta_len);
     }
     return status;
 }

@@ -44,7 +44,7 @@ bool amb_relocate_leased(struct amb_topic *topic, uint64_t position, bool reclai
         amb_keys_moved(topic->keys, entry, copy);
     }
     if (AMB_FAULT(SLOTS_EARLY) && entry->home == shard) {
-        amb_commit_over(&entry->commit);
+        amb_payload_let_go(&entry->payload);
     }
     amb_entry_unref(entry, shard);
     return true;

@@ -31,7 +31,7 @@ static struct amb_entry *twin_create(struct amb_shard *shard, struct amb_entry *
     uint32_t meta_len = entry->meta_len - entry->count * (uint32_t)sizeof(uint64_t);
     shard->reclaim.spared = amb_shard_topic(shard, entry->topic); /* Its log is being read. */
     enum amb_status status = amb_reclaim_alloc(shard, amb_shard_pool(shard, entry->is_private),
-                                               entry->data_len + meta_len, &twin->buf);
+                                               entry->data_len + meta_len, &twin->payload.buf);
     shard->reclaim.spared = NULL;
     if (status != AMB_OK) {
         amb_pool_put(&shard->entries, twin);
@@ -44,14 +44,11 @@ static struct amb_entry *twin_create(struct amb_shard *shard, struct amb_entry *
     twin->data_len = entry->data_len;
     twin->topic = entry->topic;
     twin->is_private = entry->is_private;
-    twin->data = twin->buf.data;
-    twin->meta = twin->buf.data + entry->data_len;
-    twin->segment = twin->buf.segment;
-    twin->charge = twin->buf.cap + sizeof(*twin);
+    amb_entry_in_buffer(twin, AMB_PAYLOAD_BUFFER);
     twin->first_seq = entry->first_seq;
     twin->above = entry->above;
     twin->time_ns = entry->time_ns;
-    twin_write_meta(entry, twin->buf.data + entry->data_len);
+    twin_write_meta(entry, twin->payload.buf.data + entry->data_len);
     return twin;
 }
 
@@ -137,7 +134,7 @@ static void twin_copy(struct amb_mail *mail, void *owner)
     const struct amb_entry *entry = twin->twin;
     const uint64_t *offsets = amb_leased_offsets(entry->meta, entry->count);
     const struct amb_record *records = amb_entry_records(entry);
-    uint8_t *to = twin->buf.data;
+    uint8_t *to = twin->payload.buf.data;
     twin->status = AMB_OK;
     for (uint32_t i = 0; i < entry->count && twin->status == AMB_OK; i++) {
         uint64_t padded = amb_payload_padded(records[i].len);

@@ -17,14 +17,16 @@ static enum amb_status announce_write(struct amb_shard *shard, const char *text,
     const struct amb_record record = {.len = (uint32_t)len};
     entry->data_len = amb_payload_padded(len);
     entry->meta_len = (uint32_t)sizeof(record);
-    enum amb_status status =
-        amb_reclaim_alloc(shard, &shard->bufpool, entry->data_len + entry->meta_len, &entry->buf);
+    enum amb_status status = amb_reclaim_alloc(
+        shard, &shard->bufpool, entry->data_len + entry->meta_len, &entry->payload.buf);
     if (status != AMB_OK) {
         return status;
     }
-    memset(entry->buf.data, 0, entry->data_len);
-    memcpy(entry->buf.data, text, len);
-    memcpy(entry->buf.data + entry->data_len, &record, sizeof(record));
+    amb_entry_in_buffer(entry, AMB_PAYLOAD_BUFFER);
+    uint8_t *data = entry->payload.buf.data;
+    memset(data, 0, entry->data_len);
+    memcpy(data, text, len);
+    memcpy(data + entry->data_len, &record, sizeof(record));
     return AMB_OK;
 }
 
@@ -47,10 +49,6 @@ void amb_order_announce(struct amb_shard *shard, struct amb_order *order)
         amb_pool_put(&shard->entries, entry);
         return;
     }
-    entry->data = entry->buf.data;
-    entry->meta = entry->buf.data + entry->data_len;
-    entry->segment = entry->buf.segment;
-    entry->charge = entry->buf.cap + sizeof(*entry);
     entry->is_whole = true;
     entry->time_ns = shard->real_ns;
     amb_route(shard, entry, shard->index);

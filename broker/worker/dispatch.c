@@ -104,7 +104,8 @@ static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
     if (__builtin_expect(((uintptr_t)cookie & COOKIE_TERM) != 0, 0)) {
         return dispatch_term_whole(arg, (void *)((uintptr_t)cookie & ~COOKIE_TERM), status);
     }
-    return amb_ingest_body(arg, cookie, status);
+    status = amb_ingest_body(arg, cookie, status);
+    return __builtin_expect(status == AMB_EAGAIN, 0) ? amb_ingest_copy(arg, cookie) : status;
 }
 
 static enum amb_status on_flow(void *arg, enum amb_flow_kind kind, uint32_t handle, uint64_t value)

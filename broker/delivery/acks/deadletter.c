@@ -73,22 +73,20 @@ static void letter_find(struct letter *letter, const struct amb_entry *entry, ui
 /* A body of its own. */
 static void letter_copy(struct amb_entry *to, const struct letter *letter)
 {
-    uint8_t *at = to->buf.data;
+    uint8_t *at = to->payload.buf.data;
     uint32_t padded = amb_props_padded(letter->record.props_len);
     memcpy(at, letter->view.payload, letter->view.len);
     memset(at + letter->view.len, 0, to->data_len - letter->view.len);
     memcpy(at + to->data_len, &letter->record, sizeof(letter->record));
     memcpy(at + to->data_len + sizeof(letter->record), letter->blob, padded);
-    to->data = at;
-    to->meta = at + to->data_len;
     to->meta_len = (uint32_t)sizeof(letter->record) + padded;
-    to->segment = to->buf.segment;
+    amb_entry_in_buffer(to, AMB_PAYLOAD_BUFFER);
 }
 
 /* Its payload stays in the other's memory: as a leased batch of one message. */
 static void letter_refer(struct amb_entry *to, const struct letter *letter, struct amb_entry *entry)
 {
-    uint8_t *at = to->buf.data;
+    uint8_t *at = to->payload.buf.data;
     uint32_t padded = amb_props_padded(letter->record.props_len);
     uint64_t offset = (uint64_t)(letter->view.payload - entry->segment->base);
     memcpy(at, &letter->record, sizeof(letter->record));
@@ -105,6 +103,7 @@ static void letter_refer(struct amb_entry *to, const struct letter *letter, stru
     to->is_leased = true;
     to->lease_user = entry->lease_user;
     to->charge = amb_entry_charge(entry);
+    to->payload.kind = AMB_PAYLOAD_BUFFER; /* of its own: the records */
     to->parent = entry;
     amb_entry_ref(entry);
 }
@@ -121,7 +120,8 @@ static struct amb_entry *letter_entry(struct amb_shard *shard, const struct lett
     if (to == NULL) {
         return NULL;
     }
-    if (amb_bufpool_alloc(amb_shard_pool(shard, entry->is_private), size, &to->buf) != AMB_OK) {
+    if (amb_bufpool_alloc(amb_shard_pool(shard, entry->is_private), size, &to->payload.buf) !=
+        AMB_OK) {
         amb_pool_put(&shard->entries, to);
         return NULL;
     }
@@ -133,7 +133,6 @@ static struct amb_entry *letter_entry(struct amb_shard *shard, const struct lett
     to->is_private = entry->is_private;
     if (is_copy) {
         letter_copy(to, letter);
-        to->charge = to->buf.cap + sizeof(*to);
     } else {
         letter_refer(to, letter, entry);
     }

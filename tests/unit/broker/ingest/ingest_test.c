@@ -112,6 +112,7 @@ static void test_a_body_that_fails_is_given_up_without_a_word(void **state)
     struct world *w = *state;
     struct head a = take(w, 1);
     assert_int_equal(amb_ingest_body(w->c->session, a.cookie, AMB_ELOST), AMB_OK);
+    harness_settle(&w->h);
     assert_int_equal(harness_used(&w->h), 0);
     assert_int_equal(appended(w), 0);
 }
@@ -135,6 +136,7 @@ static void test_a_body_whose_publisher_has_closed_is_thrown_away(void **state)
     assert_int_equal(complete(w, &b), AMB_OK); /* waits behind a */
     client_close_pub(w->c, 0);
     assert_int_equal(complete(w, &a), AMB_OK);
+    harness_settle(&w->h);
     assert_int_equal(appended(w), 0);
     assert_int_equal(harness_used(&w->h), 0);
 }

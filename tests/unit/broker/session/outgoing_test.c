@@ -50,11 +50,10 @@ static struct amb_entry *entry_with_body(struct world *w)
     entry->home = shard;
     entry->data_len = 16;
     entry->meta_len = 16;
-    assert_int_equal(amb_bufpool_alloc(&shard->bufpool, 32, &entry->buf), AMB_OK);
-    entry->data = entry->buf.data;
-    entry->segment = entry->buf.segment;
-    memset(entry->buf.data, 0, 32);
-    entry->buf.data[16] = 16; /* one record, of 16 bytes */
+    assert_int_equal(amb_bufpool_alloc(&shard->bufpool, 32, &entry->payload.buf), AMB_OK);
+    amb_entry_in_buffer(entry, AMB_PAYLOAD_BUFFER);
+    memset(entry->payload.buf.data, 0, 32);
+    entry->payload.buf.data[16] = 16; /* one record, of 16 bytes */
     return entry;
 }
 

@@ -35,7 +35,8 @@ static struct amb_entry *make_root(struct amb_shard *shard, uint64_t len)
     entry->refs = 1;
     entry->home = shard;
     entry->data_len = len;
-    assert_int_equal(amb_bufpool_alloc(&shard->bufpool, len, &entry->buf), AMB_OK);
+    assert_int_equal(amb_bufpool_alloc(&shard->bufpool, len, &entry->payload.buf), AMB_OK);
+    amb_entry_in_buffer(entry, AMB_PAYLOAD_BUFFER);
     return entry;
 }
 
