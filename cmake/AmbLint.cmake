@@ -33,9 +33,9 @@ foreach(check IN ITEMS arrows cxx names numbers size tests words)
     amb_lint(${check} ${Python3_EXECUTABLE} ${dev}/check-${check}.py)
 endforeach()
 amb_lint(format ${dev}/check-format.sh)
-amb_lint(arrows-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/arrows_test.py)
+amb_lint(arrows-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/integration/arrows_test.py)
 amb_lint(names-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/names_test.py)
-amb_lint(numbers-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/numbers_test.py)
+amb_lint(numbers-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/integration/numbers_test.py)
 amb_lint(prose-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/prose_test.py)
 amb_lint(new-file ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/new_file_test.py
     -DAMB_UCX=${AMB_UCX} -DAMB_UCX_ROOT=${AMB_UCX_ROOT} -DAMB_CUDA=${AMB_CUDA}

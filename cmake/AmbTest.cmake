@@ -1,4 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+if(AMB_TESTS)
+    # Debian's runs its own Python, which need not be the first one in PATH.
+    find_program(AMB_PYTEST NAMES pytest-3 pytest REQUIRED)
+    mark_as_advanced(AMB_PYTEST)
+endif()
+
 # amb_unit_test(FOLDER MODULE LIBRARIES...): MODULE_test.c, a CMocka program, in tests/unit/FOLDER or
 # in a room below it. Its labels are unit and its room: `ctest -L broker/topic`.
 function(amb_unit_test folder module)
@@ -49,6 +55,12 @@ function(amb_process_test name label)
         set_tests_properties(${name} PROPERTIES
             ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0:intercept_tls_get_addr=0")
     endif()
+endfunction()
+
+# amb_python_test(NAME LABEL FILE OPTION...): the same by pytest, whose options are those of
+# tests/conftest.py.
+function(amb_python_test name label file)
+    amb_process_test(${name} ${label} ${AMB_PYTEST} ${file} --build ${CMAKE_BINARY_DIR} ${ARGN})
 endfunction()
 
 # amb_alone(NAME...): tests that measure time, CPU time or rates, so nothing else runs beside them.

@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The programs of users in tests/api/programs, unchanged: each against a broker, with what it needs
 around it, and judged by what it prints and does.
 
-    programs_test.py BUILD [--only NAME]
+    programs_test.py [-k NAME]
 """
 import hashlib
 import json
@@ -11,12 +10,13 @@ import pathlib
 import signal
 import socket
 import subprocess
-import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "support"))
-from harness import Failure, check, main, until
+
+import pytest
+
+from harness import Failure, check, until
 
 
 def rows_of(done, what):
@@ -251,7 +251,7 @@ def admin(stage):
 PARTS = [hello, epoll, million, image, cuda, worker, request, reconnect, lazy, allocator, admin]
 
 
-def unchanged():
+def test_they_are_unchanged():
     """They are as they were written."""
     folder = HERE / "programs"
     for line in (folder / "SHA256SUMS").read_text().splitlines():
@@ -260,17 +260,8 @@ def unchanged():
         check(got == wanted, f"{name} is not the program that was written")
 
 
-def test(rig, options):
-    unchanged()
-    for part in PARTS:
-        if options.get("only", part.__name__) != part.__name__:
-            continue
-        begin = time.monotonic()
-        stage = Stage(rig)
-        part(stage)
-        stage.broker.stop()
-        print(f"{part.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
-
-
-if __name__ == "__main__":
-    main(test, 280)
+@pytest.mark.parametrize("part", PARTS)
+def test_program(rig, part):
+    stage = Stage(rig)
+    part(stage)
+    stage.broker.stop()

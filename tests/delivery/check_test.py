@@ -1,17 +1,13 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """delivery-check finds each kind of fault in logs that were written with one, and none in others.
 
-    check_test.py BUILD
+    check_test.py
 """
 import copy
-import pathlib
 import struct
 import subprocess
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from harness import check, main
+import pytest
 
 MAGIC = 0x31676F6C626D6101
 POSTED, SETTLED, RECEIVED, WRONG, END, ACKED, TOLD = 1, 2, 3, 4, 5, 6, 7
@@ -316,42 +312,54 @@ CASES = (
 )
 
 
-def check_found(rig, options, logs, name):
+def expect_found(rig, options, logs):
     status, text = judge(rig, logs, *options)
-    check(status == 1 and text, f"not found: {name}")
-    print(f"{name}: {text.splitlines()[0].rpartition('/')[2]}")
+    assert status == 1 and text
+    print(text.splitlines()[0].rpartition("/")[2])
 
 
-def test(rig, _options):
-    for options, make, faults in CASES:
-        verdict = judge(rig, make(), *options)
-        check(verdict == (0, ""), f"good logs are judged {verdict}: {faults}")
-        for name, plant in faults.items():
-            logs = copy.deepcopy(make())
-            plant(logs)
-            check_found(rig, options, logs, name)
+PLANTED = [pytest.param(options, make, plant, id=f"{index}-{name}")
+           for index, (options, make, faults) in enumerate(CASES) for name, plant in faults.items()]
+
+
+@pytest.mark.parametrize("options, make", [case[:2] for case in CASES])
+def test_good_logs_are_good(rig, options, make):
+    assert judge(rig, make(), *options) == (0, "")
+
+
+@pytest.mark.parametrize("options, make, plant", PLANTED)
+def test_a_fault_is_found(rig, options, make, plant):
+    logs = copy.deepcopy(make())
+    plant(logs)
+    expect_found(rig, options, logs)
+
+
+def test_what_is_unknown_without_a_restart_is_found(rig):
     logs = good_restart()
     logs["sub"].clear()
-    check_found(rig, (), logs, "unknown without a restart")
-    # What a death leaves behind is no fault: a publisher cut off, its last message there or not; a
-    # subscriber that has more than it could give back; a publisher that was not told any more.
-    for received in (True, False):
-        logs = good()
-        del logs[2][-2:]
-        if not received:
-            drop_tail(logs)
-        status, text = judge(rig, logs, "--killed")
-        check(status == 0, f"a death is taken for a fault: {text}")
-    for logs in (good_told(), good_told("ack")):
-        tell(logs, 2, number=2, seq=2)
-        del logs[next(name for name in logs if str(name).endswith("b"))][-1:]
-        status, text = judge(rig, logs, "--killed")
-        check(status == 0, f"a death before the release is taken for a fault: {text}")
+    expect_found(rig, (), logs)
+
+
+# What a death leaves behind is no fault: a publisher cut off, its last message there or not; a
+# subscriber that has more than it could give back; a publisher that was not told any more.
+@pytest.mark.parametrize("received", (True, False))
+def test_a_death_is_no_fault(rig, received):
+    logs = good()
+    del logs[2][-2:]
+    if not received:
+        drop_tail(logs)
+    assert judge(rig, logs, "--killed")[0] == 0
+
+
+@pytest.mark.parametrize("mode", ("sub", "ack"))
+def test_a_death_before_the_release_is_no_fault(rig, mode):
+    logs = good_told(mode)
+    tell(logs, 2, number=2, seq=2)
+    del logs[next(name for name in logs if str(name).endswith("b"))][-1:]
+    assert judge(rig, logs, "--killed")[0] == 0
+
+
+def test_a_death_between_two_records_is_no_fault(rig):
     logs = good_told()
     del logs[1][settled_of(logs, 2):]
-    status, text = judge(rig, logs, "--killed")
-    check(status == 0, f"a death between two records is taken for a fault: {text}")
-
-
-if __name__ == "__main__":
-    main(test, 60)
+    assert judge(rig, logs, "--killed")[0] == 0

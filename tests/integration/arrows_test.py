@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """tools/dev/check-arrows.py finds each thing that it looks for, in a project of some files, and
 nothing where there is nothing.
@@ -8,7 +7,8 @@ nothing where there is nothing.
 import pathlib
 import subprocess
 import sys
-import tempfile
+
+import pytest
 
 CHECK = pathlib.Path(__file__).resolve().parents[2] / "tools" / "dev" / "check-arrows.py"
 ROOMS = "tools/dev/arrows.txt"
@@ -60,33 +60,24 @@ PLANTED = {
 }
 
 
-def check(files):
+def check(root, files):
     """What the check says of a project of these files, and its exit status."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = pathlib.Path(folder)
-        for name, text in {ROOMS: ARROWS, **files}.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text, encoding="utf-8")
-        done = subprocess.run([sys.executable, str(CHECK), "--root", folder],
-                              capture_output=True, text=True, check=False)
+    for name, text in {ROOMS: ARROWS, **files}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(CHECK), "--root", str(root)],
+                          capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
-def main():
-    failed = 0
-    for name, files in (("a sound project", SOUND), ("four modules in a circle", chain(4, True))):
-        status, said = check(files)
-        if status != 0:
-            failed += 1
-            print(f"{name}: found what is not there: {said}")
-    for name, (files, expected) in PLANTED.items():
-        status, said = check({**SOUND, **files})
-        if status != 1 or expected not in said or "1 problem\n" not in said:
-            failed += 1
-            print(f"{name}: not found, or more than that: {said}")
-    print(f"{len(PLANTED)} planted, {failed} wrong")
-    sys.exit(1 if failed else 0)
+@pytest.mark.parametrize("files", (SOUND, chain(4, True)), ids=("sound", "four in a circle"))
+def test_nothing_is_found_where_nothing_is(tmp_path, files):
+    status, said = check(tmp_path, files)
+    assert status == 0, said
 
 
-if __name__ == "__main__":
-    main()
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_planted_is_found(tmp_path, name):
+    files, expected = PLANTED[name]
+    status, said = check(tmp_path, {**SOUND, **files})
+    assert status == 1 and expected in said and "1 problem\n" in said

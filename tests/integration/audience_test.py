@@ -1,22 +1,19 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """One topic, every audience: leased messages of one publisher, written in place, are read by a
 mapped subscriber, one that wants copies on its ring, one on a TCP stream and one on UCX, all from
 the publisher's own slots.
 
-    audience_test.py BUILD [--links ring,stream,ucx]
+    audience_test.py [--links ring,stream,ucx]
 
 Every byte is checked. While everybody holds everything, the broker's own buffers hold next to
 nothing: there is one copy of the bytes, in the lease, and those that subscribers asked for. The
 mapped reader's bytes stay right when its publisher is killed, and go when it gives them back. A
 reader whose mapped cap is small is served by copies past it. A topic with trust = verify is served
 from the broker's copy."""
-import pathlib
-import sys
-import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from harness import LINKS, check, main, until
+import pytest
+
+from harness import check, until
 
 COUNT = 60
 MANY = 3000
@@ -69,7 +66,7 @@ def finish(readers):
         check(reader.wait() == 0, f"a reader: {reader.log()}")
 
 
-def every_audience(rig, broker, links):
+def test_every_audience(rig, broker, links):
     before = totals(broker)
     readers = audience(rig, broker, links, "audience.all", COUNT)
     publisher = rig.client("test-audience", broker.url(), "audience.all", COUNT, MAX, "lease")
@@ -90,7 +87,7 @@ def every_audience(rig, broker, links):
     print(f"{' '.join(readers)}: {COUNT} messages, {own} bytes of buffers", flush=True)
 
 
-def slot_by_slot(rig, broker, links):
+def test_slot_by_slot(rig, broker, links):
     """More than all slots hold: they come back from every audience, early ones too."""
     readers = audience(rig, broker, links, "audience.many", MANY, "drain")
     publisher = rig.client("test-audience", broker.url(), "audience.many", MANY, MAX, "lease")
@@ -118,7 +115,7 @@ def most_within(cap):
     return sum(sum(smallest[:k]) <= cap for k in range(1, COUNT + 1))
 
 
-def small_cap(rig):
+def test_small_cap(rig):
     cap = 2 << 20
     broker = rig.broker("-o", f"limits.max_mapped_per_session={cap}", "-o", "server.workers=2")
     reader = rig.client("test-audience", broker.url(), "cap", COUNT, MAX, "read")
@@ -139,7 +136,7 @@ def small_cap(rig):
     broker.stop()
 
 
-def verified(rig, broker, links):
+def test_verified(rig, broker, links):
     readers = audience(rig, broker, links, "verified.all", COUNT)
     publisher = rig.client("test-audience", broker.url(), "verified.all", COUNT, MAX, "lease")
     expect_held(readers, COUNT)
@@ -152,22 +149,11 @@ def verified(rig, broker, links):
     check(publisher.wait() == 0, f"the publisher: {publisher.log()}")
 
 
-def test(rig, options):
-    links = options.get("links", ",".join(LINKS)).split(",")
+@pytest.fixture
+def broker(rig):
     file = rig.folder / "broker.conf"
     file.write_text(CONFIG)
     broker = rig.broker("-o", "server.workers=2", "--config", str(file))
-    if "ucx" in links and broker.ask("status")["ucx"] == "off":
-        links.remove("ucx")
-    start = time.monotonic()
-    every_audience(rig, broker, links)
-    slot_by_slot(rig, broker, links)
-    verified(rig, broker, links)
+    yield broker
     check(totals(broker)["commits_refused"] == 0, f"refused: {totals(broker)}")
     broker.stop()
-    small_cap(rig)
-    print(f"{time.monotonic() - start:.1f} s", flush=True)
-
-
-if __name__ == "__main__":
-    main(test, 200)

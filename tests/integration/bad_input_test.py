@@ -1,21 +1,17 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What clients get wrong, and what they run into: a clear sentence each, and the broker goes on.
 
-    bad_input_test.py BUILD
+    bad_input_test.py
 
 Sizes, topics, URLs and links that cannot be; tokens; named limits; memory that is exhausted.
 Arguments and files of brokerd are brokerd_cli_test.sh's, those of broker-ctl ctl_test.sh's.
 """
 import os
-import pathlib
 import signal
 import subprocess
-import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from harness import check, main, until
+from harness import check, until
 
 USAGE, DATA, NO_BROKER, TIMEOUT, FORBIDDEN = 64, 65, 69, 75, 77
 
@@ -51,7 +47,7 @@ class Ctl:
         check("\n" not in text.strip("\n"), f"{what}: more than a sentence: {text}")
 
 
-def sizes(rig):
+def test_sizes(rig):
     broker = rig.broker("-o", "memory.host.size=64M", "-o", "server.max_message=1M")
     for link in ("ring", "stream", "ucx"):
         ctl = Ctl(rig, broker.url(link), {"AMB_TRUSTED": "lo"})
@@ -64,7 +60,7 @@ def sizes(rig):
     broker.stop()
 
 
-def topics(rig):
+def test_topics(rig):
     broker = rig.broker()
     ctl = Ctl(rig, broker.unix_url)
     bad = ["", ".", "a..b", ".a", "a.", "a b", "a\tb", "x" * 256, "\udcff\udcfe"]
@@ -78,7 +74,7 @@ def topics(rig):
     broker.stop()
 
 
-def places(rig):
+def test_places(rig):
     """Nobody there, or somebody else."""
     plain = rig.folder / "plain.file"
     plain.write_text("not a socket")
@@ -95,7 +91,7 @@ def places(rig):
         Ctl(rig, url).fails(USAGE, [], "status", "--timeout", 5)
 
 
-def links(rig):
+def test_links(rig):
     broker = rig.broker()
     ctl = Ctl(rig, f"{broker.tcp_url}?link=ucx", {"AMB_TRUSTED": ""})
     ctl.fails(FORBIDDEN, ["AMB_TRUSTED"], "pub", "t", "--count", 1)
@@ -115,7 +111,7 @@ def links(rig):
     plain.stop()
 
 
-def tokens(rig):
+def test_tokens(rig):
     secret = rig.folder / "token"
     wrong = rig.folder / "wrong"
     for path, text in ((secret, "correct horse\n"), (wrong, "battery staple\n")):
@@ -137,7 +133,7 @@ def tokens(rig):
     broker.stop()
 
 
-def limits(rig):
+def test_limits(rig):
     broker = rig.broker(
         *("-o", "limits.max_topics=3", "-o", "limits.max_subscriptions=2"),
         *("-o", "server.max_connections=5"),
@@ -184,7 +180,7 @@ def limits(rig):
     broker.stop()
 
 
-def memory(rig):
+def test_memory(rig):
     """Nobody takes what is published, until all memory is used: who publishes waits or is told, and
     goes on when there is memory again."""
     broker = rig.broker(
@@ -241,14 +237,3 @@ def memory(rig):
     broker.stop()
 
 
-def test(rig, options):
-    parts = {
-        part.__name__: part for part in (sizes, topics, places, links, tokens, limits, memory)
-    }
-    for name in options.get("parts", ",".join(parts)).split(","):
-        parts[name](rig)
-        print(f"{name}: passed", flush=True)
-
-
-if __name__ == "__main__":
-    main(test, 180)

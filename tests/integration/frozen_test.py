@@ -1,35 +1,43 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A reader that is stopped for longer than peer_timeout and goes on later; a client that forks.
 
-    frozen_test.py BUILD
+    frozen_test.py
 
 Frozen: it is expired and others go on; what it holds in place stays as it was, shown as
 quarantined, until its process ends. Forked: the child may do nothing, the parent goes on, and its
 end ends the session although the child lives.
 """
 import os
-import pathlib
 import signal
-import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from harness import LINKS, check, main, until
+import pytest
+
+from harness import check, until
 
 PEER_TIMEOUT = 2
 HELD = 40
 
 
-def start_checker(rig, broker):
+@pytest.fixture
+def broker(rig):
+    broker = rig.broker(
+        *("-o", f"limits.peer_timeout={PEER_TIMEOUT}s", "-o", "limits.heartbeat=500ms"),
+        *("-o", "server.workers=2"),
+    )
+    broker.ask("status")
+    yield broker
+    until(1, lambda: broker.used_bytes() == 0, f"bytes return: {broker.ask('memory')}")
+    broker.stop()
+
+
+@pytest.fixture
+def checker(rig, broker):
     checker = rig.client(
         "test-checker", broker.url("ring"), broker.url("stream"), "pair", "--rate", "400"
     )
     checker.expect("ready")
-    return checker
-
-
-def stop_checker(checker):
+    yield checker
     checker.signal(signal.SIGTERM)
     report = checker.line()
     check(checker.wait() == 0, f"the checker: {report} {checker.log()}")
@@ -50,7 +58,7 @@ def check_back(broker, since, within=1):
     check(quarantined == 0, f"{quarantined} bytes are still quarantined")
 
 
-def freeze(rig, broker, link):
+def test_a_frozen_reader_keeps_its_messages(rig, broker, checker, link):
     holder = rig.client("test-holder", broker.url(link), "check.>", HELD)
     held_bytes = int(holder.expect("holding")[2])
     holder.signal(signal.SIGSTOP)
@@ -89,7 +97,7 @@ def freeze(rig, broker, link):
     print(f"{link}: frozen, expired, told {status} after {took * 1000:.0f} ms", flush=True)
 
 
-def freeze_idle(rig, broker, link):
+def test_an_idle_client_expires(rig, broker, link):
     """Frozen while nobody sends anything: nothing but time ends it."""
     holder = rig.client("test-holder", broker.url(link), "silence", 0)
     holder.expect("holding")
@@ -104,7 +112,7 @@ def freeze_idle(rig, broker, link):
     holder.kill()
 
 
-def fork(rig, broker, link):
+def test_a_fork_may_do_nothing(rig, broker, checker, link):
     holder = rig.client("test-holder", broker.url(link), "check.>", HELD, "--fork")
     holder.expect("holding")
     answers = {}
@@ -131,25 +139,3 @@ def fork(rig, broker, link):
         signal.pidfd_send_signal(child_pidfd, signal.SIGKILL)
         os.close(child_pidfd)
     print(f"{link}: forked, back after {seconds:.3f} s", flush=True)
-
-
-def test(rig, _options):
-    broker = rig.broker(
-        *("-o", f"limits.peer_timeout={PEER_TIMEOUT}s", "-o", "limits.heartbeat=500ms"),
-        *("-o", "server.workers=2"),
-    )
-    broker.ask("status")
-    for link in LINKS:
-        freeze_idle(rig, broker, link)
-    checker = start_checker(rig, broker)
-    for link in LINKS:
-        freeze(rig, broker, link)
-    for link in LINKS:
-        fork(rig, broker, link)
-    stop_checker(checker)
-    until(1, lambda: broker.used_bytes() == 0, f"bytes return: {broker.ask('memory')}")
-    broker.stop()
-
-
-if __name__ == "__main__":
-    main(test, 120)

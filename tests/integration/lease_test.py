@@ -1,17 +1,15 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Leased memory end to end: every size, every audience of one topic, every byte checked; publishers
 that hold leases while they are stopped, expire and go on.
 
-    lease_test.py BUILD
+    lease_test.py
 """
-import pathlib
 import signal
-import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from harness import LINKS, check, main, until
+import pytest
+
+from harness import check, until
 
 MIB = 1 << 20
 PEER_TIMEOUT = 2
@@ -53,7 +51,7 @@ def pair(rig, broker, what, sizes, count, *more):
     return int(words[1]), came
 
 
-def every_size(rig, broker):
+def test_every_size(rig, broker):
     for sizes, count in RUNS:
         for left in reversed(range(10)):
             leased, came = pair(rig, broker, "lease", sizes, count)
@@ -71,7 +69,7 @@ def every_size(rig, broker):
         check(came.get("mapped", 0) > 0, f"read in place: {came}")
 
 
-def every_audience(rig, broker):
+def test_every_audience(rig, broker):
     """Readers of every kind take the same messages of one topic."""
     sizes, count = (64, 5000, 65536, 70001, MIB), 400
     for what, publisher_link in (("lease", "ring"), ("plain", "ring"), ("lease", "stream")):
@@ -93,7 +91,7 @@ def every_audience(rig, broker):
         print(f"{what} on {publisher_link}: {came}", flush=True)
 
 
-def held_through_a_stop(rig, broker, link):
+def test_held_through_a_stop(rig, broker, link):
     """A publisher with leases is stopped until it has expired, and goes on."""
     holder = start(rig, broker, "hold", link, "held", 6, (100, 70000, MIB))
     holder.expect("holding")
@@ -138,20 +136,13 @@ def check_nothing_left(broker):
     until(3, lambda: not any(left().values()), f"bytes return: {broker.ask('memory')}")
 
 
-def test(rig, _options):
+@pytest.fixture
+def broker(rig):
     broker = rig.broker(
         *("-o", f"limits.peer_timeout={PEER_TIMEOUT}s", "-o", "limits.heartbeat=500ms"),
         *("-o", "server.workers=2"),
     )
     broker.ask("status")
-    for link in LINKS:
-        held_through_a_stop(rig, broker, link)
-    check_nothing_left(broker)
-    every_size(rig, broker)
-    every_audience(rig, broker)
+    yield broker
     check_nothing_left(broker)
     broker.stop()
-
-
-if __name__ == "__main__":
-    main(test, 240)

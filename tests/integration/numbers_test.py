@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """tools/dev/check-numbers.py finds a number in a page that is not the sources', and believes one
 that is.
@@ -8,7 +7,8 @@ that is.
 import pathlib
 import subprocess
 import sys
-import tempfile
+
+import pytest
 
 CHECK = pathlib.Path(__file__).resolve().parents[2] / "tools" / "dev" / "check-numbers.py"
 SOURCES = {
@@ -46,32 +46,23 @@ PLANTED = {
 }
 
 
-def check(page):
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in {**SOURCES, "docs/a.md": page}.items():
-            path = pathlib.Path(folder) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        done = subprocess.run([sys.executable, str(CHECK), "--root", folder],
-                              capture_output=True, text=True, check=False)
+def check(root, page):
+    for name, text in {**SOURCES, "docs/a.md": page}.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(CHECK), "--root", str(root)],
+                          capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
-def main():
-    failed = 0
-    for page in SOUND:
-        status, said = check(page)
-        if status != 0:
-            failed += 1
-            print(f"{page}: found what is not there: {said}")
-    for page, expected in PLANTED.items():
-        status, said = check(page)
-        if status != 1 or expected not in said or "1 problem\n" not in said:
-            failed += 1
-            print(f"{page}: not found, or more than that: {said}")
-    print(f"{len(PLANTED)} planted, {failed} wrong")
-    sys.exit(1 if failed else 0)
+@pytest.mark.parametrize("page", SOUND)
+def test_a_right_number_is_believed(tmp_path, page):
+    status, said = check(tmp_path, page)
+    assert status == 0, said
 
 
-if __name__ == "__main__":
-    main()
+@pytest.mark.parametrize("page", PLANTED)
+def test_a_wrong_number_is_found(tmp_path, page):
+    status, said = check(tmp_path, page)
+    assert status == 1 and PLANTED[page] in said and "1 problem\n" in said

@@ -1,20 +1,18 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Priorities between processes: a backlog of low ones, then high ones arrive and overtake it.
 
-    priority_test.py BUILD
+    priority_test.py
 
 On ring and stream, with the subscriber on the topic's worker and on another one, plain and as a
 member of a group. The subscriber is stopped (SIGSTOP) while the backlog grows. Each priority comes in
 its order, nothing is lost, and the topic's numbers are one count. What cannot be is refused.
 """
 import json
-import pathlib
 import signal
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from harness import check, main, until
+import pytest
+
+from harness import check, until
 
 LOW, NORMAL, HIGH = 30, 10, 5
 CONFIG = """topics = ( { match = "newest"; retain = { keys = 10; }; },
@@ -81,21 +79,28 @@ def refusals(rig, url):
         check(publisher.wait() != 0 and reason in publisher.log(), publisher.log())
 
 
-def test(rig, options):
+@pytest.fixture
+def broker(rig):
     config = rig.folder / "broker.conf"
     config.write_text(CONFIG)
     broker = rig.broker("--config", config, "-o", "server.workers=2", "-o",
                         "limits.peer_timeout=20s")
-    for link in ("ring", "stream"):
-        url = broker.url(link)
-        for index in range(2):
-            overtake(rig, broker, url, f"{link}.{index}", "--credit", 1)
-        overtake(rig, broker, url, f"{link}.group", "--credit", 1, "--group", "g")
-    history(rig, broker, broker.url("ring"))
-    refusals(rig, broker.url("ring"))
+    yield broker
     broker.check_alive()
     broker.stop()
 
 
-if __name__ == "__main__":
-    main(test, 120)
+@pytest.mark.parametrize("link", ("ring", "stream"))
+def test_a_high_one_overtakes(rig, broker, link):
+    url = broker.url(link)
+    for index in range(2):
+        overtake(rig, broker, url, f"{link}.{index}", "--credit", 1)
+    overtake(rig, broker, url, f"{link}.group", "--credit", 1, "--group", "g")
+
+
+def test_history(rig, broker):
+    history(rig, broker, broker.url("ring"))
+
+
+def test_refusals(rig, broker):
+    refusals(rig, broker.url("ring"))

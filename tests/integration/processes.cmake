@@ -9,8 +9,7 @@ target_link_libraries(test-promptness PRIVATE amb_flags amb Threads::Threads)
 set_target_properties(test-promptness PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 foreach(name IN ITEMS audience bad_input frozen lazy lease policies priority promptness queues reconnect request steady_state stopped users)
-    amb_process_test(integration-${name} integration ${Python3_EXECUTABLE}
-        ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py ${CMAKE_BINARY_DIR})
+    amb_python_test(integration-${name} integration ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py)
 endforeach()
 set(idle ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/bench/idle.py ${CMAKE_BINARY_DIR})
 amb_process_test(integration-idle integration ${idle} --idle 3 --limit 2 --ucx 1)
@@ -18,5 +17,4 @@ amb_alone(integration-idle integration-policies integration-promptness integrati
 amb_long(45 integration-stopped integration-reconnect)
 amb_long(25 integration-frozen)
 amb_process_test(bench-idle bench ${idle})
-amb_process_test(stress-stopped stress ${Python3_EXECUTABLE}
-    ${CMAKE_CURRENT_LIST_DIR}/stopped_test.py ${CMAKE_BINARY_DIR} --time 10)
+amb_python_test(stress-stopped stress ${CMAKE_CURRENT_LIST_DIR}/stopped_test.py --time 10)

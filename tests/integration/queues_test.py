@@ -1,17 +1,15 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Acknowledgements, groups and durable names with real processes: the examples, and the shell.
 
-    queues_test.py BUILD
+    queues_test.py
 """
 import json
-import pathlib
 import signal
 import subprocess
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from harness import Failure, check, main, until
+import pytest
+
+from harness import Failure, check, until
 
 
 class World:
@@ -147,16 +145,12 @@ def shell(world, topic):
     check(status["dead_letters"] >= 2, f"{status}")
 
 
-def test(rig, options):
+@pytest.mark.parametrize("link", ("ring", "stream"))
+def test_queues(rig, link):
     broker = rig.broker("-o", "server.workers=2")
-    for index, link in enumerate(("ring", "stream")):
-        world = World(rig, broker, broker.url(link))
-        workers(world, 2 * index)
-        resume(world)
-        shell(world, f"shell.{link}")
+    world = World(rig, broker, broker.url(link))
+    workers(world, 0)
+    resume(world)
+    shell(world, f"shell.{link}")
     broker.check_alive()
     broker.stop()
-
-
-if __name__ == "__main__":
-    main(test, 120)

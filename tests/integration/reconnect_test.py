@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Clients stay while their broker is killed, ended and frozen, and while they are frozen themselves.
 
-    reconnect_test.py BUILD [--links ring,stream,ucx]
+    reconnect_test.py [--links ring,stream,ucx]
 
 A broker that is killed and started again: every client is back within a second of that, goes on
 publishing and receiving under its handles, nothing comes twice, what was in flight is settled as
@@ -10,14 +9,11 @@ unknown, and one gap says that nobody knows. A client that was frozen past its t
 session was lost, and its gap is exact. A list of hosts: the next one is taken. retry_first waits for
 a broker that is not there yet."""
 import json
-import pathlib
 import signal
 import subprocess
-import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from harness import LINKS, check, main, until
+from harness import check, until
 
 BACK_WITHIN = 2.0
 
@@ -68,7 +64,7 @@ def expect_event(client, word, seconds=15):
         check(line.split()[0] in ("lost", "restored", "gap", "draining"), f"{client.name}: {line}")
 
 
-def broker_dies(rig, links):
+def test_a_broker_dies(rig, links):
     place = Place(rig, "dies")
     place.start()
     clients = {}
@@ -110,7 +106,7 @@ def broker_dies(rig, links):
     place.broker.kill()
 
 
-def client_freezes(rig, links):
+def test_a_client_freezes(rig, links):
     place = Place(rig, "freezes")
     place.start("-o", "limits.peer_timeout=1s", "-o", "limits.heartbeat=200ms")
     clients = {link: rig.start([rig.program("test-returner"), place.url(link), "frozen"])
@@ -149,7 +145,7 @@ def client_freezes(rig, links):
     place.broker.kill()
 
 
-def named_publishers(rig, links):
+def test_named_publishers_send_again(rig, links):
     """What is sent again when a session was lost comes once, and all of it; so it does for the next
     life of the program. Over a broker's death nothing is unknown."""
     place = Place(rig, "named")
@@ -203,7 +199,7 @@ def named_publishers(rig, links):
     place.broker.kill()
 
 
-def broker_freezes(rig, links):
+def test_a_broker_freezes(rig, links):
     """For twice the time-out: it expires nobody when it is back."""
     place = Place(rig, "frozen-broker")
     place.start("-o", "limits.peer_timeout=5s", "-o", "limits.heartbeat=500ms")
@@ -243,7 +239,7 @@ def broker_freezes(rig, links):
     place.broker.kill()
 
 
-def next_host(rig):
+def test_the_next_host(rig):
     one, two = Place(rig, "one"), Place(rig, "two")
     client = rig.start([rig.program("test-returner"),
                         f"{one.url('ring')},{two.url('ring')}", "h", "h"])
@@ -259,7 +255,7 @@ def next_host(rig):
     two.broker.kill()
 
 
-def close_while_away(rig):
+def test_a_close_while_away(rig):
     place = Place(rig, "away")
     place.start()
     client = rig.start([rig.program("test-returner"), place.url("ring"), "a"])
@@ -271,19 +267,3 @@ def close_while_away(rig):
     check(time.monotonic() - start < 5, "a close waits for nobody")
 
 
-def test(rig, options):
-    links = options.get("links", ",".join(LINKS)).split(",")
-    probe = rig.broker()
-    if "ucx" in links and probe.ask("status")["ucx"] == "off":
-        links.remove("ucx")
-    probe.stop()
-    close_while_away(rig)
-    next_host(rig)
-    broker_dies(rig, links)
-    client_freezes(rig, links)
-    named_publishers(rig, links)
-    broker_freezes(rig, links)
-
-
-if __name__ == "__main__":
-    main(test, 150)

@@ -1,22 +1,21 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Requests and replies between two connections on every pair of links and two workers; the same
 from the shell. An inbox's name is shown to nobody, and lies in no memory that others map.
 
-    request_test.py BUILD [--links ring,stream,ucx]
+    request_test.py [--links ring,stream,ucx]
 """
 import pathlib
 import subprocess
-import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from harness import LINKS, check, main, until
+import pytest
+
+from harness import check, until
 
 RULES = ["one by one", "many", "no responders", "time-out", "compare and set", "rights", "closed", "done"]
 
 
-def shell(rig, broker):
+def test_shell(rig, broker):
     def ctl(*words, **options):
         return subprocess.run([rig.program("broker-ctl"), "--url", broker.url(), *words],
                               capture_output=True, timeout=30, check=False, **options)
@@ -56,7 +55,7 @@ def mapped(pid):
                 yield line, bytes(content)
 
 
-def secrets(rig):
+def test_secrets(rig):
     """Another reader on this host has segments of the broker mapped, and of the two that ask and
     answer the slots: there is no reply in them, and no request's address."""
     broker = rig.broker(tcp=False)
@@ -79,12 +78,15 @@ def secrets(rig):
     broker.stop()
 
 
-def test(rig, options):
-    secrets(rig)
-    links = options.get("links", ",".join(LINKS)).split(",")
+@pytest.fixture
+def broker(rig):
     broker = rig.broker("-o", "server.workers=2")
-    if "ucx" in links and broker.ask("status")["ucx"] == "off":
-        links.remove("ucx")
+    yield broker
+    broker.check_alive()
+    broker.stop()
+
+
+def test_every_rule_on_every_pair_of_links(rig, broker, links):
     for service in links:
         for client in links:
             both = rig.client("test-requester", broker.url(service), broker.url(client), "300")
@@ -93,10 +95,3 @@ def test(rig, options):
                 check(line == rule, f"{line} instead of {rule}")
             check(both.wait() == 0, f"{both.log()}")
             rig.forget(both)
-    shell(rig, broker)
-    broker.check_alive()
-    broker.stop()
-
-
-if __name__ == "__main__":
-    main(test, 120)

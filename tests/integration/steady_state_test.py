@@ -1,21 +1,19 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Messages of 64 bytes at full speed: what does one cost beside the copying?
 
-    steady_state_test.py BUILD [--window SECONDS] [--links ring,stream]
+    steady_state_test.py [--window SECONDS] [--links ring,stream]
 
 Counts allocations, locks taken and system calls of broker, publisher and subscriber over a window
 (2 s) in the middle of the stream, by tests/support/programs/count_preload.c. Nobody may allocate per
 message. Over the ring nobody may make more than one system call in a hundred messages; over TCP
 batches are smaller where a slow machine lets few messages gather, and the bound is wider.
 """
-import pathlib
 import struct
-import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from harness import SKIPPED, check, main
+import pytest
+
+from harness import check
 
 SIZE = 64
 WARM = 1
@@ -82,22 +80,17 @@ def check_result(build, link, count, result, seconds):
         check(calls <= allowed, f"{link}: the {name} makes {calls} calls for {count} messages")
 
 
-def test(rig, options):
+def test_nobody_does_more_than_is_due(rig, options, request):
     shim = rig.build / "tests" / "test-count.so"
     if not shim.exists():
-        print(f"no {shim}")
-        sys.exit(SKIPPED)
+        pytest.skip(f"no {shim}")
     seconds = float(options.get("window", 2))
     folder = rig.folder / "counts"
     folder.mkdir()
     env = {"LD_PRELOAD": str(shim), "AMB_COUNT_DIR": str(folder)}
     broker = rig.broker("-o", "server.workers=1", env=env)
     # Others by --links: what they need depends on how large their batches get.
-    for link in options.get("links", "ring").split(","):
+    for link in (request.config.getoption("links") or "ring").split(","):
         count, result = measure(rig, broker, folder, env, link, seconds)
         check_result(rig.build, link, count, result, seconds)
     broker.stop()
-
-
-if __name__ == "__main__":
-    main(test, 120)

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A subscriber that is stopped for longer than the peer timeout, then a broker that is.
 
-    stopped_test.py BUILD [--time SECONDS] [--links ring,stream,ucx]
+    stopped_test.py [--time SECONDS] [--links ring,stream,ucx]
 
 --time 10 is the long form (stress-stopped).
 
@@ -13,13 +12,12 @@ calls go on, and the first message after tells the gap between the numbers that 
 meanwhile come back, and the same sum holds.
 """
 import json
-import pathlib
 import signal
-import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from harness import LINKS, check, main, until
+import pytest
+
+from harness import check, until
 
 PEER_TIMEOUT = 2
 SIZE = 100
@@ -73,7 +71,7 @@ def check_sum(rig, broker, subscribers, published):
         yield topic, stats
 
 
-def stop_subscribers(rig, broker, link, seconds):
+def test_stopped_subscribers(rig, broker, link, seconds):
     """Two of them: of a topic that keeps what they miss, and of one that does not."""
     subscribers = {
         t: ctl(rig, broker.url(link), "sub", t, "--stats", "--reconnect", "--client-name", t)
@@ -111,7 +109,7 @@ def numbers(line):
     return {name: int(value) for name, value in zip(words[::2], words[1::2])}
 
 
-def stop_reader(rig, broker, link, seconds):
+def test_a_stopped_reader(rig, broker, link, seconds):
     """A program's view: what it is told, and by which call, while another one publishes a number a millisecond."""
     reader = rig.client("test-returner", broker.url(link), "told.a")
     reader.expect("ready")
@@ -152,7 +150,7 @@ def stop_reader(rig, broker, link, seconds):
           f"{after['restored']:.0f} ms; {read['received']} of {sent} and a gap of {gap}", flush=True)
 
 
-def stop_broker(rig, broker, link, seconds):
+def test_a_stopped_broker(rig, broker, link, seconds):
     subscribers = {t: ctl(rig, broker.url(link), "sub", t, "--stats", "--reconnect") for t in TOPICS}
     for topic in TOPICS:
         until(20, lambda: subscriptions(broker, topic), f"a subscriber of {topic}")
@@ -169,20 +167,18 @@ def stop_broker(rig, broker, link, seconds):
     print(f"{link}: the broker was stopped for {seconds} s, and nobody lost anything", flush=True)
 
 
-def test(rig, options):
-    seconds = float(options.get("time", 4))
+@pytest.fixture
+def seconds(options):
+    return float(options.get("time", 4))
+
+
+@pytest.fixture
+def broker(rig):
     broker = rig.broker(
         *("-o", f"limits.peer_timeout={PEER_TIMEOUT}s", "-o", "limits.heartbeat=500ms"),
         *("-o", "server.workers=2"),
         *("-o", 'topics=( { match = "kept.>"; retain = { messages = 100000; }; } )'),
     )
     broker.ask("status")
-    for link in options["links"].split(",") if "links" in options else LINKS:
-        stop_subscribers(rig, broker, link, seconds)
-        stop_reader(rig, broker, link, seconds)
-        stop_broker(rig, broker, link, seconds)
+    yield broker
     broker.stop()
-
-
-if __name__ == "__main__":
-    main(test, 180)

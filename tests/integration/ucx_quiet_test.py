@@ -1,16 +1,15 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """UCX is not seen where nobody has asked for it: no port of it before an authenticated client has
 asked for the ucx link, and no line of it on anybody's standard output.
 
-    ucx_quiet_test.py BUILD_FOLDER"""
+    ucx_quiet_test.py"""
 import os
 import socket
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
-from harness import SKIPPED, check, main  # noqa: E402
+import pytest
+
+from harness import check
 
 LISTENING = "0A"
 
@@ -40,7 +39,7 @@ def expect(done, code, text=""):
         check(line.startswith("broker-ctl: "), f"not a line of ours: {line}")
 
 
-def the_port_waits_for_its_first_client(rig):
+def test_the_port_waits_for_its_first_client(rig):
     token = rig.folder / "token"
     token.write_text("a token of the test's\n")
     for options in ([], ["-o", "transports.tcp=on"]):
@@ -62,7 +61,7 @@ def the_port_waits_for_its_first_client(rig):
         check(broker.all_lines() == [], "more than one line on standard output")
 
 
-def what_ucx_says_is_logged(rig):
+def test_what_ucx_says_is_logged(rig):
     """It has plenty to say where all of its ports are taken."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -90,14 +89,7 @@ def what_ucx_says_is_logged(rig):
     check(broker.all_lines() == [], "more than one line on standard output")
 
 
-def test(rig, _):
-    if "without UCX" in subprocess.run([rig.program("brokerd"), "--version"], text=True,
-                                       stdout=subprocess.PIPE, check=True).stdout:
-        print("no UCX here")
-        sys.exit(SKIPPED)
-    the_port_waits_for_its_first_client(rig)
-    what_ucx_says_is_logged(rig)
-
-
-if __name__ == "__main__":
-    main(test, 200)
+@pytest.fixture(autouse=True)
+def needs_ucx(links):
+    if "ucx" not in links:
+        pytest.skip("no UCX here")

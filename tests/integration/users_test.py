@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Clients of other users and in other namespaces, on the ring; and nobody opens a port.
 
-    users_test.py BUILD
+    users_test.py
 
 Skipped unless root. The broker is root's, with a socket for everybody. Publisher and subscribers
 are two unprivileged users of different groups; then they live in another PID namespace; then with a
@@ -13,11 +12,12 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
-from harness import SKIPPED, check, main, until
+
+import pytest
+
+from harness import check, until
 
 PUBLISHER, OTHER, SUBSCRIBER = 12345, 12346, 65534
 DEMO_SECONDS = 60
@@ -78,7 +78,7 @@ def inet_sockets(process):
     return found
 
 
-def check_no_ports(rig):
+def test_no_ports(rig):
     """A broker that trusts no interface, and clients of any broker, on Unix sockets alone."""
     config = rig.folder / "unix.conf"
     config.write_text("memory = { host = { size = \"64M\"; segment = \"16M\"; }; };\n")
@@ -102,7 +102,7 @@ def check_no_ports(rig):
     print("no ports: passed", flush=True)
 
 
-def check_peers(rig):
+def test_peers(rig):
     """Who the broker says they are; and a socket of mode 0600 lets nobody else in."""
     broker = rig.broker(socket_query="?mode=0666", tcp=False)
     prefix = as_user(SUBSCRIBER).split()
@@ -124,7 +124,7 @@ def check_peers(rig):
     print("users: passed", flush=True)
 
 
-def check_names(rig):
+def test_names(rig):
     """Names belong to users: two have the same ones and do not meet; nobody has none."""
     broker = rig.broker(socket_query="?mode=0666", tcp=False)
 
@@ -167,7 +167,7 @@ def check_names(rig):
     print("names: passed", flush=True)
 
 
-def check_trust(rig):
+def test_trust(rig):
     """A publisher can change what its own user's readers have, and nothing of another user's."""
     broker = rig.broker(socket_query="?mode=0666", tcp=False)
     changer = rig.client("test-changer", broker.unix_url, "t", prefix=as_user(PUBLISHER).split())
@@ -201,26 +201,27 @@ def check_trust(rig):
     print("trust: passed", flush=True)
 
 
-def test(rig, _options):
+@pytest.fixture(autouse=True)
+def needs_root(rig):
     if os.geteuid() != 0:
-        print("not root")
-        sys.exit(SKIPPED)
+        pytest.skip("not root")
     for program in ("setpriv", "unshare"):
         if shutil.which(program) is None:
-            print(f"no {program}")
-            sys.exit(SKIPPED)
+            pytest.skip(f"no {program}")
     if not works(as_user(SUBSCRIBER), f"test -x {rig.program('broker-ctl')}"):
-        print(f"other users cannot get at {rig.build}")
-        sys.exit(SKIPPED)
+        pytest.skip(f"other users cannot get at {rig.build}")
 
-    check_no_ports(rig)
-    check_peers(rig)
-    check_names(rig)
-    check_trust(rig)
-    publisher, subscriber = as_user(PUBLISHER), as_user(SUBSCRIBER)
-    demo(rig, "two users", publisher, subscriber)
+
+def test_two_users(rig):
+    demo(rig, "two users", as_user(PUBLISHER), as_user(SUBSCRIBER))
+
+
+def test_pid_namespaces(rig):
     pid = "unshare --pid --fork --kill-child --mount-proc"
-    demo(rig, "a PID namespace", f"{pid} {publisher}", f"{pid} {subscriber}")
+    demo(rig, "a PID namespace", f"{pid} {as_user(PUBLISHER)}", f"{pid} {as_user(SUBSCRIBER)}")
+
+
+def test_a_small_shm(rig):
     small = rig.folder / "small-shm"
     small.write_text(
         "#!/bin/sh\n"
@@ -230,8 +231,4 @@ def test(rig, _options):
     )
     small.chmod(0o755)
     shm = f"unshare --mount {small}"
-    demo(rig, "64 MiB of /dev/shm", f"{shm} {publisher}", f"{shm} {subscriber}")
-
-
-if __name__ == "__main__":
-    main(test, 240)
+    demo(rig, "64 MiB of /dev/shm", f"{shm} {as_user(PUBLISHER)}", f"{shm} {as_user(SUBSCRIBER)}")

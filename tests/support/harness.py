@@ -300,6 +300,7 @@ class Rig:
         self.started = 0
         self.env = {"AMB_TRUSTED": "lo", "LC_ALL": "C"}
         self.folder = None
+        self.has_failed = False
 
     def __enter__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="amb-test-"))
@@ -318,21 +319,18 @@ class Rig:
             if process.is_running():
                 process.signal(signal.SIGCONT)
                 process.kill()
-        if value is not None and os.environ.get("AMB_TEST_KEEP"):
+        if (value is not None or self.has_failed) and os.environ.get("AMB_TEST_KEEP"):
             print(f"left {self.folder}", file=sys.stderr)
         else:
             if isinstance(value, Failure):
-                for process in self.processes:
-                    self._tell(process)
+                for name, text in self.logs():
+                    print(f"---- {name}\n{text}", file=sys.stderr)
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    @staticmethod
-    def _tell(process):
-        text = process.log()
-        if text:
-            lines = text.splitlines()
-            print(f"---- {process.name} ({process.popen.returncode})", file=sys.stderr)
-            print("\n".join(lines[-40:]), file=sys.stderr)
+    def logs(self):
+        """Of each process that has said something: its name and status, and its last lines."""
+        return [(f"{process.name} ({process.popen.poll()})", "\n".join(text.splitlines()[-40:]))
+                for process in self.processes if (text := process.log())]
 
     def program(self, name):
         for place in ("", "bin", "broker", "tools", "tests"):
@@ -358,7 +356,8 @@ class Rig:
 
 
 def main(test, seconds):
-    """Runs test(rig, options) with `BUILD [--name value]...` from the command line."""
+    """For scripts that are one run with many options (tests in files *_test.py have conftest.py):
+    runs test(rig, options) with `BUILD [--name value]...` from the command line."""
     build, *rest = sys.argv[1:]
     options = {name.lstrip("-"): value for name, value in zip(rest[::2], rest[1::2])}
     limit = int(options.get("seconds", seconds))

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pytest gives the tests in Python: a rig for each, links, a build, options.
+
+    pytest-3 tests/integration/queues_test.py                            against build/dev
+    pytest-3 tests/integration/reconnect_test.py -k freezes --links ring --build build/asan
+
+A test that fails is reported with the last lines of each of its processes; AMB_TEST_KEEP=1 leaves
+its folder. Each has SECONDS of its file (300) to end.
+"""
+import functools
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+from harness import LINKS, SKIPPED, Rig  # noqa: E402
+
+# Of single tests, whose heads say what they mean.
+OPTIONS = ("time", "window", "rounds", "tries", "cases", "policy", "fast", "pairs", "ratio", "backlog")
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("ambroker")
+    group.addoption("--build", default="build/dev", help="the folder of a build")
+    group.addoption("--links", help="some of " + ",".join(LINKS))
+    for name in OPTIONS:
+        group.addoption(f"--{name}", help="of some tests: see their heads")
+
+
+@functools.cache
+def _has_ucx(brokerd):
+    done = subprocess.run([brokerd, "--version"], capture_output=True, text=True, check=True)
+    return "without UCX" not in done.stdout
+
+
+def _links(config):
+    brokerd = pathlib.Path(config.getoption("build")) / "broker" / "brokerd"
+    chosen = config.getoption("links")
+    links = chosen.split(",") if chosen else LINKS
+    return [link for link in links if link != "ucx" or _has_ucx(str(brokerd))]
+
+
+def pytest_generate_tests(metafunc):
+    """A test that takes a link runs on each, unless it names them itself."""
+    marks = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "link" in metafunc.fixturenames and not any("link" in names for names in marks):
+        metafunc.parametrize("link", _links(metafunc.config))
+
+
+@pytest.fixture
+def build(request):
+    return pathlib.Path(request.config.getoption("build")).resolve()
+
+
+@pytest.fixture
+def links(request):
+    return _links(request.config)
+
+
+@pytest.fixture
+def options(request):
+    """Those that were given."""
+    given = {name: request.config.getoption(name) for name in OPTIONS}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+@pytest.fixture
+def rig(request, build):
+    """A folder and processes of the test's own, gone when it ends."""
+    with Rig(build, getattr(request.module, "SECONDS", 300)) as rig:
+        yield rig
+        rig.has_failed = getattr(request.node, "has_failed", False)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed and "rig" in getattr(item, "funcargs", {}):
+        item.has_failed = True
+        report.sections += [(f"log of {name}", text) for name, text in item.funcargs["rig"].logs()]
+
+
+def pytest_sessionfinish(session):
+    """A file whose tests were all skipped is told to ctest as skipped."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    ran = {name: len(reporter.stats.get(name, [])) for name in ("passed", "failed", "error", "skipped")}
+    if ran["skipped"] and not (ran["passed"] or ran["failed"] or ran["error"]):
+        session.exitstatus = SKIPPED
