@@ -33,16 +33,16 @@ foreach(check IN ITEMS arrows cxx names numbers size tests words)
     amb_lint(${check} ${Python3_EXECUTABLE} ${dev}/check-${check}.py)
 endforeach()
 amb_lint(format ${dev}/check-format.sh)
-amb_lint(arrows-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/integration/arrows_test.py)
-amb_lint(names-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/names_test.py)
-amb_lint(numbers-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/integration/numbers_test.py)
-amb_lint(prose-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/prose_test.py)
-amb_lint(new-file ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/integration/new_file_test.py
+amb_lint(arrows-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/arrows_test.py)
+amb_lint(names-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/dev/names_test.py)
+amb_lint(numbers-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/numbers_test.py)
+amb_lint(prose-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/dev/prose_test.py)
+amb_lint(new-file ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/dev/new_file_test.py
     -DAMB_UCX=${AMB_UCX} -DAMB_UCX_ROOT=${AMB_UCX_ROOT} -DAMB_CUDA=${AMB_CUDA}
     -DAMB_CUDA_INCLUDE=${AMB_CUDA_INCLUDE} -DAMB_JEMALLOC=${AMB_JEMALLOC}
     -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DCMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER})
-amb_lint(hook ${CMAKE_SOURCE_DIR}/tests/integration/hook_test.sh)
-amb_lint(test-script ${CMAKE_SOURCE_DIR}/tests/integration/test_script_test.sh)
+amb_lint(hook ${CMAKE_SOURCE_DIR}/tests/dev/hook_test.sh)
+amb_lint(test-script ${CMAKE_SOURCE_DIR}/tests/dev/test_script_test.sh)
 if(AMB_JEMALLOC AND TARGET brokerd)
     amb_lint(heap sh -c "ldd \"$0\" | grep jemalloc" $<TARGET_FILE:brokerd>)
 endif()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # tools/test.sh on a project of three tests: one that passes, one that is skipped, and one that
 # fails at its first run only. Such a test has failed, and its second run changes nothing of that.
-#   tests/integration/test_script_test.sh
+#   tests/dev/test_script_test.sh
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 folder=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # tools/dev/hooks/pre-commit in a small repository: a sound commit passes, a bad one does not.
-#   tests/integration/hook_test.sh
+#   tests/dev/hook_test.sh
 set -euo pipefail
 command -v git >/dev/null || { echo 'no git here' && exit 77; }
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
