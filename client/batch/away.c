@@ -47,7 +47,7 @@ bool amb_pub_hold(struct amb_pub *pub)
 void amb_pub_send_again(struct amb_pub *pub, uint64_t come)
 {
     uint64_t posted = atomic_load_explicit(&pub->posted, memory_order_relaxed);
-    /* They have come; whether they were delivered nobody tells any more. */
+    /* They have come; whether they were delivered is not known. */
     enum amb_status status = pub->settle.awaits_delivery ? AMB_EUNKNOWN : AMB_OK;
     amb_pub_settle_upto(pub, come < posted ? come : posted, status);
     while (!amb_list_is_empty(&pub->away.unacked)) {
@@ -57,7 +57,7 @@ void amb_pub_send_again(struct amb_pub *pub, uint64_t come)
         pub->away.held_bytes += amb_batch_size(AMB_CONTAINER_OF(last, struct amb_batch, node));
     }
     if (!amb_list_is_empty(&pub->away.held) && !pub->away.must_gather) {
-        pub->away.must_gather = true; /* Whoever has the publisher's lock next sees to it. */
+        pub->away.must_gather = true; /* The next holder of the publisher's lock sees to it. */
         atomic_fetch_add_explicit(&pub->conn->gathering, 1, memory_order_seq_cst);
     }
 }

@@ -61,5 +61,5 @@ void amb_away_gather(struct amb_pub *pub);
 /* Sends what was put aside. AMB_OK: all of it; EAGAIN: no window. Both locks held. */
 enum amb_status amb_away_flush(struct amb_pub *pub);
 
-/* Gives back what was put aside, and what was kept to be sent again. Lock held. */
+/* Gives back all batches of `held` and `unacked`. Lock held. */
 void amb_away_drop(struct amb_pub *pub);

@@ -7,13 +7,13 @@
 
 #include <stdlib.h>
 
-/* A batch whose second message comes so soon is looked at every 8th or 16th message only: a look
+/* A batch whose second message comes so soon is looked at every 8th or 16th message only. A look
  * costs about as much as 8 messages. The first message's own look is part of that time. */
 #define FAST_NS INT64_C(2000)
 #define FAST_MASK 7u
 #define FASTER_NS INT64_C(500)
 #define FASTER_MASK 15u
-/* What fills a batch within so many lingers is worth waiting for. */
+/* A stream that fills a batch within so many lingers is worth waiting for. */
 #define PATIENCE 4u
 /* No message waits longer than so many times that, whatever comes behind it. */
 #define OLDEST 10

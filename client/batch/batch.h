@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The open batch of a publisher: payloads, records and property blobs as they are gathered; and
- * the rule that says when it leaves.
+ * The open batch of a publisher: payloads, records and property blobs as they are gathered. The
+ * rule that says when a batch leaves is here, too:
  *
- * It leaves when it is full, when it is `linger` old, at a flush, or when nothing of its publisher
- * is on its way to the broker. That last condition alone has two stable states when both sides run
- * on cores of their own, and one of them sends a batch per message. So a batch must also have a
- * minimum size, which doubles while batches fill within 10 us and is forgotten after 50 us of
- * silence: it costs no latency, because a stream that fast fills it at once.
+ *   a batch leaves when   | because
+ *   it is full            | nothing more fits in
+ *   it is `linger` old    | its messages have waited long enough
+ *   there is a flush      | the program asks for it
+ *   nothing is on the way | waiting for company would save nothing
  *
- * A batch of leased messages is gathered by the same rule; its payloads stay in their slots, and
+ * The last condition alone has two stable states when both sides run on cores of their own. In one
+ * of them each message is a batch. So a batch must also have a minimum size. That doubles while
+ * batches fill within 10 us, and is forgotten after 50 us of silence. It costs no latency: a stream
+ * that fast fills the minimum at once.
+ *
+ * A batch of leased messages is gathered by the same rule. Its payloads stay in their slots, and
  * only the table of them is here.
  *
- * Where a batch costs system calls (`patience_ns` above `linger_ns`), one that is a quarter full
- * when it has lingered waits on, for it will be full soon. While batches fill up like that, the
- * stream is `is_flowing`: nobody asks whether the last one has arrived, and none leaves early.
+ * Where a batch costs system calls, `patience_ns` is above `linger_ns`. There a batch that has
+ * lingered and is a quarter full waits on, for it will be full soon. While batches fill up like
+ * that, the stream is `is_flowing`: no poll asks whether the last batch has arrived, and none
+ * leaves early.
  *
  * Threads: under the publisher's lock. Memory: one block a batch, recycled.
  */
@@ -144,7 +150,7 @@ struct amb_batch_rule {
     int64_t patience_ns; /* the same of a batch that fills up: linger_ns or more */
     uint64_t much;       /* bytes that show it */
     int64_t first_ns;    /* when the open batch got its first message */
-    int64_t seen_ns;     /* the newest time it was told */
+    int64_t seen_ns;     /* the newest time that a caller gave */
     int64_t last_ns;     /* when a batch left, by seen_ns: the clock is not read for that alone */
     uint32_t min_bytes;
     int64_t look_ns; /* when it was looked at last */

@@ -9,7 +9,7 @@
 #define BATCHES_CACHED_MAX 64u
 #define LARGES_CACHED_MAX 1024u /* small, and as many as private leases may be on their way */
 #define PACKED_CACHED_MAX (UINT64_C(4) << 20)
-/* What fills less than one part in so many of its memory is packed. */
+/* A batch that uses less than one part in so many of its memory is packed. */
 #define PACK_PART 4u
 /* The smallest block of amb_buffers is 512 bytes, and each is a power of two. */
 #define BLOCK_MIN UINT64_C(512)
@@ -125,7 +125,7 @@ struct amb_batch *amb_pub_commit_get(struct amb_conn *conn)
     return batch;
 }
 
-/* What it holds of others'. */
+/* Memory of others that it holds. */
 static void let_go(struct amb_conn *conn, struct amb_batch *batch)
 {
     if (batch->place.slots != NULL) {

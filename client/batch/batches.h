@@ -8,10 +8,10 @@
  *
  * A batch that leaves at once is used again, one a publisher. One that stays is closed: it counts,
  * by what was allocated for it, in conn->batches.held. Where that has reached held_max no batch
- * is begun and nothing is leased; a large message must fit below it, or find nothing held. What was
- * begun may always leave, so nobody waits for memory that waits for him. A batch that would stay
- * with less than a quarter of its memory in use is packed first: copied into a block of its own
- * size.
+ * is begun and nothing is leased; a large message must fit below it, or find nothing held. A batch
+ * that was begun may always leave, so no thread waits for memory that waits for that thread. A
+ * batch that would stay is packed first if it uses less than a quarter of its memory. It is copied
+ * into a block of its own size then.
  *
  * Threads: the connection's lock held, and the publisher's for what is its own.
  * Memory: unused batches and blocks are kept, at most about 20 MiB a connection.
@@ -37,7 +37,7 @@ struct amb_batch *amb_pub_commit_get(struct amb_conn *conn);
 /* Gives any of them back, with what it holds. NULL is allowed. */
 void amb_pub_batch_put(struct amb_conn *conn, struct amb_batch *batch);
 
-/* What a large message with a copy of `owned` bytes will count. */
+/* How much a large message with a copy of `owned` bytes will count. */
 uint64_t amb_batches_large(uint64_t owned);
 /* May no batch be begun? Any thread, without the lock. */
 static inline bool amb_batches_are_full(const struct amb_conn *conn)

@@ -36,7 +36,7 @@ static bool has_passed_fences(struct amb_batch *batch)
     return true;
 }
 
-/* One message of a commit whose segment is of a session that is over: it goes out as a batch of its
+/* One message of a commit whose segment is of a session that is over. It goes out as a batch of its
  * own, from where it lies. Moves *blob on. */
 static struct amb_batch *rescue_one(struct amb_pub *pub, const struct amb_batch *commit, uint32_t i,
                                     const uint8_t **blob)
@@ -120,8 +120,8 @@ static enum amb_status rescue(struct amb_pub *pub)
 }
 
 /* Payloads that the broker cannot read where they lie, first in the queue, whose GPU has done its
- * part: they are transferred. What that GPU has spoilt is settled so, in its turn. EAGAIN: not yet;
- * ENOMEM. */
+ * part: they are transferred. A commit that the GPU has spoilt is settled so, in its turn. EAGAIN:
+ * not yet; ENOMEM. */
 static enum amb_status transfer(struct amb_pub *pub, struct amb_batch *commit)
 {
     if (commit->fences != NULL && !has_passed_fences(commit)) {

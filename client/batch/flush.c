@@ -178,7 +178,7 @@ static unsigned flush_some(struct amb_conn *conn, int64_t now_ns, bool is_only_o
             !(atomic_load_explicit(&pub->is_gathering, memory_order_relaxed) ||
               pub->away.must_gather) ||
             !amb_spinlock_try(&pub->lock)) {
-            continue; /* Who has the lock looks for itself. */
+            continue; /* The holder of the lock looks for itself. */
         }
         if (__builtin_expect(!amb_list_is_empty(&pub->away.held) || pub->away.must_gather, 0)) {
             left += amb_pub_flush_open(pub) == AMB_OK;

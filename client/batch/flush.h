@@ -16,7 +16,7 @@ struct amb_pub;
 
 /*
  * Sends the open batch and the queue. Both locks held. AMB_OK: nothing is left of them. EAGAIN: no
- * window, the broker has been told. Else the session is lost.
+ * window, and the broker knows. Else the session is lost.
  */
 enum amb_status amb_pub_flush_open(struct amb_pub *pub);
 /* Sends one message as a batch of its own, the same way. Takes the batch on AMB_OK only. */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A publisher. Its open batch is under its own lock, so that two threads on two publishers meet
- * only when a batch leaves; what the link's callbacks touch is under the connection's.
+ * A publisher. Its open batch is under a lock of its own, so two threads on two publishers meet
+ * only when a batch leaves. The fields that a link's callbacks touch are under the connection's
+ * lock.
  *
  *   posted ─► open batch ─► sent (in flight) ─► accepted by the broker ─► settled, called back
  *   committed ─► queue ──────┘
  *
- * The queue holds commits, behind the open batch: usually one of leased messages that waits for
- * company; more where an earlier batch finds no window, because a commit does not wait.
+ * The queue holds commits, behind the open batch. Usually it has one batch of leased messages,
+ * which waits for company. It has more where an earlier batch finds no window, because a commit
+ * does not wait.
  *
  * Memory: freed by amb_pub_close; batches that the link still has keep it until they are settled.
  */
@@ -29,15 +31,15 @@
 #include <stdatomic.h>
 
 /*
- * A batch that is open for long may see CUDA come to life between two of its messages, and the
- * second of them may be in device memory: then each message is looked at before it is read.
+ * CUDA may come to life between two messages of a batch that is open for long. The second of them
+ * may be in device memory, so each message is looked at before it is read.
  */
-#define AMB_WARY_OPEN 1u /* nobody bounds how long batches stay open */
+#define AMB_WARY_OPEN 1u /* nothing bounds how long batches stay open */
 #define AMB_WARY_HELD 2u /* the open batch may not leave */
 #define AMB_WARY_LIVE 4u /* CUDA is there */
 #define AMB_WARY_LINGER_NS AMB_NS_PER_MS
 
-/* What keeps a publisher from taking messages. */
+/* The trouble that keeps a publisher from taking messages. */
 #define AMB_TROUBLE_PUB (AMB_TROUBLE_FORKED | AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING)
 
 struct amb_pub {
@@ -80,7 +82,7 @@ struct amb_pub {
     struct amb_settle settle;
     struct amb_asking asking;
     struct amb_pub_gpu gpu;
-    uint64_t flush_seq; /* what amb_flush waits for */
+    uint64_t flush_seq; /* the last message that amb_flush waits for */
     char topic[256];
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a publisher knows of memory: its leases, and what its topic does with GPU memory.
+ * The memory of a publisher's messages: its leases, and the way of its topic with GPU memory.
  * publish/lease.c and publish/staged.c work on it.
  *
- * Threads: under the connection's lock; what is constant, or atomic, is read without it. Memory:
- * none.
+ * Threads: under the connection's lock. Atomic fields, and those that stay as they are, are read
+ * without it. Memory: none.
  */
 #pragma once
 
@@ -21,13 +21,13 @@ struct amb_pub_lease {
     struct amb_list_node out; /* leases that the program has; struct amb_lease.node */
     uint32_t count;           /* ... so many */
     uint64_t messages;        /* that left in slots */
-    struct amb_gpu *gpu;      /* what is leased is its memory; NULL: host memory */
+    struct amb_gpu *gpu;      /* leases are in its memory; NULL: in host memory */
     bool is_pinned;           /* no: host memory that its driver has pinned */
 };
 
 struct amb_pub_gpu {
     bool has_room;                 /* the broker takes commits in GPU memory for this topic */
-    bool rejects_staging;          /* what cannot stay on its GPU is not published */
+    bool rejects_staging;          /* a message that cannot stay on its GPU is not published */
     char why[AMB_GPU_WHY_BYTES];   /* without has_room: the reason */
     _Atomic uint64_t staged_bytes; /* read from devices */
 };

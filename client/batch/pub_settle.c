@@ -16,7 +16,7 @@ void amb_pub_unkeep(struct amb_pub *pub, struct amb_batch *batch)
     }
 }
 
-/* What is settled need not be sent again. */
+/* Settled batches need not be sent again. */
 static void unkeep_settled(struct amb_pub *pub)
 {
     while (!amb_list_is_empty(&pub->away.unacked)) {
@@ -64,13 +64,14 @@ enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *fra
     enum amb_status why = frame->status < 0 ? (enum amb_status)frame->status : AMB_OK;
     const struct amb_settle_range said = {
         .status = why, .log_seq = frame->number, .matched = frame->count, .dropped = frame->lost};
-    enum amb_status status = amb_settle_told(&pub->settle, frame->seq, &said);
+    enum amb_status status = amb_settle_frame(&pub->settle, frame->seq, &said);
     if (status == AMB_OK && pub->asking.on_settled != NULL && frame->seq > pub->settle.settled) {
         pub->asking.on_settled(pub, amb_settle_first_seq(&pub->settle, frame->seq),
                                amb_settle_last_seq(&pub->settle, frame->seq), why, frame->count);
     }
     if (status == AMB_OK && pub->has_settled_frames) {
-        /* What was delivered sooner than a batch before it has been told, and waits for this one.
+        /* A later batch may have been delivered sooner. Its SETTLED frame has come, and waits for
+         * this one.
          */
         status = amb_settle_upto(&pub->settle, pub->settle.last, true);
     }

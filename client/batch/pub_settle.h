@@ -23,6 +23,6 @@ enum amb_status amb_pub_settled(struct amb_pub *pub, const struct amb_frame *fra
 void amb_pub_settle_all(struct amb_pub *pub, enum amb_status why);
 /* Everything up to message `last` is over, for `why`. */
 void amb_pub_settle_upto(struct amb_pub *pub, uint64_t last, enum amb_status why);
-/* A batch that was sent need not be kept to be sent again. What the link still has of it comes back
- * by itself. */
+/* A batch that was sent need not be kept to be sent again. Memory that the link still has
+ * comes back by itself. */
 void amb_pub_unkeep(struct amb_pub *pub, struct amb_batch *batch);

@@ -68,14 +68,14 @@ void amb_settle_sent(struct amb_settle *settle, uint64_t last_seq, uint64_t byte
         (struct amb_settle_batch){.last_seq = last_seq, .bytes = bytes, .status = AMB_OK};
 }
 
-enum amb_status amb_settle_told(struct amb_settle *settle, uint64_t batch,
-                                const struct amb_settle_range *said)
+enum amb_status amb_settle_frame(struct amb_settle *settle, uint64_t batch,
+                                 const struct amb_settle_range *said)
 {
     if (batch == 0 || batch > settle->last) {
         return AMB_EPROTO;
     }
     if (batch <= settle->former) {
-        return AMB_OK; /* The handle's last owner was told already that nobody knows. */
+        return AMB_OK; /* The handle's last owner has heard already that the fate is not known. */
     }
     if (batch <= settle->settled) {
         /* A counter has overtaken the frame: late, but not lost. */
@@ -89,12 +89,12 @@ enum amb_status amb_settle_told(struct amb_settle *settle, uint64_t batch,
     slot->log_seq = said->log_seq;
     slot->matched = said->matched;
     slot->dropped = said->dropped;
-    slot->is_told = true;
+    slot->has_frame = true;
     return AMB_OK;
 }
 
-/* Does b continue a, with the same result? log_seq stays that of the first message. What was
- * delivered and dropped is counted for each that matched, so there these must agree too. */
+/* Does b continue a, with the same result? log_seq stays that of the first message. Deliveries and
+ * drops are counted for each that matched, so there these must agree, too. */
 static bool joins(const struct amb_settle *settle, const struct amb_settle_range *a,
                   const struct amb_settle_range *b)
 {
@@ -114,7 +114,8 @@ static void add_range(struct amb_settle *settle, const struct amb_settle_range *
         bool is_full = settle->range_count == AMB_SETTLE_RANGES_MAX;
         if (joins(settle, newest, range) || is_full) {
             if (newest->status == AMB_OK) {
-                newest->status = range->status; /* Full: nobody polls, and one range must tell. */
+                newest->status =
+                    range->status; /* Full: no thread polls, and one range must hold the failure. */
             }
             newest->last = range->last;
             newest->matched = range->matched;
@@ -139,14 +140,14 @@ static void settle_range(struct amb_settle *settle, const struct amb_settle_rang
     settle->settled_seq = range->last;
 }
 
-enum amb_status amb_settle_upto(struct amb_settle *settle, uint64_t batch, bool wait_told)
+enum amb_status amb_settle_upto(struct amb_settle *settle, uint64_t batch, bool wait_frames)
 {
     if (batch > settle->last) {
         return AMB_EPROTO;
     }
     while (settle->settled < batch) {
         const struct amb_settle_batch *slot = slot_of(settle, settle->settled + 1);
-        if (wait_told && !slot->is_told) {
+        if (wait_frames && !slot->has_frame) {
             break;
         }
         struct amb_settle_range range = {.first = settle->settled_seq + 1,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settlement: which publisher sequence numbers each batch on its way carries, what the broker said
- * about it, and the ranges that on_settled has yet to hear. A million messages cost one slot a
- * batch; ranges that join and agree are merged, and failures are bounded.
+ * Settlement of one publisher: the sequence numbers of each batch on its way, the broker's word on
+ * it, and ranges that on_settled has yet to report. A million messages cost one slot a batch.
+ * Ranges that join and agree are merged, and failures are bounded.
  *
  * Threads: owner only (the connection's lock). Memory: two rings that double.
  */
@@ -23,7 +23,7 @@ struct amb_settle_batch {
     uint64_t dropped;
     uint32_t matched;
     int32_t status;
-    bool is_told; /* its SETTLED frame has come */
+    bool has_frame; /* its SETTLED frame has come */
 };
 
 /* A run of messages settled alike, for on_settled. */
@@ -42,7 +42,7 @@ struct amb_settle {
     uint64_t settled_seq;   /* last sequence of batch `settled` */
     uint64_t settled_bytes;
     uint64_t failed;         /* messages */
-    enum amb_status failure; /* the first one not yet told by a flush */
+    enum amb_status failure; /* the first one that no flush has returned yet */
     struct amb_settle_range ranges[AMB_SETTLE_RANGES_MAX];
     uint32_t range_first, range_count;
     bool keeps_ranges;    /* somebody wants them */
@@ -56,23 +56,24 @@ void amb_settle_fini(struct amb_settle *settle);
 AMB_MUST_CHECK enum amb_status amb_settle_reserve(struct amb_settle *settle);
 /* Batch last + 1, of `bytes`, whose last message is last_seq, has left. */
 void amb_settle_sent(struct amb_settle *settle, uint64_t last_seq, uint64_t bytes);
-/* What the broker says of one batch: status, log_seq, matched, dropped of `said`. EPROTO: no such
+/* The broker's word on one batch: status, log_seq, matched, dropped of `said`. EPROTO: no such
  * batch is on its way. */
-AMB_MUST_CHECK enum amb_status amb_settle_told(struct amb_settle *settle, uint64_t batch,
-                                               const struct amb_settle_range *said);
+AMB_MUST_CHECK enum amb_status amb_settle_frame(struct amb_settle *settle, uint64_t batch,
+                                                const struct amb_settle_range *said);
 /* The messages that a batch on its way carries. */
 uint64_t amb_settle_first_seq(const struct amb_settle *settle, uint64_t batch);
 uint64_t amb_settle_last_seq(const struct amb_settle *settle, uint64_t batch);
-/* Batches up to `batch` are settled. wait_told: only as far as their SETTLED has come. EPROTO. */
+/* Batches up to `batch` are settled. wait_frames: only as far as their SETTLED frames have come.
+ * EPROTO. */
 AMB_MUST_CHECK enum amb_status amb_settle_upto(struct amb_settle *settle, uint64_t batch,
-                                               bool wait_told);
+                                               bool wait_frames);
 /* Everything up to last_seq, sent or not, is settled with `why`. */
 void amb_settle_rest(struct amb_settle *settle, uint64_t last_seq, enum amb_status why);
 /* The last message that was sent. */
 uint64_t amb_settle_sent_seq(const struct amb_settle *settle);
 /* The newest batch has not left after all. */
 void amb_settle_unsent(struct amb_settle *settle);
-/* What is on its way is not any more, and the next batch has number 1 again. */
+/* Nothing is on its way any more, and the next batch has number 1 again. */
 void amb_settle_restart(struct amb_settle *settle);
-/* The oldest range not yet told; false: none. */
+/* The oldest range that is not reported yet; false: none. */
 bool amb_settle_take(struct amb_settle *settle, struct amb_settle_range *out);

@@ -5,9 +5,9 @@
 #include "client/conn/conn.h"
 
 /*
- * What is asked for: `size` bytes beyond `from`. If the batch has grown since the last question, as
- * much again, up to a full batch. Where memory is short the broker gives exactly what was asked
- * for, one round trip later, and a batch that grows all the time would never leave.
+ * The amount to ask for: `size` bytes beyond `from`. If the batch has grown since the last
+ * question, as much again, up to a full batch. Where memory is short the broker gives exactly that,
+ * one round trip later. A batch that grows all the time would never leave then.
  */
 static uint64_t amount_of(const struct amb_pub *pub, uint64_t from, uint64_t size)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a connection keeps for another session; back.c waits for that, reconnect.c brings it about.
- * Threads: under the connection's lock. Memory: copies of the options' strings.
+ * The hosts and options of a connection, kept for another session. drive/back.c waits for a
+ * session, session/reconnect.c brings it about. Threads: under the connection's lock. Memory:
+ * copies of the options' strings.
  */
 #pragma once
 
@@ -18,7 +19,7 @@ struct ProtobufCMessage;
 struct amb_reconnect {
     bool is_on;
     bool is_running;      /* the thread */
-    bool is_former_known; /* there was a session: the broker is told which */
+    bool is_former_known; /* there was a session, which the broker is to know */
     _Atomic bool must_stop;
     int cancel_fd;    /* eventfd: the thread shall look at must_stop; -1: none */
     uint32_t waiting; /* publishers and subscriptions that are not back yet */
@@ -32,8 +33,8 @@ struct amb_reconnect {
  * ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_again_init(struct amb_reconnect *again, const char *urls,
                                               const char *name, const struct amb_options *options);
-/* Keeps what a publisher or a subscription asks, packed, in *out of *len bytes, which is the
- * caller's to free; both stay as they are where there will be no other session. ENOMEM. */
+/* Keeps the request of a publisher or a subscription, packed, in *out of *len bytes. *out is the
+ * caller's to free. Both stay as they are where there will be no other session. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_again_keep(const struct amb_reconnect *again,
                                               const struct ProtobufCMessage *message, uint8_t **out,
                                               size_t *len);

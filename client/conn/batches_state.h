@@ -24,5 +24,5 @@ struct amb_conn_batches {
     uint64_t held_max;     /* ... and may hold */
     struct amb_batch_stock plain, large, commits;
     struct amb_buffers packed; /* for batches that are no larger than they must be */
-    enum amb_status failure;   /* the first failed publish not told by amb_flush; AMB_OK */
+    enum amb_status failure;   /* the first failed publish that no amb_flush has returned; AMB_OK */
 };

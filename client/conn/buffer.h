@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory for bodies received by copy: power-of-two classes, each with a LIFO free list so that the
- * next body finds warm memory. What is cached is bounded; what is out counts against a limit.
+ * next body finds warm memory. Cached memory is bounded; memory that is out counts against a limit.
  * Threads: owner only (the connection's lock). Memory: allocates when a free list is empty.
  */
 #pragma once
@@ -19,7 +19,7 @@ struct amb_buffers {
 };
 
 void amb_buffers_init(struct amb_buffers *buffers, uint64_t used_max);
-/* Frees what is cached. */
+/* Frees cached memory. */
 void amb_buffers_fini(struct amb_buffers *buffers);
 /* At least `size` bytes, aligned to AMB_BUFFER_ALIGN; NULL at the limit or without memory. */
 void *amb_buffers_get(struct amb_buffers *buffers, uint64_t size);

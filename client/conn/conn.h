@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection as the library's own files see it. A feature's state is a part of the struct, which
- * the feature's file works on; what lies between the parts is the connection's own.
+ * A connection as the library's own files see it. A feature's state is a part of the struct, and
+ * the feature's file works on it. Fields between the parts are the connection's own.
  *
  *   amb_conn ── link_state, driver, io, ucx      drive/, session/io.c: threads move bytes, or sleep
  *       │  ├─── control, session, again, due    drive/, session/: the broker's word; callbacks
@@ -110,8 +110,8 @@ static inline bool amb_conn_has_trouble(const struct amb_conn *conn, uint32_t wh
 }
 
 /*
- * A call that may wait is counted from beginning to end: a close by another thread makes it turn
- * back, and waits until it has left before anything is freed.
+ * A call that may wait is counted from beginning to end. A close by another thread makes the call
+ * turn back, and frees nothing before it has left.
  */
 static inline void amb_conn_enter(struct amb_conn *conn)
 {

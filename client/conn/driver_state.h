@@ -28,7 +28,7 @@ struct amb_conn_driver {
     uint32_t flow_waits;         /* waits that flow values may end */
     _Atomic uint32_t change;     /* a futex */
     int wake_fd;                 /* eventfd: wakes a sleeping driver; amb_stop writes it */
-    const struct amb_wait *wait; /* what it sleeps for */
+    const struct amb_wait *wait; /* its own wait */
     uint64_t turns;              /* how often a thread has become the driver */
     struct amb_spin spin;
 };

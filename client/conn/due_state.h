@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is due to the program: the descriptors of amb_fd, who wants to be called back, and the
- * events that wait for amb_poll. drive/due.c and session/poll.c work on it.
+ * Things that are due to the program: the descriptors of amb_fd, the callbacks that it wants, and
+ * the events that wait for amb_poll. drive/due.c and session/poll.c work on it.
  *
  * Threads: under the connection's lock, events under a lock of their own. Memory: descriptors,
- * closed by the end of the connection; events are dropped, oldest first, where nobody polls.
+ * closed by the end of the connection; events are dropped, oldest first, where no thread polls.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ struct amb_conn_due {
     bool has_news;            /* a message has arrived since amb_poll */
     uint32_t settled_wanted;  /* publishers with on_settled */
     uint32_t messages_wanted; /* subscriptions with on_message */
-    uint32_t next_sub;        /* whose callbacks come first next time */
+    uint32_t next_sub;        /* its callbacks come first next time */
     int64_t reply_ns; /* the first deadline of a request, perhaps an earlier one; INT64_MAX: none */
 };
 

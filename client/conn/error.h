@@ -27,7 +27,7 @@ static inline void amb_conn_error_fini(struct amb_conn_error *error)
     (void)pthread_mutex_destroy(&error->lock);
 }
 
-/* What a call answers for a connection with this trouble; AMB_OK if it has none of it. */
+/* The answer of a call on a connection with this trouble; AMB_OK if it has none of it. */
 enum amb_status amb_conn_trouble(struct amb_conn *conn, uint32_t which);
 /* Why a call failed so, for its message: the connection's end if that was it. Any thread. */
 const char *amb_conn_reason(struct amb_conn *conn, enum amb_status status);

@@ -19,5 +19,5 @@ struct amb_gpu_range {
     char device[AMB_GPU_NAME_BYTES];
     uint8_t handle[AMB_CUDA_IPC_BYTES];
     uint64_t offset, pool;
-    uint64_t epoch; /* whose: of the broker's life */
+    uint64_t epoch; /* of the broker's life that says it */
 };

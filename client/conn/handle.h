@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles, chosen by the client, taken in turn. What the broker said about a handle's former owner
- * may still be on its way when the next one takes it, and so may what we said: so all numbers of a
- * handle go on where the last owner left off, at both ends, and old ones are known by being small.
- * Threads: under the connection's lock.
+ * Handles, chosen by the client, taken in turn. When a handle has a new owner, frames about the
+ * former owner may still be on their way, in both directions. So all numbers of a handle
+ * go on where the last owner left off, at both ends. Old numbers are known by being small.
+ *
+ * Threads: under the connection's lock. Memory: none.
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a connection keeps of its lease segments; slots.c works on it.
+ * The lease segments of a connection, and its commits. memory/slots.c, memory/slots_life.c and
+ * publish/lease.c work on it.
  * Threads: under the connection's lock. Memory: its own.
  */
 #pragma once

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a connection keeps beside its link: how to sleep on it, what it was given, and its end.
- * drive/arm.c, drive/lock.c and drive/ucx.c work on it; session/link_events.c notes the end.
+ * The state of a connection's link: how a thread sleeps on it, frames that it has and has not sent,
+ * and its end. drive/arm.c, drive/lock.c and drive/ucx.c work on it; session/link_events.c notes
+ * the end.
  *
  * Threads: under the connection's lock. Memory: the epoll is closed, and UCX is ended, by the
  * session.
@@ -15,7 +16,7 @@ struct amb_ucx_worker;
 
 struct amb_conn_link {
     bool must_flush;        /* frames or flow values were given to the link */
-    bool may_flush;         /* ... which the I/O thread sends at its next turn but one */
+    bool may_flush;         /* ... and the I/O thread sends them at its next turn but one */
     bool has_costly_poll;   /* a poll is a system call: not at every look */
     bool is_bulk;           /* many messages at a time come or go: a wait is not worth a spin */
     bool is_armed;          /* the link shall wake its sleeper, */

@@ -38,7 +38,7 @@ __attribute__((format(printf, 2, 3))) static void complain(struct amb_complaint 
     va_end(args);
 }
 
-/* What every options struct has first. */
+/* The first field of every options struct. */
 static enum amb_status read_struct(const char *what, const void *from, void *to, size_t size,
                                    struct amb_complaint *complaint)
 {
@@ -187,7 +187,7 @@ static enum amb_status check_sub_enums(const struct amb_sub_options *options,
     return AMB_OK;
 }
 
-/* What is chosen of the topics, and how fast it comes. */
+/* Messages that are chosen, and the rate at which they come. */
 static enum amb_status check_sub_choice(const struct amb_sub_options *options,
                                         struct amb_complaint *complaint)
 {
@@ -319,7 +319,7 @@ enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct 
         return status;
     }
     if (to->credit_msgs == 0 && to->slow == AMB_SLOW_LATEST) {
-        to->credit_msgs = 1; /* What waits here is older than what is there. */
+        to->credit_msgs = 1; /* Messages that wait here are older than those that come. */
     }
     if (to->credit_msgs == 0) {
         to->credit_msgs = to->ack > AMB_ACK_NONE ? AMB_SUB_CREDIT_MSGS_ACKED : AMB_SUB_CREDIT_MSGS;
@@ -329,7 +329,7 @@ enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct 
     return AMB_OK;
 }
 
-/* What does not depend on where the payload is. */
+/* Fields that do not depend on the place of the payload. */
 static enum amb_status read_out(const struct amb_out *from, struct amb_out *to,
                                 struct amb_complaint *complaint)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options structs as they come from a program compiled against some other version of the header:
+ * Options structs as they come from a program compiled against another version of the header:
  * copied into one of our size, checked, defaults filled in.
  * Threads: any. Memory: none.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a connection keeps for messages that come: their deliveries (message/returns.c), their
- * acknowledgements (subscribe/ack.c), and pieces that are asked for (message/fetch.c).
+ * Messages that come to a connection: arrivals (message/returns.c), acknowledgements
+ * (subscribe/ack.c), and pieces of payloads that are asked for (message/fetch.c).
  *
- * Threads: under the connection's lock. Memory: its own; unused deliveries and frames are kept.
+ * Threads: under the connection's lock. Memory: its own; unused arrivals and frames are kept.
  */
 #pragma once
 
@@ -14,9 +14,9 @@
 
 struct amb_conn_receive {
     struct amb_buffers buffers;       /* for bodies that come by copy */
-    void *unused[3];                  /* deliveries, by class */
-    struct amb_list_node outstanding; /* deliveries with messages out */
-    struct amb_list_node topics;      /* every name ever told, for messages still held */
+    void *unused[3];                  /* arrivals, by class */
+    struct amb_list_node outstanding; /* arrivals with messages out */
+    struct amb_list_node topics;      /* every name that ever came, for messages still held */
 };
 
 struct amb_conn_acks {

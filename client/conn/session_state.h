@@ -16,7 +16,7 @@ struct amb_conn_session {
     uint64_t max_message;
     uint32_t batch_bytes, batch_msgs;
     enum amb_status down; /* why the session is over; AMB_OK: it is not */
-    uint32_t life;        /* counts sessions: what is of an older one is not told to the broker */
+    uint32_t life;        /* counts sessions: words on an older one are not for the broker */
     uint32_t id, generation;
     uint64_t secret, epoch;
     char down_text[200];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A lock for sections of a few dozen nanoseconds that are hardly ever contended: one exchange to
- * take, one store to give back. Who finds it taken yields the CPU, because its holder may be off
- * it. Threads: any. Memory: none.
+ * take, one store to give back. A thread that finds it taken yields the CPU, because the holder
+ * may be off it. Threads: any. Memory: none.
  */
 #pragma once
 

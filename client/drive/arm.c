@@ -95,7 +95,7 @@ void amb_conn_arm_for_user(struct amb_conn *conn)
         return;
     }
     bool want_flow = conn->due.settled_wanted != 0 || conn->driver.flow_waits != 0;
-    amb_conn_disarm(conn); /* What is wanted may have become more. */
+    amb_conn_disarm(conn); /* The sleeper may want more than before. */
     if (conn->session.down == AMB_OK && !amb_conn_arm(conn, want_flow)) {
         amb_due_set(conn);
     }

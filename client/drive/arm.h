@@ -12,7 +12,7 @@
 
 struct amb_conn;
 
-/* How often releases that wait for a stream are looked at, by whoever waits or the I/O thread. */
+/* How often releases that wait for a stream are looked at, by a waiter or the I/O thread. */
 #define AMB_GPU_LOOK_NS INT64_C(1000000)
 
 /* Arms the link so that it wakes us. False: there is work. Lock held. */

@@ -27,7 +27,7 @@ void amb_control_flush(struct amb_conn *conn)
             continue;
         }
         if (n < 0 && errno != EAGAIN) {
-            /* Whoever reads finds the end, and before it what the broker has said. */
+            /* The next read finds the end, and before it the last words of the broker. */
             sent = conn->control.out_len;
         }
         if (n < 0) {

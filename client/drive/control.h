@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control connection of a running session: requests and their answers, heartbeats, segments
- * that the broker hands over, the end of the session.
- * Threads: under the connection's lock. Memory: the answer to amb_admin only.
+ * Requests on the control connection of a running session, and their answers. The session's room
+ * reads what comes, see session/dispatch.h.
+ *
+ *   ask ─► packed, sent ─┬─► answered ─► its waiter wakes, or its on_answer is called
+ *                        └─► the session is over ─► the same, with the reason
+ *
+ * Threads: under the connection's lock. Memory: a request is its caller's; the answer to amb_admin
+ * is the heap's.
  */
 #pragma once
 
@@ -42,10 +47,10 @@ struct amb_control_request {
     /* AdminReply; the asker's to free */
     uint8_t *json;
     size_t json_len, json_cap;
-    uint32_t handle; /* what it is about, for an on_answer */
+    uint32_t handle; /* of a publisher or a subscription, for an on_answer */
 };
 
-/* Sends one message; what the socket does not take waits. A failure loses the session. */
+/* Sends one message. Bytes that the socket does not take wait. A failure loses the session. */
 void amb_control_send(struct amb_conn *conn, const Amb__Control__Control *message);
 /* Sends it as a request, whose answer comes to *request, the caller's, until forgotten. */
 void amb_control_ask(struct amb_conn *conn, Amb__Control__Control *message,
@@ -59,7 +64,7 @@ void amb_control_fail_all(struct amb_conn *conn, enum amb_status why, const char
 /* Gives a request its answer. */
 void amb_control_answer(struct amb_conn *conn, struct amb_control_request *request,
                         enum amb_status status, const char *text);
-/* Writes what waits to be written. */
+/* Writes bytes that wait to be written. */
 void amb_control_flush(struct amb_conn *conn);
 
 /* recvmsg without waiting. Descriptors that came are appended to fds, those beyond fds_max closed.

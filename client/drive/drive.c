@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's loop, and what a turn of it does.
+ * The driver's loop, and its turns.
  */
 #include "client/drive/drive.h"
 
@@ -55,7 +55,7 @@ unsigned amb_conn_receive(struct amb_conn *conn)
     take_back(conn);
     unsigned done = poll_link(conn);
     if (done != 0) {
-        amb_conn_tell(conn);
+        amb_conn_wake_waiters(conn);
     }
     return done;
 }
@@ -71,7 +71,7 @@ unsigned amb_conn_progress(struct amb_conn *conn)
         amb_conn_flush_link(conn);
     }
     if (done != 0) {
-        amb_conn_tell(conn);
+        amb_conn_wake_waiters(conn);
     }
     return done;
 }
@@ -84,7 +84,7 @@ static void follow(struct amb_conn *conn, const struct amb_wait *wait, int64_t r
     if ((wait->flags & AMB_WAIT_FLOW) != 0 && conn->driver.is_asleep && !conn->driver.wants_flow) {
         amb_conn_wake_driver(conn);
     }
-    amb_conn_push(conn, false); /* Whoever drives may be asleep. */
+    amb_conn_push(conn, false); /* The driver may be asleep. */
     conn->driver.followers++;
     uint32_t seen = atomic_load_explicit(&conn->driver.change, memory_order_acquire);
     amb_conn_unlock(conn);
@@ -160,7 +160,7 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
     if (!conn->io.has_thread) {
         amb_upcalls.timers(conn, amb_clock_monotonic_ns());
     }
-    amb_conn_tell(conn);
+    amb_conn_wake_waiters(conn);
 }
 
 static int64_t next_pause(const struct amb_conn *conn, int64_t pause_ns)
@@ -189,8 +189,8 @@ static void drive_begin(struct amb_conn *conn)
     amb_conn_disarm(conn);
 }
 
-/* Nobody drives: the link is the I/O thread's again, which does not look at it, or waits for a ring
- * that we have called off; or the program's own loop's. */
+/* There is no driver: the link is the I/O thread's again, or the program's own loop's. The I/O
+ * thread does not look at the link, or waits for a ring that we have called off. */
 static void leave_to_io(struct amb_conn *conn)
 {
     enum amb_io_mode io_mode =
@@ -207,7 +207,7 @@ static void drive_end(struct amb_conn *conn)
     conn->driver.is_taken = false;
     if (conn->driver.followers != 0) {
         conn->driver.has_changed = true;
-        amb_conn_tell(conn);
+        amb_conn_wake_waiters(conn);
         return;
     }
     leave_to_io(conn);
@@ -237,7 +237,7 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
         if (now - let_go_ns > LET_GO_NS) {
             let_go_ns = now;
             let_go(conn, now);
-            /* Whoever had the lock in between saw nobody asleep and woke nobody. */
+            /* Threads that had the lock in between saw no sleeper, and woke none. */
             status = amb_conn_verdict(conn, wait);
             if (status != AMB_EAGAIN) {
                 break;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The driver. A thread that must wait for something of a connection moves link and control socket
- * itself, so that no hop between threads is in the way of a message. While it finds nothing it
- * yields, and when yielding does not help it sleeps. Others that wait follow: they sleep until the
+ * itself, so a message needs no hop between threads. While the driver finds nothing it yields, and
+ * when yielding does not help it sleeps. Others that wait follow: they sleep until the
  * driver says that something changed, and one of them becomes the next driver. When nobody drives,
  * the I/O thread does (io.c).
  *
@@ -17,10 +17,11 @@
 
 struct amb_conn;
 
-/* Frames a turn: few, so that what was received is still in the cache when it is taken. */
+/* Frames a turn: few, so that messages are still in the cache when they are taken. */
 #define AMB_POLL_BUDGET 8u
-/* The same while frames wait to be sent. A turn sends up to 1,024 of them, each may be answered,
- * and who reads less than he has answered is one that does not read, to the broker. */
+/* The same while frames wait to be sent. A turn sends up to 1,024 of them, and each may be
+ * answered. To the broker, a client that reads fewer frames than it causes is one that does not
+ * read. */
 #define AMB_POLL_BUDGET_BUSY 2048u
 
 /*
@@ -30,9 +31,9 @@ struct amb_conn;
 enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait);
 
 /*
- * Moves what can be moved without waiting: link, batches that are due, what was released. Lock
- * held. Returns how much was done.
+ * Moves what can be moved without waiting: the link, batches that are due, messages that were
+ * released. Lock held. Returns how much was done.
  */
 unsigned amb_conn_progress(struct amb_conn *conn);
-/* The first part of it: what has come on the link, and what was released. */
+/* The first part of it: frames that have come, and messages that were released. */
 unsigned amb_conn_receive(struct amb_conn *conn);

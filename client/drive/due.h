@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is due to the program, and the descriptor that says so: events in their queue, and the
- * readiness of amb_fd, which is kept up only if the program has asked for it.
- * Threads: as each function says.
+ * Events and callbacks that are due to the program, and the descriptor that shows it. Events wait
+ * in a queue. The readiness of amb_fd is kept up only if the program has asked for it. Threads: as
+ * each function says.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ void amb_due_signal(struct amb_conn *conn);
 /* POLL mode: a batch lingers, so amb_fd must become readable soon. Any thread. */
 void amb_due_timer(struct amb_conn *conn, int64_t delay_ns);
 
-/* Queue events; dropped if nobody listens. Lock held. */
+/* Queue events; dropped where the program has no on_event. Lock held. */
 void amb_event_session(struct amb_conn *conn, enum amb_event_type type, enum amb_status status,
                        const char *text);
 void amb_event_sub_closed(struct amb_conn *conn, struct amb_sub *sub, enum amb_status status,

@@ -18,13 +18,13 @@ bool amb_conn_trylock(struct amb_conn *conn)
 static void unlock_once(struct amb_conn *conn)
 {
     if (conn->driver.has_changed) {
-        amb_conn_tell(conn);
+        amb_conn_wake_waiters(conn);
     }
     uint32_t unrefs = conn->unrefs;
     conn->unrefs = 0;
     (void)pthread_mutex_unlock(&conn->lock);
     if (unrefs != 0) {
-        /* Never the last: whoever unlocks holds one of its own. */
+        /* Never the last: the caller holds one of its own. */
         uint32_t before = atomic_fetch_sub_explicit(&conn->refs, unrefs, memory_order_acq_rel);
         amb_assert(before > unrefs);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock of a connection, its references, and the push of what its link was given.
+ * The lock of a connection, its references, and the push of frames that its link was given.
  *
  * Threads: any. Lock order: a publisher's lock, then the connection's, then a subscription's, then
  * the leaf locks. Memory: the last reference frees the connection.
@@ -19,13 +19,14 @@ bool amb_conn_trylock(struct amb_conn *conn);
 void amb_conn_unlock(struct amb_conn *conn);
 
 /*
- * Pushes out what was given to the link on the side, as releases are; lock held. Where that is a
- * system call, or with may_wait, it is left to whoever drives or comes next, if that is soon: the
- * I/O thread's next nap at the latest.
+ * Pushes out frames that the link was given on the side, as releases are; lock held. Where that is
+ * a system call, or with may_wait, the push is left to the driver or the next caller. It comes
+ * soon: after the I/O thread's next nap at the latest.
  */
 void amb_conn_push(struct amb_conn *conn, bool may_wait);
 
-/* Pushes out what the link was given, and what waits to be given with it. Lock held, has a link. */
+/* Pushes out frames that the link was given, and acknowledgements, which wait for that. Lock held,
+ * has a link. */
 static inline void amb_conn_flush_link(struct amb_conn *conn)
 {
     if (__builtin_expect(!amb_list_is_empty(&conn->acks.waiting), 0)) {

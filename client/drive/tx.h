@@ -23,7 +23,7 @@ enum amb_conn_tx_kind {
 
 struct amb_conn_tx {
     struct amb_link_tx tx;
-    struct amb_frame frame; /* type and fields set by the owner; who we are is filled in */
+    struct amb_frame frame; /* type and fields set by the owner; the session is filled in */
     enum amb_conn_tx_kind kind;
     bool is_queued; /* the link has it */
 };

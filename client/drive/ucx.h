@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection's share of UCX: one context and one worker of its own, made only for interfaces that
- * the program declared trusted, and only when the broker chose that link.
- * Threads: under the connection's lock, or before it has threads.
+ * A connection's share of UCX: one context and one worker of its own. They are made only for
+ * interfaces that the program declared trusted, and only when the broker chose that link. Threads:
+ * under the connection's lock, or before it has threads.
  */
 #pragma once
 

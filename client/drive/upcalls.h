@@ -15,7 +15,7 @@
 struct amb_conn;
 
 struct amb_conn_upcalls {
-    /* Deliveries in conn->returned are told to the broker, and used again. Lock held. */
+    /* Arrivals in conn->returned are reported to the broker, and used again. Lock held. */
     void (*take_back)(struct amb_conn *conn);
     /* Sends the batches that are due; returns how many have left. Lock held. */
     unsigned (*flush_due)(struct amb_conn *conn);
@@ -25,7 +25,7 @@ struct amb_conn_upcalls {
     void (*service)(struct amb_conn *conn);
     /* The same of what has come by now and no more: the link is down, and that may say why. */
     void (*hear_out)(struct amb_conn *conn);
-    /* What the clock asks for: heartbeats, deadlines, segments. Lock held, may be given up. */
+    /* The work of the clock: heartbeats, deadlines, segments. Lock held, may be given up. */
     void (*timers)(struct amb_conn *conn, int64_t now_ns);
     /* See amb_conn_lost. */
     void (*lost)(struct amb_conn *conn, enum amb_status why, const char *text);

@@ -64,7 +64,7 @@ enum amb_status amb_conn_verdict(struct amb_conn *conn, const struct amb_wait *w
     return AMB_EAGAIN;
 }
 
-void amb_conn_tell(struct amb_conn *conn)
+void amb_conn_wake_waiters(struct amb_conn *conn)
 {
     if (!conn->driver.has_changed) {
         return;

@@ -18,8 +18,8 @@ enum amb_status amb_conn_verdict(struct amb_conn *conn, const struct amb_wait *w
 /* Something that waits may be about is different. Lock held; those who wait look again when it is
  * given up, at the latest. */
 void amb_conn_changed(struct amb_conn *conn);
-/* Tells them. Lock held. */
-void amb_conn_tell(struct amb_conn *conn);
+/* Wakes threads whose condition may be true by now. Lock held. */
+void amb_conn_wake_waiters(struct amb_conn *conn);
 /* Wakes all waits and the driver so that they look again. Any thread; async-signal-safe. */
 void amb_conn_wake_all(struct amb_conn *conn);
 /* It sleeps on the link, and shall look again. Lock held. */

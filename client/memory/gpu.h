@@ -56,11 +56,12 @@ enum amb_status amb_gpu_fail(struct amb_conn *conn, struct amb_gpu *gpu, enum am
 
 /*
  * Copies device memory to the host, behind what is on the stream (NULL: the default one); done when
- * it returns. EINVAL, ECUDA, ENOTSUP, ENOMEM: told.
+ * it returns. EINVAL, ECUDA, ENOTSUP, ENOMEM: the connection's last error.
  */
 AMB_MUST_CHECK enum amb_status amb_gpu_read(struct amb_conn *conn, void *to, const void *data,
                                             uint64_t len, void *stream);
-/* The device whose memory data is; all of len bytes must be. EINVAL, and as amb_gpu_get: told. */
+/* The device whose memory data is; all of len bytes must be. EINVAL, and as amb_gpu_get: the
+ * connection's last error. */
 AMB_MUST_CHECK enum amb_status amb_gpu_of(struct amb_conn *conn, const void *data, uint64_t len,
                                           struct amb_gpu **out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Buffers that payloads are brought to: device memory, managed memory, or pinned host memory, in
- * power-of-two classes from 256 bytes on. What is unused is bounded.
+ * power-of-two classes from 256 bytes on. Unused memory is bounded.
  *
  * Threads: any; the device's lock, a leaf. Memory: the driver's, used again, freed with the device.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fences: what is on a stream of the program so far, of which the end is waited for without
- * blocking. A commit of GPU memory leaves when its fence is over.
+ * Fences: the end of what is on a stream of the program so far, waited for without blocking. A
+ * commit of GPU memory leaves when its fence is over.
  *
  * Threads: any; the device's lock, a leaf. Memory: fences are used again, and freed with the
  * device.
@@ -28,8 +28,9 @@ AMB_MUST_CHECK enum amb_status amb_gpu_fence(struct amb_gpu *gpu, void *stream,
 enum amb_status amb_gpu_fence_look(struct amb_gpu_fence *fence);
 /* Waits for it, and gives it back. */
 enum amb_status amb_gpu_fence_wait(struct amb_gpu_fence *fence);
-/* Device memory to device memory of the same GPU, behind what is on the stream; is_waited: it is
- * done when this returns, else as *fence (may be NULL) says. Told. */
+/* Device memory to device memory of the same GPU, behind what is on the stream. is_waited: it is
+ * done when this returns. Else it is done when *fence, which may be NULL, is over. A failure is the
+ * connection's last error. */
 AMB_MUST_CHECK enum amb_status amb_gpu_copy(struct amb_gpu *gpu, uint64_t to, uint64_t from,
                                             uint64_t len, void *stream, bool is_waited,
                                             struct amb_gpu_fence **fence);

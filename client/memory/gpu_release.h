@@ -25,7 +25,7 @@ struct amb_gpu_releases {
 typedef void (*amb_gpu_release_fn)(struct amb_msg *msg);
 
 /*
- * Has msg released when what is on the stream so far has run: looked at by amb_conn_gpus_look. On
+ * Has msg released when all that is on the stream so far has run, see amb_conn_gpus_look. On
  * failure it is not taken.
  */
 AMB_MUST_CHECK enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges of the broker's GPU memory, as they are in this process. A pool is opened by its IPC
- * handle once a process and device, whatever connections use it, and counted: by connection, whose
- * memory keeps it open. CUDA opens nothing twice, and closing waits for the device.
+ * Ranges of the broker's GPU memory, as they are in this process. A process opens a pool once for
+ * each device, by its IPC handle. Each connection that uses the pool keeps it open. CUDA opens
+ * nothing twice, and closing waits for the device.
  *
- * A handle alone does not say whose memory it is: it has a process id and an address in it, and a
- * broker that starts again in a container may have both from its former life. CUDA would give the
- * mapping that is there, of memory that is gone. So a pool is one broker life's, and a handle that
- * another life's pool has here is refused until that is closed.
+ * A handle does not say which broker's memory it is: it has a process id and an address in that
+ * process. A broker that starts again in a container may have both from its former life. CUDA would
+ * give the mapping that is there, of memory that is gone. So a pool belongs to one life of the
+ * broker. A handle that a pool of another life has here is refused until that pool is closed.
  *
  *   SegAdd, LeaseOpened ─► amb_gpu_import ─► address ... the connection's end: closed
  *
@@ -31,9 +31,12 @@ struct amb_import {
 };
 
 /*
- * Where the range of so many bytes is, and on which device. ENOTFOUND: the process does not see the
- * device; ENOTSUP: it may not open the pool (namespaces, the broker's own process); EBUSY: the
- * handle is another broker life's here; ECUDA, ENOMEM, EPROTO. *why: static, for people.
+ * The address and the device of a range of so many bytes. *why: static, for people.
+ *
+ *   ENOTFOUND | the process does not see the device
+ *   ENOTSUP   | it may not open the pool: namespaces, or it is the broker's own process
+ *   EBUSY     | the handle is another broker life's here
+ *   ECUDA, ENOMEM, EPROTO
  */
 AMB_MUST_CHECK enum amb_status amb_gpu_import(struct amb_conn *conn,
                                               const struct amb_gpu_range *range, uint64_t size,

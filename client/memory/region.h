@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of the application's that it has registered: recognised by address when an allocator of
- * its gives out a piece, and not given back while a message lies there.
+ * Regions: memory that the program has registered. An address that an allocator of the program
+ * gives out is looked up here. A region is not given back while a message lies there.
  *
  * Threads: any; a lock of its own, below all others. Memory: one block a region.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lease segments: memory of the broker's that this client alone may write, cut in slots of one
- * size each; and the commits that named slots and have not come back.
+ * Lease segments: memory of the broker's that this client alone may write, cut in slots of one size
+ * each.
  *
  *   LeaseOpen ─► ASKED ─► OPENED ─► map ─► LeaseMapped ─► SAID ─► READY ... idle ─► LeaseClose
  *                  (I/O thread: mapping takes a while, and the lock is given up for it)
@@ -9,8 +9,9 @@
  *   free ─► taken: a lease, or a message on its way out ─► committed ─► FREED ─► free
  *
  * Slots are taken last in, first out, so that a stream of messages goes through few of them, which
- * stay in the cache. Sizes are few, because every reader maps each segment: 4 KiB to 1 MiB in steps
- * of 4, then four steps a doubling; a message may take a slot of up to twice its class.
+ * stay in the cache. Sizes are few, because every reader maps each segment. Up to 1 MiB each is
+ * four times the one before, from 4 KiB on; then a doubling has four steps. A message may take a
+ * slot of up to twice its class.
  *
  * Threads: under the connection's lock. Memory: one allocation a segment, one ring of commits that
  * doubles; mappings are not inherited by fork.
@@ -27,8 +28,8 @@
 #define AMB_SLOT_MIN UINT64_C(4096)
 #define AMB_SLOTS_BYTES (UINT64_C(16) << 20) /* of a segment with many slots */
 #define AMB_SLOTS_FEW 4u                     /* slots of one with large ones */
-/* Slots of this size and more begin with a segment of one: the kernel clears a MiB in 1 ms, and who
- * sends one large message needs no more. The rest comes when a second one is needed. */
+/* Slots of this size and more begin with a segment of one: the kernel clears a MiB in 1 ms. For one
+ * large message that is enough. The rest comes when a second one is needed. */
 #define AMB_SLOTS_LARGE (UINT64_C(16) << 20)
 #define AMB_SLOTS_IDLE_NS (30 * INT64_C(1000000000))
 
@@ -48,8 +49,8 @@ struct amb_slots {
     struct amb_conn *conn;
     enum amb_slots_state state;
     int fd;
-    struct amb_gpu *gpu; /* whose memory it is; base is a device address then. NULL: host */
-    struct amb_gpu *pin; /* whose driver has pinned it; NULL: it is not */
+    struct amb_gpu *gpu; /* the memory is its, base is a device address; NULL: host */
+    struct amb_gpu *pin; /* its driver has pinned the memory; NULL: it is not pinned */
     uint64_t pinned_at;  /* its address for GPUs then */
     bool is_private;     /* of this process alone: the broker knows nothing of it */
     bool is_first;       /* one large slot, and more of them were not asked for yet */
@@ -100,16 +101,16 @@ bool amb_place_take_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len
 bool amb_place_take_pinned(struct amb_conn *conn, struct amb_gpu *gpu, bool is_private,
                            uint64_t len, struct amb_place *out);
 /*
- * Leases wait a moment while the broker has half of the slots: a program that runs ahead of its
- * readers is better off in our wait, which ends with the first slot that comes back, than in one of
- * its own, and what it writes next stays in the cache. Is it so for the next lease of len bytes?
+ * Leases wait a moment while the broker has half of the slots. The program runs ahead of its
+ * readers then, and would wait later. Our wait ends with the first slot that comes back, which is
+ * still in the cache. Is it so for the next lease of len bytes?
  */
 bool amb_slots_are_away(const struct amb_conn *conn, uint64_t len);
 /* It stayed so for a moment: readers are slow, or keep what they get, so let it be more. */
 void amb_slots_let_go(struct amb_conn *conn, uint64_t len);
 /*
- * Plain publishes wait a moment rather than run through all slots: what few of them hold stays in
- * the cache. Is the segment that they would use as deep in use as they let it be?
+ * Plain publishes wait a moment rather than run through all slots: few slots stay in the cache. Is
+ * the segment that they would use as deep in use as they let it be?
  */
 bool amb_slots_are_deep(const struct amb_conn *conn, uint64_t len);
 /* It stayed so for a moment: readers keep what they get, so let it be deeper. */
@@ -128,5 +129,5 @@ enum amb_slots_room amb_slots_look_pinned(const struct amb_conn *conn, const str
  * segment is worth it as soon as none is free. */
 bool amb_slots_are_few(const struct amb_conn *conn, uint64_t len);
 
-/* There is room that did not come by the link: wakes those who wait for it. */
+/* There is room that did not come by the link: wakes its waiters. */
 void amb_leases_wake(struct amb_conn *conn);

@@ -196,7 +196,7 @@ bool amb_slots_open_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len
     return begin(conn, &what);
 }
 
-/* The I/O thread has something to map, or whoever drives. */
+/* The I/O thread, or the driver, has something to map. */
 static void have_mapped(struct amb_conn *conn)
 {
     conn->leases.has_work = true;

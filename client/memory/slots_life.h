@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lease segments come and go: asked for, mapped, pinned, given back when they are idle or when
- * another size needs the room, and ended with the session.
+ * Lease segments come and go. They are asked for, mapped and pinned. They are given back when they
+ * are idle, or when another size needs the room, and end with the session.
  *
  * Threads: under the connection's lock, which is given up while pages are brought in. Memory: one
  * allocation a segment, and its mapping.
@@ -27,8 +27,8 @@ bool amb_slots_open_pinned(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t 
                            uint64_t private_max);
 /* Why the driver has just not pinned memory of this process's own. AMB_OK: it has. */
 enum amb_status amb_slots_why_unpinned(const struct amb_conn *conn);
-/* Maps what is to be mapped, gives back what has been idle for long. The I/O thread, or without one
- * whoever drives; gives up the lock meanwhile. */
+/* Maps new segments, gives back those that have been idle for long. Called by the I/O thread, or
+ * without one by the driver; gives up the lock meanwhile. */
 void amb_slots_turn(struct amb_conn *conn, int64_t now_ns);
 
 /* The session ends: unmaps what no lease lies in, and the rest when its last lease is back. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the two files of slots share: slots.c takes slots and gives them back, slots_life.c has
- * segments come and go.
+ * Shared by the two files of slots: slots.c takes slots and gives them back, segments come and go
+ * in slots_life.c.
  *
  * Threads: under the connection's lock.
  */
@@ -18,5 +18,5 @@ static inline struct amb_slots *amb_slots_of(struct amb_list_node *node)
 void amb_slots_make_ready(struct amb_slots *slots);
 /* The sum that its bytes are part of. */
 uint64_t *amb_slots_sum(const struct amb_slots *slots);
-/* Frees a segment in which nothing lies; the broker is not told. */
+/* Frees a segment in which nothing lies; the broker does not hear of it. */
 void amb_slots_unmap(struct amb_slots *slots);

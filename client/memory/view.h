@@ -51,7 +51,8 @@ void amb_view_return(struct amb_view *view);
 /* The link has sent, or will never send, a segment's tx. */
 void amb_view_sent(struct amb_view *view);
 /* The session ends: unmaps what no message lies in, now, and the rest when its last message is
- * back. Messages outlive amb_close, also that of a connection that was lost. Tells nobody. */
+ * back. Messages outlive amb_close, also that of a connection that was lost. The broker does not
+ * hear of it. */
 void amb_views_drop_all(struct amb_conn *conn);
 /* The same where another session follows: those that are left are not of it. */
 void amb_views_orphan(struct amb_conn *conn);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a subscription keeps of its acknowledgements: see ack.h.
- * Threads: under the connection's lock; a run that there is may grow under its own alone, so what
- * is of the run is read and written under both. Memory: none.
+ * The acknowledgements of one subscription: see subscribe/ack.h.
+ * Threads: under the connection's lock. A run that exists may grow under its own lock alone, so its
+ * fields are read and written under both. Memory: none.
  */
 #pragma once
 

@@ -52,7 +52,7 @@ struct amb_tensor;
 /* Of few messages: where the payload was brought to, and an array's description. */
 struct amb_side {
     const uint8_t *bytes;              /* the payload as it came; NULL: on a GPU */
-    struct amb_gpu *gpu;               /* whose memory address is; NULL: host */
+    struct amb_gpu *gpu;               /* address is in its memory; NULL: host */
     enum amb_mem mem;                  /* of address; 0: as it came */
     uint64_t address;                  /* where it was brought; 0: nowhere */
     struct amb_region *region;         /* of the application, that address is in; or NULL */

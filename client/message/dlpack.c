@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a consumer of a message holds. */
+/* The hold of a consumer on a message. */
 struct loan {
     struct DLManagedTensorVersioned managed; /* first: what the consumer has a pointer to */
     struct amb_msg *msg;
@@ -21,7 +21,7 @@ static void c_order(uint32_t ndim, const int64_t *shape, int64_t *strides)
     int64_t stride = 1;
     for (uint32_t i = ndim; i > 0; i--) {
         strides[i - 1] = stride;
-        /* Cannot overflow where the array is not empty; what is empty has no elements to find. */
+        /* Cannot overflow where the array is not empty; an empty one has no elements to find. */
         stride = (int64_t)((uint64_t)stride * (uint64_t)(shape[i - 1] != 0 ? shape[i - 1] : 1));
     }
 }
@@ -45,7 +45,7 @@ static void give_back(struct DLManagedTensorVersioned *managed)
     free(loan);
 }
 
-/* What is described by the tensor alone. NULL: no memory. */
+/* Fields that the tensor alone describes. NULL: no memory. */
 static struct loan *lend(const struct amb_tensor *tensor)
 {
     struct loan *loan = calloc(1, sizeof(*loan));

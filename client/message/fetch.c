@@ -108,7 +108,7 @@ static enum amb_status note_place(struct amb_fetch *fetch, const struct amb_fram
     if (fetch->place == NULL) {
         return AMB_EPROTO;
     }
-    if (view->gpu != NULL) { /* Whoever fetches wants to read it. */
+    if (view->gpu != NULL) { /* The caller of a fetch wants to read it. */
         amb_view_return(view);
         return AMB_EPROTO;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads of lazy messages, asked for in pieces: each lands in a buffer of ours, and the call
- * that waits takes it to where it is wanted. So a deadline holds, and a large payload lets others
+ * Payloads of lazy messages, asked for in pieces. Each lands in a buffer of ours, and the call that
+ * waits takes it to where it is wanted. So a deadline holds, and a large payload lets others
  * pass.
  *
  *   FETCH ──► asked ──► (FETCHED) coming ──► done ──► copied by the caller
@@ -45,7 +45,7 @@ enum amb_status amb_fetch_announced(struct amb_conn *conn, const struct amb_fram
 void amb_fetch_arrived(struct amb_fetch *fetch, enum amb_status status);
 /* The link has sent, or will never send, what asked for it. Lock held. */
 void amb_fetch_sent(struct amb_conn_tx *out);
-/* A delivery goes, and what was brought for its `count` messages. Lock held. */
+/* An arrival goes, and the payloads that were brought for its `count` messages. Lock held. */
 void amb_fetch_recycle(struct amb_conn *conn, const struct amb_side *sides, uint32_t count);
 
 void amb_fetches_init(struct amb_conn *conn);

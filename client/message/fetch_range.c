@@ -103,7 +103,7 @@ static enum amb_status ask_ahead(struct amb_fetch_range *range)
             range->asked += len;
             range->count++;
         } else if (range->count != 0) {
-            break; /* What is out is waited for first. */
+            break; /* Pieces that are out are waited for first. */
         } else if (status == AMB_EAGAIN) {
             status = amb_fetch_range_wait(range, has_room, amb_msg_arrival(range->msg), INT64_MAX);
             if (status != AMB_OK) {

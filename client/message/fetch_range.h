@@ -20,7 +20,7 @@ struct amb_fetch_range {
     struct amb_msg *msg;
     uint64_t offset, len;
     uint8_t *to;
-    struct amb_gpu *gpu; /* whose memory `to` is; NULL: host */
+    struct amb_gpu *gpu; /* `to` is in its memory; NULL: host */
     int64_t deadline_ns;
     uint64_t asked, done; /* of len */
     unsigned starved;     /* answers that the broker had no memory for a copy */
@@ -32,7 +32,7 @@ struct amb_fetch_range {
 enum amb_status amb_fetch_standing(const struct amb_arrival *arrival);
 /* Is a piece (arg) answered, or its session over? For amb_fetch_range_wait. */
 bool amb_fetch_is_answered(void *arg);
-/* What a piece has come to. */
+/* The result of a piece. */
 enum amb_status amb_fetch_outcome(const struct amb_fetch *fetch, const struct amb_arrival *arrival);
 /* Waits until is_ready(arg), most_ns and the range's deadline at most. AMB_OK also where most_ns
  * were over first. */

@@ -60,7 +60,7 @@ enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_o
     return AMB_OK;
 }
 
-enum amb_mem amb_landing_wish(const struct amb_landing *landing)
+enum amb_mem amb_landing_mem(const struct amb_landing *landing)
 {
     if (landing != NULL && landing->is_as_sent) {
         return AMB_MEM_AS_SENT;

@@ -20,11 +20,12 @@
 struct amb_conn;
 struct amb_gpu_buffer;
 
-/* *out: NULL if these options want none. ENOMEM, ENOTSUP, ENOTFOUND, ECUDA: told. */
+/* *out: NULL if these options want none. ENOMEM, ENOTSUP, ENOTFOUND, ECUDA: the last
+ * error. */
 enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_options *options,
                                    struct amb_landing **out);
 /* The memory that its deliveries may lie in: CUDA or AS_SENT; else HOST. landing may be NULL. */
-enum amb_mem amb_landing_wish(const struct amb_landing *landing);
+enum amb_mem amb_landing_mem(const struct amb_landing *landing);
 void amb_landing_destroy(struct amb_landing **landing);
 /* May a link bring payloads into the memory that is wished for, by itself? landing may be NULL. */
 bool amb_landing_is_by_link(const struct amb_landing *landing);

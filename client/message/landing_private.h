@@ -17,7 +17,7 @@ struct amb_side;
 
 struct amb_landing {
     struct amb_conn *conn;
-    pthread_mutex_t lock;            /* who takes */
+    pthread_mutex_t lock;            /* of the thread that takes */
     enum amb_mem mem;                /* HOST, PINNED, CUDA, CUDA_MANAGED */
     int device;                      /* for the allocator; -1: host */
     struct amb_gpu *gpu;             /* NULL: memory that is the allocator's, or as sent */
@@ -32,5 +32,5 @@ struct amb_landing {
 
 /* Memory for a payload, noted in its side. False: there is none now. */
 bool amb_landing_get_memory(struct amb_landing *landing, struct amb_side *side, uint64_t len);
-/* Gives it back, and what else the side says of where the payload is. */
+/* Gives it back. The side says nothing of the payload's place then. */
 void amb_landing_put_memory(struct amb_landing *landing, struct amb_side *side, uint64_t len);

@@ -82,8 +82,7 @@ static enum amb_status fetch_place(struct amb_msg *msg, struct amb_side *side, i
     bool is_ring = status == AMB_OK && conn->link->ops->kind == AMB_LINK_RING;
     if (!is_ring || amb_fetch_ask(msg, 0, 0, &fetch) != AMB_OK) {
         amb_conn_unlock(conn);
-        return amb_conn_leave(conn,
-                              AMB_ENOTSUP); /* The reason is told where pieces are asked for. */
+        return amb_conn_leave(conn, AMB_ENOTSUP); /* The reason comes where pieces are asked for. */
     }
     amb_conn_flush_link(conn);
     status = amb_fetch_range_wait(&range, amb_fetch_is_answered, fetch, INT64_MAX);

@@ -12,7 +12,7 @@
 enum slot_state {
     HELD,
     BACK,
-    TOLD
+    REPORTED
 };
 
 void amb_release_init(struct amb_release *release, uint64_t credit_msgs, uint64_t credit_bytes)
@@ -105,7 +105,7 @@ bool amb_release_range(struct amb_release *release, uint64_t *first, uint64_t *c
     uint64_t start = n;
     while (n <= release->last && n - start < RANGE_MAX && slot_of(release, n)->state == BACK) {
         struct amb_release_slot *slot = slot_of(release, n);
-        slot->state = TOLD;
+        slot->state = REPORTED;
         release->stuck_msgs -= slot->msgs;
         release->stuck_bytes -= slot->bytes;
         n++;

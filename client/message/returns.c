@@ -93,9 +93,9 @@ static void send_range(struct amb_conn *conn, uint32_t handle, uint64_t first, u
 }
 
 /*
- * The counter was set; shall it leave at once? While batches of many messages come one after the
- * other, on a link where that is a system call for both sides, an eighth of the credit is saved up,
- * unless nobody is there to send it soon.
+ * The counter was set; shall it leave at once? On some links that is a system call for both sides.
+ * There an eighth of the credit is saved up while batches of many messages follow each other, if a
+ * thread is there to send it soon.
  */
 static bool is_release_due(struct amb_conn *conn, struct amb_sub *sub, uint32_t msgs,
                            uint64_t bytes)
@@ -115,9 +115,9 @@ static bool is_release_due(struct amb_conn *conn, struct amb_sub *sub, uint32_t 
     return true;
 }
 
-/* Tells the broker what is back of this subscription. */
-static void tell(struct amb_conn *conn, struct amb_sub *sub, uint64_t number, uint32_t msgs,
-                 uint64_t bytes)
+/* Reports to the broker that deliveries of this subscription are back. */
+static void report(struct amb_conn *conn, struct amb_sub *sub, uint64_t number, uint32_t msgs,
+                   uint64_t bytes)
 {
     bool has_moved = amb_release_back(&sub->release, number);
     if (conn->link == NULL || conn->link_state.is_closing || sub->is_gone) {
@@ -149,19 +149,19 @@ void amb_arrival_take_back(struct amb_conn *conn)
         recycle(arrival);
         if (sub != NULL) {
             if (is_of_session) {
-                tell(conn, sub, number, msgs, bytes);
+                report(conn, sub, number, msgs, bytes);
             }
             amb_sub_unref(sub);
         }
         if (amb_list_is_empty(&conn->receive.outstanding)) {
-            amb_conn_changed(conn); /* Who drains waits for the last one. */
+            amb_conn_changed(conn); /* amb_drain waits for the last one. */
         }
     }
 }
 
 void amb_arrival_release(struct amb_arrival *arrival, uint32_t n)
 {
-    /* Acquire: whoever takes it back sees all reads of the payload as done. */
+    /* Acquire: the thread that takes it back sees all reads of the payload as done. */
     if (atomic_fetch_sub_explicit(&arrival->refs, n, memory_order_acq_rel) != n) {
         return;
     }

@@ -18,7 +18,7 @@ size_t amb_arrival_take(struct amb_arrival *arrival, struct amb_msg **out, size_
 
 /* `n` messages of it are released; the last one gives it back. Any thread, no lock of ours. */
 void amb_arrival_release(struct amb_arrival *arrival, uint32_t n);
-/* Takes what was given back: tells the broker, recycles. Lock held. */
+/* Takes arrivals that were given back: reports to the broker, recycles. Lock held. */
 void amb_arrival_take_back(struct amb_conn *conn);
 void amb_arrivals_init(struct amb_conn *conn);
 /* Frees what is kept for use, and the names of topics. No delivery is out any more. */

@@ -67,7 +67,7 @@ static const char *fetched_path(const struct amb_msg *msg)
     if (amb_msg_payload(msg) == NULL) {
         return "lazy";
     }
-    /* What it lies in was noted before it was there to be read. */
+    /* Its view was noted before the payload was there to be read. */
     const struct amb_side *sides = atomic_load_explicit(&arrival->sides, memory_order_acquire);
     bool is_mapped = sides != NULL && sides[msg->index].view != NULL;
     return is_mapped ? "mapped" : arrival->conn->link_state.path;

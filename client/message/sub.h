@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A subscription. Arrivals are appended under the connection's lock and the subscription's; taking
- * a message needs only the latter, so the next message of a batch costs no look at the link.
- * Memory: counted: the user's handle and each delivery.
+ * A subscription. An arrival is appended under two locks, the connection's and the subscription's.
+ * Taking a message needs the second alone, so the next message of a batch costs no look at the
+ * link. Memory: counted: the user's handle and each arrival.
  */
 #pragma once
 
@@ -54,12 +54,12 @@ struct amb_sub {
     uint64_t names;   /* that have come */
     uint8_t *resumed; /* the position it was begun with, or NULL: position.c */
     size_t resumed_len;
-    int64_t since_ns;     /* what it reads of other topics came since then, by the broker's clock */
+    int64_t since_ns;     /* messages of other topics came since then, by the broker's clock */
     _Atomic bool is_shut; /* gives no more; written under the lock */
     bool is_user_done;    /* closed by the program */
     bool has_left;        /* the broker was asked to end it */
     bool is_left;         /* and has */
-    bool is_gone;         /* its handle is another one's: nothing more can be told */
+    bool is_gone;         /* its handle is another one's: no word on it can leave */
     bool is_open;         /* the broker has answered */
     bool is_restarted;    /* the broker is another one: nobody knows what was lost before the next
                              message */

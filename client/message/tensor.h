@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Array descriptions as they travel: the property "$tensor", little-endian and byte by byte:
+ * Array descriptions as they travel: the property "$tensor", little-endian and byte by byte.
+ *
  *   u8 code, u8 bits, u16 lanes, u8 ndim, u8 has_strides, i64 shape[ndim], i64 strides[ndim]?
  * Threads: any. Memory: the caller's.
  */
@@ -18,8 +19,8 @@
 
 struct amb_msg;
 
-/* Where an array's elements lie: in so many bytes from the lowest address on; `first` of them are
- * below the element with all indices 0, which is so where strides are negative. */
+/* The place of an array's elements: so many bytes from the lowest address on. Where strides are
+ * negative, `first` bytes are below the element with all indices 0. */
 struct amb_tensor_extent {
     uint64_t bytes, first;
 };

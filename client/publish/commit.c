@@ -27,8 +27,8 @@ static void zero_padding(uint8_t *bytes, uint64_t len)
     memset(bytes + len, 0, amb_payload_padded(len) - len);
 }
 
-/* How many messages make a commit full: with few slots, most of them must not wait in one, and half
- * of them (see amb_slots_are_away) shall be more than one. */
+/* How many messages make a commit full. With few slots, most of them must not wait in one commit.
+ * Half of the slots (see amb_slots_are_away) shall be more than one commit. */
 static uint32_t count_max(const struct amb_conn *conn, const struct amb_slots *slots)
 {
     uint32_t share = slots->count > 3 ? slots->count / 3 : 1;
@@ -55,7 +55,7 @@ static struct amb_batch *tail_for(const struct amb_pub *pub, const struct amb_pu
     return fits ? tail : NULL;
 }
 
-/* What was posted before leaves first, if it can; the new batch stands behind the rest. */
+/* Earlier messages leave first, if they can. The new batch stands behind the rest. */
 static struct amb_batch *begin(struct amb_pub *pub, const struct amb_place *place)
 {
     struct amb_conn *conn = pub->conn;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Commits: messages whose payloads lie where they shall be read. A commit never waits. It gathers
- * with those before it by the rule of small messages, and stands in the publisher's queue while the
- * batch before it finds no window.
+ * with those before it by the rule of small messages. While the batch before it finds no window, it
+ * stands in the publisher's queue.
  *
  * Threads: any, no lock held. Memory: takes over slots and private memory.
  */
@@ -28,7 +28,7 @@ enum amb_status amb_commit_place_gpu(struct amb_pub *pub, const struct amb_put *
 enum amb_status amb_commit_place_pinned(struct amb_pub *pub, const struct amb_put *put,
                                         const struct amb_place *place, struct amb_gpu_fence *fence,
                                         uint64_t *seq);
-/* put->len bytes in memory of conn->lease_buffers, room bytes. Takes it, also on failure. ENOMEM.
+/* put->len bytes in memory of conn->leases.buffers, room bytes. Takes it, also on failure. ENOMEM.
  */
 enum amb_status amb_commit_private(struct amb_pub *pub, const struct amb_put *put, void *bytes,
                                    uint64_t room, uint64_t *seq);

@@ -74,7 +74,7 @@ static bool evict(struct amb_conn *conn)
         }
         amb_list_remove(node);
         (void)amb_map_remove(implicit->map, entry->key, entry->key_len);
-        /* A failure is told by amb_flush, as for every implicit publisher. */
+        /* amb_flush returns a failure, as for every implicit publisher. */
         (void)amb_pub_close(entry->pub, conn->settings.timeout_ns);
         free(entry);
         return true;

@@ -213,7 +213,7 @@ void *amb_lease_data(const struct amb_lease *lease)
 
 void *amb_lease_data_on(const struct amb_lease *lease, void *stream)
 {
-    (void)stream; /* Whoever read there last has said that he is done. */
+    (void)stream; /* The last reader has said that it is done. */
     if (lease == NULL || amb_conn_has_trouble(lease->conn, AMB_TROUBLE_FORKED)) {
         return NULL;
     }

@@ -30,8 +30,9 @@ struct amb_lease {
 };
 
 /* As amb_lease, in the memory of a GPU, whatever the publisher leases; gpu NULL: in plain host
- * memory. Where no memory is for leases at all, the reason, which is not the connection's last
- * error yet: ENOTSUP, ENOTFOUND, EFORBIDDEN, ECUDA, ENOMEM, ELIMIT; amb_gpu_room_of says more. */
+ * memory. Where there is no memory for leases at all, the result is the reason, and not yet
+ * the connection's last error; amb_gpu_room_of says more. ENOTSUP, ENOTFOUND, EFORBIDDEN, ECUDA,
+ * ENOMEM, ELIMIT. */
 enum amb_status amb_lease_on(struct amb_pub *pub, struct amb_gpu *gpu, uint64_t len,
                              int64_t timeout_ns, struct amb_lease **out);
 /* A lease ends: the handle is gone, its memory is *out's. Connection's lock held. */

@@ -50,8 +50,8 @@ static void *stream_of(const struct amb_out *message)
     return has_stream ? message->stream : NULL;
 }
 
-/* What the commit waits for: all that was put on its stream so far. On failure that is over, so
- * that the memory can be given back. */
+/* The fence of a commit: the end of all that was put on its stream so far. On failure that is over,
+ * so that the memory can be given back. */
 static enum amb_status commit_fence(const struct amb_lease *lease, const struct amb_out *message,
                                     struct amb_gpu_fence **fence)
 {
@@ -100,7 +100,7 @@ static enum amb_status lease_commit(struct amb_lease *lease, const struct amb_ou
         status = AMB_ECLOSED;
     }
     if (status == AMB_OK) {
-        /* Under the lock, so that who closes it sees either this or nothing of us. */
+        /* Under the lock: a close sees either this or nothing of us. */
         atomic_fetch_add_explicit(&pub->inside, 1, memory_order_relaxed);
     } else {
         if (fence != NULL) {

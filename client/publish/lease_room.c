@@ -9,8 +9,8 @@
 #include "client/memory/slots_life.h"
 #include "client/publish/lease.h"
 
-/* Readers that hold all slots for so long are slow, or keep what they read: then a second segment,
- * then private memory, whose bytes go through the window. */
+/* Readers that hold all slots for so long are slow, or keep what they read. Then there is a second
+ * segment, then private memory, whose bytes go through the window. */
 #define SLOW_NS (100 * AMB_NS_PER_MS)
 /* Readers that do not give one of half of the slots back for so long are slow. */
 #define AHEAD_NS AMB_NS_PER_MS
@@ -47,7 +47,7 @@ static bool is_up(void *arg)
     return wait->pub->conn->session.down == AMB_OK;
 }
 
-/* Nothing is mapped meanwhile, but what we have of our own can be leased. */
+/* Nothing is mapped meanwhile, but memory of our own can be leased. */
 static bool is_up_or_has_own(void *arg)
 {
     const struct amb_lease_room *wait = arg;
@@ -257,7 +257,7 @@ enum amb_status amb_lease_room_take_pinned(struct amb_lease_room *room, struct a
             }
             room->seen = is_coming ? AMB_ROOM_COMING : room->seen;
         }
-        /* What comes back of another size makes room as well: looks again now and then. */
+        /* A slot of another size that comes back makes room as well: looks again now and then. */
         status = wait_for(room, pinned_room_has_changed,
                           room->seen == AMB_ROOM_COMING ? AMB_FOREVER : SLOW_NS);
         if (status == AMB_ETIMEDOUT && !is_past(room)) {

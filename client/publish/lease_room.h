@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where a lease finds room: a slot of a lease segment, and where there will be none, private
- * memory. A call waits for a slot to come back, for a segment that is asked for, or, on a GPU or in
- * pinned memory, for another session.
+ * memory. A call waits for a slot to come back, or for a segment that is asked for. On a GPU, or in
+ * pinned memory, it also waits for another session.
  *
  *   look ─► free ─────────────► taken
  *    │ └──► none, or all leased ─► a segment is asked for ─► look

@@ -237,8 +237,8 @@ static bool has_no_callback(void *arg)
     return !pub->callback.is_running || pthread_equal(pub->callback.thread, pthread_self());
 }
 
-/* Other threads turn back, and what the link still reads of the user's memory must come back
- * first; lock held. */
+/* Other threads turn back, and memory of the user that the link still reads must come back first.
+ * Lock held. */
 static void wait_until_free(struct amb_pub *pub)
 {
     struct amb_conn *conn = pub->conn;
@@ -301,7 +301,7 @@ static void on_resumed(struct amb_conn *conn, struct amb_control_request *reques
         }
     } else if (pub != NULL && amb_status_scope_of(status) != AMB_SCOPE_SESSION &&
                status != AMB_OK) {
-        pub->away.refused = status; /* Told by its next flush. */
+        pub->away.refused = status; /* Its next flush returns it. */
         (void)amb_conn_fail(conn, status, "cannot publish to '%s' any more: %s", pub->topic,
                             request->text);
         if (atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {

@@ -13,13 +13,13 @@
 struct amb_conn;
 struct amb_pub;
 
-/* As amb_pub_open, options checked. on_asked: it carries requests, and this is told what becomes of
- * them; or NULL. No lock held. */
+/* As amb_pub_open, options checked. on_asked: it carries requests, and this hears of their
+ * fate; or NULL. No lock held. */
 enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
                                      const struct amb_pub_options *options, amb_asking_fn on_asked,
                                      struct amb_pub **out);
-/* Takes it out of the connection: settles the rest with `why`, tells the broker. What the link
- * reads of the user's memory is waited for. Lock held, may be given up meanwhile. */
+/* Takes it out of the connection: settles the rest with `why`, closes it at the broker. Waits for
+ * memory of the user that the link still reads. Lock held, may be given up meanwhile. */
 void amb_pub_detach(struct amb_pub *pub, enum amb_status why);
 /* Are there publishers, closed without waiting, of which the broker does not have all batches yet?
  * A Bye would overtake those. */

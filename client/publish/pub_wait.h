@@ -9,5 +9,5 @@
 
 struct amb_pub;
 
-/* What was put leaves as soon as the window lets it. */
+/* The open batch leaves as soon as the window lets it. */
 void amb_put_push(struct amb_pub *pub);

@@ -42,12 +42,12 @@ void amb_large_drop(struct amb_pub *pub, struct amb_batch *batch)
 {
     amb_conn_lock(pub->conn);
     amb_pub_batch_put(pub->conn, batch);
-    amb_conn_changed(pub->conn); /* Who waits for memory looks again. */
+    amb_conn_changed(pub->conn); /* Calls that wait for memory look again. */
     amb_conn_unlock(pub->conn);
 }
 
-/* A batch of this message alone. Its payload goes out from where it lies; pieces, and what may have
- * to go out again, from a copy. */
+/* A batch of this message alone. Its payload goes out from where it lies. Pieces, and a payload
+ * that may have to go out again, go out from a copy. */
 static enum amb_status prepare_large(struct amb_pub *pub, const struct amb_put *put,
                                      struct amb_batch **out)
 {

@@ -14,5 +14,5 @@ enum amb_status amb_put_large(struct amb_pub *pub, const struct amb_put *put,
                               struct amb_batch **large, uint64_t *seq);
 /* One that was prepared and has not left. */
 void amb_large_drop(struct amb_pub *pub, struct amb_batch *batch);
-/* What such a batch takes of send_memory_max. */
+/* How much of send_memory_max such a batch takes. */
 uint64_t amb_large_memory(const struct amb_pub *pub, const struct amb_put *put);

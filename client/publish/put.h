@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A message on its way into a publisher: where its payload is, and its properties as one blob. It
- * may go into the open batch (small.h), out as a batch of its own (publish_large.h), or into a slot
- * of a lease segment (commit.h); room.h chooses.
+ * A message on its way into a publisher: the place of its payload, and its properties as one blob.
+ * room.h chooses one of three ways:
+ *
+ *   small.h         | into the open batch
+ *   publish_large.h | as a batch of its own
+ *   commit.h        | into a slot of a lease segment
  *
  * Threads: any, no lock held. Memory: the caller's, for the call.
  */
@@ -31,7 +34,8 @@ struct amb_put {
     bool is_lent;    /* data stays as it is until the message is settled */
 };
 
-/* A message of the program's, copied into a struct of our size and checked. Told. */
+/* A message of the program's, copied into a struct of our size and checked. A failure
+ * is the connection's last error. */
 AMB_MUST_CHECK enum amb_status amb_put_read(struct amb_conn *conn, const struct amb_out *from,
                                             struct amb_out *to);
 /* Key, content type, properties, time to live of a message; blob has AMB_PROPS_MAX bytes. */

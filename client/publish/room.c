@@ -55,7 +55,7 @@ static enum amb_status wait_room(struct room_wait *room, int64_t deadline_ns)
                             .flags = AMB_WAIT_FLOW,
                             .is_over = &pub->is_closing};
     amb_conn_lock(conn);
-    /* What the open batch has counts against limit_msgs, and must go first. Under the lock: a
+    /* Messages of the open batch count against limit_msgs, and must go first. Under the lock: a
      * thread that sends it meanwhile takes this back, and no thread would later. */
     if (atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
         atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
@@ -86,7 +86,7 @@ static enum amb_status put_once(struct amb_pub *pub, const struct amb_put *put, 
                                 : amb_put_large(pub, put, large, seq);
 }
 
-/* What it waits for. */
+/* The room that it waits for. */
 static struct room_wait room_of(struct amb_pub *pub, const struct amb_put *put, uint64_t slot_len,
                                 const struct amb_batch *large)
 {

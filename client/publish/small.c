@@ -31,8 +31,8 @@ static bool still_in_flight(struct amb_pub *pub, int64_t now_ns)
     }
     if (amb_conn_trylock(conn)) {
         conn->driver.activity++;
-        /* Whoever publishes without ever having to wait reads what comes here alone: receipts of
-         * all its publishers, and slots that came back. */
+        /* A thread that publishes and never has to wait reads frames here alone: receipts of all
+         * its publishers, and slots that came back. */
         for (unsigned i = 0; i < RECEIVE_TURNS_MAX && amb_conn_receive(conn) >= AMB_POLL_BUDGET;
              i++) {
         }
@@ -114,7 +114,7 @@ static enum amb_status make_room(struct amb_pub *pub, uint64_t len, uint32_t blo
         if (status == AMB_OK && !amb_batch_fits(pub->open, len, blob_len, pub->batch_msgs)) {
             status = AMB_EAGAIN;
         }
-        amb_conn_push(conn, true); /* What it wants. */
+        amb_conn_push(conn, true); /* The window that it wants. */
         amb_conn_unlock(conn);
     }
     if (status == AMB_OK && pub->open->count == 0) {

@@ -143,7 +143,8 @@ static void why_staged(struct amb_pub *pub, struct amb_gpu *gpu, enum amb_status
     amb_conn_unlock(conn);
 }
 
-/* One copy on the device, into a range of the broker's. What is_no_way answers is not told. */
+/* One copy on the device, into a range of the broker's. A failure that is_no_way knows is not the
+ * last error yet. */
 static enum amb_status post_on_gpu(struct amb_pub *pub, struct amb_gpu *gpu,
                                    const struct amb_out *out, bool is_waited, int64_t timeout_ns,
                                    uint64_t *seq)

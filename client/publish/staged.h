@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Publishing device memory: by one copy on the device into a range of the broker's there, or by way
- * of the host: small messages into the open batch, larger ones into a leased slot, where
- * subscribers on this machine read them in place.
- * Threads: any, no lock held. Memory: out's, for the call.
+ * of the host. In the host small messages go into the open batch. Larger ones go into a leased
+ * slot, where subscribers on this machine read them in place. Threads: any, no lock held. Memory:
+ * out's, for the call.
  */
 #pragma once
 
@@ -50,7 +50,7 @@ bool amb_staged_is_wanted(struct amb_pub *pub, const void *data, uint64_t len);
 
 /*
  * Is out's payload of the kind it says (EKIND), and may it be read? Waits for out->stream where the
- * host reads. *is_staged: it is in device memory, for amb_staged_post. EKIND, ENOTSUP, ECUDA: told.
+ * host reads. *is_staged: it is in device memory, for amb_staged_post. EKIND, ENOTSUP, ECUDA.
  */
 enum amb_status amb_staged_check(struct amb_pub *pub, const struct amb_out *out, bool *is_staged);
 

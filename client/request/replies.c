@@ -116,8 +116,9 @@ static bool grow(struct amb_replies *replies)
     return true;
 }
 
-/* A program that was asked something knows the inbox, and shall not answer what others were asked:
- * the upper half tells nothing of the next one's, the lower half finds a place in the table. */
+/* A program that was asked something knows the inbox, and shall not answer what others were asked.
+ * The upper half of a number says nothing of the next one's, the lower half finds a place in the
+ * table. */
 static uint64_t next_number(struct amb_replies *replies)
 {
     uint64_t count = ++replies->last;
@@ -164,7 +165,7 @@ void amb_replies_leave(struct amb_conn *conn, struct amb_asked *asked)
 }
 
 /* Its callback is due, unless it is still being put. */
-static void tell(struct amb_conn *conn, struct amb_asked *asked)
+static void make_due(struct amb_conn *conn, struct amb_asked *asked)
 {
     if (asked->on_reply != NULL && asked->is_put) {
         amb_list_push_back(&conn->replies->done, &asked->node);
@@ -181,7 +182,7 @@ static void finish(struct amb_conn *conn, struct amb_asked *asked, enum amb_stat
     asked->reply = reply;
     forget(conn->replies, asked);
     amb_list_remove(&asked->node);
-    tell(conn, asked);
+    make_due(conn, asked);
     amb_conn_changed(conn);
 }
 
@@ -315,7 +316,7 @@ void amb_replies_put(struct amb_conn *conn, struct amb_asked *asked, struct amb_
     asked->seq = seq;
     asked->is_put = true;
     if (asked->is_done) {
-        tell(conn, asked);
+        make_due(conn, asked);
         return;
     }
     if (seq > pub->settle.settled_seq) {

@@ -2,9 +2,9 @@
 /*
  * Replies: requests of a connection wait here, each for the message that answers it. With its first
  * request a connection subscribes to its inbox, the topic "$INBOX." and 128 random bits. A request
- * carries that topic and its own number, so its receiver can answer that request and no other:
- * numbers cannot be guessed from each other. Once a request is over its number names nothing any
- * more, and what comes for it is dropped here.
+ * carries that topic and its own number. Numbers cannot be guessed from each other, so a receiver
+ * can answer its own request and no other. Once a request is over its number names nothing any
+ * more, and a message that comes for it is dropped here.
  *
  *   put ─► entered ─┬─ settled: nobody reads the topic, or it was refused ─► done
  *                   ├─ reply with its number in the inbox ─► done

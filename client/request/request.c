@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * amb_request, amb_reply: two messages that belong together. A request is a message of a publisher
- * that the broker tells how many subscriptions each batch reached, so that "nobody" is known at
- * once; see replies.h for the way back.
+ * that hears how many subscriptions each batch reached. So it is known at once that nobody reads a
+ * topic. See replies.h for the way back.
  */
 #include "client/conn/conn.h"
 #include "client/conn/error.h"

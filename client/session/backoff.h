@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long to wait before the next attempt: twice as long each time, between two limits, a fifth
- * more or less by chance, so that the clients of a broker that was away do not all come at once.
- * Threads: owner only. Memory: none; chance is the caller's.
+ * The delay before the next attempt: twice as long each time, between two limits, a fifth more or
+ * less by chance. So the clients of a broker that was away do not all come at once. Threads: owner
+ * only. Memory: none; chance is the caller's.
  */
 #pragma once
 

@@ -140,7 +140,7 @@ enum amb_status amb_drain(struct amb_conn *conn, int64_t timeout_ns)
             if (sub->acks.mode == AMB_ACK_NONE) {
                 amb_sub_leave(sub);
             } else {
-                amb_acks_stop(sub); /* What is held may still be acknowledged. */
+                amb_acks_stop(sub); /* Messages that are held may still be acknowledged. */
             }
         }
     }
@@ -177,7 +177,8 @@ static void everybody_out(struct amb_conn *conn)
     }
 }
 
-/* Ends publishers and subscriptions; what is unsettled is told on this thread. No lock held. */
+/* Ends publishers and subscriptions. Callbacks for what is unsettled run on this thread. No lock
+ * held. */
 static void end_handles(struct amb_conn *conn)
 {
     for (uint32_t i = 0; i < AMB_HANDLES_MAX; i++) {
@@ -257,7 +258,7 @@ enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns)
     everybody_out(conn);
     if (conn->link != NULL &&
         (conn->link_state.must_flush || !amb_list_is_empty(&conn->acks.waiting))) {
-        amb_conn_flush_link(conn); /* What was answered AMB_OK has been said. */
+        amb_conn_flush_link(conn); /* Acknowledgements that were answered AMB_OK have been sent. */
     }
     amb_replies_end(conn, AMB_ECLOSED);
     amb_conn_unlock(conn);

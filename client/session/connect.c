@@ -178,7 +178,7 @@ static enum amb_status parse_next(const char *text, const struct amb_url *before
     return status;
 }
 
-/* Each of a comma list until one answers; the first error that tells most is kept. */
+/* Each of a comma list until one answers; the first error that says most is kept. */
 static enum amb_status connect_any(char *list, const struct reach *reach, struct amb_error *error,
                                    struct amb_conn **out)
 {
@@ -249,7 +249,7 @@ static enum amb_status connect_first(const char *urls, const struct amb_options 
     }
 }
 
-/* What a connection has beside its session. On failure nothing is left. */
+/* The parts of a connection beside its session. On failure nothing is left. */
 static enum amb_status complete(struct amb_conn *conn, const char *urls,
                                 const struct amb_options *options, struct amb_error *error)
 {

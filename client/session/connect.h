@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /*
- * Tries the comma list in order until the deadline; error has the sentence that tells most.
+ * Tries the comma list in order until the deadline; error has the sentence that says most.
  *   former     the session that this one replaces; or NULL
  *   cancel_fd  ends it when it becomes readable; -1: nothing does
  *   out        has a session and a link; amb_conn_teardown and amb_conn_unref otherwise

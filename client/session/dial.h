@@ -23,7 +23,7 @@ struct amb_dial {
     size_t fd_count;
     int64_t deadline_ns;
     int cancel_fd;           /* readable: give up; -1: none */
-    struct amb_error *error; /* filled in by whoever fails first */
+    struct amb_error *error; /* filled in by the first failure */
 };
 
 /* Connects. EUNREACHABLE, ETIMEDOUT, ELIMIT. */

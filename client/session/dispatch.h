@@ -9,7 +9,7 @@
 
 struct amb_conn;
 
-/* Reads and handles what is there, writes what waits. */
+/* Reads and handles messages that are there, writes those that wait. */
 void amb_control_service(struct amb_conn *conn);
 /* Takes what the broker has said by now and no more: why it ended the session, say, when the link
  * is found to be down. */
@@ -18,6 +18,6 @@ void amb_control_hear_out(struct amb_conn *conn);
 /* Reads the control socket, speaks to keep the session alive, maps lease segments. Lock held, may
  * be given up. */
 void amb_conn_timers(struct amb_conn *conn, int64_t now_ns);
-/* The last time not after now_ns that is one to speak at: clients of one host do so together, so
- * that a broker with nothing else to do wakes seldom. */
+/* The last time to speak at that is not after now_ns. Clients of one host speak together, so that a
+ * broker with nothing else to do wakes seldom. */
 int64_t amb_conn_ping_grid(const struct amb_conn *conn, int64_t now_ns);

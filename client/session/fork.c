@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fork(): the child inherits nothing but handles that say EFORKED. Its copies of the descriptors
- * are closed at once, so that the broker sees the end of the parent and not of its last child;
- * mappings are not inherited at all (MADV_DONTFORK).
+ * are closed at once, so that the broker sees the end of the parent and not of its last child.
+ * Mappings are not inherited at all (MADV_DONTFORK).
  */
 #include "client/session/fork.h"
 

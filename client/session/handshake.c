@@ -20,7 +20,7 @@
 #define TOKEN_MAX 4096u
 #define TRUSTED_MAX 16u
 #define NONCE_SIZE 32u
-#define BATCH_BYTES_MIN 4096u /* whatever the broker says */
+#define BATCH_BYTES_MIN 4096u /* even if the broker says less */
 
 static uint64_t namespace_of(const char *path)
 {
@@ -237,7 +237,8 @@ static enum amb_status attach_stream(struct amb_conn *conn, struct amb_dial *dia
     return status;
 }
 
-/* What to sleep on: the descriptor of the link, or of the UCX worker, edge triggered. */
+/* Makes the epoll to sleep on: it has the descriptor of the link, or of the UCX worker, edge
+ * triggered. */
 static enum amb_status watch_link(struct amb_conn *conn, struct amb_dial *dial)
 {
     conn->link_state.epoll_fd = epoll_create1(EPOLL_CLOEXEC);

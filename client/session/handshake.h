@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The handshake: Hello, Challenge, Auth, Welcome, and the link that Welcome names.
- * Threads: the caller of amb_connect. Memory: what the connection owns afterwards.
+ * Threads: the caller of amb_connect. Memory: the connection's.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ struct amb_former {
     bool is_unmapped; /* nothing of it is mapped here any more */
 };
 
-/* What the program and its environment said. */
+/* The words of the program and its environment. */
 struct amb_handshake {
     const struct amb_url *url;
     const char *name;

@@ -21,12 +21,12 @@
 #define TICK_ACTIVE_MIN_NS AMB_NS_PER_MS
 #define TICK_ACTIVE_MAX_NS (4 * AMB_NS_PER_MS)
 
-/* What the thread remembers from one turn to the next. */
+/* The memory of the thread from one turn to the next. */
 struct io_turn {
     uint64_t activity, driver_turns;
     int64_t tick_ns;   /* of a lingering batch */
     int64_t active_ns; /* of callers that come and go */
-    bool may_flush;    /* what was saved up at the last turn is sent at this one */
+    bool may_flush;    /* frames saved up at the last turn are sent at this one */
     bool must_go;      /* the connection is over */
 };
 
@@ -98,7 +98,7 @@ static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns
         {.fd = mode == AMB_IO_WATCH ? conn->link_state.epoll_fd : -1, .events = POLLIN},
     };
     /* seq_cst: a publisher that begins a batch after our look at `gathering` sees this mode and
-     * kicks; one that began before is seen by the look below. */
+     * kicks. The look below sees one that began before. */
     atomic_store_explicit(&conn->io.mode, mode, memory_order_seq_cst);
     if (mode != AMB_IO_TICK && atomic_load_explicit(&conn->gathering, memory_order_seq_cst) != 0 &&
         conn->session.down == AMB_OK) {
@@ -159,8 +159,8 @@ static void turn_once(struct amb_conn *conn, struct io_turn *turn)
     if (!conn->driver.is_taken && conn->driver.activity == turn->activity) {
         work = amb_conn_progress(conn);
     } else if (atomic_load_explicit(&conn->gathering, memory_order_relaxed) != 0) {
-        /* Callers move the link, but the one whose batch lingers may not be back in time; and one
-         * that sleeps is not woken by the window that it waits for. */
+        /* Callers move the link, but the caller of a batch that lingers may not be back in time.
+         * And a sleeper is not woken by the window that it waits for. */
         if (conn->driver.is_asleep) {
             (void)amb_conn_receive(conn);
         }

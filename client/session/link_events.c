@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the link says: the one place where frames of the broker are told apart. Everything here runs
- * under the connection's lock, inside amb_link_poll or amb_link_flush.
+ * The events of the link: the one place that knows the kinds of the broker's frames. Everything
+ * here runs under the connection's lock, inside amb_link_poll or amb_link_flush.
  */
 #include "client/session/link_events.h"
 
@@ -62,7 +62,8 @@ struct place {
     void *buffer;
 };
 
-/* What was lost while there was no session. A look at the session's first delivery of a topic. */
+/* Counts messages that were lost while there was no session. A look at the session's first delivery
+ * of a topic. */
 static void count_missed(struct amb_sub *sub, struct amb_topic_name *topic,
                          struct amb_arrival *arrival)
 {
@@ -160,7 +161,7 @@ static enum amb_status on_deliver(struct amb_conn *conn, struct amb_sub *sub,
         if (amb_view_borrow(conn, frame->segment, 0, 0, &place.view) == NULL) {
             return AMB_EPROTO;
         }
-        if (place.view->gpu != NULL && amb_landing_wish(sub->landing) == AMB_MEM_HOST) {
+        if (place.view->gpu != NULL && amb_landing_mem(sub->landing) == AMB_MEM_HOST) {
             amb_view_return(place.view);
             return AMB_EPROTO; /* Nobody asked for GPU memory. */
         }
@@ -229,7 +230,7 @@ static enum amb_status on_device(void *arg, const struct amb_frame *frame, const
         frame->handle < AMB_HANDLES_MAX ? conn->handles.subs[frame->handle] : NULL;
     if (frame->type != AMB_FRAME_DELIVER || sub == NULL || !amb_landing_is_by_link(sub->landing) ||
         !is_next(sub, frame)) {
-        return AMB_ENOTSUP; /* What is wrong with it is said as of any other. */
+        return AMB_ENOTSUP; /* A fault in it is reported as of any other. */
     }
     struct amb_gpu_buffer *far = amb_landing_far_get(sub->landing, frame->data_len);
     if (far == NULL) {
@@ -349,7 +350,7 @@ static void on_sent(void *arg, struct amb_link_tx *tx, enum amb_status status)
 {
     struct amb_conn *conn = arg;
     struct amb_conn_tx *out = AMB_CONTAINER_OF(tx, struct amb_conn_tx, tx);
-    (void)status; /* What was lost with the link is settled by amb_conn_lost. */
+    (void)status; /* amb_conn_lost settles messages that were lost with the link. */
     out->is_queued = false;
     amb_conn_changed(conn);
     if (out->kind == AMB_CONN_TX_VIEW) {

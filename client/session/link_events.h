@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames of the broker: the link announces each, and they are told apart here.
+ * Frames of the broker: the link announces each, and its kind is looked up here.
  * Threads: under the connection's lock, inside amb_link_poll or amb_link_flush. Memory: none.
  */
 #pragma once

@@ -44,7 +44,7 @@ void amb_session_event(struct amb_conn *conn, bool is_lost)
                       conn->session.down_text);
 }
 
-void amb_session_tell(struct amb_conn *conn)
+void amb_session_wake(struct amb_conn *conn)
 {
     amb_due_callback(conn);
     amb_conn_changed(conn);
@@ -59,5 +59,5 @@ void amb_conn_give_up(struct amb_conn *conn, enum amb_status why, const char *te
     note_down(conn, why, text);
     amb_session_end(conn, why);
     amb_session_event(conn, false);
-    amb_session_tell(conn);
+    amb_session_wake(conn);
 }

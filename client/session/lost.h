@@ -17,7 +17,7 @@ void amb_session_down(struct amb_conn *conn, enum amb_status why, const char *te
 void amb_session_end(struct amb_conn *conn, enum amb_status why);
 /* The event for the program, and the error that it may ask for. */
 void amb_session_event(struct amb_conn *conn, bool is_lost);
-/* Last: those who wait look again. */
-void amb_session_tell(struct amb_conn *conn);
+/* Last: waiting threads look again. */
+void amb_session_wake(struct amb_conn *conn);
 /* There will not be another session. */
 void amb_conn_give_up(struct amb_conn *conn, enum amb_status why, const char *text);

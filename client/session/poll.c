@@ -181,8 +181,8 @@ static enum amb_status wait_due(struct amb_conn *conn, struct amb_wait *wait, in
     }
 }
 
-/* Waits, then runs what is due. What this thread was woken for, another one may have done: then it
- * waits on. Lock held on both ends. */
+/* Waits, then runs what is due. Another thread may have done the work that this one was woken for:
+ * then it waits on. Lock held on both ends. */
 static enum amb_status poll_once(struct amb_conn *conn, int64_t timeout_ns)
 {
     struct amb_wait wait = {.is_ready = is_due,

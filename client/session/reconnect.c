@@ -31,7 +31,7 @@
 
 #define UCX_END_NS (10 * AMB_NS_PER_SEC)
 
-/* What another attempt would not change. */
+/* A reason that another attempt would not change. */
 static bool is_final(enum amb_status why)
 {
     return why == AMB_EAUTH || why == AMB_EVERSION || why == AMB_EFORBIDDEN || why == AMB_EPROTO ||
@@ -286,7 +286,8 @@ static bool begin(struct amb_conn *conn)
 
 /* ---- a loss ---- */
 
-/* Keeps what was not sent, and what the program holds. False: there is no thread to go on. */
+/* Keeps messages that were not sent, and those that the program holds. False: there is no thread to
+ * go on. */
 static bool go_away(struct amb_conn *conn)
 {
     atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_AWAY, memory_order_release);
@@ -316,7 +317,7 @@ void amb_session_lost(struct amb_conn *conn, enum amb_status why, const char *te
     if (!is_own_end) {
         amb_session_event(conn, comes_back || why == AMB_ELOST || why == AMB_EPROTO);
     }
-    amb_session_tell(conn);
+    amb_session_wake(conn);
 }
 
 void amb_reconnect_stop(struct amb_conn *conn)

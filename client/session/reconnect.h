@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reconnecting. When a session is lost and the options allow it, the connection is away: handles
- * stay, waits go on, what was not sent is kept, what may have been sent is settled with EUNKNOWN.
+ * Reconnecting. When a session is lost and the options allow it, the connection is away. Handles
+ * stay, and waits go on. Messages that were not sent are kept. Those that may have been sent are
+ * settled with EUNKNOWN.
  *
  *   lost ─► away: a thread of its own tries the hosts, with backoff ─► a session
  *      ─► publishers opened, subscriptions entered again, under their handles ─► back: RESTORED

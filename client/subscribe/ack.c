@@ -53,7 +53,7 @@ void amb_conn_acks_fini(struct amb_conn *conn)
     conn->acks.unused_count = 0;
 }
 
-/* What one frame says. */
+/* The content of one frame. */
 struct word {
     enum amb_ack_kind kind;
     uint64_t number;
@@ -149,8 +149,8 @@ static bool is_followed(const struct amb_sub *sub, const struct amb_arrival *arr
 }
 
 /*
- * The same without the connection's lock, which so is taken twice a delivery and not for each of
- * its messages: while the caller will be back, and nothing else is to be told.
+ * The same without the connection's lock, while the caller will be back and has nothing else to
+ * report. So that lock is taken twice a delivery, and not for each of its messages.
  */
 static bool join_quickly(struct amb_sub *sub, const struct amb_arrival *arrival, uint32_t index)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Acknowledgements on their way to the broker. Those of consecutive messages of one delivery are
- * one frame: a run waits until another begins, until the delivery's last message is in it, or until
- * anything else pushes the link (amb_acks_send is part of that).
+ * Acknowledgements on their way to the broker. Those of consecutive messages of one delivery are a
+ * run, and a run is one frame. A run waits until another begins, until the delivery's last message
+ * is in it, or until anything else pushes the link. amb_acks_send is part of that push.
  *
  * Threads: under the connection's lock, which a run needs only where it begins and ends. Memory:
  * frames are used again.

@@ -93,8 +93,8 @@ struct amb_topic_name *amb_sub_topic_find(const struct amb_sub *sub, uint32_t to
 
 void amb_sub_has_ranks(struct amb_sub *sub)
 {
-    /* What is overtaken here would grow old: the broker has counted its ack_wait since it left, and
-     * a cumulative acknowledgement covers all that were delivered before. */
+    /* A message that is overtaken here would grow old: the broker has counted its ack_wait since it
+     * left. And a cumulative acknowledgement covers all that were delivered before. */
     if (sub->has_ranks || sub->acks.mode != AMB_ACK_NONE) {
         return;
     }

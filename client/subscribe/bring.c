@@ -150,7 +150,7 @@ static void give_up(struct amb_sub *sub, struct amb_msg *msg, enum amb_status st
     amb_spinlock_lock(&sub->lock);
     sub->carry_loss = sub->carry_lost == 0 && lost == 1 ? AMB_LOSS_TRANSFER : AMB_LOSS_MIXED;
     sub->carry_lost += lost;
-    sub->lost -= lost - 1; /* Counted again with the message that tells it. */
+    sub->lost -= lost - 1; /* Counted again with the message that reports it. */
     sub->delivered--;
     amb_spinlock_unlock(&sub->lock);
     amb_msg_release(msg);

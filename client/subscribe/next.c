@@ -36,7 +36,7 @@ static enum amb_status wait_next(struct amb_sub *sub, int64_t timeout_ns, struct
         enum amb_status status = amb_conn_wait(conn, &wait);
         amb_conn_unlock(conn);
         wait.timeout_ns = whole;
-        /* What had arrived when the session was lost is still given. */
+        /* Messages that had arrived when the session was lost are still given. */
         *count = amb_sub_take(sub, out, max);
         if (*count != 0) {
             return AMB_OK;

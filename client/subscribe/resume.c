@@ -70,7 +70,7 @@ void amb_sub_resume(struct amb_sub *sub, bool is_same_epoch)
     }
     amb_acks_begin(&sub->acks); /* First: it may be gone after this. */
     if (!sub->is_open || sub->has_left) {
-        sub->is_gone = true; /* Nothing of it can be told any more. */
+        sub->is_gone = true; /* No word on it can leave any more. */
         if (sub->is_user_done) {
             conn->handles.subs[sub->handle] = NULL;
             conn->handles.sub_taken[sub->handle] = false;

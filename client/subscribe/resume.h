@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A subscription in another session: asked for again under its handle, from the position behind
- * what has arrived.
+ * A subscription in another session: asked for again under its handle, from the position behind its
+ * last arrival.
  * Threads: under the connection's lock. Memory: see sub.h.
  */
 #pragma once

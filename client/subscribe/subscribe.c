@@ -106,7 +106,7 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
     subscribe.slow = options->slow;
     subscribe.slow_block_ns = options->slow_block_ns;
     subscribe.copy = options->copy;
-    subscribe.mem = (uint32_t)amb_landing_wish(sub->landing);
+    subscribe.mem = (uint32_t)amb_landing_mem(sub->landing);
     subscribe.mem_by_link = conn->link != NULL && conn->link->takes_cuda &&
                             amb_landing_is_by_link(sub->landing) && options->copy == 0;
     subscribe.lazy = (uint32_t)options->lazy;
@@ -277,7 +277,7 @@ void amb_sub_leave(struct amb_sub *sub)
 {
     struct amb_conn *conn = sub->conn;
     if (!sub->has_left) {
-        sub->has_left = true; /* Without a session there is nobody to tell. */
+        sub->has_left = true; /* Without a session there is no broker to hear it. */
         if (conn->session.down == AMB_OK) {
             amb_acks_send(conn); /* How many there were is said with it. */
             ask_leave(conn, sub->handle);

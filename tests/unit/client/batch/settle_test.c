@@ -11,7 +11,7 @@
 
 static enum amb_status tell(struct amb_settle *settle, uint64_t batch, struct amb_settle_range said)
 {
-    return amb_settle_told(settle, batch, &said);
+    return amb_settle_frame(settle, batch, &said);
 }
 
 static void send_batches(struct amb_settle *settle, uint64_t count, uint64_t msgs)
