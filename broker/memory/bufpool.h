@@ -45,8 +45,8 @@ struct amb_bufpool_options {
     bool is_private;
     /* In place of amb_segment_create, for a simulator; NULL: that. */
     enum amb_status (*create)(uint64_t id, uint64_t size, struct amb_segment **out);
-    /* May be NULL. create: register the segment, tell the world; an error makes the allocation
-     * fail with it. destroy: the opposite, just before it is unmapped. */
+    /* May be NULL. create: registers the segment, so that links send from it; an error makes the
+     * allocation fail with it. destroy: the opposite, just before it is unmapped. */
     enum amb_status (*on_create)(void *arg, struct amb_segment *segment);
     void (*on_destroy)(void *arg, struct amb_segment *segment);
     /*

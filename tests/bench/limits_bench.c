@@ -12,8 +12,12 @@
  *     raw      the same, untouched
  *     fanout   to --subs subscribers, untouched; the third process waits for whole messages
  *
- * Options: --seconds S (after 0.15 s that do not count), --window N (messages under way, as the
- * harness: 16 MiB, 3 to 32768), --subs N, --chunk BYTES (of the third process; default: 1 MiB).
+ * Options:
+ *     --seconds S      after 0.15 s that do not count
+ *     --window N       messages under way, as the harness: 16 MiB, 3 to 32768
+ *     --subs N         subscribers
+ *     --chunk BYTES    of the third process; default: 1 MiB
+ *
  * One line of JSON with the harness's keys. A hand-over costs two cache lines and no system call;
  * writer and checker have a processor each (lease, copy).
  *

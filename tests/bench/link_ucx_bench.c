@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rate of the ucx link over TCP on the loopback interface between two processes: bodies of
- * several sizes one way, and 64 B frames to and fro. Both sides poll and sched_yield, as loops with
- * `spin` do. UCX takes whatever it is given, so the receiver grants a window, as brokers do.
+ * The rate of the ucx link over TCP on the loopback interface between two processes. Bodies of
+ * several sizes go one way, and 64 B frames to and fro. Both sides poll and sched_yield, as loops
+ * with `spin` do. UCX takes whatever it is given, so the receiver grants a window, as brokers do.
  *
  *     link-ucx-bench [-s SIZE [-n COUNT]] [-m META] [-w WINDOW] [-2] [-u] [-S NAME=VALUE]...
  *

@@ -5,10 +5,10 @@
  *
  *   gpu-lazy publish COUNT SUBSCRIBERS   leases on the GPU, of many sizes
  *   gpu-lazy on|pin COUNT                takes each message, and asks for it: pieces into host,
- *                                        pinned, managed memory and that of two GPUs, then all of
- * it gpu-lazy host COUNT                  the same with host memory alone; needs no driver gpu-lazy
- * late COUNT                  ON; takes all first, then asks: what is not stale is whole gpu-lazy
- * eager COUNT                 reads in place, and copies pieces out, also across GPUs
+ *                                        pinned, managed memory and two GPUs', then all of it
+ *   gpu-lazy host COUNT                  the same with host memory alone; needs no driver
+ *   gpu-lazy late COUNT                  ON; takes all first, then asks: a fresh one is whole
+ *   gpu-lazy eager COUNT                 reads in place, and copies pieces out, also across GPUs
  *
  * Prints "got N stale N failed N". With $EXPECT_FAILURES calls of the driver may fail, and so may
  * messages. Bytes that are said to have come are looked at in any case, and so are those around

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The attacks of the hostile client. Each gets a client that has logged in by a ring and has some
- * traffic under way: publishers 0 and 1, subscriptions 0 to its own topics and 1 to everybody's. It
- * does one bad thing, and says what the broker must make of it. Faults that an attack itself can
- * see (a descriptor that can be written, say) it reports by hostile_fail.
+ * traffic under way. It has publishers 0 and 1, subscription 0 to its own topics and 1 to
+ * everybody's. It does one bad thing, and says what the broker must make of it. Faults that an
+ * attack itself can see (a descriptor that can be written, say) it reports by hostile_fail.
  */
 #pragma once
 

@@ -2,7 +2,8 @@
 /*
  * One end of a link under test. It sends frames whose bodies are a pattern, and records all
  * upcalls. It fails the running CMocka test as soon as the link breaks a promise of
- * wire/link/link.h: a frame out of order, a field or byte changed, something settled twice.
+ * wire/link/link.h. That is a frame out of order, a field or byte changed, or something settled
+ * twice.
  * Threads: one at a time, like the link. Memory: allocates per frame; everything is given back by
  * link_peer_fini.
  */

@@ -2,13 +2,15 @@
 /*
  * Publisher and readers of leased messages whose every byte can be checked.
  *
- *     audience URL TOPIC COUNT MAX lease        COUNT messages of up to MAX bytes, written in
- * place, every third with a key; says "published COUNT" audience URL TOPIC COUNT MAX read [copy]
- * says "ready", then "held COUNT WRONG PATH..." when it has taken and checked COUNT messages: how
- * many came wrong, and each way that they came
- *
- *     audience URL TOPIC COUNT MAX drain [copy] says "ready", then "drained COUNT WRONG": it keeps
- *                                               every tenth message while ten others come and go
+ *     audience URL TOPIC COUNT MAX lease
+ *             writes COUNT messages of up to MAX bytes in place, every third with a key
+ *             says "published COUNT"
+ *     audience URL TOPIC COUNT MAX read [copy]
+ *             says "ready", then takes and checks COUNT messages
+ *             says "held COUNT WRONG PATH...": how many came wrong, and each way that they came
+ *     audience URL TOPIC COUNT MAX drain [copy]
+ *             says "ready", then keeps every tenth message while ten others come and go
+ *             says "drained COUNT WRONG"
  *
  * The first two then wait for a line of input: readers check once more what they hold, say "held"
  * again, and give it back. Exit: 0.

@@ -4,10 +4,17 @@
  *
  *     lazy URL PUBLISHER_URL TOPIC COUNT SIZES WISH...
  *
- * SIZES: "0,100,70000", in turn. WISH: on, pin, headers; acked (each message is given back once and
- * must come again), grouped, kept (from the first message that the topic keeps), filtered (every
- * second message passes), late (nothing is asked for before all headers have come), small (credit
- * for 1 MiB). Prints "read", how many messages came, were fetched, were stale, how many had been
+ * SIZES: "0,100,70000", in turn. WISH is one or more of:
+ *
+ *     on, pin, headers   the kind
+ *     acked              each message is given back once and must come again
+ *     grouped            a member of a group
+ *     kept               from the first message that the topic keeps
+ *     filtered           every second message passes
+ *     late               nothing is asked for before all headers have come
+ *     small              credit for 1 MiB
+ *
+ * Prints "read", how many messages came, were fetched, were stale, how many had been
  * lost, and the seconds it took. Exit: 1 if a call fails, 2 if a byte is wrong.
  */
 #include "tests/support/programs/checked.h"

@@ -4,11 +4,11 @@
  *
  *     returner URL PATTERN [TOPIC [lease | NAME]]
  *
- * Takes the messages of PATTERN, each of which begins with a number of 8 bytes that only grows, and
- * publishes such to TOPIC, one a millisecond. "lease" writes them in place. NAME is the
- * publisher's, who sends 20 a millisecond. Prints "ready", then the events of on_event: "lost
- * TEXT", "draining", "restored", "gap COUNT WHY", "closed TEXT". At the end of standard input it
- * flushes, takes what there is, and prints
+ * Takes the messages of PATTERN, and publishes such to TOPIC, one a millisecond. Each begins with a
+ * number of 8 bytes that only grows. "lease" writes them in place. NAME is the publisher's, who
+ * sends 20 a millisecond. Prints "ready", then the events of on_event: "lost TEXT", "draining",
+ * "restored", "gap COUNT WHY", "closed TEXT". At the end of standard input it flushes, takes what
+ * there is, and prints
  *
  *     sent N unknown N received N missing N lost N restarts N
  *

@@ -11,10 +11,12 @@
  *     connect   opens and closes sessions
  *     close     a session with a publisher, a subscription and messages held, and closes all of it
  *     publish   publishes checked messages to victim.NAME as fast as it may
- *     lease     the same in place: takes a few leases, fills them, commits most, gives up the
- * others hold      publishes, and holds what it receives from everybody else for a while, in place
- * where the link allows; checks each when it comes and when it goes A victim's status: 1 if
- * anything but the end of the broker happens to it, 2 if it ever sees a wrong byte.
+ *     lease     the same in place: takes a few leases, fills them, commits most, drops the rest
+ *     hold      publishes, and holds messages of everybody else for a while, in place where
+ *               the link allows; checks each when it comes and when it goes
+ *
+ * A victim's status: 1 if anything but the end of the broker happens to it, 2 if it ever sees a
+ * wrong byte.
  */
 #include "tests/support/programs/checked.h"
 

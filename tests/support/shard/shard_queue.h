@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues for the shard harness: made and joined by the orders that the control thread would post,
- * and the words of scripted members on their deliveries.
+ * Queues for the shard harness. They are made and joined by the orders that the control thread
+ * would post, and scripted members answer their deliveries.
  * Threads: one. Memory: queues end in harness_queue_close.
  */
 #pragma once

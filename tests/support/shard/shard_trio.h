@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The beginning that tests of the forwarder share: a publisher on shard 0, `near` on shard 1, which
- * maps, and `far` on shard 2, which does not. The functions are CMocka's fixtures; *state is the
+ * The beginning that tests of the forwarder share: a publisher on shard 0, `near` on shard 1, and
+ * `far` on shard 2. `near` maps, `far` does not. The functions are CMocka's fixtures; *state is the
  * trio.
  * Threads: one. Memory: setup's, until teardown.
  */

@@ -3,7 +3,7 @@
  * Frames on their way in. Small bodies come with the message (eager) and are copied here. UCX
  * fetches large ones from the sender's memory into the owner's; they complete later, in any order.
  * Lengths must be what the head says they are. Data that is fetched from a GPU's memory may be
- * fetched into a GPU's memory, the data alone: the meta then has come with the head.
+ * fetched into a GPU's memory. It is the data alone: the meta then has come with the head.
  */
 #include "wire/link/ucx/ucx_receive.h"
 

@@ -11,7 +11,7 @@
  *   ucx_op.c       operations; what progress hands on    ucx_table.c    links by session
  *
  * UCX may call back in the middle of any of our calls into it. So its callbacks reach the owner of
- * a link only to ask for the place of an arrived frame's body, for UCX's data is gone afterwards.
+ * a link only to ask for the place of an arrived frame's body. UCX's data is gone afterwards.
  * Completions and errors join a list. amb_ucx_worker_progress empties it when UCX is not on the
  * stack.
  *

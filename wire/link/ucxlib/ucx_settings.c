@@ -61,7 +61,7 @@ static const struct ours {
     {"PROTO_ENABLE", "n", KEY_UCP},
     {"KEEPALIVE_INTERVAL", "1s", KEY_UCP}, /* 20 s until a death shows on idle lanes */
     /* A connect that blocks holds the whole worker up while a peer's host does not answer. One that
-     * is refused at once, its peer having died, leaves a socket behind: in UCX 1.13 to 1.22,
+     * is refused at once, its peer having died, leaves a socket behind. In UCX 1.13 to 1.22,
      * uct_tcp_ep_create drops its endpoint without closing it. */
     {"TCP_CONN_NB", "y", KEY_UCP},
     {"MAX_RNDV_RAILS", "1", KEY_UCP},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The world that the tests of publishers share: a scripted client on shard 0, which publishes to a
+ * The world that the tests of publishers share: a scripted client on shard 0. It publishes to a
  * topic at home there, through a window that is small.
  * Threads: one. Memory: the test's.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The broker's pools on the fake driver: the devices that get one, ranges of it, reads by the
- * copier's means, and the loss of a device.
+ * copier, and the loss of a device.
  */
 #include "broker/memory/gpupool.h"
 

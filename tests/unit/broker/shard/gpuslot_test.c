@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Payloads that a link fetches straight into GPU memory, on the fake driver. The tests say which
- * batches go there, and what their readers get. Each slot comes back, whatever happens meanwhile.
+ * batches go there, and the share of each reader. Each slot comes back, whatever happens meanwhile.
  */
 #include "broker/shard/gpuslot.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The broker's GPU memory in this process, on the fake driver: opened once for all who ask, closed
- * with the last connection, refused with a reason. A child plays the broker.
+ * The broker's GPU memory in this process, on the fake driver. It is opened once for all who ask,
+ * closed with the last connection, refused with a reason. A child plays the broker.
  */
 #include "client/memory/import.h"
 

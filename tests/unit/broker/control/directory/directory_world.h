@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts that the tests of the directory share: a directory with shards that have no threads, so
- * that its orders are seen in their topics.
+ * The parts that the tests of the directory share. It is a directory with shards that have no
+ * threads, so that its orders are seen in their topics.
  * Threads: one. Memory: the test's.
  */
 #pragma once

@@ -2,8 +2,8 @@
 /*
  * The ucx link over TCP on lo. First comes the suite of all links with both workers in this
  * process. Then come the things that only this link has. They are bodies in one and in two pieces
- * up to 64 MiB, rendezvous into registered memory, frames of other sessions, and the death of a
- * peer in the middle of it all.
+ * up to 64 MiB, rendezvous into registered memory, and frames of other sessions. The last is the
+ * death of a peer in the middle of it all.
  */
 #include "tests/support/link/link_peer.h"
 #include "tests/support/link/link_suite.h"
