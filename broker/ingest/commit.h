@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is particular to batches whose payloads lie in a leased segment: their check, and the word
- * that their slots are free again. Only records, offsets and properties come on the link; they are
+ * The particulars of batches whose payloads lie in a leased segment: their check, and the word that
+ * their slots are free again. Only records, offsets and properties come on the link; they are
  * copied, checked where their publisher cannot write, and held against its lease.
  *
  *   amb_ingest_commit ─► (body) amb_commit_check ─► route … last reader ─► amb_commit_tell (FREED)
@@ -22,7 +22,7 @@ struct amb_publisher;
 uint64_t amb_commit_buffer(const struct amb_frame *frame);
 /*
  * That buffer. Where leases and messages have all memory, it is of the heap, and the session is
- * charged: a commit has its payloads in their place already, so nothing else would be won by a
+ * charged. A commit has its payloads in their place already, so nothing else would be won by a
  * refusal. ENOMEM, ELIMIT.
  */
 AMB_MUST_CHECK enum amb_status amb_commit_alloc(struct amb_publisher *publisher, uint64_t len,

@@ -44,7 +44,7 @@ static void ingest_drain(struct amb_publisher *publisher)
         }
         amb_route(shard, entry, publisher->home);
     }
-    amb_publisher_routed(publisher); /* Which may be gone now. */
+    amb_publisher_routed(publisher); /* It may be gone now. */
 }
 
 static struct amb_entry *ingest_entry(struct amb_publisher *publisher,
@@ -137,7 +137,7 @@ static enum amb_status device_meta(const struct amb_frame *frame, const uint8_t 
     leased.type = AMB_FRAME_COMMIT;
     leased.flags = AMB_FRAME_FLAG_NONE;
     leased.meta_len += (uint32_t)sizeof(*offset);
-    /* What is not fetched of the slot is what somebody else left there. */
+    /* Bytes of the slot that are not fetched are those that somebody else left there. */
     return record.len <= len ? amb_leased_check(&leased, to, entry->segment->size) : AMB_EPROTO;
 }
 
@@ -158,7 +158,7 @@ enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_
     struct amb_publisher *publisher = session->publishers[frame->handle];
     if (frame->type != AMB_FRAME_BATCH || publisher == NULL || publisher->avoids_gpu ||
         shard->is_draining || !amb_publisher_may_send(publisher, frame)) {
-        return AMB_ENOTSUP; /* What is wrong with it is said as of any other. */
+        return AMB_ENOTSUP; /* Its faults are told as of any other. */
     }
     struct amb_lease *lease = amb_gpuslot_find(shard, frame->data_len);
     if (lease == NULL) {

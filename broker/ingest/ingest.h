@@ -27,8 +27,8 @@ AMB_MUST_CHECK enum amb_status amb_ingest_commit(struct amb_session *session,
                                                  const struct amb_frame *frame, void **dst,
                                                  void **cookie, struct amb_link_mem **mem);
 /*
- * on_device of a BATCH: its data goes to a slot of this worker's own in GPU memory (gpuslot.h), and
- * the batch is then one that was leased there, but has its window and nobody waits for its slot.
+ * on_device of a BATCH: its data goes to a slot of this worker's own in GPU memory (gpuslot.h). The
+ * batch is then one that was leased there, but it has its window and nobody waits for its slot.
  * ENOTSUP: there is no room, or this batch belongs into host memory. EPROTO: the meta is malformed.
  */
 AMB_MUST_CHECK enum amb_status amb_ingest_device(struct amb_session *session,

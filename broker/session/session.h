@@ -30,8 +30,8 @@
 #define AMB_SESSION_QUEUED_MAX 64u    /* frames that wait in a link */
 #define AMB_SESSION_QUEUED_BYTES_MAX (UINT64_C(4) << 20)
 /* Receipts are not held back by the two above. Beyond this the client must read: one that takes
- * nothing for so long does not. A worker that had no CPU for a while answers for all that others
- * have taken meanwhile at once, which is no fault of the client's; it is bounded all the same. */
+ * nothing for so long does not. A worker that had no CPU for a while answers at once for all that
+ * others have taken meanwhile. That is no fault of the client's; it is bounded all the same. */
 #define AMB_SESSION_RECEIPTS_MAX 16384u
 #define AMB_SESSION_RECEIPTS_BURST (8 * AMB_SESSION_RECEIPTS_MAX)
 #define AMB_SESSION_DEAF_NS AMB_NS_PER_SEC
@@ -62,8 +62,8 @@ struct amb_mapping {
 };
 
 /*
- * Where the last opening of a handle left off. The next one of that handle goes on from there, so
- * that a counter or a frame of the former, on its way yet, names nothing of the latter.
+ * Where the last opening of a handle left off. The next one of that handle goes on from there. So a
+ * counter or a frame of the former, on its way yet, names nothing of the latter.
  */
 struct amb_past {
     uint64_t batches, bytes, window; /* of a publisher */
@@ -80,7 +80,7 @@ struct amb_session {
     bool is_link_down;
     const char *broken; /* the rule that its client has broken: why the link goes down */
     bool is_watched;    /* the link need not be polled before the worker's epoll tells of an edge */
-    bool has_edge;      /* ... which it has */
+    bool has_edge;      /* ... of segments that it has */
     uint32_t user;      /* its client's: user.h */
     bool may_map;
     bool may_map_gpu; /* trusted with all of a device's pool */

@@ -29,7 +29,7 @@ struct amb_tally;
 struct amb_shard;
 struct amb_topic;
 
-/* Whose batch it was, by value: a session may be gone when the receipt comes. */
+/* Its publisher, by value: a session may be gone when the receipt comes. */
 struct amb_origin {
     uint32_t session, generation;
     uint32_t handle, opened; /* publisher handle, and which opening of it */
@@ -48,16 +48,16 @@ struct amb_entry {
      * them. Else NULL. */
     const uint8_t *singles;
     bool is_leased;
-    uint32_t lease_user; /* leased: who may read it in place; or AMB_USER_ANY */
-    bool is_private; /* its records and properties, and what is not leased: copies stay in private
-                        memory (bufpool.h) */
+    uint32_t lease_user; /* leased: the user that may read it in place; or AMB_USER_ANY */
+    bool is_private; /* its records and properties, and payloads that are not leased: copies stay in
+                      * private memory (bufpool.h) */
     bool has_window; /* its bytes are of its publisher's window */
     bool has_ttl;    /* some of its messages say how long they are worth something */
     bool is_whole;   /* of a root that is pending */
     uint32_t twin_state;         /* enum amb_twin_state */
     struct amb_segment *segment; /* of data */
     uint64_t first_seq;          /* given by the log, as is */
-    uint64_t above;              /* what came before it in the topic's other priorities */
+    uint64_t above;              /* messages that came before it in the topic's other priorities */
     uint64_t log_offset;         /* bytes appended to the log before it */
     int64_t time_ns;             /* when it was whole, ns since 1970 */
     int64_t expires_ns;          /* its log's: when the first of them expires; 0: none does */
@@ -77,7 +77,7 @@ struct amb_entry {
     /* slow path */
     struct amb_list_node pending; /* root: in its publisher's order of arrival, until routed */
     uint64_t expect;              /* the sequence that it must get; 0: any */
-    enum amb_status status;       /* what the receipt says */
+    enum amb_status status;       /* the content of the receipt */
     uint32_t matched;
     struct amb_origin origin;
     struct amb_topic *lent_to; /* a shadow: the topic there */
@@ -127,7 +127,7 @@ static inline void amb_entry_in_slots(struct amb_entry *entry, enum amb_payload_
     entry->charge = bytes + entry->payload.buf.cap + sizeof(*entry);
 }
 
-/* What logs, lends and holders are charged for it: the whole allocation, and the entry itself. */
+/* The charge of logs, lends and holders for it: the whole allocation, and the entry itself. */
 static inline uint64_t amb_entry_charge(const struct amb_entry *entry)
 {
     return entry->charge != 0 ? entry->charge : amb_entry_bytes(entry);
@@ -139,7 +139,7 @@ static inline void amb_entry_ref(struct amb_entry *entry)
 }
 
 /* Makes `copy`, fresh from a pool, another entry for the same messages in the same place of the
- * log: lent, or moved. Who owns what is the caller's. */
+ * log: lent, or moved. The caller knows the owner of each. */
 void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry);
 /* Another entry for what `shard` holds: a shadow for another worker, which holds a reference on it.
  * NULL: no memory. */

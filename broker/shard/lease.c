@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Bytes of a pass that the maker does at a time, before it looks for others' work: the kernel
+/* Bytes of a pass that the maker does at a time, before it looks for others' work. The kernel
  * clears new pages at about 1 GB/s and looks at present ones at ten times that. */
 #define FILL_STEP (UINT64_C(2) << 20)
 #define REFILL_STEP (UINT64_C(32) << 20)
@@ -61,7 +61,7 @@ static uint64_t book_kept(const struct amb_lease_book *book)
     return book->party == NULL ? 0 : atomic_load_explicit(&book->party->kept, memory_order_relaxed);
 }
 
-/* What its user's other clients have leased is its user's. */
+/* Leases of its user's other clients are its user's. */
 static bool user_may_lease(const struct amb_shard *shard, const struct amb_lease_book *book,
                            uint64_t bytes)
 {

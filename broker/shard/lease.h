@@ -8,7 +8,7 @@
  *   FILLING ─► OFFERED ─► SEALING ─► SEALED ──(LeaseClose)──► CLOSED ─► gone at 0 commits
  *      pages     the client maps       commits may name it        └ end of the session, from any
  *
- * A segment is never used for another client, and the process of one that ended without a word may
+ * A segment is never used for another client. The process of one that ended without a word may
  * write there until it is gone: the memory stays charged so long.
  *
  * Threads: the shard's worker. Memory: one allocation a lease.
@@ -40,8 +40,9 @@ enum amb_lease_state {
 };
 
 /*
- * A pass over the pages of a lease that is FILLING or SEALING, 1 ms for each new MiB: the maker's
- * work, on a descriptor of its own. A lease that is closed meanwhile ends it at its next step.
+ * A pass over the pages of a lease that is FILLING or SEALING. It takes 1 ms for each new MiB, and
+ * is the maker's work, on a descriptor of its own. A lease that is closed meanwhile ends it at its
+ * next step.
  */
 struct amb_lease_pass {
     int fd;

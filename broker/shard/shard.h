@@ -2,7 +2,7 @@
 /*
  * A shard: everything one worker thread owns. Its sessions, its topics (those it is home to, and
  * shadows of others that its subscriptions read), its buffers. The stages of the data path take a
- * shard and touch no other; what they want of another shard goes by mail.
+ * shard and touch no other; their wishes to another shard go by mail.
  *
  *   control ──orders──► shard ◄──mail──► shard
  *                         ├── sessions ── publishers, subscriptions
@@ -40,8 +40,8 @@ struct amb_gpus;
 struct amb_maker;
 struct amb_porter;
 
-/* What all stages ask stands here by itself; the rest is one struct a file, with the room's others
- * in a header of state/. */
+/* The fields that all stages ask stand here by themselves; the rest is one struct a file, with the
+ * room's others in a header of state/. */
 struct amb_shard {
     unsigned index;
     bool is_draining;               /* no new batches */
@@ -53,7 +53,7 @@ struct amb_shard {
     const struct amb_config_limits *limits; /* those in force; the worker's own */
     const struct amb_shard_upcalls *upcalls;
 
-    /* What a turn asks of each part, side by side. */
+    /* The fields of each part that a turn asks, side by side. */
     int64_t now_ns, real_ns; /* of this turn */
     struct amb_shard_topics topics;
     struct amb_shard_forward forward;
@@ -69,7 +69,7 @@ struct amb_shard {
     struct amb_shard_gpuslots gpuslots;
     struct amb_shard_slow slow;
     struct amb_shard_windows windows;
-    struct amb_sift sift; /* whose filters are asked when */
+    struct amb_sift sift; /* the filters that are asked, and when */
     struct amb_shard_ucx ucx;
     struct amb_shard_sessions sessions;
     struct amb_shard_hearing hearing;
@@ -99,7 +99,7 @@ static inline struct amb_bufpool *amb_shard_pool(struct amb_shard *shard, bool i
     return is_private ? &shard->private_pool : &shard->bufpool;
 }
 
-/* What the shard's epoll says of a session's link; two values are no session's. */
+/* The word of the shard's epoll on a session's link; two values are no session's. */
 #define AMB_SHARD_TAG_BELL UINT64_MAX
 #define AMB_SHARD_TAG_UCX (UINT64_MAX - 1)
 
@@ -109,8 +109,8 @@ static inline uint64_t amb_shard_watch_tag(uint32_t index, uint32_t generation)
 }
 
 /*
- * A topic's id: a place in the tables, and above it how often that place was given anew, so that an
- * id comes again only after thousands of others in its place.
+ * A topic's id: a place in the tables, and above it how often that place was given anew. So an id
+ * comes again only after thousands of others in its place.
  */
 #define AMB_TOPIC_SLOT_BITS 20u
 #define AMB_TOPIC_SLOTS_MAX (UINT32_C(1) << AMB_TOPIC_SLOT_BITS)
@@ -119,7 +119,7 @@ static inline uint32_t amb_topic_slot(uint32_t id)
     return id & (AMB_TOPIC_SLOTS_MAX - 1);
 }
 
-/* What has the place of that id in this shard, or NULL. amb_shard_topic of topic.h asks for the
+/* The topic in the place of that id in this shard, or NULL. amb_shard_topic of topic.h asks for the
  * very topic. */
 static inline struct amb_topic *amb_shard_topic_at(const struct amb_shard *shard, uint32_t id)
 {

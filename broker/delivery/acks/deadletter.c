@@ -144,7 +144,7 @@ void amb_deadletter(struct amb_shard *shard, const char *topic, struct amb_entry
 {
     char name[AMB_TOPIC_MAX + 1];
     int len = snprintf(name, sizeof(name), "%s%s", AMB_DEADLETTER_PREFIX, topic);
-    /* An inbox has none: its name, and what was answered, are for who asked alone. */
+    /* An inbox has none: its name, and the answers in it, are for the asker alone. */
     bool has_name = len > 0 && len < (int)sizeof(name) &&
                     !amb_pattern_is_inbox(topic, strlen(topic)) &&
                     amb_topic_check(name, (size_t)len, NULL) == AMB_OK &&

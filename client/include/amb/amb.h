@@ -59,7 +59,7 @@ struct amb_resource;
 
 /* ---- errors ---- */
 
-/* What went wrong last, in a sentence. text is NUL-terminated and empty if status is AMB_OK. */
+/* The last failure, in a sentence. text is NUL-terminated and empty if status is AMB_OK. */
 struct amb_error {
     enum amb_status status;
     char text[252];
@@ -67,7 +67,7 @@ struct amb_error {
 
 /* Static text, for any value. */
 AMB_API const char *amb_strerror(enum amb_status status);
-/* Who is hurt by it: this call, a message, the session, the process. */
+/* The scope of its harm: this call, a message, the session, the process. */
 AMB_API enum amb_scope amb_status_scope(enum amb_status status);
 /* A snapshot by value. EAGAIN and ETIMEDOUT never write it. NULL: EINVAL. */
 AMB_API struct amb_error amb_last_error(const struct amb_conn *conn);
@@ -125,10 +125,11 @@ struct amb_options {
     int64_t connect_timeout_ns; /* 10 s */
     int64_t timeout_ns;         /* 5 s: of a round trip to the broker */
     int64_t heartbeat_ns;       /* as the broker says; a smaller value is obeyed */
-    /* A lost session is followed by attempts, host by host, after 50 ms, then twice as long each
-     * time up to 5 s, a fifth more or less by chance; for ever, unless there is a number of them.
-     * AMB_NONE: by no attempt. What was not sent stays, up to each publisher's window; what may
-     * have been sent is settled with EUNKNOWN; what was missed is told with the next message. */
+    /* A lost session is followed by attempts, host by host. They come after 50 ms, then twice as
+     * long each time up to 5 s, a fifth more or less by chance. They go on for ever, unless there
+     * is a number of them. AMB_NONE: by no attempt. Unsent messages stay, up to each publisher's
+     * window. Those that may have been sent are settled with EUNKNOWN. Missed ones are told with
+     * the next message. */
     int64_t reconnect_min_ns;
     int64_t reconnect_max_ns;
     uint32_t reconnect_attempts;
@@ -140,13 +141,13 @@ struct amb_options {
     uint32_t ucx_am_id;                   /* (later) */
     uint32_t reserved;
     /* Interfaces on which this program lets UCX open a port ("lo", "ib0,mlx5_0:1"), needed for
-     * ?link=ucx: whoever can reach that port owns the process. $AMB_TRUSTED; none. */
+     * ?link=ucx. A peer that can reach that port owns the process. $AMB_TRUSTED; none. */
     const char *trusted_network;
-    /* 128 MiB: what batches may hold that are on their way and still in this process, because the
-     * link is full, there is no session or, of publishers with a name, they are not settled yet. By
-     * what was allocated for them. At the limit publishing waits as for a window; a message larger
-     * than the rest passes when nothing is held. Beside it each publisher has one batch, up to 200
-     * KiB, and leases in private memory are bounded by window_bytes. */
+    /* 128 MiB: the bytes of batches that are on their way and still in this process. They are there
+     * because the link is full, or there is no session. Or they are of publishers with a name, and
+     * not settled yet. They count as allocated. At the limit publishing waits as for a
+     * window; a message larger than the rest passes when nothing is held. Beside it each publisher
+     * has one batch, up to 200 KiB, and leases in private memory are bounded by window_bytes. */
     uint64_t send_memory_max;
 };
 
@@ -160,8 +161,9 @@ struct amb_settled {
                                with confirm = DELIVERED, unless 64 runs waited to be told */
     uint32_t duplicates;    /* (later) */
     /* confirm = DELIVERED: of the run's messages, counted once for each subscription that matched
-     * when they came (a group is one): released, or acknowledged where the subscription does that;
-     * and not, because of its policy, a time to live, its end, or as dead letters. */
+     * when they came (a group is one). Delivered ones were released, or acknowledged where the
+     * subscription does that. Dropped ones were not, because of its policy, a time to live, its
+     * end, or as dead letters. */
     uint64_t delivered, dropped;
 };
 typedef void (*amb_settled_fn)(struct amb_pub *pub, const struct amb_settled *settled, void *arg);
@@ -172,9 +174,9 @@ struct amb_pub_options {
      * matched then is done with it. DURABLE (later). */
     enum amb_confirm confirm;
     /* 1 to 64 bytes without white space, its user's own on this topic, one publisher at a time
-     * (EBUSY). What may be lost with a session is sent again, and comes once; the next life of the
-     * program goes on behind what has come: amb_pub_info.posted tells, and the next message is the
-     * one after. Leases are private memory. */
+     * (EBUSY). Messages that may be lost with a session are sent again, and come once. The next
+     * life of the program goes on behind those that have come: amb_pub_info.posted tells, and the
+     * next message is the one after. Leases are private memory. */
     const char *name;
     uint64_t window_msgs;   /* 64 Ki messages not yet settled */
     uint64_t window_bytes;  /* 64 MiB; the broker's window may be smaller */
@@ -183,8 +185,8 @@ struct amb_pub_options {
     int32_t device;         /* CUDA, PINNED: which, as the driver counts */
     amb_settled_fn on_settled;
     void *arg;
-    /* NORMAL; of all its messages. What waits for a subscription leaves HIGH first, LOW last,
-     * always: order is per publisher, not between priorities. ENOTSUP: the topic has none. */
+    /* NORMAL; of all its messages. Messages that wait for a subscription leave HIGH first, LOW
+     * last, always: order is per publisher, not between priorities. ENOTSUP: the topic has none. */
     enum amb_priority priority;
 };
 
@@ -203,8 +205,8 @@ struct amb_allocator {
 };
 
 /*
- * What an array's bytes are, in DLPack's numbers. All strides 0: C order. Else the payload begins
- * at the element of the lowest address. The one with all indices 0 lies behind it by
+ * The type of an array's bytes, in DLPack's numbers. All strides 0: C order. Else the payload
+ * begins at the element of the lowest address. The one with all indices 0 lies behind it by
  * (shape[i] - 1) * -strides[i] elements of each dimension i whose stride is negative.
  */
 struct amb_tensor {
@@ -249,8 +251,9 @@ struct amb_sub_options {
      * others are not sent and not lost. NULL: all. docs/api.md has the language. EINVAL: it is
      * wrong, amb_last_error says where. Not with slow = LATEST. */
     const char *filter;
-    /* At most so many messages, and bytes of payload, a second; 0: no limit. What comes faster
-     * waits in the topics' logs, as slow says. These three: without acks, group and durable. */
+    /* At most so many messages, and bytes of payload, a second; 0: no limit. Messages that come
+     * faster wait in the topics' logs, as slow says. These three: without acks, group and
+     * durable. */
     uint64_t rate_msgs;
     uint64_t rate_bytes;
     enum amb_tempo replay; /* AT_ONCE; ORIGINAL: at the times at which it was published */
@@ -283,14 +286,14 @@ struct amb_out {
     uint32_t iov_count;
     uint32_t prop_count;
     const struct amb_prop *props;
-    const struct amb_tensor *tensor; /* what the payload is an array of */
+    const struct amb_tensor *tensor; /* the array that the payload is */
     const char *content_type;
     const char *key;
     void *stream;   /* CUstream: what is on it so far comes first; NULL: the default one */
     int64_t ttl_ns; /* 0: for ever. Rounded up to milliseconds */
     void *reserved;
     /* Compare and set: the sequence in its topic that this message must get, one more than the last
-     * one there is, or it is refused (settled with EREJECTED); 0: any. It leaves alone. */
+     * one there is. Else it is refused (settled with EREJECTED); 0: any. It leaves alone. */
     uint64_t expect_seq;
 };
 
@@ -366,9 +369,10 @@ AMB_API int amb_fd(const struct amb_conn *conn);
  * Runs the callbacks that are due, at most 256, and in POLL mode moves data first. Waits up to
  * timeout_ns if there is nothing to do. Several threads may poll; callbacks of one publisher or
  * subscription never overlap.
- * AMB_OK: at least one callback ran; or a message that amb_next gives now has arrived since the
- * last amb_poll; or nothing was due and the timeout is AMB_NOWAIT. ETIMEDOUT: none of these.
- * ESTOPPED, ELOST (once everything due was called), ESTATE in a callback, EINVAL: a negative time.
+ * AMB_OK: at least one callback ran, or a message that amb_next gives now has arrived since the
+ * last amb_poll. It is also the answer if nothing was due and the timeout is AMB_NOWAIT. ETIMEDOUT:
+ * none of these. ESTOPPED, ELOST (once everything due was called), ESTATE in a callback, EINVAL: a
+ * negative time.
  */
 AMB_API enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns);
 
@@ -404,7 +408,7 @@ AMB_CHECK enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, si
                                        int64_t timeout_ns);
 
 /*
- * Publishes without copying where that helps: payload bytes (data, or forward's) are borrowed until
+ * Publishes without copying where that helps. Payload bytes (data, or forward's) are borrowed until
  * *seq is settled (on_settled, amb_pub_flush); everything else is read during the call. seq may be
  * NULL. Errors as amb_pub_send, and EINVAL, ENOTSUP for fields of `message`.
  */
@@ -424,7 +428,7 @@ AMB_CHECK enum amb_status amb_pub_wait_subscribers(struct amb_pub *pub, uint32_t
 
 struct amb_pub_info {
     uint32_t size;
-    enum amb_blocked blocked;         /* what a send would wait for now */
+    enum amb_blocked blocked;         /* the reason for which a send would wait now */
     uint64_t posted, settled, failed; /* messages, since open; settled includes failed */
     uint64_t accepted_seq;            /* highest sequence that the broker has */
     uint64_t inflight_msgs, inflight_bytes;
@@ -443,25 +447,25 @@ AMB_API enum amb_status amb_pub_close(struct amb_pub *pub, int64_t timeout_ns);
 /* ---- lease ----
  *
  * Memory for one message, written in place and handed over without a copy. On a ring it lies in
- * memory that the broker and local subscribers map, elsewhere it is private and its bytes are
- * transferred when it is committed: the calls are the same.
+ * memory that the broker and local subscribers map. Elsewhere it is private and its bytes are
+ * transferred when it is committed. The calls are the same.
  *
- * The memory stays writable for this process after the commit, and whoever reads in place sees what
- * is written there: readers have the publisher's word alone that it leaves it as it is. By default
- * (the topic's trust = "auto") only subscribers of the publisher's own user read in place, and all
- * others have the broker's copy; "verify" gives that to all, "publisher" to nobody. The same holds
+ * The memory stays writable for this process after the commit, and readers in place see later
+ * writes. They have the publisher's word alone that it leaves the memory as it is. By default (the
+ * topic's trust = "auto") only subscribers of the publisher's own user read in place, and all
+ * others have the broker's copy. "verify" gives that to all, "publisher" to nobody. The same holds
  * for what amb_pub_send puts there by itself: 16 KiB and more on a ring.
  *
- * lease_mem = PINNED is such memory too, which the driver of `device` has pinned: copy engines and
- * kernels write there at full rate, the program goes on meanwhile, and all others see plain host
+ * lease_mem = PINNED is such memory too, which the driver of `device` has pinned. Copy engines and
+ * kernels write there at full rate, and the program goes on meanwhile. All others see plain host
  * memory. CUDA is the broker's memory on `device`. Managed memory is not leased: no other process
  * could read it in place, so amb_pub_post of memory of your own does the same.
  */
 
 /*
  * len bytes (0 and up) for one message of this publisher. The timeout is for room: a free place, or
- * the first memory of that size, which takes a while. What the bytes are before they are written is
- * not said.
+ * the first memory of that size, which takes a while. The content of the bytes before they are
+ * written is not said.
  *   out  to be given to amb_lease_commit or amb_lease_abandon, by any thread
  * ETOOLARGE, EAGAIN, ETIMEDOUT, ENOMEM; ECLOSED: the publisher is being closed; ELOST. Of a GPU's:
  * ENOTSUP, ENOTFOUND, EFORBIDDEN, ELIMIT, ECUDA; amb_last_error has the sentence.
@@ -476,9 +480,10 @@ AMB_CHECK enum amb_status amb_lease(struct amb_pub *pub, size_t len, int64_t tim
  */
 AMB_API void *amb_lease_data(const struct amb_lease *lease);
 /*
- * The same of GPU memory (lease_mem = CUDA), or of PINNED memory as GPUs see it: a device address,
- * for what is put on `stream` (CUstream) from here on; aligned to 4096 bytes. NULL: it is plain
- * host memory. Commit it with that stream, or when what writes there has run; abandon it only then.
+ * The same of GPU memory (lease_mem = CUDA), or of PINNED memory as GPUs see it. It is a device
+ * address, for work put on `stream` (CUstream) from here on; aligned to 4096 bytes. NULL: it is
+ * plain host memory. Commit it with that stream, or when the work that writes there has run;
+ * abandon it only then.
  */
 AMB_API void *amb_lease_data_on(const struct amb_lease *lease, void *stream);
 
@@ -533,9 +538,9 @@ struct amb_sub_info {
 AMB_API enum amb_status amb_sub_stat(const struct amb_sub *sub, struct amb_sub_info *info);
 
 /*
- * Where the subscription is in each topic it has read: opaque bytes, with which another one
- * (start = POSITION) goes on behind the last message that was taken here; topics that are not
- * among them are read from when this one began.
+ * The subscription's place in each topic that it has read, as opaque bytes. With them another one
+ * (start = POSITION) goes on behind the last message that was taken here. Topics that are not among
+ * them are read from when this one began.
  *   len  room at `position` (may be NULL if 0); then how many bytes it takes, also on failure
  * ETOOLARGE: more than there is room for, or more topics than a position can hold (32 KiB).
  */
@@ -566,24 +571,29 @@ AMB_API int amb_msg_device(const struct amb_msg *msg);
  */
 AMB_API const char *amb_msg_path(const struct amb_msg *msg);
 /*
- * GPU memory (mem = CUDA) is given out for a stream, and back on one: the address of the payload,
- * for what is put on `stream` (CUstream; NULL: the default one) from here on. So are PINNED and
- * CUDA_MANAGED memory, which amb_msg_data gives to the CPU, too. NULL: it is plain host memory.
+ * GPU memory (mem = CUDA) is given out for a stream, and back on one. This is the address of the
+ * payload, for work put on `stream` (CUstream; NULL: the default one) from here on. PINNED and
+ * CUDA_MANAGED memory are given out so, too, and amb_msg_data gives them to the CPU. NULL: it is
+ * plain host memory.
  */
 AMB_API const void *amb_msg_data_on(const struct amb_msg *msg, void *stream);
-/* amb_msg_release, when what is on the stream so far has run. */
+/* amb_msg_release, when the work on the stream so far has run. */
 AMB_API void amb_msg_release_on(struct amb_msg *msg, void *stream);
-/* What the payload is an array of, as its publisher said: all elements lie in the payload, whatever
- * shape and strides are. NULL: nothing was said, or something that cannot be; or no memory for it.
+/* The array that the payload is, as its publisher described it: all elements lie in the payload,
+ * whatever shape and strides are. NULL: nothing was said, or something that cannot be; or no memory
+ * for it.
  */
 AMB_API const struct amb_tensor *amb_msg_tensor(const struct amb_msg *msg);
 
 /*
  * Brings the payload of a lazy message: from then on amb_msg_data has it, until the message is
  * released. At once where it is here already.
- * ESTALE: the broker has it no more, or that session is over; ESTATE: lazy = HEADERS; ETIMEDOUT;
- * EAGAIN with AMB_NOWAIT; ENOMEM: options.memory_max, or with AMB_FOREVER the broker's; ECUDA,
- * ECLOSED, ELOST.
+ *
+ *   ESTALE              the broker has it no more, or that session is over
+ *   ESTATE              lazy = HEADERS
+ *   ETIMEDOUT, EAGAIN   it did not come in time; the second with AMB_NOWAIT
+ *   ENOMEM              options.memory_max, or with AMB_FOREVER the broker's
+ *   ECUDA, ECLOSED, ELOST
  */
 AMB_CHECK enum amb_status amb_msg_fetch(struct amb_msg *msg, int64_t timeout_ns);
 /*
@@ -607,9 +617,9 @@ AMB_CHECK enum amb_status amb_msg_dlpack(struct amb_msg *msg, void *stream,
 /*
  * Points `out` and *tensor to another library's array, a DLTensor: data, len, mem, tensor. Nothing
  * is copied, both must stay until the message is published. Strides of any sign go along, and so do
- * the bytes between the elements: of some columns of a matrix all of its rows are sent.
- * EINVAL: no array, more than 8 dimensions, elements of no whole bytes that are not in C order, or
- * one element that is all of them (strides 0); EKIND: another maker's memory.
+ * the bytes between the elements. Of some columns of a matrix all of its rows are sent.
+ * EINVAL: no array, or more than 8 dimensions. EINVAL: elements of no whole bytes that are not in C
+ * order, or one element that is all of them (strides 0). EKIND: another maker's memory.
  */
 AMB_CHECK enum amb_status amb_out_dlpack(struct amb_out *out, struct amb_tensor *tensor,
                                          const void *dl_tensor);
@@ -634,7 +644,7 @@ AMB_API const char *amb_msg_topic(const struct amb_msg *msg);
 /* NULL: none. */
 AMB_API const char *amb_msg_key(const struct amb_msg *msg);
 AMB_API const char *amb_msg_content_type(const struct amb_msg *msg);
-/* Its number in its topic; whatever is of other priorities is counted with it. */
+/* Its number in its topic; messages of other priorities are counted with it. */
 AMB_API uint64_t amb_msg_seq(const struct amb_msg *msg);
 AMB_API enum amb_priority amb_msg_priority(const struct amb_msg *msg);
 /* When the broker took it, ns since 1970. */
@@ -658,10 +668,10 @@ AMB_API enum amb_status amb_msg_prop_at(const struct amb_msg *msg, size_t index,
 
 /*
  * With amb_sub_options.ack: what became of the message. Queued, never waits for the broker; the
- * reference stays yours, and the message may be released before or after. What comes too late
- * (after ack_wait it is somebody's again) changes nothing. amb_flush waits until the broker has
- * counted them all. ESTATE: the subscription has no acks; ESTALE: its session was lost meanwhile;
- * ECLOSED, ELOST.
+ * reference stays yours, and the message may be released before or after. A call that comes too
+ * late (after ack_wait it is somebody's again) changes nothing. amb_flush waits until the broker
+ * has counted them all. ESTATE: the subscription has no acks; ESTALE: its session was lost
+ * meanwhile; ECLOSED, ELOST.
  */
 /* It is done with. CUMULATIVE: and all that came before it. */
 AMB_API enum amb_status amb_msg_ack(struct amb_msg *msg);
@@ -674,8 +684,8 @@ AMB_API enum amb_status amb_msg_term(struct amb_msg *msg, const char *reason);
 
 /* ---- request and reply ----
  *
- * A request is a message whose publisher waits for one message back. Whoever receives it may answer
- * it: the right to comes with it, and is worth nothing any more once the request is over.
+ * A request is a message whose publisher waits for one message back. A receiver may answer it: the
+ * right to comes with it, and is worth nothing any more once the request is over.
  */
 
 /* reply: borrowed for the call (amb_msg_ref to keep it), NULL unless status is AMB_OK. */

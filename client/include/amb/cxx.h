@@ -9,7 +9,7 @@
  * order is right, and a number is no enumeration (.lazy = AMB_LAZY_ON, not 1). An argument with a
  * comma outside parentheses is two of them.
  *
- * What a macro gives lives until the end of the full expression it stands in, that is, of the call.
+ * A macro's value lives until the end of the full expression it stands in, that is, of the call.
  */
 #ifndef AMB_CXX_H
 #define AMB_CXX_H

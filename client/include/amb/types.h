@@ -78,7 +78,7 @@ enum amb_ack {
     AMB_ACK_CUMULATIVE,
 };
 
-/* What a publisher wants confirmed. ACCEPTED: whole in broker memory. */
+/* The confirmation that a publisher wants. ACCEPTED: whole in broker memory. */
 enum amb_confirm {
     AMB_CONFIRM_DEFAULT,
     AMB_CONFIRM_NONE,
@@ -111,7 +111,7 @@ enum amb_tempo {
     AMB_TEMPO_ORIGINAL, /* each message as long after the first one as it was published */
 };
 
-/* What happens to a subscriber that does not keep up. */
+/* The way of a subscriber that does not keep up. */
 enum amb_slow {
     AMB_SLOW_DEFAULT,
     AMB_SLOW_DROP_OLDEST,
@@ -122,7 +122,7 @@ enum amb_slow {
     AMB_SLOW_DISCONNECT,
 };
 
-/* Which waiting messages of a topic a subscription gets first. */
+/* The order in which a subscription gets the waiting messages of a topic. */
 enum amb_priority {
     AMB_PRIORITY_NORMAL,
     AMB_PRIORITY_HIGH,
@@ -141,7 +141,7 @@ enum amb_loss {
     AMB_LOSS_AWAY,           /* published while this client had no session */
 };
 
-/* What a send on a publisher would wait for now. */
+/* The reason for which a send on a publisher would wait now. */
 enum amb_blocked {
     AMB_BLOCKED_NOT,
     AMB_BLOCKED_WINDOW,

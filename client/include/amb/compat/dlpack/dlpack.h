@@ -2,8 +2,8 @@
 /*
  * <dlpack/dlpack.h> for programs that have no other: DLPack's structures, version 1, which array
  * libraries hand each other. Layouts, names and numbers are the standard's. amb.pc and the CMake
- * package name this folder behind all others, so that a header of the standard's own comes first;
- * of two, the first one counts.
+ * package name this folder behind all others, so that a header of the standard's own comes first.
+ * Of two, the first one counts.
  */
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_
