@@ -17,6 +17,7 @@ import re
 
 import ctext
 import sources
+from rooms import definers_of, is_within, may_use, module_of, owner, table_of
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 FOLDERS = ("wire", "broker", "client", "tools", "tests")
@@ -31,27 +32,6 @@ def resolve(style, name, files):
     if style == "<" and name.startswith("amb/"):
         return "client/include/" + name
     return name if name in files else None
-
-
-def module_of(name):
-    return re.sub(r"_(private|shared|internal)$", "", os.path.splitext(name)[0])
-
-
-def owner(name, folders):
-    """The room of a file: the longest folder of the table that holds it."""
-    fitting = [f for f in folders if name.startswith(f + "/")]
-    return max(fitting, key=len) if fitting else None
-
-
-def is_within(name, places):
-    return any(name == p or name.startswith(p + "/") for p in places)
-
-
-def may_use(target, folders, places):
-    """Is the file one of these places, or its room? A place that ends with a slash is a folder with
-    all rooms below it."""
-    return (owner(target, folders) in places or target in places
-            or is_within(target, [p.rstrip("/") for p in places if p.endswith("/")]))
 
 
 def find_cycles(graph):
@@ -112,27 +92,6 @@ def check_includes(names, folders, libraries):
     return problems
 
 
-def definers_of(units):
-    """Where each function that others may call is defined: usually one file."""
-    definers = {}
-    for name, unit in units.items():
-        for function, is_static in unit.defined.items():
-            if not is_static or name.endswith(".h"):
-                definers.setdefault(function, set()).add(name)
-    return definers
-
-
-def rooms_of(rows):
-    """Each room with the places that it may use: `above` stands for the rooms of the same top
-    folder whose lines stand above its own."""
-    folders = {}
-    for room, places in rows:
-        above = [other for other in folders if other.split("/")[0] == room.split("/")[0]]
-        folders[room] = [p for place in places
-                         for p in (above if place == "above" else [place])]
-    return folders
-
-
 def check_rooms(folders):
     """The arrows themselves."""
     graph = {room: {owner(place.rstrip("/") + "/", folders) for place in places} - {room, None}
@@ -189,8 +148,7 @@ def main():
         sources.ROOT = os.path.abspath(root)
     rows = sources.table("tools/dev/arrows.txt")
     shared = [place for k, rest in rows if k == "shared" for place in rest.split()]
-    folders = rooms_of([(k, rest.split()) for k, rest in rows
-                        if not k.startswith(("<", "*")) and k != "shared"])
+    folders = table_of(rows)
     libraries = [(k, rest.split()) for k, rest in rows if k.startswith(("<", "*"))]
     problems = check_includes(sources.c_files(*FOLDERS), folders, libraries)
     units = {name: ctext.read(sources.read(name)) for name in sources.c_files(*PRODUCT)}

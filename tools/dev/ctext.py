@@ -12,10 +12,12 @@ NAME = re.compile(r"\b([a-z_]\w*)\s*\(")
 
 
 class Unit:
-    """One file: its functions by name, True where static; the names it declares; those it calls."""
+    """One file: its functions by name, True where static; their heads and bodies; the names it
+    declares; those it calls."""
 
     def __init__(self):
         self.defined, self.declared, self.called = {}, set(), set()
+        self.heads, self.bodies = {}, {}
 
 
 def blank(found):
@@ -54,6 +56,8 @@ def read(text):
         is_static = "static" in head.split("(")[0].split()
         if body is not None:
             unit.defined[found.group(1)] = is_static
+            unit.heads[found.group(1)] = head
+            unit.bodies[found.group(1)] = body
             unit.called.update(NAME.findall(body))
         elif not is_static:
             unit.declared.add(found.group(1))
