@@ -78,6 +78,3 @@ struct amb_queue {
 bool amb_queue_feed(struct amb_cursor *cursor);
 /* Once a turn: what is due again, and topics whose queues have credit again are marked. */
 void amb_queues_run(struct amb_shard *shard);
-
-/* Mail of members' workers. */
-void amb_queue_take_home(struct amb_mail *mail, void *owner);

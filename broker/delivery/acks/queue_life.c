@@ -2,6 +2,7 @@
 #include "broker/delivery/acks/queue_life.h"
 
 #include "broker/config/config.h"
+#include "broker/delivery/acks/queue_kept.h"
 #include "broker/delivery/acks/queue_private.h"
 #include "broker/topic/cursor.h"
 #include "broker/topic/priority.h"

@@ -10,6 +10,8 @@
 #include "broker/delivery/acks/queue.h"
 #include "broker/shard/shard.h"
 
+#define RANK_LAST (AMB_PRIORITIES - 1)
+
 /* Something may go out: it is looked at in this turn, or the next. */
 static inline void amb_queue_mark(struct amb_queue *queue)
 {
@@ -23,6 +25,3 @@ static inline uint64_t amb_seat_out(const struct amb_seat *seat)
 {
     return seat->given_msgs - atomic_load_explicit(&seat->back_msgs, memory_order_acquire);
 }
-
-/* Drops what is ready and what waits for its time. */
-void amb_queue_drop_kept(struct amb_queue *queue);

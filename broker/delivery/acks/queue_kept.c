@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/delivery/acks/queue_kept.h"
+
+#include "broker/delivery/acks/queue_private.h"
+#include "broker/delivery/acks/queue_take.h"
+#include "broker/shard/entry.h"
+#include "broker/topic/topic.h"
+#include "wire/base/clock.h"
+
+#include <stdlib.h>
+
+#define SORT_STEPS 64u /* of one search for a place among those that are ready */
+
+static bool later_push(struct amb_queue *queue, struct amb_take *take)
+{
+    if (queue->later_count == queue->later_size) {
+        size_t size = queue->later_size == 0 ? 16 : queue->later_size * 2;
+        struct amb_take **grown = realloc(queue->later, size * sizeof(struct amb_take *));
+        if (grown == NULL) {
+            return false;
+        }
+        queue->later = grown;
+        queue->later_size = size;
+    }
+    size_t i = queue->later_count++;
+    while (i > 0 && queue->later[(i - 1) / 2]->due_ns > take->due_ns) {
+        queue->later[i] = queue->later[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    queue->later[i] = take;
+    return true;
+}
+
+static struct amb_take *later_pop(struct amb_queue *queue)
+{
+    struct amb_take *first = queue->later[0];
+    struct amb_take *last = queue->later[--queue->later_count];
+    size_t i = 0;
+    for (size_t child = 1; child < queue->later_count; child = 2 * i + 1) {
+        if (child + 1 < queue->later_count &&
+            queue->later[child + 1]->due_ns < queue->later[child]->due_ns) {
+            child++;
+        }
+        if (queue->later[child]->due_ns >= last->due_ns) {
+            break;
+        }
+        queue->later[i] = queue->later[child];
+        i = child;
+    }
+    queue->later[i] = last;
+    return first;
+}
+
+/* About in the order of the log. */
+static void ready_put(struct amb_queue *queue, struct amb_take *take)
+{
+    struct amb_list_node *ready = &queue->ready[amb_priority_rank(take->topic->priority)];
+    struct amb_list_node *before = ready;
+    uint64_t seq = take->entry->first_seq + take->first;
+    for (unsigned i = 0; before->prev != ready && i < SORT_STEPS; i++) {
+        const struct amb_take *other = AMB_CONTAINER_OF(before->prev, struct amb_take, node);
+        if (other->topic == take->topic && other->entry->first_seq + other->first <= seq) {
+            break;
+        }
+        before = before->prev;
+    }
+    amb_list_insert_before(before, &take->node);
+}
+
+void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns)
+{
+    queue->kept_msgs += take->left;
+    queue->kept_bytes += take->bytes;
+    if (delay_ns > 0) {
+        take->due_ns = amb_deadline_ns(queue->shard->now_ns, delay_ns);
+        if (later_push(queue, take)) {
+            if (take->due_ns < queue->shard->queues.due_ns) {
+                queue->shard->queues.due_ns = take->due_ns;
+            }
+            return;
+        }
+    }
+    ready_put(queue, take);
+    amb_queue_mark(queue);
+}
+
+void amb_queue_unkeep(struct amb_queue *queue, const struct amb_take *take)
+{
+    queue->kept_msgs -= take->left;
+    queue->kept_bytes -= take->bytes;
+}
+
+struct amb_take *amb_queue_ready(const struct amb_queue *queue, unsigned rank_max)
+{
+    for (unsigned rank = 0; rank <= rank_max; rank++) {
+        if (!amb_list_is_empty(&queue->ready[rank])) {
+            return AMB_CONTAINER_OF(queue->ready[rank].next, struct amb_take, node);
+        }
+    }
+    return NULL;
+}
+
+void amb_queue_wake_kept(struct amb_queue *queue, int64_t *next_ns)
+{
+    while (queue->later_count > 0) {
+        if (queue->later[0]->due_ns > queue->shard->now_ns) {
+            *next_ns = queue->later[0]->due_ns < *next_ns ? queue->later[0]->due_ns : *next_ns;
+            return;
+        }
+        ready_put(queue, later_pop(queue));
+        amb_queue_mark(queue);
+    }
+}
+
+void amb_queue_drop_kept(struct amb_queue *queue)
+{
+    struct amb_take *take;
+    while ((take = amb_queue_ready(queue, RANK_LAST)) != NULL) {
+        amb_list_remove(&take->node);
+        amb_queue_take_drop(take);
+    }
+    while (queue->later_count > 0) {
+        amb_queue_take_drop(later_pop(queue));
+    }
+}

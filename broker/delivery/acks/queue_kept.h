@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Takes that a queue keeps because they came home unsettled: those that are ready to go out again,
+ * by priority and about in the order of the log, and those that wait for their time, in a heap.
+ * They count against the credit of all members together.
+ *
+ * Threads: the queue's worker. Memory: the heap grows with the takes in it.
+ */
+#pragma once
+
+#include <stdint.h>
+
+struct amb_queue;
+struct amb_take;
+
+/* It goes out again after so long; 0: as soon as somebody has credit. */
+void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns);
+/* It counts no more. Its list is the caller's to take it from. */
+void amb_queue_unkeep(struct amb_queue *queue, const struct amb_take *take);
+/* The first of those that are ready, up to that rank. NULL: there is none. */
+struct amb_take *amb_queue_ready(const struct amb_queue *queue, unsigned rank_max);
+/* Those whose time has come are ready. *next_ns is lowered to when the next one's comes. */
+void amb_queue_wake_kept(struct amb_queue *queue, int64_t *next_ns);
+/* Drops all of them. */
+void amb_queue_drop_kept(struct amb_queue *queue);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A queue's takes as their home knows them: each has a reference on its entry, counts on its
+ * topic's name and on the tally of its batch, and is one of the queue's.
+ *
+ * Threads: the queue's worker. Memory: takes that are kept for use again (take.h).
+ */
+#pragma once
+
+#include <stdint.h>
+
+struct amb_entry;
+struct amb_queue;
+struct amb_take;
+struct amb_tally;
+struct amb_topic;
+
+/* With a reference on the entry of its own. NULL: not now. */
+struct amb_take *amb_queue_take_make(struct amb_queue *queue, struct amb_topic *topic,
+                                     struct amb_entry *entry, uint32_t first, uint32_t count);
+/* It counts for that tally, or NULL for none. */
+void amb_queue_take_tally(struct amb_take *take, struct amb_tally *tally);
+/* Gives up all that it has, and puts it away. */
+void amb_queue_take_drop(struct amb_take *take);
