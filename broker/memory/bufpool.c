@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/memory/bufpool.h"
 
-#include "broker/memory/limbo.h"
+#include "broker/memory/dedicated.h"
+#include "broker/memory/pool_segment.h"
 #include "broker/memory/sizeclass.h"
 #include "broker/memory/slab.h"
 #include "wire/base/assert.h"
-
-#include <stdlib.h>
 
 /*
  * amb_buf.cls: 0..19 objects of 64 B to 4 KiB, 20 and 21 of two and three pages (sizes between them
@@ -20,229 +19,9 @@
 /* Bytes of the largest segment that the heap takes. */
 #define EXTENT_MAX ((uint64_t)AMB_EXTENT_PAGES_MAX * AMB_PAGE_SIZE)
 
-static uint64_t round_up(uint64_t n, uint64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 static bool is_dedicated_len(const struct amb_bufpool *pool, uint64_t len)
 {
     return len > pool->options.segment_bytes / 2;
-}
-
-/* ---- segments ---- */
-
-static void segment_enter(struct amb_bufpool *pool, struct amb_segment *segment)
-{
-    amb_list_push_back(&pool->segments, &segment->node);
-    segment->pool = pool;
-    segment->is_private = pool->options.is_private;
-    pool->segment_bytes += segment->size;
-}
-
-/* How the caller of an allocation stands. */
-enum claim {
-    CLAIM_NOW,
-    CLAIM_GRANTED, /* its bytes were reserved for it */
-    CLAIM_LATER,   /* it comes again: EAGAIN in place of making a segment here */
-};
-
-/* Has a segment made elsewhere, of bytes that the budget was charged with. False: it cannot be; the
- * charge stays with the caller. */
-static bool pool_ask(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated)
-{
-    if (pool->options.make == NULL || !pool->options.make(pool, bytes, is_dedicated)) {
-        return false;
-    }
-    *(is_dedicated ? &pool->is_making_dedicated : &pool->is_making) = true;
-    return true;
-}
-
-/* Makes a segment of bytes that the budget was charged with; gives them back on failure. */
-static enum amb_status segment_make(struct amb_bufpool *pool, uint64_t bytes,
-                                    struct amb_segment **out)
-{
-    struct amb_membudget *budget = pool->options.budget;
-    struct amb_segment *segment = NULL;
-    uint64_t id = amb_membudget_next_id(budget);
-    enum amb_status status = pool->options.create != NULL
-                                 ? pool->options.create(id, bytes, &segment)
-                                 : amb_segment_create(id, bytes, &segment);
-    if (status == AMB_OK && pool->options.on_create != NULL) {
-        status = pool->options.on_create(pool->options.arg, segment);
-    }
-    if (status != AMB_OK) {
-        amb_segment_destroy(&segment);
-        amb_membudget_give(budget, bytes);
-        return status;
-    }
-    segment_enter(pool, segment);
-    pool->made_here++;
-    *out = segment;
-    return AMB_OK;
-}
-
-/* One that a reader still has mapped: charged already, and to be registered anew. */
-static bool segment_reuse(struct amb_bufpool *pool, uint64_t least, uint64_t most,
-                          struct amb_segment **out)
-{
-    /* Bytes that nobody may map lie in no segment that somebody has mapped. */
-    struct amb_segment *segment =
-        pool->options.is_private ? NULL : amb_limbo_reuse(pool->options.budget, least, most);
-    if (segment == NULL) {
-        return false;
-    }
-    if (pool->options.on_create != NULL &&
-        pool->options.on_create(pool->options.arg, segment) != AMB_OK) {
-        amb_limbo_drop(pool->options.budget, segment);
-        return false;
-    }
-    segment_enter(pool, segment);
-    *out = segment;
-    return true;
-}
-
-/* A caller that needs its bytes at once does not have it unmapped later. */
-static void segment_unmake(struct amb_bufpool *pool, struct amb_segment *segment, bool later)
-{
-    uint64_t bytes = segment->size;
-    if (pool->options.on_destroy != NULL) {
-        pool->options.on_destroy(pool->options.arg, segment);
-    }
-    pool->segment_bytes -= bytes;
-    if (later && pool->options.unmake != NULL) {
-        amb_list_remove(&segment->node);
-        pool->options.unmake(pool->options.arg, segment);
-        return;
-    }
-    amb_limbo_drop(pool->options.budget, segment);
-}
-
-static void extent_unmake(struct amb_bufpool *pool, struct amb_extent *extent, bool later)
-{
-    struct amb_segment *segment = extent->segment;
-    amb_pageheap_remove(&pool->heap, extent);
-    segment_unmake(pool, segment, later);
-}
-
-/* ---- dedicated segments ---- */
-
-static struct amb_extent *cache_take(struct amb_bufpool *pool, uint32_t i)
-{
-    struct amb_extent *extent = pool->cache[i];
-    for (pool->cached--; i < pool->cached; i++) {
-        pool->cache[i] = pool->cache[i + 1];
-    }
-    return extent;
-}
-
-/* The one that has been there for longest. */
-static void cache_drop(struct amb_bufpool *pool, bool later)
-{
-    extent_unmake(pool, cache_take(pool, 0), later);
-}
-
-static bool budget_take_or_shrink(struct amb_bufpool *pool, uint64_t bytes)
-{
-    while (!amb_membudget_take(pool->options.budget, bytes)) {
-        if (pool->cached == 0) {
-            return false;
-        }
-        cache_drop(pool, false);
-    }
-    return true;
-}
-
-static void dedicated_give_out(struct amb_extent *extent, struct amb_buf *out)
-{
-    extent->is_out = true;
-    *out = (struct amb_buf){.data = extent->segment->base,
-                            .segment = extent->segment,
-                            .cap = extent->segment->size,
-                            .cls = AMB_BUF_DEDICATED};
-}
-
-/* A segment twice as large would waste too much. */
-static bool dedicated_fits(const struct amb_extent *extent, uint64_t bytes)
-{
-    uint64_t size = extent->segment->size;
-    return size >= bytes && size / 2 <= bytes;
-}
-
-/* A dedicated segment that is there already. */
-static bool dedicated_cached(struct amb_bufpool *pool, uint64_t len, enum claim claim,
-                             struct amb_buf *out)
-{
-    uint64_t bytes = round_up(len, AMB_SEGMENT_ALIGN);
-    if (claim == CLAIM_LATER && pool->fresh != NULL && dedicated_fits(pool->fresh, bytes)) {
-        dedicated_give_out(pool->fresh, out);
-        pool->fresh = NULL;
-        return true;
-    }
-    /* The newest first: its pages are warm. */
-    for (uint32_t i = pool->cached; i-- > 0;) {
-        if (dedicated_fits(pool->cache[i], bytes)) {
-            dedicated_give_out(cache_take(pool, i), out);
-            return true;
-        }
-    }
-    return false;
-}
-
-static enum amb_status dedicated_make(struct amb_bufpool *pool, uint64_t bytes, enum claim claim,
-                                      struct amb_extent **out)
-{
-    struct amb_extent *extent = calloc(1, sizeof(*extent));
-    if (extent == NULL) {
-        return AMB_ENOMEM;
-    }
-    enum amb_status status;
-    if (segment_reuse(pool, bytes, 2 * bytes, &extent->segment)) {
-        status = AMB_OK; /* That is charged already. */
-    } else if (!budget_take_or_shrink(pool, bytes)) {
-        status = AMB_ENOMEM;
-    } else if (claim == CLAIM_LATER && pool_ask(pool, bytes, true)) {
-        status = AMB_EAGAIN;
-    } else {
-        status = segment_make(pool, bytes, &extent->segment);
-    }
-    if (status != AMB_OK) {
-        free(extent);
-        return status;
-    }
-    extent->segment->pool_data = extent;
-    *out = extent;
-    return AMB_OK;
-}
-
-static enum amb_status dedicated_alloc(struct amb_bufpool *pool, uint64_t len, enum claim claim,
-                                       struct amb_buf *out)
-{
-    if (len > pool->options.budget->max) {
-        return AMB_ENOMEM;
-    }
-    if (dedicated_cached(pool, len, claim, out)) {
-        return AMB_OK;
-    }
-    if (claim == CLAIM_LATER && pool->is_making_dedicated) {
-        return AMB_EAGAIN;
-    }
-    struct amb_extent *extent;
-    enum amb_status status = dedicated_make(pool, round_up(len, AMB_SEGMENT_ALIGN), claim, &extent);
-    if (status == AMB_OK) {
-        dedicated_give_out(extent, out);
-    }
-    return status;
-}
-
-static void dedicated_free(struct amb_bufpool *pool, struct amb_extent *extent)
-{
-    amb_assert(extent->pages == 0 && extent->is_out);
-    extent->is_out = false;
-    while (pool->cached >= pool->options.dedicated_cache) {
-        cache_drop(pool, true);
-    }
-    pool->cache[pool->cached++] = extent;
 }
 
 /* ---- runs ---- */
@@ -255,7 +34,7 @@ static enum amb_status heap_enter(struct amb_bufpool *pool, struct amb_segment *
     struct amb_extent *extent;
     enum amb_status status = amb_pageheap_add(&pool->heap, segment, &extent);
     if (status != AMB_OK) {
-        segment_unmake(pool, segment, false);
+        amb_pool_segment_unmake(pool, segment, false);
         return status;
     }
     segment->pool_data = extent;
@@ -267,7 +46,7 @@ static enum amb_status heap_enter(struct amb_bufpool *pool, struct amb_segment *
 static uint64_t heap_charge(struct amb_bufpool *pool, uint64_t bytes, uint64_t need)
 {
     struct amb_membudget *budget = pool->options.budget;
-    if (budget_take_or_shrink(pool, bytes)) {
+    if (amb_dedicated_charge(pool, bytes)) {
         return bytes;
     }
     uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
@@ -278,15 +57,15 @@ static uint64_t heap_charge(struct amb_bufpool *pool, uint64_t bytes, uint64_t n
 
 /* One more segment: one that readers still have mapped, a normal one, or the rest of the budget.
  * While one is being made, what is made here is only as much as cannot wait for it. */
-static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need, enum claim claim)
+static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need, enum amb_claim claim)
 {
     struct amb_segment *segment;
-    if (segment_reuse(pool, need, EXTENT_MAX, &segment)) {
+    if (amb_pool_segment_reuse(pool, need, EXTENT_MAX, &segment)) {
         return heap_enter(pool, segment);
     }
     uint64_t bytes = pool->options.segment_bytes;
     if (pool->is_making) {
-        uint64_t least = round_up(need, AMB_SEGMENT_ALIGN);
+        uint64_t least = amb_pool_round_up(need, AMB_SEGMENT_ALIGN);
         least = least < GROW_HERE_BYTES ? GROW_HERE_BYTES : least;
         bytes = least < bytes ? least : bytes;
     }
@@ -294,10 +73,10 @@ static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need, enum c
     if (bytes == 0) {
         return AMB_ENOMEM;
     }
-    if (claim == CLAIM_LATER && pool_ask(pool, bytes, false)) {
+    if (claim == AMB_CLAIM_LATER && amb_pool_segment_ask(pool, bytes, false)) {
         return AMB_EAGAIN;
     }
-    enum amb_status status = segment_make(pool, bytes, &segment);
+    enum amb_status status = amb_pool_segment_make(pool, bytes, &segment);
     if (status != AMB_OK) {
         return status;
     }
@@ -363,14 +142,14 @@ static bool run_take(struct amb_bufpool *pool, uint32_t cls, bool is_granted,
            amb_pageheap_alloc(&pool->heap, cls, extent, first);
 }
 
-static enum amb_status run_alloc(struct amb_bufpool *pool, uint32_t cls, enum claim claim,
+static enum amb_status run_alloc(struct amb_bufpool *pool, uint32_t cls, enum amb_claim claim,
                                  struct amb_extent **extent, uint32_t *first)
 {
-    bool is_granted = claim == CLAIM_GRANTED;
+    bool is_granted = claim == AMB_CLAIM_GRANTED;
     if (run_take(pool, cls, is_granted, extent, first)) {
         return AMB_OK;
     }
-    if (claim == CLAIM_LATER && pool->is_making) {
+    if (claim == AMB_CLAIM_LATER && pool->is_making) {
         return AMB_EAGAIN;
     }
     enum amb_status status = heap_grow(pool, amb_sizeclass_units(cls) * AMB_PAGE_SIZE, claim);
@@ -385,7 +164,7 @@ static enum amb_status run_alloc(struct amb_bufpool *pool, uint32_t cls, enum cl
 
 /* ---- slabs ---- */
 
-static enum amb_status slab_make(struct amb_bufpool *pool, uint32_t cls, enum claim claim,
+static enum amb_status slab_make(struct amb_bufpool *pool, uint32_t cls, enum amb_claim claim,
                                  struct amb_slab **out)
 {
     struct amb_extent *extent;
@@ -468,10 +247,10 @@ static bool small_alloc_larger(struct amb_bufpool *pool, uint32_t cls, struct am
     return false;
 }
 
-static enum amb_status small_alloc(struct amb_bufpool *pool, uint64_t len, enum claim claim,
+static enum amb_status small_alloc(struct amb_bufpool *pool, uint64_t len, enum amb_claim claim,
                                    struct amb_buf *out)
 {
-    bool is_granted = claim == CLAIM_GRANTED;
+    bool is_granted = claim == AMB_CLAIM_GRANTED;
     uint32_t cls = small_class_of(len);
     struct amb_slab *slab;
     if (amb_list_is_empty(&pool->slabs[cls])) {
@@ -575,7 +354,7 @@ void amb_bufpool_fini(struct amb_bufpool *pool)
     }
     AMB_LIST_FOR_EACH_SAFE (node, &pool->segments) {
         struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
-        extent_unmake(pool, segment->pool_data, false);
+        amb_pool_extent_unmake(pool, segment->pool_data, false);
     }
     amb_assert(pool->segment_bytes == 0);
     *pool = (struct amb_bufpool){0};
@@ -584,7 +363,7 @@ void amb_bufpool_fini(struct amb_bufpool *pool)
 uint64_t amb_bufpool_charge(const struct amb_bufpool *pool, uint64_t len)
 {
     if (is_dedicated_len(pool, len)) {
-        return round_up(len, AMB_SEGMENT_ALIGN);
+        return amb_pool_round_up(len, AMB_SEGMENT_ALIGN);
     }
     if (len <= SMALL_MAX) {
         return small_class_bytes(small_class_of(len));
@@ -601,17 +380,17 @@ static void run_give_out(struct amb_extent *extent, uint32_t first, uint32_t cls
                             .cls = AMB_BUF_RUNS + cls};
 }
 
-static enum amb_status pool_alloc(struct amb_bufpool *pool, uint64_t len, enum claim claim,
+static enum amb_status pool_alloc(struct amb_bufpool *pool, uint64_t len, enum amb_claim claim,
                                   struct amb_buf *out)
 {
     enum amb_status status = AMB_ENOMEM;
     if (is_dedicated_len(pool, len)) {
-        status = dedicated_alloc(pool, len, claim, out);
+        status = amb_dedicated_alloc(pool, len, claim, out);
     } else if (len <= SMALL_MAX) {
         status = small_alloc(pool, len, claim, out);
     }
     /* A page or three of what was granted, where no slab has room and none can be made. */
-    bool is_run = len > SMALL_MAX || claim == CLAIM_GRANTED;
+    bool is_run = len > SMALL_MAX || claim == AMB_CLAIM_GRANTED;
     if (status == AMB_ENOMEM && !is_dedicated_len(pool, len) && is_run) {
         uint32_t cls = amb_pageheap_class_of(len), first;
         struct amb_extent *extent;
@@ -628,13 +407,13 @@ static enum amb_status pool_alloc(struct amb_bufpool *pool, uint64_t len, enum c
 
 enum amb_status amb_bufpool_alloc(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
 {
-    return pool_alloc(pool, len, CLAIM_NOW, out);
+    return pool_alloc(pool, len, AMB_CLAIM_NOW, out);
 }
 
 enum amb_status amb_bufpool_alloc_granted(struct amb_bufpool *pool, uint64_t len,
                                           struct amb_buf *out)
 {
-    return pool_alloc(pool, len, CLAIM_GRANTED, out);
+    return pool_alloc(pool, len, AMB_CLAIM_GRANTED, out);
 }
 
 void amb_bufpool_free(struct amb_bufpool *pool, const struct amb_buf *buf)
@@ -643,7 +422,7 @@ void amb_bufpool_free(struct amb_bufpool *pool, const struct amb_buf *buf)
     amb_assert(pool->used >= buf->cap);
     pool->used -= buf->cap;
     if (buf->cls == AMB_BUF_DEDICATED) {
-        dedicated_free(pool, extent);
+        amb_dedicated_free(pool, extent);
     } else if (buf->cls < AMB_SMALL_CLASSES) {
         small_free(pool, extent, buf);
     } else {
@@ -655,7 +434,7 @@ void amb_bufpool_free(struct amb_bufpool *pool, const struct amb_buf *buf)
 
 enum amb_status amb_bufpool_prepare(struct amb_bufpool *pool)
 {
-    return amb_list_is_empty(&pool->segments) ? heap_grow(pool, AMB_SEGMENT_ALIGN, CLAIM_NOW)
+    return amb_list_is_empty(&pool->segments) ? heap_grow(pool, AMB_SEGMENT_ALIGN, AMB_CLAIM_NOW)
                                               : AMB_OK;
 }
 
@@ -669,7 +448,7 @@ static bool trim_may_go(const struct amb_bufpool *pool, const struct amb_extent 
 static void pool_trim(struct amb_bufpool *pool, uint32_t spare, bool later)
 {
     while (pool->cached > 0) {
-        cache_drop(pool, later);
+        amb_dedicated_drop(pool, later);
     }
     slabs_release_empty(pool);
     amb_pageheap_merge(&pool->heap);
@@ -682,7 +461,7 @@ static void pool_trim(struct amb_bufpool *pool, uint32_t spare, bool later)
         if (spare > 0) {
             spare--;
         } else {
-            extent_unmake(pool, extent, later);
+            amb_pool_extent_unmake(pool, extent, later);
         }
     }
 }
@@ -708,32 +487,19 @@ void amb_bufpool_not_made(struct amb_bufpool *pool, uint64_t bytes, bool is_dedi
 void amb_bufpool_adopt(struct amb_bufpool *pool, struct amb_segment *segment, bool is_dedicated)
 {
     *(is_dedicated ? &pool->is_making_dedicated : &pool->is_making) = false;
-    segment_enter(pool, segment);
-    if (!is_dedicated) {
+    amb_pool_segment_enter(pool, segment);
+    if (is_dedicated) {
+        amb_dedicated_adopt(pool, segment);
+    } else {
         (void)heap_enter(pool, segment);
-        return;
     }
-    struct amb_extent *extent = calloc(1, sizeof(*extent));
-    if (extent == NULL) {
-        segment_unmake(pool, segment, true);
-        return;
-    }
-    extent->segment = segment;
-    segment->pool_data = extent;
-    amb_bufpool_served(pool);
-    pool->fresh = extent;
 }
 
 void amb_bufpool_served(struct amb_bufpool *pool)
 {
-    if (pool->fresh == NULL) {
-        return;
+    if (pool->fresh != NULL) {
+        amb_dedicated_served(pool);
     }
-    if (pool->cached == AMB_DEDICATED_CACHE_MAX) {
-        cache_drop(pool, true);
-    }
-    pool->cache[pool->cached++] = pool->fresh;
-    pool->fresh = NULL;
 }
 
 void amb_bufpool_ahead(struct amb_bufpool *pool)
@@ -750,7 +516,7 @@ void amb_bufpool_ahead(struct amb_bufpool *pool)
         !amb_membudget_take(budget, bytes)) {
         return;
     }
-    if (!pool_ask(pool, bytes, false)) {
+    if (!amb_pool_segment_ask(pool, bytes, false)) {
         amb_membudget_give(budget, bytes);
     }
 }
@@ -762,10 +528,10 @@ enum amb_status amb_bufpool_more(struct amb_bufpool *pool)
         return AMB_EAGAIN;
     }
     struct amb_segment *segment;
-    if (segment_reuse(pool, bytes, EXTENT_MAX, &segment)) {
+    if (amb_pool_segment_reuse(pool, bytes, EXTENT_MAX, &segment)) {
         return heap_enter(pool, segment);
     }
-    return heap_grow(pool, AMB_SEGMENT_ALIGN, CLAIM_LATER);
+    return heap_grow(pool, AMB_SEGMENT_ALIGN, AMB_CLAIM_LATER);
 }
 
 bool amb_bufpool_reserve(struct amb_bufpool *pool, uint64_t bytes, bool wide)
@@ -788,5 +554,5 @@ void amb_bufpool_set_window(struct amb_bufpool *pool, uint64_t bytes)
 enum amb_status amb_bufpool_alloc_later(struct amb_bufpool *pool, uint64_t len, struct amb_buf *out)
 {
     /* A few bytes are not worth waiting until the maker has done what others asked it for. */
-    return pool_alloc(pool, len, len <= SMALL_MAX ? CLAIM_NOW : CLAIM_LATER, out);
+    return pool_alloc(pool, len, len <= SMALL_MAX ? AMB_CLAIM_NOW : AMB_CLAIM_LATER, out);
 }
