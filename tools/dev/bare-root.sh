@@ -8,7 +8,7 @@
 #
 #   --base DIR     a root that debootstrap has made, copied; else one is made. It stays as it is
 #   --with-sys     with /sys; else there is none, as in some containers
-#   --with-tests   tools/test.sh too, which takes hours
+#   --with-tests   tools/test.sh too, some 15 minutes more; with /sys, for UCX finds no TCP without it
 #   --carry PATH   a file or folder of this machine that the root shall have as well: what apt and pip
 #                  need to reach their registries from here
 #   --keep         leave the root
@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do
     --base) base=${2:?} && shift ;;
     --carry) carry+=("${2:?}") && shift ;;
     --with-sys) sys=1 ;;
-    --with-tests) script_options=() ;;
+    --with-tests) script_options=() sys=1 ;;
     --keep) keep=1 ;;
     *) usage ;;
     esac
