@@ -18,6 +18,7 @@
 /* Between two looks at a stream of large batches, each a system call: so long, then twice. */
 #define PAUSE_MIN_NS (8 * AMB_NS_PER_US)
 #define PAUSE_MAX_NS (32 * AMB_NS_PER_US)
+#define HEARTBEAT_LATE 4        /* late is later than due by that part of its time */
 #define LET_GO_NS AMB_NS_PER_MS /* a driver with work keeps the lock for so long at most */
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns)
@@ -213,6 +214,17 @@ static void drive_end(struct amb_conn *conn)
     leave_to_io(conn);
 }
 
+/* The heartbeat is the I/O thread's. On a busy machine that thread may not run for long, and the
+ * session must not end for it while this one runs. */
+static void beat_if_late(struct amb_conn *conn, int64_t now_ns)
+{
+    int64_t step_ns = conn->control.heartbeat_ns;
+    if (step_ns > 0 && conn->session.down == AMB_OK &&
+        now_ns - conn->control.ping_ns >= step_ns + step_ns / HEARTBEAT_LATE) {
+        amb_upcalls.timers(conn, now_ns);
+    }
+}
+
 /* Drives until the wait has an answer or is over; returns that, EAGAIN if the time has passed. */
 static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
                              int64_t deadline_ns)
@@ -266,6 +278,9 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
     if (start_ns != 0 && (wait->flags & AMB_WAIT_CONTROL) == 0) {
         now = has_slept ? amb_clock_monotonic_ns() : now;
         amb_spin_note(&conn->driver.spin, now - start_ns);
+    }
+    if (start_ns != 0) {
+        beat_if_late(conn, now);
     }
     drive_end(conn);
     return status;
