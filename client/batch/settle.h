@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Settlement of one publisher: the sequence numbers of each batch on its way, the broker's word on
- * it, and ranges that on_settled has yet to report. A million messages cost one slot a batch.
- * Ranges that join and agree are merged, and failures are bounded.
+ * it, and ranges for on_settled. A million messages cost one slot a batch. Ranges that join and
+ * agree are merged, and failures are bounded.
  *
  * Threads: owner only (the connection's lock). Memory: two rings that double.
  */

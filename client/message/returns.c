@@ -94,8 +94,8 @@ static void send_range(struct amb_conn *conn, uint32_t handle, uint64_t first, u
 
 /*
  * The counter was set; shall it leave at once? On some links that is a system call for both sides.
- * There an eighth of the credit is saved up while batches of many messages follow each other, if a
- * thread is there to send it soon.
+ * There an eighth of the credit is saved up while batches of many messages follow each other. A
+ * thread must be there to send it soon.
  */
 static bool is_release_due(struct amb_conn *conn, struct amb_sub *sub, uint32_t msgs,
                            uint64_t bytes)
