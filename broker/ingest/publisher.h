@@ -60,7 +60,8 @@ struct amb_publisher {
     uint64_t reserved;              /* bytes of the window that nothing has come for yet */
     uint64_t reserved_wide;         /* of them, for what may come in one piece */
     struct amb_buf prepared;        /* for the message it wants to send, beyond them */
-    uint64_t prepared_from;         /* the window before: what comes within is in front of it */
+    uint64_t prepared_from;         /* the window before: batches within it are in front of the
+                                     * buffer */
     int64_t prepared_ns;            /* when, */
     int64_t prepared_since_ns;      /* ... and when the first of those not used since */
     struct amb_list_node preparing; /* in the shard's list: has one */

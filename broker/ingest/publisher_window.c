@@ -309,7 +309,7 @@ static enum amb_status publisher_buffer(struct amb_publisher *publisher, uint64_
         is_short ? alloc_short(publisher, len, out)
                  : amb_reclaim_alloc_granted(shard, publisher_pool(publisher), len, out);
     if (status == AMB_ENOMEM && publisher->prepared.data != NULL &&
-        publisher->prepared.cap >= len) { /* Nothing else is left: what is to come may wait. */
+        publisher->prepared.cap >= len) { /* Nothing else is left: later messages may wait. */
         status = publisher_use_prepared(publisher, len, out);
     }
     if (status == AMB_ENOMEM) {

@@ -21,7 +21,7 @@ void amb_publisher_grant(struct amb_publisher *publisher, uint64_t bytes);
 /* Memory has come back: tries again what it could not grant. */
 void amb_publisher_retry(struct amb_publisher *publisher);
 /* Takes back what was prepared and has not been used for AMB_PREPARED_NS. Their windows stay as
- * their clients were told: what comes yet is kept if there is room then. */
+ * their clients were told: a later message is kept if there is room then. */
 void amb_publishers_take_back(struct amb_shard *shard);
 /* For publisher.c. A new one's first window; */
 void amb_publisher_open_first(struct amb_publisher *publisher);

@@ -8,8 +8,12 @@
 #include "wire/base/assert.h"
 
 /*
- * amb_buf.cls: 0..19 objects of 64 B to 4 KiB, 20 and 21 of two and three pages (sizes between them
- * would not be page aligned), from AMB_BUF_RUNS up runs, AMB_BUF_DEDICATED.
+ * amb_buf.cls:
+ *
+ *   0..19                objects of 64 B to 4 KiB
+ *   20, 21               objects of two and three pages: sizes between would not be page aligned
+ *   AMB_BUF_RUNS and up  runs
+ *   AMB_BUF_DEDICATED    segments of their own
  */
 #define SMALL_MAX (3 * AMB_PAGE_SIZE)
 /* The segment that is made on the spot while a whole one is on its way: about 4 ms. */

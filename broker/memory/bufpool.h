@@ -118,7 +118,7 @@ void amb_bufpool_served(struct amb_bufpool *pool);
  * readers still have mapped, or the rest of the budget. EAGAIN: it is being made.
  * amb_bufpool_alloc_granted: alloc for what was reserved; the caller has unreserved it.
  * amb_bufpool_unreserve: bytes, and how many of them were reserved as `wide`.
- * amb_bufpool_reserve_anyway: what was unreserved and nobody has had meanwhile.
+ * amb_bufpool_reserve_anyway: bytes that were unreserved and that nobody has had meanwhile.
  */
 AMB_MUST_CHECK bool amb_bufpool_reserve(struct amb_bufpool *pool, uint64_t bytes, bool wide);
 static inline void amb_bufpool_reserve_anyway(struct amb_bufpool *pool, uint64_t bytes,

@@ -46,7 +46,7 @@
 struct amb_membudget;
 struct amb_segment;
 
-/* A look takes the late ones first: what comes to them has been looked at. */
+/* A look takes the late ones first: fresh ones that come to them have been looked at. */
 enum amb_limbo_queue {
     AMB_LIMBO_POOL_LATE,
     AMB_LIMBO_POOL_FRESH,

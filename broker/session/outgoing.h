@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A frame on its way to a client: what the link needs until it is settled, and the reference that
+ * A frame on its way to a client: the link's needs until it is settled, and the reference that
  * keeps its bytes. From the shard's pool; back in it when settled.
  * Threads: the shard's worker.
  */

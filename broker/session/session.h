@@ -115,7 +115,7 @@ struct amb_session {
     uint64_t reserved;          /* of their windows */
     int64_t lapsed_ns;          /* when one of these was last taken back unused; 0: never */
     struct amb_list_node held;  /* struct amb_held of subscription.h, when quarantined */
-    bool keep_held;             /* when closing: what is held in place stays */
+    bool keep_held;             /* when closing: deliveries held in place stay */
     struct amb_link_waste *ring_left; /* of its ring, if that was not read to its end; or NULL */
     struct amb_heap_account heap;
     int64_t trimmed_ns;         /* when tables that are not used were looked for */

@@ -57,7 +57,7 @@ static struct amb_commit *commit_of(struct amb_list_node *node)
 }
 
 /* Commits between this one and the next that is not over are over now: count of them, from this
- * number on. What lies between them and others that were noted before is over, too. */
+ * number on. Commits between them and others that were noted before are over, too. */
 static void commit_note(struct amb_lease_book *book, struct amb_commit *commit, uint64_t number,
                         uint64_t count)
 {
@@ -119,8 +119,8 @@ void amb_commit_untake(struct amb_commit *commit)
     commit->taken = 0;
 }
 
-/* It is over. Its neighbour notes it and all that it had noted; what was behind the oldest is said
- * by the counter. */
+/* It is over. Its neighbour notes it and all that it had noted; the counter says those behind the
+ * oldest. */
 static void commit_leave(struct amb_lease_book *book, struct amb_commit *commit)
 {
     book->has_news = true;

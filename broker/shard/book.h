@@ -5,7 +5,7 @@
  *
  * Commits are numbered per session; its client is told the number up to which all are over, and
  * those that are over before older ones. Commits that are not over are in a list, so all between
- * two neighbours of it are over: the older neighbour notes which of those are to be told, as one
+ * two neighbours of it are over. The older neighbour notes which of those are to be told, as one
  * range. So what a client leaves unread costs nothing, however many commits that are.
  *
  * Threads: the shard's worker. Memory: none; commits are parts of their entries' payloads.

@@ -7,7 +7,7 @@
  *   disposes of it ◄── home ──────  at 0 references  ◄── home ──────────── at 0 references
  *
  * References are plain integers of the worker that holds the entry at the time. At zero an entry
- * goes home, by mail if home is another worker: a root ends its payload (payload.h); a shadow drops
+ * goes home, by mail if home is another worker. A root ends its payload (payload.h); a shadow drops
  * the one reference that it holds on its parent. So a buffer is freed by the worker that allocated
  * it, whatever the way it took.
  *

@@ -66,7 +66,7 @@ static inline bool amb_payload_is_landed(const struct amb_payload *payload)
     return payload->kind == AMB_PAYLOAD_LANDED;
 }
 
-/* What the link needs to know of the buffer; NULL: nothing. */
+/* The link's knowledge of the buffer; NULL: nothing. */
 static inline struct amb_link_mem *amb_payload_mem(const struct amb_payload *payload)
 {
     return payload->buf.segment == NULL ? NULL : payload->buf.segment->mem;

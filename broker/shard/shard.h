@@ -40,7 +40,7 @@ struct amb_gpus;
 struct amb_maker;
 struct amb_porter;
 
-/* The fields that all stages ask stand here by themselves; the rest is one struct a file, with the
+/* The fields that all stages ask stand here by themselves. The rest is one struct a file, with the
  * room's others in a header of state/. */
 struct amb_shard {
     unsigned index;

@@ -84,7 +84,7 @@ static enum amb_status topic_make_room(struct amb_topic *topic, const struct amb
     }
     switch (topic->rule->full) {
     case AMB_FULL_BLOCK:
-        /* The window is what blocks: what was granted is taken. */
+        /* The window blocks: a granted batch is taken. */
         return topic->log.hi - topic->log.lo < AMB_LOG_ENTRIES_MAX ? AMB_OK : AMB_ELIMIT;
     case AMB_FULL_DROP_OLDEST:
         while (topic_is_full(topic, entry) && amb_trim_may_drop(topic, topic->log.hi)) {

@@ -2,9 +2,9 @@
 /*
  * Compaction: the one copy that a message may cost after it came.
  *
- * Small allocations share slabs of 64 KiB. When most of a slab has come back and the rest waits in
- * the log of a topic with a slow reader, that rest keeps the whole slab. So a burst can leave a
- * pool that is all but empty and has nothing to give. Objects that have waited for a second in a
+ * Small allocations share slabs of 64 KiB. When most of a slab has come back, the rest may wait in
+ * the log of a topic with a slow reader. Then that rest keeps the whole slab. So a burst can leave
+ * a pool that is all but empty and has nothing to give. Objects that have waited for a second in a
  * slab of which at most a quarter lives are therefore copied to a denser place.
  *
  *      log ─► entry ─► [ . . x . . . . . ]  slab, x lives

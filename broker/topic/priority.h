@@ -7,9 +7,9 @@
  *         ├─ normal  log: 1 2 3 …  ─ the main one  are exact; `above` makes them the topic's
  *         └─ low     log: 1 2 3 …
  *
- * A reader that reads several of them gives way: what waits for it in a higher one goes first,
- * always. That is asked once a walk, of readers that have kin; topics are walked by priority. One
- * that replays history at the times at which it came goes by those.
+ * A reader that reads several of them gives way: messages that wait for it in a higher one go
+ * first, always. That is asked once a walk, of readers that have kin; topics are walked by
+ * priority. One that replays history at the times at which it came goes by those.
  *
  * Threads: the shard's worker. Memory: none.
  */

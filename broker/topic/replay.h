@@ -21,7 +21,7 @@
 #include "broker/topic/topic.h"
 
 /* shared: that worker's own shadow, whose name is used. Returns the private one; NULL: no memory.
- * The topic is marked: what it lends comes after the mail with which the cursor is attached. */
+ * The topic is marked: its lends come after the mail with which the cursor is attached. */
 struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, uint64_t sub,
                                    bool holds, bool spills, struct amb_topic *shared,
                                    const struct amb_begun *begun);

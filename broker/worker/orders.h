@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orders: what the control thread has a worker do, each with an answer. An order is one allocation
- * of the control thread: filled in, posted, run by the worker, posted back, read and freed.
+ * Orders of the control thread to a worker, each with an answer. An order is one allocation of the
+ * control thread: filled in, posted, run by the worker, posted back, read and freed.
  *
  * Threads: amb_order_post on the control thread; run functions on the worker; `done` on the control
  * thread again, with the inbox's owner.

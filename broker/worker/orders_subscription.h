@@ -12,7 +12,7 @@
 void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *order);
 /* A member's: answered when acks have come; it may be stopped before. */
 void amb_order_subscription_sync(struct amb_shard *shard, struct amb_order *order);
-/* A queue begins, and ends: what it has is dropped. */
+/* A queue begins, and ends: its takes are dropped. */
 void amb_order_queue_open(struct amb_shard *shard, struct amb_order *order);
 void amb_order_queue_close(struct amb_shard *shard, struct amb_order *order);
 void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *order);

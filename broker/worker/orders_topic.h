@@ -15,7 +15,7 @@ void amb_order_topic_ask(struct amb_shard *shard, struct amb_order *order);
  * empty. EAGAIN: its name is being sent, or somebody has not read all of it. */
 void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order);
 void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order);
-/* A quiet topic has all of its readers: what has come to it goes on. */
+/* A quiet topic has all of its readers: messages that have come to it go on. */
 void amb_order_topic_awake(struct amb_shard *shard, struct amb_order *order);
 /* At the topic's home: changes what it lends to another worker. A new reader's cursor is attached
  * there by the same order, which home sends on with the number that it begins at. So it is attached

@@ -64,7 +64,7 @@ void amb_pub_drop_unsent(struct amb_pub *pub)
     amb_commit_queue_drop(pub);
 }
 
-/* The broker does not want it back: what waits is settled so. Both locks held. */
+/* The broker does not want it back: waiting batches are settled so. Both locks held. */
 static void drop_refused(struct amb_pub *pub)
 {
     if (pub->open != NULL) {

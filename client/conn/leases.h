@@ -39,8 +39,8 @@ struct amb_leases {
     struct amb_list_node segments;         /* in host memory */
     struct amb_list_node gpu_segments;     /* in that of GPUs; each knows its device */
     struct amb_list_node pinned_segments;  /* in host memory that a GPU's copy engine reaches */
-    struct amb_list_node private_segments; /* the same, memory of ours: what is committed there is
-                                              transferred */
+    struct amb_list_node private_segments; /* the same, memory of ours: a commit there is
+                                            * transferred */
     uint64_t bytes_max;                    /* that the broker gives; 0: none */
     uint64_t bytes;                        /* of all segments, those being opened too */
     bool has_work;                         /* amb_slots_turn has something to do */

@@ -34,5 +34,5 @@ AMB_MUST_CHECK enum amb_status amb_tensor_write(const struct amb_tensor *tensor,
 AMB_MUST_CHECK enum amb_status amb_tensor_read(const uint8_t *bytes, size_t len,
                                                struct amb_tensor *out);
 /* That of a message, all of whose elements lie in its payload. ENOTFOUND: none is described;
- * EPROTO: what is described is none, or does not lie there. */
+ * EPROTO: the description is of none, or of one that does not lie there. */
 AMB_MUST_CHECK enum amb_status amb_tensor_of(const struct amb_msg *msg, struct amb_tensor *out);

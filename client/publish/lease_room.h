@@ -8,7 +8,7 @@
  *    │ └──► none, or all leased ─► a segment is asked for ─► look
  *    └────► in use ─► waits, at most 100 ms ─► a second segment, then private memory
  *
- * Threads: the connection's lock held, given up meanwhile. Memory: what is taken is the lease's.
+ * Threads: the connection's lock held, given up meanwhile. Memory: the lease has all that is taken.
  */
 #pragma once
 

@@ -148,7 +148,7 @@ static enum amb_status on_fetched(struct amb_conn *conn, const struct amb_frame 
     return status;
 }
 
-/* By copy, leased or lazy: what comes on the link goes to a buffer of ours. */
+/* By copy, leased or lazy: a body on the link goes to a buffer of ours. */
 static enum amb_status on_deliver(struct amb_conn *conn, struct amb_sub *sub,
                                   const struct amb_frame *frame, void **dst, void **cookie)
 {

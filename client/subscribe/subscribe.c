@@ -43,7 +43,7 @@ static struct amb_sub *sub_create(struct amb_conn *conn, const struct amb_sub_op
     sub->is_light = options->lazy == AMB_LAZY_HEADERS && options->ack <= AMB_ACK_NONE &&
                     options->group == NULL && options->durable == NULL;
     sub->is_choosy = options->filter != NULL;
-    /* Copies must find room: what we cannot hold must not be sent. */
+    /* Copies must find room: messages that we cannot hold must not be sent. */
     if (sub->credit_bytes > conn->settings.memory_max / 2) {
         sub->credit_bytes = conn->settings.memory_max / 2;
     }

@@ -26,9 +26,9 @@
  *  - --restarts: the broker was replaced N times. Then a publisher may be told that nobody knows
  *    the fate of a message. A subscription may be told, up to N times, that nobody knows its
  *    losses. Its messages from there on are another broker's. Between two such words, and after the
- *    last, everything is as above: what is missing by number there was refused, unknown or counted
- *    as lost. Nothing comes twice, whatever became of the broker. Accepted messages may be lost; of
- *    those told delivered everything above holds.
+ *    last, everything is as above: missing numbers there were refused, unknown or counted as lost.
+ *    Nothing comes twice, whatever became of the broker. Accepted messages may be lost; of those
+ *    told delivered everything above holds.
  *
  * Prints one line of JSON, and faults to standard error; exit 1 if there are any.
  */

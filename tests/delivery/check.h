@@ -76,7 +76,7 @@ void number_messages(void);
 size_t publisher_at(uint64_t id);
 /* A message as `r` describes itself was posted; NULL: it was not. */
 struct posted *posted_of(const struct delivery_record *r);
-/* After all subscribers: what a publisher was told of its deliveries is true. */
+/* After all subscribers: the words to a publisher on its deliveries are true. */
 void judge_told(const struct log *log);
 
 /* The highest sequence of each topic, into tops. */

@@ -29,11 +29,13 @@ PLANTED = [
     ("a.md", "It has room, and what is left goes.\n", "-F   8 a.md:1:"),
     ("a.md", "It waits while what is next does not fit.\n", "-F   9 a.md:1:"),
     ("a.md", "Which readers it has is not known.\n", "-F   7 a.md:1:"),
+    ("a.md", "It is late: what has come is kept.\n", "-F   8 a.md:1:"),
 ]
 SOUND = [
     ("a.c", f"/* {FITS} */\n"),
     ("a.c", "/* What is left? */\n"),
     ("a.c", "/* It keeps what is left, and tells who it was. */\n"),
+    ("a.c", "/* Two things: what is left and its name. */\n"),
     ("a.c", f'const char *text = "{LONG}"; // fits\n'),
     ("a.c", "/* A table:\n *   " + "word   " * 30 + "\n * ends here. */\n"),
     ("a.c", "/* A drawing:\n *\n *   " + "a --> b " * 30 + "\n */\n"),

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of functions that are the target's own and none of the tested code: what they do is no news. */
+/* Of functions that are the target's own and none of the tested code: their behaviour is no
+ * news. */
 #ifdef __clang__
 #define FUZZ_PLAIN __attribute__((no_sanitize("coverage")))
 #else

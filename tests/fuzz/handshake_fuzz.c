@@ -399,7 +399,7 @@ FUZZ_PLAIN static void say_often(struct slot *slot, unsigned kind, unsigned coun
 
 /* The workers ---------------------------------------------------------------------------------- */
 
-/* In place of requests.h: what a worker does is answered when the script says so. */
+/* In place of requests.h: a worker's work is answered when the script says so. */
 FUZZ_PLAIN static void on_request(struct amb_client *client, const Amb__Control__Control *message)
 {
     if (client->state != AMB_CLIENT_LIVE || message->body_case == AMB__CONTROL__CONTROL__BODY_BYE ||

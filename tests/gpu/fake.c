@@ -5,7 +5,7 @@
  *
  *   gpu-fake order           messages leave behind their streams, and nobody waits for a device
  *   gpu-fake torture COUNT FIRST STRIDE
- *                            calls of the driver failing, a process for each of COUNT plans: any
+ *                            calls of the driver fail, a process for each of COUNT plans. Any
  *                            call, seven codes, three kinds of subscribers, streams that are late
  *   gpu-fake try             the same without a failure
  *   gpu-fake again           goes on, in the new broker's GPU memory, when its broker has died;

@@ -160,7 +160,7 @@ uint32_t model_wish(struct sim *s, const char *group, const char *durable, const
 uint32_t model_queue(struct sim *s, uint32_t wish, uint64_t id);
 /* The broker has read an acknowledgement, in this turn. */
 void model_said(struct sim *s, uint32_t queue, const struct sim_said *said);
-/* A member goes, or may be gone: what it has may be given to others. */
+/* A member goes, or may be gone: its messages may be given to others. */
 void model_left(struct sim *s, struct sim_sub *sub);
 
 /* oracle.c */

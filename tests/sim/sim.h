@@ -114,7 +114,7 @@ struct sim_sub {
     unsigned reading_count;
 };
 
-/* An acknowledgement on its way: what it says counts when the broker has read it. */
+/* An acknowledgement on its way: its words count when the broker has read it. */
 struct sim_said {
     uint64_t ordinal; /* of its frame */
     uint64_t seq, open;
@@ -283,7 +283,7 @@ void sim_desk_begin(struct sim *s);
 void sim_desk_end(struct sim *s);
 /* A session for the client. False: there is none to be had now. */
 bool sim_desk_open(struct sim *s, struct sim_client *client);
-/* Ends the session that it had. False: what it has said there is not heard yet; the next one waits.
+/* Ends the session that it had. False: its words there are not heard yet; the next one waits.
  */
 bool sim_desk_end_former(struct sim *s, const struct sim_client *client);
 /* The client's request arrives, in order. False: too many wait. */

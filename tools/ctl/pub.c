@@ -76,7 +76,7 @@ static enum amb_exit fail(const struct pub *p, enum amb_status status)
     char what[300];
     (void)snprintf(what, sizeof(what), "publish %.255s", p->topic);
     if (status == AMB_ETIMEDOUT || status == AMB_EAGAIN) {
-        /* EAGAIN: what is left of the time was nothing. */
+        /* EAGAIN: nothing of the time was left. */
         status = amb_ctl_stopped() ? AMB_ESTOPPED : AMB_ETIMEDOUT;
     }
     return amb_ctl_fail(p->ctl, what, status);
@@ -415,7 +415,7 @@ static enum amb_exit publish(struct pub *p)
     if (code == AMB_EXIT_OK && p->wants_hold) {
         code = amb_ctl_hold(p->ctl, p->file_count > 0 || p->has_count || p->has_size);
     }
-    /* After a failure nothing is waited for: what is still lent comes back here. */
+    /* After a failure nothing is waited for: messages that are still lent come back here. */
     (void)amb_pub_close(p->box.pub, code == AMB_EXIT_OK ? AMB_SEC : AMB_NOWAIT);
     amb_outbox_fini(&p->box);
     return code;

@@ -23,6 +23,8 @@ END = re.compile(r"(?<![.\s])[.!?][\"')”*]*(?=\s+\S|\s*$)")
 SHORT = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|resp|approx|No|p|Dr|St)\.$")
 WORD = re.compile(r"[^\W_]")
 
+VERB = (r"(?:is|are|was|were|has|have|had|may|must|can|cannot|shall|will|goes|go|comes|come|stays|stay|"
+        r"waits|wait|counts|count|gets|lies|leaves|keeps|needs|takes|holds|does|did|do)")
 HEAD = r"(?:what(?:ever)?|who(?:ever|m|mever)?|whose|which(?:ever)?)\b"
 FREE = (
     # The first words of a sentence that is not a question.
@@ -30,7 +32,10 @@ FREE = (
     # ... of a clause after a sign, with a conjunction or without.
     re.compile(r"; (?:and |but |so |or |for |else |then )?(?:what(?:ever)?|who(?:ever)?)\b"),
     re.compile(r", (?:and|but|so|or|else|then) (?:what(?:ever)?|who(?:ever)?)\b(?! to\b)"),
-    re.compile(r": (?:whoever|whatever|who)\b"),
+    re.compile(r":\** (?:whoever|whatever|who)\b"),
+    # ... behind a colon or "and", where two verbs follow: one of the clause and one that it is the
+    # subject of. With one verb it is a member of a list: "two things: what it is and what it has".
+    re.compile(rf"(?::\**| and| but| so) what\b[^;.:,]*?\b{VERB}\b[^;.:,]*?\b{VERB}\b"),
     # ... of a clause after a conjunction.
     re.compile(r"\b(?:that|if|when|while|because|since|until|unless|so|although|though|once) "
                r"(?:what(?:ever)?|who(?:ever)?)\b(?! to\b)"),

@@ -41,7 +41,7 @@ ssize_t amb_passed_receive(int fd, struct iovec *iov, size_t count, bool *has_pa
         *has_passed = true;
         return got;
     }
-    /* Not a byte more: what has come meanwhile was not looked at. */
+    /* Not a byte more: bytes that have come meanwhile were not looked at. */
     struct msghdr looked_at = {.msg_iov = iov, .msg_iovlen = iov_cut(iov, count, (size_t)got)};
     return recvmsg(fd, &looked_at, MSG_DONTWAIT);
 }

@@ -52,7 +52,7 @@ enum amb_frame_type {
                           status = enum amb_ack_kind; time_ns = delay of a NAK */
     AMB_FRAME_TERM,    /* the same, of kind TERM; data: why, 1 to 255 bytes */
     AMB_FRAME_FETCH,   /* handle = subscription; number = delivery; first = message of those it
-                          gave; seq = the client's name for it; offset, data_len: bytes of its
+                          gave. seq = the client's name for it. offset, data_len: bytes of its
                           payload, 1 to AMB_FETCH_MAX; 0, 0: all of it, in place */
     /* broker to client */
     AMB_FRAME_TOPIC = 32, /* handle = subscription; topic; data = its name; before its first

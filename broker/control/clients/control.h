@@ -69,7 +69,7 @@ struct amb_control {
     struct amb_shard *const *shards;
     unsigned shard_count;
     struct amb_ucx_context *ucx;
-    struct amb_porter *porter;               /* NULL: what is slow is done here */
+    struct amb_porter *porter;               /* NULL: slow work is done here */
     const struct amb_transports *transports; /* why there is none, and when it is preferred */
     uint32_t ucx_release, ucx_tx_seg, ucx_rx_seg;
     const char *ucx_broken; /* static: UCX could not open a port, and is not asked again; or NULL */

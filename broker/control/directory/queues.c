@@ -110,8 +110,8 @@ static bool is_same_backoff(const struct amb_queue_options *a, const struct amb_
            memcmp(a->backoff_ns, b->backoff_ns, a->backoff_count * sizeof(a->backoff_ns[0])) == 0;
 }
 
-/* A group is one reader: what holds for all of it is its first member's word. NULL, or the field
- * in which this one differs, as a sentence. ack_wait is each member's own. */
+/* A group is one reader: the rules for all of it are its first member's word. NULL, or the field in
+ * which this one differs, as a sentence. ack_wait is each member's own. */
 static const char *queue_differs(const struct amb_dir_queue *queue,
                                  const struct amb_queue_wish *wish)
 {

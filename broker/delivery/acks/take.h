@@ -8,8 +8,8 @@
  * so nothing is shared and nothing races: the holder decides. Its bits say which messages are not
  * settled yet. A part that the member gives back early (NAK, TERM) is cut off and goes home ahead.
  *
- * A seat is a member as both sides know it: what it was given is the queue's to write, what came
- * back the member's worker's.
+ * A seat is a member as both sides know it. The queue writes the counts of takes that it was given.
+ * The member's worker writes those that came back.
  *
  * Threads: the worker that has it; `back_*` and the mails of a seat cross. Memory: takes are kept
  * for use again by whichever worker puts them away; none is made in steady state.

@@ -26,7 +26,7 @@ struct amb_gap {
     enum amb_loss why;
 };
 
-/* Takes the cursor into the entry to its first message: what comes before is older than its
+/* Takes the cursor into the entry to its first message: earlier ones are older than its
  * subscription. False: all of it is. */
 bool amb_pick_enter(struct amb_cursor *cursor, const struct amb_entry *entry);
 

@@ -88,7 +88,7 @@ struct amb_subscription {
     struct amb_subscription_options options;
     struct amb_list_node node;
     struct amb_sweep sweep;                     /* of the cursors, when it goes, */
-    bool is_sweeping;                           /* ... which has begun: it gets no more, */
+    bool is_sweeping;                           /* ... and has begun: it gets no more, */
     bool is_gone;                               /* ... and is freed behind the last of them */
     struct amb_list_node cursors;               /* struct amb_cursor.of_sub */
     const struct amb_subscription_hooks *hooks; /* NULL: it is not a member of a queue */

@@ -32,7 +32,7 @@ AMB_MUST_CHECK enum amb_status amb_keys_create(struct amb_shard *shard, uint32_t
 void amb_keys_destroy(struct amb_keys **keys);
 /* It has been appended to the log. Messages in GPU memory are not kept. */
 void amb_keys_note(struct amb_keys *keys, struct amb_entry *entry);
-/* It leaves the log: what is the newest of its key stays here. */
+/* It leaves the log: a message that is the newest of its key stays here. */
 void amb_keys_left(struct amb_keys *keys, struct amb_entry *entry);
 /* The log has the same messages in another place now. */
 void amb_keys_moved(struct amb_keys *keys, const struct amb_entry *from, struct amb_entry *to);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The messages that a cursor reads before its log: the newest message of each key (keys.h), as the
- * topic's home keeps them when they are read. A prelude is a place in their order, not a copy of
- * it: what gets a newer message meanwhile is read in the log instead.
+ * The messages that a cursor reads before its log. They are the newest message of each key
+ * (keys.h), as the topic's home keeps them when they are read. A prelude is a place in their order,
+ * not a copy of it: a key that gets a newer message meanwhile is read in the log instead.
  *
  * How its entries come is recall.h.
  *
@@ -52,7 +52,8 @@ static inline struct amb_entry *amb_prelude_entry(const struct amb_prelude *prel
     return !prelude->is_asked && prelude->next < prelude->count ? prelude->entries[prelude->next]
                                                                 : NULL;
 }
-/* The number that is expected next, where there is an entry: what is missed before it is a gap. */
+/* The number that is expected next, where there is an entry: messages missed before it are a
+ * gap. */
 uint64_t amb_prelude_seq(const struct amb_prelude *prelude);
 /* The entry has been read. */
 void amb_prelude_advance(struct amb_prelude *prelude, struct amb_shard *shard);

@@ -95,8 +95,8 @@ enum amb_event_type {
     AMB_EVENT_SLOW,      /* sub has used 75 % of its credit, count messages, or is waited for */
     AMB_EVENT_RECOVERED, /* sub keeps up again; told at most ten times a second */
     AMB_EVENT_SUBSCRIBERS, /* pub has count matching subscriptions; may lag by a second */
-    AMB_EVENT_DRAINING,    /* the broker takes no more and will end: what is published now waits for
-                              the next session, or is refused where there will be none */
+    AMB_EVENT_DRAINING,    /* the broker takes no more and will end: a message published now waits
+                            * for the next session, or is refused where there will be none */
     AMB_EVENT_RESOURCE,    /* (later) */
 };
 
@@ -228,7 +228,7 @@ struct amb_sub_options {
     const char *group;    /* exactly one member of a group gets each message; NULL: none */
     const char *durable;  /* the place in the topics outlives this subscription; NULL: no */
     enum amb_start start; /* NEW; in each topic of the pattern on its own */
-    enum amb_ack ack;     /* NONE: what is delivered is done with; see amb_msg_ack */
+    enum amb_ack ack;     /* NONE: a delivered message is done with; see amb_msg_ack */
     uint64_t start_at;    /* LAST_N: messages; SEQ: the first; TIME: ns since 1970 */
     int64_t ack_wait_ns;  /* 30 s: unacknowledged for so long, a message comes again */
     const int64_t *backoff_ns; /* the pause before each redelivery, the last for all later ones */
@@ -289,7 +289,7 @@ struct amb_out {
     const struct amb_tensor *tensor; /* the array that the payload is */
     const char *content_type;
     const char *key;
-    void *stream;   /* CUstream: what is on it so far comes first; NULL: the default one */
+    void *stream;   /* CUstream: work on it so far comes first; NULL: the default one */
     int64_t ttl_ns; /* 0: for ever. Rounded up to milliseconds */
     void *reserved;
     /* Compare and set: the sequence in its topic that this message must get, one more than the last
@@ -348,8 +348,8 @@ AMB_CHECK enum amb_status amb_connect(const char *url, const struct amb_options 
 AMB_API enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns);
 
 /*
- * Takes no new messages, gives unfetched ones back, waits until the held ones are released and what
- * was published is confirmed. ETIMEDOUT: amb_last_error says what is left.
+ * Takes no new messages, and gives unfetched ones back. Waits until the held ones are released and
+ * published ones are confirmed. ETIMEDOUT: amb_last_error says what is left.
  */
 AMB_API enum amb_status amb_drain(struct amb_conn *conn, int64_t timeout_ns);
 

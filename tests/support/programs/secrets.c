@@ -68,7 +68,7 @@ int main(int argc, char **argv)
         return 1;
     }
     for (unsigned i = 0; i < ROUNDS * 3; i++) {
-        struct amb_msg *reply; /* Kept: what it lies in stays as it is. */
+        struct amb_msg *reply; /* Kept: the memory that it lies in stays as it is. */
         need(amb_publish(client, "public.a", open, sizes[i % 3], AMB_SEC), "publish");
         need(amb_request(client, "svc", request, sizes[i % 3], 20 * AMB_SEC, &reply), "request");
         if (amb_msg_size(reply) != sizes[i % 3] ||

@@ -164,7 +164,7 @@ static void order_holds_where_it_is_transferred(void **state)
     what_comes_behind_one_that_waits_keeps_its_place(&on_stream);
 }
 
-/* In its turn: what was before it and comes behind it is not hurt. */
+/* In its turn: a lease before it and one behind it are not hurt. */
 static void what_its_gpu_has_spoilt_is_settled_so(void **state)
 {
     (void)state;

@@ -362,7 +362,7 @@ static void test_a_client_maps_no_more_than_its_limit(void **state)
     publish(w, 1, 1, 6000);
     assert_int_equal(client_delivery(w->near, 0, 6)->frame.type, AMB_FRAME_MAP);
     client_drain(w->near, 0);
-    /* Small ones too: what is counted is what they keep from others. */
+    /* Small ones too: the count is of the bytes that they keep from others. */
     publish(w, 200, 1, 0);
     assert_int_equal(w->near->subs[0].last, 206);
     assert_int_equal(client_delivery(w->near, 0, 206)->frame.type, AMB_FRAME_DELIVER);

@@ -135,7 +135,7 @@ static void test_a_mapped_reader_gets_the_very_bytes(void **state)
     assert_int_equal(w->p->freed, 2);
 }
 
-/* trust = "auto": what its publisher can still write is for readers of its own user. */
+/* trust = "auto": a payload that its publisher can still write is for readers of its own user. */
 static void test_another_users_reader_has_bytes_that_nobody_changes(void **state)
 {
     struct world *w = *state;

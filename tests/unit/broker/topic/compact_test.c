@@ -51,7 +51,7 @@ static void end(struct world *w)
     free(w);
 }
 
-/* Both logs fill, and one is read: what is left of the other is strewn over many slabs. */
+/* Both logs fill, and one is read: the rest of the other is strewn over many slabs. */
 static void strew(struct world *w)
 {
     for (unsigned i = 1; i <= MESSAGES; i++) {

@@ -73,7 +73,7 @@ static struct amb_cursor *reader(struct world *w, bool holds)
     return cursor;
 }
 
-/* As route does: what can be granted is granted at once. Returns grants. */
+/* As route does: bytes that can be granted are granted at once. Returns grants. */
 static unsigned grants(struct world *w)
 {
     struct amb_entry *entry;

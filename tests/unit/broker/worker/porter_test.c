@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker/porter: what is slow about coming and going is done elsewhere, and in the end.
+ * broker/porter: the slow work of coming and going is done elsewhere, and in the end.
  */
 #include "broker/worker/porter.h"
 

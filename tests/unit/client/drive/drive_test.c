@@ -26,7 +26,7 @@ static unsigned sleeps;
 static bool has_come, slept_too_long;
 static atomic_bool is_io_held; /* the I/O thread gets no turn */
 
-/* Gives the lock away for a moment, behind its first sleep: what it waits for comes just then. */
+/* Gives the lock away for a moment, behind its first sleep: the awaited news comes just then. */
 int sched_yield(void)
 {
     if (is_watched && sleeps == 1 && !has_come) {

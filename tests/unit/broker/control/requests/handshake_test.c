@@ -295,7 +295,7 @@ static void test_wrong_missing_or_replayed_proof_is_refused_with_one_text(void *
     answer_challenge(&client, "open sesame", replayed);
     amb_control_free(door_expect(&client, AMB__CONTROL__CONTROL__BODY_WELCOME));
     door_disconnect(&client);
-    door_connect_tcp(&door, &client); /* Another nonce: what was overheard is worth nothing. */
+    door_connect_tcp(&door, &client); /* Another nonce: an overheard answer is worth nothing. */
     door_send_hello(&client, "");
     amb_control_free(door_expect(&client, AMB__CONTROL__CONTROL__BODY_CHALLENGE));
     int64_t before_ns = amb_clock_monotonic_ns();

@@ -190,7 +190,7 @@ static void test_nobody_is_expired_whose_word_has_come(void **state)
     stepped_leave(client, fd);
 }
 
-/* Pings, and never reads a Pong: what waits for it stays as small as it is. */
+/* Pings, and never reads a Pong: the waiting answers stay as small as they are. */
 static void test_pings_are_answered_by_one_pong_while_one_waits(void **state)
 {
     (void)state;

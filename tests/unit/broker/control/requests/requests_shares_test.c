@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker/requests: what one user may have of topics, and of durable names that nobody uses. The
- * control thread and the workers have their turns as the test says.
+ * broker/requests: a user's share of topics, and of durable names that nobody uses. The control
+ * thread and the workers have their turns as the test says.
  */
 #include "broker/base/party.h"
 #include "broker/config/config.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker/requests: what a client may ask for once it is known, every limit, and every way to ask
+ * broker/requests: the requests of a client once it is known, every limit, and every way to ask
  * wrongly. Wrong requests are answered and the session goes on.
  */
 #include "tests/support/door/door_harness.h"
