@@ -32,6 +32,7 @@ amb_lint(readme ${Python3_EXECUTABLE} ${dev}/check-readme.py --cc ${CMAKE_C_COMP
 foreach(check IN ITEMS arrows cxx names numbers size tests walks words)
     amb_lint(${check} ${Python3_EXECUTABLE} ${dev}/check-${check}.py)
 endforeach()
+amb_lint(prose ${Python3_EXECUTABLE} ${dev}/draw-sentences.py --ratchet)
 amb_lint(format ${dev}/check-format.sh)
 amb_lint(walks-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/walks_test.py)
 amb_lint(arrows-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/arrows_test.py)

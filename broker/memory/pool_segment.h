@@ -19,7 +19,7 @@ struct amb_segment;
 /* How the caller of an allocation stands. */
 enum amb_claim {
     AMB_CLAIM_NOW,
-    AMB_CLAIM_GRANTED, /* what it takes was reserved for it */
+    AMB_CLAIM_GRANTED, /* its bytes were reserved for it */
     AMB_CLAIM_LATER,   /* it comes again: EAGAIN in place of making a segment here */
 };
 

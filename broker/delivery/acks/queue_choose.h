@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who of a queue's members gets a message: by its key where it has one and there are several
- * members, else the one with the most credit left.
+ * The member of a queue that gets a message. That is by its key where it has one and there are
+ * several members, else the one with the most credit left.
  *
  * Threads: the queue's worker. Memory: none.
  */

@@ -37,7 +37,7 @@ static void take_die(struct amb_queue *queue, struct amb_take *take, const char 
     amb_queue_take_drop(take);
 }
 
-/* What is left of a take that came back goes out again, run by run. */
+/* The rest of a take that came back goes out again, run by run. */
 static void take_again(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns)
 {
     uint32_t first = take->first, count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes that a queue keeps because they came home unsettled: those that are ready to go out again,
- * by priority and about in the order of the log, and those that wait for their time, in a heap.
- * They count against the credit of all members together.
+ * Takes that a queue keeps because they came home unsettled. Some are ready to go out again, by
+ * priority and about in the order of the log. Others wait for their time, in a heap. They count
+ * against the credit of all members together.
  *
  * Threads: the queue's worker. Memory: the heap grows with the takes in it.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A queue's takes as their home knows them: each has a reference on its entry, counts on its
+ * A queue's takes as their home knows them. Each has a reference on its entry, counts on its
  * topic's name and on the tally of its batch, and is one of the queue's.
  *
  * Threads: the queue's worker. Memory: takes that are kept for use again (take.h).

@@ -2,7 +2,7 @@
 /*
  * The messages that a cursor reads before its log. They are the newest message of each key
  * (keys.h), as the topic's home keeps them when they are read. A prelude is a place in their order,
- * not a copy of it: a key that gets a newer message meanwhile is read in the log instead.
+ * not a copy of it. A key that gets a newer message meanwhile is read in the log instead.
  *
  * How its entries come is recall.h.
  *
