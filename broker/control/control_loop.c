@@ -132,12 +132,13 @@ void amb_control_fini(struct amb_control *control)
 static void topic_heard_arrived(struct amb_mail *mail, void *owner)
 {
     struct amb_control *control = owner;
-    amb_directory_heard(&control->directory, AMB_CONTAINER_OF(mail, struct amb_topic, heard));
+    amb_directory_heard(&control->directory,
+                        AMB_CONTAINER_OF(mail, struct amb_topic, audience.heard));
 }
 
 void amb_control_topic_heard(struct amb_topic *topic)
 {
-    amb_mail_post(topic->shard->control, &topic->heard, topic_heard_arrived);
+    amb_mail_post(topic->shard->control, &topic->audience.heard, topic_heard_arrived);
 }
 
 /* The loop ------------------------------------------------------------------------------------ */

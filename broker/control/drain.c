@@ -26,11 +26,11 @@
 static uint64_t topic_left(struct amb_topic *topic)
 {
     uint64_t left = amb_topic_unread(topic);
-    AMB_LIST_FOR_EACH (node, &topic->held) {
+    AMB_LIST_FOR_EACH (node, &topic->audience.held) {
         left += AMB_CONTAINER_OF(node, struct amb_entry, pending)->count;
     }
-    AMB_LIST_FOR_EACH (node, &topic->privates) {
-        left += amb_topic_unread(AMB_CONTAINER_OF(node, struct amb_topic, of_namesake));
+    AMB_LIST_FOR_EACH (node, &topic->privates.all) {
+        left += amb_topic_unread(AMB_CONTAINER_OF(node, struct amb_topic, privates.node));
     }
     return left;
 }

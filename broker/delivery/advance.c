@@ -22,11 +22,11 @@
 /* Its owner goes, and it with it: it holds nobody back meanwhile. */
 static void cursor_give_up(struct amb_cursor *cursor)
 {
-    amb_prelude_free(&cursor->prelude, cursor->topic->shard);
+    amb_prelude_free(&cursor->recall.prelude, cursor->topic->shard);
     cursor->position = cursor->topic->log.hi;
     cursor->within = 0;
-    cursor->behind_since_ns = 0;
-    amb_list_remove(&cursor->blocked);
+    cursor->hold.since_ns = 0;
+    amb_list_remove(&cursor->hold.blocked);
     amb_list_remove(&cursor->stalled);
 }
 
@@ -65,7 +65,7 @@ static bool cursor_jump(struct amb_topic *topic, struct amb_cursor *cursor)
 {
     cursor->position = topic->log.lo;
     cursor->within = 0;
-    if (cursor->slow == AMB_SLOW_DISCONNECT) {
+    if (cursor->hold.slow == AMB_SLOW_DISCONNECT) {
         amb_pick_disconnect(cursor);
         return false;
     }
@@ -121,8 +121,8 @@ static void advance_picky(struct amb_topic *topic, struct amb_cursor *cursor)
             amb_hold_wait(cursor);
             return;
         }
-        bool is_prelude = cursor->prelude != NULL; /* All of that is given. */
-        if (cursor->slow == AMB_SLOW_LATEST && !is_prelude &&
+        bool is_prelude = cursor->recall.prelude != NULL; /* All of that is given. */
+        if (cursor->hold.slow == AMB_SLOW_LATEST && !is_prelude &&
             amb_pick_latest(cursor, entry, &end)) {
             continue;
         }
@@ -140,7 +140,7 @@ static void advance_picky(struct amb_topic *topic, struct amb_cursor *cursor)
             if (entry->twin_state == AMB_TWIN_COMING && !is_lazy) {
                 return;
             }
-            if (is_prelude || cursor->slow != AMB_SLOW_DROP_NEWEST ||
+            if (is_prelude || cursor->hold.slow != AMB_SLOW_DROP_NEWEST ||
                 !amb_pick_is_dropped(cursor, entry, end)) {
                 cursor_stall(cursor);
                 return;
@@ -176,7 +176,7 @@ static void advance_queue(struct amb_cursor *cursor)
 /* What gives way does not keep what has expired meanwhile. */
 static void pass_expired(struct amb_topic *topic, struct amb_cursor *cursor)
 {
-    while (cursor->prelude == NULL && amb_cursor_has_next(cursor) &&
+    while (cursor->recall.prelude == NULL && amb_cursor_has_next(cursor) &&
            amb_pick_run(cursor, amb_cursor_entry(cursor), topic->shard->now_ns) == 0) {
         picky_next_entry(cursor);
     }
@@ -187,7 +187,7 @@ static void advance_special(struct amb_topic *topic, struct amb_cursor *cursor)
 {
     bool has_kin = !amb_list_is_empty(&cursor->kin);
     if (has_kin && !AMB_FAULT(PRIORITY_IGNORED) && amb_priority_is_outranked(cursor)) {
-        if (topic->has_ttl && cursor->queue == NULL && cursor->filter == NULL) {
+        if (topic->has_ttl && cursor->queue == NULL && cursor->pick.filter == NULL) {
             pass_expired(topic, cursor);
         }
         if (amb_cursor_has_next(cursor)) {
@@ -198,7 +198,7 @@ static void advance_special(struct amb_topic *topic, struct amb_cursor *cursor)
         }
         return;
     }
-    if (cursor->filter != NULL) {
+    if (cursor->pick.filter != NULL) {
         amb_list_remove(&cursor->stalled); /* It may have waited for steps, and waits no more. */
     }
     if (cursor->queue != NULL ? cursor->queue->is_closed : cursor->sub->is_sweeping) {
@@ -229,7 +229,7 @@ void amb_advance(struct amb_topic *topic, struct amb_cursor *cursor)
     while (cursor->position < upto) {
         struct amb_entry *entry = amb_log_at(&topic->log, cursor->position);
         /* What was lent on its way when this reader came is older than its subscription. */
-        bool is_its = entry->first_seq + cursor->within >= cursor->expected_seq ||
+        bool is_its = entry->first_seq + cursor->within >= cursor->loss.expected_seq ||
                       amb_pick_enter(cursor, entry);
         if (is_its && !amb_give(cursor, entry, entry->count)) {
             if (entry->twin_state != AMB_TWIN_COMING) { /* Else the topic is walked again then. */

@@ -50,7 +50,8 @@ static void walk_cut(struct amb_walk *walk, struct amb_list_node *at, uint32_t l
 static bool cursor_may_park(const struct amb_cursor *cursor)
 {
     if (amb_list_is_empty(&cursor->stalled) || cursor->is_picky || cursor->topic->has_ttl ||
-        cursor->slow == AMB_SLOW_DISCONNECT || cursor->spills || cursor->is_replaying) {
+        cursor->hold.slow == AMB_SLOW_DISCONNECT || cursor->hold.spills ||
+        cursor->hold.is_replaying) {
         return false;
     }
     return !amb_session_has_room(cursor->sub->session) ||
@@ -95,20 +96,20 @@ static inline uint64_t forward_turn(const struct amb_shard *shard)
  * charged as if it did; so not after each slice. */
 static void forward_settle(struct amb_topic *topic)
 {
-    topic->settled_turn = forward_turn(topic->shard);
+    topic->walks.settled_turn = forward_turn(topic->shard);
     topic->shard->forward.looks += 1 + topic->cursor_count / SETTLE_LOOKS;
     if (amb_topic_is_home(topic)) {
         amb_lend_walk(topic);
-        if (__builtin_expect(topic->spillers != 0, 0)) {
+        if (__builtin_expect(topic->spill.readers != 0, 0)) {
             amb_spill_walk(topic);
         }
         amb_route_grants(topic);
         amb_topic_trim(topic);
-        if (topic->retains) {
+        if (topic->history.retains) {
             amb_history_settle(topic);
         }
     } else {
-        if (__builtin_expect(topic->spillers != 0, 0)) {
+        if (__builtin_expect(topic->spill.readers != 0, 0)) {
             amb_spill_walk(topic);
         }
         amb_topic_trim(topic);
@@ -120,10 +121,10 @@ static void forward_settle(struct amb_topic *topic)
  * list. */
 static bool forward_topic(struct amb_topic *topic)
 {
-    bool is_kept_whole = forward_walk(topic, &topic->keeping_up);
+    bool is_kept_whole = forward_walk(topic, &topic->walks.keeping_up);
     forward_begin_slice(topic->shard);
-    bool is_whole = forward_walk(topic, &topic->behind) && is_kept_whole;
-    if (is_whole || topic->settled_turn != forward_turn(topic->shard)) {
+    bool is_whole = forward_walk(topic, &topic->walks.behind) && is_kept_whole;
+    if (is_whole || topic->walks.settled_turn != forward_turn(topic->shard)) {
         forward_settle(topic);
     }
     return is_whole;
@@ -132,10 +133,10 @@ static bool forward_topic(struct amb_topic *topic)
 /* One of its readers has waited for steps of its filter. */
 static void forward_sifted(struct amb_topic *topic)
 {
-    topic->keeping_up.unwalked = topic->behind.unwalked = AMB_WALK_ALL;
+    topic->walks.keeping_up.unwalked = topic->walks.behind.unwalked = AMB_WALK_ALL;
     topic->shard->forward.slice = topic->shard->forward.upto;
-    if (!forward_topic(topic) && amb_list_is_empty(&topic->dirty)) {
-        amb_list_push_back(topic->dirty_topics, &topic->dirty);
+    if (!forward_topic(topic) && amb_list_is_empty(&topic->walks.dirty)) {
+        amb_list_push_back(topic->walks.dirty_list, &topic->walks.dirty);
     }
 }
 
@@ -146,18 +147,18 @@ static unsigned forward_marked(struct amb_shard *shard, struct amb_list_node *ma
     unsigned done = 0;
     struct amb_list_node *node;
     while (!forward_is_over(shard) && (node = amb_list_pop_front(marked)) != NULL) {
-        struct amb_topic *topic = AMB_CONTAINER_OF(node, struct amb_topic, dirty);
+        struct amb_topic *topic = AMB_CONTAINER_OF(node, struct amb_topic, walks.dirty);
         forward_begin_slice(shard);
         if (!forward_topic(topic)) {
-            amb_list_remove(&topic->dirty);
-            amb_list_push_back(marked, &topic->dirty);
+            amb_list_remove(&topic->walks.dirty);
+            amb_list_push_back(marked, &topic->walks.dirty);
         }
         done++;
     }
     while (!amb_list_is_empty(marked)) {
-        struct amb_topic *topic = AMB_CONTAINER_OF(marked->prev, struct amb_topic, dirty);
-        amb_list_remove(&topic->dirty);
-        amb_list_push_front(topic->dirty_topics, &topic->dirty);
+        struct amb_topic *topic = AMB_CONTAINER_OF(marked->prev, struct amb_topic, walks.dirty);
+        amb_list_remove(&topic->walks.dirty);
+        amb_list_push_front(topic->walks.dirty_list, &topic->walks.dirty);
     }
     return done;
 }

@@ -3,6 +3,7 @@
 
 #include "broker/delivery/lend.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
 #include "wire/base/clock.h"
 
@@ -10,18 +11,18 @@
 static void cursor_behind(struct amb_cursor *cursor)
 {
     struct amb_shard *shard = cursor->topic->shard;
-    if (amb_cursor_is_holding(cursor) && cursor->behind_since_ns == 0) {
-        cursor->behind_since_ns = shard->now_ns;
-        if (cursor->block_limit_ns != INT64_MAX && amb_list_is_empty(&cursor->blocked)) {
-            amb_list_push_back(&shard->forward.blocked, &cursor->blocked);
+    if (amb_cursor_is_holding(cursor) && cursor->hold.since_ns == 0) {
+        cursor->hold.since_ns = shard->now_ns;
+        if (cursor->hold.limit_ns != INT64_MAX && amb_list_is_empty(&cursor->hold.blocked)) {
+            amb_list_push_back(&shard->forward.blocked, &cursor->hold.blocked);
         }
     }
 }
 
 void amb_hold_wait(struct amb_cursor *cursor)
 {
-    if (cursor->is_replaying && amb_lend_is_near(cursor->topic, cursor->position)) {
-        cursor->is_replaying = false;
+    if (cursor->hold.is_replaying && amb_lend_is_near(cursor->topic, cursor->position)) {
+        cursor->hold.is_replaying = false;
         amb_topic_reader_changed(cursor->topic, &cursor->position);
     }
     cursor_behind(cursor);
@@ -30,8 +31,8 @@ void amb_hold_wait(struct amb_cursor *cursor)
 void amb_hold_caught_up(struct amb_cursor *cursor)
 {
     amb_hold_went_on(cursor);
-    if (__builtin_expect(cursor->is_dropping | cursor->is_replaying, 0)) {
-        cursor->is_dropping = cursor->is_replaying = false;
+    if (__builtin_expect(cursor->hold.is_dropping | cursor->hold.is_replaying, 0)) {
+        cursor->hold.is_dropping = cursor->hold.is_replaying = false;
         amb_topic_reader_changed(cursor->topic, &cursor->position);
     }
 }
@@ -40,12 +41,12 @@ int64_t amb_hold_expire(struct amb_shard *shard)
 {
     int64_t next_ns = INT64_MAX;
     AMB_LIST_FOR_EACH_SAFE (node, &shard->forward.blocked) {
-        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, blocked);
-        int64_t deadline_ns = amb_deadline_ns(cursor->behind_since_ns, cursor->block_limit_ns);
+        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, hold.blocked);
+        int64_t deadline_ns = amb_deadline_ns(cursor->hold.since_ns, cursor->hold.limit_ns);
         if (deadline_ns <= shard->now_ns) {
-            cursor->is_dropping = true;
+            cursor->hold.is_dropping = true;
             amb_topic_reader_changed(cursor->topic, &cursor->position);
-            amb_list_remove(&cursor->blocked);
+            amb_list_remove(&cursor->hold.blocked);
             amb_topic_mark(cursor->topic);
         } else if (deadline_ns < next_ns) {
             next_ns = deadline_ns;

@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
 
 #include <stdint.h>
@@ -22,8 +23,8 @@ void amb_hold_wait(struct amb_cursor *cursor);
 /* It has taken something: its time limit begins anew. */
 static inline void amb_hold_went_on(struct amb_cursor *cursor)
 {
-    cursor->behind_since_ns = 0;
-    amb_list_remove(&cursor->blocked);
+    cursor->hold.since_ns = 0;
+    amb_list_remove(&cursor->hold.blocked);
 }
 /* It has read all that there is. */
 void amb_hold_caught_up(struct amb_cursor *cursor);

@@ -7,6 +7,8 @@
 #include "broker/shard/shard.h"
 #include "broker/shard/tally.h"
 #include "broker/topic/append.h"
+#include "broker/topic/cursor.h"
+#include "broker/topic/replay.h"
 #include "broker/topic/topic.h"
 
 bool amb_lend_is_near(const struct amb_topic *topic, uint64_t position)
@@ -20,7 +22,7 @@ static void entry_lent(struct amb_mail *mail, void *owner)
     struct amb_shard *shard = owner;
     struct amb_entry *entry = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
     struct amb_topic *topic = entry->lent_to; /* Announced before it is lent to, forgotten after. */
-    topic->lent += amb_entry_charge(entry);
+    topic->shadow.lent += amb_entry_charge(entry);
     if (amb_topic_append(topic, entry, entry->first_seq) != AMB_OK) {
         amb_topic_mark(topic);
         if (entry->tally != NULL) {
@@ -55,7 +57,7 @@ static void lend_to(struct amb_topic *topic, struct amb_lend *lend, unsigned bor
         lend->position = topic->log.lo;
     }
     /* Partner: the store in amb_lend_report. */
-    uint64_t consumed = atomic_load_explicit(&lend->shadow->consumed, memory_order_acquire);
+    uint64_t consumed = atomic_load_explicit(&lend->shadow->shadow.consumed, memory_order_acquire);
     while (lend->position < topic->log.hi && lend->lent - consumed <= depth) {
         struct amb_entry *entry = amb_log_at(&topic->log, lend->position);
         if (AMB_FAULT(LEND_SKIPS) && lend->position % 16 == 15) {
@@ -89,23 +91,23 @@ static void lend_replay(struct amb_topic *topic, struct amb_replay *replay)
 
 void amb_lend_walk(struct amb_topic *topic)
 {
-    for (unsigned i = 0; i < topic->lend_count; i++) {
-        struct amb_lend *lend = &topic->lends[i];
+    for (unsigned i = 0; i < topic->lending.count; i++) {
+        struct amb_lend *lend = &topic->lending.lends[i];
         if (lend->subs > 0) {
             lend_to(topic, lend, i, lend_depth(topic, lend));
         }
     }
-    AMB_LIST_FOR_EACH (node, &topic->replays) {
+    AMB_LIST_FOR_EACH (node, &topic->lending.replays) {
         lend_replay(topic, AMB_CONTAINER_OF(node, struct amb_replay, node));
     }
 }
 
 static void shadow_kicked(struct amb_mail *mail, void *owner)
 {
-    struct amb_topic *shadow = AMB_CONTAINER_OF(mail, struct amb_topic, kick);
+    struct amb_topic *shadow = AMB_CONTAINER_OF(mail, struct amb_topic, shadow.kick);
     uint32_t id = shadow->id;
     /* From here on the shadow's worker may post it again. */
-    atomic_store_explicit(&shadow->is_kicked, 0, memory_order_seq_cst);
+    atomic_store_explicit(&shadow->shadow.is_kicked, 0, memory_order_seq_cst);
     struct amb_topic *topic = amb_shard_topic(owner, id);
     if (topic != NULL) { /* else it has been removed; nobody reads it any more */
         amb_topic_mark(topic);
@@ -116,22 +118,23 @@ static void shadow_kicked(struct amb_mail *mail, void *owner)
 static bool shadow_is_dropping(const struct amb_topic *shadow)
 {
     return !amb_list_is_empty(&shadow->cursors) &&
-           AMB_CONTAINER_OF(shadow->cursors.next, struct amb_cursor, of_topic)->is_dropping;
+           AMB_CONTAINER_OF(shadow->cursors.next, struct amb_cursor, of_topic)->hold.is_dropping;
 }
 
 void amb_lend_report(struct amb_topic *shadow)
 {
     uint64_t from = amb_topic_held_from(shadow);
-    if (shadow->namesake != NULL && !shadow_is_dropping(shadow)) {
+    if (shadow->privates.namesake != NULL && !shadow_is_dropping(shadow)) {
         from = amb_topic_read_from(shadow); /* Of its one reader alone: at that one's pace. */
     }
     uint64_t held = amb_log_bytes_from(&shadow->log, from);
-    uint64_t consumed = shadow->lent - held;
-    if (consumed == atomic_load_explicit(&shadow->consumed, memory_order_relaxed)) {
+    uint64_t consumed = shadow->shadow.lent - held;
+    if (consumed == atomic_load_explicit(&shadow->shadow.consumed, memory_order_relaxed)) {
         return;
     }
-    atomic_store_explicit(&shadow->consumed, consumed, memory_order_seq_cst);
-    if (atomic_exchange(&shadow->is_kicked, 1) == 0) {
-        amb_mail_post(&shadow->shard->peers[shadow->home]->inbox, &shadow->kick, shadow_kicked);
+    atomic_store_explicit(&shadow->shadow.consumed, consumed, memory_order_seq_cst);
+    if (atomic_exchange(&shadow->shadow.is_kicked, 1) == 0) {
+        amb_mail_post(&shadow->shard->peers[shadow->home]->inbox, &shadow->shadow.kick,
+                      shadow_kicked);
     }
 }

@@ -6,6 +6,7 @@
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
 #include "wire/base/clock.h"
 
@@ -18,7 +19,7 @@
 static uint64_t cursor_gap(const struct amb_cursor *cursor)
 {
     const struct amb_log *log = &cursor->topic->log;
-    if (cursor->is_unknown || cursor->prelude != NULL) {
+    if (cursor->loss.is_unknown || cursor->recall.prelude != NULL) {
         return 0;
     }
     uint64_t next = log->next_seq;
@@ -27,7 +28,7 @@ static uint64_t cursor_gap(const struct amb_cursor *cursor)
         next = amb_log_at(log, position)->first_seq + cursor->within;
     }
     /* At a shadow's end more may be on its way. */
-    return next > cursor->expected_seq ? next - cursor->expected_seq : 0;
+    return next > cursor->loss.expected_seq ? next - cursor->loss.expected_seq : 0;
 }
 
 static bool cursor_is_waited_for(const struct amb_cursor *cursor)
@@ -49,14 +50,14 @@ static bool sub_look(struct amb_subscription *sub, unsigned *budget, uint64_t *g
     *gap = 0;
     while (!amb_list_is_empty(&sub->cursors)) {
         struct amb_cursor *cursor = AMB_CONTAINER_OF(sub->cursors.next, struct amb_cursor, of_sub);
-        if (cursor->looked == look->number) {
+        if (cursor->loss.looked == look->number) {
             break;
         }
         if (*budget == 0) {
             return false;
         }
         --*budget;
-        cursor->looked = look->number;
+        cursor->loss.looked = look->number;
         amb_list_remove(&cursor->of_sub);
         amb_list_push_back(&sub->cursors, &cursor->of_sub);
         sum += cursor_gap(cursor);

@@ -9,6 +9,7 @@
 #include "broker/memory/segment.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/reclaim.h"
 #include "broker/topic/relocate.h"
 #include "broker/topic/topic.h"
@@ -68,7 +69,7 @@ static void spill_bound_others(struct spill_walk *walk)
            spill_may_drop(walk)) {
         AMB_LIST_FOR_EACH (node, &topic->cursors) {
             struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
-            if (cursor->slow == AMB_SLOW_DISCONNECT && !cursor->is_replaying &&
+            if (cursor->hold.slow == AMB_SLOW_DISCONNECT && !cursor->hold.is_replaying &&
                 cursor->position <= tail->upto) {
                 amb_pick_disconnect(cursor);
             }
@@ -102,7 +103,7 @@ static void spill_bound(struct spill_walk *walk)
 
 static void spill_count(struct amb_topic *topic, uint64_t position, const struct amb_entry *entry)
 {
-    struct amb_spill *spill = &topic->spill;
+    struct amb_topic_spill *spill = &topic->spill;
     spill->moved = position + 1 > spill->moved ? position + 1 : spill->moved;
     spill->msgs += entry->count;
     spill->bytes += entry->data_len;
@@ -113,7 +114,7 @@ static void spill_count(struct amb_topic *topic, uint64_t position, const struct
     amb_stat_add(&topic->shard->stats.spilled_bytes, entry->data_len);
     AMB_LIST_FOR_EACH (node, &topic->cursors) {
         struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
-        if (cursor->spills && cursor->sub != NULL && cursor->position <= position) {
+        if (cursor->hold.spills && cursor->sub != NULL && cursor->position <= position) {
             cursor->sub->spilled += entry->count;
         }
     }
@@ -143,7 +144,7 @@ static void spill_make_room(struct spill_walk *walk, uint64_t position)
     struct amb_topic_tail *tail = &walk->tail;
     uint64_t want = amb_log_at(&topic->log, position)->data_len, freed = 0;
     amb_topic_trim(topic);
-    if (topic->retains) {
+    if (topic->history.retains) {
         uint64_t lo = topic->log.lo;
         amb_topic_forget(topic, tail->from);
         if (topic->log.lo > lo) {
@@ -174,7 +175,7 @@ static bool spill_may_ask(struct spill_walk *walk)
 static void spill_lacks(struct spill_walk *walk, uint64_t position)
 {
     struct amb_topic *topic = walk->topic;
-    struct amb_spill *spill = &topic->spill;
+    struct amb_topic_spill *spill = &topic->spill;
     bool is_tried = spill->tries + 1 >= SPILL_TRIES;
     int64_t pause_ns = is_tried ? SPILL_RETRY_NS : AMB_RECLAIM_PAUSE_NS;
     spill->tries += !is_tried;
@@ -266,7 +267,7 @@ static bool spill_gpu(struct spill_walk *walk, uint64_t position, struct amb_ent
 static void spill_move(struct spill_walk *walk)
 {
     struct amb_topic *topic = walk->topic;
-    struct amb_spill *spill = &topic->spill;
+    struct amb_topic_spill *spill = &topic->spill;
     bool is_back = walk->tail.from < spill->from; /* Somebody comes from further back. */
     spill->from = walk->tail.from;
     spill->next = is_back || spill->next < spill->from ? spill->from : spill->next;
@@ -315,7 +316,7 @@ int64_t amb_spill_tick(struct amb_shard *shard)
 
 bool amb_spill_is_on(const struct amb_cursor *cursor)
 {
-    return cursor->spills && cursor->position < cursor->topic->spill.moved;
+    return cursor->hold.spills && cursor->position < cursor->topic->spill.moved;
 }
 
 uint64_t amb_spill_waiting(const struct amb_cursor *cursor)

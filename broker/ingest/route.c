@@ -101,8 +101,8 @@ void amb_route_grants(struct amb_topic *topic)
  * bounded by the windows of its publishers. */
 static void route_hold(struct amb_topic *topic, struct amb_entry *entry)
 {
-    bool is_first = amb_list_is_empty(&topic->held);
-    amb_list_push_back(&topic->held, &entry->pending);
+    bool is_first = amb_list_is_empty(&topic->audience.held);
+    amb_list_push_back(&topic->audience.held, &entry->pending);
     if (is_first) {
         topic->shard->upcalls->topic_heard(topic);
     }
@@ -117,7 +117,7 @@ static void route_append(struct amb_shard *shard, struct amb_entry *entry)
     }
     if (entry->status == AMB_OK) {
         entry->status = topic == NULL ? AMB_ENOTFOUND : amb_topic_append(topic, entry, 0);
-        entry->matched = topic == NULL ? 0 : topic->matched;
+        entry->matched = topic == NULL ? 0 : topic->audience.matched;
     }
     route_send_receipt(shard, entry);
     if (entry->status == AMB_OK) {
@@ -137,26 +137,26 @@ static void route_append(struct amb_shard *shard, struct amb_entry *entry)
 static void awake_goes_on(struct amb_mail *mail, void *owner)
 {
     (void)owner;
-    amb_route_awake(AMB_CONTAINER_OF(mail, struct amb_topic, heard));
+    amb_route_awake(AMB_CONTAINER_OF(mail, struct amb_topic, audience.heard));
 }
 
 /* In slices: each entry is a look at all readers. What comes meanwhile is held behind the rest. */
 void amb_route_awake(struct amb_topic *topic)
 {
-    for (unsigned i = 0; i < AWAKE_SLICE && !amb_list_is_empty(&topic->held); i++) {
-        struct amb_list_node *node = amb_list_pop_front(&topic->held);
+    for (unsigned i = 0; i < AWAKE_SLICE && !amb_list_is_empty(&topic->audience.held); i++) {
+        struct amb_list_node *node = amb_list_pop_front(&topic->audience.held);
         route_append(topic->shard, AMB_CONTAINER_OF(node, struct amb_entry, pending));
     }
-    topic->is_quiet = !amb_list_is_empty(&topic->held);
-    if (topic->is_quiet) {
-        amb_mail_post(&topic->shard->inbox, &topic->heard, awake_goes_on);
+    topic->audience.is_quiet = !amb_list_is_empty(&topic->audience.held);
+    if (topic->audience.is_quiet) {
+        amb_mail_post(&topic->shard->inbox, &topic->audience.heard, awake_goes_on);
     }
 }
 
 static void route_arrived(struct amb_shard *shard, struct amb_entry *entry)
 {
     struct amb_topic *topic = amb_shard_topic(shard, entry->topic);
-    if (__builtin_expect(topic == NULL || !topic->is_quiet, 1)) {
+    if (__builtin_expect(topic == NULL || !topic->audience.is_quiet, 1)) {
         route_append(shard, entry);
         return;
     }

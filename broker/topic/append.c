@@ -66,7 +66,7 @@ static enum amb_status topic_make_room_beside(struct amb_topic *topic,
 /* Makes room as the rule says. EREJECTED: there is none and the topic rejects. */
 static enum amb_status topic_make_room(struct amb_topic *topic, const struct amb_entry *entry)
 {
-    if (topic->spillers != 0 && !AMB_FAULT(SPILL_COUNTS)) {
+    if (topic->spill.readers != 0 && !AMB_FAULT(SPILL_COUNTS)) {
         amb_topic_trim(topic);
         return topic_make_room_beside(topic, entry);
     }
@@ -115,8 +115,8 @@ static void topic_set_expiry(const struct amb_topic *topic, struct amb_entry *en
 static void topic_watch(struct amb_topic *topic)
 {
     struct amb_shard *shard = topic->shard;
-    if (amb_list_is_empty(&topic->timed)) {
-        amb_list_push_back(&shard->history.timed, &topic->timed);
+    if (amb_list_is_empty(&topic->history.timed)) {
+        amb_list_push_back(&shard->history.timed, &topic->history.timed);
     }
     if (shard->history.due_ns == INT64_MAX) {
         shard->history.due_ns = amb_deadline_ns(shard->now_ns, AMB_TOPIC_TICK_NS);
@@ -141,12 +141,12 @@ static void topic_note_age(struct amb_topic *topic, struct amb_entry *entry)
 /* What others shall know of it, now that it has its number. */
 static void topic_note_special(struct amb_topic *topic, struct amb_entry *entry)
 {
-    if (topic->has_keys) {
+    if (topic->keys != NULL) {
         amb_keys_note(topic->keys, entry);
     }
-    if (topic->counts_kin) {
-        AMB_LIST_FOR_EACH (node, &topic->kin) {
-            AMB_CONTAINER_OF(node, struct amb_topic, kin)->log.above += entry->count;
+    if (topic->kin.counts) {
+        AMB_LIST_FOR_EACH (node, &topic->kin.ring) {
+            AMB_CONTAINER_OF(node, struct amb_topic, kin.ring)->log.above += entry->count;
         }
     }
 }
@@ -157,12 +157,12 @@ enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entr
     if (topic_is_full(topic, entry)) {
         enum amb_status status = topic_make_room(topic, entry);
         if (status != AMB_OK) {
-            topic->msgs_rejected += entry->count;
+            topic->counts.msgs_rejected += entry->count;
             return status;
         }
     }
-    bool is_special =
-        entry->has_ttl | topic->has_ttl | topic->retains | topic->has_keys | topic->counts_kin;
+    bool is_special = entry->has_ttl | topic->has_ttl | topic->history.retains |
+                      (topic->keys != NULL) | topic->kin.counts;
     if (__builtin_expect(is_special, 0)) {
         topic_note_age(topic, entry);
     }
@@ -171,8 +171,8 @@ enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entr
         topic_note_special(topic, entry);
     }
     if (status == AMB_OK) {
-        topic->msgs_in += entry->count;
-        topic->bytes_in += amb_entry_bytes(entry);
+        topic->counts.msgs_in += entry->count;
+        topic->counts.bytes_in += amb_entry_bytes(entry);
         if (__builtin_expect(entry->tally != NULL, 0)) {
             amb_trim_tally(topic, entry);
         }

@@ -30,7 +30,7 @@ static uint64_t own_seq(const struct amb_topic *topic, uint64_t number, bool *is
 {
     const struct amb_log *log = &topic->log;
     uint64_t at = find_seq(log, number, true);
-    if (at == log->hi && topic->counts_kin) {
+    if (at == log->hi && topic->kin.counts) {
         *is_unknown = log->lo == log->hi && log->next_seq > 1 &&
                       number < log->next_seq + log->above; /* All that it had is gone. */
         return log->next_seq; /* Nobody knows whose the numbers to come will be. */
@@ -115,7 +115,7 @@ void amb_begin_find(const struct amb_topic *topic, const struct amb_begin *begin
     if (begin == NULL) {
         return;
     }
-    if (begin->start == AMB_START_LAST && topic->has_keys && !begin->is_unknown) {
+    if (begin->start == AMB_START_LAST && topic->keys != NULL && !begin->is_unknown) {
         begin_with_keys(topic, out);
         return;
     }

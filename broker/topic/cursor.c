@@ -3,12 +3,13 @@
 
 #include "broker/base/fault.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/begin.h"
 #include "broker/topic/log/log.h"
 #include "broker/topic/log/prelude.h"
 
 static struct amb_walk *walk_of(const struct amb_cursor *cursor)
 {
-    return cursor->is_behind ? &cursor->topic->behind : &cursor->topic->keeping_up;
+    return cursor->is_behind ? &cursor->topic->walks.behind : &cursor->topic->walks.keeping_up;
 }
 
 void amb_cursor_park(struct amb_cursor *cursor)
@@ -58,24 +59,25 @@ void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
 {
     cursor->topic = topic;
     cursor->sub = sub;
-    cursor->slow = slow;
-    cursor->holds = slow == AMB_SLOW_BLOCK || (AMB_FAULT(SPILL_HOLDS) && slow == AMB_SLOW_SPILL);
+    cursor->hold.slow = slow;
+    cursor->hold.holds =
+        slow == AMB_SLOW_BLOCK || (AMB_FAULT(SPILL_HOLDS) && slow == AMB_SLOW_SPILL);
     cursor->is_picky = slow == AMB_SLOW_LATEST || slow == AMB_SLOW_DROP_NEWEST;
-    cursor->block_limit_ns = block_limit_ns;
+    cursor->hold.limit_ns = block_limit_ns;
     cursor->position = amb_topic_is_home(topic) ? begun->position : topic->log.hi;
-    cursor->expected_seq = begun->seq;
+    cursor->loss.expected_seq = begun->seq;
     cursor->counts_from = amb_topic_is_home(topic) ? topic->log.next_seq : 0;
-    cursor->is_late = begun->is_late;
-    cursor->is_unknown = begun->is_unknown;
-    cursor->is_replaying = cursor->position < topic->log.hi;
-    cursor->prelude = begun->prelude;
-    if (cursor->prelude != NULL) {
-        cursor->prelude_end = begun->seq;
-        cursor->expected_seq = 0; /* Until its first message is there. */
+    cursor->loss.is_late = begun->is_late;
+    cursor->loss.is_unknown = begun->is_unknown;
+    cursor->hold.is_replaying = cursor->position < topic->log.hi;
+    cursor->recall.prelude = begun->prelude;
+    if (cursor->recall.prelude != NULL) {
+        cursor->recall.upto = begun->seq;
+        cursor->loss.expected_seq = 0; /* Until its first message is there. */
         cursor->is_picky = true;
     }
     amb_list_init(&cursor->stalled);
-    amb_list_init(&cursor->blocked);
+    amb_list_init(&cursor->hold.blocked);
     amb_list_init(&cursor->kin);
     amb_list_push_back(&topic->cursors, &cursor->of_topic);
     topic->cursor_count++;
@@ -83,33 +85,33 @@ void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
     amb_list_init(&cursor->due);
     cursor_unpark(cursor);
     amb_cursor_spill(cursor, slow == AMB_SLOW_SPILL);
-    if (cursor->is_replaying || cursor->prelude != NULL) {
+    if (cursor->hold.is_replaying || cursor->recall.prelude != NULL) {
         amb_topic_mark(topic);
     }
 }
 
 void amb_cursor_spill(struct amb_cursor *cursor, bool spills)
 {
-    cursor->topic->spillers += (uint32_t)spills - (uint32_t)cursor->spills;
-    cursor->spills = spills;
+    cursor->topic->spill.readers += (uint32_t)spills - (uint32_t)cursor->hold.spills;
+    cursor->hold.spills = spills;
 }
 
 struct amb_entry *amb_cursor_entry(const struct amb_cursor *cursor)
 {
-    return cursor->prelude != NULL ? amb_prelude_entry(cursor->prelude)
-                                   : amb_log_at(&cursor->topic->log, cursor->position);
+    return cursor->recall.prelude != NULL ? amb_prelude_entry(cursor->recall.prelude)
+                                          : amb_log_at(&cursor->topic->log, cursor->position);
 }
 
 void amb_cursor_advance(struct amb_cursor *cursor)
 {
     cursor->within = 0;
-    if (cursor->prelude == NULL) {
+    if (cursor->recall.prelude == NULL) {
         cursor->position++;
         return;
     }
-    amb_prelude_advance(cursor->prelude, cursor->topic->shard);
-    if (amb_prelude_entry(cursor->prelude) != NULL) {
-        cursor->expected_seq = amb_prelude_seq(cursor->prelude);
+    amb_prelude_advance(cursor->recall.prelude, cursor->topic->shard);
+    if (amb_prelude_entry(cursor->recall.prelude) != NULL) {
+        cursor->loss.expected_seq = amb_prelude_seq(cursor->recall.prelude);
     }
 }
 
@@ -141,9 +143,9 @@ void amb_cursor_detach(struct amb_cursor *cursor)
     }
     amb_list_remove(&cursor->of_sub);
     amb_list_remove(&cursor->stalled);
-    amb_list_remove(&cursor->blocked);
+    amb_list_remove(&cursor->hold.blocked);
     bool has_next = amb_cursor_has_next(cursor);
-    amb_prelude_free(&cursor->prelude, cursor->topic->shard);
+    amb_prelude_free(&cursor->recall.prelude, cursor->topic->shard);
     amb_cursor_spill(cursor, false);
     if (has_next) {
         amb_topic_mark(cursor->topic); /* What it held back may go. */

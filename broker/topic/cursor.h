@@ -8,7 +8,10 @@
  */
 #pragma once
 
-#include "broker/topic/topic.h"
+#include "broker/topic/state/cursor.h"
+
+struct amb_begun;
+struct amb_subscription;
 
 /* Starts reading. At home: from begun->position; of a shadow: with begun->seq, which has not been
  * lent yet. */

@@ -33,13 +33,13 @@ static bool history_to_host(struct amb_topic *topic, uint64_t position, struct a
 void amb_history_settle(struct amb_topic *topic)
 {
     uint64_t bytes = 0, upto = amb_topic_needed_from(topic);
-    if (topic->settled < topic->log.lo) {
-        topic->settled = topic->log.lo;
+    if (topic->history.settled < topic->log.lo) {
+        topic->history.settled = topic->log.lo;
     }
-    while (topic->settled < upto) {
-        struct amb_entry *entry = amb_log_at(&topic->log, topic->settled);
+    while (topic->history.settled < upto) {
+        struct amb_entry *entry = amb_log_at(&topic->log, topic->history.settled);
         if (entry->is_leased && entry->segment->gpu != NULL) {
-            if (!history_to_host(topic, topic->settled, entry)) {
+            if (!history_to_host(topic, topic->history.settled, entry)) {
                 return; /* The topic is marked when it has come. */
             }
         } else if (entry->is_leased) {
@@ -48,12 +48,12 @@ void amb_history_settle(struct amb_topic *topic)
                 return;
             }
             bytes += entry->data_len;
-            if (!amb_relocate_leased(topic, topic->settled, false)) {
-                amb_topic_forget(topic, topic->settled + 1);
+            if (!amb_relocate_leased(topic, topic->history.settled, false)) {
+                amb_topic_forget(topic, topic->history.settled + 1);
                 return;
             }
         }
-        topic->settled++;
+        topic->history.settled++;
     }
 }
 
@@ -63,7 +63,7 @@ static int64_t history_due_ns(const struct amb_topic *topic)
     const struct amb_shard *shard = topic->shard;
     const struct amb_entry *oldest = amb_log_at(&topic->log, topic->log.lo);
     int64_t due_ns = oldest->expires_ns != 0 ? oldest->expires_ns : INT64_MAX;
-    if (topic->retains && topic->rule->retain.age_ns != 0) {
+    if (topic->history.retains && topic->rule->retain.age_ns != 0) {
         int64_t age_ns = shard->real_ns - oldest->time_ns;
         int64_t left_ns = topic->rule->retain.age_ns - age_ns + 1;
         int64_t at_ns = left_ns > 0 ? amb_deadline_ns(shard->now_ns, left_ns) : shard->now_ns;
@@ -79,7 +79,7 @@ int64_t amb_history_tick(struct amb_shard *shard)
     }
     int64_t next_ns = INT64_MAX;
     AMB_LIST_FOR_EACH (node, &shard->history.timed) {
-        struct amb_topic *topic = AMB_CONTAINER_OF(node, struct amb_topic, timed);
+        struct amb_topic *topic = AMB_CONTAINER_OF(node, struct amb_topic, history.timed);
         if (topic->log.lo == topic->log.hi) {
             continue;
         }

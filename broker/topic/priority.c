@@ -7,13 +7,13 @@
 
 void amb_priority_enter(struct amb_topic *topic)
 {
-    struct amb_topic *main = topic->main;
+    struct amb_topic *main = topic->kin.main;
     if (main == NULL) {
         return;
     }
-    amb_list_push_back(&main->kin, &topic->kin);
+    amb_list_push_back(&main->kin.ring, &topic->kin.ring);
     if (amb_topic_is_home(topic)) {
-        main->counts_kin = topic->counts_kin = true;
+        main->kin.counts = topic->kin.counts = true;
         topic->log.above = main->log.next_seq - 1 + main->log.above;
     }
 }
@@ -39,14 +39,14 @@ static bool join_in(struct amb_cursor *cursor, struct amb_topic *topic)
 
 void amb_priority_join(struct amb_cursor *cursor)
 {
-    struct amb_topic *topic = cursor->topic->namesake;
+    struct amb_topic *topic = cursor->topic->privates.namesake;
     topic = topic != NULL ? topic : cursor->topic;
-    AMB_LIST_FOR_EACH (node, &topic->kin) {
-        struct amb_topic *kin = AMB_CONTAINER_OF(node, struct amb_topic, kin);
+    AMB_LIST_FOR_EACH (node, &topic->kin.ring) {
+        struct amb_topic *kin = AMB_CONTAINER_OF(node, struct amb_topic, kin.ring);
         bool has_joined = join_in(cursor, kin);
-        AMB_LIST_FOR_EACH (private, &kin->privates) {
-            has_joined = has_joined ||
-                         join_in(cursor, AMB_CONTAINER_OF(private, struct amb_topic, of_namesake));
+        AMB_LIST_FOR_EACH (private, &kin->privates.all) {
+            has_joined = has_joined || join_in(cursor, AMB_CONTAINER_OF(private, struct amb_topic,
+                                                                        privates.node));
         }
         if (has_joined) {
             return; /* Its others know each other. */

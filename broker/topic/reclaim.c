@@ -22,8 +22,8 @@ static void relief_came_back(struct amb_mail *mail, void *owner)
 static uint64_t privates_shed(struct amb_topic *topic, uint32_t *budget)
 {
     uint64_t given = 0;
-    AMB_LIST_FOR_EACH (node, &topic->privates) {
-        struct amb_topic *shadow = AMB_CONTAINER_OF(node, struct amb_topic, of_namesake);
+    AMB_LIST_FOR_EACH (node, &topic->privates.all) {
+        struct amb_topic *shadow = AMB_CONTAINER_OF(node, struct amb_topic, privates.node);
         uint64_t kept = shadow->log.bytes;
         if (shadow != shadow->shard->reclaim.spared && kept > 2 * amb_topic_depth(shadow) &&
             amb_topic_shed(shadow, budget)) {

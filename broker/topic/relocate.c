@@ -40,7 +40,7 @@ bool amb_relocate_leased(struct amb_topic *topic, uint64_t position, bool reclai
         return false;
     }
     amb_log_replace(&topic->log, position, copy);
-    if (topic->has_keys) {
+    if (topic->keys != NULL) {
         amb_keys_moved(topic->keys, entry, copy);
     }
     if (AMB_FAULT(SLOTS_EARLY) && entry->home == shard) {

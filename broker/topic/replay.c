@@ -2,6 +2,7 @@
 #include "broker/topic/replay.h"
 
 #include "broker/shard/shard.h"
+#include "broker/topic/begin.h"
 #include "broker/topic/cursor.h"
 
 #include <stdlib.h>
@@ -17,19 +18,19 @@ struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, u
         free(replay);
         return NULL;
     }
-    shadow->namesake = shared;
+    shadow->privates.namesake = shared;
     amb_topic_set_priority(shadow, topic->priority);
     replay->lend.subs = 1;
     replay->lend.holding = holds;
     replay->lend.spilling = spills;
-    topic->spillers += spills;
+    topic->spill.readers += spills;
     replay->lend.position = begun->position;
     replay->lend.counts_from = topic->log.next_seq;
     replay->lend.shadow = shadow;
     replay->borrower = borrower;
     replay->sub = sub;
     replay->home = topic->shard;
-    amb_list_push_back(&topic->replays, &replay->node);
+    amb_list_push_back(&topic->lending.replays, &replay->node);
     amb_topic_reader_came(topic, replay->lend.position);
     amb_topic_mark(topic);
     return shadow;
@@ -63,14 +64,14 @@ static void replay_end(struct amb_topic *topic, struct amb_replay *replay)
 {
     amb_list_remove(&replay->node);
     amb_topic_reader_went(topic, &replay->lend.position);
-    topic->spillers -= replay->lend.spilling;
+    topic->spill.readers -= replay->lend.spilling;
     amb_topic_mark(topic); /* What it held back may go. */
     amb_mail_post(&topic->shard->peers[replay->borrower]->inbox, &replay->mail, replay_ends);
 }
 
 static struct amb_replay *replay_of(const struct amb_topic *topic, uint64_t sub)
 {
-    AMB_LIST_FOR_EACH (node, &topic->replays) {
+    AMB_LIST_FOR_EACH (node, &topic->lending.replays) {
         struct amb_replay *replay = AMB_CONTAINER_OF(node, struct amb_replay, node);
         if (replay->sub == sub) {
             return replay;
@@ -97,7 +98,7 @@ bool amb_replay_end(struct amb_topic *topic, uint64_t sub)
 
 void amb_replay_end_all(struct amb_topic *topic)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &topic->replays) {
+    AMB_LIST_FOR_EACH_SAFE (node, &topic->lending.replays) {
         replay_end(topic, AMB_CONTAINER_OF(node, struct amb_replay, node));
     }
 }

@@ -20,6 +20,11 @@
 
 #include "broker/topic/topic.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
+struct amb_begun;
+
 /* shared: that worker's own shadow, whose name is used. Returns the private one; NULL: no memory.
  * The topic is marked: its lends come after the mail with which the cursor is attached. */
 struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, uint64_t sub,

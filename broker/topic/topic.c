@@ -5,8 +5,10 @@
 #include "broker/config/config.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/log/keys.h"
 #include "broker/topic/log/retain.h"
+#include "broker/topic/replay.h"
 #include "broker/topic/trim.h"
 #include "wire/base/assert.h"
 
@@ -22,9 +24,9 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
         return AMB_ENOMEM;
     }
     if (home == shard->index) {
-        topic->lends = calloc(shard->peer_count, sizeof(struct amb_lend));
-        topic->lend_count = shard->peer_count;
-        if (topic->lends == NULL) {
+        topic->lending.lends = calloc(shard->peer_count, sizeof(struct amb_lend));
+        topic->lending.count = shard->peer_count;
+        if (topic->lending.lends == NULL) {
             free(topic);
             return AMB_ENOMEM;
         }
@@ -36,28 +38,24 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
     memcpy(topic->name, name, name_len);
     topic->rule = amb_config_topic(shard->config, topic->name);
     topic->has_ttl = topic->rule->ttl_ns != AMB_CONFIG_TIME_FOREVER;
-    topic->retains = home == shard->index && amb_topic_rule_retains(topic->rule);
+    topic->history.retains = home == shard->index && amb_topic_rule_retains(topic->rule);
     uint32_t keys = topic->rule->retain.keys;
     if (keys != 0 && amb_keys_create(shard, keys, topic->rule->max_bytes, home == shard->index,
                                      &topic->keys) != AMB_OK) {
-        free(topic->lends);
+        free(topic->lending.lends);
         free(topic);
         return AMB_ENOMEM;
     }
-    topic->has_keys = topic->keys != NULL;
-    amb_list_init(&topic->timed);
-    amb_list_init(&topic->replays);
-    amb_list_init(&topic->privates);
-    amb_list_init(&topic->of_namesake);
     amb_log_init(&topic->log);
     amb_list_init(&topic->cursors);
-    amb_list_init(&topic->keeping_up.due);
-    amb_list_init(&topic->behind.due);
-    amb_list_init(&topic->dirty);
-    amb_list_init(&topic->kin);
-    amb_list_init(&topic->held);
+    amb_topic_walks_init(&topic->walks);
+    amb_topic_lending_init(&topic->lending);
+    amb_topic_history_init(&topic->history);
+    amb_topic_kin_init(&topic->kin);
+    amb_topic_audience_init(&topic->audience);
+    amb_topic_spill_init(&topic->spill);
+    amb_topic_privates_init(&topic->privates);
     amb_topic_set_priority(topic, AMB_PRIORITY_NORMAL);
-    amb_list_init(&topic->spill.node);
     *out = topic;
     return AMB_OK;
 }
@@ -65,26 +63,25 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
 void amb_topic_set_priority(struct amb_topic *topic, enum amb_priority priority)
 {
     topic->priority = priority;
-    topic->dirty_topics = &topic->shard->forward.dirty[amb_priority_rank(priority)];
+    topic->walks.dirty_list = &topic->shard->forward.dirty[amb_priority_rank(priority)];
 }
 
 void amb_topic_clear(struct amb_topic *topic)
 {
     amb_assert(amb_list_is_empty(&topic->cursors));
-    topic->has_keys = false;
     amb_keys_destroy(&topic->keys);
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&topic->held)) != NULL) {
+    while ((node = amb_list_pop_front(&topic->audience.held)) != NULL) {
         amb_entry_unref(AMB_CONTAINER_OF(node, struct amb_entry, pending), topic->shard);
     }
     while (topic->log.lo < topic->log.hi) {
         amb_trim_pop(topic);
     }
-    amb_list_remove(&topic->dirty);
-    amb_list_remove(&topic->timed);
+    amb_list_remove(&topic->walks.dirty);
+    amb_list_remove(&topic->history.timed);
     amb_list_remove(&topic->spill.node);
-    amb_list_remove(&topic->of_namesake);
-    amb_list_remove(&topic->kin);
+    amb_list_remove(&topic->privates.node);
+    amb_list_remove(&topic->kin.ring);
 }
 
 void amb_topic_destroy(struct amb_topic **topic)
@@ -95,30 +92,30 @@ void amb_topic_destroy(struct amb_topic **topic)
     }
     *topic = NULL;
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&t->replays)) != NULL) { /* Workers have ended. */
+    while ((node = amb_list_pop_front(&t->lending.replays)) != NULL) { /* Workers have ended. */
         struct amb_replay *replay = AMB_CONTAINER_OF(node, struct amb_replay, node);
         amb_topic_destroy(&replay->lend.shadow);
         free(replay);
     }
     amb_topic_clear(t);
     amb_log_fini(&t->log);
-    free(t->lends);
+    free(t->lending.lends);
     free(t);
 }
 
 void amb_topic_mark_all(struct amb_topic *topic)
 {
     amb_topic_mark(topic);
-    AMB_LIST_FOR_EACH (node, &topic->privates) {
-        amb_topic_mark(AMB_CONTAINER_OF(node, struct amb_topic, of_namesake));
+    AMB_LIST_FOR_EACH (node, &topic->privates.all) {
+        amb_topic_mark(AMB_CONTAINER_OF(node, struct amb_topic, privates.node));
     }
 }
 
 void amb_topic_mark(struct amb_topic *topic)
 {
-    topic->keeping_up.unwalked = topic->behind.unwalked = AMB_WALK_ALL;
-    if (amb_list_is_empty(&topic->dirty)) {
-        amb_list_push_back(topic->dirty_topics, &topic->dirty);
+    topic->walks.keeping_up.unwalked = topic->walks.behind.unwalked = AMB_WALK_ALL;
+    if (amb_list_is_empty(&topic->walks.dirty)) {
+        amb_list_push_back(topic->walks.dirty_list, &topic->walks.dirty);
     }
 }
 
@@ -135,7 +132,7 @@ void amb_topic_count_lent(struct amb_topic *topic, struct amb_lend *lend, int32_
     lend->subs = changed(lend->subs, subs);
     lend->holding = changed(lend->holding, holding);
     lend->spilling = changed(lend->spilling, spilling);
-    topic->spillers += lend->spilling - spilled;
+    topic->spill.readers += lend->spilling - spilled;
     amb_topic_reader_changed(topic, &lend->position);
     if (lend->position < topic->log.hi) { /* Else it has held nothing back, and has nothing due. */
         amb_topic_mark(topic);
@@ -151,13 +148,13 @@ static struct amb_slowest topic_find_slowest(const struct amb_topic *topic, bool
             amb_slowest_look(&found, &cursor->position);
         }
     }
-    for (unsigned i = 0; i < topic->lend_count; i++) {
-        const struct amb_lend *lend = &topic->lends[i];
+    for (unsigned i = 0; i < topic->lending.count; i++) {
+        const struct amb_lend *lend = &topic->lending.lends[i];
         if (lend->subs > 0 && (!holding_only || lend->holding > 0)) {
             amb_slowest_look(&found, &lend->position);
         }
     }
-    AMB_LIST_FOR_EACH (node, &topic->replays) {
+    AMB_LIST_FOR_EACH (node, &topic->lending.replays) {
         const struct amb_replay *replay = AMB_CONTAINER_OF(node, struct amb_replay, node);
         if (!holding_only || amb_replay_is_holding(replay)) {
             amb_slowest_look(&found, &replay->lend.position);

@@ -5,6 +5,7 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/cursor.h"
+#include "broker/topic/replay.h"
 #include "broker/topic/topic.h"
 
 static void count_reader(uint64_t position, uint64_t *slowest)
@@ -26,16 +27,16 @@ void amb_topic_tail(const struct amb_topic *topic, struct amb_topic_tail *out)
     out->from = out->upto = topic->log.hi;
     AMB_LIST_FOR_EACH (node, &topic->cursors) {
         const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
-        if (!cursor->is_replaying) {
-            count_reader(cursor->position, cursor->spills ? &out->from : &out->upto);
+        if (!cursor->hold.is_replaying) {
+            count_reader(cursor->position, cursor->hold.spills ? &out->from : &out->upto);
         }
     }
-    for (unsigned i = 0; i < topic->lend_count; i++) {
-        if (topic->lends[i].subs > 0) {
-            count_lend(&topic->lends[i], out);
+    for (unsigned i = 0; i < topic->lending.count; i++) {
+        if (topic->lending.lends[i].subs > 0) {
+            count_lend(&topic->lending.lends[i], out);
         }
     }
-    AMB_LIST_FOR_EACH (node, &topic->replays) {
+    AMB_LIST_FOR_EACH (node, &topic->lending.replays) {
         const struct amb_replay *replay = AMB_CONTAINER_OF(node, struct amb_replay, node);
         if (replay->is_near) {
             count_lend(&replay->lend, out);
@@ -86,19 +87,19 @@ static void lend_skip(struct amb_lend *lend, uint64_t position, bool spilling)
 void amb_topic_skip(struct amb_topic *topic, uint64_t position, bool spilling)
 {
     uint32_t count = amb_log_at(&topic->log, position)->count;
-    topic->msgs_dropped += count;
+    topic->counts.msgs_dropped += count;
     amb_stat_add(&topic->shard->stats.msgs_dropped, count);
     AMB_LIST_FOR_EACH (node, &topic->cursors) {
         struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
-        if (cursor->spills == spilling && !cursor->is_replaying) {
+        if (cursor->hold.spills == spilling && !cursor->hold.is_replaying) {
             cursor_skip(cursor, position);
         }
     }
     topic->spill.lost += spilling ? count : 0;
-    for (unsigned i = 0; i < topic->lend_count; i++) {
-        lend_skip(&topic->lends[i], position, spilling);
+    for (unsigned i = 0; i < topic->lending.count; i++) {
+        lend_skip(&topic->lending.lends[i], position, spilling);
     }
-    AMB_LIST_FOR_EACH (node, &topic->replays) {
+    AMB_LIST_FOR_EACH (node, &topic->lending.replays) {
         struct amb_replay *replay = AMB_CONTAINER_OF(node, struct amb_replay, node);
         if (replay->is_near) {
             lend_skip(&replay->lend, position, spilling);

@@ -8,6 +8,11 @@
 
 #include "broker/topic/topic.h"
 
+/* What of a log readers that spill alone want: positions from .. upto-1. */
+struct amb_topic_tail {
+    uint64_t from, upto;
+};
+
 /* Of those that spill, and the slowest of the others. Who reads history counts with neither. */
 void amb_topic_tail(const struct amb_topic *topic, struct amb_topic_tail *out);
 /* Bytes of it, as its entries were charged when they came. */

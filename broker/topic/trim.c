@@ -14,18 +14,18 @@
 
 void amb_trim_tally(struct amb_topic *topic, struct amb_entry *entry)
 {
-    if (topic->tallies++ == 0) {
-        topic->tallied = topic->log.hi - 1;
+    if (topic->tally.count++ == 0) {
+        topic->tally.from = topic->log.hi - 1;
     }
     if (amb_topic_is_home(topic)) {
         uint32_t readers = 0;
         AMB_LIST_FOR_EACH (node, &topic->cursors) {
             readers++;
         }
-        for (unsigned i = 0; i < topic->lend_count; i++) {
-            readers += topic->lends[i].subs;
+        for (unsigned i = 0; i < topic->lending.count; i++) {
+            readers += topic->lending.lends[i].subs;
         }
-        AMB_LIST_FOR_EACH (node, &topic->replays) {
+        AMB_LIST_FOR_EACH (node, &topic->lending.replays) {
             readers++;
         }
         amb_tally_begin(entry, readers);
@@ -35,7 +35,7 @@ void amb_trim_tally(struct amb_topic *topic, struct amb_entry *entry)
 static void topic_untally(struct amb_topic *topic, struct amb_entry *entry)
 {
     struct amb_tally *tally = entry->tally;
-    topic->tallies--;
+    topic->tally.count--;
     entry->tally = NULL;
     amb_tally_settle(topic->shard, tally, 0);
 }
@@ -44,14 +44,14 @@ static void topic_untally(struct amb_topic *topic, struct amb_entry *entry)
 static void topic_tally_passed(struct amb_topic *topic)
 {
     uint64_t from = amb_topic_read_from(topic);
-    uint64_t position = topic->tallied > topic->log.lo ? topic->tallied : topic->log.lo;
-    for (; position < from && topic->tallies > 0; position++) {
+    uint64_t position = topic->tally.from > topic->log.lo ? topic->tally.from : topic->log.lo;
+    for (; position < from && topic->tally.count > 0; position++) {
         struct amb_entry *entry = amb_log_at(&topic->log, position);
         if (entry->tally != NULL) {
             topic_untally(topic, entry);
         }
     }
-    topic->tallied = position;
+    topic->tally.from = position;
 }
 
 void amb_trim_pop(struct amb_topic *topic)
@@ -60,7 +60,7 @@ void amb_trim_pop(struct amb_topic *topic)
     if (__builtin_expect(entry->tally != NULL, 0)) {
         topic_untally(topic, entry);
     }
-    if (__builtin_expect(topic->has_keys, 0)) {
+    if (__builtin_expect(topic->keys != NULL, 0)) {
         amb_keys_left(topic->keys, entry);
     }
     amb_entry_unref(entry, topic->shard);
@@ -70,7 +70,7 @@ void amb_trim_oldest(struct amb_topic *topic, uint64_t wanted)
 {
     if (topic->log.lo >= wanted) {
         const struct amb_entry *entry = amb_log_at(&topic->log, topic->log.lo);
-        topic->msgs_dropped += entry->count;
+        topic->counts.msgs_dropped += entry->count;
         amb_stat_add(&topic->shard->stats.msgs_dropped, entry->count);
     }
     amb_trim_pop(topic);
@@ -97,12 +97,12 @@ uint64_t amb_topic_unread(struct amb_topic *topic)
 
 void amb_trim_to(struct amb_topic *topic, uint64_t wanted)
 {
-    if (__builtin_expect(topic->tallies != 0, 0)) {
+    if (__builtin_expect(topic->tally.count != 0, 0)) {
         topic_tally_passed(topic);
     }
     uint64_t keep = topic_needed_from(topic, wanted);
-    if (__builtin_expect(topic->retains, 0)) {
-        if (topic->has_keys) {
+    if (__builtin_expect(topic->history.retains, 0)) {
+        if (topic->keys != NULL) {
             amb_keys_expire(topic->keys, topic->shard->now_ns, topic->rule->ttl_ns);
         }
         while (topic->log.lo < keep && amb_retain_is_over(&topic->log, topic->rule, topic->shard)) {
@@ -142,7 +142,7 @@ void amb_topic_forget(struct amb_topic *topic, uint64_t upto)
 {
     struct amb_topic_tail tail = {0, 0};
     uint64_t wanted = amb_topic_read_from(topic);
-    if (topic->spillers != 0) {
+    if (topic->spill.readers != 0) {
         amb_topic_tail(topic, &tail);
     }
     while (amb_trim_may_drop(topic, upto)) {
@@ -168,7 +168,7 @@ bool amb_topic_shed(struct amb_topic *topic, uint32_t *budget)
     }
     if (topic->log.lo < topic->log.hi) {
         uint64_t upto = amb_topic_held_from(topic);
-        upto = topic->spillers != 0 ? topic_shed_some(topic, upto) : upto;
+        upto = topic->spill.readers != 0 ? topic_shed_some(topic, upto) : upto;
         amb_topic_forget(topic, upto < before + most ? upto : before + most);
     }
     bool is_shed = topic->log.lo > before;
@@ -176,5 +176,5 @@ bool amb_topic_shed(struct amb_topic *topic, uint32_t *budget)
     if (budget != NULL) {
         *budget -= used < *budget ? (uint32_t)used : *budget;
     }
-    return (topic->has_keys && amb_keys_shed(topic->keys, (uint32_t)most)) || is_shed;
+    return (topic->keys != NULL && amb_keys_shed(topic->keys, (uint32_t)most)) || is_shed;
 }

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct amb_topic_tail;
+
 /* Drops what every reader has passed. */
 void amb_topic_trim(struct amb_topic *topic);
 /* Drops entries that only non-holding readers still want, or some of them; true if there were any.

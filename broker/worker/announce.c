@@ -34,7 +34,7 @@ void amb_order_announce(struct amb_shard *shard, struct amb_order *order)
 {
     const struct amb_topic *topic = amb_shard_topic(shard, order->u.announce.topic);
     /* Of a quiet topic the number of readers may be told later than they come. */
-    bool is_wanted = topic != NULL && (topic->matched != 0 || topic->is_quiet);
+    bool is_wanted = topic != NULL && (topic->audience.matched != 0 || topic->audience.is_quiet);
     struct amb_entry *entry = is_wanted ? amb_pool_get(&shard->entries) : NULL;
     if (entry == NULL) {
         order->status = topic == NULL ? AMB_ENOTFOUND : AMB_OK;

@@ -14,6 +14,7 @@
 #include "broker/delivery/reader/subscription.h"
 #include "broker/memory/maker.h"
 #include "broker/shard/lease.h"
+#include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
 #include "wire/base/status.h"
 #include "wire/codec/url.h"

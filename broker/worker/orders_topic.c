@@ -34,7 +34,7 @@ void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order)
 /* Have all readers here, and at borrowers, come to its end? */
 static bool topic_is_read(const struct amb_topic *topic)
 {
-    if (!amb_list_is_empty(&topic->held)) {
+    if (!amb_list_is_empty(&topic->audience.held)) {
         return false;
     }
     AMB_LIST_FOR_EACH (node, &topic->cursors) {
@@ -42,18 +42,19 @@ static bool topic_is_read(const struct amb_topic *topic)
             return false;
         }
     }
-    for (unsigned i = 0; i < topic->lend_count; i++) {
-        const struct amb_lend *lend = &topic->lends[i];
-        if (lend->subs > 0 &&
-            (lend->position < topic->log.hi ||
-             atomic_load_explicit(&lend->shadow->consumed, memory_order_acquire) != lend->lent)) {
+    for (unsigned i = 0; i < topic->lending.count; i++) {
+        const struct amb_lend *lend = &topic->lending.lends[i];
+        if (lend->subs > 0 && (lend->position < topic->log.hi ||
+                               atomic_load_explicit(&lend->shadow->shadow.consumed,
+                                                    memory_order_acquire) != lend->lent)) {
             return false;
         }
     }
-    AMB_LIST_FOR_EACH (node, &topic->replays) {
+    AMB_LIST_FOR_EACH (node, &topic->lending.replays) {
         const struct amb_lend *lend = &AMB_CONTAINER_OF(node, struct amb_replay, node)->lend;
         if (lend->position < topic->log.hi ||
-            atomic_load_explicit(&lend->shadow->consumed, memory_order_acquire) != lend->lent) {
+            atomic_load_explicit(&lend->shadow->shadow.consumed, memory_order_acquire) !=
+                lend->lent) {
             return false;
         }
     }
@@ -64,8 +65,8 @@ static bool topic_is_read(const struct amb_topic *topic)
 void amb_order_topic_ask(struct amb_shard *shard, struct amb_order *order)
 {
     const struct amb_topic *topic = order->u.topic.topic;
-    bool has_history = topic->retains && topic->log.lo < topic->log.hi;
-    if (topic->retains && topic->has_keys) {
+    bool has_history = topic->history.retains && topic->log.lo < topic->log.hi;
+    if (topic->history.retains && topic->keys != NULL) {
         amb_keys_expire(topic->keys, shard->now_ns, topic->rule->ttl_ns);
         has_history = has_history || amb_keys_count(topic->keys) > 0;
     }
@@ -110,7 +111,7 @@ void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_topic *topic = amb_shard_topic(shard, order->u.matched.topic);
     if (topic != NULL) {
-        topic->matched = order->u.matched.matched;
+        topic->audience.matched = order->u.matched.matched;
     }
 }
 
@@ -165,7 +166,7 @@ static void lend_arrived(struct amb_mail *mail, void *owner)
     if (topic == NULL) {
         topic = amb_shard_topic(owner, order->u.lend.topic);
     } else {
-        amb_list_push_back(&topic->namesake->privates, &topic->of_namesake);
+        amb_list_push_back(&topic->privates.namesake->privates.all, &topic->privates.node);
     }
     order_attach(owner, order, order->u.lend.handle, order->u.lend.sub, topic,
                  &order->u.lend.begun);
@@ -211,7 +212,7 @@ void amb_order_lend(struct amb_shard *shard, struct amb_order *order)
         lend_answer(shard, order, is_new);
         return;
     }
-    struct amb_lend *lend = &topic->lends[order->u.lend.borrower];
+    struct amb_lend *lend = &topic->lending.lends[order->u.lend.borrower];
     if (lend->subs == 0) {
         lend->position = topic->log.hi; /* Reading begins now. */
         lend->shadow = order->u.lend.shadow;
@@ -228,6 +229,6 @@ void amb_order_recount(struct amb_shard *shard, struct amb_order *order)
         return; /* It has left. */
     }
     struct amb_lend *lend = amb_replay_lend(topic, order->u.lend.sub);
-    lend = lend != NULL ? lend : &topic->lends[order->u.lend.borrower];
+    lend = lend != NULL ? lend : &topic->lending.lends[order->u.lend.borrower];
     amb_topic_count_lent(topic, lend, 0, order->u.lend.holding, order->u.lend.spilling);
 }

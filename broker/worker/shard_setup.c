@@ -53,48 +53,39 @@ static size_t entries_max_of(const struct amb_config *config)
     return (size_t)(entries < ENTRIES_MIN ? ENTRIES_MIN : entries);
 }
 
+/* In the order of struct amb_shard; parts that begin as zeros are not here. */
+static void shard_init_parts(struct amb_shard *shard)
+{
+    amb_shard_forward_init(&shard->forward);
+    amb_shard_poll_init(&shard->poll);
+    amb_shard_queues_init(&shard->queues);
+    amb_shard_takers_init(&shard->takers);
+    amb_shard_pace_init(&shard->pace);
+    amb_shard_spill_init(&shard->spill);
+    amb_shard_sweep_init(&shard->sweep);
+    amb_shard_clearing_init(&shard->clearing);
+    amb_shard_history_init(&shard->history);
+    amb_shard_gpuslots_init(&shard->gpuslots);
+    amb_shard_slow_init(&shard->slow);
+    amb_shard_windows_init(&shard->windows);
+    amb_sift_init(&shard->sift);
+    amb_shard_sessions_init(&shard->sessions);
+    amb_shard_hearing_init(&shard->hearing);
+    amb_shard_takes_init(&shard->takes);
+    amb_shard_leases_init(&shard->leases);
+    amb_shard_preludes_init(&shard->preludes);
+    amb_shard_reclaim_turn(&shard->reclaim);
+    shard->reclaim.drop_kept = amb_subscriptions_drop_kept;
+}
+
 enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
                                const struct amb_config *config, struct amb_membudget *budget)
 {
     memset(shard, 0, sizeof(*shard));
     shard->index = index;
     shard->config = config;
-    shard->poll.epoll_fd = -1;
     shard->upcalls = &amb_shard_no_upcalls;
-    shard->reclaim.drop_kept = amb_subscriptions_drop_kept;
-    amb_list_init(&shard->sessions.live);
-    amb_list_init(&shard->hearing.orders);
-    amb_list_init(&shard->clearing.sessions);
-    shard->reclaim.shed_left = AMB_SHARD_SHED_TURN;
-    shard->reclaim.trims_left = AMB_SHARD_TRIM_TURN;
-    shard->hearing.left = AMB_SHARD_HEAR_TURN;
-    shard->clearing.left = AMB_SHARD_CLEAR_TURN;
-    amb_list_init(&shard->poll.warm);
-    amb_list_init(&shard->poll.cold);
-    for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
-        amb_list_init(&shard->forward.dirty[rank]);
-    }
-    amb_list_init(&shard->windows.starving);
-    amb_list_init(&shard->windows.rationed);
-    amb_list_init(&shard->windows.preparing);
-    amb_list_init(&shard->forward.blocked);
-    amb_list_init(&shard->leases.all);
-    amb_list_init(&shard->gpuslots.leases);
-    amb_list_init(&shard->pace.waiting);
-    shard->pace.due_ns = INT64_MAX;
-    amb_list_init(&shard->history.timed);
-    shard->history.due_ns = INT64_MAX;
-    amb_list_init(&shard->queues.dirty);
-    amb_sift_init(&shard->sift);
-    amb_list_init(&shard->sweep.owners);
-    amb_list_init(&shard->preludes.waiting);
-    amb_list_init(&shard->takers.all);
-    amb_list_init(&shard->takers.busy);
-    amb_list_init(&shard->takes.spare);
-    shard->queues.due_ns = shard->takers.due_ns = INT64_MAX;
-    shard->slow.due_ns = INT64_MAX;
-    amb_list_init(&shard->spill.waiting);
-    shard->spill.due_ns = INT64_MAX;
+    shard_init_parts(shard);
     shard->entries_max = entries_max_of(config);
     amb_pool_init(&shard->entries, sizeof(struct amb_entry), SHARD_POOL_CHUNK, 0);
     amb_pool_init(&shard->tallies, sizeof(struct amb_tally), SHARD_POOL_CHUNK, AMB_TALLIES_MAX);

@@ -204,9 +204,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     shard->now_ns = now_ns;
     shard->real_ns = real_ns;
     shard->sweep.swept = 0;
-    shard->reclaim.shed_left = AMB_SHARD_SHED_TURN;
-    shard->reclaim.trims_left = AMB_SHARD_TRIM_TURN;
-    shard->reclaim.shed_goes_on = false;
+    amb_shard_reclaim_turn(&shard->reclaim);
     shard->hearing.left = AMB_SHARD_HEAR_TURN;
     shard->clearing.left = AMB_SHARD_CLEAR_TURN;
     unsigned done = amb_inbox_run(&shard->inbox);

@@ -295,12 +295,12 @@ static void letter_arrived(struct amb_mail *mail, void *owner)
 static void topic_heard_arrived(struct amb_mail *mail, void *owner)
 {
     struct sim *s = owner;
-    amb_directory_heard(&s->directory, AMB_CONTAINER_OF(mail, struct amb_topic, heard));
+    amb_directory_heard(&s->directory, AMB_CONTAINER_OF(mail, struct amb_topic, audience.heard));
 }
 
 static void topic_heard(struct amb_topic *topic)
 {
-    amb_mail_post(topic->shard->control, &topic->heard, topic_heard_arrived);
+    amb_mail_post(topic->shard->control, &topic->audience.heard, topic_heard_arrived);
 }
 
 static void dead_letter(struct amb_shard *shard, struct amb_entry *entry, const char *topic)

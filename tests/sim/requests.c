@@ -3,6 +3,7 @@
 #include "broker/config/config.h"
 #include "broker/control/directory/queues.h"
 #include "broker/session/session.h"
+#include "broker/topic/begin.h"
 #include "broker/topic/reclaim.h"
 #include "broker/worker/orders_lease.h"
 #include "broker/worker/orders_session.h"

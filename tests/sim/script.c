@@ -4,6 +4,7 @@
  * turn. Everything is drawn from the seed.
  */
 #include "broker/config/config.h"
+#include "broker/topic/begin.h"
 #include "tests/sim/sim.h"
 #include "wire/base/clock.h"
 #include "wire/link/sim.h"

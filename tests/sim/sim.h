@@ -15,6 +15,7 @@
 #include "broker/control/directory/identity.h"
 #include "broker/memory/bufpool.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/begin.h"
 #include "tests/sim/model.h"
 #include "wire/codec/frame.h"
 #include "wire/link/link.h"

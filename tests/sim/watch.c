@@ -8,6 +8,7 @@
 #include "broker/delivery/reader/subscription.h"
 #include "broker/delivery/spill.h"
 #include "broker/shard/entry.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/log/log.h"
 #include "broker/topic/priority.h"
 #include "broker/topic/topic.h"
@@ -41,14 +42,14 @@ static unsigned note_ranked(const struct amb_shard *shard, struct ranked ranked[
     unsigned count = 0;
     for (uint32_t t = 0; t < shard->topics.slots; t++) {
         const struct amb_topic *topic = shard->topics.at[t];
-        if (topic == NULL || amb_list_is_empty(&topic->kin)) {
+        if (topic == NULL || amb_list_is_empty(&topic->kin.ring)) {
             continue;
         }
         AMB_LIST_FOR_EACH (node, &topic->cursors) {
             const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
             if (count < RANKED_MAX) {
                 ranked[count++] =
-                    (struct ranked){cursor, owner_of(cursor), topic->id, cursor->expected_seq};
+                    (struct ranked){cursor, owner_of(cursor), topic->id, cursor->loss.expected_seq};
             }
         }
     }
@@ -121,12 +122,12 @@ static bool has_holding(const struct amb_topic *topic)
             return true;
         }
     }
-    for (unsigned i = 0; i < topic->lend_count; i++) {
-        if (topic->lends[i].holding > 0) {
+    for (unsigned i = 0; i < topic->lending.count; i++) {
+        if (topic->lending.lends[i].holding > 0) {
             return true;
         }
     }
-    return !amb_list_is_empty(&topic->replays);
+    return !amb_list_is_empty(&topic->lending.replays);
 }
 
 /* When the turn has done all it can: what readers that spill alone want is bounded, is not in
@@ -156,7 +157,7 @@ static void check_tails(struct sim *s, const struct amb_shard *shard, const stru
 {
     for (uint32_t t = 0; t < shard->topics.slots; t++) {
         const struct amb_topic *topic = shard->topics.at[t];
-        if (topic == NULL || topic->spillers == 0) {
+        if (topic == NULL || topic->spill.readers == 0) {
             continue;
         }
         for (unsigned i = 0; i < count; i++) {
@@ -164,7 +165,7 @@ static void check_tails(struct sim *s, const struct amb_shard *shard, const stru
                 check_spill_loss(s, topic, &before[i]);
             }
         }
-        if (amb_list_is_empty(&topic->dirty)) {
+        if (amb_list_is_empty(&topic->walks.dirty)) {
             check_tail(s, topic);
         }
     }

@@ -7,6 +7,7 @@
 #include "broker/memory/bufpool_check.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/log/log.h"
 #include "broker/topic/priority.h"
 #include "broker/topic/topic.h"
@@ -421,8 +422,8 @@ static void topic_is_read(const struct sim *s, const struct amb_topic *topic)
                   "stuck: a reader of %s is %" PRIu64 " entries behind and nothing moves",
                   topic->name, topic->log.hi - cursor->position);
     }
-    for (unsigned i = 0; i < topic->lend_count; i++) {
-        const struct amb_lend *lend = &topic->lends[i];
+    for (unsigned i = 0; i < topic->lending.count; i++) {
+        const struct amb_lend *lend = &topic->lending.lends[i];
         SIM_CHECK(s, lend->subs == 0 || lend->position == topic->log.hi,
                   "stuck: %s is lent to shard %u up to %" PRIu64 " entries from its end",
                   topic->name, i, topic->log.hi - lend->position);

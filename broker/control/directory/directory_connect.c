@@ -7,6 +7,7 @@
 #include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/directory_topic.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/begin.h"
 #include "broker/worker/orders_topic.h"
 #include "wire/codec/position.h"
 

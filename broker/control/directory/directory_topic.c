@@ -79,9 +79,9 @@ struct amb_topic *amb_dir_topic_introduce(struct amb_directory *directory,
     }
     if (topic->main != NULL) {
         amb_topic_set_priority(topic->on_shard[shard], topic->priority);
-        topic->on_shard[shard]->main = topic->main->on_shard[shard];
+        topic->on_shard[shard]->kin.main = topic->main->on_shard[shard];
     }
-    topic->on_shard[shard]->is_quiet = shard == topic->home; /* only there is that asked */
+    topic->on_shard[shard]->audience.is_quiet = shard == topic->home; /* only there is that asked */
     if (topic->has_left) { /* A late message wakes it once more. */
         topic->on |= UINT64_C(1) << shard;
     }

@@ -8,6 +8,7 @@
 #include "broker/control/requests/requests_private.h"
 #include "broker/control/requests/wish.h"
 #include "broker/shard/gpuslot.h"
+#include "broker/topic/begin.h"
 #include "broker/worker/orders_subscription.h"
 #include "wire/base/clock.h"
 #include "wire/codec/filter.h"

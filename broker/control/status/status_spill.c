@@ -29,12 +29,12 @@ static json_int_t number_of(const json_t *row, const char *name)
 static void add(json_t *row, const struct amb_topic *topic)
 {
     struct amb_topic_tail tail = {0};
-    if (topic->spillers != 0) {
+    if (topic->spill.readers != 0) {
         amb_topic_tail(topic, &tail);
     }
-    const uint64_t values[NAMES] = {topic->spill.msgs, topic->spill.bytes, topic->spill.failed,
-                                    topic->spill.lost,
-                                    topic->spillers == 0 ? 0 : amb_topic_tail_bytes(topic, &tail)};
+    const uint64_t values[NAMES] = {
+        topic->spill.msgs, topic->spill.bytes, topic->spill.failed, topic->spill.lost,
+        topic->spill.readers == 0 ? 0 : amb_topic_tail_bytes(topic, &tail)};
     for (size_t i = 0; i < NAMES; i++) {
         (void)json_object_set_new(row, names[i],
                                   json_integer(number_of(row, names[i]) + (json_int_t)values[i]));
@@ -43,15 +43,15 @@ static void add(json_t *row, const struct amb_topic *topic)
 
 bool amb_status_has_spills(const struct amb_topic *topic)
 {
-    return topic->spillers != 0 || topic->spill.msgs != 0 || topic->spill.lost != 0 ||
-           !amb_list_is_empty(&topic->privates);
+    return topic->spill.readers != 0 || topic->spill.msgs != 0 || topic->spill.lost != 0 ||
+           !amb_list_is_empty(&topic->privates.all);
 }
 
 void amb_status_spill_put(json_t *row, const struct amb_topic *topic)
 {
     add(row, topic);
-    AMB_LIST_FOR_EACH (node, &topic->privates) {
-        add(row, AMB_CONTAINER_OF(node, struct amb_topic, of_namesake));
+    AMB_LIST_FOR_EACH (node, &topic->privates.all) {
+        add(row, AMB_CONTAINER_OF(node, struct amb_topic, privates.node));
     }
 }
 

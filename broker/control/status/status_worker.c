@@ -3,6 +3,7 @@
 
 #include "broker/control/status/status_private.h"
 #include "broker/delivery/acks/queue_life.h"
+#include "broker/topic/cursor.h"
 
 #include "broker/control/status/status_spill.h"
 #include "broker/delivery/acks/queue.h"
@@ -63,14 +64,14 @@ static bool walk_may(struct amb_status_walk *walk)
 
 static void topic_row(struct amb_status_walk *walk, const struct amb_topic *t)
 {
-    json_t *row =
-        json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "topic",
-                  amb_topic_shown(t->name), "priority", priority_name(t->priority), "worker",
-                  amb_status_num(t->home), "subscriptions", amb_status_num(t->matched), "messages",
-                  amb_status_num(t->msgs_in), "bytes", amb_status_num(t->bytes_in), "log_messages",
-                  amb_status_num(t->log.msgs), "log_bytes", amb_status_num(t->log.bytes),
-                  "last_seq", amb_status_num(t->log.next_seq - 1 + t->log.above), "rejected",
-                  amb_status_num(t->msgs_rejected), "dropped", amb_status_num(t->msgs_dropped));
+    json_t *row = json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "topic",
+        amb_topic_shown(t->name), "priority", priority_name(t->priority), "worker",
+        amb_status_num(t->home), "subscriptions", amb_status_num(t->audience.matched), "messages",
+        amb_status_num(t->counts.msgs_in), "bytes", amb_status_num(t->counts.bytes_in),
+        "log_messages", amb_status_num(t->log.msgs), "log_bytes", amb_status_num(t->log.bytes),
+        "last_seq", amb_status_num(t->log.next_seq - 1 + t->log.above), "rejected",
+        amb_status_num(t->counts.msgs_rejected), "dropped", amb_status_num(t->counts.msgs_dropped));
     amb_status_spill_put(row, t);
     (void)json_array_append_new(walk->rows, row);
 }

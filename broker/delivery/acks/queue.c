@@ -120,7 +120,7 @@ static bool feed_run(struct amb_queue *queue, struct amb_cursor *cursor, struct 
         }
         amb_queue_take_tally(take, amb_tally_of(entry, cursor->counts_from));
         uint64_t seq = entry->first_seq + cursor->within;
-        if (seq > cursor->expected_seq) {
+        if (seq > cursor->loss.expected_seq) {
             feed_gap(queue, cursor, seq, take);
         }
         if (!queue_give(queue, seat, take)) {
@@ -128,7 +128,7 @@ static bool feed_run(struct amb_queue *queue, struct amb_cursor *cursor, struct 
             return false;
         }
         cursor->within += n;
-        cursor->expected_seq = seq + n;
+        cursor->loss.expected_seq = seq + n;
     }
     return true;
 }
@@ -136,7 +136,7 @@ static bool feed_run(struct amb_queue *queue, struct amb_cursor *cursor, struct 
 /* The rest of an entry, but for what has expired. */
 static bool feed_entry(struct amb_queue *queue, struct amb_cursor *cursor, struct amb_entry *entry)
 {
-    if (entry->first_seq + cursor->within < cursor->expected_seq &&
+    if (entry->first_seq + cursor->within < cursor->loss.expected_seq &&
         !amb_pick_enter(cursor, entry)) {
         return true; /* Older than its beginning. */
     }
@@ -160,7 +160,7 @@ static bool feed_entry(struct amb_queue *queue, struct amb_cursor *cursor, struc
 /* The cursor is walked again when there is credit, or steps. */
 static void queue_hunger(struct amb_queue *queue, struct amb_cursor *cursor)
 {
-    bool waits_for_steps = cursor->filter != NULL && !amb_list_is_empty(&cursor->stalled);
+    bool waits_for_steps = cursor->pick.filter != NULL && !amb_list_is_empty(&cursor->stalled);
     if (!waits_for_steps) {
         amb_recall_let_go(cursor);
     }

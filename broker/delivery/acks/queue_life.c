@@ -88,15 +88,15 @@ static void cursor_hold(const struct amb_queue *queue, struct amb_cursor *cursor
     enum amb_slow slow = is_by_rule ? rule->slow : queue->options.slow;
     int64_t limit_ns = is_by_rule ? rule->slow_block_ns : queue->options.slow_block_ns;
     bool holds = slow == AMB_SLOW_BLOCK && queue->seat_count > 0;
-    if (holds != cursor->holds || limit_ns != cursor->block_limit_ns) {
+    if (holds != cursor->hold.holds || limit_ns != cursor->hold.limit_ns) {
         /* What of its time has passed counts no more; and who comes back begins anew. */
-        amb_list_remove(&cursor->blocked);
-        cursor->behind_since_ns = 0;
-        cursor->is_dropping = cursor->is_dropping && holds;
+        amb_list_remove(&cursor->hold.blocked);
+        cursor->hold.since_ns = 0;
+        cursor->hold.is_dropping = cursor->hold.is_dropping && holds;
     }
-    cursor->holds = holds;
+    cursor->hold.holds = holds;
     amb_topic_reader_changed(cursor->topic, &cursor->position);
-    cursor->block_limit_ns = limit_ns;
+    cursor->hold.limit_ns = limit_ns;
     amb_cursor_spill(cursor, slow == AMB_SLOW_SPILL);
     if (amb_cursor_has_next(cursor)) {
         amb_topic_mark(cursor->topic);
@@ -112,8 +112,8 @@ enum amb_status amb_queue_attach(struct amb_queue *queue, struct amb_topic *topi
     }
     amb_cursor_attach(cursor, topic, NULL, AMB_SLOW_DROP_OLDEST, INT64_MAX, begun);
     cursor->queue = queue;
-    cursor->filter = queue->filter;
-    cursor->sifter = &queue->sifter;
+    cursor->pick.filter = queue->filter;
+    cursor->pick.sifter = &queue->sifter;
     cursor->is_picky = true; /* The forwarder asks no more than that of all others. */
     amb_list_push_back(&queue->cursors, &cursor->of_sub);
     amb_priority_join(cursor);
@@ -129,8 +129,8 @@ static void queue_filter(struct amb_queue *queue, struct amb_filter *filter)
     queue->filter = filter;
     AMB_LIST_FOR_EACH (node, &queue->cursors) { /* What the former has passed says nothing. */
         struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
-        cursor->filter = filter;
-        cursor->blob = (struct amb_cursor_blob){0};
+        cursor->pick.filter = filter;
+        cursor->pick.blob = (struct amb_cursor_blob){0};
     }
 }
 

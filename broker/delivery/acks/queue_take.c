@@ -26,7 +26,7 @@ struct amb_take *amb_queue_take_make(struct amb_queue *queue, struct amb_topic *
     take->queue = queue;
     take->entry = entry;
     /* A private shadow goes with its cursor. */
-    topic = topic->namesake != NULL ? topic->namesake : topic;
+    topic = topic->privates.namesake != NULL ? topic->privates.namesake : topic;
     take->topic = topic;
     take->come_home = amb_queue_take_home;
     amb_entry_ref(entry);

@@ -12,12 +12,13 @@
 #include "broker/shard/shard.h"
 #include "broker/shard/slice.h"
 #include "broker/shard/tally.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
 #include "broker/topic/twin.h"
 
 static bool give_name(struct amb_cursor *cursor)
 {
-    struct amb_topic *topic = cursor->topic->namesake;
+    struct amb_topic *topic = cursor->topic->privates.namesake;
     topic = topic != NULL ? topic : cursor->topic;
     cursor->is_named = amb_piece_name(cursor->sub, topic, topic->name, &topic->naming) == AMB_OK;
     return cursor->is_named;
@@ -67,7 +68,7 @@ static bool give_one(struct amb_cursor *cursor, struct amb_entry *entry,
         give_tally(cursor, entry);
     }
     struct amb_gap gap = {0};
-    if (piece->seq > cursor->expected_seq) {
+    if (piece->seq > cursor->loss.expected_seq) {
         amb_pick_gap(cursor, piece->seq, &gap);
     }
     struct amb_frame frame = amb_piece_frame(piece, entry, sub, cursor->topic->id);
@@ -75,7 +76,7 @@ static bool give_one(struct amb_cursor *cursor, struct amb_entry *entry,
     frame.status = (int32_t)gap.why;
     amb_piece_send(session, &frame, piece, entry);
     amb_deliver_count(session, !is_map, piece->count, piece->data_len + piece->meta_len);
-    cursor->expected_seq = piece->seq + piece->count;
+    cursor->loss.expected_seq = piece->seq + piece->count;
     return true;
 }
 
@@ -195,7 +196,7 @@ bool amb_give_lazy(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t 
         give_tally(cursor, entry);
     }
     struct amb_gap gap = {0};
-    if (piece.seq > cursor->expected_seq) {
+    if (piece.seq > cursor->loss.expected_seq) {
         amb_pick_gap(cursor, piece.seq, &gap);
     }
     struct amb_frame frame = amb_piece_frame(&piece, entry, sub, cursor->topic->id);
@@ -203,6 +204,6 @@ bool amb_give_lazy(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t 
     frame.status = (int32_t)gap.why;
     amb_piece_send(sub->session, &frame, &piece, entry);
     amb_deliver_count(sub->session, true, count, piece.meta_len);
-    cursor->expected_seq = piece.seq + count;
+    cursor->loss.expected_seq = piece.seq + count;
     return true;
 }

@@ -3,6 +3,7 @@
 
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
 #include "wire/base/clock.h"
 #include "wire/codec/frame.h"

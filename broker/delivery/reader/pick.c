@@ -21,8 +21,8 @@
 
 bool amb_pick_enter(struct amb_cursor *cursor, const struct amb_entry *entry)
 {
-    if (entry->first_seq + cursor->within < cursor->expected_seq) {
-        uint64_t older = cursor->expected_seq - entry->first_seq;
+    if (entry->first_seq + cursor->within < cursor->loss.expected_seq) {
+        uint64_t older = cursor->loss.expected_seq - entry->first_seq;
         cursor->within = older < entry->count ? (uint32_t)older : entry->count;
     }
     return cursor->within < entry->count;
@@ -33,7 +33,7 @@ static const uint8_t *blob_of(struct amb_cursor *cursor, const struct amb_entry 
                               uint32_t index)
 {
     const struct amb_record *records = amb_entry_records(entry);
-    struct amb_cursor_blob *blob = &cursor->blob;
+    struct amb_cursor_blob *blob = &cursor->pick.blob;
     if (blob->of_seq != entry->first_seq || blob->index > index) {
         *blob = (struct amb_cursor_blob){.of_seq = entry->first_seq};
     }
@@ -57,7 +57,7 @@ static bool message_is_over(const struct amb_cursor *cursor, const struct amb_en
 
 bool amb_pick_chooses(const struct amb_cursor *cursor)
 {
-    return cursor->topic->has_ttl || cursor->filter != NULL;
+    return cursor->topic->has_ttl || cursor->pick.filter != NULL;
 }
 
 enum verdict {
@@ -70,7 +70,7 @@ enum verdict {
 static enum verdict judge(struct amb_cursor *cursor, const struct amb_entry *entry, uint32_t index,
                           int64_t now_ns)
 {
-    if (cursor->filter != NULL) {
+    if (cursor->pick.filter != NULL) {
         if (!amb_sift_may(cursor)) {
             return UNKNOWN;
         }
@@ -88,12 +88,13 @@ uint32_t amb_pick_run(struct amb_cursor *cursor, const struct amb_entry *entry, 
         return 0;
     }
     bool may_be_over = entry->expires_ns != 0 && now_ns >= entry->expires_ns;
-    if (!may_be_over && cursor->filter == NULL) {
+    if (!may_be_over && cursor->pick.filter == NULL) {
         return entry->count;
     }
     uint64_t seq = entry->first_seq + cursor->within;
-    if (!may_be_over && cursor->blob.run_seq == seq && cursor->blob.of_seq == entry->first_seq) {
-        return cursor->blob.run_end; /* It waits, and is asked for once more. */
+    if (!may_be_over && cursor->pick.blob.run_seq == seq &&
+        cursor->pick.blob.of_seq == entry->first_seq) {
+        return cursor->pick.blob.run_end; /* It waits, and is asked for once more. */
     }
     enum verdict verdict;
     while (cursor->within < entry->count &&
@@ -104,8 +105,8 @@ uint32_t amb_pick_run(struct amb_cursor *cursor, const struct amb_entry *entry, 
         }
         cursor->within++;
         /* What is unwanted is not missing: what was before it is as far away as ever. */
-        cursor->expired += verdict == OVER;
-        cursor->expected_seq += verdict == UNWANTED;
+        cursor->loss.expired += verdict == OVER;
+        cursor->loss.expected_seq += verdict == UNWANTED;
     }
     if (cursor->within == entry->count) {
         return 0;
@@ -115,8 +116,8 @@ uint32_t amb_pick_run(struct amb_cursor *cursor, const struct amb_entry *entry, 
     while (end < entry->count && judge(cursor, entry, end, now_ns) == GIVEN) {
         end++;
     }
-    cursor->blob.run_seq = entry->first_seq + cursor->within;
-    cursor->blob.run_end = end;
+    cursor->pick.blob.run_seq = entry->first_seq + cursor->within;
+    cursor->pick.blob.run_end = end;
     return end;
 }
 
@@ -146,7 +147,7 @@ bool amb_pick_latest(struct amb_cursor *cursor, const struct amb_entry *entry, u
         return false;
     }
     const struct amb_topic *topic = cursor->topic;
-    if (topic->has_keys) {
+    if (topic->keys != NULL) {
         if (is_superseded(cursor, entry)) {
             if (++cursor->within == entry->count) {
                 amb_cursor_advance(cursor);
@@ -183,33 +184,35 @@ void amb_pick_disconnect(struct amb_cursor *cursor)
     (void)snprintf(text, sizeof(text), "too slow for %s, and its policy is to disconnect",
                    cursor->topic->name);
     session->shard->upcalls->session_ended(session->shard, session->client_id, AMB_EKICKED, text);
-    cursor->slow = AMB_SLOW_DROP_OLDEST; /* Said once; until the session is closed it loses. */
+    cursor->hold.slow = AMB_SLOW_DROP_OLDEST; /* Said once; until the session is closed it loses. */
 }
 
 uint64_t amb_pick_loss(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out)
 {
-    amb_assert(seq > cursor->expected_seq);
-    if (cursor->is_unknown) {
-        *out =
-            (struct amb_gap){.lost = UINT64_MAX,
-                             .why = cursor->is_late ? AMB_LOSS_TRIMMED : AMB_LOSS_BROKER_RESTART};
-        cursor->is_unknown = cursor->is_late = false;
-        cursor->expired = 0; /* They were of that, and are not of the next gap. */
+    amb_assert(seq > cursor->loss.expected_seq);
+    if (cursor->loss.is_unknown) {
+        *out = (struct amb_gap){.lost = UINT64_MAX,
+                                .why = cursor->loss.is_late ? AMB_LOSS_TRIMMED
+                                                            : AMB_LOSS_BROKER_RESTART};
+        cursor->loss.is_unknown = cursor->loss.is_late = false;
+        cursor->loss.expired = 0; /* They were of that, and are not of the next gap. */
         return 0;
     }
-    out->lost = seq - cursor->expected_seq - AMB_FAULT(LOSS_NOT_COUNTED);
-    uint64_t expired = cursor->expired < out->lost ? cursor->expired : out->lost;
-    enum amb_loss other = cursor->holds || cursor->is_late ? AMB_LOSS_TRIMMED : AMB_LOSS_SLOW;
+    out->lost = seq - cursor->loss.expected_seq - AMB_FAULT(LOSS_NOT_COUNTED);
+    uint64_t expired = cursor->loss.expired < out->lost ? cursor->loss.expired : out->lost;
+    enum amb_loss other =
+        cursor->hold.holds || cursor->loss.is_late ? AMB_LOSS_TRIMMED : AMB_LOSS_SLOW;
     out->why = expired == 0 ? other : expired == out->lost ? AMB_LOSS_EXPIRED : AMB_LOSS_MIXED;
-    cursor->expired = 0;
-    cursor->is_late = false;
+    cursor->loss.expired = 0;
+    cursor->loss.is_late = false;
     return expired;
 }
 
 void amb_pick_gap(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out)
 {
     struct amb_subscription *sub = cursor->sub;
-    enum amb_loss other = cursor->holds || cursor->is_late ? AMB_LOSS_TRIMMED : AMB_LOSS_SLOW;
+    enum amb_loss other =
+        cursor->hold.holds || cursor->loss.is_late ? AMB_LOSS_TRIMMED : AMB_LOSS_SLOW;
     uint64_t expired = amb_pick_loss(cursor, seq, out);
     if (out->lost == UINT64_MAX) {
         return;
@@ -217,7 +220,7 @@ void amb_pick_gap(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out)
     sub->lost += out->lost;
     sub->lost_by[AMB_LOSS_EXPIRED] += expired;
     sub->lost_by[other] += out->lost - expired;
-    if (cursor->slow == AMB_SLOW_DISCONNECT && out->lost > expired) {
+    if (cursor->hold.slow == AMB_SLOW_DISCONNECT && out->lost > expired) {
         amb_pick_disconnect(cursor);
     }
 }

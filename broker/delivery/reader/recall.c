@@ -3,6 +3,7 @@
 
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/log/keys.h"
 #include "broker/topic/log/prelude.h"
 #include "broker/topic/topic.h"
@@ -46,8 +47,8 @@ static void slice_lend(struct amb_prelude *prelude, struct amb_shard *home)
 
 static void cursor_expect(struct amb_cursor *cursor)
 {
-    if (amb_prelude_entry(cursor->prelude) != NULL) {
-        cursor->expected_seq = amb_prelude_seq(cursor->prelude);
+    if (amb_prelude_entry(cursor->recall.prelude) != NULL) {
+        cursor->loss.expected_seq = amb_prelude_seq(cursor->recall.prelude);
     }
 }
 
@@ -81,7 +82,7 @@ static void prelude_asked(struct amb_mail *mail, void *owner)
 
 static void prelude_ask(struct amb_cursor *cursor, uint32_t wanted)
 {
-    struct amb_prelude *prelude = cursor->prelude;
+    struct amb_prelude *prelude = cursor->recall.prelude;
     struct amb_topic *topic = cursor->topic;
     struct amb_shard *reader = topic->shard;
     prelude->cursor = cursor;
@@ -95,7 +96,7 @@ static void prelude_ask(struct amb_cursor *cursor, uint32_t wanted)
 
 bool amb_recall(struct amb_cursor *cursor, uint64_t max)
 {
-    struct amb_prelude *prelude = cursor->prelude;
+    struct amb_prelude *prelude = cursor->recall.prelude;
     struct amb_topic *topic = cursor->topic;
     if (prelude->is_asked) {
         return false;
@@ -111,15 +112,15 @@ bool amb_recall(struct amb_cursor *cursor, uint64_t max)
         cursor_expect(cursor);
     }
     if (prelude->is_over && prelude->count == 0) {
-        cursor->expected_seq = cursor->prelude_end - prelude->missed;
-        amb_prelude_free(&cursor->prelude, topic->shard);
+        cursor->loss.expected_seq = cursor->recall.upto - prelude->missed;
+        amb_prelude_free(&cursor->recall.prelude, topic->shard);
     }
     return true;
 }
 
 void amb_recall_let_go(struct amb_cursor *cursor)
 {
-    struct amb_prelude *prelude = cursor->prelude;
+    struct amb_prelude *prelude = cursor->recall.prelude;
     if (prelude == NULL || amb_prelude_entry(prelude) == NULL) {
         return;
     }
@@ -139,7 +140,7 @@ static bool slice_is_leased(const struct amb_prelude *prelude)
 
 void amb_recall_keep(struct amb_cursor *cursor, struct amb_prelude **place)
 {
-    struct amb_prelude *prelude = cursor->prelude;
+    struct amb_prelude *prelude = cursor->recall.prelude;
     if (prelude == NULL || amb_prelude_entry(prelude) == NULL) {
         return;
     }

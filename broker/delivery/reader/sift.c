@@ -3,6 +3,7 @@
 
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
 #include "wire/codec/filter.h"
 #include "wire/codec/frame.h"
@@ -35,7 +36,7 @@ struct amb_sift_cache {
 bool amb_sift_may(const struct amb_cursor *cursor)
 {
     const struct amb_sift *sift = &cursor->topic->shard->sift;
-    struct amb_sifter *sifter = cursor->sifter;
+    struct amb_sifter *sifter = cursor->pick.sifter;
     if (sifter->turn != sift->turn) {
         sifter->turn = sift->turn;
         sifter->steps = AMB_SIFT_SHARE;
@@ -46,7 +47,7 @@ bool amb_sift_may(const struct amb_cursor *cursor)
 static void sift_spend(const struct amb_cursor *cursor, uint32_t steps)
 {
     struct amb_sift *sift = &cursor->topic->shard->sift;
-    struct amb_sifter *sifter = cursor->sifter;
+    struct amb_sifter *sifter = cursor->pick.sifter;
     sift->steps -= steps < sift->steps ? steps : sift->steps;
     sifter->steps -= steps < sifter->steps ? steps : sifter->steps;
 }
@@ -106,7 +107,7 @@ bool amb_sift_match(const struct amb_cursor *cursor, const struct amb_entry *ent
         message.index =
             index_of(cursor, entry->first_seq + index, entry->time_ns, blob, len, &message.steps);
     }
-    bool is_match = amb_filter_match_message(cursor->filter, &message);
+    bool is_match = amb_filter_match_message(cursor->pick.filter, &message);
     sift_spend(cursor, message.steps + 1);
     return is_match;
 }
@@ -114,7 +115,7 @@ bool amb_sift_match(const struct amb_cursor *cursor, const struct amb_entry *ent
 void amb_sift_wait(struct amb_cursor *cursor)
 {
     struct amb_sift *sift = &cursor->topic->shard->sift;
-    struct amb_sifter *sifter = cursor->sifter;
+    struct amb_sifter *sifter = cursor->pick.sifter;
     amb_list_remove(&cursor->stalled);
     amb_list_push_back(&sifter->cursors, &cursor->stalled);
     sift->waits++;

@@ -357,8 +357,8 @@ enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
         block_limit_ns = topic->rule->slow_block_ns;
     }
     amb_cursor_attach(cursor, topic, subscription, slow, block_limit_ns, begun);
-    cursor->filter = subscription->filter;
-    cursor->sifter = &subscription->session->sifter;
+    cursor->pick.filter = subscription->filter;
+    cursor->pick.sifter = &subscription->session->sifter;
     cursor->is_picky |= subscription->filter != NULL || subscription->pace != NULL ||
                         subscription->options.lazy != AMB_LAZY_OFF;
     amb_list_push_back(&subscription->cursors, &cursor->of_sub);

@@ -17,18 +17,32 @@ struct amb_session;
 
 /* forward.c */
 struct amb_shard_forward {
-    struct amb_list_node dirty[AMB_PRIORITIES]; /* struct amb_topic.dirty: to be walked this turn;
-                                                   by amb_priority_rank */
+    struct amb_list_node dirty[AMB_PRIORITIES]; /* struct amb_topic.walks.dirty: to be walked this
+                                                   turn; by amb_priority_rank */
     /* The ends of this turn's walks, and of the topic's that has its slice. */
     uint64_t upto, slice, looks;
-    struct amb_list_node blocked; /* struct amb_cursor.blocked: hold publishers back */
+    struct amb_list_node blocked; /* struct amb_cursor.hold.blocked: hold publishers back */
 };
+
+static inline void amb_shard_forward_init(struct amb_shard_forward *forward)
+{
+    for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
+        amb_list_init(&forward->dirty[rank]);
+    }
+    amb_list_init(&forward->blocked);
+}
 
 /* reader/pace.c */
 struct amb_shard_pace {
     struct amb_list_node waiting; /* struct amb_pace.node */
     int64_t due_ns;
 };
+
+static inline void amb_shard_pace_init(struct amb_shard_pace *pace)
+{
+    amb_list_init(&pace->waiting);
+    pace->due_ns = INT64_MAX;
+}
 
 /* reader/lazy.c */
 struct amb_shard_lazy {
@@ -42,17 +56,33 @@ struct amb_shard_sweep {
     struct amb_session *nobody;  /* the session of subscriptions that have gone; NULL: none yet */
 };
 
+static inline void amb_shard_sweep_init(struct amb_shard_sweep *sweep)
+{
+    amb_list_init(&sweep->owners);
+}
+
 /* spill.c */
 struct amb_shard_spill {
-    struct amb_list_node waiting; /* struct amb_spill.node: something is due */
+    struct amb_list_node waiting; /* struct amb_topic.spill.node: something is due */
     int64_t due_ns;
 };
+
+static inline void amb_shard_spill_init(struct amb_shard_spill *spill)
+{
+    amb_list_init(&spill->waiting);
+    spill->due_ns = INT64_MAX;
+}
 
 /* slow.c */
 struct amb_shard_slow {
     int64_t due_ns;
     uint64_t moved; /* messages, as of the last look */
 };
+
+static inline void amb_shard_slow_init(struct amb_shard_slow *slow)
+{
+    slow->due_ns = INT64_MAX;
+}
 
 /* acks/queue.c */
 struct amb_shard_queues {
@@ -61,6 +91,12 @@ struct amb_shard_queues {
     int64_t due_ns;
 };
 
+static inline void amb_shard_queues_init(struct amb_shard_queues *queues)
+{
+    amb_list_init(&queues->dirty);
+    queues->due_ns = INT64_MAX;
+}
+
 /* acks/taker.c */
 struct amb_shard_takers {
     struct amb_list_node all;  /* struct amb_taker.node */
@@ -68,8 +104,20 @@ struct amb_shard_takers {
     int64_t due_ns;
 };
 
+static inline void amb_shard_takers_init(struct amb_shard_takers *takers)
+{
+    amb_list_init(&takers->all);
+    amb_list_init(&takers->busy);
+    takers->due_ns = INT64_MAX;
+}
+
 /* acks/take.c */
 struct amb_shard_takes {
     struct amb_list_node spare; /* kept for use again */
     uint32_t spare_count;
 };
+
+static inline void amb_shard_takes_init(struct amb_shard_takes *takes)
+{
+    amb_list_init(&takes->spare);
+}

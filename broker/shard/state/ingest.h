@@ -19,3 +19,10 @@ struct amb_shard_windows {
     uint64_t max;                   /* bytes that windows may stand open; 0: not asked yet */
     bool is_pressed;                /* the publisher that is served now has waited for long */
 };
+
+static inline void amb_shard_windows_init(struct amb_shard_windows *windows)
+{
+    amb_list_init(&windows->starving);
+    amb_list_init(&windows->rationed);
+    amb_list_init(&windows->preparing);
+}

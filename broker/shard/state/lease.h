@@ -15,7 +15,17 @@ struct amb_shard_leases {
     uint64_t bytes;           /* of their segments */
 };
 
+static inline void amb_shard_leases_init(struct amb_shard_leases *leases)
+{
+    amb_list_init(&leases->all);
+}
+
 struct amb_shard_gpuslots {
     struct amb_list_node leases; /* struct amb_lease.of_book: the shard's own */
     int64_t due_ns;              /* the list is not looked at before */
 };
+
+static inline void amb_shard_gpuslots_init(struct amb_shard_gpuslots *gpuslots)
+{
+    amb_list_init(&gpuslots->leases);
+}

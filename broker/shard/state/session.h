@@ -20,6 +20,11 @@ struct amb_shard_sessions {
     struct amb_list_node live; /* struct amb_session.live */
 };
 
+static inline void amb_shard_sessions_init(struct amb_shard_sessions *sessions)
+{
+    amb_list_init(&sessions->live);
+}
+
 /* Warm and cold links: session.c sorts them, worker.c asks them. */
 struct amb_shard_poll {
     struct amb_list_node warm, cold; /* struct amb_session.heat */
@@ -29,3 +34,10 @@ struct amb_shard_poll {
     int epoll_fd;           /* -1 under the simulator */
     bool is_bulk;           /* the last batch had many messages: a wait is not worth a spin */
 };
+
+static inline void amb_shard_poll_init(struct amb_shard_poll *poll)
+{
+    amb_list_init(&poll->warm);
+    amb_list_init(&poll->cold);
+    poll->epoll_fd = -1;
+}

@@ -27,14 +27,25 @@ struct amb_shard_topics {
 
 /* history.c */
 struct amb_shard_history {
-    struct amb_list_node timed; /* struct amb_topic.timed */
+    struct amb_list_node timed; /* struct amb_topic.history.timed */
     int64_t due_ns;             /* the list is not looked at before */
 };
+
+static inline void amb_shard_history_init(struct amb_shard_history *history)
+{
+    amb_list_init(&history->timed);
+    history->due_ns = INT64_MAX;
+}
 
 /* log/prelude.c */
 struct amb_shard_preludes {
     struct amb_list_node waiting; /* struct amb_prelude.of_shard: wait for a slice */
 };
+
+static inline void amb_shard_preludes_init(struct amb_shard_preludes *preludes)
+{
+    amb_list_init(&preludes->waiting);
+}
 
 /* The walk of compact.c through the logs. */
 struct amb_shard_compact {

@@ -24,11 +24,23 @@ struct amb_shard_hearing {
     unsigned left;               /* polls of links that are left, this turn */
 };
 
+static inline void amb_shard_hearing_init(struct amb_shard_hearing *hearing)
+{
+    amb_list_init(&hearing->orders);
+    hearing->left = AMB_SHARD_HEAR_TURN;
+}
+
 /* Sessions that are closed, and not gone yet: dispatch.c. */
 struct amb_shard_clearing {
     struct amb_list_node sessions; /* struct amb_session.clearing */
     unsigned left;                 /* deliveries that may be given up this turn */
 };
+
+static inline void amb_shard_clearing_init(struct amb_shard_clearing *clearing)
+{
+    amb_list_init(&clearing->sessions);
+    clearing->left = AMB_SHARD_CLEAR_TURN;
+}
 
 /* ucxport.c */
 struct amb_shard_ucx {

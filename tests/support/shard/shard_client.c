@@ -79,7 +79,7 @@ static void unlend(struct shard_client *client, uint32_t handle)
         if (client->shard != client->harness->topic_home[topic]) {
             harness_lend(client->harness, topic, client, handle, -1, -sub_holds(sub, home));
         }
-        home->matched--;
+        home->audience.matched--;
     }
     sub->topic_count = 0;
 }
@@ -289,7 +289,7 @@ void client_attach(struct shard_client *client, uint32_t handle, uint32_t topic)
     } else {
         harness_lend(client->harness, topic, client, handle, +1, sub_holds(sub, home));
     }
-    home->matched++;
+    home->audience.matched++;
 }
 
 /* Deliveries of the handle's former owners have numbers too. */

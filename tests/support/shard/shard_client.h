@@ -10,6 +10,7 @@
 
 #include "broker/delivery/reader/subscription.h"
 #include "broker/session/session.h"
+#include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
 #include "wire/codec/frame.h"
 #include "wire/link/link.h"

@@ -181,7 +181,7 @@ struct amb_topic *harness_topic_on(struct shard_harness *harness, uint32_t topic
                          AMB_OK);
         if (harness->topic_priority[topic] != AMB_PRIORITY_NORMAL) {
             amb_topic_set_priority(*at, harness->topic_priority[topic]);
-            (*at)->main = harness_topic_on(harness, harness->topic_main[topic], shard);
+            (*at)->kin.main = harness_topic_on(harness, harness->topic_main[topic], shard);
         }
         struct amb_order order = {.u.topic.topic = *at};
         amb_order_topic_add(harness->peers[shard], &order);

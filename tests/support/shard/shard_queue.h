@@ -7,6 +7,7 @@
 #pragma once
 
 #include "broker/delivery/acks/queue.h"
+#include "broker/topic/begin.h"
 #include "tests/support/shard/shard_client.h"
 #include "tests/support/shard/shard_harness.h"
 

@@ -6,6 +6,7 @@
 #include "broker/delivery/advance.h"
 #include "broker/delivery/forward.h"
 #include "broker/topic/begin.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard/shard_client.h"
 #include "tests/support/shard/shard_harness.h"

@@ -5,6 +5,7 @@
 #include "broker/delivery/slow.h"
 #include "broker/session/session.h"
 #include "broker/topic/begin.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/announce.h"
 #include "tests/support/shard/shard_client.h"
@@ -173,7 +174,8 @@ static void test_thousands_of_cursors_are_looked_at_in_parts(void **state)
     (void)amb_slow_tick(&w->h.shards[0]);
     unsigned looked = 0;
     AMB_LIST_FOR_EACH (node, &sub->cursors) {
-        looked += AMB_CONTAINER_OF(node, struct amb_cursor, of_sub)->looked == sub->look.number;
+        looked +=
+            AMB_CONTAINER_OF(node, struct amb_cursor, of_sub)->loss.looked == sub->look.number;
     }
     assert_int_equal(looked, AMB_SLOW_CURSORS);
     assert_int_equal(note_count, 0); /* It is not known before all were looked at. */
@@ -219,7 +221,7 @@ static void test_what_the_broker_says_is_a_message_like_any_other(void **state)
     harness_settle(&w->h);
     amb_order_announce(&w->h.shards[0], &order); /* to nobody: nothing is made */
     assert_int_equal(order.status, AMB_OK);
-    assert_int_equal(harness_home(&w->h, topic)->msgs_in, 1);
+    assert_int_equal(harness_home(&w->h, topic)->counts.msgs_in, 1);
 }
 
 int main(void)

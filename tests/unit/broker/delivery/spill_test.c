@@ -5,6 +5,7 @@
  * The same from GPU memory is spill_gpu_test.c.
  */
 #include "broker/delivery/spill.h"
+#include "broker/topic/begin.h"
 #include "broker/topic/topic_tail.h"
 
 #include "broker/config/config.h"
@@ -228,8 +229,8 @@ static void test_others_are_bound_by_the_log_as_ever(void **state)
     finish(w, &w->other);
     assert_int_equal(w->slow.lost, 0);
     assert_true(w->other.lost >= 185 && w->other.lost <= 190);
-    assert_true(harness_home(&w->h, topic)->msgs_dropped > 0 ||
-                topic_of_slow(w, topic)->msgs_dropped > 0);
+    assert_true(harness_home(&w->h, topic)->counts.msgs_dropped > 0 ||
+                topic_of_slow(w, topic)->counts.msgs_dropped > 0);
 }
 
 /* More in one turn than the log may hold, before it was lent. */
@@ -278,7 +279,7 @@ static void test_what_only_they_want_is_no_reason_to_reject(void **state)
     struct world *w = *state;
     uint32_t topic = begin(w, "tight");
     publish(w, 100, 100);
-    assert_int_equal(harness_home(&w->h, topic)->msgs_rejected, 0);
+    assert_int_equal(harness_home(&w->h, topic)->counts.msgs_rejected, 0);
     finish(w, &w->slow);
     assert_int_equal(w->slow.lost, 0);
 }
@@ -295,7 +296,7 @@ static void test_what_a_holding_reader_wants_is(void **state)
         client_send(w->p, 0, 1, 30000); /* No borrower has all of it. */
         harness_settle(&w->h);
     }
-    uint64_t rejected = harness_home(&w->h, topic)->msgs_rejected;
+    uint64_t rejected = harness_home(&w->h, topic)->counts.msgs_rejected;
     assert_true(rejected > 0);
     client_drain(w->slow.client, 0);
     client_drain(w->other.client, 0);
@@ -470,7 +471,7 @@ static void test_when_it_goes_all_it_kept_goes(void **state)
     client_release_all(w->slow.client, 0);
     harness_settle(&w->h);
     assert_int_equal(topic_of_slow(w, topic)->log.msgs, 0);
-    assert_int_equal(topic_of_slow(w, topic)->spillers, 0);
+    assert_int_equal(topic_of_slow(w, topic)->spill.readers, 0);
     client_subscribe(w->other.client, 0, topic, &drops);
     harness_settle(&w->h);
     w->other.next = w->sent + 1;

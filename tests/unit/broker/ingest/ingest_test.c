@@ -76,7 +76,7 @@ static enum amb_status complete(struct world *w, const struct head *head)
 
 static uint64_t appended(struct world *w)
 {
-    return harness_home(&w->h, w->topic)->msgs_in;
+    return harness_home(&w->h, w->topic)->counts.msgs_in;
 }
 
 static void test_bodies_that_complete_late_keep_the_order_of_heads(void **state)

@@ -5,6 +5,7 @@
  */
 #include "broker/ingest/publisher.h"
 #include "broker/shard/tally.h"
+#include "broker/topic/begin.h"
 #include "broker/topic/trim.h"
 #include "tests/unit/broker/delivery/acks/queue_world.h"
 

@@ -4,7 +4,9 @@
  * publisher on shard 0, topics at home on shard 1; `near` reads there, `far` on shard 2.
  */
 #include "broker/config/config.h"
+#include "broker/topic/begin.h"
 #include "broker/topic/history.h"
+#include "broker/topic/replay.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard/shard_client.h"
 #include "tests/support/shard/shard_harness.h"
@@ -103,7 +105,7 @@ static void expect_from(struct world *w, enum amb_start start, uint64_t at, uint
         client_unsubscribe(both[i], 0);
         harness_settle(&w->h);
     }
-    assert_true(amb_list_is_empty(&harness_home(&w->h, w->topic)->replays));
+    assert_true(amb_list_is_empty(&harness_home(&w->h, w->topic)->lending.replays));
 }
 
 static void test_history_is_the_newest_messages_however_they_came(void **state)
@@ -122,7 +124,7 @@ static void test_history_is_the_newest_messages_however_they_came(void **state)
     publish(w, 100, 1, 32);
     assert_int_equal(home->log.msgs, 10);
     expect_from(w, AMB_START_FIRST, 0, 103, 10, 0);
-    assert_int_equal(home->msgs_dropped, 0); /* nobody wanted what has gone */
+    assert_int_equal(home->counts.msgs_dropped, 0); /* nobody wanted what has gone */
 }
 
 static void test_a_sequence_that_has_gone_is_a_loss(void **state)
@@ -204,8 +206,8 @@ static void test_a_full_log_gives_up_history_before_it_refuses(void **state)
     struct world *w = *state;
     struct amb_topic *home = begin(w, "full");
     publish(w, 60, 1, 32);
-    assert_int_equal(home->msgs_rejected, 0);
-    assert_int_equal(home->msgs_dropped, 0);
+    assert_int_equal(home->counts.msgs_rejected, 0);
+    assert_int_equal(home->counts.msgs_dropped, 0);
     assert_int_equal(home->log.msgs, 20);
     expect_from(w, AMB_START_FIRST, 0, 41, 20, 0);
 }
@@ -231,7 +233,8 @@ static void test_replay_is_paced_by_its_reader_and_holds_nobody_back(void **stat
     const struct amb_begin first = {.start = AMB_START_FIRST};
     client_subscribe_from(w->far, 0, w->topic, &slow, &first);
     harness_settle(&w->h);
-    const struct amb_replay *replay = AMB_CONTAINER_OF(home->replays.next, struct amb_replay, node);
+    const struct amb_replay *replay =
+        AMB_CONTAINER_OF(home->lending.replays.next, struct amb_replay, node);
     assert_true(replay->lend.position < 100); /* a depth, not all of it */
     assert_false(replay->is_near);
     publish(w, 10, 1, 16000);
@@ -286,7 +289,7 @@ static void test_a_reader_of_history_may_go_at_any_time(void **state)
         }
         client_close(reader, false);
         harness_settle(&w->h);
-        assert_true(amb_list_is_empty(&home->replays));
+        assert_true(amb_list_is_empty(&home->lending.replays));
     }
     assert_int_equal(home->log.msgs, 100);
 }

@@ -6,6 +6,7 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/append.h"
+#include "broker/topic/begin.h"
 #include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
 #include "broker/topic/trim.h"
@@ -108,7 +109,7 @@ static void test_without_readers_everything_goes(void **state)
     }
     amb_topic_trim(w->topic);
     assert_int_equal(w->topic->log.bytes, 0);
-    assert_int_equal(w->topic->msgs_dropped, 0);
+    assert_int_equal(w->topic->counts.msgs_dropped, 0);
 }
 
 static void test_a_reader_begins_at_the_end_and_holds_what_it_has_not_passed(void **state)
@@ -118,7 +119,7 @@ static void test_a_reader_begins_at_the_end_and_holds_what_it_has_not_passed(voi
     assert_int_equal(append(w, 3, 48), AMB_OK);
     struct amb_cursor *cursor = reader(w, true);
     assert_int_equal(cursor->position, 1);
-    assert_int_equal(cursor->expected_seq, 4);
+    assert_int_equal(cursor->loss.expected_seq, 4);
     assert_int_equal(append(w, 1, 16), AMB_OK);
     (void)grants(w);
     amb_topic_trim(w->topic);
@@ -186,7 +187,7 @@ static void test_a_reader_that_does_not_hold_stops_no_grant_and_is_jumped_over(v
     }
     assert_true(w->topic->log.bytes <= 64 * KIB);
     assert_true(w->topic->log.lo > cursor->position);
-    assert_int_equal(w->topic->msgs_dropped, 2 * w->topic->log.lo);
+    assert_int_equal(w->topic->counts.msgs_dropped, 2 * w->topic->log.lo);
 }
 
 static void test_dropping_readers_make_room_before_anybody_is_hurt(void **state)
@@ -198,7 +199,7 @@ static void test_dropping_readers_make_room_before_anybody_is_hurt(void **state)
         assert_int_equal(append(w, 1, 20 * KIB), AMB_OK);
         (void)grants(w);
     }
-    assert_int_equal(w->topic->msgs_rejected, 0);
+    assert_int_equal(w->topic->counts.msgs_rejected, 0);
 }
 
 static void test_a_full_rejecting_topic_refuses_and_changes_nothing(void **state)
@@ -209,7 +210,7 @@ static void test_a_full_rejecting_topic_refuses_and_changes_nothing(void **state
     assert_int_equal(append(w, 1, 40 * KIB), AMB_OK);
     assert_int_equal(append(w, 3, 40 * KIB), AMB_EREJECTED);
     assert_int_equal(w->topic->log.next_seq, 2);
-    assert_int_equal(w->topic->msgs_rejected, 3);
+    assert_int_equal(w->topic->counts.msgs_rejected, 3);
     assert_int_equal(grants(w), 1);
 }
 
@@ -233,7 +234,7 @@ static void test_a_full_dropping_topic_drops_even_what_is_held(void **state)
     }
     assert_true(w->topic->log.lo > cursor->position);
     assert_int_equal(w->topic->log.hi - w->topic->log.lo, 3);
-    assert_int_equal(w->topic->msgs_dropped, 7);
+    assert_int_equal(w->topic->counts.msgs_dropped, 7);
 }
 
 /* All the entries that a log may have, which a holding reader wants, and one that spills. */
@@ -257,7 +258,7 @@ static void test_a_spiller_makes_no_room_of_what_is_held(void **state)
     fill_beside_a_spiller(w, "large.block");
     assert_int_equal(append(w, 1, 16), AMB_ELIMIT);
     assert_int_equal(w->topic->log.lo, 0);
-    assert_int_equal(w->topic->msgs_dropped, 0);
+    assert_int_equal(w->topic->counts.msgs_dropped, 0);
     w->cursors[0].position = 10; /* The spiller alone wants the first ten. */
     assert_int_equal(append(w, 1, 16), AMB_OK);
     assert_int_equal(w->topic->log.lo, 1);
@@ -271,7 +272,7 @@ static void test_beside_a_spiller_a_rejecting_topic_rejects_too(void **state)
     fill_beside_a_spiller(w, "large.reject");
     assert_int_equal(append(w, 1, 16), AMB_EREJECTED);
     assert_int_equal(w->topic->log.lo, 0);
-    assert_int_equal(w->topic->msgs_rejected, 1);
+    assert_int_equal(w->topic->counts.msgs_rejected, 1);
     w->cursors[0].position = w->cursors[1].position = w->topic->log.hi;
 }
 
@@ -295,7 +296,7 @@ static void test_a_lend_reads_and_holds_like_a_cursor(void **state)
 {
     struct world *w = *state;
     use(w, "block");
-    struct amb_lend *lend = &w->topic->lends[1];
+    struct amb_lend *lend = &w->topic->lending.lends[1];
     amb_topic_count_lent(w->topic, lend, 1, 0, 0);
     assert_int_equal(append(w, 1, 16), AMB_OK);
     (void)grants(w);
@@ -333,7 +334,7 @@ static void test_a_reader_whose_time_is_over_holds_nothing(void **state)
     struct amb_cursor *cursor = reader(w, true);
     assert_int_equal(append(w, 1, 16), AMB_OK);
     assert_int_equal(amb_topic_held_from(w->topic), 0);
-    cursor->is_dropping = true;
+    cursor->hold.is_dropping = true;
     amb_topic_reader_went(w->topic, &cursor->position);
     assert_int_equal(amb_topic_held_from(w->topic), 1);
     assert_int_equal(grants(w), 1);
@@ -347,12 +348,12 @@ static void test_a_cursor_leaves_once_and_marks_the_topic_if_it_was_behind(void 
     struct amb_cursor *cursor = reader(w, true);
     struct amb_cursor *behind = reader(w, true);
     amb_cursor_detach(cursor);
-    assert_true(amb_list_is_empty(&w->topic->dirty)); /* It has held nothing back. */
+    assert_true(amb_list_is_empty(&w->topic->walks.dirty)); /* It has held nothing back. */
     assert_int_equal(append(w, 1, 64), AMB_OK);
-    amb_list_remove(&w->topic->dirty);
+    amb_list_remove(&w->topic->walks.dirty);
     amb_cursor_detach(behind);
     amb_cursor_detach(behind);
-    assert_false(amb_list_is_empty(&w->topic->dirty));
+    assert_false(amb_list_is_empty(&w->topic->walks.dirty));
     amb_topic_mark(w->topic); /* harmless twice */
 }
 

@@ -167,13 +167,13 @@ static void test_a_session_that_closes_is_heard_over_many_turns(void **state)
     unsigned before = answers, turns = 0;
     amb_order_post(&harness.shards[0], order);
     for (; answers == before && turns < 1000; turns++) {
-        uint64_t heard = harness_home(&harness, topic)->msgs_in;
+        uint64_t heard = harness_home(&harness, topic)->counts.msgs_in;
         (void)harness_turn(&harness, 0);
-        assert_in_range(harness_home(&harness, topic)->msgs_in - heard, 0, a_turn);
+        assert_in_range(harness_home(&harness, topic)->counts.msgs_in - heard, 0, a_turn);
         (void)amb_inbox_run(&harness.control);
     }
     assert_int_equal(answers, before + 1);
-    assert_int_equal(harness_home(&harness, topic)->msgs_in, batches);
+    assert_int_equal(harness_home(&harness, topic)->counts.msgs_in, batches);
     client->session = NULL;
     client->is_closed = true;
     harness_fini(&harness);
@@ -356,7 +356,7 @@ static void test_home_lends_and_attaches_at_the_borrower(void **state)
     harness_init(&harness, 2, NULL);
     uint32_t topic = harness_topic(&harness, "a", 1);
     struct amb_topic *shadow = harness_topic_on(&harness, topic, 0);
-    const struct amb_lend *lend = &harness_home(&harness, topic)->lends[0];
+    const struct amb_lend *lend = &harness_home(&harness, topic)->lending.lends[0];
     assert_int_equal(open_session(0, AMB_LINK_STREAM), AMB_OK);
     assert_int_equal(open_subscription(0, 4, 10), AMB_OK);
     struct amb_order *order = prepare_lend(topic, 10, +1);
@@ -406,7 +406,7 @@ static void test_orders_without_an_answer_free_themselves(void **state)
     order->u.matched.topic = 4711;
     amb_order_post(harness.peers[0], order);
     harness_settle(&harness);
-    assert_int_equal(harness_home(&harness, topic)->matched, 42);
+    assert_int_equal(harness_home(&harness, topic)->audience.matched, 42);
     harness_fini(&harness);
 }
 

@@ -137,7 +137,7 @@ static void test_a_walk_over_many_topics_has_slices_and_a_pause(void **state)
     assert_in_range(rounds, 3, 30);
     for (unsigned i = 0; i < TOPICS; i++) {
         assert_int_equal(topics[i]->told, 1);
-        assert_int_equal(topics[i]->on_shard[0]->matched, 1);
+        assert_int_equal(topics[i]->on_shard[0]->audience.matched, 1);
     }
     unsubscribe(&sub);
     round_of_work();

@@ -165,7 +165,7 @@ static void test_a_topic_that_must_leave_takes_the_last_messages(void **state)
         (void)harness_turn(&f.harness, 0);
         (void)harness_turn(&f.harness, 1);
         if (amb_shard_topic(f.harness.peers[0], id) == topic) {
-            msgs = topic->msgs_in;
+            msgs = topic->counts.msgs_in;
         }
         (void)amb_inbox_run(&f.harness.control);
     }

@@ -156,7 +156,7 @@ static void test_who_goes_before_it_has_come_leaves_nothing(void **state)
     work();
     for (unsigned i = 0; i < TOPICS; i++) {
         assert_int_equal(amb_directory_matched(topics[i]), 1);
-        assert_int_equal(topics[i]->on_shard[i % 2]->matched, 1);
+        assert_int_equal(topics[i]->on_shard[i % 2]->audience.matched, 1);
     }
     assert_int_equal(cursors(), TOPICS);
     assert_int_equal(f.directory.pair_count, TOPICS);

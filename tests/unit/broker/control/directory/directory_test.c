@@ -65,12 +65,12 @@ static void test_who_subscribes_first_reads_from_the_first_message(void **state)
     assert_int_equal(subscribe(&other, &session, 2, "a.c"), 0);
     struct amb_dir_topic *topic = topic_of("a.b", 0);
     assert_int_equal(amb_directory_matched(topic), 2);
-    assert_int_equal(topic->on_shard[0]->matched, 2);
+    assert_int_equal(topic->on_shard[0]->audience.matched, 2);
     assert_int_equal(cursors_of(topic, 0), 1); /* That with the wildcard gets one later, */
     wake(topic);
     assert_int_equal(amb_directory_matched(topic), 2);
     assert_int_equal(cursors_of(topic, 0), 2); /* ... before the first message is in the log. */
-    assert_int_equal(topic->on_shard[0]->matched, 2);
+    assert_int_equal(topic->on_shard[0]->audience.matched, 2);
     tear_down();
 }
 
@@ -89,13 +89,13 @@ static void test_who_subscribes_later_finds_the_topics_there_are(void **state)
     assert_int_equal(amb_directory_matched(ab), 3);
     assert_int_equal(amb_directory_matched(ac), 2);
     assert_int_equal(amb_directory_matched(x), 1);
-    assert_int_equal(x->on_shard[0]->matched, 1);
+    assert_int_equal(x->on_shard[0]->audience.matched, 1);
     amb_directory_unsubscribe(&f.directory, &wild);
     amb_directory_unsubscribe(&f.directory, &none);
     settle();
     assert_int_equal(amb_directory_matched(ab), 2);
     assert_int_equal(amb_directory_matched(ac), 1);
-    assert_int_equal(ab->on_shard[0]->matched, 2);
+    assert_int_equal(ab->on_shard[0]->audience.matched, 2);
     struct amb_dir_topic *late = topic_of("a.d", 0);
     assert_int_equal(amb_directory_matched(late), 1); /* Those that left see nothing new. */
     tear_down();
@@ -129,7 +129,7 @@ static void test_publishers_are_told_once_of_many_changes(void **state)
     for (uint32_t i = 0; i < SUBS; i++) {
         (void)subscribe(&subs[i], &session, i, i % 2 == 0 ? "a.>" : "a.b");
     }
-    assert_int_equal(topic->on_shard[0]->matched, SUBS);
+    assert_int_equal(topic->on_shard[0]->audience.matched, SUBS);
     for (uint32_t i = 0; i < SUBS; i++) {
         amb_directory_unsubscribe(&f.directory, &subs[i]);
     }
@@ -137,7 +137,7 @@ static void test_publishers_are_told_once_of_many_changes(void **state)
     amb_directory_tell(&f.directory);
     assert_int_equal(orders_waiting(0), 2); /* the topic's home, and the publisher */
     settle();
-    assert_int_equal(topic->on_shard[0]->matched, 0);
+    assert_int_equal(topic->on_shard[0]->audience.matched, 0);
     amb_directory_unpublish(&f.directory, &publisher);
     tear_down();
 }
@@ -163,7 +163,7 @@ static void test_topics_of_another_worker_are_borrowed(void **state)
     struct amb_session_id session = open_session(0, 0);
     (void)subscribe(&before, &session, 0, "a.>");
     struct amb_dir_topic *topic = awake_topic_of("a.b", 1);
-    const struct amb_lend *lend = &topic->on_shard[1]->lends[0];
+    const struct amb_lend *lend = &topic->on_shard[1]->lending.lends[0];
     assert_int_equal(lend->subs, 1);
     assert_int_equal(lend->holding, 1); /* block is the default */
     assert_ptr_equal(lend->shadow, topic->on_shard[0]);
@@ -189,9 +189,9 @@ static void test_holding_follows_the_topic_s_rule(void **state)
     struct amb_session_id session = open_session(0, 0);
     (void)subscribe(&all, &session, 0, ">");
     struct amb_dir_topic *drops = awake_topic_of("drop.a", 1), *holds = awake_topic_of("hold.a", 1);
-    assert_int_equal(drops->on_shard[1]->lends[0].subs, 1);
-    assert_int_equal(drops->on_shard[1]->lends[0].holding, 0);
-    assert_int_equal(holds->on_shard[1]->lends[0].holding, 1);
+    assert_int_equal(drops->on_shard[1]->lending.lends[0].subs, 1);
+    assert_int_equal(drops->on_shard[1]->lending.lends[0].holding, 0);
+    assert_int_equal(holds->on_shard[1]->lending.lends[0].holding, 1);
     tear_down();
 }
 
@@ -251,8 +251,8 @@ static void test_each_priority_is_a_topic_beside_the_main_one_of_its_name(void *
     assert_int_equal(f.directory.topic_count, 3);
     assert_int_equal(high->home, main->home);
     assert_int_equal(high->on_shard[1]->priority, AMB_PRIORITY_HIGH);
-    assert_ptr_equal(high->on_shard[1]->main, main->on_shard[1]);
-    assert_ptr_equal(low->on_shard[0]->main, main->on_shard[0]);
+    assert_ptr_equal(high->on_shard[1]->kin.main, main->on_shard[1]);
+    assert_ptr_equal(low->on_shard[0]->kin.main, main->on_shard[0]);
     /* The readers that were there read all of them, and so do those who come. */
     (void)subscribe(&wild, &near, 0, "a.>");
     (void)subscribe(&after, &near, 1, "a.b");

@@ -66,16 +66,16 @@ static void test_a_topic_without_messages_has_no_pairs(void **state)
     (void)subscribe(&far, &there, 0, "a.*");
     assert_int_equal(amb_directory_matched(topic), 2);
     refresh();
-    assert_int_equal(topic->on_shard[0]->matched, 2);
+    assert_int_equal(topic->on_shard[0]->audience.matched, 2);
     assert_null(topic->on_shard[1]); /* Another worker does not even know it. */
     assert_int_equal(f.directory.pair_count, 0);
     unsubscribe(&near);
     refresh();
-    assert_int_equal(topic->on_shard[0]->matched, 1);
+    assert_int_equal(topic->on_shard[0]->audience.matched, 1);
     wake(topic);
     (void)subscribe(&late, &here, 1, "*.b");
     assert_int_equal(f.directory.pair_count, 2);
-    assert_int_equal(topic->on_shard[0]->matched, 2);
+    assert_int_equal(topic->on_shard[0]->audience.matched, 2);
     assert_int_equal(cursors_of(topic, 0), 1);
     assert_int_equal(cursors_of(topic, 1), 1);
     tear_down();
@@ -100,10 +100,10 @@ static void test_the_first_messages_wait_for_all_cursors(void **state)
         publish(topic);
     }
     wake(topic);
-    assert_false(home->is_quiet); /* in slices */
+    assert_false(home->audience.is_quiet); /* in slices */
     assert_int_equal(home->log.hi, 100);
     AMB_LIST_FOR_EACH (node, &home->cursors) {
-        assert_int_equal(AMB_CONTAINER_OF(node, struct amb_cursor, of_topic)->expected_seq,
+        assert_int_equal(AMB_CONTAINER_OF(node, struct amb_cursor, of_topic)->loss.expected_seq,
                          home->log.next_seq - 100);
     }
     assert_int_equal(cursors_of(topic, 0), 2);

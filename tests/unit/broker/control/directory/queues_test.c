@@ -7,6 +7,7 @@
 #include "broker/control/directory/directory_wake.h"
 #include "broker/control/directory/queues.h"
 #include "broker/delivery/acks/queue_life.h"
+#include "broker/topic/cursor.h"
 #include "broker/worker/orders_session.h"
 #include "broker/worker/orders_subscription.h"
 
@@ -371,7 +372,7 @@ static void test_home_hears_whether_a_queue_elsewhere_may_hold_publishers(void *
     amb_directory_work(&f.directory);
     harness_settle(&f.harness);
     const struct amb_topic *home = topic->on_shard[1];
-    const struct amb_lend *lend = &home->lends[0];
+    const struct amb_lend *lend = &home->lending.lends[0];
     f.slow = AMB_SLOW_BLOCK;
     join(&m, 0, "jobs.>", "", "d", AMB_ACK_EXPLICIT);
     expect_lent(lend, 1, 1, 0);
@@ -383,13 +384,13 @@ static void test_home_hears_whether_a_queue_elsewhere_may_hold_publishers(void *
     f.slow = AMB_SLOW_SPILL;
     join(&m, 0, "jobs.>", "", "d", AMB_ACK_EXPLICIT);
     expect_lent(lend, 1, 0, 1);
-    assert_int_equal(home->spillers, 1);
+    assert_int_equal(home->spill.readers, 1);
     leave(&m);
     expect_lent(lend, 1, 0, 1);
     f.slow = AMB_SLOW_DROP_OLDEST;
     join(&m, 0, "jobs.>", "", "d", AMB_ACK_EXPLICIT);
     expect_lent(lend, 1, 0, 0);
-    assert_int_equal(home->spillers, 0);
+    assert_int_equal(home->spill.readers, 0);
     leave(&m);
     assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL), AMB_OK);
     harness_settle(&f.harness);
@@ -405,7 +406,7 @@ static void test_who_has_stopped_holds_nobody_though_it_keeps_what_it_has(void *
     struct amb_dir_topic *topic;
     assert_int_equal(amb_directory_topic(&f.directory, "jobs", 4, 1, NULL, &topic), AMB_OK);
     harness_settle(&f.harness);
-    const struct amb_lend *lend = &topic->on_shard[1]->lends[0];
+    const struct amb_lend *lend = &topic->on_shard[1]->lending.lends[0];
     f.slow = AMB_SLOW_BLOCK;
     join(&a, 0, "jobs", "g", "", AMB_ACK_EXPLICIT);
     join(&b, 1, "jobs", "g", "", AMB_ACK_EXPLICIT);
@@ -438,19 +439,19 @@ static void test_how_long_a_queue_holds_publishers_is_its_newest_members_word(vo
     f.slow_block_ns = INT64_MAX;
     join(&m, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
     struct amb_cursor *cursor = cursor_of(topic, 0);
-    assert_false(cursor->holds);
+    assert_false(cursor->hold.holds);
     leave(&m);
     f.slow = AMB_SLOW_BLOCK;
     f.slow_block_ns = 77;
     join(&m, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
-    assert_true(cursor->holds);
-    assert_int_equal(cursor->block_limit_ns, 77);
-    cursor->is_dropping = true; /* Its time is over; a member that comes back has all of it
-                                 * again. */
+    assert_true(cursor->hold.holds);
+    assert_int_equal(cursor->hold.limit_ns, 77);
+    cursor->hold.is_dropping = true; /* Its time is over; a member that comes back has all of it
+                                      * again. */
     leave(&m);
-    assert_false(cursor->holds || cursor->is_dropping);
+    assert_false(cursor->hold.holds || cursor->hold.is_dropping);
     join(&m, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
-    assert_true(cursor->holds && !cursor->is_dropping);
+    assert_true(cursor->hold.holds && !cursor->hold.is_dropping);
 
     struct amb_queue *queue = cursor->queue;
     const struct amb_queue_options old = {.slow = AMB_SLOW_DROP_OLDEST};

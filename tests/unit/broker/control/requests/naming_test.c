@@ -93,7 +93,7 @@ static void test_who_comes_back_at_once_is_told_all_that_it_has_sent(void **stat
         (void)amb_inbox_run(&control.inbox);
     }
     assert_int_equal(opening.last_seq, batches);
-    assert_int_equal(harness_home(&harness, topic)->msgs_in, batches);
+    assert_int_equal(harness_home(&harness, topic)->counts.msgs_in, batches);
     assert_int_equal(identity.shard, 0);
     harness_settle(&harness);
     (void)amb_inbox_run(&control.inbox);

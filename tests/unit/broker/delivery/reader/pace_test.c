@@ -5,6 +5,7 @@
  */
 #include "broker/config/config.h"
 #include "broker/delivery/reader/pace.h"
+#include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
 #include "broker/topic/trim.h"
 #include "tests/support/shard/shard_trio.h"

@@ -7,6 +7,7 @@
 #include "broker/config/config.h"
 #include "broker/delivery/forward.h"
 #include "broker/delivery/reader/pick.h"
+#include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard/shard_trio.h"
 #include "wire/base/clock.h"
@@ -126,11 +127,11 @@ static void test_a_gap_that_nobody_can_count_says_nothing_of_the_next_one(void *
 {
     (void)state;
     struct amb_cursor cursor = {
-        .expected_seq = 1, .is_unknown = true, .is_late = true, .expired = 4};
+        .loss = {.expected_seq = 1, .is_unknown = true, .is_late = true, .expired = 4}};
     struct amb_gap gap;
     assert_int_equal(amb_pick_loss(&cursor, 10, &gap), 0);
     assert_true(gap.lost == UINT64_MAX && gap.why == AMB_LOSS_TRIMMED);
-    cursor.expected_seq = 20;
+    cursor.loss.expected_seq = 20;
     assert_int_equal(amb_pick_loss(&cursor, 23, &gap), 0);
     assert_true(gap.lost == 3 && gap.why == AMB_LOSS_SLOW);
 }

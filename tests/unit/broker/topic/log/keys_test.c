@@ -3,6 +3,7 @@
  * The newest message of each key. A publisher on shard 0, topics at home on shard 1; `near` maps
  * there, `far` reads on shard 2 by copy.
  */
+#include "broker/topic/begin.h"
 #include "broker/topic/log/keys.h"
 #include "broker/worker/orders_topic.h"
 

@@ -4,6 +4,7 @@
  * hand.
  */
 #include "broker/topic/append.h"
+#include "broker/topic/begin.h"
 #include "broker/topic/cursor.h"
 #include "broker/topic/log/slowest.h"
 #include "broker/topic/topic.h"
@@ -56,7 +57,7 @@ static struct amb_cursor *reader(struct world *w, unsigned i, bool holds, uint64
     const struct amb_begun begun = {.position = position, .seq = position + 1};
     amb_cursor_attach(cursor, w->topic, NULL, holds ? AMB_SLOW_BLOCK : AMB_SLOW_DROP_OLDEST,
                       INT64_MAX, &begun);
-    cursor->is_replaying = false; /* It holds from the first. */
+    cursor->hold.is_replaying = false; /* It holds from the first. */
     return cursor;
 }
 
@@ -131,10 +132,10 @@ static void test_who_does_not_hold_any_more_is_passed_over(void **state)
     struct amb_cursor *a = reader(w, 0, true, 2);
     (void)reader(w, 1, true, 6);
     assert_slowest(w, 2, 2);
-    a->is_dropping = true;
+    a->hold.is_dropping = true;
     amb_topic_reader_changed(w->topic, &a->position);
     assert_slowest(w, 2, 6);
-    a->is_dropping = false;
+    a->hold.is_dropping = false;
     amb_topic_reader_changed(w->topic, &a->position);
     assert_slowest(w, 2, 2);
 }
@@ -142,7 +143,7 @@ static void test_who_does_not_hold_any_more_is_passed_over(void **state)
 static void test_other_workers_are_readers_too(void **state)
 {
     struct world *w = *state;
-    struct amb_lend *lend = &w->topic->lends[1];
+    struct amb_lend *lend = &w->topic->lending.lends[1];
     (void)reader(w, 0, true, 5);
     assert_slowest(w, 5, 5);
     lend->position = 3;
