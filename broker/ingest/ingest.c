@@ -4,7 +4,7 @@
 #include "broker/base/fault.h"
 #include "broker/ingest/commit.h"
 #include "broker/ingest/publisher.h"
-#include "broker/ingest/publisher_window.h"
+#include "broker/ingest/publisher_buffer.h"
 #include "broker/ingest/route.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"

@@ -3,6 +3,8 @@
 
 #include "broker/base/fault.h"
 #include "broker/config/config.h"
+#include "broker/ingest/publisher_buffer.h"
+#include "broker/ingest/publisher_reserve.h"
 #include "broker/ingest/publisher_window.h"
 #include "broker/session/outgoing.h"
 #include "broker/session/session.h"

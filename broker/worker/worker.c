@@ -11,6 +11,7 @@
 #include "broker/delivery/spill.h"
 #include "broker/ingest/commit.h"
 #include "broker/ingest/publisher.h"
+#include "broker/ingest/publisher_buffer.h"
 #include "broker/ingest/publisher_window.h"
 #include "broker/session/session.h"
 #include "broker/shard/gpuslot.h"
