@@ -28,7 +28,7 @@
 #include <sys/stat.h>
 
 /* More than the door lets stand in front of it. So a peer that has been let in is heard in the same
- * or the next round, before a crowd behind it can push it out. */
+ * or the next round. A crowd behind it cannot push it out before. */
 #define CONTROL_EVENTS (2 * AMB_HALF_OPEN_MAX)
 #define CONTROL_TICK_NS (250 * AMB_NS_PER_MS)
 #define CONTROL_BEHIND_NS (3 * AMB_NS_PER_MS)

@@ -157,7 +157,7 @@ static void advance_picky(struct amb_topic *topic, struct amb_cursor *cursor)
     amb_hold_caught_up(cursor);
 }
 
-/* A queue's: whoever it gives the messages to. */
+/* A queue's: any member may get the messages. */
 static void advance_queue(struct amb_cursor *cursor)
 {
     uint64_t position = cursor->position;
@@ -173,7 +173,7 @@ static void advance_queue(struct amb_cursor *cursor)
     }
 }
 
-/* What gives way does not keep what has expired meanwhile. */
+/* A reader that gives way does not keep messages that have expired meanwhile. */
 static void pass_expired(struct amb_topic *topic, struct amb_cursor *cursor)
 {
     while (cursor->recall.prelude == NULL && amb_cursor_has_next(cursor) &&
@@ -228,7 +228,7 @@ void amb_advance(struct amb_topic *topic, struct amb_cursor *cursor)
     }
     while (cursor->position < upto) {
         struct amb_entry *entry = amb_log_at(&topic->log, cursor->position);
-        /* What was lent on its way when this reader came is older than its subscription. */
+        /* An entry that was on its way when this reader came is older than its subscription. */
         bool is_its = entry->first_seq + cursor->within >= cursor->loss.expected_seq ||
                       amb_pick_enter(cursor, entry);
         if (is_its && !amb_give(cursor, entry, entry->count)) {

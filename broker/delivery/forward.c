@@ -92,7 +92,7 @@ static inline uint64_t forward_turn(const struct amb_shard *shard)
     return amb_stat_get(&shard->stats.turns) + 1;
 }
 
-/* What follows from how far the readers have come. It may look at each of them once more, and is
+/* The consequences of how far the readers have come. It may look at each of them once more, and is
  * charged as if it did; so not after each slice. */
 static void forward_settle(struct amb_topic *topic)
 {
@@ -163,8 +163,8 @@ static unsigned forward_marked(struct amb_shard *shard, struct amb_list_node *ma
     return done;
 }
 
-/* High ones first. They leave a part of the turn to each lower priority that has topics to walk:
- * else readers that are always behind in high ones would stop the topics of strangers. */
+/* High ones first. They leave a part of the turn to each lower priority that has topics to walk.
+ * Else readers that are always behind in high ones would stop the topics of strangers. */
 static unsigned forward_all(struct amb_shard *shard)
 {
     struct amb_list_node marked[AMB_PRIORITIES];
@@ -196,7 +196,8 @@ unsigned amb_forward_run(struct amb_shard *shard)
     shard->forward.looks = 0;
     unsigned done = forward_all(shard);
     if (__builtin_expect(!amb_list_is_empty(&shard->sift.waiting), 0)) {
-        shard->forward.upto = forward_done(shard) + AMB_FORWARD_PART; /* Whatever others had. */
+        shard->forward.upto =
+            forward_done(shard) + AMB_FORWARD_PART; /* The others' slices do not count. */
         done += amb_sift_serve(shard, forward_sifted);
     }
     return done;

@@ -72,7 +72,8 @@ static void lend_to(struct amb_topic *topic, struct amb_lend *lend, unsigned bor
     }
 }
 
-/* What readers that spill are behind lies there, unless somebody there holds up publishers. */
+/* Messages that readers that spill are behind lie there, unless somebody there holds up
+ * publishers. */
 static uint64_t lend_depth(const struct amb_topic *topic, const struct amb_lend *lend)
 {
     bool is_held = lend->holding > 0 && topic->rule->full != AMB_FULL_DROP_OLDEST;

@@ -31,7 +31,7 @@ struct spill_walk {
     struct amb_topic_tail tail;
     uint64_t copied, coming; /* bytes */
     uint64_t drops;          /* entries */
-    bool is_over;            /* what comes behind waits for another walk */
+    bool is_over;            /* the messages behind wait for another walk */
 };
 
 /* The topic is walked again then. */
@@ -58,7 +58,8 @@ static bool spill_may_drop(struct spill_walk *walk)
     return true;
 }
 
-/* Who is too slow even for a log goes on as with a full log, but for its entries, which stay. */
+/* A reader that is too slow even for a log goes on as with a full log, but for its entries, which
+ * stay. */
 static void spill_bound_others(struct spill_walk *walk)
 {
     struct amb_topic *topic = walk->topic;
@@ -170,8 +171,8 @@ static bool spill_may_ask(struct spill_walk *walk)
     return false;
 }
 
-/* There is no memory for that one. What is given up for it may have to go home first, so this ends
- * the walk. */
+/* There is no memory for that one. Messages that are given up for it may have to go home first, so
+ * this ends the walk. */
 static void spill_lacks(struct spill_walk *walk, uint64_t position)
 {
     struct amb_topic *topic = walk->topic;

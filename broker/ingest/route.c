@@ -97,8 +97,8 @@ void amb_route_grants(struct amb_topic *topic)
     }
 }
 
-/* In the order of their coming, also what is refused: receipts are in that order. What may wait is
- * bounded by the windows of its publishers. */
+/* In the order of their coming, also what is refused: receipts are in that order. The windows of
+ * its publishers bound the messages that may wait. */
 static void route_hold(struct amb_topic *topic, struct amb_entry *entry)
 {
     bool is_first = amb_list_is_empty(&topic->audience.held);
@@ -140,7 +140,8 @@ static void awake_goes_on(struct amb_mail *mail, void *owner)
     amb_route_awake(AMB_CONTAINER_OF(mail, struct amb_topic, audience.heard));
 }
 
-/* In slices: each entry is a look at all readers. What comes meanwhile is held behind the rest. */
+/* In slices: each entry is a look at all readers. Messages that come meanwhile are held behind the
+ * rest. */
 void amb_route_awake(struct amb_topic *topic)
 {
     for (unsigned i = 0; i < AWAKE_SLICE && !amb_list_is_empty(&topic->audience.held); i++) {

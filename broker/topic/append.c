@@ -37,8 +37,7 @@ static bool topic_is_full_beside(const struct amb_topic *topic, const struct amb
                           (rule->max_messages != 0 && msgs + entry->count > rule->max_messages));
 }
 
-/* Some readers spill. What the others have too much, and they themselves, is seen to in the walk
- * (spill.c). */
+/* Some readers spill. The walk sees to their excess, and to that of the others (spill.c). */
 static enum amb_status topic_make_room_beside(struct amb_topic *topic,
                                               const struct amb_entry *entry)
 {
@@ -138,7 +137,7 @@ static void topic_note_age(struct amb_topic *topic, struct amb_entry *entry)
     }
 }
 
-/* What others shall know of it, now that it has its number. */
+/* The words to others on it, now that it has its number. */
 static void topic_note_special(struct amb_topic *topic, struct amb_entry *entry)
 {
     if (topic->keys != NULL) {

@@ -148,7 +148,7 @@ void amb_cursor_detach(struct amb_cursor *cursor)
     amb_prelude_free(&cursor->recall.prelude, cursor->topic->shard);
     amb_cursor_spill(cursor, false);
     if (has_next) {
-        amb_topic_mark(cursor->topic); /* What it held back may go. */
+        amb_topic_mark(cursor->topic); /* Entries that it held back may go. */
     }
     cursor->topic = NULL;
 }

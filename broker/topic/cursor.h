@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cursors: the places of local readers in a topic. A cursor is in one of its topic's two walks,
- * those that keep up and those that are behind, or parked: then no walk comes to it until it is
- * woken.
+ * Cursors: the places of local readers in a topic. A cursor is in one of its topic's two walks:
+ * those that keep up, and those that are behind. Or it is parked: then no walk comes to it until it
+ * is woken.
  *
  * Threads: the topic's worker. Memory: a cursor belongs to its subscription or queue.
  */
@@ -26,12 +26,12 @@ void amb_cursor_wake(struct amb_cursor *cursor);
 void amb_cursor_sort(struct amb_cursor *cursor, bool is_behind);
 /* Its policy is spill, or is not any more. */
 void amb_cursor_spill(struct amb_cursor *cursor, bool spills);
-/* What it reads next, if position is below the log's end or it has a prelude; NULL: the prelude has
- * to be recalled first (recall.h). */
+/* The entry that it reads next, if position is below the log's end or it has a prelude. NULL: the
+ * prelude has to be recalled first (recall.h). */
 struct amb_entry *amb_cursor_entry(const struct amb_cursor *cursor);
 /* That has been read, or left out. */
 void amb_cursor_advance(struct amb_cursor *cursor);
-/* It has come to its end, or goes: whoever gave way to it is walked again. */
+/* It has come to its end, or goes: a cursor that gave way to it is walked again. */
 void amb_cursor_pass_on(const struct amb_cursor *cursor);
 /* Harmless if it is not attached. */
 void amb_cursor_detach(struct amb_cursor *cursor);

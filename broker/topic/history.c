@@ -87,7 +87,7 @@ int64_t amb_history_tick(struct amb_shard *shard)
         if (due_ns <= shard->now_ns) {
             amb_topic_mark(topic);
         }
-        /* What is behind the oldest may be due sooner. */
+        /* The entries behind the oldest may be due sooner. */
         int64_t last_ns = shard->now_ns + HISTORY_TICK_MAX_NS;
         due_ns = due_ns < last_ns ? due_ns : last_ns;
         next_ns = due_ns < next_ns ? due_ns : next_ns;

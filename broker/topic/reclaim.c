@@ -17,8 +17,8 @@ static void relief_came_back(struct amb_mail *mail, void *owner)
     shard->reclaim.relief_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS);
 }
 
-/* The same of its private shadows, those that home lends more to than their readers have read: who
- * spills, or was given his time. Returns the bytes. */
+/* The same of its private shadows, those that home lends more to than their readers have read:
+ * readers that spill, or were given their time. Returns the bytes. */
 static uint64_t privates_shed(struct amb_topic *topic, uint32_t *budget)
 {
     uint64_t given = 0;
@@ -86,14 +86,14 @@ static void reclaim_ask(struct amb_shard *shard, uint64_t bytes)
     }
 }
 
-/* What is wanted: a buffer, or bytes to grant. */
+/* The wish: a buffer, or bytes to grant. */
 struct reclaim {
     struct amb_bufpool *pool; /* of the shard: where */
     uint64_t len;
     struct amb_buf *out; /* NULL: bytes */
     bool is_granted;     /* the buffer is for what was reserved */
     bool wide;           /* of bytes: amb_bufpool_reserve */
-    bool may_wait;       /* whoever wants it comes again: a turn's work is enough */
+    bool may_wait;       /* a caller that wants it comes again: a turn's work is enough */
 };
 
 /* Entries lie in the heap, beside the budget, and the smallest message has one: they are bounded
@@ -125,15 +125,15 @@ static enum amb_status reclaim_try(struct amb_shard *shard, const struct reclaim
                                                                                  : status;
 }
 
-/* Who looks for bytes wants segments of this pool with free room: those that are free stay. What is
- * free in the other pool is of use to nobody here. */
+/* A caller that looks for bytes wants segments of this pool with free room: free ones stay. Free
+ * memory of the other pool is of use to nobody here. */
 static void reclaim_trim(struct amb_shard *shard, const struct reclaim *what)
 {
     amb_bufpool_trim(amb_shard_pool(shard, !what->pool->options.is_private), 0);
     amb_bufpool_trim(what->pool, what->out != NULL ? 0 : UINT32_MAX);
 }
 
-/* What only slow readers of one topic want. */
+/* The messages that only slow readers of one topic want. */
 static enum amb_status reclaim_shed_topic(struct amb_shard *shard, const struct reclaim *what,
                                           struct amb_topic *topic, uint32_t *budget)
 {
@@ -205,7 +205,7 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
             status = reclaim_try(shard, what);
         }
     }
-    /* Unmapping gives back segments, not entries; and what was granted must not wait. */
+    /* Unmapping gives back segments, not entries; and a granted batch must not wait. */
     if (status == AMB_ENOMEM && !what->is_granted && !shard_lacks_entries(shard, what) &&
         amb_limbo_may_give(shard->bufpool.options.budget, what->len, shard->now_ns)) {
         return AMB_ENOMEM; /* Readers are unmapping it just now: nothing is given up for that. */

@@ -65,7 +65,7 @@ static void replay_end(struct amb_topic *topic, struct amb_replay *replay)
     amb_list_remove(&replay->node);
     amb_topic_reader_went(topic, &replay->lend.position);
     topic->spill.readers -= replay->lend.spilling;
-    amb_topic_mark(topic); /* What it held back may go. */
+    amb_topic_mark(topic); /* Entries that it held back may go. */
     amb_mail_post(&topic->shard->peers[replay->borrower]->inbox, &replay->mail, replay_ends);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A subscription on another worker that begins in history. The shadow that its worker may have
- * already stands at the end, so it gets one of its own for as long as it reads: home lends it
- * entries from where it begins, as fast as it takes them.
+ * already stands at the end. So it gets one of its own for as long as it
+ * reads. Home lends it entries from where it begins, as fast as it takes them.
  *
  *   home                                   the subscriber's worker
  *   amb_replay_begin ── order ───────────► cursor in the private shadow
@@ -30,7 +30,7 @@ struct amb_begun;
 struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, uint64_t sub,
                                    bool holds, bool spills, struct amb_topic *shared,
                                    const struct amb_begun *begun);
-/* What is lent to the subscription. NULL: it has none of its own here. */
+/* The entries that are lent to the subscription. NULL: it has none of its own here. */
 struct amb_lend *amb_replay_lend(const struct amb_topic *topic, uint64_t sub);
 /* The subscription is over. False: it has none here. */
 bool amb_replay_end(struct amb_topic *topic, uint64_t sub);

@@ -119,7 +119,7 @@ void amb_topic_mark(struct amb_topic *topic)
     }
 }
 
-/* Whom there was no memory for was never counted. */
+/* A reader that there was no memory for was never counted. */
 static uint32_t changed(uint32_t count, int32_t by)
 {
     return by < 0 && count < (uint32_t)-by ? 0 : count + (uint32_t)by;

@@ -7,11 +7,12 @@
  * lends it. Readers of a log are
  *   cursors  one for each local subscription that matches,
  *   lends    (at home) one for each other worker with such subscriptions.
- * A holding reader keeps what it has not passed; others are jumped over when the log is full, and
- * see the gap in the sequence numbers.
+ * A holding reader keeps the messages that it has not passed. Others are jumped over when the log
+ * is full, and see the gap in the sequence numbers.
  *
- * Publishers get their window back entry by entry: at once while the holding readers' backlog is
- * within AMB_TOPIC_DEPTH (a working set that stays in cache) or one entry, else when it is again.
+ * Publishers get their window back entry by entry. It comes at once while the holding readers'
+ * backlog is within AMB_TOPIC_DEPTH (a working set that stays in cache) or one entry. Else it comes
+ * when it is so again.
  *
  * Threads: the shard's worker; `consumed` and `kick` cross to home. Memory: a topic is one
  * allocation; cursors belong to their subscriptions.
@@ -34,7 +35,7 @@
 #include <stdint.h>
 
 #define AMB_TOPIC_DEPTH (UINT64_C(1) << 20) /* bytes that holding readers may be behind */
-/* ... and entries: an eighth of a log, so that what was granted to tiny batches still fits in it.
+/* ... and entries: an eighth of a log, so that granted tiny batches still fit in it.
  */
 #define AMB_TOPIC_DEPTH_ENTRIES (AMB_LOG_ENTRIES_MAX / 8)
 
@@ -50,12 +51,13 @@ struct amb_topic_counts {
     uint64_t msgs_in, bytes_in, msgs_rejected, msgs_dropped;
 };
 
-/* What all stages ask stands here by itself; the rest is one struct a file, in a header of state/.
+/* The fields that all stages ask stand here by themselves; the rest is one struct a file, in a
+ * header of state/.
  */
 struct amb_topic {
     uint32_t id;
     unsigned home;           /* index of its worker */
-    struct amb_shard *shard; /* whose this struct is */
+    struct amb_shard *shard; /* the owner of this struct */
     const struct amb_topic_rule *rule;
     enum amb_priority priority; /* of all its messages: priority.h */
     bool has_ttl;               /* entries with an end have come: pick.h */
@@ -108,17 +110,17 @@ uint64_t amb_topic_held_from(struct amb_topic *topic);
 /* The same of all readers. */
 uint64_t amb_topic_read_from(struct amb_topic *topic);
 /*
- * Who is the slowest is remembered (slowest.h), so whatever a position does not show has to be
+ * The slowest reader is remembered (slowest.h), so changes that a position does not show have to be
  * said. A reader begins, or holds from here on. amb_cursor_attach, amb_topic_count_lent and
- * replay.h say it of theirs; who changes what makes a reader hold (is_dropping, is_replaying,
- * holds, is_near) says it himself.
+ * replay.h say it of theirs. A function that changes what makes a reader hold (is_dropping,
+ * is_replaying, holds, is_near) says it itself.
  */
 void amb_topic_reader_came(struct amb_topic *topic, uint64_t position);
 /* The reader that has its position there ends, or does not hold any more. */
 void amb_topic_reader_went(struct amb_topic *topic, const uint64_t *position);
 /* It holds, or does not, whatever it did before. */
 void amb_topic_reader_changed(struct amb_topic *topic, const uint64_t *position);
-/* Asserts that the log is in order, and that whoever is remembered is the slowest. For tests. */
+/* Asserts that the log is in order, and that the remembered reader is the slowest. For tests. */
 void amb_topic_assert(const struct amb_topic *topic);
 /* Bytes that holding readers may be behind, here and at each borrower: AMB_TOPIC_DEPTH, or all that
  * the log may hold. */

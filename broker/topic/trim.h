@@ -20,7 +20,7 @@ void amb_topic_trim(struct amb_topic *topic);
  * *budget: the most entries to drop, lowered by those and by the looks at readers; NULL: no limit.
  */
 bool amb_topic_shed(struct amb_topic *topic, uint32_t *budget);
-/* Gives up history before that position; what a reader still wants counts as dropped. */
+/* Gives up history before that position; messages that a reader still wants count as dropped. */
 void amb_topic_forget(struct amb_topic *topic, uint64_t upto);
 /* Position up to which nobody needs anything: history, where the topic keeps some. */
 uint64_t amb_topic_needed_from(struct amb_topic *topic);
@@ -32,7 +32,7 @@ uint64_t amb_topic_unread(struct amb_topic *topic);
 void amb_trim_to(struct amb_topic *topic, uint64_t wanted);
 /* May an entry before that position be dropped now? */
 bool amb_trim_may_drop(const struct amb_topic *topic, uint64_t before);
-/* The oldest entry is dropped, wanted or not; what was wanted is counted. */
+/* The oldest entry is dropped, wanted or not; wanted messages are counted. */
 void amb_trim_oldest(struct amb_topic *topic, uint64_t wanted);
 /* The same where readers spill, whose tail that was before anything went. */
 void amb_trim_beside(struct amb_topic *topic, const struct amb_topic_tail *tail, uint64_t wanted);

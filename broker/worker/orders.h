@@ -70,7 +70,7 @@ struct amb_order {
         struct {
             bool keep_held;
             bool has_begun;
-            struct amb_list_node hearing; /* the worker's, while what its client said last */
+            struct amb_list_node hearing; /* the worker's, while its client's last words */
             uint64_t number;              /* ... is heard */
             uint32_t polls;               /* of its link, so far */
             uint64_t held_bytes;          /* out: > 0: quarantined, the session still exists */

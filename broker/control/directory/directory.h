@@ -253,8 +253,8 @@ uint64_t amb_directory_next_sub(struct amb_directory *directory);
  * Enters a subscription whose session is told already (amb_order_subscription_open). It reads every
  * topic that matches: some from here on, those of a chore slice by slice, quiet ones from their
  * first message. `done` is called, with context, for each order that must have been carried out
- * before the subscription counts as active, the last of a chore too. Returns how many. Past a limit
- * of pairs, and without memory, the subscription is put into directory->over.
+ * before the subscription counts as active. The last order of a chore is one of these. Returns how
+ * many. Past a limit of pairs, and without memory, the subscription is put into directory->over.
  */
 unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
                                  amb_order_done_fn done, void *context);

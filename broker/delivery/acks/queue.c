@@ -41,7 +41,7 @@ static bool queue_give(struct amb_queue *queue, struct amb_seat *seat, struct am
     return true;
 }
 
-/* What is ready, up to that rank, goes out again. False: some of it cannot, now. */
+/* Messages that are ready, up to that rank, go out again. False: some of it cannot, now. */
 static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
 {
     struct amb_take *take;
@@ -89,7 +89,7 @@ static bool queue_may_feed(const struct amb_queue *queue)
            (queue->kept_msgs < queue->credit_msgs && queue->kept_bytes < queue->credit_bytes);
 }
 
-/* What is missing before message `seq`. */
+/* The messages that are missing before `seq`. */
 static void feed_gap(struct amb_queue *queue, struct amb_cursor *cursor, uint64_t seq,
                      struct amb_take *take)
 {
@@ -191,13 +191,13 @@ bool amb_queue_feed(struct amb_cursor *cursor)
         amb_cursor_advance(cursor);
     }
     if (queue->has_priorities && amb_queue_ready(queue, RANK_LAST) != NULL) {
-        amb_queue_mark(queue); /* What comes again, and has given way to this. */
+        amb_queue_mark(queue); /* Messages that come again, and have given way to this. */
     }
     return true;
 }
 
-/* What comes again does not go before anything new of a higher priority, which waits for credit;
- * unless that can only go when some of it has gone. */
+/* Messages that come again do not go before anything new of a higher priority, which waits for
+ * credit. The exception: the new message can only go when some of them have gone. */
 static unsigned queue_turn_of(const struct amb_queue *queue)
 {
     unsigned best = RANK_LAST;

@@ -89,7 +89,7 @@ static void cursor_hold(const struct amb_queue *queue, struct amb_cursor *cursor
     int64_t limit_ns = is_by_rule ? rule->slow_block_ns : queue->options.slow_block_ns;
     bool holds = slow == AMB_SLOW_BLOCK && queue->seat_count > 0;
     if (holds != cursor->hold.holds || limit_ns != cursor->hold.limit_ns) {
-        /* What of its time has passed counts no more; and who comes back begins anew. */
+        /* Time that has passed counts no more; and a member that comes back begins anew. */
         amb_list_remove(&cursor->hold.blocked);
         cursor->hold.since_ns = 0;
         cursor->hold.is_dropping = cursor->hold.is_dropping && holds;
@@ -127,7 +127,8 @@ static void queue_filter(struct amb_queue *queue, struct amb_filter *filter)
 {
     amb_filter_free(&queue->filter);
     queue->filter = filter;
-    AMB_LIST_FOR_EACH (node, &queue->cursors) { /* What the former has passed says nothing. */
+    AMB_LIST_FOR_EACH (node, &queue->cursors) { /* Messages that the former has passed say
+                                                 * nothing. */
         struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
         cursor->pick.filter = filter;
         cursor->pick.blob = (struct amb_cursor_blob){0};

@@ -32,7 +32,7 @@ static bool is_ready(struct amb_cursor *cursor, uint32_t msgs, uint64_t bytes)
            (cursor->is_named || give_name(cursor));
 }
 
-/* What was noted last counts for whoever published it. */
+/* The losses that were noted last count for its publisher. */
 static void give_tally(const struct amb_cursor *cursor, const struct amb_entry *entry)
 {
     struct amb_subscription *sub = cursor->sub;
@@ -105,8 +105,8 @@ static bool give_singles(struct amb_cursor *cursor, struct amb_entry *entry, uin
     return true;
 }
 
-/* Less than half of a batch by copy, for which the cursor is ready: cut out, so that the rest does
- * not go over the link with it. Without memory for that it does. */
+/* Less than half of a batch by copy, for which the cursor is ready. It is cut out, so that the rest
+ * does not go over the link with it. Without memory for that it does. */
 static bool give_slice(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t count)
 {
     struct amb_entry *slice = amb_slice_copy(cursor->topic->shard, entry, cursor->within, count);

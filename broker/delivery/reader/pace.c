@@ -38,7 +38,7 @@ void amb_pace_destroy(struct amb_pace **pace)
     }
 }
 
-/* What so much costs of a second's share, in ns. */
+/* The cost of so much of a second's share, in ns. */
 static int64_t cost_ns(uint64_t amount, uint64_t rate)
 {
     if (rate == 0 || rate > AMB_PACE_RATE_MAX) {
@@ -91,7 +91,7 @@ bool amb_pace_ask(struct amb_pace *pace, const struct amb_cursor *cursor,
 {
     int64_t now_ns = pace->shard->now_ns;
     int64_t due_ns = pace->options.is_original ? original_due_ns(pace, entry) : now_ns;
-    /* What was not used is not saved up. */
+    /* An unused share is not saved up. */
     pace->msgs_ns = pace->msgs_ns < now_ns ? now_ns : pace->msgs_ns;
     pace->bytes_ns = pace->bytes_ns < now_ns ? now_ns : pace->bytes_ns;
     int64_t paid_ns = pace->msgs_ns > pace->bytes_ns ? pace->msgs_ns : pace->bytes_ns;

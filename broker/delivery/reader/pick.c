@@ -104,14 +104,14 @@ uint32_t amb_pick_run(struct amb_cursor *cursor, const struct amb_entry *entry, 
             return AMB_PICK_LATER;
         }
         cursor->within++;
-        /* What is unwanted is not missing: what was before it is as far away as ever. */
+        /* An unwanted message is not missing: the messages before it are as far away as ever. */
         cursor->loss.expired += verdict == OVER;
         cursor->loss.expected_seq += verdict == UNWANTED;
     }
     if (cursor->within == entry->count) {
         return 0;
     }
-    /* Without steps the run is a shorter one, and what is behind it is asked for next. */
+    /* Without steps the run is a shorter one, and the messages behind it are asked for next. */
     uint32_t end = cursor->within + 1;
     while (end < entry->count && judge(cursor, entry, end, now_ns) == GIVEN) {
         end++;
@@ -121,8 +121,8 @@ uint32_t amb_pick_run(struct amb_cursor *cursor, const struct amb_entry *entry, 
     return end;
 }
 
-/* What the subscription is given at once is within its credit, also where nothing is outstanding:
- * but for one message. */
+/* The messages that the subscription is given at once are within its credit, also where nothing is
+ * outstanding: but for one message. */
 static bool latest_fits(const struct amb_cursor *cursor, uint32_t msgs, uint64_t bytes)
 {
     const struct amb_subscription *sub = cursor->sub;

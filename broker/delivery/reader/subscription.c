@@ -489,7 +489,7 @@ enum amb_status amb_subscription_release_range(struct amb_subscription *subscrip
                                   "the client gives back what it was not given");
     }
     /* From what is out: a range over all that ever was must not cost more than what it gives back.
-     * Nor must it when it is said again and again while the oldest stays out: each that is back
+     * Nor must it when it is said again and again while the oldest stays out. Each that is back
      * says up to where all are, when this range is. */
     uint64_t end = number + count;
     uint64_t i = number > subscription->released ? number : subscription->released + 1;

@@ -21,7 +21,7 @@ struct amb_cursor_hold {
     int64_t limit_ns;   /* how long it may hold; INT64_MAX: for ever */
     int64_t since_ns;   /* it is behind */
     enum amb_slow slow; /* its policy, */
-    bool holds;         /* which is block, */
+    bool holds;         /* block, which holds publishers back, */
     bool spills;        /* or spill: amb_cursor_spill */
     bool is_dropping;   /* its time limit has passed: does not hold until it has caught up */
     bool is_replaying;  /* reads history: does not hold until it is near the end */
@@ -32,7 +32,7 @@ struct amb_cursor_loss {
     uint64_t expected_seq; /* of the next message, or those up to it are lost */
     uint64_t expired;      /* of those that are lost: whose time was over */
     uint32_t looked;       /* the last look of its subscription that has come to it: slow.h */
-    bool is_late;          /* what is missing before its first message was gone when it came */
+    bool is_late;          /* messages missing before its first one were gone when it came */
     bool is_unknown;       /* ... cannot be known */
 };
 
@@ -46,8 +46,9 @@ struct amb_cursor_blob {
 
 /* pick.c, sift.c */
 struct amb_cursor_pick {
-    const struct amb_filter *filter; /* what it wants; NULL: everything */
-    struct amb_sifter *sifter;       /* whose steps that takes: its session's, its queue's */
+    const struct amb_filter *filter; /* its filter; NULL: everything */
+    struct amb_sifter *sifter;       /* the sifter whose steps that takes: its session's, its
+                                      * queue's */
     struct amb_cursor_blob blob;
 };
 
@@ -70,7 +71,7 @@ struct amb_cursor {
     bool is_behind;               /* in that walk: has more to read, is new, or was just woken */
     bool is_picky;                /* may leave messages out: pick.h */
     bool is_named;                /* its client knows the topic's name */
-    uint64_t counts_from;         /* what it gets from this sequence on is tallied: tally.h */
+    uint64_t counts_from;         /* its deliveries from this sequence on are tallied: tally.h */
     struct amb_list_node kin;     /* a ring: its owner's in the topic's other priorities */
     struct amb_cursor_hold hold;
     struct amb_cursor_loss loss;

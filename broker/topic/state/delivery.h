@@ -18,7 +18,7 @@ struct amb_shard;
 struct amb_topic;
 
 /* Readers of a topic that a walk comes to, one after the other. Those that keep up do not wait for
- * those that are behind: a client with a thousand wildcards may be behind with all of them at
+ * those that are behind. A client with a thousand wildcards may be behind with all of them at
  * once. */
 #define AMB_WALK_ALL 0u
 #define AMB_WALK_NONE UINT32_MAX
@@ -34,7 +34,7 @@ struct amb_walk {
 /*
  * forward.c, cursor.c: the walks that are to come, and the cursors in them. The others are parked:
  * they wait for credit, or for room in a link (cursor_may_park in forward.c says which may). Their
- * session wakes them; so does a first message with a time limit, or another priority of their
+ * session wakes them. So does a first message with a time limit, or another priority of their
  * topic, for then more than that can move them. The log may be trimmed past them.
  */
 struct amb_topic_walks {
@@ -54,8 +54,8 @@ static inline void amb_topic_walks_init(struct amb_topic_walks *walks)
 /* Another worker's place in a log of ours. */
 struct amb_lend {
     uint32_t subs, holding; /* subscriptions there, and how many of them hold, */
-    uint32_t spilling;      /* ... and spill: all goes there at once, and what they are behind is
-                               kept there */
+    uint32_t spilling;      /* ... and spill: all goes there at once, and messages that they are
+                             * behind are kept there */
     uint64_t position;
     uint64_t lent;            /* bytes, ever */
     uint64_t counts_from;     /* as of a cursor */
@@ -67,7 +67,7 @@ struct amb_replay {
     struct amb_list_node node; /* in the topic's list */
     struct amb_lend lend;
     unsigned borrower;
-    uint64_t sub; /* whose it is */
+    uint64_t sub; /* its owner */
     bool is_near; /* has come near the end */
     struct amb_mail mail;
     struct amb_shard *home;
@@ -104,7 +104,8 @@ struct amb_topic_spill {
     uint32_t tries;            /* that memory was asked for, in vain */
     int64_t retry_ns;          /* ... when it may be once more */
     uint64_t from;             /* position: the tail's at the last walk */
-    uint64_t next;             /* ... what could be moved before it, from there on, has been */
+    uint64_t next;             /* ... entries before it, from there on, have been moved where that
+                                * was possible */
     uint64_t moved;            /* ... behind the newest that was */
     struct amb_list_node node; /* of shard->spill.waiting: something is due */
     /* counters */

@@ -2,7 +2,7 @@
 /*
  * The parts of a topic that files of broker/topic own.
  *
- * Threads: the topic's worker. Memory: embedded in the topic; what keys.c makes.
+ * Threads: the topic's worker. Memory: embedded in the topic; keys.c makes its own.
  */
 #pragma once
 
