@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory is reserved when it is granted. The unused open part of a publisher's window is room in its
- * worker's segments (amb_bufpool_reserve). The window opens here, too.
+ * Memory is reserved when it is granted. The unused open part of a publisher's window is room in
+ * its worker's segments (amb_bufpool_reserve). The window opens here, too.
  *
  * Threads: the session's worker. Memory: reserved, not allocated.
  */
