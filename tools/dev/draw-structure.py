@@ -46,27 +46,30 @@ def unpack(commit, folder):
     subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
 
 
-def room_of(name):
-    """The folder of a file; the headers that are installed are one room."""
-    folder = os.path.dirname(name)
-    return "client/include" if folder.startswith("client/include") else folder
+def room_of(name, arrows, table):
+    """The room of a file: by the table, which may count a folder to the one above it; or without a
+    line there its folder. The headers that are installed are one room."""
+    if name.startswith("client/include/"):
+        return "client/include"
+    owner = arrows.owner(name, table)
+    return owner if owner is not None and "/" in owner else os.path.dirname(name)
 
 
 class Structure:
     """What there is: files and lines a room, includes between rooms, circles of calls a house."""
 
-    def __init__(self, arrows):
+    def __init__(self, arrows, table):
         names = [n for n in sources.c_files(*HOUSES) if "/compat/" not in n]
         known, texts = set(names), {n: sources.read(n) for n in names}
         self.files, self.lines, self.includes = {}, {}, {}
         for name in names:
-            room = room_of(name)
+            room = room_of(name, arrows, table)
             self.files[room] = self.files.get(room, 0) + 1
             self.lines[room] = self.lines.get(room, 0) + texts[name].count("\n")
             for style, included in arrows.INCLUDE.findall(texts[name]):
                 target = arrows.resolve(style, included, known)
                 if target in known:
-                    pair = (room, room_of(target))
+                    pair = (room, room_of(target, arrows, table))
                     self.includes[pair] = self.includes.get(pair, 0) + 1
         units = {n: ctext.read(text) for n, text in texts.items()}
         self.circles = self.find_circles(arrows, units)
@@ -120,7 +123,7 @@ class House:
         self.name, self.structure = name, structure
         self.rooms = floors_of(name, structure, table)
         self.height = {room: max(34, 20 + structure.lines[room] / 110) for room in self.rooms}
-        self.arcs = max(ARCS_LEAST, ARCS_A_ROOM * len(self.rooms)) if len(self.rooms) > 1 else 70
+        self.arcs = max(ARCS_LEAST, ARCS_A_ROOM * len(self.rooms)) if len(self.rooms) > 1 else 96
         self.is_down = {(a, b): self.rooms.index(a) < self.rooms.index(b)
                         for a in self.rooms for b in self.rooms
                         if a != b and structure.includes.get((a, b))}
@@ -275,7 +278,7 @@ def main():
             sources.ROOT = folder
         table = [room for room, _ in sources.table("tools/dev/arrows.txt")
                  if room.split("/")[0] in HOUSES]
-        structure = Structure(arrows)
+        structure = Structure(arrows, table)
     title = options.title or ("Ambroker at commit " + options.commit if options.commit
                               else "Ambroker: houses and rooms")
     with open(out, "w", encoding="utf-8") as stream:
