@@ -242,3 +242,10 @@ void amb_publisher_grant(struct amb_publisher *publisher, uint64_t bytes)
     }
     publisher_serve_or_starve(publisher);
 }
+
+int64_t amb_publishers_due(struct amb_shard *shard)
+{
+    bool is_wanted = !amb_list_is_empty(&shard->windows.starving) ||
+                     !amb_list_is_empty(&shard->windows.rationed);
+    return is_wanted ? shard->now_ns + AMB_RECLAIM_PAUSE_NS : INT64_MAX;
+}

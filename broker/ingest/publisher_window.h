@@ -16,5 +16,8 @@ AMB_MUST_CHECK enum amb_status amb_publisher_want(struct amb_publisher *publishe
 void amb_publisher_grant(struct amb_publisher *publisher, uint64_t bytes);
 /* Memory has come back: tries again what it could not grant. */
 void amb_publisher_retry(struct amb_publisher *publisher);
+/* The time at which publishers that wait for memory are to be tried again; INT64_MAX: none waits.
+ */
+int64_t amb_publishers_due(struct amb_shard *shard);
 /* For publisher.c. A new one's first window. */
 void amb_publisher_open_first(struct amb_publisher *publisher);

@@ -135,3 +135,8 @@ int64_t amb_compact_run(struct amb_shard *shard)
     walk->due_ns = shard->now_ns + (walk->is_walking ? AMB_COMPACT_STEP_NS : AMB_COMPACT_AGE_NS);
     return walk->due_ns;
 }
+
+int64_t amb_compact_due(struct amb_shard *shard)
+{
+    return shard->compact.is_walking ? shard->now_ns + AMB_COMPACT_STEP_NS : INT64_MAX;
+}

@@ -31,3 +31,5 @@ struct amb_shard;
 
 /* A step of the walk, if one is due. Returns when the next one is. */
 int64_t amb_compact_run(struct amb_shard *shard);
+/* A shard that sleeps goes on with a walk after that time; INT64_MAX: there is none. */
+int64_t amb_compact_due(struct amb_shard *shard);

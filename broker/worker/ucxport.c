@@ -38,6 +38,13 @@ enum amb_status amb_ucxport_open(struct amb_shard *shard)
     return AMB_OK;
 }
 
+int64_t amb_ucxport_due(struct amb_shard *shard)
+{
+    return shard->ucx.worker == NULL
+               ? INT64_MAX
+               : shard->now_ns + amb_ucx_worker_sleep_max_ns(shard->ucx.worker);
+}
+
 void amb_ucxport_close(struct amb_shard *shard)
 {
     if (shard->ucx.worker != NULL) {

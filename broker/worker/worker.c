@@ -17,7 +17,6 @@
 #include "broker/shard/gpuslot.h"
 #include "broker/topic/compact.h"
 #include "broker/topic/history.h"
-#include "broker/topic/reclaim.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/dispatch.h"
 #include "broker/worker/shard_setup.h"
@@ -287,35 +286,37 @@ static bool shard_arm(struct amb_shard *shard)
     return shard->ucx.worker == NULL || amb_ucx_worker_arm(shard->ucx.worker);
 }
 
+/* Features that have something to do at a time of their own, also where nothing comes. Each does it
+ * now, or leaves it to the next turn, and returns the time of that, by shard->now_ns. INT64_MAX:
+ * its next turn comes with something else. */
+static int64_t (*const TIMERS[])(struct amb_shard *shard) = {
+    amb_hold_expire,    /* readers that have held publishers back for as long as they may */
+    amb_queues_due,     /* messages that a queue gives out again */
+    amb_takers_due,     /* takes that expire */
+    amb_pace_tick,      /* readers whose pace lets them go on */
+    amb_spill_tick,     /* messages that move to host memory */
+    amb_slow_tick,      /* notes about slow readers */
+    amb_history_tick,   /* history that has grown too old */
+    amb_compact_due,    /* a walk through sparse slabs */
+    amb_publishers_due, /* publishers that wait for memory */
+    amb_ucxport_due,    /* UCX, which does not ring for everything */
+};
+
+/* The time until which the shard may sleep. */
+static int64_t shard_due_ns(struct amb_shard *shard)
+{
+    int64_t until_ns = shard->now_ns + WORKER_SLEEP_MAX_NS;
+    for (size_t i = 0; i < sizeof(TIMERS) / sizeof(TIMERS[0]); i++) {
+        int64_t due_ns = TIMERS[i](shard);
+        until_ns = due_ns < until_ns ? due_ns : until_ns;
+    }
+    return until_ns;
+}
+
 static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
 {
-    int64_t max_ns = shard->ucx.worker == NULL ? WORKER_SLEEP_MAX_NS
-                                               : amb_ucx_worker_sleep_max_ns(shard->ucx.worker);
     shard->now_ns = now_ns;
-    int64_t next_ns = amb_hold_expire(shard);
-    next_ns = shard->queues.due_ns < next_ns ? shard->queues.due_ns : next_ns;
-    next_ns = shard->takers.due_ns < next_ns ? shard->takers.due_ns : next_ns;
-    next_ns = shard->pace.due_ns < next_ns ? shard->pace.due_ns : next_ns;
-    next_ns = shard->spill.due_ns < next_ns ? shard->spill.due_ns : next_ns;
-    if (next_ns - now_ns < max_ns) {
-        max_ns = next_ns - now_ns;
-    }
-    next_ns = amb_slow_tick(shard);
-    if (next_ns - now_ns < max_ns) {
-        max_ns = next_ns - now_ns;
-    }
-    next_ns = amb_history_tick(shard);
-    if (next_ns - now_ns < max_ns) {
-        max_ns = next_ns - now_ns;
-    }
-    if (shard->compact.is_walking && max_ns > AMB_COMPACT_STEP_NS) {
-        max_ns = AMB_COMPACT_STEP_NS;
-    }
-    bool is_wanted = !amb_list_is_empty(&shard->windows.starving) ||
-                     !amb_list_is_empty(&shard->windows.rationed);
-    if (is_wanted && max_ns > AMB_RECLAIM_PAUSE_NS) {
-        max_ns = AMB_RECLAIM_PAUSE_NS;
-    }
+    int64_t max_ns = shard_due_ns(shard) - now_ns;
     bool rang = false;
     if (max_ns > 0 && shard_arm(shard)) {
         amb_stat_add(&shard->stats.sleeps, 1);

@@ -223,6 +223,11 @@ static void queues_wake(struct amb_shard *shard)
     shard->queues.due_ns = next_ns;
 }
 
+int64_t amb_queues_due(struct amb_shard *shard)
+{
+    return shard->queues.due_ns;
+}
+
 void amb_queues_run(struct amb_shard *shard)
 {
     if (shard->now_ns >= shard->queues.due_ns) {

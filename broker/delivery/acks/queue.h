@@ -78,3 +78,5 @@ struct amb_queue {
 bool amb_queue_feed(struct amb_cursor *cursor);
 /* Once a turn: what is due again, and topics whose queues have credit again are marked. */
 void amb_queues_run(struct amb_shard *shard);
+/* The time at which that is next to be done; INT64_MAX. */
+int64_t amb_queues_due(struct amb_shard *shard);

@@ -53,6 +53,11 @@ static void taker_expire(struct amb_taker *taker, unsigned *budget, int64_t *nex
     }
 }
 
+int64_t amb_takers_due(struct amb_shard *shard)
+{
+    return shard->takers.due_ns;
+}
+
 unsigned amb_takers_run(struct amb_shard *shard)
 {
     unsigned done = 0;

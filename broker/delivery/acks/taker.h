@@ -48,5 +48,7 @@ void amb_taker_arrived(struct amb_mail *mail, void *owner);
 void amb_taker_stop(struct amb_taker *taker);
 /* Once a turn: sends what waits, gives back what has expired. */
 unsigned amb_takers_run(struct amb_shard *shard);
+/* The time at which the next take expires; INT64_MAX. */
+int64_t amb_takers_due(struct amb_shard *shard);
 /* Messages that it has and were not acknowledged. */
 uint64_t amb_taker_pending(const struct amb_taker *taker);
