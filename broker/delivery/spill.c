@@ -128,7 +128,7 @@ static bool spill_is_due(const struct spill_walk *walk, uint64_t position,
     struct amb_topic *topic = walk->topic;
     struct amb_shard *shard = topic->shard;
     const struct amb_topic_tail rest = {position, walk->tail.upto};
-    int64_t left_ns = entry->time_ns + AMB_SPILL_AFTER_NS - shard->real_ns;
+    int64_t left_ns = entry->arrived_ns + AMB_SPILL_AFTER_NS - shard->now_ns;
     if (left_ns <= 0 ||
         (position + 1 < walk->tail.upto && amb_topic_tail_bytes(topic, &rest) > AMB_TOPIC_DEPTH)) {
         return true;
@@ -281,7 +281,7 @@ static void spill_move(struct spill_walk *walk)
         struct amb_entry *entry = amb_log_at(&topic->log, position);
         if (entry->is_leased && !AMB_FAULT(SPILL_STAYS)) {
             if (!spill_is_due(walk, position, entry)) {
-                return;
+                return; /* Entries behind it came to the log later. */
             }
             is_whole = (entry->segment->gpu != NULL ? spill_gpu(walk, position, entry)
                                                     : spill_leased(walk, position)) &&

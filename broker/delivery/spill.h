@@ -7,9 +7,9 @@
  *
  * A tail holds nobody up. It is beside the log's limits and has one of its own, spill_max of the
  * topic. It keeps neither a GPU's memory nor a publisher's slots. A batch on a GPU is replaced by
- * its twin (twin.h), a leased one in host memory by a copy. That happens as soon as it waits behind
- * others or has waited for AMB_SPILL_AFTER_NS. A reader that has it mapped keeps it, by a reference
- * of its own.
+ * its twin (twin.h), a leased one in host memory by a copy. That happens as soon as more than
+ * AMB_TOPIC_DEPTH waits behind it, or AMB_SPILL_AFTER_NS after it came to the log. A reader that
+ * has it mapped keeps it, by a reference of its own.
  *
  * Beyond spill_max, and where there is no host memory, the slowest of these readers lose their
  * oldest, counted like any loss. A batch that a device cannot copy stays where it lies until they

@@ -61,7 +61,8 @@ struct amb_entry {
     uint64_t log_offset;         /* bytes appended to the log before it */
     int64_t time_ns;             /* when it was whole, ns since 1970 */
     int64_t expires_ns;          /* its log's: when the first of them expires; 0: none does */
-    int64_t arrived_ns;          /* ... and since when that counts; both by shard->now_ns */
+    int64_t arrived_ns;          /* ... and when home's took it in; both by shard->now_ns. A log is
+                                    in this order, and not in that of time_ns */
     struct amb_shard *home;
     struct amb_entry *parent;   /* of a shadow; NULL: a root. A dead letter has both: */
     struct amb_payload payload; /* memory of its own; home's */

@@ -106,7 +106,7 @@ static void topic_set_expiry(const struct amb_topic *topic, struct amb_entry *en
         ttl_ns = own_ns != 0 && own_ns < ttl_ns ? own_ns : ttl_ns;
     }
     if (ttl_ns != AMB_CONFIG_TIME_FOREVER && !AMB_FAULT(TTL_IGNORED)) {
-        entry->arrived_ns = topic->shard->now_ns - (AMB_FAULT(TTL_EARLY) ? ttl_ns / 2 : 0);
+        entry->arrived_ns -= AMB_FAULT(TTL_EARLY) ? ttl_ns / 2 : 0;
         entry->expires_ns = amb_deadline_ns(entry->arrived_ns, ttl_ns);
     }
 }
@@ -159,6 +159,9 @@ enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entr
             topic->counts.msgs_rejected += entry->count;
             return status;
         }
+    }
+    if (amb_topic_is_home(topic)) {
+        entry->arrived_ns = topic->shard->now_ns;
     }
     bool is_special = entry->has_ttl | topic->has_ttl | topic->history.retains |
                       (topic->keys != NULL) | topic->kin.counts;

@@ -145,7 +145,7 @@ static void check_tail(const struct sim *s, const struct amb_topic *topic)
     bool is_asking = topic->spill.tries != 0;
     for (uint64_t i = tail.from; i < tail.upto && !is_asking; i++) {
         const struct amb_entry *entry = amb_log_at(&topic->log, i);
-        int64_t age_ns = topic->shard->real_ns - entry->time_ns;
+        int64_t age_ns = topic->shard->now_ns - entry->arrived_ns;
         SIM_CHECK(s, !entry->is_leased || age_ns <= AMB_SPILL_AFTER_NS + TAIL_SLACK_NS,
                   "%s: slots wait for readers that spill since %" PRId64 " us", topic->name,
                   age_ns / 1000);

@@ -76,6 +76,7 @@ void harness_init(struct shard_harness *harness, unsigned shards, const char *co
     harness->budget.max = harness->config->memory.host.size;
     harness->count = shards;
     harness->now_ns = 1000000000;
+    harness->real_ahead_ns = INT64_C(1700000000000000000);
     harness->upcalls = (struct amb_shard_upcalls){
         .offer_segment = offer_segment,
         .segment_gone = amb_retire_segment,
@@ -242,7 +243,7 @@ unsigned harness_turn(struct shard_harness *harness, unsigned shard)
 {
     harness->now_ns += 1000;
     return amb_shard_turn(harness->peers[shard], harness->now_ns,
-                          INT64_C(1700000000000000000) + harness->now_ns);
+                          harness->real_ahead_ns + harness->now_ns);
 }
 
 static bool harness_is_quiet(const struct shard_harness *harness)

@@ -33,6 +33,7 @@ struct shard_harness {
     struct amb_inbox control;
     struct amb_shard_upcalls upcalls; /* of all shards; a test may set its own */
     int64_t now_ns;
+    int64_t real_ahead_ns; /* the clock of the day, less now_ns; a test may set it */
     unsigned topic_count;
     unsigned topic_home[HARNESS_TOPICS_MAX];
     enum amb_priority topic_priority[HARNESS_TOPICS_MAX];

@@ -378,6 +378,50 @@ static void test_more_than_a_little_is_moved_at_once(void **state)
     assert_int_equal(w->slow.lost, 0);
 }
 
+/* Its publisher's worker was slow, and so its reader cannot have had it before. */
+static void test_time_counts_from_when_it_came_to_the_log(void **state)
+{
+    struct world *w = *state;
+    uint32_t topic = begin(w, "t");
+    const struct amb_topic *there = topic_of_slow(w, topic);
+    lease(w);
+    commit(w, 1); /* This is all its credit. */
+    client_commit(w->p, 0, &w->lease, (uint32_t)w->sent++, 1, 60000);
+    (void)shard_client_turn(w->p);
+    (void)harness_turn(&w->h, 0);
+    assert_false(amb_mpsc_is_empty(&w->h.shards[1].inbox.posted)); /* It has been handed over. */
+    harness_pass(&w->h, 2 * AMB_SPILL_AFTER_NS);
+    harness_settle(&w->h);
+    assert_int_equal(there->log.next_seq, 3);
+    assert_int_equal(there->spill.msgs, 0);
+    harness_pass(&w->h, AMB_SPILL_AFTER_NS + 1);
+    harness_settle(&w->h);
+    assert_int_equal(there->spill.msgs, 1);
+    assert_true(client_is_freed(w->p, 2));
+    finish(w, &w->slow);
+}
+
+static void test_the_clock_of_the_day_may_be_set(void **state)
+{
+    struct world *w = *state;
+    uint32_t topic = begin(w, "t");
+    const struct amb_topic *there = topic_of_slow(w, topic);
+    lease(w);
+    commit(w, 1);
+    client_commit(w->p, 0, &w->lease, (uint32_t)w->sent++, 1, 60000);
+    harness_settle(&w->h);
+    w->h.real_ahead_ns += 3600 * AMB_NS_PER_SEC; /* It has not waited that long. */
+    client_commit(w->p, 0, &w->lease, (uint32_t)w->sent++, 1, 60000);
+    harness_settle(&w->h);
+    assert_int_equal(there->spill.msgs, 0);
+    w->h.real_ahead_ns -= 2 * 3600 * AMB_NS_PER_SEC; /* Nor is it due in two hours. */
+    harness_pass(&w->h, AMB_SPILL_AFTER_NS + 1);
+    harness_settle(&w->h);
+    assert_int_equal(there->spill.msgs, 2);
+    assert_true(client_is_freed(w->p, 3));
+    finish(w, &w->slow);
+}
+
 /* A reader of history is not looked after: near the end, others may long have passed the messages
  * that it comes to. */
 static void test_who_comes_from_further_back_keeps_no_slots(void **state)
@@ -548,6 +592,9 @@ int main(void)
         TEST(test_it_keeps_no_slots),
         TEST(test_a_little_behind_it_reads_in_place),
         TEST(test_more_than_a_little_is_moved_at_once),
+        cmocka_unit_test_setup_teardown(test_time_counts_from_when_it_came_to_the_log, setup_three,
+                                        teardown),
+        TEST(test_the_clock_of_the_day_may_be_set),
         cmocka_unit_test_setup_teardown(test_who_comes_from_further_back_keeps_no_slots, setup,
                                         teardown),
         TEST(test_beside_one_that_has_stopped_it_loses_nothing_either),
