@@ -43,6 +43,7 @@ amb_lint(new-file ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/dev/new_file_t
     -DAMB_UCX=${AMB_UCX} -DAMB_UCX_ROOT=${AMB_UCX_ROOT} -DAMB_CUDA=${AMB_CUDA}
     -DAMB_CUDA_INCLUDE=${AMB_CUDA_INCLUDE} -DAMB_JEMALLOC=${AMB_JEMALLOC}
     -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DCMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER})
+amb_lint(rig-tells ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/rig_test.py)
 amb_lint(hook ${CMAKE_SOURCE_DIR}/tests/dev/hook_test.sh)
 amb_lint(test-script ${CMAKE_SOURCE_DIR}/tests/dev/test_script_test.sh)
 if(AMB_JEMALLOC AND TARGET brokerd)

@@ -4,8 +4,8 @@
     pytest-3 tests/integration/queues_test.py                            against build/dev
     pytest-3 tests/integration/reconnect_test.py -k freezes --links ring --build build/asan
 
-A test that fails is reported with the last lines of each of its processes; AMB_TEST_KEEP=1 leaves
-its folder. Each has SECONDS of its file (300) to end.
+A test that fails, in its setup or teardown too, is reported with the last lines of each of its
+processes; AMB_TEST_KEEP=1 leaves its folder. Each has SECONDS of its file (300) to end.
 """
 import functools
 import pathlib
@@ -68,24 +68,33 @@ def options(request):
 
 @pytest.fixture
 def rig(request, build):
-    """A folder and processes of the test's own, gone when it ends."""
-    with Rig(build, getattr(request.module, "SECONDS", 300)) as rig:
-        yield rig
-        rig.has_failed = getattr(request.node, "has_failed", False)
+    """A folder and processes of the test's own. The processes end here, and the folder stays until the
+    report of the teardown: what the fixtures above this one find may fail the test too."""
+    rig = Rig(build, getattr(request.module, "SECONDS", 300))
+    request.config.add_cleanup(rig.clear)  # Ctrl-C leaves no report
+    request.node.rig = rig.begin()
+    yield rig
+    rig.end()
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
+def pytest_runtest_makereport(item):
     outcome = yield
     report = outcome.get_result()
-    if report.failed and "rig" in getattr(item, "funcargs", {}):
-        item.has_failed = True
-        report.sections += [(f"log of {name}", text) for name, text in item.funcargs["rig"].logs()]
+    rig = getattr(item, "rig", None)  # not of funcargs, which lack it where another fixture's setup fails
+    if rig is None:
+        return
+    if report.failed:
+        rig.has_failed = True
+        report.sections += [(f"log of {name}", text) for name, text in rig.logs()]
+    if report.when == "teardown":
+        rig.clear()
 
 
-def pytest_sessionfinish(session):
+def pytest_sessionfinish(session, exitstatus):
     """A file whose tests were all skipped is told to ctest as skipped."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    ran = {name: len(reporter.stats.get(name, [])) for name in ("passed", "failed", "error", "skipped")}
-    if ran["skipped"] and not (ran["passed"] or ran["failed"] or ran["error"]):
+    stats = session.config.pluginmanager.get_plugin("terminalreporter").stats
+    has_run = any(stats.get(name) for name in ("passed", "failed", "error", "xfailed", "xpassed"))
+    is_fine = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+    if stats.get("skipped") and not has_run and is_fine:
         session.exitstatus = SKIPPED

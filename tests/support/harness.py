@@ -302,7 +302,7 @@ class Rig:
         self.folder = None
         self.has_failed = False
 
-    def __enter__(self):
+    def begin(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="amb-test-"))
         os.chmod(self.folder, 0o755)
         signal.signal(signal.SIGALRM, self._alarm)
@@ -313,19 +313,37 @@ class Rig:
     def _alarm(self, *_):
         raise Failure(f"the test has not ended in {self.seconds} s")
 
-    def __exit__(self, kind, value, trace):
+    def end(self):
+        """Ends what still runs; the folder stays, and so do the logs."""
         signal.alarm(0)
         for process in self.processes:
             if process.is_running():
                 process.signal(signal.SIGCONT)
                 process.kill()
-        if (value is not None or self.has_failed) and os.environ.get("AMB_TEST_KEEP"):
-            print(f"left {self.folder}", file=sys.stderr)
+
+    def is_kept(self):
+        return self.has_failed and bool(os.environ.get("AMB_TEST_KEEP"))
+
+    def clear(self):
+        """Removes the folder, once, or says where it is kept."""
+        folder, self.folder = self.folder, None
+        if folder is None:
+            return
+        if self.is_kept():
+            print(f"left {folder}", file=sys.stderr)
         else:
-            if isinstance(value, Failure):
-                for name, text in self.logs():
-                    print(f"---- {name}\n{text}", file=sys.stderr)
-            shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def __enter__(self):
+        return self.begin()
+
+    def __exit__(self, kind, value, trace):
+        self.end()
+        self.has_failed = value is not None
+        if isinstance(value, Failure) and not self.is_kept():
+            for name, text in self.logs():
+                print(f"---- {name}\n{text}", file=sys.stderr)
+        self.clear()
 
     def logs(self):
         """Of each process that has said something: its name and status, and its last lines."""
@@ -342,8 +360,8 @@ class Rig:
     def forget(self, process):
         """It has ended, and nobody needs to hear of it any more."""
         process.kill()
-        process.log_path.unlink()
         self.processes.remove(process)
+        process.log_path.unlink()
 
     def broker(self, *arguments, **options):
         return Broker(self, arguments, **options)
