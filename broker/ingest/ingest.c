@@ -180,7 +180,7 @@ enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_
     device_place(entry, lease);
     if (device_meta(frame, meta, len, entry) != AMB_OK) {
         amb_list_remove(&entry->pending);
-        amb_entry_send_home(entry);
+        amb_entry_give_up(entry, session->shard);
         return amb_session_broken(session, "a body that is not what its head says");
     }
     *dst = entry->segment->base + *entry->payload.commit.offsets;
@@ -279,7 +279,7 @@ static enum amb_status ingest_done(struct amb_publisher *publisher, struct amb_e
     if (status != AMB_OK) {
         /* It never existed. The link goes down, and the client learns from that. */
         amb_list_remove(&entry->pending);
-        amb_entry_send_home(entry);
+        amb_entry_give_up(entry, session->shard);
         return status == AMB_EPROTO ? AMB_EPROTO : AMB_OK;
     }
     entry->is_whole = true;
@@ -301,12 +301,13 @@ enum amb_status amb_ingest_body(struct amb_session *session, void *cookie, enum 
         amb_gpuslot_spoil(entry->payload.commit.lease);
     }
     if (publisher == NULL) {
-        amb_entry_send_home(entry);
+        amb_entry_give_up(entry, session->shard);
         return AMB_OK;
     }
-    if (status == AMB_OK) {
-        status = ingest_check(publisher, entry);
+    if (__builtin_expect(status != AMB_OK, 0)) {
+        return ingest_done(publisher, entry, status);
     }
+    status = ingest_check(publisher, entry);
     return status == AMB_EAGAIN ? AMB_EAGAIN : ingest_done(publisher, entry, status);
 }
 

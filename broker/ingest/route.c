@@ -130,7 +130,7 @@ static void route_append(struct amb_shard *shard, struct amb_entry *entry)
             amb_tally_cancel(shard, entry);
         }
         route_send_grant(shard, entry);
-        amb_entry_send_home(entry);
+        amb_entry_give_up(entry, shard);
     }
 }
 

@@ -56,6 +56,25 @@ static void entry_came_home(struct amb_mail *mail, void *owner)
     entry_dispose(AMB_CONTAINER_OF(mail, struct amb_entry, mail), owner);
 }
 
+void amb_entry_give_up(struct amb_entry *entry, struct amb_shard *holder)
+{
+    amb_assert(entry->refs == 1 && entry->twin == NULL);
+    entry->refs = 0;
+    if (entry->home == holder) {
+        amb_list_push_back(&holder->given_up, &entry->pending);
+    } else {
+        amb_mail_post(&entry->home->inbox, &entry->mail, entry_came_home);
+    }
+}
+
+void amb_entries_end(struct amb_shard *shard)
+{
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&shard->given_up)) != NULL) {
+        entry_dispose(AMB_CONTAINER_OF(node, struct amb_entry, pending), shard);
+    }
+}
+
 void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder)
 {
     amb_assert(entry->refs > 0);
@@ -72,11 +91,4 @@ void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder)
     } else {
         amb_mail_post(&entry->home->inbox, &entry->mail, entry_came_home);
     }
-}
-
-void amb_entry_send_home(struct amb_entry *entry)
-{
-    amb_assert(entry->refs == 1 && entry->twin == NULL);
-    entry->refs = 0;
-    amb_mail_post(&entry->home->inbox, &entry->mail, entry_came_home);
 }

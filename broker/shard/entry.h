@@ -147,6 +147,8 @@ void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry);
 struct amb_entry *amb_entry_lend(struct amb_entry *entry, struct amb_shard *shard);
 /* `holder` is the caller's shard. At zero the entry is gone for the caller. */
 void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder);
-/* The last reference, of a batch that goes no further than this: it goes home by mail, wherever
- * home is. */
-void amb_entry_send_home(struct amb_entry *entry);
+/* The last reference, of a batch that goes no further. At home it waits for amb_entries_end, which
+ * comes before the link's next frame. */
+void amb_entry_give_up(struct amb_entry *entry, struct amb_shard *holder);
+/* Ends the entries that were given up. */
+void amb_entries_end(struct amb_shard *shard);

@@ -75,7 +75,6 @@ void amb_payload_settled(struct amb_payload *payload)
 {
     if (payload->kind == AMB_PAYLOAD_COPIED) {
         amb_payload_let_go(payload);
-        payload->kind = AMB_PAYLOAD_BUFFER;
     }
 }
 

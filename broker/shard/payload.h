@@ -15,8 +15,9 @@
  * NONE: a shadow, and a batch that was refused before it had any memory. A payload of another
  * entry, for as long as that is referenced, is that entry's.
  *
- * Threads: the worker whose entry it is. Memory: of that worker's pools; of the heap for records
- * alone, where the pools have nothing left.
+ * Threads: the worker whose entry it is. Another one that holds the entry may read `kind` and
+ * `buf`, which stay as they were when the entry was handed over. Memory: of that worker's pools; of
+ * the heap for records alone, where the pools have nothing left.
  */
 #pragma once
 
@@ -55,11 +56,17 @@ AMB_MUST_CHECK enum amb_status amb_payload_alloc_heap(struct amb_payload *payloa
  * here on. */
 void amb_payload_copied(struct amb_payload *payload, struct amb_shard *shard,
                         const struct amb_buf *buf);
-/* COPIED: the publisher may go on, so its commit is over. BUFFER from here on. */
+/* COPIED: the publisher may go on, so its commit is over. */
 void amb_payload_settled(struct amb_payload *payload);
 
 /* SLOTS: they are free and the commit is over, though the entry goes on. Harmless twice. */
 void amb_payload_let_go(struct amb_payload *payload);
+
+/* Is all of it in one buffer? */
+static inline bool amb_payload_is_buffer(const struct amb_payload *payload)
+{
+    return payload->kind == AMB_PAYLOAD_BUFFER || payload->kind == AMB_PAYLOAD_COPIED;
+}
 
 static inline bool amb_payload_is_landed(const struct amb_payload *payload)
 {

@@ -77,6 +77,7 @@ struct amb_shard {
     struct amb_pool entries, txs, tallies;
     size_t entries_max; /* beyond it nothing more is taken in */
     uint64_t heap_bufs; /* bytes of buffers of entries that no pool had room for: payload.h */
+    struct amb_list_node given_up;   /* struct amb_entry.pending: amb_entries_end */
     struct amb_bufpool bufpool;      /* of what any client on this host may map */
     struct amb_bufpool private_pool; /* of what is for its readers alone: replies, requests */
     struct amb_maker *maker;         /* of segments; NULL: they are made by the worker itself */

@@ -15,7 +15,7 @@
 
 static bool entry_is_movable(const struct amb_shard *shard, const struct amb_entry *entry)
 {
-    return entry->refs == 1 && entry->parent == NULL && entry->payload.kind == AMB_PAYLOAD_BUFFER &&
+    return entry->refs == 1 && entry->parent == NULL && amb_payload_is_buffer(&entry->payload) &&
            amb_bufpool_is_small(&entry->payload.buf) &&
            shard->real_ns - entry->time_ns >= AMB_COMPACT_AGE_NS;
 }
@@ -23,7 +23,6 @@ static bool entry_is_movable(const struct amb_shard *shard, const struct amb_ent
 static void entry_copy_to(struct amb_entry *entry, const struct amb_buf *to)
 {
     memcpy(to->data, entry->data, amb_entry_bytes(entry));
-    entry->payload.kind = AMB_PAYLOAD_BUFFER;
     entry->payload.buf = *to;
     entry->data = to->data;
     entry->meta = to->data + entry->data_len;
@@ -59,6 +58,7 @@ static bool compact_foreign(struct amb_topic *topic, uint64_t position, struct a
     }
     amb_entry_describe(copy, entry);
     copy->home = shard;
+    copy->payload.kind = AMB_PAYLOAD_BUFFER;
     entry_copy_to(copy, &to);
     amb_log_replace(&topic->log, position, copy);
     amb_entry_unref(entry, shard);

@@ -11,6 +11,7 @@
 #include "broker/session/outgoing.h"
 #include "broker/session/retire.h"
 #include "broker/session/session.h"
+#include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/porter.h"
 #include "wire/base/assert.h"
@@ -65,15 +66,24 @@ static enum amb_status dispatch_term_whole(struct amb_session *session, struct t
     return status;
 }
 
+/* Of what has just come. The entries that were given up for it end before the next frame. */
+static inline enum amb_status answer(struct amb_session *session, enum amb_status status)
+{
+    if (__builtin_expect(!amb_list_is_empty(&session->shard->given_up), 0)) {
+        amb_entries_end(session->shard);
+    }
+    return status;
+}
+
 static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void **dst, void **cookie,
                                 struct amb_link_mem **mem)
 {
     struct amb_session *session = arg;
     switch (frame->type) {
     case AMB_FRAME_BATCH:
-        return amb_ingest_head(session, frame, dst, cookie, mem);
+        return answer(session, amb_ingest_head(session, frame, dst, cookie, mem));
     case AMB_FRAME_COMMIT:
-        return amb_ingest_commit(session, frame, dst, cookie, mem);
+        return answer(session, amb_ingest_commit(session, frame, dst, cookie, mem));
     case AMB_FRAME_ACK:
         return amb_taker_ack(session, frame, NULL);
     case AMB_FRAME_TERM:
@@ -96,7 +106,7 @@ static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void *
 static enum amb_status on_device(void *arg, const struct amb_frame *frame, const void *meta,
                                  uint64_t len, void **dst, void **cookie)
 {
-    return amb_ingest_device(arg, frame, meta, len, dst, cookie);
+    return answer(arg, amb_ingest_device(arg, frame, meta, len, dst, cookie));
 }
 
 static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
@@ -105,7 +115,10 @@ static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
         return dispatch_term_whole(arg, (void *)((uintptr_t)cookie & ~COOKIE_TERM), status);
     }
     status = amb_ingest_body(arg, cookie, status);
-    return __builtin_expect(status == AMB_EAGAIN, 0) ? amb_ingest_copy(arg, cookie) : status;
+    if (__builtin_expect(status == AMB_EAGAIN, 0)) {
+        status = amb_ingest_copy(arg, cookie);
+    }
+    return answer(arg, status);
 }
 
 static enum amb_status on_flow(void *arg, enum amb_flow_kind kind, uint32_t handle, uint64_t value)

@@ -87,6 +87,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     shard->upcalls = &amb_shard_no_upcalls;
     shard_init_parts(shard);
     shard->entries_max = entries_max_of(config);
+    amb_list_init(&shard->given_up);
     amb_pool_init(&shard->entries, sizeof(struct amb_entry), SHARD_POOL_CHUNK, 0);
     amb_pool_init(&shard->tallies, sizeof(struct amb_tally), SHARD_POOL_CHUNK, AMB_TALLIES_MAX);
     amb_pool_init(&shard->txs, AMB_OUTGOING_SIZE, SHARD_POOL_CHUNK, 0);
@@ -131,6 +132,7 @@ void amb_shard_set_limits(struct amb_shard *shard, const struct amb_config_limit
 void amb_shard_fini(struct amb_shard *shard)
 {
     amb_assert(amb_list_is_empty(&shard->sessions.live));
+    amb_entries_end(shard);
     amb_queues_fini(shard);
     amb_takes_fini(shard);
     amb_sweep_finish(shard);

@@ -14,6 +14,7 @@
 #include "broker/ingest/publisher_buffer.h"
 #include "broker/ingest/publisher_window.h"
 #include "broker/session/session.h"
+#include "broker/shard/entry.h"
 #include "broker/shard/gpuslot.h"
 #include "broker/topic/compact.h"
 #include "broker/topic/history.h"
@@ -208,6 +209,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     shard->hearing.left = AMB_SHARD_HEAR_TURN;
     shard->clearing.left = AMB_SHARD_CLEAR_TURN;
     unsigned done = amb_inbox_run(&shard->inbox);
+    amb_entries_end(shard);
     if (shard->ucx.worker != NULL) {
         done += amb_ucx_worker_progress(shard->ucx.worker);
     }

@@ -179,10 +179,38 @@ static void test_a_slow_holding_reader_keeps_the_window_and_not_the_receipt(void
     assert_int_equal(client_granted(w->p, 0), w->p->pubs[0].bytes);
 }
 
+/* Its memory is back before the link's next frame, which may need it. */
+static void test_a_refused_batch_keeps_nothing_until_the_next_turn(void **state)
+{
+    struct world *w = *state;
+    uint32_t topic = harness_topic(&w->h, "reject.a", 0);
+    struct shard_client *slow = shard_client_create(&w->h, 0, NULL);
+    client_subscribe(slow, 0, topic, &(struct amb_subscription_options){.credit_msgs = 1});
+    client_open_pub(w->p, 0, topic, false);
+    harness_settle(&w->h);
+    for (unsigned i = 0; i < 5; i++) {
+        client_send(w->p, 0, 1, 16);
+        harness_settle(&w->h);
+    }
+    const struct amb_shard *shard = &w->h.shards[0];
+    uint64_t used = harness_used(&w->h), entries = shard->entries.used;
+    uint64_t rejected = amb_stat_get(&shard->stats.msgs_rejected);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(client_may_send(w->p, 0, 1, 30000));
+        client_send(w->p, 0, 1, 30000);
+    }
+    push(w);
+    assert_int_equal(amb_stat_get(&shard->stats.msgs_rejected), rejected + 2);
+    assert_int_equal(harness_used(&w->h), used);
+    assert_int_equal(shard->entries.used, entries);
+    client_drain(slow, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(test_a_refused_batch_keeps_nothing_until_the_next_turn),
         T(test_at_home_everything_happens_in_one_turn),
         T(test_elsewhere_receipt_and_grant_come_by_mail_and_the_buffer_comes_home),
         T(test_a_full_topic_at_home_refuses),

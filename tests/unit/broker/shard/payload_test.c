@@ -137,7 +137,8 @@ static void test_a_copy_frees_the_slots_at_once_and_its_commit_when_settled(void
     assert_int_equal(amb_lease_book_over(w->book), 0);
     amb_payload_settled(&payload);
     assert_int_equal(amb_lease_book_over(w->book), 1);
-    assert_int_equal(payload.kind, AMB_PAYLOAD_BUFFER);
+    /* The worker that has its topic may read the kind just now. */
+    assert_int_equal(payload.kind, AMB_PAYLOAD_COPIED);
     amb_payload_end(&payload, w->shard);
     amb_payload_end(&next, w->shard);
     assert_int_equal(amb_lease_book_over(w->book), 2);
