@@ -177,6 +177,8 @@ def test_trust(rig):
         """Which of these users' readers see what is written after they have the message."""
         readers = {user: rig.client("test-changer", broker.unix_url, "t", "read",
                                     prefix=as_user(user).split()) for user in users}
+        for reader in readers.values():  # `subs` knows a reader before its topic does.
+            reader.expect("subscribed")
         until(20, lambda: len(broker.ask("subs")) == len(users), "readers")
         changer.tell("send")
         changer.expect("sent")

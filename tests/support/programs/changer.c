@@ -7,8 +7,8 @@
  *
  * Prints "ready". A line of input has it publish one message in place and print "sent" once the
  * broker has it. The next line has it write other bytes to where that message lay, and print
- * "changed". And so on, to the end of input. read takes one message, prints "holding", waits for a
- * line and prints "same" or "changed".
+ * "changed". And so on, to the end of input. read prints "subscribed", takes one message, prints
+ * "holding", waits for a line and prints "same" or "changed".
  */
 #include <amb/amb.h>
 #include <stdbool.h>
@@ -38,6 +38,7 @@ static int look(struct amb_conn *conn, const char *topic)
     struct amb_msg *msg;
     char line[16];
     need(amb_subscribe(conn, topic, NULL, &sub), "subscribe");
+    say("subscribed");
     need(amb_next(sub, 20 * AMB_SEC, &msg), "next");
     say("holding");
     (void)fgets(line, sizeof(line), stdin);
