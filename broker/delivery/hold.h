@@ -4,7 +4,7 @@
  * does not go on. It stops when it takes something, or when its time limit has passed; after that
  * it holds nobody back until it has caught up.
  *
- *   wait ─► holds, in shard->blocked ─► went_on, caught_up
+ *   wait ─► holds, in shard->forward.blocked ─► went_on, caught_up
  *                     └── its limit passes (expire) ─► drops until it has caught up
  *
  * Threads: the shard's worker. Memory: none.

@@ -65,7 +65,7 @@ struct amb_lease {
     bool is_own;                 /* the shard's */
     int64_t used_ns;             /* of the shard's own: when a slot of it was taken last, */
     int64_t spoiled_ns;          /* when a transfer into it failed; 0: never */
-    struct amb_list_node of_book, of_shard; /* or in shard->gpu_slots, and of_shard */
+    struct amb_list_node of_book, of_shard; /* or in shard->gpuslots.leases, and of_shard */
     uint64_t taken[];                       /* a bit a slot */
 };
 

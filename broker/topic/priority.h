@@ -21,7 +21,7 @@
 struct amb_cursor;
 struct amb_topic;
 
-/* The topic has come to its shard's tables. A topic that is not the main one has topic->main. */
+/* The topic has come to its shard's tables. A topic that is not the main one has kin.main. */
 void amb_priority_enter(struct amb_topic *topic);
 /* The cursor has its owner, a subscription or a queue, and finds that one's others. */
 void amb_priority_join(struct amb_cursor *cursor);

@@ -38,7 +38,7 @@ void amb_event_slow(struct amb_conn *conn, struct amb_sub *sub, bool is_slow, ui
 void amb_event_subscribers(struct amb_conn *conn, struct amb_pub *pub, uint32_t count);
 /* Forgets events that name a handle about to be freed. */
 void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const struct amb_sub *sub);
-/* The oldest event; the next one comes after event_running was cleared. */
+/* The oldest event; the next one comes after events.is_running was cleared. */
 bool amb_event_take(struct amb_conn *conn, struct amb_event_slot *out);
 
 /* Makes amb_fd readable, and not readable any more unless the session is over. Lock held. */

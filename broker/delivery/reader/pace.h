@@ -32,7 +32,7 @@ struct amb_pace {
     struct amb_pace_options options;
     struct amb_shard *shard;
     struct amb_list_node *cursors; /* the subscription's: struct amb_cursor.of_sub */
-    struct amb_list_node node;     /* in shard->paced, while it waits for due_ns */
+    struct amb_list_node node;     /* in shard->pace.waiting, while it waits for due_ns */
     int64_t due_ns;
     int64_t msgs_ns, bytes_ns; /* up to when the given messages are paid for */
     bool has_begun;

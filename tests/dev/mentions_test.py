@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tools/dev/check-mentions.py finds names that comments and pages mention and that are gone, and lets
+pass those that are there.
+
+    mentions_test.py
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+CHECK = pathlib.Path(__file__).resolve().parents[2] / "tools" / "dev" / "check-mentions.py"
+SOUND = {
+    "wire/a.h": "#pragma once\n/* amb_a_run, amb_a_*: struct amb_a.part.held, of wire/a.h. */\n"
+                "struct amb_a_part {\n    int held; /* in a->part */\n};\n"
+                "struct amb_a {\n    struct amb_a_part part;\n    int (*call)(int x);\n"
+                "    union {\n        int one, two[3];\n    } kind;\n    struct foreign far;\n};\n"
+                "struct amb_other_a {\n    int own;\n};\n"
+                "int amb_a_run(void); /* a->call, a->kind.two, a->far.any, a->own, it->held */\n",
+    "docs/a.md": "`amb_a.part.held` and `a->kind.one`, by `amb_a_run`. See `amb_a.h`, amb_a.\n",
+}
+PLANTED = {
+    "a function in a comment": ("client/b.c", "/* amb_gone does it */\n", "amb_gone is not in the"),
+    "behind two slashes": ("client/b.c", "// amb_gone does it\n", "amb_gone is not in the"),
+    "a function on a page": ("docs/b.md", "Then `amb_gone`.\n", "amb_gone is not in the code"),
+    "a beginning of names": ("docs/b.md", "All of `amb_gone_*`.\n", "amb_gone_* is not in the"),
+    "a field of a struct": ("docs/b.md", "In `amb_a.held`.\n", "amb_a.held: there is no such"),
+    "a field of a part": ("docs/b.md", "In `amb_a.part.gone`.\n", "amb_a.part.gone: there is no"),
+    "a field of a variable": ("client/b.c", "/* a->held */\n", "a->held: there is no such member"),
+    "a field of a union": ("client/b.c", "/* a->kind.three */\n", "a->kind.three: there is no"),
+    "a field of no struct": ("client/b.c", "/* it->gone */\n", "it->gone: there is no such"),
+}
+
+
+def check(files):
+    """What the check says of a project of these files, and its exit status."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            path = pathlib.Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        done = subprocess.run([sys.executable, str(CHECK), "--root", folder],
+                              capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def main():
+    failed = 0
+    status, said = check(SOUND)
+    if status != 0:
+        failed += 1
+        print(f"a sound project: found what is not there: {said}")
+    for name, (path, text, expected) in PLANTED.items():
+        status, said = check({**SOUND, path: text})
+        if status != 1 or f"{path}:1: {expected}" not in said or "1 problem\n" not in said:
+            failed += 1
+            print(f"{name}: not found, or more than that: {said}")
+    print(f"{len(PLANTED)} planted, {failed} wrong")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
