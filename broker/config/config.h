@@ -33,7 +33,7 @@ enum amb_switch {
     AMB_SWITCH_OFF,
 };
 
-/* The way of a topic with a message for which its log has no room. */
+/* The policy of a topic whose log is full. */
 enum amb_topic_full {
     AMB_FULL_BLOCK,       /* publishers get no window */
     AMB_FULL_DROP_OLDEST, /* the oldest entries go; subscribers count the loss */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A configuration while it is being made; for the files of broker/config only.
- * The way of a value: layer (config.c, config_file.c) -> tree (config_tree.c) -> field
+ * The stages of a value: layer (config.c, config_file.c) -> tree (config_tree.c) -> field
  * (config_value.c, config_list.c) -> checks between fields (config_check.c).
- * Threads: start-up only. Memory: everything lives in the configuration's own blocks, also values
- * that a higher layer has replaced.
+ * Threads: main, at start and at a reload. Memory: everything lives in the configuration's own
+ * blocks, also values that a higher layer has replaced.
  */
 #pragma once
 

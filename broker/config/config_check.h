@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rules over several keys, and values that depend on the machine.
- * Threads: start-up only. Memory: the configuration's own blocks.
+ * Threads: main, at start and at a reload. Memory: the configuration's own blocks.
  */
 #pragma once
 

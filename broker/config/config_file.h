@@ -4,7 +4,7 @@
  * libconfig opens @include files by itself, so each such line is checked here first. It must be a
  * plain path below the first file's folder, to a regular file of the same limits.
  *
- * Threads: start-up only. Memory: the configuration's own blocks.
+ * Threads: main, at start and at a reload. Memory: the configuration's own blocks.
  */
 #pragma once
 

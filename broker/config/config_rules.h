@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The list `topics`: each element a group with a schema of its own.
- * Threads: start-up only. Memory: the configuration's own blocks.
+ * Threads: main, at start and at a reload. Memory: the configuration's own blocks.
  */
 #pragma once
 

@@ -4,7 +4,7 @@
  * 31 bits, of which it keeps the lowest. The other is a NUL within a text, which ends the text. A
  * scanner that knows texts, comments, names and numbers.
  *
- * Threads: start-up only. Memory: the configuration's own blocks.
+ * Threads: main, at start and at a reload. Memory: the configuration's own blocks.
  */
 #pragma once
 

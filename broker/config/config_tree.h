@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libconfig's tree into fields: walks what was written and asks the schema about each path.
- * Threads: start-up only. Memory: the configuration's own blocks.
+ * Threads: main, at start and at a reload. Memory: the configuration's own blocks.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One value into one field, by the row's type: dispatch and single values.
- * Threads: start-up only. Memory: the configuration's own blocks.
+ * Threads: main, at start and at a reload. Memory: the configuration's own blocks.
  */
 #pragma once
 

@@ -6,8 +6,8 @@
  *
  * A device is used only if it belongs to a trusted interface. For TCP that is the interface itself,
  * for InfiniBand and RoCE the RDMA device behind it ("mlx5_0:1").
- * Threads: start-up only. Memory: the struct must not move once made, and points into the
- * configuration, which must live as long.
+ * Threads: main, at start and at a reload. Memory: the struct must not move once made, and points
+ * into the configuration, which must live as long.
  */
 #pragma once
 

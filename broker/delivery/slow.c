@@ -15,7 +15,7 @@
 /* The same subscription's losses are told at most so often. */
 #define SLOW_LOST_EVERY_NS AMB_NS_PER_SEC
 
-/* The losses that it has been left behind by, and will be told with its next delivery. */
+/* Messages that it has missed and that its next delivery will count. */
 static uint64_t cursor_gap(const struct amb_cursor *cursor)
 {
     const struct amb_log *log = &cursor->topic->log;

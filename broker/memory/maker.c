@@ -123,7 +123,8 @@ static int maker_wake(struct amb_maker *maker, int64_t now_ns)
     return -1;
 }
 
-/* The work of one time. Until when, in milliseconds; -1: until there is mail. */
+/* One round of the maker. Returns how long it may sleep, in milliseconds; -1: until there is mail.
+ */
 static int maker_look(struct amb_maker *maker)
 {
     int64_t now_ns = amb_clock_monotonic_ns();

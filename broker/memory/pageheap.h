@@ -56,7 +56,7 @@ struct amb_slab {
     uint64_t free_map[AMB_SLAB_WORDS];
 };
 
-/* The pool's knowledge of a segment; segment->pool_data. */
+/* A segment as its pool sees it, with its pages; segment->pool_data. */
 struct amb_extent {
     struct amb_segment *segment;
     uint32_t pages, used_pages; /* pages 0: dedicated to one allocation */

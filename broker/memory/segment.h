@@ -56,8 +56,9 @@ struct amb_segment {
     bool is_private;          /* never handed to anybody: bufpool.h */
     struct amb_bufpool *pool; /* its owner; NULL: a leased one */
     void *pool_data;          /* bufpool's */
-    void (*destroy)(struct amb_segment *segment); /* its maker, where that is another; else NULL */
-    struct amb_list_node node;                    /* in the pool's list */
+    /* How its maker frees it, where segment.c did not make it; else NULL. */
+    void (*destroy)(struct amb_segment *segment);
+    struct amb_list_node node; /* in the pool's list */
 };
 
 /* size: a multiple of the page size. ENOMEM, ELIMIT (descriptors), EINVAL. Takes about 1 ms a

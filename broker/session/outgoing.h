@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A frame on its way to a client: the link's needs until it is settled, and the reference that
- * keeps its bytes. From the shard's pool; back in it when settled.
+ * A frame on its way to a client: the link's tx, and the reference that keeps its bytes. From the
+ * shard's pool; back in it when settled.
+ *
  * Threads: the shard's worker.
  */
 #pragma once

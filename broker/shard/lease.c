@@ -61,7 +61,7 @@ static uint64_t book_kept(const struct amb_lease_book *book)
     return book->party == NULL ? 0 : atomic_load_explicit(&book->party->kept, memory_order_relaxed);
 }
 
-/* Leases of its user's other clients are its user's. */
+/* The share counts leases of all clients of the user. */
 static bool user_may_lease(const struct amb_shard *shard, const struct amb_lease_book *book,
                            uint64_t bytes)
 {

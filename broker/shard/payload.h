@@ -73,7 +73,7 @@ static inline bool amb_payload_is_landed(const struct amb_payload *payload)
     return payload->kind == AMB_PAYLOAD_LANDED;
 }
 
-/* The link's knowledge of the buffer; NULL: nothing. */
+/* The buffer's registration with a link; NULL: none. */
 static inline struct amb_link_mem *amb_payload_mem(const struct amb_payload *payload)
 {
     return payload->buf.segment == NULL ? NULL : payload->buf.segment->mem;

@@ -100,7 +100,7 @@ static inline struct amb_bufpool *amb_shard_pool(struct amb_shard *shard, bool i
     return is_private ? &shard->private_pool : &shard->bufpool;
 }
 
-/* The word of the shard's epoll on a session's link; two values are no session's. */
+/* The epoll tag of a session's link; two values are no session's. */
 #define AMB_SHARD_TAG_BELL UINT64_MAX
 #define AMB_SHARD_TAG_UCX (UINT64_MAX - 1)
 

@@ -137,7 +137,7 @@ static void topic_note_age(struct amb_topic *topic, struct amb_entry *entry)
     }
 }
 
-/* The words to others on it, now that it has its number. */
+/* Tells the table of keys and the other priorities of the entry, which has its number now. */
 static void topic_note_special(struct amb_topic *topic, struct amb_entry *entry)
 {
     if (topic->keys != NULL) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers when memory is short. The memory that can be spared, in this order. First come free
- * segments of this shard, then messages that only slow subscribers still want of its topics. Then
- * comes the same at all other shards, which are asked by mail and so help the next attempt.
+ * Buffers when memory is short. Memory of this shard is given up in this order: free segments, lazy
+ * payloads, messages that only slow readers want. Then the other shards are asked, by mail, to do
+ * the same. That helps the next attempt.
  *
  * Threads: the shard's worker. Memory: the mail is part of the shard.
  */

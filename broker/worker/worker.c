@@ -288,9 +288,11 @@ static bool shard_arm(struct amb_shard *shard)
     return shard->ucx.worker == NULL || amb_ucx_worker_arm(shard->ucx.worker);
 }
 
-/* Features that have something to do at a time of their own, also where nothing comes. Each does it
- * now, or leaves it to the next turn, and returns the time of that, by shard->now_ns. INT64_MAX:
- * its next turn comes with something else. */
+/* Features that have something to do at a time of their own, also where nothing comes.
+ * amb_shard_turn has a call for each, which runs it when it is due. By its line here a sleeping
+ * worker wakes for it. The simulator calls the turn alone. Each function does the work now, or
+ * leaves it to the next turn, and returns the time of that, by shard->now_ns. INT64_MAX: its next
+ * turn comes with something else. */
 static int64_t (*const TIMERS[])(struct amb_shard *shard) = {
     amb_hold_expire,    /* readers that have held publishers back for as long as they may */
     amb_queues_due,     /* messages that a queue gives out again */

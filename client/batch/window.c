@@ -6,8 +6,8 @@
 
 /*
  * The amount to ask for: `size` bytes beyond `from`. If the batch has grown since the last
- * question, as much again, up to a full batch. Where memory is short the broker gives exactly that,
- * one round trip later. A batch that grows all the time would never leave then.
+ * question, as much again, up to a full batch. Where memory is short the broker gives exactly the
+ * bytes asked for. Without the extra, a batch that grows would never leave.
  */
 static uint64_t amount_of(const struct amb_pub *pub, uint64_t from, uint64_t size)
 {

@@ -15,7 +15,7 @@ struct amb_conn;
  * held. */
 enum amb_status amb_conn_verdict(struct amb_conn *conn, const struct amb_wait *wait);
 
-/* Something that waits may be about is different. Lock held; those who wait look again when it is
+/* Something has changed that a wait may be for. Lock held; those who wait look again when it is
  * given up, at the latest. */
 void amb_conn_changed(struct amb_conn *conn);
 /* Wakes threads whose condition may be true by now. Lock held. */

@@ -101,9 +101,9 @@ bool amb_place_take_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len
 bool amb_place_take_pinned(struct amb_conn *conn, struct amb_gpu *gpu, bool is_private,
                            uint64_t len, struct amb_place *out);
 /*
- * Leases wait a moment while the broker has half of the slots. The program runs ahead of its
- * readers then, and would wait later. Our wait ends with the first slot that comes back, which is
- * still in the cache. Is it so for the next lease of len bytes?
+ * While the broker has half of the slots, or more after a wait in vain, the program runs ahead of
+ * its readers. A lease waits a moment then. The wait ends with the first slot that comes back,
+ * which is still in the cache. Is it so for the next lease of len bytes?
  */
 bool amb_slots_are_away(const struct amb_conn *conn, uint64_t len);
 /* It stayed so for a moment: readers are slow, or keep what they get, so let it be more. */

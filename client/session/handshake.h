@@ -15,7 +15,7 @@ struct amb_former {
     bool is_unmapped; /* nothing of it is mapped here any more */
 };
 
-/* The words of the program and its environment. */
+/* Options of the connection, from the program and its environment. */
 struct amb_handshake {
     const struct amb_url *url;
     const char *name;

@@ -21,7 +21,7 @@
 #define TICK_ACTIVE_MIN_NS AMB_NS_PER_MS
 #define TICK_ACTIVE_MAX_NS (4 * AMB_NS_PER_MS)
 
-/* The memory of the thread from one turn to the next. */
+/* State of the I/O thread between turns. */
 struct io_turn {
     uint64_t activity, driver_turns;
     int64_t tick_ns;   /* of a lingering batch */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of a measured message, by which a lost, repeated, torn or stale one is seen:
+ * The content of a measured message, by which a lost, repeated, torn or stale one is seen:
  *
  *   | word: publisher (16 bits), sequence (48 bits) | 0 | ... | ~word |      8-byte words
  *

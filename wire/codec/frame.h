@@ -70,7 +70,7 @@ enum amb_frame_type {
     AMB_FRAME_FETCHED_MAP, /* the same for all of it: segment, offset there, data_len */
 };
 
-/* The word of an ACK on messages. Numbers are the wire's. */
+/* The verdict of an ACK on its messages. Numbers are the wire's. */
 enum amb_ack_kind {
     AMB_ACK_KIND_ACK = 1,
     AMB_ACK_KIND_NAK,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of broker-ctl on GPUs: a row of `memory` for each pool, two columns of `transports`,
+ * Rows of broker-ctl about GPUs: a row of `memory` for each pool, two columns of `transports`,
  * and the findings of `doctor`. Each finding has a remedy.
  * Threads: the control thread. Memory: JSON, the caller's.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of status on readers that spill (spill.h). Their topics' figures are those of all
+ * Rows of status about readers that spill (spill.h). Their topics' figures are those of all
  * workers that have such readers, together.
  * Threads: as each says. Memory: the caller's.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of one worker on itself, its memory and, by order, on its sessions and topics.
+ * Rows of one worker: itself, its memory and, by order, its sessions and topics.
  *
  * Threads: the shard's worker.
  */

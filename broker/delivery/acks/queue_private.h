@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts that the two files of a queue share. queue.c moves its takes; queue_life.c is its
+ * The parts that all files of a queue share. queue.c moves its takes; queue_life.c is its
  * beginning, its members, its topics, and its end.
  *
  * Threads: its worker.

@@ -8,8 +8,8 @@
  * so nothing is shared and nothing races: the holder decides. Its bits say which messages are not
  * settled yet. A part that the member gives back early (NAK, TERM) is cut off and goes home ahead.
  *
- * A seat is a member as both sides know it. The queue writes the counts of takes that it was given.
- * The member's worker writes those that came back.
+ * A seat is a member as both sides know it. The queue writes the counts given; the member's
+ * worker writes the counts that came back.
  *
  * Threads: the worker that has it; `back_*` and the mails of a seat cross. Memory: takes are kept
  * for use again by whichever worker puts them away; none is made in steady state.
@@ -91,8 +91,8 @@ struct amb_seat {
     uint64_t credit_msgs, credit_bytes;
     uint64_t given_msgs, given_bytes; /* ever; home's */
     _Atomic uint64_t back_msgs, back_bytes;
-    /* The word of the member's worker that its takes are as many as its client's heap allows. It
-     * gets no more before something has come back. */
+    /* Set by the member's worker: its takes are as many as its client's heap allows. It gets no
+     * more before something has come back. */
     _Atomic bool is_full;
 };
 

@@ -44,7 +44,7 @@ AMB_MUST_CHECK enum amb_status amb_taker_create(struct amb_subscription *sub, en
                                                 int64_t ack_wait_ns, struct amb_seat *seat);
 /* Mail: a take for a member of this worker. */
 void amb_taker_arrived(struct amb_mail *mail, void *owner);
-/* It gets no more; messages that it has it may still acknowledge. Harmless twice. */
+/* It gets no more. It may still acknowledge the messages that it has. Harmless twice. */
 void amb_taker_stop(struct amb_taker *taker);
 /* Once a turn: sends what waits, gives back what has expired. */
 unsigned amb_takers_run(struct amb_shard *shard);

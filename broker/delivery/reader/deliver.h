@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way of an entry to a client, in place or by copy, and the counts of it: for cursors (give.c)
- * and for takes (acks/taker_send.c).
+ * Sends an entry to a client, in place or by copy, and counts it: for cursors (give.c) and for
+ * takes (acks/taker_send.c).
+ *
  * Threads: the shard's worker. Memory: never allocates.
  */
 #pragma once

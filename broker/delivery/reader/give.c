@@ -32,7 +32,7 @@ static bool is_ready(struct amb_cursor *cursor, uint32_t msgs, uint64_t bytes)
            (cursor->is_named || give_name(cursor));
 }
 
-/* The losses that were noted last count for its publisher. */
+/* The delivery that was entered last counts for the entry's tally. */
 static void give_tally(const struct amb_cursor *cursor, const struct amb_entry *entry)
 {
     struct amb_subscription *sub = cursor->sub;

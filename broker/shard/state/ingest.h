@@ -14,7 +14,7 @@
 /* Windows of publishers, and publishers that wait for memory: publisher_window.c. */
 struct amb_shard_windows {
     struct amb_list_node starving;  /* struct amb_publisher.starving: wait for memory */
-    struct amb_list_node rationed;  /* the same: wait until their sessions have less of it */
+    struct amb_list_node rationed;  /* the same: wait until their parties have less of it */
     struct amb_list_node preparing; /* struct amb_publisher.preparing: have a buffer unused */
     uint64_t max;                   /* bytes that windows may stand open; 0: not asked yet */
     bool is_pressed;                /* the publisher that is served now has waited for long */

@@ -33,7 +33,7 @@ uint64_t amb_retain_floor(const struct amb_log *log, const struct amb_topic_rule
     }
     uint64_t floor = amb_log_at(log, log->lo)->first_seq;
     uint64_t messages = rule->retain.messages;
-    /* A batch is kept whole; a part of it is not. */
+    /* A batch is kept whole. Readers begin within it, at the first message that `retain` keeps. */
     if (messages != 0 && messages < log->next_seq && log->next_seq - messages > floor) {
         floor = log->next_seq - messages;
     }

@@ -111,7 +111,7 @@ enum amb_tempo {
     AMB_TEMPO_ORIGINAL, /* each message as long after the first one as it was published */
 };
 
-/* The way of a subscriber that does not keep up. */
+/* The policy for a subscriber that does not keep up. */
 enum amb_slow {
     AMB_SLOW_DEFAULT,
     AMB_SLOW_DROP_OLDEST,

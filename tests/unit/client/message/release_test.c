@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words to the broker on deliveries that come back in and out of order. */
+/* Deliveries come back in and out of order, and the broker is told. */
 #include "client/message/release.h"
 
 #include <stdlib.h>
