@@ -220,6 +220,24 @@ static enum amb_status publisher_find_buffer(struct amb_publisher *publisher, ui
     return status;
 }
 
+/*
+ * Bytes of the buffer for a wish. If that may come in pieces, each has a size class: a quarter
+ * more. A small wish may. Of a larger one a part may be under way: messages that a former buffer
+ * was for, and that the wish has overtaken.
+ */
+static uint64_t bytes_to_prepare(const struct amb_publisher *publisher, uint64_t len)
+{
+    uint64_t most = publisher->pool->options.segment_bytes / 2, cut = len + len / 4;
+    if (len <= PIECES_MAX) {
+        return cut;
+    }
+    bool is_overtaken = publisher->window - publisher->received > publisher->reserved;
+    if (!is_overtaken || len > most) { /* A whole segment is not cut. */
+        return len;
+    }
+    return cut < most ? cut : most;
+}
+
 bool amb_publisher_prepare(struct amb_publisher *publisher)
 {
     if (publisher->received != publisher->granted) {
@@ -227,8 +245,7 @@ bool amb_publisher_prepare(struct amb_publisher *publisher)
     }
     struct amb_shard *shard = publisher->session->shard;
     uint64_t len = publisher->want - publisher->received;
-    /* It may come in pieces, of which each has a size class. */
-    uint64_t cut = len <= PIECES_MAX ? len + len / 4 : len;
+    uint64_t cut = bytes_to_prepare(publisher, len);
     struct amb_buf old = {0};
     if (publisher->prepared.data != NULL) {
         if (shard->now_ns - publisher->prepared_ns < AMB_STARVING_NS) {

@@ -450,13 +450,18 @@ static void test_what_comes_after_that_is_kept_while_there_is_room(void **state)
 #define PIECE 81920u
 #define HOGS 512u
 
-static unsigned hog(struct world *w, struct amb_buf *bufs, unsigned count)
+static unsigned hog_by(struct world *w, struct amb_buf *bufs, unsigned count, uint64_t len)
 {
     while (count < HOGS &&
-           amb_bufpool_alloc(&w->h.shards[0].bufpool, PIECE, &bufs[count]) == AMB_OK) {
+           amb_bufpool_alloc(&w->h.shards[0].bufpool, len, &bufs[count]) == AMB_OK) {
         count++;
     }
     return count;
+}
+
+static unsigned hog(struct world *w, struct amb_buf *bufs, unsigned count)
+{
+    return hog_by(w, bufs, count, PIECE);
 }
 
 static void give_back(struct world *w, struct amb_buf *bufs, unsigned count)
@@ -511,6 +516,38 @@ static void test_what_was_prepared_at_once_may_come_in_pieces(void **state)
         }
     }
     assert_true(prepared > 0);
+}
+
+/* The wish for a second large message is heard before the first one comes. The buffer for both is
+ * in place of the first one's, and nothing else has room. */
+static void test_a_buffer_for_two_large_messages_holds_both(void **state)
+{
+    struct world *w = *state;
+    struct amb_bufpool *pool = &w->h.shards[0].bufpool;
+    const uint32_t lens[] = {262 * 1024, 370 * 1024}; /* 66 and 93 pages, of classes of 80 and 96 */
+    static struct amb_buf bufs[HOGS];
+    uint64_t sent = w->p->pubs[0].bytes, first = sent + client_batch_bytes(1, lens[0]);
+    client_want(w->p, 0, first);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->pubs[0].window, first);
+    assert_non_null(publisher(w, 0)->prepared.data);
+    harness_pass(&w->h, AMB_STARVING_NS + 1);
+    client_want(w->p, 0, first + client_batch_bytes(1, lens[1]));
+    harness_settle(&w->h);
+    assert_int_equal(w->p->pubs[0].window, first + client_batch_bytes(1, lens[1]));
+    unsigned count = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        count = hog_by(w, bufs, hog(w, bufs, count), PIECE / 5);
+        assert_in_range(count, 1, HOGS - 1);
+        client_send(w->p, 0, 1, lens[i]);
+        harness_settle(&w->h);
+        amb_bufpool_check(pool);
+        assert_int_equal(w->p->settle_count, 0);
+    }
+    assert_int_equal(w->p->pubs[0].accepted, 2);
+    assert_null(publisher(w, 0)->prepared.data);
+    assert_int_equal(atomic_load(&w->h.budget.prepared), 0);
+    give_back(w, bufs, count);
 }
 
 /* The buffer is there, but the entry would be one too many. */
@@ -573,6 +610,7 @@ int main(void)
         T(test_what_comes_after_that_is_kept_while_there_is_room),
         T(test_of_two_large_messages_each_has_its_buffer),
         T(test_what_was_prepared_at_once_may_come_in_pieces),
+        T(test_a_buffer_for_two_large_messages_holds_both),
         T(test_too_many_entries_are_refused_whatever_is_prepared),
         T(test_a_tiny_batch_never_gets_a_whole_segment),
         T(test_each_of_hundreds_of_publishers_has_a_window),
