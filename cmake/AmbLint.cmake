@@ -32,14 +32,14 @@ amb_lint(readme ${Python3_EXECUTABLE} ${dev}/check-readme.py --cc ${CMAKE_C_COMP
 foreach(check IN ITEMS arrows cxx mentions names numbers size tests walks words)
     amb_lint(${check} ${Python3_EXECUTABLE} ${dev}/check-${check}.py)
 endforeach()
-amb_lint(prose ${Python3_EXECUTABLE} ${dev}/draw-sentences.py --ratchet)
+amb_lint(prose ${Python3_EXECUTABLE} ${dev}/draw-sentences.py --all)
 amb_lint(format ${dev}/check-format.sh)
 amb_lint(walks-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/walks_test.py)
 amb_lint(arrows-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/arrows_test.py)
-amb_lint(mentions-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/dev/mentions_test.py)
-amb_lint(names-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/dev/names_test.py)
+amb_lint(mentions-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/mentions_test.py)
+amb_lint(names-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/names_test.py)
 amb_lint(numbers-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/numbers_test.py)
-amb_lint(prose-finds ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/dev/prose_test.py)
+amb_lint(prose-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/prose_test.py)
 amb_lint(new-file ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/dev/new_file_test.py
     -DAMB_UCX=${AMB_UCX} -DAMB_UCX_ROOT=${AMB_UCX_ROOT} -DAMB_CUDA=${AMB_CUDA}
     -DAMB_CUDA_INCLUDE=${AMB_CUDA_INCLUDE} -DAMB_JEMALLOC=${AMB_JEMALLOC}

@@ -4,13 +4,10 @@ nothing where there is nothing.
 
     arrows_test.py
 """
-import pathlib
-import subprocess
-import sys
-
 import pytest
+from planted import run
 
-CHECK = pathlib.Path(__file__).resolve().parents[2] / "tools" / "dev" / "check-arrows.py"
+CHECK = "check-arrows.py"
 ROOMS = "tools/dev/arrows.txt"
 ARROWS = """
 wire/base:
@@ -60,24 +57,14 @@ PLANTED = {
 }
 
 
-def check(root, files):
-    """What the check says of a project of these files, and its exit status."""
-    for name, text in {ROOMS: ARROWS, **files}.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, encoding="utf-8")
-    done = subprocess.run([sys.executable, str(CHECK), "--root", str(root)],
-                          capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("files", (SOUND, chain(4, True)), ids=("sound", "four in a circle"))
 def test_nothing_is_found_where_nothing_is(tmp_path, files):
-    status, said = check(tmp_path, files)
+    status, said = run(CHECK, tmp_path, {ROOMS: ARROWS, **files})
     assert status == 0, said
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_what_is_planted_is_found(tmp_path, name):
     files, expected = PLANTED[name]
-    status, said = check(tmp_path, {**SOUND, **files})
+    status, said = run(CHECK, tmp_path, {ROOMS: ARROWS, **SOUND, **files})
     assert status == 1 and expected in said and "1 problem\n" in said

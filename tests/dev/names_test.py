@@ -1,16 +1,13 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """tools/dev/check-names.py finds a name that two parts of the product define, and lets pass what one
 part defines, or keeps for itself.
 
     names_test.py
 """
-import pathlib
-import subprocess
-import sys
-import tempfile
+import pytest
+from planted import run
 
-CHECK = pathlib.Path(__file__).resolve().parents[2] / "tools" / "dev" / "check-names.py"
+CHECK = "check-names.py"
 SOUND = {
     "wire/a.h": "#pragma once\n#define AMB_A 1u\nstruct amb_a;\nint amb_a(void);\n",
     "wire/a.c": '#include "wire/a.h"\n\nint amb_a(void)\n{\n    return 1;\n}\n',
@@ -33,32 +30,13 @@ PLANTED = {
 }
 
 
-def check(files):
-    """What the check says of a project of these files, and its exit status."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in files.items():
-            path = pathlib.Path(folder) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        done = subprocess.run([sys.executable, str(CHECK), "--root", folder],
-                              capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
+def test_nothing_is_found_where_nothing_is(tmp_path):
+    status, said = run(CHECK, tmp_path, SOUND)
+    assert status == 0, said
 
 
-def main():
-    failed = 0
-    status, said = check(SOUND)
-    if status != 0:
-        failed += 1
-        print(f"a sound project: found what is not there: {said}")
-    for name, (text, expected) in PLANTED.items():
-        status, said = check({**SOUND, "client/d.h": "#pragma once\n" + text})
-        if status != 1 or expected not in said or "1 problem\n" not in said:
-            failed += 1
-            print(f"{name}: not found, or more than that: {said}")
-    print(f"{len(PLANTED)} planted, {failed} wrong")
-    sys.exit(1 if failed else 0)
-
-
-if __name__ == "__main__":
-    main()
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_planted_is_found(tmp_path, name):
+    text, expected = PLANTED[name]
+    status, said = run(CHECK, tmp_path, {**SOUND, "client/d.h": "#pragma once\n" + text})
+    assert status == 1 and expected in said and "1 problem\n" in said

@@ -4,13 +4,10 @@ that is.
 
     numbers_test.py
 """
-import pathlib
-import subprocess
-import sys
-
 import pytest
+from planted import run
 
-CHECK = pathlib.Path(__file__).resolve().parents[2] / "tools" / "dev" / "check-numbers.py"
+CHECK = "check-numbers.py"
 SOURCES = {
     "wire/base/clock.h": "#define AMB_NS_PER_MS INT64_C(1000000)\n",
     "broker/a.h": "#define AMB_ENTRIES_MAX (UINT64_C(1) << 17) /* of a log */\n"
@@ -46,23 +43,13 @@ PLANTED = {
 }
 
 
-def check(root, page):
-    for name, text in {**SOURCES, "docs/a.md": page}.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    done = subprocess.run([sys.executable, str(CHECK), "--root", str(root)],
-                          capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("page", SOUND)
 def test_a_right_number_is_believed(tmp_path, page):
-    status, said = check(tmp_path, page)
+    status, said = run(CHECK, tmp_path, {**SOURCES, "docs/a.md": page})
     assert status == 0, said
 
 
 @pytest.mark.parametrize("page", PLANTED)
 def test_a_wrong_number_is_found(tmp_path, page):
-    status, said = check(tmp_path, page)
+    status, said = run(CHECK, tmp_path, {**SOURCES, "docs/a.md": page})
     assert status == 1 and PLANTED[page] in said and "1 problem\n" in said

@@ -1,16 +1,13 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """tools/dev/draw-sentences.py finds sentences that are too long or begin with a free relative
 clause, in comments and in pages, and takes nothing else for a sentence.
 
     prose_test.py
 """
-import pathlib
-import subprocess
-import sys
-import tempfile
+import pytest
+from planted import run
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "tools" / "dev" / "draw-sentences.py"
+SCRIPT = "draw-sentences.py"
 LONG = "The " + "very " * 23 + "long sentence."  # 26 words
 FITS = "The " + "very " * 22 + "long sentence."  # 25
 
@@ -49,51 +46,32 @@ SOUND = [
 ]
 
 
-def run(files, *options):
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in files.items():
-            path = pathlib.Path(folder) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        done = subprocess.run([sys.executable, str(SCRIPT), "--root", folder, *options],
-                              capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
+@pytest.mark.parametrize("name, text, mark", PLANTED)
+def test_what_is_planted_is_found(tmp_path, name, text, mark):
+    status, said = run(SCRIPT, tmp_path, {name: text}, "--all")
+    assert status == 1 and said.count(mark) == 1 and f"    1 {name}\n" in said
 
 
-def check(name, is_good, said):
-    if not is_good:
-        print(f"{name}: {said}")
-    return 0 if is_good else 1
+@pytest.mark.parametrize("name, text", SOUND)
+def test_nothing_is_found_where_nothing_is(tmp_path, name, text):
+    status, said = run(SCRIPT, tmp_path, {name: text}, "--all")
+    assert status == 0, said
 
 
-def main():
-    failed = 0
-    for name, text, mark in PLANTED:
-        status, said = run({name: text}, "--all")
-        failed += check(text, status == 1 and said.count(mark) == 1 and f"    1 {name}\n" in said,
-                        said)
-    for name, text in SOUND:
-        status, said = run({name: text}, "--all")
-        failed += check(text, status == 0, said)
+def draw(root, page, seed):
+    return run(SCRIPT, root, {"a.md": page}, "--seed", seed)
 
-    # A draw: the same of the same seed, as many as asked for, and one long sentence is let pass.
+
+def test_a_draw_has_fifty_sentences_and_is_its_seed_s(tmp_path):
     page = "\n".join(f"This is sentence {n}." for n in range(60))
-    first = run({"a.md": page}, "--seed", "7")
-    failed += check("a draw", first[0] == 0 and first[1].count("a.md:") == 50, first)
-    failed += check("its seed", first == run({"a.md": page}, "--seed", "7"), first)
-    failed += check("another seed", first != run({"a.md": page}, "--seed", "8"), first)
-    for text, expected in ((LONG, 0), (LONG + "\n" + LONG, 1), ("Who waits gets some.", 1)):
-        status, said = run({"a.md": text}, "--seed", "1")
-        failed += check(text, status == expected, said)
-
-    # The ratchet: a folder's count may fall, and not rise.
-    for limit, expected in ((2, 0), (1, 0), (0, 1)):
-        status, said = run({"room/a.md": LONG, "tools/dev/prose.txt": f"room: {limit}\n"},
-                           "--ratchet")
-        failed += check(f"a limit of {limit}", status == expected, said)
-    print(f"{failed} wrong")
-    sys.exit(1 if failed else 0)
+    first = draw(tmp_path, page, "7")
+    assert first[0] == 0 and first[1].count("a.md:") == 50
+    assert first == draw(tmp_path, page, "7")
+    assert first != draw(tmp_path, page, "8")
 
 
-if __name__ == "__main__":
-    main()
+@pytest.mark.parametrize("text, expected", ((LONG, 0), (LONG + "\n" + LONG, 1),
+                                            ("Who waits gets some.", 1)))
+def test_a_draw_lets_one_long_sentence_pass(tmp_path, text, expected):
+    status, said = draw(tmp_path, text, "1")
+    assert status == expected, said

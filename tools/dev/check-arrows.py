@@ -12,7 +12,6 @@ to be its own (_private, _shared, _internal). Headers that arrows.txt names unde
 pass. With --root DIR: of the project that lies there."""
 import argparse
 import fnmatch
-import os
 import re
 
 import ctext
@@ -141,11 +140,7 @@ def check_declarations(units, shared):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--root")
-    root = parser.parse_args().root
-    if root is not None:
-        sources.ROOT = os.path.abspath(root)
+    sources.options(argparse.ArgumentParser())
     rows = sources.table("tools/dev/arrows.txt")
     shared = [place for k, rest in rows if k == "shared" for place in rest.split()]
     folders = table_of(rows)

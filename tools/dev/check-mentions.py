@@ -6,13 +6,11 @@ amb_topic.audience, struct amb_topic.audience or topic->audience.held is a membe
 Where there is an amb_worker, worker->x is a field of it, or of a struct such as amb_ucx_worker.
 Other variables may be of any struct. With --root DIR: of the project that lies there."""
 import argparse
-import os
 import re
 
 import ctext
 import sources
 
-COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 NAME = re.compile(r"\bamb_[a-z0-9_]*(?:[a-z0-9]\b|_\*)")
 FIELD = re.compile(r"\b(?:(amb_\w+)\.|([a-z]\w*)->)([a-z_]\w*(?:(?:\.|->)[a-z_]\w*)*)")
 STRUCT = re.compile(r"\b(?:struct|union)\s+(\w+)[^;{}()=]*\{")
@@ -74,23 +72,19 @@ def is_there(structs, tag, path):
 
 def plain(text):
     """C without its comments, of which each line stays."""
-    return COMMENT.sub(lambda m: m.group(0) if m.group(0)[0] == '"' else ctext.blank(m), text)
-
-
-def is_c(name):
-    return name.endswith((".c", ".h", ".cc", ".cpp", ".cu", ".hpp"))
+    return ctext.IGNORED.sub(lambda m: ctext.blank(m) if m.group(0)[0] == "/" else m.group(0), text)
 
 
 def code(names):
     """All names of the code, and the structs by tag."""
     known, structs = set(), {}
     for name in names:
-        if not is_c(name) and not name.endswith((".proto", ".cmake", "CMakeLists.txt", ".map")):
+        if not sources.is_c(name) and not name.endswith((".proto", ".cmake", "CMakeLists.txt", ".map")):
             continue
         text = sources.read(name)
-        text = plain(text) if is_c(name) else text
+        text = plain(text) if sources.is_c(name) else text
         known.update(re.findall(r"\bamb_\w+", text))
-        if not is_c(name):
+        if not sources.is_c(name):
             continue
         text = ctext.DIRECTIVE.sub("", ctext.ATTRIBUTE.sub("", text))
         for found in STRUCT.finditer(text):
@@ -104,9 +98,9 @@ def words_of(name):
     text = sources.read(name)
     if name.endswith(".md"):
         yield 1, text
-    elif is_c(name):
-        for found in COMMENT.finditer(text):
-            if found.group(0)[0] != '"':
+    elif sources.is_c(name):
+        for found in ctext.IGNORED.finditer(text):
+            if found.group(0)[0] == "/":
                 yield text.count("\n", 0, found.start()) + 1, found.group(0)
 
 
@@ -134,11 +128,7 @@ def look(known, structs, words):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--root")
-    root = parser.parse_args().root
-    if root is not None:
-        sources.ROOT = os.path.abspath(root)
+    root = sources.options(argparse.ArgumentParser()).root
     names = sources.all_files()
     known, structs = code(names)
     problems = []

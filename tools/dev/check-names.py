@@ -3,7 +3,6 @@
 """One meaning a name: no tag (struct, union, enum), no constant and no function that others may call
 is defined in two of wire, broker and client. With --root DIR: of the project that lies there."""
 import argparse
-import os
 import re
 
 import ctext
@@ -33,11 +32,7 @@ def names_of(name, text):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--root")
-    root = parser.parse_args().root
-    if root is not None:
-        sources.ROOT = os.path.abspath(root)
+    root = sources.options(argparse.ArgumentParser()).root
     homes = {}
     for name in sources.c_files(*PARTS):
         for defined in names_of(name, sources.read(name)):

@@ -9,7 +9,6 @@ A name is a macro or an enumerator of the sources, a configuration key (its defa
 of such names. Where two files give a macro different values, the page says which file it means:
 <!-- NAME path -->. With --root DIR: of the project that lies there."""
 import argparse
-import os
 import re
 
 import sources
@@ -163,11 +162,7 @@ def check(page, text, names):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--root")
-    root = parser.parse_args().root
-    if root is not None:
-        sources.ROOT = os.path.abspath(root)
+    sources.options(argparse.ArgumentParser())
     names, problems, marked = Names(), [], 0
     for page in sources.all_files():
         if page.endswith(".md"):

@@ -13,7 +13,6 @@ lease pass on their way.
 
 With --root DIR: of the project that lies there. With --show FILE:FUNCTION:PARAMETER: its stops."""
 import argparse
-import os
 import re
 
 import ctext
@@ -222,11 +221,8 @@ def stops_of(house, what):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--root")
     parser.add_argument("--show")
-    args = parser.parse_args()
-    if args.root is not None:
-        sources.ROOT = os.path.abspath(args.root)
+    args = sources.options(parser)
     house = House()
     if args.show is not None:
         for i, (name, function) in enumerate(stops_of(house, args.show) or ()):

@@ -7,11 +7,9 @@
 
 A sentence has at most 25 words, and its subject is a noun: it does not begin with "What", "Who" or
 "Whoever", and neither does a clause in it. A draw passes with one long sentence and none of the
-other kind. --ratchet compares the whole tree with tools/dev/prose.txt: a room's count may fall, and
-not rise."""
+other kind; --all, which is a test, with none at all."""
 import argparse
 import collections
-import os
 import random
 import sys
 
@@ -19,14 +17,12 @@ import prose
 import sources
 
 LONG_MAX = 1
-TABLE = "tools/dev/prose.txt"
 
 
 def sentences(paths):
     for name in sources.all_files():
         if not paths or any(name == p or name.startswith(p.rstrip("/") + "/") for p in paths):
-            if os.path.splitext(name)[1] in (".c", ".h", ".cpp", ".cc", ".hpp", ".cu", ".md"):
-                yield from prose.of_file(name, sources.read(name))
+            yield from prose.of_file(name)
 
 
 def show(sentence):
@@ -59,39 +55,14 @@ def list_all(every):
     return 1 if counts else 0
 
 
-def room_of(name):
-    return os.path.dirname(name) or "."
-
-
-def ratchet(every):
-    limits = {room: int(count) for room, count in sources.table(TABLE)}
-    counts, problems, notes = collections.Counter(), [], []
-    for sentence in every:
-        counts[room_of(sentence.name)] += sentence.is_long or sentence.is_free
-    for room in sorted({room_of(s.name) for s in every}):
-        limit = limits.get(room, 0)
-        if counts[room] > limit:
-            problems.append(f"{room}: {counts[room]} sentences are too long or begin with a clause, "
-                            f"and {limit} may: draw-sentences.py --all {room}")
-        elif counts[room] < limit:
-            notes.append(f"{room}: {counts[room]} of {limit}: write that into {TABLE}")
-    sources.finish("check-prose", problems, notes)
-
-
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--root", help="look at the project that lies there")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--ratchet", action="store_true")
     parser.add_argument("paths", nargs="*")
-    options = parser.parse_args()
-    if options.root is not None:
-        sources.ROOT = os.path.abspath(options.root)
+    options = sources.options(parser)
     every = list(sentences(options.paths))
-    if options.ratchet:
-        ratchet(every)
     sys.exit(list_all(every) if options.all else draw(every, options.seed, options.count))
 
 

@@ -5,11 +5,13 @@ Code, tables, drawings and headings are no sentences; an item of a list is one, 
 import bisect
 import re
 
+import ctext
+import sources
+
 WORDS_MAX = 25
 # Kept as they were: they stand for programs that somebody else wrote.
 SKIPPED = ("tests/api/programs/", "tests/fuzz/corpus/")
 
-COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/', re.S)
 DIRECTION = re.compile(r"SPDX-License-Identifier|clang-format (?:on|off)|NOLINT|^\s*$|fall ?through")
 TAG = re.compile(r"[@\\](?:file|brief|param(?:\[[\w,]+\])?\s+\w+|return|retval\s+\w+|note|c|p)\b")
 ITEM = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
@@ -105,7 +107,7 @@ def read_block(name, lines):
 def of_source(name, text):
     """Sentences of the comments of a C file."""
     newlines = [at for at, char in enumerate(text) if char == "\n"]
-    for found in COMMENT.finditer(text):
+    for found in ctext.IGNORED.finditer(text):
         comment = found.group(0)
         if not comment.startswith("/") or DIRECTION.search(comment[2:].strip("*/ ")):
             continue
@@ -147,11 +149,9 @@ def code_word(found):
     return "`" + found.group(1).replace(" ", "\ue000").replace(".", "\ue001") + "`"
 
 
-def of_file(name, text):
+def of_file(name):
     if name.startswith(SKIPPED):
         return []
     if name.endswith(".md"):
-        return list(of_page(name, text))
-    if name.endswith((".c", ".h", ".cc", ".cpp", ".hpp", ".cu")):
-        return list(of_source(name, text))
-    return []
+        return list(of_page(name, sources.read(name)))
+    return list(of_source(name, sources.read(name))) if sources.is_c(name) else []

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+C_ENDINGS = (".c", ".h", ".cc", ".cpp", ".hpp", ".cu")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -35,6 +36,20 @@ def c_files(*folders):
     """The .c and .h files below the folders given."""
     return [n for n in all_files()
             if n.endswith((".c", ".h")) and n.startswith(tuple(f + "/" for f in folders))]
+
+
+def is_c(name):
+    return name.endswith(C_ENDINGS)
+
+
+def options(parser):
+    """What a check was called with. --root DIR: it looks at the project that lies there."""
+    parser.add_argument("--root")
+    given = parser.parse_args()
+    if given.root is not None:
+        global ROOT
+        ROOT = os.path.abspath(given.root)
+    return given
 
 
 def read(name):
