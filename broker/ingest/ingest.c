@@ -180,7 +180,7 @@ enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_
     device_place(entry, lease);
     if (device_meta(frame, meta, len, entry) != AMB_OK) {
         amb_list_remove(&entry->pending);
-        amb_entry_give_up(entry, session->shard);
+        amb_entry_give_up(entry, shard);
         return amb_session_broken(session, "a body that is not what its head says");
     }
     *dst = entry->segment->base + *entry->payload.commit.offsets;

@@ -52,18 +52,11 @@ static inline bool may_count(const struct amb_session *session, const struct amb
            amb_heap_has_room(&session->heap, sizeof(struct amb_tally));
 }
 
-/* One delivery, for which the cursor is ready. False: not now. */
-static bool give_one(struct amb_cursor *cursor, struct amb_entry *entry,
-                     const struct amb_piece *piece)
+/* The delivery that was entered last goes out: by copy or not, so many bytes. */
+static inline void give_sent(struct amb_cursor *cursor, struct amb_entry *entry,
+                             const struct amb_piece *piece, bool is_copy, uint64_t bytes)
 {
-    struct amb_subscription *sub = cursor->sub;
-    struct amb_session *session = sub->session;
-    bool is_map = piece->type != AMB_FRAME_DELIVER;
-    if (!may_count(session, entry) ||
-        amb_subscription_deliver(sub, piece->count, piece->data_len + piece->meta_len,
-                                 is_map ? entry : NULL) != AMB_OK) {
-        return false;
-    }
+    struct amb_session *session = cursor->sub->session;
     if (__builtin_expect(entry->tally != NULL, 0)) {
         give_tally(cursor, entry);
     }
@@ -71,12 +64,26 @@ static bool give_one(struct amb_cursor *cursor, struct amb_entry *entry,
     if (piece->seq > cursor->loss.expected_seq) {
         amb_pick_gap(cursor, piece->seq, &gap);
     }
-    struct amb_frame frame = amb_piece_frame(piece, entry, sub, cursor->topic->id);
+    struct amb_frame frame = amb_piece_frame(piece, entry, cursor->sub, cursor->topic->id);
     frame.lost = gap.lost;
     frame.status = (int32_t)gap.why;
     amb_piece_send(session, &frame, piece, entry);
-    amb_deliver_count(session, !is_map, piece->count, piece->data_len + piece->meta_len);
+    amb_deliver_count(session, is_copy, piece->count, bytes);
     cursor->loss.expected_seq = piece->seq + piece->count;
+}
+
+/* One delivery, for which the cursor is ready. False: not now. */
+static bool give_one(struct amb_cursor *cursor, struct amb_entry *entry,
+                     const struct amb_piece *piece)
+{
+    struct amb_subscription *sub = cursor->sub;
+    bool is_map = piece->type != AMB_FRAME_DELIVER;
+    uint64_t bytes = piece->data_len + piece->meta_len;
+    if (!may_count(sub->session, entry) ||
+        amb_subscription_deliver(sub, piece->count, bytes, is_map ? entry : NULL) != AMB_OK) {
+        return false;
+    }
+    give_sent(cursor, entry, piece, !is_map, bytes);
     return true;
 }
 
@@ -192,18 +199,6 @@ bool amb_give_lazy(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t 
         amb_lazy_deliver(sub, entry, first, count, bytes) != AMB_OK) {
         return false;
     }
-    if (entry->tally != NULL) {
-        give_tally(cursor, entry);
-    }
-    struct amb_gap gap = {0};
-    if (piece.seq > cursor->loss.expected_seq) {
-        amb_pick_gap(cursor, piece.seq, &gap);
-    }
-    struct amb_frame frame = amb_piece_frame(&piece, entry, sub, cursor->topic->id);
-    frame.lost = gap.lost;
-    frame.status = (int32_t)gap.why;
-    amb_piece_send(sub->session, &frame, &piece, entry);
-    amb_deliver_count(sub->session, true, count, piece.meta_len);
-    cursor->loss.expected_seq = piece.seq + count;
+    give_sent(cursor, entry, &piece, true, piece.meta_len);
     return true;
 }
