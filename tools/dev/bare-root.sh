@@ -8,7 +8,7 @@
 #
 #   --base DIR     a root that debootstrap has made, copied; else one is made. It stays as it is
 #   --with-sys     with /sys; else there is none, as in some containers
-#   --with-tests   tools/test.sh too, some 15 minutes more; with /sys, for UCX finds no TCP without it
+#   --with-tests   tools/test.sh too, ten minutes in all; with /sys, for UCX finds no TCP without it
 #   --carry PATH   a file or folder of this machine that the root shall have as well: what apt and pip
 #                  need to reach their registries from here
 #   --keep         leave the root
@@ -80,6 +80,7 @@ fi
 # In namespaces of its own: these mounts are seen by nobody else.
 root=$AMB_BARE_ROOT_INSIDE
 mount -t proc proc "$root/proc"
+mount -t devpts -o ptmxmode=0666 devpts "$root/dev/pts" # tests of programs that print to a terminal
 if [ -n "$AMB_BARE_ROOT_SYS" ]; then
     mount -t sysfs -o ro sysfs "$root/sys"
 fi
