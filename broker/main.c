@@ -5,10 +5,10 @@
  * on standard error. Exit statuses are sysexits: 64 usage, 69 unavailable, 78 configuration.
  */
 #include "broker/broker.h"
+#include "broker/command_line.h"
 #include "broker/config/config.h"
 #include "broker/config/print/config_print.h"
 #include "broker/config/transports.h"
-#include "broker/options.h"
 #include "broker/resources.h"
 #include "broker/signals.h"
 #include "wire/base/log.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* brokerd's command line. */
-#include "broker/options.h"
+#include "broker/command_line.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

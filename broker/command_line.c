@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/options.h"
+#include "broker/command_line.h"
 
 #include "broker/config/config_text.h"
 #include "wire/base/assert.h"
