@@ -26,11 +26,11 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-void amb_options_usage(FILE *out)
+void amb_command_line_usage(FILE *out)
 {
     (void)fputs(
         "usage: brokerd [--config FILE] [--dev] [--listen URL]... [-o KEY=VALUE]...\n"
-        "  -c, --config FILE  configuration (default " AMB_OPTIONS_CONFIG_DEFAULT
+        "  -c, --config FILE  configuration (default " AMB_COMMAND_LINE_CONFIG_DEFAULT
         ", none with --dev)\n"
         "      --dev          for this user on this machine: a socket under\n"
         "                     $XDG_RUNTIME_DIR or /tmp, memory on demand, loopback trusted\n"
@@ -47,32 +47,32 @@ void amb_options_usage(FILE *out)
         out);
 }
 
-static void apply(struct amb_options *options, int code, const char *value)
+static void apply(struct amb_command_line *line, int code, const char *value)
 {
     switch (code) {
     case 'c':
-        options->config = value;
+        line->config = value;
         break;
     case 'o':
-        options->settings[options->setting_count++] = value;
+        line->settings[line->setting_count++] = value;
         break;
     case 't':
-        options->action = AMB_OPTIONS_TEST_CONFIG;
+        line->action = AMB_COMMAND_LINE_TEST_CONFIG;
         break;
     case 'v':
-        options->action = AMB_OPTIONS_VERSION;
+        line->action = AMB_COMMAND_LINE_VERSION;
         break;
     case 'h':
-        options->action = AMB_OPTIONS_HELP;
+        line->action = AMB_COMMAND_LINE_HELP;
         break;
     case OPTION_DEV:
-        options->dev = true;
+        line->dev = true;
         break;
     case OPTION_LISTEN:
-        options->listen[options->listen_count++] = value;
+        line->listen[line->listen_count++] = value;
         break;
     case OPTION_PRINT_CONFIG:
-        options->action = AMB_OPTIONS_PRINT_CONFIG;
+        line->action = AMB_COMMAND_LINE_PRINT_CONFIG;
         break;
     default:
         break;
@@ -96,7 +96,7 @@ static enum amb_status refuse(char **argv, bool is_missing, char *error, size_t 
     return AMB_EINVAL;
 }
 
-static enum amb_status parse(struct amb_options *options, int argc, char **argv, char *error,
+static enum amb_status parse(struct amb_command_line *line, int argc, char **argv, char *error,
                              size_t error_size)
 {
     char shown[64];
@@ -110,49 +110,49 @@ static enum amb_status parse(struct amb_options *options, int argc, char **argv,
         if (code == '?' || code == ':') {
             return refuse(argv, code == ':', error, error_size);
         }
-        apply(options, code, optarg);
+        apply(line, code, optarg);
     }
     if (optind < argc) {
         (void)snprintf(error, error_size, "unexpected argument '%s'",
                        amb_text_show(argv[optind], shown, sizeof(shown)));
         return AMB_EINVAL;
     }
-    for (size_t i = 0; i < options->setting_count; i++) {
-        if (strchr(options->settings[i], '=') == NULL) {
+    for (size_t i = 0; i < line->setting_count; i++) {
+        if (strchr(line->settings[i], '=') == NULL) {
             (void)snprintf(error, error_size, "-o takes KEY=VALUE, not '%s'",
-                           amb_text_show(options->settings[i], shown, sizeof(shown)));
+                           amb_text_show(line->settings[i], shown, sizeof(shown)));
             return AMB_EINVAL;
         }
     }
     return AMB_OK;
 }
 
-enum amb_status amb_options_init(struct amb_options *options, int argc, char **argv, char *error,
-                                 size_t error_size)
+enum amb_status amb_command_line_init(struct amb_command_line *line, int argc, char **argv,
+                                      char *error, size_t error_size)
 {
     amb_assert(argc >= 0 && error_size > 0);
-    memset(options, 0, sizeof(*options));
-    options->listen = calloc((size_t)argc + 1, sizeof(char *));
-    options->settings = calloc((size_t)argc + 1, sizeof(char *));
-    if (options->listen == NULL || options->settings == NULL) {
+    memset(line, 0, sizeof(*line));
+    line->listen = calloc((size_t)argc + 1, sizeof(char *));
+    line->settings = calloc((size_t)argc + 1, sizeof(char *));
+    if (line->listen == NULL || line->settings == NULL) {
         (void)snprintf(error, error_size, "no memory for the command line");
-        amb_options_fini(options);
+        amb_command_line_fini(line);
         return AMB_ENOMEM;
     }
-    enum amb_status status = parse(options, argc, argv, error, error_size);
+    enum amb_status status = parse(line, argc, argv, error, error_size);
     if (status != AMB_OK) {
-        amb_options_fini(options);
+        amb_command_line_fini(line);
         return status;
     }
-    if (options->config == NULL && !options->dev) {
-        options->config = AMB_OPTIONS_CONFIG_DEFAULT;
+    if (line->config == NULL && !line->dev) {
+        line->config = AMB_COMMAND_LINE_CONFIG_DEFAULT;
     }
     return AMB_OK;
 }
 
-void amb_options_fini(struct amb_options *options)
+void amb_command_line_fini(struct amb_command_line *line)
 {
-    free(options->listen);
-    free(options->settings);
-    memset(options, 0, sizeof(*options));
+    free(line->listen);
+    free(line->settings);
+    memset(line, 0, sizeof(*line));
 }

@@ -11,18 +11,18 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define AMB_OPTIONS_CONFIG_DEFAULT "/etc/ambroker/broker.conf"
+#define AMB_COMMAND_LINE_CONFIG_DEFAULT "/etc/ambroker/broker.conf"
 
-enum amb_options_action {
-    AMB_OPTIONS_RUN,
-    AMB_OPTIONS_TEST_CONFIG,
-    AMB_OPTIONS_PRINT_CONFIG,
-    AMB_OPTIONS_VERSION,
-    AMB_OPTIONS_HELP,
+enum amb_command_line_action {
+    AMB_COMMAND_LINE_RUN,
+    AMB_COMMAND_LINE_TEST_CONFIG,
+    AMB_COMMAND_LINE_PRINT_CONFIG,
+    AMB_COMMAND_LINE_VERSION,
+    AMB_COMMAND_LINE_HELP,
 };
 
-struct amb_options {
-    enum amb_options_action action;
+struct amb_command_line {
+    enum amb_command_line_action action;
     const char *config; /* NULL: none, with --dev */
     bool dev;
     const char **listen, **settings; /* --listen URL, -o key=value */
@@ -30,7 +30,7 @@ struct amb_options {
 };
 
 /* EINVAL: error holds one sentence; the caller shows the usage and ends with 64. ENOMEM. */
-AMB_MUST_CHECK enum amb_status amb_options_init(struct amb_options *options, int argc, char **argv,
-                                                char *error, size_t error_size);
-void amb_options_fini(struct amb_options *options);
-void amb_options_usage(FILE *out);
+AMB_MUST_CHECK enum amb_status amb_command_line_init(struct amb_command_line *line, int argc,
+                                                     char **argv, char *error, size_t error_size);
+void amb_command_line_fini(struct amb_command_line *line);
+void amb_command_line_usage(FILE *out);

@@ -40,7 +40,7 @@ struct former {
 
 /* The things that HUP needs to read the configuration again. */
 struct program {
-    struct amb_options options;
+    struct amb_command_line line;
     struct amb_config_source source;
     struct amb_config *config;
     struct former *former;
@@ -61,7 +61,7 @@ static int show_version(void)
 
 static int show_help(void)
 {
-    amb_options_usage(stdout);
+    amb_command_line_usage(stdout);
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -229,12 +229,12 @@ static int run_broker(struct program *program, int out)
 static int use_config(struct program *program)
 {
     char error[AMB_CONFIG_ERROR_MAX] = "";
-    if (program->options.action == AMB_OPTIONS_TEST_CONFIG) {
+    if (program->line.action == AMB_COMMAND_LINE_TEST_CONFIG) {
         (void)printf("%s: the configuration is valid\n",
                      program->source.path == NULL ? "built in" : program->source.path);
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
-    if (program->options.action == AMB_OPTIONS_PRINT_CONFIG) {
+    if (program->line.action == AMB_COMMAND_LINE_PRINT_CONFIG) {
         amb_config_print(program->config, stdout);
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
@@ -259,27 +259,27 @@ static int use_config(struct program *program)
 static int run_program(struct program *program)
 {
     char error[AMB_CONFIG_ERROR_MAX] = "";
-    const struct amb_options *options = &program->options;
-    if (options->action == AMB_OPTIONS_HELP) {
+    const struct amb_command_line *line = &program->line;
+    if (line->action == AMB_COMMAND_LINE_HELP) {
         return show_help();
     }
-    if (options->action == AMB_OPTIONS_VERSION) {
+    if (line->action == AMB_COMMAND_LINE_VERSION) {
         return show_version();
     }
     program->source = (struct amb_config_source){
-        .dev = options->dev,
-        .path = options->config,
+        .dev = line->dev,
+        .path = line->config,
         .environment = (const char *const *)environ,
-        .options = options->settings,
-        .option_count = options->setting_count,
-        .listen = options->listen,
-        .listen_count = options->listen_count,
+        .options = line->settings,
+        .option_count = line->setting_count,
+        .listen = line->listen,
+        .listen_count = line->listen_count,
     };
     enum amb_status status = load_config(&program->source, error, sizeof(error), &program->config);
     if (status != AMB_OK) {
         (void)fprintf(stderr, "%s\n", error);
-        if (options->config != NULL && strcmp(options->config, AMB_OPTIONS_CONFIG_DEFAULT) == 0 &&
-            access(options->config, F_OK) != 0) {
+        if (line->config != NULL && strcmp(line->config, AMB_COMMAND_LINE_CONFIG_DEFAULT) == 0 &&
+            access(line->config, F_OK) != 0) {
             (void)fprintf(stderr, "brokerd: --config FILE names one, --dev needs none\n");
         }
         return status == AMB_ENOMEM ? EXIT_FAILURE : EX_CONFIG;
@@ -299,12 +299,12 @@ int main(int argc, char **argv)
     amb_log_set_sink(amb_log_to_stderr, NULL);
     amb_ucx_own_process();
     amb_resources_raise();
-    if (amb_options_init(&program.options, argc, argv, error, sizeof(error)) != AMB_OK) {
+    if (amb_command_line_init(&program.line, argc, argv, error, sizeof(error)) != AMB_OK) {
         (void)fprintf(stderr, "brokerd: %s\n", error);
-        amb_options_usage(stderr);
+        amb_command_line_usage(stderr);
         return EX_USAGE;
     }
     int result = run_program(&program);
-    amb_options_fini(&program.options);
+    amb_command_line_fini(&program.line);
     return result;
 }

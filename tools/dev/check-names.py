@@ -14,7 +14,7 @@ ENUM = re.compile(r"\benum\b\s*\w*\s*\{([^}]*)\}")
 CONSTANT = re.compile(r"(?:^|,)\s*([A-Z]\w+)")
 MACRO = re.compile(r"^[ \t]*#\s*define\s+([A-Z]\w+)", re.M)
 # Names of the public interface that the broker still gives to structs of its own.
-EXCUSED = {"struct amb_lease", "struct amb_options"}
+EXCUSED = {"struct amb_lease"}
 
 
 def names_of(name, text):

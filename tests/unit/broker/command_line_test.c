@@ -12,7 +12,7 @@
 
 #define ARGS_MAX 8
 
-static struct amb_options options;
+static struct amb_command_line line;
 static char *texts[ARGS_MAX + 1];
 
 /* Parses copies: getopt may reorder argv. */
@@ -28,7 +28,7 @@ static enum amb_status parse(const char *const *args, char *error, size_t error_
     char *argv[ARGS_MAX + 1];
     memcpy(argv, texts, sizeof(argv));
     argv[argc] = NULL;
-    return amb_options_init(&options, argc, argv, error, error_size);
+    return amb_command_line_init(&line, argc, argv, error, error_size);
 }
 
 #define ACCEPT(...)                                                                                \
@@ -63,51 +63,51 @@ static void test_no_arguments_mean_the_system_file(void **state)
     const char *const args[] = {"brokerd", NULL};
     char error[64];
     assert_int_equal(parse(args, error, sizeof(error)), AMB_OK);
-    assert_string_equal(options.config, "/etc/ambroker/broker.conf");
-    assert_int_equal(options.action, AMB_OPTIONS_RUN);
-    assert_false(options.dev);
-    amb_options_fini(&options);
+    assert_string_equal(line.config, "/etc/ambroker/broker.conf");
+    assert_int_equal(line.action, AMB_COMMAND_LINE_RUN);
+    assert_false(line.dev);
+    amb_command_line_fini(&line);
 }
 
 static void test_dev_needs_no_file_but_may_have_one(void **state)
 {
     (void)state;
     ACCEPT("--dev");
-    assert_true(options.dev);
-    assert_null(options.config);
-    amb_options_fini(&options);
+    assert_true(line.dev);
+    assert_null(line.config);
+    amb_command_line_fini(&line);
     ACCEPT("--dev", "--config", "x.conf");
-    assert_string_equal(options.config, "x.conf");
-    amb_options_fini(&options);
+    assert_string_equal(line.config, "x.conf");
+    amb_command_line_fini(&line);
 }
 
 static void test_lists_keep_their_order(void **state)
 {
     (void)state;
     ACCEPT("--listen", "unix:///a", "-o", "a=1", "--listen=tcp://b:1", "-ob=2=3");
-    assert_int_equal(options.listen_count, 2);
-    assert_string_equal(options.listen[1], "tcp://b:1");
-    assert_int_equal(options.setting_count, 2);
-    assert_string_equal(options.settings[0], "a=1");
-    assert_string_equal(options.settings[1], "b=2=3");
-    amb_options_fini(&options);
+    assert_int_equal(line.listen_count, 2);
+    assert_string_equal(line.listen[1], "tcp://b:1");
+    assert_int_equal(line.setting_count, 2);
+    assert_string_equal(line.settings[0], "a=1");
+    assert_string_equal(line.settings[1], "b=2=3");
+    amb_command_line_fini(&line);
 }
 
 static void test_actions(void **state)
 {
     (void)state;
     ACCEPT("--test-config");
-    assert_int_equal(options.action, AMB_OPTIONS_TEST_CONFIG);
-    amb_options_fini(&options);
+    assert_int_equal(line.action, AMB_COMMAND_LINE_TEST_CONFIG);
+    amb_command_line_fini(&line);
     ACCEPT("--print-config");
-    assert_int_equal(options.action, AMB_OPTIONS_PRINT_CONFIG);
-    amb_options_fini(&options);
+    assert_int_equal(line.action, AMB_COMMAND_LINE_PRINT_CONFIG);
+    amb_command_line_fini(&line);
     ACCEPT("--version");
-    assert_int_equal(options.action, AMB_OPTIONS_VERSION);
-    amb_options_fini(&options);
+    assert_int_equal(line.action, AMB_COMMAND_LINE_VERSION);
+    amb_command_line_fini(&line);
     ACCEPT("-h");
-    assert_int_equal(options.action, AMB_OPTIONS_HELP);
-    amb_options_fini(&options);
+    assert_int_equal(line.action, AMB_COMMAND_LINE_HELP);
+    amb_command_line_fini(&line);
 }
 
 static void test_wrong_arguments_are_named(void **state)
