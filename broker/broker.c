@@ -20,7 +20,7 @@
 #include "broker/session/retire.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
-#include "broker/shard/lease.h"
+#include "broker/shard/segment_lease.h"
 #include "broker/worker/porter.h"
 #include "broker/worker/worker.h"
 #include "wire/base/assert.h"

@@ -11,7 +11,7 @@
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/gpuslot.h"
-#include "broker/shard/lease.h"
+#include "broker/shard/segment_lease.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/tally.h"
 #include "broker/topic/leased_copy.h"

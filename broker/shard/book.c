@@ -2,7 +2,7 @@
 #include "broker/shard/book.h"
 
 #include "broker/base/party.h"
-#include "broker/shard/lease.h"
+#include "broker/shard/segment_lease.h"
 
 void amb_lease_book_init(struct amb_lease_book *book, struct amb_heap_account *heap)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A book is one session's account of its leases (lease.h) and of its commits. A commit names slots
+ * A book is one session's account of its leases (segment_lease.h) and of its commits. A commit names slots
  * of one lease; it is over when the last reader of its batch is done.
  *
  * Commits are numbered per session; its client is told the number up to which all are over, and

@@ -4,7 +4,7 @@
 #include "broker/config/config.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
-#include "broker/shard/lease.h"
+#include "broker/shard/segment_lease.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 

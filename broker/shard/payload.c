@@ -2,7 +2,7 @@
 #include "broker/shard/payload.h"
 
 #include "broker/base/heap_account.h"
-#include "broker/shard/lease.h"
+#include "broker/shard/segment_lease.h"
 #include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 

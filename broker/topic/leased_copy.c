@@ -3,7 +3,7 @@
 
 #include "broker/base/fault.h"
 #include "broker/shard/entry.h"
-#include "broker/shard/lease.h"
+#include "broker/shard/segment_lease.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/reclaim.h"
 #include "wire/base/copy.h"

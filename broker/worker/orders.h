@@ -13,7 +13,7 @@
 #include "broker/delivery/acks/taker_ack.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/memory/maker.h"
-#include "broker/shard/lease.h"
+#include "broker/shard/segment_lease.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
 #include "wire/base/status.h"

@@ -9,7 +9,7 @@
 #include "broker/memory/maker.h"
 #include "broker/session/outgoing.h"
 #include "broker/shard/entry.h"
-#include "broker/shard/lease.h"
+#include "broker/shard/segment_lease.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/shard_segments.h"
 #include "broker/shard/tally.h"

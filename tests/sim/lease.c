@@ -5,7 +5,7 @@
  *
  *   free ──(commit)──► taken by that number ──(FREED: a counter, or a range)──► free, spoilt
  */
-#include "broker/shard/lease.h"
+#include "broker/shard/segment_lease.h"
 
 #include "tests/sim/sim.h"
 #include "wire/base/assert.h"

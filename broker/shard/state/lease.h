@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of lease.c and gpuslot.c in a shard.
+ * The state of segment_lease.c and gpuslot.c in a shard.
  *
  * Threads: the shard's worker. Memory: embedded in the shard.
  */

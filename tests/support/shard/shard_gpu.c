@@ -3,7 +3,7 @@
 
 #include "broker/memory/segment.h"
 #include "broker/session/session.h"
-#include "broker/shard/lease.h"
+#include "broker/shard/segment_lease.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -11,7 +11,7 @@
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
 #include "broker/shard/entry.h"
-#include "broker/shard/lease.h"
+#include "broker/shard/segment_lease.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/support/shard/shard_gpu.h"
 

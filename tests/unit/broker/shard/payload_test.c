@@ -4,8 +4,8 @@
  * in gpuslot_test.c.
  */
 #include "broker/session/session.h"
-#include "broker/shard/lease.h"
 #include "broker/shard/payload.h"
+#include "broker/shard/segment_lease.h"
 #include "tests/support/shard/shard_client.h"
 #include "tests/support/shard/shard_harness.h"
 #include "tests/support/shard/shard_lease.h"

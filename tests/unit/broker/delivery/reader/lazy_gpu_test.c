@@ -9,7 +9,7 @@
 #include "broker/delivery/reader/lazy.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
-#include "broker/shard/lease.h"
+#include "broker/shard/segment_lease.h"
 #include "broker/topic/topic.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/support/shard/shard_gpu.h"

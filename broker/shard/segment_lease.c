@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/shard/lease.h"
+#include "broker/shard/segment_lease.h"
 
 #include "broker/base/heap_account.h"
 #include "broker/base/party.h"

@@ -7,7 +7,7 @@
 #include "broker/config/config.h"
 #include "broker/memory/limbo.h"
 #include "broker/session/session.h"
-#include "broker/shard/lease.h"
+#include "broker/shard/segment_lease.h"
 #include "tests/support/shard/shard_client.h"
 #include "tests/support/shard/shard_harness.h"
 #include "tests/support/shard/shard_lease.h"
