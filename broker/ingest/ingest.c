@@ -142,7 +142,7 @@ static enum amb_status device_meta(const struct amb_frame *frame, const uint8_t 
 }
 
 /* The entry has a slot, and the buffer that its meta is written to. */
-static void device_place(struct amb_entry *entry, struct amb_lease *lease)
+static void device_place(struct amb_entry *entry, struct amb_segment_lease *lease)
 {
     struct amb_payload *payload = &entry->payload;
     amb_gpuslot_take(lease, entry->data_len, &payload->commit,
@@ -160,7 +160,7 @@ enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_
         shard->is_draining || !amb_publisher_may_send(publisher, frame)) {
         return AMB_ENOTSUP; /* Its faults are told as of any other. */
     }
-    struct amb_lease *lease = amb_gpuslot_find(shard, frame->data_len);
+    struct amb_segment_lease *lease = amb_gpuslot_find(shard, frame->data_len);
     if (lease == NULL) {
         return AMB_ENOTSUP;
     }
@@ -207,7 +207,7 @@ enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_
         amb_commit_skip(&session->book); /* but it counts. */
         return AMB_OK;
     }
-    struct amb_lease *lease = amb_lease_find(&session->book, frame->segment);
+    struct amb_segment_lease *lease = amb_segment_lease_find(&session->book, frame->segment);
     if (lease == NULL || lease->state != AMB_LEASE_SEALED) {
         return commit_violation(session, "into a segment that it has not leased and mapped");
     }

@@ -19,14 +19,14 @@ void amb_lease_book_end(struct amb_lease_book *book, bool is_held)
     while (amb_list_pop_front(&book->commits) != NULL) {
     }
     AMB_LIST_FOR_EACH_SAFE (node, &book->leases) {
-        struct amb_lease *lease = AMB_CONTAINER_OF(node, struct amb_lease, of_book);
+        struct amb_segment_lease *lease = AMB_CONTAINER_OF(node, struct amb_segment_lease, of_book);
         lease->book = NULL;
         lease->is_held = is_held && lease->state != AMB_LEASE_FILLING; /* else never given */
         amb_party_kept(lease->segment->party, lease->segment->size);
         if (!lease->is_held) {
             amb_list_remove(&lease->of_book);
         }
-        amb_lease_close(lease);
+        amb_segment_lease_close(lease);
     }
     book->has_news = false;
 }
@@ -35,7 +35,8 @@ uint64_t amb_lease_book_held(const struct amb_lease_book *book)
 {
     uint64_t bytes = 0;
     AMB_LIST_FOR_EACH (node, &book->leases) {
-        const struct amb_lease *lease = AMB_CONTAINER_OF(node, struct amb_lease, of_book);
+        const struct amb_segment_lease *lease =
+            AMB_CONTAINER_OF(node, struct amb_segment_lease, of_book);
         bytes += lease->is_held ? lease->segment->size : 0;
     }
     return bytes;
@@ -44,10 +45,10 @@ uint64_t amb_lease_book_held(const struct amb_lease_book *book)
 void amb_lease_book_release(struct amb_lease_book *book)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &book->leases) {
-        struct amb_lease *lease = AMB_CONTAINER_OF(node, struct amb_lease, of_book);
+        struct amb_segment_lease *lease = AMB_CONTAINER_OF(node, struct amb_segment_lease, of_book);
         amb_list_remove(&lease->of_book);
         lease->is_held = false;
-        amb_lease_free(lease);
+        amb_segment_lease_free(lease);
     }
 }
 
@@ -84,7 +85,7 @@ void amb_commit_skip(struct amb_lease_book *book)
 }
 
 void amb_commit_begin(struct amb_lease_book *book, struct amb_commit *commit,
-                      struct amb_lease *lease)
+                      struct amb_segment_lease *lease)
 {
     commit->number = ++book->committed;
     commit->lease = lease;
@@ -95,7 +96,7 @@ void amb_commit_begin(struct amb_lease_book *book, struct amb_commit *commit,
 
 enum amb_status amb_commit_take(struct amb_commit *commit, uint64_t offset, uint64_t padded)
 {
-    struct amb_lease *lease = commit->lease;
+    struct amb_segment_lease *lease = commit->lease;
     uint64_t at = offset / lease->slot;
     if (offset % lease->slot != 0 || at >= lease->slots || padded > lease->slot) {
         return AMB_EPROTO;
@@ -111,7 +112,7 @@ enum amb_status amb_commit_take(struct amb_commit *commit, uint64_t offset, uint
 
 void amb_commit_untake(struct amb_commit *commit)
 {
-    struct amb_lease *lease = commit->lease;
+    struct amb_segment_lease *lease = commit->lease;
     for (uint32_t i = 0; i < commit->taken; i++) {
         uint64_t at = commit->offsets[i] / lease->slot;
         lease->taken[at / 64] &= ~(UINT64_C(1) << (at % 64));
@@ -137,7 +138,7 @@ static void commit_leave(struct amb_lease_book *book, struct amb_commit *commit)
 
 void amb_commit_over(struct amb_commit *commit)
 {
-    struct amb_lease *lease = commit->lease;
+    struct amb_segment_lease *lease = commit->lease;
     if (lease == NULL) {
         return;
     }
@@ -148,7 +149,7 @@ void amb_commit_over(struct amb_commit *commit)
     if (book != NULL) {
         commit_leave(book, commit);
     }
-    amb_lease_free(lease);
+    amb_segment_lease_free(lease);
 }
 
 uint64_t amb_lease_book_over(const struct amb_lease_book *book)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A book is one session's account of its leases (segment_lease.h) and of its commits. A commit names slots
- * of one lease; it is over when the last reader of its batch is done.
+ * A book is one session's account of its leases (segment_lease.h) and of its commits. A commit
+ * names slots of one lease; it is over when the last reader of its batch is done.
  *
  * Commits are numbered per session; its client is told the number up to which all are over, and
  * those that are over before older ones. Commits that are not over are in a list, so all between
@@ -19,11 +19,11 @@
 #include <stdint.h>
 
 struct amb_heap_account;
-struct amb_lease;
+struct amb_segment_lease;
 struct amb_party;
 
 struct amb_lease_book {
-    struct amb_list_node leases;  /* struct amb_lease.of_book */
+    struct amb_list_node leases;  /* struct amb_segment_lease.of_book */
     struct amb_list_node commits; /* struct amb_commit.node: not over, in order */
     struct amb_list_node untold;  /* struct amb_commit.news: those with something to be told */
     uint64_t committed;           /* number of the last commit */
@@ -38,7 +38,7 @@ struct amb_lease_book {
 
 /* Part of a payload (payload.h). */
 struct amb_commit {
-    struct amb_lease *lease; /* NULL: it is over, or was none */
+    struct amb_segment_lease *lease; /* NULL: it is over, or was none */
     uint64_t number;
     const uint64_t *offsets; /* of its messages */
     uint32_t taken;          /* it has the slots of so many of them */
@@ -60,7 +60,7 @@ void amb_lease_book_release(struct amb_lease_book *book);
 void amb_commit_skip(struct amb_lease_book *book);
 /* The next commit begins. */
 void amb_commit_begin(struct amb_lease_book *book, struct amb_commit *commit,
-                      struct amb_lease *lease);
+                      struct amb_segment_lease *lease);
 /* Takes the slot at `offset`, of the commit's next message, which has so many bytes. EPROTO: there
  * is none, it is too small, or it is taken. */
 AMB_MUST_CHECK enum amb_status amb_commit_take(struct amb_commit *commit, uint64_t offset,

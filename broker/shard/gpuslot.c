@@ -34,16 +34,16 @@ static uint64_t range_for(const struct amb_gpu_pool *pool, uint64_t slot)
     return range < slot ? slot : range - range % slot;
 }
 
-static struct amb_lease *lease_at(struct amb_list_node *node)
+static struct amb_segment_lease *lease_at(struct amb_list_node *node)
 {
-    return AMB_CONTAINER_OF(node, struct amb_lease, of_book);
+    return AMB_CONTAINER_OF(node, struct amb_segment_lease, of_book);
 }
 
-static struct amb_lease *find_free(struct amb_shard *shard, const struct amb_gpu_pool *pool,
-                                   uint64_t slot)
+static struct amb_segment_lease *find_free(struct amb_shard *shard, const struct amb_gpu_pool *pool,
+                                           uint64_t slot)
 {
     AMB_LIST_FOR_EACH (node, &shard->gpuslots.leases) {
-        struct amb_lease *lease = lease_at(node);
+        struct amb_segment_lease *lease = lease_at(node);
         if (lease->segment->gpu == pool && lease->slot >= slot && lease->slot <= 2 * slot &&
             lease->commits < lease->slots && lease->spoiled_ns == 0) {
             return lease;
@@ -52,7 +52,8 @@ static struct amb_lease *find_free(struct amb_shard *shard, const struct amb_gpu
     return NULL;
 }
 
-static bool is_due(const struct amb_lease *lease, const struct amb_gpu_pool *pool, int64_t now_ns)
+static bool is_due(const struct amb_segment_lease *lease, const struct amb_gpu_pool *pool,
+                   int64_t now_ns)
 {
     if (lease->spoiled_ns != 0) {
         return now_ns - lease->spoiled_ns >= SPOILED_NS;
@@ -65,27 +66,28 @@ static bool is_due(const struct amb_lease *lease, const struct amb_gpu_pool *poo
 static void give_back(struct amb_shard *shard, const struct amb_gpu_pool *pool)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &shard->gpuslots.leases) {
-        struct amb_lease *lease = lease_at(node);
+        struct amb_segment_lease *lease = lease_at(node);
         if (lease->commits == 0 && is_due(lease, pool, shard->now_ns)) {
-            amb_lease_close(lease);
+            amb_segment_lease_close(lease);
         }
     }
 }
 
 /* One allocation and the pool's lock, for as many messages as a range has slots. */
-static struct amb_lease *make(struct amb_shard *shard, struct amb_gpu_pool *pool, uint64_t slot)
+static struct amb_segment_lease *make(struct amb_shard *shard, struct amb_gpu_pool *pool,
+                                      uint64_t slot)
 {
     uint64_t range = range_for(pool, slot);
-    struct amb_lease *lease = NULL;
+    struct amb_segment_lease *lease = NULL;
     if (range > pool->size / 2 ||
-        amb_lease_open_own(shard, pool, slot, (uint32_t)(range / slot), &lease) != AMB_OK) {
+        amb_segment_lease_open_own(shard, pool, slot, (uint32_t)(range / slot), &lease) != AMB_OK) {
         return NULL;
     }
     return lease;
 }
 
-static struct amb_lease *find_in(struct amb_shard *shard, struct amb_gpu_pool *pool, uint64_t slot,
-                                 const char **why)
+static struct amb_segment_lease *find_in(struct amb_shard *shard, struct amb_gpu_pool *pool,
+                                         uint64_t slot, const char **why)
 {
     if (!amb_gpu_pool_is_sound(pool)) {
         *why = "that GPU is out of use until the broker is started anew";
@@ -96,7 +98,7 @@ static struct amb_lease *find_in(struct amb_shard *shard, struct amb_gpu_pool *p
         *why = "that GPU's memory cannot be exported";
         return NULL;
     }
-    struct amb_lease *lease = find_free(shard, pool, slot);
+    struct amb_segment_lease *lease = find_free(shard, pool, slot);
     lease = lease != NULL ? lease : make(shard, pool, slot);
     if (lease == NULL) {
         give_back(shard, pool);
@@ -117,12 +119,12 @@ bool amb_gpuslot_suits(const struct amb_config *config, const struct amb_topic_r
            rule->retain.keys == 0;
 }
 
-struct amb_lease *amb_gpuslot_find(struct amb_shard *shard, uint64_t len)
+struct amb_segment_lease *amb_gpuslot_find(struct amb_shard *shard, uint64_t len)
 {
     struct amb_gpus *gpus = shard->gpus;
     const char *why = NULL, *first_why = NULL;
     for (uint32_t i = 0; gpus != NULL && i < gpus->count; i++) {
-        struct amb_lease *lease = find_in(shard, &gpus->pools[i], slot_for(len), &why);
+        struct amb_segment_lease *lease = find_in(shard, &gpus->pools[i], slot_for(len), &why);
         if (lease != NULL) {
             return lease;
         }
@@ -135,7 +137,7 @@ struct amb_lease *amb_gpuslot_find(struct amb_shard *shard, uint64_t len)
     return NULL;
 }
 
-static uint64_t free_slot(const struct amb_lease *lease)
+static uint64_t free_slot(const struct amb_segment_lease *lease)
 {
     uint32_t word = 0;
     while (lease->taken[word] == UINT64_MAX) {
@@ -146,7 +148,7 @@ static uint64_t free_slot(const struct amb_lease *lease)
     return at * lease->slot;
 }
 
-void amb_gpuslot_take(struct amb_lease *lease, uint64_t len, struct amb_commit *commit,
+void amb_gpuslot_take(struct amb_segment_lease *lease, uint64_t len, struct amb_commit *commit,
                       uint64_t *offset)
 {
     struct amb_gpu_pool *pool = lease->segment->gpu;
@@ -161,7 +163,7 @@ void amb_gpuslot_take(struct amb_lease *lease, uint64_t len, struct amb_commit *
     (void)atomic_fetch_add_explicit(&pool->received_bytes, len, memory_order_relaxed);
 }
 
-void amb_gpuslot_spoil(struct amb_lease *lease)
+void amb_gpuslot_spoil(struct amb_segment_lease *lease)
 {
     lease->spoiled_ns = lease->shard->now_ns;
 }

@@ -25,7 +25,7 @@
 struct amb_commit;
 struct amb_config;
 struct amb_topic_rule;
-struct amb_lease;
+struct amb_segment_lease;
 
 /* May links move payloads from and to the pools? */
 bool amb_gpuslot_may_link(const struct amb_config *config);
@@ -34,15 +34,15 @@ bool amb_gpuslot_may_link(const struct amb_config *config);
 bool amb_gpuslot_suits(const struct amb_config *config, const struct amb_topic_rule *rule);
 
 /* With a free slot for len bytes. NULL: none, which is counted with its reason. */
-struct amb_lease *amb_gpuslot_find(struct amb_shard *shard, uint64_t len);
+struct amb_segment_lease *amb_gpuslot_find(struct amb_shard *shard, uint64_t len);
 /* The commit, of one message of len bytes, has such a slot from here on, until amb_commit_over.
  * *offset, which stays where it is: where in the lease's segment. */
-void amb_gpuslot_take(struct amb_lease *lease, uint64_t len, struct amb_commit *commit,
+void amb_gpuslot_take(struct amb_segment_lease *lease, uint64_t len, struct amb_commit *commit,
                       uint64_t *offset);
 
 /* A transfer into it has failed. UCX may have its sender write to a message's place, and the sender
  * may be at it still. The range takes no more, and is kept from others for some seconds. */
-void amb_gpuslot_spoil(struct amb_lease *lease);
+void amb_gpuslot_spoil(struct amb_segment_lease *lease);
 
 /* Gives back what is not used. */
 void amb_gpuslot_trim(struct amb_shard *shard);

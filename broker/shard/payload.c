@@ -33,7 +33,7 @@ enum amb_status amb_payload_alloc_heap(struct amb_payload *payload, struct amb_s
 /* The session is charged no more, if it is still there. */
 static void heap_give(struct amb_payload *payload)
 {
-    const struct amb_lease *lease = payload->commit.lease;
+    const struct amb_segment_lease *lease = payload->commit.lease;
     if (lease != NULL && lease->book != NULL) {
         amb_heap_give(lease->book->heap, payload->heap);
     }

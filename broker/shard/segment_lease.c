@@ -19,7 +19,7 @@
 #define FILL_STEP (UINT64_C(2) << 20)
 #define REFILL_STEP (UINT64_C(32) << 20)
 
-static void lease_destroy(struct amb_lease *lease)
+static void lease_destroy(struct amb_segment_lease *lease)
 {
     struct amb_shard *shard = lease->shard;
     amb_list_remove(&lease->of_book);
@@ -48,7 +48,7 @@ static void lease_destroy(struct amb_lease *lease)
     free(lease);
 }
 
-void amb_lease_free(struct amb_lease *lease)
+void amb_segment_lease_free(struct amb_segment_lease *lease)
 {
     if (lease->state == AMB_LEASE_CLOSED && lease->commits == 0 && !lease->is_held) {
         lease_destroy(lease);
@@ -87,8 +87,9 @@ static enum amb_status lease_check_slots(const struct amb_lease_book *book, uint
     return AMB_OK;
 }
 
-enum amb_status amb_lease_check(const struct amb_shard *shard, const struct amb_lease_book *book,
-                                uint64_t slot, uint32_t slots, uint64_t *size, const char **why)
+enum amb_status amb_segment_lease_check(const struct amb_shard *shard,
+                                        const struct amb_lease_book *book, uint64_t slot,
+                                        uint32_t slots, uint64_t *size, const char **why)
 {
     uint64_t max = shard->limits->max_leased_per_session;
     enum amb_status status = lease_check_slots(book, slot, slots, why);
@@ -118,9 +119,10 @@ enum amb_status amb_lease_check(const struct amb_shard *shard, const struct amb_
 
 /* pool NULL: in host memory. */
 static enum amb_status lease_make(struct amb_shard *shard, struct amb_gpu_pool *pool, uint64_t size,
-                                  uint32_t slots, struct amb_lease **out)
+                                  uint32_t slots, struct amb_segment_lease **out)
 {
-    struct amb_lease *lease = calloc(1, sizeof(*lease) + (slots + 63) / 64 * sizeof(uint64_t));
+    struct amb_segment_lease *lease =
+        calloc(1, sizeof(*lease) + (slots + 63) / 64 * sizeof(uint64_t));
     if (lease == NULL) {
         return AMB_ENOMEM;
     }
@@ -138,7 +140,7 @@ static enum amb_status lease_make(struct amb_shard *shard, struct amb_gpu_pool *
     return AMB_OK;
 }
 
-static void lease_enter(struct amb_lease *lease, struct amb_shard *shard,
+static void lease_enter(struct amb_segment_lease *lease, struct amb_shard *shard,
                         struct amb_lease_book *book, uint64_t slot, uint32_t slots)
 {
     lease->shard = shard;
@@ -151,10 +153,11 @@ static void lease_enter(struct amb_lease *lease, struct amb_shard *shard,
     book->lease_count++;
 }
 
-enum amb_status amb_lease_open(struct amb_shard *shard, struct amb_lease_book *book, uint64_t slot,
-                               uint32_t slots, uint64_t size, struct amb_lease **out)
+enum amb_status amb_segment_lease_open(struct amb_shard *shard, struct amb_lease_book *book,
+                                       uint64_t slot, uint32_t slots, uint64_t size,
+                                       struct amb_segment_lease **out)
 {
-    struct amb_lease *lease;
+    struct amb_segment_lease *lease;
     enum amb_status status = lease_make(shard, NULL, size, slots, &lease);
     if (status != AMB_OK) {
         amb_membudget_end_lease(shard->bufpool.options.budget, size);
@@ -171,9 +174,9 @@ enum amb_status amb_lease_open(struct amb_shard *shard, struct amb_lease_book *b
     return AMB_OK;
 }
 
-enum amb_status amb_lease_open_gpu(struct amb_shard *shard, struct amb_lease_book *book,
-                                   struct amb_gpu_pool *pool, uint64_t slot, uint32_t slots,
-                                   struct amb_lease **out, const char **why)
+enum amb_status amb_segment_lease_open_gpu(struct amb_shard *shard, struct amb_lease_book *book,
+                                           struct amb_gpu_pool *pool, uint64_t slot, uint32_t slots,
+                                           struct amb_segment_lease **out, const char **why)
 {
     enum amb_status status = lease_check_slots(book, slot, slots, why);
     if (status != AMB_OK) {
@@ -192,7 +195,7 @@ enum amb_status amb_lease_open_gpu(struct amb_shard *shard, struct amb_lease_boo
     if (size > most - book->gpu_bytes) {
         return AMB_ELIMIT;
     }
-    struct amb_lease *lease;
+    struct amb_segment_lease *lease;
     status = lease_make(shard, pool, size, slots, &lease);
     if (status != AMB_OK) {
         *why = "the GPU's pool is used up (memory.cuda.size)";
@@ -205,10 +208,11 @@ enum amb_status amb_lease_open_gpu(struct amb_shard *shard, struct amb_lease_boo
     return AMB_OK;
 }
 
-enum amb_status amb_lease_open_own(struct amb_shard *shard, struct amb_gpu_pool *pool,
-                                   uint64_t slot, uint32_t slots, struct amb_lease **out)
+enum amb_status amb_segment_lease_open_own(struct amb_shard *shard, struct amb_gpu_pool *pool,
+                                           uint64_t slot, uint32_t slots,
+                                           struct amb_segment_lease **out)
 {
-    struct amb_lease *lease;
+    struct amb_segment_lease *lease;
     uint64_t size = slot * slots;
     uint64_t others = atomic_fetch_add_explicit(&pool->own_bytes, size, memory_order_relaxed);
     enum amb_status status =
@@ -228,25 +232,26 @@ enum amb_status amb_lease_open_own(struct amb_shard *shard, struct amb_gpu_pool 
     return AMB_OK;
 }
 
-enum amb_status amb_lease_pass_begin(struct amb_lease *lease, struct amb_lease_pass *pass)
+enum amb_status amb_segment_lease_pass_begin(struct amb_segment_lease *lease,
+                                             struct amb_segment_lease_pass *pass)
 {
     bool is_new = lease->state == AMB_LEASE_FILLING;
     amb_assert((is_new || lease->state == AMB_LEASE_SEALING) && lease->pass == NULL);
-    *pass = (struct amb_lease_pass){
+    *pass = (struct amb_segment_lease_pass){
         .fd = fcntl(lease->segment->fd_rw, F_DUPFD_CLOEXEC, 0),
         .size = lease->segment->size,
         .step = is_new ? FILL_STEP : REFILL_STEP,
         .status = AMB_OK,
     };
     if (pass->fd < 0) {
-        amb_lease_close(lease);
+        amb_segment_lease_close(lease);
         return AMB_ELIMIT;
     }
     lease->pass = pass;
     return AMB_OK;
 }
 
-bool amb_lease_pass_step(struct amb_lease_pass *pass)
+bool amb_segment_lease_pass_step(struct amb_segment_lease_pass *pass)
 {
     if (atomic_load_explicit(&pass->is_over, memory_order_relaxed)) {
         pass->status = AMB_ECLOSED;
@@ -259,13 +264,14 @@ bool amb_lease_pass_step(struct amb_lease_pass *pass)
     return pass->status == AMB_OK && pass->done < pass->size;
 }
 
-void amb_lease_pass_fini(struct amb_lease_pass *pass)
+void amb_segment_lease_pass_fini(struct amb_segment_lease_pass *pass)
 {
     (void)close(pass->fd);
     pass->fd = -1;
 }
 
-enum amb_status amb_lease_pass_end(struct amb_lease *lease, struct amb_lease_pass *pass)
+enum amb_status amb_segment_lease_pass_end(struct amb_segment_lease *lease,
+                                           struct amb_segment_lease_pass *pass)
 {
     amb_assert(lease->pass == pass);
     lease->pass = NULL;
@@ -274,21 +280,21 @@ enum amb_status amb_lease_pass_end(struct amb_lease *lease, struct amb_lease_pas
     if (status == AMB_OK && pass->done < pass->size) {
         status = AMB_ECLOSED; /* The broker ends. */
     }
-    amb_lease_pass_fini(pass);
+    amb_segment_lease_pass_fini(pass);
     if (status == AMB_OK && !is_new) {
         /* Not before its pages are what they will be: a registration may hold on to them. */
         status = amb_shard_segment_made(lease->shard, lease->segment);
         amb_segment_finish(lease->segment);
     }
     if (status != AMB_OK) {
-        amb_lease_close(lease);
+        amb_segment_lease_close(lease);
         return status;
     }
     lease->state = is_new ? AMB_LEASE_OFFERED : AMB_LEASE_SEALED;
     return AMB_OK;
 }
 
-enum amb_status amb_lease_mapped(struct amb_lease *lease)
+enum amb_status amb_segment_lease_mapped(struct amb_segment_lease *lease)
 {
     if (lease->state != AMB_LEASE_OFFERED) {
         return AMB_ESTATE;
@@ -299,7 +305,7 @@ enum amb_status amb_lease_mapped(struct amb_lease *lease)
     }
     enum amb_status status = amb_segment_seal(lease->segment);
     if (status != AMB_OK) {
-        amb_lease_close(lease);
+        amb_segment_lease_close(lease);
         return AMB_EFORBIDDEN;
     }
     /* Holes that were punched before the seals are filled again, and no more can be made. */
@@ -307,7 +313,7 @@ enum amb_status amb_lease_mapped(struct amb_lease *lease)
     return AMB_OK;
 }
 
-void amb_lease_close(struct amb_lease *lease)
+void amb_segment_lease_close(struct amb_segment_lease *lease)
 {
     if (lease->pass != NULL) {
         atomic_store_explicit(&lease->pass->is_over, true, memory_order_relaxed);
@@ -315,13 +321,14 @@ void amb_lease_close(struct amb_lease *lease)
     }
     lease->state = AMB_LEASE_CLOSED;
     amb_segment_finish(lease->segment);
-    amb_lease_free(lease);
+    amb_segment_lease_free(lease);
 }
 
-struct amb_lease *amb_lease_find(const struct amb_lease_book *book, uint64_t segment)
+struct amb_segment_lease *amb_segment_lease_find(const struct amb_lease_book *book,
+                                                 uint64_t segment)
 {
     AMB_LIST_FOR_EACH (node, &book->leases) {
-        struct amb_lease *lease = AMB_CONTAINER_OF(node, struct amb_lease, of_book);
+        struct amb_segment_lease *lease = AMB_CONTAINER_OF(node, struct amb_segment_lease, of_book);
         if (lease->segment->id == segment) {
             return lease->state == AMB_LEASE_CLOSED ? NULL : lease;
         }
@@ -329,9 +336,9 @@ struct amb_lease *amb_lease_find(const struct amb_lease_book *book, uint64_t seg
     return NULL;
 }
 
-void amb_lease_fini(struct amb_shard *shard)
+void amb_segment_lease_fini(struct amb_shard *shard)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &shard->leases.all) {
-        lease_destroy(AMB_CONTAINER_OF(node, struct amb_lease, of_shard));
+        lease_destroy(AMB_CONTAINER_OF(node, struct amb_segment_lease, of_shard));
     }
 }

@@ -31,7 +31,7 @@
 struct amb_gpu_pool;
 struct amb_shard;
 
-enum amb_lease_state {
+enum amb_segment_lease_state {
     AMB_LEASE_FILLING, /* its pages are being allocated */
     AMB_LEASE_OFFERED, /* the client has the descriptor */
     AMB_LEASE_SEALING, /* it has mapped it */
@@ -44,7 +44,7 @@ enum amb_lease_state {
  * is the maker's work, on a descriptor of its own. A lease that is closed meanwhile ends it at its
  * next step.
  */
-struct amb_lease_pass {
+struct amb_segment_lease_pass {
     int fd;
     uint64_t size, step;
     uint64_t done; /* bytes */
@@ -52,64 +52,69 @@ struct amb_lease_pass {
     enum amb_status status;
 };
 
-struct amb_lease {
+struct amb_segment_lease {
     struct amb_segment *segment;
     struct amb_shard *shard;
     struct amb_lease_book *book; /* NULL: its session has ended, or the shard's own */
-    enum amb_lease_state state;
-    uint64_t slot;               /* bytes */
-    struct amb_lease_pass *pass; /* under way, or NULL */
-    uint32_t slots;              /* in all */
-    uint32_t commits;            /* that name it and are not over */
-    bool is_held;                /* its client's process may still write there */
-    bool is_own;                 /* the shard's */
-    int64_t used_ns;             /* of the shard's own: when a slot of it was taken last, */
-    int64_t spoiled_ns;          /* when a transfer into it failed; 0: never */
+    enum amb_segment_lease_state state;
+    uint64_t slot;                       /* bytes */
+    struct amb_segment_lease_pass *pass; /* under way, or NULL */
+    uint32_t slots;                      /* in all */
+    uint32_t commits;                    /* that name it and are not over */
+    bool is_held;                        /* its client's process may still write there */
+    bool is_own;                         /* the shard's */
+    int64_t used_ns;                     /* of the shard's own: when a slot of it was taken last, */
+    int64_t spoiled_ns;                  /* when a transfer into it failed; 0: never */
     struct amb_list_node of_book, of_shard; /* or in shard->gpuslots.leases, and of_shard */
     uint64_t taken[];                       /* a bit a slot */
 };
 
 /* Would such a lease be within the limits? *size: the bytes of its segment. EINVAL, ELIMIT, with
  * the reason in *why, a static text. */
-AMB_MUST_CHECK enum amb_status amb_lease_check(const struct amb_shard *shard,
-                                               const struct amb_lease_book *book, uint64_t slot,
-                                               uint32_t slots, uint64_t *size, const char **why);
+AMB_MUST_CHECK enum amb_status amb_segment_lease_check(const struct amb_shard *shard,
+                                                       const struct amb_lease_book *book,
+                                                       uint64_t slot, uint32_t slots,
+                                                       uint64_t *size, const char **why);
 /* Begins a lease that was checked, with `size` bytes that the caller has taken of the budget; they
  * are the lease's, also on failure. Then a pass. ENOMEM, ELIMIT. */
-AMB_MUST_CHECK enum amb_status amb_lease_open(struct amb_shard *shard, struct amb_lease_book *book,
-                                              uint64_t slot, uint32_t slots, uint64_t size,
-                                              struct amb_lease **out);
+AMB_MUST_CHECK enum amb_status amb_segment_lease_open(struct amb_shard *shard,
+                                                      struct amb_lease_book *book, uint64_t slot,
+                                                      uint32_t slots, uint64_t size,
+                                                      struct amb_segment_lease **out);
 /*
  * The same in GPU memory, checked and taken from the pool here: the lease is OFFERED. A session has
  * at most half of a pool's size of it. EINVAL, ELIMIT, ENOMEM, ECUDA, with the reason in *why.
  */
 AMB_MUST_CHECK enum amb_status
-amb_lease_open_gpu(struct amb_shard *shard, struct amb_lease_book *book, struct amb_gpu_pool *pool,
-                   uint64_t slot, uint32_t slots, struct amb_lease **out, const char **why);
+amb_segment_lease_open_gpu(struct amb_shard *shard, struct amb_lease_book *book,
+                           struct amb_gpu_pool *pool, uint64_t slot, uint32_t slots,
+                           struct amb_segment_lease **out, const char **why);
 /* The same for the shard itself, which is its only writer: SEALED at once. ENOMEM, also when the
  * shards have half of the pool. */
-AMB_MUST_CHECK enum amb_status amb_lease_open_own(struct amb_shard *shard,
-                                                  struct amb_gpu_pool *pool, uint64_t slot,
-                                                  uint32_t slots, struct amb_lease **out);
+AMB_MUST_CHECK enum amb_status amb_segment_lease_open_own(struct amb_shard *shard,
+                                                          struct amb_gpu_pool *pool, uint64_t slot,
+                                                          uint32_t slots,
+                                                          struct amb_segment_lease **out);
 /* The pass that the lease's state asks for begins. *pass stays where it is until
- * amb_lease_pass_end, or amb_lease_pass_fini if the lease is gone by then. ELIMIT: no descriptor,
- * the lease is closed. */
-AMB_MUST_CHECK enum amb_status amb_lease_pass_begin(struct amb_lease *lease,
-                                                    struct amb_lease_pass *pass);
+ * amb_segment_lease_pass_end, or amb_segment_lease_pass_fini if the lease is gone by then. ELIMIT:
+ * no descriptor, the lease is closed. */
+AMB_MUST_CHECK enum amb_status amb_segment_lease_pass_begin(struct amb_segment_lease *lease,
+                                                            struct amb_segment_lease_pass *pass);
 /* Its next part, some milliseconds' worth. Any thread. False: it has ended. */
-bool amb_lease_pass_step(struct amb_lease_pass *pass);
-void amb_lease_pass_fini(struct amb_lease_pass *pass);
+bool amb_segment_lease_pass_step(struct amb_segment_lease_pass *pass);
+void amb_segment_lease_pass_fini(struct amb_segment_lease_pass *pass);
 /* It is OFFERED or SEALED now. On failure, of the pass or here, the lease is closed. */
-AMB_MUST_CHECK enum amb_status amb_lease_pass_end(struct amb_lease *lease,
-                                                  struct amb_lease_pass *pass);
+AMB_MUST_CHECK enum amb_status amb_segment_lease_pass_end(struct amb_segment_lease *lease,
+                                                          struct amb_segment_lease_pass *pass);
 /* The client has mapped it: seals it; then, in host memory, a pass. EFORBIDDEN: the client has
  * meddled with it, and the lease is closed. ESTATE. */
-AMB_MUST_CHECK enum amb_status amb_lease_mapped(struct amb_lease *lease);
+AMB_MUST_CHECK enum amb_status amb_segment_lease_mapped(struct amb_segment_lease *lease);
 /* No commit will name it any more. It may be gone. */
-void amb_lease_close(struct amb_lease *lease);
+void amb_segment_lease_close(struct amb_segment_lease *lease);
 /* By id: NULL if there is none, or it is closed. */
-struct amb_lease *amb_lease_find(const struct amb_lease_book *book, uint64_t segment);
+struct amb_segment_lease *amb_segment_lease_find(const struct amb_lease_book *book,
+                                                 uint64_t segment);
 /* It is gone now if it is closed, no commit names it and no process may write there. */
-void amb_lease_free(struct amb_lease *lease);
+void amb_segment_lease_free(struct amb_segment_lease *lease);
 /* All that are left, in use or not: the shard ends. */
-void amb_lease_fini(struct amb_shard *shard);
+void amb_segment_lease_fini(struct amb_shard *shard);

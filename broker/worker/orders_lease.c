@@ -19,12 +19,13 @@ static void lease_failed(struct amb_shard *shard, struct amb_order *order, enum 
 }
 
 /* The lease is whole: a descriptor for its client, or commits may name it. */
-static void lease_filled(struct amb_shard *shard, struct amb_order *order, struct amb_lease *lease)
+static void lease_filled(struct amb_shard *shard, struct amb_order *order,
+                         struct amb_segment_lease *lease)
 {
     if (lease->state == AMB_LEASE_OFFERED) {
         order->u.lease.size = lease->segment->size;
         if (amb_segment_open_writer(lease->segment, &order->u.lease.fd) != AMB_OK) {
-            amb_lease_close(lease);
+            amb_segment_lease_close(lease);
             lease_failed(shard, order, AMB_ELIMIT, "no descriptor left");
             return;
         }
@@ -38,14 +39,14 @@ static void lease_passed(struct amb_mail *mail, void *owner)
     struct amb_shard *shard = owner;
     struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
     struct amb_session *session = amb_order_session(shard, order);
-    struct amb_lease *lease =
-        session == NULL ? NULL : amb_lease_find(&session->book, order->u.lease.segment);
+    struct amb_segment_lease *lease =
+        session == NULL ? NULL : amb_segment_lease_find(&session->book, order->u.lease.segment);
     if (lease == NULL) {
-        amb_lease_pass_fini(&order->u.lease.pass);
+        amb_segment_lease_pass_fini(&order->u.lease.pass);
         lease_failed(shard, order, AMB_ECLOSED, "closed meanwhile");
         return;
     }
-    enum amb_status status = amb_lease_pass_end(lease, &order->u.lease.pass);
+    enum amb_status status = amb_segment_lease_pass_end(lease, &order->u.lease.pass);
     if (status != AMB_OK) {
         lease_failed(shard, order, status, "the host's memory is used up");
     } else {
@@ -58,7 +59,7 @@ static void lease_pass(struct amb_mail *mail, void *owner)
 {
     struct amb_maker *maker = owner;
     struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
-    if (amb_lease_pass_step(&order->u.lease.pass) && !maker->is_stopping) {
+    if (amb_segment_lease_pass_step(&order->u.lease.pass) && !maker->is_stopping) {
         amb_mail_post(&maker->inbox, mail, lease_pass);
     } else {
         amb_mail_post(&order->shard->inbox, mail, lease_passed);
@@ -66,9 +67,9 @@ static void lease_pass(struct amb_mail *mail, void *owner)
 }
 
 static void lease_begin_pass(struct amb_shard *shard, struct amb_order *order,
-                             struct amb_lease *lease)
+                             struct amb_segment_lease *lease)
 {
-    enum amb_status status = amb_lease_pass_begin(lease, &order->u.lease.pass);
+    enum amb_status status = amb_segment_lease_pass_begin(lease, &order->u.lease.pass);
     if (status != AMB_OK) {
         lease_failed(shard, order, status, "no descriptor left");
         return;
@@ -77,7 +78,7 @@ static void lease_begin_pass(struct amb_shard *shard, struct amb_order *order,
         amb_mail_post(&shard->maker->inbox, &order->mail, lease_pass);
         return;
     }
-    while (amb_lease_pass_step(&order->u.lease.pass)) {
+    while (amb_segment_lease_pass_step(&order->u.lease.pass)) {
     }
     amb_mail_post(&shard->inbox, &order->mail, lease_passed);
 }
@@ -87,11 +88,11 @@ static void lease_open_gpu(struct amb_shard *shard, struct amb_session *session,
                            struct amb_order *order)
 {
     const char *why = "";
-    struct amb_lease *lease;
+    struct amb_segment_lease *lease;
     enum amb_status status =
         session->may_map_gpu
-            ? amb_lease_open_gpu(shard, &session->book, order->u.lease.pool, order->u.lease.slot,
-                                 order->u.lease.slots, &lease, &why)
+            ? amb_segment_lease_open_gpu(shard, &session->book, order->u.lease.pool,
+                                         order->u.lease.slot, order->u.lease.slots, &lease, &why)
             : AMB_EFORBIDDEN;
     if (status != AMB_OK) {
         lease_failed(shard, order, status,
@@ -151,8 +152,8 @@ void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order)
     }
     uint64_t size = 0;
     const char *why = "";
-    enum amb_status status = amb_lease_check(shard, &session->book, order->u.lease.slot,
-                                             order->u.lease.slots, &size, &why);
+    enum amb_status status = amb_segment_lease_check(shard, &session->book, order->u.lease.slot,
+                                                     order->u.lease.slots, &size, &why);
     bool is_coming = false;
     if (status == AMB_OK && !amb_reclaim_lease(shard, size, &is_coming)) {
         if (lease_may_wait(shard, order, size, is_coming)) {
@@ -161,10 +162,10 @@ void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order)
         status = AMB_ENOMEM;
         why = "all clients together have what may be leased (memory.host.size, descriptors)";
     }
-    struct amb_lease *lease = NULL;
+    struct amb_segment_lease *lease = NULL;
     if (status == AMB_OK) {
-        status = amb_lease_open(shard, &session->book, order->u.lease.slot, order->u.lease.slots,
-                                size, &lease);
+        status = amb_segment_lease_open(shard, &session->book, order->u.lease.slot,
+                                        order->u.lease.slots, size, &lease);
         why = "the segment could not be made";
     }
     if (status != AMB_OK) {
@@ -178,9 +179,9 @@ void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order)
 void amb_order_lease_mapped(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
-    struct amb_lease *lease =
-        session == NULL ? NULL : amb_lease_find(&session->book, order->u.lease.segment);
-    enum amb_status status = lease == NULL ? AMB_ENOTFOUND : amb_lease_mapped(lease);
+    struct amb_segment_lease *lease =
+        session == NULL ? NULL : amb_segment_lease_find(&session->book, order->u.lease.segment);
+    enum amb_status status = lease == NULL ? AMB_ENOTFOUND : amb_segment_lease_mapped(lease);
     if (status != AMB_OK) {
         lease_failed(shard, order, status,
                      status == AMB_EFORBIDDEN ? "the segment cannot be sealed"
@@ -197,9 +198,9 @@ void amb_order_lease_mapped(struct amb_shard *shard, struct amb_order *order)
 void amb_order_lease_close(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
-    struct amb_lease *lease =
-        session == NULL ? NULL : amb_lease_find(&session->book, order->u.lease.segment);
+    struct amb_segment_lease *lease =
+        session == NULL ? NULL : amb_segment_lease_find(&session->book, order->u.lease.segment);
     if (lease != NULL) {
-        amb_lease_close(lease);
+        amb_segment_lease_close(lease);
     }
 }

@@ -138,7 +138,7 @@ void amb_shard_fini(struct amb_shard *shard)
     amb_sweep_finish(shard);
     amb_prelude_fini(shard);
     amb_sift_fini(&shard->sift);
-    amb_lease_fini(shard);
+    amb_segment_lease_fini(shard);
     amb_bufpool_fini(&shard->private_pool);
     amb_bufpool_fini(&shard->bufpool);
     amb_inbox_fini(&shard->inbox);

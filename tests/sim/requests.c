@@ -309,21 +309,21 @@ static void lease_open_run(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session =
         amb_session_find(shard, order->session.index, order->session.generation);
-    struct amb_lease *lease;
+    struct amb_segment_lease *lease;
     uint64_t size;
     bool is_coming;
     if (session == NULL || !session->may_map) {
         order->status = AMB_ENOTSUP;
         return;
     }
-    order->status = amb_lease_check(shard, &session->book, order->u.lease.slot,
-                                    order->u.lease.slots, &size, &order->u.lease.why);
+    order->status = amb_segment_lease_check(shard, &session->book, order->u.lease.slot,
+                                            order->u.lease.slots, &size, &order->u.lease.why);
     if (order->status == AMB_OK && !amb_reclaim_lease(shard, size, &is_coming)) {
         order->status = AMB_ENOMEM;
     }
     if (order->status == AMB_OK) {
-        order->status = amb_lease_open(shard, &session->book, order->u.lease.slot,
-                                       order->u.lease.slots, size, &lease);
+        order->status = amb_segment_lease_open(shard, &session->book, order->u.lease.slot,
+                                               order->u.lease.slots, size, &lease);
     }
     if (order->status == AMB_OK) {
         lease->state = AMB_LEASE_SEALED;

@@ -13,8 +13,6 @@ TAG = re.compile(r"\b(?:struct|union|enum)\s+(\w+)\s*\{")
 ENUM = re.compile(r"\benum\b\s*\w*\s*\{([^}]*)\}")
 CONSTANT = re.compile(r"(?:^|,)\s*([A-Z]\w+)")
 MACRO = re.compile(r"^[ \t]*#\s*define\s+([A-Z]\w+)", re.M)
-# Names of the public interface that the broker still gives to structs of its own.
-EXCUSED = {"struct amb_lease"}
 
 
 def names_of(name, text):
@@ -32,17 +30,13 @@ def names_of(name, text):
 
 
 def main():
-    root = sources.options(argparse.ArgumentParser()).root
+    sources.options(argparse.ArgumentParser())
     homes = {}
     for name in sources.c_files(*PARTS):
         for defined in names_of(name, sources.read(name)):
             homes.setdefault(defined, {}).setdefault(name.split("/")[0], name)
-    twice = {n: places for n, places in homes.items() if len(places) > 1}
     problems = [f"{n} has two meanings: {', '.join(sorted(places.values()))}"
-                for n, places in sorted(twice.items()) if n not in EXCUSED]
-    if root is None:
-        problems += [f"tools/dev/check-names.py: {n} has one meaning by now: excuse it no more"
-                     for n in sorted(EXCUSED - set(twice))]
+                for n, places in sorted(homes.items()) if len(places) > 1]
     sources.finish("check-names", problems)
 
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct amb_shard_leases {
-    struct amb_list_node all; /* struct amb_lease.of_shard */
+    struct amb_list_node all; /* struct amb_segment_lease.of_shard */
     uint64_t bytes;           /* of their segments */
 };
 
@@ -21,7 +21,7 @@ static inline void amb_shard_leases_init(struct amb_shard_leases *leases)
 }
 
 struct amb_shard_gpuslots {
-    struct amb_list_node leases; /* struct amb_lease.of_book: the shard's own */
+    struct amb_list_node leases; /* struct amb_segment_lease.of_book: the shard's own */
     int64_t due_ns;              /* the list is not looked at before */
 };
 

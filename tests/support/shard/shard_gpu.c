@@ -31,11 +31,11 @@ uint64_t client_lease_gpu(struct shard_client *client, struct amb_gpus *gpus, ui
                           uint32_t slots, struct client_lease *out)
 {
     struct amb_session *session = client->session;
-    struct amb_lease *lease;
+    struct amb_segment_lease *lease;
     const char *why = "";
     session->may_map_gpu = true;
-    assert_int_equal(amb_lease_open_gpu(session->shard, &session->book, &gpus->pools[0], slot,
-                                        slots, &lease, &why),
+    assert_int_equal(amb_segment_lease_open_gpu(session->shard, &session->book, &gpus->pools[0],
+                                                slot, slots, &lease, &why),
                      AMB_OK);
     assert_int_equal(lease->state, AMB_LEASE_OFFERED);
     *out = (struct client_lease){

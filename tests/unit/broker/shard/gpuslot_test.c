@@ -371,7 +371,7 @@ static void test_what_no_worker_may_have_is_not_tried(void **state)
     struct world *w = *state;
     assert_null(amb_gpuslot_find(&w->h.shards[0], 4 * LARGE + 1));
     assert_null(amb_gpuslot_find(&w->h.shards[0], AMB_DATA_MAX));
-    struct amb_lease *lease = amb_gpuslot_find(&w->h.shards[0], 4 * LARGE);
+    struct amb_segment_lease *lease = amb_gpuslot_find(&w->h.shards[0], 4 * LARGE);
     assert_non_null(lease);
     assert_int_equal(lease->slots, 1);
     lease = amb_gpuslot_find(&w->h.shards[0], 1); /* In its place: nothing lies there. */
@@ -420,8 +420,8 @@ static void test_links_have_none_of_a_pool_that_nobody_is_trusted_with(void **st
 static void test_all_workers_together_have_half_of_a_pool(void **state)
 {
     struct world *w = *state;
-    struct amb_lease *first = amb_gpuslot_find(&w->h.shards[0], 2 * LARGE);
-    struct amb_lease *second = amb_gpuslot_find(&w->h.shards[1], 2 * LARGE);
+    struct amb_segment_lease *first = amb_gpuslot_find(&w->h.shards[0], 2 * LARGE);
+    struct amb_segment_lease *second = amb_gpuslot_find(&w->h.shards[1], 2 * LARGE);
     assert_true(first != NULL && second != NULL);
     assert_null(amb_gpuslot_find(&w->h.shards[2], LARGE));
     assert_int_equal(used(w), 4 << 20);
@@ -529,7 +529,7 @@ static void test_where_a_transfer_failed_nothing_else_comes_for_a_while(void **s
     const struct amb_segment *spoiled = ((struct amb_entry *)cookie)->segment;
     assert_int_equal(amb_ingest_body(w->p->session, cookie, AMB_ELOST), AMB_OK);
     for (unsigned second = 0; second < 9; second++) {
-        const struct amb_lease *lease = amb_gpuslot_find(&w->h.shards[0], 16000);
+        const struct amb_segment_lease *lease = amb_gpuslot_find(&w->h.shards[0], 16000);
         assert_non_null(lease);
         assert_ptr_not_equal(lease->segment, spoiled);
         harness_pass(&w->h, INT64_C(1000000000));

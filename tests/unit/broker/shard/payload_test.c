@@ -22,7 +22,7 @@ struct world {
     struct client_lease mapped;
     struct amb_shard *shard;
     struct amb_lease_book *book;
-    struct amb_lease *lease;
+    struct amb_segment_lease *lease;
 };
 
 static int setup(void **state)
@@ -36,7 +36,7 @@ static int setup(void **state)
     assert_int_equal(client_lease_map(w->p, &w->mapped), AMB_OK);
     w->shard = &w->h.shards[0];
     w->book = &w->p->session->book;
-    w->lease = amb_lease_find(w->book, w->mapped.segment);
+    w->lease = amb_segment_lease_find(w->book, w->mapped.segment);
     assert_non_null(w->lease);
     *state = w;
     return 0;

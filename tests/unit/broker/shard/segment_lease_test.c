@@ -295,23 +295,25 @@ static void test_what_readers_hold_outlives_its_session_and_its_process(void **s
 static void test_the_end_in_the_middle_of_a_request_is_an_answer(void **state)
 {
     struct world *w = *state;
-    struct amb_lease *lease;
+    struct amb_segment_lease *lease;
     uint64_t size;
     const char *why;
     assert_int_equal(
-        amb_lease_check(&w->h.shards[0], &w->p->session->book, 4 * MIB, 1, &size, &why), AMB_OK);
+        amb_segment_lease_check(&w->h.shards[0], &w->p->session->book, 4 * MIB, 1, &size, &why),
+        AMB_OK);
     assert_true(amb_membudget_take_lease(&w->h.budget, size));
     assert_int_equal(
-        amb_lease_open(&w->h.shards[0], &w->p->session->book, 4 * MIB, 1, size, &lease), AMB_OK);
-    struct amb_lease_pass pass;
-    assert_int_equal(amb_lease_pass_begin(lease, &pass), AMB_OK);
-    assert_true(amb_lease_pass_step(&pass)); /* There is more to do. */
-    assert_int_equal(amb_lease_mapped(lease), AMB_ESTATE);
+        amb_segment_lease_open(&w->h.shards[0], &w->p->session->book, 4 * MIB, 1, size, &lease),
+        AMB_OK);
+    struct amb_segment_lease_pass pass;
+    assert_int_equal(amb_segment_lease_pass_begin(lease, &pass), AMB_OK);
+    assert_true(amb_segment_lease_pass_step(&pass)); /* There is more to do. */
+    assert_int_equal(amb_segment_lease_mapped(lease), AMB_ESTATE);
     client_close(w->p, false);
     assert_int_equal(used(w), 0);
-    assert_false(amb_lease_pass_step(&pass));
+    assert_false(amb_segment_lease_pass_step(&pass));
     assert_int_equal(pass.status, AMB_ECLOSED);
-    amb_lease_pass_fini(&pass);
+    amb_segment_lease_pass_fini(&pass);
 }
 
 /* The publisher's and the reader's process is one, of user 7. */

@@ -327,14 +327,14 @@ static void test_half_of_a_pool_is_one_clients_and_it_comes_back_with_it(void **
 {
     struct world *w = *state;
     struct amb_session *session = w->p->session;
-    struct amb_lease *lease;
+    struct amb_segment_lease *lease;
     const char *why = "";
-    assert_int_equal(amb_lease_open_gpu(session->shard, &session->book, &w->gpus.pools[0], SLOT, 64,
-                                        &lease, &why),
+    assert_int_equal(amb_segment_lease_open_gpu(session->shard, &session->book, &w->gpus.pools[0],
+                                                SLOT, 64, &lease, &why),
                      AMB_ELIMIT);
-    assert_int_equal(
-        amb_lease_open_gpu(session->shard, &session->book, &w->gpus.pools[0], 100, 1, &lease, &why),
-        AMB_EINVAL);
+    assert_int_equal(amb_segment_lease_open_gpu(session->shard, &session->book, &w->gpus.pools[0],
+                                                100, 1, &lease, &why),
+                     AMB_EINVAL);
     assert_int_equal(session->book.gpu_bytes, AMB_GPU_UNIT);
     /* Its process may still write there: the range waits for its end. */
     client_close(w->p, true);
