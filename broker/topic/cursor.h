@@ -9,9 +9,42 @@
 #pragma once
 
 #include "broker/topic/state/cursor.h"
+#include "broker/topic/topic.h"
 
 struct amb_begun;
+struct amb_queue;
 struct amb_subscription;
+
+/* A subscription's place in one topic. */
+struct amb_cursor {
+    struct amb_list_node of_topic, of_sub;
+    struct amb_list_node due;     /* in one of its topic's walks; empty: parked */
+    struct amb_list_node stalled; /* in its session's list: waits for credit or room */
+    struct amb_topic *topic;
+    struct amb_subscription *sub; /* NULL: a queue's */
+    struct amb_queue *queue;      /* NULL: a subscription's */
+    uint64_t position;            /* of the next entry to deliver */
+    uint32_t within;              /* index of its first message that is still to be delivered */
+    bool is_behind;               /* in that walk: has more to read, is new, or was just woken */
+    bool is_picky;                /* may leave messages out: pick.h */
+    bool is_named;                /* its client knows the topic's name */
+    uint64_t counts_from;         /* its deliveries from this sequence on are tallied: tally.h */
+    struct amb_list_node kin;     /* a ring: its owner's in the topic's other priorities */
+    struct amb_cursor_hold hold;
+    struct amb_cursor_loss loss;
+    struct amb_cursor_pick pick;
+    struct amb_cursor_recall recall;
+};
+
+static inline bool amb_cursor_has_next(const struct amb_cursor *cursor)
+{
+    return cursor->recall.prelude != NULL || cursor->position < cursor->topic->log.hi;
+}
+
+static inline bool amb_cursor_is_holding(const struct amb_cursor *cursor)
+{
+    return cursor->hold.holds && !cursor->hold.is_dropping && !cursor->hold.is_replaying;
+}
 
 /* Starts reading. At home: from begun->position; of a shadow: with begun->seq, which has not been
  * lent yet. */

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cursor and its parts, each of which belongs to the file that it names.
+ * The parts of a cursor, each of which belongs to the file that it names.
  *
- * Threads: the topic's worker. Memory: a cursor belongs to its subscription or queue.
+ * Threads: the topic's worker. Memory: embedded in the cursor.
  */
 #pragma once
 
-#include "broker/topic/topic.h"
+#include "wire/base/list.h"
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 struct amb_filter;
 struct amb_prelude;
-struct amb_queue;
 struct amb_sifter;
-struct amb_subscription;
 
 /* cursor.c, hold.c: its policy, and whether it holds publishers back. */
 struct amb_cursor_hold {
@@ -57,34 +59,3 @@ struct amb_cursor_recall {
     struct amb_prelude *prelude; /* is read before the log; NULL: no more of it */
     uint64_t upto;               /* all before this number, of which nothing is lost */
 };
-
-/* A subscription's place in one topic. */
-struct amb_cursor {
-    struct amb_list_node of_topic, of_sub;
-    struct amb_list_node due;     /* in one of its topic's walks; empty: parked */
-    struct amb_list_node stalled; /* in its session's list: waits for credit or room */
-    struct amb_topic *topic;
-    struct amb_subscription *sub; /* NULL: a queue's */
-    struct amb_queue *queue;      /* NULL: a subscription's */
-    uint64_t position;            /* of the next entry to deliver */
-    uint32_t within;              /* index of its first message that is still to be delivered */
-    bool is_behind;               /* in that walk: has more to read, is new, or was just woken */
-    bool is_picky;                /* may leave messages out: pick.h */
-    bool is_named;                /* its client knows the topic's name */
-    uint64_t counts_from;         /* its deliveries from this sequence on are tallied: tally.h */
-    struct amb_list_node kin;     /* a ring: its owner's in the topic's other priorities */
-    struct amb_cursor_hold hold;
-    struct amb_cursor_loss loss;
-    struct amb_cursor_pick pick;
-    struct amb_cursor_recall recall;
-};
-
-static inline bool amb_cursor_has_next(const struct amb_cursor *cursor)
-{
-    return cursor->recall.prelude != NULL || cursor->position < cursor->topic->log.hi;
-}
-
-static inline bool amb_cursor_is_holding(const struct amb_cursor *cursor)
-{
-    return cursor->hold.holds && !cursor->hold.is_dropping && !cursor->hold.is_replaying;
-}
