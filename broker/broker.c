@@ -265,9 +265,9 @@ static enum amb_status broker_make_workers(struct amb_broker *broker)
         shard->peer_count = count;
         shard->control = &broker->control.inbox;
         shard->ucx.context = broker->ucx;
-        shard->maker = &broker->maker;
-        shard->porter = &broker->porter;
-        shard->gpus = &broker->gpus;
+        shard->memory.maker = &broker->maker;
+        shard->memory.porter = &broker->porter;
+        shard->memory.gpus = &broker->gpus;
         shard->upcalls = &upcalls;
     }
     return AMB_OK;
@@ -445,13 +445,13 @@ void amb_broker_destroy(struct amb_broker **broker)
     amb_porter_stop(&b->porter); /* The rings it has made are in the workers' mail. */
     b->control.porter = NULL;
     for (unsigned i = 0; i < b->worker_count; i++) {
-        b->workers[i].shard.porter = NULL; /* Descriptors that their mail closes are closed at
-                                            * once. */
+        b->workers[i].shard.memory.porter = NULL; /* Descriptors that their mail closes are closed
+                                                   * at once. */
     }
     amb_maker_stop(&b->maker); /* Segments that it has made are in the workers' mail. */
     amb_gpus_stop(&b->gpus);   /* The same with what it has copied. */
     for (unsigned i = 0; i < b->worker_count; i++) {
-        b->workers[i].shard.maker = NULL;
+        b->workers[i].shard.memory.maker = NULL;
     }
     b->limbo.looker = NULL;
     /* A copy that came, a borrower that is told of it, and the references that this sets free. Then

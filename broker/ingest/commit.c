@@ -41,7 +41,7 @@ enum amb_status amb_commit_alloc(struct amb_publisher *publisher, uint64_t len,
     struct amb_shard *shard = session->shard;
     enum amb_status status =
         amb_reclaim_alloc_granted(shard, publisher->pool, len, &entry->payload.buf);
-    if (status != AMB_ENOMEM || shard->entries.used > shard->entries_max) {
+    if (status != AMB_ENOMEM || shard->entries.pool.used > shard->entries.max) {
         return status;
     }
     return amb_payload_alloc_heap(&entry->payload, shard, &session->heap, len);

@@ -51,7 +51,7 @@ static struct amb_entry *ingest_entry(struct amb_publisher *publisher,
                                       const struct amb_frame *frame)
 {
     struct amb_session *session = publisher->session;
-    struct amb_entry *entry = amb_pool_get(&session->shard->entries);
+    struct amb_entry *entry = amb_pool_get(&session->shard->entries.pool);
     if (entry == NULL) {
         return NULL;
     }

@@ -21,7 +21,7 @@ static void count_prepared(struct amb_publisher *publisher, uint64_t bytes)
 {
     struct amb_session *session = publisher->session;
     session->prepared_bytes += bytes;
-    (void)atomic_fetch_add_explicit(&session->shard->bufpool.options.budget->prepared, bytes,
+    (void)atomic_fetch_add_explicit(&session->shard->memory.bufpool.options.budget->prepared, bytes,
                                     memory_order_relaxed);
     if (session->party != NULL) {
         (void)atomic_fetch_add_explicit(&session->party->prepared, bytes, memory_order_relaxed);
@@ -72,7 +72,7 @@ static bool session_has_lapsed(const struct amb_session *session)
 
 bool amb_publisher_may_prepare(const struct amb_session *session, uint64_t len)
 {
-    const struct amb_membudget *budget = session->shard->bufpool.options.budget;
+    const struct amb_membudget *budget = session->shard->memory.bufpool.options.budget;
     uint64_t own = session->party == NULL
                        ? session->prepared_bytes
                        : atomic_load_explicit(&session->party->prepared, memory_order_relaxed);
@@ -126,7 +126,7 @@ static enum amb_status publisher_use_prepared(struct amb_publisher *publisher, u
     const struct amb_shard *shard = publisher->session->shard;
     struct amb_buf *prepared = &publisher->prepared;
     uint64_t cap = prepared->cap;
-    if (shard->entries.used > shard->entries_max) {
+    if (shard->entries.pool.used > shard->entries.max) {
         return AMB_ENOMEM;
     }
     if (amb_bufpool_cut(prepared, len, out)) {

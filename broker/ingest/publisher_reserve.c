@@ -40,7 +40,7 @@ void amb_publisher_unreserve(struct amb_publisher *publisher, uint64_t bytes)
 uint64_t amb_publisher_windows_max(struct amb_shard *shard)
 {
     if (shard->windows.max == 0) {
-        uint64_t mine = shard->bufpool.options.budget->max / shard->peer_count;
+        uint64_t mine = shard->memory.bufpool.options.budget->max / shard->peer_count;
         uint64_t most = mine / 64 > WINDOWS_MAX ? mine / 64 : WINDOWS_MAX;
         shard->windows.max = mine / 8 < most ? mine / 8 : most;
     }

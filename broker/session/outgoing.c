@@ -7,13 +7,18 @@
 #include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 
+void amb_outgoing_init(struct amb_shard *shard)
+{
+    amb_pool_init(&shard->outgoing.pool, AMB_OUTGOING_SIZE, AMB_SHARD_POOL_CHUNK, 0);
+}
+
 static void outgoing_free(struct amb_session *session, struct amb_outgoing *outgoing)
 {
     struct amb_entry *entry = outgoing->entry;
     if (outgoing->naming != NULL) {
         --*outgoing->naming;
     }
-    amb_pool_put(&session->shard->txs, outgoing);
+    amb_pool_put(&session->shard->outgoing.pool, outgoing);
     if (entry != NULL) {
         amb_entry_unref(entry, session->shard);
     }
@@ -43,7 +48,7 @@ enum amb_status amb_outgoing_send(struct amb_session *session, const struct amb_
                                   const void *data, const void *meta, struct amb_entry *entry)
 {
     amb_assert(session->link != NULL);
-    struct amb_outgoing *outgoing = amb_pool_get(&session->shard->txs);
+    struct amb_outgoing *outgoing = amb_pool_get(&session->shard->outgoing.pool);
     if (outgoing == NULL) {
         return AMB_ENOMEM;
     }
@@ -67,7 +72,7 @@ enum amb_status amb_outgoing_send_answer(struct amb_session *session, const stru
                                          amb_outgoing_fn left)
 {
     amb_assert(session->link != NULL);
-    struct amb_outgoing *outgoing = amb_pool_get(&session->shard->txs);
+    struct amb_outgoing *outgoing = amb_pool_get(&session->shard->outgoing.pool);
     if (outgoing == NULL) {
         return AMB_ENOMEM;
     }
@@ -86,7 +91,7 @@ enum amb_status amb_outgoing_send_name(struct amb_session *session, const struct
                                        const char *name, uint32_t *naming)
 {
     amb_assert(session->link != NULL);
-    struct amb_outgoing *outgoing = amb_pool_get(&session->shard->txs);
+    struct amb_outgoing *outgoing = amb_pool_get(&session->shard->outgoing.pool);
     if (outgoing == NULL) {
         return AMB_ENOMEM;
     }
@@ -103,7 +108,7 @@ enum amb_status amb_outgoing_send_watched(struct amb_session *session,
                                           amb_outgoing_fn left)
 {
     amb_assert(session->link != NULL);
-    struct amb_outgoing *outgoing = amb_pool_get(&session->shard->txs);
+    struct amb_outgoing *outgoing = amb_pool_get(&session->shard->outgoing.pool);
     if (outgoing == NULL) {
         return AMB_ENOMEM;
     }

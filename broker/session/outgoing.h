@@ -14,6 +14,7 @@
 struct amb_entry;
 struct amb_frame;
 struct amb_session;
+struct amb_shard;
 
 /* handle, opened: the publisher it speaks of, by value. */
 typedef void (*amb_outgoing_fn)(struct amb_session *session, uint32_t handle, uint32_t opened);
@@ -26,6 +27,9 @@ struct amb_outgoing {
     uint32_t *naming; /* counts those that read a topic's name, or NULL */
 };
 _Static_assert(sizeof(struct amb_outgoing) <= AMB_OUTGOING_SIZE, "AMB_OUTGOING_SIZE");
+
+/* Nothing is allocated yet. */
+void amb_outgoing_init(struct amb_shard *shard);
 
 /*
  * Sends frame; `entry` (may be NULL) is what its body lies in and gets a reference until the link

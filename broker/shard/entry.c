@@ -1,8 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/shard/entry.h"
 
+#include "broker/config/config.h"
 #include "broker/shard/shard.h"
 #include "wire/base/assert.h"
+
+#define ENTRIES_MIN UINT64_C(4096)
+
+/* All entries of all workers together take at most a quarter of memory.host.size. */
+static size_t entries_max_of(const struct amb_config *config)
+{
+    uint64_t bytes = config->memory.host.size / 4 / config->server.workers;
+    uint64_t entries = bytes / sizeof(struct amb_entry);
+    return (size_t)(entries < ENTRIES_MIN ? ENTRIES_MIN : entries);
+}
+
+void amb_entries_init(struct amb_shard *shard, const struct amb_config *config)
+{
+    struct amb_shard_entries *entries = &shard->entries;
+    entries->max = entries_max_of(config);
+    amb_list_init(&entries->given_up);
+    amb_pool_init(&entries->pool, sizeof(struct amb_entry), AMB_SHARD_POOL_CHUNK, 0);
+}
 
 void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry)
 {
@@ -30,7 +49,7 @@ void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry)
 
 struct amb_entry *amb_entry_lend(struct amb_entry *entry, struct amb_shard *shard)
 {
-    struct amb_entry *shadow = amb_pool_get(&shard->entries);
+    struct amb_entry *shadow = amb_pool_get(&shard->entries.pool);
     if (shadow != NULL) {
         amb_entry_describe(shadow, entry);
         shadow->home = shard;
@@ -45,7 +64,7 @@ static void entry_dispose(struct amb_entry *entry, struct amb_shard *home)
 {
     struct amb_entry *parent = entry->parent;
     amb_payload_end(&entry->payload, home);
-    amb_pool_put(&home->entries, entry);
+    amb_pool_put(&home->entries.pool, entry);
     if (parent != NULL) {
         amb_entry_unref(parent, home);
     }
@@ -61,7 +80,7 @@ void amb_entry_give_up(struct amb_entry *entry, struct amb_shard *holder)
     amb_assert(entry->refs == 1 && entry->twin == NULL);
     entry->refs = 0;
     if (entry->home == holder) {
-        amb_list_push_back(&holder->given_up, &entry->pending);
+        amb_list_push_back(&holder->entries.given_up, &entry->pending);
     } else {
         amb_mail_post(&entry->home->inbox, &entry->mail, entry_came_home);
     }
@@ -70,7 +89,7 @@ void amb_entry_give_up(struct amb_entry *entry, struct amb_shard *holder)
 void amb_entries_end(struct amb_shard *shard)
 {
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&shard->given_up)) != NULL) {
+    while ((node = amb_list_pop_front(&shard->entries.given_up)) != NULL) {
         entry_dispose(AMB_CONTAINER_OF(node, struct amb_entry, pending), shard);
     }
 }

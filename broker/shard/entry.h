@@ -25,6 +25,7 @@
 
 #include <stdint.h>
 
+struct amb_config;
 struct amb_tally;
 struct amb_shard;
 struct amb_topic;
@@ -150,5 +151,7 @@ void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder);
 /* The last reference, of a batch that goes no further. At home it waits for amb_entries_end, which
  * comes before the link's next frame. */
 void amb_entry_give_up(struct amb_entry *entry, struct amb_shard *holder);
+/* Nothing is allocated yet. */
+void amb_entries_init(struct amb_shard *shard, const struct amb_config *config);
 /* Ends the entries that were given up. */
 void amb_entries_end(struct amb_shard *shard);

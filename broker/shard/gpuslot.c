@@ -121,7 +121,7 @@ bool amb_gpuslot_suits(const struct amb_config *config, const struct amb_topic_r
 
 struct amb_segment_lease *amb_gpuslot_find(struct amb_shard *shard, uint64_t len)
 {
-    struct amb_gpus *gpus = shard->gpus;
+    struct amb_gpus *gpus = shard->memory.gpus;
     const char *why = NULL, *first_why = NULL;
     for (uint32_t i = 0; gpus != NULL && i < gpus->count; i++) {
         struct amb_segment_lease *lease = find_in(shard, &gpus->pools[i], slot_for(len), &why);

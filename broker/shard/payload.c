@@ -16,7 +16,8 @@ enum amb_status amb_payload_alloc_heap(struct amb_payload *payload, struct amb_s
                                        struct amb_heap_account *heap, uint64_t len)
 {
     uint64_t cap = (len + HEAP_ALIGN - 1) / HEAP_ALIGN * HEAP_ALIGN;
-    if (shard->heap_bufs + cap > HEAP_BUFS_MAX || !amb_heap_charge(heap, cap + AMB_HEAP_OVERHEAD)) {
+    if (shard->memory.heap_bufs + cap > HEAP_BUFS_MAX ||
+        !amb_heap_charge(heap, cap + AMB_HEAP_OVERHEAD)) {
         return AMB_ENOMEM;
     }
     uint8_t *data = aligned_alloc(HEAP_ALIGN, cap);
@@ -24,7 +25,7 @@ enum amb_status amb_payload_alloc_heap(struct amb_payload *payload, struct amb_s
         amb_heap_give(heap, cap + AMB_HEAP_OVERHEAD);
         return AMB_ENOMEM;
     }
-    shard->heap_bufs += cap;
+    shard->memory.heap_bufs += cap;
     payload->heap = (uint32_t)(cap + AMB_HEAP_OVERHEAD);
     payload->buf = (struct amb_buf){.data = data, .cap = cap, .cls = AMB_BUF_HEAP};
     return AMB_OK;
@@ -50,7 +51,7 @@ static void buffer_free(struct amb_payload *payload, struct amb_shard *shard)
         amb_buf_free(&payload->buf);
         return;
     }
-    shard->heap_bufs -= payload->buf.cap;
+    shard->memory.heap_bufs -= payload->buf.cap;
     heap_give(payload);
     free(payload->buf.data);
 }

@@ -65,7 +65,7 @@ static uint64_t book_kept(const struct amb_lease_book *book)
 static bool user_may_lease(const struct amb_shard *shard, const struct amb_lease_book *book,
                            uint64_t bytes)
 {
-    const struct amb_membudget *budget = shard->bufpool.options.budget;
+    const struct amb_membudget *budget = shard->memory.bufpool.options.budget;
     const struct amb_user *user = book->party == NULL ? NULL : book->party->user;
     uint64_t own = user == NULL ? 0 : atomic_load_explicit(&user->leased, memory_order_relaxed);
     uint64_t all = atomic_load_explicit(&budget->leased, memory_order_relaxed);
@@ -126,7 +126,7 @@ static enum amb_status lease_make(struct amb_shard *shard, struct amb_gpu_pool *
     if (lease == NULL) {
         return AMB_ENOMEM;
     }
-    const struct amb_bufpool_options *options = &shard->bufpool.options;
+    const struct amb_bufpool_options *options = &shard->memory.bufpool.options;
     uint64_t id = amb_membudget_next_id(options->budget);
     enum amb_status status = pool != NULL ? amb_segment_create_gpu(id, pool, size, &lease->segment)
                              : options->create != NULL
@@ -160,8 +160,8 @@ enum amb_status amb_segment_lease_open(struct amb_shard *shard, struct amb_lease
     struct amb_segment_lease *lease;
     enum amb_status status = lease_make(shard, NULL, size, slots, &lease);
     if (status != AMB_OK) {
-        amb_membudget_end_lease(shard->bufpool.options.budget, size);
-        amb_membudget_give(shard->bufpool.options.budget, size);
+        amb_membudget_end_lease(shard->memory.bufpool.options.budget, size);
+        amb_membudget_give(shard->memory.bufpool.options.budget, size);
         return status;
     }
     lease_enter(lease, shard, book, slot, slots);

@@ -15,18 +15,17 @@
 #pragma once
 
 #include "broker/base/mail.h"
-#include "broker/memory/bufpool.h"
 #include "broker/shard/sifter.h"
 #include "broker/shard/state/delivery.h"
 #include "broker/shard/state/ingest.h"
 #include "broker/shard/state/lease.h"
+#include "broker/shard/state/memory.h"
 #include "broker/shard/state/session.h"
 #include "broker/shard/state/topic.h"
 #include "broker/shard/state/worker.h"
 #include "broker/shard/stats.h"
 #include "broker/shard/upcalls.h"
 #include "wire/base/list.h"
-#include "wire/base/pool.h"
 #include "wire/base/status.h"
 
 #include <stdbool.h>
@@ -36,9 +35,6 @@
 
 struct amb_config;
 struct amb_config_limits;
-struct amb_gpus;
-struct amb_maker;
-struct amb_porter;
 
 /* The fields that all stages ask stand here by themselves. The rest is one struct a file, with the
  * room's others in a header of state/. */
@@ -74,15 +70,10 @@ struct amb_shard {
     struct amb_shard_sessions sessions;
     struct amb_shard_hearing hearing;
 
-    struct amb_pool entries, txs, tallies;
-    size_t entries_max; /* beyond it nothing more is taken in */
-    uint64_t heap_bufs; /* bytes of buffers of entries that no pool had room for: payload.h */
-    struct amb_list_node given_up;   /* struct amb_entry.pending: amb_entries_end */
-    struct amb_bufpool bufpool;      /* of what any client on this host may map */
-    struct amb_bufpool private_pool; /* of what is for its readers alone: replies, requests */
-    struct amb_maker *maker;         /* of segments; NULL: they are made by the worker itself */
-    struct amb_porter *porter;       /* the same of rings */
-    struct amb_gpus *gpus;           /* NULL: none */
+    struct amb_shard_entries entries;
+    struct amb_shard_outgoing outgoing;
+    struct amb_shard_tallies tallies;
+    struct amb_shard_memory memory;
 
     struct amb_shard_takes takes;
     struct amb_shard_lazy lazy;
@@ -97,7 +88,7 @@ extern const struct amb_shard_upcalls amb_shard_no_upcalls;
 
 static inline struct amb_bufpool *amb_shard_pool(struct amb_shard *shard, bool is_private)
 {
-    return is_private ? &shard->private_pool : &shard->bufpool;
+    return is_private ? &shard->memory.private_pool : &shard->memory.bufpool;
 }
 
 /* The epoll tag of a session's link; two values are no session's. */

@@ -26,5 +26,5 @@ void amb_shard_segment_unmade(struct amb_shard *shard, struct amb_segment *segme
 
 void amb_shard_segment_unmake(struct amb_shard *shard, struct amb_segment *segment)
 {
-    amb_maker_unmake(shard->maker, shard->bufpool.options.budget, segment);
+    amb_maker_unmake(shard->memory.maker, shard->memory.bufpool.options.budget, segment);
 }

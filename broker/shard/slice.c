@@ -56,13 +56,13 @@ struct amb_entry *amb_slice_copy(struct amb_shard *shard, const struct amb_entry
     uint32_t blobs = amb_slice_blobs_before(entry, first + count) - blobs_at;
     uint64_t data_len = amb_slice_data_between(entry, first, first + count);
     struct amb_buf buf;
-    struct amb_entry *slice = amb_pool_get(&shard->entries);
+    struct amb_entry *slice = amb_pool_get(&shard->entries.pool);
     if (slice == NULL) {
         return NULL;
     }
     if (amb_bufpool_alloc(amb_shard_pool(shard, entry->is_private), data_len + table + blobs,
                           &buf) != AMB_OK) {
-        amb_pool_put(&shard->entries, slice);
+        amb_pool_put(&shard->entries.pool, slice);
         return NULL;
     }
     copy_payloads(entry, first, count, buf.data, data_len);

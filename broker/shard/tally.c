@@ -4,12 +4,18 @@
 #include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 
+void amb_tallies_init(struct amb_shard *shard)
+{
+    amb_pool_init(&shard->tallies.pool, sizeof(struct amb_tally), AMB_SHARD_POOL_CHUNK,
+                  AMB_TALLIES_MAX);
+}
+
 void amb_tally_make(struct amb_shard *shard, struct amb_entry *entry, amb_mail_fn on_end)
 {
     if (entry->status != AMB_OK) {
         return; /* Refused already. */
     }
-    struct amb_tally *tally = amb_pool_get(&shard->tallies);
+    struct amb_tally *tally = amb_pool_get(&shard->tallies.pool);
     if (tally == NULL) {
         entry->status = AMB_ELIMIT;
         return;
@@ -23,7 +29,7 @@ void amb_tally_make(struct amb_shard *shard, struct amb_entry *entry, amb_mail_f
 
 void amb_tally_put(struct amb_tally *tally)
 {
-    amb_pool_put(&tally->home->tallies, tally);
+    amb_pool_put(&tally->home->tallies.pool, tally);
 }
 
 void amb_tally_begin(struct amb_entry *entry, uint32_t readers)
@@ -62,7 +68,7 @@ static void tally_came_home(struct amb_mail *mail, void *owner)
 void amb_tally_lend(struct amb_shard *shard, const struct amb_entry *entry,
                     struct amb_entry *shadow)
 {
-    struct amb_tally *tally = amb_pool_get(&shard->tallies);
+    struct amb_tally *tally = amb_pool_get(&shard->tallies.pool);
     if (tally == NULL) {
         return; /* Readers that are not counted there had no delivery: never said too early. */
     }

@@ -36,6 +36,8 @@ struct amb_tally {
     struct amb_origin origin;
 };
 
+/* Nothing is allocated yet. */
+void amb_tallies_init(struct amb_shard *shard);
 /* For an entry that is about to be routed, at the publisher's worker; without room for one the
  * entry's status is ELIMIT. on_end gets it back there, and puts it away. */
 void amb_tally_make(struct amb_shard *shard, struct amb_entry *entry, amb_mail_fn on_end);

@@ -51,7 +51,7 @@ static bool compact_foreign(struct amb_topic *topic, uint64_t position, struct a
             AMB_OK) {
         return false;
     }
-    struct amb_entry *copy = amb_pool_get(&shard->entries);
+    struct amb_entry *copy = amb_pool_get(&shard->entries.pool);
     if (copy == NULL) {
         amb_buf_free(&to);
         return false;
@@ -111,7 +111,7 @@ int64_t amb_compact_run(struct amb_shard *shard)
     if (shard->now_ns < walk->due_ns) {
         return walk->due_ns;
     }
-    atomic_store_explicit(&shard->stats.sparse_slabs, shard->bufpool.sparse_slabs,
+    atomic_store_explicit(&shard->stats.sparse_slabs, shard->memory.bufpool.sparse_slabs,
                           memory_order_relaxed);
     if (!walk->is_walking && compact_is_worthwhile(shard)) {
         walk->is_walking = true;

@@ -36,7 +36,7 @@ static uint64_t privates_shed(struct amb_topic *topic, uint32_t *budget)
 
 static uint64_t segment_bytes(const struct amb_shard *shard)
 {
-    return shard->bufpool.segment_bytes + shard->private_pool.segment_bytes;
+    return shard->memory.bufpool.segment_bytes + shard->memory.private_pool.segment_bytes;
 }
 
 /* At another shard: free segments first, and messages only if those are not enough. */
@@ -100,8 +100,8 @@ struct reclaim {
  * too. The last quarter is for what was granted. */
 static bool shard_lacks_entries(const struct amb_shard *shard, const struct reclaim *what)
 {
-    size_t max = what->out != NULL ? shard->entries_max : shard->entries_max / 4 * 3;
-    return shard->entries.used > max;
+    size_t max = what->out != NULL ? shard->entries.max : shard->entries.max / 4 * 3;
+    return shard->entries.pool.used > max;
 }
 
 /* OK, ENOMEM, ELIMIT; of what may wait also EAGAIN: a segment is being made elsewhere. Here that
@@ -207,7 +207,7 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
     }
     /* Unmapping gives back segments, not entries; and a granted batch must not wait. */
     if (status == AMB_ENOMEM && !what->is_granted && !shard_lacks_entries(shard, what) &&
-        amb_limbo_may_give(shard->bufpool.options.budget, what->len, shard->now_ns)) {
+        amb_limbo_may_give(shard->memory.bufpool.options.budget, what->len, shard->now_ns)) {
         return AMB_ENOMEM; /* Readers are unmapping it just now: nothing is given up for that. */
     }
     if (status == AMB_ENOMEM && shard->reclaim.drop_kept(shard)) {
@@ -260,7 +260,7 @@ bool amb_reclaim_reserve(struct amb_shard *shard, struct amb_bufpool *pool, uint
 
 bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes, bool *is_coming)
 {
-    struct amb_membudget *budget = shard->bufpool.options.budget;
+    struct amb_membudget *budget = shard->memory.bufpool.options.budget;
     *is_coming = false;
     if (amb_membudget_take_lease(budget, bytes)) {
         return true;
@@ -268,8 +268,8 @@ bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes, bool *is_coming)
     (void)shard->reclaim.drop_kept(shard);
     /* To unmap a segment takes milliseconds, and no message waits for this. */
     uint64_t before = segment_bytes(shard);
-    amb_bufpool_trim_later(&shard->private_pool, 0);
-    amb_bufpool_trim_later(&shard->bufpool, 0);
+    amb_bufpool_trim_later(&shard->memory.private_pool, 0);
+    amb_bufpool_trim_later(&shard->memory.bufpool, 0);
     if (amb_membudget_take_lease(budget, bytes)) {
         return true;
     }

@@ -26,7 +26,7 @@ bool amb_relocate_leased(struct amb_topic *topic, uint64_t position, bool reclai
 {
     struct amb_shard *shard = topic->shard;
     struct amb_entry *entry = amb_log_at(&topic->log, position);
-    struct amb_entry *copy = amb_pool_get(&shard->entries);
+    struct amb_entry *copy = amb_pool_get(&shard->entries.pool);
     if (copy == NULL) {
         return false;
     }
@@ -36,7 +36,7 @@ bool amb_relocate_leased(struct amb_topic *topic, uint64_t position, bool reclai
     enum amb_status status = amb_leased_copy_out(shard, entry, reclaims, copy);
     shard->reclaim.spared = NULL;
     if (status != AMB_OK) {
-        amb_pool_put(&shard->entries, copy);
+        amb_pool_put(&shard->entries.pool, copy);
         return false;
     }
     amb_log_replace(&topic->log, position, copy);

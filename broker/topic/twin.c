@@ -24,7 +24,7 @@ static void twin_write_meta(const struct amb_entry *from, uint8_t *to)
 
 static struct amb_entry *twin_create(struct amb_shard *shard, struct amb_entry *entry)
 {
-    struct amb_entry *twin = amb_pool_get(&shard->entries);
+    struct amb_entry *twin = amb_pool_get(&shard->entries.pool);
     if (twin == NULL) {
         return NULL;
     }
@@ -34,7 +34,7 @@ static struct amb_entry *twin_create(struct amb_shard *shard, struct amb_entry *
                                                entry->data_len + meta_len, &twin->payload.buf);
     shard->reclaim.spared = NULL;
     if (status != AMB_OK) {
-        amb_pool_put(&shard->entries, twin);
+        amb_pool_put(&shard->entries.pool, twin);
         return NULL;
     }
     twin->refs = 1; /* entry's */
@@ -77,7 +77,7 @@ static void twin_lend(struct amb_shard *home, struct amb_shard *borrower, struct
 {
     const struct amb_entry *entry = shadow->parent;
     struct amb_entry *copy =
-        entry->twin_state == AMB_TWIN_READY ? amb_pool_get(&home->entries) : NULL;
+        entry->twin_state == AMB_TWIN_READY ? amb_pool_get(&home->entries.pool) : NULL;
     if (copy != NULL) {
         amb_entry_describe(copy, entry->twin);
         copy->home = home;
@@ -175,6 +175,6 @@ struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry)
     entry->twin_state = AMB_TWIN_COMING;
     entry->twin->twin = entry;
     amb_entry_ref(entry);
-    amb_gpus_post(shard->gpus, &entry->twin->mail, twin_copy);
+    amb_gpus_post(shard->memory.gpus, &entry->twin->mail, twin_copy);
     return NULL;
 }

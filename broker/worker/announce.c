@@ -18,7 +18,7 @@ static enum amb_status announce_write(struct amb_shard *shard, const char *text,
     entry->data_len = amb_payload_padded(len);
     entry->meta_len = (uint32_t)sizeof(record);
     enum amb_status status = amb_reclaim_alloc(
-        shard, &shard->bufpool, entry->data_len + entry->meta_len, &entry->payload.buf);
+        shard, &shard->memory.bufpool, entry->data_len + entry->meta_len, &entry->payload.buf);
     if (status != AMB_OK) {
         return status;
     }
@@ -35,7 +35,7 @@ void amb_order_announce(struct amb_shard *shard, struct amb_order *order)
     const struct amb_topic *topic = amb_shard_topic(shard, order->u.announce.topic);
     /* Of a quiet topic the number of readers may be told later than they come. */
     bool is_wanted = topic != NULL && (topic->audience.matched != 0 || topic->audience.is_quiet);
-    struct amb_entry *entry = is_wanted ? amb_pool_get(&shard->entries) : NULL;
+    struct amb_entry *entry = is_wanted ? amb_pool_get(&shard->entries.pool) : NULL;
     if (entry == NULL) {
         order->status = topic == NULL ? AMB_ENOTFOUND : AMB_OK;
         return;
@@ -46,7 +46,7 @@ void amb_order_announce(struct amb_shard *shard, struct amb_order *order)
     entry->topic = topic->id;
     order->status = announce_write(shard, order->u.announce.text, entry);
     if (order->status != AMB_OK) {
-        amb_pool_put(&shard->entries, entry);
+        amb_pool_put(&shard->entries.pool, entry);
         return;
     }
     entry->is_whole = true;

@@ -69,7 +69,7 @@ static enum amb_status dispatch_term_whole(struct amb_session *session, struct t
 /* Of what has just come. The entries that were given up for it end before the next frame. */
 static inline enum amb_status answer(struct amb_session *session, enum amb_status status)
 {
-    if (__builtin_expect(!amb_list_is_empty(&session->shard->given_up), 0)) {
+    if (__builtin_expect(!amb_list_is_empty(&session->shard->entries.given_up), 0)) {
         amb_entries_end(session->shard);
     }
     return status;
@@ -251,14 +251,14 @@ static void on_waste(void *arg, struct amb_link_waste *waste)
     if (session->keep_held && waste->unread > 0) {
         session->ring_left = waste; /* Its process may be about to read that. */
     } else {
-        amb_porter_dispose(session->shard->porter, waste);
+        amb_porter_dispose(session->shard->memory.porter, waste);
     }
 }
 
 static void on_connection(void *arg, int fd)
 {
     const struct amb_session *session = arg;
-    amb_porter_close(session->shard->porter, fd);
+    amb_porter_close(session->shard->memory.porter, fd);
 }
 
 const struct amb_link_events amb_dispatch_events = {

@@ -74,8 +74,8 @@ static void lease_begin_pass(struct amb_shard *shard, struct amb_order *order,
         lease_failed(shard, order, status, "no descriptor left");
         return;
     }
-    if (shard->maker != NULL) {
-        amb_mail_post(&shard->maker->inbox, &order->mail, lease_pass);
+    if (shard->memory.maker != NULL) {
+        amb_mail_post(&shard->memory.maker->inbox, &order->mail, lease_pass);
         return;
     }
     while (amb_segment_lease_pass_step(&order->u.lease.pass)) {
@@ -130,11 +130,12 @@ static bool lease_may_wait(struct amb_shard *shard, struct amb_order *order, uin
     if (order->u.lease.asked_ns == 0) {
         order->u.lease.asked_ns = now_ns;
     }
-    if (shard->maker == NULL || now_ns - order->u.lease.asked_ns > AMB_LIMBO_WAIT_NS ||
-        (!is_coming && !amb_limbo_may_give(shard->bufpool.options.budget, size / 2, now_ns))) {
+    if (shard->memory.maker == NULL || now_ns - order->u.lease.asked_ns > AMB_LIMBO_WAIT_NS ||
+        (!is_coming &&
+         !amb_limbo_may_give(shard->memory.bufpool.options.budget, size / 2, now_ns))) {
         return false;
     }
-    amb_mail_post(&shard->maker->inbox, &order->mail, lease_waits);
+    amb_mail_post(&shard->memory.maker->inbox, &order->mail, lease_waits);
     return true;
 }
 

@@ -116,7 +116,7 @@ void amb_order_session_attach(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
     if (session == NULL || session->link != NULL) {
-        amb_porter_close(shard->porter, order->u.attach.fd);
+        amb_porter_close(shard->memory.porter, order->u.attach.fd);
         order->status = AMB_ESTATE;
         return;
     }
@@ -132,7 +132,7 @@ void amb_order_session_attach(struct amb_shard *shard, struct amb_order *order)
 static void session_free(struct amb_session *session)
 {
     if (session->ring_left != NULL) {
-        amb_porter_dispose(session->shard->porter, session->ring_left);
+        amb_porter_dispose(session->shard->memory.porter, session->ring_left);
         session->ring_left = NULL;
     }
     amb_session_destroy(&session);

@@ -237,7 +237,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
         shard->slow.due_ns = amb_deadline_ns(now_ns, AMB_SLOW_TICK_NS);
     }
     (void)amb_slow_tick(shard);
-    amb_bufpool_ahead(&shard->bufpool);
+    amb_bufpool_ahead(&shard->memory.bufpool);
     if (!amb_list_is_empty(&shard->windows.preparing)) {
         amb_publishers_take_back(shard);
     }
@@ -246,8 +246,8 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
         shard_retry_starving(shard);
         done += shard->reclaim.shed_goes_on;
     }
-    amb_bufpool_served(&shard->bufpool);
-    amb_bufpool_served(&shard->private_pool);
+    amb_bufpool_served(&shard->memory.bufpool);
+    amb_bufpool_served(&shard->memory.private_pool);
     AMB_LIST_FOR_EACH (node, &shard->poll.warm) {
         struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
         if (amb_session_is_up(session)) {
@@ -393,8 +393,8 @@ static void worker_loop(struct amb_worker *worker)
         pause_ns = 0;
         if (!is_trimmed && now_ns - idle_since_ns > WORKER_TRIM_NS) {
             uint32_t spare = shard->config->memory.host.spare;
-            amb_bufpool_trim_later(&shard->bufpool, spare > 1 ? spare : 1);
-            amb_bufpool_trim_later(&shard->private_pool, 1);
+            amb_bufpool_trim_later(&shard->memory.bufpool, spare > 1 ? spare : 1);
+            amb_bufpool_trim_later(&shard->memory.private_pool, 1);
             is_trimmed = true;
         }
         shard_sleep(shard, now_ns);
@@ -412,7 +412,7 @@ static enum amb_status worker_set_up(struct amb_shard *shard)
         return amb_status_from_errno(errno);
     }
     /* The first message shall not wait for the system to find the memory. */
-    return amb_bufpool_prepare(&shard->bufpool);
+    return amb_bufpool_prepare(&shard->memory.bufpool);
 }
 
 struct worker_start {

@@ -213,7 +213,7 @@ static void start_broker(void)
         .topic_heard = amb_control_topic_heard,
     };
     shard.upcalls = &upcalls;
-    must("memory", amb_bufpool_prepare(&shard.bufpool));
+    must("memory", amb_bufpool_prepare(&shard.memory.bufpool));
     must("control", amb_control_init(&control, config, peers, 1, &budget, NULL, &transports, error,
                                      sizeof(error)));
     if (pthread_create(&thread, NULL, control_main, &control) != 0 || pthread_detach(thread) != 0 ||

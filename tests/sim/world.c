@@ -143,11 +143,11 @@ static void shard_begin(struct sim *s, unsigned i)
     struct amb_shard *shard = &s->shards[i];
     amb_assert(amb_shard_init(shard, i, s->config, &s->budget) == AMB_OK);
     if (s->entries[i].object_size != 0) {
-        shard->entries = s->entries[i];
-        shard->txs = s->txs[i];
+        shard->entries.pool = s->entries[i];
+        shard->outgoing.pool = s->txs[i];
     }
-    shard->bufpool.options.create = sim_segment_create;
-    shard->private_pool.options.create = sim_segment_create;
+    shard->memory.bufpool.options.create = sim_segment_create;
+    shard->memory.private_pool.options.create = sim_segment_create;
     shard->control = &s->control;
     shard->peers = s->peers;
     shard->peer_count = s->shard_count;
@@ -159,10 +159,13 @@ static void shard_begin(struct sim *s, unsigned i)
 static void shard_end(struct sim *s, unsigned i)
 {
     struct amb_shard *shard = &s->shards[i];
-    SIM_CHECK(s, amb_bufpool_used(&shard->bufpool) == 0,
-              "%" PRIu64 " bytes of buffers are not back", amb_bufpool_used(&shard->bufpool));
-    SIM_CHECK(s, shard->entries.used == 0, "%zu entries are not back", shard->entries.used);
-    SIM_CHECK(s, shard->txs.used == 0, "%zu frames are not back", shard->txs.used);
+    SIM_CHECK(s, amb_bufpool_used(&shard->memory.bufpool) == 0,
+              "%" PRIu64 " bytes of buffers are not back",
+              amb_bufpool_used(&shard->memory.bufpool));
+    SIM_CHECK(s, shard->entries.pool.used == 0, "%zu entries are not back",
+              shard->entries.pool.used);
+    SIM_CHECK(s, shard->outgoing.pool.used == 0, "%zu frames are not back",
+              shard->outgoing.pool.used);
     SIM_CHECK(s, amb_stat_get(&shard->stats.granted_refused) == 0,
               "a batch within its window was refused for memory");
     SIM_CHECK(s, amb_stat_get(&shard->stats.quarantined_bytes) == 0, "bytes are in quarantine");
@@ -174,10 +177,10 @@ static void shard_end(struct sim *s, unsigned i)
         "something of a shard is left");
     SIM_CHECK(s, shard->lazy.kept == 0, "payloads of lazy subscriptions are kept");
     s->stats.spilled += amb_stat_get(&shard->stats.spilled);
-    s->entries[i] = shard->entries;
-    s->txs[i] = shard->txs;
-    memset(&shard->entries, 0, sizeof(shard->entries));
-    memset(&shard->txs, 0, sizeof(shard->txs));
+    s->entries[i] = shard->entries.pool;
+    s->txs[i] = shard->outgoing.pool;
+    memset(&shard->entries.pool, 0, sizeof(shard->entries.pool));
+    memset(&shard->outgoing.pool, 0, sizeof(shard->outgoing.pool));
     shard->upcalls = &amb_shard_no_upcalls;
     amb_shard_fini(shard);
 }
@@ -391,8 +394,8 @@ void sim_inspect(struct sim *s)
 {
     for (unsigned i = 0; i < s->shard_count; i++) {
         const struct amb_shard *shard = &s->shards[i];
-        amb_bufpool_check(&shard->bufpool);
-        amb_bufpool_check(&shard->private_pool);
+        amb_bufpool_check(&shard->memory.bufpool);
+        amb_bufpool_check(&shard->memory.private_pool);
         for (uint32_t t = 0; t < shard->topics.slots; t++) {
             if (shard->topics.at[t] != NULL) {
                 amb_topic_assert(shard->topics.at[t]);
@@ -464,7 +467,7 @@ static bool is_strewn(const struct sim *s)
 {
     uint64_t used = 0;
     for (unsigned i = 0; i < s->shard_count; i++) {
-        const struct amb_bufpool *pool = &s->shards[i].bufpool;
+        const struct amb_bufpool *pool = &s->shards[i].memory.bufpool;
         AMB_LIST_FOR_EACH (node, &pool->segments) {
             const struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
             const struct amb_extent *extent = segment->pool_data;

@@ -95,7 +95,7 @@ bool amb_client_may_map_gpu(const struct amb_client *client)
 
 const char *amb_client_gpu_obstacle(const struct amb_client *client)
 {
-    const struct amb_gpus *gpus = client->control->shards[0]->gpus;
+    const struct amb_gpus *gpus = client->control->shards[0]->memory.gpus;
     if (gpus == NULL || gpus->count == 0) {
         return gpus != NULL ? gpus->why_not : "the broker has no GPU memory (memory.cuda.size)";
     }

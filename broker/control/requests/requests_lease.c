@@ -109,7 +109,7 @@ static void request_lease(struct amb_client *client, uint64_t id, amb_order_fn r
 static bool lease_find_pool(struct amb_client *client, uint64_t id, const char *device,
                             struct amb_gpu_pool **out)
 {
-    const struct amb_gpus *gpus = client->control->shards[0]->gpus;
+    const struct amb_gpus *gpus = client->control->shards[0]->memory.gpus;
     client->has_gpu = true;
     *out = gpus != NULL ? amb_gpus_find(gpus, device) : NULL;
     if (*out == NULL) {

@@ -14,7 +14,7 @@
 
 static const struct amb_gpus *gpus_of(const struct amb_control *control)
 {
-    const struct amb_gpus *gpus = control->shards[0]->gpus;
+    const struct amb_gpus *gpus = control->shards[0]->memory.gpus;
     return gpus != NULL && gpus->count != 0 ? gpus : NULL;
 }
 

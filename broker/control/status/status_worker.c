@@ -238,7 +238,7 @@ json_t *amb_status_shard_worker(const struct amb_shard *shard)
 
 json_t *amb_status_shard_memory(const struct amb_shard *shard)
 {
-    const struct amb_bufpool *pool = &shard->bufpool, *private = &shard->private_pool;
+    const struct amb_bufpool *pool = &shard->memory.bufpool, *private = &shard->memory.private_pool;
     uint64_t segments = 0;
     AMB_LIST_FOR_EACH (node, &pool->segments) {
         segments++;
@@ -251,25 +251,26 @@ json_t *amb_status_shard_memory(const struct amb_shard *shard)
         leased++;
     }
     const struct amb_shard_stats *st = &shard->stats;
-    return json_pack(
-        "{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
-        " s:I, s:I, s:I, s:I}",
-        "worker", amb_status_num(shard->index), "kind", "host", "segments",
-        amb_status_num(segments), "segment_bytes",
-        amb_status_num(pool->segment_bytes + private->segment_bytes), "private_bytes",
-        amb_status_num(private->segment_bytes), "used_bytes",
-        amb_status_num(amb_bufpool_used(pool) + amb_bufpool_used(private)), "made_late",
-        amb_status_num(pool->made_here + private->made_here), "leased_segments",
-        amb_status_num(leased), "leased_bytes", amb_status_num(shard->leases.bytes),
-        "quarantined_bytes", amb_status_num(amb_stat_get(&st->quarantined_bytes)), "slabs",
-        amb_status_num(pool->live_slabs + private->live_slabs), "sparse_slabs",
-        amb_status_num(pool->sparse_slabs + private->sparse_slabs), "compacted",
-        amb_status_num(amb_stat_get(&st->compacted)), "compacted_bytes",
-        amb_status_num(amb_stat_get(&st->compacted_bytes)), "entries",
-        amb_status_num(shard->entries.used), "entries_limit", amb_status_num(shard->entries_max),
-        "reserved_bytes", amb_status_num(pool->reserved + private->reserved), "granted_refused",
-        amb_status_num(amb_stat_get(&st->granted_refused)), "unreserved_refused",
-        amb_status_num(amb_stat_get(&st->unreserved_refused)));
+    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
+                     " s:I, s:I, s:I, s:I}",
+                     "worker", amb_status_num(shard->index), "kind", "host", "segments",
+                     amb_status_num(segments), "segment_bytes",
+                     amb_status_num(pool->segment_bytes + private->segment_bytes), "private_bytes",
+                     amb_status_num(private->segment_bytes), "used_bytes",
+                     amb_status_num(amb_bufpool_used(pool) + amb_bufpool_used(private)),
+                     "made_late", amb_status_num(pool->made_here + private->made_here),
+                     "leased_segments", amb_status_num(leased), "leased_bytes",
+                     amb_status_num(shard->leases.bytes), "quarantined_bytes",
+                     amb_status_num(amb_stat_get(&st->quarantined_bytes)), "slabs",
+                     amb_status_num(pool->live_slabs + private->live_slabs), "sparse_slabs",
+                     amb_status_num(pool->sparse_slabs + private->sparse_slabs), "compacted",
+                     amb_status_num(amb_stat_get(&st->compacted)), "compacted_bytes",
+                     amb_status_num(amb_stat_get(&st->compacted_bytes)), "entries",
+                     amb_status_num(shard->entries.pool.used), "entries_limit",
+                     amb_status_num(shard->entries.max), "reserved_bytes",
+                     amb_status_num(pool->reserved + private->reserved), "granted_refused",
+                     amb_status_num(amb_stat_get(&st->granted_refused)), "unreserved_refused",
+                     amb_status_num(amb_stat_get(&st->unreserved_refused)));
 }
 
 static uint64_t topics_end(const struct amb_shard *shard)

@@ -116,13 +116,13 @@ static struct amb_entry *letter_entry(struct amb_shard *shard, const struct lett
     uint64_t size = (is_copy ? data_len : 64) +
                     2 * (sizeof(letter->record) + amb_props_padded(letter->record.props_len));
     struct amb_entry *to =
-        shard->entries.used >= shard->entries_max ? NULL : amb_pool_get(&shard->entries);
+        shard->entries.pool.used >= shard->entries.max ? NULL : amb_pool_get(&shard->entries.pool);
     if (to == NULL) {
         return NULL;
     }
     if (amb_bufpool_alloc(amb_shard_pool(shard, entry->is_private), size, &to->payload.buf) !=
         AMB_OK) {
-        amb_pool_put(&shard->entries, to);
+        amb_pool_put(&shard->entries.pool, to);
         return NULL;
     }
     to->refs = to->count = 1;

@@ -2,11 +2,13 @@
 /*
  * The state of broker/session in a shard: the sessions, and the turn in which each link is asked.
  *
- * Threads: the shard's worker. Memory: embedded in the shard; the table is one allocation.
+ * Threads: the shard's worker. Memory: embedded in the shard; the table is one allocation,
+ * the pool has its own.
  */
 #pragma once
 
 #include "wire/base/list.h"
+#include "wire/base/pool.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,6 +26,11 @@ static inline void amb_shard_sessions_init(struct amb_shard_sessions *sessions)
 {
     amb_list_init(&sessions->live);
 }
+
+/* outgoing.c */
+struct amb_shard_outgoing {
+    struct amb_pool pool;
+};
 
 /* Warm and cold links: session.c sorts them, worker.c asks them. */
 struct amb_shard_poll {

@@ -16,7 +16,7 @@ void harness_gpus_start(struct shard_harness *harness, struct amb_gpus *gpus)
     char error[256];
     assert_int_equal(amb_gpus_start(gpus, harness->config, error, sizeof(error)), AMB_OK);
     for (unsigned i = 0; i < harness->count; i++) {
-        harness->shards[i].gpus = gpus;
+        harness->shards[i].memory.gpus = gpus;
     }
 }
 

@@ -101,11 +101,11 @@ static void harness_expect_empty(const struct shard_harness *harness)
     harness_check(harness);
     for (unsigned i = 0; i < harness->count; i++) {
         const struct amb_shard *shard = &harness->shards[i];
-        assert_int_equal(amb_bufpool_used(&shard->bufpool), 0);
-        assert_int_equal(amb_bufpool_used(&shard->private_pool), 0);
-        assert_int_equal(shard->entries.used, 0);
-        assert_int_equal(shard->txs.used, 0);
-        assert_int_equal(shard->tallies.used, 0);
+        assert_int_equal(amb_bufpool_used(&shard->memory.bufpool), 0);
+        assert_int_equal(amb_bufpool_used(&shard->memory.private_pool), 0);
+        assert_int_equal(shard->entries.pool.used, 0);
+        assert_int_equal(shard->outgoing.pool.used, 0);
+        assert_int_equal(shard->tallies.pool.used, 0);
         assert_int_equal(amb_stat_get(&shard->stats.quarantined_bytes), 0);
         assert_true(amb_list_is_empty(&shard->sessions.live));
         assert_true(amb_list_is_empty(&shard->windows.starving) &&
@@ -193,7 +193,7 @@ struct amb_topic *harness_topic_on(struct shard_harness *harness, uint32_t topic
 
 struct amb_entry *harness_entry(struct amb_shard *shard, uint32_t count)
 {
-    struct amb_entry *entry = amb_pool_get(&shard->entries);
+    struct amb_entry *entry = amb_pool_get(&shard->entries.pool);
     assert_non_null(entry);
     entry->refs = 1;
     entry->home = shard;
@@ -284,8 +284,8 @@ uint64_t harness_used(const struct shard_harness *harness)
 {
     uint64_t used = 0;
     for (unsigned i = 0; i < harness->count; i++) {
-        used += amb_bufpool_used(&harness->shards[i].bufpool);
-        used += amb_bufpool_used(&harness->shards[i].private_pool);
+        used += amb_bufpool_used(&harness->shards[i].memory.bufpool);
+        used += amb_bufpool_used(&harness->shards[i].memory.private_pool);
     }
     return used;
 }
@@ -293,8 +293,8 @@ uint64_t harness_used(const struct shard_harness *harness)
 void harness_check(const struct shard_harness *harness)
 {
     for (unsigned i = 0; i < harness->count; i++) {
-        amb_bufpool_check(&harness->shards[i].bufpool);
-        amb_bufpool_check(&harness->shards[i].private_pool);
+        amb_bufpool_check(&harness->shards[i].memory.bufpool);
+        amb_bufpool_check(&harness->shards[i].memory.private_pool);
         for (unsigned t = 0; t < harness->topic_count; t++) {
             if (harness->topics[t][i] != NULL) {
                 amb_topic_assert(harness->topics[t][i]);

@@ -129,7 +129,7 @@ static void test_what_is_private_leaves_by_copy_from_memory_that_is_never_offere
     publish(w, 3, 2, 100);
     publish(w, 3, 1, 9000);
     for (unsigned i = 0; i < 4; i++) {
-        assert_int_equal(amb_bufpool_used(&w->h.shards[i].bufpool), 0);
+        assert_int_equal(amb_bufpool_used(&w->h.shards[i].memory.bufpool), 0);
     }
     for (unsigned i = 1; i <= 6; i++) {
         assert_int_equal(client_delivery(w->near, 0, i)->frame.type, AMB_FRAME_DELIVER);
@@ -137,7 +137,7 @@ static void test_what_is_private_leaves_by_copy_from_memory_that_is_never_offere
     }
     assert_int_equal(w->near->segment_count, 0);
     assert_int_equal(w->far->segment_count, 0);
-    assert_true(w->h.shards[0].private_pool.segment_bytes > 0);
+    assert_true(w->h.shards[0].memory.private_pool.segment_bytes > 0);
     drain_all(w);
     assert_int_equal(harness_used(&w->h), 0);
 }

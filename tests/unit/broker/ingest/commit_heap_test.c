@@ -52,7 +52,7 @@ static int teardown(void **state)
 static void test_without_memory_its_records_lie_in_the_heap(void **state)
 {
     struct world *w = *state;
-    struct amb_bufpool *pool = &w->h.shards[0].bufpool;
+    struct amb_bufpool *pool = &w->h.shards[0].memory.bufpool;
     struct amb_heap_account *heap = &w->p->session->heap;
     static struct amb_buf bufs[8192];
     unsigned count = 0;
@@ -77,13 +77,13 @@ static void test_without_memory_its_records_lie_in_the_heap(void **state)
     amb_heap_give(heap, left);
     /* So is any, where readers keep what sessions have left behind. */
     struct amb_shard *shard = &w->h.shards[0];
-    uint64_t bufs_of_entries = shard->heap_bufs;
+    uint64_t bufs_of_entries = shard->memory.heap_bufs;
     assert_true(bufs_of_entries > 0);
-    shard->heap_bufs += UINT32_MAX;
+    shard->memory.heap_bufs += UINT32_MAX;
     client_commit(w->p, 0, &w->lease, 3, 1, 200);
     harness_settle(&w->h);
     assert_int_equal(w->p->settles[2].status, AMB_ENOMEM);
-    shard->heap_bufs = bufs_of_entries;
+    shard->memory.heap_bufs = bufs_of_entries;
     while (count > 0) {
         amb_bufpool_free(pool, &bufs[--count]);
     }
@@ -91,7 +91,7 @@ static void test_without_memory_its_records_lie_in_the_heap(void **state)
     assert_int_equal(w->reader->subs[0].msgs, 2);
     assert_int_equal(w->p->freed, 3);
     assert_int_equal(heap->bytes, before);
-    assert_int_equal(shard->heap_bufs, 0);
+    assert_int_equal(shard->memory.heap_bufs, 0);
 }
 
 int main(void)

@@ -417,13 +417,13 @@ static void test_what_is_left_unread_keeps_no_entry(void **state)
     harness_settle(&w->h);
     client_close_pub(p, 2);
     struct amb_shard *shard = &w->h.shards[0];
-    size_t entries = shard->entries.used;
+    size_t entries = shard->entries.pool.used;
     for (uint32_t i = 0; i < 5000; i++) {
         client_commit(p, 1 + i % 2, &lease, 2, 1, 200); /* The second one is not there any more. */
         amb_link_flush(p->link);
         (void)harness_turn(&w->h, 0);
     }
-    assert_true(shard->entries.used <= entries + 1);
+    assert_true(shard->entries.pool.used <= entries + 1);
     assert_true(p->session->link->queued <= AMB_SESSION_QUEUED_MAX);
     assert_int_equal(p->ended, 0);
     harness_settle(&w->h);
@@ -485,12 +485,12 @@ static void test_a_draining_broker_refuses_and_says_so(void **state)
 static void test_beyond_the_most_entries_it_is_refused(void **state)
 {
     struct world *w = *state;
-    size_t max = w->h.shards[0].entries_max;
-    w->h.shards[0].entries_max = 0;
+    size_t max = w->h.shards[0].entries.max;
+    w->h.shards[0].entries.max = 0;
     commit(w, 0, 1, 200);
     assert_int_equal(w->p->settles[0].status, AMB_ENOMEM);
     assert_int_equal(w->p->freed, 1);
-    w->h.shards[0].entries_max = max;
+    w->h.shards[0].entries.max = max;
     commit(w, 0, 1, 200);
     assert_int_equal(w->p->settles[1].status, AMB_OK);
 }
@@ -649,7 +649,7 @@ static void test_one_of_the_brokers_segments_ends_the_session(void **state)
     client_send(w->p, 0, 1, 100);
     harness_settle(&w->h);
     const struct amb_segment *segment =
-        AMB_CONTAINER_OF(w->h.shards[0].bufpool.segments.next, struct amb_segment, node);
+        AMB_CONTAINER_OF(w->h.shards[0].memory.bufpool.segments.next, struct amb_segment, node);
     const struct client_commit broker = {.len = 100, .segment = segment->id};
     client_commit_as(w->p, 0, &w->lease, &broker);
     expect_end(w);

@@ -231,8 +231,8 @@ static void test_while_draining_batches_are_refused_in_their_turn(void **state)
 static void test_without_memory_a_batch_is_refused_and_its_window_comes_back(void **state)
 {
     struct world *w = *state;
-    size_t max = w->h.shards[0].entries_max;
-    w->h.shards[0].entries_max = 0;
+    size_t max = w->h.shards[0].entries.max;
+    w->h.shards[0].entries.max = 0;
     client_send(w->c, 0, 2, 100);
     harness_settle(&w->h);
     assert_int_equal(w->c->settle_count, 1);
@@ -240,7 +240,7 @@ static void test_without_memory_a_batch_is_refused_and_its_window_comes_back(voi
     assert_int_equal(w->c->pubs[0].accepted, 1);
     assert_int_equal(client_granted(w->c, 0), w->c->pubs[0].bytes);
     assert_int_equal(amb_stat_get(&w->h.shards[0].stats.msgs_rejected), 2);
-    w->h.shards[0].entries_max = max;
+    w->h.shards[0].entries.max = max;
     client_send(w->c, 0, 2, 100);
     harness_settle(&w->h);
     assert_int_equal(w->c->settles[1].status, AMB_OK);

@@ -290,12 +290,12 @@ static void test_small_memory_that_is_free_serves_a_large_message(void **state)
     struct amb_buf bufs[256];
     unsigned count = 0;
     while (count < 256 &&
-           amb_bufpool_alloc(&w->h.shards[0].bufpool, 100 * KIB, &bufs[count]) == AMB_OK) {
+           amb_bufpool_alloc(&w->h.shards[0].memory.bufpool, 100 * KIB, &bufs[count]) == AMB_OK) {
         count++;
     }
     assert_true(count > 100);
     while (count > 0) {
-        amb_bufpool_free(&w->h.shards[0].bufpool, &bufs[--count]);
+        amb_bufpool_free(&w->h.shards[0].memory.bufpool, &bufs[--count]);
     }
     client_want(w->p, 0, 3000 * KIB);
     harness_settle(&w->h);

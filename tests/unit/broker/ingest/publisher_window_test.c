@@ -82,7 +82,7 @@ static void test_of_many_publishers_in_a_small_memory_none_is_refused(void **sta
     }
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(amb_stat_get(&h.shards[i].stats.granted_refused), 0);
-        assert_true(h.shards[i].bufpool.reserved <= 16 * 1024 * KIB);
+        assert_true(h.shards[i].memory.bufpool.reserved <= 16 * 1024 * KIB);
     }
     /* Messages that one reader holds up do not stop the others' topics. */
     assert_true(harness_home(&h, topics[2])->counts.msgs_in > stood + 500);
@@ -96,7 +96,7 @@ static void test_of_many_publishers_in_a_small_memory_none_is_refused(void **sta
 static void test_what_was_granted_is_taken_though_others_have_all_the_rest(void **state)
 {
     struct world *w = *state;
-    struct amb_bufpool *pool = &w->h.shards[0].bufpool;
+    struct amb_bufpool *pool = &w->h.shards[0].memory.bufpool;
     struct amb_buf bufs[512];
     unsigned count = 0;
     client_want(w->p, 0, 100 * KIB); /* The whole window. */
@@ -138,19 +138,19 @@ static void test_windows_that_stand_open_leave_memory_for_who_waits(void **state
         harness_settle(&w->h);
     }
     /* ... and what each has not used of what it waited for. */
-    assert_true(shard->bufpool.reserved <= 2 * shard->windows.max + 100 * 2 * KIB);
+    assert_true(shard->memory.bufpool.reserved <= 2 * shard->windows.max + 100 * 2 * KIB);
     uint64_t max = w->h.config->server.max_message;
     client_want(w->p, 0, client_batch_bytes(1, max));
     harness_settle(&w->h);
     assert_true(client_may_send(w->p, 0, 1, max));
     /* With its session a window's memory is free. */
-    uint64_t reserved = shard->bufpool.reserved;
+    uint64_t reserved = shard->memory.bufpool.reserved;
     for (unsigned i = 0; i < 100; i++) {
         client_close(many[i], false);
     }
     harness_settle(&w->h);
-    assert_true(shard->bufpool.reserved < reserved);
-    assert_int_equal(shard->bufpool.reserved, w->p->session->reserved);
+    assert_true(shard->memory.bufpool.reserved < reserved);
+    assert_int_equal(shard->memory.bufpool.reserved, w->p->session->reserved);
 }
 
 /* Its window stays as it was: two of its session's prepare nothing more. */
@@ -217,7 +217,7 @@ static void test_a_batch_that_a_wish_overtook_leaves_its_buffer_alone(void **sta
     assert_null(publisher(w, 0)->prepared.data);
     assert_int_equal(w->p->settle_count, 0);
     assert_int_equal(w->p->pubs[0].accepted, 3);
-    assert_true(w->h.shards[0].bufpool.reserved <= 256 * KIB);
+    assert_true(w->h.shards[0].memory.bufpool.reserved <= 256 * KIB);
     client_release_all(w->p, 0);
     harness_settle(&w->h);
 }
@@ -238,9 +238,9 @@ static void test_wishes_that_were_dropped_do_not_take_the_memory_of_others(void 
             harness_settle(&w->h);
         }
         assert_null(publisher(w, handle)->prepared.data);
-        assert_true(publisher(w, handle)->reserved <= shard->bufpool.window_max);
+        assert_true(publisher(w, handle)->reserved <= shard->memory.bufpool.window_max);
     }
-    assert_true(shard->bufpool.reserved <= shard->windows.max / 2 + AMB_WINDOW_FIRST);
+    assert_true(shard->memory.bufpool.reserved <= shard->windows.max / 2 + AMB_WINDOW_FIRST);
     client_open_pub(other, 0, w->topic, false);
     client_want(other, 0, 200 * KIB);
     harness_settle(&w->h);
@@ -267,10 +267,10 @@ static void test_windows_of_what_is_closed_are_nobodys(void **state)
         client_close_pub(w->p, handle);
     }
     harness_settle(&w->h);
-    assert_int_equal(shard->bufpool.reserved, 0);
+    assert_int_equal(shard->memory.bufpool.reserved, 0);
     client_open_pub(w->p, 1, w->topic, false);
     assert_int_equal(publisher(w, 1)->window, window);
-    assert_int_equal(shard->bufpool.reserved, window);
+    assert_int_equal(shard->memory.bufpool.reserved, window);
 }
 
 /* A wish for the next message may be heard of before the one that was prepared for comes. */
@@ -323,7 +323,7 @@ static void test_each_of_hundreds_of_publishers_has_a_window(void **state)
         client_send(client, i % 8, 1, 3000);
         harness_settle(&w->h);
     }
-    assert_true(w->h.shards[0].bufpool.reserved <= 2 * KIB * KIB);
+    assert_true(w->h.shards[0].memory.bufpool.reserved <= 2 * KIB * KIB);
 }
 
 static void test_who_waits_gets_no_more_than_it_needs_while_others_starve(void **state)
@@ -334,20 +334,21 @@ static void test_who_waits_gets_no_more_than_it_needs_while_others_starve(void *
     unsigned count = 0;
     struct shard_client *large = shard_client_create(&w->h, 0, NULL);
     client_open_pub(large, 0, w->topic, false);
-    while (count < 512 && amb_bufpool_alloc(&shard->bufpool, 60000, &bufs[count]) == AMB_OK) {
+    while (count < 512 &&
+           amb_bufpool_alloc(&shard->memory.bufpool, 60000, &bufs[count]) == AMB_OK) {
         count++;
     }
     client_want(large, 0, 3000 * KIB);
     harness_settle(&w->h);
     assert_false(amb_list_is_empty(&shard->windows.starving));
     for (unsigned i = 0; i < 20; i++) {
-        amb_bufpool_free(&shard->bufpool, &bufs[--count]);
+        amb_bufpool_free(&shard->memory.bufpool, &bufs[--count]);
     }
     client_want(w->p, 0, 70 * KIB);
     harness_settle(&w->h);
     assert_true(w->p->pubs[0].window >= 70 * KIB);
     while (count > 0) {
-        amb_bufpool_free(&shard->bufpool, &bufs[--count]);
+        amb_bufpool_free(&shard->memory.bufpool, &bufs[--count]);
     }
     harness_settle(&w->h);
     assert_true(large->pubs[0].window >= 3000 * KIB);
@@ -453,7 +454,7 @@ static void test_what_comes_after_that_is_kept_while_there_is_room(void **state)
 static unsigned hog_by(struct world *w, struct amb_buf *bufs, unsigned count, uint64_t len)
 {
     while (count < HOGS &&
-           amb_bufpool_alloc(&w->h.shards[0].bufpool, len, &bufs[count]) == AMB_OK) {
+           amb_bufpool_alloc(&w->h.shards[0].memory.bufpool, len, &bufs[count]) == AMB_OK) {
         count++;
     }
     return count;
@@ -467,7 +468,7 @@ static unsigned hog(struct world *w, struct amb_buf *bufs, unsigned count)
 static void give_back(struct world *w, struct amb_buf *bufs, unsigned count)
 {
     while (count > 0) {
-        amb_bufpool_free(&w->h.shards[0].bufpool, &bufs[--count]);
+        amb_bufpool_free(&w->h.shards[0].memory.bufpool, &bufs[--count]);
     }
     harness_settle(&w->h);
 }
@@ -475,7 +476,7 @@ static void give_back(struct world *w, struct amb_buf *bufs, unsigned count)
 /* One wish is for so many batches, while memory is full. Was a buffer prepared? */
 static bool wish_for_pieces(struct world *w, unsigned pieces, uint32_t len)
 {
-    struct amb_bufpool *pool = &w->h.shards[0].bufpool;
+    struct amb_bufpool *pool = &w->h.shards[0].memory.bufpool;
     static struct amb_buf bufs[HOGS];
     /* Less than a piece is open of its window. */
     while (client_may_send(w->p, 0, 1, 10000)) {
@@ -523,7 +524,7 @@ static void test_what_was_prepared_at_once_may_come_in_pieces(void **state)
 static void test_a_buffer_for_two_large_messages_holds_both(void **state)
 {
     struct world *w = *state;
-    struct amb_bufpool *pool = &w->h.shards[0].bufpool;
+    struct amb_bufpool *pool = &w->h.shards[0].memory.bufpool;
     const uint32_t lens[] = {262 * 1024, 370 * 1024}; /* 66 and 93 pages, of classes of 80 and 96 */
     static struct amb_buf bufs[HOGS];
     uint64_t sent = w->p->pubs[0].bytes, first = sent + client_batch_bytes(1, lens[0]);
@@ -558,22 +559,22 @@ static void test_too_many_entries_are_refused_whatever_is_prepared(void **state)
     client_want(w->p, 0, 400 * KIB);
     harness_settle(&w->h);
     assert_non_null(publisher(w, 0)->prepared.data);
-    size_t max = shard->entries_max;
-    shard->entries_max = 0;
+    size_t max = shard->entries.max;
+    shard->entries.max = 0;
     for (unsigned i = 0; i < 2; i++) {
         client_send(w->p, 0, 1, i == 0 ? 16 : 300 * KIB);
         harness_settle(&w->h);
         assert_int_equal(w->p->settle_count, i + 1);
         assert_int_equal(w->p->settles[i].status, AMB_ENOMEM);
     }
-    shard->entries_max = max;
+    shard->entries.max = max;
 }
 
 /* A whole segment is not for a few bytes, whatever else there is. */
 static void test_a_tiny_batch_never_gets_a_whole_segment(void **state)
 {
     struct world *w = *state;
-    struct amb_bufpool *pool = &w->h.shards[0].bufpool;
+    struct amb_bufpool *pool = &w->h.shards[0].memory.bufpool;
     static struct amb_buf bufs[HOGS * 16];
     unsigned count = 0;
     client_want(w->p, 0, 3000 * KIB);

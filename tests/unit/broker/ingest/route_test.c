@@ -193,7 +193,7 @@ static void test_a_refused_batch_keeps_nothing_until_the_next_turn(void **state)
         harness_settle(&w->h);
     }
     const struct amb_shard *shard = &w->h.shards[0];
-    uint64_t used = harness_used(&w->h), entries = shard->entries.used;
+    uint64_t used = harness_used(&w->h), entries = shard->entries.pool.used;
     uint64_t rejected = amb_stat_get(&shard->stats.msgs_rejected);
     for (unsigned i = 0; i < 2; i++) {
         assert_true(client_may_send(w->p, 0, 1, 30000));
@@ -202,7 +202,7 @@ static void test_a_refused_batch_keeps_nothing_until_the_next_turn(void **state)
     push(w);
     assert_int_equal(amb_stat_get(&shard->stats.msgs_rejected), rejected + 2);
     assert_int_equal(harness_used(&w->h), used);
-    assert_int_equal(shard->entries.used, entries);
+    assert_int_equal(shard->entries.pool.used, entries);
     client_drain(slow, 0);
 }
 

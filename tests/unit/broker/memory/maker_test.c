@@ -34,8 +34,8 @@ static int setup(void **state)
     harness_init(&w->h, 1, NULL); /* 16 MiB in segments of 2 MiB */
     assert_int_equal(amb_maker_start(&w->maker), AMB_OK);
     w->shard = &w->h.shards[0];
-    w->shard->maker = &w->maker;
-    w->pool = &w->shard->bufpool;
+    w->shard->memory.maker = &w->maker;
+    w->pool = &w->shard->memory.bufpool;
     *state = w;
     return 0;
 }
@@ -44,7 +44,7 @@ static int teardown(void **state)
 {
     struct world *w = *state;
     amb_maker_stop(&w->maker);
-    w->shard->maker = NULL;
+    w->shard->memory.maker = NULL;
     (void)amb_inbox_run(&w->shard->inbox);
     amb_bufpool_check(w->pool);
     harness_fini(&w->h);

@@ -44,13 +44,13 @@ static int teardown(void **state)
 static struct amb_entry *entry_with_body(struct world *w)
 {
     struct amb_shard *shard = &w->h.shards[0];
-    struct amb_entry *entry = amb_pool_get(&shard->entries);
+    struct amb_entry *entry = amb_pool_get(&shard->entries.pool);
     assert_non_null(entry);
     entry->refs = 1;
     entry->home = shard;
     entry->data_len = 16;
     entry->meta_len = 16;
-    assert_int_equal(amb_bufpool_alloc(&shard->bufpool, 32, &entry->payload.buf), AMB_OK);
+    assert_int_equal(amb_bufpool_alloc(&shard->memory.bufpool, 32, &entry->payload.buf), AMB_OK);
     amb_entry_in_buffer(entry, AMB_PAYLOAD_BUFFER);
     memset(entry->payload.buf.data, 0, 32);
     entry->payload.buf.data[16] = 16; /* one record, of 16 bytes */
@@ -76,11 +76,11 @@ static void test_a_queued_frame_holds_its_entry_until_it_is_settled(void **state
     struct amb_entry *entry = entry_with_body(w);
     assert_int_equal(deliver(w, entry), AMB_OK);
     amb_entry_unref(entry, &w->h.shards[0]);
-    assert_int_equal(w->h.shards[0].txs.used, 1);
+    assert_int_equal(w->h.shards[0].outgoing.pool.used, 1);
     assert_true(harness_used(&w->h) > 0);
     harness_settle(&w->h);
     assert_int_equal(w->c->subs[0].last, 1);
-    assert_int_equal(w->h.shards[0].txs.used, 0);
+    assert_int_equal(w->h.shards[0].outgoing.pool.used, 0);
     assert_int_equal(harness_used(&w->h), 0);
 }
 
@@ -92,7 +92,7 @@ static void test_a_frame_for_a_link_that_is_down_is_given_back_at_once(void **st
     struct amb_entry *entry = entry_with_body(w);
     assert_int_equal(deliver(w, entry), AMB_ELOST);
     assert_int_equal(entry->refs, 1);
-    assert_int_equal(w->h.shards[0].txs.used, 0);
+    assert_int_equal(w->h.shards[0].outgoing.pool.used, 0);
     amb_entry_unref(entry, &w->h.shards[0]);
 }
 
@@ -105,7 +105,7 @@ static void test_a_frame_in_a_link_that_breaks_is_given_back(void **state)
     amb_sim_break(w->c->session->link);
     (void)harness_turn(&w->h, 0);
     assert_int_equal(harness_used(&w->h), 0);
-    assert_int_equal(w->h.shards[0].txs.used, 0);
+    assert_int_equal(w->h.shards[0].outgoing.pool.used, 0);
 }
 
 static void publish_unread(struct world *w, struct shard_client *deaf, unsigned count)
@@ -136,9 +136,9 @@ static void test_a_client_that_publishes_and_never_reads_is_ended(void **state)
     publish_unread(w, deaf, 1);
     assert_true(deaf->ended > 0);
     assert_int_equal(deaf->ended_why, AMB_ELIMIT);
-    assert_true(w->h.shards[0].txs.used <= AMB_SESSION_RECEIPTS_MAX + 202);
+    assert_true(w->h.shards[0].outgoing.pool.used <= AMB_SESSION_RECEIPTS_MAX + 202);
     client_close(deaf, false);
-    assert_int_equal(w->h.shards[0].txs.used, 0);
+    assert_int_equal(w->h.shards[0].outgoing.pool.used, 0);
 }
 
 static void test_what_waits_for_a_client_is_bounded_within_that_time_too(void **state)
@@ -149,7 +149,7 @@ static void test_what_waits_for_a_client_is_bounded_within_that_time_too(void **
     client_open_pub(deaf, 0, w->topic, true);
     publish_unread(w, deaf, AMB_SESSION_RECEIPTS_BURST + 100);
     assert_int_equal(deaf->ended_why, AMB_ELIMIT);
-    assert_true(w->h.shards[0].txs.used <= AMB_SESSION_RECEIPTS_BURST);
+    assert_true(w->h.shards[0].outgoing.pool.used <= AMB_SESSION_RECEIPTS_BURST);
     client_close(deaf, false);
 }
 

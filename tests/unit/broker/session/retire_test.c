@@ -63,7 +63,7 @@ static void test_clients_of_all_shards_are_told_and_others_are_not(void **state)
     assert_int_equal(w->far->segment_count, 1);
     client_drain(w->near, 0);
     client_drain(w->far, 0);
-    amb_bufpool_trim(&w->h.shards[0].bufpool, 0);
+    amb_bufpool_trim(&w->h.shards[0].memory.bufpool, 0);
     harness_settle(&w->h);
     assert_int_equal(w->near->drops, 1);
     assert_int_equal(w->far->drops, 1);
@@ -83,7 +83,7 @@ static void test_a_segment_that_is_held_does_not_go(void **state)
     publish(w);
     assert_int_equal(client_delivery(w->far, 0, 2)->frame.type, AMB_FRAME_MAP);
     client_drain(w->near, 0);
-    amb_bufpool_trim(&w->h.shards[0].bufpool, 0);
+    amb_bufpool_trim(&w->h.shards[0].memory.bufpool, 0);
     harness_settle(&w->h);
     assert_int_equal(w->far->drops, 0);
     client_check_held(w->far, 0);
@@ -98,7 +98,7 @@ static void test_ready_for_one_that_is_gone_is_answered_by_drop(void **state)
     client_drain(w->far, 0);
     client_drain(w->near, 0);
     uint64_t segment = w->far->segments[0].id;
-    amb_bufpool_trim(&w->h.shards[0].bufpool, 0);
+    amb_bufpool_trim(&w->h.shards[0].memory.bufpool, 0);
     harness_settle(&w->h);
     assert_true(amb_session_is_retired(w->far->session, segment));
     client_map(w->far, segment);

@@ -178,7 +178,7 @@ static void test_a_segment_that_goes_is_dropped_by_its_clients(void **state)
     assert_int_equal(type_of(w, 1), AMB_FRAME_MAP);
     client_drain(w->s, 0);
     assert_int_equal(w->s->drops, 0); /* kept for the next one */
-    amb_bufpool_trim(&w->h.shards[0].bufpool, 0);
+    amb_bufpool_trim(&w->h.shards[0].memory.bufpool, 0);
     harness_settle(&w->h);
     assert_int_equal(w->s->drops, 1);
     assert_int_equal(w->s->session->mapping_count, 0);
@@ -189,7 +189,7 @@ static void test_a_segment_that_goes_before_it_is_mapped_is_dropped_then(void **
     struct world *w = *state;
     publish(w, 100);
     client_drain(w->s, 0);
-    amb_bufpool_trim(&w->h.shards[0].bufpool, 0);
+    amb_bufpool_trim(&w->h.shards[0].memory.bufpool, 0);
     harness_settle(&w->h);
     assert_int_equal(w->s->drops, 0);
     client_map(w->s, w->s->segments[0].id);
@@ -204,14 +204,14 @@ static void test_a_refused_segment_that_goes_leaves_no_trace(void **state)
     publish(w, 100);
     client_refuse(w->s, w->s->segments[0].id);
     client_drain(w->s, 0);
-    amb_bufpool_trim(&w->h.shards[0].bufpool, 0);
+    amb_bufpool_trim(&w->h.shards[0].memory.bufpool, 0);
     harness_settle(&w->h);
     assert_int_equal(w->s->session->mapping_count, 0);
     /* ... or is refused after it has gone. */
     publish(w, 100);
     uint64_t segment = w->s->segments[1].id;
     client_drain(w->s, 0);
-    amb_bufpool_trim(&w->h.shards[0].bufpool, 0);
+    amb_bufpool_trim(&w->h.shards[0].memory.bufpool, 0);
     harness_settle(&w->h);
     client_refuse(w->s, segment);
     assert_int_equal(w->s->session->mapping_count, 0);

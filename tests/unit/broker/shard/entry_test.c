@@ -30,12 +30,12 @@ static int teardown(void **state)
 
 static struct amb_entry *make_root(struct amb_shard *shard, uint64_t len)
 {
-    struct amb_entry *entry = amb_pool_get(&shard->entries);
+    struct amb_entry *entry = amb_pool_get(&shard->entries.pool);
     assert_non_null(entry);
     entry->refs = 1;
     entry->home = shard;
     entry->data_len = len;
-    assert_int_equal(amb_bufpool_alloc(&shard->bufpool, len, &entry->payload.buf), AMB_OK);
+    assert_int_equal(amb_bufpool_alloc(&shard->memory.bufpool, len, &entry->payload.buf), AMB_OK);
     amb_entry_in_buffer(entry, AMB_PAYLOAD_BUFFER);
     return entry;
 }
@@ -49,7 +49,7 @@ static void test_at_home_the_last_reference_gives_the_buffer_back(void **state)
     assert_true(harness_used(h) >= 5000);
     amb_entry_unref(entry, &h->shards[0]);
     assert_int_equal(harness_used(h), 0);
-    assert_int_equal(h->shards[0].entries.used, 0);
+    assert_int_equal(h->shards[0].entries.pool.used, 0);
 }
 
 static void test_elsewhere_it_goes_home_by_mail(void **state)
@@ -68,7 +68,7 @@ static void test_a_shadow_drops_its_parent_when_it_is_home(void **state)
 {
     struct shard_harness *h = *state;
     struct amb_entry *root = make_root(&h->shards[0], 100); /* held by its topic's shard, 1 */
-    struct amb_entry *shadow = amb_pool_get(&h->shards[1].entries);
+    struct amb_entry *shadow = amb_pool_get(&h->shards[1].entries.pool);
     assert_non_null(shadow);
     shadow->refs = 1;
     shadow->home = &h->shards[1];
@@ -78,7 +78,7 @@ static void test_a_shadow_drops_its_parent_when_it_is_home(void **state)
     amb_entry_unref(root, &h->shards[1]);
     assert_int_equal(root->refs, 1);
     (void)harness_turn(h, 1);
-    assert_int_equal(h->shards[1].entries.used, 0);
+    assert_int_equal(h->shards[1].entries.pool.used, 0);
     assert_true(harness_used(h) > 0);
     (void)harness_turn(h, 0);
     assert_int_equal(harness_used(h), 0);
@@ -87,12 +87,12 @@ static void test_a_shadow_drops_its_parent_when_it_is_home(void **state)
 static void test_a_refused_entry_has_no_buffer(void **state)
 {
     struct shard_harness *h = *state;
-    struct amb_entry *entry = amb_pool_get(&h->shards[0].entries);
+    struct amb_entry *entry = amb_pool_get(&h->shards[0].entries.pool);
     assert_non_null(entry);
     entry->refs = 1;
     entry->home = &h->shards[0];
     amb_entry_unref(entry, &h->shards[0]);
-    assert_int_equal(h->shards[0].entries.used, 0);
+    assert_int_equal(h->shards[0].entries.pool.used, 0);
 }
 
 int main(void)

@@ -208,7 +208,7 @@ static void expect_reserved(struct world *w)
                 : pub->prepared.data != NULL ? pub->reserved
                                              : pub->window - pub->received;
     }
-    assert_int_equal(w->h.shards[0].bufpool.reserved, open);
+    assert_int_equal(w->h.shards[0].memory.bufpool.reserved, open);
     assert_int_equal(session != NULL ? session->reserved : 0, open);
 }
 
@@ -549,7 +549,7 @@ static void test_what_never_comes_leaves_nothing(void **state)
     harness_pass(&w->h, INT64_C(9000000000));
     expect_all_back(w);
     client_close(w->p, false);
-    assert_int_equal(w->h.shards[0].bufpool.reserved, 0);
+    assert_int_equal(w->h.shards[0].memory.bufpool.reserved, 0);
 }
 
 static void test_a_record_is_no_longer_than_what_is_fetched(void **state)

@@ -74,23 +74,23 @@ static void test_a_buffer_goes_back_to_its_pool(void **state)
 {
     struct world *w = *state;
     struct amb_payload payload = {.kind = AMB_PAYLOAD_BUFFER};
-    assert_int_equal(amb_bufpool_alloc(&w->shard->private_pool, 100, &payload.buf), AMB_OK);
-    assert_true(w->shard->private_pool.used > 0);
+    assert_int_equal(amb_bufpool_alloc(&w->shard->memory.private_pool, 100, &payload.buf), AMB_OK);
+    assert_true(w->shard->memory.private_pool.used > 0);
     amb_payload_end(&payload, w->shard);
-    assert_int_equal(w->shard->private_pool.used, 0);
+    assert_int_equal(w->shard->memory.private_pool.used, 0);
 }
 
 static void test_slots_are_free_and_their_commit_is_over(void **state)
 {
     struct world *w = *state;
     struct amb_payload payload = {0}, next = {0};
-    assert_int_equal(amb_bufpool_alloc(&w->shard->bufpool, 64, &payload.buf), AMB_OK);
+    assert_int_equal(amb_bufpool_alloc(&w->shard->memory.bufpool, 64, &payload.buf), AMB_OK);
     commit_first_slot(w, &payload);
     assert_int_equal(amb_lease_book_over(w->book), 0);
     amb_payload_end(&payload, w->shard);
     assert_int_equal(amb_lease_book_over(w->book), 1);
     assert_int_equal(harness_used(&w->h), 0);
-    assert_int_equal(amb_bufpool_alloc(&w->shard->bufpool, 64, &next.buf), AMB_OK);
+    assert_int_equal(amb_bufpool_alloc(&w->shard->memory.bufpool, 64, &next.buf), AMB_OK);
     commit_first_slot(w, &next);
     amb_payload_end(&next, w->shard);
 }
@@ -102,12 +102,12 @@ static void test_records_in_the_heap_are_charged_to_their_session(void **state)
     uint64_t before = heap->bytes;
     struct amb_payload payload = {0};
     assert_int_equal(amb_payload_alloc_heap(&payload, w->shard, heap, 100), AMB_OK);
-    assert_true(heap->bytes >= before + 100 && w->shard->heap_bufs >= 100);
+    assert_true(heap->bytes >= before + 100 && w->shard->memory.heap_bufs >= 100);
     assert_null(amb_payload_mem(&payload));
     commit_first_slot(w, &payload);
     amb_payload_end(&payload, w->shard);
     assert_int_equal(heap->bytes, before);
-    assert_int_equal(w->shard->heap_bufs, 0);
+    assert_int_equal(w->shard->memory.heap_bufs, 0);
 }
 
 static void test_a_refused_commit_has_no_buffer_and_is_over(void **state)
@@ -128,11 +128,11 @@ static void test_a_copy_frees_the_slots_at_once_and_its_commit_when_settled(void
     uint64_t before = heap->bytes;
     assert_int_equal(amb_payload_alloc_heap(&payload, w->shard, heap, 64), AMB_OK);
     commit_first_slot(w, &payload);
-    assert_int_equal(amb_bufpool_alloc(&w->shard->bufpool, 4096, &copy), AMB_OK);
+    assert_int_equal(amb_bufpool_alloc(&w->shard->memory.bufpool, 4096, &copy), AMB_OK);
     amb_payload_copied(&payload, w->shard, &copy);
     assert_int_equal(heap->bytes, before);
     assert_int_equal(payload.kind, AMB_PAYLOAD_COPIED);
-    assert_int_equal(amb_bufpool_alloc(&w->shard->bufpool, 64, &next.buf), AMB_OK);
+    assert_int_equal(amb_bufpool_alloc(&w->shard->memory.bufpool, 64, &next.buf), AMB_OK);
     commit_first_slot(w, &next);
     assert_int_equal(amb_lease_book_over(w->book), 0);
     amb_payload_settled(&payload);
@@ -150,9 +150,9 @@ static void test_a_copy_that_nobody_settled_ends_its_commit(void **state)
     struct world *w = *state;
     struct amb_payload payload = {0};
     struct amb_buf copy;
-    assert_int_equal(amb_bufpool_alloc(&w->shard->bufpool, 64, &payload.buf), AMB_OK);
+    assert_int_equal(amb_bufpool_alloc(&w->shard->memory.bufpool, 64, &payload.buf), AMB_OK);
     commit_first_slot(w, &payload);
-    assert_int_equal(amb_bufpool_alloc(&w->shard->bufpool, 4096, &copy), AMB_OK);
+    assert_int_equal(amb_bufpool_alloc(&w->shard->memory.bufpool, 4096, &copy), AMB_OK);
     amb_payload_copied(&payload, w->shard, &copy);
     amb_payload_end(&payload, w->shard);
     assert_int_equal(amb_lease_book_over(w->book), 1);

@@ -44,13 +44,13 @@ static void test_it_fits_in_the_budget_with_the_other_shards(void **state)
     unsigned count = 0;
     assert_non_null(h);
     harness_init(h, 4, NULL);
-    while (count < 16 &&
-           amb_bufpool_alloc(&h->shards[count % 4].bufpool, 2 << 20, &buf[count]) == AMB_OK) {
+    while (count < 16 && amb_bufpool_alloc(&h->shards[count % 4].memory.bufpool, 2 << 20,
+                                           &buf[count]) == AMB_OK) {
         count++;
     }
     assert_int_equal(count, 8);
     while (count-- > 0) {
-        amb_bufpool_free(&h->shards[count % 4].bufpool, &buf[count]);
+        amb_bufpool_free(&h->shards[count % 4].memory.bufpool, &buf[count]);
     }
     harness_fini(h);
     free(h);

@@ -219,7 +219,7 @@ static void test_the_end_of_its_publisher_leaves_nothing(void **state)
     harness_settle(&w->h);
     assert_int_equal(w->p->settle_count, 0);
     for (unsigned i = 0; i < w->h.count; i++) {
-        assert_int_equal(w->h.shards[i].tallies.used, 0);
+        assert_int_equal(w->h.shards[i].tallies.pool.used, 0);
     }
 }
 
@@ -229,7 +229,7 @@ static void test_a_batch_that_finds_no_room_is_refused(void **state)
     uint32_t topic = open_topic(w, "u");
     client_subscribe(w->a, 1, topic, NULL);
     harness_settle(&w->h);
-    w->h.shards[0].tallies.max = 1;
+    w->h.shards[0].tallies.pool.max = 1;
     send(w, 2, 1);
     while (w->p->settle_count == 0) { /* A pool grows by chunks. */
         send(w, 1, 1);

@@ -91,11 +91,11 @@ static void test_what_is_left_of_a_burst_moves_together(void **state)
     struct world *w = begin(1, 0, false);
     strew(w);
     struct amb_shard *shard = &w->h.shards[0];
-    uint32_t before = shard->bufpool.sparse_slabs;
+    uint32_t before = shard->memory.bufpool.sparse_slabs;
     uint64_t used = harness_used(&w->h), charged = harness_home(&w->h, w->rarely)->log.bytes;
     assert_true(before > MESSAGES / RARE / 2);
     wait_for_compaction(w, 0);
-    assert_true(shard->bufpool.sparse_slabs < AMB_COMPACT_SLABS_MIN);
+    assert_true(shard->memory.bufpool.sparse_slabs < AMB_COMPACT_SLABS_MIN);
     assert_true(amb_stat_get(&shard->stats.compacted) > 0);
     assert_true(amb_stat_get(&shard->stats.compacted) <= MESSAGES / RARE); /* once each */
     assert_int_equal(harness_used(&w->h), used);
@@ -110,12 +110,12 @@ static void test_what_is_of_another_worker_moves_to_the_logs_own(void **state)
     (void)state;
     struct world *w = begin(2, 1, false);
     strew(w);
-    assert_true(w->h.shards[0].bufpool.sparse_slabs > MESSAGES / RARE / 2);
-    assert_int_equal(amb_bufpool_used(&w->h.shards[1].bufpool), 0);
+    assert_true(w->h.shards[0].memory.bufpool.sparse_slabs > MESSAGES / RARE / 2);
+    assert_int_equal(amb_bufpool_used(&w->h.shards[1].memory.bufpool), 0);
     wait_for_compaction(w, 1);
     /* One is on its way to the reader, and stays. */
-    assert_true(w->h.shards[0].bufpool.sparse_slabs < AMB_COMPACT_SLABS_MIN);
-    assert_true(amb_bufpool_used(&w->h.shards[1].bufpool) > 0);
+    assert_true(w->h.shards[0].memory.bufpool.sparse_slabs < AMB_COMPACT_SLABS_MIN);
+    assert_true(amb_bufpool_used(&w->h.shards[1].memory.bufpool) > 0);
     assert_true(amb_stat_get(&w->h.shards[1].stats.compacted) > 0);
     harness_check(&w->h);
     read_the_rest(w);

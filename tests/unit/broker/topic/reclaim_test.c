@@ -55,11 +55,12 @@ static void hog(struct amb_shard *shard)
 {
     struct amb_buf bufs[256];
     unsigned count = 0;
-    while (count < 256 && amb_bufpool_alloc(&shard->bufpool, 100 << 10, &bufs[count]) == AMB_OK) {
+    while (count < 256 &&
+           amb_bufpool_alloc(&shard->memory.bufpool, 100 << 10, &bufs[count]) == AMB_OK) {
         count++;
     }
     while (count > 0) {
-        amb_bufpool_free(&shard->bufpool, &bufs[--count]);
+        amb_bufpool_free(&shard->memory.bufpool, &bufs[--count]);
     }
 }
 
@@ -68,10 +69,10 @@ static void test_free_segments_of_its_own_go_first(void **state)
     struct shard_harness *h = *state;
     struct amb_buf buf;
     hog(&h->shards[0]);
-    assert_int_equal(amb_bufpool_alloc(&h->shards[0].bufpool, 5 * MIB, &buf), AMB_ENOMEM);
-    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 5 * MIB, &buf),
+    assert_int_equal(amb_bufpool_alloc(&h->shards[0].memory.bufpool, 5 * MIB, &buf), AMB_ENOMEM);
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].memory.bufpool, 5 * MIB, &buf),
                      AMB_OK);
-    amb_bufpool_free(&h->shards[0].bufpool, &buf);
+    amb_bufpool_free(&h->shards[0].memory.bufpool, &buf);
 }
 
 static void test_free_segments_of_other_shards_come_with_the_next_attempt(void **state)
@@ -79,12 +80,12 @@ static void test_free_segments_of_other_shards_come_with_the_next_attempt(void *
     struct shard_harness *h = *state;
     struct amb_buf buf;
     hog(&h->shards[2]);
-    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 5 * MIB, &buf),
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].memory.bufpool, 5 * MIB, &buf),
                      AMB_ENOMEM);
     harness_settle(h);
-    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 5 * MIB, &buf),
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].memory.bufpool, 5 * MIB, &buf),
                      AMB_OK);
-    amb_bufpool_free(&h->shards[0].bufpool, &buf);
+    amb_bufpool_free(&h->shards[0].memory.bufpool, &buf);
 }
 
 /* To unmap them here would keep every client of this worker waiting. */
@@ -96,7 +97,7 @@ static void test_free_segments_that_a_lease_wants_are_unmapped_by_the_maker(void
     assert_int_equal(amb_inbox_init(&maker.inbox, &maker), AMB_OK);
     bool is_coming = false;
     hog(shard);
-    shard->maker = &maker;
+    shard->memory.maker = &maker;
     uint64_t before = atomic_load(&h->budget.used);
     assert_false(amb_reclaim_lease(shard, 4 * MIB, &is_coming));
     assert_true(is_coming);
@@ -105,7 +106,7 @@ static void test_free_segments_that_a_lease_wants_are_unmapped_by_the_maker(void
     assert_true(amb_reclaim_lease(shard, 4 * MIB, &is_coming));
     amb_membudget_end_lease(&h->budget, 4 * MIB);
     amb_membudget_give(&h->budget, 4 * MIB);
-    shard->maker = NULL;
+    shard->memory.maker = NULL;
     amb_inbox_fini(&maker.inbox);
 }
 
@@ -114,26 +115,27 @@ static void test_others_are_not_asked_all_the_time(void **state)
     struct shard_harness *h = *state;
     struct amb_buf held[8], buf;
     for (unsigned i = 0; i < 8; i++) {
-        assert_int_equal(amb_bufpool_alloc(&h->shards[1].bufpool, 2 * MIB, &held[i]), AMB_OK);
+        assert_int_equal(amb_bufpool_alloc(&h->shards[1].memory.bufpool, 2 * MIB, &held[i]),
+                         AMB_OK);
     }
-    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 100, &buf),
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].memory.bufpool, 100, &buf),
                      AMB_ENOMEM);
     assert_true(h->shards[0].reclaim.relief[1].is_out && h->shards[0].reclaim.relief[2].is_out);
-    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 100, &buf),
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].memory.bufpool, 100, &buf),
                      AMB_ENOMEM);
     harness_settle(h);
     assert_false(h->shards[0].reclaim.relief[1].is_out);
-    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 100, &buf),
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].memory.bufpool, 100, &buf),
                      AMB_ENOMEM);
     assert_false(h->shards[0].reclaim.relief[1].is_out); /* too soon */
     harness_pass(h, AMB_RECLAIM_PAUSE_NS);
     (void)harness_turn(h, 0);
-    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].bufpool, 100, &buf),
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].memory.bufpool, 100, &buf),
                      AMB_ENOMEM);
     assert_true(h->shards[0].reclaim.relief[1].is_out);
     harness_settle(h);
     for (unsigned i = 0; i < 8; i++) {
-        amb_bufpool_free(&h->shards[1].bufpool, &held[i]);
+        amb_bufpool_free(&h->shards[1].memory.bufpool, &held[i]);
     }
 }
 
@@ -168,7 +170,7 @@ static void test_what_slow_droppers_want_elsewhere_goes_too(void **state)
 static void test_who_waits_for_long_gets_what_others_only_might_need(void **state)
 {
     struct shard_harness *h = *state;
-    struct amb_bufpool *other = &h->shards[1].bufpool;
+    struct amb_bufpool *other = &h->shards[1].memory.bufpool;
     struct shard_client *p = shard_client_create(h, 0, NULL);
     hog(&h->shards[1]);
     amb_bufpool_reserve_anyway(other, 7 * MIB, 0);
@@ -200,7 +202,8 @@ static void test_a_turn_sheds_so_much_for_those_that_wait(void **state)
     }
     struct amb_buf bufs[2048];
     unsigned count = 0;
-    while (count < 2048 && amb_bufpool_alloc(&shard->bufpool, 10000, &bufs[count]) == AMB_OK) {
+    while (count < 2048 &&
+           amb_bufpool_alloc(&shard->memory.bufpool, 10000, &bufs[count]) == AMB_OK) {
         count++;
     }
     const struct amb_log *log = &harness_home(h, topic)->log;
@@ -210,15 +213,15 @@ static void test_a_turn_sheds_so_much_for_those_that_wait(void **state)
         uint64_t before = log->lo;
         shard->reclaim.shed_left = 5;
         shard->reclaim.shed_goes_on = false;
-        is_reserved = amb_reclaim_reserve(shard, &shard->bufpool, 200000, false);
+        is_reserved = amb_reclaim_reserve(shard, &shard->memory.bufpool, 200000, false);
         assert_in_range(log->lo - before, 0, 5);
         assert_true(is_reserved || shard->reclaim.shed_goes_on);
         turns++;
     }
     assert_in_range(turns, 3, 20);
-    amb_bufpool_unreserve(&shard->bufpool, 200000, 0);
+    amb_bufpool_unreserve(&shard->memory.bufpool, 200000, 0);
     while (count > 0) {
-        amb_bufpool_free(&shard->bufpool, &bufs[--count]);
+        amb_bufpool_free(&shard->memory.bufpool, &bufs[--count]);
     }
     client_drain(slow, 0);
 }
@@ -228,7 +231,7 @@ static void test_tiny_messages_are_refused_before_their_entries_fill_the_heap(vo
     struct shard_harness *h = *state;
     struct shard_client *c = shard_client_create(h, 0, NULL);
     struct amb_shard *shard = &h->shards[0];
-    shard->entries_max = 100;
+    shard->entries.max = 100;
     uint32_t topic = harness_topic(h, "tiny", 0);
     struct shard_client *slow = shard_client_create(h, 0, NULL);
     client_subscribe(slow, 0, topic,
@@ -239,7 +242,7 @@ static void test_tiny_messages_are_refused_before_their_entries_fill_the_heap(vo
         client_send(c, 7, 1, 0);
         harness_settle(h);
     }
-    assert_in_range(shard->entries.used, 90, 102);
+    assert_in_range(shard->entries.pool.used, 90, 102);
     assert_true(c->settle_count >= 90);
     assert_int_equal(c->settles[0].status, AMB_ENOMEM);
     client_drain(slow, 0);
@@ -254,9 +257,9 @@ static void test_who_wants_bytes_keeps_its_own_free_segments(void **state)
 {
     struct amb_shard *shard = &((struct shard_harness *)*state)->shards[0];
     hog(shard);
-    uint64_t bytes = shard->bufpool.segment_bytes;
-    assert_false(amb_reclaim_reserve(shard, &shard->bufpool, 10 * MIB, true));
-    assert_int_equal(shard->bufpool.segment_bytes, bytes);
+    uint64_t bytes = shard->memory.bufpool.segment_bytes;
+    assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 10 * MIB, true));
+    assert_int_equal(shard->memory.bufpool.segment_bytes, bytes);
 }
 
 /* All there is, in pieces of 28 pages; a segment has 18 of them. */
@@ -272,7 +275,7 @@ static unsigned fill(struct amb_bufpool *pool, struct amb_buf *bufs, unsigned ma
 
 static void test_the_only_room_for_a_wide_window_stays(void **state)
 {
-    struct amb_bufpool *pool = &((struct shard_harness *)*state)->shards[0].bufpool;
+    struct amb_bufpool *pool = &((struct shard_harness *)*state)->shards[0].memory.bufpool;
     struct amb_buf bufs[256];
     unsigned count = fill(pool, bufs, 256);
     for (unsigned i = 0; i < count; i++) {
@@ -298,7 +301,7 @@ static void test_the_only_room_for_a_wide_window_stays(void **state)
 
 static void test_what_was_freed_is_put_together_before_memory_is_said_to_lack(void **state)
 {
-    struct amb_bufpool *pool = &((struct shard_harness *)*state)->shards[0].bufpool;
+    struct amb_bufpool *pool = &((struct shard_harness *)*state)->shards[0].memory.bufpool;
     struct amb_buf bufs[256], larger;
     unsigned count = fill(pool, bufs, 256);
     for (unsigned i = 0; i < 18; i++) {

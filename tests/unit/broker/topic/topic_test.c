@@ -164,7 +164,7 @@ static void test_grants_of_tiny_batches_stop_long_before_the_log_is_full(void **
     uint64_t granted = 0;
     for (unsigned i = 0; i < 2 * AMB_TOPIC_DEPTH_ENTRIES; i++) {
         struct amb_shard *shard = &w->h.shards[0];
-        struct amb_entry *entry = amb_pool_get(&shard->entries);
+        struct amb_entry *entry = amb_pool_get(&shard->entries.pool);
         assert_non_null(entry);
         *entry = (struct amb_entry){.refs = 1, .home = shard, .count = 1, .meta_len = 16};
         assert_int_equal(amb_topic_append(w->topic, entry, 0), AMB_OK);

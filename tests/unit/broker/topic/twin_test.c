@@ -217,7 +217,8 @@ static void test_who_may_not_map_gpu_memory_gets_the_copy(void **state)
 static unsigned fill(struct amb_shard *shard, struct amb_buf bufs[FILL_MAX])
 {
     unsigned count = 0;
-    while (count < FILL_MAX && amb_bufpool_alloc(&shard->bufpool, FILL, &bufs[count]) == AMB_OK) {
+    while (count < FILL_MAX &&
+           amb_bufpool_alloc(&shard->memory.bufpool, FILL, &bufs[count]) == AMB_OK) {
         count++;
     }
     assert_in_range(count, 1, FILL_MAX - 1);
@@ -227,7 +228,7 @@ static unsigned fill(struct amb_shard *shard, struct amb_buf bufs[FILL_MAX])
 static void empty(struct amb_shard *shard, const struct amb_buf bufs[FILL_MAX], unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
-        amb_bufpool_free(&shard->bufpool, &bufs[i]);
+        amb_bufpool_free(&shard->memory.bufpool, &bufs[i]);
     }
 }
 

@@ -155,7 +155,7 @@ static void test_closing_cancels_what_waits_in_the_link(void **state)
     assert_true(slow->session->link->queued > 10);
     assert_true(harness_used(&w->h) > 10000);
     client_close(slow, false);
-    assert_int_equal(w->h.shards[0].txs.used, 0);
+    assert_int_equal(w->h.shards[0].outgoing.pool.used, 0);
     harness_settle(&w->h);
     assert_int_equal(harness_used(&w->h), 0);
 }

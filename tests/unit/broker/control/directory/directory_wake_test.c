@@ -41,7 +41,7 @@ static void refresh(void)
 static void publish(struct amb_dir_topic *topic)
 {
     struct amb_shard *shard = f.harness.peers[topic->home];
-    struct amb_entry *entry = amb_pool_get(&shard->entries);
+    struct amb_entry *entry = amb_pool_get(&shard->entries.pool);
     assert_non_null(entry);
     *entry = (struct amb_entry){
         .refs = 1,

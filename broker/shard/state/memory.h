@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory of a shard: pools of its objects, its buffers, and the threads that make them.
+ *
+ * Threads: the shard's worker. Memory: embedded in the shard; pools and segments are the heap's and
+ * the kernel's.
+ */
+#pragma once
+
+#include "broker/memory/bufpool.h"
+#include "wire/base/list.h"
+#include "wire/base/pool.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define AMB_SHARD_POOL_CHUNK 256u /* objects */
+
+struct amb_gpus;
+struct amb_maker;
+struct amb_porter;
+
+/* entry.c */
+struct amb_shard_entries {
+    struct amb_pool pool;
+    size_t max;                    /* beyond it nothing more is taken in */
+    struct amb_list_node given_up; /* struct amb_entry.pending: amb_entries_end */
+};
+
+/* tally.c */
+struct amb_shard_tallies {
+    struct amb_pool pool;
+};
+
+/* shard_memory.c */
+struct amb_shard_memory {
+    struct amb_bufpool bufpool;      /* of what any client on this host may map */
+    struct amb_bufpool private_pool; /* of what is for its readers alone: replies, requests */
+    uint64_t heap_bufs;      /* bytes of buffers of entries that no pool had room for: payload.c */
+    struct amb_maker *maker; /* of segments; NULL: they are made by the worker itself */
+    struct amb_porter *porter; /* the same of rings */
+    struct amb_gpus *gpus;     /* NULL: none */
+};
