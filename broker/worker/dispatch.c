@@ -14,10 +14,9 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/porter.h"
-#include "wire/base/assert.h"
+#include "broker/worker/session_life.h"
 
 #include <stdlib.h>
-#include <sys/epoll.h>
 
 static enum amb_status dispatch_release_range(struct amb_session *session,
                                               const struct amb_frame *frame)
@@ -29,9 +28,6 @@ static enum amb_status dispatch_release_range(struct amb_session *session,
     }
     return amb_subscription_release_range(sub, frame->number, frame->count);
 }
-
-/* The share of a turn that a closed subscription takes, in deliveries that are given up. */
-#define SUBSCRIPTION_COST 8u
 
 /* A TERM and its reason, until that is whole. */
 struct term {
@@ -151,98 +147,9 @@ static void on_down(void *arg, enum amb_status why, const char *text)
     session->shard->upcalls->session_ended(session->shard, session->client_id, why, text);
 }
 
-/* Gives up what it was delivered. False: this turn has done enough. */
-static bool session_clear(struct amb_session *session, unsigned *budget)
-{
-    AMB_LIST_FOR_EACH_SAFE (node, &session->subscription_list) {
-        struct amb_subscription *sub = AMB_CONTAINER_OF(node, struct amb_subscription, node);
-        if (*budget == 0) {
-            return false;
-        }
-        *budget -= *budget < SUBSCRIPTION_COST ? *budget : SUBSCRIPTION_COST;
-        if (!amb_subscription_give_up(sub, session->keep_held, budget)) {
-            return false;
-        }
-        amb_subscription_destroy(&sub, session->keep_held);
-    }
-    return true;
-}
-
-static void session_cleared(struct amb_session *session)
-{
-    amb_list_remove(&session->clearing);
-    amb_lease_book_end(&session->book, session->keep_held);
-    amb_stat_add(&session->shard->stats.quarantined_bytes, amb_lease_book_held(&session->book));
-    session->state = AMB_SESSION_QUARANTINED;
-    session->closed(session, session->closed_arg);
-}
-
-/* As far as this turn goes. */
-static void sessions_clear(struct amb_shard *shard)
-{
-    while (!amb_list_is_empty(&shard->clearing.sessions)) {
-        struct amb_session *session =
-            AMB_CONTAINER_OF(shard->clearing.sessions.next, struct amb_session, clearing);
-        if (!session_clear(session, &shard->clearing.left)) {
-            return;
-        }
-        session_cleared(session);
-    }
-}
-
-unsigned amb_sessions_clear(struct amb_shard *shard)
-{
-    if (amb_list_is_empty(&shard->clearing.sessions)) {
-        return 0;
-    }
-    sessions_clear(shard);
-    return 1;
-}
-
-static void session_closed(struct amb_session *session)
-{
-    session->link = NULL;
-    AMB_LIST_FOR_EACH_SAFE (node, &session->publisher_list) {
-        struct amb_publisher *publisher = AMB_CONTAINER_OF(node, struct amb_publisher, node);
-        amb_publisher_destroy(&publisher);
-    }
-    amb_assert(session->reserved == 0);
-    amb_list_push_back(&session->shard->clearing.sessions, &session->clearing);
-    sessions_clear(session->shard);
-}
-
 static void on_closed(void *arg)
 {
-    session_closed(arg);
-}
-
-/* The client shares its ring's bell: an item that is left behind would stay, and wake us, for as
- * long as anybody there keeps it. */
-static void session_unwatch(const struct amb_session *session)
-{
-    int fd = session->link == NULL ? -1 : amb_link_fd(session->link);
-    if (fd >= 0 && session->shard->poll.epoll_fd >= 0) {
-        (void)epoll_ctl(session->shard->poll.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-    }
-}
-
-void amb_session_close(struct amb_session *session, bool keep_held,
-                       void (*closed)(struct amb_session *session, void *arg), void *arg)
-{
-    amb_assert(session->state == AMB_SESSION_OPEN);
-    session->state = AMB_SESSION_CLOSING;
-    session->is_link_down = true;
-    session->keep_held = keep_held;
-    session->closed = closed;
-    session->closed_arg = arg;
-    /* The link may take its time; nobody waits for this session meanwhile. */
-    AMB_LIST_FOR_EACH (node, &session->subscription_list) {
-        amb_subscription_detach(AMB_CONTAINER_OF(node, struct amb_subscription, node));
-    }
-    session_unwatch(session);
-    if (amb_link_close(session->link)) {
-        session_closed(session);
-    }
+    amb_session_link_gone(arg);
 }
 
 static void on_waste(void *arg, struct amb_link_waste *waste)

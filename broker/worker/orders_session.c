@@ -9,6 +9,7 @@
 #include "broker/worker/dispatch.h"
 #include "broker/worker/orders_private.h"
 #include "broker/worker/porter.h"
+#include "broker/worker/session_life.h"
 #include "broker/worker/ucxport.h"
 #include "wire/link/stream/stream.h"
 #include "wire/link/ucx/ucx_link.h"

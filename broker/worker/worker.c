@@ -19,7 +19,7 @@
 #include "broker/topic/compact.h"
 #include "broker/topic/history.h"
 #include "broker/topic/topic.h"
-#include "broker/worker/dispatch.h"
+#include "broker/worker/session_life.h"
 #include "broker/worker/shard_setup.h"
 #include "broker/worker/ucxport.h"
 #include "wire/base/assert.h"

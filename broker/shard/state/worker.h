@@ -30,7 +30,7 @@ static inline void amb_shard_hearing_init(struct amb_shard_hearing *hearing)
     hearing->left = AMB_SHARD_HEAR_TURN;
 }
 
-/* Sessions that are closed, and not gone yet: dispatch.c. */
+/* Sessions that are closed, and not gone yet: session_life.c. */
 struct amb_shard_clearing {
     struct amb_list_node sessions; /* struct amb_session.clearing */
     unsigned left;                 /* deliveries that may be given up this turn */

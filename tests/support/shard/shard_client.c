@@ -7,6 +7,7 @@
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/dispatch.h"
+#include "broker/worker/session_life.h"
 #include "tests/support/shard/shard_harness.h"
 #include "wire/codec/filter.h"
 #include "wire/link/sim.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions: found by value, mappings, close, quarantine.
+ * Sessions: found by value, mappings, room in the link; warm and cold.
  */
 #include "broker/delivery/reader/subscription.h"
 #include "broker/session/retire.h"
@@ -330,73 +330,6 @@ static void test_a_silent_socket_is_found_while_the_worker_stays_awake(void **st
     client_drain(w->s, 0);
 }
 
-static void test_closing_gives_everything_back(void **state)
-{
-    struct world *w = *state;
-    w->s->answers_offers = true;
-    publish(w, 100);
-    publish(w, 100);
-    assert_true(harness_used(&w->h) > 0);
-    client_close(w->s, false);
-    assert_true(w->s->is_closed);
-    assert_null(w->s->session);
-    harness_settle(&w->h);
-    assert_int_equal(harness_used(&w->h), 0);
-}
-
-static void test_what_a_process_may_still_read_is_quarantined(void **state)
-{
-    struct world *w = *state;
-    w->s->answers_offers = true;
-    publish(w, 100); /* by copy */
-    publish(w, 5000);
-    publish(w, 6000);
-    client_release(w->s, 0, 2);
-    harness_settle(&w->h);
-    assert_int_equal(type_of(w, 3), AMB_FRAME_MAP);
-    client_close(w->s, true);
-    assert_true(w->s->is_quarantined);
-    harness_settle(&w->h);
-    uint64_t used = harness_used(&w->h);
-    assert_in_range(used, 6000, 10000);
-    /* Its whole allocation, and the entry itself. */
-    assert_in_range(amb_stat_get(&w->h.shards[1].stats.quarantined_bytes), used, used + 1000);
-    publish(w, 100);
-    client_check_held(w->s, 0);
-    client_die(w->s);
-    harness_settle(&w->h);
-    assert_int_equal(harness_used(&w->h), 0);
-    assert_int_equal(amb_stat_get(&w->h.shards[1].stats.quarantined_bytes), 0);
-}
-
-static void test_a_session_that_holds_nothing_in_place_is_not_quarantined(void **state)
-{
-    struct world *w = *state;
-    publish(w, 100); /* by copy, not given back */
-    client_close(w->s, true);
-    assert_false(w->s->is_quarantined);
-    assert_null(w->s->session);
-}
-
-static void test_a_closed_session_holds_no_publisher_back(void **state)
-{
-    struct world *w = *state;
-    struct shard_client *slow = shard_client_create(&w->h, 0, NULL);
-    client_subscribe(slow, 0, w->topic,
-                     &(struct amb_subscription_options){
-                         .credit_msgs = 1, .slow = AMB_SLOW_BLOCK, .slow_block_ns = INT64_MAX});
-    client_unsubscribe(w->s, 0);
-    harness_settle(&w->h);
-    while (client_may_send(w->p, 0, 1, 50000)) {
-        publish(w, 50000);
-        assert_true(w->p->pubs[0].batches < 200);
-    }
-    client_close(slow, false);
-    harness_settle(&w->h);
-    assert_true(client_may_send(w->p, 0, 1, 50000));
-    assert_int_equal(harness_used(&w->h), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,10 +350,6 @@ int main(void)
         T(test_a_link_has_room_for_so_many_frames),
         T(test_of_many_sessions_the_silent_ones_are_asked_in_turn),
         T(test_a_silent_socket_is_found_while_the_worker_stays_awake),
-        T(test_closing_gives_everything_back),
-        T(test_what_a_process_may_still_read_is_quarantined),
-        T(test_a_session_that_holds_nothing_in_place_is_not_quarantined),
-        T(test_a_closed_session_holds_no_publisher_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session's life on its worker: it opens, closes, is cleared and quarantined, and goes.
+ */
+#include "broker/ingest/publisher.h"
+#include "broker/session/session.h"
+#include "broker/worker/session_life.h"
+#include "tests/support/shard/shard_client.h"
+#include "tests/support/shard/shard_harness.h"
+#include "wire/link/sim.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* On worker 0 a publisher of the topic, on worker 1 a subscriber that maps. */
+struct world {
+    struct shard_harness h;
+    uint32_t topic;
+    struct shard_client *p, *s;
+};
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    harness_init(&w->h, 2, NULL);
+    w->topic = harness_topic(&w->h, "t", 0);
+    w->p = shard_client_create(&w->h, 0, NULL);
+    w->s = shard_client_create(&w->h, 1, &(struct client_options){.may_map = true});
+    client_open_pub(w->p, 0, w->topic, false);
+    client_subscribe(w->s, 0, w->topic, NULL);
+    harness_settle(&w->h);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    harness_fini(&w->h);
+    free(w);
+    return 0;
+}
+
+static void publish(struct world *w, uint64_t len)
+{
+    if (!client_may_send(w->p, 0, 1, len)) {
+        client_want(w->p, 0, w->p->pubs[0].bytes + client_batch_bytes(1, len));
+        harness_settle(&w->h);
+    }
+    client_send(w->p, 0, 1, len);
+    harness_settle(&w->h);
+}
+
+static uint8_t type_of(const struct world *w, uint64_t number)
+{
+    return client_delivery(w->s, 0, number)->frame.type;
+}
+
+static void test_a_lost_link_is_reported_once_and_the_session_waits_for_its_end(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *c = shard_client_create(&w->h, 0, NULL);
+    client_open_pub(c, 0, w->topic, false);
+    client_subscribe(c, 0, w->topic, NULL);
+    client_send(c, 0, 1, 100);
+    harness_settle(&w->h);
+    amb_sim_break(c->session->link);
+    harness_settle(&w->h);
+    assert_int_equal(c->ended, 1);
+    assert_int_equal(c->ended_why, AMB_ELOST);
+    assert_false(amb_session_has_room(c->session));
+    /* Messages that others publish meanwhile are for it too, and go with it. */
+    struct shard_client *p = shard_client_create(&w->h, 0, NULL);
+    client_open_pub(p, 0, w->topic, false);
+    client_send(p, 0, 1, 100);
+    harness_settle(&w->h);
+    assert_true(harness_used(&w->h) > 0);
+    client_close(c, true);
+    harness_settle(&w->h);
+    assert_null(c->session);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+static void test_closing_cancels_what_waits_in_the_link(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *slow =
+        shard_client_create(&w->h, 0, &(struct client_options){.link_bytes_max = 1});
+    client_subscribe(slow, 0, w->topic, NULL);
+    for (unsigned i = 0; i < 20; i++) {
+        client_send(w->p, 0, 1, 1000);
+    }
+    amb_link_flush(w->p->link);
+    (void)harness_turn(&w->h, 0);
+    assert_true(slow->session->link->queued > 10);
+    assert_true(harness_used(&w->h) > 10000);
+    client_close(slow, false);
+    assert_int_equal(w->h.shards[0].outgoing.pool.used, 0);
+    harness_settle(&w->h);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+static void test_a_session_without_link_closes_too(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *c = shard_client_create(&w->h, 0, NULL);
+    assert_true(amb_link_close(c->session->link));
+    c->session->link = NULL; /* as one whose stream was never attached */
+    client_subscribe(c, 0, w->topic, NULL);
+    client_send(w->p, 0, 1, 16);
+    harness_settle(&w->h);
+    assert_true(harness_used(&w->h) > 0); /* waits for the link */
+    client_close(c, true);
+    harness_settle(&w->h);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+static void test_closing_gives_everything_back(void **state)
+{
+    struct world *w = *state;
+    w->s->answers_offers = true;
+    publish(w, 100);
+    publish(w, 100);
+    assert_true(harness_used(&w->h) > 0);
+    client_close(w->s, false);
+    assert_true(w->s->is_closed);
+    assert_null(w->s->session);
+    harness_settle(&w->h);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+static void test_what_a_process_may_still_read_is_quarantined(void **state)
+{
+    struct world *w = *state;
+    w->s->answers_offers = true;
+    publish(w, 100); /* by copy */
+    publish(w, 5000);
+    publish(w, 6000);
+    client_release(w->s, 0, 2);
+    harness_settle(&w->h);
+    assert_int_equal(type_of(w, 3), AMB_FRAME_MAP);
+    client_close(w->s, true);
+    assert_true(w->s->is_quarantined);
+    harness_settle(&w->h);
+    uint64_t used = harness_used(&w->h);
+    assert_in_range(used, 6000, 10000);
+    /* Its whole allocation, and the entry itself. */
+    assert_in_range(amb_stat_get(&w->h.shards[1].stats.quarantined_bytes), used, used + 1000);
+    publish(w, 100);
+    client_check_held(w->s, 0);
+    client_die(w->s);
+    harness_settle(&w->h);
+    assert_int_equal(harness_used(&w->h), 0);
+    assert_int_equal(amb_stat_get(&w->h.shards[1].stats.quarantined_bytes), 0);
+}
+
+static void test_a_session_that_holds_nothing_in_place_is_not_quarantined(void **state)
+{
+    struct world *w = *state;
+    publish(w, 100); /* by copy, not given back */
+    client_close(w->s, true);
+    assert_false(w->s->is_quarantined);
+    assert_null(w->s->session);
+}
+
+static void test_a_closed_session_holds_no_publisher_back(void **state)
+{
+    struct world *w = *state;
+    struct shard_client *slow = shard_client_create(&w->h, 0, NULL);
+    client_subscribe(slow, 0, w->topic,
+                     &(struct amb_subscription_options){
+                         .credit_msgs = 1, .slow = AMB_SLOW_BLOCK, .slow_block_ns = INT64_MAX});
+    client_unsubscribe(w->s, 0);
+    harness_settle(&w->h);
+    while (client_may_send(w->p, 0, 1, 50000)) {
+        publish(w, 50000);
+        assert_true(w->p->pubs[0].batches < 200);
+    }
+    client_close(slow, false);
+    harness_settle(&w->h);
+    assert_true(client_may_send(w->p, 0, 1, 50000));
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+/* Others have their turns meanwhile. */
+static void test_a_session_with_very_much_out_goes_over_several_turns(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct shard_client *c = shard_client_create(&w->h, 0, NULL);
+    client_subscribe(c, 0, w->topic, NULL);
+    client_subscribe(c, 1, w->topic, NULL);
+    for (unsigned i = 0; i < AMB_SHARD_CLEAR_TURN; i++) {
+        for (unsigned sub = 0; sub < 2; sub++) {
+            assert_int_equal(
+                amb_subscription_deliver(c->session->subscriptions[sub], 1, 16, NULL), AMB_OK);
+        }
+    }
+    struct shard_client *modest = shard_client_create(&w->h, 0, NULL);
+    client_close(c, false);
+    assert_false(c->is_closed);
+    assert_true(amb_shard_is_dirty(shard)); /* Its worker does not sleep. */
+    client_close(modest, false);
+    (void)harness_turn(&w->h, 0);
+    assert_false(c->is_closed);
+    (void)harness_turn(&w->h, 0);
+    assert_true(c->is_closed && modest->is_closed);
+    assert_false(amb_shard_is_dirty(shard));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(test_a_lost_link_is_reported_once_and_the_session_waits_for_its_end),
+        T(test_closing_cancels_what_waits_in_the_link),
+        T(test_a_session_without_link_closes_too),
+        T(test_closing_gives_everything_back),
+        T(test_what_a_process_may_still_read_is_quarantined),
+        T(test_a_session_that_holds_nothing_in_place_is_not_quarantined),
+        T(test_a_closed_session_holds_no_publisher_back),
+        T(test_a_session_with_very_much_out_goes_over_several_turns),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
