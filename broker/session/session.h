@@ -6,7 +6,8 @@
  *   OPEN ──(link down, order to close)──► CLOSING ──(link gone)──► [QUARANTINED] ──► gone
  *
  * Quarantined: the client's process may still read what was delivered to it in place. Those
- * references stay until the control thread has seen the process end.
+ * references stay until the control thread has seen the process end. The README of this room has
+ * the function of each arrow.
  *
  * Threads: the shard's worker. Memory: one allocation; made and freed by orders of the control
  * thread (orders.h).
@@ -114,14 +115,14 @@ struct amb_session {
     uint64_t prepared_bytes;    /* of its publishers' buffers for messages still to come */
     uint64_t reserved;          /* of their windows */
     int64_t lapsed_ns;          /* when one of these was last taken back unused; 0: never */
-    struct amb_list_node held;  /* struct amb_held of subscription.h, when quarantined */
+    struct amb_list_node held;  /* struct amb_held of quarantine.h */
     bool keep_held;             /* when closing: deliveries held in place stay */
     struct amb_link_waste *ring_left; /* of its ring, if that was not read to its end; or NULL */
     struct amb_heap_account heap;
     int64_t trimmed_ns;         /* when tables that are not used were looked for */
     bool is_over_heap;          /* it is ended for that */
     struct amb_lease_book book; /* segments that its client writes, and its commits */
-    void (*closed)(struct amb_session *session, void *arg);
+    void (*closed)(void *arg, uint64_t held_bytes); /* or NULL */
     void *closed_arg;
     uint64_t left;      /* frames that had to wait in the link and have left */
     uint64_t left_seen; /* ... when it was last asked whether the client reads, */

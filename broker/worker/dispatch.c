@@ -139,12 +139,7 @@ static void on_sent(void *arg, struct amb_link_tx *tx, enum amb_status status)
 
 static void on_down(void *arg, enum amb_status why, const char *text)
 {
-    struct amb_session *session = arg;
-    session->is_link_down = true;
-    if (why == AMB_EPROTO && session->broken != NULL) {
-        text = session->broken;
-    }
-    session->shard->upcalls->session_ended(session->shard, session->client_id, why, text);
+    amb_session_link_down(arg, why, text);
 }
 
 static void on_closed(void *arg)
@@ -154,12 +149,7 @@ static void on_closed(void *arg)
 
 static void on_waste(void *arg, struct amb_link_waste *waste)
 {
-    struct amb_session *session = arg;
-    if (session->keep_held && waste->unread > 0) {
-        session->ring_left = waste; /* Its process may be about to read that. */
-    } else {
-        amb_porter_dispose(session->shard->memory.porter, waste);
-    }
+    amb_session_take_waste(arg, waste);
 }
 
 static void on_connection(void *arg, int fd)

@@ -16,9 +16,9 @@
 #include "broker/shard/segment_lease.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
+#include "broker/worker/session_life.h"
 #include "wire/base/status.h"
 #include "wire/codec/url.h"
-#include "wire/link/ring/ring.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,30 +51,11 @@ struct amb_order {
     void (*fini)(struct amb_order *order); /* NULL: nothing else is to be freed */
     struct amb_session_id session;
     union {
-        struct {
-            uint64_t secret, client_id;
-            enum amb_link_kind link;
-            bool may_map, may_map_gpu;
-            uint64_t mapped_max;
-            struct amb_party *party; /* the client's, which outlives the order */
-            uint32_t user;
-            uint64_t ring_size;
-            uint8_t *address; /* the client's UCX worker; freed with the order */
-            size_t address_len;
-            struct amb_ring_fds fds; /* out */
-            struct amb_link *ring;   /* made by the porter; NULL: the worker makes it */
-        } open;
+        struct amb_session_opening open;
         struct {
             int fd;
         } attach;
-        struct {
-            bool keep_held;
-            bool has_begun;
-            struct amb_list_node hearing; /* the worker's, while its client's last words */
-            uint64_t number;              /* ... is heard */
-            uint32_t polls;               /* of its link, so far */
-            uint64_t held_bytes;          /* out: > 0: quarantined, the session still exists */
-        } close;
+        struct amb_session_closing close;
         struct {
             bool has_begun;
             uint64_t number; /* of the newest session that it waits for */

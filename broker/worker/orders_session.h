@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orders about a session and its publishers: from its link to the end of its quarantine.
+ * Orders about a session and its publishers. Those about its life are unpacked here and carried out
+ * by session_life.h.
  *
  * Threads: the order's worker.
  */

@@ -1,16 +1,217 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/worker/session_life.h"
 
+#include "broker/base/fault.h"
+#include "broker/base/party.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/ingest/publisher.h"
+#include "broker/session/quarantine.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
+#include "broker/worker/dispatch.h"
+#include "broker/worker/porter.h"
+#include "broker/worker/ucxport.h"
 #include "wire/base/assert.h"
+#include "wire/link/stream/stream.h"
+#include "wire/link/ucx/ucx_link.h"
 
 #include <sys/epoll.h>
 
+#define CLOSE_POLLS_MAX 64u   /* of a session's link, */
+#define CLOSE_POLL_BUDGET 64u /* ... so many frames each */
 /* The share of a turn that a closed subscription takes, in deliveries that are given up. */
 #define SUBSCRIPTION_COST 8u
+#define RELEASE_BUDGET 4096u /* references of a quarantined session that go in one turn */
+
+/* Opened -------------------------------------------------------------------------------------- */
+
+/* Has the worker's epoll report what happens on the session's link. */
+static enum amb_status session_watch(struct amb_session *session)
+{
+    int fd = amb_link_fd(session->link);
+    if (fd < 0 || session->shard->poll.epoll_fd < 0) {
+        return AMB_OK;
+    }
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET,
+                                .data.u64 =
+                                    amb_shard_watch_tag(session->index, session->generation)};
+    if (epoll_ctl(session->shard->poll.epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        return AMB_ENOMEM;
+    }
+    session->is_watched = session->link->ops->kind == AMB_LINK_STREAM;
+    session->has_edge = true;
+    return AMB_OK;
+}
+
+static enum amb_status session_make_link(struct amb_session *session,
+                                         struct amb_session_opening *opening)
+{
+    struct amb_shard *shard = session->shard;
+    enum amb_status status = AMB_OK;
+    switch (opening->link) {
+    case AMB_LINK_RING:
+        if (opening->ring == NULL) { /* Without a porter. */
+            status = amb_ring_create(opening->ring_size, NULL, NULL, &opening->fds, &opening->ring);
+        }
+        if (status == AMB_OK) {
+            session->link = opening->ring;
+            opening->ring = NULL;
+            amb_ring_adopt(session->link, &amb_dispatch_events, session);
+        }
+        break;
+    case AMB_LINK_UCX:
+        status = amb_ucxport_open(shard);
+        if (status == AMB_OK) {
+            status = amb_ucx_link_create(shard->ucx.worker, opening->address, opening->address_len,
+                                         session->index, session->generation, session->secret,
+                                         &amb_dispatch_events, session, &session->link);
+        }
+        break;
+    case AMB_LINK_STREAM: /* comes with its own connection: attach */
+        return AMB_OK;
+    case AMB_LINK_ANY:
+    case AMB_LINK_SIM:
+        return AMB_ENOTSUP;
+    }
+    return status == AMB_OK ? session_watch(session) : status;
+}
+
+enum amb_status amb_session_open(struct amb_shard *shard, uint32_t index, uint32_t generation,
+                                 struct amb_session_opening *opening)
+{
+    struct amb_session *session;
+    enum amb_status status =
+        amb_session_create(shard, index, generation, opening->secret, opening->client_id, &session);
+    if (status != AMB_OK) {
+        return status;
+    }
+    session->user = opening->user;
+    session->may_map = opening->may_map;
+    session->may_map_gpu = opening->may_map_gpu;
+    session->mapped_max = opening->mapped_max;
+    session->party = session->book.party = amb_party_ref(opening->party);
+    status = session_make_link(session, opening);
+    if (status != AMB_OK) {
+        amb_session_close(session, false, NULL, NULL);
+    }
+    return status;
+}
+
+enum amb_status amb_session_attach(struct amb_session *session, int fd)
+{
+    if (session->link != NULL) {
+        amb_porter_close(session->shard->memory.porter, fd);
+        return AMB_ESTATE;
+    }
+    enum amb_status status = amb_stream_create(fd, &amb_dispatch_events, session, &session->link);
+    if (status == AMB_OK) {
+        status = session_watch(session);
+        amb_session_unstall(session);
+    }
+    return status;
+}
+
+/* Down, and heard ----------------------------------------------------------------------------- */
+
+void amb_session_link_down(struct amb_session *session, enum amb_status why, const char *text)
+{
+    session->is_link_down = true;
+    if (why == AMB_EPROTO && session->broken != NULL) {
+        text = session->broken;
+    }
+    session->shard->upcalls->session_ended(session->shard, session->client_id, why, text);
+}
+
+/* A session has so many polls, and all that close together so many a turn: a poll that finds
+ * nothing costs none. */
+static bool session_read_on(struct amb_session *session, struct amb_session_closing *closing)
+{
+    struct amb_shard *shard = session->shard;
+    while (closing->polls < CLOSE_POLLS_MAX && amb_session_is_up(session)) {
+        if (shard->hearing.left == 0) {
+            return false;
+        }
+        closing->polls++;
+        if (amb_link_poll(session->link, CLOSE_POLL_BUDGET) == 0) {
+            return true;
+        }
+        shard->hearing.left--;
+    }
+    return true;
+}
+
+bool amb_session_hear(struct amb_session *session, struct amb_session_closing *closing)
+{
+    struct amb_shard_hearing *hearing = &session->shard->hearing;
+    if (!closing->has_begun) {
+        closing->has_begun = true;
+        closing->number = ++hearing->newest;
+        amb_list_init(&closing->hearing);
+        amb_list_push_back(&hearing->closings, &closing->hearing);
+    }
+    if (!session_read_on(session, closing)) {
+        return false;
+    }
+    amb_list_remove(&closing->hearing);
+    return true;
+}
+
+uint64_t amb_sessions_newest(const struct amb_shard *shard)
+{
+    return shard->hearing.newest;
+}
+
+bool amb_sessions_are_heard(const struct amb_shard *shard, uint64_t number)
+{
+    if (amb_list_is_empty(&shard->hearing.closings) || AMB_FAULT(FENCE_EARLY)) {
+        return true;
+    }
+    const struct amb_session_closing *oldest =
+        AMB_CONTAINER_OF(shard->hearing.closings.next, struct amb_session_closing, hearing);
+    return oldest->number > number;
+}
+
+/* Closing ------------------------------------------------------------------------------------- */
+
+/* The client shares its ring's bell: an item that is left behind would stay, and wake us, for as
+ * long as anybody there keeps it. */
+static void session_unwatch(const struct amb_session *session)
+{
+    int fd = session->link == NULL ? -1 : amb_link_fd(session->link);
+    if (fd >= 0 && session->shard->poll.epoll_fd >= 0) {
+        (void)epoll_ctl(session->shard->poll.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    }
+}
+
+void amb_session_close(struct amb_session *session, bool keep_held,
+                       void (*closed)(void *arg, uint64_t held_bytes), void *arg)
+{
+    amb_assert(session->state == AMB_SESSION_OPEN);
+    session->state = AMB_SESSION_CLOSING;
+    session->is_link_down = true;
+    session->keep_held = keep_held;
+    session->closed = closed;
+    session->closed_arg = arg;
+    /* The link may take its time; nobody waits for this session meanwhile. */
+    AMB_LIST_FOR_EACH (node, &session->subscription_list) {
+        amb_subscription_detach(AMB_CONTAINER_OF(node, struct amb_subscription, node));
+    }
+    session_unwatch(session);
+    if (amb_link_close(session->link)) {
+        amb_session_link_gone(session);
+    }
+}
+
+void amb_session_take_waste(struct amb_session *session, struct amb_link_waste *waste)
+{
+    if (session->keep_held && waste->unread > 0) {
+        session->ring_left = waste; /* Its process may be about to read that. */
+    } else {
+        amb_porter_dispose(session->shard->memory.porter, waste);
+    }
+}
+
+/* Cleared ------------------------------------------------------------------------------------- */
 
 /* Gives up what it was delivered. False: this turn has done enough. */
 static bool session_clear(struct amb_session *session, unsigned *budget)
@@ -29,13 +230,33 @@ static bool session_clear(struct amb_session *session, unsigned *budget)
     return true;
 }
 
+/* Nobody reads anything of it any more. */
+static void session_free(struct amb_session *session)
+{
+    if (session->ring_left != NULL) {
+        amb_porter_dispose(session->shard->memory.porter, session->ring_left);
+        session->ring_left = NULL;
+    }
+    amb_session_destroy(&session);
+}
+
+/* It goes, unless its client's process may still read deliveries that it holds, or frames in its
+ * ring. */
 static void session_cleared(struct amb_session *session)
 {
+    void (*closed)(void *arg, uint64_t held_bytes) = session->closed;
+    void *closed_arg = session->closed_arg;
     amb_list_remove(&session->clearing);
-    amb_lease_book_end(&session->book, session->keep_held);
-    amb_stat_add(&session->shard->stats.quarantined_bytes, amb_lease_book_held(&session->book));
+    amb_quarantine_begin(session);
     session->state = AMB_SESSION_QUARANTINED;
-    session->closed(session, session->closed_arg);
+    uint64_t held_bytes = amb_quarantine_bytes(session) +
+                          (session->ring_left == NULL ? 0 : session->ring_left->bytes);
+    if (held_bytes == 0) {
+        session_free(session);
+    }
+    if (closed != NULL) {
+        closed(closed_arg, held_bytes);
+    }
 }
 
 /* As far as this turn goes. */
@@ -72,31 +293,14 @@ void amb_session_link_gone(struct amb_session *session)
     sessions_clear(session->shard);
 }
 
-/* The client shares its ring's bell: an item that is left behind would stay, and wake us, for as
- * long as anybody there keeps it. */
-static void session_unwatch(const struct amb_session *session)
-{
-    int fd = session->link == NULL ? -1 : amb_link_fd(session->link);
-    if (fd >= 0 && session->shard->poll.epoll_fd >= 0) {
-        (void)epoll_ctl(session->shard->poll.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-    }
-}
+/* Quarantined --------------------------------------------------------------------------------- */
 
-void amb_session_close(struct amb_session *session, bool keep_held,
-                       void (*closed)(struct amb_session *session, void *arg), void *arg)
+bool amb_session_release(struct amb_session *session)
 {
-    amb_assert(session->state == AMB_SESSION_OPEN);
-    session->state = AMB_SESSION_CLOSING;
-    session->is_link_down = true;
-    session->keep_held = keep_held;
-    session->closed = closed;
-    session->closed_arg = arg;
-    /* The link may take its time; nobody waits for this session meanwhile. */
-    AMB_LIST_FOR_EACH (node, &session->subscription_list) {
-        amb_subscription_detach(AMB_CONTAINER_OF(node, struct amb_subscription, node));
+    amb_assert(session->state == AMB_SESSION_QUARANTINED);
+    if (!amb_quarantine_release(session, RELEASE_BUDGET)) {
+        return false;
     }
-    session_unwatch(session);
-    if (amb_link_close(session->link)) {
-        amb_session_link_gone(session);
-    }
+    session_free(session);
+    return true;
 }

@@ -4,6 +4,7 @@
 #include "broker/base/fault.h"
 #include "broker/config/config.h"
 #include "broker/memory/segment.h"
+#include "broker/session/quarantine.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
@@ -12,10 +13,8 @@
 #include "broker/topic/priority.h"
 #include "broker/topic/topic.h"
 #include "wire/base/assert.h"
-#include "wire/base/log.h"
 #include "wire/codec/filter.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 
@@ -175,21 +174,10 @@ static void delivery_tally(struct amb_subscription *sub, struct amb_delivery *de
 
 static void delivery_quarantine(struct amb_subscription *sub, struct amb_delivery *delivery)
 {
-    struct amb_session *session = sub->session;
-    if (delivery->entry == NULL) {
-        return;
+    if (delivery->entry != NULL) {
+        amb_quarantine_take(sub->session, delivery->entry);
+        delivery->entry = NULL;
     }
-    struct amb_held *held = malloc(sizeof(*held));
-    if (held == NULL) {
-        /* Never reuse what a process may still read: the reference stays until the broker ends. */
-        amb_error("client %" PRIu64 ": no memory to note a quarantined delivery",
-                  session->client_id);
-        return;
-    }
-    held->entry = delivery->entry;
-    delivery->entry = NULL;
-    amb_list_push_back(&session->held, &held->node);
-    amb_stat_add(&session->shard->stats.quarantined_bytes, amb_entry_charge(held->entry));
 }
 
 bool amb_subscription_drop_kept(struct amb_subscription *subscription)
@@ -320,27 +308,6 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
     if (gone != NULL) {
         gone(gone_arg);
     }
-}
-
-bool amb_session_release_held(struct amb_session *session, unsigned budget)
-{
-    uint64_t bytes = 0;
-    struct amb_list_node *node = NULL;
-    while (budget-- > 0 && (node = amb_list_pop_front(&session->held)) != NULL) {
-        struct amb_held *held = AMB_CONTAINER_OF(node, struct amb_held, node);
-        bytes += amb_entry_charge(held->entry);
-        amb_entry_unref(held->entry, session->shard);
-        free(held);
-    }
-    bool is_done = amb_list_is_empty(&session->held);
-    if (is_done) {
-        session->mapped_bytes = session->mapped_host_bytes = 0;
-        bytes += amb_lease_book_held(&session->book);
-        amb_lease_book_release(&session->book);
-    }
-    /* Modulo 2^64 this is a subtraction. */
-    amb_stat_add(&session->shard->stats.quarantined_bytes, UINT64_C(0) - bytes);
-    return is_done;
 }
 
 enum amb_status amb_subscription_attach(struct amb_subscription *subscription,

@@ -176,13 +176,3 @@ void amb_subscription_keep_mapped(struct amb_subscription *subscription,
                                   struct amb_delivery *delivery);
 /* Memory is short: all of them, of all subscriptions. True: there was something. */
 bool amb_subscriptions_drop_kept(struct amb_shard *shard);
-
-/* Something that a quarantined session holds. */
-struct amb_held {
-    struct amb_list_node node;
-    struct amb_entry *entry;
-};
-/* The process is gone: gives back what the session holds, so much of it at most. True: that was
- * all.
- */
-bool amb_session_release_held(struct amb_session *session, unsigned budget);

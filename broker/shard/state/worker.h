@@ -17,16 +17,16 @@
 struct amb_ucx_context;
 struct amb_ucx_worker;
 
-/* Sessions that close, whose last frames are still read: orders_session.c. */
+/* Sessions that close, whose last frames are still read: session_life.c. */
 struct amb_shard_hearing {
-    struct amb_list_node orders; /* struct amb_order.u.close.hearing, by their numbers */
-    uint64_t newest;             /* number */
-    unsigned left;               /* polls of links that are left, this turn */
+    struct amb_list_node closings; /* struct amb_session_closing.hearing, by their numbers */
+    uint64_t newest;               /* number */
+    unsigned left;                 /* polls of links that are left, this turn */
 };
 
 static inline void amb_shard_hearing_init(struct amb_shard_hearing *hearing)
 {
-    amb_list_init(&hearing->orders);
+    amb_list_init(&hearing->closings);
     hearing->left = AMB_SHARD_HEAR_TURN;
 }
 

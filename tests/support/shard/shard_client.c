@@ -52,16 +52,13 @@ struct shard_client *shard_client_create(struct shard_harness *harness, unsigned
     return client;
 }
 
-static void session_closed(struct amb_session *session, void *arg)
+static void session_closed(void *arg, uint64_t held_bytes)
 {
     struct shard_client *client = arg;
-    assert_ptr_equal(client->session, session);
-    assert_null(session->link);
     client->is_closed = true;
-    client->is_quarantined =
-        !amb_list_is_empty(&session->held) || amb_lease_book_held(&session->book) > 0;
+    client->is_quarantined = held_bytes > 0;
     if (!client->is_quarantined) {
-        amb_session_destroy(&client->session);
+        client->session = NULL;
     }
 }
 
@@ -99,9 +96,9 @@ void client_close(struct shard_client *client, bool keep_held)
 void client_die(struct shard_client *client)
 {
     if (client->session != NULL) {
-        while (!amb_session_release_held(client->session, 8)) {
+        while (!amb_session_release(client->session)) {
         }
-        amb_session_destroy(&client->session);
+        client->session = NULL;
     }
     client->is_quarantined = false;
 }

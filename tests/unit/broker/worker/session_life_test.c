@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session's life on its worker: it opens, closes, is cleared and quarantined, and goes.
+ * A session's life on its worker, arrow by arrow: it opens, is heard, closes, is cleared and
+ * quarantined, and goes.
  */
 #include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
@@ -12,6 +13,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -58,6 +61,89 @@ static void publish(struct world *w, uint64_t len)
 static uint8_t type_of(const struct world *w, uint64_t number)
 {
     return client_delivery(w->s, 0, number)->frame.type;
+}
+
+static void note_closed(void *arg, uint64_t held_bytes)
+{
+    uint64_t *held = arg;
+    *held = held_bytes;
+}
+
+static struct amb_session *open_session(struct amb_shard *shard, uint32_t index,
+                                        enum amb_link_kind link)
+{
+    struct amb_session_opening opening = {.link = link, .ring_size = 64 << 10};
+    assert_int_equal(amb_session_open(shard, index, 1, &opening), AMB_OK);
+    struct amb_session *session = amb_session_find(shard, index, 1);
+    assert_non_null(session);
+    assert_int_equal(session->state, AMB_SESSION_OPEN);
+    if (link == AMB_LINK_RING) {
+        assert_non_null(session->link);
+        (void)close(opening.fds.memory);
+        (void)close(opening.fds.broker_bell);
+        (void)close(opening.fds.client_bell);
+    }
+    return session;
+}
+
+static void test_a_session_opens_with_its_ring_and_goes_when_it_is_closed(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    uint64_t held = UINT64_MAX;
+    amb_session_close(open_session(shard, 9, AMB_LINK_RING), false, note_closed, &held);
+    assert_int_equal(held, 0);
+    assert_null(amb_session_find(shard, 9, 1));
+}
+
+static void test_a_session_without_its_link_is_undone(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct amb_session_opening opening = {.link = AMB_LINK_SIM};
+    assert_int_equal(amb_session_open(shard, 9, 1, &opening), AMB_ENOTSUP);
+    assert_null(amb_session_find(shard, 9, 1));
+    amb_session_close(open_session(shard, 9, AMB_LINK_STREAM), false, NULL, NULL);
+}
+
+static void test_a_session_has_one_stream(void **state)
+{
+    struct world *w = *state;
+    int pair[2], again[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, again), 0);
+    struct amb_session *session = open_session(&w->h.shards[0], 9, AMB_LINK_STREAM);
+    assert_null(session->link);
+    assert_int_equal(amb_session_attach(session, pair[0]), AMB_OK);
+    assert_non_null(session->link);
+    assert_int_equal(amb_session_attach(session, again[0]), AMB_ESTATE);
+    char byte;
+    assert_int_equal(read(again[1], &byte, 1), 0); /* It is closed. */
+    amb_session_close(session, false, NULL, NULL);
+    assert_int_equal(read(pair[1], &byte, 1), 0);
+    (void)close(pair[1]);
+    (void)close(again[1]);
+}
+
+static void test_last_words_are_heard_in_the_order_of_the_ends(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct amb_session_closing first = {0}, second = {0};
+    struct shard_client *c = shard_client_create(&w->h, 0, NULL);
+    uint64_t before = amb_sessions_newest(shard);
+    shard->hearing.left = 0; /* This turn has read enough. */
+    assert_false(amb_session_hear(w->p->session, &first));
+    assert_false(amb_session_hear(c->session, &second));
+    assert_int_equal(amb_sessions_newest(shard), before + 2);
+    assert_true(amb_sessions_are_heard(shard, before));
+    assert_false(amb_sessions_are_heard(shard, before + 1));
+    shard->hearing.left = AMB_SHARD_HEAR_TURN;
+    assert_true(amb_session_hear(w->p->session, &first));
+    assert_true(amb_sessions_are_heard(shard, before + 1));
+    assert_false(amb_sessions_are_heard(shard, before + 2));
+    assert_true(amb_session_hear(c->session, &second));
+    assert_true(amb_sessions_are_heard(shard, before + 2));
 }
 
 static void test_a_lost_link_is_reported_once_and_the_session_waits_for_its_end(void **state)
@@ -196,8 +282,8 @@ static void test_a_session_with_very_much_out_goes_over_several_turns(void **sta
     client_subscribe(c, 1, w->topic, NULL);
     for (unsigned i = 0; i < AMB_SHARD_CLEAR_TURN; i++) {
         for (unsigned sub = 0; sub < 2; sub++) {
-            assert_int_equal(
-                amb_subscription_deliver(c->session->subscriptions[sub], 1, 16, NULL), AMB_OK);
+            assert_int_equal(amb_subscription_deliver(c->session->subscriptions[sub], 1, 16, NULL),
+                             AMB_OK);
         }
     }
     struct shard_client *modest = shard_client_create(&w->h, 0, NULL);
@@ -216,6 +302,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(test_a_session_opens_with_its_ring_and_goes_when_it_is_closed),
+        T(test_a_session_without_its_link_is_undone),
+        T(test_a_session_has_one_stream),
+        T(test_last_words_are_heard_in_the_order_of_the_ends),
         T(test_a_lost_link_is_reported_once_and_the_session_waits_for_its_end),
         T(test_closing_cancels_what_waits_in_the_link),
         T(test_a_session_without_link_closes_too),

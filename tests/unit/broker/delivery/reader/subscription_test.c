@@ -245,25 +245,6 @@ static void test_a_range_said_again_costs_next_to_nothing(void **state)
     assert_int_equal(harness_used(&w->h), 0);
 }
 
-/* The deliveries that a process held go a part at a time once it is gone. */
-static void test_what_was_held_is_given_back_in_slices(void **state)
-{
-    struct world *w = *state;
-    client_subscribe(w->s, 0, w->topic, NULL);
-    publish(w, 20, 1, 16); /* The first ones by copy: the segment is not mapped yet. */
-    client_close(w->s, true);
-    harness_settle(&w->h);
-    assert_true(w->s->is_quarantined);
-    unsigned slices = 1;
-    while (!amb_session_release_held(w->s->session, 4)) {
-        assert_true(w->s->session->mapped_bytes > 0);
-        slices++;
-    }
-    assert_in_range(slices, 4, 6);
-    assert_int_equal(harness_used(&w->h), 0);
-    client_die(w->s);
-}
-
 static void test_the_table_of_deliveries_grows_with_what_is_out(void **state)
 {
     struct world *w = *state;
@@ -391,7 +372,6 @@ int main(void)
         T(test_numbers_that_were_not_given_are_protocol_errors),
         T(test_a_range_costs_no_more_than_what_is_out),
         T(test_a_range_said_again_costs_next_to_nothing),
-        T(test_what_was_held_is_given_back_in_slices),
         T(test_the_table_of_deliveries_grows_with_what_is_out),
         T(test_an_ended_one_goes_when_everything_is_back),
         T(test_an_ended_one_that_holds_nothing_goes_at_once),
