@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/batch/batch.h"
 
-#include "client/conn/leases.h"
+#include "client/conn/state/leases.h"
 #include "wire/base/assert.h"
 #include "wire/codec/props.h"
 

@@ -26,7 +26,7 @@
  */
 #pragma once
 
-#include "client/conn/leases.h"
+#include "client/conn/state/leases.h"
 #include "client/drive/tx.h"
 #include "wire/base/list.h"
 #include "wire/codec/frame.h"

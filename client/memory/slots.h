@@ -18,7 +18,7 @@
  */
 #pragma once
 
-#include "client/conn/leases.h"
+#include "client/conn/state/leases.h"
 #include "client/drive/control.h"
 #include "wire/base/list.h"
 

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "client/conn/leases.h"
+#include "client/conn/state/leases.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 
