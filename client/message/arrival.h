@@ -75,7 +75,7 @@ struct amb_msg {
 
 struct amb_arrival {
     struct amb_mpsc_node returned;
-    struct amb_list_node node;  /* in sub->arrived, under the subscription's lock */
+    struct amb_list_node node;  /* in sub->arrivals.list, under the subscription's lock */
     struct amb_list_node known; /* in receive.outstanding, under the connection's lock */
     struct amb_conn *conn;
     struct amb_sub *sub; /* counted; NULL: an answer of amb_admin */

@@ -143,7 +143,7 @@ bool amb_landing_has_ready(const struct amb_sub *sub)
     if (is_waiting && retry != 0 && amb_clock_monotonic_ns() < retry) {
         return false;
     }
-    return is_waiting || atomic_load_explicit(&sub->has_ready, memory_order_acquire);
+    return is_waiting || atomic_load_explicit(&sub->arrivals.has_ready, memory_order_acquire);
 }
 
 int64_t amb_landing_patience(const struct amb_sub *sub, int64_t timeout_ns)

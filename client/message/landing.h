@@ -47,6 +47,7 @@ uint64_t amb_landing_staged(const struct amb_sub *sub);
 /* Would amb_sub_take find something? */
 static inline bool amb_sub_has_ready(const struct amb_sub *sub)
 {
-    return sub->landing == NULL ? atomic_load_explicit(&sub->has_ready, memory_order_acquire)
-                                : amb_landing_has_ready(sub);
+    return sub->landing == NULL
+               ? atomic_load_explicit(&sub->arrivals.has_ready, memory_order_acquire)
+               : amb_landing_has_ready(sub);
 }

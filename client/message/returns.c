@@ -120,7 +120,7 @@ static void report(struct amb_conn *conn, struct amb_sub *sub, uint64_t number, 
                    uint64_t bytes)
 {
     bool has_moved = amb_release_back(&sub->release, number);
-    if (conn->link == NULL || conn->link_state.is_closing || sub->is_gone) {
+    if (conn->link == NULL || conn->link_state.is_closing || sub->life.is_gone) {
         return;
     }
     if (has_moved) {
@@ -172,7 +172,7 @@ void amb_arrival_release(struct amb_arrival *arrival, uint32_t n)
     /* If no other is ready our caller will look for one, or answer: the broker hears of this then.
      */
     bool may_wait = arrival->sub != NULL &&
-                    !atomic_load_explicit(&arrival->sub->has_ready, memory_order_relaxed);
+                    !atomic_load_explicit(&arrival->sub->arrivals.has_ready, memory_order_relaxed);
     /* The delivery's own reference may go with it, on another thread, before we are done. */
     amb_conn_ref(conn);
     (void)amb_mpsc_push(&conn->returned, &arrival->returned);

@@ -135,7 +135,7 @@ enum amb_status amb_drain(struct amb_conn *conn, int64_t timeout_ns)
     amb_conn_lock(conn);
     for (uint32_t i = 0; i < conn->handles.sub_high; i++) {
         struct amb_sub *sub = conn->handles.subs[i];
-        if (sub != NULL && !atomic_load_explicit(&sub->is_shut, memory_order_relaxed)) {
+        if (sub != NULL && !atomic_load_explicit(&sub->life.is_shut, memory_order_relaxed)) {
             amb_sub_shut(sub);
             if (sub->acks.mode == AMB_ACK_NONE) {
                 amb_sub_leave(sub);
@@ -150,7 +150,7 @@ enum amb_status amb_drain(struct amb_conn *conn, int64_t timeout_ns)
     status = amb_conn_wait(conn, &wait);
     for (uint32_t i = 0; i < conn->handles.sub_high && status == AMB_OK; i++) {
         if (conn->handles.subs[i] != NULL &&
-            atomic_load_explicit(&conn->handles.subs[i]->is_shut, memory_order_relaxed)) {
+            atomic_load_explicit(&conn->handles.subs[i]->life.is_shut, memory_order_relaxed)) {
             amb_sub_leave(conn->handles.subs[i]);
         }
     }
@@ -188,7 +188,7 @@ static void end_handles(struct amb_conn *conn)
         if (pub != NULL) {
             amb_pub_detach(pub, conn->session.down != AMB_OK ? conn->session.down : AMB_ECLOSED);
         }
-        if (sub != NULL && !sub->is_user_done) {
+        if (sub != NULL && !sub->life.is_user_done) {
             amb_sub_detach(sub);
         }
         amb_conn_unlock(conn);

@@ -133,7 +133,7 @@ static void take_notice(struct amb_conn *conn, const Amb__Control__SubNotice *no
 {
     struct amb_sub *sub =
         notice->handle < AMB_HANDLES_MAX ? conn->handles.subs[notice->handle] : NULL;
-    if (sub != NULL && !sub->has_left && !sub->is_user_done) {
+    if (sub != NULL && !sub->life.is_ending && !sub->life.is_user_done) {
         amb_event_slow(conn, sub, notice->slow != 0, notice->outstanding);
     }
 }

@@ -111,7 +111,7 @@ static void forget_subs(struct amb_conn *conn)
         struct amb_sub *sub = conn->handles.subs[i];
         if (sub != NULL) {
             conn->handles.subs[i] = NULL;
-            sub->is_gone = true;
+            sub->life.is_gone = true;
             amb_sub_unref(sub);
         }
     }

@@ -67,8 +67,8 @@ struct place {
 static void count_missed(struct amb_sub *sub, struct amb_topic_name *topic,
                          struct amb_arrival *arrival)
 {
-    if (__builtin_expect(sub->is_restarted, 0)) {
-        sub->is_restarted = false;
+    if (__builtin_expect(sub->life.is_restarted, 0)) {
+        sub->life.is_restarted = false;
         arrival->lost = UINT64_MAX;
         arrival->loss = AMB_LOSS_BROKER_RESTART;
     } else if (__builtin_expect(topic->resumes_at != 0, 0)) {

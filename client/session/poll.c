@@ -40,19 +40,19 @@ static unsigned run_messages(struct amb_sub *sub, unsigned max)
 {
     struct amb_conn *conn = sub->conn;
     unsigned ran = 0;
-    sub->in_callback = true;
-    sub->callback_thread = pthread_self();
+    sub->callback.is_running = true;
+    sub->callback.thread = pthread_self();
     atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
     amb_conn_unlock(conn);
     struct amb_msg *msg;
-    while (ran < max && !atomic_load_explicit(&sub->is_shut, memory_order_relaxed) &&
+    while (ran < max && !atomic_load_explicit(&sub->life.is_shut, memory_order_relaxed) &&
            amb_sub_take(sub, &msg, 1) != 0) {
-        sub->on_message(msg, sub->arg);
+        sub->callback.on_message(msg, sub->callback.arg);
         amb_msg_release(msg);
         ran++;
     }
     amb_conn_lock(conn);
-    sub->in_callback = false;
+    sub->callback.is_running = false;
     amb_conn_changed(conn);
     amb_sub_unref(sub);
     return ran;
@@ -61,12 +61,13 @@ static unsigned run_messages(struct amb_sub *sub, unsigned max)
 /* Is it read by amb_next, of the program? */
 static bool is_for_next(const struct amb_sub *sub)
 {
-    return sub->on_message == NULL && !sub->is_inbox;
+    return sub->callback.on_message == NULL && !sub->is_inbox;
 }
 
 static bool sub_is_due(const struct amb_sub *sub)
 {
-    return sub != NULL && sub->on_message != NULL && !sub->in_callback && amb_sub_has_ready(sub);
+    return sub != NULL && sub->callback.on_message != NULL && !sub->callback.is_running &&
+           amb_sub_has_ready(sub);
 }
 
 static bool pub_is_due(const struct amb_pub *pub)
@@ -158,7 +159,7 @@ static int64_t patience(const struct amb_conn *conn, int64_t timeout_ns)
     int64_t shortest = amb_replies_patience(conn, timeout_ns);
     for (uint32_t i = 0; conn->due.messages_wanted != 0 && i < conn->handles.sub_high; i++) {
         const struct amb_sub *sub = conn->handles.subs[i];
-        if (sub != NULL && sub->on_message != NULL) {
+        if (sub != NULL && sub->callback.on_message != NULL) {
             shortest = amb_landing_patience(sub, shortest);
         }
     }

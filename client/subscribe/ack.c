@@ -145,7 +145,7 @@ static bool is_followed(const struct amb_sub *sub, const struct amb_arrival *arr
                         uint32_t index)
 {
     return index + 1 < atomic_load_explicit(&arrival->taken, memory_order_relaxed) ||
-           atomic_load_explicit(&sub->has_ready, memory_order_relaxed);
+           atomic_load_explicit(&sub->arrivals.has_ready, memory_order_relaxed);
 }
 
 /*
@@ -204,7 +204,7 @@ static enum amb_status say_locked(struct amb_sub *sub, const struct amb_arrival 
     if (conn->session.down != AMB_OK) {
         return conn->session.down;
     }
-    if (sub->has_left || sub->is_gone) {
+    if (sub->life.is_ending || sub->life.is_gone) {
         return AMB_ECLOSED;
     }
     enum amb_status status;

@@ -44,7 +44,7 @@ static bool topic_grow(struct amb_topic_table *table)
 
 struct amb_topic_name *amb_sub_topic_add(struct amb_sub *sub, uint32_t topic, uint32_t len)
 {
-    struct amb_topic_table *table = &sub->topics;
+    struct amb_topic_table *table = &sub->topics.table;
     if ((table->slots == NULL || table->count * 2 > table->mask) && !topic_grow(table)) {
         return NULL;
     }
@@ -54,7 +54,7 @@ struct amb_topic_name *amb_sub_topic_add(struct amb_sub *sub, uint32_t topic, ui
     }
     amb_assert(len < sizeof(name->name));
     name->len = len;
-    name->order = ++sub->names;
+    name->order = ++sub->topics.names;
     name->life = sub->conn->session.life;
     amb_list_push_back(&sub->conn->receive.topics, &name->node);
     /* A known id with a new name: messages that came before keep the old one. */
@@ -77,16 +77,16 @@ void amb_sub_topic_named(struct amb_topic_name *name)
 
 void amb_sub_topics_forget(struct amb_sub *sub)
 {
-    free(sub->topics.slots);
-    sub->topics = (struct amb_topic_table){.slots = NULL};
+    free(sub->topics.table.slots);
+    sub->topics.table = (struct amb_topic_table){.slots = NULL};
 }
 
 struct amb_topic_name *amb_sub_topic_find(const struct amb_sub *sub, uint32_t topic)
 {
-    if (sub->topics.slots == NULL) {
+    if (sub->topics.table.slots == NULL) {
         return NULL;
     }
-    return sub->topics.slots[topic_slot(&sub->topics, topic)].name;
+    return sub->topics.table.slots[topic_slot(&sub->topics.table, topic)].name;
 }
 
 /* ---- arrivals ---- */
@@ -95,14 +95,14 @@ void amb_sub_has_ranks(struct amb_sub *sub)
 {
     /* A message that is overtaken here would grow old: the broker has counted its ack_wait since it
      * left. And a cumulative acknowledgement covers all that were delivered before. */
-    if (sub->has_ranks || sub->acks.mode != AMB_ACK_NONE) {
+    if (sub->arrivals.has_ranks || sub->acks.mode != AMB_ACK_NONE) {
         return;
     }
     amb_release_at_once(&sub->release);
     amb_spinlock_lock(&sub->lock);
-    sub->has_ranks = true;
-    sub->lower[0] = sub->arrived.next;
-    sub->lower[1] = &sub->arrived;
+    sub->arrivals.has_ranks = true;
+    sub->arrivals.lower[0] = sub->arrivals.list.next;
+    sub->arrivals.lower[1] = &sub->arrivals.list;
     amb_spinlock_unlock(&sub->lock);
 }
 
@@ -110,21 +110,22 @@ void amb_sub_has_ranks(struct amb_sub *sub)
 static void insert_ranked(struct amb_sub *sub, struct amb_arrival *arrival)
 {
     unsigned rank = amb_priority_rank(arrival->topic->priority);
-    struct amb_list_node *where = rank < AMB_PRIORITIES - 1 ? sub->lower[rank] : &sub->arrived;
+    struct amb_list_node *where =
+        rank < AMB_PRIORITIES - 1 ? sub->arrivals.lower[rank] : &sub->arrivals.list;
     amb_list_insert_before(where, &arrival->node);
     for (unsigned i = 0; i < rank; i++) {
-        if (sub->lower[i] == where) {
-            sub->lower[i] = &arrival->node;
+        if (sub->arrivals.lower[i] == where) {
+            sub->arrivals.lower[i] = &arrival->node;
         }
     }
 }
 
 static void arrived_remove(struct amb_sub *sub, struct amb_arrival *arrival)
 {
-    if (__builtin_expect(sub->has_ranks, 0)) {
+    if (__builtin_expect(sub->arrivals.has_ranks, 0)) {
         for (unsigned i = 0; i < 2; i++) {
-            if (sub->lower[i] == &arrival->node) {
-                sub->lower[i] = arrival->node.next;
+            if (sub->arrivals.lower[i] == &arrival->node) {
+                sub->arrivals.lower[i] = arrival->node.next;
             }
         }
     }
@@ -134,11 +135,12 @@ static void arrived_remove(struct amb_sub *sub, struct amb_arrival *arrival)
 const struct amb_arrival *amb_sub_begun(const struct amb_sub *sub,
                                         const struct amb_topic_name *topic)
 {
-    const struct amb_list_node *first[3] = {sub->arrived.next, sub->lower[0], sub->lower[1]};
-    for (unsigned i = 0; i < (sub->has_ranks ? 3u : 1u); i++) {
+    const struct amb_list_node *first[3] = {sub->arrivals.list.next, sub->arrivals.lower[0],
+                                            sub->arrivals.lower[1]};
+    for (unsigned i = 0; i < (sub->arrivals.has_ranks ? 3u : 1u); i++) {
         const struct amb_arrival *arrival =
             AMB_CONTAINER_OF((struct amb_list_node *)(uintptr_t)first[i], struct amb_arrival, node);
-        if (first[i] != &sub->arrived && arrival->topic == topic && arrival->taken > 0) {
+        if (first[i] != &sub->arrivals.list && arrival->topic == topic && arrival->taken > 0) {
             return arrival;
         }
     }
@@ -154,10 +156,10 @@ enum amb_status amb_sub_append(struct amb_sub *sub, struct amb_arrival *arrival)
     arrival->sub = sub;
     atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
     amb_spinlock_lock(&sub->lock);
-    if (__builtin_expect(sub->has_ranks, 0)) {
+    if (__builtin_expect(sub->arrivals.has_ranks, 0)) {
         insert_ranked(sub, arrival);
     } else {
-        amb_list_push_back(&sub->arrived, &arrival->node);
+        amb_list_push_back(&sub->arrivals.list, &arrival->node);
     }
     amb_spinlock_unlock(&sub->lock);
     return AMB_OK;
@@ -198,18 +200,18 @@ enum amb_status amb_sub_ready(struct amb_arrival *arrival, enum amb_status statu
         }
     }
     arrival->is_ready = true;
-    struct amb_list_node *head = sub->arrived.next;
+    struct amb_list_node *head = sub->arrivals.list.next;
     bool is_first = head == &arrival->node;
     if (is_first) {
         /* Release: pairs with the look of a waiter that does not hold the subscription's lock. */
-        atomic_store_explicit(&sub->has_ready, true, memory_order_release);
+        atomic_store_explicit(&sub->arrivals.has_ready, true, memory_order_release);
     }
     amb_spinlock_unlock(&sub->lock);
     if (is_first) {
         amb_conn_changed(sub->conn);
         amb_due_message(sub->conn);
     }
-    if (atomic_load_explicit(&sub->is_shut, memory_order_relaxed)) {
+    if (atomic_load_explicit(&sub->life.is_shut, memory_order_relaxed)) {
         amb_sub_shut(sub);
     }
     return AMB_OK;
@@ -221,30 +223,32 @@ static void skip_failed(struct amb_sub *sub, struct amb_arrival *arrival)
     arrived_remove(sub, arrival);
     arrival->topic->next = arrival->seq + arrival->count;
     if (sub->acks.mode != AMB_ACK_NONE) { /* It comes again. */
-        sub->carry_lost = amb_lost_sum(sub->carry_lost, arrival->lost);
-        sub->carry_loss = arrival->lost != 0 ? arrival->loss : sub->carry_loss;
+        sub->arrivals.carry_lost = amb_lost_sum(sub->arrivals.carry_lost, arrival->lost);
+        sub->arrivals.carry_loss = arrival->lost != 0 ? arrival->loss : sub->arrivals.carry_loss;
         return;
     }
-    sub->carry_lost = amb_lost_sum(sub->carry_lost, amb_lost_sum(arrival->lost, arrival->count));
-    sub->carry_loss =
-        sub->carry_loss == AMB_LOSS_NONE && arrival->lost == 0 ? AMB_LOSS_TRANSFER : AMB_LOSS_MIXED;
+    sub->arrivals.carry_lost =
+        amb_lost_sum(sub->arrivals.carry_lost, amb_lost_sum(arrival->lost, arrival->count));
+    sub->arrivals.carry_loss = sub->arrivals.carry_loss == AMB_LOSS_NONE && arrival->lost == 0
+                                   ? AMB_LOSS_TRANSFER
+                                   : AMB_LOSS_MIXED;
 }
 
 static size_t take_from(struct amb_sub *sub, struct amb_arrival *arrival, struct amb_msg **out,
                         size_t max)
 {
     if (arrival->taken == 0) {
-        if (sub->carry_lost != 0) {
-            arrival->loss = arrival->lost == 0 ? sub->carry_loss : AMB_LOSS_MIXED;
-            arrival->lost = amb_lost_sum(arrival->lost, sub->carry_lost);
-            sub->carry_lost = 0;
-            sub->carry_loss = AMB_LOSS_NONE;
+        if (sub->arrivals.carry_lost != 0) {
+            arrival->loss = arrival->lost == 0 ? sub->arrivals.carry_loss : AMB_LOSS_MIXED;
+            arrival->lost = amb_lost_sum(arrival->lost, sub->arrivals.carry_lost);
+            sub->arrivals.carry_lost = 0;
+            sub->arrivals.carry_loss = AMB_LOSS_NONE;
         }
-        sub->lost += arrival->lost != UINT64_MAX ? arrival->lost : 0; /* unknowable */
+        sub->arrivals.lost += arrival->lost != UINT64_MAX ? arrival->lost : 0; /* unknowable */
     }
     size_t n = amb_arrival_take(arrival, out, max);
-    sub->delivered += n;
-    sub->last_seq = arrival->seq + arrival->frame.above + arrival->taken - 1;
+    sub->arrivals.delivered += n;
+    sub->arrivals.last_seq = arrival->seq + arrival->frame.above + arrival->taken - 1;
     if (arrival->taken == arrival->count) {
         arrival->topic->next = arrival->seq + arrival->count;
         arrived_remove(sub, arrival);
@@ -260,9 +264,9 @@ size_t amb_sub_take_plain(struct amb_sub *sub, struct amb_msg **out, size_t max)
     amb_spinlock_lock(&sub->lock);
     bool is_ready;
     for (;;) {
-        struct amb_list_node *head = sub->arrived.next;
+        struct amb_list_node *head = sub->arrivals.list.next;
         struct amb_arrival *arrival = AMB_CONTAINER_OF(head, struct amb_arrival, node);
-        is_ready = head != &sub->arrived && arrival->is_ready;
+        is_ready = head != &sub->arrivals.list && arrival->is_ready;
         if (!is_ready || taken == max || failed_count == 8) {
             break;
         }
@@ -274,7 +278,7 @@ size_t amb_sub_take_plain(struct amb_sub *sub, struct amb_msg **out, size_t max)
         }
     }
     if (!is_ready) {
-        atomic_store_explicit(&sub->has_ready, false, memory_order_relaxed);
+        atomic_store_explicit(&sub->arrivals.has_ready, false, memory_order_relaxed);
     }
     amb_spinlock_unlock(&sub->lock);
     for (unsigned i = 0; i < failed_count; i++) {
@@ -288,11 +292,11 @@ size_t amb_sub_take_plain(struct amb_sub *sub, struct amb_msg **out, size_t max)
 
 void amb_sub_shut(struct amb_sub *sub)
 {
-    atomic_store_explicit(&sub->is_shut, true, memory_order_relaxed);
+    atomic_store_explicit(&sub->life.is_shut, true, memory_order_relaxed);
     struct amb_list_node gone;
     amb_list_init(&gone);
     amb_spinlock_lock(&sub->lock);
-    AMB_LIST_FOR_EACH_SAFE (node, &sub->arrived) {
+    AMB_LIST_FOR_EACH_SAFE (node, &sub->arrivals.list) {
         struct amb_arrival *arrival = AMB_CONTAINER_OF(node, struct amb_arrival, node);
         if (!arrival->is_ready) {
             continue; /* The link still writes its body. */
@@ -300,7 +304,7 @@ void amb_sub_shut(struct amb_sub *sub)
         arrived_remove(sub, arrival);
         amb_list_push_back(&gone, node);
     }
-    atomic_store_explicit(&sub->has_ready, false, memory_order_relaxed);
+    atomic_store_explicit(&sub->arrivals.has_ready, false, memory_order_relaxed);
     amb_spinlock_unlock(&sub->lock);
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&gone)) != NULL) {

@@ -148,10 +148,11 @@ static void give_up(struct amb_sub *sub, struct amb_msg *msg, enum amb_status st
     }
     uint64_t lost = amb_msg_lost(msg, NULL) + 1;
     amb_spinlock_lock(&sub->lock);
-    sub->carry_loss = sub->carry_lost == 0 && lost == 1 ? AMB_LOSS_TRANSFER : AMB_LOSS_MIXED;
-    sub->carry_lost += lost;
-    sub->lost -= lost - 1; /* Counted again with the message that reports it. */
-    sub->delivered--;
+    sub->arrivals.carry_loss =
+        sub->arrivals.carry_lost == 0 && lost == 1 ? AMB_LOSS_TRANSFER : AMB_LOSS_MIXED;
+    sub->arrivals.carry_lost += lost;
+    sub->arrivals.lost -= lost - 1; /* Counted again with the message that reports it. */
+    sub->arrivals.delivered--;
     amb_spinlock_unlock(&sub->lock);
     amb_msg_release(msg);
 }
@@ -176,7 +177,7 @@ static struct amb_msg *take_one(struct amb_sub *sub)
         atomic_store(&landing->retry_ns, amb_clock_monotonic_ns() + AMB_LANDING_RETRY_NS);
         atomic_store(&landing->waiting, msg);
         /* One that was shut meanwhile has looked already. */
-        if (atomic_load(&sub->is_shut)) {
+        if (atomic_load(&sub->life.is_shut)) {
             amb_msg_release(amb_landing_let_go(landing));
         }
         return NULL;

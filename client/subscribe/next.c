@@ -14,7 +14,7 @@
 static bool has_ready(void *arg)
 {
     struct amb_sub *sub = arg;
-    return amb_sub_has_ready(sub) || atomic_load_explicit(&sub->is_shut, memory_order_relaxed);
+    return amb_sub_has_ready(sub) || atomic_load_explicit(&sub->life.is_shut, memory_order_relaxed);
 }
 
 /* Waits for a message and takes what is there, unless another thread does. */
@@ -47,7 +47,7 @@ static enum amb_status wait_next(struct amb_sub *sub, int64_t timeout_ns, struct
         if (status == AMB_EAGAIN || status == AMB_ETIMEDOUT) {
             return timeout_ns == AMB_NOWAIT ? AMB_EAGAIN : AMB_ETIMEDOUT;
         }
-        if (atomic_load_explicit(&sub->is_shut, memory_order_relaxed)) {
+        if (atomic_load_explicit(&sub->life.is_shut, memory_order_relaxed)) {
             return AMB_ECLOSED;
         }
         if (status != AMB_OK) {
@@ -69,7 +69,7 @@ static enum amb_status next(struct amb_sub *sub, int64_t timeout_ns, struct amb_
     if (__builtin_expect(amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED), 0)) {
         return amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED);
     }
-    if (sub->on_message != NULL) {
+    if (sub->callback.on_message != NULL) {
         return amb_conn_fail(conn, AMB_EINVAL, "on_message is set: messages come in amb_poll");
     }
     *count = amb_sub_take(sub, out, max);

@@ -20,30 +20,31 @@ enum amb_status amb_position_keep(struct amb_sub *sub, const struct amb_sub_opti
     if (amb_position_read(options->position, options->position_len, &position) != AMB_OK) {
         return AMB_EINVAL;
     }
-    sub->resumed = malloc(options->position_len);
-    if (sub->resumed == NULL) {
+    sub->position.resumed = malloc(options->position_len);
+    if (sub->position.resumed == NULL) {
         return AMB_ENOMEM;
     }
-    memcpy(sub->resumed, options->position, options->position_len);
-    sub->resumed_len = options->position_len;
+    memcpy(sub->position.resumed, options->position, options->position_len);
+    sub->position.resumed_len = options->position_len;
     return AMB_OK;
 }
 
 void amb_position_begun(struct amb_sub *sub, const struct amb_sub_options *options, int64_t time_ns)
 {
     struct amb_position position;
-    sub->since_ns = time_ns;
+    sub->position.since_ns = time_ns;
     if (options->start == AMB_START_FIRST || options->start == AMB_START_SEQ) {
-        sub->since_ns = 0;
+        sub->position.since_ns = 0;
     } else if (options->start == AMB_START_TIME && options->start_at < INT64_MAX) {
-        sub->since_ns = (int64_t)options->start_at;
-    } else if (sub->resumed != NULL &&
-               amb_position_read(sub->resumed, sub->resumed_len, &position) == AMB_OK) {
+        sub->position.since_ns = (int64_t)options->start_at;
+    } else if (sub->position.resumed != NULL &&
+               amb_position_read(sub->position.resumed, sub->position.resumed_len, &position) ==
+                   AMB_OK) {
         bool is_ours = position.epoch == sub->conn->session.epoch;
-        sub->since_ns = is_ours ? position.since_ns : 0;
+        sub->position.since_ns = is_ours ? position.since_ns : 0;
         if (!is_ours) { /* Its numbers mean nothing here. */
-            free(sub->resumed);
-            sub->resumed = NULL;
+            free(sub->position.resumed);
+            sub->position.resumed = NULL;
         }
     }
 }
@@ -69,8 +70,8 @@ static bool is_same(const struct amb_topic_name *a, const char *name, uint32_t l
  * under another id. */
 static bool is_newest(const struct amb_sub *sub, const struct amb_topic_name *topic)
 {
-    for (uint32_t i = 0; i <= sub->topics.mask; i++) {
-        const struct amb_topic_name *other = sub->topics.slots[i].name;
+    for (uint32_t i = 0; i <= sub->topics.table.mask; i++) {
+        const struct amb_topic_name *other = sub->topics.table.slots[i].name;
         if (other != NULL && other->order > topic->order &&
             is_same(other, topic->name, topic->len, topic->priority)) {
             return false;
@@ -81,8 +82,8 @@ static bool is_newest(const struct amb_sub *sub, const struct amb_topic_name *to
 
 static bool is_read(const struct amb_sub *sub, const struct amb_position_topic *at, bool is_arrived)
 {
-    for (uint32_t i = 0; sub->topics.slots != NULL && i <= sub->topics.mask; i++) {
-        const struct amb_topic_name *topic = sub->topics.slots[i].name;
+    for (uint32_t i = 0; sub->topics.table.slots != NULL && i <= sub->topics.table.mask; i++) {
+        const struct amb_topic_name *topic = sub->topics.table.slots[i].name;
         if (topic != NULL && is_same(topic, at->name, at->name_len, at->priority) &&
             next_of(sub, topic, is_arrived) != 0) {
             return true;
@@ -95,13 +96,13 @@ static bool is_read(const struct amb_sub *sub, const struct amb_position_topic *
 static void write_topics(const struct amb_sub *sub, bool is_arrived,
                          struct amb_position_writer *writer)
 {
-    for (uint32_t i = 0; sub->topics.slots != NULL && i <= sub->topics.mask; i++) {
-        const struct amb_topic_name *topic = sub->topics.slots[i].name;
+    for (uint32_t i = 0; sub->topics.table.slots != NULL && i <= sub->topics.table.mask; i++) {
+        const struct amb_topic_name *topic = sub->topics.table.slots[i].name;
         if (topic == NULL || next_of(sub, topic, is_arrived) == 0 || !is_newest(sub, topic)) {
             continue;
         }
         const struct amb_position_topic at = {
-            .id = sub->topics.slots[i].id,
+            .id = sub->topics.table.slots[i].id,
             .next = next_of(sub, topic, is_arrived),
             .name = topic->name,
             .name_len = topic->len,
@@ -111,8 +112,8 @@ static void write_topics(const struct amb_sub *sub, bool is_arrived,
     }
     struct amb_position_topic former;
     size_t at = 0;
-    while (sub->resumed != NULL &&
-           amb_position_next(sub->resumed, sub->resumed_len, &at, &former)) {
+    while (sub->position.resumed != NULL &&
+           amb_position_next(sub->position.resumed, sub->position.resumed_len, &at, &former)) {
         if (!is_read(sub, &former, is_arrived)) {
             amb_position_add(writer, &former);
         }
@@ -135,7 +136,7 @@ enum amb_status amb_sub_position(struct amb_sub *sub, void *position, size_t *le
     amb_spinlock_lock(&sub->lock);
     write_topics(sub, false, &writer);
     amb_spinlock_unlock(&sub->lock);
-    status = amb_position_end(&writer, conn->session.epoch, sub->since_ns);
+    status = amb_position_end(&writer, conn->session.epoch, sub->position.since_ns);
     amb_conn_unlock(conn);
     *len = writer.len;
     return status;
@@ -152,7 +153,7 @@ uint8_t *amb_position_arrived(struct amb_sub *sub, uint64_t epoch, size_t *len)
     amb_spinlock_lock(&sub->lock);
     write_topics(sub, true, &writer);
     amb_spinlock_unlock(&sub->lock);
-    if (amb_position_end(&writer, epoch, sub->since_ns) != AMB_OK) {
+    if (amb_position_end(&writer, epoch, sub->position.since_ns) != AMB_OK) {
         free(bytes);
         return NULL;
     }

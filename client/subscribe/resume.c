@@ -23,7 +23,7 @@ static void on_resumed(struct amb_conn *conn, struct amb_control_request *reques
         (void)amb_conn_fail(conn, status, "a subscription did not come back: %s", request->text);
         amb_event_sub_closed(conn, sub, status, request->text);
         amb_sub_shut(sub);
-        sub->has_left = true;
+        sub->life.is_ending = true;
         amb_conn_wake_all(conn);
     }
     free(request);
@@ -36,7 +36,7 @@ static bool ask_again(struct amb_sub *sub)
     struct amb_conn *conn = sub->conn;
     struct amb_control_request *request = calloc(1, sizeof(*request));
     Amb__Control__Subscribe *subscribe =
-        amb__control__subscribe__unpack(NULL, sub->ask_len, sub->ask);
+        amb__control__subscribe__unpack(NULL, sub->life.ask_len, sub->life.ask);
     if (request == NULL || subscribe == NULL) {
         free(request);
         amb__control__subscribe__free_unpacked(subscribe, NULL);
@@ -69,9 +69,9 @@ void amb_sub_resume(struct amb_sub *sub, bool is_same_epoch)
         return;
     }
     amb_acks_begin(&sub->acks); /* First: it may be gone after this. */
-    if (!sub->is_open || sub->has_left) {
-        sub->is_gone = true; /* No word on it can leave any more. */
-        if (sub->is_user_done) {
+    if (!sub->life.is_open || sub->life.is_ending) {
+        sub->life.is_gone = true; /* No word on it can leave any more. */
+        if (sub->life.is_user_done) {
             conn->handles.subs[sub->handle] = NULL;
             conn->handles.sub_taken[sub->handle] = false;
             amb_sub_unref(sub);
@@ -80,14 +80,14 @@ void amb_sub_resume(struct amb_sub *sub, bool is_same_epoch)
     }
     amb_release_fini(&sub->release);
     amb_release_init(&sub->release, sub->credit_msgs, sub->credit_bytes);
-    if (sub->has_ranks) {
+    if (sub->arrivals.has_ranks) {
         amb_release_at_once(&sub->release);
     }
     sub->saved_msgs = sub->saved_bytes = 0;
     bool is_asked = ask_again(sub);
     if (!is_same_epoch) {
         amb_sub_topics_forget(sub);
-        sub->is_restarted = true;
+        sub->life.is_restarted = true;
     }
     if (!is_asked) {
         amb_conn_lost(conn, AMB_ENOMEM, "no memory to reconnect");

@@ -45,9 +45,9 @@ enum amb_status amb_sub_stat(const struct amb_sub *sub, struct amb_sub_info *inf
     amb_conn_lock(conn);
     amb_spinlock_lock(&own->lock);
     count_outstanding(sub, &full);
-    full.delivered = sub->delivered;
-    full.lost = sub->lost;
-    full.last_seq = sub->last_seq;
+    full.delivered = sub->arrivals.delivered;
+    full.lost = sub->arrivals.lost;
+    full.last_seq = sub->arrivals.last_seq;
     full.staged_bytes = amb_landing_staged(sub);
     amb_spinlock_unlock(&own->lock);
     amb_conn_unlock(conn);

@@ -35,8 +35,8 @@ static struct amb_sub *sub_create(struct amb_conn *conn, const struct amb_sub_op
     }
     sub->conn = conn;
     atomic_init(&sub->refs, 1);
-    sub->on_message = options->on_message;
-    sub->arg = options->arg;
+    sub->callback.on_message = options->on_message;
+    sub->callback.arg = options->arg;
     sub->credit_msgs = options->credit_msgs;
     sub->credit_bytes = options->credit_bytes;
     sub->lazy = options->lazy;
@@ -47,31 +47,31 @@ static struct amb_sub *sub_create(struct amb_conn *conn, const struct amb_sub_op
     if (sub->credit_bytes > conn->settings.memory_max / 2) {
         sub->credit_bytes = conn->settings.memory_max / 2;
     }
-    amb_list_init(&sub->arrived);
+    amb_sub_arrivals_init(&sub->arrivals);
     amb_acks_init(&sub->acks, options->ack);
     amb_release_init(&sub->release, sub->credit_msgs, sub->credit_bytes);
     return sub;
 }
 
 /* The broker has ended it. */
-static void on_left(struct amb_conn *conn, struct amb_control_request *request)
+static void on_ended(struct amb_conn *conn, struct amb_control_request *request)
 {
     struct amb_sub *sub = conn->handles.subs[request->handle];
     if (sub != NULL) {
-        sub->is_left = true;
+        sub->life.is_ended = true;
         amb_sub_free_handle(sub);
     }
     free(request);
 }
 
 /* Ends a handle at the broker without waiting; it is free when that is answered. */
-static void ask_leave(struct amb_conn *conn, uint32_t handle)
+static void ask_end(struct amb_conn *conn, uint32_t handle)
 {
     struct amb_control_request *request = calloc(1, sizeof(*request));
     if (request == NULL) {
         return; /* The handle stays taken: nothing worse than that. */
     }
-    request->on_answer = on_left;
+    request->on_answer = on_ended;
     request->handle = handle;
     Amb__Control__Control message;
     amb__control__control__init(&message);
@@ -112,8 +112,8 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
     subscribe.lazy = (uint32_t)options->lazy;
     subscribe.start = options->start;
     subscribe.start_at = options->start_at;
-    subscribe.position.data = sub->resumed;
-    subscribe.position.len = sub->resumed_len;
+    subscribe.position.data = sub->position.resumed;
+    subscribe.position.len = sub->position.resumed_len;
     subscribe.ack = sub->acks.mode;
     subscribe.ack_wait_ns = options->ack_wait_ns;
     subscribe.max_deliver = options->max_deliver;
@@ -135,26 +135,26 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
     message.subscribe = &subscribe;
     message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
     enum amb_status status =
-        amb_again_keep(&sub->conn->again, &subscribe.base, &sub->ask, &sub->ask_len);
+        amb_again_keep(&sub->conn->again, &subscribe.base, &sub->life.ask, &sub->life.ask_len);
     if (status != AMB_OK) {
         conn->handles.sub_taken[sub->handle] = false;
-        sub->is_gone = true;
+        sub->life.is_gone = true;
         return amb_conn_fail(conn, status, "no memory for a subscription");
     }
     amb_control_ask(conn, &message, &request);
     status = amb_control_wait(conn, &request, conn->settings.timeout_ns, 0);
     if (status == AMB_OK) {
         amb_position_begun(sub, options, request.time_ns);
-        sub->is_open = true;
+        sub->life.is_open = true;
         return AMB_OK;
     }
     if (request.is_done) {
         conn->handles.numbers[sub->handle].delivered = sub->release.last;
         conn->handles.sub_taken[sub->handle] = false;
-        sub->is_gone = true;
+        sub->life.is_gone = true;
         return amb_conn_fail(conn, status, "cannot subscribe to '%s': %s", pattern, request.text);
     }
-    ask_leave(conn, sub->handle);
+    ask_end(conn, sub->handle);
     return amb_conn_fail(conn, status, "cannot subscribe to '%s': the broker does not answer",
                          pattern);
 }
@@ -168,7 +168,7 @@ static void enter(struct amb_sub *sub)
     struct amb_conn *conn = sub->conn;
     struct amb_sub *former = conn->handles.subs[sub->handle];
     if (former != NULL) {
-        former->is_gone = true;
+        former->life.is_gone = true;
         amb_sub_unref(former);
     }
     conn->handles.subs[sub->handle] = sub;
@@ -238,8 +238,8 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
     enter(sub); /* The first delivery may be here before the answer. */
     status = ask_subscribe(sub, pattern, &checked);
     if (status == AMB_OK) {
-        conn->due.messages_wanted += sub->on_message != NULL;
-        if (sub->on_message != NULL && amb_sub_has_ready(sub)) {
+        conn->due.messages_wanted += sub->callback.on_message != NULL;
+        if (sub->callback.on_message != NULL && amb_sub_has_ready(sub)) {
             amb_due_callback(conn); /* It came before the answer, when nobody looked for it. */
         }
     } else {
@@ -255,7 +255,7 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
 static bool has_no_callback(void *arg)
 {
     const struct amb_sub *sub = arg;
-    return !sub->in_callback || pthread_equal(sub->callback_thread, pthread_self());
+    return !sub->callback.is_running || pthread_equal(sub->callback.thread, pthread_self());
 }
 
 void amb_sub_detach(struct amb_sub *sub)
@@ -269,18 +269,18 @@ void amb_sub_detach(struct amb_sub *sub)
                             .timeout_ns = AMB_FOREVER,
                             .flags = AMB_WAIT_CLOSER | AMB_WAIT_LOST};
     (void)amb_conn_wait(conn, &wait);
-    conn->due.messages_wanted -= sub->on_message != NULL;
+    conn->due.messages_wanted -= sub->callback.on_message != NULL;
     amb_event_forget(conn, NULL, sub);
 }
 
 void amb_sub_leave(struct amb_sub *sub)
 {
     struct amb_conn *conn = sub->conn;
-    if (!sub->has_left) {
-        sub->has_left = true; /* Without a session there is no broker to hear it. */
+    if (!sub->life.is_ending) {
+        sub->life.is_ending = true; /* Without a session there is no broker to hear it. */
         if (conn->session.down == AMB_OK) {
             amb_acks_send(conn); /* How many there were is said with it. */
-            ask_leave(conn, sub->handle);
+            ask_end(conn, sub->handle);
         }
     }
 }
@@ -298,7 +298,7 @@ enum amb_status amb_sub_close(struct amb_sub *sub, int64_t timeout_ns)
     amb_conn_lock(conn);
     amb_sub_detach(sub);
     amb_sub_leave(sub);
-    sub->is_user_done = true;
+    sub->life.is_user_done = true;
     amb_conn_unlock(conn);
     return AMB_OK;
 }

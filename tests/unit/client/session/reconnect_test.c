@@ -124,7 +124,7 @@ static void who_is_closed_while_away_leaves_no_acknowledgement(void **state)
     lose(&two);
     amb_sub_detach(sub);
     amb_sub_leave(sub);
-    sub->is_user_done = true;
+    sub->life.is_user_done = true;
     assert_false(amb_list_is_empty(&two.conn->acks.waiting));
     amb_conn_unlock(two.conn);
     poll_until(&two, &two.restored);
