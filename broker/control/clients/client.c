@@ -136,7 +136,8 @@ static uint64_t mapped_max(const struct amb_client *client)
     return user->held > client->party->held && users < left ? users : left;
 }
 
-static bool user_has_room(struct amb_client *client, uint32_t leaving)
+/* Else the reason is in why. */
+static bool user_has_room(const struct amb_client *client, uint32_t leaving, char *why, size_t size)
 {
     struct amb_control *control = client->control;
     const struct amb_user *user = client->party->user;
@@ -148,30 +149,31 @@ static bool user_has_room(struct amb_client *client, uint32_t leaving)
     uint32_t own = user->used[AMB_SHARE_SESSIONS];
     own -= own < leaving ? own : leaving;
     control->stats.refused_limit++;
-    amb_client_send_error(client, 0, AMB_EBUSY,
-                          "limit: %" PRIu32 " of %u connections are one user's "
-                          "(limits.user_share, server.max_connections)",
-                          own, max);
+    (void)snprintf(why, size,
+                   "limit: %" PRIu32 " of %u connections are one user's "
+                   "(limits.user_share, server.max_connections)",
+                   own, max);
     return false;
 }
 
-bool amb_client_take_party(struct amb_client *client, uint32_t leaving)
+enum amb_status amb_client_take_party(struct amb_client *client, uint32_t leaving, char *why,
+                                      size_t size)
 {
     char name[80];
     party_name(client, name, sizeof(name));
     uint64_t user = client->is_unix ? (uint64_t)client->uid : AMB_PARTY_TCP;
     if (client->party == NULL &&
         amb_parties_find(&client->control->parties, user, name, &client->party) != AMB_OK) {
-        amb_client_send_error(client, 0, AMB_ENOMEM, "no memory");
-        return false;
+        (void)snprintf(why, size, "no memory");
+        return AMB_ENOMEM;
     }
     client->mapped_max = mapped_max(client);
-    if (!user_has_room(client, leaving)) {
+    if (!user_has_room(client, leaving, why, size)) {
         amb_party_unref(&client->party);
-        return false;
+        return AMB_EBUSY;
     }
     client->party->user->used[AMB_SHARE_SESSIONS]++;
-    return true;
+    return AMB_OK;
 }
 
 static void client_leave_party(struct amb_client *client)

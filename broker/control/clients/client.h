@@ -125,8 +125,9 @@ void amb_client_refuse(struct amb_client *client);
 /* Ends it: closes the connection, has its session closed. why is for the log. Harmless twice. */
 void amb_client_end(struct amb_client *client, const char *why);
 /* Finds the party that is charged for the client, and counts the session. leaving: sessions of the
- * client that are still counted and as good as gone. False: the client has been told why not. */
-bool amb_client_take_party(struct amb_client *client, uint32_t leaving);
+ * client that are still counted and as good as gone. ENOMEM, EBUSY, with the reason in why. */
+AMB_MUST_CHECK enum amb_status amb_client_take_party(struct amb_client *client, uint32_t leaving,
+                                                     char *why, size_t size);
 /* The client has a subscription more, or less (-1). */
 void amb_client_count_sub(struct amb_client *client, int change);
 /* Has the worker close the session of a client that has ended. */

@@ -454,10 +454,14 @@ void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *aut
         return;
     }
     client_watch_process(client);
-    if (amb_client_take_party(client, leaving)) {
-        /* One that is being made has said nothing. */
-        session_order(client, auth, old != NULL && old->state == AMB_CLIENT_ENDING ? old : NULL);
+    char why[160];
+    enum amb_status status = amb_client_take_party(client, leaving, why, sizeof(why));
+    if (status != AMB_OK) {
+        amb_client_send_error(client, 0, status, "%s", why);
+        return;
     }
+    /* One that is being made has said nothing. */
+    session_order(client, auth, old != NULL && old->state == AMB_CLIENT_ENDING ? old : NULL);
 }
 
 /* Attach --------------------------------------------------------------------------------------- */
