@@ -5,6 +5,7 @@
 #include "broker/config/transports.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
+#include "broker/control/clients/client_news.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/events.h"
 #include "broker/control/control_loop.h"

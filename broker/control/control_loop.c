@@ -6,6 +6,7 @@
 #include "broker/config/config.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
+#include "broker/control/clients/client_session.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_leave.h"

@@ -18,7 +18,7 @@
 #include "broker/config/config.h"
 #include "broker/config/transports.h"
 #include "broker/control/clients/client_io.h"
-#include "broker/control/clients/client_private.h"
+#include "broker/control/clients/client_session.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/requests/requests.h"
 #include "broker/shard/shard.h"

@@ -108,46 +108,11 @@ AMB_MUST_CHECK enum amb_status amb_client_create(struct amb_control *control, in
 /* The live client of that number; NULL: there is none. */
 struct amb_client *amb_client_find(const struct amb_control *control, uint64_t id);
 
-/* In place only where we shall see the end of the process that reads, or writes, there. */
-static inline bool amb_client_may_map(const struct amb_client *client)
-{
-    return client->link == AMB_LINK_RING && client->pidfd >= 0;
-}
-
-/* And GPU memory: trusted with all of a pool, which is mapped writable. */
-bool amb_client_may_map_gpu(const struct amb_client *client);
-/* Why it may lease no GPU memory; static; NULL: it may. */
-const char *amb_client_gpu_obstacle(const struct amb_client *client);
-
 /* Not authenticated: says so, sooner or later, and closes the connection. One text for everything.
  */
 void amb_client_refuse(struct amb_client *client);
 /* Ends it: closes the connection, has its session closed. why is for the log. Harmless twice. */
 void amb_client_end(struct amb_client *client, const char *why);
-/* Finds the party that is charged for the client, and counts the session. leaving: sessions of the
- * client that are still counted and as good as gone. ENOMEM, EBUSY, with the reason in why. */
-AMB_MUST_CHECK enum amb_status amb_client_take_party(struct amb_client *client, uint32_t leaving,
-                                                     char *why, size_t size);
-/* The client has a subscription more, or less (-1). */
-void amb_client_count_sub(struct amb_client *client, int change);
-/* Has the worker close the session of a client that has ended. */
-void amb_client_close_session(struct amb_client *client);
-/* It can publish and subscribe from here on: tells those who want to know. */
-void amb_client_come(const struct amb_client *client);
-struct amb_note;
-/* One of its subscriptions is slow, or has lost something: tells it, and those who want to know. */
-void amb_client_note(struct amb_client *client, const struct amb_note *note);
-/* Its session may hold as much in place as its share is by now, if that is more than it was. */
-void amb_client_raise_mapped(struct amb_client *client);
-/* The broker ends: a quarantine that waits for the client's process is over. */
-void amb_client_give_up(struct amb_client *client);
-/* An order for the client is under way, and has been answered. */
-void amb_client_hold(struct amb_client *client);
-void amb_client_release(struct amb_client *client);
-/* The same for a request that a worker answers as soon as it can. A client with many of them is not
- * read for a while. */
-void amb_client_begin_work(struct amb_client *client);
-void amb_client_end_work(struct amb_client *client);
 /* Frees clients that have ended; called between two rounds of events. */
 void amb_client_bury(struct amb_control *control);
 /* Deadlines: handshake, heartbeat. */

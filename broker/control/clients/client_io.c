@@ -2,7 +2,7 @@
 #include "broker/control/clients/client_io.h"
 
 #include "broker/base/peer.h"
-#include "broker/control/clients/client_private.h"
+#include "broker/control/clients/client_session.h"
 #include "broker/control/clients/control.h"
 #include "broker/worker/porter.h"
 #include "wire/base/assert.h"
@@ -383,6 +383,24 @@ bool amb_client_take(struct amb_client *client, const uint8_t *bytes, size_t len
         return false;
     }
     return client->state != AMB_CLIENT_ENDING;
+}
+
+void amb_client_begin_work(struct amb_client *client)
+{
+    client->work++;
+    amb_client_hold(client);
+}
+
+void amb_client_end_work(struct amb_client *client)
+{
+    amb_assert(client->work > 0);
+    client->work--;
+    if (client->is_paused && client->work <= AMB_CLIENT_WORK_MAX / 2) {
+        client->is_paused = false;
+        client->seen_ns = client->control->now_ns; /* Its heartbeats were not read meanwhile. */
+        amb_client_rewatch(client);
+    }
+    amb_client_release(client);
 }
 
 void amb_client_on_events(struct amb_watch *watch, uint32_t events)

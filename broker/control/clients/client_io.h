@@ -10,6 +10,10 @@
 
 #include "broker/control/clients/client.h"
 
+/* Requests of one client under way. Past it, the client is not read until half of them are
+ * answered. So nobody piles up work for a worker faster than it is done. */
+#define AMB_CLIENT_WORK_MAX 64u
+
 /* Queues a message and sends what can be sent. fds (may be NULL) go with it and are closed. A
  * client that does not read is ended. */
 void amb_client_send(struct amb_client *client, const Amb__Control__Control *message,
@@ -20,6 +24,10 @@ void amb_client_send_ok(struct amb_client *client, uint64_t id);
 /* id 0: the session is over: the connection closes behind it. */
 void amb_client_send_error(struct amb_client *client, uint64_t id, enum amb_status status,
                            const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* A request is under way that a worker answers as soon as it can, and has been answered. A client
+ * with many of them is not read for a while. */
+void amb_client_begin_work(struct amb_client *client);
+void amb_client_end_work(struct amb_client *client);
 /* The connection's events. */
 void amb_client_on_events(struct amb_watch *watch, uint32_t events);
 /* So many bytes have come, no more than its reader wants. False: nothing more is read now, or it

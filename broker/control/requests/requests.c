@@ -2,6 +2,7 @@
 #include "broker/control/requests/requests_private.h"
 
 #include "broker/control/clients/client_io.h"
+#include "broker/control/clients/client_session.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/requests/handshake.h"
 #include "broker/control/requests/requests_lease.h"

@@ -3,6 +3,7 @@
 
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
+#include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/requests/requests_private.h"
 #include "broker/memory/gpupool.h"

@@ -5,6 +5,7 @@
 #include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
+#include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_leave.h"

@@ -2,6 +2,7 @@
 #include "broker/control/requests/requests_subscription.h"
 
 #include "broker/control/clients/client_io.h"
+#include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/queues.h"

@@ -4,6 +4,7 @@
 #include "broker/config/config.h"
 #include "broker/config/transports.h"
 #include "broker/control/clients/client.h"
+#include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/status/doctor.h"
 #include "broker/memory/gpupool.h"

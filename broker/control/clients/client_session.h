@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The session of a client, as the control thread knows it: the orders to its worker, from LIVE to
+ * the end of its quarantine. broker/worker/session_life.h is the other side. A client is held while
+ * orders of it are under way.
+ *
+ * Threads: the control thread. Memory: its end needs none: that order was made with the session.
+ */
+#pragma once
+
+struct amb_client;
+
+/* Its session may hold as much in place as its share is by now, if that is more than it was. */
+void amb_client_raise_mapped(struct amb_client *client);
+/* Has the worker close the session of a client that has ended. */
+void amb_client_close_session(struct amb_client *client);
+/* Its process has ended: so does its quarantine, whatever else of it is under way. */
+void amb_client_end_quarantine(struct amb_client *client);
+/* The broker ends: a quarantine that waits for the client's process is over. */
+void amb_client_give_up(struct amb_client *client);
+/* An order for the client is under way, and has been answered. */
+void amb_client_hold(struct amb_client *client);
+void amb_client_release(struct amb_client *client);

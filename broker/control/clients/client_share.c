@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/control/clients/client_share.h"
+
+#include "broker/base/party.h"
+#include "broker/config/config.h"
+#include "broker/control/clients/client_io.h"
+#include "broker/control/clients/control.h"
+#include "broker/memory/gpupool.h"
+#include "broker/shard/shard.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+bool amb_client_may_map_gpu(const struct amb_client *client)
+{
+    enum amb_gpu_trust trust = client->control->config->memory.cuda.trust;
+    return amb_client_may_map(client) && trust != AMB_GPU_TRUST_NONE &&
+           (trust == AMB_GPU_TRUST_ALL || client->uid == 0 || client->uid == geteuid());
+}
+
+const char *amb_client_gpu_obstacle(const struct amb_client *client)
+{
+    const struct amb_gpus *gpus = client->control->shards[0]->memory.gpus;
+    if (gpus == NULL || gpus->count == 0) {
+        return gpus != NULL ? gpus->why_not : "the broker has no GPU memory (memory.cuda.size)";
+    }
+    if (!amb_client_may_map(client)) {
+        return "only over the ring, by clients on the broker's host";
+    }
+    return amb_client_may_map_gpu(client) ? NULL
+                                          : "not trusted with GPU memory (memory.cuda.trust)";
+}
+
+/* The pid of a process that we see; the connection of one that we do not see; an address without
+ * its port. */
+static void party_name(const struct amb_client *client, char *out, size_t size)
+{
+    if (!client->is_unix) {
+        const char *port = strrchr(client->address, ':');
+        int len = port == NULL ? (int)strlen(client->address) : (int)(port - client->address);
+        (void)snprintf(out, size, "%.*s", len, client->address);
+    } else if (client->pid > 0) {
+        (void)snprintf(out, size, "%d", (int)client->pid);
+    } else {
+        (void)snprintf(out, size, "c%" PRIu64, client->id);
+    }
+}
+
+uint64_t amb_client_mapped_max(const struct amb_client *client)
+{
+    const struct amb_config *config = client->control->config;
+    uint64_t max = config->limits.max_mapped_per_session;
+    uint64_t left = max > client->party->held ? max - client->party->held : 0;
+    const struct amb_user *user = client->party->user;
+    uint64_t most = config->memory.host.size / 2;
+    uint64_t users = most > user->held ? most - user->held : 0;
+    return user->held > client->party->held && users < left ? users : left;
+}
+
+/* Else the reason is in why. */
+static bool user_has_room(const struct amb_client *client, uint32_t leaving, char *why, size_t size)
+{
+    struct amb_control *control = client->control;
+    const struct amb_user *user = client->party->user;
+    uint32_t max = control->config->server.max_connections;
+    if (amb_user_has_room(user, AMB_SHARE_SESSIONS, leaving, max, amb_control_sessions(control),
+                          control->config->limits.user_share)) {
+        return true;
+    }
+    uint32_t own = user->used[AMB_SHARE_SESSIONS];
+    own -= own < leaving ? own : leaving;
+    control->stats.refused_limit++;
+    (void)snprintf(why, size,
+                   "limit: %" PRIu32 " of %u connections are one user's "
+                   "(limits.user_share, server.max_connections)",
+                   own, max);
+    return false;
+}
+
+enum amb_status amb_client_take_party(struct amb_client *client, uint32_t leaving, char *why,
+                                      size_t size)
+{
+    char name[80];
+    party_name(client, name, sizeof(name));
+    uint64_t user = client->is_unix ? (uint64_t)client->uid : AMB_PARTY_TCP;
+    if (client->party == NULL &&
+        amb_parties_find(&client->control->parties, user, name, &client->party) != AMB_OK) {
+        (void)snprintf(why, size, "no memory");
+        return AMB_ENOMEM;
+    }
+    client->mapped_max = amb_client_mapped_max(client);
+    if (!user_has_room(client, leaving, why, size)) {
+        amb_party_unref(&client->party);
+        return AMB_EBUSY;
+    }
+    client->party->user->used[AMB_SHARE_SESSIONS]++;
+    return AMB_OK;
+}
+
+void amb_client_leave_party(struct amb_client *client)
+{
+    if (client->party == NULL) {
+        return;
+    }
+    client->party->held -= client->charged_bytes;
+    client->party->user->held -= client->charged_bytes;
+    client->charged_bytes = 0;
+    client->party->user->used[AMB_SHARE_SESSIONS]--;
+    if (client->is_dead) {
+        amb_parties_end(&client->control->parties, client->party);
+    }
+    amb_party_unref(&client->party);
+}
+
+void amb_client_count_sub(struct amb_client *client, int change)
+{
+    if (client->party != NULL) {
+        client->party->user->used[AMB_SHARE_SUBSCRIPTIONS] += (uint32_t)change;
+    }
+}
+
+void amb_client_charge(struct amb_client *client, uint64_t bytes)
+{
+    if (client->party != NULL) {
+        client->party->held += bytes - client->charged_bytes;
+        client->party->user->held += bytes - client->charged_bytes;
+        client->charged_bytes = bytes;
+    }
+}
