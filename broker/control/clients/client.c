@@ -79,6 +79,37 @@ struct amb_client *amb_client_find(const struct amb_control *control, uint64_t i
     return client != NULL && client->state == AMB_CLIENT_LIVE ? client : NULL;
 }
 
+void amb_client_challenged(struct amb_client *client)
+{
+    client->state = AMB_CLIENT_AUTH;
+}
+
+void amb_client_opening(struct amb_client *client)
+{
+    client->has_session = true;
+    client->state = AMB_CLIENT_OPENING;
+    client->control->half_open_count--;
+    client->control->opening_count++;
+}
+
+bool amb_client_opened(struct amb_client *client, enum amb_status status)
+{
+    struct amb_control *control = client->control;
+    control->opening_count--;
+    if (status != AMB_OK) {
+        amb_control_session_give(control, &client->session);
+        client->has_session = false;
+        return false;
+    }
+    if (client->state == AMB_CLIENT_ENDING) {
+        amb_client_close_session(client);
+        return false;
+    }
+    client->state = AMB_CLIENT_LIVE;
+    client->seen_ns = control->now_ns; /* It has waited for us, perhaps for seconds. */
+    return true;
+}
+
 static void client_leave_directory(struct amb_client *client)
 {
     struct amb_directory *directory = &client->control->directory;

@@ -8,7 +8,7 @@
  *
  * ENDING: the connection is closed; the session's worker is giving up what it had. A client whose
  * process may still read what was delivered to it in place stays, quarantined, until its pidfd says
- * that the process is gone.
+ * that the process is gone. The README of this room has the function of each arrow.
  *
  * Threads: the control thread. Memory: one allocation; a client is freed when it has ended and no
  * order of it is under way.
@@ -108,6 +108,14 @@ AMB_MUST_CHECK enum amb_status amb_client_create(struct amb_control *control, in
 /* The live client of that number; NULL: there is none. */
 struct amb_client *amb_client_find(const struct amb_control *control, uint64_t id);
 
+/* Its Hello is good, and it is sent a challenge: HELLO ─► AUTH. */
+void amb_client_challenged(struct amb_client *client);
+/* Its Auth is good, and client->session is its place; its worker is asked to make the session:
+ * AUTH ─► OPENING. */
+void amb_client_opening(struct amb_client *client);
+/* The worker's answer. True: the client is LIVE. False: there is no session, or the client has
+ * ended meanwhile and its session is closed. */
+bool amb_client_opened(struct amb_client *client, enum amb_status status);
 /* Not authenticated: says so, sooner or later, and closes the connection. One text for everything.
  */
 void amb_client_refuse(struct amb_client *client);

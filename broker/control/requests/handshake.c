@@ -145,7 +145,7 @@ static void challenge_send(struct amb_client *client)
     Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
     message.body_case = AMB__CONTROL__CONTROL__BODY_CHALLENGE;
     message.challenge = &challenge;
-    client->state = AMB_CLIENT_AUTH;
+    amb_client_challenged(client);
     amb_client_send(client, &message, NULL, 0);
 }
 
@@ -262,50 +262,51 @@ static void ucx_give_up(struct amb_control *control)
     amb_error("%s; no more ucx links until a restart", control->ucx_broken);
 }
 
-/* The worker has made the session. */
+/* The session is made. fds: of its ring. */
+static void welcome_send(struct amb_client *client, const struct amb_ring_fds *fds)
+{
+    struct amb_control *control = client->control;
+    Amb__Control__Welcome welcome = AMB__CONTROL__WELCOME__INIT;
+    welcome_fill(client, &welcome);
+    client->peer_timeout_ns = welcome.peer_timeout_ns;
+    size_t address_len = 0;
+    if (client->link == AMB_LINK_UCX) {
+        welcome.ucx_address.data = (uint8_t *)(uintptr_t)amb_ucx_worker_address(
+            control->shards[client->session.shard]->ucx.worker, &address_len);
+        welcome.ucx_address.len = address_len;
+    }
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_WELCOME;
+    message.welcome = &welcome;
+    const int passed[] = {fds->memory, fds->broker_bell, fds->client_bell};
+    amb_info("client %" PRIu64 " (%s): %s from %s, worker %u", client->id, client->name,
+             amb_link_kind_name(client->link), client->address, client->session.shard);
+    amb_client_send(client, &message, client->link == AMB_LINK_RING ? passed : NULL,
+                    client->link == AMB_LINK_RING ? 3 : 0);
+}
+
+/* The worker has made the session, or has not. */
 static void session_opened(void *owner, struct amb_order *order)
 {
     struct amb_control *control = owner;
     struct amb_client *client = order->context;
     struct amb_ring_fds fds = order->u.open.fds;
-    control->opening_count--;
-    if (order->status != AMB_OK) {
+    if (amb_client_opened(client, order->status)) {
+        amb_client_raise_mapped(client); /* Its former session has been counted meanwhile. */
+        welcome_send(client, &fds);
+        if (client->state == AMB_CLIENT_LIVE) {
+            amb_client_come(client);
+        }
+    } else {
         fds_close(&fds);
-        amb_control_session_give(control, &order->session);
-        client->has_session = false;
+    }
+    if (order->status != AMB_OK) {
         if (order->status == AMB_EUCX && client->link == AMB_LINK_UCX &&
             control->shards[order->session.shard]->ucx.worker == NULL) {
             ucx_give_up(control);
         }
         amb_client_send_error(client, 0, order->status, "the session could not be made: %s",
                               amb_status_text(order->status));
-    } else if (client->state == AMB_CLIENT_ENDING) {
-        fds_close(&fds);
-        amb_client_close_session(client);
-    } else {
-        client->state = AMB_CLIENT_LIVE;
-        client->seen_ns = control->now_ns; /* It has waited for us, perhaps for seconds. */
-        amb_client_raise_mapped(client);   /* Its former session has been counted meanwhile. */
-        Amb__Control__Welcome welcome = AMB__CONTROL__WELCOME__INIT;
-        welcome_fill(client, &welcome);
-        client->peer_timeout_ns = welcome.peer_timeout_ns;
-        size_t address_len = 0;
-        if (client->link == AMB_LINK_UCX) {
-            welcome.ucx_address.data = (uint8_t *)(uintptr_t)amb_ucx_worker_address(
-                control->shards[client->session.shard]->ucx.worker, &address_len);
-            welcome.ucx_address.len = address_len;
-        }
-        Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
-        message.body_case = AMB__CONTROL__CONTROL__BODY_WELCOME;
-        message.welcome = &welcome;
-        const int passed[] = {fds.memory, fds.broker_bell, fds.client_bell};
-        amb_info("client %" PRIu64 " (%s): %s from %s, worker %u", client->id, client->name,
-                 amb_link_kind_name(client->link), client->address, client->session.shard);
-        amb_client_send(client, &message, client->link == AMB_LINK_RING ? passed : NULL,
-                        client->link == AMB_LINK_RING ? 3 : 0);
-        if (client->state == AMB_CLIENT_LIVE) {
-            amb_client_come(client);
-        }
     }
     amb_order_free(order);
     amb_client_release(client);
@@ -374,10 +375,7 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
         return;
     }
     amb_random_bytes(&client->secret, sizeof(client->secret));
-    client->has_session = true;
-    client->state = AMB_CLIENT_OPENING;
-    control->half_open_count--;
-    control->opening_count++;
+    amb_client_opening(client);
     order->session = client->session;
     order->u.open.secret = client->secret;
     order->u.open.client_id = client->id;

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const uint8_t ping_frame[] = {'A', 'M', 'B', 1, 3, 0, 0, 0, 0x82, 0x01, 0};
 
@@ -131,9 +132,38 @@ static void test_answers_find_their_client_by_its_number(void **state)
     assert_int_equal(control->by_id.count, 0);
 }
 
+/* Arrow by arrow, without a worker's answer: it could not make the session. */
+static void test_a_life_is_counted_at_each_change(void **state)
+{
+    (void)state;
+    int fd;
+    struct amb_control *control = stepped_control();
+    struct amb_client *client = stepped_connect(true, &fd);
+    assert_int_equal(client->state, AMB_CLIENT_HELLO);
+    assert_int_equal(control->half_open_count, 1);
+    amb_client_challenged(client);
+    assert_int_equal(client->state, AMB_CLIENT_AUTH);
+    assert_int_equal(control->half_open_count, 1);
+    assert_int_equal(amb_control_session_take(control, &client->session), AMB_OK);
+    amb_client_opening(client);
+    assert_int_equal(client->state, AMB_CLIENT_OPENING);
+    assert_int_equal(control->half_open_count, 0);
+    assert_int_equal(control->opening_count, 1);
+    assert_false(amb_client_opened(client, AMB_ENOMEM));
+    assert_int_equal(control->opening_count, 0);
+    assert_int_equal(amb_control_sessions(control), 0);
+    amb_client_end(client, "it could not be made");
+    assert_int_equal(client->state, AMB_CLIENT_ENDING);
+    assert_int_equal(control->half_open_count, 0);
+    amb_client_bury(control);
+    assert_int_equal(control->client_count, 0);
+    (void)close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_life_is_counted_at_each_change),
         cmocka_unit_test(test_answers_find_their_client_by_its_number),
         cmocka_unit_test(test_a_silent_client_is_expired_and_one_that_pings_is_not),
         cmocka_unit_test(test_a_handshake_has_a_deadline_in_every_state),
