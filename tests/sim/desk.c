@@ -6,9 +6,9 @@
  */
 #include "tests/sim/desk.h"
 #include "broker/config/config.h"
+#include "broker/control/directory/directory_chores.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_leave.h"
-#include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/directory_wake.h"
 #include "broker/control/directory/queues.h"
 #include "broker/ingest/route.h"

@@ -7,7 +7,7 @@
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
-#include "broker/control/directory/directory_pairs.h"
+#include "broker/control/directory/directory_accounts.h"
 #include "broker/control/directory/queues.h"
 #include "broker/worker/porter.h"
 #include "wire/base/clock.h"

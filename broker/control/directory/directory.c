@@ -3,6 +3,7 @@
 
 #include "broker/base/party.h"
 #include "broker/config/config.h"
+#include "broker/control/directory/directory_chores.h"
 #include "broker/control/directory/directory_connect.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_leave.h"

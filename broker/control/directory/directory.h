@@ -58,7 +58,7 @@ struct amb_topic;
  * Pairs that are counted together: a client's, and those of queues that it was the first member of.
  * A pair is a topic that has had a message and a subscription with a wildcard that reads it: a
  * cursor on a worker. The bounds are limits.max_pairs_per_client and limits.max_pairs, of which a
- * user has a share (limits.user_share), and a party half of what others leave (directory_pairs.c).
+ * user has a share (limits.user_share), and a party half of the rest (directory_accounts.c).
  */
 struct amb_pair_account {
     uint32_t refs;

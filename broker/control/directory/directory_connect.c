@@ -2,6 +2,7 @@
 #include "broker/control/directory/directory_connect.h"
 
 #include "broker/config/config.h"
+#include "broker/control/directory/directory_accounts.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_leave.h"
 #include "broker/control/directory/directory_pairs.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/directory/directory_wake.h"
 
+#include "broker/control/directory/directory_chores.h"
 #include "broker/control/directory/directory_connect.h"
 #include "broker/control/directory/directory_counts.h"
-#include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/directory_topic.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/orders_topic.h"

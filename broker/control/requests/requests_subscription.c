@@ -4,7 +4,7 @@
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
-#include "broker/control/directory/directory_pairs.h"
+#include "broker/control/directory/directory_accounts.h"
 #include "broker/control/directory/queues.h"
 #include "broker/control/requests/requests_private.h"
 #include "broker/control/requests/wish.h"

@@ -5,7 +5,7 @@
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
-#include "broker/control/directory/directory_pairs.h"
+#include "broker/control/directory/directory_accounts.h"
 #include "broker/control/directory/queues.h"
 #include "wire/codec/filter.h"
 #include "wire/codec/position.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/door/stepped_control.h"
 #include "broker/control/control_loop.h"
+#include "broker/control/directory/directory_chores.h"
 #include "broker/control/directory/directory_counts.h"
-#include "broker/control/directory/directory_pairs.h"
 #include "broker/worker/shard_setup.h"
 
 #include "broker/config/config.h"

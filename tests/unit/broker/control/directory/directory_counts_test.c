@@ -2,8 +2,8 @@
 /*
  * broker/directory_counts: how many read a quiet topic, and when its publishers hear of it.
  */
+#include "broker/control/directory/directory_chores.h"
 #include "broker/control/directory/directory_counts.h"
-#include "broker/control/directory/directory_pairs.h"
 #include "tests/unit/broker/control/directory/directory_world.h"
 
 #include <stdio.h>

@@ -3,8 +3,9 @@
  * Pairs of subscriptions with a wildcard and topics: in slices, and within their limits.
  */
 #include "broker/base/party.h"
+#include "broker/control/directory/directory_accounts.h"
+#include "broker/control/directory/directory_chores.h"
 #include "broker/control/directory/directory_counts.h"
-#include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/directory_wake.h"
 #include "tests/unit/broker/control/directory/directory_world.h"
 #include "wire/codec/position.h"

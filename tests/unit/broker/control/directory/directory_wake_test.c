@@ -2,9 +2,9 @@
 /*
  * broker/directory_wake: a topic without messages has no pairs, and none of its messages is missed.
  */
+#include "broker/control/directory/directory_chores.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_leave.h"
-#include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/directory_wake.h"
 #include "broker/ingest/route.h"
 #include "broker/shard/entry.h"

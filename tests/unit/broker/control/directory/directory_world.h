@@ -8,9 +8,9 @@
 
 #include "broker/config/config.h"
 #include "broker/control/directory/directory.h"
+#include "broker/control/directory/directory_chores.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_leave.h"
-#include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/directory_wake.h"
 #include "broker/session/session.h"
 #include "broker/topic/topic.h"

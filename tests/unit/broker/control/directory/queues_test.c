@@ -2,8 +2,8 @@
 /*
  * broker/queues: the members that share a queue, and its end. On shards without threads.
  */
+#include "broker/control/directory/directory_chores.h"
 #include "broker/control/directory/directory_counts.h"
-#include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/directory_wake.h"
 #include "broker/control/directory/queues.h"
 #include "broker/delivery/acks/queue_life.h"

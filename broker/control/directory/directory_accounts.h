@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Accounts of pairs: a client is charged for those of its subscriptions, up to its limit, that of
+ * its user, and that of all. Where all are in use, the client with the most of them goes.
+ *
+ * Threads: the control thread. Memory: an allocation a client.
+ */
+#pragma once
+
+#include "broker/control/directory/directory.h"
+
+/* With one reference. party: or NULL. NULL: no memory. */
+struct amb_pair_account *amb_pair_account_create(void *owner, struct amb_party *party);
+void amb_pair_account_unref(struct amb_pair_account **account);
+/* Before a subscription comes: the key of the limit that its pairs would exceed; NULL: none. */
+const char *amb_directory_lacks_pairs(struct amb_directory *directory,
+                                      const struct amb_pair_account *account, const char *pattern,
+                                      size_t len);
+/* More pairs of it, or fewer. NULL: nobody is charged. */
+void amb_pair_account_add(struct amb_pair_account *account, int64_t pairs);
+/* May the subscription have one more pair? Else sub->over names the limit, and
+ * the subscription is listed in directory->over. */
+bool amb_pairs_have_room(struct amb_directory *directory, struct amb_dir_sub *sub);
