@@ -62,6 +62,11 @@ static void drain_look(struct amb_shard *shard, struct amb_order *order)
     order->u.drain.held = held;
 }
 
+static const struct amb_order_kind drain_kind = {
+    .run = drain_look,
+    .size = sizeof(struct amb_order),
+};
+
 static void drain_looked(void *owner, struct amb_order *order)
 {
     struct amb_control *control = owner;
@@ -76,7 +81,7 @@ static void drain_ask(struct amb_control *control)
     control->backlog = 0;
     control->held = 0;
     for (unsigned i = 0; i < control->shard_count; i++) {
-        struct amb_order *order = amb_order_create(drain_look, drain_looked, NULL);
+        struct amb_order *order = amb_order_new(&drain_kind, drain_looked, NULL);
         if (order != NULL) {
             control->backlog_orders++;
             amb_order_post(control->shards[i], order);

@@ -8,6 +8,7 @@
 #include "broker/topic/topic.h"
 #include "wire/codec/frame.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static enum amb_status announce_write(struct amb_shard *shard, const char *text,
@@ -30,7 +31,7 @@ static enum amb_status announce_write(struct amb_shard *shard, const char *text,
     return AMB_OK;
 }
 
-void amb_order_announce(struct amb_shard *shard, struct amb_order *order)
+static void announce(struct amb_shard *shard, struct amb_order *order)
 {
     const struct amb_topic *topic = amb_shard_topic(shard, order->u.announce.topic);
     /* Of a quiet topic the number of readers may be told later than they come. */
@@ -53,3 +54,14 @@ void amb_order_announce(struct amb_shard *shard, struct amb_order *order)
     entry->time_ns = shard->real_ns;
     amb_route(shard, entry, shard->index);
 }
+
+static void announce_fini(struct amb_order *order)
+{
+    free(order->u.announce.text);
+}
+
+const struct amb_order_kind amb_order_announce = {
+    .run = announce,
+    .fini = announce_fini,
+    .size = sizeof(struct amb_order),
+};

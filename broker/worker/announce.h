@@ -8,4 +8,4 @@
 #include "broker/worker/orders.h"
 
 /* u.announce. ENOTFOUND, ENOMEM, or the topic's refusal. */
-void amb_order_announce(struct amb_shard *shard, struct amb_order *order);
+extern const struct amb_order_kind amb_order_announce;

@@ -3,33 +3,34 @@
 
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
-#include "broker/worker/orders_lease.h"
-#include "broker/worker/orders_session.h"
-#include "broker/worker/orders_subscription.h"
-#include "broker/worker/orders_topic.h"
 #include "broker/worker/shard_setup.h"
+#include "wire/base/assert.h"
 
 #include <stdlib.h>
 
-struct amb_order *amb_order_create(amb_order_fn run, amb_order_done_fn done, void *context)
+void *amb_order_new(const struct amb_order_kind *kind, amb_order_done_fn done, void *context)
 {
-    struct amb_order *order = calloc(1, sizeof(*order));
+    struct amb_order *order = calloc(1, kind->size);
     if (order != NULL) {
-        order->run = run;
+        order->kind = kind;
         order->done = done;
         order->context = context;
     }
     return order;
 }
 
+void amb_order_renew(struct amb_order *order, const struct amb_order_kind *kind,
+                     amb_order_done_fn done)
+{
+    amb_assert(kind->size == order->kind->size && kind->fini == order->kind->fini);
+    order->kind = kind;
+    order->done = done;
+}
+
 void amb_order_free(struct amb_order *order)
 {
-    if (order != NULL && order->run == amb_order_session_open) {
-        free(order->u.open.address);
-        (void)!amb_link_close(order->u.open.ring); /* Nobody has taken it. */
-    }
-    if (order != NULL && order->fini != NULL) {
-        order->fini(order);
+    if (order != NULL && order->kind->fini != NULL) {
+        order->kind->fini(order);
     }
     free(order);
 }
@@ -54,16 +55,11 @@ void amb_order_answer(struct amb_order *order)
 static void order_arrived(struct amb_mail *mail, void *owner)
 {
     struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
-    /* May be gone after run. */
-    bool answers_itself =
-        order->run == amb_order_session_close || order->run == amb_order_session_release ||
-        order->run == amb_order_subscription_open || order->run == amb_order_subscription_close ||
-        order->run == amb_order_subscription_sync || order->run == amb_order_publisher_close ||
-        order->run == amb_order_lend || order->run == amb_order_topic_remove ||
-        order->run == amb_order_fence || order->run == amb_order_session_heard ||
-        order->run == amb_order_lease_open || order->run == amb_order_lease_mapped;
-    order->run(owner, order);
-    if (!answers_itself) {
+    const struct amb_order_kind *kind = order->kind; /* The order may be gone after run. */
+    if (kind->run != NULL) {
+        kind->run(owner, order);
+    }
+    if (!kind->answers_itself) {
         amb_order_answer(order);
     }
 }
@@ -85,13 +81,14 @@ struct amb_session *amb_order_session(struct amb_shard *shard, struct amb_order 
     return session;
 }
 
-void amb_order_limits(struct amb_shard *shard, struct amb_order *order)
+static void limits(struct amb_shard *shard, struct amb_order *order)
 {
     amb_shard_set_limits(shard, order->u.limits.limits);
 }
 
-void amb_order_nothing(struct amb_shard *shard, struct amb_order *order)
-{
-    (void)shard;
-    (void)order;
-}
+const struct amb_order_kind amb_order_limits = {
+    .run = limits,
+    .size = sizeof(struct amb_order),
+};
+
+const struct amb_order_kind amb_order_nothing = {.size = sizeof(struct amb_order)};

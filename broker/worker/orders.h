@@ -32,8 +32,18 @@ struct amb_shard;
 struct amb_topic;
 struct json_t;
 
-typedef void (*amb_order_fn)(struct amb_shard *shard, struct amb_order *order);
 typedef void (*amb_order_done_fn)(void *control, struct amb_order *order);
+
+/* What an order does: a constant of the file that carries it out. */
+struct amb_order_kind {
+    void (*run)(struct amb_shard *shard, struct amb_order *order); /* NULL: it is just answered */
+    void (*fini)(struct amb_order *order); /* frees what it has; NULL: nothing */
+    size_t size;                           /* AMB_ORDER_SIZE of its struct */
+    bool answers_itself;                   /* run leads to amb_order_answer, now or later */
+};
+
+/* Of the struct of a kind; does not compile unless that begins with `struct amb_order order`. */
+#define AMB_ORDER_SIZE(type) (sizeof(type) * sizeof(char[offsetof(type, order) == 0 ? 1 : -1]))
 
 /* A session by value. */
 struct amb_session_id {
@@ -44,11 +54,10 @@ struct amb_session_id {
 struct amb_order {
     struct amb_mail mail;
     struct amb_shard *shard;
-    amb_order_fn run;
+    const struct amb_order_kind *kind;
     amb_order_done_fn done;
-    void *context;                         /* the control thread's */
-    enum amb_status status;                /* of the answer */
-    void (*fini)(struct amb_order *order); /* NULL: nothing else is to be freed */
+    void *context;          /* the control thread's */
+    enum amb_status status; /* of the answer */
     struct amb_session_id session;
     union {
         struct amb_session_opening open;
@@ -155,15 +164,19 @@ struct amb_order {
     } u;
 };
 
-/* Zeroed, or NULL without memory. */
-struct amb_order *amb_order_create(amb_order_fn run, amb_order_done_fn done, void *context);
+/* A zeroed struct of that kind, or NULL without memory. */
+void *amb_order_new(const struct amb_order_kind *kind, amb_order_done_fn done, void *context);
+/* Makes one that has come back another kind of the same struct, to be posted once more. */
+void amb_order_renew(struct amb_order *order, const struct amb_order_kind *kind,
+                     amb_order_done_fn done);
 /* The order is the worker's until done is called, which frees it with amb_order_free. done NULL:
  * it is freed without an answer. */
 void amb_order_post(struct amb_shard *shard, struct amb_order *order);
+/* NULL: nothing. */
 void amb_order_free(struct amb_order *order);
 
 /* Other limits are in force from here on. */
-void amb_order_limits(struct amb_shard *shard, struct amb_order *order);
+extern const struct amb_order_kind amb_order_limits;
 /* Its answer says that the orders that were posted to this worker before have been run. One that
  * goes on for some turns may not be done: what a session that closes still says is heard later. */
-void amb_order_nothing(struct amb_shard *shard, struct amb_order *order);
+extern const struct amb_order_kind amb_order_nothing;

@@ -109,7 +109,8 @@ static void lease_open_gpu(struct amb_shard *shard, struct amb_session *session,
 
 static void lease_again(struct amb_mail *mail, void *owner)
 {
-    amb_order_lease_open(owner, AMB_CONTAINER_OF(mail, struct amb_order, mail));
+    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
+    order->kind->run(owner, order);
 }
 
 /* On the maker. */
@@ -139,7 +140,7 @@ static bool lease_may_wait(struct amb_shard *shard, struct amb_order *order, uin
     return true;
 }
 
-void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order)
+static void lease_open(struct amb_shard *shard, struct amb_order *order)
 {
     order->u.lease.fd = -1;
     struct amb_session *session = amb_order_session(shard, order);
@@ -177,7 +178,13 @@ void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order)
     lease_begin_pass(shard, order, lease);
 }
 
-void amb_order_lease_mapped(struct amb_shard *shard, struct amb_order *order)
+const struct amb_order_kind amb_order_lease_open = {
+    .run = lease_open,
+    .size = sizeof(struct amb_order),
+    .answers_itself = true,
+};
+
+static void lease_mapped(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
     struct amb_segment_lease *lease =
@@ -196,7 +203,13 @@ void amb_order_lease_mapped(struct amb_shard *shard, struct amb_order *order)
     lease_begin_pass(shard, order, lease);
 }
 
-void amb_order_lease_close(struct amb_shard *shard, struct amb_order *order)
+const struct amb_order_kind amb_order_lease_mapped = {
+    .run = lease_mapped,
+    .size = sizeof(struct amb_order),
+    .answers_itself = true,
+};
+
+static void lease_close(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
     struct amb_segment_lease *lease =
@@ -205,3 +218,8 @@ void amb_order_lease_close(struct amb_shard *shard, struct amb_order *order)
         amb_segment_lease_close(lease);
     }
 }
+
+const struct amb_order_kind amb_order_lease_close = {
+    .run = lease_close,
+    .size = sizeof(struct amb_order),
+};

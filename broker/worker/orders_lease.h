@@ -10,6 +10,6 @@
 #include "broker/worker/orders.h"
 
 /* These two go on for some turns, as they allocate pages. */
-void amb_order_lease_open(struct amb_shard *shard, struct amb_order *order);
-void amb_order_lease_mapped(struct amb_shard *shard, struct amb_order *order);
-void amb_order_lease_close(struct amb_shard *shard, struct amb_order *order);
+extern const struct amb_order_kind amb_order_lease_open;
+extern const struct amb_order_kind amb_order_lease_mapped;
+extern const struct amb_order_kind amb_order_lease_close;

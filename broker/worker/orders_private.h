@@ -11,8 +11,8 @@
 
 struct amb_session;
 
-/* Sends the order back with its answer, or frees it where nobody wants one. For those that answer
- * themselves (order_arrived); the order is not the caller's any more. */
+/* Sends the order back with its answer, or frees it where nobody wants one. For kinds that answer
+ * themselves; the order is not the caller's any more. */
 void amb_order_answer(struct amb_order *order);
 /* The order's session, if it is still open; else NULL, and the answer is ECLOSED. */
 struct amb_session *amb_order_session(struct amb_shard *shard, struct amb_order *order);

@@ -9,7 +9,9 @@
 #include "broker/worker/porter.h"
 #include "broker/worker/session_life.h"
 
-void amb_order_session_open(struct amb_shard *shard, struct amb_order *order)
+#include <stdlib.h>
+
+static void session_open(struct amb_shard *shard, struct amb_order *order)
 {
     if (order->u.open.ring == NULL) {
         order->u.open.fds = (struct amb_ring_fds){-1, -1, -1};
@@ -20,8 +22,20 @@ void amb_order_session_open(struct amb_shard *shard, struct amb_order *order)
     }
 }
 
+static void session_open_fini(struct amb_order *order)
+{
+    free(order->u.open.address);
+    (void)!amb_link_close(order->u.open.ring); /* Nobody has taken it. */
+}
+
+const struct amb_order_kind amb_order_session_open = {
+    .run = session_open,
+    .fini = session_open_fini,
+    .size = sizeof(struct amb_order),
+};
+
 /* The control thread's share of quarantine for it has grown; u.open.mapped_max. */
-void amb_order_session_raise_mapped(struct amb_shard *shard, struct amb_order *order)
+static void session_raise_mapped(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
     if (session != NULL) {
@@ -29,7 +43,12 @@ void amb_order_session_raise_mapped(struct amb_shard *shard, struct amb_order *o
     }
 }
 
-void amb_order_session_attach(struct amb_shard *shard, struct amb_order *order)
+const struct amb_order_kind amb_order_session_raise_mapped = {
+    .run = session_raise_mapped,
+    .size = sizeof(struct amb_order),
+};
+
+static void session_attach(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
     if (session != NULL) {
@@ -40,6 +59,11 @@ void amb_order_session_attach(struct amb_shard *shard, struct amb_order *order)
     order->status = AMB_ESTATE;
 }
 
+const struct amb_order_kind amb_order_session_attach = {
+    .run = session_attach,
+    .size = sizeof(struct amb_order),
+};
+
 static void session_closed(void *arg, uint64_t held_bytes)
 {
     struct amb_order *order = arg;
@@ -48,7 +72,7 @@ static void session_closed(void *arg, uint64_t held_bytes)
 }
 
 /* The client's next session opens when this one is heard (amb_order_session_heard). */
-void amb_order_session_close(struct amb_shard *shard, struct amb_order *order)
+static void session_close(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
     if (session == NULL) {
@@ -60,8 +84,14 @@ void amb_order_session_close(struct amb_shard *shard, struct amb_order *order)
     }
 }
 
+const struct amb_order_kind amb_order_session_close = {
+    .run = session_close,
+    .size = sizeof(struct amb_order),
+    .answers_itself = true,
+};
+
 /* Sessions that close later do not keep it waiting. */
-void amb_order_fence(struct amb_shard *shard, struct amb_order *order)
+static void fence(struct amb_shard *shard, struct amb_order *order)
 {
     if (!order->u.fence.has_begun) {
         order->u.fence.has_begun = true;
@@ -74,7 +104,13 @@ void amb_order_fence(struct amb_shard *shard, struct amb_order *order)
     }
 }
 
-void amb_order_session_heard(struct amb_shard *shard, struct amb_order *order)
+const struct amb_order_kind amb_order_fence = {
+    .run = fence,
+    .size = sizeof(struct amb_order),
+    .answers_itself = true,
+};
+
+static void session_heard(struct amb_shard *shard, struct amb_order *order)
 {
     const struct amb_session *session =
         amb_session_find(shard, order->session.index, order->session.generation);
@@ -85,7 +121,13 @@ void amb_order_session_heard(struct amb_shard *shard, struct amb_order *order)
     }
 }
 
-void amb_order_session_release(struct amb_shard *shard, struct amb_order *order)
+const struct amb_order_kind amb_order_session_heard = {
+    .run = session_heard,
+    .size = sizeof(struct amb_order),
+    .answers_itself = true,
+};
+
+static void session_release(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session =
         amb_session_find(shard, order->session.index, order->session.generation);
@@ -99,7 +141,13 @@ void amb_order_session_release(struct amb_shard *shard, struct amb_order *order)
     }
 }
 
-void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order)
+const struct amb_order_kind amb_order_session_release = {
+    .run = session_release,
+    .size = sizeof(struct amb_order),
+    .answers_itself = true,
+};
+
+static void publisher_open(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
     if (session == NULL) {
@@ -124,13 +172,18 @@ void amb_order_publisher_open(struct amb_shard *shard, struct amb_order *order)
     }
 }
 
+const struct amb_order_kind amb_order_publisher_open = {
+    .run = publisher_open,
+    .size = sizeof(struct amb_order),
+};
+
 static void publisher_gone(void *order)
 {
     amb_order_answer(order);
 }
 
 /* Answered when everything that was sent has been routed. */
-void amb_order_publisher_close(struct amb_shard *shard, struct amb_order *order)
+static void publisher_close(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
     struct amb_publisher *publisher =
@@ -142,7 +195,13 @@ void amb_order_publisher_close(struct amb_shard *shard, struct amb_order *order)
     amb_publisher_end(publisher, order->u.publisher.batches, publisher_gone, order);
 }
 
-void amb_order_publisher_subscribers(struct amb_shard *shard, struct amb_order *order)
+const struct amb_order_kind amb_order_publisher_close = {
+    .run = publisher_close,
+    .size = sizeof(struct amb_order),
+    .answers_itself = true,
+};
+
+static void publisher_subscribers(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
     if (session != NULL && session->link != NULL &&
@@ -153,7 +212,12 @@ void amb_order_publisher_subscribers(struct amb_shard *shard, struct amb_order *
     }
 }
 
-void amb_order_segment_refused(struct amb_shard *shard, struct amb_order *order)
+const struct amb_order_kind amb_order_publisher_subscribers = {
+    .run = publisher_subscribers,
+    .size = sizeof(struct amb_order),
+};
+
+static void segment_refused(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
     if (session != NULL) {
@@ -161,3 +225,8 @@ void amb_order_segment_refused(struct amb_shard *shard, struct amb_order *order)
         amb_session_unstall(session);
     }
 }
+
+const struct amb_order_kind amb_order_segment_refused = {
+    .run = segment_refused,
+    .size = sizeof(struct amb_order),
+};

@@ -11,19 +11,29 @@
 
 #include <stdlib.h>
 
-void amb_order_queue_open(struct amb_shard *shard, struct amb_order *order)
+static void queue_open(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_queue *queue;
     order->status = amb_queue_create(shard, order->u.queue.id, &order->u.queue.options, &queue);
 }
 
-void amb_order_queue_close(struct amb_shard *shard, struct amb_order *order)
+const struct amb_order_kind amb_order_queue_open = {
+    .run = queue_open,
+    .size = sizeof(struct amb_order),
+};
+
+static void queue_close(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_queue *queue = amb_shard_queue(shard, order->u.queue.id);
     if (queue != NULL) {
         amb_queue_close(queue);
     }
 }
+
+const struct amb_order_kind amb_order_queue_close = {
+    .run = queue_close,
+    .size = sizeof(struct amb_order),
+};
 
 /* At the queue's worker: behind this mail come the member's others. */
 static void member_joins(struct amb_mail *mail, void *owner)
@@ -70,7 +80,7 @@ static enum amb_status member_open(struct amb_subscription *sub, struct amb_orde
     return AMB_OK;
 }
 
-void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *order)
+static void subscription_open(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
     struct amb_subscription *sub = NULL;
@@ -103,6 +113,18 @@ void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *orde
     amb_order_answer(order);
 }
 
+static void subscription_open_fini(struct amb_order *order)
+{
+    amb_filter_free(&order->u.subscription.filter);
+}
+
+const struct amb_order_kind amb_order_subscription_open = {
+    .run = subscription_open,
+    .fini = subscription_open_fini,
+    .size = sizeof(struct amb_order),
+    .answers_itself = true,
+};
+
 static void subscription_gone(void *order)
 {
     amb_order_answer(order);
@@ -130,7 +152,7 @@ static void acks_came(struct amb_taker_waiter *waiter, struct amb_subscription *
     amb_order_answer(order);
 }
 
-void amb_order_subscription_sync(struct amb_shard *shard, struct amb_order *order)
+static void subscription_sync(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
     struct amb_subscription *sub =
@@ -152,8 +174,14 @@ void amb_order_subscription_sync(struct amb_shard *shard, struct amb_order *orde
     }
 }
 
+const struct amb_order_kind amb_order_subscription_sync = {
+    .run = subscription_sync,
+    .size = sizeof(struct amb_order),
+    .answers_itself = true,
+};
+
 /* Answered when the handle may be used again: nothing of it is under way any more. */
-void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *order)
+static void subscription_close(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_session *session = amb_order_session(shard, order);
     struct amb_subscription *sub =
@@ -173,3 +201,9 @@ void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *ord
         acks_came_last(&order->u.subscription.waiter, sub); /* It has asked too often. */
     }
 }
+
+const struct amb_order_kind amb_order_subscription_close = {
+    .run = subscription_close,
+    .size = sizeof(struct amb_order),
+    .answers_itself = true,
+};

@@ -9,10 +9,10 @@
 
 #include "broker/worker/orders.h"
 
-void amb_order_subscription_open(struct amb_shard *shard, struct amb_order *order);
+extern const struct amb_order_kind amb_order_subscription_open;
 /* A member's: answered when acks have come; it may be stopped before. */
-void amb_order_subscription_sync(struct amb_shard *shard, struct amb_order *order);
+extern const struct amb_order_kind amb_order_subscription_sync;
 /* A queue begins, and ends: its takes are dropped. */
-void amb_order_queue_open(struct amb_shard *shard, struct amb_order *order);
-void amb_order_queue_close(struct amb_shard *shard, struct amb_order *order);
-void amb_order_subscription_close(struct amb_shard *shard, struct amb_order *order);
+extern const struct amb_order_kind amb_order_queue_open;
+extern const struct amb_order_kind amb_order_queue_close;
+extern const struct amb_order_kind amb_order_subscription_close;

@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order)
+static void topic_add(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_topic *topic = order->u.topic.topic;
     struct amb_topic **slot = amb_shard_topic_slot(shard, topic->id);
@@ -30,6 +30,11 @@ void amb_order_topic_add(struct amb_shard *shard, struct amb_order *order)
     *slot = topic;
     amb_priority_enter(topic);
 }
+
+const struct amb_order_kind amb_order_topic_add = {
+    .run = topic_add,
+    .size = sizeof(struct amb_order),
+};
 
 /* Have all readers here, and at borrowers, come to its end? */
 static bool topic_is_read(const struct amb_topic *topic)
@@ -62,7 +67,7 @@ static bool topic_is_read(const struct amb_topic *topic)
 }
 
 /* Somebody may come for its history: it stays until that has gone. */
-void amb_order_topic_ask(struct amb_shard *shard, struct amb_order *order)
+static void topic_ask(struct amb_shard *shard, struct amb_order *order)
 {
     const struct amb_topic *topic = order->u.topic.topic;
     bool has_history = topic->history.retains && topic->log.lo < topic->log.hi;
@@ -72,6 +77,11 @@ void amb_order_topic_ask(struct amb_shard *shard, struct amb_order *order)
     }
     order->status = topic_is_read(topic) && !has_history ? AMB_OK : AMB_EAGAIN;
 }
+
+const struct amb_order_kind amb_order_topic_ask = {
+    .run = topic_ask,
+    .size = sizeof(struct amb_order),
+};
 
 /* Its readers go in slices, which may be thousands: this mail goes around until none is left. */
 static void topic_forget_readers(struct amb_mail *mail, void *owner)
@@ -93,7 +103,7 @@ static void topic_forget_readers(struct amb_mail *mail, void *owner)
     amb_order_answer(order);
 }
 
-void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order)
+static void topic_remove(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_topic *topic = order->u.topic.topic;
     if (topic->naming > 0 || !topic_is_read(topic)) {
@@ -107,7 +117,13 @@ void amb_order_topic_remove(struct amb_shard *shard, struct amb_order *order)
     topic_forget_readers(&order->mail, shard);
 }
 
-void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order)
+const struct amb_order_kind amb_order_topic_remove = {
+    .run = topic_remove,
+    .size = sizeof(struct amb_order),
+    .answers_itself = true,
+};
+
+static void topic_matched(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_topic *topic = amb_shard_topic(shard, order->u.matched.topic);
     if (topic != NULL) {
@@ -115,13 +131,23 @@ void amb_order_topic_matched(struct amb_shard *shard, struct amb_order *order)
     }
 }
 
-void amb_order_topic_awake(struct amb_shard *shard, struct amb_order *order)
+const struct amb_order_kind amb_order_topic_matched = {
+    .run = topic_matched,
+    .size = sizeof(struct amb_order),
+};
+
+static void topic_awake(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_topic *topic = amb_shard_topic(shard, order->u.wake.topic);
     if (topic != NULL) {
         amb_route_awake(topic);
     }
 }
+
+const struct amb_order_kind amb_order_topic_awake = {
+    .run = topic_awake,
+    .size = sizeof(struct amb_order),
+};
 
 static void order_attach(struct amb_shard *shard, struct amb_order *order, uint32_t handle,
                          uint64_t sub_id, struct amb_topic *topic, const struct amb_begun *begun)
@@ -145,7 +171,7 @@ static void order_attach(struct amb_shard *shard, struct amb_order *order, uint3
     order->status = amb_subscription_attach(sub, topic, begun);
 }
 
-void amb_order_cursor_attach(struct amb_shard *shard, struct amb_order *order)
+static void cursor_attach(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_topic *topic = amb_shard_topic(shard, order->u.cursor.topic);
     struct amb_begun begun = {0};
@@ -157,6 +183,11 @@ void amb_order_cursor_attach(struct amb_shard *shard, struct amb_order *order)
         amb_prelude_free(&begun.prelude, shard);
     }
 }
+
+const struct amb_order_kind amb_order_cursor_attach = {
+    .run = cursor_attach,
+    .size = sizeof(struct amb_order),
+};
 
 /* At the borrower. */
 static void lend_arrived(struct amb_mail *mail, void *owner)
@@ -199,7 +230,7 @@ static void lend_answer(struct amb_shard *shard, struct amb_order *order, bool a
     }
 }
 
-void amb_order_lend(struct amb_shard *shard, struct amb_order *order)
+static void topic_lend(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_topic *topic = amb_shard_topic(shard, order->u.lend.topic);
     if (topic == NULL) {
@@ -222,7 +253,13 @@ void amb_order_lend(struct amb_shard *shard, struct amb_order *order)
     lend_answer(shard, order, is_new);
 }
 
-void amb_order_recount(struct amb_shard *shard, struct amb_order *order)
+const struct amb_order_kind amb_order_lend = {
+    .run = topic_lend,
+    .size = sizeof(struct amb_order),
+    .answers_itself = true,
+};
+
+static void topic_recount(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_topic *topic = amb_shard_topic(shard, order->u.lend.topic);
     if (topic == NULL) {
@@ -232,3 +269,8 @@ void amb_order_recount(struct amb_shard *shard, struct amb_order *order)
     lend = lend != NULL ? lend : &topic->lending.lends[order->u.lend.borrower];
     amb_topic_count_lent(topic, lend, 0, order->u.lend.holding, order->u.lend.spilling);
 }
+
+const struct amb_order_kind amb_order_recount = {
+    .run = topic_recount,
+    .size = sizeof(struct amb_order),
+};

@@ -428,22 +428,22 @@ FUZZ_PLAIN static void answer_requests(unsigned count)
 FUZZ_PLAIN static void answer_order(struct amb_order *order, uint8_t how)
 {
     bool fails = (how & 1) != 0;
-    if (order->run == amb_order_session_open) {
+    if (order->kind == &amb_order_session_open) {
         order->status = !fails ? AMB_OK : (how & 2) != 0 ? AMB_EUCX : AMB_ENOMEM;
         if (!fails && order->u.open.link == AMB_LINK_RING) {
             order->u.open.fds = (struct amb_ring_fds){dup(spare_fd), dup(spare_fd), dup(spare_fd)};
         } else {
             order->u.open.fds = (struct amb_ring_fds){-1, -1, -1};
         }
-    } else if (order->run == amb_order_session_attach) {
+    } else if (order->kind == &amb_order_session_attach) {
         (void)close(order->u.attach.fd);
         order->status = fails ? AMB_ESTATE : AMB_OK;
-    } else if (order->run == amb_order_session_close) {
+    } else if (order->kind == &amb_order_session_close) {
         order->u.close.held_bytes = order->u.close.keep_held && (how & 4) != 0 ? 4096 : 0;
     } else {
-        amb_assert(order->run == amb_order_session_release ||
-                   order->run == amb_order_session_heard ||
-                   order->run == amb_order_session_raise_mapped);
+        amb_assert(order->kind == &amb_order_session_release ||
+                   order->kind == &amb_order_session_heard ||
+                   order->kind == &amb_order_session_raise_mapped);
     }
     amb_order_answer(order);
 }

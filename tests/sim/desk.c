@@ -63,10 +63,10 @@ void desk_tell(struct sim *s, const struct visit *visit, const struct sim_ask *a
     }
 }
 
-struct amb_order *desk_order(amb_order_fn run, amb_order_done_fn done, struct visit *visit,
-                             void *context)
+void *desk_order(const struct amb_order_kind *kind, amb_order_done_fn done, struct visit *visit,
+                 void *context)
 {
-    struct amb_order *order = amb_order_create(run, done, context);
+    struct amb_order *order = amb_order_new(kind, done, context);
     amb_assert(order != NULL);
     order->session = visit->session;
     return order;
@@ -142,7 +142,7 @@ static void visit_release(struct sim *s, struct visit *visit)
 {
     visit->waiting++;
     visit->state = VISIT_ENDING;
-    desk_post(s, visit, desk_order(amb_order_session_release, visit_released, visit, visit));
+    desk_post(s, visit, desk_order(&amb_order_session_release, visit_released, visit, visit));
 }
 
 static void visit_closed(void *owner, struct amb_order *order)
@@ -192,11 +192,11 @@ static void visit_end(struct sim *s, struct visit *visit)
     }
     desk_tell(s, visit, &(struct sim_ask){.kind = SIM_ASK_ENDED});
     visit->waiting++;
-    struct amb_order *order = desk_order(amb_order_session_close, visit_closed, visit, visit);
+    struct amb_order *order = desk_order(&amb_order_session_close, visit_closed, visit, visit);
     order->u.close.keep_held = visit->may_map && !visit->said_bye && !visit->is_dead;
     desk_post(s, visit, order);
     visit->waiting++;
-    desk_post(s, visit, desk_order(amb_order_session_heard, visit_heard, visit, visit));
+    desk_post(s, visit, desk_order(&amb_order_session_heard, visit_heard, visit, visit));
 }
 
 bool sim_desk_end_former(struct sim *s, const struct sim_client *client)

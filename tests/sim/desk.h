@@ -33,8 +33,8 @@ struct visit {
 /* The client, unless it has another session by now, or none. */
 struct sim_client *desk_client(struct sim *s, const struct visit *visit);
 void desk_tell(struct sim *s, const struct visit *visit, const struct sim_ask *answer);
-struct amb_order *desk_order(amb_order_fn run, amb_order_done_fn done, struct visit *visit,
-                             void *context);
+void *desk_order(const struct amb_order_kind *kind, amb_order_done_fn done, struct visit *visit,
+                 void *context);
 /* To the session's worker. */
 void desk_post(struct sim *s, const struct visit *visit, struct amb_order *order);
 void desk_request(struct sim *s, struct visit *visit, const struct sim_ask *ask);

@@ -128,7 +128,7 @@ static void pub_open(struct sim *s, struct visit *visit, const struct sim_ask *a
     answer.topic = topic->id;
     struct request *request = request_create(s, visit, &answer);
     struct amb_order *order =
-        desk_order(amb_order_publisher_open, publisher_opened, visit, request);
+        desk_order(&amb_order_publisher_open, publisher_opened, visit, request);
     order->u.publisher.identity = identity;
     order->u.publisher.seq = identity == NULL ? NULL : &identity->seq;
     order->u.publisher.handle = ask->handle;
@@ -137,7 +137,7 @@ static void pub_open(struct sim *s, struct visit *visit, const struct sim_ask *a
     order->u.publisher.wants_settled = wish->wants_settled;
     order->u.publisher.verifies = amb_config_topic(s->config, name)->trust == AMB_TRUST_VERIFY;
     if (identity != NULL && identity->was_taken) {
-        struct amb_order *fence = amb_order_create(amb_order_fence, identity_known, order);
+        struct amb_order *fence = amb_order_new(&amb_order_fence, identity_known, order);
         amb_assert(fence != NULL);
         amb_order_post(s->peers[identity->shard], fence);
     } else if (identity != NULL) {
@@ -165,7 +165,7 @@ static void pub_close(struct sim *s, struct visit *visit, const struct sim_ask *
 {
     struct request *request = request_create(s, visit, ask);
     struct amb_order *order =
-        desk_order(amb_order_publisher_close, publisher_closed, visit, request);
+        desk_order(&amb_order_publisher_close, publisher_closed, visit, request);
     visit->pubs[ask->handle]->is_closing = true;
     order->u.publisher.handle = ask->handle;
     order->u.publisher.batches = ask->number;
@@ -244,7 +244,7 @@ static void subscribe(struct sim *s, struct visit *visit, const struct sim_ask *
     struct amb_dir_sub *sub = make_sub(s, visit, ask->handle);
     struct request *request = request_create(s, visit, ask);
     struct amb_order *order =
-        desk_order(amb_order_subscription_open, subscribe_step, visit, request);
+        desk_order(&amb_order_subscription_open, subscribe_step, visit, request);
     visit->subs[ask->handle] = sub;
     request->sub = sub->id;
     order->u.subscription.handle = ask->handle;
@@ -290,7 +290,7 @@ static void unsubscribe(struct sim *s, struct visit *visit, const struct sim_ask
     struct amb_dir_sub *sub = visit->subs[ask->handle];
     struct request *request = request_create(s, visit, ask);
     struct amb_order *order =
-        desk_order(amb_order_subscription_close, subscription_closed, visit, request);
+        desk_order(&amb_order_subscription_close, subscription_closed, visit, request);
     request->sub = sub->id;
     order->u.subscription.handle = ask->handle;
     order->u.subscription.acks = ask->number;
@@ -331,6 +331,11 @@ static void lease_open_run(struct amb_shard *shard, struct amb_order *order)
     }
 }
 
+static const struct amb_order_kind lease_opening = {
+    .run = lease_open_run,
+    .size = sizeof(struct amb_order),
+};
+
 static void lease_opened(void *owner, struct amb_order *order)
 {
     (void)owner;
@@ -343,7 +348,7 @@ static void lease_opened(void *owner, struct amb_order *order)
 static void lease_open(struct sim *s, struct visit *visit, const struct sim_ask *ask)
 {
     struct request *request = request_create(s, visit, ask);
-    struct amb_order *order = desk_order(lease_open_run, lease_opened, visit, request);
+    struct amb_order *order = desk_order(&lease_opening, lease_opened, visit, request);
     order->u.lease.slot = SIM_SLOT;
     order->u.lease.slots = (uint32_t)ask->number;
     desk_post(s, visit, order);
@@ -351,7 +356,7 @@ static void lease_open(struct sim *s, struct visit *visit, const struct sim_ask 
 
 static void lease_close(struct sim *s, struct visit *visit, const struct sim_ask *ask)
 {
-    struct amb_order *order = desk_order(amb_order_lease_close, NULL, visit, NULL);
+    struct amb_order *order = desk_order(&amb_order_lease_close, NULL, visit, NULL);
     order->u.lease.segment = ask->number;
     desk_post(s, visit, order);
 }
@@ -374,7 +379,7 @@ void desk_request(struct sim *s, struct visit *visit, const struct sim_ask *ask)
         unsubscribe(s, visit, ask);
         break;
     case SIM_ASK_REFUSE: {
-        struct amb_order *order = desk_order(amb_order_segment_refused, NULL, visit, NULL);
+        struct amb_order *order = desk_order(&amb_order_segment_refused, NULL, visit, NULL);
         order->u.segment.segment = ask->number;
         desk_post(s, visit, order);
         break;

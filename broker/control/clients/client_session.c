@@ -40,8 +40,7 @@ void amb_client_raise_mapped(struct amb_client *client)
         amb_client_mapped_max(client) <= client->mapped_max) {
         return;
     }
-    struct amb_order *order =
-        amb_order_create(amb_order_session_raise_mapped, mapped_raised, client);
+    struct amb_order *order = amb_order_new(&amb_order_session_raise_mapped, mapped_raised, client);
     if (order == NULL) {
         return; /* Copies serve it meanwhile. */
     }
@@ -82,8 +81,7 @@ static void client_release_session(struct amb_client *client)
     struct amb_order *order = client->end_order;
     amb_assert(order != NULL);
     client->end_order = NULL;
-    order->run = amb_order_session_release;
-    order->done = session_released;
+    amb_order_renew(order, &amb_order_session_release, session_released);
     amb_client_hold(client);
     amb_order_post(client->control->shards[client->session.shard], order);
 }
@@ -119,7 +117,6 @@ void amb_client_close_session(struct amb_client *client)
     struct amb_order *order = client->end_order;
     amb_assert(order != NULL);
     client->end_order = NULL;
-    order->run = amb_order_session_close;
     order->done = session_closed;
     order->context = client;
     order->session = client->session;

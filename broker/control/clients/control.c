@@ -14,7 +14,7 @@ void amb_control_use_config(struct amb_control *control, const struct amb_config
     control->config = config;
     control->directory.config = config;
     for (unsigned i = 0; i < control->shard_count && !control->directory.is_over; i++) {
-        struct amb_order *order = amb_order_create(amb_order_limits, NULL, NULL);
+        struct amb_order *order = amb_order_new(&amb_order_limits, NULL, NULL);
         if (order == NULL) {
             amb_error("worker %u keeps its limits: no memory", i);
             continue;

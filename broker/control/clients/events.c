@@ -14,11 +14,6 @@ bool amb_events_are_wanted(const struct amb_control *control)
     return control->directory.sys_count > 0 && !control->is_draining;
 }
 
-static void event_free(struct amb_order *order)
-{
-    free(order->u.announce.text);
-}
-
 static void event_announced(void *owner, struct amb_order *order)
 {
     struct amb_control *control = owner;
@@ -34,13 +29,12 @@ static bool event_send(struct amb_control *control, const char *topic, char *tex
         amb_directory_topic(&control->directory, topic, strlen(topic), 0, NULL, &at) != AMB_OK) {
         return false;
     }
-    struct amb_order *order = amb_order_create(amb_order_announce, event_announced, NULL);
+    struct amb_order *order = amb_order_new(&amb_order_announce, event_announced, NULL);
     if (order == NULL) {
         return false;
     }
     order->u.announce.topic = at->id;
     order->u.announce.text = text;
-    order->fini = event_free;
     control->events++;
     amb_order_post(control->shards[at->home], order);
     return true;

@@ -144,7 +144,7 @@ unsigned amb_pairs_come(struct amb_directory *directory, struct amb_dir_sub *sub
         return posted;
     }
     struct amb_order *last =
-        done == NULL ? NULL : amb_directory_order(amb_order_nothing, done, context);
+        done == NULL ? NULL : amb_directory_order(&amb_order_nothing, done, context);
     struct amb_dir_chore *chore = done != NULL && last == NULL ? NULL : chore_begin(directory, sub);
     if (chore == NULL) { /* Then all at once. */
         amb_order_free(last);

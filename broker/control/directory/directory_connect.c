@@ -43,7 +43,7 @@ static bool topic_lend(struct amb_directory *directory, struct amb_dir_topic *to
                        const struct amb_dir_sub *sub, int change, amb_order_done_fn done,
                        void *context)
 {
-    struct amb_order *order = amb_directory_order(amb_order_lend, done, context);
+    struct amb_order *order = amb_directory_order(&amb_order_lend, done, context);
     if (order == NULL) {
         return false;
     }
@@ -65,7 +65,7 @@ static bool topic_lend(struct amb_directory *directory, struct amb_dir_topic *to
 static bool topic_attach(struct amb_directory *directory, struct amb_dir_topic *topic,
                          const struct amb_dir_sub *sub, amb_order_done_fn done, void *context)
 {
-    struct amb_order *order = amb_directory_order(amb_order_cursor_attach, done, context);
+    struct amb_order *order = amb_directory_order(&amb_order_cursor_attach, done, context);
     if (order == NULL) {
         return false;
     }
@@ -123,7 +123,7 @@ void amb_directory_recount(struct amb_directory *directory, const struct amb_dir
     if (sub->session.shard == topic->home || slow == was) {
         return;
     }
-    struct amb_order *order = amb_directory_order(amb_order_recount, NULL, NULL);
+    struct amb_order *order = amb_directory_order(&amb_order_recount, NULL, NULL);
     if (order == NULL) {
         return;
     }

@@ -72,7 +72,8 @@ static void matched_told(void *control, struct amb_order *order)
 
 static void tell_home(struct amb_directory *directory, const struct amb_dir_topic *topic)
 {
-    struct amb_order *order = amb_directory_order(amb_order_topic_matched, matched_told, directory);
+    struct amb_order *order =
+        amb_directory_order(&amb_order_topic_matched, matched_told, directory);
     if (order != NULL) {
         directory->slow_orders++;
         order->u.matched.topic = topic->id;
@@ -83,7 +84,7 @@ static void tell_home(struct amb_directory *directory, const struct amb_dir_topi
 
 static void tell_publisher(struct amb_directory *directory, struct amb_dir_publisher *publisher)
 {
-    struct amb_order *order = amb_directory_order(amb_order_publisher_subscribers, NULL, NULL);
+    struct amb_order *order = amb_directory_order(&amb_order_publisher_subscribers, NULL, NULL);
     if (order != NULL) {
         order->session = publisher->session;
         order->u.subscribers.handle = publisher->handle;

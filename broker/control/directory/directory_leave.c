@@ -32,15 +32,16 @@ static void leave_answered(void *control, struct amb_order *order)
     }
 }
 
-static void leave_ask(struct amb_dir_topic *topic, unsigned shard, amb_order_fn run)
+static void leave_ask(struct amb_dir_topic *topic, unsigned shard,
+                      const struct amb_order_kind *kind)
 {
-    struct amb_order *order = amb_directory_order(run, leave_answered, topic);
+    struct amb_order *order = amb_directory_order(kind, leave_answered, topic);
     if (order == NULL) {
         topic->is_again = true;
         return;
     }
     topic->waiting++;
-    if (run == amb_order_topic_remove) {
+    if (kind == &amb_order_topic_remove) {
         order->u.topic.topic = topic->on_shard[shard];
     }
     amb_order_post(topic->directory->shards[shard], order);
@@ -55,20 +56,20 @@ static void leave_go_on(struct amb_dir_topic *topic)
         /* A session that has closed may be heard yet, and its batches belong to this topic. */
         for (unsigned i = 0; i < directory->shard_count; i++) {
             if ((topic->spoken_on >> i & 1) != 0) {
-                leave_ask(topic, i, amb_order_fence);
+                leave_ask(topic, i, &amb_order_fence);
             }
         }
         return;
     }
     if (topic->stage <= AMB_LEAVE_HOME) {
         topic->stage = AMB_LEAVE_HOME;
-        leave_ask(topic, topic->home, amb_order_topic_remove);
+        leave_ask(topic, topic->home, &amb_order_topic_remove);
         return;
     }
     if (topic->stage == AMB_LEAVE_BORROWERS && topic->on != 0) {
         for (unsigned i = 0; i < directory->shard_count; i++) {
             if ((topic->on >> i & 1) != 0) {
-                leave_ask(topic, i, amb_order_topic_remove);
+                leave_ask(topic, i, &amb_order_topic_remove);
             }
         }
         return;
@@ -79,7 +80,7 @@ static void leave_go_on(struct amb_dir_topic *topic)
     }
     if (topic->stage <= AMB_LEAVE_FENCE && was_lent) {
         topic->stage = AMB_LEAVE_FENCE; /* A borrower's word on it is read at home. */
-        leave_ask(topic, topic->home, amb_order_nothing);
+        leave_ask(topic, topic->home, &amb_order_nothing);
         return;
     }
     if (topic->is_asked) {
@@ -161,7 +162,7 @@ static void ask_answered(void *control, struct amb_order *order)
 static void topic_ask(struct amb_dir_topic *topic)
 {
     amb_list_remove(&topic->idle);
-    struct amb_order *order = amb_directory_order(amb_order_topic_ask, ask_answered, topic);
+    struct amb_order *order = amb_directory_order(&amb_order_topic_ask, ask_answered, topic);
     if (order == NULL) {
         amb_directory_rest(topic->directory, topic);
         return;

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct amb_order *amb_directory_order(amb_order_fn run, amb_order_done_fn done, void *context)
+void *amb_directory_order(const struct amb_order_kind *kind, amb_order_done_fn done, void *context)
 {
-    struct amb_order *order = amb_order_create(run, done, context);
+    struct amb_order *order = amb_order_new(kind, done, context);
     if (order == NULL) {
         amb_error("no memory for an order to a worker");
     }
@@ -68,7 +68,7 @@ struct amb_topic *amb_dir_topic_introduce(struct amb_directory *directory,
     if (topic->main != NULL && amb_dir_topic_introduce(directory, topic->main, shard) == NULL) {
         return NULL;
     }
-    struct amb_order *order = amb_directory_order(amb_order_topic_add, NULL, NULL);
+    struct amb_order *order = amb_directory_order(&amb_order_topic_add, NULL, NULL);
     if (order == NULL) {
         return NULL;
     }

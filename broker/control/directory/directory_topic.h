@@ -10,7 +10,7 @@
 
 /* An order that nobody can do without; without memory the broker is at its end anyway, which is
  * logged, and this is NULL. */
-struct amb_order *amb_directory_order(amb_order_fn run, amb_order_done_fn done, void *context);
+void *amb_directory_order(const struct amb_order_kind *kind, amb_order_done_fn done, void *context);
 
 /* In no list, and without an id. NULL: no memory. */
 struct amb_dir_topic *amb_dir_topic_make(struct amb_directory *directory, const char *name,

@@ -105,9 +105,9 @@ static void wake_answered(void *control, struct amb_order *order)
 }
 
 /* Behind the orders of a slice: home has carried them out when it answers. */
-static bool wake_post(struct wake *wake, amb_order_fn run)
+static bool wake_post(struct wake *wake, const struct amb_order_kind *kind)
 {
-    struct amb_order *order = amb_directory_order(run, wake_answered, wake->directory);
+    struct amb_order *order = amb_directory_order(kind, wake_answered, wake->directory);
     if (order == NULL) {
         return false;
     }
@@ -127,12 +127,12 @@ static bool wake_slice(struct wake *wake)
                              wake_for, wake);
     wake->cost = wake->made + 1 + (UINT32_MAX - steps) / STEPS_PER_PAIR;
     if (wake->made == wake->budget) { /* There may be more of them. */
-        (void)wake_post(wake, amb_order_nothing);
+        (void)wake_post(wake, &amb_order_nothing);
         return false;
     }
     topic->wake = AMB_DIR_AWAKE;
     amb_directory_tell_topic(wake->directory, topic);
-    if (!wake_post(wake, amb_order_topic_awake)) {
+    if (!wake_post(wake, &amb_order_topic_awake)) {
         topic->wake = AMB_DIR_WAKING; /* Without memory: the next round tries again. */
         return false;
     }

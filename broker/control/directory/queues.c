@@ -186,7 +186,7 @@ static struct amb_dir_queue *queue_make(struct amb_directory *directory,
                                         void *context, unsigned *posted)
 {
     struct amb_dir_queue *queue = calloc(1, sizeof(*queue) + sub->position_len);
-    struct amb_order *order = amb_order_create(amb_order_queue_open, done, context);
+    struct amb_order *order = amb_order_new(&amb_order_queue_open, done, context);
     if (queue == NULL || order == NULL || !queue_adopt(queue, wish)) {
         free(queue);
         amb_order_free(order);
@@ -223,7 +223,7 @@ static struct amb_dir_queue *queue_make(struct amb_directory *directory,
 static void queue_remove(struct amb_directory *directory, struct amb_dir_queue *queue)
 {
     amb_directory_unsubscribe(directory, &queue->sub);
-    struct amb_order *order = amb_order_create(amb_order_queue_close, NULL, NULL);
+    struct amb_order *order = amb_order_new(&amb_order_queue_close, NULL, NULL);
     if (order == NULL) {
         amb_error("no memory for an order to a worker");
     } else {

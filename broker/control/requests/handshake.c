@@ -360,10 +360,10 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     }
     enum amb_status status = amb_control_session_take(control, &client->session);
     struct amb_order *order =
-        status == AMB_OK ? amb_order_create(amb_order_session_open, session_opened, client) : NULL;
-    struct amb_order *heard = amb_order_create(amb_order_session_heard, former_heard, order);
+        status == AMB_OK ? amb_order_new(&amb_order_session_open, session_opened, client) : NULL;
+    struct amb_order *heard = amb_order_new(&amb_order_session_heard, former_heard, order);
     uint8_t *address = malloc(auth->ucx_address.len + 1);
-    client->end_order = amb_order_create(NULL, NULL, NULL);
+    client->end_order = amb_order_new(&amb_order_session_close, NULL, NULL);
     if (order == NULL || heard == NULL || address == NULL || client->end_order == NULL) {
         free(address);
         amb_order_free(heard);
@@ -502,7 +502,7 @@ void amb_handshake_attach(struct amb_client *client, uint64_t id,
         amb_client_refuse(client);
         return;
     }
-    struct amb_order *order = amb_order_create(amb_order_session_attach, attach_answered, target);
+    struct amb_order *order = amb_order_new(&amb_order_session_attach, attach_answered, target);
     if (order == NULL) {
         amb_client_send_error(client, 0, AMB_ENOMEM, "no memory");
         return;

@@ -88,7 +88,7 @@ static void identity_known(void *control, struct amb_order *fence)
 
 struct amb_order *amb_naming_fence(void)
 {
-    return amb_order_create(amb_order_fence, identity_known, NULL);
+    return amb_order_new(&amb_order_fence, identity_known, NULL);
 }
 
 void amb_naming_post(struct amb_control *control, struct amb_order *order, struct amb_order *fence)

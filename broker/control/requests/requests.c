@@ -90,7 +90,7 @@ static void segment_refused(void *control, struct amb_order *order)
 /* Not a request, but a worker's work all the same: it has the same limit. */
 static void request_seg_refused(struct amb_client *client, const Amb__Control__SegRefused *refused)
 {
-    struct amb_order *order = amb_order_create(amb_order_segment_refused, segment_refused, client);
+    struct amb_order *order = amb_order_new(&amb_order_segment_refused, segment_refused, client);
     if (order != NULL) {
         order->session = client->session;
         order->u.segment.segment = refused->segment;

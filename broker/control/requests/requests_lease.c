@@ -81,10 +81,10 @@ static void lease_closed(void *control, struct amb_order *order)
 }
 
 /* The order about a lease, ready to be filled in and posted; NULL: the client has been told. */
-static struct amb_order *lease_order(struct amb_client *client, uint64_t id, amb_order_fn run,
-                                     amb_order_done_fn done)
+static struct amb_order *lease_order(struct amb_client *client, uint64_t id,
+                                     const struct amb_order_kind *kind, amb_order_done_fn done)
 {
-    struct amb_order *order = amb_order_create(run, done, NULL);
+    struct amb_order *order = amb_order_new(kind, done, NULL);
     struct amb_request *request = order == NULL ? NULL : amb_request_create(client, id, 0, true);
     if (request == NULL) {
         amb_order_free(order);
@@ -96,10 +96,10 @@ static struct amb_order *lease_order(struct amb_client *client, uint64_t id, amb
     return order;
 }
 
-static void request_lease(struct amb_client *client, uint64_t id, amb_order_fn run,
+static void request_lease(struct amb_client *client, uint64_t id, const struct amb_order_kind *kind,
                           amb_order_done_fn done, uint64_t segment)
 {
-    struct amb_order *order = lease_order(client, id, run, done);
+    struct amb_order *order = lease_order(client, id, kind, done);
     if (order != NULL) {
         order->u.lease.segment = segment;
         amb_order_post(client->control->shards[client->session.shard], order);
@@ -139,7 +139,7 @@ void amb_request_lease_open(struct amb_client *client, uint64_t id,
     if (open->device[0] != '\0' && !lease_find_pool(client, id, open->device, &pool)) {
         return;
     }
-    struct amb_order *order = lease_order(client, id, amb_order_lease_open, lease_opened);
+    struct amb_order *order = lease_order(client, id, &amb_order_lease_open, lease_opened);
     if (order != NULL) {
         order->u.lease.pool = pool;
         order->u.lease.slot = open->slot;
@@ -150,10 +150,10 @@ void amb_request_lease_open(struct amb_client *client, uint64_t id,
 
 void amb_request_lease_mapped(struct amb_client *client, uint64_t id, uint64_t segment)
 {
-    request_lease(client, id, amb_order_lease_mapped, lease_mapped, segment);
+    request_lease(client, id, &amb_order_lease_mapped, lease_mapped, segment);
 }
 
 void amb_request_lease_close(struct amb_client *client, uint64_t segment)
 {
-    request_lease(client, 0, amb_order_lease_close, lease_closed, segment);
+    request_lease(client, 0, &amb_order_lease_close, lease_closed, segment);
 }

@@ -96,7 +96,7 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
 {
     struct amb_control *control = client->control;
     struct amb_dir_publisher *publisher = calloc(1, sizeof(*publisher));
-    struct amb_order *order = amb_order_create(amb_order_publisher_open, publisher_opened, NULL);
+    struct amb_order *order = amb_order_new(&amb_order_publisher_open, publisher_opened, NULL);
     struct amb_order *fence = identity == NULL ? NULL : amb_naming_fence();
     struct amb_request *request = NULL;
     if (publisher != NULL && order != NULL && (identity == NULL || fence != NULL) &&
@@ -217,7 +217,7 @@ void amb_request_pub_close(struct amb_client *client, uint64_t id,
         amb_client_send_error(client, id, AMB_ENOTFOUND, "publisher: no such handle is open");
         return;
     }
-    struct amb_order *order = amb_order_create(amb_order_publisher_close, publisher_closed, NULL);
+    struct amb_order *order = amb_order_new(&amb_order_publisher_close, publisher_closed, NULL);
     /* Answered when its last batch is here: no work of ours. */
     struct amb_request *request =
         order == NULL ? NULL : amb_request_create(client, id, close->handle, false);

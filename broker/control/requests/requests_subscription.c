@@ -74,11 +74,6 @@ static void subscribe_step(void *control, struct amb_order *order)
     amb_request_free(request);
 }
 
-static void subscription_order_fini(struct amb_order *order)
-{
-    amb_filter_free(&order->u.subscription.filter);
-}
-
 /* Topics that it does not name: what came since, or since this broker began. */
 static void subscribe_position(const struct amb_client *client, struct amb_dir_sub *sub,
                                const ProtobufCBinaryData *bytes)
@@ -145,7 +140,7 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
     }
     struct amb_control *control = client->control;
     struct amb_dir_sub *sub = subscribe_sub(client, subscribe);
-    struct amb_order *order = amb_order_create(amb_order_subscription_open, subscribe_step, NULL);
+    struct amb_order *order = amb_order_new(&amb_order_subscription_open, subscribe_step, NULL);
     struct amb_request *request = NULL;
     if (sub != NULL && order != NULL &&
         amb_request_handles_ready(client, (void ***)&client->subs) &&
@@ -173,7 +168,6 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
     order->u.subscription.options = sub->options;
     order->u.subscription.id = sub->id;
     order->u.subscription.filter = filter;
-    order->fini = subscription_order_fini;
     if (!amb_queues_are_wanted(subscribe)) {
         amb_order_post(control->shards[client->session.shard], order);
         request->waiting +=
@@ -224,7 +218,7 @@ void amb_request_unsubscribe(struct amb_client *client, uint64_t id,
         return;
     }
     struct amb_order *order =
-        amb_order_create(amb_order_subscription_close, subscription_closed, NULL);
+        amb_order_new(&amb_order_subscription_close, subscription_closed, NULL);
     /* Answered when the client has given everything back: no work of ours. */
     struct amb_request *request =
         order == NULL ? NULL : amb_request_create(client, id, handle, false);
@@ -272,7 +266,7 @@ void amb_request_ack_sync(struct amb_client *client, uint64_t id, const Amb__Con
         amb_client_send_error(client, id, AMB_ENOTFOUND, "subscription: no such handle is open");
         return;
     }
-    struct amb_order *order = amb_order_create(amb_order_subscription_sync, acks_synced, NULL);
+    struct amb_order *order = amb_order_new(&amb_order_subscription_sync, acks_synced, NULL);
     /* Answered when the client has sent what it says: no work of ours. */
     struct amb_request *request =
         order == NULL ? NULL : amb_request_create(client, id, sync->handle, false);

@@ -559,7 +559,7 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
     memcpy(state->pattern, pattern, state->pattern_len + 1);
     amb_client_begin_work(client);
     for (unsigned i = 0; i < control->shard_count; i++) {
-        struct amb_order *order = amb_order_create(amb_status_collect, status_collected, state);
+        struct amb_order *order = amb_order_new(&amb_status_collect, status_collected, state);
         if (order != NULL) {
             state->waiting++;
             order->u.snapshot.rows_left = AMB_STATUS_ROWS_MAX;

@@ -317,7 +317,7 @@ static void collect_table(struct amb_status_walk *walk, const struct amb_status_
     (void)json_object_set_new(json, "spills", walk->spills);
 }
 
-void amb_status_collect(struct amb_shard *shard, struct amb_order *order)
+static void collect(struct amb_shard *shard, struct amb_order *order)
 {
     const struct amb_status_query *query = order->context;
     struct amb_status_walk walk = {.shard = shard, .query = query, .order = order};
@@ -331,3 +331,8 @@ void amb_status_collect(struct amb_shard *shard, struct amb_order *order)
         (void)json_object_set_new(json, "worker", query->view->worker(shard));
     }
 }
+
+const struct amb_order_kind amb_status_collect = {
+    .run = collect,
+    .size = sizeof(struct amb_order),
+};

@@ -12,4 +12,4 @@ json_t *amb_status_shard_worker(const struct amb_shard *shard);
 json_t *amb_status_shard_memory(const struct amb_shard *shard);
 /* The order of a question, whose context is the query: only what it is about, and as far as one
  * turn goes. */
-void amb_status_collect(struct amb_shard *shard, struct amb_order *order);
+extern const struct amb_order_kind amb_status_collect;

@@ -185,7 +185,7 @@ struct amb_topic *harness_topic_on(struct shard_harness *harness, uint32_t topic
             (*at)->kin.main = harness_topic_on(harness, harness->topic_main[topic], shard);
         }
         struct amb_order order = {.u.topic.topic = *at};
-        amb_order_topic_add(harness->peers[shard], &order);
+        amb_order_topic_add.run(harness->peers[shard], &order);
         assert_int_equal(order.status, AMB_OK);
     }
     return *at;
@@ -223,7 +223,7 @@ static void lend_done(void *control, struct amb_order *order)
 void harness_lend(struct shard_harness *harness, uint32_t topic, const struct shard_client *client,
                   uint32_t handle, int subs, int holding)
 {
-    struct amb_order *order = amb_order_create(amb_order_lend, lend_done, NULL);
+    struct amb_order *order = amb_order_new(&amb_order_lend, lend_done, NULL);
     assert_non_null(order);
     order->session =
         (struct amb_session_id){client->shard, (uint32_t)client->id, client->session->generation};

@@ -31,17 +31,17 @@ static void lease_answered(void *control, struct amb_order *order)
                                     .segment = order->u.lease.segment,
                                     .size = order->u.lease.size,
                                     .fd = order->u.lease.fd};
-    if (order->status != AMB_OK && order->run != amb_order_lease_close) {
+    if (order->status != AMB_OK && order->kind != &amb_order_lease_close) {
         assert_non_null(order->u.lease.why);
     }
     amb_order_free(order);
 }
 
-static struct lease_answer lease_ask(struct shard_client *client, amb_order_fn run,
+static struct lease_answer lease_ask(struct shard_client *client, const struct amb_order_kind *kind,
                                      uint64_t segment, uint64_t slot, uint32_t slots)
 {
     struct lease_answer answer = {0};
-    struct amb_order *order = amb_order_create(run, lease_answered, &answer);
+    struct amb_order *order = amb_order_new(kind, lease_answered, &answer);
     assert_non_null(order);
     order->session =
         (struct amb_session_id){client->shard, (uint32_t)client->id, client->session->generation};
@@ -57,7 +57,7 @@ static struct lease_answer lease_ask(struct shard_client *client, amb_order_fn r
 enum amb_status client_lease_open(struct shard_client *client, uint64_t slot, uint32_t slots,
                                   struct client_lease *out)
 {
-    struct lease_answer answer = lease_ask(client, amb_order_lease_open, 0, slot, slots);
+    struct lease_answer answer = lease_ask(client, &amb_order_lease_open, 0, slot, slots);
     if (answer.status == AMB_OK) {
         *out = (struct client_lease){
             .segment = answer.segment, .size = answer.size, .slot = slot, .fd = answer.fd};
@@ -67,7 +67,7 @@ enum amb_status client_lease_open(struct shard_client *client, uint64_t slot, ui
 
 enum amb_status client_lease_say_mapped(struct shard_client *client, uint64_t segment)
 {
-    return lease_ask(client, amb_order_lease_mapped, segment, 0, 0).status;
+    return lease_ask(client, &amb_order_lease_mapped, segment, 0, 0).status;
 }
 
 enum amb_status client_lease_map(struct shard_client *client, struct client_lease *lease)
@@ -81,7 +81,7 @@ enum amb_status client_lease_map(struct shard_client *client, struct client_leas
 
 void client_lease_close(struct shard_client *client, const struct client_lease *lease)
 {
-    (void)lease_ask(client, amb_order_lease_close, lease->segment, 0, 0);
+    (void)lease_ask(client, &amb_order_lease_close, lease->segment, 0, 0);
 }
 
 void client_lease_fini(struct client_lease *lease)

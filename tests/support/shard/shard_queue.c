@@ -23,9 +23,9 @@ static void expect_ok(void *control, struct amb_order *order)
     amb_order_free(order);
 }
 
-static struct amb_order *order_of(amb_order_fn run)
+static void *order_of(const struct amb_order_kind *kind)
 {
-    struct amb_order *order = amb_order_create(run, expect_ok, NULL);
+    struct amb_order *order = amb_order_new(kind, expect_ok, NULL);
     assert_non_null(order);
     return order;
 }
@@ -38,7 +38,7 @@ void harness_queue_open(struct shard_harness *harness, unsigned shard,
                        ? (struct amb_queue_options){.ack = AMB_ACK_EXPLICIT,
                                                     .ack_wait_ns = AMB_ACK_WAIT_DEFAULT_NS}
                        : *options;
-    struct amb_order *order = order_of(amb_order_queue_open);
+    struct amb_order *order = order_of(&amb_order_queue_open);
     order->u.queue.id = out->id;
     order->u.queue.options = out->options;
     amb_order_post(harness->peers[shard], order);
@@ -48,7 +48,7 @@ void harness_queue_open(struct shard_harness *harness, unsigned shard,
 static void queue_lend(struct harness_queue *queue, uint32_t topic, int change)
 {
     struct shard_harness *h = queue->harness;
-    struct amb_order *order = order_of(amb_order_lend);
+    struct amb_order *order = order_of(&amb_order_lend);
     order->session.shard = queue->shard;
     order->u.lend.sub = queue->id;
     order->u.lend.handle = AMB_QUEUE_HANDLE;
@@ -64,7 +64,7 @@ void harness_queue_read(struct harness_queue *queue, uint32_t topic)
 {
     struct shard_harness *h = queue->harness;
     if (h->topic_home[topic] == queue->shard) {
-        struct amb_order *order = order_of(amb_order_cursor_attach);
+        struct amb_order *order = order_of(&amb_order_cursor_attach);
         order->u.cursor.sub = queue->id;
         order->u.cursor.handle = AMB_QUEUE_HANDLE;
         order->u.cursor.topic = topic;
@@ -90,7 +90,7 @@ void harness_queue_close(struct harness_queue *queue)
             queue_lend(queue, queue->topics[i], -1);
         }
     }
-    struct amb_order *order = order_of(amb_order_queue_close);
+    struct amb_order *order = order_of(&amb_order_queue_close);
     order->u.queue.id = queue->id;
     amb_order_post(h->peers[queue->shard], order);
     harness_settle(h);
@@ -105,7 +105,7 @@ void client_join(struct shard_client *client, uint32_t handle, const struct harn
     free(sub->deliveries);
     *sub = (struct client_sub){
         .is_open = true, .id = ++next_id, .options = options == NULL ? plain : *options};
-    struct amb_order *order = order_of(amb_order_subscription_open);
+    struct amb_order *order = order_of(&amb_order_subscription_open);
     order->session =
         (struct amb_session_id){client->shard, (uint32_t)client->id, client->session->generation};
     order->u.subscription.handle = handle;
@@ -120,7 +120,7 @@ void client_join(struct shard_client *client, uint32_t handle, const struct harn
 
 void client_quit(struct shard_client *client, uint32_t handle, uint64_t acks)
 {
-    struct amb_order *order = order_of(amb_order_subscription_close);
+    struct amb_order *order = order_of(&amb_order_subscription_close);
     order->session =
         (struct amb_session_id){client->shard, (uint32_t)client->id, client->session->generation};
     order->u.subscription.handle = handle;

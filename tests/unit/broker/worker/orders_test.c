@@ -40,9 +40,9 @@ static void note_answer(void *control, struct amb_order *order)
     amb_order_free(order);
 }
 
-static struct amb_order *prepare(amb_order_fn run, uint32_t index)
+static void *prepare(const struct amb_order_kind *kind, uint32_t index)
 {
-    struct amb_order *order = amb_order_create(run, note_answer, &answers);
+    struct amb_order *order = amb_order_new(kind, note_answer, &answers);
     assert_non_null(order);
     order->session = (struct amb_session_id){.shard = 0, .index = index, .generation = 1};
     return order;
@@ -61,7 +61,7 @@ static enum amb_status carry_out(unsigned shard, struct amb_order *order)
 
 static enum amb_status open_session(uint32_t index, enum amb_link_kind link)
 {
-    struct amb_order *order = prepare(amb_order_session_open, index);
+    struct amb_order *order = prepare(&amb_order_session_open, index);
     order->u.open.client_id = index;
     order->u.open.secret = 7;
     order->u.open.link = link;
@@ -71,7 +71,7 @@ static enum amb_status open_session(uint32_t index, enum amb_link_kind link)
 
 static void close_session(uint32_t index)
 {
-    struct amb_order *order = prepare(amb_order_session_close, index);
+    struct amb_order *order = prepare(&amb_order_session_close, index);
     assert_int_equal(carry_out(0, order), AMB_OK);
     assert_int_equal(answer.u.close.held_bytes, 0);
 }
@@ -83,14 +83,14 @@ static bool is_open_fd(int fd)
 
 static enum amb_status open_publisher(uint32_t index, uint32_t handle)
 {
-    struct amb_order *order = prepare(amb_order_publisher_open, index);
+    struct amb_order *order = prepare(&amb_order_publisher_open, index);
     order->u.publisher.handle = handle;
     return carry_out(0, order);
 }
 
 static enum amb_status open_subscription(uint32_t index, uint32_t handle, uint64_t id)
 {
-    struct amb_order *order = prepare(amb_order_subscription_open, index);
+    struct amb_order *order = prepare(&amb_order_subscription_open, index);
     order->u.subscription.handle = handle;
     order->u.subscription.id = id;
     return carry_out(0, order);
@@ -98,7 +98,7 @@ static enum amb_status open_subscription(uint32_t index, uint32_t handle, uint64
 
 static enum amb_status attach_cursor(uint32_t index, uint32_t handle, uint64_t id, uint32_t topic)
 {
-    struct amb_order *order = prepare(amb_order_cursor_attach, index);
+    struct amb_order *order = prepare(&amb_order_cursor_attach, index);
     order->u.cursor.handle = handle;
     order->u.cursor.sub = id;
     order->u.cursor.topic = topic;
@@ -140,10 +140,10 @@ static void test_closing_a_session_that_is_gone_is_answered(void **state)
 {
     (void)state;
     harness_init(&harness, 1, NULL);
-    struct amb_order *order = prepare(amb_order_session_close, 99);
+    struct amb_order *order = prepare(&amb_order_session_close, 99);
     assert_int_equal(carry_out(0, order), AMB_ECLOSED);
     assert_int_equal(answer.u.close.held_bytes, 0);
-    order = prepare(amb_order_session_release, 99);
+    order = prepare(&amb_order_session_release, 99);
     assert_int_equal(carry_out(0, order), AMB_ENOTFOUND);
     harness_fini(&harness);
 }
@@ -162,7 +162,7 @@ static void test_a_session_that_closes_is_heard_over_many_turns(void **state)
         client_send(client, 0, 1, 0);
     }
     (void)shard_client_turn(client);
-    struct amb_order *order = prepare(amb_order_session_close, (uint32_t)client->id);
+    struct amb_order *order = prepare(&amb_order_session_close, (uint32_t)client->id);
     order->session.generation = client->session->generation;
     unsigned before = answers, turns = 0;
     amb_order_post(&harness.shards[0], order);
@@ -198,7 +198,7 @@ static void talk_and_close(uint32_t topic, unsigned batches)
         client_send(client, 0, 1, 0);
     }
     (void)shard_client_turn(client);
-    struct amb_order *order = prepare(amb_order_session_close, (uint32_t)client->id);
+    struct amb_order *order = prepare(&amb_order_session_close, (uint32_t)client->id);
     order->session.generation = client->session->generation;
     amb_order_post(&harness.shards[0], order);
     client->session = NULL;
@@ -207,7 +207,7 @@ static void talk_and_close(uint32_t topic, unsigned batches)
 
 static void post_fence(void)
 {
-    struct amb_order *order = amb_order_create(amb_order_fence, note_fence, NULL);
+    struct amb_order *order = amb_order_new(&amb_order_fence, note_fence, NULL);
     assert_non_null(order);
     amb_order_post(&harness.shards[0], order);
 }
@@ -253,10 +253,10 @@ static void test_orders_for_a_session_that_is_gone_change_nothing(void **state)
     assert_int_equal(open_publisher(5, 0), AMB_ECLOSED);
     assert_int_equal(open_subscription(5, 0, 1), AMB_ECLOSED);
     assert_int_equal(attach_cursor(5, 0, 1, topic), AMB_ECLOSED);
-    (void)carry_out(0, prepare(amb_order_publisher_close, 5));
-    (void)carry_out(0, prepare(amb_order_publisher_subscribers, 5));
-    (void)carry_out(0, prepare(amb_order_subscription_close, 5));
-    (void)carry_out(0, prepare(amb_order_segment_refused, 5));
+    (void)carry_out(0, prepare(&amb_order_publisher_close, 5));
+    (void)carry_out(0, prepare(&amb_order_publisher_subscribers, 5));
+    (void)carry_out(0, prepare(&amb_order_subscription_close, 5));
+    (void)carry_out(0, prepare(&amb_order_segment_refused, 5));
     harness_fini(&harness);
 }
 
@@ -269,11 +269,11 @@ static void test_stream_is_attached_once(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, again), 0);
     assert_int_equal(open_session(0, AMB_LINK_STREAM), AMB_OK);
     assert_null(amb_session_find(harness.peers[0], 0, 1)->link);
-    struct amb_order *order = prepare(amb_order_session_attach, 0);
+    struct amb_order *order = prepare(&amb_order_session_attach, 0);
     order->u.attach.fd = pair[0];
     assert_int_equal(carry_out(0, order), AMB_OK);
     assert_non_null(amb_session_find(harness.peers[0], 0, 1)->link);
-    order = prepare(amb_order_session_attach, 0);
+    order = prepare(&amb_order_session_attach, 0);
     order->u.attach.fd = again[0];
     assert_int_equal(carry_out(0, order), AMB_ESTATE);
     assert_false(is_open_fd(again[0]));
@@ -290,7 +290,7 @@ static void test_attaching_to_a_session_that_is_gone_closes_the_stream(void **st
     int pair[2];
     harness_init(&harness, 1, NULL);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    struct amb_order *order = prepare(amb_order_session_attach, 1);
+    struct amb_order *order = prepare(&amb_order_session_attach, 1);
     order->u.attach.fd = pair[0];
     assert_int_not_equal(carry_out(0, order), AMB_OK);
     assert_false(is_open_fd(pair[0]));
@@ -307,7 +307,7 @@ static void test_publisher_handle_is_used_once_at_a_time(void **state)
     assert_int_equal(open_publisher(0, 1023), AMB_OK);
     assert_int_equal(answer.u.publisher.window, 64 << 10);
     assert_int_equal(open_publisher(0, 1023), AMB_ESTATE);
-    struct amb_order *order = prepare(amb_order_publisher_close, 0);
+    struct amb_order *order = prepare(&amb_order_publisher_close, 0);
     order->u.publisher.handle = 1023;
     assert_int_equal(carry_out(0, order), AMB_OK);
     assert_int_equal(open_publisher(0, 1023), AMB_OK);
@@ -329,7 +329,7 @@ static void test_cursor_belongs_to_the_subscription_it_was_meant_for(void **stat
     assert_true(amb_list_is_empty(&harness_home(&harness, topic)->cursors));
     assert_int_equal(attach_cursor(0, 4, 10, topic), AMB_OK);
     assert_false(amb_list_is_empty(&harness_home(&harness, topic)->cursors));
-    struct amb_order *order = prepare(amb_order_subscription_close, 0);
+    struct amb_order *order = prepare(&amb_order_subscription_close, 0);
     order->u.subscription.handle = 4;
     assert_int_equal(carry_out(0, order), AMB_OK);
     assert_true(amb_list_is_empty(&harness_home(&harness, topic)->cursors));
@@ -340,7 +340,7 @@ static void test_cursor_belongs_to_the_subscription_it_was_meant_for(void **stat
 
 static struct amb_order *prepare_lend(uint32_t topic, uint64_t sub, int subs)
 {
-    struct amb_order *order = prepare(amb_order_lend, 0);
+    struct amb_order *order = prepare(&amb_order_lend, 0);
     order->u.lend.topic = topic;
     order->u.lend.borrower = 0;
     order->u.lend.sub = sub;
@@ -380,7 +380,7 @@ static void test_other_limits_are_in_force_for_what_comes_next(void **state)
     harness_init(&harness, 1, NULL);
     struct amb_config_limits limits = harness.config->limits;
     limits.window = 1 << 20;
-    struct amb_order *order = amb_order_create(amb_order_limits, NULL, NULL);
+    struct amb_order *order = amb_order_new(&amb_order_limits, NULL, NULL);
     order->u.limits.limits = &limits;
     amb_order_post(harness.peers[0], order);
     uint32_t topic = harness_topic(&harness, "a", 0);
@@ -398,11 +398,11 @@ static void test_orders_without_an_answer_free_themselves(void **state)
     (void)state;
     harness_init(&harness, 1, NULL);
     uint32_t topic = harness_topic(&harness, "a", 0);
-    struct amb_order *order = amb_order_create(amb_order_topic_matched, NULL, NULL);
+    struct amb_order *order = amb_order_new(&amb_order_topic_matched, NULL, NULL);
     order->u.matched.topic = topic;
     order->u.matched.matched = 42;
     amb_order_post(harness.peers[0], order);
-    order = amb_order_create(amb_order_topic_matched, NULL, NULL);
+    order = amb_order_new(&amb_order_topic_matched, NULL, NULL);
     order->u.matched.topic = 4711;
     amb_order_post(harness.peers[0], order);
     harness_settle(&harness);
@@ -418,11 +418,11 @@ static void test_refused_segments_are_never_named_again(void **state)
     struct amb_session *session = amb_session_find(harness.peers[0], 0, 1);
     session->mappings[session->mapping_count++] =
         (struct amb_mapping){.segment = 5, .state = AMB_MAPPING_ASKED};
-    struct amb_order *order = prepare(amb_order_segment_refused, 0);
+    struct amb_order *order = prepare(&amb_order_segment_refused, 0);
     order->u.segment.segment = 6; /* nobody's */
     assert_int_equal(carry_out(0, order), AMB_OK);
     assert_int_equal(session->mappings[0].state, AMB_MAPPING_ASKED);
-    order = prepare(amb_order_segment_refused, 0);
+    order = prepare(&amb_order_segment_refused, 0);
     order->u.segment.segment = 5;
     assert_int_equal(carry_out(0, order), AMB_OK);
     assert_int_equal(session->mappings[0].state, AMB_MAPPING_REFUSED);

@@ -79,6 +79,8 @@ static void take_ring(struct amb_shard *shard, struct amb_order *order)
     fds = order->u.open.fds;
 }
 
+static const struct amb_order_kind taking = {.run = take_ring, .size = sizeof(struct amb_order)};
+
 static void test_an_order_goes_on_with_its_ring(void **state)
 {
     (void)state;
@@ -86,7 +88,7 @@ static void test_an_order_goes_on_with_its_ring(void **state)
     struct amb_porter porter = {.is_running = false};
     assert_int_equal(amb_inbox_init(&shard.inbox, &shard), AMB_OK);
     assert_int_equal(amb_porter_start(&porter), AMB_OK);
-    struct amb_order *order = amb_order_create(take_ring, NULL, NULL);
+    struct amb_order *order = amb_order_new(&taking, NULL, NULL);
     order->u.open.ring_size = AMB_RING_SIZE_MIN;
     amb_porter_open(&porter, &shard, order);
     struct pollfd bell = {.fd = shard.inbox.bell, .events = POLLIN};
@@ -116,6 +118,8 @@ static void note_refused(struct amb_shard *shard, struct amb_order *order)
     refused++;
 }
 
+static const struct amb_order_kind noting = {.run = note_refused, .size = sizeof(struct amb_order)};
+
 static void test_rings_are_refused_when_it_ends_and_afterwards(void **state)
 {
     (void)state;
@@ -128,7 +132,7 @@ static void test_rings_are_refused_when_it_ends_and_afterwards(void **state)
     assert_int_equal(amb_porter_start(&porter), AMB_OK);
     amb_porter_refuse(&porter);
     for (unsigned i = 0; i <= RINGS; i++) {
-        struct amb_order *order = amb_order_create(note_refused, NULL, NULL);
+        struct amb_order *order = amb_order_new(&noting, NULL, NULL);
         order->u.open.ring_size = AMB_RING_SIZE_MIN;
         if (i == RINGS) {
             amb_porter_stop(&porter);

@@ -156,7 +156,7 @@ static void test_a_topic_that_must_leave_takes_the_last_messages(void **state)
     }
     (void)shard_client_turn(client);
     amb_directory_unpublish(&f.directory, &publisher); /* As the control thread does it: */
-    struct amb_order *order = amb_order_create(amb_order_session_close, note_answer, NULL);
+    struct amb_order *order = amb_order_new(&amb_order_session_close, note_answer, NULL);
     order->session = publisher.session;
     amb_order_post(f.harness.peers[1], order);
     assert_true(amb_directory_leave_oldest(&f.directory)); /* Another one needs its place. */

@@ -67,7 +67,7 @@ static inline void tear_down(void)
     for (unsigned i = 0; i < f.harness.count; i++) {
         AMB_LIST_FOR_EACH_SAFE (node, &f.harness.shards[i].sessions.live) {
             struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
-            struct amb_order *order = amb_order_create(amb_order_session_close, NULL, NULL);
+            struct amb_order *order = amb_order_new(&amb_order_session_close, NULL, NULL);
             order->session = (struct amb_session_id){i, session->index, session->generation};
             amb_order_post(f.harness.peers[i], order);
         }
@@ -137,7 +137,7 @@ static inline void open_sub(struct amb_dir_sub *sub, const struct amb_session_id
     sub->options.slow = AMB_SLOW_DEFAULT;
     sub->pattern_len = (uint32_t)strlen(pattern);
     memcpy(sub->pattern, pattern, sub->pattern_len);
-    struct amb_order *order = amb_order_create(amb_order_subscription_open, NULL, NULL);
+    struct amb_order *order = amb_order_new(&amb_order_subscription_open, NULL, NULL);
     order->session = *session;
     order->u.subscription.handle = handle;
     order->u.subscription.id = sub->id;
@@ -186,7 +186,7 @@ static inline void publish_once(struct amb_dir_topic *topic)
 /* As a client's Unsubscribe: the worker first. */
 static inline void unsubscribe(struct amb_dir_sub *sub)
 {
-    struct amb_order *order = amb_order_create(amb_order_subscription_close, NULL, NULL);
+    struct amb_order *order = amb_order_new(&amb_order_subscription_close, NULL, NULL);
     order->session = sub->session;
     order->u.subscription.handle = sub->handle;
     amb_order_post(f.harness.peers[sub->session.shard], order);

@@ -59,7 +59,7 @@ static void tear_down(void)
     for (unsigned i = 0; i < 2; i++) {
         AMB_LIST_FOR_EACH_SAFE (node, &f.harness.shards[i].sessions.live) {
             struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
-            struct amb_order *order = amb_order_create(amb_order_session_close, NULL, NULL);
+            struct amb_order *order = amb_order_new(&amb_order_session_close, NULL, NULL);
             order->session = (struct amb_session_id){i, session->index, session->generation};
             amb_order_post(f.harness.peers[i], order);
         }
@@ -105,7 +105,7 @@ static void join(struct member *m, unsigned shard, const char *pattern, const ch
     wish.options.ack_wait_ns = AMB_ACK_WAIT_DEFAULT_NS;
     m->sub.options.slow = wish.options.slow = f.slow;
     m->sub.options.slow_block_ns = wish.options.slow_block_ns = f.slow_block_ns;
-    struct amb_order *order = amb_order_create(amb_order_subscription_open, done, NULL);
+    struct amb_order *order = amb_order_new(&amb_order_subscription_open, done, NULL);
     order->session = m->session;
     order->u.subscription.id = m->sub.id;
     unsigned posted;
@@ -124,7 +124,7 @@ static void join(struct member *m, unsigned shard, const char *pattern, const ch
 
 static void leave(struct member *m)
 {
-    struct amb_order *order = amb_order_create(amb_order_session_close, NULL, NULL);
+    struct amb_order *order = amb_order_new(&amb_order_session_close, NULL, NULL);
     order->session = m->session;
     amb_order_post(f.harness.peers[m->session.shard], order);
     amb_queues_unsubscribe(&f.directory, &m->sub);

@@ -77,12 +77,12 @@ static void test_who_comes_back_at_once_is_told_all_that_it_has_sent(void **stat
     (void)shard_client_turn(old);
 
     unsigned closed = 0;
-    struct amb_order *order = amb_order_create(amb_order_session_close, count, &closed);
+    struct amb_order *order = amb_order_new(&amb_order_session_close, count, &closed);
     order->session = id_of(old);
     amb_order_post(harness.peers[1], order);
     struct amb_client client = {.control = &control};
     struct opening opening = {.request = {.client = &client}};
-    order = amb_order_create(amb_order_publisher_open, opened, &opening);
+    order = amb_order_new(&amb_order_publisher_open, opened, &opening);
     order->session = id_of(young);
     order->u.publisher.topic = topic;
     order->u.publisher.identity = &identity;

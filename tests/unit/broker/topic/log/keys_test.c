@@ -444,7 +444,7 @@ static void test_what_has_expired_is_not_given(void **state)
 static enum amb_status ask(struct world *w)
 {
     struct amb_order order = {.u.topic.topic = harness_home(&w->h, w->topic)};
-    amb_order_topic_ask(w->h.peers[1], &order);
+    amb_order_topic_ask.run(w->h.peers[1], &order);
     return order.status;
 }
 
