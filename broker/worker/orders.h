@@ -16,7 +16,6 @@
 #include "broker/shard/segment_lease.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
-#include "broker/worker/session_life.h"
 #include "wire/base/status.h"
 #include "wire/codec/url.h"
 
@@ -60,29 +59,9 @@ struct amb_order {
     enum amb_status status; /* of the answer */
     struct amb_session_id session;
     union {
-        struct amb_session_opening open;
-        struct {
-            int fd;
-        } attach;
-        struct amb_session_closing close;
-        struct {
-            bool has_begun;
-            uint64_t number; /* of the newest session that it waits for */
-        } fence;
         struct {
             struct amb_topic *topic;
         } topic;
-        struct {
-            uint32_t handle, topic;
-            unsigned home;
-            bool wants_settled, confirms, verifies, copies, avoids_gpu, is_private;
-            uint32_t lease_user;
-            struct amb_identity *identity; /* the control thread's; or NULL */
-            uint64_t *seq;     /* messages of that name that have come; NULL: it has no name */
-            uint64_t last_seq; /* of a named one: the newest that has come */
-            uint64_t batches;  /* of one that closes: the last one sent */
-            uint64_t window;   /* out */
-        } publisher;
         struct {
             uint32_t handle;
             uint64_t id;
@@ -124,14 +103,6 @@ struct amb_order {
             uint32_t topic;
             uint32_t pairs; /* made for it before this order; the control thread's */
         } wake;
-        struct {
-            uint32_t handle;
-            uint32_t count;
-            bool copies; /* another user reads it in place where that is allowed */
-        } subscribers;
-        struct {
-            uint64_t segment;
-        } segment;
         struct {
             uint64_t slot; /* opening */
             uint32_t slots;

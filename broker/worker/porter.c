@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/worker/porter.h"
 
-#include "broker/worker/orders.h"
+#include "broker/worker/orders_session.h"
 #include "wire/base/log.h"
 #include "wire/base/passed.h"
 #include "wire/link/link.h"
@@ -125,22 +125,24 @@ void amb_porter_close(struct amb_porter *porter, int fd)
 static void opening_arrived(struct amb_mail *mail, void *owner)
 {
     const struct amb_porter *porter = owner;
-    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
-    order->status = atomic_load_explicit(&porter->is_refusing, memory_order_relaxed)
-                        ? AMB_ECLOSED
-                        : amb_ring_create(order->u.open.ring_size, NULL, NULL, &order->u.open.fds,
-                                          &order->u.open.ring);
-    amb_order_post(order->shard, order);
+    struct amb_order_session_open *open =
+        AMB_CONTAINER_OF(mail, struct amb_order_session_open, order.mail);
+    open->order.status = atomic_load_explicit(&porter->is_refusing, memory_order_relaxed)
+                             ? AMB_ECLOSED
+                             : amb_ring_create(open->opening.ring_size, NULL, NULL,
+                                               &open->opening.fds, &open->opening.ring);
+    amb_order_post(open->order.shard, &open->order);
 }
 
-void amb_porter_open(struct amb_porter *porter, struct amb_shard *shard, struct amb_order *order)
+void amb_porter_open(struct amb_porter *porter, struct amb_shard *shard,
+                     struct amb_order_session_open *open)
 {
-    order->shard = shard;
+    open->order.shard = shard;
     if (is_open(porter)) {
-        amb_mail_post(&porter->inbox, &order->mail, opening_arrived);
+        amb_mail_post(&porter->inbox, &open->order.mail, opening_arrived);
     } else {
-        order->status = AMB_ECLOSED;
-        amb_order_post(shard, order);
+        open->order.status = AMB_ECLOSED;
+        amb_order_post(shard, &open->order);
     }
 }
 

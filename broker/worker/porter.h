@@ -29,7 +29,7 @@
 #define AMB_PORTER_BACKLOG_MAX 512u
 
 struct amb_link_waste;
-struct amb_order;
+struct amb_order_session_open;
 struct amb_shard;
 
 struct amb_porter {
@@ -50,9 +50,10 @@ void amb_porter_refuse(struct amb_porter *porter);
  * meanwhile. Harmless on a zeroed one, and twice. */
 void amb_porter_stop(struct amb_porter *porter);
 
-/* Of amb_order_session_open with a ring: makes the ring, then posts the order. Its status is
+/* Of a session with a ring: makes the ring, then posts the order. Its status is
  * ECLOSED where rings are refused, or as amb_ring_create's. */
-void amb_porter_open(struct amb_porter *porter, struct amb_shard *shard, struct amb_order *order);
+void amb_porter_open(struct amb_porter *porter, struct amb_shard *shard,
+                     struct amb_order_session_open *open);
 /* Shuts a Unix connection, or a listener, down at once, and takes its descriptor over. porter NULL:
  * closes it. */
 void amb_porter_close(struct amb_porter *porter, int fd);

@@ -429,17 +429,21 @@ FUZZ_PLAIN static void answer_order(struct amb_order *order, uint8_t how)
 {
     bool fails = (how & 1) != 0;
     if (order->kind == &amb_order_session_open) {
+        struct amb_order_session_open *open =
+            AMB_CONTAINER_OF(order, struct amb_order_session_open, order);
         order->status = !fails ? AMB_OK : (how & 2) != 0 ? AMB_EUCX : AMB_ENOMEM;
-        if (!fails && order->u.open.link == AMB_LINK_RING) {
-            order->u.open.fds = (struct amb_ring_fds){dup(spare_fd), dup(spare_fd), dup(spare_fd)};
+        if (!fails && open->opening.link == AMB_LINK_RING) {
+            open->opening.fds = (struct amb_ring_fds){dup(spare_fd), dup(spare_fd), dup(spare_fd)};
         } else {
-            order->u.open.fds = (struct amb_ring_fds){-1, -1, -1};
+            open->opening.fds = (struct amb_ring_fds){-1, -1, -1};
         }
     } else if (order->kind == &amb_order_session_attach) {
-        (void)close(order->u.attach.fd);
+        (void)close(AMB_CONTAINER_OF(order, struct amb_order_session_attach, order)->fd);
         order->status = fails ? AMB_ESTATE : AMB_OK;
     } else if (order->kind == &amb_order_session_close) {
-        order->u.close.held_bytes = order->u.close.keep_held && (how & 4) != 0 ? 4096 : 0;
+        struct amb_order_session_end *end =
+            AMB_CONTAINER_OF(order, struct amb_order_session_end, order);
+        end->closing.held_bytes = end->closing.keep_held && (how & 4) != 0 ? 4096 : 0;
     } else {
         amb_assert(order->kind == &amb_order_session_release ||
                    order->kind == &amb_order_session_heard ||

@@ -150,7 +150,8 @@ static void visit_closed(void *owner, struct amb_order *order)
     struct sim *s = owner;
     struct visit *visit = order->context;
     visit->waiting--;
-    uint64_t held = order->u.close.held_bytes;
+    uint64_t held =
+        AMB_CONTAINER_OF(order, struct amb_order_session_end, order)->closing.held_bytes;
     amb_order_free(order);
     SIM_EVENT(s, "closed session held", (uint64_t)(visit - visits), held);
     if (held == 0) {
@@ -192,9 +193,10 @@ static void visit_end(struct sim *s, struct visit *visit)
     }
     desk_tell(s, visit, &(struct sim_ask){.kind = SIM_ASK_ENDED});
     visit->waiting++;
-    struct amb_order *order = desk_order(&amb_order_session_close, visit_closed, visit, visit);
-    order->u.close.keep_held = visit->may_map && !visit->said_bye && !visit->is_dead;
-    desk_post(s, visit, order);
+    struct amb_order_session_end *end =
+        desk_order(&amb_order_session_close, visit_closed, visit, visit);
+    end->closing.keep_held = visit->may_map && !visit->said_bye && !visit->is_dead;
+    desk_post(s, visit, &end->order);
     visit->waiting++;
     desk_post(s, visit, desk_order(&amb_order_session_heard, visit_heard, visit, visit));
 }

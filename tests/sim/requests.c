@@ -72,10 +72,12 @@ void desk_forget_publisher(struct sim *s, struct visit *visit, uint32_t handle)
 
 static void publisher_opened(void *owner, struct amb_order *order)
 {
+    const struct amb_order_publisher_open *open =
+        AMB_CONTAINER_OF(order, struct amb_order_publisher_open, order);
     (void)owner;
     struct request *request = order->context;
-    request->answer.number = order->u.publisher.window;
-    request->answer.last_seq = order->u.publisher.last_seq;
+    request->answer.number = open->window;
+    request->answer.last_seq = open->last_seq;
     if (order->status != AMB_OK && request->visit->state == VISIT_LIVE) {
         desk_forget_publisher(request->sim, request->visit, request->answer.handle);
     }
@@ -87,13 +89,13 @@ static void publisher_opened(void *owner, struct amb_order *order)
 static void identity_known(void *owner, struct amb_order *fence)
 {
     struct sim *s = owner;
-    struct amb_order *order = fence->context;
-    struct amb_identity *identity = order->u.publisher.identity;
+    struct amb_order_publisher_open *open = fence->context;
+    struct amb_identity *identity = open->identity;
     amb_order_free(fence);
-    order->u.publisher.last_seq = identity->seq;
-    identity->shard = order->session.shard;
+    open->last_seq = identity->seq;
+    identity->shard = open->order.session.shard;
     identity->was_taken = true;
-    amb_order_post(s->peers[order->session.shard], order);
+    amb_order_post(s->peers[open->order.session.shard], &open->order);
 }
 
 static void pub_open(struct sim *s, struct visit *visit, const struct sim_ask *ask)
@@ -127,26 +129,26 @@ static void pub_open(struct sim *s, struct visit *visit, const struct sim_ask *a
     amb_directory_publish(publisher, topic);
     answer.topic = topic->id;
     struct request *request = request_create(s, visit, &answer);
-    struct amb_order *order =
+    struct amb_order_publisher_open *open =
         desk_order(&amb_order_publisher_open, publisher_opened, visit, request);
-    order->u.publisher.identity = identity;
-    order->u.publisher.seq = identity == NULL ? NULL : &identity->seq;
-    order->u.publisher.handle = ask->handle;
-    order->u.publisher.topic = topic->id;
-    order->u.publisher.home = topic->home;
-    order->u.publisher.wants_settled = wish->wants_settled;
-    order->u.publisher.verifies = amb_config_topic(s->config, name)->trust == AMB_TRUST_VERIFY;
+    open->identity = identity;
+    open->seq = identity == NULL ? NULL : &identity->seq;
+    open->handle = ask->handle;
+    open->topic = topic->id;
+    open->home = topic->home;
+    open->wants_settled = wish->wants_settled;
+    open->verifies = amb_config_topic(s->config, name)->trust == AMB_TRUST_VERIFY;
     if (identity != NULL && identity->was_taken) {
-        struct amb_order *fence = amb_order_new(&amb_order_fence, identity_known, order);
+        struct amb_order *fence = amb_order_new(&amb_order_fence, identity_known, open);
         amb_assert(fence != NULL);
         amb_order_post(s->peers[identity->shard], fence);
     } else if (identity != NULL) {
         identity->shard = visit->session.shard;
         identity->was_taken = true;
-        order->u.publisher.last_seq = identity->seq;
-        desk_post(s, visit, order);
+        open->last_seq = identity->seq;
+        desk_post(s, visit, &open->order);
     } else {
-        desk_post(s, visit, order);
+        desk_post(s, visit, &open->order);
     }
 }
 
@@ -164,12 +166,12 @@ static void publisher_closed(void *owner, struct amb_order *order)
 static void pub_close(struct sim *s, struct visit *visit, const struct sim_ask *ask)
 {
     struct request *request = request_create(s, visit, ask);
-    struct amb_order *order =
+    struct amb_order_publisher_close *close =
         desk_order(&amb_order_publisher_close, publisher_closed, visit, request);
     visit->pubs[ask->handle]->is_closing = true;
-    order->u.publisher.handle = ask->handle;
-    order->u.publisher.batches = ask->number;
-    desk_post(s, visit, order);
+    close->handle = ask->handle;
+    close->batches = ask->number;
+    desk_post(s, visit, &close->order);
 }
 
 /* Subscriptions -------------------------------------------------------------------------------- */
@@ -379,9 +381,10 @@ void desk_request(struct sim *s, struct visit *visit, const struct sim_ask *ask)
         unsubscribe(s, visit, ask);
         break;
     case SIM_ASK_REFUSE: {
-        struct amb_order *order = desk_order(&amb_order_segment_refused, NULL, visit, NULL);
-        order->u.segment.segment = ask->number;
-        desk_post(s, visit, order);
+        struct amb_order_segment_refused *refused =
+            desk_order(&amb_order_segment_refused, NULL, visit, NULL);
+        refused->segment = ask->number;
+        desk_post(s, visit, &refused->order);
         break;
     }
     case SIM_ASK_LEASE:

@@ -75,7 +75,8 @@ struct amb_client {
     uint8_t nonce[AMB_NONCE_SIZE];
     uint64_t secret;
     struct amb_session_id session;
-    struct amb_order *end_order; /* made with the session: its end must not need memory */
+    struct amb_order *end_order; /* struct amb_order_session_end, made with the session: its end
+                                  * must not need memory */
     int64_t deadline_ns, seen_ns, connected_ns;
     int64_t peer_timeout_ns; /* that it was told */
     int64_t refusal_ns; /* when it is told that it is not authenticated; 0: it is not refused */

@@ -40,15 +40,16 @@ void amb_client_raise_mapped(struct amb_client *client)
         amb_client_mapped_max(client) <= client->mapped_max) {
         return;
     }
-    struct amb_order *order = amb_order_new(&amb_order_session_raise_mapped, mapped_raised, client);
-    if (order == NULL) {
+    struct amb_order_session_raise_mapped *mapped =
+        amb_order_new(&amb_order_session_raise_mapped, mapped_raised, client);
+    if (mapped == NULL) {
         return; /* Copies serve it meanwhile. */
     }
     client->mapped_max = amb_client_mapped_max(client);
-    order->session = client->session;
-    order->u.open.mapped_max = client->mapped_max;
+    mapped->order.session = client->session;
+    mapped->mapped_max = client->mapped_max;
     amb_client_hold(client);
-    amb_order_post(client->control->shards[client->session.shard], order);
+    amb_order_post(client->control->shards[client->session.shard], &mapped->order);
 }
 
 /* Less of its user's is in quarantine: the other sessions of that user may hold more in place. */
@@ -90,7 +91,9 @@ static void session_closed(void *owner, struct amb_order *order)
 {
     struct amb_control *control = owner;
     struct amb_client *client = order->context;
-    client->held_bytes = order->u.close.held_bytes;
+    const struct amb_order_session_end *end =
+        AMB_CONTAINER_OF(order, struct amb_order_session_end, order);
+    client->held_bytes = end->closing.held_bytes;
     bool has_fallen = client->held_bytes < client->charged_bytes;
     amb_client_charge(client, client->held_bytes);
     if (has_fallen) {
@@ -116,14 +119,16 @@ void amb_client_close_session(struct amb_client *client)
 {
     struct amb_order *order = client->end_order;
     amb_assert(order != NULL);
+    struct amb_order_session_end *end =
+        AMB_CONTAINER_OF(order, struct amb_order_session_end, order);
     client->end_order = NULL;
     order->done = session_closed;
     order->context = client;
     order->session = client->session;
     /* Without a mapping, or with the client's word that it has none left, nothing is held. */
-    order->u.close.keep_held = client->link == AMB_LINK_RING && !client->said_bye &&
-                               !client->is_dead && !client->is_given_up;
-    if (order->u.close.keep_held) {
+    end->closing.keep_held = client->link == AMB_LINK_RING && !client->said_bye &&
+                             !client->is_dead && !client->is_given_up;
+    if (end->closing.keep_held) {
         /* The worst, until its worker has counted: its process may have another session by then. */
         amb_client_charge(client, client->mapped_max);
     }

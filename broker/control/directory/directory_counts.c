@@ -84,13 +84,14 @@ static void tell_home(struct amb_directory *directory, const struct amb_dir_topi
 
 static void tell_publisher(struct amb_directory *directory, struct amb_dir_publisher *publisher)
 {
-    struct amb_order *order = amb_directory_order(&amb_order_publisher_subscribers, NULL, NULL);
-    if (order != NULL) {
-        order->session = publisher->session;
-        order->u.subscribers.handle = publisher->handle;
-        order->u.subscribers.count = publisher->topic->told;
-        order->u.subscribers.copies = publisher->told_copies;
-        amb_order_post(directory->shards[publisher->session.shard], order);
+    struct amb_order_publisher_subscribers *told =
+        amb_directory_order(&amb_order_publisher_subscribers, NULL, NULL);
+    if (told != NULL) {
+        told->order.session = publisher->session;
+        told->handle = publisher->handle;
+        told->count = publisher->topic->told;
+        told->copies = publisher->told_copies;
+        amb_order_post(directory->shards[publisher->session.shard], &told->order);
     }
 }
 

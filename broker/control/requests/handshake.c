@@ -288,9 +288,11 @@ static void welcome_send(struct amb_client *client, const struct amb_ring_fds *f
 /* The worker has made the session, or has not. */
 static void session_opened(void *owner, struct amb_order *order)
 {
+    const struct amb_order_session_open *open =
+        AMB_CONTAINER_OF(order, struct amb_order_session_open, order);
     struct amb_control *control = owner;
     struct amb_client *client = order->context;
-    struct amb_ring_fds fds = order->u.open.fds;
+    struct amb_ring_fds fds = open->opening.fds;
     if (amb_client_opened(client, order->status)) {
         amb_client_raise_mapped(client); /* Its former session has been counted meanwhile. */
         welcome_send(client, &fds);
@@ -330,15 +332,15 @@ static bool ucx_is_proved(struct amb_client *client)
     return status == AMB_OK;
 }
 
-static void session_open_post(struct amb_order *order)
+static void session_open_post(struct amb_order_session_open *open)
 {
-    const struct amb_client *client = order->context;
+    const struct amb_client *client = open->order.context;
     struct amb_control *control = client->control;
     struct amb_shard *shard = control->shards[client->session.shard];
     if (client->link == AMB_LINK_RING && control->porter != NULL) {
-        amb_porter_open(control->porter, shard, order);
+        amb_porter_open(control->porter, shard, open);
     } else {
-        amb_order_post(shard, order);
+        amb_order_post(shard, &open->order);
     }
 }
 
@@ -359,15 +361,15 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
         return;
     }
     enum amb_status status = amb_control_session_take(control, &client->session);
-    struct amb_order *order =
+    struct amb_order_session_open *open =
         status == AMB_OK ? amb_order_new(&amb_order_session_open, session_opened, client) : NULL;
-    struct amb_order *heard = amb_order_new(&amb_order_session_heard, former_heard, order);
+    struct amb_order *heard = amb_order_new(&amb_order_session_heard, former_heard, open);
     uint8_t *address = malloc(auth->ucx_address.len + 1);
     client->end_order = amb_order_new(&amb_order_session_close, NULL, NULL);
-    if (order == NULL || heard == NULL || address == NULL || client->end_order == NULL) {
+    if (open == NULL || heard == NULL || address == NULL || client->end_order == NULL) {
         free(address);
         amb_order_free(heard);
-        amb_order_free(order);
+        amb_order_free(open == NULL ? NULL : &open->order);
         if (status == AMB_OK) {
             amb_control_session_give(control, &client->session);
         }
@@ -376,25 +378,25 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     }
     amb_random_bytes(&client->secret, sizeof(client->secret));
     amb_client_opening(client);
-    order->session = client->session;
-    order->u.open.secret = client->secret;
-    order->u.open.client_id = client->id;
-    order->u.open.link = client->link;
-    order->u.open.user = client->user;
-    order->u.open.may_map = amb_client_may_map(client);
-    order->u.open.mapped_max = client->mapped_max;
-    order->u.open.party = client->party;
-    order->u.open.may_map_gpu = amb_client_may_map_gpu(client);
-    order->u.open.ring_size = control->config->transports.ring_size;
-    order->u.open.address = address;
-    order->u.open.address_len = auth->ucx_address.len;
+    open->order.session = client->session;
+    open->opening.secret = client->secret;
+    open->opening.client_id = client->id;
+    open->opening.link = client->link;
+    open->opening.user = client->user;
+    open->opening.may_map = amb_client_may_map(client);
+    open->opening.mapped_max = client->mapped_max;
+    open->opening.party = client->party;
+    open->opening.may_map_gpu = amb_client_may_map_gpu(client);
+    open->opening.ring_size = control->config->transports.ring_size;
+    open->opening.address = address;
+    open->opening.address_len = auth->ucx_address.len;
     if (auth->ucx_address.len > 0) {
         memcpy(address, auth->ucx_address.data, auth->ucx_address.len);
     }
     amb_client_hold(client);
     if (old == NULL) {
         amb_order_free(heard);
-        session_open_post(order);
+        session_open_post(open);
     } else {
         heard->session = old->session;
         amb_order_post(control->shards[old->session.shard], heard);
@@ -502,7 +504,8 @@ void amb_handshake_attach(struct amb_client *client, uint64_t id,
         amb_client_refuse(client);
         return;
     }
-    struct amb_order *order = amb_order_new(&amb_order_session_attach, attach_answered, target);
+    struct amb_order_session_attach *order =
+        amb_order_new(&amb_order_session_attach, attach_answered, target);
     if (order == NULL) {
         amb_client_send_error(client, 0, AMB_ENOMEM, "no memory");
         return;
@@ -510,16 +513,16 @@ void amb_handshake_attach(struct amb_client *client, uint64_t id,
     /* The answer is the last that we write to this connection. */
     amb_client_send_ok(client, id);
     if (client->state == AMB_CLIENT_ENDING || !amb_list_is_empty(&client->out)) {
-        amb_order_free(order);
+        amb_order_free(&order->order);
         amb_client_end(client, "its answer to Attach does not go out");
         return;
     }
     control->stats.attached++;
     amb_watch_remove(&control->watches, &client->watch, client->fd);
-    order->session = target->session;
-    order->u.attach.fd = client->fd;
+    order->order.session = target->session;
+    order->fd = client->fd;
     client->fd = -1;
     amb_client_hold(target);
-    amb_order_post(control->shards[target->session.shard], order);
+    amb_order_post(control->shards[target->session.shard], &order->order);
     amb_client_end(client, "attached");
 }

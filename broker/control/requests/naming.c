@@ -8,7 +8,6 @@
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/requests/requests_private.h"
 #include "broker/shard/shard.h"
-#include "broker/worker/orders_session.h"
 
 #include <string.h>
 
@@ -65,25 +64,25 @@ bool amb_naming_check(struct amb_client *client, uint64_t id, const Amb__Control
 static void identity_known(void *control, struct amb_order *fence)
 {
     struct amb_control *own = control;
-    struct amb_order *order = fence->context;
-    struct amb_identity *identity = order->u.publisher.identity;
+    struct amb_order_publisher_open *open = fence->context;
+    struct amb_identity *identity = open->identity;
     amb_order_free(fence);
-    if (identity->seq < order->u.publisher.last_seq) {
-        identity->seq = order->u.publisher.last_seq; /* Its program knows more than we do. */
+    if (identity->seq < open->last_seq) {
+        identity->seq = open->last_seq; /* Its program knows more than we do. */
     }
-    order->u.publisher.last_seq = identity->seq;
-    identity->shard = order->session.shard;
+    open->last_seq = identity->seq;
+    identity->shard = open->order.session.shard;
     identity->was_taken = true;
-    struct amb_request *request = order->context;
+    struct amb_request *request = open->order.context;
     const struct amb_client *client = request->client;
     const struct amb_dir_publisher *publisher =
         client->publishers == NULL ? NULL : client->publishers[request->handle];
     if (publisher != NULL && publisher->topic != NULL) {
         /* Those who came while the fence was away were told to a worker that did not know them. */
         request->subscribers = amb_directory_matched(publisher->topic);
-        order->u.publisher.copies = amb_directory_copies(publisher);
+        open->copies = amb_directory_copies(publisher);
     }
-    amb_order_post(own->shards[order->session.shard], order);
+    amb_order_post(own->shards[open->order.session.shard], &open->order);
 }
 
 struct amb_order *amb_naming_fence(void)
@@ -91,15 +90,16 @@ struct amb_order *amb_naming_fence(void)
     return amb_order_new(&amb_order_fence, identity_known, NULL);
 }
 
-void amb_naming_post(struct amb_control *control, struct amb_order *order, struct amb_order *fence)
+void amb_naming_post(struct amb_control *control, struct amb_order_publisher_open *open,
+                     struct amb_order *fence)
 {
-    struct amb_identity *identity = order->u.publisher.identity;
+    struct amb_identity *identity = open->identity;
     if (identity == NULL) {
-        amb_order_post(control->shards[order->session.shard], order);
+        amb_order_post(control->shards[open->order.session.shard], &open->order);
         return;
     }
-    order->u.publisher.seq = &identity->seq;
-    fence->context = order;
+    open->seq = &identity->seq;
+    fence->context = open;
     if (identity->was_taken) {
         amb_order_post(control->shards[identity->shard], fence);
     } else {

@@ -8,7 +8,7 @@
 
 #include "broker/control/clients/client.h"
 #include "broker/control/directory/identity.h"
-#include "broker/worker/orders.h"
+#include "broker/worker/orders_session.h"
 
 /* Topic, handle and limits of a publisher that is to be opened. False: refused, and the client
  * told.
@@ -21,4 +21,5 @@ bool amb_naming_take(struct amb_client *client, uint64_t id, const Amb__Control_
 /* NULL: no memory. */
 struct amb_order *amb_naming_fence(void);
 /* Posts the order to open a publisher, behind the fence if it has a name; takes both. */
-void amb_naming_post(struct amb_control *control, struct amb_order *order, struct amb_order *fence);
+void amb_naming_post(struct amb_control *control, struct amb_order_publisher_open *open,
+                     struct amb_order *fence);

@@ -90,15 +90,16 @@ static void segment_refused(void *control, struct amb_order *order)
 /* Not a request, but a worker's work all the same: it has the same limit. */
 static void request_seg_refused(struct amb_client *client, const Amb__Control__SegRefused *refused)
 {
-    struct amb_order *order = amb_order_new(&amb_order_segment_refused, segment_refused, client);
+    struct amb_order_segment_refused *order =
+        amb_order_new(&amb_order_segment_refused, segment_refused, client);
     if (order != NULL) {
-        order->session = client->session;
-        order->u.segment.segment = refused->segment;
+        order->order.session = client->session;
+        order->segment = refused->segment;
         if (refused->reason[0] != '\0') {
             amb_copy_printable(client->gpu_reason, sizeof(client->gpu_reason), refused->reason);
         }
         amb_client_begin_work(client);
-        amb_order_post(client->control->shards[client->session.shard], order);
+        amb_order_post(client->control->shards[client->session.shard], &order->order);
     }
 }
 

@@ -34,6 +34,8 @@ static void publisher_forget(struct amb_client *client, uint32_t handle)
 
 static void publisher_opened(void *control, struct amb_order *order)
 {
+    const struct amb_order_publisher_open *open =
+        AMB_CONTAINER_OF(order, struct amb_order_publisher_open, order);
     (void)control;
     struct amb_request *request = order->context;
     struct amb_client *client = request->client;
@@ -49,9 +51,9 @@ static void publisher_opened(void *control, struct amb_order *order)
         } else {
             Amb__Control__PubOpened opened = AMB__CONTROL__PUB_OPENED__INIT;
             opened.topic = request->topic;
-            opened.window = order->u.publisher.window;
+            opened.window = open->window;
             opened.subscribers = request->subscribers;
-            opened.last_seq = order->u.publisher.last_seq;
+            opened.last_seq = open->last_seq;
             opened.gpu = request->gpu_why == NULL;
             opened.gpu_why = (char *)(uintptr_t)(request->gpu_why != NULL ? request->gpu_why : "");
             opened.gpu_reject = request->gpu_reject;
@@ -67,26 +69,27 @@ static void publisher_opened(void *control, struct amb_order *order)
 }
 
 static void publisher_fill(struct amb_client *client, const Amb__Control__PubOpen *open,
-                           const struct amb_dir_publisher *publisher, struct amb_order *order)
+                           const struct amb_dir_publisher *publisher,
+                           struct amb_order_publisher_open *order)
 {
     const struct amb_dir_topic *topic = publisher->topic;
-    order->session = client->session;
-    order->u.publisher.handle = open->handle;
-    order->u.publisher.topic = topic->id;
-    order->u.publisher.home = topic->home;
-    order->u.publisher.wants_settled = open->settled != 0;
-    order->u.publisher.confirms = open->confirm == AMB_CONFIRM_DELIVERED;
-    order->u.publisher.last_seq = open->first_seq != 0 ? open->first_seq - 1 : 0;
+    order->order.session = client->session;
+    order->handle = open->handle;
+    order->topic = topic->id;
+    order->home = topic->home;
+    order->wants_settled = open->settled != 0;
+    order->confirms = open->confirm == AMB_CONFIRM_DELIVERED;
+    order->last_seq = open->first_seq != 0 ? open->first_seq - 1 : 0;
     const struct amb_config *config = client->control->config;
     const struct amb_topic_rule *rule = amb_config_topic(config, open->topic);
     /* Slots are mapped by the readers of all that their publisher has; a reply has one reader. */
     bool is_inbox = amb_topic_is_inbox(open->topic, strlen(open->topic));
-    order->u.publisher.verifies = rule->trust == AMB_TRUST_VERIFY || is_inbox ||
-                                  (publisher->is_auto && publisher->user == AMB_USER_NOBODY);
-    order->u.publisher.copies = amb_directory_copies(publisher);
-    order->u.publisher.lease_user = publisher->is_auto ? publisher->user : AMB_USER_ANY;
-    order->u.publisher.avoids_gpu = !amb_gpuslot_suits(config, rule) || is_inbox;
-    order->u.publisher.is_private = open->is_private != 0 || is_inbox;
+    order->verifies = rule->trust == AMB_TRUST_VERIFY || is_inbox ||
+                      (publisher->is_auto && publisher->user == AMB_USER_NOBODY);
+    order->copies = amb_directory_copies(publisher);
+    order->lease_user = publisher->is_auto ? publisher->user : AMB_USER_ANY;
+    order->avoids_gpu = !amb_gpuslot_suits(config, rule) || is_inbox;
+    order->is_private = open->is_private != 0 || is_inbox;
 }
 
 /* Takes the identity. */
@@ -96,7 +99,8 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
 {
     struct amb_control *control = client->control;
     struct amb_dir_publisher *publisher = calloc(1, sizeof(*publisher));
-    struct amb_order *order = amb_order_new(&amb_order_publisher_open, publisher_opened, NULL);
+    struct amb_order_publisher_open *order =
+        amb_order_new(&amb_order_publisher_open, publisher_opened, NULL);
     struct amb_order *fence = identity == NULL ? NULL : amb_naming_fence();
     struct amb_request *request = NULL;
     if (publisher != NULL && order != NULL && (identity == NULL || fence != NULL) &&
@@ -109,7 +113,7 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     }
     if (request == NULL) {
         free(publisher);
-        amb_order_free(order);
+        amb_order_free(order == NULL ? NULL : &order->order);
         amb_order_free(fence);
         amb_directory_unused(&control->directory, topic);
         amb_identity_give(&control->identities, identity, control->now_ns);
@@ -127,13 +131,13 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     client->publishers[open->handle] = publisher;
     client->publisher_count++;
     amb_directory_publish(publisher, topic);
-    order->context = request;
-    order->u.publisher.identity = identity;
+    order->order.context = request;
+    order->identity = identity;
     publisher_fill(client, open, publisher, order);
     /* A reader that comes between this order and its answer is not known to the worker yet. A
      * publisher that waits for it hears of it by a flow value, behind which nothing can be lost. */
     request->subscribers = amb_directory_matched(topic);
-    request->gpu_why = order->u.publisher.verifies
+    request->gpu_why = order->verifies
                            ? "trust = \"verify\", or an inbox: the broker copies what is published"
                            : amb_client_gpu_obstacle(client);
     request->gpu_reject =
@@ -217,19 +221,20 @@ void amb_request_pub_close(struct amb_client *client, uint64_t id,
         amb_client_send_error(client, id, AMB_ENOTFOUND, "publisher: no such handle is open");
         return;
     }
-    struct amb_order *order = amb_order_new(&amb_order_publisher_close, publisher_closed, NULL);
+    struct amb_order_publisher_close *order =
+        amb_order_new(&amb_order_publisher_close, publisher_closed, NULL);
     /* Answered when its last batch is here: no work of ours. */
     struct amb_request *request =
         order == NULL ? NULL : amb_request_create(client, id, close->handle, false);
     if (request == NULL) {
-        amb_order_free(order);
+        amb_order_free(&order->order);
         amb_request_no_memory(client, id);
         return;
     }
     client->publishers[close->handle]->is_closing = true;
-    order->context = request;
-    order->session = client->session;
-    order->u.publisher.handle = close->handle;
-    order->u.publisher.batches = close->batches;
-    amb_order_post(client->control->shards[client->session.shard], order);
+    order->order.context = request;
+    order->order.session = client->session;
+    order->handle = close->handle;
+    order->batches = close->batches;
+    amb_order_post(client->control->shards[client->session.shard], &order->order);
 }

@@ -5,7 +5,7 @@
 #include "broker/worker/porter.h"
 
 #include "broker/shard/shard.h"
-#include "broker/worker/orders.h"
+#include "broker/worker/orders_session.h"
 #include "tests/support/lingering.h"
 #include "wire/base/clock.h"
 #include "wire/link/link.h"
@@ -75,11 +75,14 @@ static void take_ring(struct amb_shard *shard, struct amb_order *order)
 {
     (void)shard;
     assert_int_equal(order->status, AMB_OK);
-    made = order->u.open.ring;
-    fds = order->u.open.fds;
+    const struct amb_order_session_open *open =
+        AMB_CONTAINER_OF(order, struct amb_order_session_open, order);
+    made = open->opening.ring;
+    fds = open->opening.fds;
 }
 
-static const struct amb_order_kind taking = {.run = take_ring, .size = sizeof(struct amb_order)};
+static const struct amb_order_kind taking = {.run = take_ring,
+                                             .size = AMB_ORDER_SIZE(struct amb_order_session_open)};
 
 static void test_an_order_goes_on_with_its_ring(void **state)
 {
@@ -88,9 +91,9 @@ static void test_an_order_goes_on_with_its_ring(void **state)
     struct amb_porter porter = {.is_running = false};
     assert_int_equal(amb_inbox_init(&shard.inbox, &shard), AMB_OK);
     assert_int_equal(amb_porter_start(&porter), AMB_OK);
-    struct amb_order *order = amb_order_new(&taking, NULL, NULL);
-    order->u.open.ring_size = AMB_RING_SIZE_MIN;
-    amb_porter_open(&porter, &shard, order);
+    struct amb_order_session_open *open = amb_order_new(&taking, NULL, NULL);
+    open->opening.ring_size = AMB_RING_SIZE_MIN;
+    amb_porter_open(&porter, &shard, open);
     struct pollfd bell = {.fd = shard.inbox.bell, .events = POLLIN};
     if (amb_inbox_arm(&shard.inbox)) {
         assert_int_equal(poll(&bell, 1, 10000), 1);
@@ -114,11 +117,12 @@ static void note_refused(struct amb_shard *shard, struct amb_order *order)
 {
     (void)shard;
     assert_int_equal(order->status, AMB_ECLOSED);
-    assert_null(order->u.open.ring);
+    assert_null(AMB_CONTAINER_OF(order, struct amb_order_session_open, order)->opening.ring);
     refused++;
 }
 
-static const struct amb_order_kind noting = {.run = note_refused, .size = sizeof(struct amb_order)};
+static const struct amb_order_kind noting = {.run = note_refused,
+                                             .size = AMB_ORDER_SIZE(struct amb_order_session_open)};
 
 static void test_rings_are_refused_when_it_ends_and_afterwards(void **state)
 {
@@ -132,12 +136,12 @@ static void test_rings_are_refused_when_it_ends_and_afterwards(void **state)
     assert_int_equal(amb_porter_start(&porter), AMB_OK);
     amb_porter_refuse(&porter);
     for (unsigned i = 0; i <= RINGS; i++) {
-        struct amb_order *order = amb_order_new(&noting, NULL, NULL);
-        order->u.open.ring_size = AMB_RING_SIZE_MIN;
+        struct amb_order_session_open *open = amb_order_new(&noting, NULL, NULL);
+        open->opening.ring_size = AMB_RING_SIZE_MIN;
         if (i == RINGS) {
             amb_porter_stop(&porter);
         }
-        amb_porter_open(&porter, &shard, order);
+        amb_porter_open(&porter, &shard, open);
     }
     (void)amb_inbox_run(&shard.inbox);
     assert_int_equal(refused, RINGS + 1);

@@ -43,7 +43,7 @@ static void opened(void *owner, struct amb_order *order)
     assert_ptr_equal(owner, &control);
     assert_int_equal(order->status, AMB_OK);
     opening->is_over = true;
-    opening->last_seq = order->u.publisher.last_seq;
+    opening->last_seq = AMB_CONTAINER_OF(order, struct amb_order_publisher_open, order)->last_seq;
     amb_order_free(order);
 }
 
@@ -82,11 +82,12 @@ static void test_who_comes_back_at_once_is_told_all_that_it_has_sent(void **stat
     amb_order_post(harness.peers[1], order);
     struct amb_client client = {.control = &control};
     struct opening opening = {.request = {.client = &client}};
-    order = amb_order_new(&amb_order_publisher_open, opened, &opening);
-    order->session = id_of(young);
-    order->u.publisher.topic = topic;
-    order->u.publisher.identity = &identity;
-    amb_naming_post(&control, order, amb_naming_fence());
+    struct amb_order_publisher_open *open =
+        amb_order_new(&amb_order_publisher_open, opened, &opening);
+    open->order.session = id_of(young);
+    open->topic = topic;
+    open->identity = &identity;
+    amb_naming_post(&control, open, amb_naming_fence());
     for (unsigned i = 0; i < 1000 && !opening.is_over; i++) {
         (void)harness_turn(&harness, 0);
         (void)harness_turn(&harness, 1);
