@@ -60,9 +60,6 @@ struct amb_order {
     struct amb_session_id session;
     union {
         struct {
-            struct amb_topic *topic;
-        } topic;
-        struct {
             uint32_t handle;
             uint64_t id;
             struct amb_subscription_options options;
@@ -79,30 +76,6 @@ struct amb_order {
             uint64_t id;
             struct amb_queue_options options;
         } queue;
-        struct {
-            uint64_t sub; /* its id */
-            uint32_t handle, topic;
-            struct amb_begin begin;
-        } cursor;
-        struct {
-            uint32_t topic;
-            unsigned borrower;
-            int32_t subs, holding, spilling; /* changes */
-            struct amb_topic *shadow;
-            /* The cursor to attach there, of a change upwards: a subscription of `session`. */
-            uint64_t sub;
-            uint32_t handle;
-            struct amb_begin begin;
-            struct amb_begun begun;      /* home's, for the borrower */
-            struct amb_topic *attach_to; /* ... the shadow that it is attached to */
-        } lend;
-        struct {
-            uint32_t topic, matched;
-        } matched;
-        struct {
-            uint32_t topic;
-            uint32_t pairs; /* made for it before this order; the control thread's */
-        } wake;
         struct {
             uint64_t slot; /* opening */
             uint32_t slots;

@@ -20,7 +20,7 @@
 
 static void topic_add(struct amb_shard *shard, struct amb_order *order)
 {
-    struct amb_topic *topic = order->u.topic.topic;
+    struct amb_topic *topic = AMB_CONTAINER_OF(order, struct amb_order_topic, order)->topic;
     struct amb_topic **slot = amb_shard_topic_slot(shard, topic->id);
     if (slot == NULL) {
         order->status = AMB_ENOMEM;
@@ -33,7 +33,7 @@ static void topic_add(struct amb_shard *shard, struct amb_order *order)
 
 const struct amb_order_kind amb_order_topic_add = {
     .run = topic_add,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_topic),
 };
 
 /* Have all readers here, and at borrowers, come to its end? */
@@ -69,7 +69,7 @@ static bool topic_is_read(const struct amb_topic *topic)
 /* Somebody may come for its history: it stays until that has gone. */
 static void topic_ask(struct amb_shard *shard, struct amb_order *order)
 {
-    const struct amb_topic *topic = order->u.topic.topic;
+    const struct amb_topic *topic = AMB_CONTAINER_OF(order, struct amb_order_topic, order)->topic;
     bool has_history = topic->history.retains && topic->log.lo < topic->log.hi;
     if (topic->history.retains && topic->keys != NULL) {
         amb_keys_expire(topic->keys, shard->now_ns, topic->rule->ttl_ns);
@@ -80,15 +80,15 @@ static void topic_ask(struct amb_shard *shard, struct amb_order *order)
 
 const struct amb_order_kind amb_order_topic_ask = {
     .run = topic_ask,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_topic),
 };
 
 /* Its readers go in slices, which may be thousands: this mail goes around until none is left. */
 static void topic_forget_readers(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
-    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
-    struct amb_topic *topic = order->u.topic.topic;
+    struct amb_order_topic *remove = AMB_CONTAINER_OF(mail, struct amb_order_topic, order.mail);
+    struct amb_topic *topic = remove->topic;
     for (unsigned i = 0; i < AMB_SWEEP_TURN && !amb_list_is_empty(&topic->cursors); i++) {
         struct amb_cursor *cursor =
             AMB_CONTAINER_OF(topic->cursors.next, struct amb_cursor, of_topic);
@@ -96,16 +96,16 @@ static void topic_forget_readers(struct amb_mail *mail, void *owner)
         free(cursor);
     }
     if (!amb_list_is_empty(&topic->cursors)) {
-        amb_mail_post(&shard->inbox, &order->mail, topic_forget_readers);
+        amb_mail_post(&shard->inbox, mail, topic_forget_readers);
         return;
     }
     amb_topic_clear(topic);
-    amb_order_answer(order);
+    amb_order_answer(&remove->order);
 }
 
 static void topic_remove(struct amb_shard *shard, struct amb_order *order)
 {
-    struct amb_topic *topic = order->u.topic.topic;
+    struct amb_topic *topic = AMB_CONTAINER_OF(order, struct amb_order_topic, order)->topic;
     if (topic->naming > 0 || !topic_is_read(topic)) {
         order->status = AMB_EAGAIN;
         amb_order_answer(order);
@@ -119,26 +119,30 @@ static void topic_remove(struct amb_shard *shard, struct amb_order *order)
 
 const struct amb_order_kind amb_order_topic_remove = {
     .run = topic_remove,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_topic),
     .answers_itself = true,
 };
 
 static void topic_matched(struct amb_shard *shard, struct amb_order *order)
 {
-    struct amb_topic *topic = amb_shard_topic(shard, order->u.matched.topic);
+    const struct amb_order_topic_matched *told =
+        AMB_CONTAINER_OF(order, struct amb_order_topic_matched, order);
+    struct amb_topic *topic = amb_shard_topic(shard, told->topic);
     if (topic != NULL) {
-        topic->audience.matched = order->u.matched.matched;
+        topic->audience.matched = told->matched;
     }
 }
 
 const struct amb_order_kind amb_order_topic_matched = {
     .run = topic_matched,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_topic_matched),
 };
 
 static void topic_awake(struct amb_shard *shard, struct amb_order *order)
 {
-    struct amb_topic *topic = amb_shard_topic(shard, order->u.wake.topic);
+    const struct amb_order_topic_awake *awake =
+        AMB_CONTAINER_OF(order, struct amb_order_topic_awake, order);
+    struct amb_topic *topic = amb_shard_topic(shard, awake->topic);
     if (topic != NULL) {
         amb_route_awake(topic);
     }
@@ -146,7 +150,7 @@ static void topic_awake(struct amb_shard *shard, struct amb_order *order)
 
 const struct amb_order_kind amb_order_topic_awake = {
     .run = topic_awake,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_topic_awake),
 };
 
 static void order_attach(struct amb_shard *shard, struct amb_order *order, uint32_t handle,
@@ -173,12 +177,14 @@ static void order_attach(struct amb_shard *shard, struct amb_order *order, uint3
 
 static void cursor_attach(struct amb_shard *shard, struct amb_order *order)
 {
-    struct amb_topic *topic = amb_shard_topic(shard, order->u.cursor.topic);
+    struct amb_order_cursor_attach *attach =
+        AMB_CONTAINER_OF(order, struct amb_order_cursor_attach, order);
+    struct amb_topic *topic = amb_shard_topic(shard, attach->topic);
     struct amb_begun begun = {0};
     if (topic != NULL) {
-        amb_begin_find(topic, &order->u.cursor.begin, &begun);
+        amb_begin_find(topic, &attach->begin, &begun);
     }
-    order_attach(shard, order, order->u.cursor.handle, order->u.cursor.sub, topic, &begun);
+    order_attach(shard, order, attach->handle, attach->sub, topic, &begun);
     if (order->status != AMB_OK) {
         amb_prelude_free(&begun.prelude, shard);
     }
@@ -186,91 +192,91 @@ static void cursor_attach(struct amb_shard *shard, struct amb_order *order)
 
 const struct amb_order_kind amb_order_cursor_attach = {
     .run = cursor_attach,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_cursor_attach),
 };
 
 /* At the borrower. */
 static void lend_arrived(struct amb_mail *mail, void *owner)
 {
-    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
-    struct amb_topic *topic = order->u.lend.attach_to;
+    struct amb_order_lend *lend = AMB_CONTAINER_OF(mail, struct amb_order_lend, order.mail);
+    struct amb_topic *topic = lend->attach_to;
     if (topic == NULL) {
-        topic = amb_shard_topic(owner, order->u.lend.topic);
+        topic = amb_shard_topic(owner, lend->topic);
     } else {
         amb_list_push_back(&topic->privates.namesake->privates.all, &topic->privates.node);
     }
-    order_attach(owner, order, order->u.lend.handle, order->u.lend.sub, topic,
-                 &order->u.lend.begun);
-    if (order->status != AMB_OK) {
-        amb_prelude_free(&order->u.lend.begun.prelude, owner);
+    order_attach(owner, &lend->order, lend->handle, lend->sub, topic, &lend->begun);
+    if (lend->order.status != AMB_OK) {
+        amb_prelude_free(&lend->begun.prelude, owner);
     }
-    amb_order_answer(order);
+    amb_order_answer(&lend->order);
 }
 
 /* It begins in history: with a shadow of its own. False: it does not, or cannot for want of memory,
  * and begins at the end. */
-static bool order_replay(struct amb_topic *topic, struct amb_order *order)
+static bool order_replay(struct amb_topic *topic, struct amb_order_lend *lend)
 {
-    struct amb_begun *begun = &order->u.lend.begun;
-    amb_begin_find(topic, &order->u.lend.begin, begun);
+    struct amb_begun *begun = &lend->begun;
+    amb_begin_find(topic, &lend->begin, begun);
     if (begun->position < topic->log.hi) {
-        order->u.lend.attach_to = amb_replay_begin(
-            topic, order->u.lend.borrower, order->u.lend.sub, order->u.lend.holding > 0,
-            order->u.lend.spilling > 0, order->u.lend.shadow, begun);
+        lend->attach_to = amb_replay_begin(topic, lend->borrower, lend->sub, lend->holding > 0,
+                                           lend->spilling > 0, lend->shadow, begun);
     }
-    return order->u.lend.attach_to != NULL;
+    return lend->attach_to != NULL;
 }
 
-static void lend_answer(struct amb_shard *shard, struct amb_order *order, bool attaches)
+static void lend_answer(struct amb_shard *shard, struct amb_order_lend *lend, bool attaches)
 {
     if (attaches) {
-        amb_mail_post(&shard->peers[order->u.lend.borrower]->inbox, &order->mail, lend_arrived);
+        amb_mail_post(&shard->peers[lend->borrower]->inbox, &lend->order.mail, lend_arrived);
     } else {
-        amb_order_answer(order);
+        amb_order_answer(&lend->order);
     }
 }
 
 static void topic_lend(struct amb_shard *shard, struct amb_order *order)
 {
-    struct amb_topic *topic = amb_shard_topic(shard, order->u.lend.topic);
+    struct amb_order_lend *change = AMB_CONTAINER_OF(order, struct amb_order_lend, order);
+    struct amb_topic *topic = amb_shard_topic(shard, change->topic);
     if (topic == NULL) {
         order->status = AMB_ENOTFOUND;
         amb_order_answer(order);
         return;
     }
-    bool is_new = order->u.lend.subs > 0;
-    if (is_new ? order_replay(topic, order) : amb_replay_end(topic, order->u.lend.sub)) {
-        lend_answer(shard, order, is_new);
+    bool is_new = change->subs > 0;
+    if (is_new ? order_replay(topic, change) : amb_replay_end(topic, change->sub)) {
+        lend_answer(shard, change, is_new);
         return;
     }
-    struct amb_lend *lend = &topic->lending.lends[order->u.lend.borrower];
+    struct amb_lend *lend = &topic->lending.lends[change->borrower];
     if (lend->subs == 0) {
         lend->position = topic->log.hi; /* Reading begins now. */
-        lend->shadow = order->u.lend.shadow;
+        lend->shadow = change->shadow;
     }
-    amb_topic_count_lent(topic, lend, order->u.lend.subs, order->u.lend.holding,
-                         order->u.lend.spilling);
-    lend_answer(shard, order, is_new);
+    amb_topic_count_lent(topic, lend, change->subs, change->holding, change->spilling);
+    lend_answer(shard, change, is_new);
 }
 
 const struct amb_order_kind amb_order_lend = {
     .run = topic_lend,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_lend),
     .answers_itself = true,
 };
 
 static void topic_recount(struct amb_shard *shard, struct amb_order *order)
 {
-    struct amb_topic *topic = amb_shard_topic(shard, order->u.lend.topic);
+    const struct amb_order_recount *change =
+        AMB_CONTAINER_OF(order, struct amb_order_recount, order);
+    struct amb_topic *topic = amb_shard_topic(shard, change->topic);
     if (topic == NULL) {
         return; /* It has left. */
     }
-    struct amb_lend *lend = amb_replay_lend(topic, order->u.lend.sub);
-    lend = lend != NULL ? lend : &topic->lending.lends[order->u.lend.borrower];
-    amb_topic_count_lent(topic, lend, 0, order->u.lend.holding, order->u.lend.spilling);
+    struct amb_lend *lend = amb_replay_lend(topic, change->sub);
+    lend = lend != NULL ? lend : &topic->lending.lends[change->borrower];
+    amb_topic_count_lent(topic, lend, 0, change->holding, change->spilling);
 }
 
 const struct amb_order_kind amb_order_recount = {
     .run = topic_recount,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_recount),
 };

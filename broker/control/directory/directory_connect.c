@@ -43,38 +43,39 @@ static bool topic_lend(struct amb_directory *directory, struct amb_dir_topic *to
                        const struct amb_dir_sub *sub, int change, amb_order_done_fn done,
                        void *context)
 {
-    struct amb_order *order = amb_directory_order(&amb_order_lend, done, context);
-    if (order == NULL) {
+    struct amb_order_lend *lend = amb_directory_order(&amb_order_lend, done, context);
+    if (lend == NULL) {
         return false;
     }
-    order->session = sub->session;
-    order->u.lend.sub = sub->id;
-    order->u.lend.handle = sub->handle;
-    order->u.lend.begin = sub_begin(sub, topic);
-    order->u.lend.topic = topic->id;
-    order->u.lend.borrower = sub->session.shard;
-    order->u.lend.subs = change;
+    lend->order.session = sub->session;
+    lend->sub = sub->id;
+    lend->handle = sub->handle;
+    lend->begin = sub_begin(sub, topic);
+    lend->topic = topic->id;
+    lend->borrower = sub->session.shard;
+    lend->subs = change;
     enum amb_slow slow = sub_slow(directory, sub, topic);
-    order->u.lend.holding = slow == AMB_SLOW_BLOCK ? change : 0;
-    order->u.lend.spilling = slow == AMB_SLOW_SPILL ? change : 0;
-    order->u.lend.shadow = topic->on_shard[sub->session.shard];
-    amb_order_post(directory->shards[topic->home], order);
+    lend->holding = slow == AMB_SLOW_BLOCK ? change : 0;
+    lend->spilling = slow == AMB_SLOW_SPILL ? change : 0;
+    lend->shadow = topic->on_shard[sub->session.shard];
+    amb_order_post(directory->shards[topic->home], &lend->order);
     return true;
 }
 
 static bool topic_attach(struct amb_directory *directory, struct amb_dir_topic *topic,
                          const struct amb_dir_sub *sub, amb_order_done_fn done, void *context)
 {
-    struct amb_order *order = amb_directory_order(&amb_order_cursor_attach, done, context);
-    if (order == NULL) {
+    struct amb_order_cursor_attach *attach =
+        amb_directory_order(&amb_order_cursor_attach, done, context);
+    if (attach == NULL) {
         return false;
     }
-    order->session = sub->session;
-    order->u.cursor.sub = sub->id;
-    order->u.cursor.handle = sub->handle;
-    order->u.cursor.topic = topic->id;
-    order->u.cursor.begin = sub_begin(sub, topic);
-    amb_order_post(directory->shards[topic->home], order);
+    attach->order.session = sub->session;
+    attach->sub = sub->id;
+    attach->handle = sub->handle;
+    attach->topic = topic->id;
+    attach->begin = sub_begin(sub, topic);
+    amb_order_post(directory->shards[topic->home], &attach->order);
     return true;
 }
 
@@ -123,15 +124,15 @@ void amb_directory_recount(struct amb_directory *directory, const struct amb_dir
     if (sub->session.shard == topic->home || slow == was) {
         return;
     }
-    struct amb_order *order = amb_directory_order(&amb_order_recount, NULL, NULL);
-    if (order == NULL) {
+    struct amb_order_recount *recount = amb_directory_order(&amb_order_recount, NULL, NULL);
+    if (recount == NULL) {
         return;
     }
-    order->session = sub->session;
-    order->u.lend.sub = sub->id;
-    order->u.lend.topic = topic->id;
-    order->u.lend.borrower = sub->session.shard;
-    order->u.lend.holding = (slow == AMB_SLOW_BLOCK) - (was == AMB_SLOW_BLOCK);
-    order->u.lend.spilling = (slow == AMB_SLOW_SPILL) - (was == AMB_SLOW_SPILL);
-    amb_order_post(directory->shards[topic->home], order);
+    recount->order.session = sub->session;
+    recount->sub = sub->id;
+    recount->topic = topic->id;
+    recount->borrower = sub->session.shard;
+    recount->holding = (slow == AMB_SLOW_BLOCK) - (was == AMB_SLOW_BLOCK);
+    recount->spilling = (slow == AMB_SLOW_SPILL) - (was == AMB_SLOW_SPILL);
+    amb_order_post(directory->shards[topic->home], &recount->order);
 }

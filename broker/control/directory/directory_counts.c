@@ -72,13 +72,13 @@ static void matched_told(void *control, struct amb_order *order)
 
 static void tell_home(struct amb_directory *directory, const struct amb_dir_topic *topic)
 {
-    struct amb_order *order =
+    struct amb_order_topic_matched *told =
         amb_directory_order(&amb_order_topic_matched, matched_told, directory);
-    if (order != NULL) {
+    if (told != NULL) {
         directory->slow_orders++;
-        order->u.matched.topic = topic->id;
-        order->u.matched.matched = topic->told;
-        amb_order_post(directory->shards[topic->home], order);
+        told->topic = topic->id;
+        told->matched = topic->told;
+        amb_order_post(directory->shards[topic->home], &told->order);
     }
 }
 

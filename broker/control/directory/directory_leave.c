@@ -42,7 +42,7 @@ static void leave_ask(struct amb_dir_topic *topic, unsigned shard,
     }
     topic->waiting++;
     if (kind == &amb_order_topic_remove) {
-        order->u.topic.topic = topic->on_shard[shard];
+        AMB_CONTAINER_OF(order, struct amb_order_topic, order)->topic = topic->on_shard[shard];
     }
     amb_order_post(topic->directory->shards[shard], order);
 }
@@ -162,15 +162,15 @@ static void ask_answered(void *control, struct amb_order *order)
 static void topic_ask(struct amb_dir_topic *topic)
 {
     amb_list_remove(&topic->idle);
-    struct amb_order *order = amb_directory_order(&amb_order_topic_ask, ask_answered, topic);
-    if (order == NULL) {
+    struct amb_order_topic *ask = amb_directory_order(&amb_order_topic_ask, ask_answered, topic);
+    if (ask == NULL) {
         amb_directory_rest(topic->directory, topic);
         return;
     }
     topic->is_asked = true;
     topic->uses_asked = topic->uses;
-    order->u.topic.topic = topic->on_shard[topic->home];
-    amb_order_post(topic->directory->shards[topic->home], order);
+    ask->topic = topic->on_shard[topic->home];
+    amb_order_post(topic->directory->shards[topic->home], &ask->order);
 }
 
 bool amb_directory_leave_oldest(struct amb_directory *directory)

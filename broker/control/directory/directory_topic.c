@@ -68,13 +68,13 @@ struct amb_topic *amb_dir_topic_introduce(struct amb_directory *directory,
     if (topic->main != NULL && amb_dir_topic_introduce(directory, topic->main, shard) == NULL) {
         return NULL;
     }
-    struct amb_order *order = amb_directory_order(&amb_order_topic_add, NULL, NULL);
-    if (order == NULL) {
+    struct amb_order_topic *add = amb_directory_order(&amb_order_topic_add, NULL, NULL);
+    if (add == NULL) {
         return NULL;
     }
     if (amb_topic_create(directory->shards[shard], topic->id, topic->home, topic->name,
                          topic->name_len, &topic->on_shard[shard]) != AMB_OK) {
-        amb_order_free(order);
+        amb_order_free(&add->order);
         return NULL;
     }
     if (topic->main != NULL) {
@@ -85,8 +85,8 @@ struct amb_topic *amb_dir_topic_introduce(struct amb_directory *directory,
     if (topic->has_left) { /* A late message wakes it once more. */
         topic->on |= UINT64_C(1) << shard;
     }
-    order->u.topic.topic = topic->on_shard[shard];
-    amb_order_post(directory->shards[shard], order);
+    add->topic = topic->on_shard[shard];
+    amb_order_post(directory->shards[shard], &add->order);
     return topic->on_shard[shard];
 }
 

@@ -95,26 +95,32 @@ static bool wake_for(struct amb_pattern *pattern, void *arg)
     return true;
 }
 
+/* A slice that is not the last one: its answer says that home has carried out the orders of it. */
+static const struct amb_order_kind slice_made = {
+    .size = AMB_ORDER_SIZE(struct amb_order_topic_awake),
+};
+
 static void wake_answered(void *control, struct amb_order *order)
 {
     (void)control;
     struct amb_directory *directory = order->context;
-    amb_assert(directory->wake_pairs >= order->u.wake.pairs);
-    directory->wake_pairs -= order->u.wake.pairs;
+    uint32_t pairs = AMB_CONTAINER_OF(order, struct amb_order_topic_awake, order)->pairs;
+    amb_assert(directory->wake_pairs >= pairs);
+    directory->wake_pairs -= pairs;
     amb_order_free(order);
 }
 
 /* Behind the orders of a slice: home has carried them out when it answers. */
 static bool wake_post(struct wake *wake, const struct amb_order_kind *kind)
 {
-    struct amb_order *order = amb_directory_order(kind, wake_answered, wake->directory);
-    if (order == NULL) {
+    struct amb_order_topic_awake *awake = amb_directory_order(kind, wake_answered, wake->directory);
+    if (awake == NULL) {
         return false;
     }
-    order->u.wake.topic = wake->topic->id;
-    order->u.wake.pairs = wake->made + 1;
+    awake->topic = wake->topic->id;
+    awake->pairs = wake->made + 1;
     wake->directory->wake_pairs += wake->made + 1;
-    amb_order_post(wake->directory->shards[wake->topic->home], order);
+    amb_order_post(wake->directory->shards[wake->topic->home], &awake->order);
     return true;
 }
 
@@ -127,7 +133,7 @@ static bool wake_slice(struct wake *wake)
                              wake_for, wake);
     wake->cost = wake->made + 1 + (UINT32_MAX - steps) / STEPS_PER_PAIR;
     if (wake->made == wake->budget) { /* There may be more of them. */
-        (void)wake_post(wake, &amb_order_nothing);
+        (void)wake_post(wake, &slice_made);
         return false;
     }
     topic->wake = AMB_DIR_AWAKE;

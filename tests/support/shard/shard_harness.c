@@ -184,9 +184,9 @@ struct amb_topic *harness_topic_on(struct shard_harness *harness, uint32_t topic
             amb_topic_set_priority(*at, harness->topic_priority[topic]);
             (*at)->kin.main = harness_topic_on(harness, harness->topic_main[topic], shard);
         }
-        struct amb_order order = {.u.topic.topic = *at};
-        amb_order_topic_add.run(harness->peers[shard], &order);
-        assert_int_equal(order.status, AMB_OK);
+        struct amb_order_topic add = {.topic = *at};
+        amb_order_topic_add.run(harness->peers[shard], &add.order);
+        assert_int_equal(add.order.status, AMB_OK);
     }
     return *at;
 }
@@ -223,20 +223,20 @@ static void lend_done(void *control, struct amb_order *order)
 void harness_lend(struct shard_harness *harness, uint32_t topic, const struct shard_client *client,
                   uint32_t handle, int subs, int holding)
 {
-    struct amb_order *order = amb_order_new(&amb_order_lend, lend_done, NULL);
-    assert_non_null(order);
-    order->session =
+    struct amb_order_lend *lend = amb_order_new(&amb_order_lend, lend_done, NULL);
+    assert_non_null(lend);
+    lend->order.session =
         (struct amb_session_id){client->shard, (uint32_t)client->id, client->session->generation};
-    order->u.lend.sub = client->subs[handle].id;
-    order->u.lend.handle = handle;
-    order->u.lend.begin = client->subs[handle].begin;
-    order->u.lend.topic = topic;
-    order->u.lend.borrower = client->shard;
-    order->u.lend.subs = subs;
-    order->u.lend.holding = holding;
-    order->u.lend.spilling = client->subs[handle].options.slow == AMB_SLOW_SPILL ? subs : 0;
-    order->u.lend.shadow = harness_topic_on(harness, topic, client->shard);
-    amb_order_post(harness->peers[harness->topic_home[topic]], order);
+    lend->sub = client->subs[handle].id;
+    lend->handle = handle;
+    lend->begin = client->subs[handle].begin;
+    lend->topic = topic;
+    lend->borrower = client->shard;
+    lend->subs = subs;
+    lend->holding = holding;
+    lend->spilling = client->subs[handle].options.slow == AMB_SLOW_SPILL ? subs : 0;
+    lend->shadow = harness_topic_on(harness, topic, client->shard);
+    amb_order_post(harness->peers[harness->topic_home[topic]], &lend->order);
 }
 
 unsigned harness_turn(struct shard_harness *harness, unsigned shard)

@@ -48,28 +48,28 @@ void harness_queue_open(struct shard_harness *harness, unsigned shard,
 static void queue_lend(struct harness_queue *queue, uint32_t topic, int change)
 {
     struct shard_harness *h = queue->harness;
-    struct amb_order *order = order_of(&amb_order_lend);
-    order->session.shard = queue->shard;
-    order->u.lend.sub = queue->id;
-    order->u.lend.handle = AMB_QUEUE_HANDLE;
-    order->u.lend.topic = topic;
-    order->u.lend.borrower = queue->shard;
-    order->u.lend.begin = queue->begin;
-    order->u.lend.subs = order->u.lend.holding = change;
-    order->u.lend.shadow = harness_topic_on(h, topic, queue->shard);
-    amb_order_post(h->peers[h->topic_home[topic]], order);
+    struct amb_order_lend *lend = order_of(&amb_order_lend);
+    lend->order.session.shard = queue->shard;
+    lend->sub = queue->id;
+    lend->handle = AMB_QUEUE_HANDLE;
+    lend->topic = topic;
+    lend->borrower = queue->shard;
+    lend->begin = queue->begin;
+    lend->subs = lend->holding = change;
+    lend->shadow = harness_topic_on(h, topic, queue->shard);
+    amb_order_post(h->peers[h->topic_home[topic]], &lend->order);
 }
 
 void harness_queue_read(struct harness_queue *queue, uint32_t topic)
 {
     struct shard_harness *h = queue->harness;
     if (h->topic_home[topic] == queue->shard) {
-        struct amb_order *order = order_of(&amb_order_cursor_attach);
-        order->u.cursor.sub = queue->id;
-        order->u.cursor.handle = AMB_QUEUE_HANDLE;
-        order->u.cursor.topic = topic;
-        order->u.cursor.begin = queue->begin;
-        amb_order_post(h->peers[queue->shard], order);
+        struct amb_order_cursor_attach *attach = order_of(&amb_order_cursor_attach);
+        attach->sub = queue->id;
+        attach->handle = AMB_QUEUE_HANDLE;
+        attach->topic = topic;
+        attach->begin = queue->begin;
+        amb_order_post(h->peers[queue->shard], &attach->order);
     } else {
         queue_lend(queue, topic, +1);
     }

@@ -104,11 +104,11 @@ static enum amb_status open_subscription(uint32_t index, uint32_t handle, uint64
 
 static enum amb_status attach_cursor(uint32_t index, uint32_t handle, uint64_t id, uint32_t topic)
 {
-    struct amb_order *order = prepare(&amb_order_cursor_attach, index);
-    order->u.cursor.handle = handle;
-    order->u.cursor.sub = id;
-    order->u.cursor.topic = topic;
-    return carry_out(0, order);
+    struct amb_order_cursor_attach *attach = prepare(&amb_order_cursor_attach, index);
+    attach->handle = handle;
+    attach->sub = id;
+    attach->topic = topic;
+    return carry_out(0, &attach->order);
 }
 
 static void test_ring_session_comes_with_three_descriptors(void **state)
@@ -344,16 +344,16 @@ static void test_cursor_belongs_to_the_subscription_it_was_meant_for(void **stat
     harness_fini(&harness);
 }
 
-static struct amb_order *prepare_lend(uint32_t topic, uint64_t sub, int subs)
+static struct amb_order_lend *prepare_lend(uint32_t topic, uint64_t sub, int subs)
 {
-    struct amb_order *order = prepare(&amb_order_lend, 0);
-    order->u.lend.topic = topic;
-    order->u.lend.borrower = 0;
-    order->u.lend.sub = sub;
-    order->u.lend.handle = 4;
-    order->u.lend.subs = subs;
-    order->u.lend.holding = subs;
-    return order;
+    struct amb_order_lend *lend = prepare(&amb_order_lend, 0);
+    lend->topic = topic;
+    lend->borrower = 0;
+    lend->sub = sub;
+    lend->handle = 4;
+    lend->subs = subs;
+    lend->holding = subs;
+    return lend;
 }
 
 static void test_home_lends_and_attaches_at_the_borrower(void **state)
@@ -365,17 +365,17 @@ static void test_home_lends_and_attaches_at_the_borrower(void **state)
     const struct amb_lend *lend = &harness_home(&harness, topic)->lending.lends[0];
     assert_int_equal(open_session(0, AMB_LINK_STREAM), AMB_OK);
     assert_int_equal(open_subscription(0, 4, 10), AMB_OK);
-    struct amb_order *order = prepare_lend(topic, 10, +1);
-    order->u.lend.shadow = shadow;
-    assert_int_equal(carry_out(1, order), AMB_OK);
+    struct amb_order_lend *change = prepare_lend(topic, 10, +1);
+    change->shadow = shadow;
+    assert_int_equal(carry_out(1, &change->order), AMB_OK);
     assert_int_equal(lend->subs, 1);
     assert_int_equal(lend->holding, 1);
     assert_ptr_equal(lend->shadow, shadow);
     assert_false(amb_list_is_empty(&shadow->cursors));
-    assert_int_equal(carry_out(1, prepare_lend(topic, 10, -1)), AMB_OK);
+    assert_int_equal(carry_out(1, &prepare_lend(topic, 10, -1)->order), AMB_OK);
     assert_int_equal(lend->subs, 0);
     assert_int_equal(lend->holding, 0);
-    assert_int_equal(carry_out(1, prepare_lend(topic + 7, 10, +1)), AMB_ENOTFOUND);
+    assert_int_equal(carry_out(1, &prepare_lend(topic + 7, 10, +1)->order), AMB_ENOTFOUND);
     close_session(0);
     harness_fini(&harness);
 }
@@ -404,13 +404,13 @@ static void test_orders_without_an_answer_free_themselves(void **state)
     (void)state;
     harness_init(&harness, 1, NULL);
     uint32_t topic = harness_topic(&harness, "a", 0);
-    struct amb_order *order = amb_order_new(&amb_order_topic_matched, NULL, NULL);
-    order->u.matched.topic = topic;
-    order->u.matched.matched = 42;
-    amb_order_post(harness.peers[0], order);
-    order = amb_order_new(&amb_order_topic_matched, NULL, NULL);
-    order->u.matched.topic = 4711;
-    amb_order_post(harness.peers[0], order);
+    struct amb_order_topic_matched *told = amb_order_new(&amb_order_topic_matched, NULL, NULL);
+    told->topic = topic;
+    told->matched = 42;
+    amb_order_post(harness.peers[0], &told->order);
+    told = amb_order_new(&amb_order_topic_matched, NULL, NULL);
+    told->topic = 4711;
+    amb_order_post(harness.peers[0], &told->order);
     harness_settle(&harness);
     assert_int_equal(harness_home(&harness, topic)->audience.matched, 42);
     harness_fini(&harness);

@@ -443,9 +443,9 @@ static void test_what_has_expired_is_not_given(void **state)
 
 static enum amb_status ask(struct world *w)
 {
-    struct amb_order order = {.u.topic.topic = harness_home(&w->h, w->topic)};
-    amb_order_topic_ask.run(w->h.peers[1], &order);
-    return order.status;
+    struct amb_order_topic ask = {.topic = harness_home(&w->h, w->topic)};
+    amb_order_topic_ask.run(w->h.peers[1], &ask.order);
+    return ask.order.status;
 }
 
 static void test_a_topic_stays_for_as_long_as_it_keeps_some(void **state)
