@@ -60,23 +60,6 @@ struct amb_order {
     struct amb_session_id session;
     union {
         struct {
-            uint32_t handle;
-            uint64_t id;
-            struct amb_subscription_options options;
-            uint64_t acks;                          /* ending: when so many have come */
-            uint64_t queue;                         /* id of one that it is a member of; 0: none */
-            unsigned queue_home;                    /* its worker */
-            struct amb_queue_options queue_options; /* as this member wants it */
-            struct amb_taker_waiter waiter;         /* the workers' */
-            bool stop;                              /* sync: it gets no more */
-            struct amb_seat *seat;                  /* the workers' */
-            struct amb_filter *filter;              /* opening: becomes theirs, or is freed */
-        } subscription;
-        struct {
-            uint64_t id;
-            struct amb_queue_options options;
-        } queue;
-        struct {
             uint64_t slot; /* opening */
             uint32_t slots;
             struct amb_gpu_pool *pool; /* the same; NULL: host memory */

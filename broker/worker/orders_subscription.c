@@ -13,18 +13,20 @@
 
 static void queue_open(struct amb_shard *shard, struct amb_order *order)
 {
+    struct amb_order_queue_open *open = AMB_CONTAINER_OF(order, struct amb_order_queue_open, order);
     struct amb_queue *queue;
-    order->status = amb_queue_create(shard, order->u.queue.id, &order->u.queue.options, &queue);
+    order->status = amb_queue_create(shard, open->id, &open->options, &queue);
 }
 
 const struct amb_order_kind amb_order_queue_open = {
     .run = queue_open,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_queue_open),
 };
 
 static void queue_close(struct amb_shard *shard, struct amb_order *order)
 {
-    struct amb_queue *queue = amb_shard_queue(shard, order->u.queue.id);
+    struct amb_queue *queue =
+        amb_shard_queue(shard, AMB_CONTAINER_OF(order, struct amb_order_queue_close, order)->id);
     if (queue != NULL) {
         amb_queue_close(queue);
     }
@@ -32,28 +34,29 @@ static void queue_close(struct amb_shard *shard, struct amb_order *order)
 
 const struct amb_order_kind amb_order_queue_close = {
     .run = queue_close,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_queue_close),
 };
 
 /* At the queue's worker: behind this mail come the member's others. */
 static void member_joins(struct amb_mail *mail, void *owner)
 {
-    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
-    struct amb_queue *queue = amb_shard_queue(owner, order->u.subscription.queue);
+    struct amb_order_subscription_open *open =
+        AMB_CONTAINER_OF(mail, struct amb_order_subscription_open, order.mail);
+    struct amb_queue *queue = amb_shard_queue(owner, open->queue);
     if (queue == NULL) {
-        order->status = AMB_ENOTFOUND; /* Its seat goes when the subscription does. */
+        open->order.status = AMB_ENOTFOUND; /* Its seat goes when the subscription does. */
     } else {
-        amb_queue_join(queue, order->u.subscription.seat, &order->u.subscription.queue_options,
-                       &order->u.subscription.filter);
+        amb_queue_join(queue, open->seat, &open->queue_options, &open->filter);
     }
-    amb_order_answer(order);
+    amb_order_answer(&open->order);
 }
 
 /* Makes the subscription a member and has it join; the queue's worker answers. */
-static enum amb_status member_open(struct amb_subscription *sub, struct amb_order *order)
+static enum amb_status member_open(struct amb_subscription *sub,
+                                   struct amb_order_subscription_open *open)
 {
     struct amb_session *session = sub->session;
-    struct amb_shard *home = session->shard->peers[order->u.subscription.queue_home];
+    struct amb_shard *home = session->shard->peers[open->queue_home];
     struct amb_seat *seat = calloc(1, sizeof(*seat));
     if (seat == NULL) {
         return AMB_ENOMEM;
@@ -69,41 +72,42 @@ static enum amb_status member_open(struct amb_subscription *sub, struct amb_orde
     seat->credit_msgs = sub->options.credit_msgs;
     seat->credit_bytes = sub->options.credit_bytes;
     amb_list_init(&seat->node);
-    const struct amb_queue_options *options = &order->u.subscription.queue_options;
+    const struct amb_queue_options *options = &open->queue_options;
     enum amb_status status = amb_taker_create(sub, options->ack, options->ack_wait_ns, seat);
     if (status != AMB_OK) {
         free(seat);
         return status;
     }
-    order->u.subscription.seat = seat;
-    amb_take_post(session->shard, home, &order->mail, member_joins);
+    open->seat = seat;
+    amb_take_post(session->shard, home, &open->order.mail, member_joins);
     return AMB_OK;
 }
 
 static void subscription_open(struct amb_shard *shard, struct amb_order *order)
 {
+    struct amb_order_subscription_open *open =
+        AMB_CONTAINER_OF(order, struct amb_order_subscription_open, order);
     struct amb_session *session = amb_order_session(shard, order);
     struct amb_subscription *sub = NULL;
-    uint32_t handle = order->u.subscription.handle;
+    uint32_t handle = open->handle;
     if (session != NULL && session->subscriptions[handle] != NULL) {
         order->status = AMB_ESTATE;
     } else if (session != NULL) {
-        order->status = amb_subscription_create(session, handle, order->u.subscription.id,
-                                                &order->u.subscription.options, &sub);
+        order->status = amb_subscription_create(session, handle, open->id, &open->options, &sub);
     }
-    struct amb_filter *filter = order->u.subscription.filter;
-    if (sub != NULL && order->u.subscription.queue == 0 && filter != NULL) {
+    struct amb_filter *filter = open->filter;
+    if (sub != NULL && open->queue == 0 && filter != NULL) {
         if (amb_heap_charge(&session->heap, amb_filter_heap(filter))) {
             sub->filter = filter;
             sub->filter_heap = amb_filter_heap(filter);
-            order->u.subscription.filter = NULL;
+            open->filter = NULL;
         } else {
             order->status = AMB_ELIMIT;
             amb_subscription_destroy(&sub, false);
         }
     }
-    if (sub != NULL && order->u.subscription.queue != 0) {
-        enum amb_status status = member_open(sub, order);
+    if (sub != NULL && open->queue != 0) {
+        enum amb_status status = member_open(sub, open);
         if (status == AMB_OK) {
             return; /* The order is the queue's worker's. */
         }
@@ -115,13 +119,13 @@ static void subscription_open(struct amb_shard *shard, struct amb_order *order)
 
 static void subscription_open_fini(struct amb_order *order)
 {
-    amb_filter_free(&order->u.subscription.filter);
+    amb_filter_free(&AMB_CONTAINER_OF(order, struct amb_order_subscription_open, order)->filter);
 }
 
 const struct amb_order_kind amb_order_subscription_open = {
     .run = subscription_open,
     .fini = subscription_open_fini,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_subscription_open),
     .answers_itself = true,
 };
 
@@ -130,44 +134,42 @@ static void subscription_gone(void *order)
     amb_order_answer(order);
 }
 
-static struct amb_order *order_of_waiter(struct amb_taker_waiter *waiter)
-{
-    return AMB_CONTAINER_OF(waiter, struct amb_order, u.subscription.waiter);
-}
-
 static void acks_came_last(struct amb_taker_waiter *waiter, struct amb_subscription *sub)
 {
-    struct amb_order *order = order_of_waiter(waiter);
+    struct amb_order_subscription_close *close =
+        AMB_CONTAINER_OF(waiter, struct amb_order_subscription_close, waiter);
     if (sub == NULL || sub->has_ended) {
-        amb_order_answer(order);
+        amb_order_answer(&close->order);
     } else {
-        amb_subscription_end(sub, subscription_gone, order);
+        amb_subscription_end(sub, subscription_gone, &close->order);
     }
 }
 
 static void acks_came(struct amb_taker_waiter *waiter, struct amb_subscription *sub)
 {
-    struct amb_order *order = order_of_waiter(waiter);
-    order->status = sub == NULL ? AMB_ECLOSED : AMB_OK;
-    amb_order_answer(order);
+    struct amb_order_subscription_sync *sync =
+        AMB_CONTAINER_OF(waiter, struct amb_order_subscription_sync, waiter);
+    sync->order.status = sub == NULL ? AMB_ECLOSED : AMB_OK;
+    amb_order_answer(&sync->order);
 }
 
 static void subscription_sync(struct amb_shard *shard, struct amb_order *order)
 {
+    struct amb_order_subscription_sync *sync =
+        AMB_CONTAINER_OF(order, struct amb_order_subscription_sync, order);
     struct amb_session *session = amb_order_session(shard, order);
-    struct amb_subscription *sub =
-        session == NULL ? NULL : session->subscriptions[order->u.subscription.handle];
+    struct amb_subscription *sub = session == NULL ? NULL : session->subscriptions[sync->handle];
     if (sub == NULL || sub->taker == NULL) {
         order->status = AMB_ENOTFOUND;
         amb_order_answer(order);
         return;
     }
-    if (order->u.subscription.stop) {
+    if (sync->stop) {
         amb_taker_stop(sub->taker);
     }
-    order->u.subscription.waiter.frames = order->u.subscription.acks;
-    order->u.subscription.waiter.done = acks_came;
-    enum amb_status status = amb_taker_wait(sub->taker, &order->u.subscription.waiter);
+    sync->waiter.frames = sync->acks;
+    sync->waiter.done = acks_came;
+    enum amb_status status = amb_taker_wait(sub->taker, &sync->waiter);
     if (status != AMB_OK) {
         order->status = status;
         amb_order_answer(order);
@@ -176,16 +178,17 @@ static void subscription_sync(struct amb_shard *shard, struct amb_order *order)
 
 const struct amb_order_kind amb_order_subscription_sync = {
     .run = subscription_sync,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_subscription_sync),
     .answers_itself = true,
 };
 
 /* Answered when the handle may be used again: nothing of it is under way any more. */
 static void subscription_close(struct amb_shard *shard, struct amb_order *order)
 {
+    struct amb_order_subscription_close *close =
+        AMB_CONTAINER_OF(order, struct amb_order_subscription_close, order);
     struct amb_session *session = amb_order_session(shard, order);
-    struct amb_subscription *sub =
-        session == NULL ? NULL : session->subscriptions[order->u.subscription.handle];
+    struct amb_subscription *sub = session == NULL ? NULL : session->subscriptions[close->handle];
     if (sub == NULL || sub->has_ended) {
         amb_order_answer(order);
         return;
@@ -195,15 +198,15 @@ static void subscription_close(struct amb_shard *shard, struct amb_order *order)
         return;
     }
     amb_taker_stop(sub->taker);
-    order->u.subscription.waiter.frames = order->u.subscription.acks;
-    order->u.subscription.waiter.done = acks_came_last;
-    if (amb_taker_wait(sub->taker, &order->u.subscription.waiter) != AMB_OK) {
-        acks_came_last(&order->u.subscription.waiter, sub); /* It has asked too often. */
+    close->waiter.frames = close->acks;
+    close->waiter.done = acks_came_last;
+    if (amb_taker_wait(sub->taker, &close->waiter) != AMB_OK) {
+        acks_came_last(&close->waiter, sub); /* It has asked too often. */
     }
 }
 
 const struct amb_order_kind amb_order_subscription_close = {
     .run = subscription_close,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_subscription_close),
     .answers_itself = true,
 };

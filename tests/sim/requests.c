@@ -245,15 +245,15 @@ static void subscribe(struct sim *s, struct visit *visit, const struct sim_ask *
     struct sim_sub *wish = &s->clients[visit->slot].subs[ask->handle];
     struct amb_dir_sub *sub = make_sub(s, visit, ask->handle);
     struct request *request = request_create(s, visit, ask);
-    struct amb_order *order =
+    struct amb_order_subscription_open *open =
         desk_order(&amb_order_subscription_open, subscribe_step, visit, request);
     visit->subs[ask->handle] = sub;
     request->sub = sub->id;
-    order->u.subscription.handle = ask->handle;
-    order->u.subscription.options = sub->options;
-    order->u.subscription.id = sub->id;
+    open->handle = ask->handle;
+    open->options = sub->options;
+    open->id = sub->id;
     if (wish->wish == 0) {
-        desk_post(s, visit, order);
+        desk_post(s, visit, &open->order);
         request->waiting += amb_directory_subscribe(&s->directory, sub, subscribe_step, request);
         return;
     }
@@ -262,15 +262,15 @@ static void subscribe(struct sim *s, struct visit *visit, const struct sim_ask *
         .group = queue->group, .durable = queue->durable, .filter = "", .options = queue->options};
     const char *why = "";
     unsigned posted;
-    request->answer.status = amb_queues_subscribe(&s->directory, sub, &queue_wish, order,
+    request->answer.status = amb_queues_subscribe(&s->directory, sub, &queue_wish, open,
                                                   subscribe_step, request, &posted, &why);
     if (request->answer.status == AMB_OK) {
         wish->queue = model_queue(s, wish->wish, sub->queue->sub.id);
         request->waiting += posted;
-        desk_post(s, visit, order);
+        desk_post(s, visit, &open->order);
         return;
     }
-    amb_order_free(order);
+    amb_order_free(&open->order);
     visit->subs[ask->handle] = NULL;
     free(sub);
     request_end(request);
@@ -291,17 +291,17 @@ static void unsubscribe(struct sim *s, struct visit *visit, const struct sim_ask
 {
     struct amb_dir_sub *sub = visit->subs[ask->handle];
     struct request *request = request_create(s, visit, ask);
-    struct amb_order *order =
+    struct amb_order_subscription_close *close =
         desk_order(&amb_order_subscription_close, subscription_closed, visit, request);
     request->sub = sub->id;
-    order->u.subscription.handle = ask->handle;
-    order->u.subscription.acks = ask->number;
+    close->handle = ask->handle;
+    close->acks = ask->number;
     if (sub->queue == NULL) {
         amb_directory_unsubscribe(&s->directory, sub);
     } else {
         sub->is_closing = true;
     }
-    desk_post(s, visit, order);
+    desk_post(s, visit, &close->order);
 }
 
 /* Leases --------------------------------------------------------------------------------------- */

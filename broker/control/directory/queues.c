@@ -186,10 +186,10 @@ static struct amb_dir_queue *queue_make(struct amb_directory *directory,
                                         void *context, unsigned *posted)
 {
     struct amb_dir_queue *queue = calloc(1, sizeof(*queue) + sub->position_len);
-    struct amb_order *order = amb_order_new(&amb_order_queue_open, done, context);
-    if (queue == NULL || order == NULL || !queue_adopt(queue, wish)) {
+    struct amb_order_queue_open *open = amb_order_new(&amb_order_queue_open, done, context);
+    if (queue == NULL || open == NULL || !queue_adopt(queue, wish)) {
         free(queue);
-        amb_order_free(order);
+        amb_order_free(open == NULL ? NULL : &open->order);
         return NULL;
     }
     queue->user = wish->user;
@@ -212,9 +212,9 @@ static struct amb_dir_queue *queue_make(struct amb_directory *directory,
     queue->sub.pattern_len = sub->pattern_len;
     memcpy(queue->sub.pattern, sub->pattern, sub->pattern_len);
     amb_list_push_back(&directory->queues, &queue->node);
-    order->u.queue.id = queue->sub.id;
-    order->u.queue.options = wish->options;
-    amb_order_post(directory->shards[queue->sub.session.shard], order);
+    open->id = queue->sub.id;
+    open->options = wish->options;
+    amb_order_post(directory->shards[queue->sub.session.shard], &open->order);
     *posted = 1 + amb_directory_subscribe(directory, &queue->sub, done, context);
     amb_list_remove(&queue->sub.node); /* Members are what is listed. */
     return queue;
@@ -223,19 +223,20 @@ static struct amb_dir_queue *queue_make(struct amb_directory *directory,
 static void queue_remove(struct amb_directory *directory, struct amb_dir_queue *queue)
 {
     amb_directory_unsubscribe(directory, &queue->sub);
-    struct amb_order *order = amb_order_new(&amb_order_queue_close, NULL, NULL);
-    if (order == NULL) {
+    struct amb_order_queue_close *close = amb_order_new(&amb_order_queue_close, NULL, NULL);
+    if (close == NULL) {
         amb_error("no memory for an order to a worker");
     } else {
-        order->u.queue.id = queue->sub.id;
-        amb_order_post(directory->shards[queue->sub.session.shard], order);
+        close->id = queue->sub.id;
+        amb_order_post(directory->shards[queue->sub.session.shard], &close->order);
     }
     amb_list_remove(&queue->node);
     queue_free(queue);
 }
 
 enum amb_status amb_queues_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
-                                     const struct amb_queue_wish *wish, struct amb_order *order,
+                                     const struct amb_queue_wish *wish,
+                                     struct amb_order_subscription_open *open,
                                      amb_order_done_fn done, void *context, unsigned *posted,
                                      const char **why)
 {
@@ -268,9 +269,9 @@ enum amb_status amb_queues_subscribe(struct amb_directory *directory, struct amb
     sub->queue = queue;
     amb_list_push_back(&directory->subs, &sub->node);
     amb_list_init(&sub->same);
-    order->u.subscription.queue = queue->sub.id;
-    order->u.subscription.queue_home = queue->sub.session.shard;
-    order->u.subscription.queue_options = wish->options;
+    open->queue = queue->sub.id;
+    open->queue_home = queue->sub.session.shard;
+    open->queue_options = wish->options;
     return AMB_OK;
 }
 

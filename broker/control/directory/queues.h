@@ -23,6 +23,7 @@
 #define AMB_QUEUE_NAME_MAX 64u
 
 struct Amb__Control__Subscribe;
+struct amb_order_subscription_open;
 
 /* A client's wish. Names: "" for none. */
 struct amb_queue_wish {
@@ -59,12 +60,12 @@ bool amb_queue_name_check(const char *name);
 /*
  * Makes `sub`, whose pattern and session are set, a member of the queue that the wish names. Where
  * the wish names none, that is a new one of its own. Fills in what the order that opens the
- * subscription must say (order->u.subscription). `done` as for amb_directory_subscribe, *posted how
- * often it will be called. EBUSY, EFORBIDDEN, EINVAL, ENOMEM, and a sentence.
+ * subscription must say. `done` as for amb_directory_subscribe, *posted how often it will be
+ * called. EBUSY, EFORBIDDEN, EINVAL, ENOMEM, and a sentence.
  */
 AMB_MUST_CHECK enum amb_status
 amb_queues_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
-                     const struct amb_queue_wish *wish, struct amb_order *order,
+                     const struct amb_queue_wish *wish, struct amb_order_subscription_open *open,
                      amb_order_done_fn done, void *context, unsigned *posted, const char **why);
 /* It takes no more messages, though it may acknowledge some yet: a queue of which nobody does holds
  * no publisher up. Harmless twice, and of what is no member. */

@@ -38,10 +38,10 @@ void harness_queue_open(struct shard_harness *harness, unsigned shard,
                        ? (struct amb_queue_options){.ack = AMB_ACK_EXPLICIT,
                                                     .ack_wait_ns = AMB_ACK_WAIT_DEFAULT_NS}
                        : *options;
-    struct amb_order *order = order_of(&amb_order_queue_open);
-    order->u.queue.id = out->id;
-    order->u.queue.options = out->options;
-    amb_order_post(harness->peers[shard], order);
+    struct amb_order_queue_open *open = order_of(&amb_order_queue_open);
+    open->id = out->id;
+    open->options = out->options;
+    amb_order_post(harness->peers[shard], &open->order);
     harness_settle(harness);
 }
 
@@ -90,9 +90,9 @@ void harness_queue_close(struct harness_queue *queue)
             queue_lend(queue, queue->topics[i], -1);
         }
     }
-    struct amb_order *order = order_of(&amb_order_queue_close);
-    order->u.queue.id = queue->id;
-    amb_order_post(h->peers[queue->shard], order);
+    struct amb_order_queue_close *close = order_of(&amb_order_queue_close);
+    close->id = queue->id;
+    amb_order_post(h->peers[queue->shard], &close->order);
     harness_settle(h);
 }
 
@@ -105,27 +105,27 @@ void client_join(struct shard_client *client, uint32_t handle, const struct harn
     free(sub->deliveries);
     *sub = (struct client_sub){
         .is_open = true, .id = ++next_id, .options = options == NULL ? plain : *options};
-    struct amb_order *order = order_of(&amb_order_subscription_open);
-    order->session =
+    struct amb_order_subscription_open *open = order_of(&amb_order_subscription_open);
+    open->order.session =
         (struct amb_session_id){client->shard, (uint32_t)client->id, client->session->generation};
-    order->u.subscription.handle = handle;
-    order->u.subscription.id = sub->id;
-    order->u.subscription.options = sub->options;
-    order->u.subscription.queue = queue->id;
-    order->u.subscription.queue_home = queue->shard;
-    order->u.subscription.queue_options = queue->options;
-    amb_order_post(client->harness->peers[client->shard], order);
+    open->handle = handle;
+    open->id = sub->id;
+    open->options = sub->options;
+    open->queue = queue->id;
+    open->queue_home = queue->shard;
+    open->queue_options = queue->options;
+    amb_order_post(client->harness->peers[client->shard], &open->order);
     harness_settle(client->harness);
 }
 
 void client_quit(struct shard_client *client, uint32_t handle, uint64_t acks)
 {
-    struct amb_order *order = order_of(&amb_order_subscription_close);
-    order->session =
+    struct amb_order_subscription_close *close = order_of(&amb_order_subscription_close);
+    close->order.session =
         (struct amb_session_id){client->shard, (uint32_t)client->id, client->session->generation};
-    order->u.subscription.handle = handle;
-    order->u.subscription.acks = acks;
-    amb_order_post(client->harness->peers[client->shard], order);
+    close->handle = handle;
+    close->acks = acks;
+    amb_order_post(client->harness->peers[client->shard], &close->order);
     client->subs[handle].is_open = false;
     harness_settle(client->harness);
 }

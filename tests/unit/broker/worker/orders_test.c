@@ -96,10 +96,10 @@ static enum amb_status open_publisher(uint32_t index, uint32_t handle)
 
 static enum amb_status open_subscription(uint32_t index, uint32_t handle, uint64_t id)
 {
-    struct amb_order *order = prepare(&amb_order_subscription_open, index);
-    order->u.subscription.handle = handle;
-    order->u.subscription.id = id;
-    return carry_out(0, order);
+    struct amb_order_subscription_open *open = prepare(&amb_order_subscription_open, index);
+    open->handle = handle;
+    open->id = id;
+    return carry_out(0, &open->order);
 }
 
 static enum amb_status attach_cursor(uint32_t index, uint32_t handle, uint64_t id, uint32_t topic)
@@ -335,9 +335,9 @@ static void test_cursor_belongs_to_the_subscription_it_was_meant_for(void **stat
     assert_true(amb_list_is_empty(&harness_home(&harness, topic)->cursors));
     assert_int_equal(attach_cursor(0, 4, 10, topic), AMB_OK);
     assert_false(amb_list_is_empty(&harness_home(&harness, topic)->cursors));
-    struct amb_order *order = prepare(&amb_order_subscription_close, 0);
-    order->u.subscription.handle = 4;
-    assert_int_equal(carry_out(0, order), AMB_OK);
+    struct amb_order_subscription_close *close = prepare(&amb_order_subscription_close, 0);
+    close->handle = 4;
+    assert_int_equal(carry_out(0, &close->order), AMB_OK);
     assert_true(amb_list_is_empty(&harness_home(&harness, topic)->cursors));
     assert_int_equal(open_subscription(0, 4, 12), AMB_OK);
     close_session(0);

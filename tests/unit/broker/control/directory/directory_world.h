@@ -137,12 +137,13 @@ static inline void open_sub(struct amb_dir_sub *sub, const struct amb_session_id
     sub->options.slow = AMB_SLOW_DEFAULT;
     sub->pattern_len = (uint32_t)strlen(pattern);
     memcpy(sub->pattern, pattern, sub->pattern_len);
-    struct amb_order *order = amb_order_new(&amb_order_subscription_open, NULL, NULL);
-    order->session = *session;
-    order->u.subscription.handle = handle;
-    order->u.subscription.id = sub->id;
-    order->u.subscription.options = sub->options;
-    amb_order_post(f.harness.peers[session->shard], order);
+    struct amb_order_subscription_open *open =
+        amb_order_new(&amb_order_subscription_open, NULL, NULL);
+    open->order.session = *session;
+    open->handle = handle;
+    open->id = sub->id;
+    open->options = sub->options;
+    amb_order_post(f.harness.peers[session->shard], &open->order);
 }
 
 /* ... and enters it; returns how many orders are to be answered. */
@@ -186,10 +187,11 @@ static inline void publish_once(struct amb_dir_topic *topic)
 /* As a client's Unsubscribe: the worker first. */
 static inline void unsubscribe(struct amb_dir_sub *sub)
 {
-    struct amb_order *order = amb_order_new(&amb_order_subscription_close, NULL, NULL);
-    order->session = sub->session;
-    order->u.subscription.handle = sub->handle;
-    amb_order_post(f.harness.peers[sub->session.shard], order);
+    struct amb_order_subscription_close *close =
+        amb_order_new(&amb_order_subscription_close, NULL, NULL);
+    close->order.session = sub->session;
+    close->handle = sub->handle;
+    amb_order_post(f.harness.peers[sub->session.shard], &close->order);
     amb_directory_unsubscribe(&f.directory, sub);
     settle();
 }

@@ -105,19 +105,20 @@ static void join(struct member *m, unsigned shard, const char *pattern, const ch
     wish.options.ack_wait_ns = AMB_ACK_WAIT_DEFAULT_NS;
     m->sub.options.slow = wish.options.slow = f.slow;
     m->sub.options.slow_block_ns = wish.options.slow_block_ns = f.slow_block_ns;
-    struct amb_order *order = amb_order_new(&amb_order_subscription_open, done, NULL);
-    order->session = m->session;
-    order->u.subscription.id = m->sub.id;
+    struct amb_order_subscription_open *open =
+        amb_order_new(&amb_order_subscription_open, done, NULL);
+    open->order.session = m->session;
+    open->id = m->sub.id;
     unsigned posted;
     m->status =
-        amb_queues_subscribe(&f.directory, &m->sub, &wish, order, done, NULL, &posted, &m->why);
+        amb_queues_subscribe(&f.directory, &m->sub, &wish, open, done, NULL, &posted, &m->why);
     if (m->status != AMB_OK) {
         assert_true(m->why[0] != '\0');
-        amb_order_free(order);
+        amb_order_free(&open->order);
         return;
     }
     f.waiting += posted + 1;
-    amb_order_post(f.harness.peers[shard], order);
+    amb_order_post(f.harness.peers[shard], &open->order);
     harness_settle(&f.harness);
     assert_int_equal(f.waiting, 0);
 }
