@@ -60,18 +60,6 @@ struct amb_order {
     struct amb_session_id session;
     union {
         struct {
-            uint64_t slot; /* opening */
-            uint32_t slots;
-            struct amb_gpu_pool *pool; /* the same; NULL: host memory */
-            uint64_t gpu_offset;       /* out, of that */
-            uint64_t segment, size;    /* out when opening */
-            struct amb_segment_lease_pass pass;
-            struct amb_maker_wait wait; /* for memory that is about to come back, */
-            int64_t asked_ns;           /* ... since */
-            int fd;                     /* out: writable, to be closed by whoever frees the order */
-            const char *why;            /* out: what status means, a static text */
-        } lease;
-        struct {
             const struct amb_config_limits *limits;
         } limits;
         struct {

@@ -9,48 +9,48 @@
 #include "broker/topic/reclaim.h"
 #include "broker/worker/orders_private.h"
 
-static void lease_failed(struct amb_shard *shard, struct amb_order *order, enum amb_status status,
-                         const char *why)
+static void lease_failed(struct amb_shard *shard, struct amb_order_lease *ask,
+                         enum amb_status status, const char *why)
 {
     amb_stat_add(&shard->stats.leases_refused, 1);
-    order->status = status;
-    order->u.lease.why = why;
-    amb_order_answer(order);
+    ask->order.status = status;
+    ask->why = why;
+    amb_order_answer(&ask->order);
 }
 
 /* The lease is whole: a descriptor for its client, or commits may name it. */
-static void lease_filled(struct amb_shard *shard, struct amb_order *order,
+static void lease_filled(struct amb_shard *shard, struct amb_order_lease *ask,
                          struct amb_segment_lease *lease)
 {
     if (lease->state == AMB_LEASE_OFFERED) {
-        order->u.lease.size = lease->segment->size;
-        if (amb_segment_open_writer(lease->segment, &order->u.lease.fd) != AMB_OK) {
+        ask->size = lease->segment->size;
+        if (amb_segment_open_writer(lease->segment, &ask->fd) != AMB_OK) {
             amb_segment_lease_close(lease);
-            lease_failed(shard, order, AMB_ELIMIT, "no descriptor left");
+            lease_failed(shard, ask, AMB_ELIMIT, "no descriptor left");
             return;
         }
     }
-    amb_order_answer(order);
+    amb_order_answer(&ask->order);
 }
 
 /* On the worker again. */
 static void lease_passed(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
-    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
-    struct amb_session *session = amb_order_session(shard, order);
+    struct amb_order_lease *ask = AMB_CONTAINER_OF(mail, struct amb_order_lease, order.mail);
+    struct amb_session *session = amb_order_session(shard, &ask->order);
     struct amb_segment_lease *lease =
-        session == NULL ? NULL : amb_segment_lease_find(&session->book, order->u.lease.segment);
+        session == NULL ? NULL : amb_segment_lease_find(&session->book, ask->segment);
     if (lease == NULL) {
-        amb_segment_lease_pass_fini(&order->u.lease.pass);
-        lease_failed(shard, order, AMB_ECLOSED, "closed meanwhile");
+        amb_segment_lease_pass_fini(&ask->pass);
+        lease_failed(shard, ask, AMB_ECLOSED, "closed meanwhile");
         return;
     }
-    enum amb_status status = amb_segment_lease_pass_end(lease, &order->u.lease.pass);
+    enum amb_status status = amb_segment_lease_pass_end(lease, &ask->pass);
     if (status != AMB_OK) {
-        lease_failed(shard, order, status, "the host's memory is used up");
+        lease_failed(shard, ask, status, "the host's memory is used up");
     } else {
-        lease_filled(shard, order, lease);
+        lease_filled(shard, ask, lease);
     }
 }
 
@@ -58,53 +58,52 @@ static void lease_passed(struct amb_mail *mail, void *owner)
 static void lease_pass(struct amb_mail *mail, void *owner)
 {
     struct amb_maker *maker = owner;
-    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
-    if (amb_segment_lease_pass_step(&order->u.lease.pass) && !maker->is_stopping) {
+    struct amb_order_lease *ask = AMB_CONTAINER_OF(mail, struct amb_order_lease, order.mail);
+    if (amb_segment_lease_pass_step(&ask->pass) && !maker->is_stopping) {
         amb_mail_post(&maker->inbox, mail, lease_pass);
     } else {
-        amb_mail_post(&order->shard->inbox, mail, lease_passed);
+        amb_mail_post(&ask->order.shard->inbox, mail, lease_passed);
     }
 }
 
-static void lease_begin_pass(struct amb_shard *shard, struct amb_order *order,
+static void lease_begin_pass(struct amb_shard *shard, struct amb_order_lease *ask,
                              struct amb_segment_lease *lease)
 {
-    enum amb_status status = amb_segment_lease_pass_begin(lease, &order->u.lease.pass);
+    enum amb_status status = amb_segment_lease_pass_begin(lease, &ask->pass);
     if (status != AMB_OK) {
-        lease_failed(shard, order, status, "no descriptor left");
+        lease_failed(shard, ask, status, "no descriptor left");
         return;
     }
     if (shard->memory.maker != NULL) {
-        amb_mail_post(&shard->memory.maker->inbox, &order->mail, lease_pass);
+        amb_mail_post(&shard->memory.maker->inbox, &ask->order.mail, lease_pass);
         return;
     }
-    while (amb_segment_lease_pass_step(&order->u.lease.pass)) {
+    while (amb_segment_lease_pass_step(&ask->pass)) {
     }
-    amb_mail_post(&shard->inbox, &order->mail, lease_passed);
+    amb_mail_post(&shard->inbox, &ask->order.mail, lease_passed);
 }
 
 /* There are no pages to be made: it is whole at once. */
 static void lease_open_gpu(struct amb_shard *shard, struct amb_session *session,
-                           struct amb_order *order)
+                           struct amb_order_lease *ask)
 {
     const char *why = "";
     struct amb_segment_lease *lease;
-    enum amb_status status =
-        session->may_map_gpu
-            ? amb_segment_lease_open_gpu(shard, &session->book, order->u.lease.pool,
-                                         order->u.lease.slot, order->u.lease.slots, &lease, &why)
-            : AMB_EFORBIDDEN;
+    enum amb_status status = session->may_map_gpu
+                                 ? amb_segment_lease_open_gpu(shard, &session->book, ask->pool,
+                                                              ask->slot, ask->slots, &lease, &why)
+                                 : AMB_EFORBIDDEN;
     if (status != AMB_OK) {
-        lease_failed(shard, order, status,
+        lease_failed(shard, ask, status,
                      status == AMB_EFORBIDDEN
                          ? "this client is not trusted with GPU memory (memory.cuda.trust)"
                          : why);
         return;
     }
-    order->u.lease.segment = lease->segment->id;
-    order->u.lease.size = lease->segment->size;
-    order->u.lease.gpu_offset = lease->segment->gpu_offset;
-    amb_order_answer(order);
+    ask->segment = lease->segment->id;
+    ask->size = lease->segment->size;
+    ask->gpu_offset = lease->segment->gpu_offset;
+    amb_order_answer(&ask->order);
 }
 
 static void lease_again(struct amb_mail *mail, void *owner)
@@ -116,49 +115,50 @@ static void lease_again(struct amb_mail *mail, void *owner)
 /* On the maker. */
 static void lease_waits(struct amb_mail *mail, void *owner)
 {
-    struct amb_order *order = AMB_CONTAINER_OF(mail, struct amb_order, mail);
-    order->u.lease.wait =
-        (struct amb_maker_wait){.mail = mail, .to = &order->shard->inbox, .fn = lease_again};
-    amb_maker_wait(owner, &order->u.lease.wait);
+    struct amb_order_lease *ask = AMB_CONTAINER_OF(mail, struct amb_order_lease, order.mail);
+    ask->wait =
+        (struct amb_maker_wait){.mail = mail, .to = &ask->order.shard->inbox, .fn = lease_again};
+    amb_maker_wait(owner, &ask->wait);
 }
 
 /* There is no memory, but the maker (is_coming) or clients are unmapping some just now: the order
  * is tried again. */
-static bool lease_may_wait(struct amb_shard *shard, struct amb_order *order, uint64_t size,
+static bool lease_may_wait(struct amb_shard *shard, struct amb_order_lease *ask, uint64_t size,
                            bool is_coming)
 {
     int64_t now_ns = amb_clock_monotonic_ns();
-    if (order->u.lease.asked_ns == 0) {
-        order->u.lease.asked_ns = now_ns;
+    if (ask->asked_ns == 0) {
+        ask->asked_ns = now_ns;
     }
-    if (shard->memory.maker == NULL || now_ns - order->u.lease.asked_ns > AMB_LIMBO_WAIT_NS ||
+    if (shard->memory.maker == NULL || now_ns - ask->asked_ns > AMB_LIMBO_WAIT_NS ||
         (!is_coming &&
          !amb_limbo_may_give(shard->memory.bufpool.options.budget, size / 2, now_ns))) {
         return false;
     }
-    amb_mail_post(&shard->memory.maker->inbox, &order->mail, lease_waits);
+    amb_mail_post(&shard->memory.maker->inbox, &ask->order.mail, lease_waits);
     return true;
 }
 
 static void lease_open(struct amb_shard *shard, struct amb_order *order)
 {
-    order->u.lease.fd = -1;
+    struct amb_order_lease *ask = AMB_CONTAINER_OF(order, struct amb_order_lease, order);
+    ask->fd = -1;
     struct amb_session *session = amb_order_session(shard, order);
     if (session == NULL || !session->may_map) {
-        lease_failed(shard, order, AMB_ENOTSUP, "this client shares no memory with the broker");
+        lease_failed(shard, ask, AMB_ENOTSUP, "this client shares no memory with the broker");
         return;
     }
-    if (order->u.lease.pool != NULL) {
-        lease_open_gpu(shard, session, order);
+    if (ask->pool != NULL) {
+        lease_open_gpu(shard, session, ask);
         return;
     }
     uint64_t size = 0;
     const char *why = "";
-    enum amb_status status = amb_segment_lease_check(shard, &session->book, order->u.lease.slot,
-                                                     order->u.lease.slots, &size, &why);
+    enum amb_status status =
+        amb_segment_lease_check(shard, &session->book, ask->slot, ask->slots, &size, &why);
     bool is_coming = false;
     if (status == AMB_OK && !amb_reclaim_lease(shard, size, &is_coming)) {
-        if (lease_may_wait(shard, order, size, is_coming)) {
+        if (lease_may_wait(shard, ask, size, is_coming)) {
             return;
         }
         status = AMB_ENOMEM;
@@ -166,32 +166,32 @@ static void lease_open(struct amb_shard *shard, struct amb_order *order)
     }
     struct amb_segment_lease *lease = NULL;
     if (status == AMB_OK) {
-        status = amb_segment_lease_open(shard, &session->book, order->u.lease.slot,
-                                        order->u.lease.slots, size, &lease);
+        status = amb_segment_lease_open(shard, &session->book, ask->slot, ask->slots, size, &lease);
         why = "the segment could not be made";
     }
     if (status != AMB_OK) {
-        lease_failed(shard, order, status, why);
+        lease_failed(shard, ask, status, why);
         return;
     }
-    order->u.lease.segment = lease->segment->id;
-    lease_begin_pass(shard, order, lease);
+    ask->segment = lease->segment->id;
+    lease_begin_pass(shard, ask, lease);
 }
 
 const struct amb_order_kind amb_order_lease_open = {
     .run = lease_open,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_lease),
     .answers_itself = true,
 };
 
 static void lease_mapped(struct amb_shard *shard, struct amb_order *order)
 {
+    struct amb_order_lease *ask = AMB_CONTAINER_OF(order, struct amb_order_lease, order);
     struct amb_session *session = amb_order_session(shard, order);
     struct amb_segment_lease *lease =
-        session == NULL ? NULL : amb_segment_lease_find(&session->book, order->u.lease.segment);
+        session == NULL ? NULL : amb_segment_lease_find(&session->book, ask->segment);
     enum amb_status status = lease == NULL ? AMB_ENOTFOUND : amb_segment_lease_mapped(lease);
     if (status != AMB_OK) {
-        lease_failed(shard, order, status,
+        lease_failed(shard, ask, status,
                      status == AMB_EFORBIDDEN ? "the segment cannot be sealed"
                                               : "no such segment waits to be mapped");
         return;
@@ -200,20 +200,21 @@ static void lease_mapped(struct amb_shard *shard, struct amb_order *order)
         amb_order_answer(order);
         return;
     }
-    lease_begin_pass(shard, order, lease);
+    lease_begin_pass(shard, ask, lease);
 }
 
 const struct amb_order_kind amb_order_lease_mapped = {
     .run = lease_mapped,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_lease),
     .answers_itself = true,
 };
 
 static void lease_close(struct amb_shard *shard, struct amb_order *order)
 {
+    const struct amb_order_lease *ask = AMB_CONTAINER_OF(order, struct amb_order_lease, order);
     struct amb_session *session = amb_order_session(shard, order);
     struct amb_segment_lease *lease =
-        session == NULL ? NULL : amb_segment_lease_find(&session->book, order->u.lease.segment);
+        session == NULL ? NULL : amb_segment_lease_find(&session->book, ask->segment);
     if (lease != NULL) {
         amb_segment_lease_close(lease);
     }
@@ -221,5 +222,5 @@ static void lease_close(struct amb_shard *shard, struct amb_order *order)
 
 const struct amb_order_kind amb_order_lease_close = {
     .run = lease_close,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_lease),
 };

@@ -7,9 +7,29 @@
  */
 #pragma once
 
+#include "broker/memory/maker.h"
+#include "broker/shard/segment_lease.h"
 #include "broker/worker/orders.h"
 
-/* These two go on for some turns, as they allocate pages. */
+#include <stdint.h>
+
+struct amb_gpu_pool;
+
+struct amb_order_lease {
+    struct amb_order order;
+    uint64_t segment; /* out when opening */
+    uint64_t slot;    /* opening: this and what follows */
+    uint32_t slots;
+    struct amb_gpu_pool *pool;          /* NULL: host memory */
+    uint64_t gpu_offset;                /* out, of that */
+    uint64_t size;                      /* out */
+    int fd;                             /* out: writable; the asker closes it */
+    struct amb_maker_wait wait;         /* for memory that is about to come back, */
+    int64_t asked_ns;                   /* ... since */
+    struct amb_segment_lease_pass pass; /* opening, or mapped: of pages */
+    const char *why;                    /* the same; out: what status means, a static text */
+};
+/* Open and mapped go on for some turns, as they allocate pages. */
 extern const struct amb_order_kind amb_order_lease_open;
 extern const struct amb_order_kind amb_order_lease_mapped;
 extern const struct amb_order_kind amb_order_lease_close;

@@ -309,6 +309,7 @@ static void unsubscribe(struct sim *s, struct visit *visit, const struct sim_ask
 /* The work of amb_order_lease_open and _mapped, without their passes over pages. */
 static void lease_open_run(struct amb_shard *shard, struct amb_order *order)
 {
+    struct amb_order_lease *wish = AMB_CONTAINER_OF(order, struct amb_order_lease, order);
     struct amb_session *session =
         amb_session_find(shard, order->session.index, order->session.generation);
     struct amb_segment_lease *lease;
@@ -318,31 +319,31 @@ static void lease_open_run(struct amb_shard *shard, struct amb_order *order)
         order->status = AMB_ENOTSUP;
         return;
     }
-    order->status = amb_segment_lease_check(shard, &session->book, order->u.lease.slot,
-                                            order->u.lease.slots, &size, &order->u.lease.why);
+    order->status =
+        amb_segment_lease_check(shard, &session->book, wish->slot, wish->slots, &size, &wish->why);
     if (order->status == AMB_OK && !amb_reclaim_lease(shard, size, &is_coming)) {
         order->status = AMB_ENOMEM;
     }
     if (order->status == AMB_OK) {
-        order->status = amb_segment_lease_open(shard, &session->book, order->u.lease.slot,
-                                               order->u.lease.slots, size, &lease);
+        order->status =
+            amb_segment_lease_open(shard, &session->book, wish->slot, wish->slots, size, &lease);
     }
     if (order->status == AMB_OK) {
         lease->state = AMB_LEASE_SEALED;
-        order->u.lease.segment = lease->segment->id;
+        wish->segment = lease->segment->id;
     }
 }
 
 static const struct amb_order_kind lease_opening = {
     .run = lease_open_run,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_lease),
 };
 
 static void lease_opened(void *owner, struct amb_order *order)
 {
     (void)owner;
     struct request *request = order->context;
-    request->answer.number = order->u.lease.segment;
+    request->answer.number = AMB_CONTAINER_OF(order, struct amb_order_lease, order)->segment;
     (void)request_step(request, order);
     request_end(request);
 }
@@ -350,17 +351,17 @@ static void lease_opened(void *owner, struct amb_order *order)
 static void lease_open(struct sim *s, struct visit *visit, const struct sim_ask *ask)
 {
     struct request *request = request_create(s, visit, ask);
-    struct amb_order *order = desk_order(&lease_opening, lease_opened, visit, request);
-    order->u.lease.slot = SIM_SLOT;
-    order->u.lease.slots = (uint32_t)ask->number;
-    desk_post(s, visit, order);
+    struct amb_order_lease *wish = desk_order(&lease_opening, lease_opened, visit, request);
+    wish->slot = SIM_SLOT;
+    wish->slots = (uint32_t)ask->number;
+    desk_post(s, visit, &wish->order);
 }
 
 static void lease_close(struct sim *s, struct visit *visit, const struct sim_ask *ask)
 {
-    struct amb_order *order = desk_order(&amb_order_lease_close, NULL, visit, NULL);
-    order->u.lease.segment = ask->number;
-    desk_post(s, visit, order);
+    struct amb_order_lease *wish = desk_order(&amb_order_lease_close, NULL, visit, NULL);
+    wish->segment = ask->number;
+    desk_post(s, visit, &wish->order);
 }
 
 /* All of it ------------------------------------------------------------------------------------ */

@@ -24,28 +24,29 @@ void amb_request_gpu_range(const struct amb_gpu_pool *pool, uint64_t offset,
 
 static void lease_opened(void *control, struct amb_order *order)
 {
+    const struct amb_order_lease *ask = AMB_CONTAINER_OF(order, struct amb_order_lease, order);
     (void)control;
     struct amb_request *request = order->context;
     struct amb_client *client = request->client;
-    int fd = order->u.lease.fd;
+    int fd = ask->fd;
     if (client->state != AMB_CLIENT_LIVE) {
         if (order->status == AMB_OK && fd >= 0) {
             (void)close(fd);
         }
     } else if (order->status != AMB_OK) {
-        amb_client_send_error(client, request->id, order->status, "lease: %s", order->u.lease.why);
+        amb_client_send_error(client, request->id, order->status, "lease: %s", ask->why);
     } else {
         Amb__Control__LeaseOpened opened = AMB__CONTROL__LEASE_OPENED__INIT;
-        opened.segment = order->u.lease.segment;
-        opened.size = order->u.lease.size;
+        opened.segment = ask->segment;
+        opened.size = ask->size;
         Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
         message.id = request->id;
         message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_OPENED;
         message.lease_opened = &opened;
-        if (order->u.lease.pool != NULL) {
+        if (ask->pool != NULL) {
             Amb__Control__GpuRange range;
             amb__control__gpu_range__init(&range);
-            amb_request_gpu_range(order->u.lease.pool, order->u.lease.gpu_offset, &range);
+            amb_request_gpu_range(ask->pool, ask->gpu_offset, &range);
             opened.gpu = &range;
             amb_client_send(client, &message, NULL, 0);
         } else {
@@ -58,6 +59,7 @@ static void lease_opened(void *control, struct amb_order *order)
 
 static void lease_mapped(void *control, struct amb_order *order)
 {
+    const struct amb_order_lease *ask = AMB_CONTAINER_OF(order, struct amb_order_lease, order);
     (void)control;
     struct amb_request *request = order->context;
     if (request->client->state == AMB_CLIENT_LIVE) {
@@ -65,7 +67,7 @@ static void lease_mapped(void *control, struct amb_order *order)
             amb_client_send_ok(request->client, request->id);
         } else {
             amb_client_send_error(request->client, request->id, order->status, "lease: %s",
-                                  order->u.lease.why);
+                                  ask->why);
         }
     }
     amb_order_free(order);
@@ -81,8 +83,8 @@ static void lease_closed(void *control, struct amb_order *order)
 }
 
 /* The order about a lease, ready to be filled in and posted; NULL: the client has been told. */
-static struct amb_order *lease_order(struct amb_client *client, uint64_t id,
-                                     const struct amb_order_kind *kind, amb_order_done_fn done)
+static void *lease_order(struct amb_client *client, uint64_t id, const struct amb_order_kind *kind,
+                         amb_order_done_fn done)
 {
     struct amb_order *order = amb_order_new(kind, done, NULL);
     struct amb_request *request = order == NULL ? NULL : amb_request_create(client, id, 0, true);
@@ -99,10 +101,10 @@ static struct amb_order *lease_order(struct amb_client *client, uint64_t id,
 static void request_lease(struct amb_client *client, uint64_t id, const struct amb_order_kind *kind,
                           amb_order_done_fn done, uint64_t segment)
 {
-    struct amb_order *order = lease_order(client, id, kind, done);
-    if (order != NULL) {
-        order->u.lease.segment = segment;
-        amb_order_post(client->control->shards[client->session.shard], order);
+    struct amb_order_lease *ask = lease_order(client, id, kind, done);
+    if (ask != NULL) {
+        ask->segment = segment;
+        amb_order_post(client->control->shards[client->session.shard], &ask->order);
     }
 }
 
@@ -139,12 +141,12 @@ void amb_request_lease_open(struct amb_client *client, uint64_t id,
     if (open->device[0] != '\0' && !lease_find_pool(client, id, open->device, &pool)) {
         return;
     }
-    struct amb_order *order = lease_order(client, id, &amb_order_lease_open, lease_opened);
-    if (order != NULL) {
-        order->u.lease.pool = pool;
-        order->u.lease.slot = open->slot;
-        order->u.lease.slots = open->slots;
-        amb_order_post(client->control->shards[client->session.shard], order);
+    struct amb_order_lease *ask = lease_order(client, id, &amb_order_lease_open, lease_opened);
+    if (ask != NULL) {
+        ask->pool = pool;
+        ask->slot = open->slot;
+        ask->slots = open->slots;
+        amb_order_post(client->control->shards[client->session.shard], &ask->order);
     }
 }
 

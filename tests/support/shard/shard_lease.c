@@ -24,15 +24,16 @@ struct lease_answer {
 
 static void lease_answered(void *control, struct amb_order *order)
 {
+    const struct amb_order_lease *ask = AMB_CONTAINER_OF(order, struct amb_order_lease, order);
     (void)control;
     struct lease_answer *answer = order->context;
     *answer = (struct lease_answer){.has_come = true,
                                     .status = order->status,
-                                    .segment = order->u.lease.segment,
-                                    .size = order->u.lease.size,
-                                    .fd = order->u.lease.fd};
+                                    .segment = ask->segment,
+                                    .size = ask->size,
+                                    .fd = ask->fd};
     if (order->status != AMB_OK && order->kind != &amb_order_lease_close) {
-        assert_non_null(order->u.lease.why);
+        assert_non_null(ask->why);
     }
     amb_order_free(order);
 }
@@ -41,14 +42,14 @@ static struct lease_answer lease_ask(struct shard_client *client, const struct a
                                      uint64_t segment, uint64_t slot, uint32_t slots)
 {
     struct lease_answer answer = {0};
-    struct amb_order *order = amb_order_new(kind, lease_answered, &answer);
-    assert_non_null(order);
-    order->session =
+    struct amb_order_lease *ask = amb_order_new(kind, lease_answered, &answer);
+    assert_non_null(ask);
+    ask->order.session =
         (struct amb_session_id){client->shard, (uint32_t)client->id, client->session->generation};
-    order->u.lease.segment = segment;
-    order->u.lease.slot = slot;
-    order->u.lease.slots = slots;
-    amb_order_post(client->harness->peers[client->shard], order);
+    ask->segment = segment;
+    ask->slot = slot;
+    ask->slots = slots;
+    amb_order_post(client->harness->peers[client->shard], &ask->order);
     harness_settle(client->harness);
     assert_true(answer.has_come);
     return answer;
