@@ -35,6 +35,11 @@ static uint64_t topic_left(struct amb_topic *topic)
     return left;
 }
 
+struct drain_order {
+    struct amb_order order;
+    uint64_t left, held; /* out: messages not sent yet, not given back yet */
+};
+
 /* On the worker: refuses batches from now on, and says what is left. */
 static void drain_look(struct amb_shard *shard, struct amb_order *order)
 {
@@ -58,20 +63,22 @@ static void drain_look(struct amb_shard *shard, struct amb_order *order)
             held += amb_subscription_out(AMB_CONTAINER_OF(sub_node, struct amb_subscription, node));
         }
     }
-    order->u.drain.left = left;
-    order->u.drain.held = held;
+    struct drain_order *answer = AMB_CONTAINER_OF(order, struct drain_order, order);
+    answer->left = left;
+    answer->held = held;
 }
 
 static const struct amb_order_kind drain_kind = {
     .run = drain_look,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct drain_order),
 };
 
 static void drain_looked(void *owner, struct amb_order *order)
 {
     struct amb_control *control = owner;
-    control->backlog += order->u.drain.left;
-    control->held += order->u.drain.held;
+    const struct drain_order *answer = AMB_CONTAINER_OF(order, struct drain_order, order);
+    control->backlog += answer->left;
+    control->held += answer->held;
     control->backlog_orders--;
     amb_order_free(order);
 }

@@ -33,7 +33,9 @@ static enum amb_status announce_write(struct amb_shard *shard, const char *text,
 
 static void announce(struct amb_shard *shard, struct amb_order *order)
 {
-    const struct amb_topic *topic = amb_shard_topic(shard, order->u.announce.topic);
+    const struct amb_order_announce *ask =
+        AMB_CONTAINER_OF(order, struct amb_order_announce, order);
+    const struct amb_topic *topic = amb_shard_topic(shard, ask->topic);
     /* Of a quiet topic the number of readers may be told later than they come. */
     bool is_wanted = topic != NULL && (topic->audience.matched != 0 || topic->audience.is_quiet);
     struct amb_entry *entry = is_wanted ? amb_pool_get(&shard->entries.pool) : NULL;
@@ -45,7 +47,7 @@ static void announce(struct amb_shard *shard, struct amb_order *order)
     entry->home = shard;
     entry->count = 1;
     entry->topic = topic->id;
-    order->status = announce_write(shard, order->u.announce.text, entry);
+    order->status = announce_write(shard, ask->text, entry);
     if (order->status != AMB_OK) {
         amb_pool_put(&shard->entries.pool, entry);
         return;
@@ -57,11 +59,11 @@ static void announce(struct amb_shard *shard, struct amb_order *order)
 
 static void announce_fini(struct amb_order *order)
 {
-    free(order->u.announce.text);
+    free(AMB_CONTAINER_OF(order, struct amb_order_announce, order)->text);
 }
 
 const struct amb_order_kind amb_order_announce = {
     .run = announce,
     .fini = announce_fini,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_order_announce),
 };

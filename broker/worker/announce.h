@@ -7,5 +7,12 @@
 
 #include "broker/worker/orders.h"
 
-/* u.announce. ENOTFOUND, ENOMEM, or the topic's refusal. */
+#include <stdint.h>
+
+/* ENOTFOUND, ENOMEM, or the topic's refusal. */
+struct amb_order_announce {
+    struct amb_order order;
+    uint32_t topic;
+    char *text; /* freed with the order */
+};
 extern const struct amb_order_kind amb_order_announce;

@@ -3,7 +3,6 @@
 
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
-#include "broker/worker/shard_setup.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>
@@ -80,15 +79,5 @@ struct amb_session *amb_order_session(struct amb_shard *shard, struct amb_order 
     }
     return session;
 }
-
-static void limits(struct amb_shard *shard, struct amb_order *order)
-{
-    amb_shard_set_limits(shard, order->u.limits.limits);
-}
-
-const struct amb_order_kind amb_order_limits = {
-    .run = limits,
-    .size = sizeof(struct amb_order),
-};
 
 const struct amb_order_kind amb_order_nothing = {.size = sizeof(struct amb_order)};

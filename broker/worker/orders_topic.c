@@ -3,6 +3,7 @@
 
 #include "broker/config/config.h"
 #include "broker/delivery/acks/queue_life.h"
+#include "broker/delivery/reader/subscription.h"
 #include "broker/delivery/reader/sweep.h"
 #include "broker/ingest/route.h"
 #include "broker/session/session.h"

@@ -72,6 +72,16 @@ void amb_shard_set_limits(struct amb_shard *shard, const struct amb_config_limit
     amb_shard_memory_set_window(shard, limits->window);
 }
 
+static void limits(struct amb_shard *shard, struct amb_order *order)
+{
+    amb_shard_set_limits(shard, AMB_CONTAINER_OF(order, struct amb_order_limits, order)->limits);
+}
+
+const struct amb_order_kind amb_order_limits = {
+    .run = limits,
+    .size = AMB_ORDER_SIZE(struct amb_order_limits),
+};
+
 void amb_shard_fini(struct amb_shard *shard)
 {
     amb_assert(amb_list_is_empty(&shard->sessions.live));

@@ -15,6 +15,7 @@
 #include "broker/session/retire.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
+#include "broker/topic/topic.h"
 #include "broker/worker/dispatch.h"
 #include "broker/worker/orders_session.h"
 #include "wire/base/assert.h"

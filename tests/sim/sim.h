@@ -13,6 +13,7 @@
 #include "broker/base/mail.h"
 #include "broker/control/directory/directory.h"
 #include "broker/control/directory/identity.h"
+#include "broker/delivery/reader/subscription.h"
 #include "broker/memory/bufpool.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/begin.h"

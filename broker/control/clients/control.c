@@ -3,6 +3,7 @@
 
 #include "broker/config/config.h"
 #include "broker/shard/shard.h"
+#include "broker/worker/shard_setup.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 
@@ -14,13 +15,13 @@ void amb_control_use_config(struct amb_control *control, const struct amb_config
     control->config = config;
     control->directory.config = config;
     for (unsigned i = 0; i < control->shard_count && !control->directory.is_over; i++) {
-        struct amb_order *order = amb_order_new(&amb_order_limits, NULL, NULL);
+        struct amb_order_limits *order = amb_order_new(&amb_order_limits, NULL, NULL);
         if (order == NULL) {
             amb_error("worker %u keeps its limits: no memory", i);
             continue;
         }
-        order->u.limits.limits = &config->limits;
-        amb_order_post(control->shards[i], order);
+        order->limits = &config->limits;
+        amb_order_post(control->shards[i], &order->order);
     }
 }
 

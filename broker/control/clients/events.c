@@ -29,14 +29,14 @@ static bool event_send(struct amb_control *control, const char *topic, char *tex
         amb_directory_topic(&control->directory, topic, strlen(topic), 0, NULL, &at) != AMB_OK) {
         return false;
     }
-    struct amb_order *order = amb_order_new(&amb_order_announce, event_announced, NULL);
-    if (order == NULL) {
+    struct amb_order_announce *announce = amb_order_new(&amb_order_announce, event_announced, NULL);
+    if (announce == NULL) {
         return false;
     }
-    order->u.announce.topic = at->id;
-    order->u.announce.text = text;
+    announce->topic = at->id;
+    announce->text = text;
     control->events++;
-    amb_order_post(control->shards[at->home], order);
+    amb_order_post(control->shards[at->home], &announce->order);
     return true;
 }
 

@@ -36,6 +36,7 @@
 #include "broker/base/party.h"
 #include "broker/control/directory/patterns.h"
 #include "broker/control/directory/readers.h"
+#include "broker/delivery/reader/subscription.h"
 #include "broker/topic/begin.h"
 #include "broker/worker/orders.h"
 #include "wire/base/hash.h"

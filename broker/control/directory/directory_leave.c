@@ -5,6 +5,7 @@
 #include "broker/config/config.h"
 #include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/directory_topic.h"
+#include "broker/shard/shard.h"
 #include "broker/worker/orders_session.h"
 #include "broker/worker/orders_topic.h"
 #include "wire/base/assert.h"

@@ -3,6 +3,7 @@
 
 #include "broker/control/directory/directory_accounts.h"
 #include "broker/control/directory/directory_topic.h"
+#include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>

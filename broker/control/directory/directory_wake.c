@@ -6,6 +6,7 @@
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_topic.h"
 #include "broker/shard/shard.h"
+#include "broker/topic/topic.h"
 #include "broker/worker/orders_topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"

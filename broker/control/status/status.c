@@ -493,15 +493,16 @@ static void query_add(json_t **all, json_t *part)
 static void status_collected(void *owner, struct amb_order *order)
 {
     struct amb_status_query *query = order->context;
-    query_add(&query->shards[order->shard->index], order->u.snapshot.json);
-    order->u.snapshot.json = NULL;
-    if (!order->u.snapshot.is_done && query->client->state == AMB_CLIENT_LIVE) {
+    struct amb_status_order *part = AMB_CONTAINER_OF(order, struct amb_status_order, order);
+    query_add(&query->shards[order->shard->index], part->json);
+    part->json = NULL;
+    if (!part->is_done && query->client->state == AMB_CLIENT_LIVE) {
         amb_order_post(order->shard, order);
         return;
     }
     if (query->view->table ==
         &amb_status_topics) { /* Others are counted by the directory's rows. */
-        query->left_out += order->u.snapshot.left_out;
+        query->left_out += part->left_out;
     }
     amb_order_free(order);
     if (--query->waiting == 0) {
@@ -559,11 +560,12 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
     memcpy(state->pattern, pattern, state->pattern_len + 1);
     amb_client_begin_work(client);
     for (unsigned i = 0; i < control->shard_count; i++) {
-        struct amb_order *order = amb_order_new(&amb_status_collect, status_collected, state);
+        struct amb_status_order *order =
+            amb_order_new(&amb_status_collect, status_collected, state);
         if (order != NULL) {
             state->waiting++;
-            order->u.snapshot.rows_left = AMB_STATUS_ROWS_MAX;
-            amb_order_post(control->shards[i], order);
+            order->rows_left = AMB_STATUS_ROWS_MAX;
+            amb_order_post(control->shards[i], &order->order);
         }
     }
     if (state->waiting == 0) {

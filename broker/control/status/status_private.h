@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "broker/worker/orders.h"
 #include "wire/codec/topic.h"
 
 #include <jansson.h>

@@ -31,7 +31,7 @@
 struct amb_status_walk {
     const struct amb_shard *shard;
     const struct amb_status_query *query; /* its view, pattern and last_id do not change */
-    struct amb_order *order;
+    struct amb_status_order *order;
     json_t *rows, *spills;
     unsigned cost;
 };
@@ -53,11 +53,11 @@ static const char *priority_name(enum amb_priority priority)
 /* May one more row be made? */
 static bool walk_may(struct amb_status_walk *walk)
 {
-    if (walk->order->u.snapshot.rows_left == 0) {
-        walk->order->u.snapshot.left_out++;
+    if (walk->order->rows_left == 0) {
+        walk->order->left_out++;
         return false;
     }
-    walk->order->u.snapshot.rows_left--;
+    walk->order->rows_left--;
     walk->cost += STATUS_ROW;
     return true;
 }
@@ -303,16 +303,16 @@ const struct amb_status_table amb_status_topics = {"topics", true, topics_end, t
 static void collect_table(struct amb_status_walk *walk, const struct amb_status_table *table,
                           json_t *json)
 {
-    struct amb_order *order = walk->order;
-    uint64_t end = table->end(walk->shard), at = order->u.snapshot.at;
+    struct amb_status_order *order = walk->order;
+    uint64_t end = table->end(walk->shard), at = order->at;
     walk->rows = table->is_array ? json_array() : json_object();
     walk->spills = json_object();
     while (at < end && walk->cost < STATUS_TURN) {
         walk->cost++;
         at = table->at(walk, at);
     }
-    order->u.snapshot.at = at;
-    order->u.snapshot.is_done = at >= end;
+    order->at = at;
+    order->is_done = at >= end;
     (void)json_object_set_new(json, table->list, walk->rows);
     (void)json_object_set_new(json, "spills", walk->spills);
 }
@@ -320,10 +320,11 @@ static void collect_table(struct amb_status_walk *walk, const struct amb_status_
 static void collect(struct amb_shard *shard, struct amb_order *order)
 {
     const struct amb_status_query *query = order->context;
-    struct amb_status_walk walk = {.shard = shard, .query = query, .order = order};
+    struct amb_status_order *part = AMB_CONTAINER_OF(order, struct amb_status_order, order);
+    struct amb_status_walk walk = {.shard = shard, .query = query, .order = part};
     json_t *json = json_object();
-    order->u.snapshot.json = json;
-    order->u.snapshot.is_done = true;
+    part->json = json;
+    part->is_done = true;
     if (query->view->table != NULL) {
         collect_table(&walk, query->view->table, json);
     }
@@ -334,5 +335,5 @@ static void collect(struct amb_shard *shard, struct amb_order *order)
 
 const struct amb_order_kind amb_status_collect = {
     .run = collect,
-    .size = sizeof(struct amb_order),
+    .size = AMB_ORDER_SIZE(struct amb_status_order),
 };

@@ -209,9 +209,9 @@ static void test_what_the_broker_says_is_a_message_like_any_other(void **state)
     struct world *w = *state;
     uint32_t topic = begin(w, "$SYS.test", AMB_SLOW_DROP_OLDEST, 10);
     char text[] = "{\"a\":1}";
-    struct amb_order order = {.u.announce = {.topic = topic, .text = text}};
-    amb_order_announce.run(&w->h.shards[0], &order);
-    assert_int_equal(order.status, AMB_OK);
+    struct amb_order_announce ask = {.topic = topic, .text = text};
+    amb_order_announce.run(&w->h.shards[0], &ask.order);
+    assert_int_equal(ask.order.status, AMB_OK);
     harness_settle(&w->h);
     const struct amb_frame *frame = &client_delivery(w->s, 0, 1)->frame;
     assert_int_equal(frame->seq, 1);
@@ -219,8 +219,8 @@ static void test_what_the_broker_says_is_a_message_like_any_other(void **state)
     client_drain(w->s, 0);
     client_unsubscribe(w->s, 0);
     harness_settle(&w->h);
-    amb_order_announce.run(&w->h.shards[0], &order); /* to nobody: nothing is made */
-    assert_int_equal(order.status, AMB_OK);
+    amb_order_announce.run(&w->h.shards[0], &ask.order); /* to nobody: nothing is made */
+    assert_int_equal(ask.order.status, AMB_OK);
     assert_int_equal(harness_home(&w->h, topic)->counts.msgs_in, 1);
 }
 

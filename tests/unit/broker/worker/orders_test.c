@@ -11,6 +11,7 @@
 #include "broker/worker/orders_session.h"
 #include "broker/worker/orders_subscription.h"
 #include "broker/worker/orders_topic.h"
+#include "broker/worker/shard_setup.h"
 #include "tests/support/shard/shard_client.h"
 #include "tests/support/shard/shard_harness.h"
 #include "wire/link/link.h"
@@ -386,9 +387,9 @@ static void test_other_limits_are_in_force_for_what_comes_next(void **state)
     harness_init(&harness, 1, NULL);
     struct amb_config_limits limits = harness.config->limits;
     limits.window = 1 << 20;
-    struct amb_order *order = amb_order_new(&amb_order_limits, NULL, NULL);
-    order->u.limits.limits = &limits;
-    amb_order_post(harness.peers[0], order);
+    struct amb_order_limits *order = amb_order_new(&amb_order_limits, NULL, NULL);
+    order->limits = &limits;
+    amb_order_post(harness.peers[0], &order->order);
     uint32_t topic = harness_topic(&harness, "a", 0);
     struct shard_client *client = shard_client_create(&harness, 0, NULL);
     harness_settle(&harness);
