@@ -15,39 +15,42 @@
 
 /* No request needs more than this. */
 #define HEAP_FEW (UINT64_C(64) << 10)
-/* With an order, which most have. */
-#define REQUEST_HEAP                                                                               \
-    (sizeof(struct amb_request) + sizeof(struct amb_order) + 2 * (uint64_t)AMB_HEAP_OVERHEAD)
 
-struct amb_request *amb_request_create(struct amb_client *client, uint64_t id, uint32_t handle,
-                                       bool is_work)
+void *amb_request_order(struct amb_client *client, uint64_t id, uint32_t handle, bool is_work,
+                        const struct amb_order_kind *kind, amb_order_done_fn done)
 {
-    if (!amb_heap_charge(&client->heap, REQUEST_HEAP)) {
+    uint64_t heap = sizeof(struct amb_request) + kind->size + 2 * (uint64_t)AMB_HEAP_OVERHEAD;
+    if (!amb_heap_charge(&client->heap, heap)) {
         return NULL;
     }
     struct amb_request *request = calloc(1, sizeof(*request));
-    if (request == NULL) {
-        amb_heap_give(&client->heap, REQUEST_HEAP);
+    struct amb_order *order = amb_order_new(kind, done, request);
+    if (request == NULL || order == NULL) {
+        free(request);
+        amb_order_free(order);
+        amb_heap_give(&client->heap, heap);
         return NULL;
     }
+    order->session = client->session;
     request->client = client;
     request->id = id;
     request->handle = handle;
     request->waiting = 1;
     request->is_work = is_work;
+    request->heap = heap;
     if (is_work) {
         amb_client_begin_work(client);
     } else {
         amb_client_hold(client);
     }
-    return request;
+    return order;
 }
 
 void amb_request_free(struct amb_request *request)
 {
     struct amb_client *client = request->client;
     bool is_work = request->is_work;
-    amb_heap_give(&client->heap, REQUEST_HEAP);
+    amb_heap_give(&client->heap, request->heap);
     free(request);
     if (is_work) {
         amb_client_end_work(client);

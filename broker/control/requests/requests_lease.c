@@ -83,19 +83,15 @@ static void lease_closed(void *control, struct amb_order *order)
 }
 
 /* The order about a lease, ready to be filled in and posted; NULL: the client has been told. */
-static void *lease_order(struct amb_client *client, uint64_t id, const struct amb_order_kind *kind,
-                         amb_order_done_fn done)
+static struct amb_order_lease *lease_order(struct amb_client *client, uint64_t id,
+                                           const struct amb_order_kind *kind,
+                                           amb_order_done_fn done)
 {
-    struct amb_order *order = amb_order_new(kind, done, NULL);
-    struct amb_request *request = order == NULL ? NULL : amb_request_create(client, id, 0, true);
-    if (request == NULL) {
-        amb_order_free(order);
+    struct amb_order_lease *ask = amb_request_order(client, id, 0, true, kind, done);
+    if (ask == NULL) {
         amb_request_no_memory(client, id);
-        return NULL;
     }
-    order->context = request;
-    order->session = client->session;
-    return order;
+    return ask;
 }
 
 static void request_lease(struct amb_client *client, uint64_t id, const struct amb_order_kind *kind,

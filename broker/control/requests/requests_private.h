@@ -9,6 +9,7 @@
 #pragma once
 
 #include "broker/control/requests/requests.h"
+#include "broker/worker/orders.h"
 
 /* A request whose answer waits for orders. */
 struct amb_request {
@@ -16,6 +17,7 @@ struct amb_request {
     uint64_t id;
     uint32_t handle;
     bool is_work;     /* answered as soon as a worker can */
+    uint64_t heap;    /* charged for it, and for its order */
     unsigned waiting; /* orders without an answer */
     enum amb_status status;
     uint32_t topic;       /* id, of a publisher */
@@ -26,9 +28,11 @@ struct amb_request {
     int64_t time_ns;      /* when it came */
 };
 
-/* With one order to wait for; holds the client until amb_request_free. NULL without memory. */
-struct amb_request *amb_request_create(struct amb_client *client, uint64_t id, uint32_t handle,
-                                       bool is_work);
+/* An order to the worker of the client's session. Its context is a new request, which waits for
+ * that order and holds the client until amb_request_free. NULL: no memory, or the client's heap is
+ * used up. */
+void *amb_request_order(struct amb_client *client, uint64_t id, uint32_t handle, bool is_work,
+                        const struct amb_order_kind *kind, amb_order_done_fn done);
 void amb_request_free(struct amb_request *request);
 /* Makes the table of handles of one kind with the first of it. False without memory. */
 bool amb_request_handles_ready(struct amb_client *client, void ***table);

@@ -70,26 +70,25 @@ static void publisher_opened(void *control, struct amb_order *order)
 
 static void publisher_fill(struct amb_client *client, const Amb__Control__PubOpen *open,
                            const struct amb_dir_publisher *publisher,
-                           struct amb_order_publisher_open *order)
+                           struct amb_order_publisher_open *ask)
 {
     const struct amb_dir_topic *topic = publisher->topic;
-    order->order.session = client->session;
-    order->handle = open->handle;
-    order->topic = topic->id;
-    order->home = topic->home;
-    order->wants_settled = open->settled != 0;
-    order->confirms = open->confirm == AMB_CONFIRM_DELIVERED;
-    order->last_seq = open->first_seq != 0 ? open->first_seq - 1 : 0;
+    ask->handle = open->handle;
+    ask->topic = topic->id;
+    ask->home = topic->home;
+    ask->wants_settled = open->settled != 0;
+    ask->confirms = open->confirm == AMB_CONFIRM_DELIVERED;
+    ask->last_seq = open->first_seq != 0 ? open->first_seq - 1 : 0;
     const struct amb_config *config = client->control->config;
     const struct amb_topic_rule *rule = amb_config_topic(config, open->topic);
     /* Slots are mapped by the readers of all that their publisher has; a reply has one reader. */
     bool is_inbox = amb_topic_is_inbox(open->topic, strlen(open->topic));
-    order->verifies = rule->trust == AMB_TRUST_VERIFY || is_inbox ||
-                      (publisher->is_auto && publisher->user == AMB_USER_NOBODY);
-    order->copies = amb_directory_copies(publisher);
-    order->lease_user = publisher->is_auto ? publisher->user : AMB_USER_ANY;
-    order->avoids_gpu = !amb_gpuslot_suits(config, rule) || is_inbox;
-    order->is_private = open->is_private != 0 || is_inbox;
+    ask->verifies = rule->trust == AMB_TRUST_VERIFY || is_inbox ||
+                    (publisher->is_auto && publisher->user == AMB_USER_NOBODY);
+    ask->copies = amb_directory_copies(publisher);
+    ask->lease_user = publisher->is_auto ? publisher->user : AMB_USER_ANY;
+    ask->avoids_gpu = !amb_gpuslot_suits(config, rule) || is_inbox;
+    ask->is_private = open->is_private != 0 || is_inbox;
 }
 
 /* Takes the identity. */
@@ -99,27 +98,26 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
 {
     struct amb_control *control = client->control;
     struct amb_dir_publisher *publisher = calloc(1, sizeof(*publisher));
-    struct amb_order_publisher_open *order =
-        amb_order_new(&amb_order_publisher_open, publisher_opened, NULL);
     struct amb_order *fence = identity == NULL ? NULL : amb_naming_fence();
-    struct amb_request *request = NULL;
-    if (publisher != NULL && order != NULL && (identity == NULL || fence != NULL) &&
+    struct amb_order_publisher_open *ask = NULL;
+    if (publisher != NULL && (identity == NULL || fence != NULL) &&
         amb_request_handles_ready(client, (void ***)&client->publishers) &&
         amb_heap_charge(&client->heap, PUBLISHER_HEAP)) {
-        request = amb_request_create(client, id, open->handle, true);
-        if (request == NULL) {
+        ask = amb_request_order(client, id, open->handle, true, &amb_order_publisher_open,
+                                publisher_opened);
+        if (ask == NULL) {
             amb_heap_give(&client->heap, PUBLISHER_HEAP);
         }
     }
-    if (request == NULL) {
+    if (ask == NULL) {
         free(publisher);
-        amb_order_free(order == NULL ? NULL : &order->order);
         amb_order_free(fence);
         amb_directory_unused(&control->directory, topic);
         amb_identity_give(&control->identities, identity, control->now_ns);
         amb_request_no_memory(client, id);
         return;
     }
+    struct amb_request *request = ask->order.context;
     request->topic = topic->id;
     amb_list_init(&publisher->of_topic);
     publisher->session = client->session;
@@ -131,18 +129,17 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     client->publishers[open->handle] = publisher;
     client->publisher_count++;
     amb_directory_publish(publisher, topic);
-    order->order.context = request;
-    order->identity = identity;
-    publisher_fill(client, open, publisher, order);
+    ask->identity = identity;
+    publisher_fill(client, open, publisher, ask);
     /* A reader that comes between this order and its answer is not known to the worker yet. A
      * publisher that waits for it hears of it by a flow value, behind which nothing can be lost. */
     request->subscribers = amb_directory_matched(topic);
-    request->gpu_why = order->verifies
+    request->gpu_why = ask->verifies
                            ? "trust = \"verify\", or an inbox: the broker copies what is published"
                            : amb_client_gpu_obstacle(client);
     request->gpu_reject =
         amb_config_topic(control->config, open->topic)->gpu == AMB_TOPIC_GPU_REJECT;
-    amb_naming_post(control, order, fence);
+    amb_naming_post(control, ask, fence);
 }
 
 /* Its user leaves some topics for others. Its own idle ones leave first. */
@@ -221,20 +218,15 @@ void amb_request_pub_close(struct amb_client *client, uint64_t id,
         amb_client_send_error(client, id, AMB_ENOTFOUND, "publisher: no such handle is open");
         return;
     }
-    struct amb_order_publisher_close *order =
-        amb_order_new(&amb_order_publisher_close, publisher_closed, NULL);
     /* Answered when its last batch is here: no work of ours. */
-    struct amb_request *request =
-        order == NULL ? NULL : amb_request_create(client, id, close->handle, false);
-    if (request == NULL) {
-        amb_order_free(&order->order);
+    struct amb_order_publisher_close *ask = amb_request_order(
+        client, id, close->handle, false, &amb_order_publisher_close, publisher_closed);
+    if (ask == NULL) {
         amb_request_no_memory(client, id);
         return;
     }
     client->publishers[close->handle]->is_closing = true;
-    order->order.context = request;
-    order->order.session = client->session;
-    order->handle = close->handle;
-    order->batches = close->batches;
-    amb_order_post(client->control->shards[client->session.shard], &order->order);
+    ask->handle = close->handle;
+    ask->batches = close->batches;
+    amb_order_post(client->control->shards[client->session.shard], &ask->order);
 }

@@ -140,36 +140,33 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
     }
     struct amb_control *control = client->control;
     struct amb_dir_sub *sub = subscribe_sub(client, subscribe);
-    struct amb_order_subscription_open *open =
-        amb_order_new(&amb_order_subscription_open, subscribe_step, NULL);
-    struct amb_request *request = NULL;
-    if (sub != NULL && open != NULL && amb_request_handles_ready(client, (void ***)&client->subs) &&
+    struct amb_order_subscription_open *ask = NULL;
+    if (sub != NULL && amb_request_handles_ready(client, (void ***)&client->subs) &&
         amb_heap_charge(&client->heap, sub_heap(sub))) {
-        request = amb_request_create(client, id, subscribe->handle, true);
-        if (request == NULL) {
+        ask = amb_request_order(client, id, subscribe->handle, true, &amb_order_subscription_open,
+                                subscribe_step);
+        if (ask == NULL) {
             amb_heap_give(&client->heap, sub_heap(sub));
         }
     }
-    if (request == NULL) {
+    if (ask == NULL) {
         free(sub);
         amb_filter_free(&filter);
-        amb_order_free(open == NULL ? NULL : &open->order);
         amb_request_no_memory(client, id);
         return;
     }
     client->subs[subscribe->handle] = sub;
     amb_client_count_sub(client, 1);
+    struct amb_request *request = ask->order.context;
     request->sub = sub->id;
     request->time_ns = amb_clock_realtime_ns();
     /* The session first, then the cursors: orders to one worker arrive in this order. */
-    open->order.context = request;
-    open->order.session = client->session;
-    open->handle = subscribe->handle;
-    open->options = sub->options;
-    open->id = sub->id;
-    open->filter = filter;
+    ask->handle = subscribe->handle;
+    ask->options = sub->options;
+    ask->id = sub->id;
+    ask->filter = filter;
     if (!amb_queues_are_wanted(subscribe)) {
-        amb_order_post(control->shards[client->session.shard], &open->order);
+        amb_order_post(control->shards[client->session.shard], &ask->order);
         request->waiting +=
             amb_directory_subscribe(&control->directory, sub, subscribe_step, request);
         return;
@@ -178,15 +175,15 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
     amb_queues_wish(subscribe, client->user, &sub->options, &wish);
     const char *why = "";
     unsigned posted;
-    enum amb_status status = amb_queues_subscribe(&control->directory, sub, &wish, open,
+    enum amb_status status = amb_queues_subscribe(&control->directory, sub, &wish, ask,
                                                   subscribe_step, request, &posted, &why);
     if (status == AMB_OK) {
         /* The queue and its cursors have been ordered: the member comes behind them. */
         request->waiting += posted;
-        amb_order_post(control->shards[client->session.shard], &open->order);
+        amb_order_post(control->shards[client->session.shard], &ask->order);
         return;
     }
-    amb_order_free(&open->order);
+    amb_order_free(&ask->order);
     amb_request_free(request);
     client->subs[subscribe->handle] = NULL;
     amb_heap_give(&client->heap, sub_heap(sub));
@@ -217,21 +214,17 @@ void amb_request_unsubscribe(struct amb_client *client, uint64_t id,
         amb_client_send_error(client, id, AMB_ENOTFOUND, "subscription: no such handle is open");
         return;
     }
-    struct amb_order_subscription_close *close =
-        amb_order_new(&amb_order_subscription_close, subscription_closed, NULL);
     /* Answered when the client has given everything back: no work of ours. */
-    struct amb_request *request =
-        close == NULL ? NULL : amb_request_create(client, id, handle, false);
-    if (request == NULL) {
-        amb_order_free(close == NULL ? NULL : &close->order);
+    struct amb_order_subscription_close *ask = amb_request_order(
+        client, id, handle, false, &amb_order_subscription_close, subscription_closed);
+    if (ask == NULL) {
         amb_request_no_memory(client, id);
         return;
     }
+    struct amb_request *request = ask->order.context;
     request->sub = client->subs[handle]->id;
-    close->order.context = request;
-    close->order.session = client->session;
-    close->handle = handle;
-    close->acks = unsubscribe->acks;
+    ask->handle = handle;
+    ask->acks = unsubscribe->acks;
     struct amb_dir_sub *sub = client->subs[handle];
     if (sub->queue == NULL) {
         amb_directory_unsubscribe(&client->control->directory, sub);
@@ -239,7 +232,7 @@ void amb_request_unsubscribe(struct amb_client *client, uint64_t id,
         amb_queues_stop(&client->control->directory, sub);
         sub->is_closing = true; /* It leaves when its last acknowledgements have come. */
     }
-    amb_order_post(client->control->shards[client->session.shard], &close->order);
+    amb_order_post(client->control->shards[client->session.shard], &ask->order);
 }
 
 /* The acknowledgements that it speaks of have counted, or there is no such subscription. */
@@ -266,23 +259,18 @@ void amb_request_ack_sync(struct amb_client *client, uint64_t id, const Amb__Con
         amb_client_send_error(client, id, AMB_ENOTFOUND, "subscription: no such handle is open");
         return;
     }
-    struct amb_order_subscription_sync *order =
-        amb_order_new(&amb_order_subscription_sync, acks_synced, NULL);
     /* Answered when the client has sent what it says: no work of ours. */
-    struct amb_request *request =
-        order == NULL ? NULL : amb_request_create(client, id, sync->handle, false);
-    if (request == NULL) {
-        amb_order_free(order == NULL ? NULL : &order->order);
+    struct amb_order_subscription_sync *ask = amb_request_order(
+        client, id, sync->handle, false, &amb_order_subscription_sync, acks_synced);
+    if (ask == NULL) {
         amb_request_no_memory(client, id);
         return;
     }
-    order->order.context = request;
-    order->order.session = client->session;
-    order->handle = sync->handle;
-    order->acks = sync->acks;
-    order->stop = sync->stop != 0;
+    ask->handle = sync->handle;
+    ask->acks = sync->acks;
+    ask->stop = sync->stop != 0;
     if (sync->stop != 0) {
         amb_queues_stop(&client->control->directory, client->subs[sync->handle]);
     }
-    amb_order_post(client->control->shards[client->session.shard], &order->order);
+    amb_order_post(client->control->shards[client->session.shard], &ask->order);
 }
