@@ -45,7 +45,7 @@ static void drain_look(struct amb_shard *shard, struct amb_order *order)
 {
     shard->is_draining = true;
     uint64_t left = 0;
-    for (uint32_t i = 0; i < shard->topics.slots; i++) {
+    for (uint32_t i = 0; i < shard->topics.cells; i++) {
         left += shard->topics.at[i] == NULL ? 0 : topic_left(shard->topics.at[i]);
     }
     AMB_LIST_FOR_EACH (node, &shard->takers.all) {

@@ -5,7 +5,7 @@
  *
  *   received ─► whole ─► routed ─► receipt (ACCEPTED) ─► grant (WINDOW moves)
  *
- * A slot is reserved at a batch's head, and batches leave in that order. Over UCX a large body
+ * A place is reserved at a batch's head, and batches leave in that order. Over UCX a large body
  * completes after small ones behind it. A granted batch is always taken. So memory is reserved when
  * a window opens, and a large message gets its buffer then, not when it comes.
  *

@@ -22,11 +22,11 @@
 enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint32_t generation,
                                    uint64_t secret, uint64_t client_id, struct amb_session **out)
 {
-    struct amb_session **slot = amb_shard_session_slot(shard, index);
-    if (slot == NULL) {
+    struct amb_session **cell = amb_shard_session_cell(shard, index);
+    if (cell == NULL) {
         return AMB_ENOMEM;
     }
-    amb_assert(*slot == NULL);
+    amb_assert(*cell == NULL);
     struct amb_session *session = calloc(1, sizeof(*session));
     if (session == NULL) {
         return AMB_ENOMEM;
@@ -52,7 +52,7 @@ enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint
     amb_list_push_back(&shard->sessions.live, &session->live);
     amb_list_push_back(&shard->poll.warm, &session->heat);
     shard->poll.warm_count++;
-    *slot = session;
+    *cell = session;
     *out = session;
     return AMB_OK;
 }
@@ -161,7 +161,7 @@ void amb_session_end_heap(struct amb_session *session)
 
 struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, uint32_t generation)
 {
-    if (index >= shard->sessions.slots || shard->sessions.at[index] == NULL ||
+    if (index >= shard->sessions.cells || shard->sessions.at[index] == NULL ||
         shard->sessions.at[index]->generation != generation) {
         return NULL;
     }

@@ -104,19 +104,19 @@ static inline uint64_t amb_shard_watch_tag(uint32_t index, uint32_t generation)
  * A topic's id: a place in the tables, and above it how often that place was given anew. So an id
  * comes again only after thousands of others in its place.
  */
-#define AMB_TOPIC_SLOT_BITS 20u
-#define AMB_TOPIC_SLOTS_MAX (UINT32_C(1) << AMB_TOPIC_SLOT_BITS)
-static inline uint32_t amb_topic_slot(uint32_t id)
+#define AMB_TOPIC_CELL_BITS 20u
+#define AMB_TOPIC_CELLS_MAX (UINT32_C(1) << AMB_TOPIC_CELL_BITS)
+static inline uint32_t amb_topic_cell(uint32_t id)
 {
-    return id & (AMB_TOPIC_SLOTS_MAX - 1);
+    return id & (AMB_TOPIC_CELLS_MAX - 1);
 }
 
 /* The topic in the place of that id in this shard, or NULL. amb_shard_topic of topic.h asks for the
  * very topic. */
 static inline struct amb_topic *amb_shard_topic_at(const struct amb_shard *shard, uint32_t id)
 {
-    uint32_t slot = amb_topic_slot(id);
-    return slot < shard->topics.slots ? shard->topics.at[slot] : NULL;
+    uint32_t cell = amb_topic_cell(id);
+    return cell < shard->topics.cells ? shard->topics.at[cell] : NULL;
 }
 
 static inline bool amb_shard_is_dirty(const struct amb_shard *shard)
@@ -129,6 +129,6 @@ static inline bool amb_shard_is_dirty(const struct amb_shard *shard)
            !amb_list_is_empty(&shard->clearing.sessions);
 }
 
-/* The slot for an id, growing the table; NULL without memory. */
-struct amb_topic **amb_shard_topic_slot(struct amb_shard *shard, uint32_t id);
-struct amb_session **amb_shard_session_slot(struct amb_shard *shard, uint32_t index);
+/* The cell for an id, growing the table; NULL without memory. */
+struct amb_topic **amb_shard_topic_cell(struct amb_shard *shard, uint32_t id);
+struct amb_session **amb_shard_session_cell(struct amb_shard *shard, uint32_t index);

@@ -121,7 +121,7 @@ int64_t amb_compact_run(struct amb_shard *shard)
     unsigned looks = 0;
     uint64_t bytes = 0;
     while (walk->is_walking && looks < STEP_LOOKS && bytes < STEP_BYTES) {
-        if (walk->topic >= shard->topics.slots) {
+        if (walk->topic >= shard->topics.cells) {
             walk->is_walking = false;
             break;
         }

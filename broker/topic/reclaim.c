@@ -54,8 +54,8 @@ static void relief_asked(struct amb_mail *mail, void *owner)
     }
     uint64_t given = before - segment_bytes(shard);
     uint32_t budget = AMB_SHARD_SHED_TURN;
-    for (uint32_t i = 0; i < shard->topics.slots && given < relief->bytes && budget > 0; i++) {
-        shard->reclaim.relief_last = shard->reclaim.relief_last + 1 < shard->topics.slots
+    for (uint32_t i = 0; i < shard->topics.cells && given < relief->bytes && budget > 0; i++) {
+        shard->reclaim.relief_last = shard->reclaim.relief_last + 1 < shard->topics.cells
                                          ? shard->reclaim.relief_last + 1
                                          : 0;
         struct amb_topic *topic = shard->topics.at[shard->reclaim.relief_last];
@@ -155,7 +155,7 @@ static enum amb_status reclaim_shed_topic(struct amb_shard *shard, const struct 
 static enum amb_status reclaim_shed_all(struct amb_shard *shard, const struct reclaim *what)
 {
     enum amb_status status = AMB_ENOMEM;
-    for (uint32_t i = 0; i < shard->topics.slots && status == AMB_ENOMEM; i++) {
+    for (uint32_t i = 0; i < shard->topics.cells && status == AMB_ENOMEM; i++) {
         struct amb_topic *topic = shard->topics.at[i];
         if (topic != NULL && topic != shard->reclaim.spared) {
             status = reclaim_shed_topic(shard, what, topic, NULL);
@@ -168,8 +168,8 @@ static enum amb_status reclaim_shed_all(struct amb_shard *shard, const struct re
 static enum amb_status reclaim_shed_some(struct amb_shard *shard, const struct reclaim *what)
 {
     enum amb_status status = AMB_ENOMEM;
-    while (shard->reclaim.shed_walked < shard->topics.slots && status == AMB_ENOMEM) {
-        uint32_t at = shard->reclaim.shed_next < shard->topics.slots ? shard->reclaim.shed_next : 0;
+    while (shard->reclaim.shed_walked < shard->topics.cells && status == AMB_ENOMEM) {
+        uint32_t at = shard->reclaim.shed_next < shard->topics.cells ? shard->reclaim.shed_next : 0;
         struct amb_topic *topic = shard->topics.at[at];
         if (topic != NULL && topic != shard->reclaim.spared) {
             status = reclaim_shed_topic(shard, what, topic, &shard->reclaim.shed_left);

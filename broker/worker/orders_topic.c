@@ -22,13 +22,13 @@
 static void topic_add(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_topic *topic = AMB_CONTAINER_OF(order, struct amb_order_topic, order)->topic;
-    struct amb_topic **slot = amb_shard_topic_slot(shard, topic->id);
-    if (slot == NULL) {
+    struct amb_topic **cell = amb_shard_topic_cell(shard, topic->id);
+    if (cell == NULL) {
         order->status = AMB_ENOMEM;
         return;
     }
-    amb_assert(*slot == NULL);
-    *slot = topic;
+    amb_assert(*cell == NULL);
+    *cell = topic;
     amb_priority_enter(topic);
 }
 
@@ -114,7 +114,7 @@ static void topic_remove(struct amb_shard *shard, struct amb_order *order)
     }
     amb_assert(amb_shard_topic(shard, topic->id) == topic);
     amb_replay_end_all(topic);
-    *amb_shard_topic_slot(shard, topic->id) = NULL; /* Nothing comes to it from here on. */
+    *amb_shard_topic_cell(shard, topic->id) = NULL; /* Nothing comes to it from here on. */
     topic_forget_readers(&order->mail, shard);
 }
 

@@ -69,37 +69,37 @@ static void queue_event(struct amb_conn *conn, const struct amb_event *event, co
         return;
     }
     (void)pthread_mutex_lock(&conn->events.lock);
-    struct amb_event_slot *slot = NULL;
+    struct amb_event_cell *cell = NULL;
     if (conn->events.count != 0) {
-        slot = &conn->events
-                    .slots[(conn->events.first + conn->events.count - 1) % AMB_CONN_EVENTS_MAX];
-        bool is_same = slot->event.type == event->type && slot->event.pub == event->pub &&
-                       slot->event.sub == event->sub;
+        cell = &conn->events
+                    .cells[(conn->events.first + conn->events.count - 1) % AMB_CONN_EVENTS_MAX];
+        bool is_same = cell->event.type == event->type && cell->event.pub == event->pub &&
+                       cell->event.sub == event->sub;
         if (is_same && event->type == AMB_EVENT_GAP) {
-            slot->event.count = amb_lost_sum(slot->event.count, event->count);
-            slot->event.loss = slot->event.loss == event->loss ? event->loss : AMB_LOSS_MIXED;
-            slot->event.seq = event->seq;
+            cell->event.count = amb_lost_sum(cell->event.count, event->count);
+            cell->event.loss = cell->event.loss == event->loss ? event->loss : AMB_LOSS_MIXED;
+            cell->event.seq = event->seq;
         } else if (is_same && event->type == AMB_EVENT_SUBSCRIBERS) {
-            slot->event.count = event->count;
+            cell->event.count = event->count;
         } else if (is_same && event->type == AMB_EVENT_LOST && event->count != 0) {
-            slot->event.count = event->count; /* One more attempt. */
-            slot->event.status = event->status;
+            cell->event.count = event->count; /* One more attempt. */
+            cell->event.status = event->status;
         } else {
-            slot = NULL;
+            cell = NULL;
         }
     }
-    if (slot == NULL) {
+    if (cell == NULL) {
         if (conn->events.count == AMB_CONN_EVENTS_MAX) { /* Nobody polls: the oldest goes. */
             conn->events.first = (conn->events.first + 1) % AMB_CONN_EVENTS_MAX;
             conn->events.count--;
         }
-        slot = &conn->events.slots[(conn->events.first + conn->events.count) % AMB_CONN_EVENTS_MAX];
+        cell = &conn->events.cells[(conn->events.first + conn->events.count) % AMB_CONN_EVENTS_MAX];
         conn->events.count++;
-        slot->event = *event;
-        slot->event.size = sizeof(*event);
-        slot->event.time_ns = amb_clock_realtime_ns();
+        cell->event = *event;
+        cell->event.size = sizeof(*event);
+        cell->event.time_ns = amb_clock_realtime_ns();
     }
-    (void)snprintf(slot->text, sizeof(slot->text), "%s", text);
+    (void)snprintf(cell->text, sizeof(cell->text), "%s", text);
     (void)pthread_mutex_unlock(&conn->events.lock);
     amb_due_callback(conn);
 }
@@ -148,23 +148,23 @@ void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const st
     (void)pthread_mutex_lock(&conn->events.lock);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < conn->events.count; i++) {
-        struct amb_event_slot *slot =
-            &conn->events.slots[(conn->events.first + i) % AMB_CONN_EVENTS_MAX];
-        if ((pub != NULL && slot->event.pub == pub) || (sub != NULL && slot->event.sub == sub)) {
+        struct amb_event_cell *cell =
+            &conn->events.cells[(conn->events.first + i) % AMB_CONN_EVENTS_MAX];
+        if ((pub != NULL && cell->event.pub == pub) || (sub != NULL && cell->event.sub == sub)) {
             continue;
         }
-        conn->events.slots[(conn->events.first + kept++) % AMB_CONN_EVENTS_MAX] = *slot;
+        conn->events.cells[(conn->events.first + kept++) % AMB_CONN_EVENTS_MAX] = *cell;
     }
     conn->events.count = kept;
     (void)pthread_mutex_unlock(&conn->events.lock);
 }
 
-bool amb_event_take(struct amb_conn *conn, struct amb_event_slot *out)
+bool amb_event_take(struct amb_conn *conn, struct amb_event_cell *out)
 {
     bool has_one = false;
     (void)pthread_mutex_lock(&conn->events.lock);
     if (conn->events.count != 0 && !conn->events.is_running) {
-        *out = conn->events.slots[conn->events.first];
+        *out = conn->events.cells[conn->events.first];
         conn->events.first = (conn->events.first + 1) % AMB_CONN_EVENTS_MAX;
         conn->events.count--;
         conn->events.is_running = has_one = true;

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct amb_conn;
-struct amb_event_slot;
+struct amb_event_cell;
 
 /* Losses added up; UINT64_MAX: unknowable. */
 static inline uint64_t amb_lost_sum(uint64_t a, uint64_t b)
@@ -39,7 +39,7 @@ void amb_event_subscribers(struct amb_conn *conn, struct amb_pub *pub, uint32_t 
 /* Forgets events that name a handle about to be freed. */
 void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const struct amb_sub *sub);
 /* The oldest event; the next one comes after events.is_running was cleared. */
-bool amb_event_take(struct amb_conn *conn, struct amb_event_slot *out);
+bool amb_event_take(struct amb_conn *conn, struct amb_event_cell *out);
 
 /* Makes amb_fd readable, and not readable any more unless the session is over. Lock held. */
 void amb_due_set(struct amb_conn *conn);

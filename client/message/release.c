@@ -9,7 +9,7 @@
 #define CAPACITY_MIN UINT64_C(64)
 #define RANGE_MAX UINT64_C(65536)
 
-enum slot_state {
+enum cell_state {
     HELD,
     BACK,
     REPORTED
@@ -22,64 +22,64 @@ void amb_release_init(struct amb_release *release, uint64_t credit_msgs, uint64_
 
 void amb_release_fini(struct amb_release *release)
 {
-    free(release->slots);
+    free(release->cells);
     memset(release, 0, sizeof(*release));
 }
 
-static struct amb_release_slot *slot_of(struct amb_release *release, uint64_t number)
+static struct amb_release_cell *cell_of(struct amb_release *release, uint64_t number)
 {
-    return &release->slots[number & release->mask];
+    return &release->cells[number & release->mask];
 }
 
 static enum amb_status grow(struct amb_release *release)
 {
-    uint64_t capacity = release->slots == NULL ? CAPACITY_MIN : (release->mask + 1) * 2;
-    struct amb_release_slot *slots = calloc(capacity, sizeof(*slots));
-    if (slots == NULL) {
+    uint64_t capacity = release->cells == NULL ? CAPACITY_MIN : (release->mask + 1) * 2;
+    struct amb_release_cell *cells = calloc(capacity, sizeof(*cells));
+    if (cells == NULL) {
         return AMB_ENOMEM;
     }
     for (uint64_t n = release->upto + 1; n <= release->last; n++) {
-        slots[n & (capacity - 1)] = *slot_of(release, n);
+        cells[n & (capacity - 1)] = *cell_of(release, n);
     }
-    free(release->slots);
-    release->slots = slots;
+    free(release->cells);
+    release->cells = cells;
     release->mask = capacity - 1;
     return AMB_OK;
 }
 
 enum amb_status amb_release_arrived(struct amb_release *release, uint32_t msgs, uint64_t bytes)
 {
-    if (release->slots == NULL || release->last - release->upto > release->mask) {
+    if (release->cells == NULL || release->last - release->upto > release->mask) {
         enum amb_status status = grow(release);
         if (status != AMB_OK) {
             return status;
         }
     }
     release->last++;
-    *slot_of(release, release->last) =
-        (struct amb_release_slot){.bytes = bytes, .msgs = msgs, .state = HELD};
+    *cell_of(release, release->last) =
+        (struct amb_release_cell){.bytes = bytes, .msgs = msgs, .state = HELD};
     return AMB_OK;
 }
 
 bool amb_release_back(struct amb_release *release, uint64_t number)
 {
     amb_assert(number > release->upto && number <= release->last);
-    struct amb_release_slot *slot = slot_of(release, number);
-    amb_assert(slot->state == HELD);
-    slot->state = BACK;
-    release->stuck_msgs += slot->msgs;
-    release->stuck_bytes += slot->bytes;
+    struct amb_release_cell *cell = cell_of(release, number);
+    amb_assert(cell->state == HELD);
+    cell->state = BACK;
+    release->stuck_msgs += cell->msgs;
+    release->stuck_bytes += cell->bytes;
     if (number != release->upto + 1) {
         return false;
     }
     while (release->upto < release->last) {
-        slot = slot_of(release, release->upto + 1);
-        if (slot->state == HELD) {
+        cell = cell_of(release, release->upto + 1);
+        if (cell->state == HELD) {
             break;
         }
-        if (slot->state == BACK) {
-            release->stuck_msgs -= slot->msgs;
-            release->stuck_bytes -= slot->bytes;
+        if (cell->state == BACK) {
+            release->stuck_msgs -= cell->msgs;
+            release->stuck_bytes -= cell->bytes;
         }
         release->upto++;
     }
@@ -99,15 +99,15 @@ bool amb_release_range(struct amb_release *release, uint64_t *first, uint64_t *c
         release->scan = release->upto + 1;
     }
     uint64_t n = release->scan;
-    while (n <= release->last && slot_of(release, n)->state != BACK) {
+    while (n <= release->last && cell_of(release, n)->state != BACK) {
         n++;
     }
     uint64_t start = n;
-    while (n <= release->last && n - start < RANGE_MAX && slot_of(release, n)->state == BACK) {
-        struct amb_release_slot *slot = slot_of(release, n);
-        slot->state = REPORTED;
-        release->stuck_msgs -= slot->msgs;
-        release->stuck_bytes -= slot->bytes;
+    while (n <= release->last && n - start < RANGE_MAX && cell_of(release, n)->state == BACK) {
+        struct amb_release_cell *cell = cell_of(release, n);
+        cell->state = REPORTED;
+        release->stuck_msgs -= cell->msgs;
+        release->stuck_bytes -= cell->bytes;
         n++;
     }
     if (n == start) {

@@ -17,15 +17,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct amb_release_slot {
+struct amb_release_cell {
     uint64_t bytes;
     uint32_t msgs;
     uint8_t state;
 };
 
 struct amb_release {
-    struct amb_release_slot *slots; /* of upto + 1 ..., slot n at n & mask */
-    uint64_t mask;                  /* capacity - 1; 0 and slots NULL: empty */
+    struct amb_release_cell *cells; /* of upto + 1 ..., cell n at n & mask */
+    uint64_t mask;                  /* capacity - 1; 0 and cells NULL: empty */
     uint64_t upto, last; /* 1..upto are back; `last` is the newest delivery that arrived */
     uint64_t stuck_msgs, stuck_bytes; /* back, but neither below upto nor reported as a range */
     uint64_t limit_msgs, limit_bytes;

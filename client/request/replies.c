@@ -21,7 +21,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define SLOTS_FIRST UINT64_C(64)
+#define CELLS_FIRST UINT64_C(64)
 #define TAKEN_AT_ONCE 32u
 #define SECRET_BYTES 16u
 
@@ -89,7 +89,7 @@ void amb_replies_fini(struct amb_conn *conn)
 {
     if (conn->replies != NULL) {
         amb_assert(conn->replies->count == 0 && amb_list_is_empty(&conn->replies->done));
-        free(conn->replies->slots);
+        free(conn->replies->cells);
         free(conn->replies);
         conn->replies = NULL;
     }
@@ -99,19 +99,19 @@ void amb_replies_fini(struct amb_conn *conn)
 
 static bool grow(struct amb_replies *replies)
 {
-    uint64_t size = replies->slots == NULL ? SLOTS_FIRST : (replies->mask + 1) * 2;
-    struct amb_asked **slots = calloc(size, sizeof(struct amb_asked *));
-    if (slots == NULL) {
+    uint64_t size = replies->cells == NULL ? CELLS_FIRST : (replies->mask + 1) * 2;
+    struct amb_asked **cells = calloc(size, sizeof(struct amb_asked *));
+    if (cells == NULL) {
         return false;
     }
     /* Numbers that differ by a multiple of the new size differ by one of the old, too. */
-    for (uint64_t i = 0; replies->slots != NULL && i <= replies->mask; i++) {
-        if (replies->slots[i] != NULL) {
-            slots[replies->slots[i]->number & (size - 1)] = replies->slots[i];
+    for (uint64_t i = 0; replies->cells != NULL && i <= replies->mask; i++) {
+        if (replies->cells[i] != NULL) {
+            cells[replies->cells[i]->number & (size - 1)] = replies->cells[i];
         }
     }
-    free(replies->slots);
-    replies->slots = slots;
+    free(replies->cells);
+    replies->cells = cells;
     replies->mask = size - 1;
     return true;
 }
@@ -132,13 +132,13 @@ enum amb_status amb_replies_enter(struct amb_conn *conn, struct amb_asked *asked
     if (replies->count >= AMB_REQUESTS_MAX) {
         return AMB_ELIMIT;
     }
-    if ((replies->slots == NULL || replies->count * 2 > replies->mask) && !grow(replies)) {
+    if ((replies->cells == NULL || replies->count * 2 > replies->mask) && !grow(replies)) {
         return AMB_ENOMEM;
     }
     do { /* A number is left out where an old request still has its place. */
         asked->number = next_number(replies);
-    } while (replies->slots[asked->number & replies->mask] != NULL);
-    replies->slots[asked->number & replies->mask] = asked;
+    } while (replies->cells[asked->number & replies->mask] != NULL);
+    replies->cells[asked->number & replies->mask] = asked;
     replies->count++;
     amb_list_push_back(&replies->open, &asked->node);
     amb_list_init(&asked->of_pub);
@@ -150,9 +150,9 @@ enum amb_status amb_replies_enter(struct amb_conn *conn, struct amb_asked *asked
 
 static void forget(struct amb_replies *replies, struct amb_asked *asked)
 {
-    struct amb_asked **slot = &replies->slots[asked->number & replies->mask];
-    if (*slot == asked) {
-        *slot = NULL;
+    struct amb_asked **cell = &replies->cells[asked->number & replies->mask];
+    if (*cell == asked) {
+        *cell = NULL;
         replies->count--;
     }
     amb_list_remove(&asked->of_pub);
@@ -192,14 +192,14 @@ static struct amb_asked *find(const struct amb_replies *replies, const struct am
 {
     size_t len = 0;
     const uint8_t *bytes = amb_msg_own_prop(msg, AMB_PROP_REQUEST, &len);
-    if (bytes == NULL || len != sizeof(uint64_t) || replies->slots == NULL) {
+    if (bytes == NULL || len != sizeof(uint64_t) || replies->cells == NULL) {
         return NULL;
     }
     uint64_t number = 0;
     for (unsigned i = 0; i < sizeof(number); i++) {
         number |= (uint64_t)bytes[i] << (8 * i);
     }
-    struct amb_asked *asked = replies->slots[number & replies->mask];
+    struct amb_asked *asked = replies->cells[number & replies->mask];
     return asked != NULL && asked->number == number ? asked : NULL;
 }
 

@@ -49,7 +49,7 @@ struct amb_replies {
     struct amb_sub *sub;
     char topic[64];
     struct amb_list_node open, done;
-    struct amb_asked **slots; /* by number & mask */
+    struct amb_asked **cells; /* by number & mask */
     uint64_t mask, last;
     uint8_t key[16]; /* of the numbers */
     uint32_t count;

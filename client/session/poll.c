@@ -24,10 +24,10 @@
 static unsigned run_events(struct amb_conn *conn, unsigned max)
 {
     unsigned ran = 0;
-    struct amb_event_slot slot;
-    while (ran < max && amb_event_take(conn, &slot)) {
-        slot.event.text = slot.text;
-        conn->events.on_event(conn, &slot.event, conn->events.arg);
+    struct amb_event_cell cell;
+    while (ran < max && amb_event_take(conn, &cell)) {
+        cell.event.text = cell.text;
+        conn->events.on_event(conn, &cell.event, conn->events.arg);
         (void)pthread_mutex_lock(&conn->events.lock);
         conn->events.is_running = false;
         (void)pthread_mutex_unlock(&conn->events.lock);

@@ -15,10 +15,10 @@
 
 /* ---- topics ---- */
 
-static uint32_t topic_slot(const struct amb_topic_table *table, uint32_t id)
+static uint32_t topic_cell(const struct amb_topic_table *table, uint32_t id)
 {
     uint32_t i = (id * UINT32_C(2654435769)) & table->mask;
-    while (table->slots[i].name != NULL && table->slots[i].id != id) {
+    while (table->cells[i].name != NULL && table->cells[i].id != id) {
         i = (i + 1) & table->mask;
     }
     return i;
@@ -26,18 +26,18 @@ static uint32_t topic_slot(const struct amb_topic_table *table, uint32_t id)
 
 static bool topic_grow(struct amb_topic_table *table)
 {
-    struct amb_topic_table grown = {.mask = table->slots == NULL ? 15 : table->mask * 2 + 1};
-    grown.slots = calloc((size_t)grown.mask + 1, sizeof(*grown.slots));
-    if (grown.slots == NULL) {
+    struct amb_topic_table grown = {.mask = table->cells == NULL ? 15 : table->mask * 2 + 1};
+    grown.cells = calloc((size_t)grown.mask + 1, sizeof(*grown.cells));
+    if (grown.cells == NULL) {
         return false;
     }
-    for (uint32_t i = 0; table->slots != NULL && i <= table->mask; i++) {
-        if (table->slots[i].name != NULL) {
-            grown.slots[topic_slot(&grown, table->slots[i].id)] = table->slots[i];
+    for (uint32_t i = 0; table->cells != NULL && i <= table->mask; i++) {
+        if (table->cells[i].name != NULL) {
+            grown.cells[topic_cell(&grown, table->cells[i].id)] = table->cells[i];
             grown.count++;
         }
     }
-    free(table->slots);
+    free(table->cells);
     *table = grown;
     return true;
 }
@@ -45,7 +45,7 @@ static bool topic_grow(struct amb_topic_table *table)
 struct amb_topic_name *amb_sub_topic_add(struct amb_sub *sub, uint32_t topic, uint32_t len)
 {
     struct amb_topic_table *table = &sub->topics.table;
-    if ((table->slots == NULL || table->count * 2 > table->mask) && !topic_grow(table)) {
+    if ((table->cells == NULL || table->count * 2 > table->mask) && !topic_grow(table)) {
         return NULL;
     }
     struct amb_topic_name *name = calloc(1, sizeof(*name));
@@ -58,11 +58,11 @@ struct amb_topic_name *amb_sub_topic_add(struct amb_sub *sub, uint32_t topic, ui
     name->life = sub->conn->session.life;
     amb_list_push_back(&sub->conn->receive.topics, &name->node);
     /* A known id with a new name: messages that came before keep the old one. */
-    uint32_t i = topic_slot(table, topic);
-    name->former = table->slots[i].name;
-    table->count += table->slots[i].name == NULL;
-    table->slots[i].id = topic;
-    table->slots[i].name = name;
+    uint32_t i = topic_cell(table, topic);
+    name->former = table->cells[i].name;
+    table->count += table->cells[i].name == NULL;
+    table->cells[i].id = topic;
+    table->cells[i].name = name;
     return name;
 }
 
@@ -77,16 +77,16 @@ void amb_sub_topic_named(struct amb_topic_name *name)
 
 void amb_sub_topics_forget(struct amb_sub *sub)
 {
-    free(sub->topics.table.slots);
-    sub->topics.table = (struct amb_topic_table){.slots = NULL};
+    free(sub->topics.table.cells);
+    sub->topics.table = (struct amb_topic_table){.cells = NULL};
 }
 
 struct amb_topic_name *amb_sub_topic_find(const struct amb_sub *sub, uint32_t topic)
 {
-    if (sub->topics.table.slots == NULL) {
+    if (sub->topics.table.cells == NULL) {
         return NULL;
     }
-    return sub->topics.table.slots[topic_slot(&sub->topics.table, topic)].name;
+    return sub->topics.table.cells[topic_cell(&sub->topics.table, topic)].name;
 }
 
 /* ---- arrivals ---- */

@@ -71,7 +71,7 @@ static bool is_same(const struct amb_topic_name *a, const char *name, uint32_t l
 static bool is_newest(const struct amb_sub *sub, const struct amb_topic_name *topic)
 {
     for (uint32_t i = 0; i <= sub->topics.table.mask; i++) {
-        const struct amb_topic_name *other = sub->topics.table.slots[i].name;
+        const struct amb_topic_name *other = sub->topics.table.cells[i].name;
         if (other != NULL && other->order > topic->order &&
             is_same(other, topic->name, topic->len, topic->priority)) {
             return false;
@@ -82,8 +82,8 @@ static bool is_newest(const struct amb_sub *sub, const struct amb_topic_name *to
 
 static bool is_read(const struct amb_sub *sub, const struct amb_position_topic *at, bool is_arrived)
 {
-    for (uint32_t i = 0; sub->topics.table.slots != NULL && i <= sub->topics.table.mask; i++) {
-        const struct amb_topic_name *topic = sub->topics.table.slots[i].name;
+    for (uint32_t i = 0; sub->topics.table.cells != NULL && i <= sub->topics.table.mask; i++) {
+        const struct amb_topic_name *topic = sub->topics.table.cells[i].name;
         if (topic != NULL && is_same(topic, at->name, at->name_len, at->priority) &&
             next_of(sub, topic, is_arrived) != 0) {
             return true;
@@ -96,13 +96,13 @@ static bool is_read(const struct amb_sub *sub, const struct amb_position_topic *
 static void write_topics(const struct amb_sub *sub, bool is_arrived,
                          struct amb_position_writer *writer)
 {
-    for (uint32_t i = 0; sub->topics.table.slots != NULL && i <= sub->topics.table.mask; i++) {
-        const struct amb_topic_name *topic = sub->topics.table.slots[i].name;
+    for (uint32_t i = 0; sub->topics.table.cells != NULL && i <= sub->topics.table.mask; i++) {
+        const struct amb_topic_name *topic = sub->topics.table.cells[i].name;
         if (topic == NULL || next_of(sub, topic, is_arrived) == 0 || !is_newest(sub, topic)) {
             continue;
         }
         const struct amb_position_topic at = {
-            .id = sub->topics.table.slots[i].id,
+            .id = sub->topics.table.cells[i].id,
             .next = next_of(sub, topic, is_arrived),
             .name = topic->name,
             .name_len = topic->len,

@@ -40,7 +40,7 @@ static uint64_t owner_of(const struct amb_cursor *cursor)
 static unsigned note_ranked(const struct amb_shard *shard, struct ranked ranked[RANKED_MAX])
 {
     unsigned count = 0;
-    for (uint32_t t = 0; t < shard->topics.slots; t++) {
+    for (uint32_t t = 0; t < shard->topics.cells; t++) {
         const struct amb_topic *topic = shard->topics.at[t];
         if (topic == NULL || amb_list_is_empty(&topic->kin.ring)) {
             continue;
@@ -87,7 +87,7 @@ struct tail {
 static unsigned note_tails(const struct amb_shard *shard, struct tail tails[TAILS_MAX])
 {
     unsigned count = 0;
-    for (uint32_t t = 0; t < shard->topics.slots && count < TAILS_MAX; t++) {
+    for (uint32_t t = 0; t < shard->topics.cells && count < TAILS_MAX; t++) {
         const struct amb_topic *topic = shard->topics.at[t];
         if (topic != NULL) {
             tails[count++] =
@@ -155,7 +155,7 @@ static void check_tail(const struct sim *s, const struct amb_topic *topic)
 static void check_tails(struct sim *s, const struct amb_shard *shard, const struct tail *before,
                         unsigned count)
 {
-    for (uint32_t t = 0; t < shard->topics.slots; t++) {
+    for (uint32_t t = 0; t < shard->topics.cells; t++) {
         const struct amb_topic *topic = shard->topics.at[t];
         if (topic == NULL || topic->spill.readers == 0) {
             continue;

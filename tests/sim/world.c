@@ -396,7 +396,7 @@ void sim_inspect(struct sim *s)
         const struct amb_shard *shard = &s->shards[i];
         amb_bufpool_check(&shard->memory.bufpool);
         amb_bufpool_check(&shard->memory.private_pool);
-        for (uint32_t t = 0; t < shard->topics.slots; t++) {
+        for (uint32_t t = 0; t < shard->topics.cells; t++) {
             if (shard->topics.at[t] != NULL) {
                 amb_topic_assert(shard->topics.at[t]);
             }
@@ -489,7 +489,7 @@ static void expect_done(struct sim *s)
     SIM_CHECK(s, sim_desk_is_quiet(), "stuck: a request has no answer");
     for (unsigned i = 0; i < s->shard_count; i++) {
         const struct amb_shard *shard = &s->shards[i];
-        for (uint32_t t = 0; t < shard->topics.slots; t++) {
+        for (uint32_t t = 0; t < shard->topics.cells; t++) {
             if (shard->topics.at[t] != NULL) {
                 topic_is_read(s, shard->topics.at[t]);
             }
@@ -622,7 +622,7 @@ static void finish(struct sim *s)
     amb_queues_close(&s->directory);
     settle(s);
     for (unsigned i = 0; i < s->shard_count; i++) {
-        for (uint32_t t = 0; t < s->shards[i].topics.slots; t++) {
+        for (uint32_t t = 0; t < s->shards[i].topics.cells; t++) {
             if (s->shards[i].topics.at[t] != NULL) {
                 amb_topic_clear(s->shards[i].topics.at[t]); /* History. */
             }

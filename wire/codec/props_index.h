@@ -17,23 +17,23 @@
 #include <stdint.h>
 
 /* Of one property: its name's hash, and where in the blob it begins, plus 1. All 0: free. */
-struct amb_props_slot {
+struct amb_props_cell {
     uint32_t hash, at;
 };
 
 struct amb_props_index {
     const uint8_t *blob;
     uint32_t len;
-    uint32_t mask; /* slots - 1 */
-    struct amb_props_slot *slots;
+    uint32_t mask; /* cells - 1 */
+    struct amb_props_cell *cells;
 };
 
 uint32_t amb_props_name_hash(const char *name, size_t len);
 
 /* Slots for a checked blob: a power of two, at least twice the number of its properties, which is
  * *count. */
-uint32_t amb_props_index_slots(const uint8_t *blob, uint32_t len, uint32_t *count);
-/* Fills index->slots from index->blob. index->mask + 1 slots are there, all zero. */
+uint32_t amb_props_index_cells(const uint8_t *blob, uint32_t len, uint32_t *count);
+/* Fills index->cells from index->blob. index->mask + 1 cells are there, all zero. */
 void amb_props_index_fill(struct amb_props_index *index);
 /* The first property of that name, as amb_props_find. hash: of the name. */
 bool amb_props_index_find(const struct amb_props_index *index, const char *name, size_t name_len,

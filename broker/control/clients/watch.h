@@ -9,7 +9,7 @@
  * client likes. So an item is removed before its descriptor is closed. The event of an item that
  * was left behind all the same names nothing.
  *
- * Threads: the control thread. Memory: a table that doubles, one slot for each descriptor.
+ * Threads: the control thread. Memory: a table that doubles, one cell for each descriptor.
  */
 #pragma once
 
@@ -21,20 +21,20 @@ struct epoll_event;
 
 struct amb_watch {
     void (*fn)(struct amb_watch *watch, uint32_t events);
-    uint32_t place; /* slot of the table plus one; 0: not watched */
+    uint32_t place; /* cell of the table plus one; 0: not watched */
 };
 
-struct amb_watch_slot {
+struct amb_watch_cell {
     struct amb_watch *watch; /* NULL: free */
     uint32_t generation;     /* of the watch that has it, or had it last */
-    uint32_t next_free;      /* slot plus one; 0: the last one */
+    uint32_t next_free;      /* cell plus one; 0: the last one */
 };
 
 struct amb_watches {
     int epoll_fd; /* -1: none */
-    struct amb_watch_slot *slots;
-    uint32_t slot_count;
-    uint32_t first_free, last_free; /* slots plus one; 0: none */
+    struct amb_watch_cell *cells;
+    uint32_t cell_count;
+    uint32_t first_free, last_free; /* cells plus one; 0: none */
     uint64_t stale_events;          /* events that named nothing any more */
 };
 

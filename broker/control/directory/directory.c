@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOTS_SPARE 1024u
+#define CELLS_SPARE 1024u
 
 enum amb_status amb_directory_init(struct amb_directory *directory, const struct amb_config *config,
                                    struct amb_shard *const *shards, unsigned shard_count)
@@ -37,11 +37,11 @@ enum amb_status amb_directory_init(struct amb_directory *directory, const struct
     amb_list_init(&directory->no_party.topics);
     amb_list_init(&directory->over);
     /* Slots of those that leave are not free yet, and their number is not bounded by the limit. */
-    uint64_t slots = (uint64_t)config->limits.max_topics * 2 + SLOTS_SPARE;
-    directory->free_size = slots < AMB_TOPIC_SLOTS_MAX ? (uint32_t)slots : AMB_TOPIC_SLOTS_MAX;
+    uint64_t cells = (uint64_t)config->limits.max_topics * 2 + CELLS_SPARE;
+    directory->free_size = cells < AMB_TOPIC_CELLS_MAX ? (uint32_t)cells : AMB_TOPIC_CELLS_MAX;
     directory->free_ids = calloc(directory->free_size, sizeof(uint32_t));
-    directory->by_slot = calloc(directory->free_size, sizeof(struct amb_dir_topic *));
-    if (directory->free_ids == NULL || directory->by_slot == NULL) {
+    directory->by_cell = calloc(directory->free_size, sizeof(struct amb_dir_topic *));
+    if (directory->free_ids == NULL || directory->by_cell == NULL) {
         return AMB_ENOMEM;
     }
     enum amb_status status = amb_map_create(&directory->by_name);
@@ -52,9 +52,9 @@ void amb_directory_fini(struct amb_directory *directory)
 {
     if (directory->by_name == NULL) {
         free(directory->free_ids);
-        free(directory->by_slot);
+        free(directory->by_cell);
         directory->free_ids = NULL;
-        directory->by_slot = NULL;
+        directory->by_cell = NULL;
         return;
     }
     amb_pairs_fini(directory);
@@ -98,7 +98,7 @@ static enum amb_status topic_begin(struct amb_directory *directory, struct amb_d
     /* The home knows it, so from here on it stays, whatever else fails. */
     directory->topic_count++;
     topic->serial = UINT64_MAX;
-    directory->by_slot[amb_topic_slot(topic->id)] = topic;
+    directory->by_cell[amb_topic_cell(topic->id)] = topic;
     if (topic->priority == AMB_PRIORITY_HIGH) {
         /* A search that finds both reads this one first. */
         amb_list_insert_before(&topic->main->node, &topic->node);

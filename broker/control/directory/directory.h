@@ -74,7 +74,7 @@ struct amb_pair_account {
 struct amb_dir_counts {
     uint64_t generation; /* of the patterns, when it began */
     int64_t began_ns;
-    uint32_t next; /* slot */
+    uint32_t next; /* cell */
     bool is_on;
 };
 
@@ -96,10 +96,10 @@ struct amb_directory {
     uint32_t topic_count, sub_count;
     uint32_t awake_count; /* of the topics: those that are not quiet */
     uint32_t sys_count;   /* subscriptions to $ topics */
-    uint32_t slots;       /* of topic ids that were ever given */
-    uint32_t *free_ids;   /* a ring: the next ids of slots that are free */
+    uint32_t cells;       /* of topic ids that were ever given */
+    uint32_t *free_ids;   /* a ring: the next ids of cells that are free */
     uint32_t free_size, free_first, free_count;
-    struct amb_dir_topic **by_slot; /* topics that have not left, by amb_topic_slot */
+    struct amb_dir_topic **by_cell; /* topics that have not left, by amb_topic_cell */
     uint64_t serial;                /* counts subscriptions as they come, and topics as they wake */
     uint64_t pair_count;
     uint64_t pairs_gone;            /* pairs that topics took along, of all time */

@@ -18,7 +18,7 @@ struct amb_dir_chore {
     struct amb_dir_sub *sub; /* the one that comes; NULL: it has gone meanwhile */
     struct amb_dir_sub gone; /* the one that leaves: as it was, with its pairs */
     bool is_leaving;
-    uint32_t next; /* slot, or index of a pair */
+    uint32_t next; /* cell, or index of a pair */
     unsigned waiting;
     enum amb_status status;
     struct amb_order *last; /* its answer says that the subscription has come */
@@ -97,14 +97,14 @@ static unsigned come_to(struct amb_directory *directory, struct amb_dir_sub *sub
     return posted;
 }
 
-/* The next name from *slot on that the pattern matches: its main topic, and *slot is behind it.
+/* The next name from *cell on that the pattern matches: its main topic, and *cell is behind it.
  * *looks: how many places may be looked at. NULL: there is none, or that is used up. */
 static struct amb_dir_topic *topic_next(const struct amb_directory *directory,
-                                        const struct amb_dir_sub *sub, uint32_t *slot,
+                                        const struct amb_dir_sub *sub, uint32_t *cell,
                                         unsigned *looks)
 {
-    while ((*slot < directory->slots) && (*looks > 0)) {
-        struct amb_dir_topic *topic = directory->by_slot[(*slot)++];
+    while ((*cell < directory->cells) && (*looks > 0)) {
+        struct amb_dir_topic *topic = directory->by_cell[(*cell)++];
         --*looks;
         if (topic != NULL && topic->main == NULL &&
             amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len)) {
@@ -125,7 +125,7 @@ static bool come_slice(struct amb_directory *directory, struct amb_dir_sub *sub,
         *posted += come_to(directory, sub, topic, done, context, &made);
     }
     directory->at_once += made;
-    return sub->over != NULL || *next >= directory->slots;
+    return sub->over != NULL || *next >= directory->cells;
 }
 
 /* How many pairs may be made or undone at once: fewer, where this round has had many. */
@@ -258,6 +258,6 @@ void amb_pairs_fini(struct amb_directory *directory)
         free(chore->gone.pairs);
         free(chore);
     }
-    free(directory->by_slot);
-    directory->by_slot = NULL;
+    free(directory->by_cell);
+    directory->by_cell = NULL;
 }

@@ -2,7 +2,7 @@
 /*
  * Pairs are made and undone in slices. The later of the two makes a pair. A topic that wakes
  * attaches the subscriptions that are there (directory_wake.c). A subscription attaches, slice by
- * slice, the topics that were awake before it, by their places in directory->by_slot. The
+ * slice, the topics that were awake before it, by their places in directory->by_cell. The
  * publishers of quiet topics are told that it counts (directory_counts.c). The slices that are
  * still to come are a chore.
  *

@@ -9,7 +9,7 @@
 
 #define COUNT_STEPS 4096u
 #define WALK_STEPS (4 * COUNT_STEPS) /* of all counts of a round */
-#define WALK_LOOKS 2048u             /* at slots, in a round */
+#define WALK_LOOKS 2048u             /* at cells, in a round */
 #define WALK_EVERY_NS (250 * AMB_NS_PER_MS)
 
 static bool count_pattern(struct amb_pattern *pattern, void *arg)
@@ -175,7 +175,7 @@ static bool count_begin(struct amb_directory *directory)
 {
     struct amb_dir_counts *counts = &directory->counts;
     if (counts->generation == directory->patterns.generation ||
-        (directory->slots > WALK_LOOKS &&
+        (directory->cells > WALK_LOOKS &&
          directory->now_ns < amb_deadline_ns(counts->began_ns, WALK_EVERY_NS))) {
         return false;
     }
@@ -196,11 +196,11 @@ void amb_directory_count(struct amb_directory *directory)
         return;
     }
     uint32_t steps = 0, looks = 0;
-    for (; counts->next < directory->slots; counts->next++) {
+    for (; counts->next < directory->cells; counts->next++) {
         if (looks++ == WALK_LOOKS || steps >= WALK_STEPS || !amb_directory_may_count(directory)) {
             return;
         }
-        struct amb_dir_topic *topic = directory->by_slot[counts->next];
+        struct amb_dir_topic *topic = directory->by_cell[counts->next];
         if (topic == NULL || topic->wake != AMB_DIR_QUIET) {
             continue;
         }

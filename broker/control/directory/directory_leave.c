@@ -89,9 +89,9 @@ static void leave_go_on(struct amb_dir_topic *topic)
         return;
     }
     amb_pairs_topic_left(directory, topic);
-    uint32_t slot = amb_topic_slot(topic->id);
+    uint32_t cell = amb_topic_cell(topic->id);
     amb_directory_id_give(directory,
-                          slot | (((topic->id >> AMB_TOPIC_SLOT_BITS) + 1) << AMB_TOPIC_SLOT_BITS));
+                          cell | (((topic->id >> AMB_TOPIC_CELL_BITS) + 1) << AMB_TOPIC_CELL_BITS));
     amb_list_remove(&topic->node);
     struct amb_dir_topic *main = topic->main;
     amb_directory_topic_free(topic, directory->shard_count);

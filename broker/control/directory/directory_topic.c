@@ -102,22 +102,22 @@ bool amb_directory_id_take(struct amb_directory *directory, uint32_t *out)
 {
     uint32_t limit = directory->config->limits.max_topics;
     if (directory->free_count > 0 &&
-        (directory->slots >= limit || directory->slots >= directory->free_size)) {
+        (directory->cells >= limit || directory->cells >= directory->free_size)) {
         *out = directory->free_ids[directory->free_first];
         directory->free_first = (directory->free_first + 1) % directory->free_size;
         directory->free_count--;
         return true;
     }
-    if (directory->slots == directory->free_size) {
+    if (directory->cells == directory->free_size) {
         return false;
     }
-    *out = directory->slots++;
+    *out = directory->cells++;
     return true;
 }
 
 struct amb_dir_topic *amb_directory_topic_of(const struct amb_directory *directory, uint32_t id)
 {
-    struct amb_dir_topic *topic = directory->by_slot[amb_topic_slot(id)];
+    struct amb_dir_topic *topic = directory->by_cell[amb_topic_cell(id)];
     return topic != NULL && topic->id == id ? topic : NULL;
 }
 

@@ -275,12 +275,12 @@ json_t *amb_status_shard_memory(const struct amb_shard *shard)
 
 static uint64_t topics_end(const struct amb_shard *shard)
 {
-    return shard->topics.slots;
+    return shard->topics.cells;
 }
 
 static uint64_t subs_end(const struct amb_shard *shard)
 {
-    return (uint64_t)shard->sessions.slots * AMB_HANDLES_MAX;
+    return (uint64_t)shard->sessions.cells * AMB_HANDLES_MAX;
 }
 
 static uint64_t queues_end(const struct amb_shard *shard)
@@ -290,7 +290,7 @@ static uint64_t queues_end(const struct amb_shard *shard)
 
 static uint64_t sessions_end(const struct amb_shard *shard)
 {
-    return shard->sessions.slots;
+    return shard->sessions.cells;
 }
 
 const struct amb_status_table amb_status_topics = {"topics", true, topics_end, topics_at},

@@ -14,12 +14,12 @@
 
 /* Fewer bytes of properties are searched as quickly as they are indexed. */
 #define INDEX_BYTES_MIN 128u
-#define CACHE_SLOTS (1u << 16)
+#define CACHE_CELLS (1u << 16)
 #define CACHE_ENTRIES 256u
 /* A topic is walked with all its cursors, also those that do not wait. */
 #define WALK_STEPS 256u
 
-/* The index of one message, while its slots in the ring are not used anew. */
+/* The index of one message, while its cells in the ring are not used anew. */
 struct cached {
     uint64_t seq, start; /* start: where in the ring, counted on */
     int64_t time_ns;
@@ -30,7 +30,7 @@ struct cached {
 struct amb_sift_cache {
     uint64_t used; /* of the ring, counted on */
     struct cached entries[CACHE_ENTRIES];
-    struct amb_props_slot slots[CACHE_SLOTS];
+    struct amb_props_cell cells[CACHE_CELLS];
 };
 
 bool amb_sift_may(const struct amb_cursor *cursor)
@@ -53,15 +53,15 @@ static void sift_spend(const struct amb_cursor *cursor, uint32_t steps)
 }
 
 /* Slots of the ring in a row, zero. */
-static struct amb_props_slot *slots_take(struct amb_sift_cache *cache, uint32_t slots,
+static struct amb_props_cell *cells_take(struct amb_sift_cache *cache, uint32_t cells,
                                          uint64_t *start)
 {
-    uint64_t left = CACHE_SLOTS - cache->used % CACHE_SLOTS;
-    cache->used += left < slots ? left : 0;
+    uint64_t left = CACHE_CELLS - cache->used % CACHE_CELLS;
+    cache->used += left < cells ? left : 0;
     *start = cache->used;
-    cache->used += slots;
-    struct amb_props_slot *first = &cache->slots[*start % CACHE_SLOTS];
-    memset(first, 0, slots * sizeof(*first));
+    cache->used += cells;
+    struct amb_props_cell *first = &cache->cells[*start % CACHE_CELLS];
+    memset(first, 0, cells * sizeof(*first));
     return first;
 }
 
@@ -82,18 +82,18 @@ static const struct amb_props_index *index_of(const struct amb_cursor *cursor, u
     struct amb_props_index *index = &cached->index;
     bool is_it = index->blob == blob && index->len == len && cached->seq == seq &&
                  cached->topic == cursor->topic->id && cached->time_ns == time_ns &&
-                 cache->used - cached->start <= CACHE_SLOTS;
+                 cache->used - cached->start <= CACHE_CELLS;
     if (is_it) {
         return index;
     }
-    uint32_t count, slots = amb_props_index_slots(blob, len, &count);
+    uint32_t count, cells = amb_props_index_cells(blob, len, &count);
     *steps += 2 * count;
-    if (slots > CACHE_SLOTS) {
+    if (cells > CACHE_CELLS) {
         return NULL;
     }
     *cached = (struct cached){.seq = seq, .time_ns = time_ns, .topic = cursor->topic->id};
-    *index = (struct amb_props_index){.blob = blob, .len = len, .mask = slots - 1};
-    index->slots = slots_take(cache, slots, &cached->start);
+    *index = (struct amb_props_index){.blob = blob, .len = len, .mask = cells - 1};
+    index->cells = cells_take(cache, cells, &cached->start);
     amb_props_index_fill(index);
     return index;
 }

@@ -13,7 +13,7 @@
  *            A sifter that needs more goes to the end.
  *   index    The properties of a message are found by an index (wire/codec/props_index.h).
  *            The first filter has it made, and it serves all others.
- *            Its slots lie in a ring that is made once.
+ *            Its cells lie in a ring that is made once.
  *
  * A reader without a filter pays nothing, and waits for other readers' filters one turn at most.
  *

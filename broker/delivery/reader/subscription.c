@@ -354,26 +354,26 @@ bool amb_subscription_has_credit(const struct amb_subscription *subscription, ui
 
 static enum amb_status deliveries_grow(struct amb_subscription *sub)
 {
-    uint64_t slots = sub->deliveries == NULL ? DELIVERIES_FIRST : (sub->mask + 1) * 2;
-    if (slots > AMB_CREDIT_MSGS_MAX * 2) {
+    uint64_t cells = sub->deliveries == NULL ? DELIVERIES_FIRST : (sub->mask + 1) * 2;
+    if (cells > AMB_CREDIT_MSGS_MAX * 2) {
         return AMB_ELIMIT;
     }
     /* Past the limit its credit is what there is room for. */
-    uint64_t more = sub->deliveries == NULL ? 0 : slots / 2 * sizeof(*sub->deliveries);
+    uint64_t more = sub->deliveries == NULL ? 0 : cells / 2 * sizeof(*sub->deliveries);
     if (!deliveries_charge(sub->session, more)) {
         return AMB_ELIMIT;
     }
-    struct amb_delivery *grown = calloc(slots, sizeof(*grown));
+    struct amb_delivery *grown = calloc(cells, sizeof(*grown));
     if (grown == NULL) {
         amb_heap_give(&sub->session->heap, more);
         return AMB_ENOMEM;
     }
     for (uint64_t number = sub->released + 1; number <= sub->delivered; number++) {
-        grown[number & (slots - 1)] = sub->deliveries[number & sub->mask];
+        grown[number & (cells - 1)] = sub->deliveries[number & sub->mask];
     }
     free(sub->deliveries);
     sub->deliveries = grown;
-    sub->mask = slots - 1;
+    sub->mask = cells - 1;
     return AMB_OK;
 }
 

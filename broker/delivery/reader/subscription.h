@@ -100,7 +100,7 @@ struct amb_subscription {
     void (*gone)(void *arg);                    /* of an ended one, may be NULL */
     void *gone_arg;
     struct amb_delivery *deliveries;
-    uint64_t mask;                /* slots - 1 */
+    uint64_t mask;                /* cells - 1 */
     uint64_t delivered, released; /* numbers given out; all up to `released` are back */
     uint64_t told;                /* the highest cumulative release that came */
     uint64_t msgs_out, bytes_out; /* outstanding, */

@@ -17,8 +17,8 @@ struct amb_session;
 
 /* session.c */
 struct amb_shard_sessions {
-    struct amb_session **at; /* by index; amb_shard_session_slot */
-    uint32_t slots;
+    struct amb_session **at; /* by index; amb_shard_session_cell */
+    uint32_t cells;
     struct amb_list_node live; /* struct amb_session.live */
 };
 

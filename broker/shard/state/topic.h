@@ -21,8 +21,8 @@ struct amb_shard;
 struct amb_topic;
 
 struct amb_shard_topics {
-    struct amb_topic **at; /* by amb_topic_slot; NULL where this shard has none */
-    uint32_t slots;
+    struct amb_topic **at; /* by amb_topic_cell; NULL where this shard has none */
+    uint32_t cells;
 };
 
 /* history.c */

@@ -18,26 +18,26 @@ void amb_log_init(struct amb_log *log)
 void amb_log_fini(struct amb_log *log)
 {
     amb_assert(log->lo == log->hi);
-    free(log->slots);
-    log->slots = NULL;
+    free(log->cells);
+    log->cells = NULL;
 }
 
 static enum amb_status log_grow(struct amb_log *log)
 {
-    uint64_t slots = log->slots == NULL ? LOG_ENTRIES_FIRST : (log->mask + 1) * 2;
-    if (slots > AMB_LOG_ENTRIES_MAX) {
+    uint64_t cells = log->cells == NULL ? LOG_ENTRIES_FIRST : (log->mask + 1) * 2;
+    if (cells > AMB_LOG_ENTRIES_MAX) {
         return AMB_ELIMIT;
     }
-    struct amb_entry **grown = calloc(slots, sizeof(struct amb_entry *));
+    struct amb_entry **grown = calloc(cells, sizeof(struct amb_entry *));
     if (grown == NULL) {
         return AMB_ENOMEM;
     }
     for (uint64_t i = log->lo; i < log->hi; i++) {
-        grown[i & (slots - 1)] = log->slots[i & log->mask];
+        grown[i & (cells - 1)] = log->cells[i & log->mask];
     }
-    free(log->slots);
-    log->slots = grown;
-    log->mask = slots - 1;
+    free(log->cells);
+    log->cells = grown;
+    log->mask = cells - 1;
     return AMB_OK;
 }
 
@@ -45,7 +45,7 @@ enum amb_status amb_log_append(struct amb_log *log, struct amb_entry *entry, uin
 {
     amb_assert(entry->count > 0);
     amb_assert(first_seq == 0 || first_seq >= log->next_seq);
-    if (log->slots == NULL || log->hi - log->lo > log->mask) {
+    if (log->cells == NULL || log->hi - log->lo > log->mask) {
         enum amb_status status = log_grow(log);
         if (status != AMB_OK) {
             return status;
@@ -58,7 +58,7 @@ enum amb_status amb_log_append(struct amb_log *log, struct amb_entry *entry, uin
     entry->first_seq = first_seq;
     entry->log_offset = log->bytes_appended;
     log->next_seq = entry->first_seq + entry->count;
-    log->slots[log->hi & log->mask] = entry;
+    log->cells[log->hi & log->mask] = entry;
     log->hi++;
     log->bytes += amb_entry_charge(entry);
     log->bytes_appended += amb_entry_charge(entry);
@@ -69,7 +69,7 @@ enum amb_status amb_log_append(struct amb_log *log, struct amb_entry *entry, uin
 struct amb_entry *amb_log_at(const struct amb_log *log, uint64_t position)
 {
     amb_debug_assert(position >= log->lo && position < log->hi);
-    return log->slots[position & log->mask];
+    return log->cells[position & log->mask];
 }
 
 void amb_log_replace(struct amb_log *log, uint64_t position, struct amb_entry *entry)
@@ -79,14 +79,14 @@ void amb_log_replace(struct amb_log *log, uint64_t position, struct amb_entry *e
     log->bytes += amb_entry_charge(entry) - amb_entry_charge(former); /* modulo 2^64 */
     entry->tally = former->tally;
     former->tally = NULL;
-    log->slots[position & log->mask] = entry;
+    log->cells[position & log->mask] = entry;
 }
 
 struct amb_entry *amb_log_pop(struct amb_log *log)
 {
     amb_assert(log->lo < log->hi);
-    struct amb_entry *entry = log->slots[log->lo & log->mask];
-    log->slots[log->lo & log->mask] = NULL;
+    struct amb_entry *entry = log->cells[log->lo & log->mask];
+    log->cells[log->lo & log->mask] = NULL;
     log->lo++;
     log->bytes -= amb_entry_charge(entry);
     log->msgs -= entry->count;

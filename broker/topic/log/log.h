@@ -19,8 +19,8 @@
 struct amb_entry;
 
 struct amb_log {
-    struct amb_entry **slots;
-    uint64_t mask; /* slots - 1 */
+    struct amb_entry **cells;
+    uint64_t mask; /* cells - 1 */
     uint64_t lo, hi;
     uint64_t next_seq;       /* of the next message; the first message of a topic has 1 */
     uint64_t above;          /* at home: messages of the topic's other priorities so far */

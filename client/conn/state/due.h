@@ -30,7 +30,7 @@ struct amb_conn_due {
 };
 
 /* An event with its text, as it waits for amb_poll. */
-struct amb_event_slot {
+struct amb_event_cell {
     struct amb_event event;
     char text[128];
 };
@@ -41,7 +41,7 @@ struct amb_conn_events {
     void *arg;
     uint32_t first, count;
     bool is_running; /* on_event */
-    struct amb_event_slot slots[AMB_CONN_EVENTS_MAX];
+    struct amb_event_cell cells[AMB_CONN_EVENTS_MAX];
 };
 
 static inline void amb_conn_due_init(struct amb_conn_due *due)

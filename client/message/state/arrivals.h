@@ -36,7 +36,7 @@ struct amb_topic_table {
     struct {
         uint32_t id;
         struct amb_topic_name *name;
-    } * slots;
+    } * cells;
     uint32_t mask, count;
 };
 
@@ -47,5 +47,5 @@ struct amb_sub_topics {
 
 static inline void amb_sub_topics_fini(struct amb_sub_topics *topics)
 {
-    free(topics->table.slots);
+    free(topics->table.cells);
 }

@@ -23,13 +23,13 @@ static void test_tables_grow_and_new_slots_are_empty(void **state)
     uint32_t first = harness_topic(h, "a", 0);
     assert_ptr_equal(amb_shard_topic_at(shard, first), harness_home(h, first));
     assert_null(amb_shard_topic_at(shard, 1));
-    struct amb_topic **far = amb_shard_topic_slot(shard, 5000);
+    struct amb_topic **far = amb_shard_topic_cell(shard, 5000);
     assert_non_null(far);
     assert_null(*far);
     assert_null(amb_shard_topic_at(shard, 4999));
     assert_null(amb_shard_topic_at(shard, 100000));
     assert_ptr_equal(amb_shard_topic_at(shard, first), harness_home(h, first));
-    struct amb_session **session = amb_shard_session_slot(shard, AMB_SESSIONS_MAX - 1);
+    struct amb_session **session = amb_shard_session_cell(shard, AMB_SESSIONS_MAX - 1);
     assert_non_null(session);
     assert_null(*session);
     harness_fini(h);

@@ -41,7 +41,7 @@ static void numbers_name_one_request_at_a_time(void **state)
             }
         }
         for (unsigned i = 0; i < 3000; i++) {
-            assert_ptr_equal(s.conn->replies->slots[asked[i].number & s.conn->replies->mask],
+            assert_ptr_equal(s.conn->replies->cells[asked[i].number & s.conn->replies->mask],
                              &asked[i]);
         }
         for (unsigned i = 0; i < 3000; i++) {

@@ -36,17 +36,17 @@ static struct indexed *make(unsigned names, unsigned times)
         assert_int_equal(amb_props_add(&writer, name, value, strlen(value)), AMB_OK);
     }
     made->index = (struct amb_props_index){.blob = made->blob, .len = (uint32_t)writer.len};
-    uint32_t slots = amb_props_index_slots(made->blob, made->index.len, &made->count);
-    made->index.slots = calloc(slots, sizeof(*made->index.slots));
-    assert_non_null(made->index.slots);
-    made->index.mask = slots - 1;
+    uint32_t cells = amb_props_index_cells(made->blob, made->index.len, &made->count);
+    made->index.cells = calloc(cells, sizeof(*made->index.cells));
+    assert_non_null(made->index.cells);
+    made->index.mask = cells - 1;
     amb_props_index_fill(&made->index);
     return made;
 }
 
 static void drop(struct indexed *made)
 {
-    free(made->index.slots);
+    free(made->index.cells);
     free(made);
 }
 

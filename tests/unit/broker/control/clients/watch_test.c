@@ -123,14 +123,14 @@ static void test_an_item_that_was_left_behind_names_nothing(void **state)
     assert_int_equal(eventfd_write(kept, 1), 0);
     assert_int_equal(tell(&watches, 1000), 1);
     assert_int_equal(watches.stale_events, 1);
-    /* Nor is it taken for a later one, which has the same slot again. */
-    for (uint32_t i = 0; i <= watches.slot_count; i++) {
+    /* Nor is it taken for a later one, which has the same cell again. */
+    for (uint32_t i = 0; i <= watches.cell_count; i++) {
         assert_int_equal(amb_watch_add(&watches, &later.watch, unwatched, 0), AMB_OK);
         assert_int_equal(tell(&watches, 1000), 1);
         assert_int_equal(later.calls, 0);
         amb_watch_remove(&watches, &later.watch, unwatched);
     }
-    assert_int_equal(watches.stale_events, 2 + watches.slot_count);
+    assert_int_equal(watches.stale_events, 2 + watches.cell_count);
     (void)close(kept);
     (void)close(unwatched);
     amb_watches_fini(&watches);

@@ -194,8 +194,8 @@ static void test_an_id_comes_again_late_and_never_the_same(void **state)
         publish_once(topic);
         advance(f.harness.config->limits.topic_idle_ns);
     }
-    assert_true(f.harness.shards[0].topics.slots <= 64);
-    assert_int_equal(f.directory.slots, 3);
+    assert_true(f.harness.shards[0].topics.cells <= 64);
+    assert_int_equal(f.directory.cells, 3);
     tear_down();
 }
 

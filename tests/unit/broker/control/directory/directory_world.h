@@ -78,7 +78,7 @@ static inline void tear_down(void)
     }
     amb_directory_fini(&f.directory);
     for (unsigned i = 0; i < f.harness.count; i++) {
-        for (uint32_t id = 0; id < f.harness.shards[i].topics.slots; id++) {
+        for (uint32_t id = 0; id < f.harness.shards[i].topics.cells; id++) {
             f.harness.shards[i].topics.at[id] = NULL; /* They were the directory's. */
         }
     }

@@ -68,7 +68,7 @@ static void tear_down(void)
     amb_queues_forget(&f.directory);
     amb_directory_fini(&f.directory);
     for (unsigned i = 0; i < 2; i++) {
-        for (uint32_t id = 0; id < f.harness.shards[i].topics.slots; id++) {
+        for (uint32_t id = 0; id < f.harness.shards[i].topics.cells; id++) {
             f.harness.shards[i].topics.at[id] = NULL; /* They were the directory's. */
         }
     }
