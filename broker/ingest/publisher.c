@@ -184,7 +184,7 @@ static void publisher_accept(struct amb_publisher *publisher)
     }
 }
 
-static void refusal_left(struct amb_session *session, uint32_t handle, uint32_t opened)
+static void refusal_settled(struct amb_session *session, uint32_t handle, uint32_t opened)
 {
     struct amb_publisher *publisher = session->publishers[handle];
     if (publisher == NULL || publisher->opened != opened || session->is_link_down) {
@@ -199,12 +199,12 @@ static bool is_deaf(struct amb_session *session)
 {
     int64_t now = session->shard->now_ns;
     /* It has moved whenever less has waited meanwhile. */
-    if (session->left != session->left_seen || session->left_ns == 0) {
-        session->left_seen = session->left;
-        session->left_ns = now;
+    if (session->settled != session->settled_seen || session->settled_ns == 0) {
+        session->settled_seen = session->settled;
+        session->settled_ns = now;
     }
     return session->link->queued >= AMB_SESSION_RECEIPTS_BURST ||
-           now - session->left_ns >= AMB_SESSION_DEAF_NS;
+           now - session->settled_ns >= AMB_SESSION_DEAF_NS;
 }
 
 /* May one more frame wait for the client? */
@@ -270,7 +270,7 @@ void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_ent
             .status = (int32_t)entry->status,
         };
         enum amb_status status = amb_outgoing_send_watched(
-            session, &frame, publisher->opened, entry->status == AMB_OK ? NULL : refusal_left);
+            session, &frame, publisher->opened, entry->status == AMB_OK ? NULL : refusal_settled);
         if (AMB_FAULT(SETTLED_TWICE) && entry->origin.batch % 8 == 0) {
             status = amb_outgoing_send_watched(session, &frame, publisher->opened, NULL);
         }

@@ -69,7 +69,7 @@ enum amb_status amb_outgoing_send(struct amb_session *session, const struct amb_
 
 enum amb_status amb_outgoing_send_answer(struct amb_session *session, const struct amb_frame *frame,
                                          const void *data, struct amb_entry *entry,
-                                         amb_outgoing_fn left)
+                                         amb_outgoing_fn on_settled)
 {
     amb_assert(session->link != NULL);
     struct amb_outgoing *outgoing = amb_pool_get(&session->shard->outgoing.pool);
@@ -77,7 +77,7 @@ enum amb_status amb_outgoing_send_answer(struct amb_session *session, const stru
         return AMB_ENOMEM;
     }
     outgoing->tx.frame = frame;
-    outgoing->left = left;
+    outgoing->on_settled = on_settled;
     if (entry != NULL) {
         outgoing->entry = entry;
         outgoing->tx.data = data;
@@ -105,7 +105,7 @@ enum amb_status amb_outgoing_send_name(struct amb_session *session, const struct
 
 enum amb_status amb_outgoing_send_watched(struct amb_session *session,
                                           const struct amb_frame *frame, uint32_t opened,
-                                          amb_outgoing_fn left)
+                                          amb_outgoing_fn on_settled)
 {
     amb_assert(session->link != NULL);
     struct amb_outgoing *outgoing = amb_pool_get(&session->shard->outgoing.pool);
@@ -113,7 +113,7 @@ enum amb_status amb_outgoing_send_watched(struct amb_session *session,
         return AMB_ENOMEM;
     }
     outgoing->tx.frame = frame;
-    outgoing->left = left;
+    outgoing->on_settled = on_settled;
     outgoing->handle = frame->handle;
     outgoing->opened = opened;
     return outgoing_send(session, outgoing);
@@ -122,12 +122,12 @@ enum amb_status amb_outgoing_send_watched(struct amb_session *session,
 void amb_outgoing_settled(struct amb_session *session, struct amb_link_tx *tx)
 {
     struct amb_outgoing *outgoing = AMB_CONTAINER_OF(tx, struct amb_outgoing, tx);
-    amb_outgoing_fn left = outgoing->left;
+    amb_outgoing_fn on_settled = outgoing->on_settled;
     uint32_t handle = outgoing->handle, opened = outgoing->opened;
     outgoing_free(session, outgoing);
-    session->left++;
-    if (left != NULL) {
-        left(session, handle, opened);
+    session->settled++;
+    if (on_settled != NULL) {
+        on_settled(session, handle, opened);
     }
     amb_session_unstall(session);
 }

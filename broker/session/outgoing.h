@@ -21,8 +21,8 @@ typedef void (*amb_outgoing_fn)(struct amb_session *session, uint32_t handle, ui
 
 struct amb_outgoing {
     struct amb_link_tx tx;
-    struct amb_entry *entry; /* one reference, or NULL */
-    amb_outgoing_fn left;    /* NULL: nobody waits for it */
+    struct amb_entry *entry;    /* one reference, or NULL */
+    amb_outgoing_fn on_settled; /* NULL: nobody waits for it */
     uint32_t handle, opened;
     uint32_t *naming; /* counts those that read a topic's name, or NULL */
 };
@@ -42,17 +42,18 @@ AMB_MUST_CHECK enum amb_status amb_outgoing_send(struct amb_session *session,
 AMB_MUST_CHECK enum amb_status amb_outgoing_send_name(struct amb_session *session,
                                                       const struct amb_frame *frame,
                                                       const char *name, uint32_t *naming);
-/* Sends a frame about a publisher. AMB_OK: it has left. AMB_EAGAIN: `left` will be called when it
- * has. ENOMEM, or the link is down. */
+/* Sends a frame about a publisher. AMB_OK: it has left. AMB_EAGAIN: on_settled will be called when
+ * it has. ENOMEM, or the link is down. */
 AMB_MUST_CHECK enum amb_status amb_outgoing_send_watched(struct amb_session *session,
                                                          const struct amb_frame *frame,
-                                                         uint32_t opened, amb_outgoing_fn left);
-/* Sends a frame with data in `entry` (may be NULL, both), as amb_outgoing_send, and `left` as
+                                                         uint32_t opened,
+                                                         amb_outgoing_fn on_settled);
+/* Sends a frame with data in `entry` (may be NULL, both), as amb_outgoing_send, and on_settled as
  * amb_outgoing_send_watched. */
 AMB_MUST_CHECK enum amb_status amb_outgoing_send_answer(struct amb_session *session,
                                                         const struct amb_frame *frame,
                                                         const void *data, struct amb_entry *entry,
-                                                        amb_outgoing_fn left);
+                                                        amb_outgoing_fn on_settled);
 /* Bytes of the heap that a session has, the frames that wait for its client among that. */
 uint64_t amb_outgoing_heap(const struct amb_session *session);
 /* The link's on_sent. */

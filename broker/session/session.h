@@ -117,16 +117,16 @@ struct amb_session {
     int64_t lapsed_ns;          /* when one of these was last taken back unused; 0: never */
     struct amb_list_node held;  /* struct amb_held of quarantine.h */
     bool keep_held;             /* when closing: deliveries held in place stay */
-    struct amb_link_waste *ring_left; /* of its ring, if that was not read to its end; or NULL */
+    struct amb_link_waste *ring_waste; /* of its ring, if that was not read to its end; or NULL */
     struct amb_heap_account heap;
     int64_t trimmed_ns;         /* when tables that are not used were looked for */
     bool is_over_heap;          /* it is ended for that */
     struct amb_lease_book book; /* segments that its client writes, and its commits */
     void (*closed)(void *arg, uint64_t held_bytes); /* or NULL */
     void *closed_arg;
-    uint64_t left;      /* frames that had to wait in the link and have left */
-    uint64_t left_seen; /* ... when it was last asked whether the client reads, */
-    int64_t left_ns;    /* and when that had changed */
+    uint64_t settled;      /* frames that had to wait in the link and wait no more */
+    uint64_t settled_seen; /* ... when it was last asked whether the client reads, */
+    int64_t settled_ns;    /* and when that had changed */
     /* counters */
     uint64_t msgs_in, bytes_in, msgs_out, bytes_out, frames_ignored;
 };

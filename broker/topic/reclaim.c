@@ -172,9 +172,9 @@ static enum amb_status reclaim_shed_some(struct amb_shard *shard, const struct r
         uint32_t at = shard->reclaim.shed_next < shard->topics.cells ? shard->reclaim.shed_next : 0;
         struct amb_topic *topic = shard->topics.at[at];
         if (topic != NULL && topic != shard->reclaim.spared) {
-            status = reclaim_shed_topic(shard, what, topic, &shard->reclaim.shed_left);
+            status = reclaim_shed_topic(shard, what, topic, &shard->reclaim.shed_budget);
         }
-        if (status == AMB_ENOMEM && shard->reclaim.shed_left == 0) {
+        if (status == AMB_ENOMEM && shard->reclaim.shed_budget == 0) {
             shard->reclaim.shed_goes_on = true;
             return AMB_EAGAIN;
         }
@@ -196,9 +196,9 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
     if (status != AMB_ENOMEM) {
         return status;
     }
-    bool may_trim = !what->may_wait || shard->reclaim.trims_left > 0;
+    bool may_trim = !what->may_wait || shard->reclaim.trim_budget > 0;
     if (may_trim && !shard_lacks_entries(shard, what)) {
-        shard->reclaim.trims_left -= what->may_wait;
+        shard->reclaim.trim_budget -= what->may_wait;
         uint64_t before = segment_bytes(shard);
         reclaim_trim(shard, what);
         if (segment_bytes(shard) < before) {

@@ -61,7 +61,7 @@ void amb_trim_pop(struct amb_topic *topic)
         topic_untally(topic, entry);
     }
     if (__builtin_expect(topic->keys != NULL, 0)) {
-        amb_keys_left(topic->keys, entry);
+        amb_keys_gone(topic->keys, entry);
     }
     amb_entry_unref(entry, topic->shard);
 }

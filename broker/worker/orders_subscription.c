@@ -63,7 +63,7 @@ static enum amb_status member_open(struct amb_subscription *sub,
     }
     seat->home = home;
     seat->shard = session->shard;
-    seat->on_leave = amb_queue_seat_left;
+    seat->on_leave = amb_queue_seat_gone;
     seat->on_kick = amb_queue_seat_kicked;
     seat->to = (struct amb_take_to){.session = session->index,
                                     .generation = session->generation,

@@ -128,14 +128,14 @@ static bool session_read_on(struct amb_session *session, struct amb_session_clos
 {
     struct amb_shard *shard = session->shard;
     while (closing->polls < CLOSE_POLLS_MAX && amb_session_is_up(session)) {
-        if (shard->hearing.left == 0) {
+        if (shard->hearing.budget == 0) {
             return false;
         }
         closing->polls++;
         if (amb_link_poll(session->link, CLOSE_POLL_BUDGET) == 0) {
             return true;
         }
-        shard->hearing.left--;
+        shard->hearing.budget--;
     }
     return true;
 }
@@ -205,7 +205,7 @@ void amb_session_close(struct amb_session *session, bool keep_held,
 void amb_session_take_waste(struct amb_session *session, struct amb_link_waste *waste)
 {
     if (session->keep_held && waste->unread > 0) {
-        session->ring_left = waste; /* Its process may be about to read that. */
+        session->ring_waste = waste; /* Its process may be about to read that. */
     } else {
         amb_porter_dispose(session->shard->memory.porter, waste);
     }
@@ -233,9 +233,9 @@ static bool session_clear(struct amb_session *session, unsigned *budget)
 /* Nobody reads anything of it any more. */
 static void session_free(struct amb_session *session)
 {
-    if (session->ring_left != NULL) {
-        amb_porter_dispose(session->shard->memory.porter, session->ring_left);
-        session->ring_left = NULL;
+    if (session->ring_waste != NULL) {
+        amb_porter_dispose(session->shard->memory.porter, session->ring_waste);
+        session->ring_waste = NULL;
     }
     amb_session_destroy(&session);
 }
@@ -250,7 +250,7 @@ static void session_cleared(struct amb_session *session)
     amb_quarantine_begin(session);
     session->state = AMB_SESSION_QUARANTINED;
     uint64_t held_bytes = amb_quarantine_bytes(session) +
-                          (session->ring_left == NULL ? 0 : session->ring_left->bytes);
+                          (session->ring_waste == NULL ? 0 : session->ring_waste->bytes);
     if (held_bytes == 0) {
         session_free(session);
     }
@@ -265,7 +265,7 @@ static void sessions_clear(struct amb_shard *shard)
     while (!amb_list_is_empty(&shard->clearing.sessions)) {
         struct amb_session *session =
             AMB_CONTAINER_OF(shard->clearing.sessions.next, struct amb_session, clearing);
-        if (!session_clear(session, &shard->clearing.left)) {
+        if (!session_clear(session, &shard->clearing.budget)) {
             return;
         }
         session_cleared(session);

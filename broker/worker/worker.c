@@ -206,8 +206,8 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     shard->real_ns = real_ns;
     shard->sweep.swept = 0;
     amb_shard_reclaim_turn(&shard->reclaim);
-    shard->hearing.left = AMB_SHARD_HEAR_TURN;
-    shard->clearing.left = AMB_SHARD_CLEAR_TURN;
+    shard->hearing.budget = AMB_SHARD_HEAR_TURN;
+    shard->clearing.budget = AMB_SHARD_CLEAR_TURN;
     unsigned done = amb_inbox_run(&shard->inbox);
     amb_entries_end(shard);
     if (shard->ucx.worker != NULL) {

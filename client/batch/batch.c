@@ -330,7 +330,7 @@ bool amb_batch_rule_ask(struct amb_batch_rule *rule, uint32_t count, uint64_t by
     return false;
 }
 
-void amb_batch_rule_left(struct amb_batch_rule *rule, uint64_t bytes)
+void amb_batch_rule_sent(struct amb_batch_rule *rule, uint64_t bytes)
 {
     rule->is_flowing = bytes >= rule->much;
     rule->last_ns = rule->seen_ns;

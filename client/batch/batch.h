@@ -168,4 +168,4 @@ void amb_batch_rule_open(struct amb_batch_rule *rule, int64_t now_ns);
 bool amb_batch_rule_ask(struct amb_batch_rule *rule, uint32_t count, uint64_t bytes,
                         bool is_in_flight, int64_t now_ns);
 /* It has left, with so many bytes. */
-void amb_batch_rule_left(struct amb_batch_rule *rule, uint64_t bytes);
+void amb_batch_rule_sent(struct amb_batch_rule *rule, uint64_t bytes);

@@ -129,7 +129,7 @@ enum amb_status amb_pub_flush_open(struct amb_pub *pub)
     atomic_store_explicit(&pub->is_gathering, false, memory_order_relaxed);
     atomic_store_explicit(&pub->must_leave, false, memory_order_relaxed);
     atomic_fetch_sub_explicit(&conn->gathering, 1, memory_order_relaxed);
-    amb_batch_rule_left(&pub->rule, bytes);
+    amb_batch_rule_sent(&pub->rule, bytes);
     conn->link_state.is_bulk = pub->rule.is_flowing;
     return AMB_OK;
 }

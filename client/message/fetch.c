@@ -14,7 +14,7 @@
 /* Its caller has left, and the link has nothing of it. */
 static void free_if_over(struct amb_fetch *fetch)
 {
-    if (!fetch->is_left || fetch->state == AMB_FETCH_COMING || fetch->out.is_queued) {
+    if (!fetch->is_abandoned || fetch->state == AMB_FETCH_COMING || fetch->out.is_queued) {
         return;
     }
     if (fetch->state == AMB_FETCH_ASKED && fetch->life == fetch->conn->session.life) {
@@ -34,7 +34,7 @@ static void put_view(struct amb_conn *conn, struct amb_view *view)
 
 void amb_fetch_leave(struct amb_fetch *fetch)
 {
-    fetch->is_left = true;
+    fetch->is_abandoned = true;
     put_view(fetch->conn, fetch->view);
     fetch->view = NULL;
     if (fetch->state != AMB_FETCH_COMING) {
@@ -114,7 +114,7 @@ static enum amb_status note_place(struct amb_fetch *fetch, const struct amb_fram
     }
     fetch->view = view;
     atomic_fetch_add_explicit(&conn->mapped_held, 1, memory_order_relaxed);
-    if (fetch->is_left) {
+    if (fetch->is_abandoned) {
         put_view(conn, fetch->view);
         fetch->view = NULL;
     }
@@ -172,7 +172,7 @@ void amb_fetch_arrived(struct amb_fetch *fetch, enum amb_status status)
     fetch->status = status == AMB_OK ? AMB_OK : AMB_ESTALE; /* The link is down. */
     amb_list_remove(&fetch->node);
     amb_conn_changed(fetch->conn);
-    if (fetch->is_left) {
+    if (fetch->is_abandoned) {
         amb_fetch_leave(fetch);
     }
 }
@@ -191,7 +191,7 @@ void amb_fetches_fini(struct amb_conn *conn)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &conn->fetch.open) {
         struct amb_fetch *fetch = AMB_CONTAINER_OF(node, struct amb_fetch, node);
-        amb_assert(fetch->is_left && fetch->state != AMB_FETCH_DONE);
+        amb_assert(fetch->is_abandoned && fetch->state != AMB_FETCH_DONE);
         amb_list_remove(&fetch->node);
         /* Else of a worker that UCX has kept: it may write there. */
         if (fetch->state == AMB_FETCH_ASKED) {

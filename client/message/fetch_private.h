@@ -33,5 +33,5 @@ struct amb_fetch {
     uint32_t life;            /* of the session that was asked */
     enum amb_fetch_state state;
     enum amb_status status;
-    bool is_left; /* its caller has left */
+    bool is_abandoned; /* its caller has left */
 };

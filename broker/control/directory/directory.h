@@ -63,7 +63,7 @@ struct amb_topic;
  */
 struct amb_pair_account {
     uint32_t refs;
-    uint32_t pairs;            /* some of topics that have left may be among them */
+    uint32_t pairs;            /* some of topics that have gone may be among them */
     uint64_t looked_at;        /* directory->pairs_gone when they were last looked for */
     void *owner;               /* the client; NULL: it has gone */
     struct amb_party *party;   /* and whose that was; NULL: nobody's */
@@ -99,7 +99,7 @@ struct amb_directory {
     uint32_t cells;       /* of topic ids that were ever given */
     uint32_t *free_ids;   /* a ring: the next ids of cells that are free */
     uint32_t free_size, free_first, free_count;
-    struct amb_dir_topic **by_cell; /* topics that have not left, by amb_topic_cell */
+    struct amb_dir_topic **by_cell; /* topics that have not gone, by amb_topic_cell */
     uint64_t serial;                /* counts subscriptions as they come, and topics as they wake */
     uint64_t pair_count;
     uint64_t pairs_gone;            /* pairs that topics took along, of all time */
@@ -138,7 +138,7 @@ struct amb_dir_topic {
     int64_t idle_ns;                /* since when */
     struct amb_list_node of_counts; /* in one of the directory's three lists, or none */
     enum amb_leave_stage stage;
-    bool is_asked, has_left;
+    bool is_asked, is_gone;
     struct amb_party *party;   /* that pays for it, until it leaves; or NULL */
     uint32_t uses, uses_asked; /* counts whoever began to use it; as it was asked */
     unsigned waiting;          /* leaving: orders without an answer */
@@ -197,7 +197,7 @@ struct amb_dir_sub {
     struct amb_pair_account *account; /* NULL: nobody's. A reference while it is entered */
     struct amb_list_node of_account, of_over;
     const char *over; /* the limit of pairs that it has met; NULL: none */
-    uint32_t *pairs;  /* ids of the topics that it reads, and of some that have left */
+    uint32_t *pairs;  /* ids of the topics that it reads, and of some that have gone */
     uint32_t pair_count, pair_size;
     struct amb_dir_chore *coming; /* not all topics have it yet; or NULL */
     struct amb_session_id session;

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#define STALE_SHARE 64u  /* of a client's pairs one in so many may be of topics that have left */
+#define STALE_SHARE 64u  /* of a client's pairs one in so many may be of topics that have gone */
 #define EXCESS_SHARE 16u /* of all pairs one in so many may be too many, while somebody goes */
 
 struct amb_pair_account *amb_pair_account_create(void *owner, struct amb_party *party)
@@ -93,7 +93,7 @@ const char *amb_directory_lacks_pairs(struct amb_directory *directory,
     return wanted > left ? key : NULL;
 }
 
-/* Pairs of topics that have left are looked for once there may be enough of them. Else each topic
+/* Pairs of topics that have gone are looked for once there may be enough of them. Else each topic
  * that comes would go through all pairs of a client at its limit. */
 static bool account_compact(struct amb_directory *directory, struct amb_pair_account *account)
 {

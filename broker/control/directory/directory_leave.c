@@ -88,7 +88,7 @@ static void leave_go_on(struct amb_dir_topic *topic)
         topic->is_again = true; /* That answer speaks of it. */
         return;
     }
-    amb_pairs_topic_left(directory, topic);
+    amb_pairs_topic_gone(directory, topic);
     uint32_t cell = amb_topic_cell(topic->id);
     amb_directory_id_give(directory,
                           cell | (((topic->id >> AMB_TOPIC_CELL_BITS) + 1) << AMB_TOPIC_CELL_BITS));
@@ -126,13 +126,13 @@ static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *t
     }
     amb_list_remove(&topic->node);
     amb_list_remove(&topic->idle);
-    amb_pairs_topic_left(directory, topic);
+    amb_pairs_topic_gone(directory, topic);
     amb_list_remove(&topic->of_counts); /* Nobody is left to hear of it. */
     amb_list_push_back(&directory->leaving, &topic->node);
     directory->topic_count--;
     amb_party_uncharge(&topic->party, AMB_SHARE_TOPICS);
     directory->awake_count -= topic->wake != AMB_DIR_QUIET;
-    topic->has_left = true;
+    topic->is_gone = true;
     topic->stage = AMB_LEAVE_PUBLISHERS;
     topic->on = 0;
     for (unsigned i = 0; i < directory->shard_count; i++) {
@@ -150,7 +150,7 @@ static void ask_answered(void *control, struct amb_order *order)
     bool may_leave = order->status == AMB_OK;
     amb_order_free(order);
     topic->is_asked = false;
-    if (directory->is_over || topic->has_left) {
+    if (directory->is_over || topic->is_gone) {
         return;
     }
     if (may_leave && topic->uses == topic->uses_asked) {

@@ -52,7 +52,7 @@ void amb_pairs_note(struct amb_directory *directory, struct amb_dir_sub *sub,
     }
 }
 
-void amb_pairs_topic_left(struct amb_directory *directory, struct amb_dir_topic *topic)
+void amb_pairs_topic_gone(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
     directory->by_cell[amb_topic_cell(topic->id)] = NULL;
     amb_assert(directory->pair_count >= topic->pairs);

@@ -21,8 +21,8 @@ bool amb_pairs_reserve(struct amb_directory *directory, struct amb_dir_sub *sub)
 void amb_pairs_note(struct amb_directory *directory, struct amb_dir_sub *sub,
                     struct amb_dir_topic *topic);
 /* The topic leaves, and at the end again: messages that have come late may have woken it. */
-void amb_pairs_topic_left(struct amb_directory *directory, struct amb_dir_topic *topic);
+void amb_pairs_topic_gone(struct amb_directory *directory, struct amb_dir_topic *topic);
 void amb_pairs_each(struct amb_directory *directory, struct amb_dir_sub *sub, amb_pair_fn fn,
                     void *arg);
-/* Forgets those of topics that have left. */
+/* Forgets those of topics that have gone. */
 void amb_pairs_compact(struct amb_directory *directory, struct amb_dir_sub *sub);

@@ -82,7 +82,7 @@ struct amb_topic *amb_dir_topic_introduce(struct amb_directory *directory,
         topic->on_shard[shard]->kin.main = topic->main->on_shard[shard];
     }
     topic->on_shard[shard]->audience.is_quiet = shard == topic->home; /* only there is that asked */
-    if (topic->has_left) { /* A late message wakes it once more. */
+    if (topic->is_gone) { /* A late message wakes it once more. */
         topic->on |= UINT64_C(1) << shard;
     }
     add->topic = topic->on_shard[shard];

@@ -27,7 +27,7 @@ void amb_dir_topic_use(struct amb_dir_topic *topic);
 bool amb_directory_id_take(struct amb_directory *directory, uint32_t *out);
 /* The id of a topic that is gone may be given again: late. */
 void amb_directory_id_give(struct amb_directory *directory, uint32_t id);
-/* NULL: the topic has left. */
+/* NULL: the topic is gone. */
 struct amb_dir_topic *amb_directory_topic_of(const struct amb_directory *directory, uint32_t id);
 
 /* The topic of that priority with the name of `main`. NULL: there is none. */

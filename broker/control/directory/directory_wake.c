@@ -57,7 +57,7 @@ void amb_directory_heard(struct amb_directory *directory, const struct amb_topic
     amb_assert(topic != NULL && topic->wake == AMB_DIR_QUIET); /* Home holds it, and tells once. */
     topic->wake = AMB_DIR_WAKING;
     topic->serial = ++directory->serial;
-    directory->awake_count += !topic->has_left;
+    directory->awake_count += !topic->is_gone;
     topic->woken_by = amb_party_ref(waker_choose(topic));
     struct amb_waker *waker = waker_of(directory, topic);
     if (waker->count++ == 0) {

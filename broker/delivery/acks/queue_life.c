@@ -161,7 +161,7 @@ void amb_queue_join(struct amb_queue *queue, struct amb_seat *seat,
     queue_members_changed(queue);
 }
 
-void amb_queue_seat_left(struct amb_mail *mail, void *owner)
+void amb_queue_seat_gone(struct amb_mail *mail, void *owner)
 {
     struct amb_seat *seat = AMB_CONTAINER_OF(mail, struct amb_seat, leave);
     struct amb_queue *queue = seat->queue;

@@ -24,7 +24,7 @@ AMB_MUST_CHECK enum amb_status amb_queue_attach(struct amb_queue *queue, struct 
  * is the queue's until its worker says that it leaves. */
 void amb_queue_join(struct amb_queue *queue, struct amb_seat *seat,
                     const struct amb_queue_options *options, struct amb_filter **filter);
-void amb_queue_seat_left(struct amb_mail *mail, void *owner);
+void amb_queue_seat_gone(struct amb_mail *mail, void *owner);
 void amb_queue_seat_kicked(struct amb_mail *mail, void *owner);
 /* Messages that members have and did not settle. */
 uint64_t amb_queue_out(const struct amb_queue *queue);

@@ -23,7 +23,7 @@ struct amb_taker {
     struct amb_list_node busy; /* of the shard: has something to send */
     struct amb_subscription *sub;
     struct amb_shard *shard;
-    struct amb_seat *seat; /* NULL: it has left */
+    struct amb_seat *seat; /* NULL: it is gone */
     enum amb_ack ack;
     int64_t ack_wait_ns;
     struct amb_list_node waiting; /* struct amb_take.node, in the order given */

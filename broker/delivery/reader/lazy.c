@@ -91,7 +91,7 @@ enum amb_status amb_lazy_deliver(struct amb_subscription *sub, struct amb_entry 
 
 /* ---- what is asked for ---- */
 
-static void fetch_left(struct amb_session *session, uint32_t handle, uint32_t opened)
+static void fetch_settled(struct amb_session *session, uint32_t handle, uint32_t opened)
 {
     (void)handle;
     (void)opened;
@@ -112,7 +112,7 @@ static enum amb_status fetch_send(struct amb_session *session, const struct amb_
         return AMB_ENOMEM;
     }
     session->fetches++;
-    enum amb_status sent = amb_outgoing_send_answer(session, frame, data, entry, fetch_left);
+    enum amb_status sent = amb_outgoing_send_answer(session, frame, data, entry, fetch_settled);
     session->fetches -= sent != AMB_EAGAIN;
     return sent == AMB_ENOMEM ? sent : AMB_OK; /* Of a link that is down others tell. */
 }

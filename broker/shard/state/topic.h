@@ -70,8 +70,8 @@ struct amb_shard_reclaim {
      * none. amb_shard_init gives it. */
     bool (*drop_kept)(struct amb_shard *shard);
     const struct amb_topic *spared; /* its log is being read, and is not looked through */
-    uint32_t trims_left;            /* of AMB_SHARD_TRIM_TURN, this turn */
-    uint32_t shed_left;             /* of AMB_SHARD_SHED_TURN, this turn */
+    uint32_t trim_budget;           /* of AMB_SHARD_TRIM_TURN, this turn */
+    uint32_t shed_budget;           /* of AMB_SHARD_SHED_TURN, this turn */
     uint32_t shed_next;             /* index of the topic where the walk goes on */
     uint32_t shed_walked;           /* topics that this walk has passed */
     bool shed_goes_on;              /* the walk stopped because this turn's budget is used up */
@@ -83,7 +83,7 @@ struct amb_shard_reclaim {
 
 static inline void amb_shard_reclaim_turn(struct amb_shard_reclaim *reclaim)
 {
-    reclaim->shed_left = AMB_SHARD_SHED_TURN;
-    reclaim->trims_left = AMB_SHARD_TRIM_TURN;
+    reclaim->shed_budget = AMB_SHARD_SHED_TURN;
+    reclaim->trim_budget = AMB_SHARD_TRIM_TURN;
     reclaim->shed_goes_on = false;
 }

@@ -21,25 +21,25 @@ struct amb_ucx_worker;
 struct amb_shard_hearing {
     struct amb_list_node closings; /* struct amb_session_closing.hearing, by their numbers */
     uint64_t newest;               /* number */
-    unsigned left;                 /* polls of links that are left, this turn */
+    unsigned budget;               /* polls of links, this turn */
 };
 
 static inline void amb_shard_hearing_init(struct amb_shard_hearing *hearing)
 {
     amb_list_init(&hearing->closings);
-    hearing->left = AMB_SHARD_HEAR_TURN;
+    hearing->budget = AMB_SHARD_HEAR_TURN;
 }
 
 /* Sessions that are closed, and not gone yet: session_life.c. */
 struct amb_shard_clearing {
     struct amb_list_node sessions; /* struct amb_session.clearing */
-    unsigned left;                 /* deliveries that may be given up this turn */
+    unsigned budget;               /* deliveries that may be given up this turn */
 };
 
 static inline void amb_shard_clearing_init(struct amb_shard_clearing *clearing)
 {
     amb_list_init(&clearing->sessions);
-    clearing->left = AMB_SHARD_CLEAR_TURN;
+    clearing->budget = AMB_SHARD_CLEAR_TURN;
 }
 
 /* ucxport.c */

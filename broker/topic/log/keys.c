@@ -334,7 +334,7 @@ static bool key_cut_out(struct amb_keys *keys, struct key *key, const struct nam
     return true;
 }
 
-void amb_keys_left(struct amb_keys *keys, struct amb_entry *entry)
+void amb_keys_gone(struct amb_keys *keys, struct amb_entry *entry)
 {
     struct walk walk = walk_of(keys, entry);
     struct name name;

@@ -33,7 +33,7 @@ void amb_keys_destroy(struct amb_keys **keys);
 /* It has been appended to the log. Messages in GPU memory are not kept. */
 void amb_keys_note(struct amb_keys *keys, struct amb_entry *entry);
 /* It leaves the log: a message that is the newest of its key stays here. */
-void amb_keys_left(struct amb_keys *keys, struct amb_entry *entry);
+void amb_keys_gone(struct amb_keys *keys, struct amb_entry *entry);
 /* The log has the same messages in another place now. */
 void amb_keys_moved(struct amb_keys *keys, const struct amb_entry *from, struct amb_entry *to);
 /* Is there a newer one with the key of that message, whose properties begin at blob? */

@@ -211,7 +211,7 @@ static void test_a_turn_sheds_so_much_for_those_that_wait(void **state)
     bool is_reserved = false;
     while (!is_reserved && turns < 40) {
         uint64_t before = log->lo;
-        shard->reclaim.shed_left = 5;
+        shard->reclaim.shed_budget = 5;
         shard->reclaim.shed_goes_on = false;
         is_reserved = amb_reclaim_reserve(shard, &shard->memory.bufpool, 200000, false);
         assert_in_range(log->lo - before, 0, 5);

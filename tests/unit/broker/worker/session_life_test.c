@@ -132,13 +132,13 @@ static void test_last_words_are_heard_in_the_order_of_the_ends(void **state)
     struct amb_session_closing first = {0}, second = {0};
     struct shard_client *c = shard_client_create(&w->h, 0, NULL);
     uint64_t before = amb_sessions_newest(shard);
-    shard->hearing.left = 0; /* This turn has read enough. */
+    shard->hearing.budget = 0; /* This turn has read enough. */
     assert_false(amb_session_hear(w->p->session, &first));
     assert_false(amb_session_hear(c->session, &second));
     assert_int_equal(amb_sessions_newest(shard), before + 2);
     assert_true(amb_sessions_are_heard(shard, before));
     assert_false(amb_sessions_are_heard(shard, before + 1));
-    shard->hearing.left = AMB_SHARD_HEAR_TURN;
+    shard->hearing.budget = AMB_SHARD_HEAR_TURN;
     assert_true(amb_session_hear(w->p->session, &first));
     assert_true(amb_sessions_are_heard(shard, before + 1));
     assert_false(amb_sessions_are_heard(shard, before + 2));

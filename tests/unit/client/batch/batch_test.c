@@ -93,7 +93,7 @@ static void open_at(int64_t now_ns)
 static void left_full_at(int64_t now_ns)
 {
     open_at(now_ns);
-    amb_batch_rule_left(&rule, 60000);
+    amb_batch_rule_sent(&rule, 60000);
 }
 
 static void a_lone_message_leaves_at_once(void **state)
@@ -122,7 +122,7 @@ static void a_fast_stream_raises_the_minimum_and_silence_forgets_it(void **state
     for (int i = 0; i < 20; i++) {
         open_at(now);
         assert_true(amb_batch_rule_ask(&rule, 300, 20000, false, now + 5 * US));
-        amb_batch_rule_left(&rule, 20000);
+        amb_batch_rule_sent(&rule, 20000);
         now += 6 * US;
     }
     assert_int_equal(rule.min_bytes, AMB_BATCH_MIN_MAX);
@@ -131,7 +131,7 @@ static void a_fast_stream_raises_the_minimum_and_silence_forgets_it(void **state
     /* Older than 10 us and still small: not so fast after all. */
     assert_true(amb_batch_rule_ask(&rule, 9, 720, false, now + 21 * US));
     assert_int_equal(rule.min_bytes, AMB_BATCH_MIN_MAX / 2);
-    amb_batch_rule_left(&rule, 20000);
+    amb_batch_rule_sent(&rule, 20000);
     open_at(now + 72 * US);
     assert_int_equal(rule.min_bytes, 0);
     assert_true(amb_batch_rule_ask(&rule, 1, 80, false, now + 72 * US));
@@ -147,7 +147,7 @@ static void only_fast_batches_are_looked_at_less_often(void **state)
     assert_int_equal(rule.mask, 15);
     (void)amb_batch_rule_ask(&rule, 2, 160, true, 1000 * US + 1500);
     assert_int_equal(rule.mask, 7);
-    amb_batch_rule_left(&rule, 20000);
+    amb_batch_rule_sent(&rule, 20000);
     open_at(1011 * US);
     (void)amb_batch_rule_ask(&rule, 2, 160, true, 1014 * US);
     assert_int_equal(rule.mask, 0); /* 3 us apart */
